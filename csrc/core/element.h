@@ -1,0 +1,116 @@
+// Element types: names, sizes, and conversion to and from the accumulation type.
+//
+// Half and BFloat16 are storage only; arithmetic is in float. Conversions round to nearest even.
+// Integer results round half to even and saturate.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/platform.h"
+
+namespace visops {
+
+enum class DType : int {
+  kBool, kUInt8, kInt8, kInt16, kUInt16, kInt32, kInt64, kFloat16, kBFloat16, kFloat32, kFloat64
+};
+
+struct Half {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+
+VISOPS_FN int64_t element_size(DType dtype) {
+  switch (dtype) {
+    case DType::kBool: case DType::kUInt8: case DType::kInt8: return 1;
+    case DType::kInt16: case DType::kUInt16: case DType::kFloat16: case DType::kBFloat16: return 2;
+    case DType::kInt32: case DType::kFloat32: return 4;
+    case DType::kInt64: case DType::kFloat64: return 8;
+  }
+  return 0;
+}
+
+VISOPS_FN bool is_floating(DType dtype) { return dtype >= DType::kFloat16; }
+
+template <class To, class From>
+VISOPS_FN To bit_cast(From from) {
+  static_assert(sizeof(To) == sizeof(From), "bit_cast needs equal sizes");
+  To to;
+  memcpy(&to, &from, sizeof(To));
+  return to;
+}
+
+VISOPS_FN float half_to_float(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  const uint32_t magnitude = bits & 0x7fff;
+  if (magnitude >= 0x7c00) return bit_cast<float>(sign | 0x7f800000 | ((magnitude & 0x3ff) << 13));
+  // Shift exponent and mantissa into place and rescale by 2^(127-15): exact, subnormals included.
+  const float scaled = bit_cast<float>(magnitude << 13) * 5.192296858534828e+33f;
+  return bit_cast<float>(sign | bit_cast<uint32_t>(scaled));
+}
+
+VISOPS_FN uint16_t float_to_half(float value) {
+  const uint32_t bits = bit_cast<uint32_t>(value);
+  const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);
+  if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // rounds to infinity
+  if (magnitude < 0x38800000) {
+    // Subnormal: adding 0.5 lets the float adder round at half's last place.
+    const float rounded = bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<uint16_t>(sign | (bit_cast<uint32_t>(rounded) - 0x3f000000));
+  }
+  const uint32_t odd = (magnitude >> 13) & 1;
+  return static_cast<uint16_t>(sign | ((magnitude + 0xc8000fff + odd) >> 13));
+}
+
+VISOPS_FN uint16_t float_to_bfloat16(float value) {
+  const uint32_t bits = bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+// What a sample of each stored type is computed in.
+template <class T>
+struct Accumulate {
+  using type = float;
+};
+template <>
+struct Accumulate<double> {
+  using type = double;
+};
+
+VISOPS_FN float load_element(const uint8_t* p) { return static_cast<float>(*p); }
+VISOPS_FN float load_element(const int16_t* p) { return static_cast<float>(*p); }
+VISOPS_FN float load_element(const uint16_t* p) { return static_cast<float>(*p); }
+VISOPS_FN float load_element(const Half* p) { return half_to_float(p->bits); }
+VISOPS_FN float load_element(const BFloat16* p) {
+  return bit_cast<float>(static_cast<uint32_t>(p->bits) << 16);
+}
+VISOPS_FN float load_element(const float* p) { return *p; }
+VISOPS_FN double load_element(const double* p) { return *p; }
+
+// Round half to even without a library call: adding 1.5 * 2^23 leaves the integer in the low bits.
+VISOPS_FN int32_t round_saturate(float value, float low, float high) {
+  const float above = value > low ? value : low;  // NaN becomes `low`
+  const float clamped = above < high ? above : high;
+  return bit_cast<int32_t>(clamped + 12582912.0f) - 0x4b400000;
+}
+
+VISOPS_FN void store_element(uint8_t* p, float v) {
+  *p = static_cast<uint8_t>(round_saturate(v, 0.0f, 255.0f));
+}
+VISOPS_FN void store_element(int16_t* p, float v) {
+  *p = static_cast<int16_t>(round_saturate(v, -32768.0f, 32767.0f));
+}
+VISOPS_FN void store_element(uint16_t* p, float v) {
+  *p = static_cast<uint16_t>(round_saturate(v, 0.0f, 65535.0f));
+}
+VISOPS_FN void store_element(Half* p, float v) { p->bits = float_to_half(v); }
+VISOPS_FN void store_element(BFloat16* p, float v) { p->bits = float_to_bfloat16(v); }
+VISOPS_FN void store_element(float* p, float v) { *p = v; }
+VISOPS_FN void store_element(double* p, double v) { *p = v; }
+
+}  // namespace visops

@@ -1,0 +1,136 @@
+#include "core/kernel_stub.h"
+
+#include <cstdlib>
+#include <stdexcept>
+
+#if defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
+#include <immintrin.h>
+#include <intrin.h>
+#endif
+
+namespace visops {
+namespace {
+
+const StubTable* first_stub = nullptr;
+
+struct CpuFeatures {
+  bool avx2;
+  bool avx512;
+};
+
+// AVX-512 here means F, BW, DQ and VL: what every AVX-512 server chip has, and what the objects
+// are compiled for.
+CpuFeatures detect() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+  return {avx2, avx512};
+#elif defined(_MSC_VER) && defined(_M_X64)
+  int regs[4];
+  __cpuid(regs, 1);
+  const bool osxsave = regs[2] & (1 << 27);
+  const bool fma = regs[2] & (1 << 12);
+  const bool f16c = regs[2] & (1 << 29);
+  if (!osxsave) return {false, false};
+  const unsigned long long xcr0 = _xgetbv(0);
+  __cpuidex(regs, 7, 0);
+  const bool avx2 = (xcr0 & 0x6) == 0x6 && fma && f16c && (regs[1] & (1 << 5));
+  const unsigned wanted = (1u << 16) | (1u << 17) | (1u << 30) | (1u << 31);
+  return {avx2, avx2 && (xcr0 & 0xe6) == 0xe6 && (static_cast<unsigned>(regs[1]) & wanted) == wanted};
+#else
+  return {false, false};
+#endif
+}
+
+bool has_emulation() {
+  for (const StubTable* stub : StubTable::all()) {
+    if (stub->has(Slot::kCudaEmulated)) return true;
+  }
+  return false;
+}
+
+std::vector<Slot> available() {
+  const CpuFeatures cpu = detect();
+  std::vector<Slot> slots = {Slot::kDefault};
+  if (cpu.avx2) slots.push_back(Slot::kAvx2);
+  if (cpu.avx512) slots.push_back(Slot::kAvx512);
+  if (has_emulation()) slots.push_back(Slot::kCudaEmulated);
+  return slots;
+}
+
+Slot choose() {
+  const char* forced = std::getenv("VISOPS_CPU");
+  const std::vector<Slot> slots = available();
+  if (forced == nullptr || *forced == '\0') {
+    Slot best = Slot::kDefault;
+    for (Slot slot : slots) {
+      if (slot != Slot::kCudaEmulated) best = slot;
+    }
+    return best;
+  }
+  std::string names;
+  for (Slot slot : slots) {
+    if (std::string(forced) == slot_name(slot)) return slot;
+    names += (names.empty() ? "" : ", ") + std::string(slot_name(slot));
+  }
+  throw std::runtime_error("visops: VISOPS_CPU=" + std::string(forced) +
+                           " is not available; this build on this processor has: " + names);
+}
+
+}  // namespace
+
+const char* slot_name(Slot slot) {
+  static const char* const names[kSlots] = {"default", "avx2", "avx512", "cuda_emulated", "cuda"};
+  return names[static_cast<int>(slot)];
+}
+
+Slot cpu_slot() {
+  static const Slot slot = choose();
+  return slot;
+}
+
+const char* StubTable::name() const { return name_; }
+
+bool StubTable::has(Slot slot) const { return slots_[static_cast<int>(slot)] != nullptr; }
+
+std::vector<const StubTable*> StubTable::all() {
+  std::vector<const StubTable*> stubs;
+  for (const StubTable* stub = first_stub; stub != nullptr; stub = stub->next_) {
+    stubs.push_back(stub);
+  }
+  return stubs;
+}
+
+bool StubTable::store(Slot slot, AnyKernel kernel) {
+  bool known = false;
+  for (AnyKernel existing : slots_) known = known || existing != nullptr;
+  if (!known) {
+    next_ = first_stub;
+    first_stub = this;
+  }
+  slots_[static_cast<int>(slot)] = kernel;
+  return true;
+}
+
+AnyKernel StubTable::best_cpu() const {
+  const Slot wanted = cpu_slot();
+  if (wanted == Slot::kCudaEmulated) {
+    if (has(wanted)) return slots_[static_cast<int>(wanted)];
+    throw std::runtime_error("visops." + std::string(name_) + ": built without CUDA emulation");
+  }
+  for (int slot = static_cast<int>(wanted); slot >= 0; --slot) {
+    if (slots_[slot] != nullptr) return slots_[slot];
+  }
+  throw std::runtime_error("visops." + std::string(name_) + ": built without a CPU kernel");
+}
+
+AnyKernel StubTable::cuda_or_throw(int device_index) const {
+  if (has(Slot::kCuda)) return slots_[static_cast<int>(Slot::kCuda)];
+  throw std::runtime_error("visops." + std::string(name_) + ": built without CUDA (input is on cuda:" +
+                           std::to_string(device_index) + "); rebuild with nvcc, see README");
+}
+
+}  // namespace visops

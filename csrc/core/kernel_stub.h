@@ -1,0 +1,78 @@
+// The table through which every operator finds its kernel: one slot per backend.
+//
+// A kernel file registers itself:   const bool registered = affine_stub.set(Slot::kAvx2, kernel);
+// A front asks for what fits:       affine_stub.cpu()(params, begin, end);
+//                                   affine_stub.cuda()(params, stream);
+// CPU slots are chosen by what the processor has and the kernel offers; VISOPS_CPU overrides it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/platform.h"
+
+namespace visops {
+
+enum class Slot : int { kDefault, kAvx2, kAvx512, kCudaEmulated, kCuda };
+constexpr int kSlots = 5;
+
+const char* slot_name(Slot slot);
+
+// The CPU slot in force: VISOPS_CPU when set, else the best that this processor has.
+// Throws std::runtime_error, naming what is available, when VISOPS_CPU can't be met.
+Slot cpu_slot();
+
+using AnyKernel = void (*)();
+
+// The part of the stub that does not depend on the parameters. Its members are defined in
+// kernel_stub.cpp so that no instruction-set object emits code for them.
+class StubTable {
+ public:
+  constexpr explicit StubTable(const char* name) : name_(name) {}
+  const char* name() const;
+  bool has(Slot slot) const;
+
+  static std::vector<const StubTable*> all();  // every stub with at least one kernel
+
+ protected:
+  bool store(Slot slot, AnyKernel kernel);
+  AnyKernel best_cpu() const;   // throws when VISOPS_CPU asks for what this stub lacks
+  AnyKernel cuda_or_throw(int device_index) const;
+
+ private:
+  const char* name_;
+  AnyKernel slots_[kSlots] = {};
+  const StubTable* next_ = nullptr;
+};
+
+template <class Params>
+class KernelStub : public StubTable {
+ public:
+  using CpuKernel = void (*)(const Params&, int64_t begin, int64_t end);
+  using CudaKernel = void (*)(const Params&, void* stream);
+
+  constexpr explicit KernelStub(const char* name) : StubTable(name) {}
+
+  VISOPS_ALWAYS_INLINE bool set(Slot slot, CpuKernel kernel) {
+    return store(slot, reinterpret_cast<AnyKernel>(kernel));
+  }
+  VISOPS_ALWAYS_INLINE bool set(Slot slot, CudaKernel kernel) {
+    return store(slot, reinterpret_cast<AnyKernel>(kernel));
+  }
+
+  // Only when cpu_slot() is not kCudaEmulated.
+  CpuKernel cpu() const { return reinterpret_cast<CpuKernel>(best_cpu()); }
+  // Only when cpu_slot() is kCudaEmulated: the CUDA kernel's own code, on host memory.
+  CudaKernel emulated() const { return reinterpret_cast<CudaKernel>(best_cpu()); }
+  CudaKernel cuda(int device_index) const {
+    return reinterpret_cast<CudaKernel>(cuda_or_throw(device_index));
+  }
+};
+
+// The slot of the object being compiled; the build defines VISOPS_ISA_SLOT per object.
+#if defined(VISOPS_ISA_SLOT)
+constexpr Slot kIsaSlot = static_cast<Slot>(VISOPS_ISA_SLOT);
+#endif
+
+}  // namespace visops

@@ -1,0 +1,24 @@
+// What the compilers spell differently. No torch, no Python.
+//
+// Functions of the core headers are `static`: kernel files are compiled once per instruction set,
+// and an ordinary inline function emitted from an AVX-512 object could be picked by the linker
+// for every CPU. Internal linkage keeps each object to its own copy.
+#pragma once
+
+#if defined(__CUDACC__)
+#define VISOPS_DEVICE __host__ __device__
+#else
+#define VISOPS_DEVICE
+#endif
+
+#define VISOPS_FN VISOPS_DEVICE static inline
+
+#if defined(_MSC_VER)
+#define VISOPS_ALWAYS_INLINE __forceinline
+#define VISOPS_RESTRICT __restrict
+#define VISOPS_API __declspec(dllexport)
+#else
+#define VISOPS_ALWAYS_INLINE inline __attribute__((always_inline))
+#define VISOPS_RESTRICT __restrict__
+#define VISOPS_API
+#endif
