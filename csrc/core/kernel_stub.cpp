@@ -52,18 +52,9 @@ bool has_emulation() {
   return false;
 }
 
-std::vector<Slot> available() {
-  const CpuFeatures cpu = detect();
-  std::vector<Slot> slots = {Slot::kDefault};
-  if (cpu.avx2) slots.push_back(Slot::kAvx2);
-  if (cpu.avx512) slots.push_back(Slot::kAvx512);
-  if (has_emulation()) slots.push_back(Slot::kCudaEmulated);
-  return slots;
-}
-
 Slot choose() {
   const char* forced = std::getenv("VISOPS_CPU");
-  const std::vector<Slot> slots = available();
+  const std::vector<Slot> slots = available_cpu_slots();
   if (forced == nullptr || *forced == '\0') {
     Slot best = Slot::kDefault;
     for (Slot slot : slots) {
@@ -85,6 +76,15 @@ Slot choose() {
 const char* slot_name(Slot slot) {
   static const char* const names[kSlots] = {"default", "avx2", "avx512", "cuda_emulated", "cuda"};
   return names[static_cast<int>(slot)];
+}
+
+std::vector<Slot> available_cpu_slots() {
+  const CpuFeatures cpu = detect();
+  std::vector<Slot> slots = {Slot::kDefault};
+  if (cpu.avx2) slots.push_back(Slot::kAvx2);
+  if (cpu.avx512) slots.push_back(Slot::kAvx512);
+  if (has_emulation()) slots.push_back(Slot::kCudaEmulated);
+  return slots;
 }
 
 Slot cpu_slot() {

@@ -23,6 +23,9 @@ const char* slot_name(Slot slot);
 // Throws std::runtime_error, naming what is available, when VISOPS_CPU can't be met.
 Slot cpu_slot();
 
+// What VISOPS_CPU may name here.
+std::vector<Slot> available_cpu_slots();
+
 using AnyKernel = void (*)();
 
 // The part of the stub that does not depend on the parameters. Its members are defined in

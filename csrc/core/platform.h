@@ -20,5 +20,5 @@
 #else
 #define VISOPS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define VISOPS_RESTRICT __restrict__
-#define VISOPS_API
+#define VISOPS_API __attribute__((visibility("default")))
 #endif

@@ -1,0 +1,76 @@
+// What this build is and what it found on this machine, as JSON for visops.build_info().
+#include <torch/csrc/stable/library.h>
+
+#include <sstream>
+#include <string>
+
+#include "core/kernel_stub.h"
+
+namespace visops {
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + '"';
+}
+
+std::string compiler() {
+  std::ostringstream text;
+#if defined(__clang__)
+  text << "Clang " << __clang_major__ << '.' << __clang_minor__;
+#elif defined(__GNUC__)
+  text << "GCC " << __GNUC__ << '.' << __GNUC_MINOR__;
+#elif defined(_MSC_VER)
+  text << "MSVC " << _MSC_VER / 100 << '.' << _MSC_VER % 100;
+#else
+  text << "unknown";
+#endif
+  return text.str();
+}
+
+std::string slots_of(const StubTable& stub) {
+  std::string names;
+  for (int i = 0; i < kSlots; ++i) {
+    const Slot slot = static_cast<Slot>(i);
+    if (stub.has(slot)) names += (names.empty() ? "" : ", ") + quoted(slot_name(slot));
+  }
+  return "[" + names + "]";
+}
+
+std::string build_info() {
+  std::ostringstream json;
+  json << "{\"version\": " << quoted(VISOPS_VERSION)
+       << ", \"torch_built\": " << quoted(VISOPS_TORCH_VERSION)
+       << ", \"torch_abi_target\": \"2.11\", \"compiler\": " << quoted(compiler());
+#if defined(VISOPS_CUDA_VERSION)
+  json << ", \"cuda_built\": " << quoted(VISOPS_CUDA_VERSION)
+       << ", \"cuda_archs\": " << quoted(VISOPS_CUDA_ARCHS);
+#else
+  json << ", \"cuda_built\": null, \"cuda_archs\": \"\"";
+#endif
+  json << ", \"cpu\": " << quoted(slot_name(cpu_slot())) << ", \"cpu_available\": [";
+  bool first = true;
+  for (Slot slot : available_cpu_slots()) {
+    json << (first ? "" : ", ") << quoted(slot_name(slot));
+    first = false;
+  }
+  json << "], \"kernels\": {";
+  first = true;
+  for (const StubTable* stub : StubTable::all()) {
+    json << (first ? "" : ", ") << quoted(stub->name()) << ": " << slots_of(*stub);
+    first = false;
+  }
+  json << "}}";
+  return json.str();
+}
+
+}  // namespace
+}  // namespace visops
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CompositeExplicitAutograd, m) {
+  m.impl("build_info", TORCH_BOX(&visops::build_info));
+}

@@ -1,0 +1,34 @@
+// How both fronts run a CPU kernel: over torch's thread pool, so that torch.set_num_threads rules
+// NumPy calls too.
+#pragma once
+
+#include <torch/csrc/stable/ops.h>
+
+#include <algorithm>
+
+#include "core/kernel_stub.h"
+
+namespace visops {
+
+// A task smaller than this (in elements touched) costs more to hand out than to do.
+constexpr int64_t kGrain = 32768;
+
+template <class Params>
+void run_on_cpu(const KernelStub<Params>& stub, const Params& params, int64_t work, int64_t cost) {
+  if (work == 0) return;
+  if (cpu_slot() == Slot::kCudaEmulated) {
+    stub.emulated()(params, nullptr);
+    return;
+  }
+  const auto kernel = stub.cpu();
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cost));
+  if (work <= grain) {
+    kernel(params, 0, work);
+    return;
+  }
+  torch::stable::parallel_for(0, work, grain, [&](int64_t begin, int64_t end) {
+    kernel(params, begin, end);
+  });
+}
+
+}  // namespace visops

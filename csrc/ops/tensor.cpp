@@ -1,0 +1,83 @@
+#include "ops/tensor.h"
+
+#include "core/check.h"
+
+namespace visops {
+
+DType dtype_of(const char* op, const char* argument, const Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case ScalarType::Bool: return DType::kBool;
+    case ScalarType::Byte: return DType::kUInt8;
+    case ScalarType::Char: return DType::kInt8;
+    case ScalarType::Short: return DType::kInt16;
+    case ScalarType::UInt16: return DType::kUInt16;
+    case ScalarType::Int: return DType::kInt32;
+    case ScalarType::Long: return DType::kInt64;
+    case ScalarType::Half: return DType::kFloat16;
+    case ScalarType::BFloat16: return DType::kBFloat16;
+    case ScalarType::Float: return DType::kFloat32;
+    case ScalarType::Double: return DType::kFloat64;
+    default:
+      fail(op, argument, " has dtype ", torch::headeronly::toString(tensor.scalar_type()),
+           ", which is not supported");
+  }
+}
+
+ScalarType scalar_type_of(DType dtype) {
+  static constexpr ScalarType types[] = {
+      ScalarType::Bool, ScalarType::Byte, ScalarType::Char,     ScalarType::Short,
+      ScalarType::UInt16, ScalarType::Int, ScalarType::Long,    ScalarType::Half,
+      ScalarType::BFloat16, ScalarType::Float, ScalarType::Double};
+  return types[static_cast<int>(dtype)];
+}
+
+std::string device_text(const Tensor& tensor) {
+  if (tensor.is_cpu()) return "cpu";
+  const std::string index = std::to_string(tensor.get_device_index());
+  return (tensor.is_cuda() ? "cuda:" : "device ") + index;
+}
+
+std::string shape_text(const Tensor& tensor) { return shape_text(tensor.sizes()); }
+
+void check_same_device(const char* op, const char* reference_name, const Tensor& reference,
+                       const char* name, const Tensor& tensor) {
+  const bool same = reference.is_cuda() == tensor.is_cuda() &&
+                    reference.get_device_index() == tensor.get_device_index();
+  require(same, op, name, " is on ", device_text(tensor), ", ", reference_name, " is on ",
+          device_text(reference), "; all tensors must be on one device");
+}
+
+bool prefers_channels_last(const Tensor& image) {
+  return image.size(1) > 1 && image.stride(1) == 1 && !image.is_contiguous();
+}
+
+Tensor empty_tensor(const Tensor& like, const std::vector<int64_t>& sizes, DType dtype,
+                    bool channels_last) {
+  const int64_t dims = static_cast<int64_t>(sizes.size());
+  int64_t strides[4];
+  const int contiguous_order[4] = {3, 2, 1, 0}, channels_last_order[4] = {1, 3, 2, 0};
+  int64_t step = 1;
+  for (int i = 0; i < dims; ++i) {
+    const int d = channels_last ? channels_last_order[i] : contiguous_order[i + 4 - dims];
+    strides[d] = step;
+    step *= sizes[d] > 1 ? sizes[d] : 1;
+  }
+  AtenTensorHandle handle = nullptr;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
+      dims, sizes.data(), strides,
+      torch::stable::detail::to<int32_t>(torch::stable::detail::from(scalar_type_of(dtype))),
+      like.is_cuda() ? aoti_torch_device_type_cuda() : aoti_torch_device_type_cpu(),
+      like.is_cuda() ? static_cast<int32_t>(like.get_device_index()) : 0, &handle));
+  return Tensor(handle);
+}
+
+void* current_cuda_stream([[maybe_unused]] const Tensor& tensor) {
+  void* stream = nullptr;
+#if defined(USE_CUDA)
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(
+      static_cast<int32_t>(tensor.get_device_index()), &stream));
+#endif
+  return stream;
+}
+
+}  // namespace visops
