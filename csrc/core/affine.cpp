@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/affine_check.h"
+#include "core/affine_front.h"
 #include "core/check.h"
 
 namespace visops {

@@ -1,7 +1,7 @@
 // The torch front of the affine warp: arguments -> AffineParams, allocation, and the kernel.
 #include "core/affine.h"
 
-#include "core/affine_check.h"
+#include "core/affine_front.h"
 #include "core/check.h"
 #include "ops/tensor.h"
 
@@ -71,26 +71,8 @@ void check_problem(const char* op, const AffineParams& p, const Tensor& image,
   if (!image.is_cuda()) check_matrices(op, p);
 }
 
-// Kernels carry at most kMaxFill fills: a wider per-channel fill is done in groups of channels.
-template <class Body>
-void for_each_fill_group(AffineParams p, const std::vector<double>& fill, const Body& body) {
-  const int64_t size = element_size(p.dtype);
-  const int64_t channels = p.channels, count = static_cast<int64_t>(fill.size());
-  const int64_t group = count <= kMaxFill ? channels : kMaxFill;
-  const auto* image = static_cast<const char*>(p.image);
-  auto* output = static_cast<char*>(p.output);
-  for (int64_t first = 0; first < channels; first += group) {
-    p.channels = std::min(group, channels - first);
-    p.fill_count = count == 1 ? 1 : p.channels;
-    for (int64_t i = 0; i < p.fill_count; ++i) p.fill[i] = fill[count == 1 ? 0 : first + i];
-    p.image = image == nullptr ? nullptr : image + first * p.image_stride.channel * size;
-    p.output = output + first * p.output_stride.channel * size;
-    body(p);
-  }
-}
-
 void warp(const AffineParams& p, const Tensor& image, const std::vector<double>& fill) {
-  for_each_fill_group(p, fill, [&](const AffineParams& group) {
+  for_each_fill_group(p, fill.data(), static_cast<int64_t>(fill.size()), [&](const AffineParams& group) {
     run(affine_stub, group, image, group.batch * group.output_height,
         group.channels * group.output_width);
   });
