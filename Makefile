@@ -1,0 +1,104 @@
+# Every target does its own set-up: a virtual environment in .venv, its packages, and the build.
+# `make` alone lists them.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+IMAGES ?=
+PYTEST_ARGS ?=
+
+# Builds made here are for development: the CUDA kernels are also compiled as plain C++ for
+# VISOPS_CPU=cuda_emulated, and a compiler warning is an error (VISOPS_WERROR=0 lets it pass).
+# `make wheel` leaves the emulation out.
+export VISOPS_EMULATION ?= 1
+export VISOPS_WERROR ?= 1
+
+# A test process per core, each with two torch threads: enough for every thread-count test.
+PYTEST := OMP_NUM_THREADS=2 $(PY) -m pytest -n auto $(PYTEST_ARGS)
+
+SOURCES := $(shell find csrc tests/cuda_emulation -type f)
+CPP := $(shell find csrc tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu')
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test bench docs lint format typecheck test-gpu test-abi wheel clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "visops needs Python 3.11 or newer; try: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "python -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+
+$(VENV)/.packages: requirements.txt requirements-dev.txt requirements-test.txt | $(PY)
+	$(PY) -m pip install --quiet -r requirements.txt -r requirements-dev.txt
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.packages pyproject.toml setup.py scripts/build_extensions.py $(SOURCES)
+	$(PY) setup.py --quiet build_ext --inplace
+	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+build: $(VENV)/.installed  ## set up .venv and compile (only what has changed)
+
+demo: build  ## warp real photos, save a preview, compare with other libraries (IMAGES=folder)
+	$(PY) scripts/demo.py $(if $(IMAGES),--images $(IMAGES))
+
+test: build  ## the whole test suite, then again on every kind of kernel this machine can run
+	$(PYTEST)
+	@set -e; for cpu in $$($(PY) -c "import visops; print(*visops.build_info()['cpu_available'])"); do \
+	  echo "== VISOPS_CPU=$$cpu"; VISOPS_CPU=$$cpu $(PYTEST) -m "not slow"; \
+	done
+
+bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
+	@set -e; for script in scripts/bench/*.py; do $(PY) $$script; done
+
+docs: build  ## build the documentation in docs/_build and run its examples
+	$(PY) -m sphinx -W --keep-going -b doctest docs docs/_build/doctest
+	$(PY) -m sphinx -W --keep-going -b html docs docs/_build/html
+
+lint: typecheck  ## check formatting, style and types; change nothing
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/clang-format --dry-run -Werror $(CPP)
+
+format: $(VENV)/.packages  ## format the Python, C++ and CUDA files
+	$(VENV)/bin/ruff check --fix-only .
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/clang-format -i $(CPP)
+
+# mypy can't see through the mapping of the package `visops` to the folder ops: show it a link.
+typecheck: $(VENV)/.packages  ## check the types of the package, the scripts and the tests
+	@mkdir -p build/typing && ln -sfn ../../ops build/typing/visops
+	MYPYPATH=build/typing $(VENV)/bin/mypy -p visops
+	MYPYPATH=build/typing:scripts:tests $(VENV)/bin/mypy --explicit-package-bases setup.py scripts tests
+
+test-gpu: build  ## run the CUDA tests on a GPU, then again under compute-sanitizer
+	$(PY) -m pytest -m cuda $(PYTEST_ARGS)
+	@set -e; for tool in memcheck racecheck initcheck synccheck; do \
+	  compute-sanitizer --tool $$tool --error-exitcode 1 $(PY) -m pytest -m "cuda and not slow" \
+	    -p no:cacheprovider $(PYTEST_ARGS); \
+	done
+
+wheel: $(VENV)/.packages  ## build dist/visops-*.whl, without the emulation that tests use
+	@rm -rf build/lib* build/bdist* dist
+	VISOPS_EMULATION=0 $(PY) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+
+# The wheel built against .venv's torch, unchanged, on the oldest torch there is support for.
+ABI := .venv-abi
+$(ABI)/.packages: requirements-test.txt | $(PY)
+	$(PYTHON) -m venv $(ABI)
+	$(ABI)/bin/python -m pip install --quiet torch==2.11.0 torchvision==0.26.0 \
+	  -r requirements-test.txt
+	@touch $@
+
+test-abi: wheel $(ABI)/.packages  ## run the suite on the wheel, not rebuilt, under torch 2.11.0
+	$(ABI)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/visops-*.whl
+	$(ABI)/bin/python -c "import torch, visops; print('torch', torch.__version__, visops.build_info())"
+	OMP_NUM_THREADS=2 $(ABI)/bin/python -m pytest -n auto $(PYTEST_ARGS)
+
+clean:  ## remove everything that was built, and the virtual environments
+	rm -rf build dist out *.egg-info docs/_build ops/*.so ops/*.pyd ops/_build.py $(VENV) $(ABI)
+	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

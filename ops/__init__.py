@@ -1,0 +1,31 @@
+"""PyTorch operators for vision: one pass, one build, one answer."""
+
+from ._loader import load_extensions
+
+load_extensions()
+
+from . import compat  # noqa: E402
+from ._build import VERSION as __version__  # noqa: E402
+from ._info import build_info  # noqa: E402
+from .affine import warp_affine  # noqa: E402
+from .affine_matrix import (  # noqa: E402
+    affine_from_points,
+    compose_affine,
+    get_affine_matrix,
+    invert_affine,
+    transform_boxes,
+    transform_points,
+)
+
+__all__ = [
+    "__version__",
+    "affine_from_points",
+    "build_info",
+    "compat",
+    "compose_affine",
+    "get_affine_matrix",
+    "invert_affine",
+    "transform_boxes",
+    "transform_points",
+    "warp_affine",
+]

@@ -1,0 +1,30 @@
+"""What this build of visops is, and what it found on this machine."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import torch
+
+
+def build_info() -> dict[str, Any]:
+    """Describe this build and the kernels in force.
+
+    Returns
+    -------
+    dict
+        ``version``, ``torch_built`` (the torch it was compiled against), ``torch_abi_target`` (the
+        oldest torch it runs on), ``compiler``, ``cuda_built`` (None without CUDA), ``cuda_archs``,
+        ``cpu`` (the instruction set in force), ``cpu_available`` (the values that the environment
+        variable ``VISOPS_CPU`` can take here) and ``kernels`` (backends per kernel).
+
+    Examples
+    --------
+    >>> import visops
+    >>> visops.build_info()["torch_abi_target"]
+    '2.11'
+    """
+    info: dict[str, Any] = json.loads(torch.ops.visops.build_info())
+    info["cuda_archs"] = [arch for arch in info["cuda_archs"].split(";") if arch]
+    return info

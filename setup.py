@@ -1,0 +1,30 @@
+"""Builds visops: metadata is in pyproject.toml, compiling in scripts/build_extensions.py.
+
+Environment variables
+---------------------
+VISOPS_CUDA : 0 leaves the CUDA kernels out, 1 makes it an error if they can't be built. By default
+    they are built when nvcc is there and of the CUDA major version that torch was built for.
+VISOPS_EMULATION : 1 also compiles the CUDA kernels as plain C++, for VISOPS_CPU=cuda_emulated.
+VISOPS_WERROR : 1 makes compiler warnings errors.
+TORCH_CUDA_ARCH_LIST : GPU architectures; "8.0;9.0+PTX" by default.
+CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.
+"""
+
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "scripts"))
+
+from build_extensions import BuildExtensions, sources  # noqa: E402
+
+setup(
+    ext_modules=[
+        # LibTorch stable ABI and limited Python API: one binary for every torch and Python.
+        Extension("visops._C", sources(".", "core", "ops"), py_limited_api=True),
+        # pybind11 has no limited-API mode: this one is per Python version.
+        Extension("visops._numpy", sources("core", "numpy")),
+    ],
+    cmdclass={"build_ext": BuildExtensions},
+)
