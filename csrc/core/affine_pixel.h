@@ -43,12 +43,8 @@ VISOPS_FN uint64_t fill_bits(DType dtype, double fill) {
     case DType::kUInt8: return static_cast<uint64_t>(round_saturate(single, 0.0f, 255.0f));
     case DType::kUInt16: return static_cast<uint64_t>(round_saturate(single, 0.0f, 65535.0f));
     case DType::kInt16: return static_cast<uint64_t>(round_saturate(single, -32768.0f, 32767.0f));
-    case DType::kInt8: case DType::kInt32: case DType::kInt64: {
-      // The front has checked the range; 2^63 itself, what 2^63 - 1 is as a double, saturates.
-      const double whole = rint(fill);
-      if (whole >= 9223372036854775808.0) return 0x7fffffffffffffffu;
-      return static_cast<uint64_t>(static_cast<int64_t>(whole));
-    }
+    case DType::kInt8: case DType::kInt32: case DType::kInt64:  // check_fill() has seen the range
+      return static_cast<uint64_t>(static_cast<int64_t>(rint(fill)));
     case DType::kFloat16: return float_to_half(single);
     case DType::kBFloat16: return float_to_bfloat16(single);
     case DType::kFloat32: return bit_cast<uint32_t>(single);
@@ -74,7 +70,7 @@ struct AxisTaps {
   Acc t;                  // from tap `-first_tap` to the next
   Acc weight[kCount];
 
-  VISOPS_DEVICE bool outside() const {
+  VISOPS_DEVICE VISOPS_ALWAYS_INLINE bool outside() const {
     bool all = true;
     for (int i = 0; i < kCount; ++i) all = all && index[i] < 0;
     return all;
@@ -115,7 +111,7 @@ template <Interpolation mode, class Acc>
 struct PixelTaps {
   AxisTaps<mode, Acc> y, x;
 
-  VISOPS_DEVICE bool outside() const { return y.outside() || x.outside(); }
+  VISOPS_DEVICE VISOPS_ALWAYS_INLINE bool outside() const { return y.outside() || x.outside(); }
 };
 
 // `origin` is that of the pixel's segment, `lane` its place in it. The image must not be empty.

@@ -1,0 +1,159 @@
+// NOTE [ Affine forward on the CPU ]
+// Work is cut by output row; a task walks its rows, a row its segments (NOTE [ Rows and spans ]).
+// Inside the image there are four ways to sample, chosen once per sample by layout:
+//   pairs    8 bytes at a pixel hold its tap and the next one along x, for all channels of up to
+//            4 x uint8, for one plane of 16-bit elements and of float32: a load per pixel and row
+//            of taps, then vectors over pixels (cpu/simd.h)
+//   quads    float32 with channels side by side: vectors over channels, one pixel at a time
+//   copies   nearest, and maps whose coordinates are all integers
+//   pixels   everything else: core/affine_pixel.h
+// Interpolation goes vertically first, in the order of NOTE [ One pixel ] (core/affine_pixel.h), so
+// all four ways agree to the bit. Integers are rounded half to even and saturated when stored.
+// Assumes what check_affine() and check_matrices() establish: finite matrices, sizes below 2^31,
+// fill within the dtype, a non-empty image unless padding is constant.
+#include "core/affine.h"
+
+#include "cpu/affine_copies.h"
+#include "cpu/affine_pairs.h"
+#include "cpu/affine_pixels.h"
+#include "cpu/affine_quads.h"
+#include "cpu/affine_rows.h"
+
+namespace visops {
+namespace {
+
+// The pixels of one sample, one row at a time.
+struct Row {
+  const AffineParams& p;
+  const AffineMap& map;
+  Interpolation mode;
+  int64_t sample, y;
+};
+
+void fill_pixels(const Row& row, int64_t begin, int64_t end) {
+  const AffineParams& p = row.p;
+  const int64_t size = element_size(p.dtype);
+  char* out = static_cast<char*>(p.output) +
+              (row.sample * p.output_stride.batch + row.y * p.output_stride.row) * size;
+  for (int64_t c = 0; c < p.channels; ++c) {
+    const uint64_t bits = fill_bits(p.dtype, affine_fill(p, c));
+    fill_elements(out + c * p.output_stride.channel * size, p.output_stride.column, begin, end,
+                  size, bits);
+  }
+}
+
+// Sampler: bool inside(row, origin, x, first lane, count), false where it would read past the end
+// of the image; void border(row, origin, x, lane, count) for any pixels.
+template <class Sampler>
+void warp_row(const Sampler& sampler, const Row& row) {
+  using Coord = typename Sampler::Coord;
+  RowSpans spans = row_spans(row.p, row.map, row.mode, row.y);
+  if (!sampler.has_inside) spans.inside = {spans.touching.begin, spans.touching.begin};
+  fill_pixels(row, 0, spans.touching.begin);
+  for (int64_t x0 = spans.touching.begin & -kSegment; x0 < spans.touching.end; x0 += kSegment) {
+    const Span segment = intersect(spans.touching, {x0, x0 + kSegment});
+    const SegmentOrigin<Coord> origin = segment_origin<Coord>(row.map.m, x0, row.y);
+    Span inside = intersect(segment, spans.inside);
+    if (inside.begin < inside.end &&
+        !sampler.inside(row.sample, row.y, origin, x0, inside.begin, inside.end)) {
+      inside.end = inside.begin;
+    }
+    if (inside.begin == inside.end) {
+      sampler.border(row.sample, row.y, origin, x0, segment.begin, segment.end);
+    } else {
+      sampler.border(row.sample, row.y, origin, x0, segment.begin, inside.begin);
+      sampler.border(row.sample, row.y, origin, x0, inside.end, segment.end);
+    }
+  }
+  fill_pixels(row, spans.touching.end, row.p.output_width);
+}
+
+template <class Sampler>
+void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, int64_t sample,
+               int64_t begin, int64_t end) {
+  const Sampler sampler(p, map);
+  for (int64_t y = begin; y < end; ++y) warp_row(sampler, {p, map, mode, sample, y});
+}
+
+template <class T, int Channels, Interpolation mode>
+bool warp_pairs_if(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t begin,
+                   int64_t end) {
+  if (!PairSampler<T, Channels, mode>::accepts(p, map)) return false;
+  warp_rows<PairSampler<T, Channels, mode>>(p, map, mode, sample, begin, end);
+  return true;
+}
+
+template <class T, Interpolation mode>
+void warp_interpolated(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t begin,
+                       int64_t end) {
+  if constexpr (sizeof(T) == 1) {
+    if (warp_pairs_if<T, 3, mode>(p, map, sample, begin, end)) return;
+    if (warp_pairs_if<T, 4, mode>(p, map, sample, begin, end)) return;
+  }
+  if constexpr (sizeof(T) <= 4) {
+    if (warp_pairs_if<T, 1, mode>(p, map, sample, begin, end)) return;
+  }
+  if constexpr (sizeof(T) == 4) {
+    if (QuadSampler<mode>::accepts(p, map)) {
+      warp_rows<QuadSampler<mode>>(p, map, mode, sample, begin, end);
+      return;
+    }
+  }
+  warp_rows<PixelSampler<T, mode>>(p, map, mode, sample, begin, end);
+}
+
+template <class T>
+void warp_sample(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t begin,
+                 int64_t end) {
+  if (p.mode == Interpolation::kBilinear) {
+    warp_interpolated<T, Interpolation::kBilinear>(p, map, sample, begin, end);
+  } else {
+    warp_interpolated<T, Interpolation::kBicubic>(p, map, sample, begin, end);
+  }
+}
+
+// float64 images use float64 coordinates, whatever is done with them.
+void copy_sample(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t begin,
+                 int64_t end) {
+  constexpr auto mode = Interpolation::kNearest;
+  if (p.dtype == DType::kFloat64) {
+    warp_rows<CopySampler<double>>(p, map, mode, sample, begin, end);
+  } else {
+    warp_rows<CopySampler<float>>(p, map, mode, sample, begin, end);
+  }
+}
+
+void affine_kernel(const AffineParams& p, int64_t begin, int64_t end) {
+  const bool empty_image = p.height == 0 || p.width == 0;
+  while (begin < end) {
+    const int64_t sample = begin / p.output_height;
+    const int64_t first = begin - sample * p.output_height;
+    const int64_t rows = p.output_height - first;
+    const int64_t last = first + (rows < end - begin ? rows : end - begin);
+    begin += last - first;
+    const AffineMap map = affine_map(p, sample);
+    if (!map.valid || empty_image) {
+      for (int64_t y = first; y < last; ++y) {
+        fill_pixels({p, map, p.mode, sample, y}, 0, p.output_width);
+      }
+    } else if (effective_mode(p, map) == Interpolation::kNearest) {
+      copy_sample(p, map, sample, first, last);
+    } else {
+      switch (p.dtype) {
+        case DType::kUInt8: warp_sample<uint8_t>(p, map, sample, first, last); break;
+        case DType::kInt16: warp_sample<int16_t>(p, map, sample, first, last); break;
+        case DType::kUInt16: warp_sample<uint16_t>(p, map, sample, first, last); break;
+        case DType::kFloat16: warp_sample<Half>(p, map, sample, first, last); break;
+        case DType::kBFloat16: warp_sample<BFloat16>(p, map, sample, first, last); break;
+        case DType::kFloat32: warp_sample<float>(p, map, sample, first, last); break;
+        case DType::kFloat64: warp_sample<double>(p, map, sample, first, last); break;
+        default: break;  // check_affine() lets integers through with nearest only
+      }
+    }
+  }
+}
+
+const bool registered = affine_stub.set(kIsaSlot, affine_kernel);
+
+}  // namespace
+}  // namespace visops

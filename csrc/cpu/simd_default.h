@@ -1,0 +1,98 @@
+// Vectors of four floats in plain C++: any processor, any compiler.
+#pragma once
+
+namespace visops {
+namespace {
+
+struct Floats {
+  static constexpr int kWidth = 4;
+  float v[4];
+  Floats() = default;
+  explicit Floats(float x) : v{x, x, x, x} {}
+  static Floats load(const float* p) {
+    Floats r;
+    memcpy(r.v, p, sizeof(r.v));
+    return r;
+  }
+  void store(float* p) const { memcpy(p, v, sizeof(v)); }
+};
+using Quad = Floats;
+
+VISOPS_ALWAYS_INLINE Floats operator+(const Floats& a, const Floats& b) {
+  Floats r;
+  for (int i = 0; i < 4; ++i) r.v[i] = a.v[i] + b.v[i];
+  return r;
+}
+VISOPS_ALWAYS_INLINE Floats operator-(const Floats& a, const Floats& b) {
+  Floats r;
+  for (int i = 0; i < 4; ++i) r.v[i] = a.v[i] - b.v[i];
+  return r;
+}
+VISOPS_ALWAYS_INLINE Floats operator*(const Floats& a, const Floats& b) {
+  Floats r;
+  for (int i = 0; i < 4; ++i) r.v[i] = a.v[i] * b.v[i];
+  return r;
+}
+
+struct RawPairs {
+  unsigned char bytes[2][8];
+};
+struct PixelPairs {
+  RawPairs low, high;
+};
+
+VISOPS_ALWAYS_INLINE PixelPairs load_pairs(const char* base, const int32_t* offset) {
+  PixelPairs r;
+  memcpy(r.low.bytes[0], base + offset[0], 8);
+  memcpy(r.low.bytes[1], base + offset[1], 8);
+  memcpy(r.high.bytes[0], base + offset[2], 8);
+  memcpy(r.high.bytes[1], base + offset[3], 8);
+  return r;
+}
+
+template <int A, int B, class T>
+VISOPS_ALWAYS_INLINE Floats convert_pairs(const RawPairs& raw, const T*) {
+  Floats r;
+  for (int i = 0; i < 2; ++i) {
+    T a, b;
+    memcpy(&a, raw.bytes[i] + A * sizeof(T), sizeof(T));
+    memcpy(&b, raw.bytes[i] + B * sizeof(T), sizeof(T));
+    r.v[2 * i] = load_element(&a);
+    r.v[2 * i + 1] = load_element(&b);
+  }
+  return r;
+}
+
+VISOPS_ALWAYS_INLINE Floats even(const Floats& a, const Floats& b) {
+  Floats r;
+  r.v[0] = a.v[0], r.v[1] = a.v[2], r.v[2] = b.v[0], r.v[3] = b.v[2];
+  return r;
+}
+VISOPS_ALWAYS_INLINE Floats odd(const Floats& a, const Floats& b) {
+  Floats r;
+  r.v[0] = a.v[1], r.v[1] = a.v[3], r.v[2] = b.v[1], r.v[3] = b.v[3];
+  return r;
+}
+VISOPS_ALWAYS_INLINE Floats unpack_low(const Floats& a) {
+  Floats r;
+  r.v[0] = r.v[1] = a.v[0];
+  r.v[2] = r.v[3] = a.v[1];
+  return r;
+}
+VISOPS_ALWAYS_INLINE Floats unpack_high(const Floats& a) {
+  Floats r;
+  r.v[0] = r.v[1] = a.v[2];
+  r.v[2] = r.v[3] = a.v[3];
+  return r;
+}
+
+// kWidth pixels of Channels adjacent elements.
+template <class T, int Channels>
+VISOPS_ALWAYS_INLINE void store_pixels(T* p, const Floats (&c)[Channels]) {
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < Channels; ++k) store_element(p + i * Channels + k, c[k].v[i]);
+  }
+}
+
+}  // namespace
+}  // namespace visops
