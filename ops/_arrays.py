@@ -1,0 +1,84 @@
+"""Tensors, NumPy arrays and plain numbers in; the same kind out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+_NUMPY_TO_TORCH = {np.float16: torch.float16, np.float32: torch.float32}
+
+
+def common_device(op: str, arguments: Iterable[Any]) -> torch.device | None:
+    """Return the device of all tensors among `arguments`; None without one."""
+    device = None
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            if device is not None and argument.device != device:
+                raise ValueError(
+                    f"visops.{op}: tensors are on {device} and {argument.device}, "
+                    "must be on the same device"
+                )
+            device = argument.device
+    return device
+
+
+def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> Tensor:
+    """Return `value` as a float64 tensor; gradients flow through."""
+    if isinstance(value, Tensor):
+        if value.is_complex():
+            raise TypeError(f"visops.{op}: {name} is complex, expected real numbers")
+        return value.to(torch.float64)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "fiub":
+            raise TypeError(f"visops.{op}: {name} has dtype {value.dtype}, expected real numbers")
+        # Also makes native, aligned and positive-strided what torch can't take.
+        return torch.from_numpy(np.array(value, dtype=np.float64)).to(device)
+    try:
+        return torch.as_tensor(value, dtype=torch.float64, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"visops.{op}: {name} is not an array of numbers: {error}") from None
+
+
+def floating_dtype(*values: Any) -> torch.dtype:
+    """Return the promoted dtype of what is floating among `values`; float64 where nothing is."""
+    result = None
+    for value in values:
+        if isinstance(value, Tensor) and value.is_floating_point():
+            dtype = value.dtype
+        elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            dtype = _NUMPY_TO_TORCH.get(value.dtype.type, torch.float64)
+        else:
+            continue
+        result = dtype if result is None else torch.promote_types(result, dtype)
+    return torch.float64 if result is None else result
+
+
+def restore(result: Tensor, dtype: torch.dtype, arguments: Iterable[Any]) -> Any:
+    """Return `result` as the first of `arguments` that is a tensor or an array; else a tensor."""
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            break
+        if isinstance(argument, np.ndarray):
+            return result.detach().to(device="cpu", dtype=dtype).numpy()
+    return result.to(dtype)
+
+
+def refuse(op: str, name: str, bad: Tensor, why: str) -> None:
+    """Raise ValueError naming the first sample that is `bad`, where values can be looked at.
+
+    They can't without a stop on an accelerator, nor under torch.compile, vmap or a fake tensor.
+    """
+    if bad.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    try:
+        found = bool(bad.any())
+    except RuntimeError:  # vmap and fake tensors have no values
+        return
+    if found:
+        index = bad.nonzero()[0].tolist()
+        label = f"[{', '.join(map(str, index))}]" if index else ""
+        raise ValueError(f"visops.{op}: {name}{label} {why}")

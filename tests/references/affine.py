@@ -1,0 +1,148 @@
+"""The affine warp as its definition reads, in float64 and without any concern for speed.
+
+`warp_loops` visits one pixel after another. `warp` is the same with NumPy's indexing, for images of
+more than a few pixels; a test holds the two together. Neither shares code or formulas with the
+kernels: padding is looked up in what `numpy.pad` makes of the indices, and the weights of bicubic
+come from Keys' piecewise polynomial itself.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+NUMPY_PAD_MODE = {
+    "replicate": "edge",
+    "reflect": "reflect",
+    "symmetric": "symmetric",
+    "circular": "wrap",
+}
+TAPS = {"nearest": (0,), "bilinear": (0, 1), "bicubic": (-1, 0, 1, 2)}
+
+
+def destination_to_source(matrix, *, inverse_map=False, convention="integer"):
+    """[3, 3], for pixel centres at integers."""
+    full = np.vstack([np.asarray(matrix, np.float64), [0, 0, 1]])
+    if not inverse_map:
+        full = np.linalg.inv(full)
+    if convention == "half_pixel":
+        to_corner = np.array([[1, 0, 0.5], [0, 1, 0.5], [0, 0, 1]])
+        full = np.linalg.inv(to_corner) @ full @ to_corner
+    return full
+
+
+def padded_index(i, n, padding_mode):
+    """The index in [0, n) that stands for i; None where `constant` supplies the value."""
+    if 0 <= i < n:
+        return i
+    if padding_mode == "constant":
+        return None
+    before, after = max(0, -i), max(0, i - n + 1)
+    mode = NUMPY_PAD_MODE[padding_mode]
+    return int(np.pad(np.arange(n), (before, after), mode=mode)[i + before])
+
+
+def weight(distance, mode):
+    """Interpolation kernel at `distance` from its centre."""
+    x = abs(distance)
+    if mode == "nearest":
+        return 1.0
+    if mode == "bilinear":
+        return max(0.0, 1.0 - x)
+    a = -0.75
+    if x <= 1:
+        return (a + 2) * x**3 - (a + 3) * x**2 + 1
+    if x < 2:
+        return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
+    return 0.0
+
+
+def to_dtype(values, dtype):
+    """Integers round half to even and saturate."""
+    dtype = np.dtype(dtype)
+    if dtype.kind in "ui":
+        info = np.iinfo(dtype)
+        return np.clip(np.rint(values), info.min, info.max).astype(dtype)
+    return values.astype(dtype)
+
+
+def _first_tap(coordinate, mode):
+    return np.floor(coordinate + 0.5) if mode == "nearest" else np.floor(coordinate)
+
+
+def warp_loops(image, matrix, size, *, mode, padding_mode, fill=0.0, inverse_map=False,
+               convention="integer"):  # fmt: skip
+    """image [H, W, C] of any real dtype -> float64 [*size, C], before rounding."""
+    height, width, channels = image.shape
+    fill = np.broadcast_to(np.asarray(fill, np.float64), (channels,))
+    m = destination_to_source(matrix, inverse_map=inverse_map, convention=convention)
+    output = np.zeros((*size, channels))
+    for y in range(size[0]):
+        for x in range(size[1]):
+            sx, sy, _ = m @ (x, y, 1)
+            x0, y0 = int(_first_tap(sx, mode)), int(_first_tap(sy, mode))
+            for j in TAPS[mode]:
+                for i in TAPS[mode]:
+                    w = weight(sx - (x0 + i), mode) * weight(sy - (y0 + j), mode)
+                    row = padded_index(y0 + j, height, padding_mode)
+                    column = padded_index(x0 + i, width, padding_mode)
+                    inside = row is not None and column is not None
+                    for c in range(channels):
+                        tap = float(image[row, column, c]) if inside else fill[c]
+                        output[y, x, c] += w * tap
+    return output
+
+
+def _padded_indices(taps, n, padding_mode):
+    """padded_index of an array; -1 for None."""
+    if taps.size == 0 or n == 0:
+        return np.full(taps.shape, -1)
+    low, high = int(taps.min()), int(taps.max())
+    table = [padded_index(i, n, padding_mode) for i in range(low, high + 1)]
+    return np.array([-1 if t is None else t for t in table])[taps - low]
+
+
+def warp(image, matrix, size, *, mode, padding_mode, fill=0.0, inverse_map=False,
+         convention="integer"):  # fmt: skip
+    """As warp_loops; keeps integers exact beyond 2^53 with nearest."""
+    height, width, channels = image.shape
+    fill = np.broadcast_to(np.asarray(fill, np.float64), (channels,))
+    m = destination_to_source(matrix, inverse_map=inverse_map, convention=convention)
+    y, x = np.indices(size)
+    sx, sy = (m[r, 0] * x + m[r, 1] * y + m[r, 2] for r in (0, 1))
+    x0, y0 = (_first_tap(s, mode).astype(np.int64) for s in (sx, sy))
+    output = np.zeros((*size, channels), image.dtype if mode == "nearest" else np.float64)
+    for j in TAPS[mode]:
+        for i in TAPS[mode]:
+            row = _padded_indices(y0 + j, height, padding_mode)
+            column = _padded_indices(x0 + i, width, padding_mode)
+            inside = ((row >= 0) & (column >= 0))[..., None]
+            if height and width:
+                taps = np.where(inside, image[row, column], to_dtype(fill, image.dtype))
+            else:
+                taps = np.broadcast_to(to_dtype(fill, image.dtype), output.shape)
+            if mode == "nearest":
+                return taps.astype(image.dtype)
+            taps = np.where(inside, taps.astype(np.float64), fill)
+            wx = np.vectorize(weight, otypes=[float])(sx - (x0 + i), mode)
+            wy = np.vectorize(weight, otypes=[float])(sy - (y0 + j), mode)
+            output += (wx * wy)[..., None] * taps
+    return output
+
+
+def quarter_turn(side):
+    """Source -> destination matrix of numpy.rot90 on square images of that side."""
+    return np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, side - 1.0]])
+
+
+def random_matrix(rng, height, width, size, *, scale=(0.5, 2.0)):
+    """Source -> destination: any angle, uneven scale and shear, the image's middle in sight."""
+    angle = rng.uniform(-math.pi, math.pi)
+    shear = rng.uniform(-0.5, 0.5)
+    sx, sy = rng.uniform(*scale, 2)
+    rotation = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    linear = rotation @ np.array([[1.0, shear], [0.0, 1.0]]) @ np.diag([sx, sy])
+    middle = np.array([(width - 1) / 2, (height - 1) / 2])
+    target = np.array([(size[1] - 1) / 2, (size[0] - 1) / 2]) + rng.uniform(-3, 3, 2)
+    return np.column_stack([linear, target - linear @ middle])
