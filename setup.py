@@ -17,14 +17,14 @@ from setuptools import Extension, setup
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "scripts"))
 
-from build_extensions import BuildExtensions, sources  # noqa: E402
+from build_extensions import BuildExtensions, sources
 
 setup(
     ext_modules=[
         # LibTorch stable ABI and limited Python API: one binary for every torch and Python.
-        Extension("visops._C", sources(".", "core", "ops"), py_limited_api=True),
+        Extension("visops._C", sources("csrc", "csrc/core", "csrc/ops"), py_limited_api=True),
         # pybind11 has no limited-API mode: this one is per Python version.
-        Extension("visops._numpy", sources("core", "numpy")),
+        Extension("visops._numpy", sources("csrc/core", "csrc/numpy")),
     ],
     cmdclass={"build_ext": BuildExtensions},
 )

@@ -5,17 +5,11 @@ from ._loader import load_extensions
 load_extensions()
 
 from . import compat  # noqa: E402
-from ._build import VERSION as __version__  # noqa: E402
+from ._build import version as __version__  # noqa: E402
 from ._info import build_info  # noqa: E402
 from .affine import warp_affine  # noqa: E402
-from .affine_matrix import (  # noqa: E402
-    affine_from_points,
-    compose_affine,
-    get_affine_matrix,
-    invert_affine,
-    transform_boxes,
-    transform_points,
-)
+from .affine_matrix import compose_affine, get_affine_matrix, invert_affine  # noqa: E402
+from .affine_points import affine_from_points, transform_boxes, transform_points  # noqa: E402
 
 __all__ = [
     "__version__",

@@ -30,7 +30,7 @@ def load_extensions() -> None:
 
 def _built_against() -> str:
     try:
-        from ._build import TORCH_VERSION, VERSION
+        from ._build import torch_version, version
     except ImportError:
         return "never built here (_build.py is missing)"
-    return f"built as version {VERSION} against torch {TORCH_VERSION} (for torch 2.11 or newer)"
+    return f"built as version {version} against torch {torch_version} (for torch 2.11 or newer)"

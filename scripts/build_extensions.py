@@ -22,7 +22,6 @@ bit for bit on every instruction set and device. The MSVC flags have not been tr
 
 from __future__ import annotations
 
-import io
 import os
 import platform
 import re
@@ -36,7 +35,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-import ninja
 import pybind11
 import torch
 from setuptools.command.build_ext import build_ext
@@ -112,10 +110,14 @@ def switch(name: str) -> bool | None:
     return None if value == "" else value == "1"
 
 
+def glob(folder: str, pattern: str = "*.cpp") -> list[Path]:
+    """Files of a folder, relative to the repository."""
+    return sorted(path.relative_to(ROOT) for path in (ROOT / folder).glob(pattern))
+
+
 def sources(*folders: str) -> list[str]:
-    """C++ files of folders under csrc, relative to the repository."""
-    found = [path for folder in folders for path in (ROOT / "csrc" / folder).glob("*.cpp")]
-    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+    """C++ files of folders, as setuptools wants them."""
+    return [path.as_posix() for folder in folders for path in glob(folder)]
 
 
 def find_compiler() -> list[str]:
@@ -218,9 +220,7 @@ class NinjaFile:
     """The content of build.ninja. Paths in it are relative to the repository."""
 
     def __init__(self, cuda: Cuda | None) -> None:
-        self._text = io.StringIO()
-        self._ninja = ninja.Writer(self._text, width=10000)
-        self._ninja.variable("builddir", BUILD.as_posix())
+        self._lines = [f"builddir = {BUILD.as_posix()}"]
         compiler = find_compiler()
         strict = switch("VISOPS_WERROR") or False
         self._flags = FLAGS.compile + (FLAGS.warnings_are_errors if strict else [])
@@ -243,42 +243,45 @@ class NinjaFile:
             self._nvcc_flags += ["-ccbin", compiler[0]] if os.environ.get("CXX") else []
 
     def _rule(self, name: str, command: str, deps: str | None = None) -> None:
-        depfile = "$out.d" if deps == "gcc" else None
-        self._ninja.rule(name, command, f"{name} $out", depfile=depfile, deps=deps)
+        self._lines += [f"rule {name}", f"  command = {command}", f"  description = {name} $out"]
+        self._lines += [f"  deps = {deps}"] if deps else []
+        self._lines += ["  depfile = $out.d"] if deps == "gcc" else []
 
-    def objects(self, folder: str, files: Iterable[str], flags: Iterable[str] = ()) -> list[str]:
+    def _build(self, out: Path, rule: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
+        words = [re.sub(r"([$: ])", r"$\1", path.as_posix()) for path in (out, *inputs)]
+        self._lines.append(f"build {words[0]}: {rule} {' '.join(words[1:])}")
+        self._lines.append(f"  flags = {command_line(flags)}")
+
+    def objects(self, folder: str, files: Iterable[Path], flags: Iterable[str] = ()) -> list[Path]:
         """Compile C++ files to objects in `folder` and return those."""
         return self._compile("cxx", folder, files, [*self._flags, *flags])
 
-    def cuda_objects(self, folder: str, files: Iterable[str]) -> list[str]:
+    def cuda_objects(self, folder: str, files: Iterable[Path]) -> list[Path]:
         """Compile CUDA files."""
         return self._compile("nvcc", folder, files, self._nvcc_flags)
 
     def _compile(
-        self, rule: str, folder: str, files: Iterable[str], flags: Iterable[str]
-    ) -> list[str]:
-        made = []
-        variables = {"flags": command_line(flags)}
-        for file in files:
-            made.append((BUILD / folder / f"{file}.o").as_posix())
-            self._ninja.build(made[-1], rule, file, variables=variables)
-        return made
+        self, rule: str, folder: str, files: Iterable[Path], flags: list[str]
+    ) -> list[Path]:
+        made = {BUILD / folder / f"{file}.o": file for file in files}
+        for out, file in made.items():
+            self._build(out, rule, [file], flags)
+        return list(made)
 
-    def module(self, file: Path, objects: Iterable[str], flags: Iterable[str]) -> None:
+    def module(self, file: Path, objects: Iterable[Path], flags: Iterable[str]) -> None:
         """Link a Python module."""
-        self._ninja.build(
-            file.as_posix(), "link", list(objects), variables={"flags": command_line(flags)}
-        )
+        self._build(file, "link", objects, flags)
 
     def run(self) -> None:
         """Write the file and bring everything in it up to date."""
         folder = ROOT / BUILD
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "build.ninja").write_text(self._text.getvalue())
-        path = os.pathsep.join([ninja.BIN_DIR, os.environ.get("PATH", "")])
-        command = [shutil.which("ninja", path=path) or "ninja", "-f", f"{BUILD}/build.ninja"]
+        (folder / "build.ninja").write_text("\n".join(self._lines) + "\n")
+        path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+        program = shutil.which("ninja", path=path) or fail("no ninja; run: pip install ninja")
         jobs = os.environ.get("MAX_JOBS")
-        if subprocess.run([*command, *(["-j", jobs] if jobs else [])], cwd=ROOT).returncode:
+        command = [program, "-f", f"{BUILD}/build.ninja", *(["-j", jobs] if jobs else [])]
+        if subprocess.run(command, cwd=ROOT).returncode:
             hint = "; VISOPS_WERROR=0 lets warnings pass" if switch("VISOPS_WERROR") else ""
             fail(f"compiling failed, see the first error above{hint}")
 
@@ -313,11 +316,6 @@ def isa_levels() -> dict[str, tuple[int, list[str]]]:
     }
 
 
-def glob(folder: str, pattern: str) -> list[str]:
-    """Files of a folder, relative to the repository."""
-    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / folder).glob(pattern))
-
-
 class BuildExtensions(build_ext):
     """Replaces setuptools' compiling; see NOTE [ How the extensions are built ]."""
 
@@ -343,25 +341,28 @@ class BuildExtensions(build_ext):
             front["VISOPS_CUDA_VERSION"] = f'"{cuda.version}"'
             front["VISOPS_CUDA_ARCHS"] = f'"{";".join(cuda.archs)}"'
 
-        shared = file.objects("core", glob("csrc/core", "*.cpp"))
+        shared = file.objects("core", glob("csrc/core"))
         for isa, (slot, flags) in isa_levels().items():
             slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
-            shared += file.objects(isa, glob("csrc/cpu", "*.cpp"), slot_flags)
+            shared += file.objects(isa, glob("csrc/cpu"), slot_flags)
         if emulation:
             # Ahead of every other folder: here <cuda_runtime.h> is ours.
-            flags = [f"{FLAGS.include}tests/cuda_emulation", *defines({"VISOPS_CUDA_EMULATION": "1"})]
-            shared += file.objects("emulated", glob("tests/cuda_emulation", "*.cpp"), flags)
+            flags = [
+                f"{FLAGS.include}tests/cuda_emulation",
+                *defines({"VISOPS_CUDA_EMULATION": "1"}),
+            ]
+            shared += file.objects("emulated", glob("tests/cuda_emulation"), flags)
             shared += file.objects("emulated", cuda_files, [*flags, *FLAGS.plain_cpp])
 
         objects = {
             "visops._C": file.objects(
                 "torch",
-                glob("csrc", "*.cpp") + glob("csrc/ops", "*.cpp"),
+                glob("csrc") + glob("csrc/ops"),
                 defines(front) + includes([torch_include, python_include]),
             ),
             "visops._numpy": file.objects(
                 "numpy",
-                glob("csrc/numpy", "*.cpp"),
+                glob("csrc/numpy"),
                 defines(macros) + includes([pybind11.get_include(), torch_include, python_include]),
             ),
         }
@@ -379,8 +380,8 @@ class BuildExtensions(build_ext):
         for name, module in built.items():
             install(ROOT / module, Path(self.get_ext_fullpath(name)))
         record = f"""# Written by the build: what this copy of visops was built as and with.
-VERSION = "{version}"
-TORCH_VERSION = "{torch.__version__}"
+version = "{version}"
+torch_version = "{torch.__version__}"
 """
         Path(self.get_ext_fullpath("visops._C")).with_name("_build.py").write_text(record)
 

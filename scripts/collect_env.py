@@ -1,0 +1,116 @@
+"""Print what a bug report needs: machine, Python, torch and friends, compilers, and the build.
+
+Works even where visops can't be imported: then the loader's error is what it prints.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ISA_FLAGS = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl")
+VARIABLES = ("VISOPS_", "CXX", "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "TORCH_")
+
+
+def first_line(*command: str) -> str:
+    """Return the first line that a command prints, or why it printed none."""
+    path = shutil.which(command[0])
+    if path is None:
+        return "not found"
+    run = subprocess.run([path, *command[1:]], capture_output=True, text=True, check=False)
+    lines = (run.stdout or run.stderr).strip().splitlines()
+    return f"{lines[0]} ({path})" if lines else f"printed nothing ({path})"
+
+
+def cpu_model() -> str:
+    """Return the processor's name and the instruction sets that matter here."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return platform.processor() or "unknown"
+    pairs = (line.partition(":") for line in text.splitlines())
+    fields = {key.strip(): value.strip() for key, _, value in pairs}
+    flags = [flag for flag in ISA_FLAGS if flag in fields.get("flags", "").split()]
+    return f"{fields.get('model name', 'unknown')}, {os.cpu_count()} cores, {' '.join(flags)}"
+
+
+def version_of(module: str) -> str:
+    """Return a package's version without failing where it is missing or broken."""
+    try:
+        return str(importlib.import_module(module).__version__)
+    except ModuleNotFoundError:
+        return "not installed"
+
+
+def nvcc() -> str:
+    """Return nvcc's release line; its first one is only its name."""
+    path = shutil.which("nvcc")
+    if path is None:
+        return "not found"
+    run = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    release = [line for line in run.stdout.splitlines() if "release" in line]
+    return f"{release[0] if release else run.stderr.strip()} ({path})"
+
+
+def cuda() -> str:
+    """Return what torch says about CUDA."""
+    import torch
+
+    if torch.version.cuda is None:
+        return "torch was built without CUDA"
+    if not torch.cuda.is_available():
+        return f"torch was built for CUDA {torch.version.cuda}; it sees no device"
+    names = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return f"torch was built for CUDA {torch.version.cuda}; devices: {', '.join(names)}"
+
+
+def visops_info() -> str:
+    """Return visops.build_info(), line by line."""
+    import visops
+
+    lines = [f"{visops.__version__} from {Path(visops.__file__).parent}"]
+    lines += [f"  {key}: {value}" for key, value in visops.build_info().items()]
+    return "\n".join(lines)
+
+
+def attempt(report: Callable[..., str], *args: str) -> str:
+    """Return a report, or the error it died of."""
+    try:
+        return report(*args)
+    except Exception as error:  # whatever is broken is what the report must show
+        return f"{type(error).__name__}: {error}"
+
+
+def main() -> None:
+    """Print the report."""
+    print(f"platform: {platform.platform()}, {' '.join(platform.libc_ver())}")
+    print(f"CPU: {attempt(cpu_model)}")
+    print(f"Python: {sys.version.split()[0]} ({sys.executable})")
+    for label, module in (
+        ("torch", "torch"),
+        ("torchvision", "torchvision"),
+        ("NumPy", "numpy"),
+        ("OpenCV", "cv2"),
+        ("kornia", "kornia"),
+        ("pybind11", "pybind11"),
+        ("setuptools", "setuptools"),
+    ):
+        print(f"{label}: {attempt(version_of, module)}")
+    print(f"CUDA: {attempt(cuda)}")
+    for command in ("g++", "clang++"):
+        print(f"{command}: {attempt(first_line, command, '--version')}")
+    print(f"nvcc: {attempt(nvcc)}")
+    for name in sorted(os.environ):
+        if name.startswith(VARIABLES):
+            print(f"{name}={os.environ[name]}")
+    print(f"visops: {attempt(visops_info)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""What every test file shares: skipping what this machine can't run, and hypothesis settings."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+import pytest
+import torch
+
+# Kernels run under emulation and in parallel test processes: time per example says nothing.
+hypothesis.settings.register_profile("visops", deadline=None, print_blob=True)
+# The same examples in every run, so that a red build is the fault of the change under test.
+hypothesis.settings.register_profile(
+    "ci", parent=hypothesis.settings.get_profile("visops"), derandomize=True
+)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "visops")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip tests marked `cuda` where they can't run, saying why."""
+    if not torch.cuda.is_available():
+        reason = "torch sees no CUDA device"
+    else:
+        import visops
+
+        if visops.build_info()["cuda_built"]:
+            return
+        reason = "visops was built without CUDA"
+    for item in items:
+        if "cuda" in item.keywords:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_report_header() -> str:
+    """Say in the report which kernels were under test."""
+    import visops
+
+    info = visops.build_info()
+    return (
+        f"visops: {info['cpu']} kernels (of {', '.join(info['cpu_available'])}), {visops.__file__}"
+    )
