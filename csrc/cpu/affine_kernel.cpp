@@ -125,32 +125,29 @@ void copy_sample(const AffineParams& p, const AffineMap& map, int64_t sample, in
 
 void affine_kernel(const AffineParams& p, int64_t begin, int64_t end) {
   const bool empty_image = p.height == 0 || p.width == 0;
-  while (begin < end) {
-    const int64_t sample = begin / p.output_height;
-    const int64_t first = begin - sample * p.output_height;
-    const int64_t rows = p.output_height - first;
-    const int64_t last = first + (rows < end - begin ? rows : end - begin);
-    begin += last - first;
+  for_each_sample(begin, end, p.output_height, [&](int64_t sample, int64_t first, int64_t last) {
     const AffineMap map = affine_map(p, sample);
     if (!map.valid || empty_image) {
       for (int64_t y = first; y < last; ++y) {
         fill_pixels({p, map, p.mode, sample, y}, 0, p.output_width);
       }
-    } else if (effective_mode(p, map) == Interpolation::kNearest) {
-      copy_sample(p, map, sample, first, last);
-    } else {
-      switch (p.dtype) {
-        case DType::kUInt8: warp_sample<uint8_t>(p, map, sample, first, last); break;
-        case DType::kInt16: warp_sample<int16_t>(p, map, sample, first, last); break;
-        case DType::kUInt16: warp_sample<uint16_t>(p, map, sample, first, last); break;
-        case DType::kFloat16: warp_sample<Half>(p, map, sample, first, last); break;
-        case DType::kBFloat16: warp_sample<BFloat16>(p, map, sample, first, last); break;
-        case DType::kFloat32: warp_sample<float>(p, map, sample, first, last); break;
-        case DType::kFloat64: warp_sample<double>(p, map, sample, first, last); break;
-        default: break;  // check_affine() lets integers through with nearest only
-      }
+      return;
     }
-  }
+    if (effective_mode(p, map) == Interpolation::kNearest) {
+      copy_sample(p, map, sample, first, last);
+      return;
+    }
+    switch (p.dtype) {
+      case DType::kUInt8: return warp_sample<uint8_t>(p, map, sample, first, last);
+      case DType::kInt16: return warp_sample<int16_t>(p, map, sample, first, last);
+      case DType::kUInt16: return warp_sample<uint16_t>(p, map, sample, first, last);
+      case DType::kFloat16: return warp_sample<Half>(p, map, sample, first, last);
+      case DType::kBFloat16: return warp_sample<BFloat16>(p, map, sample, first, last);
+      case DType::kFloat32: return warp_sample<float>(p, map, sample, first, last);
+      case DType::kFloat64: return warp_sample<double>(p, map, sample, first, last);
+      default: return;  // check_affine() lets other integers through with nearest only
+    }
+  });
 }
 
 const bool registered = affine_stub.set(kIsaSlot, affine_kernel);

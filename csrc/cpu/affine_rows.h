@@ -18,6 +18,19 @@ namespace {
 
 constexpr int kMaxWidth = 16;  // of any Floats
 
+// The parts of [begin, end) x rows that lie in one sample each.
+template <class Body>
+VISOPS_ALWAYS_INLINE void for_each_sample(int64_t begin, int64_t end, int64_t rows,
+                                          const Body& body) {
+  while (begin < end) {
+    const int64_t sample = begin / rows;
+    const int64_t first = begin - sample * rows;
+    const int64_t last = first + (rows - first < end - begin ? rows - first : end - begin);
+    body(sample, first, last);
+    begin += last - first;
+  }
+}
+
 struct RowSpans {
   Span touching;  // may have a tap in the image
   Span inside;    // has all its taps in the image; within `touching`

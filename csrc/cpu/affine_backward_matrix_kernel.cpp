@@ -1,0 +1,216 @@
+// NOTE [ Affine matrix gradient on the CPU ]
+// d out / d coordinate, times the incoming gradient, is summed over channels in ascending order,
+// then over pixels in float64: within each segment of 64 pixels by a tree that halves 64 lanes to
+// 1, segments of a row in ascending order; the finish kernel adds rows l, l + 64, ... in lane l and
+// halves again. The trees are those of a CUDA block, so the results agree to the bit.
+// Assumes what check_affine() and check_matrices() establish; gradients are floating.
+#include <type_traits>
+
+#include "core/affine.h"
+#include "core/affine_pixel.h"
+#include "cpu/affine_rows.h"
+#include "cpu/simd.h"
+
+namespace visops {
+namespace {
+
+// 64 lanes to one, as a CUDA block does it.
+VISOPS_ALWAYS_INLINE double sum_lanes(double (&lane)[kSegment]) {
+  for (int64_t w = kSegment / 2; w >= 1; w /= 2) {
+    for (int64_t i = 0; i < w; ++i) lane[i] += lane[i + w];
+  }
+  return lane[0];
+}
+
+// gx and gy of the 64 pixels of a segment: sums over channels of gradient x d out / d coordinate.
+template <class Acc>
+struct SegmentGradient {
+  alignas(64) Acc x[kSegment + kMaxWidth];
+  alignas(64) Acc y[kSegment + kMaxWidth];
+};
+
+// Where float32 planes let pixels be taken in vectors.
+template <class T>
+bool takes_vectors(const AffineParams& p, const AffineMap& map) {
+  return std::is_same<T, float>::value && p.mode == Interpolation::kBilinear &&
+         p.image_stride.column == 1 && p.output_stride.column == 1 &&
+         fits_lanes(map, p.image_stride.row * int64_t{sizeof(float)}, sizeof(float));
+}
+
+template <class T, Interpolation mode>
+void differentiate_pixels(const AffineParams& p, const AffineMap& map,
+                          const SegmentOrigin<typename Accumulate<T>::type>& origin, const T* image,
+                          const T* grad, int64_t x0, int64_t begin, int64_t end,
+                          SegmentGradient<typename Accumulate<T>::type>& sums) {
+  using Acc = typename Accumulate<T>::type;
+  for (int64_t x = begin; x < end; ++x) {
+    const auto taps = pixel_taps<mode>(p, map, origin, static_cast<int>(x - x0));
+    if (taps.outside()) continue;
+    Acc gx = 0, gy = 0;
+    for (int64_t c = 0; c < p.channels; ++c) {
+      const auto d =
+          differentiate_pixel(image + c * p.image_stride.channel, p.image_stride, taps,
+                              static_cast<Acc>(affine_fill(p, c)));
+      const Acc g = load_element(grad + x * p.output_stride.column + c * p.output_stride.channel);
+      gx = gx + g * d.x;
+      gy = gy + g * d.y;
+    }
+    sums.x[x - x0] = gx;
+    sums.y[x - x0] = gy;
+  }
+}
+
+// Pixels [begin, end) of a segment, all inside the image. Writes up to kMaxWidth lanes more.
+void differentiate_vectors(const AffineParams& p, const AffineMap& map,
+                           const SegmentOrigin<float>& origin, const float* image,
+                           const float* grad, int64_t x0, int64_t begin, int64_t end,
+                           SegmentGradient<float>& sums) {
+  constexpr auto mode = Interpolation::kBilinear;
+  constexpr int kWidth = Floats::kWidth;
+  const int32_t row_bytes = static_cast<int32_t>(p.image_stride.row * int64_t{sizeof(float)});
+  Lanes lanes;
+  const int count = static_cast<int>(end - begin);
+  fill_lanes<mode>(map, origin, static_cast<int>(begin - x0), count, row_bytes, sizeof(float),
+                   lanes);
+  const char* taps =
+      reinterpret_cast<const char*>(image + origin.y * p.image_stride.row + origin.x);
+  float* out_x = sums.x + (begin - x0);
+  float* out_y = sums.y + (begin - x0);
+  for (int i = 0; i < count; i += kWidth) {
+    const Floats wx = Floats::load(lanes.wx + i);
+    const FloatPairs wy = spread(Floats::load(lanes.wy + i));
+    const bool whole = count - i >= kWidth;
+    Floats gx(0.0f), gy(0.0f);
+    for (int64_t c = 0; c < p.channels; ++c) {
+      const char* plane = taps + c * p.image_stride.channel * int64_t{sizeof(float)};
+      const FloatPairs top = channel_pairs<float, 1, 0>(load_pairs(plane, lanes.offset + i));
+      const FloatPairs bottom =
+          channel_pairs<float, 1, 0>(load_pairs(plane + row_bytes, lanes.offset + i));
+      const FloatPairs slope = bottom - top;
+      const FloatPairs t = top + wy * slope;
+      const Floats left = first_of_pairs(slope), right = second_of_pairs(slope);
+      const float* from = grad + begin + i + c * p.output_stride.channel;
+      float rest[kWidth] = {};
+      if (!whole) memcpy(rest, from, sizeof(float) * static_cast<size_t>(count - i));
+      const Floats g = Floats::load(whole ? from : rest);
+      gx = gx + g * (second_of_pairs(t) - first_of_pairs(t));
+      gy = gy + g * (left + wx * (right - left));
+    }
+    if (whole) {
+      gx.store(out_x + i);
+      gy.store(out_y + i);
+    } else {
+      float rest[kWidth];
+      gx.store(rest);
+      memcpy(out_x + i, rest, sizeof(float) * static_cast<size_t>(count - i));
+      gy.store(rest);
+      memcpy(out_y + i, rest, sizeof(float) * static_cast<size_t>(count - i));
+    }
+  }
+}
+
+void differentiate_vectors(const AffineParams&, const AffineMap&, const SegmentOrigin<double>&,
+                           const double*, const double*, int64_t, int64_t, int64_t,
+                           SegmentGradient<double>&) {}
+template <class T>
+void differentiate_vectors(const AffineParams&, const AffineMap&, const SegmentOrigin<float>&,
+                           const T*, const T*, int64_t, int64_t, int64_t,
+                           SegmentGradient<float>&) {}
+
+template <class T, Interpolation mode>
+void row_gradient(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t y,
+                  double (&totals)[4]) {
+  using Acc = typename Accumulate<T>::type;
+  const T* image = static_cast<const T*>(p.image) + sample * p.image_stride.batch;
+  const T* grad =
+      static_cast<const T*>(p.output) + sample * p.output_stride.batch + y * p.output_stride.row;
+  RowSpans spans = row_spans(p, map, mode, y);
+  if (!takes_vectors<T>(p, map)) spans.inside = {spans.touching.begin, spans.touching.begin};
+  for (int64_t x0 = spans.touching.begin & -kSegment; x0 < spans.touching.end; x0 += kSegment) {
+    const SegmentOrigin<Acc> origin = segment_origin<Acc>(map.m, x0, y);
+    const Span segment = intersect(spans.touching, {x0, x0 + kSegment});
+    Span inside = intersect(segment, spans.inside);
+    if (inside.begin == inside.end) inside = {segment.end, segment.end};
+    SegmentGradient<Acc> sums = {};
+    differentiate_pixels<T, mode>(p, map, origin, image, grad, x0, segment.begin, inside.begin,
+                                  sums);
+    if (inside.begin < inside.end) {
+      differentiate_vectors(p, map, origin, image, grad, x0, inside.begin, inside.end, sums);
+    }
+    differentiate_pixels<T, mode>(p, map, origin, image, grad, x0, inside.end, segment.end, sums);
+    double lane[4][kSegment];
+    for (int64_t i = 0; i < kSegment; ++i) {
+      const double x = static_cast<double>(x0 + i);
+      const double gx = static_cast<double>(sums.x[i]), gy = static_cast<double>(sums.y[i]);
+      lane[0][i] = gx;
+      lane[1][i] = gx * x;
+      lane[2][i] = gy;
+      lane[3][i] = gy * x;
+    }
+    for (int k = 0; k < 4; ++k) totals[k] += sum_lanes(lane[k]);
+  }
+}
+
+template <class T>
+void row_gradient(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t y,
+                  double (&totals)[4]) {
+  if (p.mode == Interpolation::kBilinear) {
+    row_gradient<T, Interpolation::kBilinear>(p, map, sample, y, totals);
+  } else if (p.mode == Interpolation::kBicubic) {
+    row_gradient<T, Interpolation::kBicubic>(p, map, sample, y, totals);
+  }
+}
+
+void affine_backward_matrix_kernel(const AffineBackwardMatrixParams& params, int64_t begin,
+                                   int64_t end) {
+  const AffineParams& p = params.forward;
+  for_each_sample(begin, end, p.output_height, [&](int64_t sample, int64_t first, int64_t last) {
+    const AffineMap map = affine_map(p, sample);
+    for (int64_t y = first; y < last; ++y) {
+      double totals[4] = {};
+      if (map.valid && p.height > 0 && p.width > 0) {
+        switch (p.dtype) {
+          case DType::kFloat16: row_gradient<Half>(p, map, sample, y, totals); break;
+          case DType::kBFloat16: row_gradient<BFloat16>(p, map, sample, y, totals); break;
+          case DType::kFloat64: row_gradient<double>(p, map, sample, y, totals); break;
+          default: row_gradient<float>(p, map, sample, y, totals); break;
+        }
+      }
+      memcpy(params.row_sums + (sample * p.output_height + y) * 4, totals, sizeof(totals));
+    }
+  });
+}
+
+void affine_backward_matrix_finish_kernel(const AffineBackwardMatrixParams& params, int64_t begin,
+                                          int64_t end) {
+  const AffineParams& p = params.forward;
+  for (int64_t sample = begin; sample < end; ++sample) {
+    double lane[6][kSegment] = {};
+    for (int64_t y = 0; y < p.output_height; ++y) {
+      const double* sums = params.row_sums + (sample * p.output_height + y) * 4;
+      const int64_t l = y % kSegment;
+      const double row = static_cast<double>(y);
+      lane[0][l] += sums[1];
+      lane[1][l] += sums[0] * row;
+      lane[2][l] += sums[0];
+      lane[3][l] += sums[3];
+      lane[4][l] += sums[2] * row;
+      lane[5][l] += sums[2];
+    }
+    double grad_map[6];
+    for (int k = 0; k < 6; ++k) grad_map[k] = sum_lanes(lane[k]);
+    double* grad_matrix = params.grad_matrix + sample * 6;
+    if (affine_map(p, sample).valid) {
+      affine_map_backward(p, sample, grad_map, grad_matrix);
+    } else {
+      for (int k = 0; k < 6; ++k) grad_matrix[k] = 0.0;
+    }
+  }
+}
+
+const bool registered =
+    affine_backward_matrix_stub.set(kIsaSlot, affine_backward_matrix_kernel) &&
+    affine_backward_matrix_finish_stub.set(kIsaSlot, affine_backward_matrix_finish_kernel);
+
+}  // namespace
+}  // namespace visops
