@@ -89,7 +89,7 @@ VISOPS_FN void tap_weights(Acc t, Acc* weight) {
   }
 }
 
-// n > 0.
+// n > 0, or constant padding.
 template <Interpolation mode, class Acc>
 VISOPS_FN AxisTaps<mode, Acc> axis_taps(const AxisSample<Acc>& sample, Padding padding, int64_t n) {
   constexpr int kCount = tap_count(mode);
@@ -114,7 +114,9 @@ struct PixelTaps {
   VISOPS_DEVICE VISOPS_ALWAYS_INLINE bool outside() const { return y.outside() || x.outside(); }
 };
 
-// `origin` is that of the pixel's segment, `lane` its place in it. The image must not be empty.
+// `origin` is that of the pixel's segment, `lane` its place in it. An empty image has constant
+// padding (check_affine), so that its pixels are all outside(). The map may be invalid: the taps
+// are then meaningless, yet inside the image or -1.
 template <Interpolation mode, class Acc>
 VISOPS_FN PixelTaps<mode, Acc> pixel_taps(const AffineParams& p, const AffineMap& map,
                                           const SegmentOrigin<Acc>& origin, int lane) {
