@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 def warp_affine(
     image: NDArray[Any],
     matrix: ArrayLike,
-    size: tuple[int, int] | None,
+    size: Sequence[int] | None,
     mode: str,
     padding_mode: str,
     fill: float | Sequence[float],

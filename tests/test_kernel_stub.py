@@ -1,0 +1,64 @@
+"""The choice of the kernel: VISOPS_CPU, read once per process, so every case is its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import visops
+
+pytestmark = pytest.mark.slow
+
+WARPS = """
+image = torch.arange(12.0).reshape(1, 1, 3, 4)
+print(visops.warp_affine(image, torch.eye(2, 3)).tolist() == image.tolist())
+image = np.arange(12, dtype=np.uint8).reshape(3, 4)
+print((visops.warp_affine(image, np.eye(2, 3)) == image).all())
+"""
+
+
+def run(code: str, cpu: str | None) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "VISOPS_CPU"}
+    if cpu is not None:
+        environment["VISOPS_CPU"] = cpu
+    return subprocess.run(
+        [sys.executable, "-c", f"import numpy as np, torch, visops\n{code}"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("cpu", visops.build_info()["cpu_available"])
+def test_every_available_value(cpu: str) -> None:
+    code = "print(visops.build_info()['cpu'])" + WARPS
+    assert run(code, cpu).stdout.split() == [cpu, "True", "True"]
+
+
+@pytest.mark.parametrize("cpu", [None, ""])
+def test_default_is_the_best_real_one(cpu: str | None) -> None:
+    real = [name for name in visops.build_info()["cpu_available"] if name != "cuda_emulated"]
+    assert run("print(visops.build_info()['cpu'])", cpu).stdout.split() == [real[-1]]
+
+
+@pytest.mark.parametrize("cpu", ["avx", "cuda"])
+def test_other_values_are_errors_that_list_the_available(cpu: str) -> None:
+    code = """
+def attempt(call):
+    try:
+        print(call())
+    except Exception as error:
+        print(error)
+
+attempt(visops.build_info)
+attempt(lambda: visops.warp_affine(torch.zeros(1, 1, 3, 4), torch.eye(2, 3)))
+attempt(lambda: visops.warp_affine(np.zeros((3, 4), np.uint8), np.eye(2, 3)))
+"""
+    available = ", ".join(visops.build_info()["cpu_available"])
+    message = (
+        f"visops: VISOPS_CPU={cpu} is not available; this build on this processor has: {available}"
+    )
+    assert run(code, cpu).stdout.splitlines() == [message] * 3
