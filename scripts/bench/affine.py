@@ -1,0 +1,420 @@
+"""The affine warp against OpenCV, torch's own two calls, kornia and torchvision.
+
+Every row warps the same white-noise images by the same matrix in all contenders: three channels,
+zeros outside, integer pixel centres. Geometries: `rotate` (17.3 degrees and scale 1.13 about the
+centre), `shift` (by 7.317 and -4.631 pixels: rounder numbers make ties of 1 % of
+the uint8 results), `shift int` (by whole pixels) and `shrink` (to a third
+of the size). Peers get what they like best: OpenCV its float64 matrix; affine_grid + grid_sample
+a normalised theta computed beforehand; kornia a float32 matrix; torchvision, which has one matrix a
+call, one matrix for the whole batch where all others get one for each image, and the same geometry
+as angle, translation and scale; it cannot change the size, so it has no `shrink`. What computes in
+float only (affine_grid + grid_sample) is timed on uint8 with the conversion there and back.
+1080p at batch 16 is run for `rotate` alone, to bound the time that the whole takes.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import kornia
+import torch
+import torch.nn.functional as F
+import torchvision.transforms.v2.functional as TF
+import visops
+from torchvision.transforms import InterpolationMode
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
+
+from bench.harness import Case, Contender, Tolerance, main
+
+Size = tuple[int, int]
+
+SIZES: dict[str, Size] = {"224²": (224, 224), "512²": (512, 512), "1080p": (1080, 1920)}
+CV_FLAGS = {
+    "nearest": cv2.INTER_NEAREST,
+    "bilinear": cv2.INTER_LINEAR,
+    "bicubic": cv2.INTER_CUBIC,
+}
+
+# White noise has a whole range of values between neighbouring pixels, so a coordinate that is off
+# by half a pixel shows as a mean difference of tens of levels: these bounds are far below that.
+_CV_TABLE = Tolerance(
+    max_abs=32, mean_abs=2.0, why="OpenCV's table of weights has steps of 1/32 pixel"
+)
+CV_TOLERANCE = {
+    "nearest": Tolerance(fraction=0.01, why="ties, and coordinates in fixed point"),
+    "bilinear": Tolerance(max_abs=1, fraction=0.01, why="rounding of float32 sums")
+    if int(cv2.__version__.split(".")[0]) >= 5
+    else _CV_TABLE,
+    "bicubic": _CV_TABLE,
+}
+F32 = Tolerance(max_abs=5e-3, mean_abs=1e-4, why="peers' coordinates are float32 in [-1, 1]")
+F32_NEAREST = Tolerance(fraction=0.01, why="ties, and float32 coordinates")
+U8 = Tolerance(max_abs=2, mean_abs=0.05, why="peers' coordinates are float32 in [-1, 1]")
+GRADIENT = Tolerance(
+    max_abs=2.0, mean_abs=1e-2, why="a matrix gradient sums up to 786,432 float32 terms"
+)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A warp in the terms of torchvision, plus the output's size as a divisor of the input's."""
+
+    angle: float = 0.0  # degrees
+    translate: tuple[float, float] = (0.0, 0.0)  # pixels
+    scale: float = 1.0
+    shrink: int = 1
+
+    def output_size(self, size: Size) -> Size:
+        return size[0] // self.shrink, size[1] // self.shrink
+
+    def matrix(self, size: Size) -> torch.Tensor:
+        """Source -> destination, integer pixel centres, float64 [2, 3]."""
+        (height, width), (out_height, out_width) = size, self.output_size(size)
+        recentre = ((out_width - width) / 2, (out_height - height) / 2)
+        translate = (self.translate[0] + recentre[0], self.translate[1] + recentre[1])
+        centre = ((width - 1) / 2, (height - 1) / 2)
+        matrix: torch.Tensor = visops.get_affine_matrix(
+            centre, self.angle, translate, self.scale / self.shrink
+        )
+        return matrix
+
+
+GEOMETRIES = {
+    "rotate": Geometry(angle=17.3, scale=1.13),
+    "shift": Geometry(translate=(7.317, -4.631)),
+    "shift int": Geometry(translate=(7.0, -5.0)),
+    "shrink": Geometry(shrink=3),
+}
+
+
+def normaliser(size: Size) -> torch.Tensor:
+    """Pixels -> the [-1, 1] of grid_sample with align_corners=True, float64 [3, 3]."""
+    height, width = size
+    scale = torch.tensor([2.0 / (width - 1), 2.0 / (height - 1), 1.0], dtype=torch.float64)
+    matrix = torch.diag(scale)
+    matrix[:2, 2] = -1.0
+    return matrix
+
+
+def theta_of(inverse: torch.Tensor, size: Size, out_size: Size) -> torch.Tensor:
+    """A destination -> source matrix [2, 3] as affine_grid wants it, float32."""
+    square = torch.cat([inverse.double(), torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64)])
+    theta = normaliser(size) @ square @ torch.linalg.inv(normaliser(out_size))
+    as_float: torch.Tensor = theta[:2].float()
+    return as_float
+
+
+@functools.lru_cache(maxsize=2)
+def noise(dtype: torch.dtype, batch: int, size: Size, layout: str, device: str) -> torch.Tensor:
+    """White noise [B, 3, H, W]: uint8 of its whole range, floats in [0, 1)."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (batch, 3, *size)
+    if dtype == torch.uint8:
+        image = torch.randint(0, 256, shape, dtype=dtype, generator=generator)
+    else:
+        image = torch.rand(shape, dtype=dtype, generator=generator)
+    channels_last = layout == "channels_last"
+    format_ = torch.channels_last if channels_last else torch.contiguous_format
+    return image.to(device).contiguous(memory_format=format_)
+
+
+def numpy_contenders(mode: str, size: Size, geometry: Geometry) -> list[Contender]:
+    """An HWC uint8 array against OpenCV."""
+    image = noise(torch.uint8, 1, size, "channels_last", "cpu")[0].permute(1, 2, 0).numpy()
+    matrix = geometry.matrix(size).numpy()
+    out_size = height, width = geometry.output_size(size)
+    return [
+        Contender("visops", lambda: visops.warp_affine(image, matrix, out_size, mode=mode)),
+        Contender(
+            "OpenCV",
+            lambda: cv2.warpAffine(image, matrix, (width, height), flags=CV_FLAGS[mode]),
+            CV_TOLERANCE[mode],
+            floor=1.5 if mode == "bilinear" else 1.0,
+        ),
+    ]
+
+
+def tensor_contenders(
+    dtype: torch.dtype,
+    layout: str,
+    mode: str,
+    batch: int,
+    size: Size,
+    geometry: Geometry,
+    device: str,
+) -> list[Contender]:
+    """A batch of tensors, with a matrix for each image, against the three that take tensors."""
+    image = noise(dtype, batch, size, layout, device)
+    out_size = geometry.output_size(size)
+    single = geometry.matrix(size)
+    matrix = single.repeat(batch, 1, 1).to(device)
+    theta = theta_of(visops.invert_affine(single), size, out_size).repeat(batch, 1, 1).to(device)
+    matrix32 = matrix.float()
+    shape = [batch, 3, *out_size]
+    is_u8 = dtype == torch.uint8
+    tolerance = F32_NEAREST if mode == "nearest" else U8 if is_u8 else F32
+    asked = mode == "bilinear" and device == "cpu"
+
+    def grid_sample() -> torch.Tensor:
+        grid = F.affine_grid(theta, shape, align_corners=True)
+        source = image.float() if is_u8 else image
+        warped: torch.Tensor = F.grid_sample(source, grid, mode, "zeros", align_corners=True)
+        if is_u8:
+            warped = warped.round_().to(torch.uint8)
+        return warped
+
+    def torchvision_affine() -> torch.Tensor:
+        return TF.affine(
+            image,
+            geometry.angle,
+            list(geometry.translate),
+            geometry.scale,
+            [0.0, 0.0],
+            interpolation=InterpolationMode(mode),
+        )
+
+    contenders = [
+        Contender("visops", lambda: visops.warp_affine(image, matrix, out_size, mode=mode)),
+        Contender(
+            "affine_grid + grid_sample",
+            grid_sample,
+            tolerance,
+            floor=3.0 if asked and not is_u8 and layout == "NCHW" else None,
+        ),
+    ]
+    if not is_u8 and mode != "bicubic":
+        contenders.append(
+            Contender(
+                "kornia",
+                lambda: kornia.geometry.warp_affine(image, matrix32, out_size, mode=mode),
+                tolerance,
+                floor=6.0 if asked and layout == "NCHW" else None,
+            )
+        )
+    if geometry.shrink == 1 and mode != "bicubic":
+        contenders.append(
+            Contender(
+                "torchvision", torchvision_affine, tolerance, floor=4.0 if asked and is_u8 else None
+            )
+        )
+    return contenders
+
+
+def backward_contenders(
+    layout: str, batch: int, size: Size, geometry: Geometry, with_matrix: bool, device: str
+) -> list[Contender]:
+    """Forward and backward, image gradient and perhaps that of the destination -> source matrix."""
+    image = noise(torch.float32, batch, size, layout, device).detach().requires_grad_()
+    inverse = visops.invert_affine(geometry.matrix(size))
+    theta = theta_of(inverse, size, size).repeat(batch, 1, 1).to(device)
+    matrix = inverse.float().repeat(batch, 1, 1).to(device)
+    theta.requires_grad_(with_matrix)
+    matrix.requires_grad_(with_matrix)
+    grad = noise(torch.float32, batch, size, layout, device).flip(0) - 0.5
+    left = normaliser(size).T.float().to(device)
+    right = torch.linalg.inv(normaliser(size)).T.float().to(device)
+    # An entry of the matrix gradient is a sum over all pixels, of terms as large as a coordinate;
+    # relative to that sum's random walk it is a number of order one.
+    walk = (3 * size[0] * size[1]) ** 0.5
+    weight = torch.tensor([size[1], size[0], 1.0], device=device) * walk
+
+    def results(output: torch.Tensor, leaf: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        inputs = [image, leaf] if with_matrix else [image]
+        return (output.detach(), *torch.autograd.grad(output, inputs, grad))
+
+    def ours() -> tuple[torch.Tensor, ...]:
+        return results(visops.warp_affine(image, matrix, inverse_map=True), matrix)
+
+    def theirs() -> tuple[torch.Tensor, ...]:
+        grid = F.affine_grid(theta, [batch, 3, *size], align_corners=True)
+        return results(F.grid_sample(image, grid, "bilinear", "zeros", align_corners=True), theta)
+
+    def scaled(result: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        return (*result[:2], *(g / weight for g in result[2:]))
+
+    def to_matrix(result: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        return scaled((*result[:2], *((left[:2, :2] @ g @ right) for g in result[2:])))
+
+    return [
+        Contender("visops", ours, comparable=scaled),
+        Contender(
+            "affine_grid + grid_sample",
+            theirs,
+            GRADIENT,
+            floor=2.0 if device == "cpu" else None,
+            comparable=to_matrix,
+        ),
+    ]
+
+
+def overhead_contenders(kind: str) -> list[Contender]:
+    """One 16x16 image: what a call costs before it computes anything."""
+    size = (16, 16)
+    geometry = GEOMETRIES["rotate"]
+    if kind == "ndarray u8":
+        return [
+            Contender(c.name, c.call, c.tolerance, floor=1.0 if c.floor else None)
+            for c in numpy_contenders("bilinear", size, geometry)
+        ]
+    dtype = torch.uint8 if kind == "tensor u8" else torch.float32
+    return [
+        Contender(c.name, c.call, c.tolerance, floor=1.0 if "grid_sample" in c.name else None)
+        for c in tensor_contenders(dtype, "NCHW", "bilinear", 1, size, geometry, "cpu")
+    ]
+
+
+def _case(
+    group: str,
+    label: str,
+    build: Callable[..., Sequence[Contender]],
+    *arguments: Any,
+    quick: bool = False,
+    device: str = "cpu",
+    **facts: Any,
+) -> Case:
+    return Case(group, label, functools.partial(build, *arguments), device, quick, facts)
+
+
+def numpy_cases() -> list[Case]:
+    """NumPy arrays in three modes."""
+    return [
+        _case(
+            f"ndarray u8 HWC, {mode}",
+            f"{name} {geometry}",
+            numpy_contenders,
+            mode,
+            size,
+            GEOMETRIES[geometry],
+            quick=name == "512²" and (mode == "bilinear" or geometry == "rotate"),
+            api="ndarray",
+            mode=mode,
+            size=name,
+            geometry=geometry,
+            batch=1,
+        )
+        for mode in ("bilinear", "bicubic", "nearest")
+        for name, size in SIZES.items()
+        for geometry in GEOMETRIES
+    ]
+
+
+def tensor_cases(device: str) -> list[Case]:
+    """Tensors: two dtypes, two layouts, bilinear; and the other modes once each."""
+    cases = []
+    for dtype, short in ((torch.uint8, "u8"), (torch.float32, "f32")):
+        for layout in ("NCHW", "channels_last"):
+            for name, size in SIZES.items():
+                for batch in (1, 16):
+                    for geometry in GEOMETRIES:
+                        if name == "1080p" and batch == 16 and geometry != "rotate":
+                            continue
+                        cases.append(
+                            _case(
+                                f"tensor {short} {layout}, bilinear",
+                                f"{batch}×{name} {geometry}",
+                                tensor_contenders,
+                                dtype,
+                                layout,
+                                "bilinear",
+                                batch,
+                                size,
+                                GEOMETRIES[geometry],
+                                device,
+                                quick=name == "512²" and batch == 1 and geometry != "shift",
+                                device=device,
+                                api=f"tensor {short} {layout}",
+                                mode="bilinear",
+                                size=name,
+                                geometry=geometry,
+                                batch=batch,
+                            )
+                        )
+    for mode in ("nearest", "bicubic"):
+        cases.append(
+            _case(
+                f"tensor f32 NCHW, {mode}",
+                "16×224² rotate",
+                tensor_contenders,
+                torch.float32,
+                "NCHW",
+                mode,
+                16,
+                SIZES["224²"],
+                GEOMETRIES["rotate"],
+                device,
+                device=device,
+                api="tensor f32 NCHW",
+                mode=mode,
+                size="224²",
+                geometry="rotate",
+                batch=16,
+            )
+        )
+    return cases
+
+
+def backward_cases(device: str) -> list[Case]:
+    """Forward and backward in float32."""
+    return [
+        _case(
+            f"forward + backward f32, {'image and matrix' if with_matrix else 'image'} gradient",
+            f"{batch}×{name} rotate {layout}",
+            backward_contenders,
+            layout,
+            batch,
+            SIZES[name],
+            GEOMETRIES["rotate"],
+            with_matrix,
+            device,
+            quick=name == "224²" and batch == 1,
+            device=device,
+            api=f"backward {layout}",
+            mode="bilinear",
+            size=name,
+            geometry="rotate",
+            batch=batch,
+            matrix_gradient=with_matrix,
+        )
+        for with_matrix in (False, True)
+        for name, batch, layout in (
+            ("224²", 1, "NCHW"),
+            ("224²", 16, "NCHW"),
+            ("512²", 1, "NCHW"),
+            ("512²", 16, "NCHW"),
+            ("224²", 16, "channels_last"),
+        )
+    ]
+
+
+def all_cases() -> list[Case]:
+    """What this machine can run."""
+    overhead = [
+        _case(
+            f"overhead, one 16×16 {kind}",
+            "16×16 rotate",
+            overhead_contenders,
+            kind,
+            quick=True,
+            api=f"overhead {kind}",
+            mode="bilinear",
+            size="16²",
+            geometry="rotate",
+            batch=1,
+        )
+        for kind in ("ndarray u8", "tensor f32", "tensor u8")
+    ]
+    cases = [*numpy_cases(), *tensor_cases("cpu"), *backward_cases("cpu"), *overhead]
+    if torch.cuda.is_available():
+        cases += [*tensor_cases("cuda"), *backward_cases("cuda")]
+    return cases
+
+
+if __name__ == "__main__":
+    sys.exit(main("affine", __doc__ or "", all_cases()))

@@ -1,0 +1,119 @@
+"""What is compared: contenders, the cases they meet in, and how far their outputs may differ."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a peer's output may lie from ours, in the output's own units."""
+
+    max_abs: float = math.inf
+    mean_abs: float = math.inf
+    fraction: float = 1.0  # of elements that may differ at all
+    why: str = ""
+
+
+EXACT = Tolerance(max_abs=0.0, why="the same bits")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far a peer's output lies from ours."""
+
+    max_abs: float
+    mean_abs: float
+    fraction: float
+
+    def within(self, tolerance: Tolerance) -> bool:
+        """Whether the tolerance allows this difference; a NaN is never allowed."""
+        return (
+            self.max_abs <= tolerance.max_abs
+            and self.mean_abs <= tolerance.mean_abs
+            and self.fraction <= tolerance.fraction
+        )
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One way of doing the job.
+
+    Parameters
+    ----------
+    name
+        Column of the table.
+    call
+        What is timed. Its result is what the job has to produce, so its memory is not "extra".
+    tolerance
+        How far the output may lie from ours.
+    floor
+        The ratio, theirs to ours, that this project has set itself.
+    comparable
+        Turns the result of `call` into what is compared, where that is not the result itself.
+    """
+
+    name: str
+    call: Callable[[], Any]
+    tolerance: Tolerance = EXACT
+    floor: float | None = None
+    comparable: Callable[[Any], Any] | None = None
+
+    def output(self) -> Any:
+        """The result in the form in which contenders are compared."""
+        result = self.call()
+        return result if self.comparable is None else self.comparable(result)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row: a job, and how to make its contenders (ours first) when its turn comes."""
+
+    group: str  # rows of one group share a table, so they share their contenders' names
+    label: str
+    build: Callable[[], Sequence[Contender]]
+    device: str = "cpu"
+    quick: bool = False  # also run by --quick
+    facts: dict[str, Any] = field(default_factory=dict)  # into the JSON, for the plots
+
+    @property
+    def key(self) -> str:
+        """What ``--filter`` matches."""
+        return f"{self.device}/{self.group}/{self.label}"
+
+
+def _arrays(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _arrays(item)
+    elif isinstance(value, np.ndarray):
+        yield torch.from_numpy(value)
+    elif isinstance(value, torch.Tensor):
+        yield value.detach()
+    elif value is not None:
+        raise TypeError(f"cannot compare a {type(value).__name__}")
+
+
+def compare(ours: Any, theirs: Any) -> Difference:
+    """Largest and mean absolute difference over all arrays of two results."""
+    worst = total = differing = 0.0
+    count = 0
+    for a, b in itertools.zip_longest(_arrays(ours), _arrays(theirs)):
+        if a is None or b is None or a.shape != b.shape or a.dtype != b.dtype:
+            return Difference(math.inf, math.inf, 1.0)
+        wide = a.dtype if a.is_floating_point() else torch.int32
+        gap = (a.to(wide) - b.to(wide)).abs_()
+        if gap.numel():
+            largest = float(gap.max())
+            worst = largest if math.isnan(largest) else max(worst, largest)
+            total += float(gap.sum(dtype=torch.float64))
+            differing += float(torch.count_nonzero(gap))
+            count += gap.numel()
+    return Difference(worst, total / max(count, 1), differing / max(count, 1))

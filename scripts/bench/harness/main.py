@@ -1,0 +1,183 @@
+"""Runs the cases of a benchmark: its command line."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from tqdm import tqdm
+
+from . import memory, report
+from .contender import Case, Contender, compare
+from .timing import interleave, set_threads
+
+
+def run_case(case: Case, threads: int, min_time: float) -> report.Row:
+    """Compare, then time, the contenders of one case."""
+    set_threads(threads)
+    contenders = list(case.build())
+    reference = contenders[0].output()
+    timed: list[Contender] = contenders[:1]
+    cells = {c.name: report.Cell(c.name, floor=c.floor) for c in contenders}
+    for contender in contenders[1:]:
+        difference = compare(reference, contender.output())
+        cell = cells[contender.name]
+        cell.max_abs, cell.mean_abs = difference.max_abs, difference.mean_abs
+        cell.fraction = difference.fraction
+        if difference.within(contender.tolerance):
+            timed.append(contender)
+        else:
+            cell.refused = True
+    del reference
+    timings = interleave([c.call for c in timed], min_time=min_time, device=case.device)
+    for contender, timing in zip(timed, timings, strict=True):
+        cell = cells[contender.name]
+        cell.min_s, cell.median_s, cell.rounds = (
+            timing.minimum,
+            timing.median,
+            len(timing.samples),
+        )
+        cell.ratio = timing.minimum / timings[0].minimum
+        cell.ratio_median = timing.median / timings[0].median
+    return report.Row(
+        group=case.group,
+        label=case.label,
+        device=case.device,
+        threads=threads,
+        cells=list(cells.values()),
+        facts=case.facts,
+    )
+
+
+def _profile(cases: Sequence[Case], path: Path) -> None:
+    """Trace five calls of every contender of every case chosen."""
+    from torch.profiler import ProfilerActivity, profile, record_function
+
+    activities = [ProfilerActivity.CPU]
+    if any(case.device != "cpu" for case in cases):
+        activities.append(ProfilerActivity.CUDA)
+    built = [(case, contender) for case in cases for contender in case.build()]
+    for _, contender in built:
+        contender.call()
+    with profile(activities=activities, record_shapes=True, profile_memory=True) as profiler:
+        for case, contender in built:
+            with record_function(f"{case.key}: {contender.name}"):
+                for _ in range(5):
+                    contender.call()
+    print(profiler.key_averages().table(sort_by="self_cpu_time_total", row_limit=30))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    profiler.export_chrome_trace(str(path))
+    print(f"trace: {path} (open in https://ui.perfetto.dev or chrome://tracing)")
+
+
+def _parser(op: str, description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"{op}.py",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="a subset, in less than a minute")
+    parser.add_argument(
+        "--threads",
+        type=lambda text: [int(part) for part in text.split(",")],
+        default=sorted({1, torch.get_num_threads()}),
+        help="thread counts to run at, such as 1,2 (default: 1 and all)",
+    )
+    parser.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="only cases whose device/group/label contains TEXT; several must all match",
+    )
+    parser.add_argument(
+        "--json",
+        type=Path,
+        metavar="PATH",
+        help=f"result file (default: docs/benchmarks/{op}_<chip>.json, for whole runs only)",
+    )
+    parser.add_argument(
+        "--min-time",
+        type=float,
+        help="seconds to spend on each contender of a row (default: 0.2; 0.1 with --quick)",
+    )
+    parser.add_argument("--no-memory", action="store_true", help="skip the memory measurement")
+    parser.add_argument("--list", action="store_true", help="print the cases and stop")
+    parser.add_argument("--profile", action="store_true", help="write a torch.profiler trace")
+    parser.add_argument("--memory-child", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def main(
+    op: str,
+    description: str,
+    cases: Sequence[Case],
+    argv: Sequence[str] | None = None,
+) -> int:
+    """Command line of a benchmark; returns the exit status.
+
+    Parameters
+    ----------
+    op
+        Name of the operator, which is that of the script and of its result files.
+    description
+        What the table compares; printed above it and by ``--help``.
+    cases
+        All cases. Groups should be contiguous, since each gets a table of its own.
+    argv
+        Arguments, those of the command line by default.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = _parser(op, description).parse_args(arguments)
+    chosen = [
+        case
+        for case in cases
+        if (case.quick or not options.quick) and all(part in case.key for part in options.filter)
+    ]
+    if not chosen:
+        print("no case matches; --list prints them all", file=sys.stderr)
+        return 2
+    if options.list:
+        print("\n".join(case.key for case in chosen))
+        return 0
+    if options.memory_child:
+        memory.child([(case.key, case.device, case.build) for case in chosen])
+        return 0
+    if options.profile:
+        set_threads(max(options.threads))
+        _profile(chosen, Path("out") / f"bench_{op}_trace.json")
+        return 0
+
+    extra = {} if options.no_memory else memory.measure(Path(sys.argv[0]), arguments)
+    machine = report.machine_facts()
+    print(f"{description.strip()}\n\n{report.describe(machine)}")
+    rows: list[report.Row] = []
+    runs = [
+        (case, threads)
+        for _, group in itertools.groupby(chosen, key=lambda case: (case.device, case.group))
+        for case in group
+        # The threads of the host do not matter to a kernel on the device.
+        for threads in (options.threads if case.device == "cpu" else options.threads[:1])
+    ]
+    min_time = options.min_time or (0.1 if options.quick else 0.2)
+    began = time.perf_counter()
+    with tqdm(runs, unit="row", leave=False, disable=None) as bar:
+        table = report.Table(bar.write)
+        for case, threads in bar:
+            row = run_case(case, threads, min_time)
+            for cell in row.cells:
+                cell.extra_bytes = extra.get(f"{case.key}/{cell.name}")
+            rows.append(row)
+            table.add(row)
+    print(f"\n{report.summary(rows)}\n{time.perf_counter() - began:.0f} s")
+    whole = not (options.quick or options.filter)
+    path = options.json or (report.default_path(op, machine, rows) if whole else None)
+    if path is not None:
+        report.write_json(path, op, description, machine, rows)
+        print(f"wrote {path}")
+    return 0

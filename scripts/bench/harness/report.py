@@ -1,0 +1,233 @@
+"""What a benchmark found: the rows, their table on the terminal, and their JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import importlib
+import json
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = ("torch", "torchvision", "cv2", "kornia", "numpy", "visops")
+
+
+@dataclass
+class Cell:
+    """What was found about one contender in one case. Times are in seconds."""
+
+    name: str
+    min_s: float | None = None
+    median_s: float | None = None
+    rounds: int = 0
+    ratio: float | None = None  # its minimum over ours: above 1, we are faster
+    ratio_median: float | None = None
+    floor: float | None = None  # the ratio asked for
+    max_abs: float | None = None  # difference of its output from ours
+    mean_abs: float | None = None
+    fraction: float | None = None
+    extra_bytes: int | None = None
+    refused: bool = False  # its output differed too much, so it was not timed
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the ratio reaches its floor; None where there is no floor or no ratio."""
+        if self.floor is None or self.ratio is None:
+            return None
+        return self.ratio >= self.floor
+
+    @property
+    def verdict(self) -> str:
+        """One word for the table."""
+        if self.refused:
+            return "DIFFERS"
+        if self.ratio is not None and self.ratio < 1.0:
+            return "LOST"
+        return {None: "", True: "ok", False: "BELOW"}[self.met]
+
+
+@dataclass
+class Row:
+    """One case at one thread count; the first cell is ours."""
+
+    group: str
+    label: str
+    device: str
+    threads: int
+    cells: list[Cell]
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def best(self) -> float | None:
+        """Ratio to the fastest peer."""
+        return min((c.ratio for c in self.cells[1:] if c.ratio is not None), default=None)
+
+
+def _version(package: str) -> str | None:
+    try:
+        module = importlib.import_module(package)
+    except ImportError:
+        return None
+    return str(getattr(module, "__version__", "unknown"))
+
+
+def _cpu_model() -> dict[str, str]:
+    facts = {"cpu": platform.processor() or platform.machine()}
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return facts
+    for key, name in (("cpu", "model name"), ("cpu_family", "cpu family"), ("cpu_model", "model")):
+        found = re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE)
+        if found:
+            facts[key] = found.group(1).strip()
+    return facts
+
+
+def _commit() -> str | None:
+    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def machine_facts() -> dict[str, Any]:
+    """All that a reader needs to judge the figures."""
+    import visops
+
+    gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
+    return {
+        **_cpu_model(),
+        "cores": os.cpu_count(),
+        "isa": visops.build_info()["cpu"],
+        "gpu": gpu,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "versions": {package: _version(package) for package in PACKAGES},
+        "commit": _commit(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }
+
+
+def describe(machine: dict[str, Any]) -> str:
+    """The facts in three lines."""
+    versions = ", ".join(f"{name} {v}" for name, v in machine["versions"].items() if v)
+    chip = machine["cpu"]
+    if "cpu_family" in machine:
+        chip += f" (family {machine['cpu_family']}, model {machine.get('cpu_model')})"
+    return (
+        f"{chip}, {machine['cores']} cores, visops kernels: {machine['isa']}"
+        f"{', GPU: ' + machine['gpu'] if machine['gpu'] else ''}\n"
+        f"{versions}, Python {machine['python']}\n"
+        f"{machine['date']}, commit {machine['commit']}, load {machine['load_average']}"
+    )
+
+
+def duration(seconds: float) -> str:
+    """Three digits, and a unit that suits."""
+    units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
+    unit, scale = next((u for u in units if seconds >= u[1]), units[-1])
+    value = seconds / scale
+    return f"{value:.{max(0, 2 - len(str(int(value))) + 1)}f} {unit}"
+
+
+def mebibytes(count: int | None) -> str:
+    """Extra memory as the table has it."""
+    return "" if count is None else f"+{count / 2**20:.0f}M" if count else "+0"
+
+
+def cell_text(cell: Cell, ours: bool) -> str:
+    """``min / median ×ratio +memory verdict``."""
+    if cell.min_s is None or cell.median_s is None:
+        return f"not timed: output differs by {cell.max_abs:.3g} (mean {cell.mean_abs:.2g})"
+    parts = [f"{duration(cell.min_s):>7} / {duration(cell.median_s):>7}"]
+    if not ours:
+        parts.append(f"×{cell.ratio:<5.2f}")
+    parts.append(f"{mebibytes(cell.extra_bytes):>5}")
+    if not ours:
+        parts.append(f"{cell.verdict:<5}")
+    return " ".join(parts)
+
+
+class Table:
+    """Prints rows as they come; a new group starts a new table."""
+
+    def __init__(self, write: Callable[[str], object]) -> None:
+        self._write = write
+        self._group: tuple[str, str] | None = None
+
+    def add(self, row: Row) -> None:
+        """Print one row, and the head of its table before the first."""
+        texts = [cell_text(cell, ours=i == 0) for i, cell in enumerate(row.cells)]
+        if self._group != (row.device, row.group):
+            self._group = (row.device, row.group)
+            heads = [row.cells[0].name]
+            for cell in row.cells[1:]:
+                heads.append(f"{cell.name} (≥{cell.floor:g}×)" if cell.floor else cell.name)
+            columns = "  ".join(f"{head:<{23 if i == 0 else 37}}" for i, head in enumerate(heads))
+            self._write(
+                f"\n{row.group} on {row.device}: minimum / median of a call, ratio of minima, "
+                f"memory beyond the output\n{'':<28}thr  {columns}"
+            )
+        self._write(f"{row.label:<28}{row.threads:>3}  " + "  ".join(texts))
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """How many floors were met, and every row that was not, or was lost."""
+    judged = [(row, cell) for row in rows for cell in row.cells[1:]]
+    floors = [cell.met for _, cell in judged if cell.met is not None]
+    lines = [f"floors met: {sum(floors)} of {len(floors)}"]
+    for title, verdict in (
+        ("lost (ratio below 1)", "LOST"),
+        ("faster, but below the floor", "BELOW"),
+        ("not timed, the output differs", "DIFFERS"),
+    ):
+        found = [(row, cell) for row, cell in judged if cell.verdict == verdict]
+        lines.append(f"{title}: {len(found)}")
+        for row, cell in found:
+            ratio = "" if cell.ratio is None else f" ×{cell.ratio:.2f}"
+            lines.append(
+                f"  {row.device}, {row.group}, {row.label}, {row.threads} threads: "
+                f"{cell.name}{ratio}{f' (floor {cell.floor:g})' if cell.floor else ''}"
+            )
+    return "\n".join(lines)
+
+
+def slug(name: str) -> str:
+    """A chip's name as part of a file's name."""
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"\(.*?\)|@.*$", " ", name.lower())).strip("_")
+
+
+def default_path(op: str, machine: dict[str, Any], rows: Sequence[Row]) -> Path:
+    """Where the results of a whole run belong."""
+    on_gpu = any(row.device != "cpu" for row in rows)
+    return ROOT / "docs" / "benchmarks" / f"{op}_{slug(machine['gpu' if on_gpu else 'cpu'])}.json"
+
+
+def write_json(
+    path: Path, op: str, description: str, machine: dict[str, Any], rows: Sequence[Row]
+) -> None:
+    """Write everything that was measured."""
+    content = {
+        "op": op,
+        "description": description.strip(),
+        "machine": machine,
+        "rows": [
+            {**dataclasses.asdict(row), "best": row.best, "met": [c.met for c in row.cells]}
+            for row in rows
+        ],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")

@@ -1,0 +1,99 @@
+"""Interleaved timing on the CPU and on CUDA devices."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import statistics
+import time
+import timeit
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+cv2: Any = None
+with contextlib.suppress(ImportError):  # a benchmark without it as a peer does not need it
+    cv2 = importlib.import_module("cv2")
+
+SAMPLE_SECONDS = 2e-3  # a sample repeats its call until it lasts this long: timer noise drowns
+MIN_ROUNDS, SLOW_ROUNDS, MAX_ROUNDS = 5, 3, 400
+
+
+@dataclass
+class Timing:
+    """Seconds per call, one number for each round."""
+
+    samples: list[float]
+
+    @property
+    def minimum(self) -> float:
+        return min(self.samples)
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+
+def _sample(call: Callable[[], Any], loops: int, device: str) -> float:
+    """Seconds per call over `loops` calls."""
+    if device == "cpu":
+        return timeit.Timer(call).timeit(loops) / loops
+    event: Any = torch.cuda.Event  # not annotated
+    start, end = event(enable_timing=True), event(enable_timing=True)
+    torch.cuda.synchronize(device)
+    start.record()
+    for _ in range(loops):
+        call()
+    end.record()
+    end.synchronize()
+    milliseconds: float = start.elapsed_time(end)
+    return milliseconds * 1e-3 / loops
+
+
+def interleave(
+    calls: Sequence[Callable[[], Any]], *, min_time: float = 0.2, device: str = "cpu"
+) -> list[Timing]:
+    """Time several calls in turn.
+
+    Parameters
+    ----------
+    calls
+        What to time; their results are thrown away.
+    min_time
+        Seconds to spend on each call, on average. Calls so slow that this would be too few rounds
+        get a few more, up to a limit.
+    device
+        ``"cpu"`` takes the wall clock, a CUDA device its own events.
+
+    Returns
+    -------
+    list of Timing
+        One for each call.
+    """
+    loops = []
+    for call in calls:
+        _sample(call, 1, device)  # first use: allocations, thread pools, lazy initialisation
+        loops.append(max(1, round(SAMPLE_SECONDS / max(_sample(call, 1, device), 1e-9))))
+        if loops[-1] > 1:  # a single call is too short to go by
+            once = max(_sample(call, max(2, loops[-1] // 8), device), 1e-9)
+            loops[-1] = max(1, round(SAMPLE_SECONDS / once))
+    timings = [Timing([]) for _ in calls]
+    budget = min_time * len(calls)
+    began = time.perf_counter()
+    for n in range(MAX_ROUNDS):
+        spent = time.perf_counter() - began
+        if (n >= MIN_ROUNDS and spent > budget) or (n >= SLOW_ROUNDS and spent > 8 * budget):
+            break
+        for k in range(len(calls)):
+            i = (n + k) % len(calls)
+            timings[i].samples.append(_sample(calls[i], loops[i], device))
+    return timings
+
+
+def set_threads(count: int) -> None:
+    """Let torch, and all that runs on its pool, and OpenCV use `count` threads."""
+    torch.set_num_threads(count)
+    if cv2 is not None:
+        cv2.setNumThreads(count)

@@ -1,0 +1,238 @@
+"""Draws what the benchmarks wrote: a picture for each operator, a Markdown table for each result.
+
+``docs/benchmarks/<op>_<chip>.json`` becomes ``docs/benchmarks/<op>_<chip>.md``, all its rows, and
+the newest result of an operator becomes ``docs/images/bench_<op>.png``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
+
+from bench.harness.report import ROOT, duration, mebibytes
+
+Result = dict[str, Any]
+
+COLOURS = {
+    "OpenCV": "#5b8c5a",
+    "affine_grid + grid_sample": "#d1603d",
+    "kornia": "#7d5ba6",
+    "torchvision": "#3d6cb9",
+}
+SPARE_COLOURS = ("#8c6d31", "#636363", "#17a2b8", "#b5487a")
+
+
+def chip(result: Result) -> str:
+    """The chip that the rows of a result ran on."""
+    machine = result["machine"]
+    on_gpu = any(row["device"] != "cpu" for row in result["rows"])
+    name = f"{machine['cpu']}, {machine['isa']} kernels"
+    return f"{machine['gpu']}, and {name}" if on_gpu else name
+
+
+def versions(result: Result) -> str:
+    """The versions of all that took part."""
+    return ", ".join(f"{k} {v}" for k, v in result["machine"]["versions"].items() if v)
+
+
+def groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Rows by the table that they belong to, in the order of the run."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        name = row["group"] if row["device"] == "cpu" else f"{row['group']}, {row['device']}"
+        found.setdefault(name, []).append(row)
+    return found
+
+
+def _markdown_cell(cell: dict[str, Any] | None, ours: bool) -> str:
+    if cell is None:
+        return "–"
+    if cell["min_s"] is None:
+        return f"not timed: differs by {cell['max_abs']:.3g}"
+    memory = mebibytes(cell["extra_bytes"])
+    time = f"{duration(cell['min_s'])} / {duration(cell['median_s'])}"
+    if ours:
+        return f"{time} {memory}".strip()
+    ratio = f"{cell['ratio']:.2f}×"
+    if cell["ratio"] < 1:
+        ratio = f"**{ratio} (lost)**"
+    elif cell["floor"] is not None and cell["ratio"] < cell["floor"]:
+        ratio = f"*{ratio} (below {cell['floor']:g})*"
+    return f"{ratio}, {time} {memory}".strip()
+
+
+def markdown(result: Result) -> str:
+    """Every row of a result, a table for each group."""
+    machine = result["machine"]
+    date = machine["date"][:10]
+    lines = [
+        f"{chip(result)}; {machine['cores']} cores; {versions(result)}; Python "
+        f"{machine['python']}; {date}, commit {machine['commit']}.",
+        "",
+        "Minimum / median of a call; before it, how many times as long as visops the peer takes "
+        "(ratio of the minima); after it, peak memory beyond the output, in MiB. Rows that visops "
+        "loses are in bold, those below the project's own floor in italics.",
+    ]
+    for name, rows in groups(result["rows"]).items():
+        columns = list(dict.fromkeys(cell["name"] for row in rows for cell in row["cells"]))
+        floors = {c["name"]: c["floor"] for row in rows for c in row["cells"] if c["floor"]}
+        heads = [f"{c} (floor {floors[c]:g}×)" if c in floors else c for c in columns]
+        lines += [
+            "",
+            f"**{name}**",
+            "",
+            f"| case | threads | {' | '.join(heads)} |",
+            "|-|-|" + "-|" * len(columns),
+        ]
+        for row in rows:
+            cells = {cell["name"]: cell for cell in row["cells"]}
+            texts = [_markdown_cell(cells.get(c), ours=i == 0) for i, c in enumerate(columns)]
+            lines.append(f"| {row['label']} | {row['threads']} | {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def picture(result: Result, path: Path) -> None:
+    """Ratios of all rows, a panel row for each group: a dot is a case, the bar their median."""
+    tables = groups(result["rows"])
+    bars = [
+        (name, peer, [r for row in rows for r in _ratios(row, peer)], _floor(rows, peer))
+        for name, rows in tables.items()
+        for peer in dict.fromkeys(c["name"] for row in rows for c in row["cells"][1:])
+    ]
+    bars = [bar for bar in bars if bar[2]]
+    spare = iter(SPARE_COLOURS)
+    colours = dict(COLOURS)
+    for _, peer, _, _ in bars:
+        if peer not in colours:
+            colours[peer] = next(spare, SPARE_COLOURS[-1])
+
+    position, positions, labels = 0.0, [], []
+    last = bars[0][0] if bars else ""
+    for name, _, _, _ in bars:
+        position += 1.0 if name == last else 1.75
+        last = name
+        positions.append(position)
+    figure, axes = plt.subplots(figsize=(9.5, 1.3 + 0.24 * position), layout="constrained")
+    low = min((min(ratios) for _, _, ratios, _ in bars), default=1.0)
+    high = max((max(ratios) for _, _, ratios, _ in bars), default=1.0)
+    left = 2.0 ** math.floor(math.log2(min(0.5, low * 0.9)))
+    for at, (_, peer, ratios, floor) in zip(positions, bars, strict=True):
+        middle = statistics.median(ratios)
+        axes.barh(at, middle - left, left=left, height=0.72, color=colours[peer], alpha=0.35)
+        axes.plot(ratios, [at] * len(ratios), "o", ms=3.2, color=colours[peer], mew=0, alpha=0.8)
+        if floor is not None:
+            axes.plot([floor, floor], [at - 0.42, at + 0.42], color="black", lw=1.6)
+        axes.annotate(
+            f"{middle:.1f}×",
+            (max(ratios), at),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            color="#333333",
+        )
+        labels.append(peer)
+    axes.set_yticks(positions, labels, fontsize=8)
+    named: set[str] = set()
+    for at, (name, _, _, _) in zip(positions, bars, strict=True):
+        if name not in named:
+            named.add(name)
+            axes.annotate(
+                name,
+                (left, at - 0.62),
+                xytext=(4, 0),
+                textcoords="offset points",
+                fontsize=8.5,
+                fontweight="bold",
+                va="center",
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8},
+            )
+    axes.set_xscale("log", base=2)
+    axes.set_xlim(left, high * 1.35)
+    axes.set_ylim(positions[-1] + 0.7 if positions else 1, (positions[0] if positions else 0) - 1.1)
+    axes.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}×"))
+    axes.axvline(1.0, color="#b00020", lw=1.2)
+    axes.axvspan(left, 1.0, color="#b00020", alpha=0.05, lw=0)
+    axes.grid(axis="x", color="#dddddd", lw=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.set_xlabel(
+        "time of the peer ÷ time of visops, log scale; left of the red line visops is slower\n"
+        "bar: median over the cases; dot: one case at one thread count; black tick: own floor",
+        fontsize=8.5,
+    )
+    axes.set_title(
+        f"visops.{result['op']} on {chip(result)}\n", loc="left", fontsize=11, fontweight="bold"
+    )
+    axes.text(0, 1.005, versions(result), transform=axes.transAxes, fontsize=7.5, color="#555555")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=160)
+    plt.close(figure)
+
+
+def _ratios(row: dict[str, Any], peer: str) -> list[float]:
+    return [c["ratio"] for c in row["cells"][1:] if c["name"] == peer and c["ratio"] is not None]
+
+
+def _floor(rows: list[dict[str, Any]], peer: str) -> float | None:
+    floors: list[float | None] = [
+        c["floor"] for row in rows for c in row["cells"] if c["name"] == peer
+    ]
+    return next((floor for floor in floors if floor is not None), None)
+
+
+def render(paths: list[Path], docs: Path = ROOT / "docs") -> list[Path]:
+    """Write the tables next to the results, and the pictures; returns what was written."""
+    newest: dict[str, Result] = {}
+    written = []
+    for path in paths:
+        result: Result = json.loads(path.read_text(encoding="utf-8"))
+        if not result["rows"]:
+            continue
+        table = path.with_suffix(".md")
+        table.write_text(markdown(result), encoding="utf-8")
+        written.append(table)
+        known = newest.get(result["op"])
+        if known is None or known["machine"]["date"] < result["machine"]["date"]:
+            newest[result["op"]] = result
+    for op, result in newest.items():
+        image = docs / "images" / f"bench_{op}.png"
+        picture(result, image)
+        written.append(image)
+    return written
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "results", nargs="*", type=Path, help="JSON files (default: docs/benchmarks/*.json)"
+    )
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="pictures go below it")
+    options = parser.parse_args()
+    paths = options.results or sorted((ROOT / "docs" / "benchmarks").glob("*.json"))
+    if not paths:
+        print("no results: run a scripts/bench/<op>.py first", file=sys.stderr)
+        return 2
+    mpl.use("Agg")
+    for path in render(paths, options.docs):
+        print(f"wrote {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
