@@ -102,7 +102,7 @@ def markdown(result: Result) -> str:
 
 
 def picture(result: Result, path: Path) -> None:
-    """Ratios of all rows, a panel row for each group: a dot is a case, the bar their median."""
+    """Ratios of all rows, peer by peer: a dot is a case, the bar their median."""
     tables = groups(result["rows"])
     bars = [
         (name, peer, [r for row in rows for r in _ratios(row, peer)], _floor(rows, peer))
@@ -119,7 +119,7 @@ def picture(result: Result, path: Path) -> None:
     position, positions, labels = 0.0, [], []
     last = bars[0][0] if bars else ""
     for name, _, _, _ in bars:
-        position += 1.0 if name == last else 1.75
+        position += 1.0 if name == last else 2.0
         last = name
         positions.append(position)
     figure, axes = plt.subplots(figsize=(9.5, 1.3 + 0.24 * position), layout="constrained")
@@ -128,7 +128,7 @@ def picture(result: Result, path: Path) -> None:
     left = 2.0 ** math.floor(math.log2(min(0.5, low * 0.9)))
     for at, (_, peer, ratios, floor) in zip(positions, bars, strict=True):
         middle = statistics.median(ratios)
-        axes.barh(at, middle - left, left=left, height=0.72, color=colours[peer], alpha=0.35)
+        axes.barh(at, middle - 1.0, left=1.0, height=0.72, color=colours[peer], alpha=0.35)
         axes.plot(ratios, [at] * len(ratios), "o", ms=3.2, color=colours[peer], mew=0, alpha=0.8)
         if floor is not None:
             axes.plot([floor, floor], [at - 0.42, at + 0.42], color="black", lw=1.6)
@@ -149,17 +149,16 @@ def picture(result: Result, path: Path) -> None:
             named.add(name)
             axes.annotate(
                 name,
-                (left, at - 0.62),
+                (left, at - 0.9),
                 xytext=(4, 0),
                 textcoords="offset points",
                 fontsize=8.5,
                 fontweight="bold",
                 va="center",
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.8},
             )
     axes.set_xscale("log", base=2)
     axes.set_xlim(left, high * 1.35)
-    axes.set_ylim(positions[-1] + 0.7 if positions else 1, (positions[0] if positions else 0) - 1.1)
+    axes.set_ylim(positions[-1] + 0.7 if positions else 1, (positions[0] if positions else 0) - 1.5)
     axes.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}×"))
     axes.axvline(1.0, color="#b00020", lw=1.2)
     axes.axvspan(left, 1.0, color="#b00020", alpha=0.05, lw=0)
@@ -174,7 +173,7 @@ def picture(result: Result, path: Path) -> None:
         fontsize=8.5,
     )
     axes.set_title(
-        f"visops.{result['op']} on {chip(result)}\n", loc="left", fontsize=11, fontweight="bold"
+        f"visops {result['op']} on {chip(result)}\n", loc="left", fontsize=11, fontweight="bold"
     )
     axes.text(0, 1.005, versions(result), transform=axes.transAxes, fontsize=7.5, color="#555555")
     path.parent.mkdir(parents=True, exist_ok=True)
