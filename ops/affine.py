@@ -13,16 +13,17 @@ import torch
 from torch import Tensor
 
 from . import _numpy
+from ._differentiable import Differentiable
 
 __all__ = ["warp_affine"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 
 _warp_ndarray = _numpy.warp_affine
-_affine = torch.ops.visops.affine.default
+_affine = Differentiable("affine")
 _affine_out = torch.ops.visops.affine_out.default
-_affine_backward_image = torch.ops.visops.affine_backward_image.default
-_affine_backward_matrix = torch.ops.visops.affine_backward_matrix.default
+_affine_backward_image = Differentiable("affine_backward_image")
+_affine_backward_matrix = Differentiable("affine_backward_matrix")
 
 
 def warp_affine(
@@ -135,7 +136,8 @@ def warp_affine(
     batched = image.dim() != 3
     images = image if batched else image.unsqueeze(0)
     if out is not None:
-        _warp_into(out, images, matrix, size, mode, padding_mode, fills, inverse_map, half_pixel)
+        options = (mode, padding_mode, fills, inverse_map, half_pixel)
+        _warp_into(out, images, matrix, size, options)
         return out
     if size is None:
         size = images.shape[2:]
@@ -167,15 +169,7 @@ def _fill_list(fill: Any) -> list[float]:
 
 
 def _warp_into(
-    out: Any,
-    images: Tensor,
-    matrix: Tensor,
-    size: Sequence[int] | None,
-    mode: str,
-    padding_mode: str,
-    fill: list[float],
-    inverse_map: bool,
-    half_pixel: bool,
+    out: Any, images: Tensor, matrix: Tensor, size: Sequence[int] | None, options: tuple[Any, ...]
 ) -> None:
     op = "warp_affine"
     if not isinstance(out, Tensor):
@@ -191,7 +185,7 @@ def _warp_into(
             f"visops.{op}: out has shape {list(out.shape)}, size is {tuple(size)}; they must agree"
         )
     outs = out.unsqueeze(0) if out.dim() == 3 else out
-    _affine_out(images, matrix, mode, padding_mode, fill, inverse_map, half_pixel, outs)
+    _affine_out(images, matrix, *options, outs)
     # What autograd has saved of `out` is no longer what it was.
     if not torch.compiler.is_compiling() and not out.is_inference():
         torch.autograd.graph.increment_version(out)
@@ -316,15 +310,6 @@ def _affine_backward_matrix_backward(ctx: Any, _: Tensor) -> None:
     _refuse_second_derivative()
 
 
-torch.library.register_autograd("visops::affine", _affine_backward, setup_context=_affine_setup)
-torch.library.register_autograd(
-    "visops::affine_backward_image",
-    _affine_backward_image_backward,
-    setup_context=_affine_backward_image_setup,
-)
-torch.library.register_autograd("visops::affine_backward_matrix", _affine_backward_matrix_backward)
-
-
 def _fold(images: Tensor, dim: int | None, count: int) -> Tensor:
     """[B, ...] with a mapped dimension anywhere, or none, to [count * B, ...]."""
     images = images.expand(count, *images.shape) if dim is None else images.movedim(dim, 0)
@@ -342,7 +327,6 @@ def _unfold(folded: Tensor, count: int) -> tuple[Tensor, int]:
     return folded.reshape(count, folded.shape[0] // count, *folded.shape[1:]), 0
 
 
-@torch.library.register_vmap("visops::affine")
 def _affine_vmap(
     info: Any, in_dims: Any, image: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[Tensor, int]:
@@ -352,7 +336,6 @@ def _affine_vmap(
     return _unfold(_affine(images, matrices, *rest), info.batch_size)
 
 
-@torch.library.register_vmap("visops::affine_backward_image")
 def _affine_backward_image_vmap(
     info: Any, in_dims: Any, grad: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[Tensor, int]:
@@ -362,22 +345,30 @@ def _affine_backward_image_vmap(
     return _unfold(_affine_backward_image(grads, matrices, *rest), info.batch_size)
 
 
-@torch.library.register_vmap("visops::affine_backward_matrix")
 def _affine_backward_matrix_vmap(
     info: Any, in_dims: Any, grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[Tensor, int]:
     count = info.batch_size
     grads, images = _fold(grad, in_dims[0], count), _fold(image, in_dims[1], count)
     batch = images.shape[0] // count
-    shared = matrix.dim() - (in_dims[2] is not None) == 2
-    if shared and in_dims[2] is None:
-        # Each mapped call has a gradient of its own.
-        matrix, dim = matrix.expand(count, 2, 3), 0
-    else:
-        dim = in_dims[2]
-    # Shared matrices' gradients are added up here, in float64 and rounded once.
-    matrices = _fold_matrix(matrix, dim, count, batch)
-    if not shared:
+    dim = in_dims[2]
+    if matrix.dim() - (dim is not None) == 3:
+        matrices = _fold_matrix(matrix, dim, count, batch)
         return _unfold(_affine_backward_matrix(grads, images, matrices, *rest), count)
-    per_sample = _affine_backward_matrix(grads, images, matrices.double(), *rest)
+    # Every mapped call has a gradient of its own for the matrix that its samples share: added up
+    # here, in float64 and rounded once.
+    matrix, dim = (matrix.expand(count, 2, 3), 0) if dim is None else (matrix, dim)
+    matrices = _fold_matrix(matrix, dim, count, batch).double()
+    per_sample = _affine_backward_matrix(grads, images, matrices, *rest)
     return _unfold(per_sample, count)[0].sum(1).to(matrix.dtype), 0
+
+
+_affine.register(setup_context=_affine_setup, backward=_affine_backward, vmap=_affine_vmap)
+_affine_backward_image.register(
+    setup_context=_affine_backward_image_setup,
+    backward=_affine_backward_image_backward,
+    vmap=_affine_backward_image_vmap,
+)
+_affine_backward_matrix.register(
+    backward=_affine_backward_matrix_backward, vmap=_affine_backward_matrix_vmap
+)

@@ -9,8 +9,12 @@ come from Keys' piecewise polynomial itself.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+
+Size = tuple[int, int]
 
 NUMPY_PAD_MODE = {
     "replicate": "edge",
@@ -21,7 +25,9 @@ NUMPY_PAD_MODE = {
 TAPS = {"nearest": (0,), "bilinear": (0, 1), "bicubic": (-1, 0, 1, 2)}
 
 
-def destination_to_source(matrix, *, inverse_map=False, convention="integer"):
+def destination_to_source(
+    matrix: Any, *, inverse_map: bool = False, convention: str = "integer"
+) -> np.ndarray:
     """[3, 3], for pixel centres at integers."""
     full = np.vstack([np.asarray(matrix, np.float64), [0, 0, 1]])
     if not inverse_map:
@@ -32,7 +38,7 @@ def destination_to_source(matrix, *, inverse_map=False, convention="integer"):
     return full
 
 
-def padded_index(i, n, padding_mode):
+def padded_index(i: int, n: int, padding_mode: str) -> int | None:
     """The index in [0, n) that stands for i; None where `constant` supplies the value."""
     if 0 <= i < n:
         return i
@@ -40,25 +46,24 @@ def padded_index(i, n, padding_mode):
         return None
     before, after = max(0, -i), max(0, i - n + 1)
     mode = NUMPY_PAD_MODE[padding_mode]
-    return int(np.pad(np.arange(n), (before, after), mode=mode)[i + before])
+    padded: np.ndarray = np.pad(np.arange(n), (before, after), mode=mode)  # type: ignore[call-overload]
+    return int(padded[i + before])
 
 
-def weight(distance, mode):
-    """Interpolation kernel at `distance` from its centre."""
-    x = abs(distance)
+def weight(distance: Any, mode: str) -> Any:
+    """Interpolation kernel at `distance` (number or array) from its centre."""
+    x = np.abs(distance)
     if mode == "nearest":
-        return 1.0
+        return np.ones_like(x)
     if mode == "bilinear":
-        return max(0.0, 1.0 - x)
+        return np.maximum(0.0, 1.0 - x)
     a = -0.75
-    if x <= 1:
-        return (a + 2) * x**3 - (a + 3) * x**2 + 1
-    if x < 2:
-        return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
-    return 0.0
+    near = (a + 2) * x**3 - (a + 3) * x**2 + 1
+    far = a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
 
 
-def to_dtype(values, dtype):
+def to_dtype(values: np.ndarray, dtype: Any) -> np.ndarray:
     """Integers round half to even and saturate."""
     dtype = np.dtype(dtype)
     if dtype.kind in "ui":
@@ -67,15 +72,24 @@ def to_dtype(values, dtype):
     return values.astype(dtype)
 
 
-def _first_tap(coordinate, mode):
+def _first_tap(coordinate: Any, mode: str) -> Any:
     return np.floor(coordinate + 0.5) if mode == "nearest" else np.floor(coordinate)
 
 
-def warp_loops(image, matrix, size, *, mode, padding_mode, fill=0.0, inverse_map=False,
-               convention="integer"):  # fmt: skip
+def warp_loops(
+    image: np.ndarray,
+    matrix: Any,
+    size: Size,
+    *,
+    mode: str,
+    padding_mode: str,
+    fill: float | Sequence[float] = 0.0,
+    inverse_map: bool = False,
+    convention: str = "integer",
+) -> np.ndarray:
     """image [H, W, C] of any real dtype -> float64 [*size, C], before rounding."""
     height, width, channels = image.shape
-    fill = np.broadcast_to(np.asarray(fill, np.float64), (channels,))
+    fills = np.broadcast_to(np.asarray(fill, np.float64), (channels,))
     m = destination_to_source(matrix, inverse_map=inverse_map, convention=convention)
     output = np.zeros((*size, channels))
     for y in range(size[0]):
@@ -84,17 +98,17 @@ def warp_loops(image, matrix, size, *, mode, padding_mode, fill=0.0, inverse_map
             x0, y0 = int(_first_tap(sx, mode)), int(_first_tap(sy, mode))
             for j in TAPS[mode]:
                 for i in TAPS[mode]:
-                    w = weight(sx - (x0 + i), mode) * weight(sy - (y0 + j), mode)
+                    w = float(weight(sx - (x0 + i), mode) * weight(sy - (y0 + j), mode))
                     row = padded_index(y0 + j, height, padding_mode)
                     column = padded_index(x0 + i, width, padding_mode)
                     inside = row is not None and column is not None
                     for c in range(channels):
-                        tap = float(image[row, column, c]) if inside else fill[c]
+                        tap = float(image[row, column, c]) if inside else fills[c]
                         output[y, x, c] += w * tap
     return output
 
 
-def _padded_indices(taps, n, padding_mode):
+def _padded_indices(taps: np.ndarray, n: int, padding_mode: str) -> np.ndarray:
     """padded_index of an array; -1 for None."""
     if taps.size == 0 or n == 0:
         return np.full(taps.shape, -1)
@@ -103,11 +117,20 @@ def _padded_indices(taps, n, padding_mode):
     return np.array([-1 if t is None else t for t in table])[taps - low]
 
 
-def warp(image, matrix, size, *, mode, padding_mode, fill=0.0, inverse_map=False,
-         convention="integer"):  # fmt: skip
+def warp(
+    image: np.ndarray,
+    matrix: Any,
+    size: Size,
+    *,
+    mode: str,
+    padding_mode: str,
+    fill: float | Sequence[float] = 0.0,
+    inverse_map: bool = False,
+    convention: str = "integer",
+) -> np.ndarray:
     """As warp_loops; keeps integers exact beyond 2^53 with nearest."""
     height, width, channels = image.shape
-    fill = np.broadcast_to(np.asarray(fill, np.float64), (channels,))
+    fills = np.broadcast_to(np.asarray(fill, np.float64), (channels,))
     m = destination_to_source(matrix, inverse_map=inverse_map, convention=convention)
     y, x = np.indices(size)
     sx, sy = (m[r, 0] * x + m[r, 1] * y + m[r, 2] for r in (0, 1))
@@ -119,24 +142,31 @@ def warp(image, matrix, size, *, mode, padding_mode, fill=0.0, inverse_map=False
             column = _padded_indices(x0 + i, width, padding_mode)
             inside = ((row >= 0) & (column >= 0))[..., None]
             if height and width:
-                taps = np.where(inside, image[row, column], to_dtype(fill, image.dtype))
+                taps = np.where(inside, image[row, column], to_dtype(fills, image.dtype))
             else:
-                taps = np.broadcast_to(to_dtype(fill, image.dtype), output.shape)
+                taps = np.broadcast_to(to_dtype(fills, image.dtype), output.shape)
             if mode == "nearest":
                 return taps.astype(image.dtype)
-            taps = np.where(inside, taps.astype(np.float64), fill)
-            wx = np.vectorize(weight, otypes=[float])(sx - (x0 + i), mode)
-            wy = np.vectorize(weight, otypes=[float])(sy - (y0 + j), mode)
+            taps = np.where(inside, taps.astype(np.float64), fills)
+            wx = weight(sx - (x0 + i), mode)
+            wy = weight(sy - (y0 + j), mode)
             output += (wx * wy)[..., None] * taps
     return output
 
 
-def quarter_turn(side):
+def quarter_turn(side: int) -> np.ndarray:
     """Source -> destination matrix of numpy.rot90 on square images of that side."""
     return np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, side - 1.0]])
 
 
-def random_matrix(rng, height, width, size, *, scale=(0.5, 2.0)):
+def random_matrix(
+    rng: np.random.Generator,
+    height: int,
+    width: int,
+    size: Size,
+    *,
+    scale: tuple[float, float] = (0.5, 2.0),
+) -> np.ndarray:
     """Source -> destination: any angle, uneven scale and shear, the image's middle in sight."""
     angle = rng.uniform(-math.pi, math.pi)
     shear = rng.uniform(-0.5, 0.5)

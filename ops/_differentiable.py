@@ -1,0 +1,52 @@
+"""Operators with gradients: one set of formulas for torch's dispatcher and for torch.func."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+
+class Differentiable:
+    """An operator of ``torch.ops.visops`` that autograd, vmap and torch.func see through.
+
+    Formulas registered with torch.library serve autograd and torch.compile, but torch.func's
+    transforms of gradients refuse them ("must override the setup_context staticmethod"). While a
+    transform is active the call goes through an autograd.Function made of the same formulas.
+
+    Parameters
+    ----------
+    name : str
+        The operator's name within ``torch.ops.visops``; it has one overload.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._op = getattr(torch.ops.visops, name).default
+        self._function: Any = None
+
+    def register(
+        self,
+        *,
+        backward: Callable[..., Any],
+        vmap: Callable[..., tuple[Any, Any]],
+        setup_context: Callable[..., None] = lambda ctx, inputs, output: None,
+    ) -> None:
+        """Register the formulas, in the forms that torch.library and autograd.Function share."""
+        qualified = f"visops::{self._name}"
+        torch.library.register_autograd(qualified, backward, setup_context=setup_context)
+        torch.library.register_vmap(qualified, vmap)
+        methods = {
+            "forward": self._op,
+            "setup_context": setup_context,
+            "backward": backward,
+            "vmap": vmap,
+        }
+        static = {name: staticmethod(method) for name, method in methods.items()}
+        self._function = type(f"visops_{self._name}", (torch.autograd.Function,), static)
+
+    def __call__(self, *arguments: Any) -> Any:
+        if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
+            return self._function.apply(*arguments)
+        return self._op(*arguments)
