@@ -43,7 +43,9 @@ VISOPS_FN uint64_t fill_bits(DType dtype, double fill) {
     case DType::kUInt8: return static_cast<uint64_t>(round_saturate(single, 0.0f, 255.0f));
     case DType::kUInt16: return static_cast<uint64_t>(round_saturate(single, 0.0f, 65535.0f));
     case DType::kInt16: return static_cast<uint64_t>(round_saturate(single, -32768.0f, 32767.0f));
-    case DType::kInt8: case DType::kInt32: case DType::kInt64:  // check_fill() has seen the range
+    case DType::kInt8:
+    case DType::kInt32:
+    case DType::kInt64:  // check_fill() has seen the range
       return static_cast<uint64_t>(static_cast<int64_t>(rint(fill)));
     case DType::kFloat16: return float_to_half(single);
     case DType::kBFloat16: return float_to_bfloat16(single);
@@ -121,10 +123,10 @@ template <Interpolation mode, class Acc>
 VISOPS_FN PixelTaps<mode, Acc> pixel_taps(const AffineParams& p, const AffineMap& map,
                                           const SegmentOrigin<Acc>& origin, int lane) {
   PixelTaps<mode, Acc> taps;
-  taps.y = axis_taps<mode>(axis_sample(origin.y, origin.fy, map.m[3], lane, mode), p.padding,
-                           p.height);
-  taps.x = axis_taps<mode>(axis_sample(origin.x, origin.fx, map.m[0], lane, mode), p.padding,
-                           p.width);
+  taps.y =
+      axis_taps<mode>(axis_sample(origin.y, origin.fy, map.m[3], lane, mode), p.padding, p.height);
+  taps.x =
+      axis_taps<mode>(axis_sample(origin.x, origin.fx, map.m[0], lane, mode), p.padding, p.width);
   return taps;
 }
 
@@ -137,8 +139,8 @@ VISOPS_FN void load_taps(const T* plane, const Strides& stride, const PixelTaps<
     for (int j = 0; j < kCount; ++j) {
       value[i][j] = fill;
       if (taps.y.index[i] >= 0 && taps.x.index[j] >= 0) {
-        const T element = load_readonly(plane + taps.y.index[i] * stride.row +
-                                        taps.x.index[j] * stride.column);
+        const T element =
+            load_readonly(plane + taps.y.index[i] * stride.row + taps.x.index[j] * stride.column);
         value[i][j] = load_element(&element);
       }
     }

@@ -9,7 +9,7 @@
 // instead: one thread per source pixel and group of four channels looks up the output pixels with a
 // tap on it (NOTE [ Search of the image gradient ], with what it costs) and adds their shares in
 // raster order, an output pixel's own taps row by row: exactly the order in which a single thread
-// that scatters adds them. Blocks are 32 x 8 source pixels and stride over channel groups, tiles
+// that scatters adds them. Blocks are 32 x 4 source pixels and stride over channel groups, tiles
 // and samples.
 //
 // Matrix gradient. A block has one output row at a time and four of its segments at once. A
@@ -31,7 +31,7 @@
 namespace visops {
 namespace {
 
-constexpr int kGatherWidth = 32, kGatherHeight = 8;
+constexpr int kGatherWidth = 32, kGatherHeight = 4;
 constexpr int kGatherThreads = kGatherWidth * kGatherHeight;
 constexpr int kGroup = 4;  // channels whose sums a thread keeps at once
 
@@ -50,8 +50,7 @@ __device__ void gather(const AffineParams& p, const SampleMap& s, const T* grad,
     for (int64_t y = rows.begin; y < rows.end; ++y) {
       SegmentOrigin<Acc> origin;
       int64_t segment = -1;
-      for (Span run = search.columns(y, 0); run.begin < run.end;
-           run = search.columns(y, run.end)) {
+      for (Span run = search.columns(y, 0); run.begin < run.end; run = search.columns(y, run.end)) {
         for (int64_t x = run.begin; x < run.end; ++x) {
           if (x / kSegment != segment) {
             segment = x / kSegment;
@@ -85,7 +84,7 @@ __device__ void gather(const AffineParams& p, const SampleMap& s, const T* grad,
 }
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kGatherThreads)
+__global__ void __launch_bounds__(kGatherThreads, sizeof(T) == 8 ? 3 : 4)
     affine_backward_image(const __grid_constant__ AffineBackwardImageParams b,
                           const GatherGrid grid) {
   using Acc = typename Accumulate<T>::type;
@@ -168,7 +167,7 @@ __device__ PixelGradient<Acc> coordinate_gradient(const AffineParams& p, const A
 }
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kRowThreads)
+__global__ void __launch_bounds__(kRowThreads, 2)
     affine_backward_matrix(const __grid_constant__ AffineBackwardMatrixParams b) {
   using Acc = typename Accumulate<T>::type;
   const AffineParams& p = b.forward;
@@ -284,12 +283,9 @@ void backward_matrix_mode(const AffineBackwardMatrixParams& b, void* stream) {
 
 void backward_image_cuda(const AffineBackwardImageParams& b, void* stream) {
   switch (b.forward.mode) {
-    case Interpolation::kNearest:
-      return backward_image_mode<Interpolation::kNearest>(b, stream);
-    case Interpolation::kBilinear:
-      return backward_image_mode<Interpolation::kBilinear>(b, stream);
-    case Interpolation::kBicubic:
-      return backward_image_mode<Interpolation::kBicubic>(b, stream);
+    case Interpolation::kNearest: return backward_image_mode<Interpolation::kNearest>(b, stream);
+    case Interpolation::kBilinear: return backward_image_mode<Interpolation::kBilinear>(b, stream);
+    case Interpolation::kBicubic: return backward_image_mode<Interpolation::kBicubic>(b, stream);
   }
 }
 
@@ -300,10 +296,8 @@ void backward_matrix_cuda(const AffineBackwardMatrixParams& b, void* stream) {
       return launch(zero_row_sums, grid_for((count + 255) / 256), dim3(256), 0, stream, b.row_sums,
                     count);
     }
-    case Interpolation::kBilinear:
-      return backward_matrix_mode<Interpolation::kBilinear>(b, stream);
-    case Interpolation::kBicubic:
-      return backward_matrix_mode<Interpolation::kBicubic>(b, stream);
+    case Interpolation::kBilinear: return backward_matrix_mode<Interpolation::kBilinear>(b, stream);
+    case Interpolation::kBicubic: return backward_matrix_mode<Interpolation::kBicubic>(b, stream);
   }
 }
 

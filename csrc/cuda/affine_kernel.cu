@@ -70,8 +70,8 @@ __device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMa
   const int row = static_cast<int>(threadIdx.x) / kTileWidth;
   const int64_t y = at.y + row, x = at.x + lane;
   const T* image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
-  T* output_row = static_cast<T*>(p.output) + at.sample * p.output_stride.batch +
-                  y * p.output_stride.row;
+  T* output_row =
+      static_cast<T*>(p.output) + at.sample * p.output_stride.batch + y * p.output_stride.row;
   if (y >= p.output_height) return;
 
   Pixel<T, mode> pixel;
@@ -97,7 +97,7 @@ __device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMa
 }
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
     affine_forward(const __grid_constant__ AffineParams p, const TileGrid grid) {
   using Acc = typename Accumulate<T>::type;
   constexpr int kWords = kMaxInterleaved * kWarp * sizeof(T) / sizeof(uint32_t);

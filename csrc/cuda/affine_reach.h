@@ -44,8 +44,8 @@ __device__ inline SampleMap sample_map(const AffineParams& p, int64_t sample) {
   const double det = ad - bc;
   s.row_step_x = -m[3] / det;
   s.row_step_y = m[0] / det;
-  s.invertible = fabs(det) > 1e-6 * (fabs(ad) + fabs(bc)) &&
-                 fabs(s.row_step_x) + fabs(s.row_step_y) < 1e15;
+  s.invertible =
+      fabs(det) > 1e-6 * (fabs(ad) + fabs(bc)) && fabs(s.row_step_x) + fabs(s.row_step_y) < 1e15;
   return s;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "core/kernel_stub.h"
 
@@ -30,9 +31,9 @@ static inline dim3 grid_for(int64_t count) {
 
 // Starts kernel(args...) on `stream` (a cudaStream_t); neither waits for it. Nothing is started
 // for an empty grid. Throws std::runtime_error where the launch is refused.
-template <class... Formal, class... Actual>
+template <class... Formal>
 void launch(void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
-            const Actual&... args) {
+            const std::common_type_t<Formal>&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
 #if defined(VISOPS_CUDA_EMULATION)
   static_cast<void>(stream);

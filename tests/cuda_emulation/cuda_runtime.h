@@ -37,7 +37,8 @@ using cudaStream_t = struct CUstream_st*;
 
 namespace cuda_emulation {
 
-// Hands `value` over to lane `source` of the warp and returns what that lane's `source` handed over.
+// Hands `value` over to lane `source` of the warp and returns what that lane's `source` handed
+// over.
 template <class T>
 T exchange(unsigned mask, T value, unsigned source) {
   static_assert(sizeof(T) <= sizeof(unsigned long long), "shuffles move at most 8 bytes");
@@ -52,9 +53,7 @@ T exchange(unsigned mask, T value, unsigned source) {
 
 }  // namespace cuda_emulation
 
-inline void __syncwarp(unsigned mask = 0xffffffffu) {
-  cuda_emulation::scheduler().sync_warp(mask);
-}
+inline void __syncwarp(unsigned mask = 0xffffffffu) { cuda_emulation::scheduler().sync_warp(mask); }
 
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
