@@ -199,7 +199,7 @@ def summary(rows: Sequence[Row]) -> str:
         for row, cell in found:
             ratio = "" if cell.ratio is None else f" ×{cell.ratio:.2f}"
             lines.append(
-                f"  {row.device}, {row.group}, {row.label}, {row.threads} threads: "
+                f"  {row.device}, {row.group}, {row.label}, threads {row.threads}: "
                 f"{cell.name}{ratio}{f' (floor {cell.floor:g})' if cell.floor else ''}"
             )
     return "\n".join(lines)
