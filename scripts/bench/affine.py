@@ -15,6 +15,7 @@ float only (affine_grid + grid_sample) is timed on uint8 with the conversion the
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -310,54 +311,32 @@ def numpy_cases() -> list[Case]:
 
 def tensor_cases(device: str) -> list[Case]:
     """Tensors: two dtypes, two layouts, bilinear; and the other modes once each."""
+    bilinear = [
+        (dtype, layout, "bilinear", name, batch, geometry)
+        for dtype in (torch.uint8, torch.float32)
+        for layout in ("NCHW", "channels_last")
+        for name, batch, geometry in itertools.product(SIZES, (1, 16), GEOMETRIES)
+        if (name, batch) != ("1080p", 16) or geometry == "rotate"
+    ]
+    others = [
+        (torch.float32, "NCHW", mode, "224²", 16, "rotate") for mode in ("nearest", "bicubic")
+    ]
     cases = []
-    for dtype, short in ((torch.uint8, "u8"), (torch.float32, "f32")):
-        for layout in ("NCHW", "channels_last"):
-            for name, size in SIZES.items():
-                for batch in (1, 16):
-                    for geometry in GEOMETRIES:
-                        if name == "1080p" and batch == 16 and geometry != "rotate":
-                            continue
-                        cases.append(
-                            _case(
-                                f"tensor {short} {layout}, bilinear",
-                                f"{batch}×{name} {geometry}",
-                                tensor_contenders,
-                                dtype,
-                                layout,
-                                "bilinear",
-                                batch,
-                                size,
-                                GEOMETRIES[geometry],
-                                device,
-                                quick=name == "512²" and batch == 1 and geometry != "shift",
-                                device=device,
-                                api=f"tensor {short} {layout}",
-                                mode="bilinear",
-                                size=name,
-                                geometry=geometry,
-                                batch=batch,
-                            )
-                        )
-    for mode in ("nearest", "bicubic"):
+    for dtype, layout, mode, name, batch, geometry in bilinear + others:
+        api = f"tensor {'u8' if dtype == torch.uint8 else 'f32'} {layout}"
         cases.append(
             _case(
-                f"tensor f32 NCHW, {mode}",
-                "16×224² rotate",
+                f"{api}, {mode}",
+                f"{batch}×{name} {geometry}",
                 tensor_contenders,
-                torch.float32,
-                "NCHW",
-                mode,
-                16,
-                SIZES["224²"],
-                GEOMETRIES["rotate"],
-                device,
+                *(dtype, layout, mode, batch, SIZES[name], GEOMETRIES[geometry], device),
+                quick=(name, batch) == ("512²", 1) and geometry != "shift",
                 device=device,
-                api="tensor f32 NCHW",
+                api=api,
                 mode=mode,
-                size="224²",
-                geometry="rotate",
-                batch=16,
+                size=name,
+                geometry=geometry,
+                batch=batch,
             )
         )
     return cases
