@@ -83,9 +83,10 @@ void differentiate_vectors(const AffineParams& p, const AffineMap& map,
     Floats gx(0.0f), gy(0.0f);
     for (int64_t c = 0; c < p.channels; ++c) {
       const char* plane = taps + c * p.image_stride.channel * int64_t{sizeof(float)};
-      const FloatPairs top = channel_pairs<float, 1, 0>(load_pairs(plane, lanes.offset + i));
-      const FloatPairs bottom =
-          channel_pairs<float, 1, 0>(load_pairs(plane + row_bytes, lanes.offset + i));
+      PixelPairs rows[2];
+      load_pairs({plane, plane + row_bytes}, lanes.offset + i, rows);
+      const FloatPairs top = channel_pairs<float, 1, 0>(rows[0]);
+      const FloatPairs bottom = channel_pairs<float, 1, 0>(rows[1]);
       const FloatPairs slope = bottom - top;
       const FloatPairs t = top + wy * slope;
       const Floats left = first_of_pairs(slope), right = second_of_pairs(slope);

@@ -27,11 +27,24 @@ void fill_elements(char* out, int64_t stride, int64_t begin, int64_t end, int64_
   }
 }
 
-// Pixels of Bytes bytes each, from image + offset[i] to out + i * out_step.
+// Pixels of Bytes bytes each, from image + offset[i] to out + i * step.
 template <int Bytes>
 VISOPS_ALWAYS_INLINE void copy_pixels(const char* image, const int32_t* offset, int count,
-                                      char* out, int64_t out_step) {
-  for (int i = 0; i < count; ++i) memcpy(out + i * out_step, image + offset[i], Bytes);
+                                      char* out, int64_t step) {
+  if (step == Bytes) {
+    VISOPS_UNROLL
+    for (int i = 0; i < count; ++i) memcpy(out + i * Bytes, image + offset[i], Bytes);
+  } else {
+    for (int i = 0; i < count; ++i) memcpy(out + i * step, image + offset[i], Bytes);
+  }
+}
+
+// Packed pixels of three bytes: four are moved, the fourth over the next pixel, which comes later.
+VISOPS_ALWAYS_INLINE void copy_triples(const char* image, const int32_t* offset, int count,
+                                       char* out) {
+  VISOPS_UNROLL
+  for (int i = 0; i < count - 1; ++i) memcpy(out + i * 3, image + offset[i], 4);
+  memcpy(out + (count - 1) * 3, image + offset[count - 1], 3);
 }
 
 template <class CoordType>
@@ -45,6 +58,7 @@ struct CopySampler {
   bool whole_pixels;    // channels side by side on both sides: one move for all of them
   bool straight;        // a row of output is a run of a row of the image
   bool has_inside;
+  const char* image_end;
 
   CopySampler(const AffineParams& params, const AffineMap& m)
       : p(params),
@@ -56,7 +70,8 @@ struct CopySampler {
                  p.image_stride.column == p.output_stride.column &&
                  p.image_stride.column == (whole_pixels ? p.channels : 1)),
         has_inside(sizeof(Coord) == sizeof(float) &&
-                   fits_lanes(map, p.image_stride.row * size, p.image_stride.column * size)) {}
+                   fits_lanes(map, p.image_stride.row * size, p.image_stride.column * size)),
+        image_end(end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width, size)) {}
 
   const char* image_of(int64_t sample) const {
     return static_cast<const char*>(p.image) + sample * p.image_stride.batch * size;
@@ -97,7 +112,13 @@ struct CopySampler {
       switch (pixel) {
         case 1: copy_pixels<1>(plane, lanes.offset, count, to, step); break;
         case 2: copy_pixels<2>(plane, lanes.offset, count, to, step); break;
-        case 3: copy_pixels<3>(plane, lanes.offset, count, to, step); break;
+        case 3:
+          if (step == 3 && plane + lanes.highest + 4 <= image_end) {
+            copy_triples(plane, lanes.offset, count, to);
+          } else {
+            copy_pixels<3>(plane, lanes.offset, count, to, step);
+          }
+          break;
         case 4: copy_pixels<4>(plane, lanes.offset, count, to, step); break;
         case 8: copy_pixels<8>(plane, lanes.offset, count, to, step); break;
         case 12: copy_pixels<12>(plane, lanes.offset, count, to, step); break;

@@ -42,37 +42,61 @@ void fill_pixels(const Row& row, int64_t begin, int64_t end) {
   }
 }
 
-// Sampler: bool inside(row, origin, x, first lane, count), false where it would read past the end
-// of the image; void border(row, origin, x, lane, count) for any pixels.
+// Sampler: bool inside(sample, y, origin, x0, begin, end) samples columns that are surely inside the
+// image, or returns false where it would read past its end; void border(...) samples any columns.
 template <class Sampler>
-void warp_row(const Sampler& sampler, const Row& row) {
-  using Coord = typename Sampler::Coord;
-  RowSpans spans = row_spans(row.p, row.map, row.mode, row.y);
-  if (!sampler.has_inside) spans.inside = {spans.touching.begin, spans.touching.begin};
-  fill_pixels(row, 0, spans.touching.begin);
-  for (int64_t x0 = spans.touching.begin & -kSegment; x0 < spans.touching.end; x0 += kSegment) {
-    const Span segment = intersect(spans.touching, {x0, x0 + kSegment});
-    const SegmentOrigin<Coord> origin = segment_origin<Coord>(row.map.m, x0, row.y);
-    Span inside = intersect(segment, spans.inside);
-    if (inside.begin < inside.end &&
-        !sampler.inside(row.sample, row.y, origin, x0, inside.begin, inside.end)) {
-      inside.end = inside.begin;
-    }
-    if (inside.begin == inside.end) {
-      sampler.border(row.sample, row.y, origin, x0, segment.begin, segment.end);
-    } else {
-      sampler.border(row.sample, row.y, origin, x0, segment.begin, inside.begin);
-      sampler.border(row.sample, row.y, origin, x0, inside.end, segment.end);
-    }
+void warp_segment(const Sampler& sampler, const Row& row, const RowSpans& spans,
+                  const SegmentOrigin<typename Sampler::Coord>& origin, int64_t x0) {
+  const Span segment = intersect(spans.touching, {x0, x0 + kSegment});
+  if (segment.begin == segment.end) return;
+  const Span inside = intersect(segment, spans.inside);
+  if (inside.begin == inside.end ||
+      !sampler.inside(row.sample, row.y, origin, x0, inside.begin, inside.end)) {
+    sampler.border(row.sample, row.y, origin, x0, segment.begin, segment.end);
+    return;
   }
-  fill_pixels(row, spans.touching.end, row.p.output_width);
+  if (segment.begin < inside.begin) {
+    sampler.border(row.sample, row.y, origin, x0, segment.begin, inside.begin);
+  }
+  if (inside.end < segment.end) {
+    sampler.border(row.sample, row.y, origin, x0, inside.end, segment.end);
+  }
 }
+
+// Rows go in blocks, a segment of all of them before the next one: under rotation a row crosses many
+// rows of the image, and the cache lines that one row of the block fetches serve the others.
+constexpr int64_t kBlockRows = 16;
 
 template <class Sampler>
 void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, int64_t sample,
                int64_t begin, int64_t end) {
   const Sampler sampler(p, map);
-  for (int64_t y = begin; y < end; ++y) warp_row(sampler, {p, map, mode, sample, y});
+  for (int64_t y0 = begin; y0 < end; y0 += kBlockRows) {
+    const int64_t rows = end - y0 < kBlockRows ? end - y0 : kBlockRows;
+    RowSpans spans[kBlockRows];
+    Span all = {p.output_width, 0};
+    for (int64_t i = 0; i < rows; ++i) {
+      const Row row = {p, map, mode, sample, y0 + i};
+      spans[i] = row_spans(p, map, mode, row.y);
+      if (!sampler.has_inside) spans[i].inside = {0, 0};
+      const Span touching = spans[i].touching;
+      fill_pixels(row, 0, touching.begin);
+      fill_pixels(row, touching.end, p.output_width);
+      if (touching.begin == touching.end) continue;
+      all.begin = all.begin < touching.begin ? all.begin : touching.begin;
+      all.end = all.end > touching.end ? all.end : touching.end;
+    }
+    for (int64_t x0 = all.begin & -kSegment; x0 < all.end; x0 += kSegment) {
+      // Ahead of their use: a segment begins with a long chain of float64 operations.
+      SegmentOrigin<typename Sampler::Coord> origins[kBlockRows];
+      for (int64_t i = 0; i < rows; ++i) {
+        origins[i] = segment_origin<typename Sampler::Coord>(map.m, x0, y0 + i);
+      }
+      for (int64_t i = 0; i < rows; ++i) {
+        warp_segment(sampler, {p, map, mode, sample, y0 + i}, spans[i], origins[i], x0);
+      }
+    }
+  }
 }
 
 template <class T, int Channels, Interpolation mode>

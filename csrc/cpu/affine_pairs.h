@@ -20,13 +20,13 @@ VISOPS_ALWAYS_INLINE Floats bilinear(const PixelPairs (&rows)[2], const FloatPai
 
 // One channel of kWidth pixels from 4 rows of 4 taps, two pairs a row.
 template <class T, int Channels, int Channel>
-VISOPS_ALWAYS_INLINE Floats bicubic(const PixelPairs (&rows)[4][2], const FloatPairs (&wy)[4],
+VISOPS_ALWAYS_INLINE Floats bicubic(const PixelPairs (&rows)[2][4], const FloatPairs (&wy)[4],
                                     const Floats (&wx)[4]) {
   FloatPairs v[2];
   for (int half = 0; half < 2; ++half) {
-    v[half] = wy[0] * channel_pairs<T, Channels, Channel>(rows[0][half]);
+    v[half] = wy[0] * channel_pairs<T, Channels, Channel>(rows[half][0]);
     for (int i = 1; i < 4; ++i) {
-      v[half] = v[half] + wy[i] * channel_pairs<T, Channels, Channel>(rows[i][half]);
+      v[half] = v[half] + wy[i] * channel_pairs<T, Channels, Channel>(rows[half][i]);
     }
   }
   return ((wx[0] * first_of_pairs(v[0]) + wx[1] * second_of_pairs(v[0])) +
@@ -120,19 +120,22 @@ struct PairSampler {
     const Floats x = Floats::load(lanes.wx + i), y = Floats::load(lanes.wy + i);
     const int32_t* offset = lanes.offset + i;
     if constexpr (mode == Interpolation::kBilinear) {
-      const PixelPairs rows[2] = {load_pairs(image, offset), load_pairs(image + row_bytes, offset)};
+      PixelPairs rows[2];
+      load_pairs({image, image + row_bytes}, offset, rows);
       const FloatPairs wy = spread(y);
       result[0] = bilinear<T, Channels, 0>(rows, wy, x);
       if constexpr (Channels > 1) result[1] = bilinear<T, Channels, 1>(rows, wy, x);
       if constexpr (Channels > 2) result[2] = bilinear<T, Channels, 2>(rows, wy, x);
       if constexpr (Channels > 3) result[3] = bilinear<T, Channels, 3>(rows, wy, x);
     } else {
-      PixelPairs rows[4][2];
-      for (int r = 0; r < 4; ++r) {
-        const char* row = image + int64_t{r} * row_bytes;
-        rows[r][0] = load_pairs(row, offset);
-        rows[r][1] = load_pairs(row + 2 * Channels * sizeof(T), offset);
-      }
+      constexpr int kPairBytes = 2 * Channels * sizeof(T);
+      const char* const row[4] = {image, image + row_bytes, image + 2 * int64_t{row_bytes},
+                                  image + 3 * int64_t{row_bytes}};
+      PixelPairs rows[2][4];  // columns -1, 0 and columns 1, 2
+      load_pairs(row, offset, rows[0]);
+      load_pairs({row[0] + kPairBytes, row[1] + kPairBytes, row[2] + kPairBytes,
+                  row[3] + kPairBytes},
+                 offset, rows[1]);
       Floats wx[4], weights[4];
       cubic_weights(x, wx);
       cubic_weights(y, weights);

@@ -65,8 +65,19 @@ struct Lanes {
   alignas(64) int32_t offset[kSegment + kMaxWidth];
   alignas(64) float wx[kSegment + kMaxWidth];
   alignas(64) float wy[kSegment + kMaxWidth];
-  int32_t highest;  // the largest of the offsets
+  int32_t highest;  // none of the offsets is larger
 };
+
+// The largest floor(coordinate) x bytes along one axis: taps move one way, so it is at an end.
+VISOPS_ALWAYS_INLINE int32_t extreme_tap(float step, float fraction, float half, int first,
+                                         int count, int32_t bytes) {
+  const bool at_last = (step > 0.0f) == (bytes > 0);
+  const float lane = static_cast<float>(at_last ? first + count - 1 : first);
+  const float at = (step * lane + fraction) + half;
+  int32_t tap = static_cast<int32_t>(at);
+  tap -= static_cast<float>(tap) > at;
+  return tap * bytes;
+}
 
 // Lanes [first, first + count) of a segment, all of them inside the image; entries beyond `count`
 // repeat the last one, so that vectors may run over.
@@ -88,11 +99,8 @@ VISOPS_ALWAYS_INLINE void fill_lanes(const AffineMap& map, const SegmentOrigin<f
     lanes.offset[i] = jy * row_bytes + jx * column_bytes;
   }
   for (int i = count; i < padded; ++i) lanes.offset[i] = lanes.offset[count - 1];
-  int32_t highest = lanes.offset[0];
-  for (int i = 0; i < padded; ++i) {
-    highest = lanes.offset[i] > highest ? lanes.offset[i] : highest;
-  }
-  lanes.highest = highest;
+  lanes.highest = extreme_tap(step_x, origin.fx, half, first, count, column_bytes) +
+                  extreme_tap(step_y, origin.fy, half, first, count, row_bytes);
 }
 
 // Whether every offset that fill_lanes can meet inside a segment fits 32 bits.

@@ -29,25 +29,31 @@ VISOPS_ALWAYS_INLINE Floats operator*(Floats a, Floats b) {
   return Floats(_mm512_mul_ps(a.v, b.v));
 }
 
+VISOPS_ALWAYS_INLINE __m512i join_four(__m128i a, __m128i b, __m128i c, __m128i d) {
+  const __m256i front = _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
+  const __m256i back = _mm256_inserti128_si256(_mm256_castsi128_si256(c), d, 1);
+  return _mm512_inserti64x4(_mm512_castsi256_si512(front), back, 1);
+}
+
 using RawPairs = __m512i;
 struct PixelPairs {
   RawPairs low, high;
 };
 
 // Loads and inserts beat the gather instruction on every processor tried, and do not depend on
-// how its microcode guards gathers.
-VISOPS_ALWAYS_INLINE __m512i load_eight(const char* base, const int32_t* offset) {
-  const __m256i front = _mm256_inserti128_si256(
-      _mm256_castsi128_si256(load_two(base + offset[0], base + offset[1])),
-      load_two(base + offset[4], base + offset[5]), 1);
-  const __m256i back = _mm256_inserti128_si256(
-      _mm256_castsi128_si256(load_two(base + offset[8], base + offset[9])),
-      load_two(base + offset[12], base + offset[13]), 1);
-  return _mm512_inserti64x4(_mm512_castsi256_si512(front), back, 1);
-}
-
-VISOPS_ALWAYS_INLINE PixelPairs load_pairs(const char* base, const int32_t* offset) {
-  return {load_eight(base, offset), load_eight(base, offset + 2)};
+// how its microcode guards gathers. Rows go together, so that an offset is in a register once.
+template <int Rows>
+VISOPS_ALWAYS_INLINE void load_pairs(const char* const (&row)[Rows], const int32_t* offset,
+                                     PixelPairs (&pairs)[Rows]) {
+  __m128i two[8][Rows];
+  for (int i = 0; i < 8; ++i) {
+    const int64_t a = offset[2 * i], b = offset[2 * i + 1];
+    for (int r = 0; r < Rows; ++r) two[i][r] = load_two(row[r] + a, row[r] + b);
+  }
+  for (int r = 0; r < Rows; ++r) {
+    pairs[r].low = join_four(two[0][r], two[2][r], two[4][r], two[6][r]);
+    pairs[r].high = join_four(two[1][r], two[3][r], two[5][r], two[7][r]);
+  }
 }
 
 template <int A, int B>

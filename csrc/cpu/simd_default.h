@@ -41,13 +41,15 @@ struct PixelPairs {
   RawPairs low, high;
 };
 
-VISOPS_ALWAYS_INLINE PixelPairs load_pairs(const char* base, const int32_t* offset) {
-  PixelPairs r;
-  memcpy(r.low.bytes[0], base + offset[0], 8);
-  memcpy(r.low.bytes[1], base + offset[1], 8);
-  memcpy(r.high.bytes[0], base + offset[2], 8);
-  memcpy(r.high.bytes[1], base + offset[3], 8);
-  return r;
+template <int Rows>
+VISOPS_ALWAYS_INLINE void load_pairs(const char* const (&row)[Rows], const int32_t* offset,
+                                     PixelPairs (&pairs)[Rows]) {
+  for (int r = 0; r < Rows; ++r) {
+    memcpy(pairs[r].low.bytes[0], row[r] + offset[0], 8);
+    memcpy(pairs[r].low.bytes[1], row[r] + offset[1], 8);
+    memcpy(pairs[r].high.bytes[0], row[r] + offset[2], 8);
+    memcpy(pairs[r].high.bytes[1], row[r] + offset[3], 8);
+  }
 }
 
 template <int A, int B, class T>
