@@ -38,6 +38,7 @@ def self_test(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         "block_sum",
         "barriers",
+        "orders",
         "three_dimensions",
         "shuffles",
         "votes",

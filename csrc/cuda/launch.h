@@ -18,14 +18,16 @@ namespace visops {
 
 #if defined(VISOPS_CUDA_EMULATION)
 constexpr Slot kCudaSlot = Slot::kCudaEmulated;
+constexpr int64_t kMostBlocks = 7;  // so few that tests see blocks stride
 #else
 constexpr Slot kCudaSlot = Slot::kCuda;
+// Far more than any GPU holds at once, and far below the limit of a grid.
+constexpr int64_t kMostBlocks = int64_t{1} << 24;
 #endif
 
-// Blocks for `count` pieces of work, that many at most; a kernel strides over what is left by
-// gridDim.x. Far more than any GPU holds at once, and far below the limit of a grid.
+// Blocks for `count` pieces of work: a block each, up to kMostBlocks. A kernel strides by gridDim.x
+// over what is left.
 static inline dim3 grid_for(int64_t count) {
-  constexpr int64_t kMostBlocks = int64_t{1} << 24;
   return dim3(static_cast<unsigned>(count < kMostBlocks ? count : kMostBlocks));
 }
 

@@ -3,7 +3,8 @@
 // A fiber runs thread after thread of the block until one of them has to wait; that thread then
 // keeps the fiber, and another fiber goes on with the threads not yet begun. So a kernel without
 // barriers runs as a plain loop, and only threads that wait cost a switch and a stack. Fibers are
-// kept from block to block and from launch to launch.
+// kept from block to block and from launch to launch. Blocks alternate between running their
+// threads upwards and downwards, so that a missing barrier shows.
 #pragma once
 
 #include <ucontext.h>
@@ -115,6 +116,7 @@ class Scheduler {
     for (Thread& thread : threads_) thread = Thread{};
     next_ = 0;
     finished_ = 0;
+    backwards_ = !backwards_;
     while (finished_ < threads_.size()) {
       if (next_ < threads_.size()) {
         switch_to(take_fiber());
@@ -122,12 +124,17 @@ class Scheduler {
       }
       if (!release()) fail(deadlock());
       for (size_t i = 0; i < threads_.size(); ++i) {
-        if (threads_[i].state != State::kRunning) continue;
-        enter(i);
-        switch_to(threads_[i].fiber);
+        const size_t thread = in_order(i);
+        if (threads_[thread].state != State::kRunning) continue;
+        enter(thread);
+        switch_to(threads_[thread].fiber);
       }
     }
   }
+
+  // Every other block runs its threads from the last to the first: what is right in one order only
+  // lacks a barrier.
+  size_t in_order(size_t i) const { return backwards_ ? threads_.size() - 1 - i : i; }
 
   // Sets running whoever waits for nobody any more.
   bool release() {
@@ -219,7 +226,7 @@ class Scheduler {
   // An exception must not unwind past the fiber's first frame: it is handed to the scheduler.
   void run_threads() {
     while (next_ < threads_.size() && !error_) {
-      enter(next_++);
+      enter(in_order(next_++));
       try {
         (*body_)();
       } catch (...) {
@@ -242,6 +249,7 @@ class Scheduler {
   ucontext_t home_{};
   Fiber* running_ = nullptr;
   size_t current_ = 0, next_ = 0, finished_ = 0;
+  bool backwards_ = true;
 };
 
 inline Scheduler& scheduler() {

@@ -61,6 +61,21 @@ void barriers() {
   for (int i = 0; i < 300; ++i) require(out[i] == (i % 100 + 7) % 100, "rotation by 7");
 }
 
+// Without a barrier between, what a thread sees of another depends on the order they run in.
+__global__ void race(int* seen) {
+  __shared__ int value;
+  if (threadIdx.x == 0) value = 0;
+  __syncthreads();
+  if (threadIdx.x == 7) value = 1;
+  seen[blockIdx.x * blockDim.x + threadIdx.x] = value;
+}
+
+void orders() {
+  std::vector<int> seen(2 * 16);
+  launch(race, dim3(2), dim3(16), 0, nullptr, seen.data());
+  for (int t = 0; t < 16; ++t) require(t == 7 || seen[t] != seen[16 + t], "two orders");
+}
+
 __global__ void mark(int* out) {
   const unsigned x = blockIdx.x * blockDim.x + threadIdx.x;
   const unsigned y = blockIdx.y * blockDim.y + threadIdx.y;
@@ -205,9 +220,11 @@ void errors() {
 
 int main(int argc, char** argv) {
   const std::map<std::string, void (*)()> checks = {
-      {"block_sum", block_sum},   {"barriers", barriers}, {"three_dimensions", three_dimensions},
-      {"shuffles", shuffles},     {"votes", votes},       {"atomics", atomics},
-      {"early_exit", early_exit}, {"errors", errors}};
+      {"block_sum", block_sum}, {"barriers", barriers},
+      {"orders", orders},       {"three_dimensions", three_dimensions},
+      {"shuffles", shuffles},   {"votes", votes},
+      {"atomics", atomics},     {"early_exit", early_exit},
+      {"errors", errors}};
   const auto check = argc == 2 ? checks.find(argv[1]) : checks.end();
   if (check == checks.end()) {
     std::fprintf(stderr, "no such check\n");
