@@ -1,6 +1,7 @@
 #include "core/affine.h"
 
-#include <cmath>
+#include <algorithm>
+#include <string>
 
 #include "core/affine_front.h"
 #include "core/check.h"
@@ -92,8 +93,9 @@ void check_affine(const char* op, const AffineParams& p) {
 
   const bool copies_only = p.dtype == DType::kBool || p.dtype == DType::kInt8 ||
                            p.dtype == DType::kInt32 || p.dtype == DType::kInt64;
-  require(!copies_only || p.mode == Interpolation::kNearest, op, "mode of a ", dtype_name(p.dtype),
-          " image must be 'nearest'; convert the image to a floating type to interpolate it");
+  require(!copies_only || p.mode == Interpolation::kNearest, op, "mode of an image of ",
+          dtype_name(p.dtype),
+          " must be 'nearest'; convert the image to a floating type to interpolate it");
 
   const bool empty_image = p.height == 0 || p.width == 0;
   const bool empty_output = p.output_height == 0 || p.output_width == 0 || p.batch == 0;
@@ -110,21 +112,23 @@ void check_fill(const char* op, DType dtype, const double* fill, int64_t count) 
   const Range range = fill_range(dtype);
   for (int64_t i = 0; i < count; ++i) {
     require(fill[i] >= range.low && fill[i] <= range.high, op, "fill[", i, "] is ", fill[i],
-            ", must be within [", range.low, ", ", range.high, "] for a ", dtype_name(dtype),
-            " image");
+            ", must be within [", range.low, ", ", range.high, "] for an image of ",
+            dtype_name(dtype));
   }
 }
 
 void check_matrices(const char* op, const AffineParams& p) {
-  const int64_t count = p.matrix.batch_stride == 0 ? (p.batch > 0 ? 1 : 0) : p.batch;
+  const bool one = p.matrix.shared || p.matrix.batch_stride == 0;
+  const int64_t count = one ? std::min<int64_t>(p.batch, 1) : p.batch;
   for (int64_t sample = 0; sample < count; ++sample) {
     double m[6];
     for (int i = 0; i < 6; ++i) m[i] = load_matrix_element(p.matrix, sample, i / 3, i % 3);
-    require(all_finite(m), op, "matrix[", sample, "] is not finite: [[", m[0], ", ", m[1], ", ",
-            m[2], "], [", m[3], ", ", m[4], ", ", m[5], "]]");
-    require(p.inverse_map || !is_singular(m), op, "matrix[", sample, "] is singular: [[", m[0],
-            ", ", m[1], ", ", m[2], "], [", m[3], ", ", m[4], ", ", m[5],
-            "]] maps the image onto a line and can't be inverted");
+    if (all_finite(m) && (p.inverse_map || !is_singular(m))) continue;
+    const std::string name = p.matrix.shared ? "matrix" : "matrix[" + std::to_string(sample) + "]";
+    require(all_finite(m), op, name, " is not finite: [[", m[0], ", ", m[1], ", ", m[2], "], [",
+            m[3], ", ", m[4], ", ", m[5], "]]");
+    fail(op, name, " is singular: [[", m[0], ", ", m[1], ", ", m[2], "], [", m[3], ", ", m[4], ", ",
+         m[5], "]] maps the image onto a line and can't be inverted");
   }
 }
 

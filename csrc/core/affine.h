@@ -32,10 +32,11 @@ struct Strides {
   int64_t batch, channel, row, column;  // in elements
 };
 
-// A [B, 2, 3] or (batch stride 0) [2, 3] matrix of any floating type.
+// A [B, 2, 3] or (shared, batch stride 0) [2, 3] matrix of any floating type.
 struct MatrixView {
   const void* data;
   DType dtype;
+  bool shared;
   int64_t batch_stride, row_stride, column_stride;  // in elements
 };
 
@@ -50,8 +51,8 @@ struct AffineParams {
   DType dtype;
   Interpolation mode;
   Padding padding;
-  bool inverse_map;  // the matrix maps destination to source
-  bool half_pixel;   // the matrix is in coordinates where pixel (0, 0)'s centre is (0.5, 0.5)
+  bool inverse_map;       // the matrix maps destination to source
+  bool half_pixel;        // the matrix is in coordinates where pixel (0, 0)'s centre is (0.5, 0.5)
   double fill[kMaxFill];  // per channel; where fill_count is 1, fill[0] is for all of them
   int64_t fill_count;
 };
@@ -68,7 +69,8 @@ struct AffineBackwardImageParams {
 struct AffineBackwardMatrixParams {
   AffineParams forward;
   double* row_sums;     // [batch, output_height, 4] scratch: sums of gx, gx x, gy, gy x
-  double* grad_matrix;  // [batch, 2, 3]
+  double* grad_matrix;  // [matrices, 2, 3]
+  int64_t matrices;     // batch, or 1: a shared matrix sums over the rows of all samples
 };
 
 // Work is cut over batch x output_height (forward, backward_matrix) or batch x height
@@ -76,7 +78,7 @@ struct AffineBackwardMatrixParams {
 extern KernelStub<AffineParams> affine_stub;
 extern KernelStub<AffineBackwardImageParams> affine_backward_image_stub;
 extern KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_stub;
-// Turns row_sums into grad_matrix; work is cut over batch.
+// Turns row_sums into grad_matrix; work is cut over matrices.
 extern KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_finish_stub;
 
 // Destination -> source, integer pixel centres.

@@ -12,7 +12,17 @@
 namespace visops {
 
 enum class DType : int {
-  kBool, kUInt8, kInt8, kInt16, kUInt16, kInt32, kInt64, kFloat16, kBFloat16, kFloat32, kFloat64
+  kBool,
+  kUInt8,
+  kInt8,
+  kInt16,
+  kUInt16,
+  kInt32,
+  kInt64,
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64
 };
 
 struct Half {
@@ -24,10 +34,17 @@ struct BFloat16 {
 
 VISOPS_FN int64_t element_size(DType dtype) {
   switch (dtype) {
-    case DType::kBool: case DType::kUInt8: case DType::kInt8: return 1;
-    case DType::kInt16: case DType::kUInt16: case DType::kFloat16: case DType::kBFloat16: return 2;
-    case DType::kInt32: case DType::kFloat32: return 4;
-    case DType::kInt64: case DType::kFloat64: return 8;
+    case DType::kBool:
+    case DType::kUInt8:
+    case DType::kInt8: return 1;
+    case DType::kInt16:
+    case DType::kUInt16:
+    case DType::kFloat16:
+    case DType::kBFloat16: return 2;
+    case DType::kInt32:
+    case DType::kFloat32: return 4;
+    case DType::kInt64:
+    case DType::kFloat64: return 8;
   }
   return 0;
 }

@@ -39,7 +39,8 @@ CpuFeatures detect() {
   __cpuidex(regs, 7, 0);
   const bool avx2 = (xcr0 & 0x6) == 0x6 && fma && f16c && (regs[1] & (1 << 5));
   const unsigned wanted = (1u << 16) | (1u << 17) | (1u << 30) | (1u << 31);
-  return {avx2, avx2 && (xcr0 & 0xe6) == 0xe6 && (static_cast<unsigned>(regs[1]) & wanted) == wanted};
+  return {avx2,
+          avx2 && (xcr0 & 0xe6) == 0xe6 && (static_cast<unsigned>(regs[1]) & wanted) == wanted};
 #else
   return {false, false};
 #endif
@@ -129,7 +130,8 @@ AnyKernel StubTable::best_cpu() const {
 
 AnyKernel StubTable::cuda_or_throw(int device_index) const {
   if (has(Slot::kCuda)) return slots_[static_cast<int>(Slot::kCuda)];
-  throw std::runtime_error("visops." + std::string(name_) + ": built without CUDA (input is on cuda:" +
+  throw std::runtime_error("visops." + std::string(name_) +
+                           ": built without CUDA (input is on cuda:" +
                            std::to_string(device_index) + "); rebuild with nvcc, see README");
 }
 

@@ -40,7 +40,7 @@ class StubTable {
 
  protected:
   bool store(Slot slot, AnyKernel kernel);
-  AnyKernel best_cpu() const;   // throws when VISOPS_CPU asks for what this stub lacks
+  AnyKernel best_cpu() const;  // throws when VISOPS_CPU asks for what this stub lacks
   AnyKernel cuda_or_throw(int device_index) const;
 
  private:

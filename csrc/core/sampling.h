@@ -23,10 +23,8 @@ VISOPS_FN constexpr int first_tap(Interpolation mode) {
 VISOPS_FN int64_t pad_index(Padding padding, int64_t i, int64_t n) {
   if (i >= 0 && i < n) return i;
   switch (padding) {
-    case Padding::kConstant:
-      return -1;
-    case Padding::kReplicate:
-      return i < 0 ? 0 : n - 1;
+    case Padding::kConstant: return -1;
+    case Padding::kReplicate: return i < 0 ? 0 : n - 1;
     case Padding::kReflect: {  // d c b | a b c d | c b a: the edge sample is not repeated
       if (n == 1) return 0;
       const int64_t period = 2 * (n - 1);

@@ -47,9 +47,8 @@ struct Scatter {
       const bool open_below = p.padding == Padding::kReplicate && rows.begin == 0;
       const bool open_above = p.padding == Padding::kReplicate && rows.end == p.height;
       s.touching = intersect(
-          s.touching,
-          columns_maybe_within(map.m[3], base, open_below ? -1e300 : low - reach,
-                               open_above ? 1e300 : high - 1 + reach, p.output_width));
+          s.touching, columns_maybe_within(map.m[3], base, open_below ? -1e300 : low - reach,
+                                           open_above ? 1e300 : high - 1 + reach, p.output_width));
     }
     double before = 0.0, after = 1.0;  // as in row_spans()
     if (mode == Interpolation::kNearest) before = -0.5, after = 0.5;
@@ -63,8 +62,8 @@ struct Scatter {
 
   void row(int64_t y) const {
     const RowSpans s = spans(y);
-    const T* grad = static_cast<const T*>(p.output) + sample * p.output_stride.batch +
-                    y * p.output_stride.row;
+    const T* grad =
+        static_cast<const T*>(p.output) + sample * p.output_stride.batch + y * p.output_stride.row;
     for (int64_t x0 = s.touching.begin & -kSegment; x0 < s.touching.end; x0 += kSegment) {
       const Span segment = intersect(s.touching, {x0, x0 + kSegment});
       const Span inner = intersect(segment, s.inside);
@@ -188,8 +187,7 @@ void affine_backward_image_kernel(const AffineBackwardImageParams& params, int64
   });
 }
 
-const bool registered =
-    affine_backward_image_stub.set(kIsaSlot, affine_backward_image_kernel);
+const bool registered = affine_backward_image_stub.set(kIsaSlot, affine_backward_image_kernel);
 
 }  // namespace
 }  // namespace visops

@@ -48,9 +48,8 @@ void differentiate_pixels(const AffineParams& p, const AffineMap& map,
     if (taps.outside()) continue;
     Acc gx = 0, gy = 0;
     for (int64_t c = 0; c < p.channels; ++c) {
-      const auto d =
-          differentiate_pixel(image + c * p.image_stride.channel, p.image_stride, taps,
-                              static_cast<Acc>(affine_fill(p, c)));
+      const auto d = differentiate_pixel(image + c * p.image_stride.channel, p.image_stride, taps,
+                                         static_cast<Acc>(affine_fill(p, c)));
       const Acc g = load_element(grad + x * p.output_stride.column + c * p.output_stride.channel);
       gx = gx + g * d.x;
       gy = gy + g * d.y;
@@ -115,8 +114,8 @@ void differentiate_vectors(const AffineParams&, const AffineMap&, const SegmentO
                            SegmentGradient<double>&) {}
 template <class T>
 void differentiate_vectors(const AffineParams&, const AffineMap&, const SegmentOrigin<float>&,
-                           const T*, const T*, int64_t, int64_t, int64_t,
-                           SegmentGradient<float>&) {}
+                           const T*, const T*, int64_t, int64_t, int64_t, SegmentGradient<float>&) {
+}
 
 template <class T, Interpolation mode>
 void row_gradient(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t y,
@@ -185,27 +184,24 @@ void affine_backward_matrix_kernel(const AffineBackwardMatrixParams& params, int
 void affine_backward_matrix_finish_kernel(const AffineBackwardMatrixParams& params, int64_t begin,
                                           int64_t end) {
   const AffineParams& p = params.forward;
-  for (int64_t sample = begin; sample < end; ++sample) {
+  const int64_t rows = p.batch * p.output_height / params.matrices;
+  for (int64_t matrix = begin; matrix < end; ++matrix) {
     double lane[6][kSegment] = {};
-    for (int64_t y = 0; y < p.output_height; ++y) {
-      const double* sums = params.row_sums + (sample * p.output_height + y) * 4;
-      const int64_t l = y % kSegment;
-      const double row = static_cast<double>(y);
+    for (int64_t r = 0; r < rows; ++r) {
+      const double* sums = params.row_sums + (matrix * rows + r) * 4;
+      const int64_t l = r % kSegment;
+      const double y = static_cast<double>(r % p.output_height);
       lane[0][l] += sums[1];
-      lane[1][l] += sums[0] * row;
+      lane[1][l] += sums[0] * y;
       lane[2][l] += sums[0];
       lane[3][l] += sums[3];
-      lane[4][l] += sums[2] * row;
+      lane[4][l] += sums[2] * y;
       lane[5][l] += sums[2];
     }
-    double grad_map[6];
+    double grad_map[6], grad_matrix[6] = {};
     for (int k = 0; k < 6; ++k) grad_map[k] = sum_lanes(lane[k]);
-    double* grad_matrix = params.grad_matrix + sample * 6;
-    if (affine_map(p, sample).valid) {
-      affine_map_backward(p, sample, grad_map, grad_matrix);
-    } else {
-      for (int k = 0; k < 6; ++k) grad_matrix[k] = 0.0;
-    }
+    if (affine_map(p, matrix).valid) affine_map_backward(p, matrix, grad_map, grad_matrix);
+    memcpy(params.grad_matrix + matrix * 6, grad_matrix, sizeof(grad_matrix));
   }
 }
 

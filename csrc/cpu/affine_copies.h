@@ -54,9 +54,9 @@ struct CopySampler {
 
   const AffineParams& p;
   const AffineMap& map;
-  int64_t size;         // of an element, in bytes
-  bool whole_pixels;    // channels side by side on both sides: one move for all of them
-  bool straight;        // a row of output is a run of a row of the image
+  int64_t size;       // of an element, in bytes
+  bool whole_pixels;  // channels side by side on both sides: one move for all of them
+  bool straight;      // a row of output is a run of a row of the image
   bool has_inside;
   const char* image_end;
 
@@ -78,8 +78,8 @@ struct CopySampler {
   }
   char* output_of(int64_t sample, int64_t y, int64_t x) const {
     return static_cast<char*>(p.output) +
-           (sample * p.output_stride.batch + y * p.output_stride.row +
-            x * p.output_stride.column) * size;
+           (sample * p.output_stride.batch + y * p.output_stride.row + x * p.output_stride.column) *
+               size;
   }
 
   bool inside(int64_t sample, int64_t y, const SegmentOrigin<double>&, int64_t, int64_t,
@@ -90,7 +90,8 @@ struct CopySampler {
 
   bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, int64_t x0,
               int64_t begin, int64_t end) const {
-    const int64_t row_bytes = p.image_stride.row * size, column_bytes = p.image_stride.column * size;
+    const int64_t row_bytes = p.image_stride.row * size,
+                  column_bytes = p.image_stride.column * size;
     const int count = static_cast<int>(end - begin);
     const char* image = image_of(sample) + origin.y * row_bytes + origin.x * column_bytes;
     char* out = output_of(sample, y, begin);
@@ -139,8 +140,9 @@ struct CopySampler {
       const auto taps = pixel_taps<mode>(p, map, origin, static_cast<int>(x - x0));
       char* out = output_of(sample, y, x);
       const bool outside = taps.outside();
-      const char* from = image + (taps.y.index[0] * p.image_stride.row +
-                                  taps.x.index[0] * p.image_stride.column) * size;
+      const char* from =
+          image +
+          (taps.y.index[0] * p.image_stride.row + taps.x.index[0] * p.image_stride.column) * size;
       for (int64_t c = 0; c < p.channels; ++c) {
         char* to = out + c * p.output_stride.channel * size;
         if (outside) {

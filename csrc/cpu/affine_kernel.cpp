@@ -42,8 +42,9 @@ void fill_pixels(const Row& row, int64_t begin, int64_t end) {
   }
 }
 
-// Sampler: bool inside(sample, y, origin, x0, begin, end) samples columns that are surely inside the
-// image, or returns false where it would read past its end; void border(...) samples any columns.
+// Sampler: bool inside(sample, y, origin, x0, begin, end) samples columns that are surely inside
+// the image, or returns false where it would read past its end; void border(...) samples any
+// columns.
 template <class Sampler>
 void warp_segment(const Sampler& sampler, const Row& row, const RowSpans& spans,
                   const SegmentOrigin<typename Sampler::Coord>& origin, int64_t x0) {
@@ -63,8 +64,8 @@ void warp_segment(const Sampler& sampler, const Row& row, const RowSpans& spans,
   }
 }
 
-// Rows go in blocks, a segment of all of them before the next one: under rotation a row crosses many
-// rows of the image, and the cache lines that one row of the block fetches serve the others.
+// Rows go in blocks, a segment of all of them before the next one: under rotation a row crosses
+// many rows of the image, and the cache lines that one row of the block fetches serve the others.
 constexpr int64_t kBlockRows = 16;
 
 template <class Sampler>

@@ -57,8 +57,8 @@ struct PairSampler {
   PairSampler(const AffineParams& params, const AffineMap& m)
       : p(params),
         map(m),
-        image_end(end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width,
-                         sizeof(T))),
+        image_end(
+            end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width, sizeof(T))),
         row_bytes(static_cast<int32_t>(p.image_stride.row * int64_t{sizeof(T)})) {}
 
   void border(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, int64_t x0,
@@ -81,8 +81,8 @@ struct PairSampler {
     const int64_t last_row = row_bytes > 0 ? (kTaps - 1) * int64_t{row_bytes} : 0;
     const int64_t last_plane =
         Channels == 1 && p.image_stride.channel > 0 ? (p.channels - 1) * p.image_stride.channel : 0;
-    const int64_t last = first + lanes.highest + last_row + (kTaps - 2) * kColumnBytes +
-                         last_plane * size + 8;
+    const int64_t last =
+        first + lanes.highest + last_row + (kTaps - 2) * kColumnBytes + last_plane * size + 8;
     const char* image = static_cast<const char*>(p.image);
     if (last > image_end - image) return false;
 
@@ -133,9 +133,9 @@ struct PairSampler {
                                   image + 3 * int64_t{row_bytes}};
       PixelPairs rows[2][4];  // columns -1, 0 and columns 1, 2
       load_pairs(row, offset, rows[0]);
-      load_pairs({row[0] + kPairBytes, row[1] + kPairBytes, row[2] + kPairBytes,
-                  row[3] + kPairBytes},
-                 offset, rows[1]);
+      load_pairs(
+          {row[0] + kPairBytes, row[1] + kPairBytes, row[2] + kPairBytes, row[3] + kPairBytes},
+          offset, rows[1]);
       Floats wx[4], weights[4];
       cubic_weights(x, wx);
       cubic_weights(y, weights);

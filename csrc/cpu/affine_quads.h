@@ -29,8 +29,8 @@ struct QuadSampler {
   QuadSampler(const AffineParams& params, const AffineMap& m)
       : p(params),
         map(m),
-        image_end(end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width,
-                         sizeof(float))),
+        image_end(
+            end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width, sizeof(float))),
         row_bytes(static_cast<int32_t>(p.image_stride.row * int64_t{sizeof(float)})),
         column_bytes(static_cast<int32_t>(p.image_stride.column * int64_t{sizeof(float)})) {}
 

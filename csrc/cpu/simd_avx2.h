@@ -45,16 +45,15 @@ VISOPS_ALWAYS_INLINE void load_pairs(const char* const (&row)[Rows], const int32
     for (int r = 0; r < Rows; ++r) two[i][r] = load_two(row[r] + a, row[r] + b);
   }
   for (int r = 0; r < Rows; ++r) {
-    pairs[r].low =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(two[0][r]), two[2][r], 1);
-    pairs[r].high =
-        _mm256_inserti128_si256(_mm256_castsi128_si256(two[1][r]), two[3][r], 1);
+    pairs[r].low = _mm256_inserti128_si256(_mm256_castsi128_si256(two[0][r]), two[2][r], 1);
+    pairs[r].high = _mm256_inserti128_si256(_mm256_castsi128_si256(two[1][r]), two[3][r], 1);
   }
 }
 
 template <int A, int B>
 VISOPS_ALWAYS_INLINE Floats convert_pairs(__m256i raw, const uint8_t*) {
-  const __m256i bytes = _mm256_shuffle_epi8(raw, _mm256_broadcastsi128_si256(zero_extend_8<A, B>()));
+  const __m256i bytes =
+      _mm256_shuffle_epi8(raw, _mm256_broadcastsi128_si256(zero_extend_8<A, B>()));
   return Floats(_mm256_cvtepi32_ps(bytes));
 }
 template <int A, int B>
@@ -76,7 +75,8 @@ VISOPS_ALWAYS_INLINE Floats convert_pairs(__m256i raw, const BFloat16*) {
 template <int A, int B>
 VISOPS_ALWAYS_INLINE Floats convert_pairs(__m256i raw, const Half*) {
   static_assert(A == 0 && B == 1, "halves are paired in planes only");
-  const __m256i firsts = _mm256_permutevar8x32_epi32(raw, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
+  const __m256i firsts =
+      _mm256_permutevar8x32_epi32(raw, _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
   return Floats(_mm256_cvtph_ps(_mm256_castsi256_si128(firsts)));
 }
 template <int A, int B>
@@ -138,7 +138,8 @@ VISOPS_ALWAYS_INLINE void store_pixels(int16_t* p, const Floats (&c)[1]) {
       _mm_packs_epi32(_mm256_castsi256_si128(lanes), _mm256_extracti128_si256(lanes, 1)));
 }
 VISOPS_ALWAYS_INLINE void store_pixels(Half* p, const Floats (&c)[1]) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(c[0].v, _MM_FROUND_TO_NEAREST_INT));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p),
+                   _mm256_cvtps_ph(c[0].v, _MM_FROUND_TO_NEAREST_INT));
 }
 VISOPS_ALWAYS_INLINE void store_pixels(BFloat16* p, const Floats (&c)[1]) {
   const __m256i bits = _mm256_castps_si256(c[0].v);

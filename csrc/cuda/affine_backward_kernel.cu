@@ -224,11 +224,12 @@ __global__ void __launch_bounds__(kLanes)
   const AffineParams& p = b.forward;
   __shared__ double sum[6][kLanes];
   const int lane = static_cast<int>(threadIdx.x);
-  for (int64_t sample = blockIdx.x; sample < p.batch; sample += gridDim.x) {
+  const int64_t rows = p.batch * p.output_height / b.matrices;
+  for (int64_t matrix = blockIdx.x; matrix < b.matrices; matrix += gridDim.x) {
     double v[6] = {};
-    for (int64_t y = lane; y < p.output_height; y += kLanes) {
-      const double* row = b.row_sums + (sample * p.output_height + y) * kRowSums;
-      const double at = static_cast<double>(y);
+    for (int64_t r = lane; r < rows; r += kLanes) {
+      const double* row = b.row_sums + (matrix * rows + r) * kRowSums;
+      const double at = static_cast<double>(r % p.output_height);
       v[0] += row[1];
       v[1] += row[0] * at;
       v[2] += row[0];
@@ -246,10 +247,10 @@ __global__ void __launch_bounds__(kLanes)
     if (lane == 0) {
       double grad_map[6], grad_matrix[6] = {};
       for (int k = 0; k < 6; ++k) grad_map[k] = sum[k][0];
-      if (affine_map(p, sample).valid) affine_map_backward(p, sample, grad_map, grad_matrix);
-      for (int k = 0; k < 6; ++k) b.grad_matrix[sample * 6 + k] = grad_matrix[k];
+      if (affine_map(p, matrix).valid) affine_map_backward(p, matrix, grad_map, grad_matrix);
+      for (int k = 0; k < 6; ++k) b.grad_matrix[matrix * 6 + k] = grad_matrix[k];
     }
-    if (sample + gridDim.x < p.batch) __syncthreads();
+    if (matrix + gridDim.x < b.matrices) __syncthreads();
   }
 }
 
@@ -302,7 +303,7 @@ void backward_matrix_cuda(const AffineBackwardMatrixParams& b, void* stream) {
 }
 
 void backward_matrix_finish_cuda(const AffineBackwardMatrixParams& b, void* stream) {
-  launch(affine_backward_matrix_finish, grid_for(b.forward.batch), dim3(kLanes), 0, stream, b);
+  launch(affine_backward_matrix_finish, grid_for(b.matrices), dim3(kLanes), 0, stream, b);
 }
 
 const bool registered =

@@ -26,7 +26,10 @@ Matrix matrix_argument(py::handle value) {
   if (in_place) {
     array = py::reinterpret_borrow<py::array>(value);
   } else {
-    array = py::array_t<double, py::array::forcecast>::ensure(value);
+    const auto given = py::array::ensure(value);
+    if (given && given.dtype().kind() != 'c') {
+      array = py::array_t<double, py::array::forcecast>::ensure(given);
+    }
     if (!array) {
       PyErr_Clear();
       throw py::type_error("visops.warp_affine: matrix can't be converted to a float64 array");
@@ -41,8 +44,8 @@ Matrix matrix_argument(py::handle value) {
       reinterpret_cast<uintptr_t>(array.data()) % size != 0) {
     array = py::array_t<double, py::array::c_style>(array);
   }
-  const MatrixView view = {array.data(), DType::kFloat64, 0, array.strides(0) / size,
-                           array.strides(1) / size};
+  const MatrixView view = {
+      array.data(), DType::kFloat64, true, 0, array.strides(0) / size, array.strides(1) / size};
   return {std::move(array), view};
 }
 
@@ -130,7 +133,12 @@ py::array warp_affine(py::handle image_argument, py::handle matrix_value, py::ha
   p.half_pixel = half_pixel;
   p.output_height = p.height;
   p.output_width = p.width;
-  if (!size.is_none()) {
+  if (size.is_none() && !out.is_none()) {
+    const py::array given = array_argument(kOp, "out", out);
+    check_rank("out", given);
+    p.output_height = given.shape(0);
+    p.output_width = given.shape(1);
+  } else if (!size.is_none()) {
     const bool pair = PySequence_Check(size.ptr()) != 0 && PySequence_Size(size.ptr()) == 2;
     PyErr_Clear();
     require(pair, kOp, "size must be (height, width)");

@@ -33,8 +33,9 @@ py::array array_argument(const char* op, const char* name, py::handle value) {
   auto array = py::reinterpret_borrow<py::array>(value);
   const char order = array.dtype().byteorder();
   if (order != '=' && order != '|') {
-    type_error(op, name, " has byte order '", order,
-               "', not this machine's; convert it with array.astype(array.dtype.newbyteorder('='))");
+    type_error(
+        op, name, " has byte order '", order,
+        "', not this machine's; convert it with array.astype(array.dtype.newbyteorder('='))");
   }
   const int flags = py::detail::array_proxy(array.ptr())->flags;
   if ((flags & py::detail::npy_api::NPY_ARRAY_ALIGNED_) == 0) {
@@ -47,8 +48,7 @@ DType dtype_of(const char* op, const char* name, const py::array& array) {
   const auto dtype = array.dtype();
   const auto size = dtype.itemsize();
   switch (dtype.kind()) {
-    case 'b':
-      return DType::kBool;
+    case 'b': return DType::kBool;
     case 'u':
       if (size == 1) return DType::kUInt8;
       if (size == 2) return DType::kUInt16;
@@ -64,10 +64,10 @@ DType dtype_of(const char* op, const char* name, const py::array& array) {
       if (size == 4) return DType::kFloat32;
       if (size == 8) return DType::kFloat64;
       break;
-    default:
-      break;
+    default: break;
   }
-  type_error(op, name, " has dtype ", py::str(dtype).cast<std::string>(), ", which is not supported");
+  type_error(op, name, " has dtype ", py::str(dtype).cast<std::string>(),
+             ", which is not supported");
 }
 
 std::vector<double> number_list(const char* op, const char* name, py::handle value) {

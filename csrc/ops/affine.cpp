@@ -20,14 +20,19 @@ void check_rank(const char* op, const char* name, const Tensor& tensor) {
 MatrixView matrix_view(const char* op, const Tensor& image, const Tensor& matrix) {
   check_same_device(op, "image", image, "matrix", matrix);
   const int64_t dim = matrix.dim();
-  const bool shaped = (dim == 2 || dim == 3) && matrix.size(dim - 2) == 2 && matrix.size(dim - 1) == 3;
+  const bool shaped =
+      (dim == 2 || dim == 3) && matrix.size(dim - 2) == 2 && matrix.size(dim - 1) == 3;
   require(shaped, op, "matrix has shape ", shape_text(matrix), ", must be [2, 3] or [batch, 2, 3]");
   require(dim == 2 || matrix.size(0) == image.size(0), op, "matrix has batch ", matrix.size(0),
           ", image has batch ", image.size(0));
   const DType dtype = dtype_of(op, "matrix", matrix);
   require(is_floating(dtype), op, "matrix has dtype ", dtype_name(dtype),
           ", must be a floating type");
-  return {matrix.const_data_ptr(), dtype, dim == 3 ? matrix.stride(0) : 0, matrix.stride(dim - 2),
+  return {matrix.const_data_ptr(),
+          dtype,
+          dim == 2,
+          dim == 3 ? matrix.stride(0) : 0,
+          matrix.stride(dim - 2),
           matrix.stride(dim - 1)};
 }
 
@@ -72,10 +77,11 @@ void check_problem(const char* op, const AffineParams& p, const Tensor& image,
 }
 
 void warp(const AffineParams& p, const Tensor& image, const std::vector<double>& fill) {
-  for_each_fill_group(p, fill.data(), static_cast<int64_t>(fill.size()), [&](const AffineParams& group) {
-    run(affine_stub, group, image, group.batch * group.output_height,
-        group.channels * group.output_width);
-  });
+  for_each_fill_group(p, fill.data(), static_cast<int64_t>(fill.size()),
+                      [&](const AffineParams& group) {
+                        run(affine_stub, group, image, group.batch * group.output_height,
+                            group.channels * group.output_width);
+                      });
 }
 
 Tensor affine(const Tensor& image, const Tensor& matrix, const std::vector<int64_t>& size,
@@ -83,14 +89,13 @@ Tensor affine(const Tensor& image, const Tensor& matrix, const std::vector<int64
               const std::vector<double>& fill, bool inverse_map, bool half_pixel) {
   check_rank(kOp, "image", image);
   require(size.size() == 2, kOp, "size has ", size.size(), " values, must be (height, width)");
-  AffineParams p =
-      common_params(kOp, image, matrix, mode, padding_mode, inverse_map, half_pixel);
+  AffineParams p = common_params(kOp, image, matrix, mode, padding_mode, inverse_map, half_pixel);
   set_image(p, image);
   p.output_height = size[0];
   p.output_width = size[1];
   check_problem(kOp, p, image, fill);
-  const Tensor output = empty_tensor(image, {p.batch, p.channels, size[0], size[1]}, p.dtype,
-                                     prefers_channels_last(image));
+  const Tensor output = empty_tensor(kOp, "output", image, {p.batch, p.channels, size[0], size[1]},
+                                     p.dtype, prefers_channels_last(image));
   set_output(p, output.mutable_data_ptr(), output);
   warp(p, image, fill);
   return output;
@@ -111,8 +116,7 @@ void affine_out(const Tensor& image, const Tensor& matrix, const std::string& mo
   check_rank(kOp, "image", image);
   check_rank(kOp, "out", out);
   check_same_device(kOp, "image", image, "out", out);
-  AffineParams p =
-      common_params(kOp, image, matrix, mode, padding_mode, inverse_map, half_pixel);
+  AffineParams p = common_params(kOp, image, matrix, mode, padding_mode, inverse_map, half_pixel);
   require(out.size(0) == p.batch && out.size(1) == p.channels, kOp, "out has shape ",
           shape_text(out), ", must begin with [", p.batch, ", ", p.channels, "]");
   require(out.scalar_type() == image.scalar_type(), kOp, "out has dtype ",
@@ -155,9 +159,9 @@ Tensor affine_backward_image(const Tensor& grad, const Tensor& matrix,
 
   // Sums of half-precision gradients are kept in float32 and rounded once.
   const DType sum_dtype = forward.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  const Tensor sums =
-      empty_tensor(grad, {forward.batch, forward.channels, forward.height, forward.width},
-                   sum_dtype, prefers_channels_last(grad));
+  const Tensor sums = empty_tensor(op, "gradient of image", grad,
+                                   {forward.batch, forward.channels, forward.height, forward.width},
+                                   sum_dtype, prefers_channels_last(grad));
   p.grad_image = sums.mutable_data_ptr();
   p.grad_image_stride = strides_of(sums);
   run(affine_backward_image_stub, p, grad, forward.batch * forward.height,
@@ -186,8 +190,13 @@ Tensor affine_backward_matrix(const Tensor& grad, const Tensor& image, const Ten
   check_problem(op, forward, image, fill);
 
   const int64_t batch = forward.batch, rows = forward.output_height;
-  const Tensor row_sums = empty_tensor(image, {batch, rows, 4}, DType::kFloat64);
-  const Tensor grad_matrix = empty_tensor(image, {batch, 2, 3}, DType::kFloat64);
+  const bool shared = matrix.dim() == 2;
+  p.matrices = shared ? 1 : batch;
+  const Tensor row_sums = empty_tensor(op, "scratch", image, {batch, rows, 4}, DType::kFloat64);
+  const std::vector<int64_t> grad_sizes =
+      shared ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{batch, 2, 3};
+  const Tensor grad_matrix =
+      empty_tensor(op, "gradient of matrix", image, grad_sizes, DType::kFloat64);
   p.row_sums = static_cast<double*>(row_sums.mutable_data_ptr());
   p.grad_matrix = static_cast<double*>(grad_matrix.mutable_data_ptr());
   require(static_cast<int64_t>(fill.size()) <= kMaxFill || fill.size() == 1, op, "fill has ",
@@ -195,14 +204,9 @@ Tensor affine_backward_matrix(const Tensor& grad, const Tensor& image, const Ten
           " different ones are supported where the matrix needs a gradient");
   for (size_t i = 0; i < fill.size(); ++i) forward.fill[i] = fill[i];
   forward.fill_count = static_cast<int64_t>(fill.size());
-  run(affine_backward_matrix_stub, p, image, batch * rows,
-      forward.channels * forward.output_width);
-  run(affine_backward_matrix_finish_stub, p, image, batch, 6 * rows);
-
-  const Tensor in_dtype = torch::stable::to(grad_matrix, matrix.scalar_type());
-  if (matrix.dim() == 3) return in_dtype;
-  const std::vector<int64_t> over_batch = {0};
-  return torch::stable::sum(in_dtype, over_batch);
+  run(affine_backward_matrix_stub, p, image, batch * rows, forward.channels * forward.output_width);
+  run(affine_backward_matrix_finish_stub, p, image, p.matrices, 6 * batch * rows);
+  return torch::stable::to(grad_matrix, matrix.scalar_type());
 }
 
 }  // namespace

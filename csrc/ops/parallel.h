@@ -26,9 +26,8 @@ void run_on_cpu(const KernelStub<Params>& stub, const Params& params, int64_t wo
     kernel(params, 0, work);
     return;
   }
-  torch::stable::parallel_for(0, work, grain, [&](int64_t begin, int64_t end) {
-    kernel(params, begin, end);
-  });
+  torch::stable::parallel_for(0, work, grain,
+                              [&](int64_t begin, int64_t end) { kernel(params, begin, end); });
 }
 
 }  // namespace visops

@@ -25,8 +25,8 @@ DType dtype_of(const char* op, const char* argument, const Tensor& tensor) {
 
 ScalarType scalar_type_of(DType dtype) {
   static constexpr ScalarType types[] = {
-      ScalarType::Bool, ScalarType::Byte, ScalarType::Char,     ScalarType::Short,
-      ScalarType::UInt16, ScalarType::Int, ScalarType::Long,    ScalarType::Half,
+      ScalarType::Bool,     ScalarType::Byte,  ScalarType::Char,  ScalarType::Short,
+      ScalarType::UInt16,   ScalarType::Int,   ScalarType::Long,  ScalarType::Half,
       ScalarType::BFloat16, ScalarType::Float, ScalarType::Double};
   return types[static_cast<int>(dtype)];
 }
@@ -51,8 +51,8 @@ bool prefers_channels_last(const Tensor& image) {
   return image.size(1) > 1 && image.stride(1) == 1 && !image.is_contiguous();
 }
 
-Tensor empty_tensor(const Tensor& like, const std::vector<int64_t>& sizes, DType dtype,
-                    bool channels_last) {
+Tensor empty_tensor(const char* op, const char* what, const Tensor& like,
+                    const std::vector<int64_t>& sizes, DType dtype, bool channels_last) {
   const int64_t dims = static_cast<int64_t>(sizes.size());
   int64_t strides[4];
   const int contiguous_order[4] = {3, 2, 1, 0}, channels_last_order[4] = {1, 3, 2, 0};
@@ -63,19 +63,21 @@ Tensor empty_tensor(const Tensor& like, const std::vector<int64_t>& sizes, DType
     step *= sizes[d] > 1 ? sizes[d] : 1;
   }
   AtenTensorHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
+  const AOTITorchError error = aoti_torch_empty_strided(
       dims, sizes.data(), strides,
       torch::stable::detail::to<int32_t>(torch::stable::detail::from(scalar_type_of(dtype))),
       like.is_cuda() ? aoti_torch_device_type_cuda() : aoti_torch_device_type_cpu(),
-      like.is_cuda() ? static_cast<int32_t>(like.get_device_index()) : 0, &handle));
+      like.is_cuda() ? static_cast<int32_t>(like.get_device_index()) : 0, &handle);
+  require(error == AOTI_TORCH_SUCCESS, op, what, " of shape ", shape_text(sizes),
+          " can't be allocated on ", device_text(like), ": not enough memory");
   return Tensor(handle);
 }
 
 void* current_cuda_stream([[maybe_unused]] const Tensor& tensor) {
   void* stream = nullptr;
 #if defined(USE_CUDA)
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(
-      static_cast<int32_t>(tensor.get_device_index()), &stream));
+  TORCH_ERROR_CODE_CHECK(
+      aoti_torch_get_current_cuda_stream(static_cast<int32_t>(tensor.get_device_index()), &stream));
 #endif
   return stream;
 }

@@ -16,8 +16,8 @@
 
 namespace visops {
 
-using torch::stable::Tensor;
 using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
 
 // Throws, naming op and argument, for a dtype that no visops op takes.
 DType dtype_of(const char* op, const char* argument, const Tensor& tensor);
@@ -34,9 +34,9 @@ void check_same_device(const char* op, const char* reference_name, const Tensor&
 bool prefers_channels_last(const Tensor& image);
 
 // An uninitialised tensor of 1 to 4 dimensions on the device of `like`; channels_last is for
-// four dimensions.
-Tensor empty_tensor(const Tensor& like, const std::vector<int64_t>& sizes, DType dtype,
-                    bool channels_last = false);
+// four dimensions. Throws, naming op and what it was to be, where memory runs out.
+Tensor empty_tensor(const char* op, const char* what, const Tensor& like,
+                    const std::vector<int64_t>& sizes, DType dtype, bool channels_last = false);
 
 void* current_cuda_stream(const Tensor& tensor);
 
