@@ -17,7 +17,7 @@ export VISOPS_WERROR ?= 1
 PYTEST := OMP_NUM_THREADS=2 $(PY) -m pytest -n auto $(PYTEST_ARGS)
 
 SOURCES := $(shell find csrc tests/cuda_emulation -type f)
-CPP := $(shell find csrc tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu')
+CPP := $(shell find csrc tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help build demo test bench docs lint format typecheck test-gpu test-abi wheel clean
@@ -32,7 +32,7 @@ $(PY):
 	  echo "python -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
 $(VENV)/.packages: requirements.txt requirements-dev.txt requirements-test.txt | $(PY)
-	$(PY) -m pip install --quiet -r requirements.txt -r requirements-dev.txt
+	$(PY) -m pip install -r requirements.txt -r requirements-dev.txt
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.packages pyproject.toml setup.py scripts/build_extensions.py $(SOURCES)
@@ -52,7 +52,10 @@ test: build  ## the whole test suite, then again on every kind of kernel this ma
 	done
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
-	@set -e; for script in scripts/bench/*.py; do $(PY) $$script; done
+	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do \
+	  $(PY) $$script; \
+	done
+	$(PY) scripts/bench/plot.py
 
 docs: build  ## build the documentation in docs/_build and run its examples
 	$(PY) -m sphinx -W --keep-going -b doctest docs docs/_build/doctest
@@ -83,13 +86,14 @@ test-gpu: build  ## run the CUDA tests on a GPU, then again under compute-saniti
 
 wheel: $(VENV)/.packages  ## build dist/visops-*.whl, without the emulation that tests use
 	@rm -rf build/lib* build/bdist* dist
+	VISOPS_EMULATION=0 $(PY) setup.py --quiet build_ext  # pip would hide what it compiles
 	VISOPS_EMULATION=0 $(PY) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
 
 # The wheel built against .venv's torch, unchanged, on the oldest torch there is support for.
 ABI := .venv-abi
 $(ABI)/.packages: requirements-test.txt | $(PY)
 	$(PYTHON) -m venv $(ABI)
-	$(ABI)/bin/python -m pip install --quiet torch==2.11.0 torchvision==0.26.0 \
+	$(ABI)/bin/python -m pip install torch==2.11.0 torchvision==0.26.0 \
 	  -r requirements-test.txt
 	@touch $@
 
