@@ -133,8 +133,13 @@ def warp_affine(
     if not isinstance(matrix, Tensor):
         matrix = _matrix_tensor(matrix, image.device)
     fills = [fill] if isinstance(fill, (int, float)) else _fill_list(fill)
-    batched = image.dim() != 3
-    images = image if batched else image.unsqueeze(0)
+    rank = image.dim()
+    if rank != 4 and rank != 3:
+        raise ValueError(
+            f"visops.warp_affine: image has shape {list(image.shape)}, "
+            "must be [batch, channels, height, width] or [channels, height, width]"
+        )
+    images = image if rank == 4 else image.unsqueeze(0)
     if out is not None:
         options = (mode, padding_mode, fills, inverse_map, half_pixel)
         _warp_into(out, images, matrix, size, options)
@@ -142,7 +147,7 @@ def warp_affine(
     if size is None:
         size = images.shape[2:]
     result = _affine(images, matrix, size, mode, padding_mode, fills, inverse_map, half_pixel)
-    return result if batched else result.squeeze(0)
+    return result if rank == 4 else result.squeeze(0)
 
 
 def _matrix_tensor(matrix: Any, device: torch.device) -> Tensor:
@@ -213,6 +218,13 @@ def _check_affine(op: str, images: Tensor, name: str, matrix: Tensor) -> None:
                 f"{name} has batch {images.shape[0]}"
             ),
         )
+    torch._check(
+        matrix.device == images.device,
+        lambda: (
+            f"visops.{op}: matrix is on {matrix.device}, {name} is on {images.device}; "
+            "all tensors must be on one device"
+        ),
+    )
     torch._check(
         matrix.is_floating_point(),
         lambda: f"visops.{op}: matrix has dtype {matrix.dtype}, must be a floating type",

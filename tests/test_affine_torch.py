@@ -218,14 +218,13 @@ def test_fake_and_meta_tensors_have_the_real_layout() -> None:
 
 
 @pytest.mark.parametrize("arguments", [
-    ((3, 10, 12, 1, 1), (2, 3)),
     ((2, 3, 10, 12), (3, 3)),
     ((2, 3, 10, 12), (3, 2, 3)),
     ((2, 3, 10, 12), (1, 1, 2, 3)),
 ], ids=str)  # fmt: skip
 def test_fake_tensors_are_checked(arguments: Any) -> None:
     image, matrix = (torch.empty(shape, device="meta") for shape in arguments)
-    with pytest.raises(RuntimeError, match=r"^visops\.affine: (image|matrix) has "):
+    with pytest.raises(RuntimeError, match=r"^visops\.affine: matrix has "):
         visops.warp_affine(image, matrix)
 
 

@@ -1,0 +1,307 @@
+"""get_affine_matrix, invert_affine, compose_affine."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from bad_input import check, table
+from torch import Tensor
+from torch.autograd import gradcheck
+
+NAN, INF = float("nan"), float("inf")
+
+
+def reference(center: Any, angle: float, translate: Any, scale: float, shear: Any) -> np.ndarray:
+    """T C R S SHy SHx C^-1, one matrix after the other."""
+    a, sx, sy = np.radians([angle, *shear])
+
+    def shift(x: float, y: float) -> np.ndarray:
+        return np.array([[1, 0, x], [0, 1, y], [0, 0, 1]])
+
+    rotate = np.array([[np.cos(a), -np.sin(a), 0], [np.sin(a), np.cos(a), 0], [0, 0, 1]])
+    shear_x = np.array([[1, -np.tan(sx), 0], [0, 1, 0], [0, 0, 1]])
+    shear_y = np.array([[1, 0, 0], [-np.tan(sy), 1, 0], [0, 0, 1]])
+    product = shift(*translate) @ shift(*center) @ rotate @ np.diag([scale, scale, 1])
+    product = product @ shear_y @ shear_x @ np.linalg.inv(shift(*center))
+    return product[:2]  # type: ignore[no-any-return]
+
+
+def parameters(rng: np.random.Generator) -> dict[str, Any]:
+    return {
+        "center": rng.uniform(-50, 50, 2).tolist(),
+        "angle": float(rng.uniform(-400, 400)),
+        "translate": rng.uniform(-50, 50, 2).tolist(),
+        "scale": float(rng.uniform(0.2, 3)),
+        "shear": rng.uniform(-60, 60, 2).tolist(),
+    }
+
+
+def test_definition() -> None:
+    rng = np.random.default_rng(0)
+    samples = [parameters(rng) for _ in range(20)]
+    expected = np.stack([reference(**sample) for sample in samples])
+    for sample, matrix in zip(samples, expected, strict=True):
+        result = visops.get_affine_matrix(**sample)
+        assert result.dtype == torch.float64
+        np.testing.assert_allclose(result, matrix, rtol=0, atol=1e-11)
+    stacked = {name: np.array([s[name] for s in samples]) for name in samples[0]}
+    array = visops.get_affine_matrix(**stacked)
+    assert isinstance(array, np.ndarray)
+    np.testing.assert_allclose(array, expected, rtol=0, atol=1e-11)
+    tensor = visops.get_affine_matrix(**{k: torch.from_numpy(v) for k, v in stacked.items()})
+    np.testing.assert_allclose(tensor, expected, rtol=0, atol=1e-11)
+
+
+def test_agrees_with_torchvision() -> None:
+    functional = pytest.importorskip("torchvision.transforms.functional")
+    rng = np.random.default_rng(1)
+    for _ in range(10):
+        sample = parameters(rng)
+        forward = functional._get_inverse_affine_matrix(**sample, inverted=False)
+        result = visops.get_affine_matrix(**sample)
+        np.testing.assert_allclose(result.flatten(), forward, rtol=1e-12, atol=1e-11)
+
+
+def test_agrees_with_opencv() -> None:
+    cv2 = pytest.importorskip("cv2")
+    # OpenCV's angle turns the other way round.
+    expected = cv2.getRotationMatrix2D((30.0, 40.0), -25.0, 1.5)
+    result = visops.get_affine_matrix((30.0, 40.0), 25.0, scale=1.5)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("turns", range(-9, 10))
+def test_quarter_turns_are_exact(turns: int) -> None:
+    cos, sin = [(1, 0), (0, 1), (-1, 0), (0, -1)][turns % 4]
+    linear = torch.tensor([[cos, -sin], [sin, cos]], dtype=torch.float64)
+    exact = visops.get_affine_matrix((31.5, 23.5), turns * 90)
+    assert torch.equal(exact[:, :2], linear)
+    batched = visops.get_affine_matrix((31.5, 23.5), torch.tensor([turns * 90.0]))
+    assert torch.equal(batched[0], exact)
+    assert not np.signbit(exact.numpy()[exact.numpy() == 0]).any()
+    image = torch.rand(3, 48, 64)
+    if turns % 2 == 0:
+        result = visops.warp_affine(image, exact)
+        assert torch.equal(result, torch.rot90(image, -turns, (1, 2)))
+
+
+def test_mixed_arguments_broadcast() -> None:
+    angle = torch.tensor([10.0, 20.0, 30.0])
+    x = torch.tensor([1.0, 2.0, 3.0])
+    result = visops.get_affine_matrix((x, 5), angle, translate=torch.tensor([1.0, 2.0]), scale=2)
+    assert result.shape == (3, 2, 3)
+    for i in range(3):
+        one = visops.get_affine_matrix((i + 1, 5), float(angle[i]), translate=(1, 2), scale=2)
+        torch.testing.assert_close(result[i], one, rtol=0, atol=1e-12)
+    assert visops.get_affine_matrix((0, 0), torch.tensor(3.0)).shape == (2, 3)
+    assert isinstance(visops.get_affine_matrix(np.array([1, 2]), 3), np.ndarray)
+    assert visops.get_affine_matrix((0, 0), torch.zeros(0)).shape == (0, 2, 3)
+
+
+def test_gradients() -> None:
+    def leaf(*values: Any) -> Tensor:
+        return torch.tensor(values, dtype=torch.float64, requires_grad=True)
+
+    arguments = (
+        leaf([1.0, 2.0], [3.0, 4.0]),
+        leaf(90.0, -33.0),  # also where cosine and sine are exact
+        leaf([5.0, 6.0], [7.0, 8.0]),
+        leaf(0.5, 2.0),
+        leaf([10.0, 0.0], [-20.0, 30.0]),
+    )
+    assert gradcheck(visops.get_affine_matrix, arguments)
+    matrix = visops.get_affine_matrix(*arguments).detach().requires_grad_()
+    assert gradcheck(visops.invert_affine, (matrix,))
+    assert gradcheck(visops.compose_affine, (matrix, matrix.detach().flip(0).requires_grad_()))
+
+
+def test_inverse() -> None:
+    rng = np.random.default_rng(2)
+    matrices = rng.normal(size=(3, 5, 2, 3))
+    full = np.concatenate([matrices, np.broadcast_to([0, 0, 1], (3, 5, 1, 3))], axis=-2)
+    expected = np.linalg.inv(full)[..., :2, :]
+    np.testing.assert_allclose(visops.invert_affine(matrices), expected, rtol=1e-9, atol=1e-9)
+    back = visops.invert_affine(visops.invert_affine(torch.from_numpy(matrices)))
+    np.testing.assert_allclose(back, matrices, rtol=1e-9, atol=1e-9)
+    exact = visops.invert_affine(torch.tensor([[0.0, -1.0, 7.0], [1.0, 0.0, 0.0]]))
+    assert exact.tolist() == [[0, 1, 0], [-1, 0, 7]]
+
+
+def test_composition() -> None:
+    rng = np.random.default_rng(3)
+    first, second, third = rng.normal(size=(3, 4, 2, 3))
+
+    def full(matrix: np.ndarray) -> np.ndarray:
+        return np.concatenate([matrix, np.broadcast_to([0, 0, 1], (4, 1, 3))], axis=-2)
+
+    expected = (full(third) @ full(second) @ full(first))[:, :2]
+    result = visops.compose_affine(first, second, third)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
+    np.testing.assert_array_equal(visops.compose_affine(first), first)
+    shared = visops.compose_affine(first, second[0])
+    np.testing.assert_allclose(shared[1], visops.compose_affine(first[1], second[0]))
+    inverse = visops.invert_affine(first)
+    identity = np.broadcast_to([[1, 0, 0], [0, 1, 0]], (4, 2, 3))
+    np.testing.assert_allclose(visops.compose_affine(first, inverse), identity, atol=1e-12)
+
+
+def test_one_warp_of_the_composition_is_both_warps() -> None:
+    image = torch.rand(1, 8, 9)
+    flip = torch.tensor([[-1.0, 0.0, 8.0], [0.0, 1.0, 0.0]])
+    shift = torch.tensor([[1.0, 0.0, 2.0], [0.0, 1.0, -1.0]])
+    twice = visops.warp_affine(visops.warp_affine(image, flip), shift)
+    assert torch.equal(visops.warp_affine(image, visops.compose_affine(flip, shift)), twice)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_types_in_types_out(dtype: torch.dtype) -> None:
+    matrix = torch.tensor([[2.0, 0.0, 1.0], [0.0, 4.0, 1.0]], dtype=dtype)
+    assert visops.invert_affine(matrix).dtype == dtype
+    assert visops.compose_affine(matrix, matrix).dtype == dtype
+    assert visops.compose_affine(matrix, matrix.double()).dtype == torch.float64
+    assert visops.get_affine_matrix((0, 0), matrix[:, 0]).dtype == torch.float64
+    if dtype != torch.bfloat16:
+        array = visops.invert_affine(matrix.numpy())
+        assert isinstance(array, np.ndarray)
+        assert array.dtype == matrix.numpy().dtype
+    mixed = visops.compose_affine(matrix.float().numpy(), matrix)
+    assert isinstance(mixed, np.ndarray)
+    assert visops.invert_affine([[2, 0, 1], [0, 4, 1]]).dtype == torch.float64  # type: ignore[type-var]
+    swapped = np.array([[2, 0, 1], [0, 4, 1]], ">f4")[::-1, ::-1][::-1, ::-1]
+    assert visops.invert_affine(swapped)[0, 0] == 0.5
+
+
+@table(
+    (
+        ValueError,
+        "get_affine_matrix: scale is 0, the matrix would be singular",
+        lambda: visops.get_affine_matrix((0, 0), 0, scale=0),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: scale[1] is 0, the matrix would be singular",
+        lambda: visops.get_affine_matrix((0, 0), 0, scale=torch.tensor([1.0, 0.0])),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: shear is (90.0, 0.0), must not be a right angle",
+        lambda: visops.get_affine_matrix((0, 0), 0, shear=(90, 0)),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: shear[1] must not be a right angle",
+        lambda: visops.get_affine_matrix((0, 0), 0, shear=(0, torch.tensor([0.0, -90.0]))),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: angle is nan, must be finite",
+        lambda: visops.get_affine_matrix((0, 0), NAN),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: center[1] is inf, must be finite",
+        lambda: visops.get_affine_matrix((0, INF), 0),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: angle[2] is not finite",
+        lambda: visops.get_affine_matrix((0, 0), torch.tensor([0, 0, NAN])),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: center is 3, expected a pair (x, y)",
+        lambda: visops.get_affine_matrix(3, 0),  # type: ignore[arg-type]
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: shear has shape [3], expected [2] or [B, 2]",
+        lambda: visops.get_affine_matrix((0, 0), 0, shear=np.zeros(3)),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: arguments have different batch sizes [2, 3]",
+        lambda: visops.get_affine_matrix((0, 0), torch.zeros(2), scale=torch.ones(3)),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: angle has shape [1, 2], expected a number or [B]",
+        lambda: visops.get_affine_matrix((0, 0), torch.zeros(1, 2)),
+    ),
+    (
+        TypeError,
+        "get_affine_matrix: angle is a str, expected a number",
+        lambda: visops.get_affine_matrix((0, 0), "a"),  # type: ignore[arg-type]
+    ),
+    (
+        ValueError,
+        "invert_affine: matrix has shape [3, 3], expected [..., 2, 3]",
+        lambda: visops.invert_affine(torch.eye(3)),
+    ),
+    (
+        ValueError,
+        "invert_affine: matrix[0, 1] is singular",
+        lambda: visops.invert_affine(torch.tensor([[[[1.0, 0, 0], [0, 1, 0]], [[0.0] * 3] * 2]])),
+    ),
+    (
+        ValueError,
+        "invert_affine: matrix is not finite",
+        lambda: visops.invert_affine(np.full((2, 3), NAN)),
+    ),
+    (
+        TypeError,
+        "invert_affine: matrix is complex, expected real numbers",
+        lambda: visops.invert_affine(torch.zeros(2, 3, dtype=torch.complex64)),
+    ),
+    (
+        TypeError,
+        "invert_affine: matrix has dtype object, expected real numbers",
+        lambda: visops.invert_affine(np.zeros((2, 3), object)),
+    ),
+    (
+        TypeError,
+        "invert_affine: matrix is not an array of numbers",
+        lambda: visops.invert_affine("abc"),  # type: ignore[type-var]
+    ),
+    (ValueError, "compose_affine: got no matrix, at least one is needed", visops.compose_affine),
+    (
+        ValueError,
+        "compose_affine: matrices[1] has batch dimensions [3], which don't fit",
+        lambda: visops.compose_affine(torch.zeros(2, 2, 3), torch.zeros(3, 2, 3)),
+    ),
+    (
+        ValueError,
+        "compose_affine: tensors are on cpu and meta, must be on the same device",
+        lambda: visops.compose_affine(torch.zeros(2, 3), torch.zeros(2, 3, device="meta")),
+    ),
+)
+def test_bad_input(error: Any, message: str, call: Any) -> None:
+    check(error, message, call)
+
+
+def test_where_values_cannot_be_looked_at() -> None:
+    """Bad samples become NaN under vmap and compile, as they do on CUDA; good ones stay."""
+    matrices = torch.tensor([[[2.0, 0, 0], [0, 2, 0]], [[1.0, 2, 0], [2, 4, 0]]])
+    inverse = torch.vmap(visops.invert_affine)(matrices)
+    assert inverse[0].tolist() == [[0.5, 0, 0], [0, 0.5, 0]]
+    assert inverse[1].isnan().all()
+    scaled = torch.vmap(lambda s: visops.get_affine_matrix((0, 0), 0, scale=s))
+    assert scaled(torch.tensor([1.0, 0.0])).isnan().any((1, 2)).tolist() == [False, True]
+    assert visops.invert_affine(matrices.to("meta")).shape == (2, 2, 3)
+
+
+@pytest.mark.slow
+def test_compile() -> None:
+    def chain(angle: Tensor, scale: Tensor) -> Tensor:
+        matrix = visops.get_affine_matrix((3.0, 4.0), angle, translate=(1, 2), scale=scale)
+        return visops.compose_affine(matrix, visops.invert_affine(matrix), matrix)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(chain, fullgraph=True, backend="aot_eager")
+    for count in (2, 5):
+        angle, scale = torch.linspace(-math.pi, 200, count), torch.linspace(0.5, 2, count)
+        torch.testing.assert_close(compiled(angle, scale), chain(angle, scale))
