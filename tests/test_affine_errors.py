@@ -115,12 +115,12 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     (RuntimeError, "affine: fill has 0 values, image has 3 channels", warp(tensor(), fill=[])),
     (
         RuntimeError,
-        "affine: fill[1] is 256, must be within [0, 255] for a uint8 image",
+        "affine: fill[1] is 256, must be within [0, 255] for an image of uint8",
         warp(tensor(dtype=torch.uint8), fill=[0, 256, 0]),
     ),
     (
         RuntimeError,
-        "affine: fill[0] is nan, must be within [-32768, 32767] for",
+        "affine: fill[0] is nan, must be within [-32768, 32767] for an",
         warp(tensor(dtype=torch.int16), fill=NAN),
     ),
     (
@@ -171,7 +171,7 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     ),
     (
         RuntimeError,
-        "affine: mode of a bool image must be 'nearest'; convert the image to a floating type",
+        "affine: mode of an image of bool must be 'nearest'; convert the image to a floating type",
         warp(tensor(dtype=torch.bool)),
     ),
     (
@@ -260,7 +260,7 @@ def test_torch_names_the_argument_of_a_wrong_type() -> None:
     for options, name in (
         ({"size": 4}, "size"),
         ({"size": (1.5, 2)}, "size"),
-        ({"mode": 1}, "mode"),
+        ({"mode": 1}, "interpolation"),
     ):
         with pytest.raises(RuntimeError, match=f"visops::affine.*argument '{name}'"):
             visops.warp_affine(tensor(), IDENTITY, **options)  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     ),
     (
         ValueError,
-        "warp_affine: mode of a bool image must be 'nearest'",
+        "warp_affine: mode of an image of bool must be 'nearest'",
         warp(array(bool)),
     ),
     (
@@ -81,7 +81,7 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     ),
     (
         ValueError,
-        "warp_affine: fill[0] is -1, must be within [0, 255] for a uint8 image",
+        "warp_affine: fill[0] is -1, must be within [0, 255] for an image of uint8",
         warp(array(), fill=-1),
     ),
     (
