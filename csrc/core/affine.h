@@ -244,7 +244,7 @@ struct Span {
   int64_t begin, end;
 };
 
-VISOPS_FN Span make_span(double first, double last, int64_t count) {
+VISOPS_HOT_FN Span make_span(double first, double last, int64_t count) {
   Span span = {0, 0};
   if (!(first <= last) || !(first < static_cast<double>(count)) || !(last >= 0.0)) return span;
   span.begin = first > 0.0 ? static_cast<int64_t>(first) : 0;
@@ -257,28 +257,30 @@ VISOPS_FN Span make_span(double first, double last, int64_t count) {
 VISOPS_FN double coordinate_slack(double step) { return 1e-4 + fabs(step) * 1e-4; }
 
 // Columns x of [0, count) at which low < step x + base < high might hold: none is missed.
-VISOPS_FN Span columns_maybe_within(double step, double base, double low, double high,
-                                    int64_t count) {
+VISOPS_HOT_FN Span columns_maybe_within(double step, double base, double low, double high,
+                                        int64_t count) {
   const double slack = coordinate_slack(step);
   low -= slack;
   high += slack;
   if (step == 0.0) {
     return make_span(0.0, base > low && base < high ? static_cast<double>(count) : -1.0, count);
   }
-  const double a = (low - base) / step, b = (high - base) / step;
+  const double inverse = 1.0 / step;  // the same for every row: compilers take it out of the loop
+  const double a = (low - base) * inverse, b = (high - base) * inverse;
   return make_span(floor(a < b ? a : b), ceil(a < b ? b : a), count);
 }
 
 // Columns x of [0, count) at which low <= step x + base < high holds for certain.
-VISOPS_FN Span columns_surely_within(double step, double base, double low, double high,
-                                     int64_t count) {
+VISOPS_HOT_FN Span columns_surely_within(double step, double base, double low, double high,
+                                         int64_t count) {
   const double slack = coordinate_slack(step);
   low += slack;
   high -= slack;
   if (step == 0.0) {
     return make_span(0.0, base >= low && base < high ? static_cast<double>(count) : -1.0, count);
   }
-  const double a = (low - base) / step, b = (high - base) / step;
+  const double inverse = 1.0 / step;
+  const double a = (low - base) * inverse, b = (high - base) * inverse;
   const double first = ceil(a < b ? a : b), last = floor(a < b ? b : a);
   if (!(low < high)) return make_span(0.0, -1.0, count);
   return make_span(first, last, count);

@@ -120,8 +120,8 @@ struct PixelTaps {
 // padding (check_affine), so that its pixels are all outside(). The map may be invalid: the taps
 // are then meaningless, yet inside the image or -1.
 template <Interpolation mode, class Acc>
-VISOPS_FN PixelTaps<mode, Acc> pixel_taps(const AffineParams& p, const AffineMap& map,
-                                          const SegmentOrigin<Acc>& origin, int lane) {
+VISOPS_HOT_FN PixelTaps<mode, Acc> pixel_taps(const AffineParams& p, const AffineMap& map,
+                                              const SegmentOrigin<Acc>& origin, int lane) {
   PixelTaps<mode, Acc> taps;
   taps.y =
       axis_taps<mode>(axis_sample(origin.y, origin.fy, map.m[3], lane, mode), p.padding, p.height);

@@ -24,3 +24,6 @@
 #define VISOPS_API __attribute__((visibility("default")))
 #define VISOPS_UNROLL _Pragma("GCC unroll 8")
 #endif
+
+// For small functions that compilers decline to inline into hot loops.
+#define VISOPS_HOT_FN VISOPS_DEVICE static VISOPS_ALWAYS_INLINE

@@ -110,7 +110,7 @@ struct PairSampler {
       } else {
         T rest[kWidth * Channels];
         store_pixels(rest, result);
-        memcpy(out + i * Channels, rest, sizeof(T) * Channels * static_cast<size_t>(count - i));
+        copy_part(out + i * Channels, rest, sizeof(T) * Channels * static_cast<size_t>(count - i));
       }
     }
   }

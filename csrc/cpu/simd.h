@@ -11,6 +11,7 @@
 // block j of `low` holds pixels 4j, 4j+1, block j of `high` pixels 4j+2, 4j+3.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
@@ -27,6 +28,25 @@
 
 namespace visops {
 namespace {
+
+// memcpy for the part of a vector at the end of a run: a call would cost more than the vector.
+VISOPS_ALWAYS_INLINE void copy_part(void* to, const void* from, size_t size) {
+  const auto move = [&](size_t at, size_t bytes) {
+    memcpy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, bytes);
+  };
+  if (size >= 16) {
+    for (size_t at = 0; at + 16 <= size; at += 16) move(at, 16);
+    move(size - 16, 16);
+  } else if (size >= 8) {
+    move(0, 8);
+    move(size - 8, 8);
+  } else if (size >= 4) {
+    move(0, 4);
+    move(size - 4, 4);
+  } else {
+    for (size_t at = 0; at < size; ++at) move(at, 1);
+  }
+}
 
 struct FloatPairs {
   Floats low, high;

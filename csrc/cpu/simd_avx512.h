@@ -113,7 +113,10 @@ VISOPS_ALWAYS_INLINE void store_pixels(uint8_t* p, const Floats (&c)[3]) {
       _mm512_or_si512(r, _mm512_or_si512(_mm512_slli_epi32(g, 8), _mm512_slli_epi32(b, 16)));
   const __m512i blocks = _mm512_shuffle_epi8(rgb0, _mm512_broadcast_i32x4(drop_fourth_byte()));
   const __m512i order = _mm512_setr_epi32(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 3, 7, 11, 15);
-  _mm512_mask_storeu_epi32(p, 0x0fff, _mm512_permutexvar_epi32(order, blocks));
+  const __m512i packed = _mm512_permutexvar_epi32(order, blocks);
+  // Two plain stores: what a masked store wrote can't be forwarded to a load that follows.
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_castsi512_si256(packed));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p + 32), _mm512_extracti32x4_epi32(packed, 2));
 }
 VISOPS_ALWAYS_INLINE void store_pixels(uint8_t* p, const Floats (&c)[4]) {
   const __m512i r = to_integers(c[0], 0.0f, 255.0f), g = to_integers(c[1], 0.0f, 255.0f);

@@ -20,21 +20,19 @@ struct Matrix {
 };
 
 // A float64 array is read in place; anything else that NumPy can convert is converted.
-Matrix matrix_argument(py::handle value) {
-  py::array array;
-  const bool in_place = py::isinstance<py::array_t<double>>(value);
-  if (in_place) {
-    array = py::reinterpret_borrow<py::array>(value);
-  } else {
-    const auto given = py::array::ensure(value);
-    if (given && given.dtype().kind() != 'c') {
-      array = py::array_t<double, py::array::forcecast>::ensure(given);
-    }
-    if (!array) {
-      PyErr_Clear();
-      throw py::type_error("visops.warp_affine: matrix can't be converted to a float64 array");
-    }
+py::array float64_array(py::handle value) {
+  if (py::isinstance<py::array_t<double>>(value)) return py::reinterpret_borrow<py::array>(value);
+  const auto given = py::array::ensure(value);
+  if (given && given.dtype().kind() != 'c') {
+    auto converted = py::array_t<double, py::array::forcecast>::ensure(given);
+    if (converted) return std::move(converted);
   }
+  PyErr_Clear();
+  throw py::type_error("visops.warp_affine: matrix can't be converted to a float64 array");
+}
+
+Matrix matrix_argument(py::handle value) {
+  py::array array = float64_array(value);
   if (array.ndim() != 2 || array.shape(0) != 2 || array.shape(1) != 3) {
     const std::vector<py::ssize_t> shape(array.shape(), array.shape() + array.ndim());
     fail(kOp, "matrix has shape ", shape_text(shape), ", must be [2, 3]");
