@@ -29,12 +29,19 @@ struct SegmentGradient {
   alignas(64) Acc y[kSegment + kMaxWidth];
 };
 
-// Where float32 planes let pixels be taken in vectors.
+// How runs of pixels inside the image are taken: bilinear float32 in planes, or with channels side
+// by side; the rest one pixel at a time.
+enum class Runs { kNone, kPlanes, kQuads };
+
 template <class T>
-bool takes_vectors(const AffineParams& p, const AffineMap& map) {
-  return std::is_same<T, float>::value && p.mode == Interpolation::kBilinear &&
-         p.image_stride.column == 1 && p.output_stride.column == 1 &&
-         fits_lanes(map, p.image_stride.row * int64_t{sizeof(float)}, sizeof(float));
+Runs runs_of(const AffineParams& p, const AffineMap& map) {
+  constexpr int64_t size = sizeof(float);
+  const bool possible = std::is_same<T, float>::value && p.mode == Interpolation::kBilinear &&
+                        fits_lanes(map, p.image_stride.row * size, p.image_stride.column * size);
+  if (!possible) return Runs::kNone;
+  if (p.image_stride.column == 1 && p.output_stride.column == 1) return Runs::kPlanes;
+  const bool adjacent = p.image_stride.channel == 1 && p.output_stride.channel == 1;
+  return adjacent && p.channels >= 3 ? Runs::kQuads : Runs::kNone;
 }
 
 template <class T, Interpolation mode>
@@ -59,11 +66,10 @@ void differentiate_pixels(const AffineParams& p, const AffineMap& map,
   }
 }
 
-// Pixels [begin, end) of a segment, all inside the image. Writes up to kMaxWidth lanes more.
-void differentiate_vectors(const AffineParams& p, const AffineMap& map,
-                           const SegmentOrigin<float>& origin, const float* image,
-                           const float* grad, int64_t x0, int64_t begin, int64_t end,
-                           SegmentGradient<float>& sums) {
+// Pixels [begin, end) of a segment, all inside the image.
+void differentiate_planes(const AffineParams& p, const AffineMap& map,
+                          const SegmentOrigin<float>& origin, const float* image, const float* grad,
+                          int64_t x0, int64_t begin, int64_t end, SegmentGradient<float>& sums) {
   constexpr auto mode = Interpolation::kBilinear;
   constexpr int kWidth = Floats::kWidth;
   const int32_t row_bytes = static_cast<int32_t>(p.image_stride.row * int64_t{sizeof(float)});
@@ -109,12 +115,54 @@ void differentiate_vectors(const AffineParams& p, const AffineMap& map,
   }
 }
 
-void differentiate_vectors(const AffineParams&, const AffineMap&, const SegmentOrigin<double>&,
-                           const double*, const double*, int64_t, int64_t, int64_t,
-                           SegmentGradient<double>&) {}
-template <class T>
-void differentiate_vectors(const AffineParams&, const AffineMap&, const SegmentOrigin<float>&,
-                           const T*, const T*, int64_t, int64_t, int64_t, SegmentGradient<float>&) {
+// As differentiate_planes, for channels side by side; false where it would read past the end of
+// the image or of the gradient.
+bool differentiate_quads(const AffineParams& p, const AffineMap& map,
+                         const SegmentOrigin<float>& origin, const float* image, const float* grad,
+                         int64_t x0, int64_t begin, int64_t end, SegmentGradient<float>& sums) {
+  constexpr int64_t size = sizeof(float);
+  const Strides& stride = p.image_stride;
+  const auto row_bytes = static_cast<int32_t>(stride.row * size);
+  const auto column_bytes = static_cast<int32_t>(stride.column * size);
+  Lanes lanes;
+  const int count = static_cast<int>(end - begin);
+  fill_lanes<Interpolation::kBilinear>(map, origin, static_cast<int>(begin - x0), count, row_bytes,
+                                       column_bytes, lanes);
+  const float* first = image + origin.y * stride.row + origin.x * stride.column;
+  const int64_t widest = p.channels > 4 ? p.channels : 4;  // floats read at a pixel
+  const int64_t reach =
+      (row_bytes > 0 ? stride.row : 0) + (column_bytes > 0 ? stride.column : 0) + widest;
+  const char* image_end = end_of(p.image, stride, p.batch, p.channels, p.height, p.width, size);
+  const char* grad_end =
+      end_of(p.output, p.output_stride, p.batch, p.channels, p.output_height, p.output_width, size);
+  const float* last_grad = grad + (end - 1) * p.output_stride.column;
+  if (lanes.highest + reach * size > image_end - reinterpret_cast<const char*>(first)) return false;
+  if (reinterpret_cast<const char*>(last_grad + widest) > grad_end) return false;
+  for (int i = 0; i < count; ++i) {
+    const float* taps = first + lanes.offset[i] / size;
+    const float* from = grad + (begin + i) * p.output_stride.column;
+    const Quad wx(lanes.wx[i]), wy(lanes.wy[i]);
+    float gx = 0.0f, gy = 0.0f;
+    for (int64_t c = 0; c < p.channels; c += 4) {
+      // The last quad ends with the last channel, and repeats some that came before.
+      const int64_t at = c + 4 <= p.channels || p.channels < 4 ? c : p.channels - 4;
+      const Quad a = Quad::load(taps + at), b = Quad::load(taps + stride.column + at);
+      const Quad left = Quad::load(taps + stride.row + at) - a;
+      const Quad right = Quad::load(taps + stride.row + stride.column + at) - b;
+      const Quad g = Quad::load(from + at);
+      float x[4], y[4];
+      (g * ((b + wy * right) - (a + wy * left))).store(x);
+      (g * (left + wx * (right - left))).store(y);
+      const int64_t stop = p.channels - at < 4 ? p.channels - at : 4;
+      for (int64_t k = c - at; k < stop; ++k) {
+        gx = gx + x[k];
+        gy = gy + y[k];
+      }
+    }
+    sums.x[begin - x0 + i] = gx;
+    sums.y[begin - x0 + i] = gy;
+  }
+  return true;
 }
 
 template <class T, Interpolation mode>
@@ -124,20 +172,29 @@ void row_gradient(const AffineParams& p, const AffineMap& map, int64_t sample, i
   const T* image = static_cast<const T*>(p.image) + sample * p.image_stride.batch;
   const T* grad =
       static_cast<const T*>(p.output) + sample * p.output_stride.batch + y * p.output_stride.row;
-  RowSpans spans = row_spans(p, map, mode, y);
-  if (!takes_vectors<T>(p, map)) spans.inside = {spans.touching.begin, spans.touching.begin};
+  const RowSpans spans = row_spans(p, map, mode, y);
+  [[maybe_unused]] const Runs runs = runs_of<T>(p, map);
   for (int64_t x0 = spans.touching.begin & -kSegment; x0 < spans.touching.end; x0 += kSegment) {
     const SegmentOrigin<Acc> origin = segment_origin<Acc>(map.m, x0, y);
     const Span segment = intersect(spans.touching, {x0, x0 + kSegment});
-    Span inside = intersect(segment, spans.inside);
-    if (inside.begin == inside.end) inside = {segment.end, segment.end};
     SegmentGradient<Acc> sums = {};
-    differentiate_pixels<T, mode>(p, map, origin, image, grad, x0, segment.begin, inside.begin,
-                                  sums);
-    if (inside.begin < inside.end) {
-      differentiate_vectors(p, map, origin, image, grad, x0, inside.begin, inside.end, sums);
+    Span run = {segment.end, segment.end};  // done in vectors
+    if constexpr (std::is_same<T, float>::value && mode == Interpolation::kBilinear) {
+      const Span inside = intersect(segment, spans.inside);
+      if (inside.begin < inside.end && runs == Runs::kPlanes) {
+        run = inside;
+        differentiate_planes(p, map, origin, image, grad, x0, run.begin, run.end, sums);
+      } else if (inside.begin < inside.end && runs == Runs::kQuads &&
+                 differentiate_quads(p, map, origin, image, grad, x0, inside.begin, inside.end,
+                                     sums)) {
+        run = inside;
+      }
     }
-    differentiate_pixels<T, mode>(p, map, origin, image, grad, x0, inside.end, segment.end, sums);
+    const auto one_by_one = [&](int64_t begin, int64_t end) {
+      differentiate_pixels<T, mode>(p, map, origin, image, grad, x0, begin, end, sums);
+    };
+    one_by_one(segment.begin, run.begin);
+    one_by_one(run.end, segment.end);
     double lane[4][kSegment];
     for (int64_t i = 0; i < kSegment; ++i) {
       const double x = static_cast<double>(x0 + i);
