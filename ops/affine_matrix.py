@@ -108,8 +108,8 @@ def get_affine_matrix(
     (cos_x, sin_x), (cos_y, sin_y) = _cos_sin_of_degrees(shear_x), _cos_sin_of_degrees(shear_y)
     refuse(op, "scale", factor == 0, "is 0, the matrix would be singular")
     refuse(op, "shear", (cos_x == 0) | (cos_y == 0), "must not be a right angle")
-    elements = _affine_elements(cx, cy, cos, sin, tx, ty, factor, sin_x / cos_x, sin_y / cos_y)
-    matrix = torch.stack(elements, dim=-1).reshape(*factor.shape, 2, 3)
+    rows = _affine_elements(cx, cy, cos, sin, tx, ty, factor, sin_x / cos_x, sin_y / cos_y)
+    matrix = torch.stack(rows, dim=-1).reshape(*factor.shape, 2, 3)
     matrix = torch.where((factor == 0)[..., None, None], math.nan, matrix)
     return restore(matrix, torch.float64, sources)
 
@@ -262,8 +262,8 @@ def _affine_elements(
 
 
 def _affine_elements_of_numbers(op: str, values: Sequence[Any]) -> tuple[float, ...]:
-    names = ("center[0]", "center[1]", "angle", "translate[0]", "translate[1]", "scale")
-    names += ("shear[0]", "shear[1]")
+    translation, shears = ("translate[0]", "translate[1]"), ("shear[0]", "shear[1]")
+    names = ("center[0]", "center[1]", "angle", *translation, "scale", *shears)
     numbers = []
     for name, value in zip(names, values, strict=True):
         try:

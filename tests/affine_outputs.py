@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -67,4 +68,5 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 if __name__ == "__main__":
     torch.set_num_threads(int(sys.argv[2]))
-    np.savez(sys.argv[1], **dict(outputs()))
+    arrays: Any = dict(outputs())
+    np.savez(sys.argv[1], **arrays)

@@ -240,7 +240,8 @@ def test_more_memory_than_there_is() -> None:
 
 @pytest.mark.parametrize("matrix", [SINGULAR, [[NAN, 0.0, 0.0], [0.0, 1.0, 0.0]]], ids=str)
 def test_shared_matrices_are_not_numbered(matrix: Any) -> None:
-    for image, error in ((tensor(), RuntimeError), (array(), ValueError)):
+    rows: list[tuple[Any, type[Exception]]] = [(tensor(), RuntimeError), (array(), ValueError)]
+    for image, error in rows:
         with pytest.raises(
             error, match=r"^visops\.(warp_)?affine: matrix is (singular|not finite)"
         ):

@@ -169,9 +169,10 @@ def test_types_in_types_out(dtype: torch.dtype) -> None:
         array = visops.invert_affine(matrix.numpy())
         assert isinstance(array, np.ndarray)
         assert array.dtype == matrix.numpy().dtype
-    mixed = visops.compose_affine(matrix.float().numpy(), matrix)
-    assert isinstance(mixed, np.ndarray)
-    assert visops.invert_affine([[2, 0, 1], [0, 4, 1]]).dtype == torch.float64  # type: ignore[type-var]
+    matrices: tuple[Any, ...] = (matrix.float().numpy(), matrix)
+    assert isinstance(visops.compose_affine(*matrices), np.ndarray)
+    nested: Any = [[2, 0, 1], [0, 4, 1]]
+    assert visops.invert_affine(nested).dtype == torch.float64
     swapped = np.array([[2, 0, 1], [0, 4, 1]], ">f4")[::-1, ::-1][::-1, ::-1]
     assert visops.invert_affine(swapped)[0, 0] == 0.5
 
