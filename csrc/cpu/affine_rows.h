@@ -8,6 +8,7 @@
 // the one-pixel code of core/affine_pixel.h, which gives the same bits.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "core/affine.h"
@@ -68,15 +69,23 @@ struct Lanes {
   int32_t highest;  // none of the offsets is larger
 };
 
-// The largest floor(coordinate) x bytes along one axis: taps move one way, so it is at an end.
-VISOPS_ALWAYS_INLINE int32_t extreme_tap(float step, float fraction, float half, int first,
-                                         int count, int32_t bytes) {
+// floor() for |v| < 2^31. Where the instruction set has no rounding, a call would be made of it.
+VISOPS_ALWAYS_INLINE float floor_of(float v) {
+#if VISOPS_ISA_SLOT > 0
+  return std::floor(v);
+#else
+  const float whole = static_cast<float>(static_cast<int32_t>(v));
+  return whole > v ? whole - 1.0f : whole;
+#endif
+}
+
+// No floor(coordinate) x bytes of the run is larger, along one axis: taps move one way, so the
+// largest is at an end; half a pixel is for nearest.
+VISOPS_ALWAYS_INLINE int32_t extreme_tap(float step, float fraction, int first, int count,
+                                         int32_t bytes) {
   const bool at_last = (step > 0.0f) == (bytes > 0);
-  const float lane = static_cast<float>(at_last ? first + count - 1 : first);
-  const float at = (step * lane + fraction) + half;
-  int32_t tap = static_cast<int32_t>(at);
-  tap -= static_cast<float>(tap) > at;
-  return tap * bytes;
+  const float at = step * static_cast<float>(at_last ? first + count - 1 : first) + fraction;
+  return static_cast<int32_t>(floor_of(bytes > 0 ? at + 0.5f : at)) * bytes;
 }
 
 // Lanes [first, first + count) of a segment, all of them inside the image; entries beyond `count`
@@ -86,21 +95,20 @@ VISOPS_ALWAYS_INLINE void fill_lanes(const AffineMap& map, const SegmentOrigin<f
                                      int first, int count, int32_t row_bytes, int32_t column_bytes,
                                      Lanes& lanes) {
   const float step_x = static_cast<float>(map.m[0]), step_y = static_cast<float>(map.m[3]);
-  const float half = mode == Interpolation::kNearest ? 0.5f : 0.0f;
+  const auto shifted = [](float v) { return mode == Interpolation::kNearest ? v + 0.5f : v; };
   const int padded = (count + kMaxWidth - 1) & -kMaxWidth;
   for (int i = 0; i < padded; ++i) {
     const float lane = static_cast<float>(first + i);
-    const float x = (step_x * lane + origin.fx) + half, y = (step_y * lane + origin.fy) + half;
-    int32_t jx = static_cast<int32_t>(x), jy = static_cast<int32_t>(y);
-    jx -= static_cast<float>(jx) > x;
-    jy -= static_cast<float>(jy) > y;
-    lanes.wx[i] = x - static_cast<float>(jx);
-    lanes.wy[i] = y - static_cast<float>(jy);
-    lanes.offset[i] = jy * row_bytes + jx * column_bytes;
+    const float x = shifted(step_x * lane + origin.fx), y = shifted(step_y * lane + origin.fy);
+    const float left = floor_of(x), top = floor_of(y);
+    lanes.wx[i] = x - left;
+    lanes.wy[i] = y - top;
+    lanes.offset[i] =
+        static_cast<int32_t>(top) * row_bytes + static_cast<int32_t>(left) * column_bytes;
   }
   for (int i = count; i < padded; ++i) lanes.offset[i] = lanes.offset[count - 1];
-  lanes.highest = extreme_tap(step_x, origin.fx, half, first, count, column_bytes) +
-                  extreme_tap(step_y, origin.fy, half, first, count, row_bytes);
+  lanes.highest = extreme_tap(step_x, origin.fx, first, count, column_bytes) +
+                  extreme_tap(step_y, origin.fy, first, count, row_bytes);
 }
 
 // Whether every offset that fill_lanes can meet inside a segment fits 32 bits.

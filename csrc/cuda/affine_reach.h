@@ -141,26 +141,39 @@ class CandidateSearch {
         height_(p.output_height),
         xs_(positions_in_reach(p, s.tame, s.map.m[0], s.map.m[1], s.map.m[2], x, p.width)),
         ys_(positions_in_reach(p, s.tame, s.map.m[3], s.map.m[4], s.map.m[5], y, p.height)) {
-    pairs_ = xs_.count() * ys_.count();
-    // Walking through n intervals with n intervals to look at for each step is n^2.
-    const double steps = static_cast<double>(xs_.count()) * static_cast<double>(ys_.count());
+    // Each step of the walk through all pairs looks at all of them.
+    const double pairs = static_cast<double>(xs_.count()) * static_cast<double>(ys_.count());
     const double all = static_cast<double>(width_) * static_cast<double>(height_);
-    exhaustive_ = !s.tame || (pairs_ > 1 && steps * steps * 8.0 > all);
+    exhaustive_ = !s.tame || (pairs > 1.0 && pairs * pairs * 8.0 > all);
   }
 
   // The first run of rows, from row `from` on, in which there may be candidates; empty: none.
   __device__ Span rows(int64_t from) const {
     if (exhaustive_) return {from, height_};
     Span run = {height_, height_};
-    for (int64_t i = 0; i < pairs_; ++i) run = earlier(run, rows_of_pair(i), from);
+    for (int64_t j = 0; j < ys_.count(); ++j) {
+      for (int64_t i = 0; i < xs_.count(); ++i) run = earlier(run, rows_of_pair(i, j), from);
+    }
     return run;
   }
 
   // Likewise the columns of row y, from column `from` on.
   __device__ Span columns(int64_t y, int64_t from) const {
     if (exhaustive_) return {from, width_};
+    const double* m = s_.map.m;
+    const double row = static_cast<double>(y);
+    const double base_x = m[1] * row + m[2], base_y = m[4] * row + m[5];
     Span run = {width_, width_};
-    for (int64_t i = 0; i < pairs_; ++i) run = earlier(run, columns_of_pair(i, y), from);
+    for (int64_t j = 0; j < ys_.count(); ++j) {
+      const Interval v = ys_.template reach<mode>(j);
+      const Span by_y = columns_maybe_within(m[3], base_y, v.low, v.high, width_);
+      if (by_y.end <= from || by_y.begin >= run.begin) continue;
+      for (int64_t i = 0; i < xs_.count(); ++i) {
+        const Interval x = xs_.template reach<mode>(i);
+        const Span by_x = columns_maybe_within(m[0], base_x, x.low, x.high, width_);
+        run = earlier(run, intersect(by_x, by_y), from);
+      }
+    }
     return run;
   }
 
@@ -170,13 +183,6 @@ class CandidateSearch {
     return other.begin < other.end && other.begin < run.begin ? other : run;
   }
 
-  __device__ Interval reach_x(int64_t pair) const {
-    return xs_.template reach<mode>(pair % xs_.count());
-  }
-  __device__ Interval reach_y(int64_t pair) const {
-    return ys_.template reach<mode>(pair / xs_.count());
-  }
-
   // factor (v - offset) for v in the interval widened by `slack`.
   __device__ static Interval times(double factor, Interval v, double offset, double slack) {
     if (factor == 0.0) return {0.0, 0.0};
@@ -184,29 +190,21 @@ class CandidateSearch {
     return {a < b ? a : b, a < b ? b : a};
   }
 
-  __device__ Span rows_of_pair(int64_t pair) const {
+  __device__ Span rows_of_pair(int64_t i, int64_t j) const {
     if (!s_.invertible) return {0, height_};
     const double* m = s_.map.m;
-    const Interval a = times(s_.row_step_x, reach_x(pair), m[2], coordinate_slack(m[0]));
-    const Interval b = times(s_.row_step_y, reach_y(pair), m[5], coordinate_slack(m[3]));
+    const Interval x = xs_.template reach<mode>(i), y = ys_.template reach<mode>(j);
+    const Interval a = times(s_.row_step_x, x, m[2], coordinate_slack(m[0]));
+    const Interval b = times(s_.row_step_y, y, m[5], coordinate_slack(m[3]));
     // The determinant has ten good digits at least.
     const double low = a.low + b.low - 1e-3 - 1e-9 * (fabs(a.low) + fabs(b.low));
     const double high = a.high + b.high + 1e-3 + 1e-9 * (fabs(a.high) + fabs(b.high));
     return make_span(floor(low), ceil(high), height_);
   }
 
-  __device__ Span columns_of_pair(int64_t pair, int64_t y) const {
-    const double* m = s_.map.m;
-    const double row = static_cast<double>(y);
-    const Interval x = reach_x(pair), v = reach_y(pair);
-    return intersect(columns_maybe_within(m[0], m[1] * row + m[2], x.low, x.high, width_),
-                     columns_maybe_within(m[3], m[4] * row + m[5], v.low, v.high, width_));
-  }
-
   const SampleMap& s_;
   int64_t width_, height_;
   AxisPositions xs_, ys_;
-  int64_t pairs_;
   bool exhaustive_;
 };
 
