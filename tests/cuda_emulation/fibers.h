@@ -43,6 +43,46 @@ inline Here& here() {
   return value;
 }
 
+// A stack and a place to go on from. swapcontext() makes a system call for the signal mask, which
+// is most of its time, and kernels with shuffles switch a great deal; so where the compilers' own
+// bare jumps are known to do, ucontext is left only for setting out on a new stack.
+class Context {
+ public:
+  // A new stack, on which `main` runs when first resumed; `main` must not return.
+  void make(void (*main)()) {
+    stack_.reset(new char[kStackBytes]);
+    getcontext(&context_);
+    context_.uc_stack.ss_sp = stack_.get();
+    context_.uc_stack.ss_size = kStackBytes;
+    context_.uc_link = nullptr;
+    makecontext(&context_, main, 0);
+  }
+
+  // Goes on in `to`; returns when someone resumes this.
+#if defined(__x86_64__)
+  __attribute__((noinline)) void leave_for(Context* to) {
+    begun_ = true;
+    if (__builtin_setjmp(jump_) == 0) to->resume();
+  }
+
+ private:
+  [[noreturn]] __attribute__((noinline)) void resume() {
+    if (begun_) __builtin_longjmp(jump_, 1);
+    setcontext(&context_);
+    std::abort();
+  }
+
+  bool begun_ = false;
+  void* jump_[5];
+#else
+  void leave_for(Context* to) { swapcontext(&context_, &to->context_); }
+
+ private:
+#endif
+  ucontext_t context_;
+  std::unique_ptr<char[]> stack_;
+};
+
 class Scheduler {
  public:
   // Runs `body` once for every thread of every block. Throws what a thread throws, and
@@ -89,15 +129,10 @@ class Scheduler {
  private:
   enum class State { kNotBegun, kRunning, kAtBlockBarrier, kAtWarpBarrier, kFinished };
 
-  struct Fiber {
-    ucontext_t context;
-    std::unique_ptr<char[]> stack;
-  };
-
   struct Thread {
     State state = State::kNotBegun;
     unsigned where = 0;  // at a block barrier its line, at a warp barrier its mask
-    Fiber* fiber = nullptr;
+    Context* fiber = nullptr;
   };
 
   [[noreturn]] static void fail(const std::string& what) {
@@ -184,7 +219,7 @@ class Scheduler {
     threads_[me].state = state;
     threads_[me].where = where;
     threads_[me].fiber = running_;
-    swapcontext(&running_->context, &home_);
+    running_->leave_for(&home_);
   }
 
   void enter(size_t i) {
@@ -195,30 +230,21 @@ class Scheduler {
     here().thread = {linear % size.x, linear / size.x % size.y, linear / size.x / size.y};
   }
 
-  void switch_to(Fiber* fiber) {
+  void switch_to(Context* fiber) {
     running_ = fiber;
-    swapcontext(&home_, &fiber->context);
+    home_.leave_for(fiber);
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
 
-  Fiber* take_fiber() {
+  Context* take_fiber() {
     if (idle_.empty()) {
-      fibers_.push_back(std::make_unique<Fiber>());
+      fibers_.push_back(std::make_unique<Context>());
       idle_.push_back(fibers_.back().get());
-      make(idle_.back());
+      idle_.back()->make(&Scheduler::fiber_main);
     }
-    Fiber* fiber = idle_.back();
+    Context* fiber = idle_.back();
     idle_.pop_back();
     return fiber;
-  }
-
-  static void make(Fiber* fiber) {
-    fiber->stack.reset(new char[kStackBytes]);
-    getcontext(&fiber->context);
-    fiber->context.uc_stack.ss_sp = fiber->stack.get();
-    fiber->context.uc_stack.ss_size = kStackBytes;
-    fiber->context.uc_link = nullptr;
-    makecontext(&fiber->context, &Scheduler::fiber_main, 0);
   }
 
   static void fiber_main();
@@ -236,18 +262,18 @@ class Scheduler {
       ++finished_;
     }
     idle_.push_back(running_);
-    swapcontext(&running_->context, &home_);
+    running_->leave_for(&home_);
   }
 
   std::vector<Thread> threads_;
   std::vector<unsigned long long> slots_;  // what shuffles exchange, one per thread
   std::vector<unsigned char> shared_;      // dynamic shared memory
-  std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::vector<Fiber*> idle_;
+  std::vector<std::unique_ptr<Context>> fibers_;
+  std::vector<Context*> idle_;
   const std::function<void()>* body_ = nullptr;
   std::exception_ptr error_;
-  ucontext_t home_{};
-  Fiber* running_ = nullptr;
+  Context home_;
+  Context* running_ = nullptr;
   size_t current_ = 0, next_ = 0, finished_ = 0;
   bool backwards_ = true;
 };
