@@ -223,11 +223,11 @@ class NinjaFile:
     def __init__(self, cuda: Cuda | None) -> None:
         self._lines = [f"builddir = {BUILD.as_posix()}"]
         compiler = find_compiler()
-        strict = switch("VISOPS_WERROR") or False
-        self._flags = FLAGS.compile + (FLAGS.warnings_are_errors if strict else [])
-        self._flags += [f"{FLAGS.include}csrc"]
-        self._flags += shlex.split(os.environ.get("CXXFLAGS", ""))
         cxx = command_line(compiler)
+        strict = switch("VISOPS_WERROR") or False
+        self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc"]
+        self._flags += FLAGS.warnings_are_errors if strict else []
+        self._flags += shlex.split(os.environ.get("CXXFLAGS", ""))
         if WINDOWS:
             self._rule("cxx", f"{cxx} /showIncludes $flags /c $in /Fo$out", deps="msvc")
             self._rule("link", "link /nologo /DLL $in $flags /OUT:$out")
@@ -252,7 +252,8 @@ class NinjaFile:
         self._lines += [f"  deps = {deps}"] if deps else []
         self._lines += ["  depfile = $out.d"] if deps == "gcc" else []
 
-    def _build(self, out: Path, rule: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
+    def build(self, out: Path, rule: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
+        """Make `out` from `inputs` by a rule: cxx, nvcc or link."""
         words = [re.sub(r"([$: ])", r"$\1", path.as_posix()) for path in (out, *inputs)]
         self._lines.append(f"build {words[0]}: {rule} {' '.join(words[1:])}")
         self._lines.append(f"  flags = {command_line(flags)}")
@@ -270,12 +271,8 @@ class NinjaFile:
     ) -> list[Path]:
         made = {BUILD / folder / f"{file}.o": file for file in files}
         for out, file in made.items():
-            self._build(out, rule, [file], flags)
+            self.build(out, rule, [file], flags)
         return list(made)
-
-    def module(self, file: Path, objects: Iterable[Path], flags: Iterable[str]) -> None:
-        """Link a Python module."""
-        self._build(file, "link", objects, flags)
 
     def run(self) -> None:
         """Write the file and bring everything in it up to date."""
@@ -332,8 +329,7 @@ class BuildExtensions(build_ext):
         emulation = switch("VISOPS_EMULATION") or False
         file = NinjaFile(cuda)
 
-        torch_include = Path(torch.__file__).parent / "include"
-        python_include = sysconfig.get_path("include")
+        common = [Path(torch.__file__).parent / "include", sysconfig.get_path("include")]
         macros = {"TORCH_TARGET_VERSION": TORCH_API}
         front = {
             **macros,
@@ -363,12 +359,12 @@ class BuildExtensions(build_ext):
             "visops._C": file.objects(
                 "torch",
                 glob("csrc") + glob("csrc/ops"),
-                defines(front) + includes([torch_include, python_include]),
+                defines(front) + includes(common),
             ),
             "visops._numpy": file.objects(
                 "numpy",
                 glob("csrc/numpy"),
-                defines(macros) + includes([pybind11.get_include(), torch_include, python_include]),
+                defines(macros) + includes([pybind11.get_include(), *common]),
             ),
         }
         if cuda is not None:
@@ -379,7 +375,8 @@ class BuildExtensions(build_ext):
             name = Path(self.get_ext_filename(extension.name)).name
             built[extension.name] = BUILD / ("test" if emulation else "release") / name
             flags = link_flags(cuda if extension.name == "visops._C" else None)
-            file.module(built[extension.name], shared + objects[extension.name], flags)
+            inputs = shared + objects[extension.name]
+            file.build(built[extension.name], "link", inputs, flags)
         file.run()
 
         for name, module in built.items():
