@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import visops
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 IMAGES = Path(__file__).parent / "images"
@@ -64,9 +65,9 @@ def pixel_centres(path: Path) -> None:
         right, 0.5, 'convention="half_pixel"', "torchvision, Pillow, DALI; boxes of detectors"
     )
     handles = [
-        plt.Line2D([], [], marker="o", ls="", color=BLUE, ms=7, label="pixel centres"),
-        plt.Line2D([], [], marker="s", ls="", color=RED, ms=8, label="corner of the image"),
-        plt.Line2D([], [], marker="P", ls="", color="black", ms=9, label="middle of the image"),
+        Line2D([], [], marker="o", ls="", color=BLUE, ms=7, label="pixel centres"),
+        Line2D([], [], marker="s", ls="", color=RED, ms=8, label="corner of the image"),
+        Line2D([], [], marker="P", ls="", color="black", ms=9, label="middle of the image"),
     ]
     figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=110, bbox_inches="tight", pad_inches=0.1)
