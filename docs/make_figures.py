@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
@@ -52,7 +53,7 @@ def draw_pixels(axes: Axes, centre: float, title: str, users: str) -> None:
         side.set_visible(False)
     axes.set_xlabel("x →", color=GREY)
     axes.set_ylabel("← y", color=GREY)
-    heading = {"transform": axes.transAxes, "ha": "center", "va": "bottom"}
+    heading: dict[str, Any] = {"transform": axes.transAxes, "ha": "center", "va": "bottom"}
     axes.text(0.5, 1.06, title, fontsize=12, fontweight="bold", family="monospace", **heading)
     axes.text(0.5, 1.0, users, fontsize=9.5, color=GREY, **heading)
 
