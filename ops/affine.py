@@ -296,30 +296,30 @@ def _affine_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return grad_image, grad_matrix, None, None, None, None, None, None
 
 
-def _refuse_second_derivative() -> None:
-    raise RuntimeError(
-        "visops.affine: second derivatives with respect to the matrix are not supported; "
-        "detach the matrix before the first backward if they are not needed"
-    )
-
-
 def _affine_backward_image_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     grad, matrix, _, *ctx.options = inputs
-    ctx.save_for_backward(matrix)
+    ctx.save_for_backward(matrix, grad if ctx.needs_input_grad[1] else None)
     ctx.grad_size = grad.shape[2:]
 
 
 def _affine_backward_image_backward(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...]:
-    if ctx.needs_input_grad[1]:
-        _refuse_second_derivative()
-    (matrix,) = ctx.saved_tensors
+    # <u, warp^T g> = <warp u, g>: its derivatives are those of a warp of u, without fill.
+    matrix, grad = ctx.saved_tensors
     mode, padding_mode, *how = ctx.options
-    grad = _affine(grad_grad, matrix, ctx.grad_size, mode, padding_mode, [0.0], *how)
-    return grad, None, None, None, None, None, None
+    options = (mode, padding_mode, [0.0], *how)
+    grad_of_grad = grad_of_matrix = None
+    if ctx.needs_input_grad[0]:
+        grad_of_grad = _affine(grad_grad, matrix, ctx.grad_size, *options)
+    if ctx.needs_input_grad[1]:
+        grad_of_matrix = _affine_backward_matrix(grad, grad_grad, matrix, *options)
+    return grad_of_grad, grad_of_matrix, None, None, None, None, None
 
 
 def _affine_backward_matrix_backward(ctx: Any, _: Tensor) -> None:
-    _refuse_second_derivative()
+    raise RuntimeError(
+        "visops.affine: the gradient with respect to the matrix can't be differentiated again; "
+        "detach it, or the matrix, where that is not needed"
+    )
 
 
 def _fold(images: Tensor, dim: int | None, count: int) -> Tensor:

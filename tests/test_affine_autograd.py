@@ -205,19 +205,31 @@ def test_image_is_saved_only_for_the_matrix() -> None:
         assert [t.shape for t in saved[1:]] == [(2, 2, 3), (2, 2, 5, 6)]
 
 
-def test_second_derivatives_to_the_matrix_are_refused() -> None:
+def test_gradient_of_the_image_gradient() -> None:
+    """What a gradient penalty needs: d / d (gradient, matrix) of the gradient of the image."""
     image, matrix = problem(10)
-    message = "second derivatives with respect to the matrix are not supported"
-    result = visops.warp_affine(image, matrix, SIZE)
-    (grad,) = torch.autograd.grad(result.square().sum(), image, create_graph=True)
-    with pytest.raises(RuntimeError, match=message):
-        torch.autograd.grad(grad.square().sum(), matrix)
+    for mode in ("bilinear", "bicubic"):
+        for inverse_map in (False, True):
+            grad = torch.rand(2, 2, *SIZE, dtype=torch.float64, requires_grad=True)
+            options = (mode, "reflect", inverse_map, False)
+
+            def image_gradient(
+                grad: Tensor, matrix: Tensor, options: tuple[Any, ...] = options
+            ) -> Tensor:
+                op = torch.ops.visops.affine_backward_image
+                return op(grad, matrix, list(image.shape[2:]), *options)
+
+            assert torch.autograd.gradcheck(image_gradient, (grad, matrix))
+
+
+def test_gradient_of_the_matrix_gradient_is_refused() -> None:
+    image, matrix = problem(10)
     result = visops.warp_affine(image, matrix, SIZE)
     (grad,) = torch.autograd.grad(result.square().sum(), matrix, create_graph=True)
-    with pytest.raises(RuntimeError, match=message):
+    with pytest.raises(RuntimeError, match="matrix can't be differentiated again"):
         torch.autograd.grad(grad.square().sum(), image)
-    # What the message advises.
-    result = visops.warp_affine(image, matrix.detach(), SIZE)
+    # The image's second derivative is there all the same.
+    result = visops.warp_affine(image, matrix, SIZE)
     (grad,) = torch.autograd.grad(result.square().sum(), image, create_graph=True)
     (second,) = torch.autograd.grad(grad.square().sum(), image)
     assert second.abs().max() > 0

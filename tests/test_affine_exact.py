@@ -45,7 +45,14 @@ def extreme_image(dtype: torch.dtype, side: int) -> Tensor:
     return image
 
 
+def flips(image: Tensor) -> Tensor:
+    """The image for torch.rot90 and flip, which torch 2.11 lacks for uint16."""
+    return image.view(torch.int16) if image.dtype == torch.uint16 else image
+
+
 def assert_same_bits(actual: Tensor, expected: Tensor) -> None:
+    if expected.dtype != actual.dtype:
+        actual = flips(actual)
     assert actual.dtype == expected.dtype
     torch.testing.assert_close(actual, expected, rtol=0, atol=0, equal_nan=True)
 
@@ -60,15 +67,15 @@ def test_quarter_turns_and_flips_copy(dtype: torch.dtype, padding_mode: str) -> 
         options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "fill": 1}
         turned = image
         for turns in range(4):
-            assert_same_bits(turned, torch.rot90(image, turns, (2, 3)))
+            assert_same_bits(turned, torch.rot90(flips(image), turns, (2, 3)))
             turned = visops.warp_affine(turned, quarter_turn(side), **options)
         assert_same_bits(turned, image)
         flipped = visops.warp_affine(image, [[-1, 0, side - 1], [0, 1, 0]], **options)
-        assert_same_bits(flipped, image.flip(3))
+        assert_same_bits(flipped, flips(image).flip(3))
         flipped = visops.warp_affine(image, [[1, 0, 0], [0, -1, side - 1]], **options)
-        assert_same_bits(flipped, image.flip(2))
+        assert_same_bits(flipped, flips(image).flip(2))
         flipped = visops.warp_affine(image, half_pixel_flip, convention="half_pixel", **options)
-        assert_same_bits(flipped, image.flip(3))
+        assert_same_bits(flipped, flips(image).flip(3))
 
 
 @pytest.mark.parametrize("dtype", EVERY, ids=case_name)

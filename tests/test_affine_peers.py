@@ -101,12 +101,16 @@ class TestOpenCV:
 
     @pytest.mark.parametrize("padding_mode", BORDERS)
     def test_bicubic(self, padding_mode: str) -> None:
-        # Both versions still take bicubic's coordinates from the table of 1/32 pixel.
+        # OpenCV 4 takes bicubic's coordinates from its table of 1/32 pixel too.
         for matrix in matrices():
             ours, theirs = self.both(photo(), "bicubic", padding_mode, matrix)
             difference = np.abs(ours.astype(int) - theirs.astype(int))
-            assert difference.max() <= 16
-            assert difference.mean() <= 0.5
+            if self.is_fifth():
+                assert difference.max() <= 1
+                assert np.count_nonzero(difference) <= 0.002 * difference.size
+            else:
+                assert difference.max() <= 16
+                assert difference.mean() <= 0.5
 
     @pytest.mark.parametrize("padding_mode", BORDERS)
     def test_nearest(self, padding_mode: str) -> None:

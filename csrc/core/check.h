@@ -11,9 +11,9 @@
 
 namespace visops {
 
-// Python sees ValueError through pybind11 and RuntimeError through the dispatcher.
-class InvalidArgument : public std::invalid_argument {
-  using std::invalid_argument::invalid_argument;
+// Python sees RuntimeError through the dispatcher, and ValueError through pybind11 (bindings.cpp).
+class InvalidArgument : public std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 template <class... Parts>

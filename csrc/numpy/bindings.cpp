@@ -1,6 +1,15 @@
 #include "numpy/bindings.h"
 
+#include "core/check.h"
+
 PYBIND11_MODULE(_numpy, m) {
   m.doc() = "NumPy fronts of the visops kernels; use them through the visops package.";
+  pybind11::register_local_exception_translator([](std::exception_ptr error) {
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const visops::InvalidArgument& invalid) {
+      pybind11::set_error(PyExc_ValueError, invalid.what());
+    }
+  });
   visops::bind_affine(m);
 }
