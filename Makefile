@@ -52,10 +52,9 @@ test: build  ## the whole test suite, then again on every kind of kernel this ma
 	done
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
-	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do \
-	  $(PY) $$script; \
-	done
+	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done
 	$(PY) scripts/bench/plot.py
+	$(PY) docs/update_readme.py
 
 docs: build  ## build the documentation in docs/_build and run its examples
 	$(PY) -m sphinx -W --keep-going -b doctest docs docs/_build/doctest

@@ -76,7 +76,7 @@ def get_affine_matrix(
 
     Examples
     --------
-    >>> import visops
+    >>> import torch, visops
     >>> visops.get_affine_matrix(center=(1.5, 1.5), angle=90)
     tensor([[ 0., -1.,  3.],
             [ 1.,  0.,  0.]], dtype=torch.float64)
@@ -133,7 +133,7 @@ def invert_affine(matrix: Array) -> Array:
 
     Examples
     --------
-    >>> import visops
+    >>> import torch, visops
     >>> visops.invert_affine(torch.tensor([[2.0, 0.0, 6.0], [0.0, 4.0, 8.0]]))
     tensor([[ 0.5000,  0.0000, -3.0000],
             [ 0.0000,  0.2500, -2.0000]])
@@ -174,7 +174,7 @@ def compose_affine(*matrices: Array) -> Array:
 
     Examples
     --------
-    >>> import visops
+    >>> import torch, visops
     >>> double = torch.tensor([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
     >>> right = torch.tensor([[1.0, 0.0, 5.0], [0.0, 1.0, 0.0]])
     >>> visops.compose_affine(double, right)

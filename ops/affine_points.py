@@ -46,7 +46,7 @@ def affine_from_points(src: Any, dst: Any) -> Any:
 
     Examples
     --------
-    >>> import visops
+    >>> import torch, visops
     >>> visops.affine_from_points([[0, 0], [1, 0], [0, 1]], [[5, 5], [5, 6], [4, 5]])
     tensor([[ 0., -1.,  5.],
             [ 1.,  0.,  5.]], dtype=torch.float64)
@@ -114,7 +114,7 @@ def transform_points(points: Array, matrix: Any) -> Array:
 
     Examples
     --------
-    >>> import visops
+    >>> import torch, visops
     >>> matrix = visops.get_affine_matrix(center=(1.5, 1.5), angle=90)
     >>> visops.transform_points(torch.tensor([[0.0, 0.0], [3.0, 0.0]]), matrix)
     tensor([[3., 0.],
@@ -157,7 +157,7 @@ def transform_boxes(boxes: Array, matrix: Any) -> Array:
 
     Examples
     --------
-    >>> import visops
+    >>> import torch, visops
     >>> turn = visops.get_affine_matrix(center=(50, 50), angle=90)
     >>> visops.transform_boxes(torch.tensor([[0.0, 0.0, 10.0, 20.0]]), turn)
     tensor([[ 80.,   0., 100.,  10.]])

@@ -329,7 +329,10 @@ class BuildExtensions(build_ext):
         emulation = switch("VISOPS_EMULATION") or False
         file = NinjaFile(cuda)
 
-        common = [Path(torch.__file__).parent / "include", sysconfig.get_path("include")]
+        common: list[str | Path] = [
+            Path(torch.__file__).parent / "include",
+            sysconfig.get_path("include"),
+        ]
         macros = {"TORCH_TARGET_VERSION": TORCH_API}
         front = {
             **macros,
