@@ -18,7 +18,6 @@ VISOPS_ALWAYS_INLINE void fill_words(char* out, int64_t stride, int64_t begin, i
 
 void fill_elements(char* out, int64_t stride, int64_t begin, int64_t end, int64_t size,
                    uint64_t bits) {
-  if (begin >= end) return;
   switch (size) {
     case 1: return fill_words<uint8_t>(out, stride, begin, end, bits);
     case 2: return fill_words<uint16_t>(out, stride, begin, end, bits);

@@ -31,6 +31,7 @@ struct Row {
 };
 
 void fill_pixels(const Row& row, int64_t begin, int64_t end) {
+  if (begin >= end) return;
   const AffineParams& p = row.p;
   const int64_t size = element_size(p.dtype);
   char* out = static_cast<char*>(p.output) +

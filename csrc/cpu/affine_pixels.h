@@ -22,21 +22,28 @@ struct PixelSampler {
 
   void border(int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin, int64_t x0,
               int64_t begin, int64_t end) const {
-    const T* image = static_cast<const T*>(p.image) + sample * p.image_stride.batch;
-    T* out = static_cast<T*>(p.output) + sample * p.output_stride.batch + y * p.output_stride.row;
+    if (begin >= end) return;
+    // Copies, for the compiler can't know that a store to the output leaves *this as it is.
+    const AffineMap m = map;
+    const Strides image_stride = p.image_stride, output_stride = p.output_stride;
+    const int64_t channels = p.channels, fill_step = p.fill_count == 1 ? 0 : 1;
+    const double* fill = p.fill;
+    const T* image = static_cast<const T*>(p.image) + sample * image_stride.batch;
+    T* out = static_cast<T*>(p.output) + sample * output_stride.batch + y * output_stride.row;
     for (int64_t x = begin; x < end; ++x) {
-      const auto taps = pixel_taps<mode>(p, map, origin, static_cast<int>(x - x0));
-      const bool outside = taps.outside();
-      T* pixel = out + x * p.output_stride.column;
-      for (int64_t c = 0; c < p.channels; ++c) {
-        const double fill = affine_fill(p, c);
-        if (outside) {
-          pixel[c * p.output_stride.channel] = element_from_bits<T>(fill_bits(p.dtype, fill));
-        } else {
-          store_element(pixel + c * p.output_stride.channel,
-                        sample_pixel(image + c * p.image_stride.channel, p.image_stride, taps,
-                                     static_cast<Coord>(fill)));
+      const auto taps = pixel_taps<mode>(p, m, origin, static_cast<int>(x - x0));
+      T* pixel = out + x * output_stride.column;
+      if (taps.outside()) {
+        for (int64_t c = 0; c < channels; ++c) {
+          const uint64_t bits = fill_bits(p.dtype, fill[c * fill_step]);
+          pixel[c * output_stride.channel] = element_from_bits<T>(bits);
         }
+        continue;
+      }
+      for (int64_t c = 0; c < channels; ++c) {
+        store_element(pixel + c * output_stride.channel,
+                      sample_pixel(image + c * image_stride.channel, image_stride, taps,
+                                   static_cast<Coord>(fill[c * fill_step])));
       }
     }
   }

@@ -79,13 +79,13 @@ VISOPS_ALWAYS_INLINE float floor_of(float v) {
 #endif
 }
 
-// No floor(coordinate) x bytes of the run is larger, along one axis: taps move one way, so the
-// largest is at an end; half a pixel is for nearest.
-VISOPS_ALWAYS_INLINE int32_t extreme_tap(float step, float fraction, int first, int count,
-                                         int32_t bytes) {
+// The largest floor(coordinate) x bytes along one axis: taps move one way, so it is at an end.
+VISOPS_ALWAYS_INLINE int32_t extreme_tap(float step, float fraction, float half, int first,
+                                         int count, int32_t bytes) {
   const bool at_last = (step > 0.0f) == (bytes > 0);
-  const float at = step * static_cast<float>(at_last ? first + count - 1 : first) + fraction;
-  return static_cast<int32_t>(floor_of(bytes > 0 ? at + 0.5f : at)) * bytes;
+  const float lane = static_cast<float>(at_last ? first + count - 1 : first);
+  const float at = (step * lane + fraction) + half;
+  return static_cast<int32_t>(floor_of(at)) * bytes;
 }
 
 // Lanes [first, first + count) of a segment, all of them inside the image; entries beyond `count`
@@ -95,11 +95,11 @@ VISOPS_ALWAYS_INLINE void fill_lanes(const AffineMap& map, const SegmentOrigin<f
                                      int first, int count, int32_t row_bytes, int32_t column_bytes,
                                      Lanes& lanes) {
   const float step_x = static_cast<float>(map.m[0]), step_y = static_cast<float>(map.m[3]);
-  const auto shifted = [](float v) { return mode == Interpolation::kNearest ? v + 0.5f : v; };
+  const float half = mode == Interpolation::kNearest ? 0.5f : 0.0f;
   const int padded = (count + kMaxWidth - 1) & -kMaxWidth;
   for (int i = 0; i < padded; ++i) {
     const float lane = static_cast<float>(first + i);
-    const float x = shifted(step_x * lane + origin.fx), y = shifted(step_y * lane + origin.fy);
+    const float x = (step_x * lane + origin.fx) + half, y = (step_y * lane + origin.fy) + half;
     const float left = floor_of(x), top = floor_of(y);
     lanes.wx[i] = x - left;
     lanes.wy[i] = y - top;
@@ -107,8 +107,8 @@ VISOPS_ALWAYS_INLINE void fill_lanes(const AffineMap& map, const SegmentOrigin<f
         static_cast<int32_t>(top) * row_bytes + static_cast<int32_t>(left) * column_bytes;
   }
   for (int i = count; i < padded; ++i) lanes.offset[i] = lanes.offset[count - 1];
-  lanes.highest = extreme_tap(step_x, origin.fx, first, count, column_bytes) +
-                  extreme_tap(step_y, origin.fy, first, count, row_bytes);
+  lanes.highest = extreme_tap(step_x, origin.fx, half, first, count, column_bytes) +
+                  extreme_tap(step_y, origin.fy, half, first, count, row_bytes);
 }
 
 // Whether every offset that fill_lanes can meet inside a segment fits 32 bits.

@@ -31,7 +31,7 @@ namespace {
 
 // memcpy for the part of a vector at the end of a run: a call would cost more than the vector.
 VISOPS_ALWAYS_INLINE void copy_part(void* to, const void* from, size_t size) {
-  const auto move = [&](size_t at, size_t bytes) {
+  const auto move = [to, from](size_t at, size_t bytes) {
     memcpy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, bytes);
   };
   if (size >= 16) {
