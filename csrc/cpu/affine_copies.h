@@ -49,7 +49,7 @@ VISOPS_ALWAYS_INLINE void copy_triples(const char* image, const int32_t* offset,
 template <class CoordType>
 struct CopySampler {
   using Coord = CoordType;
-  static constexpr auto mode = Interpolation::kNearest;
+  static constexpr auto kMode = Interpolation::kNearest;
 
   const AffineParams& p;
   const AffineMap& map;
@@ -57,6 +57,7 @@ struct CopySampler {
   bool whole_pixels;  // channels side by side on both sides: one move for all of them
   bool straight;      // a row of output is a run of a row of the image
   bool has_inside;
+  int32_t row_bytes, column_bytes;  // where has_inside
   const char* image_end;
 
   CopySampler(const AffineParams& params, const AffineMap& m)
@@ -70,6 +71,8 @@ struct CopySampler {
                  p.image_stride.column == (whole_pixels ? p.channels : 1)),
         has_inside(sizeof(Coord) == sizeof(float) &&
                    fits_lanes(map, p.image_stride.row * size, p.image_stride.column * size)),
+        row_bytes(static_cast<int32_t>(p.image_stride.row * size)),
+        column_bytes(static_cast<int32_t>(p.image_stride.column * size)),
         image_end(end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width, size)) {}
 
   const char* image_of(int64_t sample) const {
@@ -81,26 +84,18 @@ struct CopySampler {
                size;
   }
 
-  bool inside(int64_t sample, int64_t y, const SegmentOrigin<double>&, int64_t, int64_t,
+  bool inside(int64_t, int64_t, const SegmentOrigin<double>&, const Lanes&, int64_t, int64_t,
               int64_t) const {
-    (void)sample, (void)y;
     return false;  // float64 coordinates have no lanes
   }
 
-  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, int64_t x0,
-              int64_t begin, int64_t end) const {
-    const int64_t row_bytes = p.image_stride.row * size,
-                  column_bytes = p.image_stride.column * size;
+  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, const Lanes& lanes,
+              int64_t x0, int64_t begin, int64_t end) const {
     const int count = static_cast<int>(end - begin);
     const char* image = image_of(sample) + origin.y * row_bytes + origin.x * column_bytes;
     char* out = output_of(sample, y, begin);
     const int64_t planes = whole_pixels ? 1 : p.channels;
     const int64_t pixel = whole_pixels ? p.channels * size : size;
-    Lanes lanes;
-    if (!straight) {
-      fill_lanes<mode>(map, origin, static_cast<int>(begin - x0), count,
-                       static_cast<int32_t>(row_bytes), static_cast<int32_t>(column_bytes), lanes);
-    }
     for (int64_t c = 0; c < planes; ++c) {
       const char* plane = image + c * p.image_stride.channel * size;
       char* to = out + c * p.output_stride.channel * size;
@@ -136,7 +131,7 @@ struct CopySampler {
               int64_t begin, int64_t end) const {
     const char* image = image_of(sample);
     for (int64_t x = begin; x < end; ++x) {
-      const auto taps = pixel_taps<mode>(p, map, origin, static_cast<int>(x - x0));
+      const auto taps = pixel_taps<kMode>(p, map, origin, static_cast<int>(x - x0));
       char* out = output_of(sample, y, x);
       const bool outside = taps.outside();
       const char* from =

@@ -13,6 +13,8 @@
 // fill within the dtype, a non-empty image unless padding is constant.
 #include "core/affine.h"
 
+#include <type_traits>
+
 #include "cpu/affine_copies.h"
 #include "cpu/affine_pairs.h"
 #include "cpu/affine_pixels.h"
@@ -43,35 +45,35 @@ void fill_pixels(const Row& row, int64_t begin, int64_t end) {
   }
 }
 
-// Sampler: bool inside(sample, y, origin, x0, begin, end) samples columns that are surely inside
-// the image, or returns false where it would read past its end; void border(...) samples any
-// columns.
+// Samplers have
+//   bool has_inside      whether inside() ever returns true
+//   bool inside(run)     samples columns that are surely inside the image; false where it would
+//   read
+//                        past the image's end
+//   void border(...)     samples any columns, one by one
+//   row_bytes, column_bytes   from a tap to its neighbours, for fill_lanes()
 template <class Sampler>
-void warp_segment(const Sampler& sampler, const Row& row, const RowSpans& spans,
-                  const SegmentOrigin<typename Sampler::Coord>& origin, int64_t x0) {
-  const Span segment = intersect(spans.touching, {x0, x0 + kSegment});
+void warp_segment(const Sampler& sampler, const Row& row, Span segment, Span inside,
+                  const SegmentOrigin<typename Sampler::Coord>& origin, const Lanes& lanes,
+                  int64_t x0) {
   if (segment.begin == segment.end) return;
-  const Span inside = intersect(segment, spans.inside);
   if (inside.begin == inside.end ||
-      !sampler.inside(row.sample, row.y, origin, x0, inside.begin, inside.end)) {
+      !sampler.inside(row.sample, row.y, origin, lanes, x0, inside.begin, inside.end)) {
     sampler.border(row.sample, row.y, origin, x0, segment.begin, segment.end);
     return;
   }
-  if (segment.begin < inside.begin) {
-    sampler.border(row.sample, row.y, origin, x0, segment.begin, inside.begin);
-  }
-  if (inside.end < segment.end) {
-    sampler.border(row.sample, row.y, origin, x0, inside.end, segment.end);
-  }
+  sampler.border(row.sample, row.y, origin, x0, segment.begin, inside.begin);
+  sampler.border(row.sample, row.y, origin, x0, inside.end, segment.end);
 }
 
 // Rows go in blocks, a segment of all of them before the next one: under rotation a row crosses
 // many rows of the image, and the cache lines that one row of the block fetches serve the others.
-constexpr int64_t kBlockRows = 16;
+constexpr int64_t kBlockRows = 8;
 
 template <class Sampler>
 void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, int64_t sample,
                int64_t begin, int64_t end) {
+  using Coord = typename Sampler::Coord;
   const Sampler sampler(p, map);
   for (int64_t y0 = begin; y0 < end; y0 += kBlockRows) {
     const int64_t rows = end - y0 < kBlockRows ? end - y0 : kBlockRows;
@@ -89,13 +91,27 @@ void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, 
       all.end = all.end > touching.end ? all.end : touching.end;
     }
     for (int64_t x0 = all.begin & -kSegment; x0 < all.end; x0 += kSegment) {
-      // Ahead of their use: a segment begins with a long chain of float64 operations.
-      SegmentOrigin<typename Sampler::Coord> origins[kBlockRows];
+      // All rows' coordinates ahead of their use: a segment begins with a long chain of float64
+      // operations, and offsets are loaded one by one from where vectors have stored them.
+      SegmentOrigin<Coord> origins[kBlockRows];
+      Span segments[kBlockRows], insides[kBlockRows];
+      Lanes lanes[kBlockRows];
       for (int64_t i = 0; i < rows; ++i) {
-        origins[i] = segment_origin<typename Sampler::Coord>(map.m, x0, y0 + i);
+        origins[i] = segment_origin<Coord>(map.m, x0, y0 + i);
+        segments[i] = intersect(spans[i].touching, {x0, x0 + kSegment});
+        insides[i] = intersect(segments[i], spans[i].inside);
+      }
+      if constexpr (std::is_same<Coord, float>::value) {
+        for (int64_t i = 0; i < rows && sampler.has_inside; ++i) {
+          if (insides[i].begin == insides[i].end) continue;
+          fill_lanes<Sampler::kMode>(map, origins[i], static_cast<int>(insides[i].begin - x0),
+                                     static_cast<int>(insides[i].end - insides[i].begin),
+                                     sampler.row_bytes, sampler.column_bytes, lanes[i]);
+        }
       }
       for (int64_t i = 0; i < rows; ++i) {
-        warp_segment(sampler, {p, map, mode, sample, y0 + i}, spans[i], origins[i], x0);
+        warp_segment(sampler, {p, map, mode, sample, y0 + i}, segments[i], insides[i], origins[i],
+                     lanes[i], x0);
       }
     }
   }

@@ -40,6 +40,8 @@ struct PairSampler {
   using Coord = float;
   static constexpr bool has_inside = true;
   static constexpr int kTaps = tap_count(mode);
+  static constexpr Interpolation kMode = mode;
+  static constexpr int32_t column_bytes = Channels * int32_t{sizeof(T)};
 
   const AffineParams& p;
   const AffineMap& map;
@@ -66,23 +68,19 @@ struct PairSampler {
     PixelSampler<T, mode>(p, map).border(sample, y, origin, x0, begin, end);
   }
 
-  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, int64_t x0,
-              int64_t begin, int64_t end) const {
-    constexpr int32_t kColumnBytes = Channels * int32_t{sizeof(T)};
-    Lanes lanes;
+  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, const Lanes& lanes,
+              int64_t, int64_t begin, int64_t end) const {
     const int count = static_cast<int>(end - begin);
-    fill_lanes<mode>(map, origin, static_cast<int>(begin - x0), count, row_bytes, kColumnBytes,
-                     lanes);
     const int64_t size = sizeof(T);
     const int64_t first = sample * p.image_stride.batch * size +
                           (origin.y + first_tap(mode)) * row_bytes +
-                          (origin.x + first_tap(mode)) * kColumnBytes;
+                          (origin.x + first_tap(mode)) * column_bytes;
     // A load reads 8 bytes, more than the taps may have: not past the end of the tensor.
     const int64_t last_row = row_bytes > 0 ? (kTaps - 1) * int64_t{row_bytes} : 0;
     const int64_t last_plane =
         Channels == 1 && p.image_stride.channel > 0 ? (p.channels - 1) * p.image_stride.channel : 0;
     const int64_t last =
-        first + lanes.highest + last_row + (kTaps - 2) * kColumnBytes + last_plane * size + 8;
+        first + lanes.highest + last_row + (kTaps - 2) * column_bytes + last_plane * size + 8;
     const char* image = static_cast<const char*>(p.image);
     if (last > image_end - image) return false;
 

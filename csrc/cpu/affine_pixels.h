@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/affine_pixel.h"
+#include "cpu/affine_rows.h"
 
 namespace visops {
 namespace {
@@ -10,13 +11,16 @@ template <class T, Interpolation mode>
 struct PixelSampler {
   using Coord = typename Accumulate<T>::type;
   static constexpr bool has_inside = false;
+  static constexpr Interpolation kMode = mode;
+  static constexpr int32_t row_bytes = 0, column_bytes = 0;
 
   const AffineParams& p;
   const AffineMap& map;
 
   PixelSampler(const AffineParams& params, const AffineMap& m) : p(params), map(m) {}
 
-  bool inside(int64_t, int64_t, const SegmentOrigin<Coord>&, int64_t, int64_t, int64_t) const {
+  bool inside(int64_t, int64_t, const SegmentOrigin<Coord>&, const Lanes&, int64_t, int64_t,
+              int64_t) const {
     return false;
   }
 

@@ -13,6 +13,7 @@ struct QuadSampler {
   using Coord = float;
   static constexpr bool has_inside = true;
   static constexpr int kTaps = tap_count(mode);
+  static constexpr Interpolation kMode = mode;
 
   const AffineParams& p;
   const AffineMap& map;
@@ -39,12 +40,9 @@ struct QuadSampler {
     PixelSampler<float, mode>(p, map).border(sample, y, origin, x0, begin, end);
   }
 
-  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, int64_t x0,
-              int64_t begin, int64_t end) const {
-    Lanes lanes;
+  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, const Lanes& lanes,
+              int64_t, int64_t begin, int64_t end) const {
     const int count = static_cast<int>(end - begin);
-    fill_lanes<mode>(map, origin, static_cast<int>(begin - x0), count, row_bytes, column_bytes,
-                     lanes);
     const int64_t first = sample * p.image_stride.batch * int64_t{sizeof(float)} +
                           (origin.y + first_tap(mode)) * row_bytes +
                           (origin.x + first_tap(mode)) * column_bytes;
