@@ -41,7 +41,9 @@ VISOPS_ALWAYS_INLINE void load_pairs(const char* const (&row)[Rows], const int32
                                      PixelPairs (&pairs)[Rows]) {
   __m128i two[4][Rows];
   for (int i = 0; i < 4; ++i) {
-    const int64_t a = offset[2 * i], b = offset[2 * i + 1];
+    int64_t both;  // one load for two offsets: loads are what this runs out of
+    memcpy(&both, offset + 2 * i, 8);
+    const int64_t a = static_cast<int32_t>(both), b = both >> 32;
     for (int r = 0; r < Rows; ++r) two[i][r] = load_two(row[r] + a, row[r] + b);
   }
   for (int r = 0; r < Rows; ++r) {
