@@ -7,6 +7,12 @@ from typing import Any
 
 import torch
 
+_is_compiling = torch.compiler.is_compiling
+_are_transforms_active = torch._C._are_functorch_transforms_active
+_is_grad_enabled = torch.is_grad_enabled
+_any_requires_grad = torch._C._any_requires_grad
+_BelowAutograd = torch._C._AutoDispatchBelowAutograd
+
 
 class Differentiable:
     """An operator of ``torch.ops.visops`` that autograd, vmap and torch.func see through.
@@ -47,6 +53,12 @@ class Differentiable:
         self._function = type(f"visops_{self._name}", (torch.autograd.Function,), static)
 
     def __call__(self, *arguments: Any) -> Any:
-        if not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active():
-            return self._function.apply(*arguments)
+        if not _is_compiling():
+            if _are_transforms_active():
+                return self._function.apply(*arguments)
+            if not (_is_grad_enabled() and _any_requires_grad(*arguments)):
+                # Straight to the kernel: autograd's registered formulas are Python, and calling
+                # them to find that no gradient is wanted takes as long as the rest of the call.
+                with _BelowAutograd():
+                    return self._op(*arguments)
         return self._op(*arguments)
