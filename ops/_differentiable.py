@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 _is_compiling = torch.compiler.is_compiling
 _are_transforms_active = torch._C._are_functorch_transforms_active
@@ -54,7 +55,8 @@ class Differentiable:
 
     def __call__(self, *arguments: Any) -> Any:
         if not _is_compiling():
-            if _are_transforms_active():
+            # The function has no forward-mode derivative and says so; torch.library would drop it.
+            if _are_transforms_active() or forward_ad._current_level >= 0:
                 return self._function.apply(*arguments)
             if not (_is_grad_enabled() and _any_requires_grad(*arguments)):
                 # Straight to the kernel: autograd's registered formulas are Python, and calling

@@ -11,6 +11,7 @@ import visops
 from affine_cases import FLOATING, LAYOUTS, MODES, PADDINGS, random_image
 from references.affine import random_matrix
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.autograd import gradcheck, gradgradcheck
 
 SIZE = (6, 7)
@@ -220,6 +221,14 @@ def test_gradient_of_the_image_gradient() -> None:
                 return op(grad, matrix, list(image.shape[2:]), *options)
 
             assert torch.autograd.gradcheck(image_gradient, (grad, matrix))
+
+
+def test_forward_mode_is_refused() -> None:
+    image, matrix = problem(12)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(image.detach(), torch.ones_like(image))
+        with pytest.raises(NotImplementedError, match="jvp"):
+            visops.warp_affine(dual, matrix.detach(), SIZE)
 
 
 def test_gradient_of_the_matrix_gradient_is_refused() -> None:
