@@ -11,8 +11,7 @@ import visops
 from affine_cases import FLOATING, LAYOUTS, MODES, PADDINGS, random_image
 from references.affine import random_matrix
 from torch import Tensor
-from torch.autograd import forward_ad
-from torch.autograd import gradcheck, gradgradcheck
+from torch.autograd import forward_ad, gradcheck, gradgradcheck
 
 SIZE = (6, 7)
 
