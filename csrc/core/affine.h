@@ -4,11 +4,11 @@
 // An output pixel (x, y) samples the image at (m0 x + m1 y + m2, m3 x + m4 y + m5), where m maps
 // destination to source and pixel centres are integers. Computed naively in float32, the
 // coordinate of a pixel 2,000 columns from the origin is off by 1e-4 of a pixel, and beyond 2^24
-// neighbouring pixels collapse. So an output row is cut into segments of 64 pixels, always at
-// multiples of 64; each segment's first coordinate is computed in float64 and split into an integer
-// and a fraction, and only the offset within the segment is float32:
+// neighbouring pixels collapse. So an output row is cut into segments of 128 pixels, always at
+// multiples of 128; the coordinate of each segment's centre is computed in float64 and split into
+// an integer and a fraction, and only the offset from there is float32:
 //
-//     local(lane) = float(m0) * float(lane) + fraction,     tap = integer + floor(local)
+//     local(lane) = float(m0) * float(lane - 64) + fraction,     tap = integer + floor(local)
 //
 // Which pixel belongs to which segment depends on x alone, and no product is contracted with a
 // sum, so every instruction set, thread count and device gets the same bits. float64 images use
@@ -25,8 +25,9 @@
 
 namespace visops {
 
-constexpr int64_t kSegment = 64;
-constexpr int64_t kMaxFill = 64;  // fronts cut wider per-channel fills into groups of channels
+constexpr int64_t kSegment = 128;
+constexpr int64_t kSumLanes = 64;  // pixels, and rows, that a tree of the matrix gradient adds up
+constexpr int64_t kMaxFill = 64;   // fronts cut wider per-channel fills into groups of channels
 
 struct Strides {
   int64_t batch, channel, row, column;  // in elements
@@ -184,7 +185,7 @@ VISOPS_FN void affine_map_backward(const AffineParams& p, int64_t sample, const 
   grad_matrix[5] = -(p01 * g[2] + p11 * g[5]);
 }
 
-// Where a segment begins in the source: integer and fraction apart.
+// Where the centre of a segment lies in the source: integer and fraction apart.
 template <class Coord>
 struct SegmentOrigin {
   int64_t x, y;
@@ -203,11 +204,17 @@ VISOPS_FN void split_coordinate(double v, int64_t* integer, Coord* fraction) {
 
 template <class Coord>
 VISOPS_FN SegmentOrigin<Coord> segment_origin(const double m[6], int64_t x0, int64_t y) {
-  const double dx = static_cast<double>(x0), dy = static_cast<double>(y);
+  const double dx = static_cast<double>(x0 + kSegment / 2), dy = static_cast<double>(y);
   SegmentOrigin<Coord> origin;
   split_coordinate(m[0] * dx + (m[1] * dy + m[2]), &origin.x, &origin.fx);
   split_coordinate(m[3] * dx + (m[4] * dy + m[5]), &origin.y, &origin.fy);
   return origin;
+}
+
+// Columns from the centre of its segment to a pixel's lane.
+template <class Coord>
+VISOPS_HOT_FN Coord from_centre(int lane) {
+  return static_cast<Coord>(lane - static_cast<int>(kSegment / 2));
 }
 
 // One axis of one pixel: the integer tap at or before the coordinate, and the way on to the next.
@@ -220,7 +227,7 @@ struct AxisSample {
 template <class Coord>
 VISOPS_FN AxisSample<Coord> axis_sample(int64_t origin, Coord fraction, double step, int lane,
                                         Interpolation mode) {
-  const Coord local = static_cast<Coord>(step) * static_cast<Coord>(lane) + fraction;
+  const Coord local = static_cast<Coord>(step) * from_centre<Coord>(lane) + fraction;
   const Coord at = mode == Interpolation::kNearest ? local + static_cast<Coord>(0.5) : local;
   const Coord limit = static_cast<Coord>(1073741824.0);
   const Coord clamped = at > -limit ? (at < limit ? at : limit) : -limit;

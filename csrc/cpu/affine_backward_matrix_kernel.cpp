@@ -1,7 +1,7 @@
 // NOTE [ Affine matrix gradient on the CPU ]
 // d out / d coordinate, times the incoming gradient, is summed over channels in ascending order,
-// then over pixels in float64: within each segment of 64 pixels by a tree that halves 64 lanes to
-// 1, segments of a row in ascending order; the finish kernel adds rows l, l + 64, ... in lane l and
+// then over pixels in float64: 64 columns by a tree that halves 64 lanes to 1, such groups of a row
+// in ascending order; the finish kernel adds rows l, l + 64, ... in lane l and
 // halves again. The trees are those of a CUDA block, so the results agree to the bit.
 // Assumes what check_affine() and check_matrices() establish; gradients are floating.
 #include <type_traits>
@@ -15,14 +15,14 @@ namespace visops {
 namespace {
 
 // 64 lanes to one, as a CUDA block does it.
-VISOPS_ALWAYS_INLINE double sum_lanes(double (&lane)[kSegment]) {
-  for (int64_t w = kSegment / 2; w >= 1; w /= 2) {
+VISOPS_ALWAYS_INLINE double sum_lanes(double (&lane)[kSumLanes]) {
+  for (int64_t w = kSumLanes / 2; w >= 1; w /= 2) {
     for (int64_t i = 0; i < w; ++i) lane[i] += lane[i + w];
   }
   return lane[0];
 }
 
-// gx and gy of the 64 pixels of a segment: sums over channels of gradient x d out / d coordinate.
+// gx and gy of the pixels of a segment: sums over channels of gradient x d out / d coordinate.
 template <class Acc>
 struct SegmentGradient {
   alignas(64) Acc x[kSegment + kMaxWidth];
@@ -195,16 +195,19 @@ void row_gradient(const AffineParams& p, const AffineMap& map, int64_t sample, i
     };
     one_by_one(segment.begin, run.begin);
     one_by_one(run.end, segment.end);
-    double lane[4][kSegment];
-    for (int64_t i = 0; i < kSegment; ++i) {
-      const double x = static_cast<double>(x0 + i);
-      const double gx = static_cast<double>(sums.x[i]), gy = static_cast<double>(sums.y[i]);
-      lane[0][i] = gx;
-      lane[1][i] = gx * x;
-      lane[2][i] = gy;
-      lane[3][i] = gy * x;
+    for (int64_t group = 0; group < kSegment; group += kSumLanes) {
+      double lane[4][kSumLanes];
+      for (int64_t i = 0; i < kSumLanes; ++i) {
+        const double x = static_cast<double>(x0 + group + i);
+        const double gx = static_cast<double>(sums.x[group + i]);
+        const double gy = static_cast<double>(sums.y[group + i]);
+        lane[0][i] = gx;
+        lane[1][i] = gx * x;
+        lane[2][i] = gy;
+        lane[3][i] = gy * x;
+      }
+      for (int k = 0; k < 4; ++k) totals[k] += sum_lanes(lane[k]);
     }
-    for (int k = 0; k < 4; ++k) totals[k] += sum_lanes(lane[k]);
   }
 }
 
@@ -243,10 +246,10 @@ void affine_backward_matrix_finish_kernel(const AffineBackwardMatrixParams& para
   const AffineParams& p = params.forward;
   const int64_t rows = p.batch * p.output_height / params.matrices;
   for (int64_t matrix = begin; matrix < end; ++matrix) {
-    double lane[6][kSegment] = {};
+    double lane[6][kSumLanes] = {};
     for (int64_t r = 0; r < rows; ++r) {
       const double* sums = params.row_sums + (matrix * rows + r) * 4;
-      const int64_t l = r % kSegment;
+      const int64_t l = r % kSumLanes;
       const double y = static_cast<double>(r % p.output_height);
       lane[0][l] += sums[1];
       lane[1][l] += sums[0] * y;

@@ -101,7 +101,8 @@ struct CopySampler {
       char* to = out + c * p.output_stride.channel * size;
       const int64_t step = p.output_stride.column * size;
       if (straight) {
-        memcpy(to, plane + (begin - x0) * column_bytes, static_cast<size_t>(count * pixel));
+        memcpy(to, plane + (begin - x0 - kSegment / 2) * column_bytes,
+               static_cast<size_t>(count * pixel));
         continue;
       }
       switch (pixel) {

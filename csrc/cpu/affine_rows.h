@@ -83,7 +83,7 @@ VISOPS_ALWAYS_INLINE float floor_of(float v) {
 VISOPS_ALWAYS_INLINE int32_t extreme_tap(float step, float fraction, float half, int first,
                                          int count, int32_t bytes) {
   const bool at_last = (step > 0.0f) == (bytes > 0);
-  const float lane = static_cast<float>(at_last ? first + count - 1 : first);
+  const float lane = from_centre<float>(at_last ? first + count - 1 : first);
   const float at = (step * lane + fraction) + half;
   return static_cast<int32_t>(floor_of(at)) * bytes;
 }
@@ -98,7 +98,7 @@ VISOPS_ALWAYS_INLINE void fill_lanes(const AffineMap& map, const SegmentOrigin<f
   const float half = mode == Interpolation::kNearest ? 0.5f : 0.0f;
   const int padded = (count + kMaxWidth - 1) & -kMaxWidth;
   for (int i = 0; i < padded; ++i) {
-    const float lane = static_cast<float>(first + i);
+    const float lane = from_centre<float>(first + i);
     const float x = (step_x * lane + origin.fx) + half, y = (step_y * lane + origin.fy) + half;
     const float left = floor_of(x), top = floor_of(y);
     lanes.wx[i] = x - left;

@@ -135,7 +135,7 @@ void backward_image_as(const AffineBackwardImageParams& b, void* stream) {
          grid);
 }
 
-constexpr int kLanes = static_cast<int>(kSegment);
+constexpr int kLanes = static_cast<int>(kSumLanes);
 constexpr int kSegmentsAtOnce = 4;
 constexpr int kRowThreads = kLanes * kSegmentsAtOnce;
 constexpr int kRowSums = 4;  // of gx, gx x, gy, gy x

@@ -75,7 +75,8 @@ __device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMa
   if (y >= p.output_height) return;
 
   Pixel<T, mode> pixel;
-  pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], lane);
+  const int in_segment = static_cast<int>(x % kSegment);
+  pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], in_segment);
   pixel.is_fill = !tile.map.valid || pixel.taps.outside();
 
   const int in_warp = lane % kWarp;

@@ -7,8 +7,9 @@
 namespace visops {
 namespace {
 
-// A tile is one segment of NOTE [ Affine coordinates ] wide; a thread has one of its pixels.
-constexpr int kTileWidth = static_cast<int>(kSegment);
+// A tile lies in one segment of NOTE [ Affine coordinates ]; a thread has one of its pixels.
+constexpr int kTileWidth = 64;
+static_assert(kSegment % kTileWidth == 0, "a tile has one segment");
 constexpr int kTileHeight = 4;
 constexpr int kTileThreads = kTileWidth * kTileHeight;
 
@@ -51,7 +52,7 @@ __device__ inline void prepare_tile(const AffineParams& p, const TileAt& at, Til
   const int row = static_cast<int>(threadIdx.x);
   if (row < kTileHeight) {
     const AffineMap map = affine_map(p, at.sample);
-    tile->origin[row] = segment_origin<Acc>(map.m, at.x, at.y + row);
+    tile->origin[row] = segment_origin<Acc>(map.m, at.x - at.x % kSegment, at.y + row);
     if (row == 0) tile->map = map;
   }
   __syncthreads();
