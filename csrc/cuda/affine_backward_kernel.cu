@@ -12,10 +12,10 @@
 // that scatters adds them. Blocks are 32 x 4 source pixels and stride over channel groups, tiles
 // and samples.
 //
-// Matrix gradient. A block has one output row at a time and four of its segments at once. A
+// Matrix gradient. A block has one output row at a time and four groups of 64 columns at once. A
 // thread has one pixel: the gradient by the source coordinates, summed over channels in order. Sums
-// over pixels are in float64: the 64 lanes of a segment are halved into one by a fixed tree,
-// segments are added from left to right; then, in a second kernel, rows are summed by 64 lanes and
+// over pixels are in float64: the 64 lanes of a group are halved into one by a fixed tree,
+// groups are added from left to right; then, in a second kernel, rows are summed by 64 lanes and
 // the same tree, and the chain rule leads from the map to the matrix given. The split does not
 // depend on the GPU or on the grid.
 //
@@ -136,8 +136,8 @@ void backward_image_as(const AffineBackwardImageParams& b, void* stream) {
 }
 
 constexpr int kLanes = static_cast<int>(kSumLanes);
-constexpr int kSegmentsAtOnce = 4;
-constexpr int kRowThreads = kLanes * kSegmentsAtOnce;
+constexpr int kGroupsAtOnce = 4;
+constexpr int kRowThreads = kLanes * kGroupsAtOnce;
 constexpr int kRowSums = 4;  // of gx, gx x, gy, gy x
 constexpr int kWarp = 32;
 
@@ -172,10 +172,10 @@ __global__ void __launch_bounds__(kRowThreads, 2)
   using Acc = typename Accumulate<T>::type;
   const AffineParams& p = b.forward;
   __shared__ AffineMap map;
-  __shared__ double upper[kSegmentsAtOnce][kRowSums][kWarp];
-  __shared__ double segment_sum[kSegmentsAtOnce][kRowSums];
+  __shared__ double upper[kGroupsAtOnce][kRowSums][kWarp];
+  __shared__ double group_sum[kGroupsAtOnce][kRowSums];
   const int thread = static_cast<int>(threadIdx.x);
-  const int segment = thread / kLanes, lane = thread % kLanes;
+  const int group = thread / kLanes, lane = thread % kLanes;
   const int64_t rows = p.batch * p.output_height;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const int64_t sample = row / p.output_height, y = row - sample * p.output_height;
@@ -189,20 +189,20 @@ __global__ void __launch_bounds__(kRowThreads, 2)
       double v[kRowSums] = {static_cast<double>(g.x), static_cast<double>(g.x) * column,
                             static_cast<double>(g.y), static_cast<double>(g.y) * column};
       if (lane >= kWarp) {
-        for (int k = 0; k < kRowSums; ++k) upper[segment][k][lane - kWarp] = v[k];
+        for (int k = 0; k < kRowSums; ++k) upper[group][k][lane - kWarp] = v[k];
       }
       __syncthreads();
       if (lane < kWarp) {
         for (int k = 0; k < kRowSums; ++k) {
-          v[k] += upper[segment][k][lane];
+          v[k] += upper[group][k][lane];
           for (int w = kWarp / 2; w >= 1; w /= 2) v[k] += __shfl_down_sync(0xffffffffu, v[k], w);
-          if (lane == 0) segment_sum[segment][k] = v[k];
+          if (lane == 0) group_sum[group][k] = v[k];
         }
       }
       __syncthreads();
       if (thread < kRowSums) {
-        for (int i = 0; i < kSegmentsAtOnce; ++i) {
-          if (x0 + i * kLanes < p.output_width) row_sum += segment_sum[i][thread];
+        for (int i = 0; i < kGroupsAtOnce; ++i) {
+          if (x0 + i * kLanes < p.output_width) row_sum += group_sum[i][thread];
         }
       }
     }

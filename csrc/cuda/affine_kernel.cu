@@ -2,9 +2,10 @@
 //
 // NOTE [ Affine forward on CUDA ]
 // Strategy: one thread per output pixel, in tiles of 64 x 4. The map (an inversion in float64) and
-// the four segments' origins are computed once per tile, by four threads; every thread then works
-// in float32 (float64 for float64 images): coordinate, taps and weights once, then one blend per
-// channel. Taps of a pixel inside the image skip the padding arithmetic with its divisions.
+// the origins of its four rows' segments are computed once per tile, by four threads; every thread
+// then works in float32 (float64 for float64 images): coordinate, taps and weights once, then one
+// blend per channel. Taps of a pixel inside the image skip the padding arithmetic with its
+// divisions.
 //
 // Split: blocks stride over the tiles of all samples, so that any size fits any grid. Nothing is
 // shared between pixels; the result does not depend on the split.
