@@ -66,6 +66,32 @@ void warp_segment(const Sampler& sampler, const Row& row, Span segment, Span ins
   sampler.border(row.sample, row.y, origin, x0, inside.end, segment.end);
 }
 
+// Asks for what a segment to come will read. Under rotation a row jumps from line to line of the
+// image, which no processor foresees: a batch that lies beyond the second-level cache would wait
+// for most of them. Addresses outside the image do no harm.
+template <class Sampler>
+void prefetch_segment(const Sampler& sampler, const AffineParams& p, const AffineMap& map,
+                      int64_t sample, int64_t x0, int64_t y) {
+  const auto origin = segment_origin<float>(map.m, x0, y);  // of its centre
+  constexpr int64_t kFar = int64_t{1} << 30;  // no image there, and no overflow before it
+  if (origin.x < -kFar || origin.x > kFar || origin.y < -kFar || origin.y > kFar) return;
+  const int64_t size = element_size(p.dtype);
+  const auto image =
+      reinterpret_cast<uintptr_t>(p.image) +
+      static_cast<uintptr_t>(sample * p.image_stride.batch * size + origin.y * sampler.row_bytes +
+                             origin.x * sampler.column_bytes);
+  const int64_t planes = p.image_stride.channel == 1 ? 1 : p.channels;
+  constexpr int kStep = 8, kHalf = static_cast<int>(kSegment) / 2;
+  for (int x = -kHalf; x < kHalf; x += kStep) {
+    const auto dx = static_cast<int64_t>(map.m[0] * x), dy = static_cast<int64_t>(map.m[3] * x);
+    const int64_t tap = dy * sampler.row_bytes + dx * sampler.column_bytes;
+    for (int64_t c = 0; c < planes; ++c) {
+      const int64_t offset = tap + c * p.image_stride.channel * size;
+      VISOPS_PREFETCH(reinterpret_cast<const void*>(image + static_cast<uintptr_t>(offset)));
+    }
+  }
+}
+
 // Rows go in blocks, a segment of all of them before the next one: under rotation a row crosses
 // many rows of the image, and the cache lines that one row of the block fetches serve the others.
 constexpr int64_t kBlockRows = 8;
@@ -107,6 +133,14 @@ void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, 
           fill_lanes<Sampler::kMode>(map, origins[i], static_cast<int>(insides[i].begin - x0),
                                      static_cast<int>(insides[i].end - insides[i].begin),
                                      sampler.row_bytes, sampler.column_bytes, lanes[i]);
+        }
+        // The next segment of these rows, or the first one of the next.
+        const bool last = x0 + kSegment >= all.end;
+        const int64_t next_x = last ? all.begin & -kSegment : x0 + kSegment;
+        const int64_t next_y = last ? y0 + kBlockRows : y0;
+        const int64_t stop = next_y + kBlockRows < end ? next_y + kBlockRows : end;
+        for (int64_t y = next_y; y < stop && sampler.has_inside; ++y) {
+          prefetch_segment(sampler, p, map, sample, next_x, y);
         }
       }
       for (int64_t i = 0; i < rows; ++i) {
