@@ -1,8 +1,8 @@
 // NOTE [ Affine matrix gradient on the CPU ]
 // d out / d coordinate, times the incoming gradient, is summed over channels in ascending order,
 // then over pixels in float64: 64 columns by a tree that halves 64 lanes to 1, such groups of a row
-// in ascending order; the finish kernel adds rows l, l + 64, ... in lane l and
-// halves again. The trees are those of a CUDA block, so the results agree to the bit.
+// in ascending order; the finish kernel adds rows l, l + 64, ... in lane l and halves again. The
+// trees are those of a CUDA block, so the results agree to the bit.
 // Assumes what check_affine() and check_matrices() establish; gradients are floating.
 #include <type_traits>
 

@@ -45,13 +45,10 @@ void fill_pixels(const Row& row, int64_t begin, int64_t end) {
   }
 }
 
-// Samplers have
-//   bool has_inside      whether inside() ever returns true
-//   bool inside(run)     samples columns that are surely inside the image; false where it would
-//   read
-//                        past the image's end
-//   void border(...)     samples any columns, one by one
-//   row_bytes, column_bytes   from a tap to its neighbours, for fill_lanes()
+// A sampler has has_inside, whether inside() can ever return true; inside(), which samples columns
+// that are surely inside the image, and returns false where it would read past the image's end;
+// border(), which samples any columns, one by one; and kMode, row_bytes and column_bytes, from a
+// tap to its neighbours, for fill_lanes().
 template <class Sampler>
 void warp_segment(const Sampler& sampler, const Row& row, Span segment, Span inside,
                   const SegmentOrigin<typename Sampler::Coord>& origin, const Lanes& lanes,
