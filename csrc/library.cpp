@@ -6,6 +6,17 @@
 
 #include "core/platform.h"
 
+// What every form of the augmentation takes after its tensors and size.
+#define AUGMENT_OPTIONS                                                               \
+  "str interpolation='bilinear', str padding_mode='constant', float[] fill=[0.0], "   \
+  "bool antialias=False, Tensor? window=None, Tensor? color=None, bool clamp=False, " \
+  "float[] mean=[], float[] std=[], Tensor? erase=None, float[] erase_value=[0.0], "  \
+  "bool inverse_map=False, bool half_pixel=False, "
+#define AUGMENT_OPTIONS_GIVEN                                                           \
+  "str interpolation, str padding_mode, float[] fill, bool antialias, Tensor? window, " \
+  "Tensor? color, bool clamp, float[] mean, float[] std, Tensor? erase, "               \
+  "float[] erase_value, bool inverse_map, bool half_pixel, "
+
 STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "affine(Tensor image, Tensor matrix, SymInt[] size, str interpolation='bilinear', "
@@ -20,6 +31,15 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "affine_backward_matrix(Tensor grad, Tensor image, Tensor matrix, str interpolation, "
       "str padding_mode, float[] fill, bool inverse_map, bool half_pixel) -> Tensor");
+  m.def("augment(Tensor image, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
+        "ScalarType out_dtype=float, bool channels_last=False) -> Tensor");
+  m.def("augment_list(Tensor[] images, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
+        "ScalarType out_dtype=float, bool channels_last=False) -> Tensor");
+  m.def("augment_out(Tensor image, Tensor matrix, " AUGMENT_OPTIONS_GIVEN "Tensor(a!) out) -> ()");
+  m.def("augment_list_out(Tensor[] images, Tensor matrix, " AUGMENT_OPTIONS_GIVEN
+        "Tensor(a!) out) -> ()");
+  m.def("augment_backward(Tensor grad, Tensor image, Tensor matrix, " AUGMENT_OPTIONS_GIVEN
+        "bool image_grad, bool matrix_grad, bool color_grad) -> (Tensor, Tensor, Tensor)");
   m.def("build_info() -> str");
 }
 
