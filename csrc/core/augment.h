@@ -353,25 +353,28 @@ VISOPS_FN double near_origin(double distance) {
   return distance > -far ? (distance < far ? distance : far) : -far;
 }
 
+// The widths of an axis: the same for all segments of an affine map.
 template <class Coord>
-VISOPS_FN SegmentAxis<Coord> segment_axis(const AugmentSample& s, const AxisWindow& window,
-                                          int64_t origin, double width) {
-  SegmentAxis<Coord> axis;
-  const double at = static_cast<double>(origin);
-  axis.origin = origin;
-  axis.first = static_cast<Coord>(near_origin(static_cast<double>(window.first) - at));
-  axis.last = static_cast<Coord>(near_origin(static_cast<double>(window.last) - at));
-  axis.low = static_cast<Coord>(near_origin(window.low - at));
-  axis.high = static_cast<Coord>(near_origin(window.high - at));
+VISOPS_FN void set_axis_widths(const AugmentSample& s, const AxisWindow& window, double width,
+                               SegmentAxis<Coord>* axis) {
   const double edge = s.soft_edge ? (width > 1e-6 ? width : 1e-6) : 1.0;
-  axis.edge_scale = static_cast<Coord>(1.0 / edge);
+  axis->edge_scale = static_cast<Coord>(1.0 / edge);
   double most = static_cast<double>(window.last - window.first + 1);
   if (most > 16777216.0) most = 16777216.0;
   const double wide = width < most ? width : most;
   const double filter = wide > 1.0 ? wide : 1.0;
-  axis.radius = static_cast<Coord>(s.mode == Interpolation::kBicubic ? 2.0 * filter : filter);
-  axis.filter_scale = static_cast<Coord>(1.0 / filter);
-  return axis;
+  axis->radius = static_cast<Coord>(s.mode == Interpolation::kBicubic ? 2.0 * filter : filter);
+  axis->filter_scale = static_cast<Coord>(1.0 / filter);
+}
+
+template <class Coord>
+VISOPS_FN void place_axis(const AxisWindow& window, int64_t origin, SegmentAxis<Coord>* axis) {
+  const double at = static_cast<double>(origin);
+  axis->origin = origin;
+  axis->first = static_cast<Coord>(near_origin(static_cast<double>(window.first) - at));
+  axis->last = static_cast<Coord>(near_origin(static_cast<double>(window.last) - at));
+  axis->low = static_cast<Coord>(near_origin(window.low - at));
+  axis->high = static_cast<Coord>(near_origin(window.high - at));
 }
 
 template <class Coord>
@@ -382,8 +385,12 @@ struct SegmentAxes {
 template <class Coord>
 VISOPS_FN SegmentAxes<Coord> segment_axes(const AugmentSample& s,
                                           const AugmentSegment<Coord>& segment) {
-  return {segment_axis<Coord>(s, s.x, segment.x, segment.width_x),
-          segment_axis<Coord>(s, s.y, segment.y, segment.width_y)};
+  SegmentAxes<Coord> axes;
+  set_axis_widths(s, s.x, segment.width_x, &axes.x);
+  set_axis_widths(s, s.y, segment.width_y, &axes.y);
+  place_axis(s.x, segment.x, &axes.x);
+  place_axis(s.y, segment.y, &axes.y);
+  return axes;
 }
 
 // How much of the pixel at `at` the window covers along one axis.
