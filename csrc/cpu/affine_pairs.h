@@ -34,6 +34,40 @@ VISOPS_ALWAYS_INLINE Floats bicubic(const PixelPairs (&rows)[2][4], const FloatP
          wx[3] * second_of_pairs(v[1]);
 }
 
+// All channels of kWidth pixels: the first taps lie at image + offset, weights are per pixel.
+template <class T, int Channels, Interpolation mode>
+VISOPS_ALWAYS_INLINE void sample_pairs(const char* image, int64_t row_bytes, const int32_t* offset,
+                                       const float* weight_x, const float* weight_y,
+                                       Floats (&result)[Channels]) {
+  const Floats x = Floats::load(weight_x), y = Floats::load(weight_y);
+  if constexpr (mode == Interpolation::kBilinear) {
+    PixelPairs rows[2];
+    load_pairs({image, image + row_bytes}, offset, rows);
+    const FloatPairs wy = spread(y);
+    result[0] = bilinear<T, Channels, 0>(rows, wy, x);
+    if constexpr (Channels > 1) result[1] = bilinear<T, Channels, 1>(rows, wy, x);
+    if constexpr (Channels > 2) result[2] = bilinear<T, Channels, 2>(rows, wy, x);
+    if constexpr (Channels > 3) result[3] = bilinear<T, Channels, 3>(rows, wy, x);
+  } else {
+    constexpr int kPairBytes = 2 * Channels * sizeof(T);
+    const char* const row[4] = {image, image + row_bytes, image + 2 * row_bytes,
+                                image + 3 * row_bytes};
+    PixelPairs rows[2][4];  // columns -1, 0 and columns 1, 2
+    load_pairs(row, offset, rows[0]);
+    load_pairs({row[0] + kPairBytes, row[1] + kPairBytes, row[2] + kPairBytes, row[3] + kPairBytes},
+               offset, rows[1]);
+    Floats wx[4], weights[4];
+    cubic_weights(x, wx);
+    cubic_weights(y, weights);
+    const FloatPairs wy[4] = {spread(weights[0]), spread(weights[1]), spread(weights[2]),
+                              spread(weights[3])};
+    result[0] = bicubic<T, Channels, 0>(rows, wy, wx);
+    if constexpr (Channels > 1) result[1] = bicubic<T, Channels, 1>(rows, wy, wx);
+    if constexpr (Channels > 2) result[2] = bicubic<T, Channels, 2>(rows, wy, wx);
+    if constexpr (Channels > 3) result[3] = bicubic<T, Channels, 3>(rows, wy, wx);
+  }
+}
+
 // Channels > 1: channels side by side in image and output. Channels == 1: planes.
 template <class T, int Channels, Interpolation mode>
 struct PairSampler {
@@ -102,7 +136,8 @@ struct PairSampler {
     constexpr int kWidth = Floats::kWidth;
     for (int i = 0; i < count; i += kWidth) {
       Floats result[Channels];
-      sample_vector(image, lanes, i, result);
+      sample_pairs<T, Channels, mode>(image, row_bytes, lanes.offset + i, lanes.wx + i,
+                                      lanes.wy + i, result);
       if (count - i >= kWidth) {
         store_pixels(out + i * Channels, result);
       } else {
@@ -110,39 +145,6 @@ struct PairSampler {
         store_pixels(rest, result);
         copy_part(out + i * Channels, rest, sizeof(T) * Channels * static_cast<size_t>(count - i));
       }
-    }
-  }
-
-  VISOPS_ALWAYS_INLINE void sample_vector(const char* image, const Lanes& lanes, int i,
-                                          Floats (&result)[Channels]) const {
-    const Floats x = Floats::load(lanes.wx + i), y = Floats::load(lanes.wy + i);
-    const int32_t* offset = lanes.offset + i;
-    if constexpr (mode == Interpolation::kBilinear) {
-      PixelPairs rows[2];
-      load_pairs({image, image + row_bytes}, offset, rows);
-      const FloatPairs wy = spread(y);
-      result[0] = bilinear<T, Channels, 0>(rows, wy, x);
-      if constexpr (Channels > 1) result[1] = bilinear<T, Channels, 1>(rows, wy, x);
-      if constexpr (Channels > 2) result[2] = bilinear<T, Channels, 2>(rows, wy, x);
-      if constexpr (Channels > 3) result[3] = bilinear<T, Channels, 3>(rows, wy, x);
-    } else {
-      constexpr int kPairBytes = 2 * Channels * sizeof(T);
-      const char* const row[4] = {image, image + row_bytes, image + 2 * int64_t{row_bytes},
-                                  image + 3 * int64_t{row_bytes}};
-      PixelPairs rows[2][4];  // columns -1, 0 and columns 1, 2
-      load_pairs(row, offset, rows[0]);
-      load_pairs(
-          {row[0] + kPairBytes, row[1] + kPairBytes, row[2] + kPairBytes, row[3] + kPairBytes},
-          offset, rows[1]);
-      Floats wx[4], weights[4];
-      cubic_weights(x, wx);
-      cubic_weights(y, weights);
-      const FloatPairs wy[4] = {spread(weights[0]), spread(weights[1]), spread(weights[2]),
-                                spread(weights[3])};
-      result[0] = bicubic<T, Channels, 0>(rows, wy, wx);
-      if constexpr (Channels > 1) result[1] = bicubic<T, Channels, 1>(rows, wy, wx);
-      if constexpr (Channels > 2) result[2] = bicubic<T, Channels, 2>(rows, wy, wx);
-      if constexpr (Channels > 3) result[3] = bicubic<T, Channels, 3>(rows, wy, wx);
     }
   }
 };
