@@ -10,10 +10,12 @@ from ._info import build_info  # noqa: E402
 from .affine import warp_affine  # noqa: E402
 from .affine_matrix import compose_affine, get_affine_matrix, invert_affine  # noqa: E402
 from .affine_points import affine_from_points, transform_boxes, transform_points  # noqa: E402
+from .augment import augment  # noqa: E402
 
 __all__ = [
     "__version__",
     "affine_from_points",
+    "augment",
     "build_info",
     "compat",
     "compose_affine",

@@ -43,6 +43,22 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
         raise TypeError(f"visops.{op}: {name} is not an array of numbers: {error}") from None
 
 
+def number_list(op: str, name: str, value: Any) -> list[float]:
+    """Return a number, or one for each channel, as a list of floats."""
+    if isinstance(value, (int, float)):
+        return [value]
+    try:
+        values = list(value)
+    except TypeError:  # NumPy's scalars and tensors of no dimension
+        values = [value]
+    try:
+        return [float(value) for value in values]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"visops.{op}: {name} is {value!r}, must be a number or one per channel"
+        ) from None
+
+
 def floating_dtype(*values: Any) -> torch.dtype:
     """Return the promoted dtype of what is floating among `values`; float64 where nothing is."""
     result = None

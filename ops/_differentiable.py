@@ -31,7 +31,7 @@ class Differentiable:
     def __init__(self, name: str) -> None:
         self._name = name
         self._op = getattr(torch.ops.visops, name).default
-        self._function: Any = None
+        self._transformed: Callable[..., Any] = self._op
 
     def register(
         self,
@@ -51,13 +51,30 @@ class Differentiable:
             "vmap": vmap,
         }
         static = {name: staticmethod(method) for name, method in methods.items()}
-        self._function = type(f"visops_{self._name}", (torch.autograd.Function,), static)
+        function: Any = type(f"visops_{self._name}", (torch.autograd.Function,), static)
+        self._transformed = function.apply
+
+    def register_list(
+        self,
+        *,
+        setup_context: Callable[..., None],
+        backward: Callable[..., Any],
+        one_by_one: Callable[..., Any],
+    ) -> None:
+        """Register the gradient of an operator that takes a list of tensors.
+
+        An autograd.Function doesn't see tensors within lists: while a transform is active,
+        `one_by_one` is called instead.
+        """
+        qualified = f"visops::{self._name}"
+        torch.library.register_autograd(qualified, backward, setup_context=setup_context)
+        self._transformed = one_by_one
 
     def __call__(self, *arguments: Any) -> Any:
         if not _is_compiling():
             # The function has no forward-mode derivative and says so; torch.library would drop it.
             if _are_transforms_active() or forward_ad._current_level >= 0:
-                return self._function.apply(*arguments)
+                return self._transformed(*arguments)
             if not (_is_grad_enabled() and _any_requires_grad(*arguments)):
                 # Straight to the kernel: autograd's registered formulas are Python, and calling
                 # them to find that no gradient is wanted takes as long as the rest of the call.

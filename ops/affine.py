@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from . import _numpy
+from ._arrays import number_list
 from ._differentiable import Differentiable
 
 __all__ = ["warp_affine"]
@@ -132,7 +133,7 @@ def warp_affine(
         )
     if not isinstance(matrix, Tensor):
         matrix = _matrix_tensor(matrix, image.device)
-    fills = [fill] if isinstance(fill, (int, float)) else _fill_list(fill)
+    fills = number_list("warp_affine", "fill", fill)
     rank = image.dim()
     if rank != 4 and rank != 3:
         raise ValueError(
@@ -157,19 +158,6 @@ def _matrix_tensor(matrix: Any, device: torch.device) -> Tensor:
         raise TypeError(
             f"visops.warp_affine: matrix is a {type(matrix).__name__}, must be a tensor or "
             f"convertible to one of float64: {error}"
-        ) from None
-
-
-def _fill_list(fill: Any) -> list[float]:
-    try:
-        values = list(fill)
-    except TypeError:  # NumPy's scalars and tensors of no dimension
-        values = [fill]
-    try:
-        return [float(value) for value in values]
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"visops.warp_affine: fill is {fill!r}, must be a number or one per channel"
         ) from None
 
 
