@@ -107,7 +107,15 @@ void store_interleaved(const Planes& planes, int count, uint8_t* out) {
 
 template <int Channels>
 void store_interleaved(const Planes& planes, int count, float* out) {
-  for (int i = 0; i < count; ++i) {
+  int i = 0;
+  // With three channels a store of four spills over to the next pixel, which comes later.
+  for (; i + 4 < count; i += 4) {
+    Quad q[4];
+    for (int c = 0; c < 4; ++c) q[c] = Quad::load(planes.v[c < Channels ? c : 0] + i);
+    transpose(q);
+    for (int l = 0; l < 4; ++l) q[l].store(out + (i + l) * Channels);
+  }
+  for (; i < count; ++i) {
     for (int c = 0; c < Channels; ++c) out[i * Channels + c] = planes.v[c][i];
   }
 }

@@ -9,6 +9,8 @@
 // matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless padding is
 // constant.
 #include "cpu/augment_color.h"
+#include "cpu/augment_filter.h"
+#include "cpu/augment_resize.h"
 #include "cpu/augment_samplers.h"
 
 namespace visops {
@@ -67,30 +69,99 @@ void fill_planes(const SegmentAt& at, int64_t first, int64_t channels, Planes& p
   }
 }
 
+struct SegmentBuffers {
+  AugmentLanes lanes;
+  FilterLanes filter;
+  Planes planes;
+};
+
+// Bilinear or bicubic taps. False where lanes can't hold them.
 template <class T, Interpolation mode>
-void sample_segment(const SegmentAt& at, const LaneSampler<T>& sampler, AugmentLanes& lanes,
-                    int64_t first, int64_t channels, Planes& planes) {
-  if (at.s.is_fill) return fill_planes(at, first, channels, planes);
-  bool ready = false;
-  if (mode != Interpolation::kNearest && !at.s.antialias && sampler.fits && fits_lanes(at)) {
-    lane_points(at, lanes);
-    blend_lanes(at, lanes);
-    if (lanes.begin == lanes.end) return fill_planes(at, first, channels, planes);
-    const bool clamps = mode == Interpolation::kBilinear &&
-                        (at.p.padding == Padding::kConstant || at.p.padding == Padding::kReplicate);
-    if (clamps) {
-      bilinear_taps(at, sampler.row_bytes, sampler.column_bytes, lanes);
-      ready = true;
-    } else {
-      ready = inner_taps(at, first_tap(mode), tap_count(mode), sampler.row_bytes,
-                         sampler.column_bytes, lanes);
+bool sample_taps(const SegmentAt& at, const LaneSampler<T>& sampler, int64_t first,
+                 int64_t channels, SegmentBuffers& b) {
+  const bool clamps = mode == Interpolation::kBilinear &&
+                      (at.p.padding == Padding::kConstant || at.p.padding == Padding::kReplicate);
+  if (clamps) {
+    bilinear_taps(at, sampler.row_bytes, sampler.column_bytes, b.lanes);
+  } else if (!inner_taps(at, first_tap(mode), tap_count(mode), sampler.row_bytes,
+                         sampler.column_bytes, b.lanes)) {
+    return false;
+  }
+  const int end = (b.lanes.end + kMaxWidth - 1) & -kMaxWidth;
+  sampler.template sample<mode>(b.lanes, b.lanes.begin, end, first, channels, b.planes);
+  blend_planes(at, b.lanes, first, channels, b.planes);
+  return true;
+}
+
+// antialias: lanes with all their taps in vectors, the others one by one.
+template <class T, Interpolation mode>
+bool sample_filter(const SegmentAt& at, const LaneSampler<T>& sampler, int64_t first,
+                   int64_t channels, SegmentBuffers& b) {
+  if (!filter_lanes<mode>(at, b.lanes, sampler.row_bytes, sampler.column_bytes, b.filter) ||
+      !filter_segment<T>(sampler, b.filter, first, channels, b.planes)) {
+    return false;
+  }
+  blend_planes(at, b.lanes, first, channels, b.planes);
+  sample_lanes<T, mode>(at, b.lanes.begin, b.filter.begin, first, channels, b.planes);
+  sample_lanes<T, mode>(at, b.filter.end, b.lanes.end, first, channels, b.planes);
+  return true;
+}
+
+template <class T, Interpolation mode>
+void sample_segment(const SegmentAt& at, const LaneSampler<T>& sampler, int64_t first,
+                    int64_t channels, SegmentBuffers& b) {
+  if (at.s.is_fill) return fill_planes(at, first, channels, b.planes);
+  if constexpr (mode != Interpolation::kNearest) {
+    if (sampler.fits && fits_lanes(at)) {
+      lane_points(at, b.lanes);
+      blend_lanes(at, b.lanes);
+      if (b.lanes.begin == b.lanes.end) return fill_planes(at, first, channels, b.planes);
+      if (at.s.antialias) {
+        if (sample_filter<T, mode>(at, sampler, first, channels, b)) return;
+      } else if (sample_taps<T, mode>(at, sampler, first, channels, b)) {
+        return;
+      }
     }
   }
-  if (!ready) return sample_lanes<T, mode>(at, 0, at.count, first, channels, planes);
-  if constexpr (mode != Interpolation::kNearest) {
-    const int end = (lanes.end + kMaxWidth - 1) & -kMaxWidth;
-    sampler.template sample<mode>(lanes, lanes.begin, end, first, channels, planes);
-    blend_planes(at, lanes, first, channels, planes);
+  sample_lanes<T, mode>(at, 0, at.count, first, channels, b.planes);
+}
+
+// antialias without rotation (NOTE [ Resized rows ], cpu/augment_resize.h).
+template <class T, Interpolation mode>
+void augment_resized(const AugmentParams& p, const AugmentSample& s, const ColorPlan<float>& plan,
+                     int64_t sample, int64_t first, int64_t last) {
+  ResizeBuffers buffers;
+  ResizeChunk& chunk = buffers.chunk;
+  AugmentLanes lanes;
+  Planes planes;
+  SegmentAxes<float> axes;
+  set_axis_widths(s, s.x, s.map.width_x, &axes.x);
+  set_axis_widths(s, s.y, s.map.width_y, &axes.y);
+  for (int64_t x = 0; x < p.output_width; x += chunk.count) {
+    const int64_t x0 = x & -kSegment;
+    const auto in_first_row = augment_segment<float>(s.map, x0, first);
+    place_axis(s.x, in_first_row.x, &axes.x);
+    const int64_t lanes_left = p.output_width - x0;
+    make_chunk<mode>(axes.x, in_first_row, x0, static_cast<int>(x - x0),
+                     static_cast<int>(lanes_left < kSegment ? lanes_left : kSegment), chunk);
+    for (int64_t y = first; y < last; ++y) {
+      const auto segment = augment_segment<float>(s.map, x0, y);
+      place_axis(s.y, segment.y, &axes.y);
+      const SegmentAt at = {p,    s,           segment,
+                            axes, sample,      x,
+                            y,    chunk.count, (chunk.count + kMaxWidth - 1) & -kMaxWidth};
+      const float cover = edge_cover(axes.y, segment.fy);
+      lanes.blended = !(chunk.covered && cover == 1.0f);
+      for (int i = 0; lanes.blended && i < chunk.count; ++i) {
+        lanes.out[i] = 1.0f - chunk.cover[i] * cover;
+      }
+      for (int64_t c = 0; c < p.channels; c += kGroup) {
+        const int64_t channels = p.channels - c < kGroup ? p.channels - c : kGroup;
+        resize_row<T, mode>(at, chunk, c, channels, buffers, planes);
+        blend_planes(at, lanes, c, channels, planes);
+        finish_segment(at, plan, c, channels, planes);
+      }
+    }
   }
 }
 
@@ -108,9 +179,11 @@ void augment_rows(const AugmentParams& p, const AugmentSample& s, int64_t sample
       augment_pixels<T, mode>(p, s, plan, sample, y, 0, p.output_width);
     }
   } else {
+    if constexpr (mode != Interpolation::kNearest) {
+      if (is_resize<T>(p, s)) return augment_resized<T, mode>(p, s, plan, sample, first, last);
+    }
     const LaneSampler<T> sampler(p, s);
-    AugmentLanes lanes;
-    Planes planes;
+    SegmentBuffers buffers;
     SegmentAxes<float> axes;
     set_axis_widths(s, s.x, s.map.width_x, &axes.x);
     set_axis_widths(s, s.y, s.map.width_y, &axes.y);
@@ -131,8 +204,8 @@ void augment_rows(const AugmentParams& p, const AugmentSample& s, int64_t sample
               p, s, segment, axes, sample, x0, y, count, (count + kMaxWidth - 1) & -kMaxWidth};
           for (int64_t c = 0; c < p.channels; c += kGroup) {
             const int64_t channels = p.channels - c < kGroup ? p.channels - c : kGroup;
-            sample_segment<T, mode>(at, sampler, lanes, c, channels, planes);
-            finish_segment(at, plan, c, channels, planes);
+            sample_segment<T, mode>(at, sampler, c, channels, buffers);
+            finish_segment(at, plan, c, channels, buffers.planes);
           }
         }
       }

@@ -5,6 +5,7 @@
 //   Quad            4 floats, for pixels whose channels lie side by side
 //   PixelPairs      for each of kWidth pixels the 8 bytes at its address: two neighbouring taps
 //                   load_pairs(rows, offsets, pairs) reads them from rows[r] + offsets[pixel]
+//   load_floats     kWidth adjacent elements of any type, as Floats
 //   FloatPairs      one channel of those, as floats [a0 b0 a1 b1 | ...]
 //
 // Pairs lie in two registers so that splitting them needs no shuffle across 128-bit blocks:

@@ -29,6 +29,20 @@ VISOPS_ALWAYS_INLINE Floats operator*(Floats a, Floats b) {
   return Floats(_mm256_mul_ps(a.v, b.v));
 }
 
+// kWidth adjacent elements.
+VISOPS_ALWAYS_INLINE Floats load_floats(const uint8_t* p) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return Floats(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes)));
+}
+VISOPS_ALWAYS_INLINE Floats load_floats(const Half* p) {
+  return Floats(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+VISOPS_ALWAYS_INLINE Floats load_floats(const BFloat16* p) {
+  const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return Floats(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(words), 16)));
+}
+VISOPS_ALWAYS_INLINE Floats load_floats(const float* p) { return Floats::load(p); }
+
 using RawPairs = __m256i;
 struct PixelPairs {
   RawPairs low, high;

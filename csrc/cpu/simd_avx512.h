@@ -29,6 +29,20 @@ VISOPS_ALWAYS_INLINE Floats operator*(Floats a, Floats b) {
   return Floats(_mm512_mul_ps(a.v, b.v));
 }
 
+// kWidth adjacent elements.
+VISOPS_ALWAYS_INLINE Floats load_floats(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return Floats(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)));
+}
+VISOPS_ALWAYS_INLINE Floats load_floats(const Half* p) {
+  return Floats(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+}
+VISOPS_ALWAYS_INLINE Floats load_floats(const BFloat16* p) {
+  const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  return Floats(_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16)));
+}
+VISOPS_ALWAYS_INLINE Floats load_floats(const float* p) { return Floats::load(p); }
+
 VISOPS_ALWAYS_INLINE __m512i join_four(__m128i a, __m128i b, __m128i c, __m128i d) {
   const __m256i front = _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1);
   const __m256i back = _mm256_inserti128_si256(_mm256_castsi128_si256(c), d, 1);

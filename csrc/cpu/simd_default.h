@@ -34,6 +34,25 @@ VISOPS_ALWAYS_INLINE Floats operator*(const Floats& a, const Floats& b) {
   return r;
 }
 
+// kWidth adjacent elements.
+template <class T>
+VISOPS_ALWAYS_INLINE Floats load_floats(const T* p) {
+  Floats r;
+  for (int i = 0; i < 4; ++i) r.v[i] = load_element(p + i);
+  return r;
+}
+
+// Rows of four become columns.
+VISOPS_ALWAYS_INLINE void transpose(Quad (&q)[4]) {
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const float t = q[i].v[j];
+      q[i].v[j] = q[j].v[i];
+      q[j].v[i] = t;
+    }
+  }
+}
+
 struct RawPairs {
   unsigned char bytes[2][8];
 };

@@ -20,6 +20,11 @@ VISOPS_ALWAYS_INLINE Quad operator+(Quad a, Quad b) { return Quad(_mm_add_ps(a.v
 VISOPS_ALWAYS_INLINE Quad operator-(Quad a, Quad b) { return Quad(_mm_sub_ps(a.v, b.v)); }
 VISOPS_ALWAYS_INLINE Quad operator*(Quad a, Quad b) { return Quad(_mm_mul_ps(a.v, b.v)); }
 
+// Rows of four become columns.
+VISOPS_ALWAYS_INLINE void transpose(Quad (&q)[4]) {
+  _MM_TRANSPOSE4_PS(q[0].v, q[1].v, q[2].v, q[3].v);
+}
+
 // 8 bytes from each of two addresses.
 VISOPS_ALWAYS_INLINE __m128i load_two(const char* a, const char* b) {
   int64_t second;
