@@ -1,0 +1,182 @@
+"""Boxes and points moved by 3x3 matrices: the arithmetic, on NumPy arrays or on tensors.
+
+Coordinates are in the half-pixel convention and in float64: rows are [R, 2] or [R, 4]; matrices,
+always NumPy's, are [R, 3, 3] or [1, 3, 3]. A tensor of CPU values without gradients comes as a
+NumPy array, since NumPy takes a fraction of torch's time for a dozen boxes.
+
+Beyond the horizon. A perspective divides by w, which is 0 on one line of the source plane: the
+horizon. What lies on the middle of the image's side of it is in front; the rest, behind, has no
+place in the picture. A box is cut along a line just in front of the horizon; one that is behind
+altogether becomes 0, 0, 0, 0. A point that is behind goes to NOWHERE, outside of every picture.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["NOWHERE", "area_scale", "move_boxes", "move_points"]
+
+NOWHERE = -32768.0  # also a float16 and an int16
+_NEAR = 1e-4  # nearest distance to the horizon, in parts of the middle's
+
+
+def _module(rows: Any) -> ModuleType:
+    return torch if isinstance(rows, Tensor) else np
+
+
+def _matrix(matrix: np.ndarray, rows: Any) -> Any:
+    if isinstance(rows, Tensor):
+        return torch.from_numpy(matrix).to(rows.device, non_blocking=True)
+    return matrix
+
+
+def _is_affine(matrix: np.ndarray) -> bool:
+    return bool((matrix[:, 2] == (0.0, 0.0, 1.0)).all())
+
+
+def _facing(matrix: np.ndarray, middles: np.ndarray) -> np.ndarray:
+    """Scale matrices so that w is 1 at the middles of the sources, [R, 2] x, y."""
+    w = (matrix[:, 2, :2] * middles).sum(1) + matrix[:, 2, 2]
+    return matrix / np.where(w == 0.0, 1.0, w)[:, None, None]
+
+
+def move_points(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> tuple[Any, Any]:
+    """Move points.
+
+    Parameters
+    ----------
+    rows : Tensor or ndarray, float64 ``[R, 2]``
+        x, y.
+    matrix : ndarray, float64 ``[R, 3, 3]`` or ``[1, 3, 3]``
+        Source to destination.
+    middles : ndarray, float64 ``[R, 2]`` or ``[1, 2]``
+        x, y of the middles of the source images.
+
+    Returns
+    -------
+    Tensor or ndarray, ``[R, 2]``
+        Moved.
+    Tensor or ndarray of bool, ``[R]``, or None
+        Which of them are in front of the horizon; None: all.
+    """
+    xp = _module(rows)
+    affine = _is_affine(matrix)
+    m = _matrix(matrix if affine else _facing(matrix, middles), rows)
+    x, y = rows[:, 0], rows[:, 1]
+    u = m[:, 0, 0] * x + m[:, 0, 1] * y + m[:, 0, 2]
+    v = m[:, 1, 0] * x + m[:, 1, 1] * y + m[:, 1, 2]
+    if affine:
+        return xp.stack((u, v), -1), None
+    w = m[:, 2, 0] * x + m[:, 2, 1] * y + m[:, 2, 2]
+    # Not w > 0: points that are NaN, missing ones, stay NaN.
+    behind = w <= 0.0
+    w = xp.where(behind, 1.0, w)
+    u, v = (xp.where(behind, NOWHERE, value / w) for value in (u, v))
+    return xp.stack((u, v), -1), ~behind
+
+
+def move_boxes(
+    rows: Any, matrix: np.ndarray, middles: np.ndarray, window: np.ndarray | None
+) -> Any:
+    """Upright bounds of boxes whose corners have moved.
+
+    Parameters
+    ----------
+    rows : Tensor or ndarray, float64 ``[R, 4]``
+        x1, y1, x2, y2.
+    matrix, middles : ndarray
+        As for :func:`move_points`.
+    window : ndarray, float64 ``[R, 4]`` or ``[1, 4]``, optional
+        What boxes are cut to before they move.
+
+    Returns
+    -------
+    Tensor or ndarray, ``[R, 4]``
+    """
+    xp = _module(rows)
+    if window is not None:
+        rows = clamp_boxes(rows, window)
+    affine = _is_affine(matrix)
+    m = _matrix(matrix if affine else _facing(matrix, middles), rows)
+    x1, y1, x2, y2 = (rows[:, i] for i in range(4))
+    if affine:
+        bounds = []
+        for row in (0, 1):
+            a, b, c = (m[:, row, i] for i in range(3))
+            ax1, ax2, by1, by2 = a * x1, a * x2, b * y1, b * y2
+            bounds.append(xp.minimum(ax1, ax2) + xp.minimum(by1, by2) + c)
+            bounds.append(xp.maximum(ax1, ax2) + xp.maximum(by1, by2) + c)
+        return xp.stack((bounds[0], bounds[2], bounds[1], bounds[3]), -1)
+    # Corners in order around the box, [R, 4], and where edges cross the line near the horizon.
+    x, y = xp.stack((x1, x2, x2, x1), -1), xp.stack((y1, y1, y2, y2), -1)
+    u, v, w = (m[:, i, :1] * x + m[:, i, 1:2] * y + m[:, i, 2:] for i in range(3))
+    inside = w >= _NEAR
+    lows, highs = [], []
+    crossing = inside != xp.roll(inside, -1, 1)
+    next_w = xp.roll(w, -1, 1)
+    share = (w - _NEAR) / xp.where(crossing, w - next_w, 1.0)
+    for value in (u, v):
+        corners = value / xp.where(inside, w, 1.0)
+        cut = (value + share * (xp.roll(value, -1, 1) - value)) / _NEAR
+        candidates = xp.concatenate((corners, cut), 1)
+        valid = xp.concatenate((inside, crossing), 1)
+        lows.append(xp.amin(xp.where(valid, candidates, np.inf), 1))
+        highs.append(xp.amax(xp.where(valid, candidates, -np.inf), 1))
+    behind = ~(inside[:, 0] | inside[:, 1] | inside[:, 2] | inside[:, 3])
+    return xp.stack(
+        [xp.where(behind, 0.0, bound) for bound in (lows[0], lows[1], highs[0], highs[1])], -1
+    )
+
+
+def clamp_boxes(rows: Any, window: np.ndarray) -> Any:
+    """Cut boxes x1, y1, x2, y2 to windows, [R, 4] or [1, 4], given in the same way."""
+    xp = _module(rows)
+    low, high = _matrix(window[:, [0, 1, 0, 1]], rows), _matrix(window[:, [2, 3, 2, 3]], rows)
+    return xp.minimum(xp.maximum(rows, low), high)
+
+
+def inside(rows: Any, window: np.ndarray) -> Any:
+    """Which points lie in windows [R, 4] or [1, 4], their right and lower edges excluded."""
+    w = _matrix(window, rows)
+    x, y = rows[:, 0], rows[:, 1]
+    return (x >= w[:, 0]) & (y >= w[:, 1]) & (x < w[:, 2]) & (y < w[:, 3])
+
+
+def area_scale(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> Any:
+    """How many times larger a small piece at the middle of each box becomes, ``[R]``."""
+    xp = _module(rows)
+    affine = _is_affine(matrix)
+    turned = matrix if affine else _facing(matrix, middles)
+    determinant = _matrix(np.abs(np.linalg.det(turned)), rows)
+    if affine:
+        return determinant + 0.0 * rows[:, 0]
+    m = _matrix(turned, rows)
+    x, y = (rows[:, 0] + rows[:, 2]) / 2, (rows[:, 1] + rows[:, 3]) / 2
+    w = m[:, 2, 0] * x + m[:, 2, 1] * y + m[:, 2, 2]
+    return xp.where(w < _NEAR, 0.0, determinant / xp.where(w < _NEAR, 1.0, w) ** 3)
+
+
+def to_corners(rows: Any, form: str) -> Any:
+    """Boxes x1, y1, x2, y2 from XYXY, XYWH or CXCYWH."""
+    if form == "XYXY":
+        return rows
+    xp = _module(rows)
+    first, size = rows[:, :2], rows[:, 2:]
+    if form == "CXCYWH":
+        first = first - size / 2
+    return xp.concatenate((first, first + size), 1)
+
+
+def from_corners(rows: Any, form: str) -> Any:
+    """Undo :func:`to_corners`."""
+    if form == "XYXY":
+        return rows
+    xp = _module(rows)
+    first, second = rows[:, :2], rows[:, 2:]
+    place = first if form == "XYWH" else (first + second) / 2
+    return xp.concatenate((place, second - first), 1)
