@@ -12,6 +12,8 @@ from .affine_matrix import compose_affine, get_affine_matrix, invert_affine  # n
 from .affine_points import affine_from_points, transform_boxes, transform_points  # noqa: E402
 from .augment import augment  # noqa: E402
 
+from . import transforms  # noqa: E402  # isort: skip (it uses what is above)
+
 __all__ = [
     "__version__",
     "affine_from_points",
@@ -23,5 +25,6 @@ __all__ = [
     "invert_affine",
     "transform_boxes",
     "transform_points",
+    "transforms",
     "warp_affine",
 ]

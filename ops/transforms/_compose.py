@@ -1,0 +1,439 @@
+"""Chains of transforms, fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ._batches import batch_leaves
+from ._fuse import Pass, split_passes
+from ._images import image_sizes
+from ._leaf import Leaf
+from ._movement import Movement
+from ._plan import Canvas, Plan
+from ._run import Pixels, run_plan, uniform_size
+from ._sample import split_sample
+from ._source import Parameters, Source
+from ._targets import Geometry, TargetOptions, check_options, finish_targets, move_targets
+from ._transform import Transform
+from ._unfused import erase_with_noise, run_foreign
+
+__all__ = ["Compose", "Parameters"]
+
+_TARGETS = ("mask", "boxes", "keypoints")
+
+
+class Compose(nn.Module):
+    """Transforms in turn, in as few passes over the pixels as they allow.
+
+    Geometry composes into one matrix a sample, colour into another, and one call of
+    :func:`visops.augment` applies both, normalises, erases and converts. Print a `Compose` to see
+    its passes, and why each begins: a transform that is none of this package (a blur, anything of
+    ``torchvision.transforms.v2``), colour after :class:`Normalize`, geometry after
+    :class:`RandomErasing`, a second interpolation or fill.
+
+    Parameters
+    ----------
+    transforms : sequence of callable
+        Of this package or foreign. Other `Compose` are taken apart.
+    seed : int, optional
+        With it and `index`, every draw is a function of (seed, epoch, index) alone.
+    exact : bool
+        Do what the transforms would do one after the other: keep what a crop has cut off from
+        showing again, apply colour to the pixels that are there then, clamp after every step, and
+        take the grey mean of contrast over all pixels. It may take more passes. Interpolation stays
+        one where there is one pass: sharper than several.
+    keys : mapping of str to sequence of str, optional
+        Names of a dict's values beside the usual ones: ``{"mask": ["seg"]}``. Kinds: image, mask,
+        masks, boxes, keypoints, labels, other.
+    mask_fill : int
+        Value of masks outside the image, the label that losses ignore.
+    boxes : {"keep", "clamp", "sanitize"}
+        Leave boxes as they come out; cut them off at the image's edge; or do that and drop those
+        shorter than a pixel, with their labels.
+    keypoint_convention : {"integer", "half_pixel"}
+        Where the middle of pixel (0, 0) is, for key points in plain arrays: (0, 0) or (0.5, 0.5).
+    memory_format : torch.memory_format
+        Of the resulting images.
+
+    Notes
+    -----
+    Without `exact`, a fused chain differs from its transforms called one by one in that content
+    that an intermediate crop would have cut off shows again if a later transform moves it back in;
+    that `fill` is there before colour; that values are clamped once, after the last colour step;
+    and in both modes in that pixels are interpolated once, and rounded to uint8 once.
+
+    Images may be uint8 or floating, a tensor or array of either layout, of PIL, or a tv_tensor;
+    they come out as tensors ``[C, H, W]``, a batch as ``[B, C, H, W]``. Every sample of a batch has
+    parameters of its own. Foreign transforms are run for each sample, under a seed of its own.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> chain = transforms.Compose(
+    ...     [
+    ...         transforms.RandomResizedCrop(64),
+    ...         transforms.RandomHorizontalFlip(),
+    ...         transforms.ColorJitter(0.4, 0.4, 0.4, 0.1),
+    ...         transforms.ToDtype(torch.float32, scale=True),
+    ...         transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+    ...     ],
+    ...     seed=0,
+    ... )
+    >>> photo = torch.randint(0, 256, (3, 120, 160), dtype=torch.uint8)
+    >>> image = chain(photo, index=17, epoch=3)
+    >>> image.shape, image.dtype
+    (torch.Size([3, 64, 64]), torch.float32)
+    >>> bool((chain(photo, index=17, epoch=3) == image).all())
+    True
+    >>> batch, labels = chain((torch.stack([photo] * 4), [0, 1, 2, 3]))
+    >>> batch.shape
+    torch.Size([4, 3, 64, 64])
+    """
+
+    def __init__(
+        self,
+        transforms: Sequence[Callable[..., Any]],
+        *,
+        seed: int | None = None,
+        exact: bool = False,
+        keys: Mapping[str, Sequence[str]] | None = None,
+        mask_fill: int = 255,
+        boxes: str = "keep",
+        keypoint_convention: str = "integer",
+        memory_format: torch.memory_format = torch.contiguous_format,
+    ) -> None:
+        super().__init__()
+        self.exact = bool(exact)
+        self.transforms = list(_flatten(transforms, self.exact))
+        if not self.transforms:
+            raise ValueError(
+                "visops.transforms.Compose: transforms is empty, must hold at least one"
+            )
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise TypeError(
+                f"visops.transforms.Compose: seed is {seed!r}, must be a whole number or None"
+            )
+        if memory_format not in (torch.contiguous_format, torch.channels_last):
+            raise ValueError(
+                f"visops.transforms.Compose: memory_format is {memory_format}, must be "
+                "torch.contiguous_format or torch.channels_last"
+            )
+        self.seed = seed
+        self.keys = keys
+        self.memory_format = memory_format
+        self.options = TargetOptions(mask_fill, boxes, keypoint_convention)
+        check_options([], self.options)
+        self.passes = split_passes(self.transforms, self.exact)
+        # Each transform's slice of a sample's uniform numbers.
+        self._slices: list[slice] = []
+        self._draws = 0
+        for transform in self.transforms:
+            draws = transform.draws if isinstance(transform, Transform) else 1
+            self._slices.append(slice(self._draws, self._draws + draws))
+            self._draws += draws
+
+    def __repr__(self) -> str:
+        lines = [p.describe(number) for number, p in enumerate(self.passes, start=1)]
+        arguments = [f"seed={self.seed}"] if self.seed is not None else []
+        arguments += ["exact=True"] if self.exact else []
+        return "\n".join(["Compose(" + ", ".join(arguments), *lines, ")"])
+
+    def forward(
+        self,
+        *sample: Any,
+        generator: torch.Generator | None = None,
+        index: int | Sequence[int] | Tensor | None = None,
+        epoch: int = 0,
+        params: Parameters | None = None,
+        return_params: bool = False,
+    ) -> Any:
+        """Transform a sample or a batch.
+
+        Parameters
+        ----------
+        *sample : Tensor, ndarray, PIL image, tv_tensor, or dict, tuple or list of such
+            Several arguments are taken as a tuple.
+        generator : torch.Generator, optional
+            Draws the key of this call's random numbers; torch's global generator by default. On
+            the CPU.
+        index : int or sequence of int, optional
+            Position in the data set, of each sample of a batch: with `seed`, the parameters are a
+            function of it and `epoch`.
+        epoch : int
+        params : Parameters, optional
+            Take these instead of drawing: those of an earlier call, for as many samples.
+        return_params : bool
+            Return the parameters too.
+
+        Returns
+        -------
+        As `sample`, or (sample, Parameters)
+        """
+        leaves, rebuild = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
+        drawn = self._transform(leaves, self._source(generator, index, epoch, params))
+        result = rebuild(leaves)
+        return (result, drawn) if return_params else result
+
+    def make_params(
+        self,
+        *sample: Any,
+        generator: torch.Generator | None = None,
+        index: int | Sequence[int] | Tensor | None = None,
+        epoch: int = 0,
+    ) -> Parameters:
+        """Draw parameters for a sample or a batch, without touching it.
+
+        A foreign transform is taken to leave the image's size as it is. The arguments are those of
+        a call.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from visops import transforms
+        >>> chain = transforms.Compose([transforms.RandomRotation(30)], seed=1)
+        >>> params = chain.make_params(torch.zeros(3, 8, 8), index=5)
+        >>> params.names, sorted(params.steps[0])
+        (['RandomRotation'], ['angle'])
+        """
+        leaves, _ = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
+        return self._transform(leaves, self._source(generator, index, epoch, None), dry=True)
+
+    def collate(
+        self,
+        samples: Sequence[Any],
+        *,
+        generator: torch.Generator | None = None,
+        index: Sequence[int] | Tensor | None = None,
+        epoch: int = 0,
+    ) -> Any:
+        """Transform samples, whose images may differ in size, into a batch: a ``collate_fn``.
+
+        The images are read where they are, in one call for all. Boxes, key points and their labels
+        come out as lists, everything else as torch's ``default_collate`` has it.
+
+        Parameters
+        ----------
+        samples : sequence
+            Of one structure.
+        generator, index, epoch
+            As in a call. With `seed` and samples that are dicts with an ``"index"``, that is the
+            `index`.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from visops import transforms
+        >>> chain = transforms.Compose([transforms.Resize((32, 32))])
+        >>> images, labels = chain.collate([(torch.rand(3, 40, 50), 0), (torch.rand(3, 30, 60), 1)])
+        >>> images.shape, labels
+        (torch.Size([2, 3, 32, 32]), tensor([0, 1]))
+        """
+        if index is None and self.seed is not None:
+            found: list[Any] = [s.get("index") if isinstance(s, Mapping) else None for s in samples]
+            if None not in found:
+                index = found
+        split = [split_sample(sample, self.keys) for sample in samples]
+        leaves = batch_leaves([own for own, _ in split], stack=False)
+        self._transform(leaves, self._source(generator, index, epoch, None))
+        return split[0][1](leaves)
+
+    def inverse(self, sample: Any, params: Parameters) -> Any:
+        """Undo the geometry: image, masks, boxes and key points back on the original canvas.
+
+        What has left the picture is lost, and shows as fill. Colour and dtype stay, and so does
+        what foreign transforms did, as long as they left the size as it was.
+
+        Parameters
+        ----------
+        sample
+            As a call returned it.
+        params : Parameters
+            As the call returned them.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from visops import transforms
+        >>> chain = transforms.Compose([transforms.RandomRotation((90, 90), expand=True)])
+        >>> image = torch.arange(6.0).reshape(1, 2, 3)
+        >>> turned, params = chain(image, return_params=True)
+        >>> bool((chain.inverse(turned, params) == image).all())
+        True
+        """
+        self._check_params(params)
+        leaves, rebuild = split_sample(sample, self.keys)
+        sizes = image_sizes(leaves)
+        total = Movement(_canvas(params.size))
+        mode = "nearest"
+        for part, steps in self._with_steps(params):
+            if part.kind != "fused":
+                continue
+            plan = Plan(total.canvas, torch.float32)
+            for transform, step in zip(part.transforms, steps, strict=True):
+                transform.extend(plan, step)
+            total.add(plan)
+            mode = part.interpolation or mode
+        if sizes.shape != params.size.shape or (sizes != total.canvas.size).any():
+            raise ValueError(
+                f"visops.transforms.Compose.inverse: the images are of {sizes.tolist()} rows and "
+                f"columns, must be of {total.canvas.size.tolist()}, as these parameters make them"
+            )
+        check_options(leaves, self.options)
+        back = np.linalg.inv(total.matrix)
+        plan = Plan(_canvas(sizes))
+        plan.rows = np.ascontiguousarray(back.transpose(1, 2, 0))
+        plan.projective, plan.canvas = total.projective, _canvas(params.size)
+        part = Pass(interpolation=mode)
+        for leaf in leaves:
+            if leaf.kind == "image":
+                pixels = Pixels(leaf)
+                plan.source_dtype = plan.dtype = pixels.dtype
+                run_plan(plan, part, leaf, pixels, self.memory_format)
+        if any(leaf.kind in _TARGETS for leaf in leaves):
+            move_targets(leaves, Geometry(back, sizes, params.size, None), self.options)
+        return rebuild(leaves)
+
+    def _check_params(self, params: Parameters) -> None:
+        names = [type(transform).__name__ for transform in self.transforms]
+        if not isinstance(params, Parameters):
+            raise TypeError(
+                f"visops.transforms.Compose: params is a {type(params).__name__}, must be the "
+                "Parameters that a call has returned"
+            )
+        if params.names != names:
+            raise ValueError(
+                f"visops.transforms.Compose: params is of {params.names}, must be of {names}"
+            )
+
+    def _with_steps(self, params: Parameters) -> Iterable[tuple[Pass, list[dict[str, np.ndarray]]]]:
+        for part in self.passes:
+            yield part, params.steps[part.first : part.first + len(part.transforms)]
+
+    def _source(
+        self,
+        generator: torch.Generator | None,
+        index: Any,
+        epoch: int,
+        params: Parameters | None,
+    ) -> Source:
+        if params is not None:
+            self._check_params(params)
+        return Source(self.seed, generator, index, epoch, params)
+
+    def _transform(self, leaves: list[Leaf], source: Source, dry: bool = False) -> Parameters:
+        """Transform the leaves' values; with `dry`, only draw."""
+        sizes = image_sizes(leaves)
+        images = [leaf for leaf in leaves if leaf.kind == "image"]
+        has_targets = len(leaves) > len(images) and any(leaf.kind in _TARGETS for leaf in leaves)
+        if has_targets:
+            check_options(leaves, self.options)
+        numbers = source.numbers(sizes, self._draws)
+        given = None if source.params is None else source.params.steps
+        steps: list[dict[str, np.ndarray]] = []
+        pixels = Pixels(images[0])
+        canvas = _canvas(sizes, pixels.channels)
+        movement = Movement(canvas)
+        for part in self.passes:
+            if part.kind != "fused":
+                step = (
+                    self._step(part.first, numbers, canvas) if given is None else given[len(steps)]
+                )
+                steps.append(step)
+                if dry:
+                    continue
+                if part.kind == "noise":
+                    for leaf in images:
+                        erase_with_noise(leaf, step)
+                else:
+                    if has_targets:
+                        movement.move(leaves, self.options)
+                    run_foreign(part.transforms[0], leaves, step)
+                    pixels = Pixels(images[0])
+                    canvas = _canvas(image_sizes(leaves), pixels.channels)
+                    movement = Movement(canvas)
+                continue
+            plan = Plan(canvas, pixels.dtype, self.exact)
+            for transform in part.transforms:
+                place = len(steps)
+                step = self._step(place, numbers, plan.canvas) if given is None else given[place]
+                steps.append(step)
+                transform.extend(plan, step)
+            canvas = plan.canvas
+            if dry:
+                continue
+            if part is self.passes[-1] and uniform_size(canvas) is None:
+                _refuse_sizes(canvas)
+            for leaf in images:
+                own = pixels
+                if leaf is not images[0]:
+                    own = Pixels(leaf)
+                    plan = self._plan_again(plan, part, steps, own)
+                run_plan(plan, part, leaf, own, self.memory_format)
+            pixels.dtype = plan.dtype
+            if has_targets:
+                movement.add(plan)
+                if self.exact:
+                    movement.move(leaves, self.options, plan.window)
+                    movement = Movement(canvas)
+        if has_targets and not dry:
+            movement.move(leaves, self.options)
+            finish_targets(leaves, canvas.size, self.options)
+        return Parameters([type(t).__name__ for t in self.transforms], steps, sizes)
+
+    def _step(
+        self, place: int, numbers: np.ndarray | None, canvas: Canvas
+    ) -> dict[str, np.ndarray]:
+        """Draw the parameters of one transform."""
+        assert numbers is not None
+        transform, own = self.transforms[place], numbers[:, self._slices[place]]
+        if isinstance(transform, Transform):
+            return transform.make_params(own, canvas)
+        return {"seed": own[:, 0]}
+
+    def _plan_again(
+        self, plan: Plan, part: Pass, steps: list[dict[str, np.ndarray]], pixels: Pixels
+    ) -> Plan:
+        """Return the plan for another image of the sample, of perhaps another dtype."""
+        if (pixels.dtype, pixels.channels) == (plan.source_dtype, plan.source.channels):
+            return plan
+        source = Canvas(plan.source.height, plan.source.width, pixels.channels)
+        again = Plan(source, pixels.dtype, self.exact)
+        for transform, step in zip(part.transforms, steps[part.first :], strict=True):
+            transform.extend(again, step)
+        return again
+
+
+def _flatten(transforms: Iterable[Any], exact: bool) -> Iterable[Callable[..., Any]]:
+    for transform in transforms:
+        if isinstance(transform, Compose):
+            yield from _flatten(transform.transforms, exact)
+        elif isinstance(transform, Transform):
+            yield from transform.parts() if exact else [transform]
+        elif callable(transform):
+            yield transform
+        else:
+            raise TypeError(
+                f"visops.transforms.Compose: transforms holds a {type(transform).__name__}, must "
+                "hold transforms or other callables"
+            )
+
+
+def _canvas(sizes: np.ndarray, channels: int = 3) -> Canvas:
+    height, width = sizes.T.astype(np.float64)
+    return Canvas(height, width, channels)
+
+
+def _refuse_sizes(canvas: Canvas) -> None:
+    sizes = canvas.size
+    index = int((sizes != sizes[0]).any(1).argmax())
+    raise ValueError(
+        f"visops.transforms.Compose: sample 0 comes out with {sizes[0, 0]} rows and {sizes[0, 1]} "
+        f"columns, sample {index} with {sizes[index, 0]} and {sizes[index, 1]}; must be the same "
+        "in a batch (end with Resize((height, width)) or CenterCrop)"
+    )
