@@ -32,6 +32,8 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
         if value.is_complex():
             raise TypeError(f"visops.{op}: {name} is complex, expected real numbers")
         return value.to(torch.float64)
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], np.ndarray):
+        value = _stacked(value)
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "fiub":
             raise TypeError(f"visops.{op}: {name} has dtype {value.dtype}, expected real numbers")
@@ -41,6 +43,14 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
         return torch.as_tensor(value, dtype=torch.float64, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"visops.{op}: {name} is not an array of numbers: {error}") from None
+
+
+def _stacked(arrays: Any) -> Any:
+    """Return a list of arrays as one, which torch would be slow to do; as it is if they differ."""
+    try:
+        return np.stack(arrays)
+    except (TypeError, ValueError):
+        return arrays
 
 
 def number_list(op: str, name: str, value: Any) -> list[float]:

@@ -80,12 +80,11 @@ class Axis:
     def add(self, weights: np.ndarray, tap: np.ndarray, w: np.ndarray, padding_mode: str) -> None:
         """Add `w` [P] to the weights [P, count] of the pixels that taps [P] stand for."""
         n = self.last - self.first + 1
-        low, high = int(tap.min()), int(tap.max())
-        table = {k: padded_index(k - self.first, n, padding_mode) for k in range(low, high + 1)}
-        for p, (k, value) in enumerate(zip(tap.tolist(), w.tolist(), strict=True)):
-            inside = table[k]
-            if inside is not None:
-                weights[p, self.first + inside] += value
+        taps, which = np.unique(tap, return_inverse=True)
+        found = [padded_index(k - self.first, n, padding_mode) for k in taps.tolist()]
+        pixel = np.array([-1 if i is None else self.first + i for i in found])[which]
+        inside = np.flatnonzero(pixel >= 0)
+        weights[inside, pixel[inside]] += w[inside]  # one tap per row: no index comes twice
 
     def interpolation(self, at: np.ndarray, mode: str, padding_mode: str) -> np.ndarray:
         """Weights [P, count] at unit width; what is missing from a sum of 1 is fill's."""
