@@ -38,7 +38,7 @@ def unbatch_leaves(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
 
 def _sample_of(leaf: Leaf, index: int) -> Leaf:
     if leaf.kind != "image" and leaf.kind not in _MOVABLE:
-        return dataclasses.replace(leaf, source=leaf)
+        return dataclasses.replace(leaf, batch=None, source=leaf)
     like = leaf.like
     if isinstance(like, (list, tuple)):
         like = like[index]
@@ -53,12 +53,13 @@ def _sample_of(leaf: Leaf, index: int) -> Leaf:
     )
 
 
-def batch_leaves(samples: Sequence[Sequence[Leaf]]) -> list[Leaf]:
+def batch_leaves(samples: Sequence[Sequence[Leaf]], *, stack: bool = True) -> list[Leaf]:
     """Leaves of a batch from those of its samples.
 
     Images of one size become a tensor, others a list; so do masks of the image. Boxes, key points
     and what goes with single boxes become lists, even where their numbers happen to be the same.
-    What else there is goes through torch's ``default_collate``, or becomes a list.
+    What else there is goes through torch's ``default_collate``, or becomes a list. Without `stack`
+    images are not copied: they become a list even where they have one size.
 
     Raises
     ------
@@ -81,7 +82,7 @@ def batch_leaves(samples: Sequence[Sequence[Leaf]]) -> list[Leaf]:
                     f"visops.transforms: sample {index} has {leaf.kind} at {leaf.name}, sample 0 "
                     f"has {other.kind} at {other.name}; must be the same"
                 )
-    batched = [_collated([sample[i] for sample in samples]) for i in range(len(first))]
+    batched = [_collated([sample[i] for sample in samples], stack) for i in range(len(first))]
     by_first = {id(leaf): own for leaf, own in zip(first, batched, strict=True)}
     for own in batched:
         if own.partner is not None:
@@ -89,13 +90,13 @@ def batch_leaves(samples: Sequence[Sequence[Leaf]]) -> list[Leaf]:
     return batched
 
 
-def _collated(leaves: Sequence[Leaf]) -> Leaf:
+def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
     first = leaves[0]
     source = first.source
     values: list[Any] = [leaf.value for leaf in leaves]
     if first.kind == "image":
         _refuse_mixed_images(leaves)
-        if all(isinstance(value, Tensor) for value in values) and _alike(values):
+        if stack and all(isinstance(value, Tensor) for value in values) and _alike(values):
             value: Any = torch.stack(values)
         else:
             value = values

@@ -150,15 +150,16 @@ def inside(rows: Any, window: np.ndarray) -> Any:
 def area_scale(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> Any:
     """How many times larger a small piece at the middle of each box becomes, ``[R]``."""
     xp = _module(rows)
-    affine = _is_affine(matrix)
-    turned = matrix if affine else _facing(matrix, middles)
-    determinant = _matrix(np.abs(np.linalg.det(turned)), rows)
-    if affine:
-        return determinant + 0.0 * rows[:, 0]
+    turned = matrix if _is_affine(matrix) else _facing(matrix, middles)
+    # Spelt out: numpy.linalg.det rounds even where all is integers, and an affine map's must not
+    # depend on whether there is a perspective in the batch.
+    (a, b, c), (d, e, f), (g, h, i) = turned.transpose(1, 2, 0)
+    determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
     m = _matrix(turned, rows)
     x, y = (rows[:, 0] + rows[:, 2]) / 2, (rows[:, 1] + rows[:, 3]) / 2
     w = m[:, 2, 0] * x + m[:, 2, 1] * y + m[:, 2, 2]
-    return xp.where(w < _NEAR, 0.0, determinant / xp.where(w < _NEAR, 1.0, w) ** 3)
+    behind = w < _NEAR
+    return xp.where(behind, 0.0, _matrix(np.abs(determinant), rows) / xp.where(behind, 1.0, w) ** 3)
 
 
 def to_corners(rows: Any, form: str) -> Any:

@@ -131,6 +131,8 @@ def _as_dtype(value: Any, like: Any) -> Any:
         if value.dtype == like.dtype:
             return value
         return (value if like.is_floating_point() else value.round()).to(like.dtype)
+    if isinstance(value, Tensor):  # another library's transform made a tensor of an array
+        value = value.numpy()
     if isinstance(like, np.ndarray) and value.dtype != like.dtype:
         return (value if like.dtype.kind == "f" else np.rint(value)).astype(like.dtype)
     return value

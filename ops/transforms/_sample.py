@@ -155,7 +155,7 @@ class _Splitter:
                 raise TypeError(
                     f"visops.transforms: {name} is {value!r}, must be {_EXPECTED[kind]}"
                 )
-            kind = "labels" if kind == "labels" else "other"
+            kind = kind if kind in ("labels", "visible") else "other"
             return self.add(Leaf(kind, value, like=value, name=name, key=key, group=group))
         if isinstance(value, (Tensor, np.ndarray)) or is_pil(value):
             return self.walk_array(value, name, kind, key, group)
@@ -184,7 +184,7 @@ class _Splitter:
         group = self.groups
         items = []
         for key, inner in value.items():
-            kind = self.kinds.get(key) if isinstance(key, str) else None
+            kind = self.kind_of(key, value) if isinstance(key, str) else None
             place = f"{name}[{key!r}]"
             if kind is None and key in _UNMOVABLE and inner is not None and not _says_what(inner):
                 raise TypeError(
@@ -194,6 +194,17 @@ class _Splitter:
                 )
             items.append((key, self.walk(inner, place, kind, key, group)))
         return value, items
+
+    def kind_of(self, key: str, siblings: Mapping[Any, Any]) -> str | None:
+        """Return what a name in a dict stands for."""
+        kind = self.kinds.get(key)
+        base = key.removesuffix("_visible")
+        if kind is None and base != key and base in siblings:
+            points = siblings[base]
+            first = points[0] if isinstance(points, (list, tuple)) and points else points
+            if "keypoints" in (self.kinds.get(base), tv_kind(first)):
+                return "visible"
+        return kind
 
     def walk_sequence(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
         if all(type(item) in _PLAIN_ATOMS for item in value):
@@ -228,12 +239,7 @@ class _Splitter:
         if not self.untyped:
             return
         has_image = any(leaf.kind == "image" for leaf in self.leaves)
-        visibilities = {
-            (leaf.group, f"{leaf.key}_visible") for leaf in self.leaves if leaf.kind == "keypoints"
-        }
         for leaf in self.untyped:
-            if (leaf.group, leaf.key) in visibilities:
-                continue
             if has_image or leaf.key is not None or not may_be_image(leaf.value):
                 cls = type(leaf.value).__name__
                 _refuse_untyped(leaf.name, f"plain {cls} of shape {list(leaf.value.shape)}")

@@ -197,11 +197,12 @@ def _find_visibility(leaf: Leaf, leaves: list[Leaf]) -> None:
     """Find what a dict holds as `keypoints_visible` beside its `keypoints`."""
     if not isinstance(leaf.key, str):
         return
-    key = f"{leaf.key}_visible"
-    partner = next((x for x in leaves if x.group == leaf.group and x.key == key), None)
+    key, group = f"{leaf.key}_visible", leaf.group
+    found = (x for x in leaves if x.kind == "visible" and x.group == group and x.key == key)
+    partner = next(found, None)
     if partner is None:
         return
-    partner.kind, partner.batch = "visible", leaf.batch
+    partner.batch = leaf.batch
     if isinstance(leaf.value, list):
         if not isinstance(partner.value, (list, tuple)) or len(partner.value) != leaf.batch:
             raise TypeError(
@@ -246,10 +247,11 @@ def _relate(leaf: Leaf, boxes: Leaf) -> None:
         if length != value.shape[0]:
             place = "" if leaf.batch is None and boxes.batch is None else f"[{index}]"
             got = "no length" if length is None else f"length {length}"
+            # Nothing of the kind for what has to move.
+            hint = " (or be named in keys={'other': [...]})" if leaf.kind == "labels" else ""
             raise ValueError(
                 f"visops.transforms: {leaf.name}{place} has {got}, {boxes.name}{place} has "
-                f"{value.shape[0]} boxes; must be the same (what belongs to the whole image goes "
-                "under another name, or one in keys={'other': [...]})"
+                f"{value.shape[0]} boxes; must be the same{hint}"
             )
     leaf.per_box = True
     leaf.batch = boxes.batch

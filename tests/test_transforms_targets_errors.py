@@ -1,0 +1,454 @@
+"""Samples that can't be transformed: each row is a sample and the message that it must give."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bad_input import check, table
+from torch import Tensor
+from visops.transforms._images import image_sizes
+from visops.transforms._sample import split_sample
+from visops.transforms._targets import TargetOptions, check_options, visible
+
+tv = pytest.importorskip("torchvision.tv_tensors")
+
+NAN, INF = float("nan"), float("inf")
+IMAGE = torch.zeros(3, 5, 7)
+BATCH = torch.zeros(2, 3, 5, 7)
+SIZE = (5, 7)
+
+
+@dataclasses.dataclass
+class Record:
+    boxes: Any = None
+
+
+def split(sample: Any, **options: Any) -> Callable[[], Any]:
+    def call() -> Any:
+        leaves, _ = split_sample(sample, **options)
+        return image_sizes(leaves)
+
+    return call
+
+
+def having(**entries: Any) -> Callable[[], Any]:
+    return split({"image": IMAGE, **entries})
+
+
+def batch_having(**entries: Any) -> Callable[[], Any]:
+    return split({"image": BATCH, **entries})
+
+
+def boxes(*rows: Any) -> Tensor:
+    return torch.tensor(rows)
+
+
+def options(sample: Any, **fields: Any) -> Callable[[], Any]:
+    return lambda: check_options(split_sample(sample)[0], TargetOptions(**fields))
+
+
+GOOD = boxes([0.0, 0, 1, 1], [2.0, 2, 3, 3])
+
+
+@table(
+    (TypeError, "transforms: found no image in the sample, a dict; must be", split({"a": 1})),
+    (TypeError, "transforms: found no image in the sample, a NoneType; must be", split(None)),
+    (TypeError, "transforms: sample['image'] is 3, must be an image", split({"image": 3})),
+    (
+        ValueError,
+        "transforms: the sample has shape [5, 7], must be an image [C, H, W] or [H, W, C], or a "
+        "batch of them",
+        split(torch.zeros(5, 7)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['image'] has shape [2, 2, 3, 5, 7], must be",
+        split({"image": torch.zeros(2, 2, 3, 5, 7)}),
+    ),
+    (
+        ValueError,
+        "transforms: sample['image'] has shape [3, 5, 7], must be [T, C, H, W] or",
+        split({"image": tv.Video(torch.zeros(1, 3, 5, 7))[0].as_subclass(tv.Video)}),
+    ),
+    (
+        ValueError,
+        "transforms: sample['images'] is empty, must hold at least one image",
+        split({"images": []}),
+    ),
+    (
+        ValueError,
+        "transforms: sample['images'][1] has shape [2, 3, 5, 7], must be one image",
+        split({"images": [IMAGE, BATCH]}),
+    ),
+    (
+        ValueError,
+        "transforms: the sample mixes [C, H, W] and [H, W, C], must be all alike",
+        split([IMAGE, torch.zeros(5, 7, 3)]),
+    ),
+    (
+        TypeError,
+        "transforms: sample['images'][1] is a str, must be an image: a tensor, an array or a PIL",
+        split({"images": [IMAGE, "b"]}),
+    ),
+    (
+        ValueError,
+        "transforms: sample['image'] holds one image, sample['img'] holds 2 images; must be",
+        split({"image": IMAGE, "img": BATCH}),
+    ),
+    (
+        ValueError,
+        "transforms: sample['img'] is for 7 rows and 5 columns, sample['image'] has 5 and 7; must "
+        "be the same",
+        split({"image": IMAGE, "img": IMAGE.transpose(1, 2)}),
+    ),
+    (
+        TypeError,
+        "transforms: sample['image'][0] is a Mask, must be an Image or Video",
+        split({"image": [tv.Mask(torch.zeros(5, 7))]}),
+    ),
+)
+def test_images(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    check(error, message, call)
+
+
+@table(
+    (
+        TypeError,
+        "transforms: sample['depth'] is a plain Tensor of shape [5, 7], which may have to move "
+        "with the image; must be a tv_tensor, or in a dict under a name that says what it is",
+        having(depth=torch.zeros(5, 7)),
+    ),
+    (
+        TypeError,
+        "transforms: sample[1] is a plain ndarray of shape [5, 7], which may",
+        split((IMAGE, np.zeros((5, 7)))),
+    ),
+    (
+        TypeError,
+        "transforms: sample[0] is a plain Tensor of shape [4, 4], which may",
+        split((torch.zeros(4, 4), 3)),
+    ),
+    (
+        TypeError,
+        "transforms: sample[1][1] is a plain Tensor of shape [5, 7], which may",
+        split([(IMAGE, 3), (3, torch.zeros(5, 7))]),
+    ),
+    (
+        TypeError,
+        "transforms: sample['rows'] is a list of lists of numbers, which may",
+        having(rows=[[1, 2], [3, 4]]),
+    ),
+    (
+        TypeError,
+        "transforms: sample['annotations'][0]['bbox'] can't be moved in this form; must be boxes "
+        "[N, 4], key points [..., 2] or masks [N, H, W] under a name that says so",
+        having(annotations=[{"bbox": [1, 2, 3, 4], "category_id": 5}]),
+    ),
+    (TypeError, "transforms: sample['segmentation'] can't", having(segmentation={"counts": b""})),
+    (TypeError, "transforms: sample['landmarks'] can't", having(landmarks=torch.zeros(10))),
+    (
+        TypeError,
+        "transforms: sample['target'] is a Record, which may hold something that has to move",
+        having(target=Record()),
+    ),
+    (TypeError, "transforms: sample['boxes'] is 'a', must be boxes [N, 4]", having(boxes="a")),
+    (TypeError, "transforms: sample['boxes'] is a Record, which may", having(boxes=Record())),
+    (
+        TypeError,
+        "transforms: sample['mask'][0] is a Record, must be [H, W] or [N, H, W]",
+        batch_having(mask=[Record(), Record()]),
+    ),
+    (
+        ValueError,
+        "transforms: keys names the kind 'bbox', must be one of image, mask, masks, boxes, "
+        "keypoints, labels, other",
+        split({"image": IMAGE}, keys={"bbox": ["a"]}),
+    ),
+    (
+        TypeError,
+        "transforms: keys['mask'] is 'seg', must be a list of names",
+        split({"image": IMAGE}, keys={"mask": "seg"}),
+    ),
+)
+def test_nothing_stays_in_silence(
+    error: type[Exception], message: str, call: Callable[[], Any]
+) -> None:
+    check(error, message, call)
+
+
+@table(
+    (
+        ValueError,
+        "transforms: sample['boxes'] has shape [2, 5], must be [N, 4]",
+        having(boxes=torch.zeros(2, 5)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'] has shape [4], must be [N, 4]",
+        having(boxes=torch.zeros(4)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'] can't be read as [N, 4]: ",
+        having(boxes=[[1, 2, 3, 4], [1, 2]]),
+    ),
+    (
+        TypeError,
+        "transforms: sample['boxes'] has dtype <U1, must be floating or signed integers",
+        having(boxes=[["1", "2", "3", "4"]]),
+    ),
+    (
+        TypeError,
+        "transforms: sample['boxes'] has dtype torch.uint8, must be floating or signed integers",
+        having(boxes=torch.zeros(2, 4, dtype=torch.uint8)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'][1] is [3, 0, 2, 1] (XYXY), must have x1 <= x2 and y1 <= y2 "
+        "(for other formats use tv_tensors)",
+        having(boxes=boxes([0.0, 0, 1, 1], [3.0, 0, 2, 1], [3.0, 0, 2, 1])),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'][0] is [0, nan, 1, 1] (XYXY), must be finite",
+        having(boxes=boxes([0.0, NAN, 1, 1])),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'][0] is [0, 0, inf, 1] (XYXY), must be finite",
+        having(boxes=boxes([0.0, 0, INF, 1]).bfloat16()),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'][0] is [3, 3, -1, 2] (XYWH), must have a width and a height of "
+        "at least 0",
+        having(boxes=tv.BoundingBoxes([[3, 3, -1, 2]], format="XYWH", canvas_size=SIZE)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'] has format XYWHR, must be XYXY, XYWH, CXCYWH: rotated boxes "
+        "can't be moved",
+        having(boxes=tv.BoundingBoxes([[3.0, 3, 1, 2, 5]], format="XYWHR", canvas_size=SIZE)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'] is for 7 rows and 5 columns, sample['image'] has 5 and 7",
+        having(boxes=tv.BoundingBoxes([[3.0, 3, 4, 4]], format="XYXY", canvas_size=(7, 5))),
+    ),
+    (
+        ValueError,
+        "transforms: sample['labels'] has length 3, sample['boxes'] has 2 boxes; must be the same",
+        having(boxes=GOOD, labels=torch.zeros(3)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['labels'] has length 1, sample['boxes'] has 2 boxes",
+        having(labels=["a"], boxes=GOOD),
+    ),
+    (
+        ValueError,
+        "transforms: sample['masks'] has length 1, sample['boxes'] has 2 boxes",
+        having(boxes=GOOD, masks=torch.zeros(1, 5, 7)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['keypoints'] has length 3, sample['boxes'] has 2 boxes",
+        having(boxes=GOOD, keypoints=torch.zeros(3, 5, 2)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['mask'] is for 7 rows and 5 columns, sample['image'] has 5 and 7",
+        having(mask=torch.zeros(7, 5)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['mask'] has shape [1, 1, 5, 7], must be [H, W] or [N, H, W]",
+        having(mask=torch.zeros(1, 1, 5, 7)),
+    ),
+    (
+        TypeError,
+        "transforms: sample['mask'] has dtype torch.complex64, must be numbers",
+        having(mask=torch.zeros(5, 7, dtype=torch.complex64)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['keypoints'] has shape [2, 4], must be [..., 2], or [..., 3] with "
+        "visibilities",
+        having(keypoints=torch.zeros(2, 4)),
+    ),
+    (
+        TypeError,
+        "transforms: sample['keypoints'] has dtype uint8, must be floating or signed integers",
+        having(keypoints=np.zeros((2, 2), np.uint8)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['keypoints_visible'] has shape [3], must be that of "
+        "sample['keypoints'] without its last dimension: [2]",
+        having(keypoints=torch.zeros(2, 2), keypoints_visible=torch.ones(3)),
+    ),
+)
+def test_targets(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    check(error, message, call)
+
+
+@table(
+    (
+        ValueError,
+        "transforms: sample['boxes'] has shape [2, 4], sample['image'] holds 2 images; must have a "
+        "first dimension of 2 or be a list of 2",
+        batch_having(boxes=GOOD),
+    ),
+    (
+        ValueError,
+        "transforms: sample['mask'] has shape [3, 5, 7], sample['image'] holds 2 images",
+        batch_having(mask=torch.zeros(3, 5, 7)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'] has 1 entries, sample['image'] holds 2 images; must be one",
+        batch_having(boxes=[GOOD]),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'][1][0] is [3, 0, 2, 1] (XYXY), must have",
+        batch_having(boxes=[GOOD, boxes([3.0, 0, 2, 1])]),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'][1][2] is [3, 0, 2, 1] (XYXY), must have",
+        batch_having(boxes=torch.cat((torch.zeros(5, 4), boxes([3.0, 0, 2, 1]))).reshape(2, 3, 4)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['labels'][1] has length 1, sample['boxes'][1] has 2 boxes",
+        batch_having(boxes=[GOOD, GOOD], labels=[[1, 2], [3]]),
+    ),
+    (
+        ValueError,
+        "transforms: sample['labels'] has 3 entries, sample['boxes'] is for 2 images; must be one",
+        batch_having(boxes=[GOOD, GOOD], labels=[[1, 2], [3, 4], []]),
+    ),
+    (
+        ValueError,
+        "transforms: sample['labels'][0] has length 4, sample['boxes'][0] has 3 boxes",
+        batch_having(boxes=torch.zeros(2, 3, 4), labels=torch.zeros(2, 4)),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'] mixes the formats ['XYWH', 'XYXY'], must be of one",
+        batch_having(
+            boxes=[
+                tv.BoundingBoxes(GOOD, format=form, canvas_size=SIZE) for form in ("XYXY", "XYWH")
+            ]
+        ),
+    ),
+    (
+        ValueError,
+        "transforms: sample['mask'][1] is for 7 rows and 5 columns, sample['image'][1] has 5 and 7",
+        batch_having(mask=[torch.zeros(5, 7), torch.zeros(7, 5)]),
+    ),
+    (
+        TypeError,
+        "transforms: sample['keypoints_visible'] is a Tensor, must be a list of 2 as",
+        batch_having(keypoints=[torch.zeros(1, 2)] * 2, keypoints_visible=torch.ones(2, 1)),
+    ),
+)
+def test_batches(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    check(error, message, call)
+
+
+@table(
+    (
+        ValueError,
+        "transforms: boxes is 'drop', must be one of keep, clamp, sanitize",
+        options(IMAGE, boxes="drop"),
+    ),
+    (
+        ValueError,
+        "transforms: keypoint_convention is 'half', must be 'integer' or 'half_pixel'",
+        options(IMAGE, keypoint_convention="half"),
+    ),
+    (
+        ValueError,
+        "transforms: mask_fill is 255, sample['mask'] has dtype torch.int8; must be from -128 to "
+        "127",
+        options({"image": IMAGE, "mask": torch.zeros(5, 7, dtype=torch.int8)}),
+    ),
+    (
+        ValueError,
+        "transforms: mask_fill is -1, sample['mask'] has dtype uint8; must be from 0 to 255",
+        options({"image": IMAGE, "mask": np.zeros((5, 7), np.uint8)}, mask_fill=-1),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'] has shape [2, 6, 4]; must be a list of each sample's boxes "
+        "[N, 4] for boxes='sanitize'",
+        options({"image": BATCH, "boxes": torch.zeros(2, 6, 4)}, boxes="sanitize"),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'] and sample['bboxes'] are in one container; boxes='sanitize'",
+        options({"image": IMAGE, "boxes": GOOD, "bboxes": GOOD}, boxes="sanitize"),
+    ),
+    (
+        ValueError,
+        "transforms: boxes='sanitize' can't tell whether sample[2] goes with sample[1]; must be in "
+        "a dict, under a name in keys={'labels': [...]}",
+        options(
+            (
+                IMAGE,
+                tv.BoundingBoxes(GOOD, format="XYXY", canvas_size=SIZE),
+                torch.zeros(2),
+            ),
+            boxes="sanitize",
+        ),
+    ),
+    (
+        ValueError,
+        "transforms: boxes='sanitize' can't tell whether sample['m'] goes with sample['boxes']",
+        options(
+            {"image": IMAGE, "boxes": GOOD, "m": tv.Mask(torch.zeros(2, 5, 7))}, boxes="sanitize"
+        ),
+    ),
+)
+def test_options(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    check(error, message, call)
+
+
+@table(
+    (
+        ValueError,
+        "visible: keypoints has shape [4], must be [..., 2] or [..., 3]",
+        lambda: visible(torch.zeros(4), SIZE),
+    ),
+    (
+        ValueError,
+        "visible: size is (5,), must be (height, width)",
+        lambda: visible(torch.zeros(4, 2), (5,)),
+    ),
+    (
+        ValueError,
+        "visible: convention is 'edge', must be 'integer' or 'half_pixel'",
+        lambda: visible(torch.zeros(4, 2), SIZE, convention="edge"),
+    ),
+)
+def test_visible(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    check(error, message, call)
+
+
+def test_what_is_allowed_beside_sanitized_boxes() -> None:
+    typed = tv.BoundingBoxes(GOOD, format="XYXY", canvas_size=SIZE)
+    fine = (
+        (IMAGE, typed, 3),
+        (IMAGE, {"boxes": GOOD, "image_id": torch.tensor([5])}),
+        {"image": IMAGE, "boxes": typed, "mask": torch.zeros(2, 5, 7, dtype=torch.uint8)},
+        {"image": IMAGE, "boxes": typed, "seg": tv.Mask(torch.zeros(5, 7))},
+    )
+    for sample in fine:
+        options(sample, boxes="sanitize")()
