@@ -400,7 +400,10 @@ VISOPS_HOT_FN Coord edge_cover(const SegmentAxis<Coord>& axis, Coord at) {
   const Coord within = before < after ? before : after;
   const Coord cover = within * axis.edge_scale + static_cast<Coord>(0.5);
   const Coord positive = cover > static_cast<Coord>(0) ? cover : static_cast<Coord>(0);
-  return positive < static_cast<Coord>(1) ? positive : static_cast<Coord>(1);
+  // The outermost pixels of a resized image lie half a footprint inside, where rounding alone would
+  // let fill through (an infinite one, all of it).
+  const Coord whole = static_cast<Coord>(1.0 - 1.0 / 32768.0);
+  return positive < whole ? positive : static_cast<Coord>(1);
 }
 
 // out = 1 - the part that is covered.

@@ -116,8 +116,11 @@ template <Interpolation mode, class Acc>
 VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padding, Acc at) {
   FilterTaps<Acc> taps;
   const Acc limit = static_cast<Acc>(1073741824.0);
-  Acc first =
-      floor((at > -limit ? (at < limit ? at : limit) : -limit) - axis.radius) + static_cast<Acc>(1);
+  Acc centre = at > -limit ? (at < limit ? at : limit) : -limit;
+  if (padding == Padding::kConstant) {  // a soft edge reaches farther than the filter may
+    centre = centre > axis.low ? (centre < axis.high ? centre : axis.high) : axis.low;
+  }
+  Acc first = floor(centre - axis.radius) + static_cast<Acc>(1);
   Acc last = first + (static_cast<Acc>(2) * ceil(axis.radius) - static_cast<Acc>(1));
   if (padding == Padding::kConstant) {  // others fold what lies outside back into the window
     if (first < axis.first) first = axis.first;
@@ -126,7 +129,7 @@ VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padd
   const bool some = first <= last;
   taps.first = some ? static_cast<int32_t>(first) : 0;
   taps.count = some ? static_cast<int32_t>(last - first) + 1 : 0;
-  taps.at = at;
+  taps.at = centre;
   taps.scale = axis.filter_scale;
   Acc sum = static_cast<Acc>(0);
   for (int32_t i = 0; i < taps.count; ++i) sum = sum + filter_tap<mode>(taps, taps.first + i);

@@ -7,55 +7,57 @@
 namespace visops {
 namespace {
 
-template <int Channels>
+// The colour steps of `Channels` planes, then scale and offset; into `result`, which may be the
+// planes themselves. A vector stays in registers from the first step to the last.
+template <int Channels, bool clamp>
 void color_planes(const AugmentParams& p, const ColorPlan<float>& plan, int padded,
-                  Planes& planes) {
-  for (int64_t k = 0; k < p.color_steps; ++k) {
-    float a[Channels][Channels + 1];
-    for (int c = 0; c < Channels; ++c) {
-      for (int j = 0; j <= Channels; ++j) a[c][j] = plan.step[k][c][j];
-    }
-    constexpr int kWidth = Floats::kWidth;
-    const bool clamp = p.clamp;
-    for (int i = 0; i < padded; i += kWidth) {
-      float next[Channels][kWidth];
+                  const Planes& planes, float* const (&result)[kGroup]) {
+  float scale[Channels], offset[Channels];
+  for (int c = 0; c < Channels; ++c) {
+    scale[c] = static_cast<float>(p.scale[value_index(p, c)]);
+    offset[c] = static_cast<float>(p.offset[value_index(p, c)]);
+  }
+  const int64_t steps = p.color_steps;
+  for (int i = 0; i < padded; i += Floats::kWidth) {
+    Floats v[Channels];
+    for (int c = 0; c < Channels; ++c) v[c] = Floats::load(planes.v[c] + i);
+    for (int64_t k = 0; k < steps; ++k) {
+      Floats next[Channels];
       for (int c = 0; c < Channels; ++c) {
-        for (int l = 0; l < kWidth; ++l) {
-          float v = a[c][0] * planes.v[0][i + l];
-          for (int j = 1; j < Channels; ++j) v = v + a[c][j] * planes.v[j][i + l];
-          v = v + a[c][Channels];
-          next[c][l] = clamp ? clamp_unit(v) : v;
-        }
+        const float* a = plan.step[k][c];
+        next[c] = Floats(a[0]) * v[0];
+        for (int j = 1; j < Channels; ++j) next[c] = next[c] + Floats(a[j]) * v[j];
+        next[c] = next[c] + Floats(a[Channels]);
+        if (clamp) next[c] = clamp_unit(next[c]);
       }
-      for (int c = 0; c < Channels; ++c) memcpy(planes.v[c] + i, next[c], sizeof(next[c]));
+      for (int c = 0; c < Channels; ++c) v[c] = next[c];
+    }
+    for (int c = 0; c < Channels; ++c) {
+      (v[c] * Floats(scale[c]) + Floats(offset[c])).store(result[c] + i);
     }
   }
 }
 
-inline void color_segment(const AugmentParams& p, const ColorPlan<float>& plan, int padded,
-                          Planes& planes) {
-  switch (p.channels) {
-    case 1: return color_planes<1>(p, plan, padded, planes);
-    case 2: return color_planes<2>(p, plan, padded, planes);
-    case 3: return color_planes<3>(p, plan, padded, planes);
-    default: return color_planes<4>(p, plan, padded, planes);
+template <int Channels>
+void color_segment(const AugmentParams& p, const ColorPlan<float>& plan, int padded,
+                   const Planes& planes, float* const (&result)[kGroup]) {
+  if (p.clamp) {
+    color_planes<Channels, true>(p, plan, padded, planes, result);
+  } else {
+    color_planes<Channels, false>(p, plan, padded, planes, result);
   }
 }
 
-// finish_value() of a run, from `v` to `result`; they may be the same.
-inline void finish_plane(const AugmentParams& p, int64_t channel, const float* v, int count,
+// finish_value() of one plane of an image without colour steps.
+inline void finish_plane(const AugmentParams& p, int64_t channel, int padded, const float* v,
                          float* result) {
   const int64_t at = value_index(p, channel);
-  const float scale = static_cast<float>(p.scale[at]), offset = static_cast<float>(p.offset[at]);
-  if (p.color_steps > 0) {
-    for (int i = 0; i < count; ++i) result[i] = v[i] * scale + offset;
-    return;
-  }
-  const float input = static_cast<float>(p.input_scale);
-  if (p.clamp) {
-    for (int i = 0; i < count; ++i) result[i] = clamp_unit(v[i] * input) * scale + offset;
-  } else {
-    for (int i = 0; i < count; ++i) result[i] = (v[i] * input) * scale + offset;
+  const Floats input(static_cast<float>(p.input_scale));
+  const Floats scale(static_cast<float>(p.scale[at])), offset(static_cast<float>(p.offset[at]));
+  for (int i = 0; i < padded; i += Floats::kWidth) {
+    Floats value = Floats::load(v + i) * input;
+    if (p.clamp) value = clamp_unit(value);
+    (value * scale + offset).store(result + i);
   }
 }
 
@@ -140,19 +142,29 @@ void store_planes(const SegmentAt& at, int64_t first, int64_t channels, const Pl
 inline void finish_segment(const SegmentAt& at, const ColorPlan<float>& plan, int64_t first,
                            int64_t channels, Planes& planes) {
   const AugmentParams& p = at.p;
-  if (p.color_steps > 0) color_segment(p, plan, at.padded, planes);
-  // float32 planes are written as they are finished; the rest is finished in place and converted.
+  // Planes of float32 are written as they are finished; the rest is finished in place and then
+  // converted, as is the end of a row that is no whole vector.
   const Strides stride = p.output_stride;
-  const bool direct = p.output_dtype == DType::kFloat32 && stride.column == 1;
-  for (int64_t c = 0; c < channels; ++c) {
-    float* result = planes.v[c];
-    if (direct) {
-      result = static_cast<float*>(p.output) + at.sample * stride.batch +
-               (first + c) * stride.channel + at.y * stride.row + at.x0;
-    }
-    finish_plane(p, first + c, planes.v[c], direct ? at.count : at.padded, result);
-    if (p.erase_count > 0) erase_plane(at, first + c, result);
+  const bool direct =
+      p.output_dtype == DType::kFloat32 && stride.column == 1 && at.count == at.padded;
+  float* result[kGroup] = {planes.v[0], planes.v[1], planes.v[2], planes.v[3]};
+  for (int64_t c = 0; direct && c < channels; ++c) {
+    result[c] = static_cast<float*>(p.output) + at.sample * stride.batch +
+                (first + c) * stride.channel + at.y * stride.row + at.x0;
   }
+  if (p.color_steps == 0) {
+    for (int64_t c = 0; c < channels; ++c) {
+      finish_plane(p, first + c, at.padded, planes.v[c], result[c]);
+    }
+  } else {
+    switch (channels) {
+      case 1: color_segment<1>(p, plan, at.padded, planes, result); break;
+      case 2: color_segment<2>(p, plan, at.padded, planes, result); break;
+      case 3: color_segment<3>(p, plan, at.padded, planes, result); break;
+      default: color_segment<4>(p, plan, at.padded, planes, result); break;
+    }
+  }
+  for (int64_t c = 0; p.erase_count > 0 && c < channels; ++c) erase_plane(at, first + c, result[c]);
   if (direct) return;
   switch (p.output_dtype) {
     case DType::kUInt8: return store_planes<uint8_t>(at, first, channels, planes);

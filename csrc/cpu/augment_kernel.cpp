@@ -97,6 +97,7 @@ bool sample_taps(const SegmentAt& at, const LaneSampler<T>& sampler, int64_t fir
 template <class T, Interpolation mode>
 bool sample_filter(const SegmentAt& at, const LaneSampler<T>& sampler, int64_t first,
                    int64_t channels, SegmentBuffers& b) {
+  lane_points(at, b.lanes);
   if (!filter_lanes<mode>(at, b.lanes, sampler.row_bytes, sampler.column_bytes, b.filter) ||
       !filter_segment<T>(sampler, b.filter, first, channels, b.planes)) {
     return false;
@@ -111,9 +112,16 @@ template <class T, Interpolation mode>
 void sample_segment(const SegmentAt& at, const LaneSampler<T>& sampler, int64_t first,
                     int64_t channels, SegmentBuffers& b) {
   if (at.s.is_fill) return fill_planes(at, first, channels, b.planes);
-  if constexpr (mode != Interpolation::kNearest) {
+  if constexpr (mode == Interpolation::kNearest) {
+    const bool folds = at.p.padding != Padding::kConstant && at.p.padding != Padding::kReplicate;
+    if (sampler.fits && fits_lanes(at) && !folds) {
+      nearest_taps(at, sampler.row_bytes, sampler.column_bytes, b.lanes);
+      sampler.copy(b.lanes, at.padded, first, channels, b.planes);
+      blend_planes(at, b.lanes, first, channels, b.planes);
+      return;
+    }
+  } else {
     if (sampler.fits && fits_lanes(at)) {
-      lane_points(at, b.lanes);
       blend_lanes(at, b.lanes);
       if (b.lanes.begin == b.lanes.end) return fill_planes(at, first, channels, b.planes);
       if (at.s.antialias) {

@@ -104,6 +104,19 @@ struct LaneSampler {
     }
   }
 
+  // The elements at `lanes`.
+  void copy(const AugmentLanes& lanes, int count, int64_t first, int64_t channels,
+            Planes& planes) const {
+    for (int64_t c = 0; c < channels; ++c) {
+      const char* plane = static_cast<const char*>(s.image.data) + (first + c) * channel_bytes;
+      T element[kLanes];
+      for (int i = 0; i < count; ++i) memcpy(element + i, plane + lanes.offset[i], sizeof(T));
+      for (int i = 0; i < count; i += Floats::kWidth) {
+        load_floats(element + i).store(planes.v[c] + i);
+      }
+    }
+  }
+
   // Any layout, one element at a time.
   template <Interpolation mode>
   void sample_pixels(const char* plane, const AugmentLanes& lanes, int begin, int end_lane,

@@ -29,6 +29,12 @@ VISOPS_ALWAYS_INLINE Floats operator*(Floats a, Floats b) {
   return Floats(_mm256_mul_ps(a.v, b.v));
 }
 
+// To [0, 1]; NaN stays.
+VISOPS_ALWAYS_INLINE Floats clamp_unit(Floats v) {
+  const __m256 above = _mm256_max_ps(_mm256_setzero_ps(), v.v);  // the second operand where NaN
+  return Floats(_mm256_min_ps(_mm256_set1_ps(1.0f), above));
+}
+
 // kWidth adjacent elements.
 VISOPS_ALWAYS_INLINE Floats load_floats(const uint8_t* p) {
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));

@@ -34,6 +34,16 @@ VISOPS_ALWAYS_INLINE Floats operator*(const Floats& a, const Floats& b) {
   return r;
 }
 
+// To [0, 1]; NaN stays.
+VISOPS_ALWAYS_INLINE Floats clamp_unit(const Floats& v) {
+  Floats r;
+  for (int i = 0; i < 4; ++i) {
+    const float above = v.v[i] < 0.0f ? 0.0f : v.v[i];
+    r.v[i] = above > 1.0f ? 1.0f : above;
+  }
+  return r;
+}
+
 // kWidth adjacent elements.
 template <class T>
 VISOPS_ALWAYS_INLINE Floats load_floats(const T* p) {
