@@ -151,7 +151,8 @@ void augment_resized(const AugmentParams& p, const AugmentSample& s, const Color
     place_axis(s.x, in_first_row.x, &axes.x);
     const int64_t lanes_left = p.output_width - x0;
     make_chunk<mode>(axes.x, in_first_row, x0, static_cast<int>(x - x0),
-                     static_cast<int>(lanes_left < kSegment ? lanes_left : kSegment), chunk);
+                     static_cast<int>(lanes_left < kSegment ? lanes_left : kSegment),
+                     sizeof(T) == 1, chunk);
     for (int64_t y = first; y < last; ++y) {
       const auto segment = augment_segment<float>(s.map, x0, y);
       place_axis(s.y, segment.y, &axes.y);

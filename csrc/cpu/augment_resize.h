@@ -26,17 +26,18 @@ struct ResizeChunk {
   float cover[kSegment];
   int32_t first[kSegment];  // tap, counted from `low`
   int32_t taps[kSegment];
-  int stride;  // weights of a column
+  int uniform;  // as many taps for all columns, some of weight 0; or 0
+  int stride;   // weights of a column
   alignas(64) float weight[kTableFloats];
 };
 
 // Taps that a chunk of one column surely holds.
 constexpr double kMostTaps = 2048.0;
 
-// As many of the lanes from `lane` on as fit; at least one.
+// As many of the lanes from `lane` on as fit; at least one. `finite`: elements can't be infinite.
 template <Interpolation mode>
 void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment, int64_t x0,
-                int lane, int lanes, ResizeChunk& chunk) {
+                int lane, int lanes, bool finite, ResizeChunk& chunk) {
   chunk.stride = 2 * static_cast<int>(std::ceil(axis.radius));
   chunk.x0 = x0 + lane;
   chunk.covered = true;
@@ -62,10 +63,25 @@ void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& seg
       chunk.weight[count * chunk.stride + j] = filter_tap<mode>(taps, taps.first + j) * taps.norm;
     }
   }
+  chunk.count = count;
+  chunk.uniform = 0;
   for (int i = 0; i < count; ++i) {
     chunk.first[i] = chunk.taps[i] > 0 ? chunk.first[i] - chunk.low : 0;
+    if (finite && chunk.taps[i] > chunk.uniform) chunk.uniform = chunk.taps[i];
   }
-  chunk.count = count;
+  // Taps of weight 0 change no sum of finite values, and loops of one length are faster. At the
+  // right end they go before the others.
+  for (int i = 0; i < count; ++i) {
+    const int32_t most = chunk.high - chunk.low - chunk.uniform;
+    const int32_t shift = finite && chunk.first[i] > most ? chunk.first[i] - most : 0;
+    float* weight = chunk.weight + i * chunk.stride;
+    for (int32_t j = chunk.taps[i]; j < chunk.uniform; ++j) weight[j] = 0.0f;
+    if (shift == 0) continue;
+    for (int32_t j = chunk.uniform - 1; j >= 0; --j)
+      weight[j] = j >= shift ? weight[j - shift] : 0.0f;
+    chunk.first[i] -= shift;
+    chunk.taps[i] = chunk.uniform;
+  }
 }
 
 // sum[e] = sum over rows of weight x element, for n elements of rows `row_stride` apart.
@@ -127,16 +143,24 @@ inline void interleave(const float* planes, int64_t stride, int64_t channels, in
 // Pixels of `step` floats (3 or 4), of which four can be read at any, to planes.
 inline void filter_columns(const ResizeChunk& chunk, const float* pixels, int step,
                            Planes& planes) {
+  const auto tap = [&](int i) { return pixels + chunk.first[i] * step; };
+  const auto weight = [&](int i) { return chunk.weight + i * chunk.stride; };
   for (int i = 0; i < chunk.count; i += 4) {
-    Quad q[4];
-    for (int l = 0; l < 4; ++l) {
-      q[l] = Quad(0.0f);
-      if (i + l >= chunk.count) continue;
-      const float* tap = pixels + chunk.first[i + l] * step;
-      const float* weight = chunk.weight + (i + l) * chunk.stride;
-      const int count = chunk.taps[i + l];
-      for (int j = 0; j < count; ++j, tap += step) {
-        q[l] = q[l] + Quad(weight[j]) * Quad::load(tap);
+    Quad q[4] = {Quad(0.0f), Quad(0.0f), Quad(0.0f), Quad(0.0f)};
+    if (chunk.uniform > 0 && i + 4 <= chunk.count) {
+      const float *w0 = weight(i), *w1 = weight(i + 1), *w2 = weight(i + 2), *w3 = weight(i + 3);
+      const float *t0 = tap(i), *t1 = tap(i + 1), *t2 = tap(i + 2), *t3 = tap(i + 3);
+      for (int j = 0; j < chunk.uniform; ++j) {
+        q[0] = q[0] + Quad(w0[j]) * Quad::load(t0 + j * step);
+        q[1] = q[1] + Quad(w1[j]) * Quad::load(t1 + j * step);
+        q[2] = q[2] + Quad(w2[j]) * Quad::load(t2 + j * step);
+        q[3] = q[3] + Quad(w3[j]) * Quad::load(t3 + j * step);
+      }
+    } else {
+      for (int l = 0; l < 4 && i + l < chunk.count; ++l) {
+        for (int j = 0; j < chunk.taps[i + l]; ++j) {
+          q[l] = q[l] + Quad(weight(i + l)[j]) * Quad::load(tap(i + l) + j * step);
+        }
       }
     }
     transpose(q);
