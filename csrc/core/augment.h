@@ -82,17 +82,25 @@ extern KernelStub<AugmentParams> augment_stub;
 // d loss / d image, matrix and colour, from `forward.output` (the incoming gradient, of
 // output_dtype). What is not wanted is null.
 struct AugmentBackwardParams {
-  AugmentParams forward;  // a batch, not a list; a floating dtype
+  AugmentParams forward;  // a batch, not a list; output_dtype is floating
   void* grad_image;       // [batch, channels, height, width]; float32, or float64 for float64
   Strides grad_image_stride;
-  double* grad_matrix;  // [batch, 3, 3], also where the matrix is shared: of each sample's share
-  double* grad_color;   // [batch, color_steps, channels, channels + 1], also where it is shared
-  double* row_sums;     // [batch, output_height, row_sum_count] scratch
-  int64_t row_sum_count;
+  double* grad_matrix;    // [batch, 3, 3], also where the matrix is shared: of each sample's share
+  double* grad_color;     // [batch, color_steps, channels, channels + 1], also where it is shared
+  double* row_sums;       // [batch, output_height, row_sum_count] scratch
+  int64_t row_sum_count;  // 6 for the matrix + the elements of a sample's colour matrices
+  // [batch, channels, output_height, output_width] of the type of grad_image: scratch of the CUDA
+  // kernels for the gradient by the sampled values. Null where grad_image is.
+  void* grad_sampled;
 };
 
-// Work is cut over batch.
+// A sample's work can be cut into so many tasks; whole samples take the least time in total.
+constexpr int64_t kBackwardTasks = 16;
+
+// Work is cut over batch x kBackwardTasks.
 extern KernelStub<AugmentBackwardParams> augment_backward_stub;
+// Turns row_sums into grad_matrix and grad_color; work is cut over batch.
+extern KernelStub<AugmentBackwardParams> augment_backward_finish_stub;
 
 // Index of a per-channel value.
 VISOPS_FN int64_t value_index(const AugmentParams& p, int64_t channel) {
