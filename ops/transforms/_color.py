@@ -3,64 +3,71 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ._arguments import interval, is_sequence, number
+from ._numbers import Number, Params, columns, cos, sin, where
 from ._plan import Canvas, Plan
-from ._transform import Effects, Params, RandomlyApplied, Transform
+from ._transform import Builtin, Effects, RandomlyApplied
 
-__all__ = ["GREY", "ColorJitter", "RandomGrayscale", "color_matrices"]
+__all__ = ["GREY", "ColorJitter", "RandomGrayscale", "check_channels", "rows_of"]
 
 # ITU-R BT.601's luma, in torchvision's (and Pillow's) rounding: they add up to 0.9999.
-GREY = np.array([0.2989, 0.587, 0.114])
+GREY = (0.2989, 0.587, 0.114)
 
-_KEEP = np.concatenate((np.eye(3), np.zeros((3, 1))), axis=1)  # v' = v
-_GRAY = np.concatenate((np.tile(GREY, (3, 1)), np.zeros((3, 1))), axis=1)
-_COLORFUL = _KEEP - _GRAY
-
-
-def _hue_basis() -> np.ndarray:
-    """Make [3, 3, 4]: a turn of hue by t is the sum of these, times 1, cos t and sin t.
-
-    As a turn in YIQ: about the grey axis, in the plane of equal luma. The plane's axes are those
-    for which red, green and blue lie 120 degrees apart, as they do on the wheel of HSV.
-    """
-    luma = GREY / GREY.sum()
-    third = 2.0 * np.pi / 3.0
-    x = np.array([1.0, np.cos(third), np.cos(2.0 * third)])
-    y = np.array([0.0, np.sin(third), np.sin(2.0 * third)])
-    # The directions along the axes: x and y, moved along the grey axis to a luma of 0.
-    to_x, to_y = x / 1.5, y / 1.5
-    to_x, to_y = to_x - (luma * to_x).sum(), to_y - (luma * to_y).sum()
-    basis = np.zeros((3, 3, 4))
-    basis[0, :, :3] = np.outer(np.ones(3), luma)
-    basis[1, :, :3] = np.outer(to_x, x) + np.outer(to_y, y)
-    basis[2, :, :3] = np.outer(to_y, x) - np.outer(to_x, y)
-    return basis
-
-
-_HUE = _hue_basis()
-_ORDERS = np.array(list(itertools.permutations(range(4))))
+_KEEP = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+_GRAY = GREY * 3
+_ORDERS = tuple(itertools.permutations(range(4)))
+_ORDER_ARRAY = np.array(_ORDERS)
 
 BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 
 
-def color_matrices(kind: int, factor: np.ndarray, channels: int) -> np.ndarray:
-    """Matrices [B, C, C+1] of one kind of step; of contrast without the grey mean."""
-    if channels == 1:
-        matrices = np.zeros((factor.shape[0], 1, 2))
-        matrices[:, 0, 0] = 1.0 if kind >= SATURATION else factor
-        return matrices
-    f = factor[:, None, None]
-    if kind == SATURATION:
-        return f * _COLORFUL + _GRAY
-    if kind == HUE:
-        angle = f * (2.0 * np.pi)
-        return _HUE[0] + np.cos(angle) * _HUE[1] + np.sin(angle) * _HUE[2]
-    return f * _KEEP
+def _hue_basis() -> tuple[tuple[float, float, float], ...]:
+    """Nine triples: a turn of hue by t is, element by element, their sum times 1, cos t and sin t.
+
+    As a turn in YIQ: about the grey axis, in the plane of equal luma. The plane's axes are those
+    for which red, green and blue lie 120 degrees apart, as they do on the wheel of HSV.
+    """
+    total = sum(GREY)
+    luma = [weight / total for weight in GREY]
+    x = [math.cos(i * 2.0 * math.pi / 3.0) for i in range(3)]
+    y = [math.sin(i * 2.0 * math.pi / 3.0) for i in range(3)]
+    # The directions along the axes: x and y, moved along the grey axis to a luma of 0.
+    x_luma = sum(w * v for w, v in zip(luma, x, strict=True))
+    y_luma = sum(w * v for w, v in zip(luma, y, strict=True))
+    to_x, to_y = [(v - x_luma) / 1.5 for v in x], [(v - y_luma) / 1.5 for v in y]
+    return tuple(
+        (luma[j], to_x[i] * x[j] + to_y[i] * y[j], to_y[i] * x[j] - to_x[i] * y[j])
+        for i in range(3)
+        for j in range(3)
+    )
+
+
+_HUE = _hue_basis()
+
+
+def jitter(scale: Number, saturation: Number = None, hue: Number = None) -> list[Number]:
+    """Linear part of brightness and contrast (`scale`), saturation and hue: 9 numbers."""
+    turned: Sequence[Number] = _KEEP
+    if hue is not None:
+        angle = hue * (2.0 * math.pi)
+        c, s = cos(angle), sin(angle)
+        turned = [still + c * along + s * across for still, along, across in _HUE]
+    if saturation is not None:
+        turned = [saturation * (t - g) + g for t, g in zip(turned, _GRAY, strict=True)]
+    return [scale * t for t in turned]
+
+
+def rows_of(linear: Sequence[Number]) -> list[Number]:
+    """Make a colour matrix without an offset, C rows of C + 1, of its linear part."""
+    if len(linear) == 1:
+        return [linear[0], 0.0]
+    return [*linear[:3], 0.0, *linear[3:6], 0.0, *linear[6:], 0.0]
 
 
 def check_channels(owner: str, channels: int) -> None:
@@ -70,7 +77,7 @@ def check_channels(owner: str, channels: int) -> None:
         )
 
 
-class ColorJitter(Transform):
+class ColorJitter(Builtin):
     """Change brightness, contrast, saturation and hue, in random order for each sample.
 
     The arguments and the distribution are those of torchvision's, and so are brightness, contrast
@@ -118,11 +125,8 @@ class ColorJitter(Transform):
         self.hue = self._hue_range(hue)
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         names = ("brightness", "contrast", "saturation", "hue")
-        self._used = [
-            (kind, name, span)
-            for kind, (name, span) in enumerate(zip(names, ranges, strict=True))
-            if span is not None
-        ]
+        self._ranges = list(zip(names, ranges, strict=True))
+        self._used = [(k, name) for k, (name, span) in enumerate(self._ranges) if span is not None]
 
     @staticmethod
     def _range(argument: str, value: Any) -> tuple[float, float] | None:
@@ -151,34 +155,89 @@ class ColorJitter(Transform):
     def effects(self) -> Effects:
         return Effects(colors=len(self._used))
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         check_channels("ColorJitter", canvas.channels)
-        params = {"order": _ORDERS[(uniforms[:, 0] * 24.0).astype(np.int64)]}
-        for kind, name, (low, high) in self._used:
-            params[name] = low + uniforms[:, 1 + kind] * (high - low)
+        place = uniforms[0] * 24.0
+        if type(place) is float:
+            params: Params = {"order": _ORDERS[int(place)]}
+        else:
+            params = {"order": _ORDER_ARRAY[place.astype(np.int64)]}
+        for kind, (name, span) in enumerate(self._ranges):
+            if span is not None:
+                params[name] = span[0] + uniforms[1 + kind] * (span[1] - span[0])
         return params
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         if not self._used:
             return
-        channels, order = plan.canvas.channels, params["order"]
-        batch, steps = order.shape[0], len(self._used)
-        matrices = np.empty((batch, steps, channels, channels + 1))
-        weight = None
-        for step, (kind, name, _) in enumerate(self._used):
-            matrices[:, step] = color_matrices(kind, params[name], channels)
-            if kind == CONTRAST:
-                weight = np.zeros((batch, steps))
-                weight[:, step] = 1.0 - params[name]
-        if steps > 1:
-            if steps < 4:
-                # Of the order of all four, that of those in use.
-                place = np.argsort(order, axis=1)
-                order = np.argsort(place[:, [kind for kind, _, _ in self._used]], axis=1)
-            rows = np.arange(batch)[:, None]
-            matrices = matrices[rows, order]
-            weight = None if weight is None else weight[rows, order]
-        plan.color(matrices, weight)
+        gray = plan.canvas.channels == 1
+        brightness, contrast = params.get("brightness"), params.get("contrast")
+        saturation = None if gray else params.get("saturation")
+        hue = None if gray else params.get("hue")
+        if plan.exact:
+            self._extend_by_steps(plan, params["order"], (brightness, contrast, saturation, hue))
+            return
+        # Without clamping in between, the steps commute: S H = s H + (1 - s) G, as H keeps luma
+        # and grey. Only the grey mean depends on which of them come before the contrast.
+        scale: Number = 1.0 if contrast is None else contrast
+        scale = scale if brightness is None else scale * brightness
+        matrix = _step(scale, saturation, hue, gray)
+        if contrast is None:
+            plan.color(matrix)
+            return
+        earlier = _before_contrast(params["order"])
+        weight, neutral, before = 1.0 - contrast, 1.0, None
+        if brightness is not None:
+            weight = where(earlier[BRIGHTNESS], weight, weight * brightness)
+            neutral = where(earlier[BRIGHTNESS], brightness, 1.0)
+        if saturation is not None:
+            after = weight * (saturation + (1.0 - saturation) * sum(GREY))
+            weight = where(earlier[SATURATION], weight, after)
+            saturation = where(earlier[SATURATION], saturation, 1.0)
+        if hue is not None:
+            hue = where(earlier[HUE], hue, 0.0)
+        if any(factor is not None for factor in (brightness, saturation, hue)):
+            before = _step(neutral, saturation, hue, gray)
+        plan.color(matrix, weight, before)
+
+    def _extend_by_steps(self, plan: Plan, order: Any, factors: Sequence[Number]) -> None:
+        """One step for each kind in use, in each sample's order, to be clamped after each."""
+        gray = plan.canvas.channels == 1
+        steps = {}
+        for kind, factor in enumerate(factors):
+            if factor is not None:
+                saturation = factor if kind == SATURATION else None
+                hue = factor if kind == HUE else None
+                scale = factor if kind in (BRIGHTNESS, CONTRAST) else 1.0
+                steps[kind] = _step(scale, saturation, hue, gray)
+        contrast = factors[CONTRAST]
+        if isinstance(order, np.ndarray):
+            place = np.argsort(order, axis=1)
+            order = np.argsort(place[:, list(steps)], axis=1).T  # [K, B] numbers within `steps`
+            matrices = np.stack([columns(step, plan.batch) for step in steps.values()])
+            kinds = np.array(list(steps))
+            for chosen in order:
+                matrix = list(matrices[chosen, np.arange(plan.batch)].T)
+                takes = kinds[chosen] == CONTRAST
+                weight = None if contrast is None else np.where(takes, 1.0 - contrast, 0.0)
+                plan.color(matrix, weight)
+            return
+        for kind in order:
+            if kind in steps:
+                plan.color(steps[kind], 1.0 - contrast if kind == CONTRAST else None)
+
+
+def _step(scale: Number, saturation: Number, hue: Number, gray: bool) -> list[Number]:
+    return rows_of([scale] if gray else jitter(scale, saturation, hue))
+
+
+def _before_contrast(order: Any) -> list[Number]:
+    """For each kind, whether it comes before the contrast."""
+    if isinstance(order, np.ndarray):
+        place = np.argsort(order, axis=1).T
+        return list(place < place[CONTRAST])
+    contrast = order.index(CONTRAST)
+    return [order.index(kind) < contrast for kind in range(4)]
 
 
 class RandomGrayscale(RandomlyApplied):
@@ -210,11 +269,11 @@ class RandomGrayscale(RandomlyApplied):
     def effects(self) -> Effects:
         return Effects(colors=1)
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         check_channels("RandomGrayscale", canvas.channels)
-        return {"apply": uniforms[:, 0] < self.p}
+        return {"apply": uniforms[0] < self.p}
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         if plan.canvas.channels == 3:
-            matrices = np.where(params["apply"][:, None, None], _GRAY, _KEEP)
-            plan.color(matrices[:, None])
+            apply = params["apply"]
+            plan.color(rows_of([where(apply, g, k) for g, k in zip(_GRAY, _KEEP, strict=True)]))

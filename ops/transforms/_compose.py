@@ -14,8 +14,9 @@ from ._fuse import Pass, split_passes
 from ._images import image_sizes
 from ._leaf import Leaf
 from ._movement import Movement
+from ._numbers import Number, Params, as_arrays, as_numbers
 from ._plan import Canvas, Plan
-from ._run import Pixels, run_plan, uniform_size
+from ._run import Pixels, run_plan
 from ._sample import split_sample
 from ._source import Parameters, Source
 from ._targets import Geometry, TargetOptions, check_options, finish_targets, move_targets
@@ -176,9 +177,9 @@ class Compose(nn.Module):
         As `sample`, or (sample, Parameters)
         """
         leaves, rebuild = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
-        drawn = self._transform(leaves, self._source(generator, index, epoch, params))
+        drawn, sizes = self._transform(leaves, self._source(generator, index, epoch, params))
         result = rebuild(leaves)
-        return (result, drawn) if return_params else result
+        return (result, self._noted(drawn, sizes)) if return_params else result
 
     def make_params(
         self,
@@ -202,7 +203,8 @@ class Compose(nn.Module):
         (['RandomRotation'], ['angle'])
         """
         leaves, _ = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
-        return self._transform(leaves, self._source(generator, index, epoch, None), dry=True)
+        source = self._source(generator, index, epoch, None)
+        return self._noted(*self._transform(leaves, source, dry=True))
 
     def collate(
         self,
@@ -269,32 +271,35 @@ class Compose(nn.Module):
         self._check_params(params)
         leaves, rebuild = split_sample(sample, self.keys)
         sizes = image_sizes(leaves)
-        total = Movement(_canvas(params.size))
+        batch = params.size.shape[0]
+        total = Movement(_canvas(params.size), batch)
         mode = "nearest"
-        for part, steps in self._with_steps(params):
+        for part in self.passes:
             if part.kind != "fused":
                 continue
-            plan = Plan(total.canvas, torch.float32)
-            for transform, step in zip(part.transforms, steps, strict=True):
-                transform.extend(plan, step)
+            plan = Plan(total.canvas, batch, torch.float32)
+            for transform, step in zip(part.transforms, params.steps[part.first :], strict=False):
+                transform.extend(plan, as_numbers(step))
             total.add(plan)
             mode = part.interpolation or mode
-        if sizes.shape != params.size.shape or (sizes != total.canvas.size).any():
+        before = total.canvas.size(batch)
+        if sizes.shape != before.shape or (sizes != before).any():
             raise ValueError(
                 f"visops.transforms.Compose.inverse: the images are of {sizes.tolist()} rows and "
-                f"columns, must be of {total.canvas.size.tolist()}, as these parameters make them"
+                f"columns, must be of {before.tolist()}, as these parameters make them"
             )
         check_options(leaves, self.options)
-        back = np.linalg.inv(total.matrix)
-        plan = Plan(_canvas(sizes))
-        plan.rows = np.ascontiguousarray(back.transpose(1, 2, 0))
-        plan.projective, plan.canvas = total.projective, _canvas(params.size)
-        part = Pass(interpolation=mode)
+        matrix = np.tile(np.eye(3), (batch, 1, 1)) if total.matrix is None else total.matrix
+        back = np.linalg.inv(matrix)
+        affine = bool((back[:, 2] == (0.0, 0.0, 1.0)).all())
         for leaf in leaves:
             if leaf.kind == "image":
                 pixels = Pixels(leaf)
-                plan.source_dtype = plan.dtype = pixels.dtype
-                run_plan(plan, part, leaf, pixels, self.memory_format)
+                plan = Plan(_canvas(sizes, pixels.channels), batch, pixels.dtype)
+                elements = back.reshape(batch, 9).T
+                plan.matrix = list(elements[: 6 if affine else 9])
+                plan.canvas = _canvas(params.size, pixels.channels)
+                run_plan(plan, Pass(interpolation=mode), leaf, pixels, self.memory_format)
         if any(leaf.kind in _TARGETS for leaf in leaves):
             move_targets(leaves, Geometry(back, sizes, params.size, None), self.options)
         return rebuild(leaves)
@@ -311,10 +316,6 @@ class Compose(nn.Module):
                 f"visops.transforms.Compose: params is of {params.names}, must be of {names}"
             )
 
-    def _with_steps(self, params: Parameters) -> Iterable[tuple[Pass, list[dict[str, np.ndarray]]]]:
-        for part in self.passes:
-            yield part, params.steps[part.first : part.first + len(part.transforms)]
-
     def _source(
         self,
         generator: torch.Generator | None,
@@ -326,25 +327,23 @@ class Compose(nn.Module):
             self._check_params(params)
         return Source(self.seed, generator, index, epoch, params)
 
-    def _transform(self, leaves: list[Leaf], source: Source, dry: bool = False) -> Parameters:
-        """Transform the leaves' values; with `dry`, only draw."""
+    def _transform(
+        self, leaves: list[Leaf], source: Source, dry: bool = False
+    ) -> tuple[list[Params], np.ndarray]:
+        """Transform the leaves' values, with `dry` only draw; return parameters and sizes."""
         sizes = image_sizes(leaves)
+        batch = sizes.shape[0]
         images = [leaf for leaf in leaves if leaf.kind == "image"]
         has_targets = len(leaves) > len(images) and any(leaf.kind in _TARGETS for leaf in leaves)
         if has_targets:
             check_options(leaves, self.options)
-        numbers = source.numbers(sizes, self._draws)
-        given = None if source.params is None else source.params.steps
-        steps: list[dict[str, np.ndarray]] = []
+        draw = _Draws(self.transforms, self._slices, source, source.numbers(sizes, self._draws))
         pixels = Pixels(images[0])
         canvas = _canvas(sizes, pixels.channels)
-        movement = Movement(canvas)
+        movement = Movement(canvas, batch)
         for part in self.passes:
             if part.kind != "fused":
-                step = (
-                    self._step(part.first, numbers, canvas) if given is None else given[len(steps)]
-                )
-                steps.append(step)
+                step = draw(canvas)
                 if dry:
                     continue
                 if part.kind == "noise":
@@ -356,57 +355,77 @@ class Compose(nn.Module):
                     run_foreign(part.transforms[0], leaves, step)
                     pixels = Pixels(images[0])
                     canvas = _canvas(image_sizes(leaves), pixels.channels)
-                    movement = Movement(canvas)
+                    movement = Movement(canvas, batch)
                 continue
-            plan = Plan(canvas, pixels.dtype, self.exact)
+            plan = Plan(canvas, batch, pixels.dtype, self.exact)
             for transform in part.transforms:
-                place = len(steps)
-                step = self._step(place, numbers, plan.canvas) if given is None else given[place]
-                steps.append(step)
-                transform.extend(plan, step)
+                transform.extend(plan, draw(plan.canvas))
             canvas = plan.canvas
             if dry:
                 continue
-            if part is self.passes[-1] and uniform_size(canvas) is None:
-                _refuse_sizes(canvas)
+            if part is self.passes[-1] and canvas.uniform() is None:
+                _refuse_sizes(canvas.size(batch))
             for leaf in images:
                 own = pixels
                 if leaf is not images[0]:
                     own = Pixels(leaf)
-                    plan = self._plan_again(plan, part, steps, own)
+                    plan = self._plan_again(plan, part, draw.steps, own)
                 run_plan(plan, part, leaf, own, self.memory_format)
-            pixels.dtype = plan.dtype
+            pixels = Pixels(images[0]) if part is not self.passes[-1] else pixels
             if has_targets:
                 movement.add(plan)
                 if self.exact:
                     movement.move(leaves, self.options, plan.window)
-                    movement = Movement(canvas)
+                    movement = Movement(canvas, batch)
         if has_targets and not dry:
             movement.move(leaves, self.options)
-            finish_targets(leaves, canvas.size, self.options)
-        return Parameters([type(t).__name__ for t in self.transforms], steps, sizes)
+            finish_targets(leaves, canvas.size(batch), self.options)
+        return draw.steps, sizes
 
-    def _step(
-        self, place: int, numbers: np.ndarray | None, canvas: Canvas
-    ) -> dict[str, np.ndarray]:
-        """Draw the parameters of one transform."""
-        assert numbers is not None
-        transform, own = self.transforms[place], numbers[:, self._slices[place]]
-        if isinstance(transform, Transform):
-            return transform.make_params(own, canvas)
-        return {"seed": own[:, 0]}
+    def _noted(self, steps: list[Params], sizes: np.ndarray) -> Parameters:
+        names = [type(transform).__name__ for transform in self.transforms]
+        return Parameters(names, [as_arrays(step, sizes.shape[0]) for step in steps], sizes)
 
-    def _plan_again(
-        self, plan: Plan, part: Pass, steps: list[dict[str, np.ndarray]], pixels: Pixels
-    ) -> Plan:
+    def _plan_again(self, plan: Plan, part: Pass, steps: list[Params], pixels: Pixels) -> Plan:
         """Return the plan for another image of the sample, of perhaps another dtype."""
         if (pixels.dtype, pixels.channels) == (plan.source_dtype, plan.source.channels):
             return plan
         source = Canvas(plan.source.height, plan.source.width, pixels.channels)
-        again = Plan(source, pixels.dtype, self.exact)
+        again = Plan(source, plan.batch, pixels.dtype, self.exact)
         for transform, step in zip(part.transforms, steps[part.first :], strict=True):
             transform.extend(again, step)
         return again
+
+
+class _Draws:
+    """The parameters of one call, transform by transform."""
+
+    def __init__(
+        self,
+        transforms: Sequence[Any],
+        slices: Sequence[slice],
+        source: Source,
+        numbers: Sequence[Number],
+    ) -> None:
+        self.transforms, self.slices = transforms, slices
+        self.given = None if source.params is None else source.params.steps
+        self.numbers = numbers
+        self.steps: list[Params] = []
+
+    def __call__(self, canvas: Canvas) -> Params:
+        """Return the parameters of the next transform."""
+        place = len(self.steps)
+        if self.given is not None:
+            step = as_numbers(self.given[place])
+        else:
+            own = self.numbers[self.slices[place]]
+            transform = self.transforms[place]
+            if isinstance(transform, Transform):
+                step = transform.draw(own, canvas)
+            else:
+                step = {"seed": own[0]}
+        self.steps.append(step)
+        return step
 
 
 def _flatten(transforms: Iterable[Any], exact: bool) -> Iterable[Callable[..., Any]]:
@@ -425,12 +444,14 @@ def _flatten(transforms: Iterable[Any], exact: bool) -> Iterable[Callable[..., A
 
 
 def _canvas(sizes: np.ndarray, channels: int = 3) -> Canvas:
+    if sizes.shape[0] == 1 or (sizes == sizes[0]).all():
+        height, width = sizes[0].tolist()
+        return Canvas(float(height), float(width), channels)
     height, width = sizes.T.astype(np.float64)
     return Canvas(height, width, channels)
 
 
-def _refuse_sizes(canvas: Canvas) -> None:
-    sizes = canvas.size
+def _refuse_sizes(sizes: np.ndarray) -> None:
     index = int((sizes != sizes[0]).any(1).argmax())
     raise ValueError(
         f"visops.transforms.Compose: sample 0 comes out with {sizes[0, 0]} rows and {sizes[0, 1]} "

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from ._arguments import fail, is_sequence, number
 from ._plan import Plan
-from ._transform import Effects, Transform
+from ._transform import Builtin, Effects
 
 __all__ = ["Normalize", "ToDtype"]
 
 _DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 
 
-class Normalize(Transform):
+class Normalize(Builtin):
     """Subtract a mean and divide by a standard deviation, channel by channel.
 
     Parameters
@@ -62,7 +61,7 @@ class Normalize(Transform):
     def effects(self) -> Effects:
         return Effects(normalizes=True)
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         if not plan.dtype.is_floating_point:
             raise TypeError(
                 f"visops.transforms.Normalize: the image has dtype {plan.dtype}, must be floating; "
@@ -78,7 +77,7 @@ class Normalize(Transform):
         plan.normalize(self.mean, self.std)
 
 
-class ToDtype(Transform):
+class ToDtype(Builtin):
     """Change the image's dtype; targets keep theirs.
 
     Parameters
@@ -111,5 +110,5 @@ class ToDtype(Transform):
     def effects(self) -> Effects:
         return Effects(dtype=self.dtype)
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         plan.convert(self.dtype, self.scale)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-
-import numpy as np
+from typing import Any
 
 from ._arguments import fill_values, padding_ltrb, padding_name, size_pair
+from ._numbers import Number, Params, any_true, floor, maximum, rint, where
 from ._plan import Canvas, Plan
-from ._resizing import fixed_canvas
-from ._transform import Effects, Params, RandomlyApplied, Transform
+from ._transform import Builtin, Effects, RandomlyApplied
 
 __all__ = ["CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVerticalFlip"]
 
 
-class CenterCrop(Transform):
+class CenterCrop(Builtin):
     """Crop the middle of the image; where it is too small, pad it with zeros.
 
     Parameters
@@ -42,19 +41,20 @@ class CenterCrop(Transform):
     def effects(self) -> Effects:
         return Effects(moves=True, fill=(0.0,))
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         offsets = []
         for length, wanted in ((canvas.height, self.size[0]), (canvas.width, self.size[1])):
             free = (length - wanted) * 0.5
             # As torchvision: a crop's position is rounded half to even, the padding down.
-            offsets.append(np.where(free < 0.0, -np.floor(-free), np.rint(free)))
+            offsets.append(where(free < 0.0, -floor(-free), rint(free)))
         return {"top": offsets[0], "left": offsets[1]}
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
-        plan.crop(params["left"], params["top"], fixed_canvas(self.size, plan.canvas))
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        canvas = Canvas(float(self.size[0]), float(self.size[1]), plan.canvas.channels)
+        plan.shift(-params["left"], -params["top"], canvas)
 
 
-class RandomCrop(Transform):
+class RandomCrop(Builtin):
     """Crop the image at a random place.
 
     Parameters
@@ -106,38 +106,37 @@ class RandomCrop(Transform):
             return Effects(moves=True)
         return Effects(moves=True, fill=self.fill, padding_mode=self.padding_mode)
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         left, top, right, bottom = self.padding or (0, 0, 0, 0)
+        sides = (
+            (canvas.height, self.size[0], top, bottom),
+            (canvas.width, self.size[1], left, right),
+        )
         offsets = []
-        for axis, (length, wanted, before, after) in enumerate(
-            (
-                (canvas.height, self.size[0], top, bottom),
-                (canvas.width, self.size[1], left, right),
-            )
-        ):
-            padded = length + float(before + after)
-            first = np.full_like(length, float(-before))
+        for axis, (length, wanted, before, after) in enumerate(sides):
+            padded, first = length + float(before + after), float(-before)
             if self.pad_if_needed:
-                missing = np.maximum(wanted - padded, 0.0)
+                missing = maximum(wanted - padded, 0.0)
                 padded, first = padded + 2.0 * missing, first - missing
-            if (padded < wanted).any():
-                self._refuse(canvas, int((padded < wanted).argmax()))
-            offsets.append(first + np.floor(uniforms[:, axis] * (padded - wanted + 1.0)))
+            if any_true(padded < wanted):
+                self._refuse(canvas)
+            offsets.append(first + floor(uniforms[axis] * (padded - wanted + 1.0)))
         return {"top": offsets[0], "left": offsets[1]}
 
-    def _refuse(self, canvas: Canvas, index: int) -> None:
-        size = (int(canvas.height[index]), int(canvas.width[index]))
-        padded = f" padded by {self.padding}" if self.padding else ""
+    def _refuse(self, canvas: Canvas) -> None:
+        padded = f", padded by {self.padding}" if self.padding else ""
         raise ValueError(
-            f"visops.transforms.RandomCrop: size is {self.size}, larger than the image of sample "
-            f"{index}, {size}{padded}; must not be, unless pad_if_needed"
+            f"visops.transforms.RandomCrop: size is {self.size}, the image has height "
+            f"{canvas.height} and width {canvas.width}{padded}; must not be larger, unless "
+            "pad_if_needed"
         )
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
-        plan.crop(params["left"], params["top"], fixed_canvas(self.size, plan.canvas))
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        canvas = Canvas(float(self.size[0]), float(self.size[1]), plan.canvas.channels)
+        plan.shift(-params["left"], -params["top"], canvas)
 
 
-class Pad(Transform):
+class Pad(Builtin):
     """Add pixels around the image.
 
     Parameters
@@ -172,12 +171,11 @@ class Pad(Transform):
     def effects(self) -> Effects:
         return Effects(moves=True, fill=self.fill, padding_mode=self.padding_mode)
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         left, top, right, bottom = self.padding
         old = plan.canvas
         canvas = Canvas(old.height + (top + bottom), old.width + (left + right), old.channels)
-        x, y = np.full_like(old.width, -left), np.full_like(old.height, -top)
-        plan.crop(x, y, canvas, cuts=False)
+        plan.shift(float(left), float(top), canvas, cuts=False)
 
 
 class _Flip(RandomlyApplied):
@@ -189,8 +187,8 @@ class _Flip(RandomlyApplied):
     def effects(self) -> Effects:
         return Effects(moves=True)
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
-        return {"apply": uniforms[:, 0] < self.p}
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        return {"apply": uniforms[0] < self.p}
 
 
 class RandomHorizontalFlip(_Flip):
@@ -213,11 +211,9 @@ class RandomHorizontalFlip(_Flip):
     tensor([[[3., 2., 1.]]])
     """
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
-        flips = params["apply"]
-        one = np.ones(flips.shape[0])
-        scale, shift = (1.0 - 2.0 * flips, one), (flips * plan.canvas.width, 0.0 * one)
-        plan.resize(scale, shift, plan.canvas, cuts=False)
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        flips, canvas = params["apply"], plan.canvas
+        plan.scale(1.0 - 2.0 * flips, 1.0, flips * canvas.width, 0.0, canvas, cuts=False)
 
 
 class RandomVerticalFlip(_Flip):
@@ -241,8 +237,6 @@ class RandomVerticalFlip(_Flip):
              [1.]]])
     """
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
-        flips = params["apply"]
-        one = np.ones(flips.shape[0])
-        scale, shift = (one, 1.0 - 2.0 * flips), (0.0 * one, flips * plan.canvas.height)
-        plan.resize(scale, shift, plan.canvas, cuts=False)
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        flips, canvas = params["apply"], plan.canvas
+        plan.scale(1.0, 1.0 - 2.0 * flips, 0.0, flips * canvas.height, canvas, cuts=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-
-import numpy as np
+from typing import Any
 
 from ._arguments import fail, interval, is_sequence, number
+from ._numbers import Number, Params, floor
 from ._plan import Canvas, Plan
 from ._resizing import ATTEMPTS, draw_rectangles
-from ._transform import Effects, Params, RandomlyApplied
+from ._transform import Effects, RandomlyApplied
 
 __all__ = ["RandomErasing"]
 
@@ -85,37 +85,37 @@ class RandomErasing(RandomlyApplied):
             return Effects(alone="it erases with random values")
         return Effects(erases=tuple(self.value))
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         if self.value is not None and len(self.value) not in (1, canvas.channels):
             raise ValueError(
                 f"visops.transforms.RandomErasing: value has {len(self.value)} numbers, the image "
                 f"has {canvas.channels} channels"
             )
         height, width, fits = draw_rectangles(
-            uniforms[:, 1 : 1 + 2 * ATTEMPTS], canvas, self.scale, self._log_ratio, strict=True
+            uniforms[1:], canvas, self.scale, self._log_ratio, strict=True
         )
         params = {
-            "apply": (uniforms[:, 0] < self.p) & fits,
-            "top": np.floor(uniforms[:, -3] * (canvas.height - height + 1.0)),
-            "left": np.floor(uniforms[:, -2] * (canvas.width - width + 1.0)),
+            "apply": (uniforms[0] < self.p) & fits,
+            "top": floor(uniforms[-3] * (canvas.height - height + 1.0)),
+            "left": floor(uniforms[-2] * (canvas.width - width + 1.0)),
             "height": height,
             "width": width,
         }
         if self.value is None:
-            params["noise"] = uniforms[:, -1]
+            params["noise"] = uniforms[-1]
         return params
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
-        """Add the rectangles; random values are no part of a plan."""
-        plan.erase(rectangles(params), self.value or [0.0])
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        """Add the rectangle; random values are no part of a plan."""
+        plan.erase(rectangle(params), self.value or [0.0])
 
     def extra_repr(self) -> str:
         value = "random" if self.value is None else self.value
         return f"p={self.p}, scale={self.scale}, ratio={self.ratio}, value={value!r}"
 
 
-def rectangles(params: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Rectangles x1, y1, x2, y2, int64 [B, 4], empty where nothing is erased."""
-    left, top = params["left"], params["top"]
-    sides = np.stack((left, top, left + params["width"], top + params["height"]), 1)
-    return (sides * params["apply"][:, None]).astype(np.int64)
+def rectangle(params: Mapping[str, Any]) -> list[Number]:
+    """Rectangle x1, y1, x2, y2, empty where nothing is erased."""
+    left, top, apply = params["left"], params["top"], params["apply"]
+    right, bottom = left + params["width"], top + params["height"]
+    return [left * apply, top * apply, right * apply, bottom * apply]

@@ -16,33 +16,52 @@ from ._arguments import (
     number,
     spread,
 )
+from ._numbers import (
+    Number,
+    Params,
+    all_true,
+    ceil,
+    cos,
+    floor,
+    maximum,
+    minimum,
+    rint,
+    sin,
+    trunc,
+    where,
+)
 from ._plan import Canvas, Plan
-from ._transform import Effects, Params, RandomlyApplied, Transform
+from ._transform import Builtin, Effects, RandomlyApplied
 
-__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation", "cos_sin"]
+__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation", "about", "cos_sin"]
+
+_RADIANS = np.pi / 180.0
 
 
-def cos_sin(degrees: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def cos_sin(degrees: Number) -> tuple[Number, Number]:
     """Cosine and sine, exact at multiples of 90 degrees."""
-    quarters = np.rint(degrees * (1.0 / 90.0))
-    rest = (degrees - 90.0 * quarters) * (np.pi / 180.0)
-    cos, sin = np.cos(rest), np.sin(rest)
-    if not quarters.any():
-        return cos, sin
+    quarters = rint(degrees * (1.0 / 90.0))
+    rest = (degrees - 90.0 * quarters) * _RADIANS
+    c, s = cos(rest), sin(rest)
     quarter = quarters % 4.0
-    x = (quarter == 0.0) * 1.0 - (quarter == 2.0)
-    y = (quarter == 1.0) * 1.0 - (quarter == 3.0)
-    return x * cos - y * sin, y * cos + x * sin
+    if all_true(quarter == 0.0):
+        return c, s
+    x = (quarter == 0.0) * 1.0 - (quarter == 2.0) * 1.0
+    y = (quarter == 1.0) * 1.0 - (quarter == 3.0) * 1.0
+    return x * c - y * s, y * c + x * s
+
+
+def _tan(degrees: Number) -> Number:
+    angle = degrees * _RADIANS
+    return sin(angle) / cos(angle)
 
 
 def about(
-    linear: np.ndarray, x: np.ndarray, y: np.ndarray, to_x: np.ndarray, to_y: np.ndarray
-) -> np.ndarray:
-    """Shift [2, B] with which `linear` takes the point (x, y) to (to_x, to_y)."""
-    shift = np.empty((2, x.shape[0]))
-    shift[0] = to_x - (linear[0, 0] * x + linear[0, 1] * y)
-    shift[1] = to_y - (linear[1, 0] * x + linear[1, 1] * y)
-    return shift
+    linear: Sequence[Number], x: Number, y: Number, x_shift: Number = 0.0, y_shift: Number = 0.0
+) -> list[Number]:
+    """Affine map of the linear part a, b, c, d that keeps (x, y), and then shifts."""
+    a, b, c, d = linear
+    return [a, b, x - (a * x + b * y) + x_shift, c, d, y - (c * x + d * y) + y_shift]
 
 
 def _center(owner: str, value: Any) -> tuple[float, float] | None:
@@ -55,7 +74,7 @@ def _center(owner: str, value: Any) -> tuple[float, float] | None:
     return x, y
 
 
-class RandomAffine(Transform):
+class RandomAffine(Builtin):
     """Turn, shift, scale and shear the image.
 
     The arguments and the distribution are those of torchvision's, but for the default of
@@ -141,52 +160,45 @@ class RandomAffine(Transform):
     def effects(self) -> Effects:
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         low, high = self.degrees
-        params = {"angle": low + uniforms[:, 0] * (high - low)}
+        params = {"angle": low + uniforms[0] * (high - low)}
         if self.translate is not None:
-            reach_x, reach_y = self.translate[0] * canvas.width, self.translate[1] * canvas.height
-            params["translate_x"] = np.rint(reach_x * (2.0 * uniforms[:, 1] - 1.0))
-            params["translate_y"] = np.rint(reach_y * (2.0 * uniforms[:, 2] - 1.0))
+            x, y = self.translate[0] * canvas.width, self.translate[1] * canvas.height
+            params["translate_x"] = rint(x * (2.0 * uniforms[1] - 1.0))
+            params["translate_y"] = rint(y * (2.0 * uniforms[2] - 1.0))
         if self.scale is not None:
             low, high = self.scale
-            params["scale"] = low + uniforms[:, 3] * (high - low)
+            params["scale"] = low + uniforms[3] * (high - low)
         if self.shear is not None:
             low, high = self.shear[:2]
-            params["shear_x"] = low + uniforms[:, 4] * (high - low)
+            params["shear_x"] = low + uniforms[4] * (high - low)
             if len(self.shear) == 4:
                 low, high = self.shear[2:]
-                params["shear_y"] = low + uniforms[:, 5] * (high - low)
+                params["shear_y"] = low + uniforms[5] * (high - low)
         return params
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         canvas = plan.canvas
-        cos, sin = cos_sin(params["angle"])
-        linear = np.empty((2, 2, plan.batch))
+        cosine, sine = cos_sin(params["angle"])
         # Rotation, then after it in the product (before it in time) the shears along y and x.
-        a, c = cos, sin
+        a, c = cosine, sine
         if "shear_y" in params:
-            tangent = np.tan(params["shear_y"] * (np.pi / 180.0))
-            a, c = cos + sin * tangent, sin - cos * tangent
-        b, d = -sin, cos
+            tangent = _tan(params["shear_y"])
+            a, c = cosine + sine * tangent, sine - cosine * tangent
+        b, d = -sine, cosine
         if "shear_x" in params:
-            tangent = np.tan(params["shear_x"] * (np.pi / 180.0))
+            tangent = _tan(params["shear_x"])
             b, d = b - a * tangent, d - c * tangent
-        linear[0, 0], linear[0, 1], linear[1, 0], linear[1, 1] = a, b, c, d
         if "scale" in params:
-            linear *= params["scale"]
-        if self.center is None:
-            x, y = canvas.width * 0.5, canvas.height * 0.5
-        else:
-            x, y = np.full((2, plan.batch), np.array(self.center)[:, None])
-        shift = about(linear, x, y, x, y)
-        if "translate_x" in params:
-            shift[0] += params["translate_x"]
-            shift[1] += params["translate_y"]
-        plan.affine(linear, shift, canvas)
+            scale = params["scale"]
+            a, b, c, d = a * scale, b * scale, c * scale, d * scale
+        x, y = self.center or (canvas.width * 0.5, canvas.height * 0.5)
+        shift = params.get("translate_x", 0.0), params.get("translate_y", 0.0)
+        plan.affine(about((a, b, c, d), x, y, *shift), canvas)
 
 
-class RandomRotation(Transform):
+class RandomRotation(Builtin):
     """Turn the image.
 
     The arguments and the distribution are those of torchvision's, but for the default of
@@ -241,38 +253,37 @@ class RandomRotation(Transform):
     def effects(self) -> Effects:
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         low, high = self.degrees
-        return {"angle": low + uniforms[:, 0] * (high - low)}
+        return {"angle": low + uniforms[0] * (high - low)}
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         canvas = plan.canvas
-        cos, sin = cos_sin(params["angle"])
-        linear = np.empty((2, 2, plan.batch))
-        linear[0, 0], linear[0, 1], linear[1, 0], linear[1, 1] = cos, sin, -sin, cos
-        x, y = canvas.width * 0.5, canvas.height * 0.5
-        if self.center is not None:
-            x, y = np.full((2, plan.batch), np.array(self.center)[:, None])
-        shift = about(linear, x, y, x, y)
+        cosine, sine = cos_sin(params["angle"])
+        x, y = self.center or (canvas.width * 0.5, canvas.height * 0.5)
+        x_shift = y_shift = 0.0
         if self.expand:
-            # torchvision and Pillow look where the corners come from.
-            back = linear.transpose(1, 0, 2)
-            old, canvas = canvas, self._expanded(back, about(back, x, y, x, y), canvas)
-            shift[0] += (canvas.width - old.width) * 0.5
-            shift[1] += (canvas.height - old.height) * 0.5
-        plan.affine(linear, shift, canvas)
+            # torchvision and Pillow look where the corners come from, not where they go.
+            canvas = _bounds(about((cosine, -sine, sine, cosine), x, y), canvas)
+            x_shift = (canvas.width - plan.canvas.width) * 0.5
+            y_shift = (canvas.height - plan.canvas.height) * 0.5
+        plan.affine(about((cosine, sine, -sine, cosine), x, y, x_shift, y_shift), canvas)
 
-    @staticmethod
-    def _expanded(linear: np.ndarray, shift: np.ndarray, canvas: Canvas) -> Canvas:
-        """Size of the moved image's bounds in whole pixels."""
-        x = np.stack((0.0 * canvas.width, canvas.width, canvas.width, 0.0 * canvas.width))
-        y = np.stack((0.0 * canvas.height, 0.0 * canvas.height, canvas.height, canvas.height))
-        sides = []
-        for row, offset in zip(linear, shift, strict=True):
+
+def _bounds(matrix: Sequence[Number], canvas: Canvas) -> Canvas:
+    """Size of the bounds of the canvas, moved, in whole pixels."""
+    sides = []
+    corner = canvas.width, canvas.height
+    for a, b, c in (matrix[:3], matrix[3:]):
+        low: Number = None
+        high: Number = None
+        for x, y in ((0.0, 0.0), (canvas.width, 0.0), (0.0, canvas.height), corner):
             # A corner 1e-14 beyond a pixel's edge doesn't ask for another pixel.
-            moved = np.trunc((row[0] * x + row[1] * y + offset) * 1e4) * 1e-4
-            sides.append(np.ceil(moved.max(0)) - np.floor(moved.min(0)))
-        return Canvas(sides[1], sides[0], canvas.channels)
+            moved = trunc((a * x + b * y + c) * 1e4) * 1e-4
+            low = moved if low is None else minimum(low, moved)
+            high = moved if high is None else maximum(high, moved)
+        sides.append(ceil(high) - floor(low))
+    return Canvas(sides[1], sides[0], canvas.channels)
 
 
 class RandomPerspective(RandomlyApplied):
@@ -292,8 +303,9 @@ class RandomPerspective(RandomlyApplied):
 
     Notes
     -----
-    Parameters: ``apply``, and ``endpoints`` ``[B, 4, 2]``, where the corners (0, 0), (W - 1, 0),
-    (W - 1, H - 1) and (0, H - 1) come to lie.
+    Parameters: ``apply``, and where the corners (0, 0), (W - 1, 0), (W - 1, H - 1) and (0, H - 1)
+    come to lie: ``topleft_x``, ``topleft_y``, and so on for ``topright``, ``bottomright`` and
+    ``bottomleft``.
 
     Source of the closed form: P. Heckbert, "Fundamentals of Texture Mapping and Image Warping",
     1989, section 2.2.3.
@@ -327,42 +339,52 @@ class RandomPerspective(RandomlyApplied):
     def effects(self) -> Effects:
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
-        half = np.floor(np.stack((canvas.width, canvas.height), 1) * 0.5)  # [B, 2]
-        bound = np.floor(self.distortion_scale * half) + 1.0
-        corners = np.floor(uniforms[:, 1:].reshape(-1, 4, 2) * bound[:, None])
-        # From the far sides: the last `bound` rows or columns.
-        corners[:, 1:3, 0] += (canvas.width - bound[:, 0])[:, None]
-        corners[:, 2:, 1] += (canvas.height - bound[:, 1])[:, None]
-        return {"apply": uniforms[:, 0] < self.p, "endpoints": corners}
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        params = {"apply": uniforms[0] < self.p}
+        x_bound = floor(self.distortion_scale * floor(canvas.width * 0.5)) + 1.0
+        y_bound = floor(self.distortion_scale * floor(canvas.height * 0.5)) + 1.0
+        for corner, name in enumerate(_CORNERS):
+            x = floor(uniforms[1 + 2 * corner] * x_bound)
+            y = floor(uniforms[2 + 2 * corner] * y_bound)
+            # On the far sides, one of the last `bound` columns or rows.
+            right, bottom = name.endswith("right"), name.startswith("bottom")
+            params[f"{name}_x"] = canvas.width - x_bound + x if right else x
+            params[f"{name}_y"] = canvas.height - y_bound + y if bottom else y
+        return params
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
-        canvas = plan.canvas
-        matrix, regular = _rectangle_to_corners(canvas, params["endpoints"].transpose(1, 2, 0))
-        identity = np.eye(3)[..., None]
-        plan.project(np.where(params["apply"] & regular, matrix, identity), canvas)
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        corners = [(params[f"{name}_x"], params[f"{name}_y"]) for name in _CORNERS]
+        matrix, regular = _rectangle_to_corners(plan.canvas, corners)
+        apply = params["apply"] & regular
+        identity = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)
+        chosen = [where(apply, m, i) for m, i in zip(matrix, identity, strict=True)]
+        plan.perspective(chosen, plan.canvas)
 
 
-def _rectangle_to_corners(canvas: Canvas, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Perspective [3, 3, B] of (0, 0), (W-1, 0), (W-1, H-1), (0, H-1) to `corners` [4, 2, B].
+_CORNERS = ("topleft", "topright", "bottomright", "bottomleft")
+
+
+def _rectangle_to_corners(
+    canvas: Canvas, corners: Sequence[tuple[Number, Number]]
+) -> tuple[list[Number], Number]:
+    """Perspective of (0, 0), (W-1, 0), (W-1, H-1), (0, H-1) to the corners, row by row.
 
     The second result is False where three of the corners lie on a line, or W or H is 1: there is
     no such perspective.
     """
-    p0, p1, p2, p3 = corners
-    (x1, y1), (x2, y2), (x3, y3) = p1 - p2, p3 - p2, p0 - p1 + p2 - p3
-    det = x1 * y2 - x2 * y1
-    before, after = np.roll(corners, 1, 0) - corners, np.roll(corners, -1, 0) - corners
-    areas = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
-    regular = areas.all(0) & (canvas.width > 1.0) & (canvas.height > 1.0)
-    det = np.where(regular, det, 1.0)
-    g, h = (x3 * y2 - x2 * y3) / det, (x1 * y3 - x3 * y1) / det
-    matrix = np.empty((3, 3, det.shape[0]))
-    matrix[:2, 0] = p1 - p0 + g * p1
-    matrix[:2, 1] = p3 - p0 + h * p3
-    matrix[:2, 2] = p0
-    matrix[2] = g, h, np.ones_like(g)
-    # So far for a square of side 1.
-    matrix[:, 0] /= np.maximum(canvas.width - 1.0, 1.0)
-    matrix[:, 1] /= np.maximum(canvas.height - 1.0, 1.0)
-    return matrix, regular
+    regular: Number = (canvas.width > 1.0) & (canvas.height > 1.0)
+    for i in range(4):
+        (x0, y0), (x1, y1), (x2, y2) = corners[i - 1], corners[i], corners[(i + 1) % 4]
+        regular = regular & ((x0 - x1) * (y2 - y1) != (x2 - x1) * (y0 - y1))
+    (x0, y0), (x1, y1), (x2, y2), (x3, y3) = corners
+    ax, ay, bx, by = x1 - x2, y1 - y2, x3 - x2, y3 - y2
+    cx, cy = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
+    det = where(regular, ax * by - bx * ay, 1.0)
+    g, h = (cx * by - bx * cy) / det, (ax * cy - cx * ay) / det
+    # For a square of side 1; the rectangle's sides make it one.
+    u, v = 1.0 / maximum(canvas.width - 1.0, 1.0), 1.0 / maximum(canvas.height - 1.0, 1.0)
+    return [
+        *((x1 - x0 + g * x1) * u, (x3 - x0 + h * x3) * v, x0),
+        *((y1 - y0 + g * y1) * u, (y3 - y0 + h * y3) * v, y0),
+        *(g * u, h * v, 1.0),
+    ], regular

@@ -1,19 +1,20 @@
 """What one pass over the pixels does to each sample: gathered by the transforms, pixels untouched.
 
-NOTE on the layout. The matrices of a batch are one array ``[3, 3, B]``: the number of NumPy calls
-that a transform takes is then the same for one sample and for a batch, and each call works on
-contiguous memory. Products are written out, since a matrix product's order of summation depends on
-the BLAS: the same parameters give the same bits on every machine.
+Numbers are those of NOTE on numbers and arrays in _numbers.py. Products of matrices are written out
+in elements: a library's order of summation may depend on the number of samples.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-__all__ = ["Canvas", "ColorBlock", "Plan", "Snapshot", "compose_colors", "full_scale"]
+from ._numbers import Number, columns, maximum, minimum, rint
+
+__all__ = ["Canvas", "Color", "Plan", "Snapshot", "full_scale"]
 
 # Windows are rounded to 2^-16 of a pixel: 117.00000000000001 must not let a 118th column in.
 _SNAP = 65536.0
@@ -21,59 +22,56 @@ _SNAP = 65536.0
 
 @dataclass(slots=True)
 class Canvas:
-    """The image that a transform gets, for each sample of a batch.
+    """The image that a transform gets, for each sample.
 
     Parameters
     ----------
-    height, width : ndarray, float64 ``[B]``
-        Whole numbers.
+    height, width : float, or ndarray of float64 ``[B]``
+        Whole numbers; floats where all samples of a batch are alike.
     channels : int
     """
 
-    height: np.ndarray
-    width: np.ndarray
+    height: Number
+    width: Number
     channels: int = 3
 
-    @classmethod
-    def of(cls, height: int, width: int, channels: int = 3, batch: int = 1) -> Canvas:
-        """Make the canvas of images of one size."""
-        return cls(np.full(batch, float(height)), np.full(batch, float(width)), channels)
-
-    @property
-    def size(self) -> np.ndarray:
+    def size(self, batch: int) -> np.ndarray:
         """Heights and widths, int64 ``[B, 2]``."""
-        return np.stack((self.height, self.width), 1).astype(np.int64)
+        return columns((self.height, self.width), batch).astype(np.int64)
+
+    def uniform(self) -> tuple[int, int] | None:
+        """Height and width of all samples; None if they differ."""
+        sides = []
+        for side in (self.height, self.width):
+            if isinstance(side, np.ndarray):
+                if (side != side[0]).any():
+                    return None
+                side = side[0]
+            sides.append(int(side))
+        return sides[0], sides[1]
 
 
 @dataclass(slots=True)
 class Snapshot:
     """The geometry at one point of the plan."""
 
-    rows: np.ndarray  # [3, 3, B]
+    matrix: list[Number]
     canvas: Canvas
-    window: np.ndarray | None  # [4, B]
-    projective: bool
+    window: list[Number] | None
 
 
 @dataclass(slots=True)
-class ColorBlock:
-    """Colour steps in turn: v' = A v + a, and for contrast a grey mean in the offset.
+class Color:
+    """A colour step v' = A v + a, to which a contrast adds its share of the grey mean.
 
-    `weight` says how much of the grey mean, in the step that takes it, is added to every channel:
-    at most one step of a block for each sample.
+    A contrast of factor c is v' = c v + (1 - c) m, with the grey mean m of the image at that point.
+    The mean is not known to a plan.
     """
 
-    matrices: np.ndarray  # [B, K, C, C+1]
-    weight: np.ndarray | None = None  # [B, K]
+    matrix: list[Number]  # C rows of C + 1
+    weight: Number = None  # how much of the grey mean is added to every channel; None: nothing
+    before: list[Number] | None = None  # what is done, within the step, before the mean is taken
     geometry: Snapshot | None = None  # of the image that the mean is of
-
-
-def compose_colors(second: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Make one colour matrix [B, C, C+1] of two."""
-    channels = second.shape[-2]
-    product = (second[..., :channels, None] * first[..., None, :, :]).sum(-2)
-    product[..., channels] += second[..., channels]
-    return product  # type: ignore[no-any-return]
 
 
 def full_scale(dtype: torch.dtype) -> float:
@@ -88,6 +86,8 @@ class Plan:
     ----------
     canvas : Canvas
         The source images.
+    batch : int
+        Number of samples.
     dtype : torch.dtype
         Of the source images.
     exact : bool
@@ -97,21 +97,22 @@ class Plan:
     ----------
     canvas : Canvas
         The current image, that the next transform gets.
-    rows : ndarray, float64 ``[3, 3, B]``
-        Source to current canvas, pixel (0, 0) from 0 to 1 (``convention="half_pixel"``).
+    matrix : list of 6 or 9 numbers
+        Source to current canvas, row by row; a whole image is 0, 0, W, H
+        (``convention="half_pixel"``). 9 of them after a perspective.
     """
 
     __slots__ = (
         "aligned",
+        "batch",
         "canvas",
         "colors",
         "dtype",
         "erase_value",
         "erased",
         "exact",
+        "matrix",
         "mean",
-        "projective",
-        "rows",
         "source",
         "source_dtype",
         "std",
@@ -119,36 +120,37 @@ class Plan:
     )
 
     def __init__(
-        self, canvas: Canvas, dtype: torch.dtype = torch.uint8, exact: bool = False
+        self,
+        canvas: Canvas,
+        batch: int = 1,
+        dtype: torch.dtype = torch.uint8,
+        exact: bool = False,
     ) -> None:
         self.source = self.canvas = canvas
+        self.batch = batch
         self.source_dtype = self.dtype = dtype
         self.exact = exact
         self.aligned = True
-        self.projective = False
-        self.rows = np.zeros((3, 3, canvas.height.shape[0]))
-        self.rows[0, 0] = self.rows[1, 1] = self.rows[2, 2] = 1.0
-        self.window: np.ndarray | None = None  # [4, B]
-        self.colors: list[ColorBlock] = []
+        self.matrix: list[Number] = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+        self.window: list[Number] | None = None  # x1, y1, x2, y2
+        self.colors: list[Color] = []
         self.mean: list[float] = []  # with std, what Normalize and unscaled conversions come to
         self.std: list[float] = []
-        self.erased: list[np.ndarray] = []  # each int64 [B, 4]: x1, y1, x2, y2
+        self.erased: list[list[Number]] = []  # each x1, y1, x2, y2
         self.erase_value: list[float] = [0.0]  # in the current units
 
     @property
-    def batch(self) -> int:
-        """Number of samples."""
-        return self.rows.shape[2]
+    def matrices(self) -> np.ndarray:
+        """The matrix of each sample, float64 ``[B, 3, 3]``."""
+        bottom = [] if len(self.matrix) == 9 else [0.0, 0.0, 1.0]
+        return columns([*self.matrix, *bottom], self.batch).reshape(-1, 3, 3)
 
-    @property
-    def matrix(self) -> np.ndarray:
-        """Source to current canvas, ``[B, 3, 3]``, in the half-pixel convention."""
-        return np.ascontiguousarray(self.rows.transpose(2, 0, 1))
-
-    def resize(
+    def scale(
         self,
-        scale: tuple[np.ndarray, np.ndarray],
-        shift: tuple[np.ndarray, np.ndarray],
+        x_scale: Number,
+        y_scale: Number,
+        x_shift: Number,
+        y_shift: Number,
         canvas: Canvas,
         cuts: bool = True,
     ) -> None:
@@ -156,51 +158,58 @@ class Plan:
 
         Parameters
         ----------
-        scale, shift : pair of ndarray ``[B]``
+        x_scale, y_scale, x_shift, y_shift : float or ndarray ``[B]``
         canvas : Canvas
             What remains in sight.
         cuts : bool
             Whether it may be less than there was, or have other pixels.
         """
-        rows = self.rows
-        for row, factor, offset in zip(rows, scale, shift, strict=False):
-            row *= factor
-            if self.projective:
-                row += offset * rows[2]
-            else:
-                row[2] += offset
+        a, b, c, d, e, f, *bottom = self.matrix
+        if bottom:
+            self._project(x_scale, 0.0, x_shift, 0.0, y_scale, y_shift, 0.0, 0.0, 1.0)
+        else:
+            self.matrix = [
+                *(a * x_scale, b * x_scale, c * x_scale + x_shift),
+                *(d * y_scale, e * y_scale, f * y_scale + y_shift),
+            ]
         self._show(canvas, cuts)
 
-    def crop(self, left: np.ndarray, top: np.ndarray, canvas: Canvas, cuts: bool = True) -> None:
-        """Shift by whole pixels; the rest as in `resize`."""
-        rows = self.rows
-        if self.projective:
-            rows[0] -= left * rows[2]
-            rows[1] -= top * rows[2]
+    def shift(self, x: Number, y: Number, canvas: Canvas, cuts: bool = True) -> None:
+        """Shift; the rest as in `scale`."""
+        if len(self.matrix) == 9:
+            self._project(1.0, 0.0, x, 0.0, 1.0, y, 0.0, 0.0, 1.0)
         else:
-            rows[0, 2] -= left
-            rows[1, 2] -= top
+            a, b, c, d, e, f = self.matrix
+            self.matrix = [a, b, c + x, d, e, f + y]
         self._show(canvas, cuts)
 
-    def affine(self, linear: np.ndarray, shift: np.ndarray, canvas: Canvas) -> None:
-        """Apply x' = A x + t, `linear` [2, 2, B] and `shift` [2, B]."""
-        rows = self.rows
-        moved = linear[:, 0, None] * rows[0] + linear[:, 1, None] * rows[1]
-        if self.projective:
-            moved += shift[:, None] * rows[2]
+    def affine(self, matrix: Sequence[Number], canvas: Canvas) -> None:
+        """Apply x' = a x + b y + c, y' = d x + e y + f, `matrix` being a, b, c, d, e, f."""
+        if len(self.matrix) == 9:
+            self._project(*matrix, 0.0, 0.0, 1.0)
         else:
-            moved[:, 2] += shift
-        rows[:2] = moved
+            a, b, c, d, e, f = self.matrix
+            p, q, r, s, t, u = matrix
+            self.matrix = [
+                *(p * a + q * d, p * b + q * e, p * c + q * f + r),
+                *(s * a + t * d, s * b + t * e, s * c + t * f + u),
+            ]
         self.aligned = False
         self.canvas = canvas
 
-    def project(self, matrix: np.ndarray, canvas: Canvas) -> None:
-        """Apply a perspective, [3, 3, B]."""
-        rows = self.rows
-        self.rows = matrix[:, 0, None] * rows[0] + matrix[:, 1, None] * rows[1]
-        self.rows += matrix[:, 2, None] * rows[2]
-        self.aligned, self.projective = False, True
+    def perspective(self, matrix: Sequence[Number], canvas: Canvas) -> None:
+        """Apply a perspective of 9 numbers, row by row."""
+        self._project(*matrix)
+        self.aligned = False
         self.canvas = canvas
+
+    def _project(self, *new: Number) -> None:
+        old = self.matrix if len(self.matrix) == 9 else [*self.matrix, 0.0, 0.0, 1.0]
+        self.matrix = [
+            new[row] * old[column] + new[row + 1] * old[column + 3] + new[row + 2] * old[column + 6]
+            for row in (0, 3, 6)
+            for column in (0, 1, 2)
+        ]
 
     def _show(self, canvas: Canvas, cuts: bool) -> None:
         self.canvas = canvas
@@ -208,31 +217,30 @@ class Plan:
         # a batch has one for all of its samples or for none.
         if not (self.exact and self.aligned and cuts):
             return
+        old = self.window or [0.0, 0.0, self.source.width, self.source.height]
+        m = self.matrix
         # Along each axis the canvas's two edges, in the source.
-        x_scale, x_shift = self.rows[0, 0], self.rows[0, 2]
-        y_scale, y_shift = self.rows[1, 1], self.rows[1, 2]
-        x = np.stack((-x_shift, canvas.width - x_shift)) / x_scale
-        y = np.stack((-y_shift, canvas.height - y_shift)) / y_scale
-        if self.window is None:
-            zero = np.zeros_like(x_scale)
-            self.window = np.stack((zero, zero, self.source.width, self.source.height))
-        x = np.clip(np.sort(x, 0), self.window[0], self.window[2])
-        y = np.clip(np.sort(y, 0), self.window[1], self.window[3])
-        window = np.stack((x[0], y[0], x[1], y[1]))
-        self.window = np.rint(window * _SNAP) * (1.0 / _SNAP)
+        x = (-m[2] / m[0], (canvas.width - m[2]) / m[0])
+        y = (-m[5] / m[4], (canvas.height - m[5]) / m[4])
+        low = (minimum(*x), minimum(*y))
+        high = (maximum(*x), maximum(*y))
+        edges = [
+            *(minimum(maximum(old[i], low[i]), old[i + 2]) for i in (0, 1)),
+            *(maximum(minimum(old[i + 2], high[i]), old[i]) for i in (0, 1)),
+        ]
+        self.window = [rint(edge * _SNAP) * (1.0 / _SNAP) for edge in edges]
 
-    def snapshot(self) -> Snapshot:
-        """Copy the geometry so far."""
-        return Snapshot(self.rows.copy(), self.canvas, self.window, self.projective)
-
-    def color(self, matrices: np.ndarray, weight: np.ndarray | None = None) -> None:
-        """Add colour steps [B, K, C, C+1]; `weight` [B, K] of the grey mean where not 0."""
+    def color(
+        self, matrix: list[Number], weight: Number = None, before: list[Number] | None = None
+    ) -> None:
+        """Add a colour step; the arguments are those of a :class:`Color`."""
         geometry = None
-        if weight is not None and weight.any():
-            geometry = self.snapshot()
-        else:
-            weight = None
-        self.colors.append(ColorBlock(matrices, weight, geometry))
+        if weight is not None:
+            if np.any(weight) if isinstance(weight, np.ndarray) else weight != 0.0:
+                geometry = Snapshot(self.matrix, self.canvas, self.window)
+            else:
+                weight = None
+        self.colors.append(Color(matrix, weight, before, geometry))
 
     def normalize(self, mean: list[float], std: list[float]) -> None:
         """Add v' = (v - mean) / std, of values that are floating by now."""
@@ -259,9 +267,9 @@ class Plan:
             self.mean = self.mean or [0.0]
             self.std = [s * ratio for s in self.std or [1.0]]
 
-    def erase(self, rectangles: np.ndarray, value: list[float]) -> None:
-        """Set rectangles int64 [B, 4] (x1, y1, x2, y2; empty ones allowed) to a value."""
-        self.erased.append(rectangles)
+    def erase(self, rectangle: list[Number], value: list[float]) -> None:
+        """Set a rectangle x1, y1, x2, y2, which may be empty, to a value."""
+        self.erased.append(rectangle)
         self.erase_value = value
 
 

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from ._arguments import fill_values, interpolation_mode, whole
-from ._color import BRIGHTNESS, CONTRAST, SATURATION, check_channels, color_matrices
+from ._color import check_channels, jitter, rows_of
 from ._geometric import about, cos_sin
+from ._numbers import Number, Params, floor, trunc, where
 from ._plan import Canvas, Plan
-from ._transform import Effects, Params, Transform
+from ._transform import Builtin, Effects, Transform
 
 __all__ = ["OPERATIONS", "RandAugment", "TrivialAugment"]
 
@@ -26,11 +27,12 @@ OPERATIONS = (
     "Color",
     "Contrast",
 )
-_SHEAR_X, _SHEAR_Y, _TRANSLATE_X, _TRANSLATE_Y, _ROTATE = range(1, 6)
-_COLORS = {6: BRIGHTNESS, 7: SATURATION, 8: CONTRAST}
+(_SHEAR_X, _SHEAR_Y, _TRANSLATE_X, _TRANSLATE_Y, _ROTATE, _BRIGHTNESS, _COLOR, _CONTRAST) = range(
+    1, 9
+)
 
 
-class _Choice(Transform):
+class _Choice(Builtin):
     """One operation for each sample, of `OPERATIONS`."""
 
     draws = 3
@@ -47,7 +49,8 @@ class _Choice(Transform):
     ) -> None:
         super().__init__()
         self._owner = owner
-        self._reach = np.array(reach)  # largest magnitude of each operation
+        self._reach = tuple(reach)  # largest magnitude of each operation
+        self._reaches = np.array(reach)
         self._relative = relative  # shifts are in units of the image's sides
         self._bins = bins
         self._magnitude = magnitude
@@ -63,58 +66,56 @@ class _Choice(Transform):
             colors=1,
         )
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         check_channels(self._owner, canvas.channels)
-        operation = np.floor(uniforms[:, 0] * len(OPERATIONS)).astype(np.int64)
-        if self._magnitude is None:
-            level = np.floor(uniforms[:, 1] * self._bins)
+        place = uniforms[0] * float(len(OPERATIONS))
+        if type(place) is float:
+            operation: Any = int(place)
+            reach: Number = self._reach[operation]
         else:
-            level = float(self._magnitude)
-        magnitude = self._reach[operation] * (level / max(self._bins - 1.0, 1.0))
+            operation = place.astype(np.int64)
+            reach = self._reaches[operation]
+        level = self._magnitude
+        magnitude = reach * (
+            (floor(uniforms[1] * self._bins) if level is None else level) / (self._bins - 1.0)
+        )
         if self._relative:
-            magnitude *= np.where(operation == _TRANSLATE_X, canvas.width, 1.0)
-            magnitude *= np.where(operation == _TRANSLATE_Y, canvas.height, 1.0)
-        magnitude *= np.where(uniforms[:, 2] <= 0.5, -1.0, 1.0)
+            magnitude = magnitude * where(operation == _TRANSLATE_X, canvas.width, 1.0)
+            magnitude = magnitude * where(operation == _TRANSLATE_Y, canvas.height, 1.0)
+        magnitude = where(uniforms[2] <= 0.5, -magnitude, magnitude)
         return {"operation": operation, "magnitude": magnitude}
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         apply_operations(plan, params["operation"], params["magnitude"])
 
     def _get_name(self) -> str:
         return f"{self._owner}.operation"
 
 
-def apply_operations(plan: Plan, operation: np.ndarray, magnitude: np.ndarray) -> None:
+def apply_operations(plan: Plan, operation: Any, magnitude: Number) -> None:
     """Add each sample's operation to the plan: its geometry and its colour step."""
     canvas = plan.canvas
-    batch = operation.shape[0]
-    cos, sin = cos_sin(magnitude * (operation == _ROTATE))
-    linear = np.empty((2, 2, batch))
     # One of the operations at most is not the identity. Shears keep the upper left corner where it
     # is, as in AutoAugment's policies.
-    linear[0, 0], linear[1, 1] = cos, cos
-    linear[0, 1] = sin - magnitude * (operation == _SHEAR_X)
-    linear[1, 0] = -sin - magnitude * (operation == _SHEAR_Y)
-    turns = operation == _ROTATE
+    turns = (operation == _ROTATE) * 1.0
+    cosine, sine = cos_sin(magnitude * turns)
+    b = sine - magnitude * (operation == _SHEAR_X)
+    c = -sine - magnitude * (operation == _SHEAR_Y)
+    x_shift = trunc(magnitude * (operation == _TRANSLATE_X))
+    y_shift = trunc(magnitude * (operation == _TRANSLATE_Y))
     x, y = turns * canvas.width * 0.5, turns * canvas.height * 0.5
-    shift = about(linear, x, y, x, y)
-    shift[0] += np.trunc(magnitude * (operation == _TRANSLATE_X))
-    shift[1] += np.trunc(magnitude * (operation == _TRANSLATE_Y))
-    plan.affine(linear, shift, canvas)
+    plan.affine(about((cosine, b, c, cosine), x, y, x_shift, y_shift), canvas)
 
-    channels = canvas.channels
-    matrices = np.empty((batch, 1, channels, channels + 1))
-    matrices[:] = np.eye(channels, channels + 1)
-    factor = 1.0 + magnitude
-    for number, kind in _COLORS.items():
-        chosen = operation == number
-        if chosen.any():
-            matrices[chosen, 0] = color_matrices(kind, factor[chosen], channels)
-    contrast = operation == OPERATIONS.index("Contrast")
-    plan.color(matrices, np.where(contrast, 1.0 - factor, 0.0)[:, None])
+    contrast = magnitude * (operation == _CONTRAST)
+    scale = 1.0 + magnitude * (operation == _BRIGHTNESS) + contrast
+    if canvas.channels == 1:
+        linear = [scale]
+    else:
+        linear = jitter(scale, 1.0 + magnitude * (operation == _COLOR))
+    plan.color(rows_of(linear), -contrast)
 
 
-class RandAugment(Transform):
+class RandAugment(Builtin):
     """Apply operations chosen at random in turn, all of one magnitude.
 
     Of the operations of torchvision's RandAugment these are the linear ones: Identity, ShearX,
@@ -135,8 +136,8 @@ class RandAugment(Transform):
 
     Notes
     -----
-    Parameters: ``operation`` and ``magnitude``, both ``[B, num_ops]``; the operation's number is
-    its place in the list above.
+    Parameters: ``operation_0`` and ``magnitude_0`` of the first operation, and so on; the
+    operation's number is its place in the list above.
 
     Source: E. D. Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced
     search space", CVPR Workshops 2020.
@@ -187,17 +188,19 @@ class RandAugment(Transform):
     def parts(self) -> list[Transform]:
         return list(self._choices)
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
-        draws = uniforms.reshape(uniforms.shape[0], self.num_ops, 3)
-        each = [c.make_params(draws[:, i], canvas) for i, c in enumerate(self._choices)]
-        return {name: np.stack([p[name] for p in each], 1) for name in each[0]}
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        params: Params = {}
+        for step, choice in enumerate(self._choices):
+            own = choice.draw(uniforms[3 * step : 3 * step + 3], canvas)
+            params.update({f"{name}_{step}": value for name, value in own.items()})
+        return params
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         for step in range(self.num_ops):
-            apply_operations(plan, params["operation"][:, step], params["magnitude"][:, step])
+            apply_operations(plan, params[f"operation_{step}"], params[f"magnitude_{step}"])
 
 
-class TrivialAugment(Transform):
+class TrivialAugment(Builtin):
     """Apply one operation chosen at random, of random magnitude.
 
     Of the operations of torchvision's TrivialAugmentWide these are the linear ones: Identity,
@@ -248,8 +251,8 @@ class TrivialAugment(Transform):
     def effects(self) -> Effects:
         return self._choice[0].effects()
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
-        return self._choice[0].make_params(uniforms, canvas)
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        return self._choice[0].draw(uniforms, canvas)
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         apply_operations(plan, params["operation"], params["magnitude"])

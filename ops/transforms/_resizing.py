@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ._arguments import (
     fail,
     interpolation_mode,
@@ -16,60 +14,78 @@ from ._arguments import (
     size_pair,
     whole,
 )
+from ._numbers import (
+    Number,
+    Params,
+    all_true,
+    exp,
+    floor,
+    maximum,
+    minimum,
+    negate,
+    rint,
+    sqrt,
+    where,
+)
 from ._plan import Canvas, Plan
-from ._transform import Effects, Params, Transform
+from ._transform import Builtin, Effects
 
-__all__ = ["RandomResizedCrop", "Resize", "draw_rectangles", "fixed_canvas"]
+__all__ = ["RandomResizedCrop", "Resize", "draw_rectangles"]
 
 ATTEMPTS = 10
 
 
 def draw_rectangles(
-    uniforms: np.ndarray,
+    uniforms: Sequence[Number],
     canvas: Canvas,
     scale: tuple[float, float],
     log_ratio: tuple[float, float],
     strict: bool,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[Number, Number, Number]:
     """Draw sides by area and the logarithm of their ratio until they fit, at most ten times.
 
     Parameters
     ----------
-    uniforms : ndarray ``[B, 20]``
+    uniforms : 20 numbers
     canvas : Canvas
     scale, log_ratio : pair of float
         Ranges of the area, as a fraction of the canvas's, and of log(first side / second side).
     strict : bool
-        The sides are smaller than the canvas's, not equal.
+        The sides must be smaller than the canvas's, and are height and width. Else they may be
+        equal, and are width and height. (So torchvision has it in its two transforms.)
 
     Returns
     -------
-    ndarray ``[B]``, ndarray ``[B]``
-        The side that is larger for a larger ratio, and the other. With `strict` these are height
-        and width, else width and height: as in torchvision's two transforms.
-    ndarray of bool ``[B]``
-        Whether any attempt fitted; the sides mean nothing where none did.
+    number, number
+        The sides; where no attempt has fitted they mean nothing.
+    condition
+        Whether one has.
     """
-    area = (canvas.height * canvas.width)[:, None] * (
-        scale[0] + uniforms[:, :ATTEMPTS] * (scale[1] - scale[0])
-    )
-    log_aspect = log_ratio[0] + uniforms[:, ATTEMPTS:] * (log_ratio[1] - log_ratio[0])
-    aspect = np.exp(log_aspect)
-    first, second = np.rint(np.sqrt(area * aspect)), np.rint(np.sqrt(area / aspect))
-    if strict:
-        fits = first < canvas.height[:, None]
-        fits &= second < canvas.width[:, None]
-    else:
-        fits = first <= canvas.width[:, None]
-        fits &= second <= canvas.height[:, None]
-        fits &= first > 0
-        fits &= second > 0
-    attempt = fits.argmax(1)
-    chosen = np.arange(attempt.shape[0]), attempt
-    return first[chosen], second[chosen], fits[chosen]
+    area = canvas.height * canvas.width
+    low, log_low = scale[0], log_ratio[0]
+    span, log_span = scale[1] - low, log_ratio[1] - log_low
+    limits = (canvas.height, canvas.width) if strict else (canvas.width, canvas.height)
+    first = second = fits = None
+    for attempt in range(ATTEMPTS):
+        wanted = area * (low + uniforms[attempt] * span)
+        aspect = exp(log_low + uniforms[ATTEMPTS + attempt] * log_span)
+        one, other = rint(sqrt(wanted * aspect)), rint(sqrt(wanted / aspect))
+        if strict:
+            fit = (one < limits[0]) & (other < limits[1])
+        else:
+            fit = (one <= limits[0]) & (other <= limits[1]) & (one > 0.0) & (other > 0.0)
+        if attempt == 0:
+            first, second, fits = one, other, fit
+        else:
+            # Each sample keeps the first that fits, whatever others of its batch still try.
+            first, second = where(fits, first, one), where(fits, second, other)
+            fits = fits | fit
+        if all_true(fits):
+            break
+    return first, second, fits
 
 
-class RandomResizedCrop(Transform):
+class RandomResizedCrop(Builtin):
     """Crop a random part of the image and resize it.
 
     The arguments and the distribution are those of torchvision's: the crop's area is uniform, its
@@ -124,37 +140,32 @@ class RandomResizedCrop(Transform):
     def effects(self) -> Effects:
         return Effects(moves=True, interpolation=self.interpolation, antialias=self.antialias)
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         width, height, fits = draw_rectangles(
-            uniforms[:, :-2], canvas, self.scale, self._log_ratio, strict=False
+            uniforms, canvas, self.scale, self._log_ratio, strict=False
         )
-        if not fits.all():
-            whole_width = np.clip(canvas.width, None, np.rint(canvas.height * self.ratio[1]))
-            whole_height = np.clip(canvas.height, None, np.rint(canvas.width / self.ratio[0]))
-            width = np.where(fits, width, whole_width)
-            height = np.where(fits, height, whole_height)
+        fallback = not all_true(fits)
+        if fallback:
+            whole_width = minimum(canvas.width, rint(canvas.height * self.ratio[1]))
+            whole_height = minimum(canvas.height, rint(canvas.width / self.ratio[0]))
+            width, height = where(fits, width, whole_width), where(fits, height, whole_height)
         free_rows, free_columns = canvas.height - height, canvas.width - width
-        top = np.floor(uniforms[:, -2] * (free_rows + 1.0))
-        left = np.floor(uniforms[:, -1] * (free_columns + 1.0))
-        if not fits.all():
-            top = np.where(fits, top, np.floor(free_rows * 0.5))
-            left = np.where(fits, left, np.floor(free_columns * 0.5))
+        top = floor(uniforms[-2] * (free_rows + 1.0))
+        left = floor(uniforms[-1] * (free_columns + 1.0))
+        if fallback:
+            middle = negate(fits)
+            top = where(middle, floor(free_rows * 0.5), top)
+            left = where(middle, floor(free_columns * 0.5), left)
         return {"top": top, "left": left, "height": height, "width": width}
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
-        x_scale, y_scale = self.size[1] / params["width"], self.size[0] / params["height"]
-        shift = (params["left"] * -x_scale, params["top"] * -y_scale)
-        plan.resize((x_scale, y_scale), shift, fixed_canvas(self.size, plan.canvas))
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        height, width = self.size
+        x_scale, y_scale = width / params["width"], height / params["height"]
+        canvas = Canvas(float(height), float(width), plan.canvas.channels)
+        plan.scale(x_scale, y_scale, params["left"] * -x_scale, params["top"] * -y_scale, canvas)
 
 
-def fixed_canvas(size: tuple[int, int], canvas: Canvas) -> Canvas:
-    height, width = np.empty((2, canvas.height.shape[0]))
-    height.fill(size[0])
-    width.fill(size[1])
-    return Canvas(height, width, canvas.channels)
-
-
-class Resize(Transform):
+class Resize(Builtin):
     """Resize the image.
 
     Parameters
@@ -209,37 +220,36 @@ class Resize(Transform):
     def effects(self) -> Effects:
         return Effects(moves=True, interpolation=self.interpolation, antialias=self.antialias)
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         if isinstance(self.size, tuple):
-            fixed = fixed_canvas(self.size, canvas)
-            return {"height": fixed.height, "width": fixed.width}
-        short = np.minimum(canvas.height, canvas.width)
-        long = np.maximum(canvas.height, canvas.width)
+            return {"height": float(self.size[0]), "width": float(self.size[1])}
+        short = minimum(canvas.height, canvas.width)
+        long = maximum(canvas.height, canvas.width)
         if self.size is None:
-            new_long = np.full_like(long, float(self.max_size or 0))
-            new_short = np.floor(new_long * short / long)
+            new_long: Number = float(self.max_size or 0)
+            new_short: Number = floor(new_long * short / long)
         else:
-            new_short = np.full_like(short, float(self.size))
-            new_long = np.floor(new_short * long / short)
+            new_short = float(self.size)
+            new_long = floor(new_short * long / short)
             if self.max_size is not None:
-                limited = np.floor(self.max_size * new_short / new_long)
-                new_short = np.where(new_long > self.max_size, limited, new_short)
-                new_long = np.minimum(new_long, float(self.max_size))
-        if not new_short.all():
-            index = int(new_short.argmin())
-            size = (int(canvas.height[index]), int(canvas.width[index]))
-            raise ValueError(
-                f"visops.transforms.Resize: max_size is {self.max_size}, for the image of size "
-                f"{size} of sample {index} no row or column would be left"
-            )
+                limit = float(self.max_size)
+                new_short = where(new_long > limit, floor(limit * new_short / new_long), new_short)
+                new_long = minimum(new_long, limit)
+        if not all_true(new_short > 0.0):
+            self._refuse(canvas)
         upright = canvas.width <= canvas.height
         return {
-            "height": np.where(upright, new_long, new_short),
-            "width": np.where(upright, new_short, new_long),
+            "height": where(upright, new_long, new_short),
+            "width": where(upright, new_short, new_long),
         }
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
-        canvas = Canvas(params["height"], params["width"], plan.canvas.channels)
-        scale = canvas.width / plan.canvas.width, canvas.height / plan.canvas.height
-        zero = np.zeros_like(canvas.width)
-        plan.resize(scale, (zero, zero), canvas)
+    def _refuse(self, canvas: Canvas) -> None:
+        raise ValueError(
+            f"visops.transforms.Resize: max_size is {self.max_size}, with which nothing would be "
+            f"left of an image of height {canvas.height} and width {canvas.width}"
+        )
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        old, height, width = plan.canvas, params["height"], params["width"]
+        canvas = Canvas(height, width, old.channels)
+        plan.scale(width / old.width, height / old.height, 0.0, 0.0, canvas)

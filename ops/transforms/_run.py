@@ -8,6 +8,7 @@ Sums are of integers: they don't depend on the order, hence not on batch, thread
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from .._augment_formulas import augment_list as _augment_list
 from ._color import GREY
 from ._fuse import Pass
 from ._leaf import Leaf
-from ._plan import Canvas, ColorBlock, Plan, compose_colors
+from ._numbers import Number, columns
+from ._plan import Color, Plan
 
 __all__ = ["DTYPES", "Pixels", "run_plan"]
 
@@ -102,215 +104,229 @@ def run_plan(
     plan: Plan, part: Pass, leaf: Leaf, pixels: Pixels, memory_format: torch.memory_format
 ) -> None:
     """Set the leaf's value to what the plan makes of it."""
-    images = pixels.tensors(leaf)
-    frames = pixels.frames
-    color = _color_tensor(plan, part, images, pixels)
+    images, frames = pixels.tensors(leaf), pixels.frames
     erase = None
     if plan.erased:
-        stacked = np.stack(plan.erased, 1) if len(plan.erased) > 1 else plan.erased[0][:, None]
-        erase = pixels.put(_repeat(stacked, frames))
-    call = _Call(
-        mode=part.interpolation or "nearest",
-        padding_mode=part.padding_mode,
-        fill=list(part.fill or (0.0,)),
-        antialias=bool(part.antialias),
-        color=color,
-        clamp=color is not None,
-        mean=plan.mean,
-        std=plan.std,
-        erase=erase,
-        erase_value=plan.erase_value,
-        dtype=plan.dtype,
-        channels_last=memory_format is torch.channels_last,
+        corners = [corner for rectangle in plan.erased for corner in rectangle]
+        boxes = columns(corners, plan.batch).astype(np.int64).reshape(plan.batch, -1, 4)
+        erase = pixels.put(_repeat(boxes, frames))
+    color = color_tensor(plan, part, images, pixels) if plan.colors else None
+    values = (color, color is not None, plan.mean, plan.std, erase, plan.erase_value, False, True)
+    options = (
+        *_sampling(part, bool(part.antialias)),
+        None if plan.window is None else _put_columns(plan.window, plan, pixels),
+        *values,
+        plan.dtype,
+        memory_format is torch.channels_last,
     )
-    matrix = pixels.put(_repeat(_matrices(plan.rows, plan.projective), frames))
-    window = None if plan.window is None else pixels.put(_repeat(plan.window.T, frames))
-    size = uniform_size(plan.canvas)
-    if size is not None:
-        pixels.store(leaf, call.all(images, matrix, window, size))
-        return
-    sizes = plan.canvas.size.repeat(frames, 0).tolist()
-    pixels.store(leaf, [call.one(images, i, matrix, window, s)[0] for i, s in enumerate(sizes)])
+    matrix = _put_matrix(plan.matrix, plan, pixels)
+    size = plan.canvas.uniform()
+    if size is None:
+        sizes = plan.canvas.size(plan.batch).repeat(frames, 0).tolist()
+        pixels.store(leaf, _each(images, matrix, sizes, options))
+    else:
+        pixels.store(leaf, _all(images, matrix, size, options))
 
 
-class _Call:
-    """What calls of the operator have in common."""
+def _sampling(part: Pass, antialias: bool) -> tuple[Any, ...]:
+    """Return the operator's first options."""
+    fill = list(part.fill) if part.fill else [0.0]
+    return part.interpolation or "nearest", part.padding_mode, fill, antialias
 
-    def __init__(
-        self,
-        *,
-        mode: str,
-        padding_mode: str,
-        fill: list[float],
-        antialias: bool,
-        color: Tensor | None,
-        clamp: bool,
-        dtype: torch.dtype,
-        mean: list[float] | None = None,
-        std: list[float] | None = None,
-        erase: Tensor | None = None,
-        erase_value: list[float] | None = None,
-        channels_last: bool = False,
-    ) -> None:
-        self.before = (mode, padding_mode, fill, antialias)
-        self.color, self.erase = color, erase
-        self.values = (clamp, mean or [], std or [])
-        self.after = (erase_value or [0.0], False, True, dtype, channels_last)
 
-    def all(self, images: Any, matrix: Tensor, window: Tensor | None, size: list[int]) -> Tensor:
-        run = _augment_list if isinstance(images, list) else _augment
-        options = (*self.before, window, self.color, *self.values, self.erase, *self.after)
-        return run(images, matrix, size, *options)  # type: ignore[no-any-return]
+def _all(images: Any, matrix: Tensor, size: Sequence[int], options: tuple[Any, ...]) -> Tensor:
+    run = _augment_list if isinstance(images, list) else _augment
+    return run(images, matrix, size, *options)  # type: ignore[no-any-return]
 
-    def one(
-        self, images: Any, i: int, matrix: Tensor, window: Tensor | None, size: list[int]
-    ) -> Tensor:
-        """Run sample i alone: its size is its own."""
-        image = images[i].unsqueeze(0) if isinstance(images, list) else images[i : i + 1]
+
+def _each(
+    images: Any, matrix: Tensor, sizes: list[list[int]], options: tuple[Any, ...]
+) -> list[Tensor]:
+    """Run the samples one by one: each has a size of its own."""
+    results = []
+    for i, size in enumerate(sizes):
         one = slice(i, i + 1)
-        own = [None if t is None else t[one] for t in (window, self.color, self.erase)]
-        options = (*self.before, own[0], own[1], *self.values, own[2], *self.after)
-        return _augment(image, matrix[one], size, *options)  # type: ignore[no-any-return]
-
-
-def uniform_size(canvas: Canvas) -> list[int] | None:
-    """Return height and width of all samples, None if they differ."""
-    height, width = canvas.height, canvas.width
-    if height.shape[0] > 1 and not ((height == height[0]).all() and (width == width[0]).all()):
-        return None
-    return [int(height[0]), int(width[0])]
+        image = images[i].unsqueeze(0) if isinstance(images, list) else images[one]
+        own = [option[one] if isinstance(option, Tensor) else option for option in options]
+        results.append(_augment(image, matrix[one], size, *own)[0])
+    return results
 
 
 def _repeat(array: np.ndarray, frames: int) -> np.ndarray:
     """Give every frame of a video what its sample has."""
-    if frames > 1:
-        return array.repeat(frames, 0)
-    return np.ascontiguousarray(array)
+    return array.repeat(frames, 0) if frames > 1 else array
 
 
-def _matrices(rows: np.ndarray, projective: bool) -> np.ndarray:
-    """Matrices as the operator takes them, [B, 2 or 3, 3], of those laid out [3, 3, B]."""
-    return (rows if projective else rows[:2]).transpose(2, 0, 1)
+def _put_columns(numbers: Sequence[Number], plan: Plan, pixels: Pixels) -> Tensor:
+    return pixels.put(_repeat(columns(numbers, plan.batch), pixels.frames))
 
 
-def _color_tensor(plan: Plan, part: Pass, images: Any, pixels: Pixels) -> Tensor | None:
+def _put_matrix(matrix: Sequence[Number], plan: Plan, pixels: Pixels) -> Tensor:
+    """Return matrices as the operator takes them, [N, 2 or 3, 3]."""
+    return _put_columns(matrix, plan, pixels).view(-1, len(matrix) // 3, 3)
+
+
+# Grey means [N], on CUDA a tensor, and how much of each goes to which offsets.
+Means = list[tuple[Any, np.ndarray]]
+
+
+def color_tensor(plan: Plan, part: Pass, images: Any, pixels: Pixels) -> Tensor:
     """Return the colour steps, [N, K, C, C + 1], with the grey means that they need."""
-    blocks = plan.colors
-    if not blocks:
-        return None
-    steps = blocks[0].matrices
-    if len(blocks) > 1:
-        steps = np.concatenate([block.matrices for block in blocks], axis=1)
-    steps = _repeat(steps, pixels.frames) if pixels.frames > 1 else steps
-    # Each grey mean [N] with its weights [N, K], the part of it that steps add to every channel.
-    means: list[tuple[Any, np.ndarray]] = []
-    first = 0
-    for block in blocks:
-        if block.weight is not None:
-            weight = np.zeros(steps.shape[:2])
-            own = _repeat(block.weight, pixels.frames)
-            weight[:, first : first + own.shape[1]] = own
-            prefix = _prefix(steps, means, weight, pixels)
-            means.append((_grey_means(plan, part, block, images, prefix, pixels), weight))
-        first += block.matrices.shape[1]
+    channels, frames, batch = pixels.channels, pixels.frames, plan.batch
+    means: Means = []  # with weights [N, C]
     if plan.exact:
-        return _with_means(steps, [(m, w[..., None]) for m, w in means], pixels)
-    merged, weights = _merge(steps, [w for _, w in means])
-    offsets = [(m, w[:, None]) for (m, _), w in zip(means, weights, strict=True)]
-    return _with_means(merged[:, None], offsets, pixels)
+        return _with_means(*_stepwise(plan, part, images, pixels), pixels)
+    merged: list[Number] = []
+    for step in plan.colors:
+        mean = None
+        if step.weight is not None:
+            prefix = _chain(step.before, merged, channels)
+            color = None
+            if prefix:
+                before = means
+                if step.before is not None:
+                    linear = _matrices(step.before, plan, pixels)
+                    before = [(m, _times(linear, w)) for m, w in means]
+                color = _one_step(prefix, before, plan, pixels)
+            mean = _grey_means(plan, part, step, images, color, pixels)
+        if means:
+            linear = _matrices(step.matrix, plan, pixels)
+            means = [(m, _times(linear, w)) for m, w in means]
+        if step.weight is not None:
+            means.append((mean, _repeat(columns([step.weight] * channels, batch), frames)))
+        merged = _chain(step.matrix, merged, channels)
+    return _one_step(merged, means, plan, pixels)
 
 
-def _prefix(
-    steps: np.ndarray, means: list[tuple[Any, np.ndarray]], weight: np.ndarray, pixels: Pixels
-) -> Tensor | None:
-    """Return the steps before a contrast: its own and later ones do nothing."""
-    place = (weight != 0.0).argmax(1)  # 0 too where a sample has none: its mean is not used
-    count = int(place.max())
-    if count == 0:
-        return None
-    before = np.arange(count) < place[:, None]
-    channels = steps.shape[2]
-    steps = np.where(before[..., None, None], steps[:, :count], np.eye(channels, channels + 1))
-    earlier = [(m, (w[:, :count] * before)[..., None]) for m, w in means]
-    return _with_means(steps, earlier, pixels)
+def _chain(second: list[Number] | None, first: list[Number], channels: int) -> list[Number]:
+    """Make one colour matrix of two; an empty one, or None, does nothing."""
+    if not second or not first:
+        return second or first
+    row = channels + 1
+    product = []
+    for i in range(0, channels * row, row):
+        for j in range(row):
+            element = second[i + channels] if j == channels else 0.0
+            for k in range(channels):
+                element = element + second[i + k] * first[k * row + j]
+            product.append(element)
+    return product
 
 
-def _with_means(steps: np.ndarray, means: list[tuple[Any, np.ndarray]], pixels: Pixels) -> Tensor:
+def _matrices(matrix: list[Number], plan: Plan, pixels: Pixels) -> np.ndarray:
+    """Return colour matrices as an array, [N, C, C + 1]."""
+    elements = _repeat(columns(matrix, plan.batch), pixels.frames)
+    return elements.reshape(-1, pixels.channels, pixels.channels + 1)
+
+
+def _times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """Linear part of [N, C, C+1], times [N, C]."""
+    return (matrix[..., :-1] * vector[:, None]).sum(-1)  # type: ignore[no-any-return]
+
+
+def _one_step(matrix: list[Number], means: Means, plan: Plan, pixels: Pixels) -> Tensor:
+    steps = _matrices(matrix, plan, pixels)[:, None]
+    return _with_means(steps, [(m, w[:, None]) for m, w in means], pixels)
+
+
+def _stepwise(plan: Plan, part: Pass, images: Any, pixels: Pixels) -> tuple[np.ndarray, Means]:
+    """Return all steps [N, K, C, C + 1], to be clamped after each, and the grey means."""
+    steps = np.stack([_matrices(step.matrix, plan, pixels) for step in plan.colors], axis=1)
+    means: Means = []  # with weights [N, K, 1]
+    for geometry, weight in _rounds(plan, pixels.frames):
+        # Pixels go through the steps before their sample's contrast; the others do nothing.
+        place = (weight != 0.0).argmax(1)
+        count = int(place.max())
+        prefix = None
+        if count > 0:
+            earlier = np.arange(count) < place[:, None]
+            nothing = np.eye(*steps.shape[2:])
+            head = np.where(earlier[..., None, None], steps[:, :count], nothing)
+            before = [(m, w[:, :count] * earlier[..., None]) for m, w in means]
+            prefix = _with_means(head, before, pixels)
+        mean = _grey_means(plan, part, geometry, images, prefix, pixels)
+        means.append((mean, weight[..., None]))
+    return steps, means
+
+
+def _rounds(plan: Plan, frames: int) -> list[tuple[Color, np.ndarray]]:
+    """Contrasts whose grey means can be taken together, with their weights [N, K].
+
+    These are the steps of a jitter, in which each sample has its contrast at another place.
+    """
+    rounds: list[tuple[Color, np.ndarray]] = []
+    for place, step in enumerate(plan.colors):
+        if step.weight is None:
+            continue
+        weight = _repeat(columns([step.weight], plan.batch), frames)[:, 0]
+        if rounds:
+            last, taken = rounds[-1]
+            here = last.geometry is not None and step.geometry is not None
+            same = here and last.geometry.matrix is step.geometry.matrix  # type: ignore[union-attr]
+            if same and not (taken.any(1) & (weight != 0.0)).any():
+                taken[:, place] = weight
+                continue
+        weights = np.zeros((weight.shape[0], len(plan.colors)))
+        weights[:, place] = weight
+        rounds.append((step, weights))
+    return rounds
+
+
+def _with_means(steps: np.ndarray, means: Means, pixels: Pixels) -> Tensor:
     """Add grey means [N], times weights [N, K, C or 1], to the offsets of steps."""
     if pixels.device.type == "cpu":
-        if means:
-            steps = steps.copy()
         for mean, weight in means:
             steps[..., -1] += mean[:, None, None] * weight
-        return torch.from_numpy(np.ascontiguousarray(steps))
-    color = pixels.put(np.ascontiguousarray(steps))
+        return torch.from_numpy(steps)
+    color = pixels.put(steps)
     for mean, weight in means:
         color[..., -1] += mean[:, None, None] * pixels.put(weight)
     return color
 
 
-def _merge(steps: np.ndarray, weights: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Make one step [N, C, C + 1] of all, and of each mean's weights one for each channel."""
-    channels = steps.shape[2]
-    merged = steps[:, 0]
-    moved = [np.repeat(w[:, :1], channels, 1) for w in weights]
-    for k in range(1, steps.shape[1]):
-        step = steps[:, k]
-        merged = compose_colors(step, merged)
-        for i, weight in enumerate(weights):
-            moved[i] = (step[..., :channels] * moved[i][:, None]).sum(-1) + weight[:, k, None]
-    return merged, moved
-
-
 def _grey_means(
-    plan: Plan,
-    part: Pass,
-    block: ColorBlock,
-    images: Any,
-    prefix: Tensor | None,
-    pixels: Pixels,
+    plan: Plan, part: Pass, step: Color, images: Any, prefix: Tensor | None, pixels: Pixels
 ) -> Any:
     """Grey mean [N] of each image at a contrast, float64: an ndarray, on CUDA a Tensor."""
-    at = block.geometry
+    at = step.geometry
     assert at is not None
-    exact = plan.exact
-    rows, size = at.rows, uniform_size(at.canvas)
+    matrix, exact, on_cpu = at.matrix, plan.exact, pixels.device.type == "cpu"
+    size = at.canvas.uniform() if exact else (_GRID, _GRID)
     if not exact:
-        rows, size = rows.copy(), [_GRID, _GRID]
-        rows[0] *= _GRID / at.canvas.width
-        rows[1] *= _GRID / at.canvas.height
-    call = _Call(
-        mode=part.interpolation or "nearest",
-        padding_mode=part.padding_mode,
-        fill=list(part.fill or (0.0,)),
-        antialias=bool(part.antialias) and exact,
-        color=prefix,
-        clamp=prefix is not None,
-        dtype=torch.float32 if exact else torch.uint8,
+        x, y = _GRID / at.canvas.width, _GRID / at.canvas.height
+        matrix = [*(m * x for m in matrix[:3]), *(m * y for m in matrix[3:6]), *matrix[6:]]
+    options = (
+        *_sampling(part, bool(part.antialias) and exact),
+        None if at.window is None else _put_columns(at.window, plan, pixels),
+        prefix,
+        prefix is not None,
+        *_NOTHING_MORE,
+        torch.float32 if exact else torch.uint8,
+        False,
     )
-    matrix = pixels.put(_repeat(_matrices(rows, at.projective), pixels.frames))
-    window = None if at.window is None else pixels.put(_repeat(at.window.T, pixels.frames))
+    placed = _put_matrix(matrix, plan, pixels)
     with torch.no_grad():
         if size is not None:
-            sums = _sums(call.all(images, matrix, window, size))
+            sums: Any = _sums(_all(images, placed, size, options))
         else:
-            sizes = at.canvas.size.repeat(pixels.frames, 0).tolist()
-            each = [call.one(images, i, matrix, window, s) for i, s in enumerate(sizes)]
-            sums = torch.cat([_sums(picture) for picture in each])
-    counts: Any = np.full(1, float(_GRID * _GRID))
-    if exact:
-        counts = np.repeat(at.canvas.height * at.canvas.width, pixels.frames)
-    values: Any = sums
-    if pixels.device.type == "cpu":
-        values = sums.numpy()
-    else:
-        counts, values = pixels.put(counts), sums.to(torch.float64)
-    if values.shape[1] == 1:
-        grey = values[:, 0] * 1.0
+            sizes = at.canvas.size(plan.batch).repeat(pixels.frames, 0).tolist()
+            each = _each(images, placed, sizes, options)
+            sums = torch.cat([_sums(picture.unsqueeze(0)) for picture in each])
+    sums = sums.numpy() if on_cpu else sums.to(torch.float64)
+    if sums.shape[1] == 1:
+        grey = sums[:, 0] * 1.0
     else:
         # Written out: the order of a sum over the channels would be the library's.
-        grey = values[:, 0] * GREY[0] + values[:, 1] * GREY[1] + values[:, 2] * GREY[2]
-    return grey / (counts * (_MEAN_SCALE if exact else 255.0))
+        grey = sums[:, 0] * GREY[0] + sums[:, 1] * GREY[1] + sums[:, 2] * GREY[2]
+    if not exact:
+        return grey * (1.0 / (255.0 * _GRID * _GRID))
+    area = columns([at.canvas.height * at.canvas.width * _MEAN_SCALE], plan.batch)[:, 0]
+    counts = _repeat(area, pixels.frames)
+    return grey / (counts if on_cpu else pixels.put(counts))
+
+
+# mean, std, erase, erase_value, inverse_map, half_pixel
+_NOTHING_MORE: tuple[Any, ...] = ([], [], None, [0.0], False, True)
 
 
 def _sums(picture: Tensor) -> Tensor:

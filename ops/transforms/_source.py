@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._numbers import Number
 from ._random import fresh_key, uniforms
 
 __all__ = ["Parameters", "Source"]
@@ -46,14 +47,14 @@ class Source:
     epoch: int
     params: Parameters | None
 
-    def numbers(self, sizes: np.ndarray, count: int) -> np.ndarray | None:
-        """Uniform numbers [B, count]; None where parameters are given."""
+    def numbers(self, sizes: np.ndarray, count: int) -> Sequence[Number]:
+        """Draw `count` uniform numbers, as floats or as arrays [B]; none if params are given."""
         batch = sizes.shape[0]
         if self.params is not None:
             self._check_params(sizes)
-            return None
+            return []
         if self.index is None:
-            return uniforms(fresh_key(self.generator), 0, range(batch), count)
+            return _split(uniforms(fresh_key(self.generator), 0, range(batch), count))
         seed = self.seed
         if seed is None:
             self._fail("index", self.index, "None, or Compose must be given a seed")
@@ -61,7 +62,7 @@ class Source:
             self._fail("generator", self.generator, "None where an index is given")
         if isinstance(self.epoch, bool) or not isinstance(self.epoch, (int, np.integer)):
             self._fail("epoch", self.epoch, "a whole number", TypeError)
-        return uniforms(seed, int(self.epoch), self._indices(batch), count)
+        return _split(uniforms(seed, int(self.epoch), self._indices(batch), count))
 
     def _indices(self, batch: int) -> list[int]:
         given: Any = self.index
@@ -90,3 +91,7 @@ class Source:
     @staticmethod
     def _fail(name: str, value: Any, allowed: str, error: type[Exception] = ValueError) -> NoReturn:
         raise error(f"visops.transforms.Compose: {name} is {value!r}, must be {allowed}")
+
+
+def _split(numbers: np.ndarray) -> Sequence[Number]:
+    return numbers[0].tolist() if numbers.shape[0] == 1 else numbers.T  # type: ignore[return-value]

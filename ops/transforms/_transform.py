@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from ._arguments import number
+from ._numbers import Number, Params, as_arrays
 from ._plan import Canvas, Plan
 
-__all__ = ["Effects", "Transform"]
-
-Params = dict[str, np.ndarray]
+__all__ = ["Builtin", "Effects", "RandomlyApplied", "Transform"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,28 @@ class Transform(nn.Module):
     ----------
     draws : int
         Number of uniform numbers a sample.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> class RandomInvert(transforms.Transform):
+    ...     draws = 1
+    ...
+    ...     def effects(self):
+    ...         return transforms.Effects(colors=1)
+    ...
+    ...     def make_params(self, uniforms, canvas):
+    ...         return {"apply": uniforms[:, 0] < 0.5}
+    ...
+    ...     def extend(self, plan, params):
+    ...         apply = params["apply"]
+    ...         plan.color([1.0 - 2.0 * apply, 1.0 * apply])  # of one channel: A | a
+    >>> chain = transforms.Compose([RandomInvert(), transforms.RandomHorizontalFlip()])
+    >>> len(chain.passes)
+    1
+    >>> chain(torch.zeros(4, 1, 8, 8)).shape
+    torch.Size([4, 1, 8, 8])
     """
 
     draws: int = 0
@@ -58,7 +80,7 @@ class Transform(nn.Module):
         """Say what the transform does, for any image and any draw."""
         raise NotImplementedError
 
-    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> Params:
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
         """Turn uniform numbers into parameters.
 
         Parameters
@@ -75,9 +97,13 @@ class Transform(nn.Module):
         """
         return {}
 
-    def extend(self, plan: Plan, params: Mapping[str, np.ndarray]) -> None:
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         """Add to a plan what the transform does with these parameters."""
         raise NotImplementedError
+
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        """Call `make_params` with numbers as a plan has them: floats or arrays [B]."""
+        return self.make_params(np.array(uniforms).reshape(self.draws, -1).T, canvas)  # type: ignore[return-value]
 
     def parts(self) -> list[Transform]:
         """Return the steps that may have to fall into different passes to be exact."""
@@ -100,16 +126,24 @@ class Transform(nn.Module):
         shown = []
         for name, value in self.__dict__.items():
             if not name.startswith("_") and name != "training" and value is not None:
-                shown.append(f"{name}={value}")
+                shown.append(f"{name}={value!r}")
         return ", ".join(shown)
 
 
-class RandomlyApplied(Transform):
+class Builtin(Transform):
+    """A transform of this package: its `draw` takes floats and arrays alike."""
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        """Turn uniform numbers ``[B, draws]`` into parameters."""
+        return as_arrays(self.draw(uniforms.T, canvas), uniforms.shape[0])  # type: ignore[arg-type]
+
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        return {}
+
+
+class RandomlyApplied(Builtin):
     """A transform that is applied to each sample with a probability."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
-        from ._arguments import number
-
-        allowed = "a probability in [0, 1]"
-        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, allowed)
+        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
 from ._batches import batch_leaves, unbatch_leaves
-from ._erasing import rectangles
+from ._erasing import rectangle
 from ._foreign import call_foreign
 from ._leaf import Leaf
+from ._numbers import columns
 from ._random import normals
 from ._run import Pixels
 
 __all__ = ["erase_with_noise", "run_foreign"]
 
 
-def erase_with_noise(leaf: Leaf, params: Mapping[str, np.ndarray]) -> None:
+def erase_with_noise(leaf: Leaf, params: Mapping[str, Any]) -> None:
     """Erase a rectangle of each sample with values of the normal distribution."""
     pixels = Pixels(leaf)
     if not pixels.dtype.is_floating_point:
@@ -28,11 +29,14 @@ def erase_with_noise(leaf: Leaf, params: Mapping[str, np.ndarray]) -> None:
         )
     images = pixels.tensors(leaf)
     images = [image.clone() for image in images] if pixels.listed else images.clone()
-    for sample, (x1, y1, x2, y2) in enumerate(rectangles(params).tolist()):
+    batch = 1 if leaf.batch is None else leaf.batch
+    places = columns(rectangle(params), batch).astype(np.int64).tolist()
+    keys = columns((params["noise"],), batch)[:, 0].tolist()
+    for sample, (x1, y1, x2, y2) in enumerate(places):
         shape = (pixels.channels, y2 - y1, x2 - x1)
         count = shape[0] * shape[1] * shape[2]
         if count > 0:
-            values = normals(float(params["noise"][sample]), 0, count).reshape(shape)
+            values = normals(keys[sample], 0, count).reshape(shape)
             noise = pixels.put(values).to(pixels.dtype)
             for frame in range(pixels.frames):
                 images[sample * pixels.frames + frame][:, y1:y2, x1:x2] = noise
@@ -40,7 +44,7 @@ def erase_with_noise(leaf: Leaf, params: Mapping[str, np.ndarray]) -> None:
 
 
 def run_foreign(
-    transform: Callable[..., Any], leaves: list[Leaf], params: Mapping[str, np.ndarray]
+    transform: Callable[..., Any], leaves: list[Leaf], params: Mapping[str, Any]
 ) -> None:
     """Run another library's transform on every sample, under a seed of its own."""
     for leaf in leaves:
@@ -52,14 +56,11 @@ def run_foreign(
     image = next(leaf for leaf in leaves if leaf.kind == "image")
     device = Pixels(image).device
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        for sample, seed in zip(samples, params["seed"].tolist(), strict=True):
+        seeds = columns((params["seed"],), len(samples))[:, 0].tolist()
+        for sample, seed in zip(samples, seeds, strict=True):
             torch.manual_seed(int(seed * 2.0**53))
             call_foreign(transform, sample)
     if batched:
         for leaf, moved in zip(leaves, batch_leaves(samples), strict=True):
             for name in Leaf.__slots__:
                 setattr(leaf, name, getattr(moved, name))
-
-
-def first_image(leaves: Sequence[Leaf]) -> Leaf:
-    return next(leaf for leaf in leaves if leaf.kind == "image")
