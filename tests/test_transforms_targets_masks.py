@@ -50,7 +50,10 @@ def test_masks_equal_loops(matrix: np.ndarray, window: list[float] | None) -> No
         (torch.int16, -(2**15), 2**15 - 1),
         (torch.uint16, 0, 2**16 - 1),
         (torch.int32, -(2**31), 2**31 - 1),
-        (torch.int64, -(2**53), 2**53),
+        (torch.uint32, 0, 2**32 - 1),
+        (torch.int32, 0, 255),
+        (torch.int64, -(2**24), 2**24),
+        (torch.int64, -(2**63), 2**63 - 1),
     ],
     ids=str,
 )
@@ -63,6 +66,21 @@ def test_integers_are_exact(dtype: torch.dtype, low: int, high: int) -> None:
     assert result.dtype == dtype
     expected = move_mask(mask.numpy(), TURN, OUT, fill)
     np.testing.assert_array_equal(result.numpy(), expected)
+
+
+def test_dtypes_move_alike() -> None:
+    """Also where a pixel's middle falls on the border between two of the source."""
+    mask = torch.from_numpy(RNG.integers(0, 100, (2, 40, 60)))
+    shrink = np.array([[0.8, 0.0, 0.0], [0.0, 0.8, 0.0], [0.0, 0.0, 1.0]])
+    for matrix in (shrink, PERSPECTIVE, TURN):
+        geo = geometry(matrix, out=(32, 48), size=(40, 60))
+        expected = move(mask.to(torch.uint8), False, geo, 101)
+        for dtype in (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint64):
+            assert torch.equal(move(mask.to(dtype), False, geo, 101).to(torch.uint8), expected)
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            assert torch.equal(move(mask.to(dtype), False, geo, 101).to(torch.uint8), expected)
+        huge = mask + 2**40
+        assert torch.equal(move(huge, False, geo, 2**40 + 101) - 2**40, expected.long())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])

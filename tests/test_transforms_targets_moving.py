@@ -124,7 +124,10 @@ def test_points_equal_loops(
                 else:
                     expected = move_point(matrix, x, y)
                 np.testing.assert_allclose(np.asarray(new) + shift, expected, rtol=1e-9, atol=shift)
-                inside = 0 <= expected[0] < SIZE[1] and 0 <= expected[1] < SIZE[0]
+                # Within both pictures: beyond the first there was nothing to be seen.
+                inside = all(
+                    0 <= px < SIZE[1] and 0 <= py < SIZE[0] for px, py in ((x, y), expected)
+                )
                 assert bool(is_visible) == inside
 
 
@@ -146,7 +149,8 @@ def test_integer_coordinates_move_exactly() -> None:
 def test_against_torchvision() -> None:
     """The boxes that torchvision's functions give for the same geometry, in every format."""
     rng = np.random.default_rng(2)
-    corners = torch.tensor(random_boxes(rng, 8))
+    first = rng.uniform(0, 30, (8, 2))
+    corners = torch.tensor(np.concatenate((first, first + rng.uniform(0, 10, (8, 2))), 1))
     boxes = tv.BoundingBoxes(corners, format="XYXY", canvas_size=SIZE, clamping_mode=None)
     height, width = SIZE
     middle = np.array([width / 2, height / 2])
@@ -236,7 +240,8 @@ def test_points_against_torchvision() -> None:
 def test_clamp_and_window() -> None:
     shift = affine([1, 0, 20], [0, 1, -5])
     boxes = torch.tensor([[0.0, 0, 30, 20], [50, 0, 55, 3], [-10, -10, 70, 60]])
-    expected = [[20, 0, 50, 15], [60, 0, 60, 0], [10, 0, 60, 40]]
+    # The third is cut to the picture that it comes from, too.
+    expected = [[20, 0, 50, 15], [60, 0, 60, 0], [20, 0, 60, 35]]
     assert moved_boxes(boxes, shift, boxes="clamp").tolist() == expected
     assert moved_boxes(boxes, shift)[2].tolist() == [10, -15, 90, 55]
     window = np.array([5.0, 6, 40, 30])
@@ -340,6 +345,33 @@ def test_points_lost_in_one_pass_stay_lost() -> None:
         move_targets(leaves, geometry, options)
     finish_targets(leaves, sizes, options)
     assert rebuild(leaves)["keypoints_visible"].tolist() == [False, True]
+
+
+def test_what_leaves_the_picture_between_passes_is_cut_off() -> None:
+    sample = {
+        "image": IMAGE,
+        "boxes": torch.tensor([[0.0, 0, 10, 20]]),
+        "keypoints": torch.tensor([[3.0, 5], [8, 5]]),
+    }
+    leaves, rebuild = split_sample(sample)
+    sizes, options = image_sizes(leaves), TargetOptions(boxes="clamp")
+    for shift in (-6.0, 6.0):
+        matrix = affine([1, 0, shift], [0, 1, 0])[None]
+        move_targets(leaves, Geometry(matrix, sizes, sizes), options)
+    finish_targets(leaves, sizes, options)
+    result = rebuild(leaves)
+    assert result["boxes"].tolist() == [[6, 0, 10, 20]]
+    assert result["keypoints"].tolist() == [[3, 5], [8, 5]]
+    assert result["keypoints_visible"].tolist() == [False, True]
+
+
+def test_the_identity_is_exact_in_a_batch() -> None:
+    points = torch.rand(2, 50, 2, dtype=torch.float64) * 40
+    turn = random_affine(np.random.default_rng(0))
+    result = transformed(
+        {"image": torch.zeros(2, 3, *SIZE), "keypoints": points}, np.stack([np.eye(3), turn])
+    )
+    assert torch.equal(result["keypoints"][0], points[0])
 
 
 def test_dtypes() -> None:

@@ -20,7 +20,7 @@ from ._rows import (
     rows_of,
     scale_area,
 )
-from ._target_options import CONVENTIONS, TargetOptions
+from ._target_options import CONVENTIONS, TargetOptions, canvas_windows
 
 __all__ = ["finish_targets"]
 
@@ -55,17 +55,10 @@ def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOpt
 def _clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray) -> None:
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
-    clamped = clamp_boxes(corners, _canvas(sizes)[owners])
+    clamped = clamp_boxes(corners, canvas_windows(sizes)[owners])
     for area in areas:
         scale_area(area, area_shares(corners, clamped))
     leaf.value = restore(from_corners(clamped, leaf.format))
-
-
-def _canvas(sizes: np.ndarray) -> np.ndarray:
-    """Windows [B, 4] that are the whole of pictures of these sizes."""
-    windows = np.zeros((sizes.shape[0], 4))
-    windows[:, 2:] = sizes[:, ::-1]
-    return windows
 
 
 def _drop(leaf: Leaf, members: Sequence[Leaf], min_size: float) -> None:
@@ -103,7 +96,7 @@ def _selected(value: Any, keep: Any) -> Any:
 def _finish_keypoints(leaf: Leaf, sizes: np.ndarray, convention: str) -> None:
     width = point_width(leaf)
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
-    seen = inside(rows[:, :2] + CONVENTIONS[convention], _canvas(sizes)[owners])
+    seen = inside(rows[:, :2], (canvas_windows(sizes) - CONVENTIONS[convention])[owners])
     note_visible(leaf, seen)
     if width > 2:
         xp: Any = torch if isinstance(rows, Tensor) else np

@@ -13,10 +13,11 @@ from ._target_options import Geometry
 
 __all__ = ["move_mask"]
 
-# The kernel's dtypes, and the smallest that holds every value of the others: all of 8 and 16 bits,
-# and integers up to 2**53.
-_SAMPLED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_SMALL = (torch.int8, torch.int16, torch.uint16)
+# What the kernel takes and computes coordinates in float32 for. Masks of one content move alike
+# whatever their dtype, so float64, whose coordinates are finer, isn't among them.
+_SAMPLED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+_SMALL = (torch.int8, torch.int16, torch.uint16)  # float32 holds all their values
+_LARGEST_IN_FLOAT32 = 2**24
 
 
 def move_mask(value: Any, batched: bool, geometry: Geometry, fill: int) -> Any:
@@ -90,42 +91,88 @@ def _nearest(
 ) -> Tensor:
     """Move masks [B, N, H, W] or a list of [N, H, W], of any dtype."""
     first = planes[0] if isinstance(planes, list) else planes
-    if first.shape[-3] == 0 or len(planes) == 0:
-        return first.new_zeros((len(planes), first.shape[-3], *size))
-    if dtype == torch.bool:
-        sampled = torch.uint8
-    elif dtype in _SAMPLED:
-        sampled = dtype
-    else:
-        sampled = torch.float32 if dtype in _SMALL else torch.float64
-    if sampled is not dtype:
-        if dtype == torch.bool:
-            planes = (
-                [p.view(sampled) for p in planes]
-                if isinstance(planes, list)
-                else planes.view(sampled)
-            )
-        else:
-            planes = (
-                [p.to(sampled) for p in planes] if isinstance(planes, list) else planes.to(sampled)
-            )
-    matrix: Any = geometry.matrix[samples]
-    window: Any = geometry.window
+    count = first.shape[-3]
+    if count == 0 or len(planes) == 0:
+        return first.new_zeros((len(planes), count, *size))
+    matrix, window = geometry.matrix[samples], geometry.window
     if window is not None:
         window = window[samples]
-    if first.is_cuda:
-        matrix = torch.from_numpy(matrix).to(first.device, non_blocking=True)
+    sampled = _sampled_dtype(planes, dtype, fill)
+    if sampled is None:
+        # As bytes, which are channels of one plane.
+        split = [_bytes(p) for p in planes] if isinstance(planes, list) else _bytes(planes)
+        if isinstance(split, list):
+            split = [plane for part in split for plane in part]
+        else:
+            split = split.flatten(0, 1)
+        window = None if window is None else window.repeat(count, 0)
+        fills = torch.tensor([fill], dtype=dtype).view(torch.uint8).tolist()
+        moved = _call(split, matrix.repeat(count, 0), window, size, fills, torch.uint8)
+        joined = moved.permute(0, 2, 3, 1).contiguous().view(dtype)
+        return joined.reshape(len(planes), count, *size)
+    if dtype == torch.bool:
+        planes = (
+            [p.view(sampled) for p in planes] if isinstance(planes, list) else planes.view(sampled)
+        )
+    elif sampled is not dtype:
+        planes = [p.to(sampled) for p in planes] if isinstance(planes, list) else planes.to(sampled)
+    moved = _call(planes, matrix, window, size, [float(fill)], sampled)
+    return moved.view(dtype) if dtype == torch.bool else moved.to(dtype)
+
+
+def _sampled_dtype(
+    planes: Tensor | list[Tensor], dtype: torch.dtype, fill: int
+) -> torch.dtype | None:
+    """Return the dtype in which masks go through the kernel; None: only their bytes can."""
+    if dtype in _SAMPLED:
+        return dtype
+    if dtype == torch.bool:
+        return torch.uint8
+    if dtype in _SMALL:
+        return torch.float32
+    parts = planes if isinstance(planes, list) else [planes]
+    if parts[0].device.type == "cpu" and dtype in (torch.int32, torch.int64):
+        # Classes are small numbers; a look at them costs less than moving all their bytes.
+        ends = [fill]
+        for part in parts:
+            if part.numel():
+                ends += [int(end) for end in torch.aminmax(part)]
+        if min(ends) >= 0 and max(ends) <= 255:
+            return torch.uint8
+        if max(map(abs, ends)) <= _LARGEST_IN_FLOAT32:
+            return torch.float32
+    return None
+
+
+def _bytes(planes: Tensor) -> Tensor:
+    """[..., H, W] as uint8 [..., bytes, H, W]."""
+    return planes.contiguous().unsqueeze(-1).view(torch.uint8).movedim(-1, -3)
+
+
+def _call(
+    planes: Tensor | list[Tensor],
+    matrix: Any,
+    window: Any,
+    size: tuple[int, int],
+    fill: list[float],
+    dtype: torch.dtype,
+) -> Tensor:
+    device = planes[0].device
+    if device.type != "cpu":
+        matrix = torch.from_numpy(matrix).to(device, non_blocking=True)
         if window is not None:
-            window = torch.from_numpy(window).to(first.device, non_blocking=True)
-    moved = augment(
+            window = torch.from_numpy(window).to(device, non_blocking=True)
+    return augment(
         planes,
         matrix,
         size,
         mode="nearest",
-        fill=float(fill),
+        fill=fill,
         window=window,
-        out_dtype=sampled,
+        out_dtype=dtype,
+        memory_format=torch.channels_last
+        if dtype == torch.uint8 and len(fill) > 1
+        else torch.contiguous_format,
         convention="half_pixel",
         layout="CHW",
     )
-    return moved.view(dtype) if dtype == torch.bool else moved.to(dtype)

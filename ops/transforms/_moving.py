@@ -80,6 +80,16 @@ def move_points(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> tuple[Any
     return xp.stack((u, v), -1), ~behind
 
 
+def with_origin(matrix: np.ndarray, shift: float) -> np.ndarray:
+    """Matrices for coordinates that are less by `shift`; the identity stays exactly that."""
+    if shift == 0.0:
+        return matrix
+    moved = matrix.copy()
+    moved[:, :, 2] += shift * matrix[:, :, 0] + shift * matrix[:, :, 1]
+    moved[:, :2] -= shift * moved[:, 2:]
+    return moved
+
+
 def move_boxes(
     rows: Any, matrix: np.ndarray, middles: np.ndarray, window: np.ndarray | None
 ) -> Any:

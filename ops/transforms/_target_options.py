@@ -12,11 +12,25 @@ from torch import Tensor
 
 from ._leaf import Leaf
 
-__all__ = ["CONVENTIONS", "Geometry", "TargetOptions", "check_options", "mask_fill_of"]
+__all__ = [
+    "CONVENTIONS",
+    "Geometry",
+    "TargetOptions",
+    "canvas_windows",
+    "check_options",
+    "mask_fill_of",
+]
 
 POLICIES = ("keep", "clamp", "sanitize")
 # What is added to come to the half-pixel convention.
 CONVENTIONS = {"integer": 0.5, "half_pixel": 0.0}
+
+
+def canvas_windows(sizes: np.ndarray) -> np.ndarray:
+    """Windows [B, 4] that are the whole of pictures of these sizes, [B, 2]."""
+    windows = np.zeros((sizes.shape[0], 4))
+    windows[:, 2:] = sizes[:, ::-1]
+    return windows
 
 
 @dataclass(slots=True)
@@ -31,6 +45,15 @@ class Geometry:
     def middles(self) -> np.ndarray:
         """x, y of the middles of the sources, [B, 2]."""
         return self.size_in[:, ::-1] / 2.0
+
+    def source(self) -> np.ndarray:
+        """x1, y1, x2, y2 of what there is of the sources, [B, 4]."""
+        whole = canvas_windows(self.size_in)
+        if self.window is None:
+            return whole
+        whole[:, :2] = np.maximum(whole[:, :2], self.window[:, :2])
+        whole[:, 2:] = np.minimum(whole[:, 2:], self.window[:, 2:])
+        return whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 from ._finishing import finish_targets
 from ._leaf import Leaf
 from ._masks import move_mask
-from ._moving import area_scale, clamp_boxes, from_corners, inside, to_corners
+from ._moving import area_scale, clamp_boxes, from_corners, inside, to_corners, with_origin
 from ._moving import move_boxes as move_box_rows
 from ._moving import move_points as move_point_rows
 from ._rows import area_shares, note_visible, point_width, rows_of, scale_area
@@ -54,7 +54,7 @@ def move_boxes(leaf: Leaf, areas: Sequence[Leaf], geometry: Geometry, *, cut: bo
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
     matrix, middles = geometry.matrix[owners], geometry.middles()[owners]
-    window = geometry.window[owners] if cut and geometry.window is not None else None
+    window = geometry.source()[owners] if cut else None
     for area in areas:
         scale_area(area, area_scale(corners, matrix, middles))
         if window is not None:
@@ -67,17 +67,15 @@ def move_keypoints(leaf: Leaf, geometry: Geometry, convention: str) -> None:
     """Move a leaf's key points, and note which of them are lost for good."""
     width = point_width(leaf)
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
+    points = rows[:, :2]
     shift = CONVENTIONS[convention]
-    points = rows[:, :2] + shift
-    moved, seen = move_point_rows(points, geometry.matrix[owners], geometry.middles()[owners])
-    if geometry.window is not None:
-        kept = inside(points, geometry.window[owners])
-        seen = kept if seen is None else seen & kept
+    matrix = with_origin(geometry.matrix, shift)[owners]
+    moved, seen = move_point_rows(points, matrix, (geometry.middles() - shift)[owners])
+    kept = inside(points, (geometry.source() - shift)[owners])
+    seen = kept if seen is None else seen & kept
     xp: Any = torch if isinstance(rows, Tensor) else np
-    moved = moved - shift
     leaf.value = restore(xp.concatenate((moved, rows[:, 2:]), 1) if width > 2 else moved)
-    if seen is not None:
-        note_visible(leaf, seen)
+    note_visible(leaf, seen)
 
 
 def visible(keypoints: Any, size: Sequence[int], *, convention: str = "integer") -> Any:
