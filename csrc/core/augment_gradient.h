@@ -40,6 +40,12 @@ VISOPS_FN int64_t first_color_sum(const AugmentBackwardParams& b) {
   return b.grad_matrix != nullptr ? kMatrixSums : 0;
 }
 
+// What the total of a sum of the colour gradient is multiplied by: color_element().
+VISOPS_FN double color_sum_scale(const AugmentParams& p, int64_t element) {
+  const bool first_step = element < color_elements(p);
+  return first_step && element % (p.channels + 1) < p.channels ? p.input_scale : 1.0;
+}
+
 // The sample as its derivatives see it.
 VISOPS_FN AugmentSample slope_sample(const AugmentParams& p, const AugmentSample& s) {
   AugmentSample slope = s;

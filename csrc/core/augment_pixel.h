@@ -118,7 +118,9 @@ VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padd
   const Acc limit = static_cast<Acc>(1073741824.0);
   Acc centre = at > -limit ? (at < limit ? at : limit) : -limit;
   if (padding == Padding::kConstant) {  // a soft edge reaches farther than the filter may
-    centre = centre > axis.low ? (centre < axis.high ? centre : axis.high) : axis.low;
+    const Acc low = axis.low < axis.first ? axis.low : axis.first;
+    const Acc high = axis.high > axis.last ? axis.high : axis.last;
+    centre = centre > low ? (centre < high ? centre : high) : low;
   }
   Acc first = floor(centre - axis.radius) + static_cast<Acc>(1);
   Acc last = first + (static_cast<Acc>(2) * ceil(axis.radius) - static_cast<Acc>(1));

@@ -24,12 +24,37 @@ struct ResizeChunk {
   int32_t low, high;  // columns of the image, counted from the axis' origin: [low, high)
   bool covered;       // no column is blended with fill
   float cover[kSegment];
-  int32_t first[kSegment];  // tap, counted from `low`
+  int32_t first[kLanes];  // tap, counted from `low`
   int32_t taps[kSegment];
   int uniform;  // as many taps for all columns, some of weight 0; or 0
   int stride;   // weights of a column
   alignas(64) float weight[kTableFloats];
+  alignas(64) float spread[kTableFloats];  // each four times, for kWidth / 4 columns at a time
 };
+
+// Taps of weight 0 change no sum of finite values, and loops of one length are faster: gives all
+// columns, in whole vectors, as many taps as the one that has most. At the right end the new taps
+// go before the others.
+inline void make_uniform(ResizeChunk& chunk) {
+  int most = 0;
+  for (int i = 0; i < chunk.count; ++i) most = chunk.taps[i] > most ? chunk.taps[i] : most;
+  const int padded = (chunk.count + kMaxWidth - 1) & -kMaxWidth;
+  if (most == 0 || padded * 4 * most > kTableFloats) return;
+  chunk.uniform = most;
+  constexpr int kQuads = Floats::kWidth / 4;
+  const int32_t last = chunk.high - chunk.low - most;
+  for (int i = 0; i < padded; ++i) {
+    const bool real = i < chunk.count;
+    const int32_t shift = real && chunk.first[i] > last ? chunk.first[i] - last : 0;
+    chunk.first[i] = real ? chunk.first[i] - shift : 0;
+    float* group = chunk.spread + (i & -kQuads) * 4 * most + (i % kQuads) * 4;
+    for (int j = 0; j < most; ++j) {
+      const bool some = real && j >= shift && j - shift < chunk.taps[i];
+      const float weight = some ? chunk.weight[i * chunk.stride + j - shift] : 0.0f;
+      for (int k = 0; k < 4; ++k) group[j * Floats::kWidth + k] = weight;
+    }
+  }
+}
 
 // Taps that a chunk of one column surely holds.
 constexpr double kMostTaps = 2048.0;
@@ -64,24 +89,11 @@ void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& seg
     }
   }
   chunk.count = count;
-  chunk.uniform = 0;
   for (int i = 0; i < count; ++i) {
     chunk.first[i] = chunk.taps[i] > 0 ? chunk.first[i] - chunk.low : 0;
-    if (finite && chunk.taps[i] > chunk.uniform) chunk.uniform = chunk.taps[i];
   }
-  // Taps of weight 0 change no sum of finite values, and loops of one length are faster. At the
-  // right end they go before the others.
-  for (int i = 0; i < count; ++i) {
-    const int32_t most = chunk.high - chunk.low - chunk.uniform;
-    const int32_t shift = finite && chunk.first[i] > most ? chunk.first[i] - most : 0;
-    float* weight = chunk.weight + i * chunk.stride;
-    for (int32_t j = chunk.taps[i]; j < chunk.uniform; ++j) weight[j] = 0.0f;
-    if (shift == 0) continue;
-    for (int32_t j = chunk.uniform - 1; j >= 0; --j)
-      weight[j] = j >= shift ? weight[j - shift] : 0.0f;
-    chunk.first[i] -= shift;
-    chunk.taps[i] = chunk.uniform;
-  }
+  chunk.uniform = 0;
+  if (finite) make_uniform(chunk);
 }
 
 // sum[e] = sum over rows of weight x element, for n elements of rows `row_stride` apart.
@@ -140,31 +152,47 @@ inline void interleave(const float* planes, int64_t stride, int64_t channels, in
   }
 }
 
+// Sixteen columns, kWidth / 4 at a time: all have chunk.uniform taps. `sum` is four floats a
+// column.
+inline void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step, int i,
+                           float* sum) {
+  constexpr int kQuads = Floats::kWidth / 4;
+  for (int l = 0; l < kMaxWidth; l += kQuads) {
+    int32_t offset[kQuads];
+    for (int k = 0; k < kQuads; ++k) offset[k] = chunk.first[i + l + k] * step;
+    const float* weight = chunk.spread + (i + l) * 4 * chunk.uniform;
+    Floats v(0.0f);
+    for (int j = 0; j < chunk.uniform; ++j, weight += Floats::kWidth) {
+      v = v + Floats::load(weight) * load_quads(pixels + j * step, offset);
+    }
+    v.store(sum + 4 * l);
+  }
+}
+
 // Pixels of `step` floats (3 or 4), of which four can be read at any, to planes.
 inline void filter_columns(const ResizeChunk& chunk, const float* pixels, int step,
                            Planes& planes) {
-  const auto tap = [&](int i) { return pixels + chunk.first[i] * step; };
-  const auto weight = [&](int i) { return chunk.weight + i * chunk.stride; };
-  for (int i = 0; i < chunk.count; i += 4) {
-    Quad q[4] = {Quad(0.0f), Quad(0.0f), Quad(0.0f), Quad(0.0f)};
-    if (chunk.uniform > 0 && i + 4 <= chunk.count) {
-      const float *w0 = weight(i), *w1 = weight(i + 1), *w2 = weight(i + 2), *w3 = weight(i + 3);
-      const float *t0 = tap(i), *t1 = tap(i + 1), *t2 = tap(i + 2), *t3 = tap(i + 3);
-      for (int j = 0; j < chunk.uniform; ++j) {
-        q[0] = q[0] + Quad(w0[j]) * Quad::load(t0 + j * step);
-        q[1] = q[1] + Quad(w1[j]) * Quad::load(t1 + j * step);
-        q[2] = q[2] + Quad(w2[j]) * Quad::load(t2 + j * step);
-        q[3] = q[3] + Quad(w3[j]) * Quad::load(t3 + j * step);
-      }
+  for (int i = 0; i < chunk.count; i += kMaxWidth) {
+    alignas(64) float sum[4 * kMaxWidth];
+    if (chunk.uniform > 0) {
+      filter_uniform(chunk, pixels, step, i, sum);
     } else {
-      for (int l = 0; l < 4 && i + l < chunk.count; ++l) {
+      for (int l = 0; l < kMaxWidth && i + l < chunk.count; ++l) {
+        const float* tap = pixels + chunk.first[i + l] * step;
+        const float* weight = chunk.weight + (i + l) * chunk.stride;
+        Quad v(0.0f);
         for (int j = 0; j < chunk.taps[i + l]; ++j) {
-          q[l] = q[l] + Quad(weight(i + l)[j]) * Quad::load(tap(i + l) + j * step);
+          v = v + Quad(weight[j]) * Quad::load(tap + j * step);
         }
+        v.store(sum + 4 * l);
       }
     }
-    transpose(q);
-    for (int c = 0; c < kGroup; ++c) q[c].store(planes.v[c] + i);
+    for (int l = 0; l < kMaxWidth; l += 4) {
+      Quad q[4];
+      for (int k = 0; k < 4; ++k) q[k] = Quad::load(sum + 4 * (l + k));
+      transpose(q);
+      for (int c = 0; c < kGroup; ++c) q[c].store(planes.v[c] + i + l);
+    }
   }
 }
 

@@ -29,6 +29,12 @@ VISOPS_ALWAYS_INLINE Floats operator*(Floats a, Floats b) {
   return Floats(_mm256_mul_ps(a.v, b.v));
 }
 
+// kWidth / 4 quads, from base + offset.
+VISOPS_ALWAYS_INLINE Floats load_quads(const float* base, const int32_t* offset) {
+  const __m256 v = _mm256_castps128_ps256(_mm_loadu_ps(base + offset[0]));
+  return Floats(_mm256_insertf128_ps(v, _mm_loadu_ps(base + offset[1]), 1));
+}
+
 // To [0, 1]; NaN stays.
 VISOPS_ALWAYS_INLINE Floats clamp_unit(Floats v) {
   const __m256 above = _mm256_max_ps(_mm256_setzero_ps(), v.v);  // the second operand where NaN

@@ -29,6 +29,14 @@ VISOPS_ALWAYS_INLINE Floats operator*(Floats a, Floats b) {
   return Floats(_mm512_mul_ps(a.v, b.v));
 }
 
+// kWidth / 4 quads, from base + offset.
+VISOPS_ALWAYS_INLINE Floats load_quads(const float* base, const int32_t* offset) {
+  __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(base + offset[0]));
+  v = _mm512_insertf32x4(v, _mm_loadu_ps(base + offset[1]), 1);
+  v = _mm512_insertf32x4(v, _mm_loadu_ps(base + offset[2]), 2);
+  return Floats(_mm512_insertf32x4(v, _mm_loadu_ps(base + offset[3]), 3));
+}
+
 // To [0, 1]; NaN stays.
 VISOPS_ALWAYS_INLINE Floats clamp_unit(Floats v) {
   const __m512 above = _mm512_max_ps(_mm512_setzero_ps(), v.v);  // the second operand where NaN

@@ -34,6 +34,11 @@ VISOPS_ALWAYS_INLINE Floats operator*(const Floats& a, const Floats& b) {
   return r;
 }
 
+// kWidth / 4 quads, from base + offset.
+VISOPS_ALWAYS_INLINE Floats load_quads(const float* base, const int32_t* offset) {
+  return Floats::load(base + offset[0]);
+}
+
 // To [0, 1]; NaN stays.
 VISOPS_ALWAYS_INLINE Floats clamp_unit(const Floats& v) {
   Floats r;
