@@ -28,9 +28,7 @@ FORMATS = (torch.contiguous_format, torch.channels_last)
 MEAN, STD = [0.48, 0.45, 0.4, 0.5], [0.23, 0.22, 0.25, 0.3]
 
 
-def check(
-    images: Any, matrices: Any, size: Size, *, gain: float = 1.0, **options: Any
-) -> Tensor:
+def check(images: Any, matrices: Any, size: Size, *, gain: float = 1.0, **options: Any) -> Tensor:
     """Augment a batch [B, C, H, W] or a list of [C, H, W], and compare it with the reference."""
     in_dtype = images[0].dtype
     out_dtype = options.pop("out_dtype", torch.float32)
@@ -166,7 +164,9 @@ def test_lists(dtype: torch.dtype, mode: str, antialias: bool) -> None:
     result = check(images, matrices, size, mode=mode, antialias=antialias, gain=8.0, **options)
     # To the bit what a batch of one gives.
     for i, image in enumerate(images):
-        own = {k: v[i : i + 1] if isinstance(v, np.ndarray) else v for k, v in options.items()}
+        own: dict[str, Any] = {
+            k: v[i : i + 1] if isinstance(v, np.ndarray) else v for k, v in options.items()
+        }
         one = visops.augment(
             image[None], matrices[i], size, mode=mode, antialias=antialias, layout="CHW", **own
         )
@@ -223,7 +223,7 @@ def test_values_per_channel(channels: int) -> None:
     options: dict[str, Any] = {"erase": np.stack(erase)}
     result = check(image, matrices, (8, 9), gain=10.0, **each, **options)
     for c in range(channels):
-        own = {name: torch.tensor(v[c], dtype=torch.float64) for name, v in each.items()}
+        own: dict[str, Any] = {n: torch.tensor(v[c], dtype=torch.float64) for n, v in each.items()}
         alone = visops.augment(
             image[:, c : c + 1], np.stack(matrices), (8, 9), layout="CHW", **own, **options
         )

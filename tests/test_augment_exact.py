@@ -284,8 +284,8 @@ def test_parameters_of_any_kind() -> None:
     )
     for name in ("mean", "std", "fill", "erase_value"):
         number = options[name]
-        for kind in (np.float64(number), torch.tensor(number).double(), [number] * 3, (number,)):
-            given = {**options, name: kind}
+        for value in (np.float64(number), torch.tensor(number).double(), [number] * 3, (number,)):
+            given = {**options, name: value}
             same(visops.augment(image, matrix, (25, 66), **given), expected)
 
 
@@ -310,9 +310,7 @@ def test_constant_images_stay_constant(dtype: torch.dtype, mode: str, antialias:
             out_dtype=dtype,
         )
         tolerance = 0.0 if dtype in (torch.uint8, torch.bfloat16) else 8 * torch.finfo(dtype).eps
-        torch.testing.assert_close(
-            result, torch.full_like(result, value), rtol=0, atol=tolerance
-        )
+        torch.testing.assert_close(result, torch.full_like(result, value), rtol=0, atol=tolerance)
 
 
 @pytest.mark.parametrize("listed", [False, True])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from references.affine import TAPS, Size, padded_index, weight
 
 # Perspective footprints are those of the middle of 128 pixels, as documented.
 SEGMENT = 128
+
+_padded_index = cache(padded_index)  # numpy.pad, a filter's width of times for every pixel
 
 
 def full_scale(dtype: str) -> float:
@@ -25,7 +28,7 @@ def full_scale(dtype: str) -> float:
 
 def destination_to_source(matrix: Any, *, inverse_map: bool, convention: str) -> np.ndarray:
     """[3, 3], for pixel centres at integers."""
-    full = np.asarray(matrix, np.float64)
+    full: np.ndarray = np.asarray(matrix, np.float64)
     if full.shape == (2, 3):
         full = np.vstack([full, [0, 0, 1]])
     if not inverse_map:
@@ -81,7 +84,7 @@ class Axis:
         """Add `w` [P] to the weights [P, count] of the pixels that taps [P] stand for."""
         n = self.last - self.first + 1
         taps, which = np.unique(tap, return_inverse=True)
-        found = [padded_index(k - self.first, n, padding_mode) for k in taps.tolist()]
+        found = [_padded_index(k - self.first, n, padding_mode) for k in taps.tolist()]
         pixel = np.array([-1 if i is None else self.first + i for i in found])[which]
         inside = np.flatnonzero(pixel >= 0)
         weights[inside, pixel[inside]] += w[inside]  # one tap per row: no index comes twice
@@ -100,8 +103,10 @@ class Axis:
         No narrower than a pixel, and no wider than the window.
         """
         width = np.maximum(np.minimum(self.footprint, self.last - self.first + 1), 1.0)
-        # Beyond the window's edge there is nothing to filter: cover decides alone.
-        at = np.clip(self.at, self.low, self.high) if padding_mode == "constant" else self.at
+        # Farther out there is nothing to filter: cover decides alone.
+        at = self.at
+        if padding_mode == "constant":
+            at = np.clip(at, min(self.low, self.first), max(self.high, self.last))
         weights = np.zeros((len(at), self.count))
         reach = int(np.ceil(width.max() * (1 if mode == "bilinear" else 2))) + 1
         for offset in range(-reach, reach + 1):
