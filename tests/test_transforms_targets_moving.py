@@ -403,7 +403,8 @@ def test_dtypes() -> None:
 def test_areas() -> None:
     """They scale as the plane does, and with what clamping leaves of the box."""
     boxes = torch.tensor([[0.0, 0, 10, 10], [50, 0, 60, 10]])
-    sample = {"image": IMAGE, "boxes": boxes, "area": torch.tensor([100.0, 40.0])}
+    areas: Any = torch.tensor([100.0, 40.0])
+    sample = {"image": IMAGE, "boxes": boxes, "area": areas}
     double = affine([2, 0, 0], [0, 1.5, 0])
     assert transformed(sample, double)["area"].tolist() == [300, 120]
     half_out = affine([1, 0, 5], [0, 1, 0])

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..augment import augment
 from ._target_options import Geometry
 
-__all__ = ["move_mask"]
+__all__ = ["as_tensor", "move_mask"]
 
 # What the kernel takes and computes coordinates in float32 for. Masks of one content move alike
 # whatever their dtype, so float64, whose coordinates are finer, isn't among them.
@@ -47,11 +47,11 @@ def move_mask(value: Any, batched: bool, geometry: Geometry, fill: int) -> Any:
     if not isinstance(value, list):
         if not uniform:
             return [_one(v, geometry, i, sizes[i], fill) for i, v in enumerate(value)]
-        masks = _as_tensor(value)
+        masks = as_tensor(value)
         planes = masks.unsqueeze(1) if masks.dim() == 3 else masks
         moved = _nearest(planes, planes.dtype, geometry, slice(None), sizes[0], fill)
         return _as_given(moved.squeeze(1) if masks.dim() == 3 else moved, value)
-    masks_list = [_as_tensor(item) for item in value]
+    masks_list = [as_tensor(item) for item in value]
     alike = {(mask.shape[:-2], mask.dtype, mask.device) for mask in masks_list}
     if not uniform or len(alike) > 1:
         return [_one(v, geometry, i, sizes[i], fill) for i, v in enumerate(value)]
@@ -63,13 +63,14 @@ def move_mask(value: Any, batched: bool, geometry: Geometry, fill: int) -> Any:
 
 
 def _one(value: Any, geometry: Geometry, index: int, size: tuple[int, int], fill: int) -> Any:
-    mask = _as_tensor(value)
+    mask = as_tensor(value)
     planes = mask.reshape(1, -1, *mask.shape[-2:])
     moved = _nearest(planes, planes.dtype, geometry, slice(index, index + 1), size, fill)
     return _as_given(moved.reshape(*mask.shape[:-2], *size), value)
 
 
-def _as_tensor(value: Any) -> Tensor:
+def as_tensor(value: Any) -> Tensor:
+    """Return a mask as a tensor, without a copy where torch can share its memory."""
     if isinstance(value, Tensor):
         return value
     # torch takes neither foreign byte orders nor negative strides, and warns of read-only memory.

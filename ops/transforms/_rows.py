@@ -19,6 +19,7 @@ __all__ = [
     "area_shares",
     "flat_flags",
     "note_visible",
+    "numbers",
     "point_width",
     "restore_dtype",
     "rows_of",
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 
-def _numbers(value: Any) -> Any:
+def numbers(value: Any) -> Any:
     """Return float64: NumPy's where the values are in reach and no gradient is wanted."""
     if isinstance(value, Tensor):
         if value.device.type != "cpu" or value.requires_grad or value.dtype == torch.bfloat16:
@@ -38,14 +39,14 @@ def _numbers(value: Any) -> Any:
 def rows_of(value: Any, batch: int | None, width: int) -> tuple[Any, Any, Callable[[Any], Any]]:
     """Return all rows of a target [R, width], whose they are, and what gives them its form."""
     if not isinstance(value, list):
-        rows = _numbers(value)
+        rows = numbers(value)
         shape = tuple(rows.shape)
         rows = rows.reshape(-1, width)
         owners: Any = slice(0, 1)
         if batch is not None:
             owners = np.repeat(np.arange(batch), rows.shape[0] // max(batch, 1))
         return rows, owners, lambda moved: moved.reshape(shape)
-    parts = [_numbers(item) for item in value]
+    parts = [numbers(item) for item in value]
     if any(isinstance(part, Tensor) for part in parts):
         parts = [p if isinstance(p, Tensor) else torch.from_numpy(p) for p in parts]
     shapes = [tuple(part.shape) for part in parts]
