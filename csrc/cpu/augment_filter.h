@@ -129,6 +129,28 @@ void filter_run(const char* image, int64_t row_bytes, const FilterLanes& f,
   }
 }
 
+// The same of float32 pixels of three or four channels, all at once.
+inline void filter_quads(const char* image, int64_t row_bytes, int64_t column_bytes,
+                         const FilterLanes& f, Planes& planes) {
+  for (int i = f.begin; i < f.end; i += 4) {
+    Quad q[4];
+    for (int l = 0; l < 4; ++l) {
+      const char* column = image + f.offset[i + l];
+      q[l] = Quad(0.0f);
+      for (int j = 0; j < f.count_x; ++j, column += column_bytes) {
+        const char* tap = column;
+        Quad v(0.0f);
+        for (int k = 0; k < f.count_y; ++k, tap += row_bytes) {
+          v = v + Quad(f.wy[k][i + l]) * Quad::load(reinterpret_cast<const float*>(tap));
+        }
+        q[l] = q[l] + Quad(f.wx[j][i + l]) * v;
+      }
+    }
+    transpose(q);
+    for (int c = 0; c < kGroup; ++c) q[c].store(planes.v[c] + i);
+  }
+}
+
 // Filters the lanes [f.begin, f.end) of a segment; false where the layout or the image's end does
 // not allow loads of 8 bytes.
 template <class T>
@@ -139,13 +161,10 @@ bool filter_segment(const LaneSampler<T>& sampler, const FilterLanes& f, int64_t
       static_cast<const char*>(sampler.s.image.data) + first * sampler.channel_bytes;
   int32_t highest = f.offset[f.begin];
   for (int i = f.begin; i < f.end; ++i) highest = f.offset[i] > highest ? f.offset[i] : highest;
-  const int64_t rows = sampler.row_bytes > 0 ? (f.count_y - 1) * int64_t{sampler.row_bytes} : 0;
-  const bool planar = sampler.layout == Layout::kPlanes;
-  const int64_t planes_after =
-      planar && sampler.channel_bytes > 0 ? (first + channels - 1) * sampler.channel_bytes : 0;
-  if (highest + rows + planes_after + (f.count_x - 2) * int64_t{sampler.column_bytes} + 8 >
-      sampler.end) {
-    return false;
+  if (!sampler.reads_within(highest, f.count_y, f.count_x, first + channels)) return false;
+  if (sampler.layout == Layout::kQuads) {
+    filter_quads(image, sampler.row_bytes, sampler.column_bytes, f, planes);
+    return true;
   }
   if constexpr (sizeof(T) == 1) {
     if (sampler.layout == Layout::kInterleaved3) {

@@ -1,6 +1,8 @@
 // Samples the lanes of a segment into planes, for the layout of one image.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/affine_pairs.h"
 #include "cpu/augment_lanes.h"
 #include "cpu/simd.h"
@@ -14,15 +16,17 @@ enum class Layout {
   kPlanes,        // columns adjacent
   kInterleaved3,  // three or four uint8 channels side by side
   kInterleaved4,
+  kQuads,  // three or four float32 channels side by side
 };
 
 template <class T>
 Layout layout_of(const AugmentParams& p, const AugmentImage& image) {
   if (sizeof(T) > 4) return Layout::kPixels;
   if (image.column_stride == 1) return Layout::kPlanes;
-  if (sizeof(T) == 1 && image.channel_stride == 1 && image.column_stride == p.channels) {
-    if (p.channels == 3) return Layout::kInterleaved3;
-    if (p.channels == 4) return Layout::kInterleaved4;
+  const bool few = p.channels == 3 || p.channels == 4;
+  if (few && image.channel_stride == 1 && image.column_stride == p.channels) {
+    if (sizeof(T) == 1) return p.channels == 3 ? Layout::kInterleaved3 : Layout::kInterleaved4;
+    if (std::is_same<T, float>::value) return Layout::kQuads;
   }
   return Layout::kPixels;
 }
@@ -61,35 +65,75 @@ struct LaneSampler {
     constexpr int kTaps = tap_count(mode);
     const char* image = static_cast<const char*>(s.image.data) + first * channel_bytes;
     const int from = begin & -kMaxWidth;
-    if (layout != Layout::kPixels) {
-      // A load reads 8 bytes, more than the taps may have: not past the end of the image.
-      const int64_t rows = row_bytes > 0 ? (kTaps - 1) * int64_t{row_bytes} : 0;
-      const int64_t planes_after = layout == Layout::kPlanes && channel_bytes > 0
-                                       ? (first + channels - 1) * channel_bytes
-                                       : 0;
-      const int64_t last = highest_offset(lanes, from, padded) + rows + planes_after +
-                           (kTaps - 2) * int64_t{column_bytes} + 8;
-      if (last <= end) {
-        switch (layout) {
-          case Layout::kInterleaved3:
-            if constexpr (sizeof(T) == 1)
-              sample_pairs_run<3, mode>(image, lanes, from, padded, planes.v);
-            return;
-          case Layout::kInterleaved4:
-            if constexpr (sizeof(T) == 1)
-              sample_pairs_run<4, mode>(image, lanes, from, padded, planes.v);
-            return;
-          default:
-            for (int64_t c = 0; c < channels; ++c) {
-              sample_pairs_run<1, mode>(image + c * channel_bytes, lanes, from, padded,
-                                        planes.v + c);
-            }
-            return;
-        }
-      }
+    const int32_t highest = highest_offset(lanes, from, padded);
+    if (!reads_within(highest, kTaps, kTaps, first + channels)) {
+      return sample_pixels_of<mode>(image, lanes, from, padded, channels, planes);
     }
+    switch (layout) {
+      case Layout::kPixels:
+        return sample_pixels_of<mode>(image, lanes, from, padded, channels, planes);
+      case Layout::kQuads:
+        if constexpr (mode == Interpolation::kBilinear) {
+          return sample_quads(image, lanes, from, padded, planes);
+        }
+        return sample_pixels_of<mode>(image, lanes, from, padded, channels, planes);
+      case Layout::kInterleaved3:
+        if constexpr (sizeof(T) == 1) {
+          sample_pairs_run<3, mode>(image, lanes, from, padded, planes.v);
+        }
+        return;
+      case Layout::kInterleaved4:
+        if constexpr (sizeof(T) == 1) {
+          sample_pairs_run<4, mode>(image, lanes, from, padded, planes.v);
+        }
+        return;
+      case Layout::kPlanes:
+        for (int64_t c = 0; c < channels; ++c) {
+          sample_pairs_run<1, mode>(image + c * channel_bytes, lanes, from, padded, planes.v + c);
+        }
+    }
+  }
+
+  // Whether loads of 8 bytes (of 16, for quads), more than the taps may have, stay before the end
+  // of the image, for first taps up to `highest` and channels up to `last_channel`.
+  VISOPS_ALWAYS_INLINE bool reads_within(int32_t highest, int rows, int columns,
+                                         int64_t last_channel) const {
+    if (layout == Layout::kPixels) return true;
+    const bool quads = layout == Layout::kQuads;
+    const int64_t rows_after = row_bytes > 0 ? (rows - 1) * int64_t{row_bytes} : 0;
+    const int64_t planes_after =
+        layout == Layout::kPlanes && channel_bytes > 0 ? (last_channel - 1) * channel_bytes : 0;
+    const int64_t columns_after = (columns - (quads ? 1 : 2)) * int64_t{column_bytes};
+    return highest + rows_after + planes_after + columns_after + (quads ? 16 : 8) <= end;
+  }
+
+  // All channels at once, one pixel after another.
+  void sample_quads(const char* image, const AugmentLanes& lanes, int begin, int end_lane,
+                    Planes& planes) const {
+    const auto quad = [](const char* tap) {
+      return Quad::load(reinterpret_cast<const float*>(tap));
+    };
+    const int64_t row = row_bytes, column = column_bytes;
+    for (int i = begin; i < end_lane; i += 4) {
+      Quad q[4];
+      for (int l = 0; l < 4; ++l) {
+        const char* tap = image + lanes.offset[i + l];
+        const Quad wx(lanes.wx[i + l]), wy(lanes.wy[i + l]);
+        const Quad a = quad(tap), b = quad(tap + column);
+        const Quad t0 = a + wy * (quad(tap + row) - a),
+                   t1 = b + wy * (quad(tap + row + column) - b);
+        q[l] = t0 + wx * (t1 - t0);
+      }
+      transpose(q);
+      for (int c = 0; c < kGroup; ++c) q[c].store(planes.v[c] + i);
+    }
+  }
+
+  template <Interpolation mode>
+  void sample_pixels_of(const char* image, const AugmentLanes& lanes, int begin, int end_lane,
+                        int64_t channels, Planes& planes) const {
     for (int64_t c = 0; c < channels; ++c) {
-      sample_pixels<mode>(image + c * channel_bytes, lanes, from, padded, planes.v[c]);
+      sample_pixels<mode>(image + c * channel_bytes, lanes, begin, end_lane, planes.v[c]);
     }
   }
 
