@@ -35,7 +35,9 @@ def happens(condition: np.ndarray, p: float) -> None:
     assert scipy.stats.binomtest(int(condition.sum()), len(condition), p).pvalue > 0.01
 
 
-def from_torchvision(name: str, count: int, canvas: tuple[int, int], **arguments: Any) -> np.ndarray:
+def from_torchvision(
+    name: str, count: int, canvas: tuple[int, int], **arguments: Any
+) -> np.ndarray:
     """Parameters of torchvision's transform of the same name, [count, number of parameters]."""
     v2 = pytest.importorskip("torchvision.transforms.v2")
     transform = getattr(v2, name)(**arguments)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ._batches import batch_leaves
-from ._fuse import Pass, split_passes
+from ._fuse import Pass, name_of, split_passes
 from ._images import image_sizes
 from ._leaf import Leaf
 from ._movement import Movement
@@ -305,7 +305,7 @@ class Compose(nn.Module):
         return rebuild(leaves)
 
     def _check_params(self, params: Parameters) -> None:
-        names = [type(transform).__name__ for transform in self.transforms]
+        names = [name_of(transform) for transform in self.transforms]
         if not isinstance(params, Parameters):
             raise TypeError(
                 f"visops.transforms.Compose: params is a {type(params).__name__}, must be the "
@@ -383,7 +383,7 @@ class Compose(nn.Module):
         return draw.steps, sizes
 
     def _noted(self, steps: list[Params], sizes: np.ndarray) -> Parameters:
-        names = [type(transform).__name__ for transform in self.transforms]
+        names = [name_of(transform) for transform in self.transforms]
         return Parameters(names, [as_arrays(step, sizes.shape[0]) for step in steps], sizes)
 
     def _plan_again(self, plan: Plan, part: Pass, steps: list[Params], pixels: Pixels) -> Plan:

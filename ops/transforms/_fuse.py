@@ -16,7 +16,7 @@ import torch
 
 from ._transform import Effects, Transform
 
-__all__ = ["MAX_COLORS", "Pass", "split_passes"]
+__all__ = ["MAX_COLORS", "Pass", "name_of", "split_passes"]
 
 MAX_COLORS = 8
 
@@ -47,7 +47,7 @@ class Pass:
     def refusal(self, name: str, new: Effects) -> str | None:
         """Say why a transform can't join, None if it can."""
         if self.kind != "fused":
-            return f"{self.transforms[-1].__class__.__name__} ends its pass"
+            return f"{name_of(self.transforms[-1])} ends its pass"
         if new.moves and (reason := self._geometry_refusal(name, new)) is not None:
             return reason
         if new.colors:
@@ -107,7 +107,7 @@ class Pass:
                 self.fill, self.padding_mode = new.fill, new.padding_mode
             self.aligned = self.aligned and new.aligned
             if not self.aligned:
-                self.last_cut = transform.__class__.__name__
+                self.last_cut = name_of(transform)
         self.colors += new.colors
         if self.erases is not None and (new.normalizes or new.dtype is not None):
             self.changed = True
@@ -138,7 +138,7 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
     """
     passes: list[Pass] = []
     for index, transform in enumerate(transforms):
-        name = transform.__class__.__name__
+        name = name_of(transform)
         if not isinstance(transform, Transform):
             reason = f"{name} is not one of visops"
             passes.append(Pass([transform], index, reason, "foreign", exact))
@@ -152,6 +152,13 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
             passes.append(Pass([], index, refusal, "fused", exact))
         passes[-1].join(transform, effects)
     return passes
+
+
+def name_of(transform: Any) -> str:
+    """Return what a transform is called in messages and parameters."""
+    if isinstance(transform, Transform):
+        return transform._get_name()
+    return getattr(transform, "__name__", type(transform).__name__)
 
 
 def _name(dtype: torch.dtype | None) -> str:

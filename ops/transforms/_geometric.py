@@ -265,6 +265,11 @@ class RandomRotation(Builtin):
         if self.expand:
             # torchvision and Pillow look where the corners come from, not where they go.
             canvas = _bounds(about((cosine, -sine, sine, cosine), x, y), canvas)
+            if self.center is None:
+                quarter = (sine == 1.0) | (sine == -1.0)
+                height = where(quarter, plan.canvas.width, canvas.height)
+                width = where(quarter, plan.canvas.height, canvas.width)
+                canvas = Canvas(height, width, canvas.channels)
             x_shift = (canvas.width - plan.canvas.width) * 0.5
             y_shift = (canvas.height - plan.canvas.height) * 0.5
         plan.affine(about((cosine, sine, -sine, cosine), x, y, x_shift, y_shift), canvas)
