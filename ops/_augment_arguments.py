@@ -153,7 +153,8 @@ def erase_tensor(erase: Any, batch: int, device: torch.device) -> Tensor:
         dtype: Any = erase.dtype
     else:
         erase = np.asarray(erase)
-        integral, dtype = erase.dtype.kind in "iu", erase.dtype
+        dtype = erase.dtype
+        integral = dtype.kind in "iu" or erase.size == 0  # an empty list has no type
         if integral:
             erase = torch.from_numpy(np.array(erase, dtype=np.int64)).to(device)
     if not integral or dtype == torch.bool:

@@ -47,8 +47,20 @@ def _sample(tensor: Tensor | None, i: int, count: int) -> Tensor | None:
     return tensor if tensor is None or tensor.shape[0] != count else tensor[i : i + 1]
 
 
-def _check(op: str, batch: Any, channels: Any, matrix: Tensor, options: Sequence[Any]) -> None:
-    """Check what is known of fake tensors. Real ones have been through the front's checks."""
+def _check_device(op: str, reference: str, device: Any, name: str, tensor: Tensor | None) -> None:
+    torch._check(
+        tensor is None or tensor.device == device,
+        lambda: (
+            f"visops.{op}: {name} is on {tensor.device}, "  # type: ignore[union-attr]
+            f"{reference} is on {device}; all tensors must be on one device"
+        ),
+    )
+
+
+def _check(
+    op: str, first: Tensor, batch: Any, channels: Any, matrix: Tensor, options: Sequence[Any]
+) -> None:
+    """Check what is known of fake tensors. Real ones go through the front's checks."""
     torch._check(
         matrix.dim() in (2, 3) and matrix.shape[-1] == 3 and matrix.shape[-2] in (2, 3),
         lambda: (
@@ -64,7 +76,10 @@ def _check(op: str, batch: Any, channels: Any, matrix: Tensor, options: Sequence
         matrix.is_floating_point(),
         lambda: f"visops.{op}: matrix has dtype {matrix.dtype}, must be a floating type",
     )
-    color = options[_COLOR]
+    window, color, erase = options[_WINDOW], options[_COLOR], options[_ERASE]
+    named = (("matrix", matrix), ("window", window), ("color", color), ("erase", erase))
+    for name, tensor in named:
+        _check_device(op, "image", first.device, name, tensor)
     if color is not None:
         torch._check(
             color.dim() == 4 and color.shape[2] == channels and color.shape[3] == channels + 1,
@@ -73,7 +88,7 @@ def _check(op: str, batch: Any, channels: Any, matrix: Tensor, options: Sequence
                 f"[batch, steps, {channels}, {channels + 1}] with batch {batch} or 1"
             ),
         )
-    for name, tensor, rank in (("window", options[_WINDOW], 2), ("erase", options[_ERASE], 3)):
+    for name, tensor, rank in (("window", window, 2), ("erase", erase, 3)):
         if tensor is not None:
             form = "[batch, 4]" if rank == 2 else "[batch, rectangles, 4]"
             torch._check(
@@ -93,11 +108,12 @@ def _check_batch(op: str, image: Tensor, matrix: Tensor, options: Sequence[Any])
             "must be [batch, channels, height, width]"
         ),
     )
-    _check(op, image.shape[0], image.shape[1], matrix, options)
+    _check(op, image, image.shape[0], image.shape[1], matrix, options)
 
 
 def _check_list(images: Sequence[Tensor], matrix: Tensor, options: Sequence[Any]) -> None:
     for i, image in enumerate(images):
+        _check_device("augment", "images[0]", images[0].device, f"images[{i}]", image)
         torch._check(
             image.dim() == 3 and image.shape[0] == images[0].shape[0],
             lambda i=i, image=image: (  # type: ignore[misc]
@@ -105,7 +121,8 @@ def _check_list(images: Sequence[Tensor], matrix: Tensor, options: Sequence[Any]
                 f"[channels, height, width] with the channels of images[0]"
             ),
         )
-    _check("augment", len(images), images[0].shape[0], matrix, options)
+    first = images[0]
+    _check("augment", first, len(images), first.shape[0], matrix, options)
 
 
 def _empty(

@@ -75,7 +75,8 @@ class Axis:
     def cover(self, width: np.ndarray) -> np.ndarray:
         """How much of each output pixel lies in the window, its edge `width` wide."""
         within = np.minimum(self.at - self.low, self.high - self.at)
-        return np.clip(within / width + 0.5, 0.0, 1.0)
+        cover = np.clip(within / width + 0.5, 0.0, 1.0)
+        return np.where(cover < 1 - 2.0**-15, cover, 1.0)  # rounding lets no fill through
 
     def clamped(self) -> np.ndarray:
         return np.clip(self.at, self.first, self.last)
