@@ -62,6 +62,31 @@ SPLITS: dict[str, tuple[list[Any], list[str], list[str] | None]] = {
         ["", "CenterCrop pads with 'constant' after 'reflect'"],
         None,
     ),
+    "crop of an image large enough": (
+        [T.Resize(9), T.RandomRotation(9, fill=3), T.CenterCrop(9), T.CenterCrop((8, 9))],
+        [""],
+        None,
+    ),
+    "padding of an image large enough": (
+        [T.RandomResizedCrop(9), T.RandomAffine(9, fill=3), T.RandomCrop(9, pad_if_needed=True)],
+        [""],
+        None,
+    ),
+    "crop of an image that may be too small": (
+        [T.Resize(9), T.RandomRotation(9, fill=3, expand=True), T.CenterCrop(8)],
+        ["", "CenterCrop has fill 0 after 3"],
+        None,
+    ),
+    "crop of an image that is too small": (
+        [T.Resize((9, 7)), T.RandomAffine(9, fill=3), T.CenterCrop(8)],
+        ["", "CenterCrop has fill 0 after 3"],
+        None,
+    ),
+    "resized to an unknown size": (
+        [T.Resize(9, max_size=10), T.RandomAffine(9, fill=3), T.CenterCrop(8)],
+        ["", "CenterCrop has fill 0 after 3"],
+        None,
+    ),
     "fill after Normalize": (
         [to_float(), normalize(), T.RandomHorizontalFlip(), T.RandomRotation(9)],
         ["", "RandomRotation can show its fill after Normalize"],

@@ -209,7 +209,7 @@ def test_wrong_sources_are_refused(
 ) -> None:
     seed = options.pop("seed", None)
     chain = transforms.Compose([transforms.RandomHorizontalFlip()], seed=seed)
-    with pytest.raises(error, match="visops.transforms.Compose: ") as caught:
+    with pytest.raises(error, match=r"visops\.transforms\.Compose: ") as caught:
         chain(torch.zeros(3, 4, 5), **options)
     assert message in str(caught.value)
     options["seed"] = seed

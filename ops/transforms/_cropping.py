@@ -39,7 +39,7 @@ class CenterCrop(Builtin):
         self.size = size_pair(type(self).__name__, "size", size)
 
     def effects(self) -> Effects:
-        return Effects(moves=True, fill=(0.0,))
+        return Effects(moves=True, fill=(0.0,), inside=self.size, size=self.size)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         offsets = []
@@ -102,9 +102,18 @@ class RandomCrop(Builtin):
         self.padding_mode = padding_name(owner, padding_mode)
 
     def effects(self) -> Effects:
-        if not self.pad_if_needed and (self.padding is None or not any(self.padding)):
-            return Effects(moves=True)
-        return Effects(moves=True, fill=self.fill, padding_mode=self.padding_mode)
+        if self.padding is not None and any(self.padding):
+            mode = self.padding_mode
+            return Effects(moves=True, fill=self.fill, padding_mode=mode, size=self.size)
+        if not self.pad_if_needed:
+            return Effects(moves=True, size=self.size)
+        return Effects(
+            moves=True,
+            fill=self.fill,
+            padding_mode=self.padding_mode,
+            inside=self.size,
+            size=self.size,
+        )
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         left, top, right, bottom = self.padding or (0, 0, 0, 0)

@@ -9,7 +9,7 @@ chain has the same passes for every sample.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -137,13 +137,19 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
     ['', 'Resize moves the erased rectangle']
     """
     passes: list[Pass] = []
+    height, width = 0, 0  # what the image is known to measure at least
     for index, transform in enumerate(transforms):
         name = name_of(transform)
         if not isinstance(transform, Transform):
             reason = f"{name} is not one of visops"
             passes.append(Pass([transform], index, reason, "foreign", exact))
+            height, width = 0, 0
             continue
         effects = transform.effects()
+        inside = effects.inside
+        if inside is not None and inside[0] <= height and inside[1] <= width:
+            effects = replace(effects, fill=None)
+        height, width = effects.size or (height, width)
         if effects.alone is not None:
             passes.append(Pass([transform], index, f"{name}: {effects.alone}", "noise", exact))
             continue

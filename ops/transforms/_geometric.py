@@ -251,7 +251,13 @@ class RandomRotation(Builtin):
         self.fill = fill_values(owner, fill)
 
     def effects(self) -> Effects:
-        return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
+        return Effects(
+            moves=True,
+            aligned=False,
+            interpolation=self.interpolation,
+            fill=self.fill,
+            size=(0, 0) if self.expand else None,
+        )
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         low, high = self.degrees

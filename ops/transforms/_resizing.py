@@ -138,7 +138,12 @@ class RandomResizedCrop(Builtin):
         self._log_ratio = (math.log(self.ratio[0]), math.log(self.ratio[1]))
 
     def effects(self) -> Effects:
-        return Effects(moves=True, interpolation=self.interpolation, antialias=self.antialias)
+        return Effects(
+            moves=True,
+            interpolation=self.interpolation,
+            antialias=self.antialias,
+            size=self.size,
+        )
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         width, height, fits = draw_rectangles(
@@ -218,7 +223,17 @@ class Resize(Builtin):
         self.antialias = bool(antialias) and self.interpolation != "nearest"
 
     def effects(self) -> Effects:
-        return Effects(moves=True, interpolation=self.interpolation, antialias=self.antialias)
+        size = (0, 0)
+        if isinstance(self.size, tuple):
+            size = self.size
+        elif self.size is not None and self.max_size is None:
+            size = (self.size, self.size)
+        return Effects(
+            moves=True,
+            interpolation=self.interpolation,
+            antialias=self.antialias,
+            size=size,
+        )
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         if isinstance(self.size, tuple):

@@ -30,6 +30,8 @@ class Effects:
     antialias: bool | None = None  # None: does what the others of its pass do
     fill: tuple[float, ...] | None = None  # what it can bring in from outside; None: nothing
     padding_mode: str = "constant"  # what it can bring in, where `fill` is not None
+    inside: tuple[int, int] | None = None  # it brings nothing into images at least of this size
+    size: tuple[int, int] | None = None  # its result has at least this size; None: that it got
     colors: int = 0  # number of colour steps
     normalizes: bool = False
     dtype: torch.dtype | None = None  # that it converts to
