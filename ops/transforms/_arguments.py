@@ -53,13 +53,15 @@ def number(
     low: float = -math.inf,
     high: float = math.inf,
     allowed: str = "a finite number",
+    whole_value: Any = None,
 ) -> float:
-    """Check one number in [low, high]."""
+    """Check one number in [low, high]; `whole_value` is the argument that it is an entry of."""
+    shown = value if whole_value is None else whole_value
     if isinstance(value, bool) or not isinstance(value, Real):
-        fail(owner, argument, value, allowed, TypeError)
+        fail(owner, argument, shown, allowed, TypeError)
     result = float(value)
     if not (math.isfinite(result) and low <= result <= high):
-        fail(owner, argument, value, allowed)
+        fail(owner, argument, shown, allowed)
     return result
 
 
@@ -86,13 +88,17 @@ def interval(
     low: float = -math.inf,
     high: float = math.inf,
     allowed: str = "two finite numbers (min, max)",
+    whole_value: Any = None,
 ) -> tuple[float, float]:
     """Check a pair low <= a <= b <= high."""
-    if not is_sequence(value) or len(value) != 2:
-        fail(owner, argument, value, allowed, TypeError if not is_sequence(value) else ValueError)
-    a, b = (number(owner, argument, v, low, high, allowed) for v in value)
+    if not is_sequence(value):
+        fail(owner, argument, value, allowed, TypeError)
+    whole_value = value if whole_value is None else whole_value
+    if len(value) != 2:
+        fail(owner, argument, value, allowed)
+    a, b = (number(owner, argument, v, low, high, allowed, whole_value) for v in value)
     if a > b:
-        fail(owner, argument, value, f"{allowed}, the smaller first")
+        fail(owner, argument, whole_value, f"{allowed}, the smaller first")
     return a, b
 
 
@@ -129,7 +135,7 @@ def fill_values(owner: str, value: Any) -> tuple[float, ...]:
         return (number(owner, "fill", value, allowed=allowed),)
     if len(value) == 0:
         fail(owner, "fill", value, allowed)
-    values = tuple(number(owner, "fill", v, allowed=allowed) for v in value)
+    values = tuple(number(owner, "fill", v, allowed=allowed, whole_value=value) for v in value)
     return values[:1] if len(set(values)) == 1 else values
 
 
@@ -154,7 +160,10 @@ def padding_name(owner: str, value: Any) -> str:
 
 def padding_ltrb(owner: str, value: Any) -> tuple[int, int, int, int]:
     """Check a padding: one number, (left/right, top/bottom) or (left, top, right, bottom)."""
-    allowed = "a whole number >= 0, or 2 (left and right, top and bottom) or 4 of them (l, t, r, b)"
+    allowed = (
+        "a whole number >= 0, or 2 (left and right, top and bottom) or 4 of them (left, top, "
+        "right, bottom)"
+    )
     sides = list(value) if is_sequence(value) else [value]
     if len(sides) not in (1, 2, 4):
         fail(owner, "padding", value, allowed)

@@ -111,6 +111,11 @@ class Compose(nn.Module):
     ) -> None:
         super().__init__()
         self.exact = bool(exact)
+        if not isinstance(transforms, (Sequence, nn.ModuleList)) or isinstance(transforms, str):
+            raise TypeError(
+                f"visops.transforms.Compose: transforms is a {type(transforms).__name__}, must be "
+                "a sequence of transforms"
+            )
         self.transforms = list(_flatten(transforms, self.exact))
         if not self.transforms:
             raise ValueError(

@@ -128,16 +128,15 @@ class RandomCrop(Builtin):
                 missing = maximum(wanted - padded, 0.0)
                 padded, first = padded + 2.0 * missing, first - missing
             if any_true(padded < wanted):
-                self._refuse(canvas)
+                self._refuse(canvas.describe(padded < wanted))
             offsets.append(first + floor(uniforms[axis] * (padded - wanted + 1.0)))
         return {"top": offsets[0], "left": offsets[1]}
 
-    def _refuse(self, canvas: Canvas) -> None:
+    def _refuse(self, image: str) -> None:
         padded = f", padded by {self.padding}" if self.padding else ""
         raise ValueError(
-            f"visops.transforms.RandomCrop: size is {self.size}, the image has height "
-            f"{canvas.height} and width {canvas.width}{padded}; must not be larger, unless "
-            "pad_if_needed"
+            f"visops.transforms.RandomCrop: size is {self.size}, {image}{padded}; must not be "
+            "larger, unless pad_if_needed"
         )
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:

@@ -70,7 +70,7 @@ def _center(owner: str, value: Any) -> tuple[float, float] | None:
     allowed = "None or two finite numbers (x, y)"
     if not is_sequence(value) or len(value) != 2:
         fail(owner, "center", value, allowed)
-    x, y = (number(owner, "center", v, allowed=allowed) for v in value)
+    x, y = (number(owner, "center", v, allowed=allowed, whole_value=value) for v in value)
     return x, y
 
 
@@ -131,7 +131,8 @@ class RandomAffine(Builtin):
             if not is_sequence(translate) or len(translate) != 2:
                 fail(owner, "translate", translate, allowed)
             self.translate = tuple(
-                number(owner, "translate", value, 0.0, 1.0, allowed) for value in translate
+                number(owner, "translate", value, 0.0, 1.0, allowed, translate)
+                for value in translate
             )
         self.scale: tuple[float, float] | None = None
         if scale is not None:
@@ -154,7 +155,7 @@ class RandomAffine(Builtin):
         values = shear if is_sequence(shear) else spread(owner, "shear", shear)
         pairs = [values[:2], values[2:]] if len(values) == 4 else [values]
         inside = np.nextafter(90.0, 0.0)
-        ranges = [interval(owner, "shear", pair, -inside, inside, allowed) for pair in pairs]
+        ranges = [interval(owner, "shear", pair, -inside, inside, allowed, shear) for pair in pairs]
         return tuple(value for pair in ranges for value in pair)
 
     def effects(self) -> Effects:

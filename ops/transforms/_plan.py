@@ -39,6 +39,15 @@ class Canvas:
         """Heights and widths, int64 ``[B, 2]``."""
         return columns((self.height, self.width), batch).astype(np.int64)
 
+    def describe(self, condition: Number) -> str:
+        """Say which size the image has, or the first one for which a condition holds."""
+        sizes, which = (self.height, self.width), ""
+        if isinstance(condition, np.ndarray) and condition.ndim > 0:
+            index = int(condition.argmax())
+            sizes = tuple(np.broadcast_to(side, condition.shape)[index] for side in sizes)
+            which = f" of sample {index}"
+        return f"the image{which} has height {int(sizes[0])} and width {int(sizes[1])}"
+
     def uniform(self) -> tuple[int, int] | None:
         """Height and width of all samples; None if they differ."""
         sides = []

@@ -18,6 +18,7 @@ from ._numbers import (
     Number,
     Params,
     all_true,
+    any_true,
     exp,
     floor,
     maximum,
@@ -250,19 +251,16 @@ class Resize(Builtin):
                 limit = float(self.max_size)
                 new_short = where(new_long > limit, floor(limit * new_short / new_long), new_short)
                 new_long = minimum(new_long, limit)
-        if not all_true(new_short > 0.0):
-            self._refuse(canvas)
+        if any_true(new_short <= 0.0):
+            raise ValueError(
+                f"visops.transforms.Resize: max_size is {self.max_size}, "
+                f"{canvas.describe(new_short <= 0.0)}; must leave a row and a column"
+            )
         upright = canvas.width <= canvas.height
         return {
             "height": where(upright, new_long, new_short),
             "width": where(upright, new_short, new_long),
         }
-
-    def _refuse(self, canvas: Canvas) -> None:
-        raise ValueError(
-            f"visops.transforms.Resize: max_size is {self.max_size}, with which nothing would be "
-            f"left of an image of height {canvas.height} and width {canvas.width}"
-        )
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         old, height, width = plan.canvas, params["height"], params["width"]
