@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -306,7 +307,9 @@ class Compose(nn.Module):
                 plan.canvas = _canvas(params.size, pixels.channels)
                 run_plan(plan, Pass(interpolation=mode), leaf, pixels, self.memory_format)
         if any(leaf.kind in _TARGETS for leaf in leaves):
-            move_targets(leaves, Geometry(back, sizes, params.size, None), self.options)
+            options = replace(self.options, boxes="keep")
+            move_targets(leaves, Geometry(back, sizes, params.size, None), options)
+            finish_targets(leaves, params.size, options)
         return rebuild(leaves)
 
     def _check_params(self, params: Parameters) -> None:
