@@ -6,6 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,27 @@ def test_parameters_are_drawn_without_an_image() -> None:
         assert all((one[key] == other[key]).all() for key in other)
 
 
+def test_parameters_of_several_passes_are_drawn_without_an_image() -> None:
+    chain = T.Compose(
+        [
+            T.Resize(60),
+            T.ToDtype(torch.float32, scale=True),
+            T.RandomRotation(20, fill=0.5, expand=True),
+            T.Normalize(0.5, 0.5),
+            lambda image: image,
+            T.RandomErasing(value="random"),
+            T.RandomCrop(50),
+        ],
+        seed=2,
+    )
+    assert len(chain.passes) == 5
+    _, drawn = chain(photo(), index=4, return_params=True)
+    params = chain.make_params(photo(), index=4)
+    for one, other in zip(params.steps, drawn.steps, strict=True):
+        assert one.keys() == other.keys()
+        assert all((one[key] == other[key]).all() for key in other)
+
+
 def test_parameters_of_another_chain_or_size_are_refused() -> None:
     flip = T.Compose([T.RandomHorizontalFlip()])
     params = flip.make_params(photo())
@@ -238,6 +260,17 @@ def test_foreign_transforms_are_called_between_passes() -> None:
     assert torch.equal(T.Compose([double])(array), image * 2)
 
 
+def test_unfused_transforms_leave_batches() -> None:
+    samples = [photo(torch.float32)[:, i:] for i in (3, 3)]
+    for chain in (
+        T.Compose([lambda image: image]),
+        T.Compose([T.RandomErasing(0, value="random")]),
+    ):
+        assert torch.equal(chain.collate(samples), torch.stack(samples))
+        with pytest.raises(ValueError, match="sample 0 comes out with 377 rows and 440 columns"):
+            chain.collate([samples[0], samples[0][:, 1:]])
+
+
 def test_foreign_transforms_may_resize_and_change_channels() -> None:
     v2 = pytest.importorskip("torchvision.transforms.v2")
     chain = T.Compose(
@@ -299,6 +332,44 @@ def test_parameters_can_be_made_by_hand() -> None:
     size = np.array([[380, 440]])
     params = Parameters(["RandomRotation"], [{"angle": np.array([180.0])}], size)
     assert torch.equal(chain(photo(), params=params), photo().flip(-1).flip(-2))
+
+
+def test_means_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What a CUDA image takes is done with tensors: the same bits as with arrays.
+    from visops.transforms import _run
+
+    batch = torch.stack((photo(), photo().flip(0), photo().flip(1)))
+    chains = [T.Compose(CHAINS[n](), seed=4, exact=e) for n in CHAINS for e in (False, True)]
+    expected = [chain(batch, index=range(3)) for chain in chains]
+
+    class Elsewhere(_run.Pixels):
+        def __init__(self, leaf: Any) -> None:
+            super().__init__(leaf)
+            self.device: Any = SimpleNamespace(type="elsewhere")
+
+        def put(self, array: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(array.copy())
+
+    monkeypatch.setattr("visops.transforms._compose.Pixels", Elsewhere)
+    for chain, image in zip(chains, expected, strict=True):
+        assert torch.equal(chain(batch, index=range(3)), image)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", CHAINS)
+def test_cuda_gives_the_bits_of_the_cpu(name: str, exact: bool) -> None:
+    chain = T.Compose(CHAINS[name](), seed=4, exact=exact)
+    batch = torch.stack((photo(), photo().flip(0), photo().flip(1)))
+    on_device = batch.cuda()
+    chain(on_device, index=range(3))
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        out = chain(on_device, index=range(3))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert torch.equal(out.cpu(), chain(batch, index=range(3)))
 
 
 @pytest.mark.slow

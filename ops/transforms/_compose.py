@@ -15,11 +15,11 @@ from ._fuse import Pass, name_of, split_passes
 from ._images import image_sizes
 from ._leaf import Leaf
 from ._movement import Movement
-from ._numbers import Number, Params, as_arrays, as_numbers
+from ._numbers import Params, as_arrays, as_numbers
 from ._plan import Canvas, Plan
 from ._run import Pixels, run_plan
 from ._sample import split_sample
-from ._source import Parameters, Source
+from ._source import Draws, Parameters, Source
 from ._targets import Geometry, TargetOptions, check_options, finish_targets, move_targets
 from ._transform import Transform
 from ._unfused import erase_with_noise, run_foreign
@@ -345,9 +345,9 @@ class Compose(nn.Module):
         has_targets = len(leaves) > len(images) and any(leaf.kind in _TARGETS for leaf in leaves)
         if has_targets:
             check_options(leaves, self.options)
-        draw = _Draws(self.transforms, self._slices, source, source.numbers(sizes, self._draws))
+        draw = Draws(self.transforms, self._slices, source, source.numbers(sizes, self._draws))
         pixels = Pixels(images[0])
-        canvas = _canvas(sizes, pixels.channels)
+        dtype, canvas = pixels.dtype, _canvas(sizes, pixels.channels)
         movement = Movement(canvas, batch)
         for part in self.passes:
             if part.kind != "fused":
@@ -362,32 +362,32 @@ class Compose(nn.Module):
                         movement.move(leaves, self.options)
                     run_foreign(part.transforms[0], leaves, step)
                     pixels = Pixels(images[0])
-                    canvas = _canvas(image_sizes(leaves), pixels.channels)
+                    dtype, canvas = pixels.dtype, _canvas(image_sizes(leaves), pixels.channels)
                     movement = Movement(canvas, batch)
                 continue
-            plan = Plan(canvas, batch, pixels.dtype, self.exact)
+            plan = Plan(canvas, batch, dtype, self.exact)
             for transform in part.transforms:
                 transform.extend(plan, draw(plan.canvas))
-            canvas = plan.canvas
+            dtype, canvas = plan.dtype, plan.canvas
             if dry:
                 continue
             if part is self.passes[-1] and canvas.uniform() is None:
                 _refuse_sizes(canvas.size(batch))
             for leaf in images:
-                own = pixels
-                if leaf is not images[0]:
-                    own = Pixels(leaf)
-                    plan = self._plan_again(plan, part, draw.steps, own)
+                own = Pixels(leaf)
+                plan = self._plan_again(plan, part, draw.steps, own)
                 run_plan(plan, part, leaf, own, self.memory_format)
-            pixels = Pixels(images[0]) if part is not self.passes[-1] else pixels
             if has_targets:
                 movement.add(plan)
                 if self.exact:
                     movement.move(leaves, self.options, plan.window)
                     movement = Movement(canvas, batch)
-        if has_targets and not dry:
-            movement.move(leaves, self.options)
-            finish_targets(leaves, canvas.size(batch), self.options)
+        if not dry:
+            if self.passes[-1].kind != "fused":
+                _stack(images, canvas.size(batch))
+            if has_targets:
+                movement.move(leaves, self.options)
+                finish_targets(leaves, canvas.size(batch), self.options)
         return draw.steps, sizes
 
     def _noted(self, steps: list[Params], sizes: np.ndarray) -> Parameters:
@@ -403,37 +403,6 @@ class Compose(nn.Module):
         for transform, step in zip(part.transforms, steps[part.first :], strict=True):
             transform.extend(again, step)
         return again
-
-
-class _Draws:
-    """The parameters of one call, transform by transform."""
-
-    def __init__(
-        self,
-        transforms: Sequence[Any],
-        slices: Sequence[slice],
-        source: Source,
-        numbers: Sequence[Number],
-    ) -> None:
-        self.transforms, self.slices = transforms, slices
-        self.given = None if source.params is None else source.params.steps
-        self.numbers = numbers
-        self.steps: list[Params] = []
-
-    def __call__(self, canvas: Canvas) -> Params:
-        """Return the parameters of the next transform."""
-        place = len(self.steps)
-        if self.given is not None:
-            step = as_numbers(self.given[place])
-        else:
-            own = self.numbers[self.slices[place]]
-            transform = self.transforms[place]
-            if isinstance(transform, Transform):
-                step = transform.draw(own, canvas)
-            else:
-                step = {"seed": own[0]}
-        self.steps.append(step)
-        return step
 
 
 def _flatten(transforms: Iterable[Any], exact: bool) -> Iterable[Callable[..., Any]]:
@@ -457,6 +426,15 @@ def _canvas(sizes: np.ndarray, channels: int = 3) -> Canvas:
         return Canvas(float(height), float(width), channels)
     height, width = sizes.T.astype(np.float64)
     return Canvas(height, width, channels)
+
+
+def _stack(images: Sequence[Leaf], sizes: np.ndarray) -> None:
+    """Make a batch of lists that unfused transforms have left."""
+    for leaf in images:
+        if isinstance(leaf.value, list):
+            if (sizes != sizes[0]).any():
+                _refuse_sizes(sizes)
+            leaf.value = torch.stack(leaf.value)
 
 
 def _refuse_sizes(sizes: np.ndarray) -> None:

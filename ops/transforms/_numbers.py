@@ -109,8 +109,14 @@ def any_true(condition: Number) -> bool:
 
 def columns(numbers: Sequence[Number], batch: int) -> np.ndarray:
     """Put numbers side by side, float64 ``[B, len(numbers)]``."""
-    if batch == 1 and not any(type(number) is np.ndarray for number in numbers):
-        return np.array([numbers], np.float64)
+    if batch == 1:
+        try:
+            out = np.array((numbers,), np.float64)
+        except ValueError:  # arrays [1] among the floats
+            pass
+        else:
+            if out.ndim == 2:
+                return out
     out = np.empty((batch, len(numbers)))
     for column, number in enumerate(numbers):
         out[:, column] = number

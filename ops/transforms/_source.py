@@ -10,10 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._numbers import Number
+from ._numbers import Number, Params, as_numbers
+from ._plan import Canvas
 from ._random import fresh_key, uniforms
+from ._transform import Transform
 
-__all__ = ["Parameters", "Source"]
+__all__ = ["Draws", "Parameters", "Source"]
 
 
 @dataclass
@@ -91,6 +93,37 @@ class Source:
     @staticmethod
     def _fail(name: str, value: Any, allowed: str, error: type[Exception] = ValueError) -> NoReturn:
         raise error(f"visops.transforms.Compose: {name} is {value!r}, must be {allowed}")
+
+
+class Draws:
+    """The parameters of one call, transform by transform."""
+
+    def __init__(
+        self,
+        transforms: Sequence[Any],
+        slices: Sequence[slice],
+        source: Source,
+        numbers: Sequence[Number],
+    ) -> None:
+        self.transforms, self.slices = transforms, slices
+        self.given = None if source.params is None else source.params.steps
+        self.numbers = numbers
+        self.steps: list[Params] = []
+
+    def __call__(self, canvas: Canvas) -> Params:
+        """Return the parameters of the next transform."""
+        place = len(self.steps)
+        if self.given is not None:
+            step = as_numbers(self.given[place])
+        else:
+            own = self.numbers[self.slices[place]]
+            transform = self.transforms[place]
+            if isinstance(transform, Transform):
+                step = transform.draw(own, canvas)
+            else:
+                step = {"seed": own[0]}
+        self.steps.append(step)
+        return step
 
 
 def _split(numbers: np.ndarray) -> Sequence[Number]:
