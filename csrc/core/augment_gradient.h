@@ -64,7 +64,10 @@ template <class Acc>
 VISOPS_FN MovingRange<Acc> moving_range(const AugmentParams& p, const AugmentSample& slope,
                                         const SegmentAxis<Acc>& axis) {
   const bool constant = p.padding == Padding::kConstant;
-  if (slope.antialias && constant) return {axis.low, axis.high};
+  if (slope.antialias && constant) {
+    return {axis.low < axis.first ? axis.low : axis.first,
+            axis.high > axis.last ? axis.high : axis.last};
+  }
   if (!slope.antialias && slope.mode == Interpolation::kBilinear &&
       (constant || p.padding == Padding::kReplicate)) {
     return {axis.first, axis.last};
