@@ -52,6 +52,7 @@ def test_masks_equal_loops(matrix: np.ndarray, window: list[float] | None) -> No
         (torch.int32, -(2**31), 2**31 - 1),
         (torch.uint32, 0, 2**32 - 1),
         (torch.int32, 0, 255),
+        (torch.int32, 0, 256),
         (torch.int64, -(2**24), 2**24),
         (torch.int64, -(2**63), 2**63 - 1),
     ],
@@ -133,6 +134,15 @@ def test_batches() -> None:
         assert torch.equal(own, other)
     for own, other in zip(move(list(masks[:, 0]), True, all_, 255), expected[:, 0], strict=True):
         assert torch.equal(own, other)
+    # As bytes.
+    huge = masks + 2**40
+    for value in (huge, list(huge)):
+        moved = move(value, True, all_, 2**40 + 255)
+        stacked = torch.stack(moved) if isinstance(moved, list) else moved
+        assert torch.equal(stacked - 2**40, expected)
+    window = [2.0, 3, 11, 9]
+    cut = move(masks, True, geometry(matrices, window), 255)
+    assert torch.equal(move(huge, True, geometry(matrices, window), 2**40 + 255) - 2**40, cut)
     # Different numbers of masks, then different sizes.
     ragged = [masks[0], masks[1, :1], masks[2, :0]]
     moved = move(ragged, True, all_, 255)
