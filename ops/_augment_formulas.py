@@ -222,9 +222,15 @@ def _color_gradient(each: Tensor, color: Tensor) -> Tensor:
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     image, matrix, _, *options = inputs
-    options = options[:_OPTIONS]
-    ctx.save_for_backward(image, matrix, *(options[place] for place in (_WINDOW, _COLOR, _ERASE)))
-    ctx.options = options
+    ctx.save_for_backward(image, matrix, *_take_tensors(ctx, options))
+
+
+def _take_tensors(ctx: Any, options: list[Any]) -> list[Any]:
+    """Leave the options without their tensors in `ctx.options`, and return those."""
+    ctx.options = options[:_OPTIONS]
+    for place in (_WINDOW, _COLOR, _ERASE):
+        ctx.options[place] = None
+    return [options[place] for place in (_WINDOW, _COLOR, _ERASE)]
 
 
 def _options(ctx: Any, window: Any, color: Any, erase: Any) -> list[Any]:
@@ -251,9 +257,7 @@ def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 def _list_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     images, matrix, _, *options = inputs
-    options = options[:_OPTIONS]
-    ctx.save_for_backward(matrix, *(options[place] for place in (_WINDOW, _COLOR, _ERASE)), *images)
-    ctx.options = options
+    ctx.save_for_backward(matrix, *_take_tensors(ctx, options), *images)
 
 
 def _list_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
@@ -275,6 +279,10 @@ def _list_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         matrix_parts.append(gradients[1])
         color_parts.append(gradients[2])
     result: list[Any] = [image_grads, *[None] * (len(needs) - 1)]
+    # Trailing options that equal their defaults may be left out of `needs`.
+    for place, option in enumerate(ctx.options[: len(needs) - 3], 3):
+        if option == []:  # torch takes it for a list of tensors
+            result[place] = []
     if needs[1]:
         result[1] = _matrix_gradient(torch.cat(matrix_parts), matrix)
     if color_grad:
