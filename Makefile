@@ -42,7 +42,7 @@ $(VENV)/.installed: $(VENV)/.packages pyproject.toml setup.py scripts/build_exte
 
 build: $(VENV)/.installed  ## set up .venv and compile (only what has changed)
 
-demo: build  ## warp real photos, save a preview, compare with other libraries (IMAGES=folder)
+demo: build  ## augment and warp real photos, compare with other libraries (IMAGES=folder)
 	$(PY) scripts/demo.py $(if $(IMAGES),--images $(IMAGES))
 
 test: build  ## the whole test suite, then again on every kind of kernel this machine can run

@@ -49,27 +49,29 @@ def read_photo(path: Path) -> Photo:
     return photo
 
 
-def packaged_photos() -> list[Photo]:
-    """The photos inside scikit-learn and scikit-image: read from disk, never fetched."""
+def packaged_photos() -> dict[str, Photo]:
+    """The photos inside scikit-learn and scikit-image by name: from disk, never fetched."""
     folder = Path(skimage.__file__).parent / "data"
-    photos = [np.asarray(image, dtype=np.uint8) for image in load_sample_images().images]
-    photos += [read_photo(folder / name) for name in PACKAGED if (folder / name).is_file()]
+    samples = load_sample_images()
+    images = zip(samples.filenames, samples.images, strict=True)
+    own = [(Path(name).name, np.array(image, dtype=np.uint8)) for name, image in images]
+    photos = [(name, read_photo(folder / name)) for name in PACKAGED if (folder / name).is_file()]
     # The photo that everybody knows first, the near-monochrome ones last.
-    return photos[2:5] + photos[:2] + photos[5:]
+    return dict([*photos[:3], *own, *photos[3:]])
 
 
-def folder_photos(folder: Path, limit: int) -> list[Photo]:
+def folder_photos(folder: Path, limit: int) -> dict[str, Photo]:
     """The first `limit` photos of a folder; a file that can't be read is named and left out."""
     if not folder.is_dir():
         raise DemoError(f"{folder} is not a folder")
     paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
     if not paths:
         raise DemoError(f"{folder} holds no {', '.join(SUFFIXES)} file")
-    photos: list[Photo] = []
+    photos: dict[str, Photo] = {}
     with tqdm(paths, desc="reading", unit="file", leave=False, disable=None) as bar:
         for path in bar:
             try:
-                photos.append(read_photo(path))
+                photos[str(path)] = read_photo(path)
             except (OSError, RuntimeError) as error:
                 # torchvision's messages begin with its own function, file and line.
                 reason = re.sub(r"^\w+, \S+:\d+, ", "", str(error)) or type(error).__name__

@@ -18,6 +18,7 @@ from visops.transforms._sample import split_sample
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 pil = pytest.importorskip("PIL.Image")
+pytestmark = pytest.mark.slow  # tests no kernel
 
 IMAGE = torch.arange(3 * 5 * 7, dtype=torch.uint8).reshape(3, 5, 7)
 SIZE = (5, 7)
@@ -265,7 +266,6 @@ def test_the_callers_containers_stay_as_they_are() -> None:
     assert boxes.tolist() == [[1, 1, 2, 2]]
 
 
-@pytest.mark.slow
 def test_torchvision_and_pillow_are_not_imported() -> None:
     program = (
         "import sys, torch, visops.transforms._sample as s\n"

@@ -17,6 +17,7 @@ from visops.transforms._targets import Geometry, TargetOptions, finish_targets, 
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")
+pytestmark = pytest.mark.slow  # tests no kernel
 
 SIZE = (6, 8)
 SHIFT = np.array([[[1.0, 0, 2], [0, 1, 0], [0, 0, 1]]])

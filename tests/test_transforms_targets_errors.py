@@ -16,6 +16,7 @@ from visops.transforms._sample import split_sample
 from visops.transforms._targets import TargetOptions, check_options, visible
 
 tv = pytest.importorskip("torchvision.tv_tensors")
+pytestmark = pytest.mark.slow  # tests no kernel
 
 NAN, INF = float("nan"), float("inf")
 IMAGE = torch.zeros(3, 5, 7)

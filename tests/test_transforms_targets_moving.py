@@ -25,6 +25,7 @@ from visops.transforms._targets import (
 v2 = pytest.importorskip("torchvision.transforms.v2.functional")
 tv = pytest.importorskip("torchvision.tv_tensors")
 interpolation = pytest.importorskip("torchvision.transforms").InterpolationMode.BILINEAR
+pytestmark = pytest.mark.slow  # tests no kernel
 
 SIZE = (40, 60)
 NOWHERE = -32768.0
