@@ -108,7 +108,7 @@ def table(result: dict[str, Any]) -> str:
         texts = [ratio_text(cells.get(peer)) for peer in PEERS]
         lines.append(f"| {label} | {duration(row['cells'][0]['min_s'])} | {' | '.join(texts)} |")
 
-    judged = [(row, cell) for row in rows for cell in row["cells"][1:]]
+    judged = [(row, c) for row in rows for c in row["cells"][1:] if not c.get("bound")]
     timed = [cell["ratio"] for _, cell in judged if cell["ratio"] is not None]
     lost = [(row, cell) for row, cell in judged if (cell["ratio"] or 1.0) < 1.0]
     floors = [c for _, c in judged if c["floor"] is not None and c["ratio"] is not None]

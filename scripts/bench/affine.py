@@ -17,10 +17,8 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import cv2
 import kornia
@@ -32,7 +30,7 @@ from torchvision.transforms import InterpolationMode
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
-from bench.harness import Case, Contender, Tolerance, main
+from bench.harness import Case, Contender, Tolerance, case, main
 
 Size = tuple[int, int]
 
@@ -274,22 +272,10 @@ def overhead_contenders(kind: str) -> list[Contender]:
     ]
 
 
-def _case(
-    group: str,
-    label: str,
-    build: Callable[..., Sequence[Contender]],
-    *arguments: Any,
-    quick: bool = False,
-    device: str = "cpu",
-    **facts: Any,
-) -> Case:
-    return Case(group, label, functools.partial(build, *arguments), device, quick, facts)
-
-
 def numpy_cases() -> list[Case]:
     """NumPy arrays in three modes."""
     return [
-        _case(
+        case(
             f"ndarray u8 HWC, {mode}",
             f"{name} {geometry}",
             numpy_contenders,
@@ -325,7 +311,7 @@ def tensor_cases(device: str) -> list[Case]:
     for dtype, layout, mode, name, batch, geometry in bilinear + others:
         api = f"tensor {'u8' if dtype == torch.uint8 else 'f32'} {layout}"
         cases.append(
-            _case(
+            case(
                 f"{api}, {mode}",
                 f"{batch}×{name} {geometry}",
                 tensor_contenders,
@@ -345,7 +331,7 @@ def tensor_cases(device: str) -> list[Case]:
 def backward_cases(device: str) -> list[Case]:
     """Forward and backward in float32."""
     return [
-        _case(
+        case(
             f"forward + backward f32, {'image and matrix' if with_matrix else 'image'} gradient",
             f"{batch}×{name} rotate {layout}",
             backward_contenders,
@@ -378,7 +364,7 @@ def backward_cases(device: str) -> list[Case]:
 def all_cases() -> list[Case]:
     """What this machine can run."""
     overhead = [
-        _case(
+        case(
             f"overhead, one 16×16 {kind}",
             "16×16 rotate",
             overhead_contenders,

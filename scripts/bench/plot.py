@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
-from bench.harness.report import ROOT, duration, mebibytes
+from bench.harness.report import ROOT, duration, mebibytes, rate
 
 Result = dict[str, Any]
 
@@ -28,6 +28,9 @@ COLOURS = {
     "affine_grid + grid_sample": "#d1603d",
     "kornia": "#7d5ba6",
     "torchvision": "#3d6cb9",
+    "torchvision PIL": "#7fa3dc",
+    "albumentations": "#c9a227",
+    "OpenCV warp alone": "#a3c4a2",
 }
 SPARE_COLOURS = ("#8c6d31", "#636363", "#17a2b8", "#b5487a")
 
@@ -54,17 +57,19 @@ def groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _markdown_cell(cell: dict[str, Any] | None, ours: bool) -> str:
+def _markdown_cell(cell: dict[str, Any] | None, ours: bool, images: int | None) -> str:
     if cell is None:
         return "–"
     if cell["min_s"] is None:
         return f"not timed: differs by {cell['max_abs']:.3g}"
     memory = mebibytes(cell["extra_bytes"])
     time = f"{duration(cell['min_s'])} / {duration(cell['median_s'])}"
+    if images is not None:
+        time += f", {rate(cell['min_s'], images)}"
     if ours:
         return f"{time} {memory}".strip()
     ratio = f"{cell['ratio']:.2f}×"
-    if cell["ratio"] < 1:
+    if cell["ratio"] < 1 and not cell.get("bound"):
         ratio = f"**{ratio} (lost)**"
     elif cell["floor"] is not None and cell["ratio"] < cell["floor"]:
         ratio = f"*{ratio} (below {cell['floor']:g})*"
@@ -81,7 +86,8 @@ def markdown(result: Result) -> str:
         "",
         "Minimum / median of a call; before it, how many times as long as visops the peer takes "
         "(ratio of the minima); after it, peak memory beyond the output, in MiB. Rows that visops "
-        "loses are in bold, those below the project's own floor in italics.",
+        'loses are in bold, those below the project\'s own floor in italics. "/s" is images per '
+        "second.",
     ]
     for name, rows in groups(result["rows"]).items():
         columns = list(dict.fromkeys(cell["name"] for row in rows for cell in row["cells"]))
@@ -96,7 +102,8 @@ def markdown(result: Result) -> str:
         ]
         for row in rows:
             cells = {cell["name"]: cell for cell in row["cells"]}
-            texts = [_markdown_cell(cells.get(c), ours=i == 0) for i, c in enumerate(columns)]
+            images = row["facts"].get("images")
+            texts = [_markdown_cell(cells.get(c), i == 0, images) for i, c in enumerate(columns)]
             lines.append(f"| {row['label']} | {row['threads']} | {' | '.join(texts)} |")
     return "\n".join(lines) + "\n"
 
@@ -107,7 +114,9 @@ def picture(result: Result, path: Path) -> None:
     bars = [
         (name, peer, [r for row in rows for r in _ratios(row, peer)], _floor(rows, peer))
         for name, rows in tables.items()
-        for peer in dict.fromkeys(c["name"] for row in rows for c in row["cells"][1:])
+        for peer in dict.fromkeys(
+            c["name"] for row in rows for c in row["cells"][1:] if not c.get("bound")
+        )
     ]
     bars = [bar for bar in bars if bar[2]]
     spare = iter(SPARE_COLOURS)

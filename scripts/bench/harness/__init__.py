@@ -14,7 +14,7 @@ it, all of which do the same job. For each case the harness
 Memory is measured apart, in a process of its own: see ``harness/memory.py``.
 """
 
-from .contender import EXACT, Case, Contender, Difference, Tolerance, compare
+from .contender import EXACT, Case, Contender, Difference, Tolerance, case, compare
 from .main import main
 from .timing import Timing, interleave, set_threads
 
@@ -25,6 +25,7 @@ __all__ = [
     "Difference",
     "Timing",
     "Tolerance",
+    "case",
     "compare",
     "interleave",
     "main",

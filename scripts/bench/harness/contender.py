@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -58,6 +59,8 @@ class Contender:
         The ratio, theirs to ours, that this project has set itself.
     comparable
         Turns the result of `call` into what is compared, where that is not the result itself.
+    bound
+        A part of our own work, or another form of it, and no peer: it may well be faster.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Contender:
     tolerance: Tolerance = EXACT
     floor: float | None = None
     comparable: Callable[[Any], Any] | None = None
+    bound: bool = False
 
     def output(self) -> Any:
         """The result in the form in which contenders are compared."""
@@ -82,11 +86,29 @@ class Case:
     device: str = "cpu"
     quick: bool = False  # also run by --quick
     facts: dict[str, Any] = field(default_factory=dict)  # into the JSON, for the plots
+    threads: int | None = None  # run at this number only, where threads are not what it is about
+    memory: bool = True  # whether a call's memory is that of this process
 
     @property
     def key(self) -> str:
         """What ``--filter`` matches."""
         return f"{self.device}/{self.group}/{self.label}"
+
+
+def case(
+    group: str,
+    label: str,
+    build: Callable[..., Sequence[Contender]],
+    *arguments: Any,
+    quick: bool = False,
+    device: str = "cpu",
+    threads: int | None = None,
+    memory: bool = True,
+    **facts: Any,
+) -> Case:
+    """The case of `build` with these arguments; further keywords are its facts."""
+    build = functools.partial(build, *arguments)
+    return Case(group, label, build, device, quick, facts, threads, memory)
 
 
 def _arrays(value: Any) -> Iterator[torch.Tensor]:

@@ -23,7 +23,7 @@ def run_case(case: Case, threads: int, min_time: float) -> report.Row:
     contenders = list(case.build())
     reference = contenders[0].output()
     timed: list[Contender] = contenders[:1]
-    cells = {c.name: report.Cell(c.name, floor=c.floor) for c in contenders}
+    cells = {c.name: report.Cell(c.name, floor=c.floor, bound=c.bound) for c in contenders}
     for contender in contenders[1:]:
         difference = compare(reference, contender.output())
         cell = cells[contender.name]
@@ -52,6 +52,13 @@ def run_case(case: Case, threads: int, min_time: float) -> report.Row:
         cells=list(cells.values()),
         facts=case.facts,
     )
+
+
+def _threads(case: Case, asked: Sequence[int]) -> Sequence[int]:
+    if case.threads is not None:
+        return [case.threads]
+    # The threads of the host do not matter to a kernel on the device.
+    return asked if case.device == "cpu" else asked[:1]
 
 
 def _profile(cases: Sequence[Case], path: Path) -> None:
@@ -146,7 +153,7 @@ def main(
         print("\n".join(case.key for case in chosen))
         return 0
     if options.memory_child:
-        memory.child([(case.key, case.device, case.build) for case in chosen])
+        memory.child([(case.key, case.device, case.build) for case in chosen if case.memory])
         return 0
     if options.profile:
         set_threads(max(options.threads))
@@ -161,8 +168,7 @@ def main(
         (case, threads)
         for _, group in itertools.groupby(chosen, key=lambda case: (case.device, case.group))
         for case in group
-        # The threads of the host do not matter to a kernel on the device.
-        for threads in (options.threads if case.device == "cpu" else options.threads[:1])
+        for threads in _threads(case, options.threads)
     ]
     min_time = options.min_time or (0.1 if options.quick else 0.2)
     began = time.perf_counter()

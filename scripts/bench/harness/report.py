@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,9 @@ from typing import Any
 import torch
 
 ROOT = Path(__file__).resolve().parents[3]
+LABEL = 32  # characters of a row's label
 PACKAGES = ("torch", "torchvision", "cv2", "kornia", "numpy", "visops")
+MORE_PACKAGES = ("albumentations", "PIL", "simplejpeg")  # named where a benchmark has loaded them
 
 
 @dataclass
@@ -37,6 +40,7 @@ class Cell:
     fraction: float | None = None
     extra_bytes: int | None = None
     refused: bool = False  # its output differed too much, so it was not timed
+    bound: bool = False  # no peer: part of our own work, or another form of it
 
     @property
     def met(self) -> bool | None:
@@ -50,7 +54,7 @@ class Cell:
         """One word for the table."""
         if self.refused:
             return "DIFFERS"
-        if self.ratio is not None and self.ratio < 1.0:
+        if self.ratio is not None and self.ratio < 1.0 and not self.bound:
             return "LOST"
         return {None: "", True: "ok", False: "BELOW"}[self.met]
 
@@ -69,7 +73,8 @@ class Row:
     @property
     def best(self) -> float | None:
         """Ratio to the fastest peer."""
-        return min((c.ratio for c in self.cells[1:] if c.ratio is not None), default=None)
+        ratios = (c.ratio for c in self.cells[1:] if c.ratio is not None and not c.bound)
+        return min(ratios, default=None)
 
 
 def _version(package: str) -> str | None:
@@ -107,6 +112,7 @@ def machine_facts() -> dict[str, Any]:
     import visops
 
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
+    packages = (*PACKAGES, *(package for package in MORE_PACKAGES if package in sys.modules))
     return {
         **_cpu_model(),
         "cores": os.cpu_count(),
@@ -114,7 +120,7 @@ def machine_facts() -> dict[str, Any]:
         "gpu": gpu,
         "system": platform.platform(),
         "python": platform.python_version(),
-        "versions": {package: _version(package) for package in PACKAGES},
+        "versions": {package: _version(package) for package in packages},
         "commit": _commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "load_average": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
@@ -148,11 +154,18 @@ def mebibytes(count: int | None) -> str:
     return "" if count is None else f"+{count / 2**20:.0f}M" if count else "+0"
 
 
-def cell_text(cell: Cell, ours: bool) -> str:
-    """``min / median ×ratio +memory verdict``."""
+def rate(seconds: float, images: int) -> str:
+    """Images per second."""
+    return f"{images / seconds:.0f}/s"
+
+
+def cell_text(cell: Cell, ours: bool, images: int | None = None) -> str:
+    """``min / median images/s ×ratio +memory verdict``."""
     if cell.min_s is None or cell.median_s is None:
         return f"not timed: output differs by {cell.max_abs:.3g} (mean {cell.mean_abs:.2g})"
     parts = [f"{duration(cell.min_s):>7} / {duration(cell.median_s):>7}"]
+    if images is not None:
+        parts.append(f"{rate(cell.min_s, images):>7}")
     if not ours:
         parts.append(f"×{cell.ratio:<5.2f}")
     parts.append(f"{mebibytes(cell.extra_bytes):>5}")
@@ -170,18 +183,22 @@ class Table:
 
     def add(self, row: Row) -> None:
         """Print one row, and the head of its table before the first."""
-        texts = [cell_text(cell, ours=i == 0) for i, cell in enumerate(row.cells)]
+        images = row.facts.get("images")
+        texts = [cell_text(cell, i == 0, images) for i, cell in enumerate(row.cells)]
         if self._group != (row.device, row.group):
             self._group = (row.device, row.group)
             heads = [row.cells[0].name]
             for cell in row.cells[1:]:
                 heads.append(f"{cell.name} (≥{cell.floor:g}×)" if cell.floor else cell.name)
-            columns = "  ".join(f"{head:<{23 if i == 0 else 37}}" for i, head in enumerate(heads))
+            more = 0 if images is None else 8
+            columns = "  ".join(
+                f"{head:<{more + (23 if i == 0 else 37)}}" for i, head in enumerate(heads)
+            )
             self._write(
                 f"\n{row.group} on {row.device}: minimum / median of a call, ratio of minima, "
-                f"memory beyond the output\n{'':<28}thr  {columns}"
+                f"memory beyond the output\n{'':<{LABEL}}thr  {columns}"
             )
-        self._write(f"{row.label:<28}{row.threads:>3}  " + "  ".join(texts))
+        self._write(f"{row.label:<{LABEL}}{row.threads:>3}  " + "  ".join(texts))
 
 
 def summary(rows: Sequence[Row]) -> str:

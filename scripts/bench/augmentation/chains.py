@@ -1,0 +1,265 @@
+"""Chains of transforms with fixed parameters, each library in its own classes.
+
+Ranges that are single numbers make the classes' random draws the same everywhere: a crop of the
+whole photo, a certain flip, one angle, one scale, one strength of each jitter. Only the order of a
+jitter's steps stays random in the peers. Peers interpolate at every geometric step and round to
+uint8 after every step; kornia computes in float32 and aligns corners where it resizes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # it would ask a server for its version
+
+import albumentations as A
+import kornia.augmentation as K
+import numpy as np
+import torch
+import torchvision.transforms.v2 as T
+from bench.augmentation.pictures import MEAN, STD, Photo, Size, smooth_batch
+from bench.augmentation.prepared import operator_call
+from bench.harness import EXACT, Case, Contender, Tolerance, case
+from PIL import Image
+from visops import transforms as V
+
+Call = Callable[[], torch.Tensor]
+
+SOURCE: Size = (512, 512)
+TARGET: Size = (224, 224)
+_ANGLE, _ZOOM = (17.3, 17.3), (1.13, 1.13)
+_WHOLE = (1.0, 1.0)
+_BILINEAR = T.InterpolationMode.BILINEAR
+_GAIN = {"brightness": (1.1, 1.1), "contrast": (0.9, 0.9), "saturation": (1.2, 1.2)}
+_HUE = (0.05, 0.05)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What differs from row to row."""
+
+    affine_first: bool = False  # on the photo; else on the crop
+    jitter: bool = True
+    hue: bool = False  # with the jitter
+    antialias: bool = False
+
+    def ordered(self, crop: Any, flip: Any, affine: Any) -> list[Any]:
+        return [affine, crop, flip] if self.affine_first else [crop, flip, affine]
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """White noise in place of a smooth picture, or a wrong sign of an angle, is above 0.5."""
+        if self.hue:
+            return Tolerance(mean_abs=0.12, why="hue is linear here, HSV in the peers")
+        return Tolerance(
+            mean_abs=0.04,
+            why="several interpolations and roundings, borders, a jitter's random order",
+        )
+
+
+def visops_chain(chain: Chain) -> V.Compose:
+    """All of it in one pass."""
+    geometry = chain.ordered(
+        V.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, antialias=chain.antialias),
+        V.RandomHorizontalFlip(1.0),
+        V.RandomAffine(_ANGLE, scale=_ZOOM),
+    )
+    hue = _HUE if chain.hue else None
+    jitter = [V.ColorJitter(**_GAIN, hue=hue)] if chain.jitter else []
+    finish = [V.ToDtype(torch.float32, scale=True), V.Normalize(MEAN, STD)]
+    return V.Compose([*geometry, *jitter, *finish], seed=0)
+
+
+def torchvision_chain(chain: Chain, pil: bool) -> T.Compose:
+    """Version 2, for tensors or PIL images (which it always filters when it shrinks them)."""
+    geometry = chain.ordered(
+        T.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, antialias=pil or chain.antialias),
+        T.RandomHorizontalFlip(1.0),
+        T.RandomAffine(_ANGLE, scale=_ZOOM, interpolation=_BILINEAR),
+    )
+    hue = _HUE if chain.hue else None
+    jitter = [T.ColorJitter(**_GAIN, hue=hue)] if chain.jitter else []
+    # Photos are HWC, and resized fastest as such; to CHW while they are still uint8.
+    planes = T.ToImage() if pil else T.Lambda(torch.Tensor.contiguous)
+    finish = [planes, T.ToDtype(torch.float32, scale=True), T.Normalize(MEAN, STD)]
+    return T.Compose([*geometry, *jitter, *finish])
+
+
+def albumentations_chain(chain: Chain) -> A.Compose:
+    """OpenCV inside; `area_for_downscale` is its filter against aliasing."""
+    area = "image" if chain.antialias else None
+    geometry = chain.ordered(
+        A.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, area_for_downscale=area, p=1.0),
+        A.HorizontalFlip(p=1.0),
+        A.Affine(scale=_ZOOM, rotate=(-_ANGLE[0], -_ANGLE[1]), p=1.0),
+    )
+    hue = _HUE if chain.hue else (0.0, 0.0)
+    jitter = [A.ColorJitter(**_GAIN, hue=hue, p=1.0)] if chain.jitter else []
+    finish = [A.Normalize(MEAN, STD), A.ToTensorV2()]
+    return A.Compose([*geometry, *jitter, *finish], is_check_shapes=False)
+
+
+def kornia_chain(chain: Chain) -> torch.nn.Sequential:
+    """Faster so than as kornia's own AugmentationSequential."""
+    geometry = chain.ordered(
+        K.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, p=1.0, cropping_mode="resample"),
+        K.RandomHorizontalFlip(p=1.0),
+        K.RandomAffine(_ANGLE, scale=_ZOOM, p=1.0),
+    )
+    hue = _HUE if chain.hue else (0.0, 0.0)
+    jitter = [K.ColorJitter(*_GAIN.values(), hue, p=1.0)] if chain.jitter else []
+    finish = [K.Normalize(torch.tensor(MEAN), torch.tensor(STD), p=1.0)]
+    return torch.nn.Sequential(*geometry, *jitter, *finish)
+
+
+def chain_contenders(chain: Chain, batch: int) -> list[Contender]:
+    """Pictures [B, 512, 512, 3] to a normalised batch [B, 3, 224, 224]."""
+    photos = smooth_batch(batch, SOURCE)
+    pixels = torch.from_numpy(photos).permute(0, 3, 1, 2)
+    ours = visops_chain(chain)
+    index = range(batch)
+
+    def ours_whole() -> torch.Tensor:
+        return ours(photos, index=index)  # type: ignore[no-any-return]
+
+    # Only OpenCV can't antialias an affine map, and kornia nothing but by a blur of its own.
+    tolerance = chain.tolerance
+    floors = not chain.antialias
+    contenders = [
+        Contender("visops", operator_call(ours_whole)),
+        Contender("visops.transforms", ours_whole, EXACT, bound=True),
+        Contender(
+            "albumentations",
+            _albumentations(albumentations_chain(chain), photos),
+            tolerance,
+            floor=8.0 if floors else None,
+        ),
+        Contender(
+            "torchvision",
+            _torchvision(torchvision_chain(chain, pil=False), pixels),
+            tolerance,
+            floor=30.0 if floors else None,
+        ),
+        Contender("torchvision PIL", _pil(torchvision_chain(chain, pil=True), photos), tolerance),
+    ]
+    if not chain.antialias:
+        contenders.append(
+            Contender("kornia", _kornia(kornia_chain(chain), pixels), tolerance, floor=40.0)
+        )
+    return contenders
+
+
+def _albumentations(chain: A.Compose, photos: Photo) -> Call:
+    return lambda: torch.stack([chain(image=photo)["image"] for photo in photos])
+
+
+def _torchvision(chain: T.Compose, pixels: torch.Tensor) -> Call:
+    return lambda: chain(pixels)
+
+
+def _pil(chain: T.Compose, photos: Photo) -> Call:
+    images = [Image.fromarray(photo) for photo in photos]
+    return lambda: torch.stack([chain(image) for image in images])
+
+
+def _kornia(chain: torch.nn.Module, pixels: torch.Tensor) -> Call:
+    planes = torch.contiguous_format
+    return lambda: chain(pixels.to(torch.float32, memory_format=planes).div_(255.0))
+
+
+CHAINS = {
+    "crop, flip, affine": Chain(jitter=False),
+    "crop, flip, affine, jitter": Chain(),
+    "crop, flip, affine, hue": Chain(hue=True),
+    "affine, crop, flip, jitter": Chain(affine_first=True),
+    "affine, crop, flip, hue": Chain(affine_first=True, hue=True),
+    "crop, flip, affine, antialias": Chain(jitter=False, antialias=True),
+}
+_ROWS = (
+    *((name, 1) for name in CHAINS),
+    ("crop, flip, affine, jitter", 16),
+    ("affine, crop, flip, jitter", 16),
+)
+_QUICK = (("crop, flip, affine, jitter", 1), ("affine, crop, flip, jitter", 1))
+
+
+def cases() -> list[Case]:
+    """Every chain on one photo, two of them on a batch."""
+    return [
+        case(
+            "transforms with the same parameters, 512² uint8 HWC → 224² float32 CHW",
+            f"{batch}× {name}",
+            chain_contenders,
+            CHAINS[name],
+            batch,
+            quick=(name, batch) in _QUICK,
+            batch=batch,
+            chain=name,
+            images=batch,
+        )
+        for name, batch in _ROWS
+    ]
+
+
+def random_chain(jitter: bool, antialias: bool) -> V.Compose:
+    """A training chain, its parameters drawn for every sample."""
+    color = [V.ColorJitter(0.4, 0.4, 0.4, 0.1)] if jitter else []
+    return V.Compose(
+        [
+            V.RandomResizedCrop(TARGET, antialias=antialias),
+            V.RandomHorizontalFlip(),
+            V.RandomAffine(10.0, (0.1, 0.1), (0.9, 1.1)),
+            *color,
+            V.ToDtype(torch.float32, scale=True),
+            V.Normalize(MEAN, STD),
+            V.RandomErasing(),
+        ],
+        seed=0,
+    )
+
+
+def class_contenders(batch: int, listed: bool, jitter: bool, antialias: bool) -> list[Contender]:
+    """A batch, or a list of photos, through a chain and through the operator alone."""
+    rng = np.random.default_rng(0)
+    photos = [rng.integers(0, 256, (*SOURCE, 3), dtype=np.uint8) for _ in range(batch)]
+    pixels = torch.from_numpy(np.stack(photos).transpose(0, 3, 1, 2).copy())
+    chain = random_chain(jitter, antialias)
+    index = range(batch)
+
+    def whole() -> torch.Tensor:
+        if listed:
+            return chain.collate(photos, index=index)  # type: ignore[no-any-return]
+        return chain(pixels, index=index)  # type: ignore[no-any-return]
+
+    return [
+        Contender("visops.transforms", whole),
+        Contender(
+            "operator alone",
+            operator_call(whole),
+            EXACT,
+            floor=0.8 if batch >= 32 else None,
+            bound=True,
+        ),
+    ]
+
+
+def class_cases() -> list[Case]:
+    """What the classes add to the operator."""
+    kinds = [(32, False), (32, True), (1, False)]
+    return [
+        case(
+            "classes against the operator with the parameters that they make, 512² → 224²",
+            f"{batch}× {'list' if listed else 'batch'}"
+            f"{', jitter' if jitter else ''}{', antialias' if antialias else ''}",
+            class_contenders,
+            *(batch, listed, jitter, antialias),
+            quick=jitter and not antialias and not listed,
+            batch=batch,
+            images=batch,
+        )
+        for batch, listed in kinds
+        for jitter, antialias in ((False, False), (True, False), (True, True))
+    ]

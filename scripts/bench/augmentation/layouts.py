@@ -1,0 +1,271 @@
+"""The operator by itself: dtypes and layouts, masks, filters against aliasing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import cv2
+import numpy as np
+import torch
+import torch.nn.functional as F
+import torchvision.transforms.v2.functional as TF
+import visops
+from bench.affine import noise, theta_of
+from bench.augmentation.one_warp import COLOR, FLOAT, rotation
+from bench.augmentation.pictures import MEAN, STD, Size, smooth
+from bench.harness import Case, Contender, Tolerance, case
+from PIL import Image
+from torchvision.transforms import InterpolationMode
+
+SOURCE: Size = (512, 512)
+TARGET: Size = (224, 224)
+DTYPES = {
+    "u8": torch.uint8,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+}
+FORMATS = {"NCHW": torch.contiguous_format, "channels_last": torch.channels_last}
+# Results reach 2.6; half and bfloat16 are rounded when they are stored, by both.
+STORED = {
+    "f16": Tolerance(max_abs=5e-2, mean_abs=5e-4, why="float16 has steps of 0.001 there"),
+    "bf16": Tolerance(max_abs=6e-2, mean_abs=2e-3, why="bfloat16 has steps of 0.01 there"),
+    "f32": FLOAT,
+}
+LEVEL = Tolerance(max_abs=1, fraction=0.05, why="float32 coordinates, roundings")
+TIES = Tolerance(fraction=0.01, why="nearest at ties, and float32 coordinates")
+
+
+def layout_contenders(dtype: str, layout: str, out: str, out_layout: str) -> list[Contender]:
+    """One picture [1, 3, 512, 512] of any kind to a normalised [1, 3, 224, 224]."""
+    image = noise(torch.float32, 1, SOURCE, layout, "cpu")
+    image = image.mul(255).to(torch.uint8) if dtype == "u8" else image.to(DTYPES[dtype])
+    matrix = rotation()
+    theta = theta_of(visops.invert_affine(matrix), SOURCE, TARGET)[None]
+    color = torch.from_numpy(COLOR)
+    linear, offset = color[:, :3].float(), color[:, 3].float()
+    mean, std = (torch.tensor(v).view(3, 1, 1) for v in (MEAN, STD))
+    stored: dict[str, Any] = {"dtype": DTYPES[out], "memory_format": FORMATS[out_layout]}
+
+    def ours() -> torch.Tensor:
+        return visops.augment(
+            image,
+            matrix,
+            TARGET,
+            color=color,
+            clamp=True,
+            mean=MEAN,
+            std=STD,
+            out_dtype=DTYPES[out],
+            memory_format=FORMATS[out_layout],
+        )
+
+    def theirs() -> torch.Tensor:
+        grid = F.affine_grid(theta, [1, 3, *TARGET], align_corners=True)
+        pixels = image.to(torch.float32)
+        if dtype == "u8":
+            pixels = pixels.div_(255.0)
+        warped = F.grid_sample(pixels, grid, align_corners=True)
+        mixed = F.conv2d(warped, linear[:, :, None, None], offset)
+        return mixed.clamp_(0.0, 1.0).sub_(mean).div_(std).to(**stored)
+
+    return [
+        Contender("visops", ours),
+        Contender("affine_grid + grid_sample", theirs, STORED[out]),
+    ]
+
+
+def layout_cases() -> list[Case]:
+    """Every input dtype and layout to float32 NCHW; uint8 and float32 to every other result."""
+    rows = [(*source, "f32", "NCHW") for source in itertools.product(DTYPES, FORMATS)]
+    rows += [
+        ("u8", "channels_last", *target)
+        for target in itertools.product(STORED, FORMATS)
+        if target != ("f32", "NCHW")
+    ]
+    return [
+        case(
+            "dtypes and layouts: rotation, colour, clamp, normalise, 512² → 224²",
+            f"{dtype} {layout} → {out} {out_layout}",
+            layout_contenders,
+            *(dtype, layout, out, out_layout),
+            quick=(dtype, layout, out, out_layout) == ("f32", "NCHW", "f32", "NCHW"),
+            batch=1,
+        )
+        for dtype, layout, out, out_layout in rows
+    ]
+
+
+def mask_contenders(target: Size) -> list[Contender]:
+    """A mask [512, 512] of uint8 classes; 255, which losses ignore, outside."""
+    mask = noise(torch.uint8, 1, SOURCE, "NCHW", "cpu")[:, :1] % 21
+    matrix = rotation(SOURCE, target)
+    array, plane = matrix.numpy(), mask[0, 0].numpy()
+    border: dict[str, Any] = {"flags": cv2.INTER_NEAREST, "borderValue": 255}
+    nearest = InterpolationMode.NEAREST
+
+    def opencv() -> torch.Tensor:
+        return torch.from_numpy(cv2.warpAffine(plane, array, target[::-1], **border))[None, None]
+
+    contenders = [
+        Contender(
+            "visops",
+            lambda: visops.augment(
+                mask, matrix, target, fill=255, mode="nearest", out_dtype=torch.uint8
+            ),
+        ),
+        Contender("OpenCV", opencv, TIES),
+    ]
+    if target == SOURCE:
+        contenders.append(
+            Contender(
+                "torchvision",
+                lambda: TF.affine(mask, 17.3, [0, 0], 1.13, [0.0, 0.0], nearest, fill=[255.0]),
+                TIES,
+            )
+        )
+    return contenders
+
+
+def mask_cases() -> list[Case]:
+    """Of the same size, and shrunk."""
+    return [
+        case(
+            "mask, nearest with a fill of its own, uint8",
+            f"512² → {target[0]}²",
+            mask_contenders,
+            target,
+            quick=target == SOURCE,
+            batch=1,
+        )
+        for target in (SOURCE, TARGET)
+    ]
+
+
+def resize_contenders(dtype: str, layout: str, batch: int) -> list[Contender]:
+    """[B, 3, 480, 640] to [B, 3, 224, 224] of the same dtype and layout, filtered."""
+    source, height, width = (480, 640), *TARGET
+    image = noise(DTYPES[dtype], batch, source, layout, "cpu")
+    matrix = torch.tensor([[width / 640, 0.0, 0.0], [0.0, height / 480, 0.0]], dtype=torch.float64)
+    is_u8 = dtype == "u8"
+    options: dict[str, Any] = {
+        "antialias": True,
+        "convention": "half_pixel",
+        "out_dtype": DTYPES[dtype],
+        "memory_format": torch.channels_last
+        if layout == "channels_last"
+        else torch.contiguous_format,
+    }
+    rounded = Tolerance(max_abs=1, why="torch's weights are of 16 bits") if is_u8 else FLOAT
+    contenders = [
+        Contender("visops", lambda: visops.augment(image, matrix, TARGET, **options)),
+        Contender(
+            "interpolate",
+            lambda: F.interpolate(image, TARGET, mode="bilinear", antialias=True),
+            rounded,
+        ),
+    ]
+    if is_u8 and layout == "channels_last":
+        arrays = list(image.permute(0, 2, 3, 1).numpy())
+        images = [Image.fromarray(array) for array in arrays]
+        contenders += [
+            Contender("OpenCV", _resized_by_opencv(arrays), Tolerance(mean_abs=12.0, why="a box")),
+            Contender("PIL", _resized_by_pil(images), rounded),
+        ]
+    return contenders
+
+
+def _batch(arrays: list[np.ndarray]) -> torch.Tensor:
+    return torch.from_numpy(np.stack(arrays)).permute(0, 3, 1, 2)
+
+
+def _resized_by_opencv(arrays: list[np.ndarray]) -> Callable[[], torch.Tensor]:
+    size, area = TARGET[::-1], cv2.INTER_AREA
+    return lambda: _batch([cv2.resize(array, size, interpolation=area) for array in arrays])
+
+
+def _resized_by_pil(images: list[Image.Image]) -> Callable[[], torch.Tensor]:
+    size, triangle = TARGET[::-1], Image.Resampling.BILINEAR
+    return lambda: _batch([np.asarray(image.resize(size, triangle)) for image in images])
+
+
+def resize_cases() -> list[Case]:
+    """Without rotation, the peers' home ground."""
+    return [
+        case(
+            "antialias, without rotation: 640×480 → 224²",
+            f"{batch}× {dtype} {layout}",
+            resize_contenders,
+            *(dtype, layout, batch),
+            quick=batch == 1,
+            batch=batch,
+            images=batch,
+        )
+        for dtype, layout, batch in (
+            ("u8", "channels_last", 1),
+            ("u8", "NCHW", 1),
+            ("f32", "channels_last", 1),
+            ("f32", "NCHW", 1),
+            ("u8", "channels_last", 16),
+            ("f32", "NCHW", 16),
+        )
+    ]
+
+
+def rotated_contenders() -> list[Contender]:
+    """A smooth picture: no peer has the filter itself, only what people do instead of it."""
+    picture = smooth(SOURCE)
+    matrix = rotation()
+    array, (height, width) = matrix.numpy(), TARGET
+    view = torch.from_numpy(picture)[None].permute(0, 3, 1, 2)
+    sigma = 0.5 * SOURCE[0] / (1.13 * height)
+    fourfold = torch.tensor(
+        [[4.0, 0.0, 1.5], [0.0, 4.0, 1.5], [0.0, 0.0, 1.0]], dtype=torch.float64
+    )
+    square = torch.cat([matrix, fourfold.new_tensor([[0.0, 0.0, 1.0]])])
+    large = (fourfold @ square)[:2].numpy()
+
+    def as_tensor(result: np.ndarray) -> torch.Tensor:
+        return torch.from_numpy(result)[None].permute(0, 3, 1, 2)
+
+    def blurred() -> torch.Tensor:
+        soft = cv2.GaussianBlur(picture, (0, 0), sigma)
+        return as_tensor(cv2.warpAffine(soft, array, (width, height)))
+
+    def supersampled() -> torch.Tensor:
+        fine = cv2.warpAffine(picture, large, (4 * width, 4 * height))
+        return as_tensor(cv2.resize(fine, (width, height), interpolation=cv2.INTER_AREA))
+
+    def bilinear() -> torch.Tensor:
+        return visops.augment(view, matrix, TARGET, out_dtype=torch.uint8)
+
+    similar = Tolerance(mean_abs=1.5, why="other filters, other edges")
+    return [
+        Contender(
+            "visops",
+            lambda: visops.augment(view, matrix, TARGET, antialias=True, out_dtype=torch.uint8),
+        ),
+        Contender("visops without antialias", bilinear, similar, bound=True),
+        Contender("OpenCV, 4×4 samples", supersampled, similar),
+        Contender("OpenCV, blurred before", blurred, similar),
+    ]
+
+
+def rotated_cases() -> list[Case]:
+    """One case."""
+    return [
+        case(
+            "antialias, rotated: 512² uint8 HWC → 224² uint8 CHW",
+            "1 image",
+            rotated_contenders,
+            quick=True,
+            batch=1,
+        )
+    ]
+
+
+def cases() -> list[Case]:
+    """All of the above."""
+    return [*layout_cases(), *mask_cases(), *resize_cases(), *rotated_cases()]

@@ -1,0 +1,140 @@
+"""The kernel: one affine map, one colour matrix, against the same steps written by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import kornia
+import numpy as np
+import torch
+import torch.nn.functional as F
+import visops
+from bench.affine import theta_of
+from bench.augmentation.pictures import MEAN, STD, Photo, Size, smooth_batch
+from bench.harness import Case, Contender, Tolerance, case
+
+_OPERATOR = torch.ops.visops.augment.default
+
+SOURCE: Size = (512, 512)
+TARGET: Size = (224, 224)
+
+_MEAN, _STD = np.array(MEAN), np.array(STD)
+_LEVELS = np.arange(256) / 255.0
+_TABLES = [((_LEVELS - m) / s).astype(np.float32) for m, s in zip(_MEAN, _STD, strict=True)]
+_LUMA = np.array([0.299, 0.587, 0.114])
+# Saturation 0.7, brightness 1.2, and 5 % darker: [3, 4], for values in [0, 1].
+COLOR = np.column_stack([1.2 * (0.7 * np.eye(3) + 0.3 * _LUMA), np.full(3, -0.05)])
+
+# OpenCV rounds to whole levels after the warp, and after colour if by hand; a level is 1.3 / 255 /
+# 0.224 = 0.023 here.
+ROUNDED = Tolerance(max_abs=0.06, mean_abs=0.012, why="OpenCV rounds to whole levels in between")
+FLOAT = Tolerance(max_abs=5e-2, mean_abs=1e-4, why="peers' coordinates are float32 in [-1, 1]")
+
+
+def rotation(source: Size = SOURCE, target: Size = TARGET) -> torch.Tensor:
+    """By 17.3 degrees about the centre, and to 1.13 times the target's size: float64 [2, 3]."""
+    centre = ((source[1] - 1) / 2, (source[0] - 1) / 2)
+    move = ((target[1] - source[1]) / 2, (target[0] - source[0]) / 2)
+    matrix: torch.Tensor = visops.get_affine_matrix(
+        centre, 17.3, move, 1.13 * target[0] / source[0]
+    )
+    return matrix
+
+
+def finish_levels(warped: np.ndarray) -> torch.Tensor:
+    """Colour and normalisation of warped uint8 [B, H, W, 3], in float64 -> float32 NCHW."""
+    values = warped / 255.0 @ COLOR[:, :3].T + COLOR[:, 3]
+    normal = (values.clip(0.0, 1.0) - _MEAN) / _STD
+    return torch.from_numpy(normal.astype(np.float32)).permute(0, 3, 1, 2)
+
+
+def by_opencv(photos: Photo, matrix: np.ndarray, size: Size) -> torch.Tensor:
+    """The fastest way there is in OpenCV: uint8 up to the last step, which a table does."""
+    color = COLOR.copy()
+    color[:, 3] *= 255.0
+    batch = np.empty((len(photos), 3, *size), np.float32)
+    for photo, planes in zip(photos, batch, strict=True):
+        warped = cv2.warpAffine(photo, matrix, (size[1], size[0]))
+        for channel, table, plane in zip(
+            cv2.split(cv2.transform(warped, color)), _TABLES, planes, strict=True
+        ):
+            cv2.LUT(channel, table, dst=plane)
+    return torch.from_numpy(batch)
+
+
+def chain_contenders(batch: int) -> list[Contender]:
+    """Pictures [B, 512, 512, 3] to a normalised batch [B, 3, 224, 224]."""
+    photos = smooth_batch(batch, SOURCE)
+    pixels = torch.from_numpy(photos).permute(0, 3, 1, 2)
+    matrix = rotation()
+    array, height, width = matrix.numpy(), *TARGET
+    matrices = matrix.repeat(batch, 1, 1)
+    theta = theta_of(visops.invert_affine(matrix), SOURCE, TARGET).repeat(batch, 1, 1)
+    linear = torch.from_numpy(COLOR[:, :3]).float().view(3, 3, 1, 1)
+    offset = torch.from_numpy(COLOR[:, 3]).float()
+    mean, std = (torch.from_numpy(v).float().view(1, 3, 1, 1) for v in (_MEAN, _STD))
+
+    def ours() -> torch.Tensor:
+        return visops.augment(photos, matrices, TARGET, color=COLOR, clamp=True, mean=MEAN, std=STD)
+
+    def operator() -> torch.Tensor:
+        return _OPERATOR(pixels, matrices, TARGET, *options)
+
+    def warp_alone() -> list[np.ndarray]:
+        return [cv2.warpAffine(photo, array, (width, height)) for photo in photos]
+
+    def as_floats() -> torch.Tensor:
+        return pixels.to(torch.float32, memory_format=torch.contiguous_format).div_(255.0)
+
+    def coloured(warped: torch.Tensor) -> torch.Tensor:
+        mixed = F.conv2d(warped, linear, offset)
+        return mixed.clamp_(0.0, 1.0).sub_(mean).div_(std)
+
+    def grid_sample() -> torch.Tensor:
+        grid = F.affine_grid(theta, [batch, 3, *TARGET], align_corners=True)
+        return coloured(F.grid_sample(as_floats(), grid, align_corners=True))
+
+    def kornia_warp() -> torch.Tensor:
+        return coloured(kornia.geometry.warp_affine(as_floats(), matrices32, TARGET))
+
+    color = torch.from_numpy(COLOR).view(1, 1, 3, 4)
+    options: tuple[Any, ...] = (
+        *("bilinear", "constant", [0.0], False, None, color, True, MEAN, STD, None, [0.0]),
+        *(False, False, torch.float32, False),
+    )
+    matrices32 = matrices.float()
+    return [
+        Contender("visops", ours),
+        Contender("operator alone", operator, bound=True),
+        Contender(
+            "OpenCV warp alone",
+            warp_alone,
+            ROUNDED,
+            floor=1.0 / 0.6,
+            comparable=lambda warped: finish_levels(np.stack(warped)),
+        ),
+        Contender("OpenCV", lambda: by_opencv(photos, array, TARGET), ROUNDED),
+        Contender("affine_grid + grid_sample", grid_sample, FLOAT),
+        Contender("kornia", kornia_warp, FLOAT),
+    ]
+
+
+def cases() -> list[Case]:
+    """One image and a batch."""
+    group = (
+        "rotation and scale, colour matrix, clamp, normalise, by hand: "
+        "512² uint8 HWC → 224² float32 CHW"
+    )
+    return [
+        case(
+            group,
+            f"{batch} image{'s' if batch > 1 else ''}",
+            chain_contenders,
+            batch,
+            quick=batch == 1,
+            batch=batch,
+            images=batch,
+        )
+        for batch in (1, 16)
+    ]

@@ -1,0 +1,91 @@
+"""What the benchmarks of the augmentation work on: arrays without detail, noise, JPEG files."""
+
+from __future__ import annotations
+
+import functools
+import io
+import itertools
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import torch
+from demo_photos import packaged_photos
+from PIL import Image
+
+Photo = npt.NDArray[np.uint8]  # [height, width, 3]
+Size = tuple[int, int]  # height, width
+
+MEAN = [0.485, 0.456, 0.406]
+STD = [0.229, 0.224, 0.225]
+
+# Of photos as data sets have them.
+MIXED_SIZES: tuple[Size, ...] = (
+    (480, 640),
+    (640, 480),
+    (427, 640),
+    (500, 375),
+    (375, 500),
+    (612, 612),
+    (640, 427),
+    (480, 720),
+)
+
+
+@functools.lru_cache(maxsize=64)
+def smooth(size: Size, seed: int = 0) -> Photo:
+    """Noise without fine detail, and away from 0 and 255.
+
+    Some peers interpolate several times where others do once. On these pictures that makes a small
+    difference, so that a wrong geometry or colour still shows.
+    """
+    noise = np.random.default_rng(seed).normal(size=(*size, 3)).astype(np.float32)
+    blurred = cv2.GaussianBlur(noise, (0, 0), 6.0, borderType=cv2.BORDER_REFLECT)
+    levels = 128.0 + blurred * (28.0 / blurred.std())
+    return levels.clip(40, 215).astype(np.uint8)
+
+
+def smooth_batch(batch: int, size: Size) -> Photo:
+    """Pictures of :func:`smooth`, [batch, height, width, 3]."""
+    return np.stack([smooth(size, seed) for seed in range(batch)])
+
+
+@functools.lru_cache(maxsize=2)
+def ragged_noise(count: int) -> tuple[Photo, ...]:
+    """White noise of the sizes that photos have."""
+    rng = np.random.default_rng(0)
+    sizes = itertools.islice(itertools.cycle(MIXED_SIZES), count)
+    return tuple(rng.integers(0, 256, (*size, 3), dtype=np.uint8) for size in sizes)
+
+
+@functools.lru_cache(maxsize=2)
+def jpeg_files(count: int, large: bool = False) -> tuple[bytes, ...]:
+    """Real photos as JPEG files (quality 90, colour at half resolution).
+
+    They are cut at random from the photos that come with scikit-image and scikit-learn, and
+    resized: to about 640x480, or `large`, 2016x1512, which most of them have to be enlarged to.
+    """
+    rng = np.random.default_rng(0)
+    photos = [Image.fromarray(p) for p in packaged_photos().values() if min(p.shape[:2]) >= 300]
+    files = []
+    for index in range(count):
+        height, width = (1512, 2016) if large else MIXED_SIZES[index % len(MIXED_SIZES)]
+        photo = photos[index % len(photos)]
+        scale = min(photo.width / width, photo.height / height) * rng.uniform(0.7, 1.0)
+        cut_width, cut_height = width * scale, height * scale
+        left = rng.uniform(0, photo.width - cut_width)
+        top = rng.uniform(0, photo.height - cut_height)
+        box = (left, top, left + cut_width, top + cut_height)
+        file = io.BytesIO()
+        photo.resize((width, height), Image.Resampling.BICUBIC, box).save(
+            file, "JPEG", quality=90, subsampling="4:2:0"
+        )
+        files.append(file.getvalue())
+    return tuple(files)
+
+
+def normalise(batch: torch.Tensor) -> torch.Tensor:
+    """Pixels [B, 3, H, W] of any layout -> normalised float32, contiguous: three passes."""
+    shape = (1, 3, 1, 1)
+    pixels = batch.to(torch.float32, memory_format=torch.contiguous_format).div_(255.0)
+    return pixels.sub_(torch.tensor(MEAN).view(shape)).div_(torch.tensor(STD).view(shape))
