@@ -1,10 +1,11 @@
-"""Draws the pictures of the page on conventions: run ``python docs/make_figures.py``."""
+"""Draws the pictures of these pages: run ``python docs/make_figures.py``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import augment_figures
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
@@ -109,3 +110,8 @@ if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     pixel_centres(IMAGES / "pixel_centres.png")
     padding_modes(IMAGES / "padding_modes.png")
+    augment_figures.one_pass(IMAGES / "one_pass.jpg")
+    augment_figures.one_pixel(IMAGES / "one_pixel.png")
+    augment_figures.edges_and_filters(IMAGES / "edges_and_filters.jpg")
+    augment_figures.cut_off(IMAGES / "cut_off.jpg")
+    augment_figures.preview(IMAGES / "preview.jpg")

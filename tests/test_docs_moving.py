@@ -1,0 +1,275 @@
+"""What docs/moving.md says of other libraries' transforms, at fixed parameters on a photo.
+
+Where ranges hold a single value nothing is random, and the other library's result is the expected
+one. `differs` marks what the page says is different: it must be, or the page is wrong.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import skimage.data
+import torch
+from visops import transforms as T
+
+PHOTO = skimage.data.astronaut()[:300, 60:500]
+IMAGE = torch.from_numpy(PHOTO).permute(2, 0, 1)
+Make = Callable[[Any], Any]
+
+
+def levels(image: Any) -> np.ndarray:
+    """A result [C, H, W] in 255 levels."""
+    array = image.numpy() if isinstance(image, torch.Tensor) else np.asarray(image)
+    scale = 1.0 if array.dtype == np.uint8 else 255.0
+    return array.astype(np.float64) * scale
+
+
+def compare(ours: Any, theirs: Any, tolerance: float, differs: bool, share: float = 0.0) -> None:
+    a, b = levels(ours), levels(theirs)
+    assert a.shape == b.shape
+    wrong = (np.abs(a - b) > tolerance).mean()
+    assert (wrong > 0.01) if differs else (wrong <= share), (wrong, np.abs(a - b).max())
+
+
+ALBUMENTATIONS: dict[str, tuple[Make, T.Transform | list[T.Transform], bool]] = {
+    "flip": (lambda A: A.HorizontalFlip(p=1), T.RandomHorizontalFlip(1), False),
+    "resized crop": (
+        lambda A: A.RandomResizedCrop((99, 80), scale=(1, 1), ratio=(440 / 300, 440 / 300), p=1),
+        T.Resize((99, 80), antialias=False),
+        False,
+    ),
+    "resize": (lambda A: A.Resize(120, 99, p=1), T.Resize((120, 99), antialias=False), False),
+    "resize is filtered": (lambda A: A.Resize(120, 99, p=1), T.Resize((120, 99)), True),
+    "area is another filter": (
+        lambda A: A.Resize(120, 99, interpolation=3, p=1),
+        T.Resize((120, 99)),
+        True,
+    ),
+    "shorter side": (lambda A: A.SmallestMaxSize(99), T.Resize(99, antialias=False), False),
+    "longer side": (
+        lambda A: A.LongestMaxSize(100),
+        T.Resize(None, max_size=100, antialias=False),
+        False,
+    ),
+    "centre crop": (lambda A: A.CenterCrop(100, 200), T.CenterCrop((100, 200)), False),
+    "centre crop, odd": (lambda A: A.CenterCrop(100, 201), T.CenterCrop((100, 201)), True),
+    "pad": (lambda A: A.Pad(10, border_mode=0, p=1), T.Pad(10), False),
+    "pad to a size": (
+        lambda A: A.PadIfNeeded(320, 460, border_mode=0),
+        T.CenterCrop((320, 460)),
+        False,
+    ),
+    "rotate": (lambda A: A.Rotate((17, 17), p=1), T.RandomRotation((17, 17)), False),
+    "affine": (
+        lambda A: A.Affine(rotate=(17, 17), scale=(0.8, 0.8), p=1),
+        T.RandomAffine((-17, -17), scale=(0.8, 0.8)),
+        False,
+    ),
+    "affine's direction": (
+        lambda A: A.Affine(rotate=(17, 17), p=1),
+        T.RandomAffine((17, 17)),
+        True,
+    ),
+    "shear": (
+        lambda A: A.Affine(shear={"x": (10, 10), "y": (0, 0)}, p=1),
+        T.RandomAffine(0, shear=(10, 10)),
+        False,
+    ),
+    "brightness": (
+        lambda A: A.ColorJitter((1.3, 1.3), (1, 1), (1, 1), (0, 0), p=1),
+        T.ColorJitter((1.3, 1.3)),
+        False,
+    ),
+    "contrast": (
+        lambda A: A.ColorJitter((1, 1), (1.3, 1.3), (1, 1), (0, 0), p=1),
+        T.ColorJitter(contrast=(1.3, 1.3)),
+        False,
+    ),
+    "saturation": (
+        lambda A: A.ColorJitter((1, 1), (1, 1), (1.3, 1.3), (0, 0), p=1),
+        T.ColorJitter(saturation=(1.3, 1.3)),
+        False,
+    ),
+    "hue": (
+        lambda A: A.ColorJitter((1, 1), (1, 1), (1, 1), (0.1, 0.1), p=1),
+        T.ColorJitter(hue=(0.1, 0.1)),
+        True,
+    ),
+    "the other contrast": (
+        lambda A: A.RandomBrightnessContrast((0, 0), (0.2, 0.2), p=1),
+        T.ColorJitter((1.2, 1.2)),
+        False,
+    ),
+    "the other brightness": (
+        lambda A: A.RandomBrightnessContrast((0.2, 0.2), (0, 0), p=1),
+        T.ColorJitter((1.2, 1.2)),
+        True,
+    ),
+    "grey": (lambda A: A.ToGray(p=1), T.RandomGrayscale(1), False),
+    "float": (lambda A: A.ToFloat(), T.ToDtype(torch.float32, scale=True), False),
+    "normalize": (
+        lambda A: A.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+        [
+            T.ToDtype(torch.float32, scale=True),
+            T.Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+        ],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALBUMENTATIONS)
+def test_albumentations(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "NO_ALBUMENTATIONS_UPDATE", "1")  # it would ask PyPI
+    library = pytest.importorskip("albumentations")
+    make, ours, differs = ALBUMENTATIONS[name]
+    theirs = make(library)(image=PHOTO)["image"].transpose(2, 0, 1)
+    chain = T.Compose(ours if isinstance(ours, list) else [ours], exact=True)
+    # Two roundings to uint8: one level; OpenCV 4 takes its weights from a table.
+    cv2 = importlib.import_module("cv2")
+    tolerance = 1.01 if int(cv2.__version__.split(".")[0]) >= 5 else 8.0
+    compare(chain(PHOTO), theirs, tolerance, differs)
+
+
+KORNIA: dict[str, tuple[Make, T.Transform, bool]] = {
+    "affine": (
+        lambda K: K.RandomAffine((17.0, 17.0), scale=(0.8, 0.8), shear=(5.0, 5.0), p=1.0),
+        T.RandomAffine((17, 17), scale=(0.8, 0.8), shear=(5, 5)),
+        False,
+    ),
+    "rotation": (
+        lambda K: K.RandomRotation((17.0, 17.0), p=1.0),
+        T.RandomRotation((17, 17)),
+        False,
+    ),
+    "resize": (
+        lambda K: K.Resize((99, 80), align_corners=False),
+        T.Resize((99, 80), antialias=False),
+        False,
+    ),
+    "resize by default": (
+        lambda K: K.Resize((99, 80)),
+        T.Resize((99, 80), antialias=False),
+        True,
+    ),
+    "resized crop": (
+        lambda K: K.RandomResizedCrop(
+            (99, 80), scale=(1.0, 1.0), ratio=(440 / 300, 440 / 300), align_corners=False
+        ),
+        T.Resize((99, 80), antialias=False),
+        False,
+    ),
+    "centre crop": (lambda K: K.CenterCrop((100, 200)), T.CenterCrop((100, 200)), False),
+    "centre crop, odd": (lambda K: K.CenterCrop((100, 201)), T.CenterCrop((100, 201)), True),
+    "shorter side": (
+        lambda K: K.SmallestMaxSize(99, align_corners=False),
+        T.Resize(99, antialias=False),
+        False,
+    ),
+    "longer side": (
+        lambda K: K.LongestMaxSize(99, align_corners=False),
+        T.Resize(None, max_size=99, antialias=False),
+        False,
+    ),
+    "pad": (lambda K: K.PadTo((310, 460)), T.Pad((0, 0, 20, 10)), False),
+    "flip": (lambda K: K.RandomHorizontalFlip(p=1.0), T.RandomHorizontalFlip(1), False),
+    "brightness": (
+        lambda K: K.ColorJitter((1.3, 1.3), p=1.0),
+        T.ColorJitter((1.3, 1.3)),
+        False,
+    ),
+    "contrast": (
+        lambda K: K.ColorJitter(0.0, (1.3, 1.3), p=1.0),
+        T.ColorJitter(contrast=(1.3, 1.3)),
+        False,
+    ),
+    "saturation": (
+        lambda K: K.ColorJitter(0.0, 0.0, (1.3, 1.3), p=1.0),
+        T.ColorJitter(saturation=(1.3, 1.3)),
+        False,
+    ),
+    "hue": (
+        lambda K: K.ColorJitter(0.0, 0.0, 0.0, (0.1, 0.1), p=1.0),
+        T.ColorJitter(hue=(0.1, 0.1)),
+        True,
+    ),
+    "jiggled contrast": (
+        lambda K: K.ColorJiggle(0.0, (1.3, 1.3), p=1.0),
+        T.ColorJitter((1.3, 1.3)),
+        False,
+    ),
+    "jiggled brightness": (
+        lambda K: K.ColorJiggle((1.3, 1.3), p=1.0),
+        T.ColorJitter((1.3, 1.3)),
+        True,
+    ),
+    "grey": (lambda K: K.RandomGrayscale(p=1.0), T.RandomGrayscale(1), False),
+    "normalize": (lambda K: K.Normalize(0.5, 0.25), T.Normalize(0.5, 0.25), False),
+}
+
+
+@pytest.mark.parametrize("name", KORNIA)
+def test_kornia(name: str) -> None:
+    make, ours, differs = KORNIA[name]
+    batch = IMAGE[None] / 255
+    theirs = make(pytest.importorskip("kornia.augmentation"))(batch)
+    # Its grid is float32 in [-1, 1]; its grey mean has other weights in the fourth digit.
+    compare(T.Compose([ours], exact=True)(batch)[0], theirs[0], 0.6, differs)
+
+
+TORCHVISION: dict[str, tuple[Make, T.Transform, bool]] = {
+    "nearest by default": (
+        lambda v2: v2.RandomRotation((17, 17)),
+        T.RandomRotation((17, 17), interpolation="nearest"),
+        False,
+    ),
+    "bilinear here": (lambda v2: v2.RandomRotation((17, 17)), T.RandomRotation((17, 17)), True),
+    "nearest is exact": (
+        lambda v2: v2.Resize((77, 91), v2.InterpolationMode.NEAREST_EXACT),
+        T.Resize((77, 91), interpolation="nearest"),
+        False,
+    ),
+    "nearest isn't their nearest": (
+        lambda v2: v2.Resize((77, 91), v2.InterpolationMode.NEAREST),
+        T.Resize((77, 91), interpolation="nearest"),
+        True,
+    ),
+    "grey": (lambda v2: v2.Grayscale(3), T.RandomGrayscale(1), False),
+    "hue": (lambda v2: v2.ColorJitter(hue=(0.1, 0.1)), T.ColorJitter(hue=(0.1, 0.1)), True),
+    "dtype": (
+        lambda v2: v2.ConvertImageDtype(torch.float32),
+        T.ToDtype(torch.float32, scale=True),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TORCHVISION)
+def test_torchvision(name: str) -> None:
+    make, ours, differs = TORCHVISION[name]
+    theirs = make(pytest.importorskip("torchvision.transforms.v2"))(IMAGE)
+    # Two roundings of grey, and in nearest ties the other of two pixels.
+    compare(T.Compose([ours], exact=True)(IMAGE), theirs, 2.01, differs, 0.002)
+
+
+def test_edges_are_blended_once() -> None:
+    """A white image turned over black: what is left of it where the edge is half way."""
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    white = torch.ones(1, 40, 40)
+    shift = {"degrees": (30, 30), "interpolation": v2.InterpolationMode.BILINEAR}
+    ours, theirs = T.RandomAffine(**shift)(white), v2.RandomAffine(**shift, fill=0)(white)
+    torch.testing.assert_close(theirs, ours.square(), rtol=0, atol=1e-3)
+    assert ((ours > 0.3) & (ours < 0.7)).any()
+
+
+def test_the_same_on_a_batch() -> None:
+    chain = T.Compose([T.RandomRotation(30), T.ColorJitter(0.4)], seed=0)
+    first, second = chain(torch.stack([IMAGE, IMAGE]), index=[0] * 2)
+    assert torch.equal(first, second)
+    first, second = chain(torch.stack([IMAGE, IMAGE]), index=[0, 1])
+    assert not torch.equal(first, second)
