@@ -154,11 +154,13 @@ def scene(name: str, photo: Photo) -> Scene:
 
 
 def found_outlines(photo: Photo) -> list[tuple[str, Points]]:
-    """Outlines of up to three regions that are brighter than the rest."""
-    grey = filters.gaussian(color.rgb2gray(photo), sigma=max(photo.shape) / 100)
-    if grey.max() - grey.min() < 1e-6:
-        return []
-    regions = measure.regionprops(measure.label(grey > filters.threshold_otsu(grey)))
+    """Outlines of up to three regions that are brighter, or darker, than most of the photo."""
+    step = max(photo.shape) // 600 + 1  # outlines this rough need no more pixels
+    grey = filters.gaussian(color.rgb2gray(photo[::step, ::step]), sigma=5)
+    bright = grey > (grey.min() + grey.max()) / 2
+    if grey.max() > grey.min():
+        bright = grey > filters.threshold_otsu(grey)
+    regions = measure.regionprops(measure.label(bright if bright.mean() < 0.5 else ~bright))
     found = []
     for region in sorted(regions, key=lambda r: -r.area):
         if not 0.01 < region.area / grey.size < 0.6:
@@ -166,5 +168,9 @@ def found_outlines(photo: Photo) -> list[tuple[str, Points]]:
         padded = np.pad(region.image, 1)  # an outline is closed also where it meets the edge
         outline = max(measure.find_contours(padded, 0.5), key=len)
         top, left = region.bbox[:2]
-        found.append(("region", [(x + left - 0.5, y + top - 0.5) for y, x in outline.tolist()]))
-    return found[:3]
+        # Of the pixels' middles, one further for the padding; then of the photo's pixel corners.
+        points = (outline[:, ::-1] + (left - 0.5, top - 0.5)) * step
+        found.append(("region", [(x, y) for x, y in points.tolist()]))
+    height, width = photo.shape[:2]
+    middle = ("middle", ellipse(width / 2, height / 2, width / 4, height / 4))
+    return found[:3] or [middle]
