@@ -19,7 +19,7 @@ from demo_chains import Chain, Sample, make_chains, visops_chain
 from demo_objects import Scene
 from torch.utils.data import DataLoader, Dataset, default_collate
 from tqdm import tqdm
-from visops.transforms._preview import preview
+from visops import transforms
 
 BATCH = 32
 LENGTH = 1_000_000  # of the data set, which repeats its photos: a loader is timed, not emptied
@@ -169,7 +169,7 @@ def digests(scenes: Sequence[Scene], workers: int) -> str:
 
 def save_preview(scene: Scene, path: Path) -> None:
     """What the chain makes of the first photo."""
-    figure = preview(visops_chain(), scene.sample(), 11)
+    figure = transforms.preview(visops_chain(), scene.sample(), 11)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 

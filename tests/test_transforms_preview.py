@@ -10,7 +10,8 @@ import pytest
 import torch
 from bad_input import check
 from visops import transforms
-from visops.transforms._preview import describe, preview
+from visops.transforms import preview
+from visops.transforms._preview import describe
 
 pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.slow  # tests no kernel
