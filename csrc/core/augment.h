@@ -149,8 +149,8 @@ VISOPS_FN bool invert_homography(const double m[9], double p[9]) {
 VISOPS_FN void load_matrix(const AugmentParams& p, int64_t sample, double given[9]) {
   given[6] = given[7] = 0.0;
   given[8] = 1.0;
-  for (int i = 0; i < 3 * p.matrix_rows; ++i) {
-    given[i] = load_matrix_element(p.matrix, sample, i / 3, i % 3);
+  for (int i = 0; i < 9; ++i) {  // of constant length, for GPUs to keep it in registers
+    if (i < 3 * p.matrix_rows) given[i] = load_matrix_element(p.matrix, sample, i / 3, i % 3);
   }
 }
 

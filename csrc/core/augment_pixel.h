@@ -83,22 +83,6 @@ VISOPS_HOT_FN Acc filter_weight(Acc distance) {
   }
 }
 
-// d filter_weight / d distance.
-template <Interpolation mode, class Acc>
-VISOPS_FN Acc filter_slope(Acc distance) {
-  const bool negative = distance < static_cast<Acc>(0);
-  const Acc d = negative ? -distance : distance;
-  Acc slope;
-  if constexpr (mode == Interpolation::kBilinear) {
-    slope = d < static_cast<Acc>(1) ? static_cast<Acc>(-1) : static_cast<Acc>(0);
-  } else {
-    const Acc near = (static_cast<Acc>(4.5) * d - static_cast<Acc>(5)) * d;
-    const Acc far = (static_cast<Acc>(-1.5) * d + static_cast<Acc>(5)) * d - static_cast<Acc>(4);
-    slope = d < static_cast<Acc>(1) ? near : (d < static_cast<Acc>(2) ? far : static_cast<Acc>(0));
-  }
-  return negative ? -slope : slope;
-}
-
 // The taps of one axis with antialias: columns (rows) [first, first + count), counted from the
 // axis' origin; the weight of tap k is filter_weight((k - at) filter_scale) x norm.
 template <class Acc>

@@ -69,69 +69,78 @@ void fill_planes(const SegmentAt& at, int64_t first, int64_t channels, Planes& p
   }
 }
 
-struct SegmentBuffers {
-  AugmentLanes lanes;
-  FilterLanes filter;
-  Planes planes;
-};
+// How a segment's lanes are sampled.
+enum class LaneWay { kFill, kTaps, kFilter, kPixels };
 
-// Bilinear or bicubic taps. False where lanes can't hold them.
-template <class T, Interpolation mode>
-bool sample_taps(const SegmentAt& at, const LaneSampler<T>& sampler, int64_t first,
-                 int64_t channels, SegmentBuffers& b) {
-  const bool clamps = mode == Interpolation::kBilinear &&
-                      (at.p.padding == Padding::kConstant || at.p.padding == Padding::kReplicate);
-  if (clamps) {
-    bilinear_taps(at, sampler.row_bytes, sampler.column_bytes, b.lanes);
-  } else if (!inner_taps(at, first_tap(mode), tap_count(mode), sampler.row_bytes,
-                         sampler.column_bytes, b.lanes)) {
-    return false;
+// Chooses it, and sets the lanes for kTaps; `out` also for kFilter.
+template <Interpolation mode, class Sampler>
+LaneWay prepare_lanes(const SegmentAt& at, const Sampler& sampler, AugmentLanes& lanes) {
+  if (at.s.is_fill) return LaneWay::kFill;
+  if (!sampler.fits || !fits_lanes(at)) return LaneWay::kPixels;
+  const bool clamps = at.p.padding == Padding::kConstant || at.p.padding == Padding::kReplicate;
+  if constexpr (mode == Interpolation::kNearest) {
+    if (!clamps) return LaneWay::kPixels;
+    nearest_taps(at, sampler.row_bytes, sampler.column_bytes, lanes);
+    return LaneWay::kTaps;
+  } else {
+    blend_lanes(at, lanes);
+    if (lanes.begin == lanes.end) return LaneWay::kFill;
+    if (at.s.antialias) return LaneWay::kFilter;
+    if (mode == Interpolation::kBilinear && clamps) {
+      bilinear_taps(at, sampler.row_bytes, sampler.column_bytes, lanes);
+      return LaneWay::kTaps;
+    }
+    const bool inner = inner_taps(at, first_tap(mode), tap_count(mode), sampler.row_bytes,
+                                  sampler.column_bytes, lanes);
+    return inner ? LaneWay::kTaps : LaneWay::kPixels;
   }
-  const int end = (b.lanes.end + kMaxWidth - 1) & -kMaxWidth;
-  sampler.template sample<mode>(b.lanes, b.lanes.begin, end, first, channels, b.planes);
-  blend_planes(at, b.lanes, first, channels, b.planes);
-  return true;
+}
+
+template <class T, Interpolation mode>
+void sample_taps(const SegmentAt& at, const LaneSampler<T>& sampler, const AugmentLanes& lanes,
+                 int64_t first, int64_t channels, Planes& planes) {
+  if constexpr (mode == Interpolation::kNearest) {
+    sampler.copy(lanes, at.padded, first, channels, planes);
+  } else {
+    const int end = (lanes.end + kMaxWidth - 1) & -kMaxWidth;
+    sampler.template sample<mode>(lanes, lanes.begin, end, first, channels, planes);
+  }
+  blend_planes(at, lanes, first, channels, planes);
 }
 
 // antialias: lanes with all their taps in vectors, the others one by one.
 template <class T, Interpolation mode>
-bool sample_filter(const SegmentAt& at, const LaneSampler<T>& sampler, int64_t first,
-                   int64_t channels, SegmentBuffers& b) {
-  lane_points(at, b.lanes);
-  if (!filter_lanes<mode>(at, b.lanes, sampler.row_bytes, sampler.column_bytes, b.filter) ||
-      !filter_segment<T>(sampler, b.filter, first, channels, b.planes)) {
-    return false;
+void sample_filter(const SegmentAt& at, const LaneSampler<T>& sampler, AugmentLanes& lanes,
+                   FilterLanes& filter, int64_t first, int64_t channels, Planes& planes) {
+  if constexpr (mode != Interpolation::kNearest) {
+    lane_points(at, lanes);
+    if (!filter_lanes<mode>(at, lanes, sampler.row_bytes, sampler.column_bytes, filter) ||
+        !filter_segment<T>(sampler, filter, first, channels, planes)) {
+      filter.begin = filter.end = lanes.end;
+    }
+    blend_planes(at, lanes, first, channels, planes);
+    sample_lanes<T, mode>(at, lanes.begin, filter.begin, first, channels, planes);
+    sample_lanes<T, mode>(at, filter.end, lanes.end, first, channels, planes);
   }
-  blend_planes(at, b.lanes, first, channels, b.planes);
-  sample_lanes<T, mode>(at, b.lanes.begin, b.filter.begin, first, channels, b.planes);
-  sample_lanes<T, mode>(at, b.filter.end, b.lanes.end, first, channels, b.planes);
-  return true;
 }
 
+// One row of a chunk, to the output.
 template <class T, Interpolation mode>
-void sample_segment(const SegmentAt& at, const LaneSampler<T>& sampler, int64_t first,
-                    int64_t channels, SegmentBuffers& b) {
-  if (at.s.is_fill) return fill_planes(at, first, channels, b.planes);
-  if constexpr (mode == Interpolation::kNearest) {
-    const bool folds = at.p.padding != Padding::kConstant && at.p.padding != Padding::kReplicate;
-    if (sampler.fits && fits_lanes(at) && !folds) {
-      nearest_taps(at, sampler.row_bytes, sampler.column_bytes, b.lanes);
-      sampler.copy(b.lanes, at.padded, first, channels, b.planes);
-      blend_planes(at, b.lanes, first, channels, b.planes);
-      return;
-    }
-  } else {
-    if (sampler.fits && fits_lanes(at)) {
-      blend_lanes(at, b.lanes);
-      if (b.lanes.begin == b.lanes.end) return fill_planes(at, first, channels, b.planes);
-      if (at.s.antialias) {
-        if (sample_filter<T, mode>(at, sampler, first, channels, b)) return;
-      } else if (sample_taps<T, mode>(at, sampler, first, channels, b)) {
-        return;
-      }
-    }
+void augment_resized_row(const SegmentAt& at, const ResizeChunk& chunk,
+                         const ColorPlan<float>& plan, ResizeBuffers& buffers) {
+  prefetch_taps(at, chunk, sizeof(T));
+  AugmentLanes& lanes = buffers.lanes;
+  const float cover = edge_cover(at.axes.y, at.segment.fy);
+  lanes.blended = !(chunk.covered && cover == 1.0f);
+  for (int i = 0; lanes.blended && i < chunk.count; ++i) {
+    lanes.out[i] = 1.0f - chunk.cover[i] * cover;
   }
-  sample_lanes<T, mode>(at, 0, at.count, first, channels, b.planes);
+  for (int64_t c = 0; c < at.p.channels; c += kGroup) {
+    const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
+    resize_row<T, mode>(at, chunk, c, channels, buffers, buffers.planes);
+    blend_planes(at, lanes, c, channels, buffers.planes);
+    finish_segment(at, plan, c, channels, buffers.planes);
+  }
 }
 
 // antialias without rotation (NOTE [ Resized rows ], cpu/augment_resize.h).
@@ -139,43 +148,104 @@ template <class T, Interpolation mode>
 void augment_resized(const AugmentParams& p, const AugmentSample& s, const ColorPlan<float>& plan,
                      int64_t sample, int64_t first, int64_t last) {
   ResizeBuffers buffers;
-  ResizeChunk& chunk = buffers.chunk;
-  AugmentLanes lanes;
-  Planes planes;
   SegmentAxes<float> axes;
   set_axis_widths(s, s.x, s.map.width_x, &axes.x);
   set_axis_widths(s, s.y, s.map.width_y, &axes.y);
-  for (int64_t x = 0; x < p.output_width; x += chunk.count) {
-    const int64_t x0 = x & -kSegment;
-    const auto in_first_row = augment_segment<float>(s.map, x0, first);
-    place_axis(s.x, in_first_row.x, &axes.x);
-    const int64_t lanes_left = p.output_width - x0;
-    make_chunk<mode>(axes.x, in_first_row, x0, static_cast<int>(x - x0),
-                     static_cast<int>(lanes_left < kSegment ? lanes_left : kSegment),
-                     sizeof(T) == 1, chunk);
+  for (int64_t x = 0; x < p.output_width;) {
+    int chunks = 0;
+    for (; chunks < kChunks && x < p.output_width; ++chunks) {
+      const int64_t x0 = x & -kSegment, left = p.output_width - x0;
+      const auto segment = augment_segment<float>(s.map, x0, first);
+      place_axis(s.x, segment.x, &axes.x);
+      make_chunk<mode>(axes.x, segment, x0, static_cast<int>(x - x0),
+                       static_cast<int>(left < kSegment ? left : kSegment), sizeof(T) == 1,
+                       buffers.chunks[chunks]);
+      x += buffers.chunks[chunks].count;
+    }
     for (int64_t y = first; y < last; ++y) {
-      const auto segment = augment_segment<float>(s.map, x0, y);
-      place_axis(s.y, segment.y, &axes.y);
-      const SegmentAt at = {p,    s,           segment,
-                            axes, sample,      x,
-                            y,    chunk.count, (chunk.count + kMaxWidth - 1) & -kMaxWidth};
-      const float cover = edge_cover(axes.y, segment.fy);
-      lanes.blended = !(chunk.covered && cover == 1.0f);
-      for (int i = 0; lanes.blended && i < chunk.count; ++i) {
-        lanes.out[i] = 1.0f - chunk.cover[i] * cover;
-      }
-      for (int64_t c = 0; c < p.channels; c += kGroup) {
-        const int64_t channels = p.channels - c < kGroup ? p.channels - c : kGroup;
-        resize_row<T, mode>(at, chunk, c, channels, buffers, planes);
-        blend_planes(at, lanes, c, channels, planes);
-        finish_segment(at, plan, c, channels, planes);
+      for (int i = 0; i < chunks; ++i) {
+        const ResizeChunk& chunk = buffers.chunks[i];
+        const auto segment = augment_segment<float>(s.map, chunk.x0 & -kSegment, y);
+        place_axis(s.y, segment.y, &axes.y);
+        const int padded = (chunk.count + kMaxWidth - 1) & -kMaxWidth;
+        augment_resized_row<T, mode>(
+            {p, s, segment, axes, sample, chunk.x0, y, chunk.count, padded}, chunk, plan, buffers);
       }
     }
   }
 }
 
 // Rows go in blocks, a segment of all of them before the next one, as in affine_kernel.cpp.
-constexpr int64_t kBlockRows = 8;
+constexpr int64_t kBlockRows = 4;
+
+// Where a segment of one row lies, and how it is sampled.
+struct SegmentPlace {
+  AugmentSegment<float> segment;
+  SegmentAxes<float> axes;
+  LaneWay way;
+  AugmentLanes lanes;
+};
+
+template <class T, Interpolation mode>
+void augment_segments(const AugmentParams& p, const AugmentSample& s, const ColorPlan<float>& plan,
+                      int64_t sample, int64_t first, int64_t last) {
+  const LaneSampler<T> sampler(p, s);
+  SegmentPlace places[kBlockRows];
+  FilterLanes filter;
+  Planes planes;
+  for (SegmentPlace& place : places) {
+    set_axis_widths(s, s.x, s.map.width_x, &place.axes.x);
+    set_axis_widths(s, s.y, s.map.width_y, &place.axes.y);
+  }
+  for (int64_t y0 = first; y0 < last; y0 += kBlockRows) {
+    const int rows = static_cast<int>(y0 + kBlockRows < last ? kBlockRows : last - y0);
+    for (int64_t x0 = 0; x0 < p.output_width; x0 += kSegment) {
+      const int64_t left = p.output_width - x0;
+      const int count = static_cast<int>(left < kSegment ? left : kSegment);
+      const auto at = [&](int row) -> SegmentAt {
+        const SegmentPlace& place = places[row];
+        return {p,          s,      place.segment,
+                place.axes, sample, x0,
+                y0 + row,   count,  (count + kMaxWidth - 1) & -kMaxWidth};
+      };
+      // All rows' coordinates ahead of their use: they begin with a long chain of float64
+      // operations, and offsets are loaded one by one from where vectors have stored them.
+      for (int row = 0; row < rows; ++row) {
+        SegmentPlace& place = places[row];
+        place.segment = augment_segment<float>(s.map, x0, y0 + row);
+        if (s.map.perspective) {
+          place.axes = segment_axes(s, place.segment);
+        } else {
+          place_axis(s.x, place.segment.x, &place.axes.x);
+          place_axis(s.y, place.segment.y, &place.axes.y);
+        }
+      }
+      for (int row = 0; row < rows; ++row) {
+        places[row].way = prepare_lanes<mode>(at(row), sampler, places[row].lanes);
+      }
+      for (int row = 0; row < rows; ++row) {
+        const SegmentAt here = at(row);
+        SegmentPlace& place = places[row];
+        for (int64_t c = 0; c < p.channels; c += kGroup) {
+          const int64_t channels = p.channels - c < kGroup ? p.channels - c : kGroup;
+          switch (place.way) {
+            case LaneWay::kFill: fill_planes(here, c, channels, planes); break;
+            case LaneWay::kTaps:
+              sample_taps<T, mode>(here, sampler, place.lanes, c, channels, planes);
+              break;
+            case LaneWay::kFilter:
+              sample_filter<T, mode>(here, sampler, place.lanes, filter, c, channels, planes);
+              break;
+            case LaneWay::kPixels:
+              sample_lanes<T, mode>(here, 0, count, c, channels, planes);
+              break;
+          }
+          finish_segment(here, plan, c, channels, planes);
+        }
+      }
+    }
+  }
+}
 
 template <class T, Interpolation mode>
 void augment_rows(const AugmentParams& p, const AugmentSample& s, int64_t sample, int64_t first,
@@ -191,34 +261,7 @@ void augment_rows(const AugmentParams& p, const AugmentSample& s, int64_t sample
     if constexpr (mode != Interpolation::kNearest) {
       if (is_resize<T>(p, s)) return augment_resized<T, mode>(p, s, plan, sample, first, last);
     }
-    const LaneSampler<T> sampler(p, s);
-    SegmentBuffers buffers;
-    SegmentAxes<float> axes;
-    set_axis_widths(s, s.x, s.map.width_x, &axes.x);
-    set_axis_widths(s, s.y, s.map.width_y, &axes.y);
-    for (int64_t y0 = first; y0 < last; y0 += kBlockRows) {
-      const int64_t y1 = y0 + kBlockRows < last ? y0 + kBlockRows : last;
-      for (int64_t x0 = 0; x0 < p.output_width; x0 += kSegment) {
-        for (int64_t y = y0; y < y1; ++y) {
-          const auto segment = augment_segment<float>(s.map, x0, y);
-          if (s.map.perspective) {
-            axes = segment_axes(s, segment);
-          } else {
-            place_axis(s.x, segment.x, &axes.x);
-            place_axis(s.y, segment.y, &axes.y);
-          }
-          const int count =
-              static_cast<int>(p.output_width - x0 < kSegment ? p.output_width - x0 : kSegment);
-          const SegmentAt at = {
-              p, s, segment, axes, sample, x0, y, count, (count + kMaxWidth - 1) & -kMaxWidth};
-          for (int64_t c = 0; c < p.channels; c += kGroup) {
-            const int64_t channels = p.channels - c < kGroup ? p.channels - c : kGroup;
-            sample_segment<T, mode>(at, sampler, c, channels, buffers);
-            finish_segment(at, plan, c, channels, buffers.planes);
-          }
-        }
-      }
-    }
+    augment_segments<T, mode>(p, s, plan, sample, first, last);
   }
 }
 

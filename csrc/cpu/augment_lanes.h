@@ -28,8 +28,8 @@ struct Planes {
 struct SegmentAt {
   const AugmentParams& p;
   const AugmentSample& s;
-  AugmentSegment<float> segment;
-  SegmentAxes<float> axes;
+  const AugmentSegment<float>& segment;
+  const SegmentAxes<float>& axes;
   int64_t sample, x0, y;
   int count;   // pixels
   int padded;  // rounded up to whole vectors

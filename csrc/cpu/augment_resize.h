@@ -109,8 +109,7 @@ void filter_rows(const T* rows, int64_t row_stride, const FilterTaps<float>& tap
     }
     const T* first = rows + k0 * row_stride;
     const bool fresh = k0 == 0;
-    int64_t e = 0;
-    for (; e + 4 * kWidth <= n; e += 4 * kWidth) {
+    const auto block = [&](int64_t e) {
       Floats v[4];
       for (int u = 0; u < 4; ++u) v[u] = fresh ? Floats(0.0f) : Floats::load(sum + e + u * kWidth);
       const T* row = first + e;
@@ -119,13 +118,12 @@ void filter_rows(const T* rows, int64_t row_stride, const FilterTaps<float>& tap
         for (int u = 0; u < 4; ++u) v[u] = v[u] + w * load_floats(row + u * kWidth);
       }
       for (int u = 0; u < 4; ++u) v[u].store(sum + e + u * kWidth);
-    }
-    for (; e + kWidth <= n; e += kWidth) {
-      Floats v = fresh ? Floats(0.0f) : Floats::load(sum + e);
-      const T* row = first + e;
-      for (int k = 0; k < count; ++k, row += row_stride)
-        v = v + Floats(weight[k]) * load_floats(row);
-      v.store(sum + e);
+    };
+    int64_t e = 0;
+    for (; e + 4 * kWidth <= n; e += 4 * kWidth) block(e);
+    if (e < n && n >= 4 * kWidth && taps.count <= kMost) {
+      block(n - 4 * kWidth);  // the last block overlaps the one before, and finds the same sums
+      return;
     }
     for (; e < n; ++e) {
       float v = fresh ? 0.0f : sum[e];
@@ -152,20 +150,34 @@ inline void interleave(const float* planes, int64_t stride, int64_t channels, in
   }
 }
 
-// Sixteen columns, kWidth / 4 at a time: all have chunk.uniform taps. `sum` is four floats a
-// column.
-inline void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step, int i,
-                           float* sum) {
+// Sixteen columns, kWidth / 4 at a time, of `Taps` taps each (0: chunk.uniform). `sum` is four
+// floats a column.
+template <int Taps>
+void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step, int i, float* sum) {
   constexpr int kQuads = Floats::kWidth / 4;
+  const int taps = Taps > 0 ? Taps : chunk.uniform;
   for (int l = 0; l < kMaxWidth; l += kQuads) {
     int32_t offset[kQuads];
     for (int k = 0; k < kQuads; ++k) offset[k] = chunk.first[i + l + k] * step;
-    const float* weight = chunk.spread + (i + l) * 4 * chunk.uniform;
+    const float* weight = chunk.spread + (i + l) * 4 * taps;
     Floats v(0.0f);
-    for (int j = 0; j < chunk.uniform; ++j, weight += Floats::kWidth) {
-      v = v + Floats::load(weight) * load_quads(pixels + j * step, offset);
+    VISOPS_UNROLL
+    for (int j = 0; j < taps; ++j) {
+      v = v + Floats::load(weight + j * Floats::kWidth) * load_quads(pixels + j * step, offset);
     }
     v.store(sum + 4 * l);
+  }
+}
+
+inline void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step, int i,
+                           float* sum) {
+  switch (chunk.uniform) {
+    case 3: return filter_uniform<3>(chunk, pixels, step, i, sum);
+    case 4: return filter_uniform<4>(chunk, pixels, step, i, sum);
+    case 5: return filter_uniform<5>(chunk, pixels, step, i, sum);
+    case 6: return filter_uniform<6>(chunk, pixels, step, i, sum);
+    case 7: return filter_uniform<7>(chunk, pixels, step, i, sum);
+    default: return filter_uniform<0>(chunk, pixels, step, i, sum);
   }
 }
 
@@ -196,8 +208,12 @@ inline void filter_columns(const ResizeChunk& chunk, const float* pixels, int st
   }
 }
 
+constexpr int kChunks = 2;  // that are resized together, row by row: an image is walked once
+
 struct ResizeBuffers {
-  ResizeChunk chunk;
+  ResizeChunk chunks[kChunks];
+  AugmentLanes lanes;
+  Planes planes;
   alignas(64) float rows[kBufferFloats + kMaxWidth];
   alignas(64) float pixels[kBufferFloats + kMaxWidth];
 };
@@ -218,6 +234,26 @@ bool is_resize(const AugmentParams& p, const AugmentSample& s) {
   return aligned && s.antialias && !s.is_fill && p.padding == Padding::kConstant &&
          sizeof(T) <= 4 && 2.0 * std::ceil(static_cast<double>(axis.radius)) <= kMostTaps &&
          (s.image.column_stride == 1 || is_interleaved<T>(p, s.image));
+}
+
+// Asks for the rows of taps that the output's next row adds to those of this one.
+inline void prefetch_taps(const SegmentAt& at, const ResizeChunk& chunk, int64_t size) {
+  const AugmentImage& image = at.s.image;
+  const bool planar = image.column_stride == 1;
+  const int64_t bytes = (chunk.high - chunk.low) * image.column_stride * size;
+  const auto rows = static_cast<int64_t>(at.s.map.width_y) + 1;
+  const int64_t from = at.segment.y + static_cast<int64_t>(at.axes.y.radius) + 1;
+  for (int64_t row = from; row < from + rows && row < image.height; ++row) {
+    for (int64_t c = 0; c < (planar ? at.p.channels : 1); ++c) {
+      const auto first = reinterpret_cast<uintptr_t>(image.data) +
+                         static_cast<uintptr_t>((row * image.row_stride + c * image.channel_stride +
+                                                 (at.segment.x + chunk.low) * image.column_stride) *
+                                                size);
+      for (int64_t b = 0; b < bytes; b += 64) {
+        VISOPS_PREFETCH(reinterpret_cast<const void*>(first + static_cast<uintptr_t>(b)));
+      }
+    }
+  }
 }
 
 // One row of a chunk: sampled values of channels [first, first + channels) into planes.

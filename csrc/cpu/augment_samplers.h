@@ -149,11 +149,27 @@ struct LaneSampler {
   }
 
   // The elements at `lanes`.
-  void copy(const AugmentLanes& lanes, int count, int64_t first, int64_t channels,
+  void copy(const AugmentLanes& lanes, int padded, int64_t first, int64_t channels,
             Planes& planes) const {
+    const char* image = static_cast<const char*>(s.image.data) + first * channel_bytes;
+    const int count = whole_vectors(padded);
+    if constexpr (sizeof(T) == 1) {
+      const bool words = layout == Layout::kInterleaved3 || layout == Layout::kInterleaved4;
+      if (words && highest_offset(lanes, 0, count) + int64_t{4} <= end) {
+        alignas(64) int32_t pixel[kLanes];
+        for (int i = 0; i < count; ++i) memcpy(pixel + i, image + lanes.offset[i], 4);
+        for (int64_t c = 0; c < channels; ++c) {
+          const int shift = 8 * static_cast<int>(c);
+          for (int i = 0; i < count; ++i) {
+            planes.v[c][i] = static_cast<float>((pixel[i] >> shift) & 255);
+          }
+        }
+        return;
+      }
+    }
     for (int64_t c = 0; c < channels; ++c) {
-      const char* plane = static_cast<const char*>(s.image.data) + (first + c) * channel_bytes;
-      T element[kLanes];
+      const char* plane = image + c * channel_bytes;
+      alignas(64) T element[kLanes];
       for (int i = 0; i < count; ++i) memcpy(element + i, plane + lanes.offset[i], sizeof(T));
       for (int i = 0; i < count; i += Floats::kWidth) {
         load_floats(element + i).store(planes.v[c] + i);

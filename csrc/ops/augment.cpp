@@ -302,6 +302,8 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
   p.output_width = grad.size(3);
   set_options(op, p, image, matrix, o);
   p.output_dtype = dtype_of(op, "grad", grad);
+  require(is_floating(p.output_dtype), op, "grad has dtype ", dtype_name(p.output_dtype),
+          ", must be a floating type");
   check_problem(op, p, image, o);
   set_values(p, o.values());
   set_output(p, grad);
@@ -331,7 +333,15 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
   if (matrix_grad) b.grad_matrix = static_cast<double*>(grad_matrix.mutable_data_ptr());
   if (color_grad) b.grad_color = static_cast<double*>(grad_color.mutable_data_ptr());
   b.row_sums = static_cast<double*>(row_sums.mutable_data_ptr());
-  run(augment_backward_stub, b, image, p.batch, p.output_height * row_cost(p));
+  const bool gathers = image_grad && (image.is_cuda() || cpu_slot() == Slot::kCudaEmulated);
+  const Tensor grad_sampled = empty_tensor(
+      op, "scratch", image,
+      gathers ? std::vector<int64_t>{p.batch, p.channels, p.output_height, p.output_width} : none,
+      sum_dtype);
+  if (gathers) b.grad_sampled = grad_sampled.mutable_data_ptr();
+  run(augment_backward_stub, b, image, p.batch * kBackwardTasks,
+      p.output_height * row_cost(p) / kBackwardTasks);
+  run(augment_backward_finish_stub, b, image, p.batch, p.output_height * b.row_sum_count);
   if (image_grad && sum_dtype != p.dtype) {
     grad_image = torch::stable::to(grad_image, scalar_type_of(p.dtype));
   }
