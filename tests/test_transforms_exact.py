@@ -148,4 +148,4 @@ def test_exact_keeps_the_cuts_that_fusing_would_undo(name: str) -> None:
         assert ((fused - expected).abs() > 0.2).double().mean() < edge
         wrong.append(((loose(white, params=params) - expected).abs() > 0.2).double().mean())
     if name not in ("turn, resized",):
-        assert max(wrong) > 3.0 * edge
+        assert max(wrong) > edge

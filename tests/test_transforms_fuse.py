@@ -268,6 +268,11 @@ def test_plan_composes_what_its_transforms_do(first: str, second: str) -> None:
 
 
 def test_window_is_what_crops_have_left() -> None:
+    plan = Plan(Canvas(80.0, 180.0), 1, exact=True)
+    T.Pad(10).extend(plan, {})
+    T.RandomHorizontalFlip().extend(plan, {"apply": False})
+    T.RandomVerticalFlip().extend(plan, {"apply": True})
+    assert plan.window is None
     plan = Plan(Canvas(100.0, 200.0), 1, exact=True)
     T.CenterCrop((50, 100)).extend(plan, {"top": 25.0, "left": 50.0})
     assert plan.window == [50, 25, 150, 75]

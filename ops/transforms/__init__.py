@@ -18,6 +18,7 @@ from ._erasing import RandomErasing
 from ._geometric import RandomAffine, RandomPerspective, RandomRotation
 from ._plan import Canvas, Plan
 from ._policies import RandAugment, TrivialAugment
+from ._preview import preview
 from ._resizing import RandomResizedCrop, Resize
 from ._targets import visible
 from ._transform import Effects, Transform
@@ -52,5 +53,6 @@ __all__ = [
     "Transform",
     "TrivialAugment",
     "TrivialAugmentWide",
+    "preview",
     "visible",
 ]

@@ -178,26 +178,18 @@ class ColorJitter(Builtin):
             self._extend_by_steps(plan, params["order"], (brightness, contrast, saturation, hue))
             return
         # Without clamping in between, the steps commute: S H = s H + (1 - s) G, as H keeps luma
-        # and grey. Only the grey mean depends on which of them come before the contrast.
+        # and grey. Nor does the grey mean hang on the order, but for brightness that clamps.
         scale: Number = 1.0 if contrast is None else contrast
         scale = scale if brightness is None else scale * brightness
         matrix = _step(scale, saturation, hue, gray)
         if contrast is None:
             plan.color(matrix)
             return
-        earlier = _before_contrast(params["order"])
-        weight, neutral, before = 1.0 - contrast, 1.0, None
+        weight, before = 1.0 - contrast, None
         if brightness is not None:
-            weight = where(earlier[BRIGHTNESS], weight, weight * brightness)
-            neutral = where(earlier[BRIGHTNESS], brightness, 1.0)
-        if saturation is not None:
-            after = weight * (saturation + (1.0 - saturation) * sum(GREY))
-            weight = where(earlier[SATURATION], weight, after)
-            saturation = where(earlier[SATURATION], saturation, 1.0)
-        if hue is not None:
-            hue = where(earlier[HUE], hue, 0.0)
-        if any(factor is not None for factor in (brightness, saturation, hue)):
-            before = _step(neutral, saturation, hue, gray)
+            earlier = _before_contrast(params["order"])
+            weight = where(earlier, weight, weight * brightness)
+            before = _step(where(earlier, brightness, 1.0), None, None, gray)
         plan.color(matrix, weight, before)
 
     def _extend_by_steps(self, plan: Plan, order: Any, factors: Sequence[Number]) -> None:
@@ -231,13 +223,12 @@ def _step(scale: Number, saturation: Number, hue: Number, gray: bool) -> list[Nu
     return rows_of([scale] if gray else jitter(scale, saturation, hue))
 
 
-def _before_contrast(order: Any) -> list[Number]:
-    """For each kind, whether it comes before the contrast."""
+def _before_contrast(order: Any) -> Number:
+    """Whether brightness comes before contrast."""
     if isinstance(order, np.ndarray):
         place = np.argsort(order, axis=1).T
-        return list(place < place[CONTRAST])
-    contrast = order.index(CONTRAST)
-    return [order.index(kind) < contrast for kind in range(4)]
+        return place[BRIGHTNESS] < place[CONTRAST]
+    return order.index(BRIGHTNESS) < order.index(CONTRAST)
 
 
 class RandomGrayscale(RandomlyApplied):

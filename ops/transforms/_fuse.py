@@ -34,6 +34,7 @@ class Pass:
     exact: bool = False
     interpolation: str | None = None
     antialias: bool | None = None
+    resizes: bool = False
     fill: tuple[float, ...] | None = None  # None: nothing can be seen from outside so far
     padding_mode: str = "constant"
     colors: int = 0
@@ -103,6 +104,7 @@ class Pass:
         if new.moves:
             self.interpolation = self.interpolation or new.interpolation
             self.antialias = new.antialias if self.antialias is None else self.antialias
+            self.resizes = self.resizes or new.antialias is not None
             if self.fill is None and new.fill is not None:
                 self.fill, self.padding_mode = new.fill, new.padding_mode
             self.aligned = self.aligned and new.aligned

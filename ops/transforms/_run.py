@@ -114,7 +114,7 @@ def run_plan(
     values = (color, color is not None, plan.mean, plan.std, erase, plan.erase_value, False, True)
     options = (
         *_sampling(part),
-        None if plan.window is None else _put_columns(plan.window, plan, pixels),
+        _window(plan.window, part, plan, pixels),
         *values,
         plan.dtype,
         memory_format is torch.channels_last,
@@ -130,8 +130,11 @@ def run_plan(
 
 def _sampling(part: Pass) -> tuple[Any, ...]:
     """Return the operator's first options."""
-    fill = list(part.fill) if part.fill else [0.0]
-    return part.interpolation or "nearest", part.padding_mode, fill, bool(part.antialias)
+    mode, antialias = part.interpolation or "nearest", bool(part.antialias)
+    if part.fill is None:
+        # Nothing from outside can be seen. A resized image must not take it in at its rim.
+        return mode, "replicate" if part.resizes and not antialias else "constant", [0.0], antialias
+    return mode, part.padding_mode, list(part.fill), antialias
 
 
 def _all(images: Any, matrix: Tensor, size: Sequence[int], options: tuple[Any, ...]) -> Tensor:
@@ -159,6 +162,16 @@ def _repeat(array: np.ndarray, frames: int) -> np.ndarray:
 
 def _put_columns(numbers: Sequence[Number], plan: Plan, pixels: Pixels) -> Tensor:
     return pixels.put(_repeat(columns(numbers, plan.batch), pixels.frames))
+
+
+def _window(
+    window: Sequence[Number] | None, part: Pass, plan: Plan, pixels: Pixels
+) -> Tensor | None:
+    """Return windows [N, 4]: with them, the edge towards the fill is one output pixel wide."""
+    if window is None and part.resizes and part.fill is not None and not part.antialias:
+        # Else it would be one pixel of the image before it was resized.
+        window = (0.0, 0.0, plan.source.width, plan.source.height)
+    return None if window is None else _put_columns(window, plan, pixels)
 
 
 def _put_matrix(matrix: Sequence[Number], plan: Plan, pixels: Pixels) -> Tensor:
@@ -298,7 +311,7 @@ def _grey_means(
     options = (
         # Of a grid, the nearest pixels do: reading them is what takes the time.
         *(_sampling(part) if exact else ("nearest", *_sampling(part)[1:3], False)),
-        None if at.window is None else _put_columns(at.window, plan, pixels),
+        _window(at.window, part, plan, pixels),
         prefix,
         prefix is not None,
         *_NOTHING_MORE,
