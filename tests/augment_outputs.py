@@ -26,18 +26,25 @@ from augment_cases import (
 from references.affine import random_matrix
 from torch import Tensor
 
-SIZE = (11, 150)
-HEIGHT, WIDTH = 26, 61
+SIZE = (6, 150)
+HEIGHT, WIDTH = 18, 41
 STEPS = (1, 0, 3)
 
 
+def aligned(
+    rng: np.random.Generator, height: int, width: int, size: Any, *, scale: tuple[float, float]
+) -> np.ndarray:
+    """A resize and perhaps a flip, as random_matrix otherwise."""
+    sx, sy = rng.uniform(*scale, 2) * rng.choice([-1, 1], 2)
+    x, y = (size[1] - 1) / 2 - sx * (width - 1) / 2, (size[0] - 1) / 2 - sy * (height - 1) / 2
+    return np.array([[sx, 0, x], [0, sy, y]])
+
+
 def problem(rng: np.random.Generator, number: int, channels: int) -> dict[str, Any]:
-    """Parameters of three samples; every other problem is a perspective one, has a window ..."""
+    """Parameters of three samples; what a problem has goes by its number."""
     scales = (0.15, 0.8, 3.0)
-    draw = random_perspective if number % 2 else random_matrix
+    draw = (aligned, random_perspective, random_matrix)[number % 3]
     matrices = [draw(rng, HEIGHT, WIDTH, SIZE, scale=(s, 1.3 * s)) for s in scales]
-    if number % 3 == 0:  # axis-aligned, as most are
-        matrices = [m * np.where(np.eye(*m.shape) + (np.arange(3) == 2), 1, 0) for m in matrices]
     steps = STEPS[number % 3] if channels <= 4 else 0
     window = [random_window(rng, HEIGHT, WIDTH) for _ in scales] if number % 5 in (0, 3) else None
     return {
