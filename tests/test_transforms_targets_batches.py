@@ -9,6 +9,7 @@ import pytest
 import torch
 from bad_input import check
 from torch import Tensor
+from visops import transforms
 from visops.transforms._batches import batch_leaves, unbatch_leaves
 from visops.transforms._foreign import call_foreign
 from visops.transforms._images import image_sizes
@@ -243,6 +244,32 @@ def test_torchvision_moves_all_targets() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "resizing", [v2.Resize((12, 8)), v2.RandomZoomOut(p=1.0), v2.Pad(3), v2.ScaleJitter((16, 16))]
+)
+def test_canvases_follow_foreign_sizes(resizing: Any) -> None:
+    torch.manual_seed(0)
+    sample = {
+        "image": tv.Image(torch.rand(3, *SIZE)),
+        "boxes": boxes(2),
+        "points": tv.KeyPoints(torch.rand(3, 2), canvas_size=SIZE),
+    }
+    for chain in (
+        [resizing],
+        [transforms.Pad(2), resizing],
+        [resizing, transforms.Pad(2)],
+        [transforms.Resize((20, 30)), torch.nn.Identity(), resizing, torch.nn.Identity()],
+    ):
+        result = transforms.Compose(chain)(sample)
+        size = tuple(result["image"].shape[-2:])
+        assert size != SIZE
+        assert tuple(result["boxes"].canvas_size) == tuple(result["points"].canvas_size) == size
+    batch = {"image": torch.rand(2, 3, *SIZE), "boxes": [boxes(2), boxes(1)]}
+    chain = transforms.Compose([resizing, transforms.Resize((20, 30)), torch.nn.Identity()])
+    result = chain(batch)
+    assert [tuple(found.canvas_size) for found in result["boxes"]] == [(20, 30)] * 2
+
+
 def test_other_callables_get_the_image() -> None:
     image = torch.rand(3, *SIZE)
     sample = {"image": image, "boxes": torch.tensor([[1.0, 2, 4, 5]])}
@@ -270,10 +297,22 @@ def test_what_other_transforms_must_not_do() -> None:
         "transforms: <lambda> made ndarray of the sample, a tensor of shape [3, 6, 8]; must return",
         lambda: foreign(lambda x: x.numpy(), image),
     )
+    for dropping in (v2.SanitizeBoundingBoxes(), v2.SanitizeKeyPoints()):
+        check(
+            ValueError,
+            f"transforms: {type(dropping).__name__} drops boxes or key points, and what goes with "
+            "them can't follow; must be left out",
+            lambda dropping=dropping: foreign(dropping, sample),  # type: ignore[misc]
+        )
+
+    class Half(v2.Transform):  # type: ignore[misc, name-defined]
+        def transform(self, value: Any, _: Any) -> Any:
+            return value[:1] if isinstance(value, tv.BoundingBoxes) else value
+
     check(
         ValueError,
-        "transforms: SanitizeBoundingBoxes left 1 of 2 boxes of sample['boxes'], and what goes",
-        lambda: foreign(v2.SanitizeBoundingBoxes(labels_getter=None), sample),
+        "transforms: Half left 1 of 2 boxes of sample['boxes'], and what goes with them can't",
+        lambda: foreign(Half(), sample),
     )
     check(
         TypeError,

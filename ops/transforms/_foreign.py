@@ -38,6 +38,12 @@ def call_foreign(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
     """
     v2 = sys.modules.get("torchvision.transforms.v2")
     if v2 is not None and isinstance(transform, v2.Transform):
+        if "Sanitize" in type(transform).__name__:
+            raise ValueError(
+                f"visops.transforms: {_name(transform)} drops boxes or key points, and what goes "
+                "with them can't follow; must be left out (Compose(boxes='sanitize') drops boxes "
+                "that have left the picture, with their labels; key points get visibilities)"
+            )
         _call_v2(transform, [leaf for leaf in leaves if leaf.kind in _TYPED])
         return
     targets = [leaf for leaf in leaves if leaf.kind in _TYPED and leaf.kind != "image"]
@@ -67,8 +73,8 @@ def _name(transform: Any) -> str:
 
 
 def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
-    image = next(leaf for leaf in leaves if leaf.kind == "image")
-    height, width = image.value.shape[-2:]
+    place = next(i for i, leaf in enumerate(leaves) if leaf.kind == "image")
+    height, width = leaves[place].value.shape[-2:]
     results = transform(tuple(_typed(leaf, (height, width)) for leaf in leaves))
     name = _name(transform)
     if not isinstance(results, tuple) or len(results) != len(leaves):
@@ -82,6 +88,8 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
                 f"visops.transforms: {name} made a {type(result).__name__} of {leaf.name}, must "
                 "return a tensor"
             )
+    size = tuple(results[place].shape[-2:])
+    for leaf, result in zip(leaves, results, strict=True):
         plain = result.as_subclass(Tensor)
         if leaf.kind == "boxes":
             if plain.shape[0] != leaf.value.shape[0]:
@@ -92,7 +100,9 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
                 )
             if tv_kind(result) == "boxes":
                 leaf.format = result.format.value  # type: ignore[attr-defined]
-        elif leaf.kind == "keypoints" and leaf.value.shape[-1] == 3:
+        if leaf.canvas is not None:
+            leaf.canvas = np.array([getattr(result, "canvas_size", size)])
+        if leaf.kind == "keypoints" and leaf.value.shape[-1] == 3:
             third = torch.as_tensor(leaf.value)[..., 2:]
             plain = torch.cat((plain, third.to(plain.dtype)), -1)
         leaf.value = plain

@@ -41,6 +41,8 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
             move_boxes(leaf, areas, geometry, cut=options.boxes != "keep")
         elif leaf.kind == "keypoints":
             move_keypoints(leaf, geometry, options.keypoint_convention)
+        if leaf.canvas is not None:
+            leaf.canvas = geometry.size_out
 
 
 def move_masks(leaf: Leaf, geometry: Geometry, fill: int) -> Any:
