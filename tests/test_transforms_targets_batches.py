@@ -265,8 +265,8 @@ def test_canvases_follow_foreign_sizes(resizing: Any) -> None:
         assert size != SIZE
         assert tuple(result["boxes"].canvas_size) == tuple(result["points"].canvas_size) == size
     batch = {"image": torch.rand(2, 3, *SIZE), "boxes": [boxes(2), boxes(1)]}
-    chain = transforms.Compose([resizing, transforms.Resize((20, 30)), torch.nn.Identity()])
-    result = chain(batch)
+    steps = [resizing, transforms.Resize((20, 30)), torch.nn.Identity()]
+    result = transforms.Compose(steps)(batch)
     assert [tuple(found.canvas_size) for found in result["boxes"]] == [(20, 30)] * 2
 
 
