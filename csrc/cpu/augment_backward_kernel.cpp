@@ -14,13 +14,17 @@
 // Assumes what check_augment() and check_augment_data() establish; the gradient is floating.
 #include "core/augment_gradient.h"
 #include "cpu/augment_gradient_color.h"
-#include "cpu/augment_gradient_lanes.h"
+#include "cpu/augment_gradient_samples.h"
 #include "cpu/augment_scatter.h"
 
 namespace visops {
 namespace {
 
 constexpr int64_t kMostSums = kMatrixSums + int64_t{kMaxColorSteps} * kMaxMatrixElements;
+
+struct Interval {
+  double low, high;
+};
 
 // Columns of output row y that can reach rows [first, last) of the image, generously; with
 // unbounded rows, columns that are not wholly fill.
@@ -36,12 +40,15 @@ Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
   const double base_y = m[4] * static_cast<double>(y) + m[5];
   Span span = all;
   if (p.padding == Padding::kConstant) {
-    // Half the width of a soft edge, or the taps that reach in from beyond a hard one.
-    const double edge_x = s.soft_edge ? 0.5 * s.map.width_x : 2.0;
-    const double edge_y = s.soft_edge ? 0.5 * s.map.width_y : 2.0;
-    span = intersect(
-        columns_maybe_within(m[0], base_x, s.x.low - edge_x, s.x.high + edge_x, p.output_width),
-        columns_maybe_within(m[3], base_y, s.y.low - edge_y, s.y.high + edge_y, p.output_width));
+    // A soft edge reaches half its width beyond; else taps reach in from 2 pixels at most.
+    const bool soft = s.soft_edge && blends_edge(p, s);
+    const auto within = [soft](const AxisWindow& w, double width) {
+      if (soft) return Interval{w.low - 0.5 * width, w.high + 0.5 * width};
+      return Interval{static_cast<double>(w.first) - 2.0, static_cast<double>(w.last) + 2.0};
+    };
+    const Interval x = within(s.x, s.map.width_x), v = within(s.y, s.map.width_y);
+    span = intersect(columns_maybe_within(m[0], base_x, x.low, x.high, p.output_width),
+                     columns_maybe_within(m[3], base_y, v.low, v.high, p.output_width));
   } else if (p.padding != Padding::kReplicate) {
     return span;
   }
@@ -76,7 +83,8 @@ void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLa
   }
   place_lanes(task, at, planes);
   meet_edges(task, at, planes);
-  tap_lanes(task, at, planes);
+  tap_lanes<T>(task, at, planes);
+  if (task.grad_image != nullptr) near_lanes(task, at, planes);
   if (slopes) {
     for (int i = at.begin; i < at.end; ++i) {
       planes.gx[i] = planes.gy[i] = planes.fills[i] = static_cast<Acc>(0);

@@ -1,11 +1,11 @@
-// A segment of an output row as its gradient needs it: places, edges, taps, samples and slopes.
+// A segment of an output row as its gradient needs it: places, edges and taps.
 //
 // NOTE [ Gradient lanes ]
 // Everything is done for the 128 pixels of a segment before the next thing is: plain loops over
 // planes, which compilers turn into vectors. Only sampling and scattering go pixel by pixel.
 // Bilinear taps that lie in the window, as they do at the clamped coordinate of NOTE [ Window and
 // edge ], are offsets and weights; other modes, paddings that fold, filters, the horizon and images
-// of 2^30 elements go through core/augment_group.h, which gives the same bits.
+// of 1 GiB go through core/augment_group.h, which gives the same bits.
 #pragma once
 
 #include <cmath>
@@ -34,7 +34,7 @@ struct GradientTask {
   ColorPlan<Acc> plan;
   SegmentAxes<Acc> axes;  // of an affine map, to be placed
   bool copies;            // s.mode is not p.mode
-  bool small;             // 32-bit offsets reach all of the image and of its gradient
+  bool small;             // 32-bit byte offsets reach all of the image and of its gradient
   Span rows;              // of the image gradient, that the task owns
   bool all_rows;
   Acc* grad_image;  // of the sample; or null
@@ -54,14 +54,16 @@ struct GradientTask {
     set_axis_widths(slope, s.y, s.map.width_y, &axes.y);
     const Strides& to = b.grad_image_stride;
     if (grad_image != nullptr) grad_image += sample * to.batch;
-    small = elements(s.image.row_stride, s.image.column_stride) < 1073741824.0 &&
-            elements(to.row, to.column) < 1073741824.0;
+    small =
+        bytes(element_size(p.dtype), s.image.row_stride, s.image.column_stride) < 1073741824.0 &&
+        bytes(int64_t{sizeof(Acc)}, to.row, to.column) < 1073741824.0;
   }
 
  private:
-  double elements(int64_t row, int64_t column) const {
-    return static_cast<double>(s.image.height) * fabs(static_cast<double>(row)) +
-           static_cast<double>(s.image.width) * fabs(static_cast<double>(column));
+  double bytes(int64_t size, int64_t row, int64_t column) const {
+    return (static_cast<double>(s.image.height) * fabs(static_cast<double>(row)) +
+            static_cast<double>(s.image.width) * fabs(static_cast<double>(column))) *
+           static_cast<double>(size);
   }
 };
 
@@ -71,7 +73,7 @@ struct GradientPlanes {
   alignas(64) Plane<Acc> x, y;  // places, from the segment's origin
   alignas(64) Plane<Acc> out, edge_x, edge_y;
   alignas(64) Plane<Acc> wx, wy;
-  alignas(64) Plane<int32_t> from, to;   // elements to the first tap: in the image, its gradient
+  alignas(64) Plane<int32_t> from, to;   // bytes to the first tap: in the image, in its gradient
   alignas(64) Plane<int32_t> top;        // row of the first tap
   alignas(64) Plane<Acc> gx, gy, fills;  // sums over channels
   alignas(64) Plane<Acc> value[kPixelGroup], dx[kPixelGroup], dy[kPixelGroup];
@@ -86,8 +88,9 @@ struct GradientSegment {
   SegmentAxes<Acc> axes;
   int64_t x0, y;
   int begin, end;  // lanes
-  bool edged;   // some pixel meets the window's edge or has no source: planes out, edge_x, edge_y
-  bool tapped;  // planes wx, wy, from, to and top are set
+  bool edged;    // some pixel meets the window's edge or has no source: planes out, edge_x, edge_y
+  bool tapped;   // planes wx, wy, from, to and top are set, for bilinear taps
+  bool nearest;  // planes to and top are set, for copies; `to` is negative beyond the window
 
   LanePoint<Acc> point(const AugmentMap& map, int lane) const {
     return segment.direct ? lane_point_direct<Acc>(map, x0 + lane, y) : lane_point(segment, lane);
@@ -156,33 +159,46 @@ void meet_edges(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
 
 VISOPS_ALWAYS_INLINE double floor_of(double v) { return std::floor(v); }
 
-// Sets `tapped` and its planes where bilinear taps are two by two neighbours in the window.
+// Whether 32-bit offsets, and floats, hold the lanes' taps; `last` is the last tap of a window.
 template <class Acc>
+bool fits_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at) {
+  const auto fits = [](const SegmentAxis<Acc>& axis) {
+    const Acc exact = static_cast<Acc>(8388608.0);  // 2^23: integers and halves are floats
+    return axis.first > -exact && exact > axis.last;
+  };
+  return task.small && !task.s.is_fill && !at.segment.direct && fits(at.axes.x) && fits(at.axes.y);
+}
+
+template <class Acc>
+bool ends_within(const GradientSegment<Acc>& at, const GradientPlanes<Acc>& planes, Acc low,
+                 Acc high) {
+  const auto within = [low, high](const SegmentAxis<Acc>& axis, Acc v) {
+    return v >= axis.first + low && axis.last + high > v;
+  };
+  const int last = at.end - 1;
+  return within(at.axes.x, planes.x[at.begin]) && within(at.axes.x, planes.x[last]) &&
+         within(at.axes.y, planes.y[at.begin]) && within(at.axes.y, planes.y[last]);
+}
+
+// Sets `tapped` and its planes where bilinear taps are two by two neighbours in the window. Lanes
+// up to a whole vector repeat the last one.
+template <class T, class Acc>
 void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
                GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   const SegmentAxis<Acc> ax = at.axes.x, ay = at.axes.y;
-  const auto fits = [](const SegmentAxis<Acc>& axis) {
-    const Acc exact = static_cast<Acc>(8388608.0);  // 2^23: integers and halves are floats
-    return axis.first > -exact && exact > axis.last && axis.last > axis.first;
-  };
-  at.tapped = p.mode == Interpolation::kBilinear && !task.slope.antialias && !at.segment.direct &&
-              task.small && !task.s.is_fill && fits(ax) && fits(ay);
+  const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
+  const bool clamps = p.padding == Padding::kConstant || p.padding == Padding::kReplicate;
+  at.tapped = p.mode == Interpolation::kBilinear && !task.slope.antialias && fits_lanes(task, at) &&
+              ax.last > ax.first && ay.last > ay.first &&
+              (clamps || ends_within(at, planes, zero, zero));
   if (!at.tapped) return;
   const int begin = at.begin, end = at.end;
-  if (p.padding != Padding::kConstant && p.padding != Padding::kReplicate) {
-    const auto inside = [](const SegmentAxis<Acc>& axis, Acc v) {
-      return v >= axis.first && v < axis.last;
-    };
-    at.tapped = inside(ax, planes.x[begin]) && inside(ax, planes.x[end - 1]) &&
-                inside(ay, planes.y[begin]) && inside(ay, planes.y[end - 1]);
-    if (!at.tapped) return;
-  }
-  const Acc one = static_cast<Acc>(1);
-  const auto row = static_cast<int32_t>(task.s.image.row_stride);
-  const auto column = static_cast<int32_t>(task.s.image.column_stride);
-  const auto to_row = static_cast<int32_t>(task.b.grad_image_stride.row);
-  const auto to_column = static_cast<int32_t>(task.b.grad_image_stride.column);
+  constexpr auto kSize = int64_t{sizeof(T)}, kTo = int64_t{sizeof(Acc)};
+  const auto row = static_cast<int32_t>(task.s.image.row_stride * kSize);
+  const auto column = static_cast<int32_t>(task.s.image.column_stride * kSize);
+  const auto to_row = static_cast<int32_t>(task.b.grad_image_stride.row * kTo);
+  const auto to_column = static_cast<int32_t>(task.b.grad_image_stride.column * kTo);
   const auto x0 = static_cast<int32_t>(at.segment.x), y0 = static_cast<int32_t>(at.segment.y);
   for (int i = begin; i < end; ++i) {
     const Acc px = planes.x[i], py = planes.y[i];
@@ -198,130 +214,38 @@ void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
     planes.from[i] = r * row + c * column;
     planes.to[i] = r * to_row + c * to_column;
   }
-}
-
-// Elements of any type as the accumulation type. Vectors may read and write kMaxWidth lanes more.
-template <class T, class Acc>
-VISOPS_ALWAYS_INLINE void convert_lanes(const T* from, int begin, int end, Acc* to) {
-  if constexpr (std::is_same<Acc, double>::value) {
-    for (int i = begin; i < end; ++i) to[i] = static_cast<double>(load_element(from + i));
-  } else {
-    for (int i = begin; i < end; i += Floats::kWidth) load_floats(from + i).store(to + i);
+  for (int i = end; i < ((end + kMaxWidth - 1) & -kMaxWidth); ++i) {
+    planes.from[i] = planes.from[end - 1];
   }
 }
 
-// One channel of tapped lanes: value and, where they are wanted, derivatives.
-template <class T, class Acc>
-void sample_tapped(const T* plane, int64_t row, int64_t column, const GradientSegment<Acc>& at,
-                   bool slopes, const GradientPlanes<Acc>& planes, Acc* VISOPS_RESTRICT value,
-                   Acc* VISOPS_RESTRICT dx, Acc* VISOPS_RESTRICT dy) {
-  alignas(64) Plane<T> raw[4];
-  alignas(64) Plane<Acc> tap[4];
+// Sets `nearest` and its planes, after what needs the planes of `tapped`.
+template <class Acc>
+void near_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
+                GradientPlanes<Acc>& planes) {
+  const AugmentParams& p = task.p;
+  const SegmentAxis<Acc> ax = at.axes.x, ay = at.axes.y;
+  const Acc half = static_cast<Acc>(0.5), one = static_cast<Acc>(1);
+  const bool replicate = p.padding == Padding::kReplicate;
+  at.nearest =
+      task.s.mode == Interpolation::kNearest && fits_lanes(task, at) &&
+      (p.padding == Padding::kConstant || replicate || ends_within(at, planes, -half, half));
+  if (!at.nearest) return;
+  constexpr auto kTo = int64_t{sizeof(Acc)};
+  const auto to_row = static_cast<int32_t>(task.b.grad_image_stride.row * kTo);
+  const auto to_column = static_cast<int32_t>(task.b.grad_image_stride.column * kTo);
+  const auto x0 = static_cast<int32_t>(at.segment.x), y0 = static_cast<int32_t>(at.segment.y);
   const int begin = at.begin, end = at.end;
   for (int i = begin; i < end; ++i) {
-    const T* first = plane + planes.from[i];
-    raw[0][i] = first[0];
-    raw[1][i] = first[column];
-    raw[2][i] = first[row];
-    raw[3][i] = first[row + column];
-  }
-  for (int k = 0; k < 4; ++k) convert_lanes(raw[k], begin, end, tap[k]);
-  const Acc* wx = planes.wx;
-  const Acc* wy = planes.wy;
-  if (slopes) {
-    for (int i = begin; i < end; ++i) {
-      const Acc left = tap[2][i] - tap[0][i], right = tap[3][i] - tap[1][i];
-      const Acc t0 = tap[0][i] + wy[i] * left, t1 = tap[1][i] + wy[i] * right;
-      value[i] = t0 + wx[i] * (t1 - t0);
-      dx[i] = t1 - t0;
-      dy[i] = left + wx[i] * (right - left);
-    }
-  } else {
-    for (int i = begin; i < end; ++i) {
-      const Acc t0 = tap[0][i] + wy[i] * (tap[2][i] - tap[0][i]);
-      const Acc t1 = tap[1][i] + wy[i] * (tap[3][i] - tap[1][i]);
-      value[i] = t0 + wx[i] * (t1 - t0);
-    }
-  }
-}
-
-// The lanes that are not tapped, one after another. `first` is a lane's first channel.
-template <class T, Interpolation mode, bool slopes, class Acc>
-void sample_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at, int64_t first, int count,
-                  GradientPlanes<Acc>& planes) {
-  const AugmentSample& s = task.slope;
-  const T* image = static_cast<const T*>(s.image.data) + first * s.image.channel_stride;
-  for (int i = at.begin; i < at.end; ++i) {
-    PixelGroup<Acc> group;
-    const bool inside =
-        !(at.edged && !(planes.out[i] < static_cast<Acc>(1))) &&
-        sample_group<T, mode, slopes>(task.p, s, at.axes, {planes.x[i], planes.y[i], true}, image,
-                                      first, count, &group);
-    if (!inside) {
-      if (!at.edged) {
-        for (int k = at.begin; k < at.end; ++k) {
-          planes.out[k] = planes.edge_x[k] = planes.edge_y[k] = static_cast<Acc>(0);
-        }
-        at.edged = true;
-      }
-      planes.out[i] = static_cast<Acc>(1);
-    }
-    for (int c = 0; c < count; ++c) {
-      planes.value[c][i] =
-          inside ? group.value[c] : static_cast<Acc>(task.p.fill[value_index(task.p, first + c)]);
-      if constexpr (slopes) {
-        planes.dx[c][i] = inside ? group.dx[c] : static_cast<Acc>(0);
-        planes.dy[c][i] = inside ? group.dy[c] : static_cast<Acc>(0);
-      }
-    }
-  }
-}
-
-// Planes `value` and, for `slopes`, dx and dy of `count` channels. `mode` is that of the forward.
-template <class T, Interpolation mode, class Acc>
-void sample_planes(const GradientTask<Acc>& task, GradientSegment<Acc>& at, int64_t first,
-                   int count, bool slopes, GradientPlanes<Acc>& planes) {
-  if (at.tapped) {
-    const AugmentImage& image = task.s.image;
-    for (int c = 0; c < count; ++c) {
-      const T* plane = static_cast<const T*>(image.data) + (first + c) * image.channel_stride;
-      sample_tapped(plane, image.row_stride, image.column_stride, at, slopes, planes,
-                    planes.value[c], planes.dx[c], planes.dy[c]);
-    }
-  } else if (slopes) {
-    sample_lanes<T, mode, true>(task, at, first, count, planes);
-  } else {
-    sample_lanes<T, mode, false>(task, at, first, count, planes);
-  }
-}
-
-// Planes `blended`: what colour was applied to.
-template <class T, class Acc>
-void blend_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
-                  int count, GradientPlanes<Acc>& planes) {
-  const AugmentSample& s = task.s;
-  const int begin = at.begin, end = at.end;
-  const T* image = static_cast<const T*>(s.image.data) + first * s.image.channel_stride;
-  for (int c = 0; c < count; ++c) {
-    const Acc fill = static_cast<Acc>(task.p.fill[value_index(task.p, first + c)]);
-    Acc* blended = planes.blended[c];
-    if (!at.edged) {
-      for (int i = begin; i < end; ++i) blended[i] = planes.value[c][i];
-    } else {
-      for (int i = begin; i < end; ++i) {
-        blended[i] = blend_fill(planes.value[c][i], fill, planes.out[i]);
-      }
-    }
-  }
-  if (!task.copies || s.is_fill) return;
-  for (int i = begin; i < end; ++i) {
-    PixelGroup<Acc> group;
-    const bool inside = sample_group<T, Interpolation::kNearest, false>(
-        task.p, s, at.axes, {planes.x[i], planes.y[i], true}, image, first, count, &group);
-    for (int c = 0; c < count; ++c) {
-      planes.blended[c][i] =
-          inside ? group.value[c] : static_cast<Acc>(task.p.fill[value_index(task.p, first + c)]);
-    }
+    const Acc px = planes.x[i] + half, py = planes.y[i] + half;
+    const bool within =
+        px >= ax.first && px < ax.last + one && py >= ay.first && py < ay.last + one;
+    const Acc x = px > ax.first ? (px < ax.last ? px : ax.last) : ax.first;
+    const Acc y = py > ay.first ? (py < ay.last ? py : ay.last) : ay.first;
+    const int32_t r = static_cast<int32_t>(floor_of(y)) + y0;
+    const int32_t c = static_cast<int32_t>(floor_of(x)) + x0;
+    planes.top[i] = r;
+    planes.to[i] = within || replicate ? r * to_row + c * to_column : -1;
   }
 }
 
