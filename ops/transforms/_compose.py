@@ -378,10 +378,10 @@ class Compose(nn.Module):
                 plan = self._plan_again(plan, part, draw.steps, own)
                 run_plan(plan, part, leaf, own, self.memory_format)
             if has_targets:
+                # Pass by pass, as the image: a canvas between two passes cuts off labels too.
                 movement.add(plan)
-                if self.exact:
-                    movement.move(leaves, self.options, plan.window)
-                    movement = Movement(canvas, batch)
+                movement.move(leaves, self.options, plan.window)
+                movement = Movement(canvas, batch)
         if not dry:
             if self.passes[-1].kind != "fused":
                 _stack(images, canvas.size(batch))
