@@ -15,6 +15,7 @@ import torch
 from transform_chains import CHAINS, classification, photo
 from visops import transforms as T
 from visops.transforms import Canvas, Parameters
+from visops.transforms._random import uniforms
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
@@ -156,6 +157,36 @@ def test_parameters_are_drawn_without_an_image() -> None:
         assert all((one[key] == other[key]).all() for key in other)
 
 
+def test_each_transform_has_its_slice_of_the_numbers() -> None:
+    chain = T.Compose(classification(), seed=2)
+    params = chain.make_params(photo(), index=4)
+    numbers = uniforms(2, 0, [4], sum(t.draws for t in chain.transforms))
+    place, canvas = 0, Canvas(380.0, 440.0)
+    for transform, step in zip(chain.transforms, params.steps, strict=True):
+        expected = transform.make_params(numbers[:, place : place + transform.draws], canvas)
+        assert all((step[key] == expected[key]).all() for key in expected)
+        place += transform.draws
+        canvas = Canvas(64.0, 64.0)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_targets_follow_pass_by_pass(exact: bool) -> None:
+    chain = T.Compose(
+        [T.RandomAffine(20, scale=(0.5, 0.9)), T.RandomPerspective(0.3, 1.0, fill=1), T.Resize(50)],
+        exact=exact,
+    )
+    assert len(chain.passes) == 2
+    points = torch.tensor([[100.0, 200.0], [220.0, 190.0], [300.0, 150.0]])
+    sample = {"image": photo(), "keypoints": points}
+    out, params = chain(sample, return_params=True)
+    image = photo()
+    for transform, name, step in zip(chain.transforms, params.names, params.steps, strict=True):
+        own = Parameters([name], [step], np.array([image.shape[1:]]))
+        moved = T.Compose([transform])({"image": image, "keypoints": points}, params=own)
+        image, points = moved["image"], moved["keypoints"]
+    torch.testing.assert_close(out["keypoints"], points, atol=1e-3, rtol=0)
+
+
 def test_parameters_of_several_passes_are_drawn_without_an_image() -> None:
     chain = T.Compose(
         [
@@ -283,13 +314,14 @@ def test_foreign_transforms_may_resize_and_change_channels() -> None:
 
 def test_custom_transform_joins_the_pass() -> None:
     class Shift(T.Transform):
-        draws = 1
+        draws = 2
 
         def effects(self) -> T.Effects:
             return T.Effects(moves=True, fill=(0.0,))
 
         def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
-            return {"x": np.floor(uniforms[:, 0] * 5)}
+            assert uniforms.shape[1] == 2
+            return {"x": np.floor(uniforms[:, 0] * 5), "unused": uniforms[:, 1]}
 
         def extend(self, plan: T.Plan, params: Any) -> None:
             plan.shift(params["x"], 0.0, plan.canvas)

@@ -169,6 +169,11 @@ SPLITS: dict[str, tuple[list[Any], list[str], list[str] | None]] = {
         ["", "Blur is not one of visops", "Blur ends its pass"],
         None,
     ),
+    "foreign that may resize": (
+        [T.Resize(9), Blur(), T.RandomAffine(9, fill=3), T.CenterCrop(9)],
+        ["", "Blur is not one of visops", "Blur ends its pass", "CenterCrop has fill 0 after 3"],
+        None,
+    ),
     "foreign first": (
         [Blur(), T.Resize(8)],
         ["Blur is not one of visops", "Blur ends its pass"],

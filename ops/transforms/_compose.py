@@ -14,7 +14,7 @@ from ._batches import batch_leaves
 from ._fuse import Pass, name_of, split_passes
 from ._images import image_sizes
 from ._leaf import Leaf
-from ._movement import Movement
+from ._movement import follow, in_turn
 from ._numbers import Params, as_arrays, as_numbers
 from ._plan import Canvas, Plan
 from ._run import Pixels, run_plan
@@ -278,25 +278,23 @@ class Compose(nn.Module):
         leaves, rebuild = split_sample(sample, self.keys)
         sizes = image_sizes(leaves)
         batch = params.size.shape[0]
-        total = Movement(_canvas(params.size), batch)
-        mode = "nearest"
+        canvas, matrix, mode = _canvas(params.size), None, "nearest"
         for part in self.passes:
             if part.kind != "fused":
                 continue
-            plan = Plan(total.canvas, batch, torch.float32)
+            plan = Plan(canvas, batch, torch.float32)
             for transform, step in zip(part.transforms, params.steps[part.first :], strict=False):
                 transform.extend(plan, as_numbers(step))
-            total.add(plan)
+            canvas, matrix = plan.canvas, in_turn(matrix, plan.matrices)
             mode = part.interpolation or mode
-        before = total.canvas.size(batch)
+        before = canvas.size(batch)
         if sizes.shape != before.shape or (sizes != before).any():
             raise ValueError(
                 f"visops.transforms.Compose.inverse: the images are of {sizes.tolist()} rows and "
                 f"columns, must be of {before.tolist()}, as these parameters make them"
             )
         check_options(leaves, self.options)
-        matrix = np.tile(np.eye(3), (batch, 1, 1)) if total.matrix is None else total.matrix
-        back = np.linalg.inv(matrix)
+        back = np.linalg.inv(np.tile(np.eye(3), (batch, 1, 1)) if matrix is None else matrix)
         affine = bool((back[:, 2] == (0.0, 0.0, 1.0)).all())
         for leaf in leaves:
             if leaf.kind == "image":
@@ -348,7 +346,6 @@ class Compose(nn.Module):
         draw = Draws(self.transforms, self._slices, source, source.numbers(sizes, self._draws))
         pixels = Pixels(images[0])
         dtype, canvas = pixels.dtype, _canvas(sizes, pixels.channels)
-        movement = Movement(canvas, batch)
         for part in self.passes:
             if part.kind != "fused":
                 step = draw(canvas)
@@ -358,12 +355,9 @@ class Compose(nn.Module):
                     for leaf in images:
                         erase_with_noise(leaf, step)
                 else:
-                    if has_targets:
-                        movement.move(leaves, self.options)
                     run_foreign(part.transforms[0], leaves, step)
                     pixels = Pixels(images[0])
                     dtype, canvas = pixels.dtype, _canvas(image_sizes(leaves), pixels.channels)
-                    movement = Movement(canvas, batch)
                 continue
             plan = Plan(canvas, batch, dtype, self.exact)
             for transform in part.transforms:
@@ -379,14 +373,11 @@ class Compose(nn.Module):
                 run_plan(plan, part, leaf, own, self.memory_format)
             if has_targets:
                 # Pass by pass, as the image: a canvas between two passes cuts off labels too.
-                movement.add(plan)
-                movement.move(leaves, self.options, plan.window)
-                movement = Movement(canvas, batch)
+                follow(plan, leaves, self.options)
         if not dry:
             if self.passes[-1].kind != "fused":
                 _stack(images, canvas.size(batch))
             if has_targets:
-                movement.move(leaves, self.options)
                 finish_targets(leaves, canvas.size(batch), self.options)
         return draw.steps, sizes
 
