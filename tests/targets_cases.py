@@ -1,0 +1,70 @@
+"""What the tests of targets share: matrices, boxes, and a call without an image's transform."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from visops.transforms._images import image_sizes
+from visops.transforms._sample import split_sample
+from visops.transforms._targets import Geometry, TargetOptions, finish_targets, move_targets
+
+SIZE = (40, 60)
+
+
+def affine(*rows: Any) -> np.ndarray:
+    return np.array([[*rows[0]], [*rows[1]], [0.0, 0.0, 1.0]])
+
+
+def random_affine(rng: np.random.Generator) -> np.ndarray:
+    turn = np.linalg.qr(rng.normal(size=(2, 2)))[0] * rng.uniform(0.3, 2.0)
+    middle = np.array([30.0, 20.0])
+    shift = middle + rng.uniform(-10, 10, 2) - turn @ middle
+    return affine([*turn[0], shift[0]], [*turn[1], shift[1]])
+
+
+def random_perspective(rng: np.random.Generator) -> np.ndarray:
+    """Horizon within or beyond the image; either sign of w in its middle."""
+    matrix = random_affine(rng)
+    matrix[2, :2] = rng.uniform(-0.1, 0.1, 2)
+    matrix[2, 2] = 1.0 - matrix[2, :2] @ (30.0, 20.0)
+    return matrix * rng.choice([-2.0, 1.0])
+
+
+def random_boxes(rng: np.random.Generator, count: int) -> np.ndarray:
+    first = rng.uniform(-10, 50, (count, 2))
+    return np.concatenate((first, first + rng.uniform(0, 40, (count, 2))), 1)
+
+
+def transformed(
+    sample: Any,
+    matrix: Any,
+    size_out: Any = SIZE,
+    window: Any = None,
+    keys: Any = None,
+    **options: Any,
+) -> Any:
+    """Move a sample's targets by a matrix [3, 3] or [B, 3, 3]; its images stay."""
+    leaves, rebuild = split_sample(sample, keys)
+    sizes = image_sizes(leaves)
+    matrices = np.broadcast_to(matrix, (len(sizes), 3, 3)).copy()
+    sizes_out = np.broadcast_to(np.array(size_out), sizes.shape).copy()
+    windows = None if window is None else np.broadcast_to(window, (len(sizes), 4)).copy()
+    geometry = Geometry(matrices, sizes, sizes_out, windows)
+    target_options = TargetOptions(**options)
+    move_targets(leaves, geometry, target_options)
+    finish_targets(leaves, sizes_out, target_options)
+    return rebuild(leaves)
+
+
+IMAGE = torch.zeros(3, *SIZE)
+
+
+def moved_boxes(rows: Any, matrix: Any, **options: Any) -> Any:
+    return transformed({"image": IMAGE, "boxes": rows}, matrix, **options)["boxes"]
+
+
+def moved_points(points: Any, matrix: Any, **options: Any) -> tuple[Any, Any]:
+    result = transformed({"image": IMAGE, "keypoints": points}, matrix, **options)
+    return result["keypoints"], result.get("keypoints_visible")
