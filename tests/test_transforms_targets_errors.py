@@ -13,7 +13,6 @@ from bad_input import check, table
 from torch import Tensor
 from visops.transforms._images import image_sizes
 from visops.transforms._sample import split_sample
-from visops.transforms._targets import TargetOptions, check_options
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 pytestmark = pytest.mark.slow  # tests no kernel
@@ -47,10 +46,6 @@ def batch_having(**entries: Any) -> Callable[[], Any]:
 
 def boxes(*rows: Any) -> Tensor:
     return torch.tensor(rows)
-
-
-def options(sample: Any, **fields: Any) -> Callable[[], Any]:
-    return lambda: check_options(split_sample(sample)[0], TargetOptions(**fields))
 
 
 GOOD = boxes([0.0, 0, 1, 1], [2.0, 2, 3, 3])
