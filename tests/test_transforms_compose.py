@@ -231,7 +231,11 @@ BACK: dict[str, list[Any]] = {
         T.Resize((150, 190)),
     ],
     "crop": [T.RandomResizedCrop(160, scale=(0.5, 0.9)), T.RandomVerticalFlip()],
-    "two passes": [T.RandomAffine(10, fill=1), T.RandomErasing(0), T.RandomRotation(20)],
+    "two passes": [
+        T.RandomAffine((10, 20), (0.2, 0.1), (0.7, 0.8), fill=1),
+        T.RandomErasing(0),
+        T.RandomRotation((20, 30)),
+    ],
 }
 
 
@@ -265,6 +269,17 @@ def test_inverse_of_a_batch_and_its_targets() -> None:
     assert back["image"].shape == images.shape
     for one, other in zip(back["keypoints"], points, strict=True):
         assert torch.allclose(one, other, atol=1e-3)
+
+
+def test_inverse_keeps_every_box() -> None:
+    chain = T.Compose([T.RandomAffine((0, 0), translate=(0.5, 0.5))], seed=3, boxes="sanitize")
+    sample = {"image": torch.rand(3, 40, 60), "boxes": torch.tensor([[20.0, 10.0, 40.0, 30.0]])}
+    for index in range(5):
+        out, params = chain(sample, index=index, return_params=True)
+        out["boxes"] = torch.tensor([[0.0, 0.0, 60.0, 40.0]])  # of which a part comes from outside
+        x, y = (params.steps[0][f"translate_{axis}"].item() for axis in "xy")
+        back = chain.inverse(out, params)["boxes"]
+        assert back.tolist() == [[-x, -y, 60 - x, 40 - y]]
 
 
 def test_inverse_of_another_size_is_refused() -> None:

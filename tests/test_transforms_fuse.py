@@ -11,6 +11,7 @@ from transform_chains import classification, drawn
 from visops import transforms as T
 from visops.transforms import Canvas, Plan
 from visops.transforms._fuse import split_passes
+from visops.transforms._numbers import columns
 
 FLOAT = {"dtype": torch.float32, "scale": True}
 
@@ -332,6 +333,14 @@ def test_unscaled_conversion_keeps_the_numbers() -> None:
     back = Plan(Canvas(4.0, 4.0), 1, torch.float32)
     back.convert(torch.uint8, scale=False)
     assert (7.0 - back.mean[0]) / back.std[0] * 255.0 == pytest.approx(7.0)
+
+
+def test_numbers_side_by_side() -> None:
+    one, two = np.array([1.0]), np.array([1.0, 2.0])
+    assert columns([3.0, 4.0], 1).tolist() == [[3, 4]]
+    assert columns([one, 4.0], 1).tolist() == [[1, 4]]
+    assert columns([one, one], 1).tolist() == [[1, 1]]
+    assert columns([two, 4.0], 2).tolist() == [[1, 4], [2, 4]]
 
 
 def test_passes_do_not_hang_on_images() -> None:
