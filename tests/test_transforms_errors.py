@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from visops import transforms as T
+from visops import transforms
+
+T: Any = transforms  # arguments of wrong types are what is tested
 
 PAIR = "a whole number >= 1 or a pair (height, width) of such"
 FILL = (

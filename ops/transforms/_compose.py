@@ -117,7 +117,7 @@ class Compose(nn.Module):
                 f"visops.transforms.Compose: transforms is a {type(transforms).__name__}, must be "
                 "a sequence of transforms"
             )
-        self.transforms = list(_flatten(transforms, self.exact))
+        self.transforms: list[Any] = list(_flatten(transforms, self.exact))
         if not self.transforms:
             raise ValueError(
                 "visops.transforms.Compose: transforms is empty, must hold at least one"
