@@ -1,53 +1,105 @@
-"""Puts the newest benchmark's main rows into README.md, between its two comment markers.
+"""Puts the newest benchmarks' main rows into README.md, between its two comment markers.
 
-``python docs/update_readme.py`` takes the newest CPU result of docs/benchmarks; another file can be
-named instead. `make bench` writes these results.
+``python docs/update_readme.py`` takes each operator's newest CPU result of docs/benchmarks; other
+files can be named instead. `make bench` writes these results.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- benchmark: written by docs/update_readme.py -->", "<!-- end of benchmark -->"
-PEERS = ("OpenCV", "affine_grid + grid_sample", "kornia", "torchvision")
+
+PACKAGES = {
+    "torch": "torch",
+    "cv2": "OpenCV",
+    "kornia": "kornia",
+    "torchvision": "torchvision",
+    "albumentations": "albumentations",
+}
 
 Row = dict[str, Any]
 
-# Row of the README -> the row of the benchmark with these facts.
-ROWS: dict[str, dict[str, Any]] = {
-    "NumPy u8 HWC, bilinear": {"api": "ndarray", "mode": "bilinear", "size": "512²"},
-    "NumPy u8 HWC, bicubic": {"api": "ndarray", "mode": "bicubic", "size": "512²"},
-    "NumPy u8 HWC, nearest": {"api": "ndarray", "mode": "nearest", "size": "512²"},
-    "tensor u8 NCHW": {"api": "tensor u8 NCHW", "mode": "bilinear", "size": "512²"},
-    "tensor u8 channels_last": {
-        "api": "tensor u8 channels_last",
-        "mode": "bilinear",
-        "size": "512²",
+
+@dataclass(frozen=True)
+class Table:
+    """What the README shows of one benchmark."""
+
+    op: str
+    head: str
+    peers: tuple[str, ...]
+    rows: dict[str, dict[str, Any]]  # label -> the row of the benchmark with these facts
+
+
+_ROTATED = {"geometry": "rotate", "batch": 1}
+_ONE = {**_ROTATED, "size": "512²"}
+_BACKWARD = {**_ROTATED, "api": "backward NCHW", "size": "224²"}
+AFFINE = Table(
+    "affine",
+    "`warp_affine`, one image of 512², rotated; one thread",
+    ("OpenCV", "affine_grid + grid_sample", "kornia", "torchvision"),
+    {
+        "NumPy u8 HWC, bilinear": {**_ONE, "api": "ndarray", "mode": "bilinear"},
+        "NumPy u8 HWC, bicubic": {**_ONE, "api": "ndarray", "mode": "bicubic"},
+        "NumPy u8 HWC, nearest": {**_ONE, "api": "ndarray", "mode": "nearest"},
+        "tensor u8 NCHW": {**_ONE, "api": "tensor u8 NCHW", "mode": "bilinear"},
+        "tensor u8 channels_last": {**_ONE, "api": "tensor u8 channels_last", "mode": "bilinear"},
+        "tensor f32 NCHW": {**_ONE, "api": "tensor f32 NCHW", "mode": "bilinear"},
+        "tensor f32 channels_last": {**_ONE, "api": "tensor f32 channels_last", "mode": "bilinear"},
+        "forward + backward, image (224²)": {**_BACKWARD, "matrix_gradient": False},
+        "forward + backward, image and matrix (224²)": {**_BACKWARD, "matrix_gradient": True},
+        "one 16×16 image, NumPy u8": {**_ROTATED, "api": "overhead ndarray u8"},
+        "one 16×16 image, tensor f32": {**_ROTATED, "api": "overhead tensor f32"},
+        "one 16×16 image, tensor u8": {**_ROTATED, "api": "overhead tensor u8"},
     },
-    "tensor f32 NCHW": {"api": "tensor f32 NCHW", "mode": "bilinear", "size": "512²"},
-    "tensor f32 channels_last": {
-        "api": "tensor f32 channels_last",
-        "mode": "bilinear",
-        "size": "512²",
+)
+AUGMENT = Table(
+    "augment",
+    "`augment`, 512² u8 HWC → 224² f32 CHW where nothing else is said; one thread",
+    (
+        "visops.transforms",
+        "OpenCV warp alone",
+        "albumentations",
+        "torchvision",
+        "kornia",
+        "affine_grid + grid_sample",
+    ),
+    {
+        "rotation, colour matrix, normalisation": {"job": "by hand", "batch": 1},
+        "crop, flip, affine, full jitter": {
+            "job": "chain",
+            "chain": "crop, flip, affine, hue",
+            "batch": 1,
+        },
+        "affine, crop, flip, full jitter": {
+            "job": "chain",
+            "chain": "affine, crop, flip, hue",
+            "batch": 1,
+        },
+        "the same, 16 images": {
+            "job": "chain",
+            "chain": "affine, crop, flip, hue",
+            "batch": 16,
+        },
+        "32 photos of mixed sizes, resized with antialias": {
+            "job": "ragged",
+            "batch": 32,
+            "antialias": True,
+        },
+        "128 JPEG files, crop to jitter, DataLoader of 2": {"job": "files", "chain": "all"},
+        "forward + backward, 16 × 224² f32, image and matrix": {
+            "job": "backward",
+            "batch": 16,
+            "size": 224,
+            "color_gradient": False,
+        },
     },
-    "forward + backward, image (224²)": {
-        "api": "backward NCHW",
-        "size": "224²",
-        "matrix_gradient": False,
-    },
-    "forward + backward, image and matrix (224²)": {
-        "api": "backward NCHW",
-        "size": "224²",
-        "matrix_gradient": True,
-    },
-    "one 16×16 image, NumPy u8": {"api": "overhead ndarray u8"},
-    "one 16×16 image, tensor f32": {"api": "overhead tensor f32"},
-    "one 16×16 image, tensor u8": {"api": "overhead tensor u8"},
-}
+)
 
 
 def duration(seconds: float) -> str:
@@ -58,27 +110,21 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} µs"
 
 
-def newest() -> Path:
+def newest(op: str) -> Row | None:
     """The newest result on a CPU."""
     dated = []
-    for path in (ROOT / "docs" / "benchmarks").glob("affine_*.json"):
-        result = json.loads(path.read_text(encoding="utf-8"))
+    for path in (ROOT / "docs" / "benchmarks").glob(f"{op}_*.json"):
+        result: Row = json.loads(path.read_text(encoding="utf-8"))
         if all(row["device"] == "cpu" for row in result["rows"]):
-            dated.append((result["machine"]["date"], path))
-    if not dated:
-        raise SystemExit("no CPU result in docs/benchmarks: run scripts/bench/affine.py first")
-    return max(dated)[1]
+            dated.append((result["machine"]["date"], str(path), result))
+    return max(dated)[2] if dated else None
 
 
 def select(rows: list[Row], facts: dict[str, Any]) -> Row | None:
-    """The row of one image, rotated, on one thread, that has these facts."""
-    wanted = {"geometry": "rotate", "batch": 1, **facts}
+    """The row on one thread that has these facts."""
     for row in rows:
-        if (
-            row["device"] == "cpu"
-            and row["threads"] == 1
-            and wanted.items() <= row["facts"].items()
-        ):
+        one = row["device"] == "cpu" and row["threads"] == 1
+        if one and facts.items() <= row["facts"].items():
             return row
     return None
 
@@ -90,37 +136,39 @@ def ratio_text(cell: Row | None) -> str:
     if cell["ratio"] is None:
         return "differs"
     text = f"{cell['ratio']:.1f}×" if cell["ratio"] >= 2 else f"{cell['ratio']:.2f}×"
-    return f"**{text} (lost)**" if cell["ratio"] < 1 else text
+    return f"**{text} (lost)**" if cell["ratio"] < 1 and not cell.get("bound") else text
 
 
-def table(result: dict[str, Any]) -> str:
-    """The README's table, and how the whole run went."""
+def text_of(table: Table, result: dict[str, Any]) -> str:
+    """A table, and how the whole run went."""
     rows: list[Row] = result["rows"]
     lines = [
-        f"| one image of 512², rotated; one thread | visops | {' | '.join(PEERS)} |",
-        "|-|-|" + "-|" * len(PEERS),
+        f"| {table.head} | visops | {' | '.join(table.peers)} |",
+        "|-|-|" + "-|" * len(table.peers),
     ]
-    for label, facts in ROWS.items():
+    for label, facts in table.rows.items():
         row = select(rows, facts)
         if row is None:
             continue
         cells = {cell["name"]: cell for cell in row["cells"]}
-        texts = [ratio_text(cells.get(peer)) for peer in PEERS]
+        texts = [ratio_text(cells.get(peer)) for peer in table.peers]
         lines.append(f"| {label} | {duration(row['cells'][0]['min_s'])} | {' | '.join(texts)} |")
 
     judged = [(row, c) for row in rows for c in row["cells"][1:] if not c.get("bound")]
     timed = [cell["ratio"] for _, cell in judged if cell["ratio"] is not None]
     lost = [(row, cell) for row, cell in judged if (cell["ratio"] or 1.0) < 1.0]
-    floors = [c for _, c in judged if c["floor"] is not None and c["ratio"] is not None]
+    cells_beside = [c for row in rows for c in row["cells"][1:]]
+    floors = [c for c in cells_beside if c["floor"] is not None and c["ratio"] is not None]
     met = sum(cell["ratio"] >= cell["floor"] for cell in floors)
     machine = result["machine"]
-    versions = machine["versions"]
+    versions = {PACKAGES[k]: v for k, v in machine["versions"].items() if v and k in PACKAGES}
     lines += [
         "",
         "Time of a call for visops; for the others, how many times as long they take (ratio of the "
         f"minima, in one interleaved run). {machine['cpu']} ({machine['isa']} kernels), "
-        f"{machine['cores']} cores, {machine['date'][:10]}; torch {versions['torch']}, OpenCV "
-        f"{versions['cv2']}, kornia {versions['kornia']}, torchvision {versions['torchvision']}.",
+        f"{machine['cores']} cores, {machine['date'][:10]}; "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
+        + ".",
         "",
         f"Of the {len(timed)} comparisons in that run visops lost {len(lost)}; it met {met} of "
         f"{len(floors)} ratios that the project has set itself."
@@ -137,16 +185,24 @@ def _lost_text(found: tuple[Row, Row]) -> str:
 
 def main() -> None:
     """Rewrite README.md."""
-    path = Path(sys.argv[1]) if len(sys.argv) > 1 else newest()
-    result = json.loads(path.read_text(encoding="utf-8"))
+    paths = [Path(name) for name in sys.argv[1:]]
+    named = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    results = {result["op"]: result for result in named}
+    parts = []
+    for shown in (AUGMENT, AFFINE):
+        result = results.get(shown.op) or newest(shown.op)
+        if result is not None:
+            parts.append(text_of(shown, result))
+            print(f"README.md: {shown.op} of {result['machine']['date']}")
+    if not parts:
+        raise SystemExit("no CPU result in docs/benchmarks: run scripts/bench/affine.py first")
     readme = ROOT / "README.md"
     before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:
         raise SystemExit(f"README.md lacks the markers {BEGIN} and {END}")
-    text = f"{before}{BEGIN}\n{table(result)}\n{END}{after}"
-    readme.write_text(text, encoding="utf-8")
-    print(f"README.md: the table is that of {path}")
+    tables = "\n\n".join(parts)
+    readme.write_text(f"{before}{BEGIN}\n{tables}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -199,6 +199,7 @@ def cases() -> list[Case]:
             CHAINS[name],
             batch,
             quick=(name, batch) in _QUICK,
+            job="chain",
             batch=batch,
             chain=name,
             images=batch,
@@ -260,6 +261,7 @@ def class_cases() -> list[Case]:
             class_contenders,
             *(batch, listed, jitter, antialias),
             quick=jitter and not antialias and not listed,
+            job="classes",
             batch=batch,
             images=batch,
         )

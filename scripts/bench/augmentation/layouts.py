@@ -138,7 +138,9 @@ def mask_cases() -> list[Case]:
             mask_contenders,
             target,
             quick=target == SOURCE,
+            job="mask",
             batch=1,
+            size=target[0],
         )
         for target in (SOURCE, TARGET)
     ]
@@ -200,6 +202,8 @@ def resize_cases() -> list[Case]:
             resize_contenders,
             *(dtype, layout, batch),
             quick=batch == 1,
+            job="resize",
+            kind=f"{dtype} {layout}",
             batch=batch,
             images=batch,
         )

@@ -133,6 +133,7 @@ def cases() -> list[Case]:
             chain_contenders,
             batch,
             quick=batch == 1,
+            job="by hand",
             batch=batch,
             images=batch,
         )

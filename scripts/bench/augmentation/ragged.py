@@ -94,8 +94,10 @@ def cases() -> list[Case]:
             count,
             antialias,
             quick=antialias and count == 32,
-            images=count,
+            job="ragged",
             batch=count,
+            images=count,
+            antialias=antialias,
         )
         for count, antialias in ((32, True), (4, True), (32, False))
     ]
