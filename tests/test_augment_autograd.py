@@ -174,6 +174,16 @@ def test_gradcheck_of_conventions(
     check((image, matrix, color), inverse_map=inverse_map, convention=convention)
 
 
+@pytest.mark.parametrize("inverse_map", [False, True])
+def test_gradcheck_of_affine_maps_in_nine_elements(inverse_map: bool) -> None:
+    """The last row is 0, 0, w, but it has a gradient all the same."""
+    image, matrix, color = problem(5)
+    row = torch.tensor([[[0.0, 0.0, 1.0]]], dtype=torch.float64).expand(2, 1, 3)
+    full = 1.7 * torch.cat([matrix.detach(), row], 1)
+    full = full.inverse() if inverse_map else full
+    check((image, full.requires_grad_(), color), inverse_map=inverse_map)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
 def test_layouts_agree(mode: str, antialias: bool, layout: str) -> None:
