@@ -7,7 +7,7 @@
 // Pulling back. A block has four output rows, 64 threads to a row. A thread takes every 64th pixel:
 // it samples once more, pulls the incoming gradient back to the samples, writes that to
 // `grad_sampled`, and adds up its share of the matrix gradient in float64. At the end the row's 64
-// lanes are halved into one by a fixed tree.
+// lanes are halved into one by a fixed tree, a thread to a sum.
 //
 // Colour gradient. The same walk once more for each colour step, so that the sums of a step's
 // matrix stay in registers.
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kPullThreads, 2)
   using Acc = typename Accumulate<T>::type;
   const AugmentParams& p = b.forward;
   __shared__ PullBlock<Acc> block;
-  __shared__ double upper[kPullRows][kMatrixSums][kWarp];
+  __shared__ HalfRow half[kPullRows][kMatrixSums];
   const PullThread thread;
   const int64_t bands = pull_bands(p), count = p.batch * bands;
   for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
@@ -63,10 +63,9 @@ __global__ void __launch_bounds__(kPullThreads, 2)
       __syncthreads();  // before the next chunk's segments, or the next sample, replace these
     }
     if (b.grad_matrix == nullptr) continue;
-    sum_row(sum, thread, upper[thread.row]);
-    if (thread.lane == 0 && y < p.output_height) {
-      double* row = row_sums_at(b, sample, y);
-      for (int k = 0; k < kMatrixSums; ++k) row[k] = sum[k];
+    const double total = sum_row(sum, thread, half[thread.row]);
+    if (thread.lane < kMatrixSums && y < p.output_height) {
+      row_sums_at(b, sample, y)[thread.lane] = total;
     }
   }
 }
@@ -77,7 +76,7 @@ __global__ void __launch_bounds__(kPullThreads, 2)
   using Acc = typename Accumulate<T>::type;
   const AugmentParams& p = b.forward;
   __shared__ PullBlock<Acc> block;
-  __shared__ double upper[kPullRows][kMaxMatrixElements][kWarp];
+  __shared__ HalfRow half[kPullRows][kMaxMatrixElements];
   const PullThread thread;
   const int64_t bands = pull_bands(p), count = p.batch * bands * p.color_steps;
   for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
@@ -96,18 +95,15 @@ __global__ void __launch_bounds__(kPullThreads, 2)
       }
       __syncthreads();  // before the next chunk's segments, or the next sample, replace these
     }
-    sum_row(sum, thread, upper[thread.row]);
-    if (thread.lane == 0 && y < p.output_height) {
-      double* row = row_sums_at(b, sample, y) + first_color_sum(b) + step * color_elements(p);
-      const int channels = static_cast<int>(p.channels);
-      for (int c = 0; c < kMaxColorChannels; ++c) {
-        if (c >= channels) break;
-        constexpr int kColumns = kMaxColorChannels + 1;
-        for (int j = 0; j < kMaxColorChannels; ++j) {
-          if (j < channels) row[c * (channels + 1) + j] = sum[c * kColumns + j];
-        }
-        row[c * (channels + 1) + channels] = sum[c * kColumns + kMaxColorChannels];
-      }
+    const double total = sum_row(sum, thread, half[thread.row]);
+    constexpr int kColumns = kMaxColorChannels + 1;
+    const int c = thread.lane / kColumns, j = thread.lane % kColumns;
+    const int channels = static_cast<int>(p.channels);
+    if (c < channels && (j < channels || j == kMaxColorChannels) && y < p.output_height) {
+      const int column = j < channels ? j : channels;
+      row_sums_at(b, sample,
+                  y)[first_color_sum(b) + step * color_elements(p) + c * (channels + 1) + column] =
+          total;
     }
   }
 }
@@ -280,17 +276,21 @@ __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 3 : 4)
 }
 
 constexpr int kFinishThreads = static_cast<int>(kSumLanes);
+constexpr int kFinishSums = 16;  // that are halved at once
+using FinishRow = double[kFinishThreads + 1];
 
-// 64 lanes to one, in all of them.
-__device__ inline double sum_threads(double v, double* shared) {
-  const int lane = static_cast<int>(threadIdx.x);
-  shared[lane] = v;
-  for (int w = kFinishThreads / 2; w >= 1; w /= 2) {
-    __syncthreads();
-    if (lane < w) shared[lane] += shared[lane + w];
-  }
+// Halves 64 lanes of sums into one: that of sum k for thread k. By all threads of the block.
+template <int Count>
+__device__ inline double sum_threads(const double (&sum)[Count], FinishRow* lanes) {
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int k = 0; k < Count; ++k) lanes[k][thread] = sum[k];
   __syncthreads();
-  const double total = shared[0];
+  if (thread < Count) {
+    for (int w = kFinishThreads / 2; w >= 1; w /= 2) {
+      for (int i = 0; i < w; ++i) lanes[thread][i] += lanes[thread][i + w];
+    }
+  }
+  const double total = thread < Count ? lanes[thread][0] : 0.0;
   __syncthreads();
   return total;
 }
@@ -298,31 +298,38 @@ __device__ inline double sum_threads(double v, double* shared) {
 __global__ void __launch_bounds__(kFinishThreads)
     augment_backward_finish(const __grid_constant__ AugmentBackwardParams b) {
   const AugmentParams& p = b.forward;
-  __shared__ double shared[kFinishThreads];
-  const int lane = static_cast<int>(threadIdx.x);
+  __shared__ FinishRow lanes[kFinishSums];
+  __shared__ double grad_map[9];
+  const int thread = static_cast<int>(threadIdx.x);
   for (int64_t sample = blockIdx.x; sample < p.batch; sample += gridDim.x) {
     const double* rows = b.row_sums + sample * p.output_height * b.row_sum_count;
     if (b.grad_matrix != nullptr) {
-      double grad_map[9] = {};
-      for (int64_t y = lane; y < p.output_height; y += kFinishThreads) {
-        add_row_sums(rows + y * b.row_sum_count, static_cast<double>(y), grad_map);
+      double sum[9] = {};
+      for (int64_t y = thread; y < p.output_height; y += kFinishThreads) {
+        add_row_sums(rows + y * b.row_sum_count, static_cast<double>(y), sum);
       }
-      for (int k = 0; k < 9; ++k) grad_map[k] = sum_threads(grad_map[k], shared);
-      if (lane == 0) {
+      const double total = sum_threads(sum, lanes);
+      if (thread < 9) grad_map[thread] = total;
+      __syncthreads();
+      if (thread == 0) {
         double grad_matrix[9] = {};
         if (augment_map(p, sample).valid) augment_map_backward(p, sample, grad_map, grad_matrix);
         for (int k = 0; k < 9; ++k) b.grad_matrix[sample * 9 + k] = grad_matrix[k];
       }
     }
-    if (b.grad_color != nullptr) {
-      const int64_t count = p.color_steps * color_elements(p);
-      for (int64_t k = 0; k < count; ++k) {
-        double sum = 0.0;
-        for (int64_t y = lane; y < p.output_height; y += kFinishThreads) {
-          sum += rows[y * b.row_sum_count + first_color_sum(b) + k];
+    const int64_t count = b.grad_color != nullptr ? p.color_steps * color_elements(p) : 0;
+    for (int64_t first = 0; first < count; first += kFinishSums) {
+      double sum[kFinishSums] = {};
+      for (int64_t y = thread; y < p.output_height; y += kFinishThreads) {
+        const double* row = rows + y * b.row_sum_count + first_color_sum(b) + first;
+        for (int k = 0; k < kFinishSums; ++k) {
+          if (first + k < count) sum[k] += row[k];
         }
-        const double total = sum_threads(sum, shared);
-        if (lane == 0) b.grad_color[sample * count + k] = total * color_sum_scale(p, k);
+      }
+      const double total = sum_threads(sum, lanes);
+      const int64_t at = first + thread;
+      if (thread < kFinishSums && at < count) {
+        b.grad_color[sample * count + at] = total * color_sum_scale(p, at);
       }
     }
   }

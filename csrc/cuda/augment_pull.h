@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/augment_gradient.h"
+#include "cuda/augment_color.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -42,13 +43,7 @@ __device__ inline void prepare_pull(const AugmentParams& p, int64_t sample, Pull
     block->sample = augment_sample(p, sample, augment_image(p, sample));
     block->slope = slope_sample(p, block->sample);
   } else if (thread >= kWarp && p.color_steps > 0) {
-    const int channels = static_cast<int>(p.channels), columns = channels + 1;
-    const int count = static_cast<int>(p.color_steps) * channels * columns;
-    for (int i = thread - kWarp; i < count; i += kPullThreads - kWarp) {
-      const int row = i / columns, step = row / channels, column = i % columns;
-      block->plan.step[step][row % channels][column] =
-          color_element<Acc>(p, sample, step, row % channels, column);
-    }
+    share_color_plan(p, sample, thread - kWarp, kPullThreads - kWarp, &block->plan);
   }
   __syncthreads();
 }
@@ -231,19 +226,29 @@ __device__ void pull_pixel_color(const AugmentParams& p, const PullBlock<Acc>& b
   }
 }
 
-// Brings the sums of a row's 64 lanes to its first lane. By all threads of the block.
+// A row's sums of 32 lanes, a bank apart so that threads can have a sum each.
+using HalfRow = double[kWarp + 1];
+
+// Halves the 64 lanes of a row's sums into one, and returns that of sum `thread.lane` to those
+// threads that have one. By all threads of the block, which meet twice: shuffles would take two
+// times five steps for every sum.
 template <int Count>
-__device__ inline void sum_row(double (&sum)[Count], const PullThread& thread,
-                               double (*upper)[kWarp]) {
+__device__ inline double sum_row(const double (&sum)[Count], const PullThread& thread,
+                                 HalfRow (&half)[Count]) {
   if (thread.lane >= kWarp) {
-    for (int k = 0; k < Count; ++k) upper[k][thread.lane - kWarp] = sum[k];
+    for (int k = 0; k < Count; ++k) half[k][thread.lane - kWarp] = sum[k];
   }
   __syncthreads();
-  if (thread.lane >= kWarp) return;
-  for (int k = 0; k < Count; ++k) {
-    sum[k] += upper[k][thread.lane];
-    for (int w = kWarp / 2; w >= 1; w /= 2) sum[k] += __shfl_down_sync(0xffffffffu, sum[k], w);
+  if (thread.lane < kWarp) {
+    for (int k = 0; k < Count; ++k) half[k][thread.lane] = sum[k] + half[k][thread.lane];
   }
+  __syncthreads();
+  if (thread.lane >= Count) return 0.0;
+  double* const lane = half[thread.lane];
+  for (int w = kWarp / 2; w >= 1; w /= 2) {
+    for (int i = 0; i < w; ++i) lane[i] += lane[i + w];
+  }
+  return lane[0];
 }
 
 }  // namespace

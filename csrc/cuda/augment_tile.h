@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/augment_group.h"
+#include "cuda/augment_color.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -58,19 +59,6 @@ __device__ inline bool tile_meets_erase(const AugmentParams& p, const TileAt& at
     }
   }
   return false;
-}
-
-// load_color_plan() by `threads` threads; columns of the matrices are channels + 1.
-template <class Acc>
-__device__ inline void share_color_plan(const AugmentParams& p, int64_t sample, int thread,
-                                        int threads, ColorPlan<Acc>* plan) {
-  const int channels = static_cast<int>(p.channels), columns = channels + 1;
-  const int count = static_cast<int>(p.color_steps) * channels * columns;
-  for (int i = thread; i < count; i += threads) {
-    const int row = i / columns, step = row / channels, column = i % columns;
-    plan->step[step][row % channels][column] =
-        color_element<Acc>(p, sample, step, row % channels, column);
-  }
 }
 
 // By all threads of the block, which meet here. The first thread does the sample (one at a time:
