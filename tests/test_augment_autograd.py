@@ -16,6 +16,10 @@ from references.augment import destination_to_source
 from torch import Tensor
 from torch.autograd import forward_ad, gradcheck
 
+# Numerical derivatives take minutes through the emulation, and tell nothing new there: that every
+# kind of kernel gives these gradients to the bit is what test_augment_backends.py is for.
+pytestmark = pytest.mark.slow
+
 SIZE = (5, 6)
 HEIGHT, WIDTH = 5, 6
 WINDOW = [1.3, 0.6, 4.9, 4.3]
