@@ -82,7 +82,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
         channels, strides = LAID_OUT[number % len(LAID_OUT)]
         image = random_image(rng, (3, channels, HEIGHT, WIDTH), dtype)
         given = problem(rng, number, channels)
-        on_device = {
+        on_device: dict[str, Any] = {
             key: torch.from_numpy(value).to(device) if isinstance(value, np.ndarray) else value
             for key, value in given.items()
         }

@@ -306,7 +306,11 @@ SHAPED = "must be [3, 4], [2, 3, 4] or [2, steps, 3, 4] for 2 images of 3 channe
         "augment: color is not an array of numbers",
         call(tensor(), color=[[1, 2], [3]]),
     ),
-    (TypeError, "augment: color is complex", call(tensor(), color=torch.eye(3, 4).cfloat())),
+    (
+        TypeError,
+        "augment: color is complex",
+        call(tensor(), color=torch.eye(3, 4).to(torch.cfloat)),
+    ),
     (
         RuntimeError,
         "augment: color has 9 steps, must be 1 to 8",

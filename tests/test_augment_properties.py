@@ -214,7 +214,7 @@ def test_batches_and_lists_are_loops(
         "clamp": data.draw(st.booleans()),
         "layout": "CHW",
     }
-    stacked = {name: np.stack(values) for name, values in each.items()}
+    stacked: dict[str, Any] = {name: np.stack(values) for name, values in each.items()}
     together = visops.augment(image, size=size, **stacked, **options)
     ragged = [i[:, : height - n % 2] if height > 1 else i for n, i in enumerate(image)]
     listed = visops.augment(ragged, size=size, **stacked, **options)

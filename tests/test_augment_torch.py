@@ -197,7 +197,7 @@ def augmented(image: Tensor, matrix: Tensor, color: Tensor | None, window: Tenso
 def test_vmap(shapes: Any, in_dims: Any, listed: bool) -> None:
     tensors = vmap_arguments(shapes, in_dims)
 
-    def function(image: Tensor, *rest: Any) -> Tensor:
+    def function(image: Any, *rest: Any) -> Tensor:
         return augmented(list(image.unbind()) if listed else image, *rest)  # type: ignore[arg-type]
 
     result = torch.vmap(function, in_dims=in_dims)(*tensors)
@@ -219,13 +219,13 @@ def test_vmap_of_grad(shapes: Any, in_dims: Any, listed: bool) -> None:
     tensors = vmap_arguments(shapes, in_dims)
     argnums = (0, 1) if shapes[2] is None else (0, 1, 2)
 
-    def loss(image: Tensor, *rest: Any) -> Tensor:
+    def loss(image: Any, *rest: Any) -> Tensor:
         images: Any = list(image.unbind()) if listed else image
         return augmented(images, *rest).square().sum()
 
     grads = torch.vmap(torch.func.grad(loss, argnums=argnums), in_dims=in_dims)(*tensors)
     for i in range(4):
-        leaves = [
+        leaves: list[Any] = [
             t if t is None else (t if d is None else t.select(d, i)).clone().requires_grad_()
             for t, d in zip(tensors, in_dims, strict=True)
         ]
@@ -268,7 +268,8 @@ def test_fake_and_meta_tensors_have_the_real_layout() -> None:
                 assert (result.shape, result.stride()) == (real.shape, real.stride())
                 assert (result.dtype, result.device.type) == (dtype, "meta")
                 with FakeTensorMode() as mode:
-                    fake = run(*(mode.from_tensor(t) for t in (image, matrix, color)))
+                    fakes: Any = [mode.from_tensor(t) for t in (image, matrix, color)]
+                    fake = run(*fakes)
                 assert (fake.shape, fake.stride(), fake.dtype) == (
                     real.shape,
                     real.stride(),
