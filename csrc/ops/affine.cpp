@@ -101,15 +101,6 @@ Tensor affine(const Tensor& image, const Tensor& matrix, const std::vector<int64
   return output;
 }
 
-// [first, last] bytes that a tensor's elements lie in.
-std::pair<const char*, const char*> extent(const Tensor& t) {
-  const char* first = static_cast<const char*>(t.const_data_ptr());
-  const char* last = first;
-  const int64_t size = static_cast<int64_t>(t.element_size());
-  for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d) * size;
-  return {first, last + size - 1};
-}
-
 void affine_out(const Tensor& image, const Tensor& matrix, const std::string& mode,
                 const std::string& padding_mode, const std::vector<double>& fill, bool inverse_map,
                 bool half_pixel, const Tensor& out) {
@@ -126,16 +117,8 @@ void affine_out(const Tensor& image, const Tensor& matrix, const std::string& mo
   p.output_width = out.size(3);
   check_problem(kOp, p, image, fill);
   if (out.numel() == 0) return;
-  for (int64_t d = 0; d < 4; ++d) {
-    require(out.size(d) <= 1 || out.stride(d) != 0, kOp, "out has shape ", shape_text(out),
-            " and stride 0 in dimension ", d, "; its elements must not overlap");
-  }
-  if (image.numel() > 0) {
-    const auto [image_first, image_last] = extent(image);
-    const auto [out_first, out_last] = extent(out);
-    require(out_last < image_first || image_last < out_first, kOp,
-            "out shares memory with image; a warp can't be done in place");
-  }
+  check_writable(kOp, out);
+  check_no_overlap(kOp, "image", image, out, "a warp");
   set_output(p, out.mutable_data_ptr(), out);
   warp(p, image, fill);
 }

@@ -174,23 +174,6 @@ Tensor augment_new(const char* op, AugmentParams& p, const Tensor& image, const 
   return output;
 }
 
-// [first, last] bytes that a tensor's elements lie in; the tensor is not empty.
-std::pair<const char*, const char*> extent(const Tensor& t) {
-  const char* first = static_cast<const char*>(t.const_data_ptr());
-  const char* last = first;
-  const int64_t size = static_cast<int64_t>(t.element_size());
-  for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d) * size;
-  return {first, last + size - 1};
-}
-
-void check_no_overlap(const char* op, const char* name, const Tensor& image, const Tensor& out) {
-  if (image.numel() == 0 || out.numel() == 0) return;
-  const auto [image_first, image_last] = extent(image);
-  const auto [out_first, out_last] = extent(out);
-  require(out_last < image_first || image_last < out_first, op, "out shares memory with ", name,
-          "; an augmentation can't be done in place");
-}
-
 void augment_into(const char* op, AugmentParams& p, const Tensor& image, const Tensor& matrix,
                   const Options& o, const Tensor& out) {
   require(out.dim() == 4, op, "out has shape ", shape_text(out),
@@ -205,10 +188,7 @@ void augment_into(const char* op, AugmentParams& p, const Tensor& image, const T
   check_problem(op, p, image, o);
   set_values(p, o.values());
   if (out.numel() == 0) return;
-  for (int64_t d = 0; d < 4; ++d) {
-    require(out.size(d) <= 1 || out.stride(d) != 0, op, "out has shape ", shape_text(out),
-            " and stride 0 in dimension ", d, "; its elements must not overlap");
-  }
+  check_writable(op, out);
   set_output(p, out);
   run(augment_stub, p, image, p.batch * p.output_height, row_cost(p));
 }
@@ -253,7 +233,7 @@ void augment_out(const Tensor& image, const Tensor& matrix, const std::string& i
   constexpr const char* op = "augment";
   AugmentParams p = {};
   set_batch(op, p, image);
-  check_no_overlap(op, "image", image, out);
+  check_no_overlap(op, "image", image, out, "an augmentation");
   augment_into(op, p, image, matrix,
                {interpolation, padding_mode, fill, antialias, window, color, clamp, mean, std,
                 erase, erase_value, inverse_map, half_pixel},
@@ -271,7 +251,8 @@ void augment_list_out(const std::vector<Tensor>& images, const Tensor& matrix,
   std::vector<AugmentImage> list;
   set_list(op, p, images, list);
   for (size_t i = 0; i < images.size(); ++i) {
-    check_no_overlap(op, ("images[" + std::to_string(i) + "]").c_str(), images[i], out);
+    check_no_overlap(op, ("images[" + std::to_string(i) + "]").c_str(), images[i], out,
+                     "an augmentation");
   }
   augment_into(op, p, images[0], matrix,
                {interpolation, padding_mode, fill, antialias, window, color, clamp, mean, std,

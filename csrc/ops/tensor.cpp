@@ -51,6 +51,35 @@ void check_same_device(const char* op, const char* reference_name, const Tensor&
           device_text(reference), "; all tensors must be on one device");
 }
 
+void check_writable(const char* op, const Tensor& out) {
+  for (int64_t d = 0; d < out.dim(); ++d) {
+    require(out.size(d) <= 1 || out.stride(d) != 0, op, "out has shape ", shape_text(out),
+            " and stride 0 in dimension ", d, "; its elements must not overlap");
+  }
+}
+
+namespace {
+
+// [first, last] bytes that a tensor's elements lie in; the tensor is not empty.
+std::pair<const char*, const char*> extent(const Tensor& t) {
+  const char* first = static_cast<const char*>(t.const_data_ptr());
+  const char* last = first;
+  const int64_t size = static_cast<int64_t>(t.element_size());
+  for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d) * size;
+  return {first, last + size - 1};
+}
+
+}  // namespace
+
+void check_no_overlap(const char* op, const char* name, const Tensor& input, const Tensor& out,
+                      const char* what) {
+  if (input.numel() == 0 || out.numel() == 0) return;
+  const auto [input_first, input_last] = extent(input);
+  const auto [out_first, out_last] = extent(out);
+  require(out_last < input_first || input_last < out_first, op, "out shares memory with ", name,
+          "; ", what, " can't be done in place");
+}
+
 bool prefers_channels_last(const Tensor& image) {
   return image.size(1) > 1 && image.stride(1) == 1 && !image.is_contiguous();
 }

@@ -30,6 +30,12 @@ std::string shape_text(const Tensor& tensor);
 void check_same_device(const char* op, const char* reference_name, const Tensor& reference,
                        const char* name, const Tensor& tensor);
 
+// For what an `out` argument must be: elements of their own, none of them the input's. `what` can't
+// be done in place.
+void check_writable(const char* op, const Tensor& out);
+void check_no_overlap(const char* op, const char* name, const Tensor& input, const Tensor& out,
+                      const char* what);
+
 // channels_last where the input is (channels adjacent, and not also plainly contiguous).
 bool prefers_channels_last(const Tensor& image);
 
