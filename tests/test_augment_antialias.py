@@ -149,3 +149,15 @@ def test_rim_of_a_rotated_photo_is_one_pixel_wide() -> None:
         partial = ((result > 0.01) & (result < 0.99)).sum()
         # Two pixels across a diagonal edge, at most, around a square of 32.
         assert partial <= 2 * 4 * SIDE / 8 + 8
+
+
+@pytest.mark.parametrize("padding_mode", ["replicate", "reflect", "symmetric", "circular"])
+@pytest.mark.parametrize("scale", [2.0**18, 2.0**19 - 2, 2.0**20, 2.0**23])
+def test_coordinates_sparser_than_the_filter(scale: float, padding_mode: str) -> None:
+    """Steps so large that no float lies within the filter's width of a coordinate."""
+    image = torch.full((1, 1, 1, 1), 0.75)  # filters are no wider than images
+    matrix = np.diag([scale, scale, 1.0])  # output to image
+    got = visops.augment(
+        image, matrix, (5, 130), inverse_map=True, antialias=True, padding_mode=padding_mode
+    )
+    torch.testing.assert_close(got, torch.full_like(got, 0.75), rtol=0, atol=1e-5)

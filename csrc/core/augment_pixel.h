@@ -119,6 +119,13 @@ VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padd
   taps.scale = axis.filter_scale;
   Acc sum = static_cast<Acc>(0);
   for (int32_t i = 0; i < taps.count; ++i) sum = sum + filter_tap<mode>(taps, taps.first + i);
+  if (some && sum == static_cast<Acc>(0)) {
+    // Coordinates this large are sparser than the filter is wide: the element at the coordinate.
+    taps.at = floor(centre);
+    taps.first = static_cast<int32_t>(taps.at);
+    taps.count = 1;
+    sum = filter_tap<mode>(taps, taps.first);
+  }
   taps.norm = sum != static_cast<Acc>(0) ? static_cast<Acc>(1) / sum : static_cast<Acc>(0);
   return taps;
 }

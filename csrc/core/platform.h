@@ -18,13 +18,11 @@
 #define VISOPS_RESTRICT __restrict
 #define VISOPS_API __declspec(dllexport)
 #define VISOPS_UNROLL
-#define VISOPS_PREFETCH(address) static_cast<void>(address)
 #else
 #define VISOPS_ALWAYS_INLINE inline __attribute__((always_inline))
 #define VISOPS_RESTRICT __restrict__
 #define VISOPS_API __attribute__((visibility("default")))
 #define VISOPS_UNROLL _Pragma("GCC unroll 8")
-#define VISOPS_PREFETCH(address) __builtin_prefetch(address)
 #endif
 
 // For small functions that compilers decline to inline into hot loops.

@@ -226,8 +226,10 @@ void affine_backward_matrix_kernel(const AffineBackwardMatrixParams& params, int
   const AffineParams& p = params.forward;
   for_each_sample(begin, end, p.output_height, [&](int64_t sample, int64_t first, int64_t last) {
     const AffineMap map = affine_map(p, sample);
+    ReadAhead ahead = read_ahead(p, map, sample, {0, p.output_width}, {first, last});
     for (int64_t y = first; y < last; ++y) {
       double totals[4] = {};
+      ahead.at(y);
       if (map.valid && p.height > 0 && p.width > 0) {
         switch (p.dtype) {
           case DType::kFloat16: row_gradient<Half>(p, map, sample, y, totals); break;

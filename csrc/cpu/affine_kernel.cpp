@@ -63,53 +63,32 @@ void warp_segment(const Sampler& sampler, const Row& row, Span segment, Span ins
   sampler.border(row.sample, row.y, origin, x0, inside.end, segment.end);
 }
 
-// Asks for what a segment to come will read. Under rotation a row jumps from line to line of the
-// image, which no processor foresees: a batch that lies beyond the second-level cache would wait
-// for most of them. Addresses outside the image do no harm.
-template <class Sampler>
-void prefetch_segment(const Sampler& sampler, const AffineParams& p, const AffineMap& map,
-                      int64_t sample, int64_t x0, int64_t y) {
-  const auto origin = segment_origin<float>(map.m, x0, y);  // of its centre
-  constexpr int64_t kFar = int64_t{1} << 30;  // no image there, and no overflow before it
-  if (origin.x < -kFar || origin.x > kFar || origin.y < -kFar || origin.y > kFar) return;
-  const int64_t size = element_size(p.dtype);
-  const auto image =
-      reinterpret_cast<uintptr_t>(p.image) +
-      static_cast<uintptr_t>(sample * p.image_stride.batch * size + origin.y * sampler.row_bytes +
-                             origin.x * sampler.column_bytes);
-  const int64_t planes = p.image_stride.channel == 1 ? 1 : p.channels;
-  constexpr int kStep = 8, kHalf = static_cast<int>(kSegment) / 2;
-  for (int x = -kHalf; x < kHalf; x += kStep) {
-    const auto dx = static_cast<int64_t>(map.m[0] * x), dy = static_cast<int64_t>(map.m[3] * x);
-    const int64_t tap = dy * sampler.row_bytes + dx * sampler.column_bytes;
-    for (int64_t c = 0; c < planes; ++c) {
-      const int64_t offset = tap + c * p.image_stride.channel * size;
-      VISOPS_PREFETCH(reinterpret_cast<const void*>(image + static_cast<uintptr_t>(offset)));
-    }
-  }
-}
-
 // Rows go in blocks, a segment of all of them before the next one: under rotation a row crosses
 // many rows of the image, and the cache lines that one row of the block fetches serve the others.
 constexpr int64_t kBlockRows = 8;
 
 template <class Sampler>
-void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, int64_t sample,
-               int64_t begin, int64_t end) {
+void warp_strip(const Sampler& sampler, const AffineParams& p, const AffineMap& map,
+                Interpolation mode, int64_t sample, int64_t begin, int64_t end, Span strip) {
   using Coord = typename Sampler::Coord;
-  const Sampler sampler(p, map);
+  ReadAhead ahead = read_ahead(p, map, sample, strip, {begin, end});
   for (int64_t y0 = begin; y0 < end; y0 += kBlockRows) {
     const int64_t rows = end - y0 < kBlockRows ? end - y0 : kBlockRows;
+    ahead.at(y0);
     RowSpans spans[kBlockRows];
     Span all = {p.output_width, 0};
     for (int64_t i = 0; i < rows; ++i) {
       const Row row = {p, map, mode, sample, y0 + i};
       spans[i] = row_spans(p, map, mode, row.y);
       if (!sampler.has_inside) spans[i].inside = {0, 0};
-      const Span touching = spans[i].touching;
-      fill_pixels(row, 0, touching.begin);
-      fill_pixels(row, touching.end, p.output_width);
-      if (touching.begin == touching.end) continue;
+      const Span touching = intersect(spans[i].touching, strip);
+      spans[i].touching = touching;
+      if (touching.begin == touching.end) {
+        fill_pixels(row, strip.begin, strip.end);
+        continue;
+      }
+      fill_pixels(row, strip.begin, touching.begin);
+      fill_pixels(row, touching.end, strip.end);
       all.begin = all.begin < touching.begin ? all.begin : touching.begin;
       all.end = all.end > touching.end ? all.end : touching.end;
     }
@@ -131,20 +110,22 @@ void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, 
                                      static_cast<int>(insides[i].end - insides[i].begin),
                                      sampler.row_bytes, sampler.column_bytes, lanes[i]);
         }
-        // The next segment of these rows, or the first one of the next.
-        const bool last = x0 + kSegment >= all.end;
-        const int64_t next_x = last ? all.begin & -kSegment : x0 + kSegment;
-        const int64_t next_y = last ? y0 + kBlockRows : y0;
-        const int64_t stop = next_y + kBlockRows < end ? next_y + kBlockRows : end;
-        for (int64_t y = next_y; y < stop && sampler.has_inside; ++y) {
-          prefetch_segment(sampler, p, map, sample, next_x, y);
-        }
       }
       for (int64_t i = 0; i < rows; ++i) {
         warp_segment(sampler, {p, map, mode, sample, y0 + i}, segments[i], insides[i], origins[i],
                      lanes[i], x0);
       }
     }
+  }
+}
+
+template <class Sampler>
+void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, int64_t sample,
+               int64_t begin, int64_t end) {
+  const Sampler sampler(p, map);
+  const Span all = {0, p.output_width};
+  for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
+    warp_strip(sampler, p, map, mode, sample, begin, end, intersect(all, {x, x + kStripColumns}));
   }
 }
 

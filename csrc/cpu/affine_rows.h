@@ -13,6 +13,7 @@
 
 #include "core/affine.h"
 #include "core/affine_pixel.h"
+#include "cpu/read_ahead.h"
 
 namespace visops {
 namespace {
@@ -30,6 +31,18 @@ VISOPS_ALWAYS_INLINE void for_each_sample(int64_t begin, int64_t end, int64_t ro
     body(sample, first, last);
     begin += last - first;
   }
+}
+
+// For these columns and rows of a sample's output.
+inline ReadAhead read_ahead(const AffineParams& p, const AffineMap& map, int64_t sample,
+                            Span columns, Span rows) {
+  const int64_t size = element_size(p.dtype);
+  const Strides& stride = p.image_stride;
+  const bool interleaved = stride.channel == 1;
+  return ReadAhead({static_cast<const char*>(p.image) + sample * stride.batch * size, p.height,
+                    p.width, interleaved ? 1 : p.channels, stride.channel * size, stride.row * size,
+                    stride.column * size},
+                   map.m, columns, rows);
 }
 
 struct RowSpans {

@@ -15,6 +15,7 @@
 #include "core/augment_gradient.h"
 #include "cpu/augment_gradient_color.h"
 #include "cpu/augment_gradient_samples.h"
+#include "cpu/augment_read_ahead.h"
 #include "cpu/augment_scatter.h"
 
 namespace visops {
@@ -120,6 +121,7 @@ void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span o
   const GradientTask<Acc> task(b, sample, rows);
   GradientPlanes<Acc> planes;
   SumLanes sums[kMostSums];
+  ReadAhead ahead = read_ahead(p, task.s, {0, p.output_width}, own);
   for (int64_t y = 0; y < p.output_height; ++y) {
     const bool mine = y >= own.begin && y < own.end;
     if (!mine && task.grad_image == nullptr) continue;
@@ -129,6 +131,7 @@ void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span o
       columns = reaching_columns(task, y, by_rows ? rows : Span{0, task.s.image.height});
     }
     if (mine) {
+      ahead.at(y);
       for (int64_t k = 0; k < b.row_sum_count; ++k) {
         for (double& lane : sums[k]) lane = 0.0;
       }

@@ -10,6 +10,7 @@
 // constant.
 #include "cpu/augment_color.h"
 #include "cpu/augment_filter.h"
+#include "cpu/augment_read_ahead.h"
 #include "cpu/augment_resize.h"
 #include "cpu/augment_samplers.h"
 
@@ -128,7 +129,6 @@ void sample_filter(const SegmentAt& at, const LaneSampler<T>& sampler, AugmentLa
 template <class T, Interpolation mode>
 void augment_resized_row(const SegmentAt& at, const ResizeChunk& chunk,
                          const ColorPlan<float>& plan, ResizeBuffers& buffers) {
-  prefetch_taps(at, chunk, sizeof(T));
   AugmentLanes& lanes = buffers.lanes;
   const float cover = edge_cover(at.axes.y, at.segment.fy);
   lanes.blended = !(chunk.covered && cover == 1.0f);
@@ -153,6 +153,7 @@ void augment_resized(const AugmentParams& p, const AugmentSample& s, const Color
   set_axis_widths(s, s.y, s.map.width_y, &axes.y);
   for (int64_t x = 0; x < p.output_width;) {
     int chunks = 0;
+    const int64_t begin = x;
     for (; chunks < kChunks && x < p.output_width; ++chunks) {
       const int64_t x0 = x & -kSegment, left = p.output_width - x0;
       const auto segment = augment_segment<float>(s.map, x0, first);
@@ -162,7 +163,9 @@ void augment_resized(const AugmentParams& p, const AugmentSample& s, const Color
                        buffers.chunks[chunks]);
       x += buffers.chunks[chunks].count;
     }
+    ReadAhead ahead = read_ahead(p, s, {begin, x}, {first, last});
     for (int64_t y = first; y < last; ++y) {
+      ahead.at(y);
       for (int i = 0; i < chunks; ++i) {
         const ResizeChunk& chunk = buffers.chunks[i];
         const auto segment = augment_segment<float>(s.map, chunk.x0 & -kSegment, y);
@@ -188,7 +191,7 @@ struct SegmentPlace {
 
 template <class T, Interpolation mode>
 void augment_segments(const AugmentParams& p, const AugmentSample& s, const ColorPlan<float>& plan,
-                      int64_t sample, int64_t first, int64_t last) {
+                      int64_t sample, int64_t first, int64_t last, Span strip) {
   const LaneSampler<T> sampler(p, s);
   SegmentPlace places[kBlockRows];
   FilterLanes filter;
@@ -197,10 +200,12 @@ void augment_segments(const AugmentParams& p, const AugmentSample& s, const Colo
     set_axis_widths(s, s.x, s.map.width_x, &place.axes.x);
     set_axis_widths(s, s.y, s.map.width_y, &place.axes.y);
   }
+  ReadAhead ahead = read_ahead(p, s, strip, {first, last});
   for (int64_t y0 = first; y0 < last; y0 += kBlockRows) {
+    ahead.at(y0);
     const int rows = static_cast<int>(y0 + kBlockRows < last ? kBlockRows : last - y0);
-    for (int64_t x0 = 0; x0 < p.output_width; x0 += kSegment) {
-      const int64_t left = p.output_width - x0;
+    for (int64_t x0 = strip.begin; x0 < strip.end; x0 += kSegment) {
+      const int64_t left = strip.end - x0;
       const int count = static_cast<int>(left < kSegment ? left : kSegment);
       const auto at = [&](int row) -> SegmentAt {
         const SegmentPlace& place = places[row];
@@ -261,7 +266,10 @@ void augment_rows(const AugmentParams& p, const AugmentSample& s, int64_t sample
     if constexpr (mode != Interpolation::kNearest) {
       if (is_resize<T>(p, s)) return augment_resized<T, mode>(p, s, plan, sample, first, last);
     }
-    augment_segments<T, mode>(p, s, plan, sample, first, last);
+    for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
+      augment_segments<T, mode>(p, s, plan, sample, first, last,
+                                intersect({0, p.output_width}, {x, x + kStripColumns}));
+    }
   }
 }
 

@@ -236,26 +236,6 @@ bool is_resize(const AugmentParams& p, const AugmentSample& s) {
          (s.image.column_stride == 1 || is_interleaved<T>(p, s.image));
 }
 
-// Asks for the rows of taps that the output's next row adds to those of this one.
-inline void prefetch_taps(const SegmentAt& at, const ResizeChunk& chunk, int64_t size) {
-  const AugmentImage& image = at.s.image;
-  const bool planar = image.column_stride == 1;
-  const int64_t bytes = (chunk.high - chunk.low) * image.column_stride * size;
-  const auto rows = static_cast<int64_t>(at.s.map.width_y) + 1;
-  const int64_t from = at.segment.y + static_cast<int64_t>(at.axes.y.radius) + 1;
-  for (int64_t row = from; row < from + rows && row < image.height; ++row) {
-    for (int64_t c = 0; c < (planar ? at.p.channels : 1); ++c) {
-      const auto first = reinterpret_cast<uintptr_t>(image.data) +
-                         static_cast<uintptr_t>((row * image.row_stride + c * image.channel_stride +
-                                                 (at.segment.x + chunk.low) * image.column_stride) *
-                                                size);
-      for (int64_t b = 0; b < bytes; b += 64) {
-        VISOPS_PREFETCH(reinterpret_cast<const void*>(first + static_cast<uintptr_t>(b)));
-      }
-    }
-  }
-}
-
 // One row of a chunk: sampled values of channels [first, first + channels) into planes.
 template <class T, Interpolation mode>
 void resize_row(const SegmentAt& at, const ResizeChunk& chunk, int64_t first, int64_t channels,

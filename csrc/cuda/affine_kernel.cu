@@ -104,9 +104,9 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
   using Acc = typename Accumulate<T>::type;
   constexpr int kWords = kMaxInterleaved * kWarp * sizeof(T) / sizeof(uint32_t);
   __shared__ TileMap<Acc> tile;
-  __shared__ uint32_t staged[kTileThreads / kWarp][kWords];
+  alignas(sizeof(uint64_t)) __shared__ uint32_t staged[kTileThreads / kWarp][kWords];
   for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
-    const TileAt at = tile_at(grid, i);
+    const TileAt at = tile_at<kTileHeight>(grid, i);
     prepare_tile(p, at, &tile);
     if (mode == Interpolation::kNearest || tile.map.integral) {
       warp_pixel<T, Interpolation::kNearest>(p, at, tile, staged[threadIdx.x / kWarp]);
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
 template <class T, Interpolation mode>
 void forward_as(const AffineParams& p, void* stream) {
   if (p.channels == 0) return;
-  const TileGrid grid = tile_grid(p.batch, p.output_height, p.output_width);
+  const TileGrid grid = tile_grid<kTileHeight>(p.batch, p.output_height, p.output_width);
   launch(affine_forward<T, mode>, grid_for(grid.count), dim3(kTileThreads), 0, stream, p, grid);
 }
 

@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   __shared__ AugmentTile<Acc> tile;
   __shared__ uint64_t staged[kTileThreads / kWarp][kStaged];
   for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
-    TileAt at = tile_at(grid, i);
+    TileAt at = tile_at<kTileHeight>(grid, i);
     at.sample += images.first;
     prepare_tile(p, images.at(p, at.sample), at, &tile);
     void* const mine = staged[threadIdx.x / kWarp];
@@ -170,7 +170,7 @@ template <class T, Interpolation mode>
 void forward_as(const AugmentParams& p, void* stream) {
   if (p.channels == 0) return;
   if (p.list == nullptr) {
-    const TileGrid grid = tile_grid(p.batch, p.output_height, p.output_width);
+    const TileGrid grid = tile_grid<kTileHeight>(p.batch, p.output_height, p.output_width);
     return launch(augment_forward<T, mode, BatchImages>, grid_for(grid.count), dim3(kTileThreads),
                   0, stream, p, BatchImages{}, grid);
   }
@@ -179,7 +179,7 @@ void forward_as(const AugmentParams& p, void* stream) {
     const int64_t left = p.batch - images.first;
     const int64_t count = left < kListImages ? left : kListImages;
     for (int64_t i = 0; i < count; ++i) images.image[i] = p.list[images.first + i];
-    const TileGrid grid = tile_grid(count, p.output_height, p.output_width);
+    const TileGrid grid = tile_grid<kTileHeight>(count, p.output_height, p.output_width);
     launch(augment_forward<T, mode, ListedImages>, grid_for(grid.count), dim3(kTileThreads), 0,
            stream, p, images, grid);
   }

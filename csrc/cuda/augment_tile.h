@@ -4,43 +4,16 @@
 #include "core/augment_group.h"
 #include "cuda/augment_color.h"
 #include "cuda/launch.h"
+#include "cuda/tile_grid.h"
 
 namespace visops {
 namespace {
 
 // A tile lies in one segment of NOTE [ Augment coordinates ]; a thread has one column of it, and
 // every kTileStep-th row.
-constexpr int kTileWidth = 64;
-static_assert(kSegment % kTileWidth == 0, "a tile has one segment");
 constexpr int kTileHeight = 8;
 constexpr int kTileStep = 4;
 constexpr int kTileThreads = kTileWidth * kTileStep;
-
-// Tiles of [batch, height, width], the column fastest.
-struct TileGrid {
-  int64_t columns, rows, count;
-};
-
-inline TileGrid tile_grid(int64_t batch, int64_t height, int64_t width) {
-  TileGrid grid;
-  grid.columns = (width + kTileWidth - 1) / kTileWidth;
-  grid.rows = (height + kTileHeight - 1) / kTileHeight;
-  grid.count = batch * grid.rows * grid.columns;
-  return grid;
-}
-
-struct TileAt {
-  int64_t sample, y, x;  // of its first pixel
-};
-
-__device__ inline TileAt tile_at(const TileGrid& grid, int64_t tile) {
-  const int64_t row = tile / grid.columns;
-  TileAt at;
-  at.sample = row / grid.rows;
-  at.y = (row - at.sample * grid.rows) * kTileHeight;
-  at.x = (tile - row * grid.columns) * kTileWidth;
-  return at;
-}
 
 template <class Acc>
 struct AugmentTile {

@@ -1,0 +1,43 @@
+// Tiles of an output, [batch, height, width], and which of them a block has.
+#pragma once
+
+#include <cstdint>
+
+#include "core/affine.h"
+
+namespace visops {
+namespace {
+
+constexpr int kTileWidth = 64;
+static_assert(kSegment % kTileWidth == 0, "a tile lies in one segment");
+
+// Tiles of kTileWidth x Height pixels, the column fastest.
+struct TileGrid {
+  int64_t columns, rows, count;
+};
+
+template <int Height>
+inline TileGrid tile_grid(int64_t batch, int64_t height, int64_t width) {
+  TileGrid grid;
+  grid.columns = (width + kTileWidth - 1) / kTileWidth;
+  grid.rows = (height + Height - 1) / Height;
+  grid.count = batch * grid.rows * grid.columns;
+  return grid;
+}
+
+struct TileAt {
+  int64_t sample, y, x;  // of its first pixel
+};
+
+template <int Height>
+__device__ inline TileAt tile_at(const TileGrid& grid, int64_t tile) {
+  const int64_t row = tile / grid.columns;
+  TileAt at;
+  at.sample = row / grid.rows;
+  at.y = (row - at.sample * grid.rows) * Height;
+  at.x = (tile - row * grid.columns) * kTileWidth;
+  return at;
+}
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,93 @@
+"""No kernel reads memory that is not its tensor's, not even a byte.
+
+Images begin or end where readable memory does: a read beyond ends the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import mmap
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+import torch
+import visops
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="mprotect() of glibc")
+
+PAGE = mmap.PAGESIZE
+PAGES = 32
+HEIGHT = 53
+WIDTHS = (43, 190)  # 43 pixels of three bytes end just beyond a cache line
+ANGLES = (0.0, 17.3, 90.0, 200.0)
+
+
+@contextmanager
+def guarded_memory() -> Iterator[np.ndarray]:
+    """PAGES readable pages between two that are not."""
+    memory = mmap.mmap(-1, (PAGES + 2) * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    whole = np.frombuffer(memory, dtype=np.uint8)
+    mprotect = ctypes.CDLL(None, use_errno=True).mprotect
+    guards = [ctypes.c_void_p(whole.ctypes.data + page * PAGE) for page in (0, PAGES + 1)]
+    none, readable = 0, mmap.PROT_READ | mmap.PROT_WRITE
+    for guard in guards:
+        assert mprotect(guard, ctypes.c_size_t(PAGE), none) == 0
+    try:
+        yield whole[PAGE:-PAGE]
+    finally:
+        for guard in guards:
+            assert mprotect(guard, ctypes.c_size_t(PAGE), readable) == 0
+
+
+def image_at(memory: np.ndarray, width: int, layout: str, end: bool) -> torch.Tensor:
+    """uint8 [1, C, HEIGHT, width] at the end, or the begin, of the memory."""
+    channels, pixel = {
+        "planes": (3, 3),
+        "pixels": (3, 3),
+        "last of 3": (1, 3),
+        "rgb of rgba": (3, 4),
+    }[layout]
+    size = HEIGHT * width * pixel
+    buffer = memory[-size:] if end else memory[:size]
+    if layout == "planes":
+        return torch.from_numpy(buffer.reshape(1, 3, HEIGHT, width))
+    pixels = buffer.reshape(1, HEIGHT, width, pixel)
+    part = pixels[..., -channels:] if end else pixels[..., :channels]
+    return torch.from_numpy(part).permute(0, 3, 1, 2)
+
+
+def maps(width: int) -> Iterator[np.ndarray]:
+    """Output to image, about the middle: turns, and shrinking that passes all edges."""
+    for angle in ANGLES:
+        for scale in (1.0, 2.5):
+            c, s = scale * math.cos(math.radians(angle)), scale * math.sin(math.radians(angle))
+            x, y = (width - 1) / 2, (HEIGHT - 1) / 2
+            yield np.array([[c, -s, x - c * x + s * y], [s, c, y - s * x - c * y]])
+
+
+@pytest.mark.parametrize("end", [False, True], ids=["begin", "end"])
+@pytest.mark.parametrize("layout", ["planes", "pixels", "last of 3", "rgb of rgba"])
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_reads_stay_inside(width: int, layout: str, mode: str, end: bool) -> None:
+    with guarded_memory() as memory:
+        memory[:] = np.arange(memory.size, dtype=np.uint64) % 251
+        image = image_at(memory, width, layout, end)
+        copy = image.clone()
+        for matrix in maps(width):
+            for padding in ("constant", "reflect"):
+                for antialias in (False, True):
+                    options = {"mode": mode, "padding_mode": padding, "inverse_map": True}
+                    more = {**options, "antialias": antialias and mode != "nearest"}
+                    got = visops.augment(image, matrix, (HEIGHT, width), **more)
+                    assert torch.equal(got, visops.augment(copy, matrix, (HEIGHT, width), **more))
+                    if not antialias:
+                        got = visops.warp_affine(image, matrix, (HEIGHT, width), **options)
+                        assert torch.equal(
+                            got, visops.warp_affine(copy, matrix, (HEIGHT, width), **options)
+                        )
+        del image
