@@ -40,6 +40,15 @@ STABLE_TORCH_LIBRARY(visops, m) {
         "Tensor(a!) out) -> ()");
   m.def("augment_backward(Tensor grad, Tensor image, Tensor matrix, " AUGMENT_OPTIONS_GIVEN
         "bool image_grad, bool matrix_grad, bool color_grad) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "nms(Tensor boxes, Tensor scores, float iou_threshold, SymInt max_output=-1, "
+      "float? score_threshold=None) -> Tensor");
+  m.def(
+      "batched_nms(Tensor boxes, Tensor scores, Tensor? idxs, float iou_threshold, "
+      "SymInt max_output=-1, float? score_threshold=None) -> Tensor");
+  m.def(
+      "nms_padded(Tensor boxes, Tensor scores, float iou_threshold, SymInt max_output, "
+      "float? score_threshold=None) -> (Tensor, Tensor)");
   m.def("build_info() -> str");
 }
 

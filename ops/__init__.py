@@ -11,6 +11,7 @@ from .affine import warp_affine  # noqa: E402
 from .affine_matrix import compose_affine, get_affine_matrix, invert_affine  # noqa: E402
 from .affine_points import affine_from_points, transform_boxes, transform_points  # noqa: E402
 from .augment import augment  # noqa: E402
+from .nms import batched_nms, nms, nms_padded  # noqa: E402
 
 from . import transforms  # noqa: E402  # isort: skip (it uses what is above)
 
@@ -18,11 +19,14 @@ __all__ = [
     "__version__",
     "affine_from_points",
     "augment",
+    "batched_nms",
     "build_info",
     "compat",
     "compose_affine",
     "get_affine_matrix",
     "invert_affine",
+    "nms",
+    "nms_padded",
     "transform_boxes",
     "transform_points",
     "transforms",

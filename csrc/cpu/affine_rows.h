@@ -42,7 +42,7 @@ inline ReadAhead read_ahead(const AffineParams& p, const AffineMap& map, int64_t
   return ReadAhead({static_cast<const char*>(p.image) + sample * stride.batch * size, p.height,
                     p.width, interleaved ? 1 : p.channels, stride.channel * size, stride.row * size,
                     stride.column * size},
-                   map.m, columns, rows);
+                   map.m, tap_count(p.mode), columns, rows);
 }
 
 struct RowSpans {

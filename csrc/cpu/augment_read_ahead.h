@@ -17,7 +17,7 @@ inline ReadAhead read_ahead(const AugmentParams& p, const AugmentSample& s, Span
   return ReadAhead(
       {image.data, image.height, usable ? image.width : 0, interleaved ? 1 : p.channels,
        image.channel_stride * size, image.row_stride * size, image.column_stride * size},
-      s.map.m, columns, rows);
+      s.map.m, s.antialias ? image.height : tap_count(s.mode), columns, rows);
 }
 
 }  // namespace

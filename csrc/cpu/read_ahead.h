@@ -51,12 +51,18 @@ inline SourceRange source_range(double a, double b, double c, Span x, Span y, in
 
 class ReadAhead {
  public:
-  // m: output to image, affine. These columns and rows of the output are going to be sampled.
-  ReadAhead(const ImageBytes& image, const double* m, Span columns, Span rows)
+  // m: output to image, affine. These columns and rows of the output are going to be sampled, a
+  // pixel from `rows_used` rows of the image.
+  ReadAhead(const ImageBytes& image, const double* m, int64_t rows_used, Span columns, Span rows)
       : image_(image), m_(m), output_(columns), rows_(rows) {
     columns_ = source_range(m[0], m[1], m[2], columns, rows, image.width);
+    // Upright walks leave out rows, and through grey images are so fast that hardware foresees them
+    // better.
+    const bool upright = m[3] == 0.0;
+    const bool grey = image.planes * image.column_bytes < 3;
+    const bool sparse = std::fabs(m[4]) > static_cast<double>(rows_used) + 0.5;
     useful_ = image.column_bytes > 0 && image.column_bytes <= kCacheLine / 2 &&
-              columns_.first <= columns_.last;
+              columns_.first <= columns_.last && !(upright && (grey || sparse));
   }
 
   // Row y of the output is next.

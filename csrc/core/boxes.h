@@ -1,0 +1,89 @@
+// Boxes [x1, y1, x2, y2], and how much two of them overlap.
+//
+// NOTE [ Overlap ]
+// The intersection over union is torchvision's to the last bit: in float32 (float64 for float64
+// and integer boxes), areas first, no contraction, and a union of area + area - intersection. The
+// threshold is a double that the ratio must exceed; threshold_of() is the largest value of the
+// ratio's type that does not, so that the comparison needs no conversion. A ratio of 0 / 0 or of
+// NaN exceeds nothing.
+//
+// Boxes whose area is not a positive finite number (flat, inverted in one direction, infinite, NaN)
+// or that are inverted in both have no intersection with any box that is more than 0, or a union
+// that is not finite: they suppress nothing, and nothing suppresses them. is_inert() tells them.
+#pragma once
+
+#include "core/element.h"
+#include "core/platform.h"
+
+namespace visops {
+
+// What boxes of a dtype are computed in: integers are exact in float64 up to 2^53.
+VISOPS_FN bool computes_in_double(DType dtype) {
+  return dtype == DType::kFloat64 || !is_floating(dtype);
+}
+
+template <class Acc>
+struct Box {
+  Acc x1, y1, x2, y2, area;
+};
+
+template <class Acc>
+VISOPS_FN Acc load_coordinate(const void* data, DType dtype, int64_t i) {
+  switch (dtype) {
+    case DType::kUInt8: return static_cast<Acc>(static_cast<const uint8_t*>(data)[i]);
+    case DType::kInt8: return static_cast<Acc>(static_cast<const int8_t*>(data)[i]);
+    case DType::kInt16: return static_cast<Acc>(static_cast<const int16_t*>(data)[i]);
+    case DType::kUInt16: return static_cast<Acc>(static_cast<const uint16_t*>(data)[i]);
+    case DType::kInt32: return static_cast<Acc>(static_cast<const int32_t*>(data)[i]);
+    case DType::kInt64: return static_cast<Acc>(static_cast<const int64_t*>(data)[i]);
+    case DType::kFloat16:
+      return static_cast<Acc>(half_to_float(static_cast<const uint16_t*>(data)[i]));
+    case DType::kBFloat16:
+      return static_cast<Acc>(load_element(static_cast<const BFloat16*>(data) + i));
+    case DType::kFloat32: return static_cast<Acc>(static_cast<const float*>(data)[i]);
+    case DType::kFloat64: return static_cast<Acc>(static_cast<const double*>(data)[i]);
+    case DType::kBool: break;
+  }
+  return static_cast<Acc>(0);
+}
+
+// Four coordinates `stride` elements apart, from element i on.
+template <class Acc>
+VISOPS_FN Box<Acc> load_box(const void* data, DType dtype, int64_t i, int64_t stride) {
+  Box<Acc> box;
+  box.x1 = load_coordinate<Acc>(data, dtype, i);
+  box.y1 = load_coordinate<Acc>(data, dtype, i + stride);
+  box.x2 = load_coordinate<Acc>(data, dtype, i + 2 * stride);
+  box.y2 = load_coordinate<Acc>(data, dtype, i + 3 * stride);
+  box.area = (box.x2 - box.x1) * (box.y2 - box.y1);
+  return box;
+}
+
+template <class Acc>
+VISOPS_FN bool is_inert(const Box<Acc>& box) {
+  const Acc most = sizeof(Acc) == sizeof(float) ? static_cast<Acc>(3.4028234663852886e+38)
+                                                : static_cast<Acc>(1.7976931348623157e+308);
+  return !(box.x2 > box.x1 && box.y2 > box.y1 && box.area > static_cast<Acc>(0) &&
+           box.area <= most);
+}
+
+// Whether a's and b's intersection over union is more than `threshold`; a and b are not inert.
+template <class Acc>
+VISOPS_FN bool overlaps(const Box<Acc>& a, const Box<Acc>& b, Acc threshold) {
+  const Acc left = a.x1 < b.x1 ? b.x1 : a.x1, right = b.x2 < a.x2 ? b.x2 : a.x2;
+  const Acc top = a.y1 < b.y1 ? b.y1 : a.y1, bottom = b.y2 < a.y2 ? b.y2 : a.y2;
+  const Acc width = right - left, height = bottom - top;
+  if (!(width > static_cast<Acc>(0) && height > static_cast<Acc>(0))) return false;
+  const Acc inter = width * height;
+  return inter / (a.area + b.area - inter) > threshold;
+}
+
+// The largest Acc that is not above `threshold` (which is finite).
+VISOPS_FN float threshold_of(double threshold, float) {
+  const float rounded = static_cast<float>(threshold);
+  if (static_cast<double>(rounded) <= threshold) return rounded;
+  return bit_cast<float>(bit_cast<int32_t>(rounded) - 1);  // positive: it was rounded up
+}
+VISOPS_FN double threshold_of(double threshold, double) { return threshold; }
+
+}  // namespace visops

@@ -1,0 +1,205 @@
+// Suppression of device memory: torch's own sorts and selections around the kernel.
+#include "core/nms_scratch.h"
+#include "ops/dispatcher.h"
+#include "ops/nms.h"
+
+namespace visops {
+namespace {
+
+// Results of a stable sort along the last dimension.
+struct Sorted {
+  Tensor values, indices;
+};
+
+Sorted sort_last(const Tensor& tensor, bool falling) {
+  const auto stack = call_operator("aten::sort", "stable", tensor, std::optional<bool>(true),
+                                   int64_t{-1}, falling);
+  return {torch::stable::detail::to<Tensor>(stack[0]), torch::stable::detail::to<Tensor>(stack[1])};
+}
+
+Tensor select(const Tensor& tensor, const Tensor& index) {
+  return call_for_tensor("aten::index_select", "", tensor, int64_t{0}, index);
+}
+
+Tensor filled(const Tensor& like, const std::vector<int64_t>& sizes, int64_t value) {
+  Tensor tensor = torch::stable::new_empty(like, sizes, ScalarType::Long);
+  return torch::stable::fill_(tensor, static_cast<double>(value));
+}
+
+Tensor flat(const Tensor& tensor) { return torch::stable::reshape(tensor, {-1}); }
+
+Tensor as_bool(const Tensor& tensor) { return torch::stable::to(tensor, ScalarType::Bool); }
+
+Tensor running_sum(const Tensor& tensor) {
+  return call_for_tensor("aten::cumsum", "", tensor, int64_t{-1},
+                         std::optional<ScalarType>(ScalarType::Long));
+}
+
+Tensor divide(const Tensor& a, const Tensor& b) {
+  return call_for_tensor("aten::floor_divide", "", a, b);
+}
+
+Tensor remainder(const Tensor& a, const Tensor& b) {
+  return call_for_tensor("aten::remainder", "Tensor", a, b);
+}
+
+Tensor masked(const Tensor& tensor, const Tensor& mask) {
+  return call_for_tensor("aten::masked_select", "", tensor, as_bool(mask));
+}
+
+Tensor image_of(const Tensor& tensor, int64_t image) {
+  return torch::stable::select(tensor, 0, image);
+}
+
+// All candidates' numbers, 0, 1, ..., in `rows` rows.
+Tensor candidate_numbers(const NmsCall& call, int64_t rows) {
+  const int64_t count = call.candidates();
+  const std::vector<Tensor> steps = {filled(call.boxes, {1}, 0),
+                                     filled(call.boxes, {count - 1}, 1)};
+  const Tensor numbers = running_sum(call_for_tensor("aten::cat", "", steps, int64_t{0}));
+  return torch::stable::reshape(numbers, {rows, count / rows});
+}
+
+// Each row in the order of its indices, one row after another.
+Tensor take(const Tensor& rows, const Tensor& indices) {
+  return flat(call_for_tensor("aten::gather", "", rows, int64_t{1}, indices, false));
+}
+
+// Scores as rows, a row a group: an image, or a class of an image.
+Tensor scores_by_group(const NmsCall& call) {
+  Tensor scores = call.scores;
+  if (call.by_class) scores = torch::stable::transpose(scores, 1, 2);
+  return torch::stable::reshape(torch::stable::contiguous(scores),
+                                {call.images * call.classes, call.per_image});
+}
+
+// Runs the kernel on candidates in `order`, whose scores are `scores`; flags of each in `order`.
+Tensor suppress(const NmsCall& call, NmsParams p, const Tensor& scores, const Tensor& order,
+                const Tensor& segment) {
+  p.count = order.numel();
+  p.order = static_cast<const int64_t*>(order.const_data_ptr());
+  p.segment = static_cast<const int64_t*>(segment.const_data_ptr());
+  p.scores = scores.const_data_ptr();
+  const Tensor kept = empty_tensor(call.op, "scratch", call.boxes, {p.count}, DType::kUInt8);
+  const Tensor scratch =
+      empty_tensor(call.op, "scratch", call.boxes, {nms_cuda_scratch_bytes(p)}, DType::kUInt8);
+  p.kept = static_cast<uint8_t*>(kept.mutable_data_ptr());
+  p.scratch = scratch.mutable_data_ptr();
+  run(nms_stub, p, call.boxes, p.count, 1);
+  return kept;
+}
+
+struct SortedGroups {
+  Tensor scores;   // [groups, per_image]
+  Tensor indices;  // [groups, per_image] boxes, by falling score
+  Tensor order;    // [candidates] the same as candidates
+  Tensor kept;     // [candidates] of `order`
+};
+
+SortedGroups suppress_groups(const NmsCall& call) {
+  const Tensor scores = scores_by_group(call);
+  const Tensor indices = sort_last(scores, true).indices;
+  const Tensor order = take(candidate_numbers(call, call.images * call.classes), indices);
+  const Tensor segment = divide(order, filled(order, {1}, call.per_image));
+  return {scores, indices, order, suppress(call, call.params, scores, order, segment)};
+}
+
+// `flags` of `order` as flags of the same candidates in another order.
+Tensor reorder(const Tensor& flags, const Tensor& order, const Tensor& other) {
+  return select(call_for_tensor("aten::index_copy", "", flags, int64_t{0}, order, flags), other);
+}
+
+// The first max_output set flags of each row.
+Tensor first_flags(const Tensor& flags, int64_t max_output) {
+  if (max_output < 0) return flags;
+  const Tensor room = filled(flags, {1}, max_output);
+  const Tensor fits = call_for_tensor("aten::le", "Tensor", running_sum(flags), room);
+  return call_for_tensor("aten::logical_and", "", flags, fits);
+}
+
+// Groups by ids, of one image.
+Tensor kept_by_ids(const NmsCall& call, const NmsParams& p, const Tensor& scores,
+                   const Tensor& ids) {
+  const Tensor by_score = sort_last(scores, true).indices;
+  const Sorted groups =
+      sort_last(select(torch::stable::to(ids, ScalarType::Long), by_score), false);
+  const Tensor order = select(by_score, groups.indices);
+  const Tensor kept = suppress(call, p, scores, order, groups.values);
+  return masked(by_score, first_flags(reorder(kept, order, by_score), p.max_output));
+}
+
+// ... of a batch, image by image: an id means another group in each.
+Tensor kept_of_batch(const NmsCall& call) {
+  const Tensor numbers = candidate_numbers(call, call.images);
+  const int64_t bytes = call.params.image_stride * element_size(call.params.dtype);
+  NmsParams p = call.params;
+  std::vector<Tensor> parts;
+  for (int64_t image = 0; image < call.images; ++image) {
+    p.boxes = static_cast<const char*>(call.params.boxes) + image * bytes;
+    const Tensor scores = torch::stable::contiguous(image_of(call.scores, image));
+    const Tensor kept = kept_by_ids(call, p, scores, image_of(*call.ids, image));
+    parts.push_back(select(image_of(numbers, image), kept));
+  }
+  return call_for_tensor("aten::cat", "", parts, int64_t{0});
+}
+
+// All classes of an image by falling score.
+Tensor kept_by_class(const NmsCall& call) {
+  const SortedGroups found = suppress_groups(call);
+  const std::vector<int64_t> shape = {call.images, call.classes * call.per_image};
+  const Tensor sorted = sort_last(torch::stable::reshape(found.scores, shape), true).indices;
+  const Tensor by_score = take(candidate_numbers(call, call.images), sorted);
+  const Tensor flags = torch::stable::reshape(reorder(found.kept, found.order, by_score), shape);
+  return masked(by_score, flat(first_flags(flags, call.params.max_output)));
+}
+
+// [K] candidates to [K, 2] or [K, 3].
+Tensor as_columns(const NmsCall& call, const Tensor& candidates) {
+  const Tensor size = filled(candidates, {1}, call.per_image);
+  const Tensor group = divide(candidates, size);
+  std::vector<Tensor> columns = {group};
+  if (call.by_class) {
+    const Tensor classes = filled(candidates, {1}, call.classes);
+    columns = {divide(group, classes), remainder(group, classes)};
+  }
+  columns.push_back(remainder(candidates, size));
+  return call_for_tensor("aten::stack", "", columns, int64_t{1});
+}
+
+}  // namespace
+
+Tensor nms_on_device(const NmsCall& call) {
+  if (call.candidates() == 0) {
+    std::vector<int64_t> shape = {0};
+    if (call.columns() > 1) shape.push_back(call.columns());
+    return empty_tensor(call.op, "result", call.boxes, shape, DType::kInt64);
+  }
+  if (call.by_class) return as_columns(call, kept_by_class(call));
+  if (call.ids && call.in_batch) return as_columns(call, kept_of_batch(call));
+  if (call.ids) {
+    return kept_by_ids(call, call.params, torch::stable::contiguous(call.scores), *call.ids);
+  }
+  const SortedGroups found = suppress_groups(call);
+  const Tensor kept = masked(found.order, found.kept);
+  return call.in_batch ? as_columns(call, kept) : kept;
+}
+
+PaddedResult nms_padded_on_device(const NmsCall& call) {
+  const int64_t most = call.params.max_output;
+  if (call.candidates() == 0) {
+    return {filled(call.boxes, {call.images, most}, -1), filled(call.boxes, {call.images}, 0)};
+  }
+  const SortedGroups found = suppress_groups(call);
+  const Tensor kept = as_bool(torch::stable::reshape(found.kept, {call.images, call.per_image}));
+  Tensor rank = running_sum(kept);  // from 1
+  // What is not kept goes to a first column, which is cut off.
+  const Tensor column =
+      call_for_tensor("aten::where", "self", kept, rank, filled(call.boxes, {1}, 0));
+  Tensor indices = filled(call.boxes, {call.images, most + 1}, -1);
+  indices = call_for_tensor("aten::scatter", "src", indices, int64_t{1}, column, found.indices);
+  const Tensor count = torch::stable::narrow(rank, 1, call.per_image - 1, 1);
+  return {torch::stable::contiguous(torch::stable::narrow(indices, 1, 1, most)),
+          torch::stable::contiguous(flat(count))};
+}
+
+}  // namespace visops

@@ -1,0 +1,334 @@
+"""Non-maximum suppression: the public functions and what torch needs to know of the operators.
+
+The schemas are in csrc/library.cpp, the arguments' checks in csrc/ops/nms.cpp.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["batched_nms", "nms", "nms_padded"]
+
+Array = TypeVar("Array", Tensor, np.ndarray)
+
+_nms = torch.ops.visops.nms.default
+_batched_nms = torch.ops.visops.batched_nms.default
+_nms_padded = torch.ops.visops.nms_padded.default
+
+
+def nms(
+    boxes: Array,
+    scores: Array,
+    iou_threshold: float,
+    *,
+    max_output: int | None = None,
+    score_threshold: float | None = None,
+    device: torch.device | str | None = None,
+) -> Array:
+    """Keep the best of boxes that overlap: greedy non-maximum suppression.
+
+    By falling score, a box is kept unless one that was kept before overlaps it with an intersection
+    over union of more than `iou_threshold`. The indices are those of ``torchvision.ops.nms``, to
+    the last tie: the overlap is computed in float32 (float64 for float64 and integer boxes) and
+    compared strictly, equal scores go by index. Results are the same on every instruction set, at
+    every thread count, and on CPU and CUDA.
+
+    Parameters
+    ----------
+    boxes : Tensor or ndarray ``[N, 4]``
+        Corners ``x1, y1, x2, y2``, in any unit. float16, bfloat16 (computed in float32), float32,
+        float64 or integers (exact up to 2^53). Boxes that are inverted, flat, infinite or NaN
+        suppress nothing, and nothing suppresses them.
+    scores : Tensor or ndarray ``[N]``, floating
+        NaN comes before everything, as in ``torch.sort``.
+    iou_threshold : float in [0, 1]
+    max_output : int, optional
+        Stop after so many.
+    score_threshold : float, optional
+        Only boxes whose score is more than this take part; NaN is not.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    int64 ``[K]``
+        Indices of the kept boxes, by falling score.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For wrong shapes, dtypes, devices, or a threshold outside [0, 1].
+
+    Notes
+    -----
+    On the CPU kept boxes lie in a grid, in which a candidate looks only where boxes that overlap it
+    can be: time grows little faster than N. On CUDA memory is proportional to N, and the result's
+    size is waited for; `nms_padded` waits for nothing.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30]])
+    >>> visops.nms(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5)
+    tensor([0, 2])
+    """
+    tensors = {"boxes": boxes, "scores": scores}
+    return _call("nms", _nms, device, tensors, iou_threshold, max_output, score_threshold)
+
+
+def batched_nms(
+    boxes: Array,
+    scores: Array,
+    idxs: Array | None,
+    iou_threshold: float,
+    *,
+    max_output: int | None = None,
+    score_threshold: float | None = None,
+    device: torch.device | str | None = None,
+) -> Array:
+    """Suppress within groups: classes, images, or both, in one call.
+
+    Every group is on its own, as if :func:`nms` were called for each; no coordinate is shifted, so
+    that no result depends on how large coordinates or ids are, or on their sign.
+
+    Parameters
+    ----------
+    boxes : Tensor or ndarray ``[N, 4]`` or ``[B, N, 4]``
+        As in :func:`nms`; ``[B, N, 4]`` are the boxes of B images.
+    scores : Tensor or ndarray ``[N]``, ``[B, N]`` or ``[B, N, C]``
+        With C scores a box takes part in C groups, one a class.
+    idxs : Tensor or ndarray of the shape of `scores`, or None
+        Any integers: boxes with different ones never meet. Required for ``[N, 4]``, optional for
+        ``[B, N]``, None for ``[B, N, C]``.
+    iou_threshold : float in [0, 1]
+    max_output : int, optional
+        Keep at most so many of an image, the best of all its groups.
+    score_threshold : float, optional
+        Only scores above it take part; detectors' scores need it.
+    device : optional
+        For arrays: where to compute.
+
+    Returns
+    -------
+    int64 ``[K]``, ``[K, 2]`` or ``[K, 3]``
+        For ``[N]``: indices by falling score. For ``[B, N]``: (image, box); for ``[B, N, C]``:
+        (image, class, box), as in ONNX's NonMaxSuppression; by image, then falling score, then
+        class and box.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        As :func:`nms`, and for ids of another shape or dtype.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[0.0, 0, 10, 10], [1, 1, 11, 11]])
+    >>> visops.batched_nms(boxes, torch.tensor([0.8, 0.9]), torch.tensor([3, -7]), 0.5)
+    tensor([1, 0])
+    >>> visops.batched_nms(boxes[None], torch.rand(1, 2, 80), None, 0.5, max_output=1).shape
+    torch.Size([1, 3])
+    """
+    tensors = {"boxes": boxes, "scores": scores, "idxs": idxs}
+    return _call(
+        "batched_nms", _batched_nms, device, tensors, iou_threshold, max_output, score_threshold
+    )
+
+
+def nms_padded(
+    boxes: Array,
+    scores: Array,
+    iou_threshold: float,
+    max_output: int,
+    *,
+    score_threshold: float | None = None,
+    device: torch.device | str | None = None,
+) -> tuple[Array, Array]:
+    """Suppress to results of a fixed size: for CUDA graphs, export and vmap.
+
+    Nothing waits for the device.
+
+    Parameters
+    ----------
+    boxes : Tensor or ndarray ``[B, N, 4]``
+        As in :func:`nms`, of B images.
+    scores : Tensor or ndarray ``[B, N]``
+    iou_threshold : float in [0, 1]
+    max_output : int
+    score_threshold : float, optional
+        Only scores above it take part.
+    device : optional
+        For arrays: where to compute.
+
+    Returns
+    -------
+    indices : int64 ``[B, max_output]``
+        Of kept boxes, by falling score; -1 where there are no more.
+    count : int64 ``[B]``
+        How many were kept.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        As :func:`nms`.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[[0.0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30]]])
+    >>> visops.nms_padded(boxes, torch.tensor([[0.9, 0.8, 0.7]]), 0.5, 3)
+    (tensor([[ 0,  2, -1]]), tensor([2]))
+    """
+    tensors = {"boxes": boxes, "scores": scores}
+    return _call(
+        "nms_padded", _nms_padded, device, tensors, iou_threshold, max_output, score_threshold
+    )
+
+
+def _call(
+    op: str,
+    call: Any,
+    device: torch.device | str | None,
+    tensors: dict[str, Any],
+    iou_threshold: float,
+    max_output: int | None,
+    score_threshold: float | None,
+) -> Any:
+    if not isinstance(tensors["boxes"], np.ndarray):
+        _require_kind(op, Tensor, "a torch.Tensor or a numpy.ndarray", tensors)
+        if device is not None:
+            raise TypeError(f"visops.{op}: device is for arrays; move tensors with .to({device!r})")
+        limit = _limit(op, max_output, RuntimeError)
+        return call(*tensors.values(), iou_threshold, limit, score_threshold)
+    _require_kind(op, np.ndarray, "a numpy.ndarray, as boxes is", tensors)
+    limit = _limit(op, max_output, ValueError)
+    moved = [
+        None if value is None else _tensor(op, name, value).to(device)
+        for name, value in tensors.items()
+    ]
+    try:
+        result = call(*moved, iou_threshold, limit, score_threshold)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+    if isinstance(result, tuple):
+        return tuple(part.cpu().numpy() for part in result)
+    return result.cpu().numpy()
+
+
+def _require_kind(op: str, kind: type, allowed: str, tensors: dict[str, Any]) -> None:
+    for name, value in tensors.items():
+        if not isinstance(value, kind) and not (name == "idxs" and value is None):
+            raise TypeError(f"visops.{op}: {name} is a {type(value).__name__}, must be {allowed}")
+
+
+def _limit(op: str, max_output: int | None, error: type[Exception]) -> Any:
+    if max_output is None:
+        return -1
+    if not isinstance(max_output, torch.SymInt):
+        try:
+            max_output = operator.index(max_output)
+        except TypeError:
+            raise TypeError(
+                f"visops.{op}: max_output is {max_output!r}, must be an integer"
+            ) from None
+        if max_output < 0:  # -1 has a meaning for the operator
+            raise error(f"visops.{op}: max_output is {max_output}, must be >= 0")
+    return max_output
+
+
+def _tensor(op: str, name: str, array: np.ndarray) -> Tensor:
+    if not array.dtype.isnative:
+        raise TypeError(
+            f"visops.{op}: {name} has byte order {array.dtype.byteorder!r}, not this machine's; "
+            "convert it with array.astype(array.dtype.newbyteorder('='))"
+        )
+    if not array.flags.aligned:
+        raise TypeError(
+            f"visops.{op}: {name} is not aligned to its element size; copy it with numpy.array(...)"
+        )
+    # A copy where torch can't share: negative strides, and memory that must not be written to.
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = np.array(array)
+    try:
+        return torch.from_numpy(array)
+    except TypeError:
+        raise TypeError(
+            f"visops.{op}: {name} has dtype {array.dtype}, must be a number type of torch's"
+        ) from None
+
+
+def _check(
+    op: str, boxes: Tensor, scores: Tensor, ids: Tensor | None, dims: tuple[int, ...]
+) -> None:
+    """Shapes and devices as csrc/ops/nms.cpp checks them: fake tensors never get there."""
+    allowed = {(2,): "[N, 4]", (3,): "[B, N, 4]", (2, 3): "[N, 4] or [B, N, 4]"}[dims]
+    if boxes.dim() not in dims or boxes.shape[-1] != 4:
+        raise RuntimeError(f"visops.{op}: boxes has shape {list(boxes.shape)}, must be {allowed}")
+    expected = list(boxes.shape[:-1])
+    classes = dims == (2, 3) and boxes.dim() == 3
+    by_class = classes and scores.dim() == 3
+    if list(scores.shape[: len(expected)]) != expected or scores.dim() > len(expected) + by_class:
+        text = str(expected)
+        text += f" or {text[:-1]}, classes]" if classes else ""
+        raise RuntimeError(f"visops.{op}: scores has shape {list(scores.shape)}, must be {text}")
+    for name, tensor in (("scores", scores), ("idxs", ids)):
+        if tensor is not None and tensor.device != boxes.device:
+            raise RuntimeError(
+                f"visops.{op}: {name} is on {tensor.device}, boxes is on {boxes.device}; "
+                "all tensors must be on one device"
+            )
+
+
+def _kept(boxes: Tensor, columns: int) -> Tensor:
+    size = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none
+    return boxes.new_empty((size,) if columns == 1 else (size, columns), dtype=torch.int64)
+
+
+@torch.library.register_fake("visops::nms")
+def _nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
+    _check("nms", boxes, scores, None, (2,))
+    return _kept(boxes, 1)
+
+
+@torch.library.register_fake("visops::batched_nms")
+def _batched_nms_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
+    _check("batched_nms", boxes, scores, idxs, (2, 3))
+    return _kept(boxes, 1 if boxes.dim() == 2 else scores.dim())
+
+
+@torch.library.register_fake("visops::nms_padded")
+def _nms_padded_fake(
+    boxes: Tensor, scores: Tensor, iou_threshold: float, max_output: int, *_: Any
+) -> tuple[Tensor, Tensor]:
+    _check("nms_padded", boxes, scores, None, (3,))
+    batch = boxes.shape[0]
+    return (
+        boxes.new_empty((batch, max_output), dtype=torch.int64),
+        boxes.new_empty((batch,), dtype=torch.int64),
+    )
+
+
+@torch.library.register_vmap("visops::nms_padded")
+def _nms_padded_vmap(
+    info: Any, in_dims: Any, boxes: Tensor, scores: Tensor, *rest: Any
+) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    def mapped(tensor: Tensor, dim: int | None) -> Tensor:
+        if dim is None:
+            return tensor.expand(info.batch_size, *tensor.shape)
+        return tensor.movedim(dim, 0)
+
+    boxes, scores = mapped(boxes, in_dims[0]), mapped(scores, in_dims[1])
+    images = boxes.shape[1]
+    indices, count = _nms_padded(boxes.flatten(0, 1), scores.flatten(0, 1), *rest)
+    return (
+        (
+            indices.unflatten(0, (info.batch_size, images)),
+            count.unflatten(0, (info.batch_size, images)),
+        ),
+        (0, 0),
+    )
