@@ -1,0 +1,190 @@
+"""Greedy non-maximum suppression against torchvision's, index for index.
+
+Boxes are float32, scores random, the threshold 0.5. "uniform": sides of 5 to 65 anywhere in
+1000 × 1000, the more the denser; "clustered": about fifty proposals to an object; "one pile": all
+on one spot; "mixed": sides of 1 to 1000. "growth" keeps the density of 10,000 boxes, and has no
+peer that would end. A detector's batch is 4 images of 8,400 boxes and 80 classes; one score in a
+hundred passes the threshold, and an image has at most 300 results: torchvision's users select,
+suppress by class and cut image by image.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torchvision.ops import boxes as peer
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
+
+import visops
+from bench.harness import Case, Contender, Tolerance, case, main
+
+THRESHOLD = 0.5
+TRICK = Tolerance(
+    fraction=0.0, why="shifted coordinates round differently: not timed where that shows"
+)
+
+
+def corners(centres: Tensor, sides: Tensor) -> Tensor:
+    """Centres and sides [N, 2] to boxes [N, 4]."""
+    return torch.cat([centres - sides / 2, centres + sides / 2], 1)
+
+
+def uniform(count: int, width: float = 1000.0) -> Tensor:
+    """Boxes [N, 4] anywhere."""
+    return corners(torch.rand(count, 2) * width, torch.rand(count, 2) * 60 + 5)
+
+
+def clustered(count: int) -> Tensor:
+    """Fifty proposals to an object."""
+    objects = torch.rand(max(1, count // 50), 2) * 1000
+    centres = objects[torch.randint(len(objects), (count,))] + torch.randn(count, 2) * 5
+    return corners(centres, 40 + torch.randn(count, 2).abs() * 8)
+
+
+def pile(count: int) -> Tensor:
+    """All on one spot."""
+    return corners(torch.rand(count, 2) * 20, 100 + torch.rand(count, 2) * 20)
+
+
+def mixed(count: int) -> Tensor:
+    """Huge and tiny ones."""
+    sides = 10 ** (torch.rand(count, 1) * 3) * (0.5 + torch.rand(count, 2))
+    return corners(torch.rand(count, 2) * 1000, sides)
+
+
+def one_class(boxes: Callable[[int], Tensor], count: int, floor: float | None) -> list[Contender]:
+    """One segment."""
+    torch.manual_seed(count)
+    b, s = boxes(count), torch.rand(count)
+    return [
+        Contender("visops", lambda: visops.nms(b, s, THRESHOLD)),
+        Contender("torchvision", lambda: peer.nms(b, s, THRESHOLD), floor=floor),
+    ]
+
+
+def growth(count: int) -> list[Contender]:
+    """Ten times the boxes in ten times the area."""
+    torch.manual_seed(count)
+    b, s = uniform(count, 1000.0 * (count / 10_000) ** 0.5), torch.rand(count)
+    return [Contender("visops", lambda: visops.nms(b, s, THRESHOLD))]
+
+
+def classes(count: int, kinds: int) -> list[Contender]:
+    """Labels, as common as COCO's: a few make up most."""
+    torch.manual_seed(count)
+    b, s = uniform(count), torch.rand(count)
+    labels = torch.multinomial(1.0 / torch.arange(1.0, kinds + 1), count, replacement=True)
+    return [
+        Contender("visops", lambda: visops.batched_nms(b, s, labels, THRESHOLD)),
+        Contender(
+            "torchvision, a loop over classes",
+            lambda: peer._batched_nms_vanilla(b, s, labels, THRESHOLD),
+            floor=15.0 if count == 50_000 else None,
+        ),
+        Contender(
+            "torchvision, shifted coordinates",
+            lambda: peer._batched_nms_coordinate_trick(b, s, labels, THRESHOLD),
+            TRICK,
+            floor=15.0 if count == 50_000 else None,
+        ),
+    ]
+
+
+def detector(images: int, count: int, kinds: int) -> list[Contender]:
+    """All images and classes."""
+    torch.manual_seed(images)
+    b = torch.stack([uniform(count, 640.0) for _ in range(images)])
+    total = images * count * kinds  # all different: torchvision's order of equal scores is another
+    s = torch.randperm(total).reshape(images, count, kinds).float() / total
+    least, most = 0.99, 300
+
+    def torchvision() -> Tensor:
+        rows = []
+        for image in range(images):
+            box, kind = torch.nonzero(s[image] > least, as_tuple=True)
+            scores = s[image, box, kind]
+            keep = peer.batched_nms(b[image, box], scores, kind, THRESHOLD)[:most]
+            rows.append(torch.stack([torch.full_like(keep, image), kind[keep], box[keep]], dim=1))
+        return torch.cat(rows)
+
+    return [
+        Contender(
+            "visops",
+            lambda: visops.batched_nms(
+                b, s, None, THRESHOLD, max_output=most, score_threshold=least
+            ),
+        ),
+        Contender("torchvision, image by image", torchvision),
+    ]
+
+
+def all_cases() -> list[Case]:
+    """What this machine can run."""
+    kinds = {"uniform": uniform, "clustered": clustered, "one pile": pile, "mixed": mixed}
+    floors = {100: 1.0, 1_000: 12.0, 10_000: 100.0, 100_000: 300.0}
+    cases = [
+        case(
+            "one class",
+            f"{name}, {count:,} boxes",
+            one_class,
+            boxes,
+            count,
+            floors[count] if name == "uniform" else None,
+            quick=count <= 1_000,
+            threads=1,  # one segment: neither uses a second
+            job="nms",
+            layout=name,
+            count=count,
+        )
+        for name, boxes in kinds.items()
+        for count in floors
+        if count < 100_000 or name in ("uniform", "clustered")
+    ]
+    cases += [
+        case(
+            "growth at constant density",
+            f"{count:,} boxes",
+            growth,
+            count,
+            threads=1,
+            job="growth",
+            count=count,
+        )
+        for count in (10_000, 100_000, 1_000_000)
+    ]
+    cases += [
+        case(
+            "80 classes in one call",
+            f"{count:,} boxes",
+            classes,
+            count,
+            80,
+            quick=count == 1_000,
+            job="batched",
+            count=count,
+        )
+        for count in (1_000, 10_000, 50_000)
+    ]
+    cases.append(
+        case(
+            "a detector's batch",
+            "4 × 8,400 boxes, 80 classes",
+            detector,
+            4,
+            8_400,
+            80,
+            quick=True,
+            job="detector",
+            images=4,
+        )
+    )
+    return cases
+
+
+if __name__ == "__main__":
+    sys.exit(main("nms", __doc__ or "", all_cases()))
