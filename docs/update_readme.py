@@ -100,6 +100,20 @@ AUGMENT = Table(
         },
     },
 )
+NMS = Table(
+    "nms",
+    "`nms` and `batched_nms`, float32 boxes; one thread",
+    ("torchvision", "torchvision, a loop over classes", "torchvision, image by image"),
+    {
+        **{
+            f"{count:,} boxes, {layout}": {"job": "nms", "count": count, "layout": layout}
+            for layout in ("uniform", "clustered")
+            for count in (100, 1_000, 10_000, 100_000)
+        },
+        "50,000 boxes, 80 classes": {"job": "batched", "count": 50_000},
+        "4 images × 8,400 boxes × 80 classes, 1 % of the scores": {"job": "detector"},
+    },
+)
 
 
 def duration(seconds: float) -> str:
@@ -189,7 +203,7 @@ def main() -> None:
     named = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     results = {result["op"]: result for result in named}
     parts = []
-    for shown in (AUGMENT, AFFINE):
+    for shown in (AUGMENT, AFFINE, NMS):
         result = results.get(shown.op) or newest(shown.op)
         if result is not None:
             parts.append(text_of(shown, result))

@@ -1,6 +1,7 @@
-"""Non-maximum suppression: the public functions and what torch needs to know of the operators.
+"""Non-maximum suppression: the public functions.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/ops/nms.cpp.
+The schemas are in csrc/library.cpp, the arguments' checks in csrc/ops/nms.cpp, fake kernels and
+vmap in _nms_formulas.py.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._nms_formulas import batched_nms as _batched_nms
+from ._nms_formulas import nms as _nms
+from ._nms_formulas import nms_padded as _nms_padded
+
 __all__ = ["batched_nms", "nms", "nms_padded"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
-
-_nms = torch.ops.visops.nms.default
-_batched_nms = torch.ops.visops.batched_nms.default
-_nms_padded = torch.ops.visops.nms_padded.default
 
 
 def nms(
@@ -260,75 +261,3 @@ def _tensor(op: str, name: str, array: np.ndarray) -> Tensor:
         raise TypeError(
             f"visops.{op}: {name} has dtype {array.dtype}, must be a number type of torch's"
         ) from None
-
-
-def _check(
-    op: str, boxes: Tensor, scores: Tensor, ids: Tensor | None, dims: tuple[int, ...]
-) -> None:
-    """Shapes and devices as csrc/ops/nms.cpp checks them: fake tensors never get there."""
-    allowed = {(2,): "[N, 4]", (3,): "[B, N, 4]", (2, 3): "[N, 4] or [B, N, 4]"}[dims]
-    if boxes.dim() not in dims or boxes.shape[-1] != 4:
-        raise RuntimeError(f"visops.{op}: boxes has shape {list(boxes.shape)}, must be {allowed}")
-    expected = list(boxes.shape[:-1])
-    classes = dims == (2, 3) and boxes.dim() == 3
-    by_class = classes and scores.dim() == 3
-    if list(scores.shape[: len(expected)]) != expected or scores.dim() > len(expected) + by_class:
-        text = str(expected)
-        text += f" or {text[:-1]}, classes]" if classes else ""
-        raise RuntimeError(f"visops.{op}: scores has shape {list(scores.shape)}, must be {text}")
-    for name, tensor in (("scores", scores), ("idxs", ids)):
-        if tensor is not None and tensor.device != boxes.device:
-            raise RuntimeError(
-                f"visops.{op}: {name} is on {tensor.device}, boxes is on {boxes.device}; "
-                "all tensors must be on one device"
-            )
-
-
-def _kept(boxes: Tensor, columns: int) -> Tensor:
-    size = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none
-    return boxes.new_empty((size,) if columns == 1 else (size, columns), dtype=torch.int64)
-
-
-@torch.library.register_fake("visops::nms")
-def _nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
-    _check("nms", boxes, scores, None, (2,))
-    return _kept(boxes, 1)
-
-
-@torch.library.register_fake("visops::batched_nms")
-def _batched_nms_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
-    _check("batched_nms", boxes, scores, idxs, (2, 3))
-    return _kept(boxes, 1 if boxes.dim() == 2 else scores.dim())
-
-
-@torch.library.register_fake("visops::nms_padded")
-def _nms_padded_fake(
-    boxes: Tensor, scores: Tensor, iou_threshold: float, max_output: int, *_: Any
-) -> tuple[Tensor, Tensor]:
-    _check("nms_padded", boxes, scores, None, (3,))
-    batch = boxes.shape[0]
-    return (
-        boxes.new_empty((batch, max_output), dtype=torch.int64),
-        boxes.new_empty((batch,), dtype=torch.int64),
-    )
-
-
-@torch.library.register_vmap("visops::nms_padded")
-def _nms_padded_vmap(
-    info: Any, in_dims: Any, boxes: Tensor, scores: Tensor, *rest: Any
-) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-    def mapped(tensor: Tensor, dim: int | None) -> Tensor:
-        if dim is None:
-            return tensor.expand(info.batch_size, *tensor.shape)
-        return tensor.movedim(dim, 0)
-
-    boxes, scores = mapped(boxes, in_dims[0]), mapped(scores, in_dims[1])
-    images = boxes.shape[1]
-    indices, count = _nms_padded(boxes.flatten(0, 1), scores.flatten(0, 1), *rest)
-    return (
-        (
-            indices.unflatten(0, (info.batch_size, images)),
-            count.unflatten(0, (info.batch_size, images)),
-        ),
-        (0, 0),
-    )

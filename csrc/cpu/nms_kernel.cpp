@@ -10,8 +10,10 @@
 namespace visops {
 namespace {
 
-// Below this, building a grid costs more than it saves.
-constexpr int64_t kSweep = 384;
+// Below this, building a grid costs more than it saves. With a small threshold a candidate has to
+// look far and at boxes of all sizes, but few are kept.
+constexpr int64_t kSweep = 384, kSweepFar = 4096;
+constexpr double kFar = 0.1;
 
 struct SegmentOutput {
   uint8_t* kept;
@@ -102,7 +104,7 @@ void suppress(const NmsParams& p, int64_t begin, int64_t count) {
   const SegmentScratch<Acc> scratch(p.scratch, p.count, begin);
   const KeptBoxes<Acc> kept(scratch.kept, count);
   double longest = 0.0;
-  bool can_prune = count <= int64_t{1} << 31;
+  bool can_prune = count <= int64_t{1} << 31 && (p.iou_threshold >= kFar || count > kSweepFar);
   for (int64_t i = 0; i < count; ++i) {
     const Box<Acc> box = scratch.boxes[i] = load(i);
     if (is_inert(box)) continue;

@@ -186,8 +186,10 @@ Tensor nms_on_device(const NmsCall& call) {
 
 PaddedResult nms_padded_on_device(const NmsCall& call) {
   const int64_t most = call.params.max_output;
+  // First of all, for its error where memory doesn't suffice.
+  Tensor none = empty_tensor(call.op, "indices", call.boxes, {call.images, most}, DType::kInt64);
   if (call.candidates() == 0) {
-    return {filled(call.boxes, {call.images, most}, -1), filled(call.boxes, {call.images}, 0)};
+    return {torch::stable::fill_(none, -1.0), filled(call.boxes, {call.images}, 0)};
   }
   const SortedGroups found = suppress_groups(call);
   const Tensor kept = as_bool(torch::stable::reshape(found.kept, {call.images, call.per_image}));

@@ -1,0 +1,114 @@
+"""What torch needs to know of the suppression operators: results of fake tensors, and vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["batched_nms", "nms", "nms_padded"]
+
+nms = torch.ops.visops.nms.default
+batched_nms = torch.ops.visops.batched_nms.default
+nms_padded = torch.ops.visops.nms_padded.default
+
+
+def _require(condition: Any, message: str) -> None:
+    """Raise now or, where `condition` is about sizes that are not known yet, at run time."""
+    if condition is False:
+        raise RuntimeError(message)
+    if condition is not True:
+        torch._check(condition, lambda: message)
+
+
+def _check_shape(
+    op: str, name: str, tensor: Tensor, sizes: Sequence[Any], text: str, more: int = 0
+) -> None:
+    message = f"visops.{op}: {name} has shape {list(tensor.shape)}, must be {text}"
+    _require(tensor.dim() in (len(sizes), len(sizes) + more), message)
+    for size, expected in zip(tensor.shape, sizes, strict=False):
+        _require(size == expected, message)
+
+
+def _check(
+    op: str, boxes: Tensor, scores: Tensor, dims: tuple[int, ...], ids: Tensor | None = None
+) -> None:
+    """Shapes and devices as csrc/ops/nms.cpp checks them: fake tensors never get there."""
+    allowed = {(2,): "[N, 4]", (3,): "[B, N, 4]", (2, 3): "[N, 4] or [B, N, 4]"}[dims]
+    message = f"visops.{op}: boxes has shape {list(boxes.shape)}, must be {allowed}"
+    _require(boxes.dim() in dims, message)
+    _require(boxes.shape[-1] == 4, message)
+    sizes = boxes.shape[:-1]
+    text = str(list(sizes))
+    classes = dims == (2, 3) and boxes.dim() == 3
+    suffix = f" or {text[:-1]}, classes]" if classes else ""
+    _check_shape(op, "scores", scores, sizes, text + suffix, int(classes))
+    for name, tensor in (("scores", scores), ("idxs", ids)):
+        if tensor is not None and tensor.device != boxes.device:
+            raise RuntimeError(
+                f"visops.{op}: {name} is on {tensor.device}, boxes is on {boxes.device}; "
+                "all tensors must be on one device"
+            )
+
+
+def _check_ids(boxes: Tensor, scores: Tensor, ids: Tensor | None) -> None:
+    op = "batched_nms"
+    if ids is None:
+        _require(
+            boxes.dim() == 3,
+            f"visops.{op}: idxs must be given for boxes of shape {list(boxes.shape)}",
+        )
+        return
+    shape = list(scores.shape)
+    _require(
+        scores.dim() < 3,
+        f"visops.{op}: idxs can't be given with scores of shape {shape}; each class is a group",
+    )
+    _check_shape(op, "idxs", ids, scores.shape, str(shape))
+
+
+def _kept(boxes: Tensor, columns: int) -> Tensor:
+    size = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none
+    return boxes.new_empty((size,) if columns == 1 else (size, columns), dtype=torch.int64)
+
+
+@torch.library.register_fake("visops::nms")
+def _nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
+    _check("nms", boxes, scores, (2,))
+    return _kept(boxes, 1)
+
+
+@torch.library.register_fake("visops::batched_nms")
+def _batched_nms_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
+    _check("batched_nms", boxes, scores, (2, 3), idxs)
+    _check_ids(boxes, scores, idxs)
+    return _kept(boxes, 1 if boxes.dim() == 2 else scores.dim())
+
+
+@torch.library.register_fake("visops::nms_padded")
+def _nms_padded_fake(
+    boxes: Tensor, scores: Tensor, iou_threshold: float, max_output: int, *_: Any
+) -> tuple[Tensor, Tensor]:
+    _check("nms_padded", boxes, scores, (3,))
+    batch = boxes.shape[0]
+    return (
+        boxes.new_empty((batch, max_output), dtype=torch.int64),
+        boxes.new_empty((batch,), dtype=torch.int64),
+    )
+
+
+@torch.library.register_vmap("visops::nms_padded")
+def _nms_padded_vmap(
+    info: Any, in_dims: Any, boxes: Tensor, scores: Tensor, *rest: Any
+) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    def mapped(tensor: Tensor, dim: int | None) -> Tensor:
+        if dim is None:
+            return tensor.expand(info.batch_size, *tensor.shape)
+        return tensor.movedim(dim, 0)
+
+    boxes, scores = mapped(boxes, in_dims[0]), mapped(scores, in_dims[1])
+    shape = (info.batch_size, boxes.shape[1])
+    indices, count = nms_padded(boxes.flatten(0, 1), scores.flatten(0, 1), *rest)
+    return (indices.unflatten(0, shape), count.unflatten(0, shape)), (0, 0)

@@ -1,0 +1,148 @@
+"""Boxes, scores and layouts that the tests of non-maximum suppression share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+INTEGER = (torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64)
+# 0.1 and 1 / 3 lie below their float32 neighbours, 0.7 above.
+THRESHOLDS = (0.0, 0.1, 0.25, 1 / 3, 0.5, 0.6, 0.7, 0.9, 1.0)
+
+Rng = np.random.Generator
+
+
+def from_corners(corner: np.ndarray, extent: np.ndarray) -> np.ndarray:
+    return np.concatenate([corner, corner + extent], -1)
+
+
+def grid_boxes(rng: Rng, count: int) -> np.ndarray:
+    """Corners on a few whole numbers times a power of two: exact ratios, many of them equal."""
+    boxes = from_corners(rng.integers(-6, 7, (count, 2)), rng.integers(1, 7, (count, 2)))
+    return boxes * 2.0 ** rng.integers(-20, 20)
+
+
+def uniform_boxes(rng: Rng, count: int) -> np.ndarray:
+    side = 30.0 * max(count, 1) ** 0.5
+    return from_corners(rng.uniform(-side, side, (count, 2)), rng.uniform(1, 100, (count, 2)))
+
+
+def clustered_boxes(rng: Rng, count: int) -> np.ndarray:
+    """What a detector puts out: some ten boxes about each object."""
+    objects = from_corners(rng.uniform(0, 1000, (count // 10 + 1, 2)), rng.uniform(8, 200, 2))
+    return objects[rng.integers(0, len(objects), count)] + rng.normal(0, 4, (count, 4))
+
+
+def piled_boxes(rng: Rng, count: int) -> np.ndarray:
+    """All on one spot, few of which suppress one another at high thresholds."""
+    half = 10.0 * 2.0 ** rng.uniform(-2, 2, (count, 2))
+    return np.concatenate([50 - half, 50 + half], 1)
+
+
+def mixed_boxes(rng: Rng, count: int) -> np.ndarray:
+    """Sides from a thousandth to 16,000: what breaks grids of one cell size."""
+    extent = 2.0 ** rng.uniform(-10, 14, (count, 1)) * rng.uniform(0.5, 2, (count, 2))
+    return from_corners(rng.uniform(-100, 100, (count, 2)), extent)
+
+
+def one_box(rng: Rng, count: int) -> np.ndarray:
+    return np.tile([[3.0, 4.0, 10.0, 11.5]], (count, 1))
+
+
+def odd_boxes(rng: Rng, count: int) -> np.ndarray:
+    """Whole-number boxes, half of them inverted, flat, copies of others, infinite or NaN."""
+    boxes = from_corners(rng.integers(0, 9, (count, 2)), rng.integers(1, 6, (count, 2))) * 1.0
+    for i in rng.permutation(count)[: count // 2]:
+        kind = rng.integers(0, 6)
+        if kind == 0:  # in x, in y or in both
+            boxes[i] = boxes[i][[[2, 1, 0, 3], [0, 3, 2, 1], [2, 3, 0, 1]][rng.integers(0, 3)]]
+        elif kind == 1:
+            axis = rng.integers(0, 2)
+            boxes[i, 2 + axis] = boxes[i, axis]
+        elif kind == 2:
+            boxes[i] = boxes[rng.integers(0, count)]
+        elif kind == 3:
+            boxes[i, rng.integers(0, 4)] = rng.choice([np.inf, -np.inf])
+        elif kind == 4:
+            boxes[i] = [-np.inf, -np.inf, np.inf, np.inf]
+        else:
+            boxes[i, rng.integers(0, 4)] = np.nan
+    return boxes
+
+
+BOXES: dict[str, Callable[[Rng, int], np.ndarray]] = {
+    "grid": grid_boxes,
+    "uniform": uniform_boxes,
+    "clusters": clustered_boxes,
+    "pile": piled_boxes,
+    "mixed": mixed_boxes,
+    "one": one_box,
+    "odd": odd_boxes,
+}
+
+
+def distinct_scores(rng: Rng, shape: Any) -> np.ndarray:
+    """In (0, 1), all of them different also in float32."""
+    count = int(np.prod(shape))
+    return ((rng.permutation(count) + 1) / (count + 1)).reshape(shape)
+
+
+def tied_scores(rng: Rng, shape: Any) -> np.ndarray:
+    """Five values, each many times; both zeros among them."""
+    return rng.choice([0.75, 0.5, 0.0, -0.0, -1.0], shape)
+
+
+def wild_scores(rng: Rng, shape: Any) -> np.ndarray:
+    values = np.where(rng.random(shape) < 0.5, rng.standard_normal(shape), tied_scores(rng, shape))
+    odd = rng.choice([np.nan, -np.nan, np.inf, -np.inf], shape)
+    return np.where(rng.random(shape) < 0.3, odd, values)
+
+
+SCORES: dict[str, Callable[[Rng, Any], np.ndarray]] = {
+    "distinct": distinct_scores,
+    "tied": tied_scores,
+    "wild": wild_scores,
+}
+
+
+def batch_boxes(rng: Rng, batch: int, count: int) -> np.ndarray:
+    """[B, N, 4], of another kind for each image."""
+    kinds = list(BOXES.values())
+    images = [kinds[i % len(kinds)](rng, count) for i in range(batch)]
+    return np.stack(images) if images else np.zeros((0, count, 4))
+
+
+def transposed(boxes: Tensor) -> Tensor:
+    """All x1, then all y1: how networks often put them out."""
+    return boxes.mT.contiguous().mT
+
+
+def sliced(boxes: Tensor) -> Tensor:
+    """A part of rows that hold more, every other row."""
+    wide = torch.full((*boxes.shape[:-2], 2 * boxes.shape[-2], 7), 3, dtype=boxes.dtype)
+    view = wide[..., ::2, 2:6]
+    view.copy_(boxes)
+    return view
+
+
+def spaced(boxes: Tensor) -> Tensor:
+    """Neither coordinates nor boxes side by side."""
+    pairs = torch.stack([boxes, boxes.flip(-1)], -1)
+    return pairs.transpose(0, -2).contiguous().transpose(0, -2)[..., 0]
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": Tensor.contiguous,
+    "transposed": transposed,
+    "sliced": sliced,
+    "spaced": spaced,
+}
+
+
+def every_other(scores: Tensor) -> Tensor:
+    return torch.stack([scores, scores], -1)[..., 0]

@@ -1,0 +1,134 @@
+"""Greedy non-maximum suppression as its definition reads, box by box and without concern for speed.
+
+The best candidate that is left is kept, and takes away what overlaps it by more than the threshold.
+Overlap is computed by NumPy scalars, one rounding for each step: in float32, or in float64 for
+float64 and integer boxes. Nothing is sorted out beforehand: flat, inverted, infinite and NaN boxes
+go through the same formula. (The kernels compare with those that are kept, prune, and know which
+boxes can't matter.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+Kept = list[tuple[int, ...]]
+
+
+def iou(a: Sequence[Any], b: Sequence[Any]) -> Any:
+    """Intersection over union of boxes x1, y1, x2, y2; numbers of one NumPy type."""
+    zero = type(a[0])(0)
+    area_a = (a[2] - a[0]) * (a[3] - a[1])
+    area_b = (b[2] - b[0]) * (b[3] - b[1])
+    width = np.maximum(zero, np.minimum(a[2], b[2]) - np.maximum(a[0], b[0]))
+    height = np.maximum(zero, np.minimum(a[3], b[3]) - np.maximum(a[1], b[1]))
+    inter = width * height
+    return inter / (area_a + area_b - inter)
+
+
+def by_score(scores: np.ndarray) -> list[int]:
+    """Indices by falling score: NaN first, -0 and 0 are equal, equal scores by index."""
+
+    def key(i: int) -> tuple[int, float]:
+        score = float(scores[i])
+        return (0, 0.0) if np.isnan(score) else (1, -score)
+
+    return sorted(range(len(scores)), key=key)
+
+
+def nms(
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    iou_threshold: float,
+    max_output: int | None = None,
+    score_threshold: float | None = None,
+) -> list[int]:
+    """Indices of the kept of boxes [N, 4]."""
+    computed = np.float32 if boxes.dtype in (np.float16, np.float32) else np.float64
+    rows = [list(row) for row in boxes.astype(computed)]
+    left = by_score(scores)
+    if score_threshold is not None:
+        least = scores.dtype.type(score_threshold)
+        left = [i for i in left if scores[i] > least]
+    kept: list[int] = []
+    with np.errstate(all="ignore"):
+        while left and (max_output is None or len(kept) < max_output):
+            best = left.pop(0)
+            kept.append(best)
+            # The threshold is a double: a float32 ratio is compared in float64.
+            left = [i for i in left if not float(iou(rows[best], rows[i])) > iou_threshold]
+    return kept
+
+
+def nms_of_groups(
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    groups: Sequence[Hashable],
+    iou_threshold: float,
+    max_output: int | None = None,
+    score_threshold: float | None = None,
+) -> list[int]:
+    """As nms(); boxes of different groups never meet. max_output counts all groups together."""
+    kept: set[int] = set()
+    for group in set(groups):
+        members = [i for i, g in enumerate(groups) if g == group]
+        own = nms(boxes[members], scores[members], iou_threshold, None, score_threshold)
+        kept.update(members[i] for i in own)
+    return [i for i in by_score(scores) if i in kept][:max_output]
+
+
+def nms_of_images(
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    groups: np.ndarray | None,
+    iou_threshold: float,
+    max_output: int | None = None,
+    score_threshold: float | None = None,
+) -> Kept:
+    """(image, box) of boxes [B, N, 4] with scores [B, N]; max_output counts for each image."""
+    kept: Kept = []
+    for image in range(len(boxes)):
+        own = [0] * boxes.shape[1] if groups is None else [int(g) for g in groups[image]]
+        options = (iou_threshold, max_output, score_threshold)
+        found = nms_of_groups(boxes[image], scores[image], own, *options)
+        kept += [(image, box) for box in found]
+    return kept
+
+
+def nms_of_classes(
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    iou_threshold: float,
+    max_output: int | None = None,
+    score_threshold: float | None = None,
+) -> Kept:
+    """(image, class, box) of boxes [B, N, 4] with scores [B, N, C]: C candidates to a box."""
+    kept: Kept = []
+    for image in range(len(boxes)):
+        count, classes = scores.shape[1:]
+        names = [(c, box) for c in range(classes) for box in range(count)]
+        repeated = boxes[image][[box for _, box in names]]
+        flat = scores[image].T.reshape(-1)
+        options = (iou_threshold, max_output, score_threshold)
+        found = nms_of_groups(repeated, flat, [c for c, _ in names], *options)
+        kept += [(image, *names[i]) for i in found]
+    return kept
+
+
+def nms_padded(
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    iou_threshold: float,
+    max_output: int,
+    score_threshold: float | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Indices [B, max_output], filled with -1, and how many of them there are [B]."""
+    indices = np.full((len(boxes), max_output), -1, np.int64)
+    count = np.zeros(len(boxes), np.int64)
+    for image in range(len(boxes)):
+        found = nms(boxes[image], scores[image], iou_threshold, max_output, score_threshold)
+        indices[image, : len(found)] = found
+        count[image] = len(found)
+    return indices, count

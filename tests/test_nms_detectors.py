@@ -1,0 +1,116 @@
+"""torchvision's own detectors, with their suppression replaced by this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from torch import Tensor
+
+data = pytest.importorskip("skimage.data")
+detection = pytest.importorskip("torchvision.models.detection")
+backbones = pytest.importorskip("torchvision.models.detection.backbone_utils")
+box_ops = pytest.importorskip("torchvision.ops.boxes")
+
+# The detectors take seconds, whatever the kernels.
+pytestmark = pytest.mark.slow
+
+SMALL: dict[str, Any] = {"num_classes": 11, "min_size": 96, "max_size": 128}
+# Standard deviation of what the last layers put out.
+SPREAD = {"cls_logits": 2.0, "cls_score": 2.0, "bbox_pred": 0.5, "bbox_reg": 0.5}
+
+
+def faster_rcnn() -> torch.nn.Module:
+    backbone = backbones.resnet_fpn_backbone(backbone_name="resnet18", weights=None)
+    limits = {
+        "rpn_post_nms_top_n_test": 300,
+        "box_score_thresh": 0.05,
+        "box_detections_per_img": 300,
+    }
+    model: torch.nn.Module = detection.FasterRCNN(backbone, **SMALL, **limits)
+    return model
+
+
+def retinanet() -> torch.nn.Module:
+    backbone = backbones.resnet_fpn_backbone(
+        backbone_name="resnet18", weights=None, returned_layers=[2, 3, 4]
+    )
+    limits = {"score_thresh": 0.05, "detections_per_img": 300}
+    # Of its defaults for anchors, those for the three finest levels.
+    sizes = tuple((s, int(s * 2 ** (1 / 3)), int(s * 2 ** (2 / 3))) for s in (32, 64, 128, 256))
+    anchors = detection.anchor_utils.AnchorGenerator(sizes, ((0.5, 1.0, 2.0),) * len(sizes))
+    model: torch.nn.Module = detection.RetinaNet(
+        backbone, anchor_generator=anchors, **SMALL, **limits
+    )
+    return model
+
+
+def untrained(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
+    """A detector with random weights, whose last layers give varied scores and boxes."""
+    torch.manual_seed(0)
+    model = make().eval().requires_grad_(False)
+
+    def spread(width: float) -> Callable[[Any, Any, Tensor], Tensor]:
+        return lambda _, __, values: (values - values.mean()) * (width / values.std())
+
+    for name, module in model.named_modules():
+        width = SPREAD.get(name.rpartition(".")[2])
+        if width is not None:
+            module.register_forward_hook(spread(width))
+    return model
+
+
+def photos() -> list[Tensor]:
+    """Two, of different sizes."""
+    photo = torch.from_numpy(data.astronaut()).permute(2, 0, 1) / 255
+    return [photo[:, ::2, ::2], photo[:, 100:300, 50:400]]
+
+
+def table(found: dict[str, Tensor]) -> np.ndarray:
+    """Rows of score, label and box in an order of their own: torchvision's is not stable."""
+    columns = [found["scores"][:, None], found["labels"][:, None], found["boxes"]]
+    rows = torch.cat([c.double() for c in columns], 1).numpy()
+    return rows[np.lexsort(rows.T[::-1])]
+
+
+@pytest.mark.parametrize("make", [faster_rcnn, retinanet])
+def test_the_same_detections(
+    make: Callable[[], torch.nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = untrained(make)
+    expected = model(photos())
+    sizes = []
+
+    def counted(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
+        kept = visops.batched_nms(boxes, scores, idxs, iou_threshold)
+        sizes.append((len(boxes), len(kept)))
+        return kept
+
+    monkeypatch.setattr(box_ops, "batched_nms", counted)
+    found = model(photos())
+    # Many boxes, of which many are suppressed and many are not.
+    assert len(sizes) == (4 if make is faster_rcnn else 2)
+    assert all(before > 500 and 100 < after < 0.8 * before for before, after in sizes)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert len(ours["boxes"]) == 300
+        assert len(ours["labels"].unique()) > 3
+        np.testing.assert_array_equal(table(ours), table(theirs))
+
+
+def test_nms_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below batched_nms, under torchvision's own loops over classes and offsets."""
+    model = untrained(faster_rcnn)
+    expected = model(photos()[:1])[0]
+    calls = []
+
+    def counted(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
+        calls.append(len(boxes))
+        return visops.nms(boxes, scores, iou_threshold)
+
+    monkeypatch.setattr(box_ops, "nms", counted)
+    np.testing.assert_array_equal(table(model(photos()[:1])[0]), table(expected))
+    assert sum(calls) > 1000
