@@ -11,6 +11,7 @@ import mmap
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_reads_stay_inside(width: int, layout: str, mode: str, end: bool) -> Non
         for matrix in maps(width):
             for padding in ("constant", "reflect"):
                 for antialias in (False, True):
-                    options = {"mode": mode, "padding_mode": padding, "inverse_map": True}
+                    options: dict[str, Any] = {"mode": mode, "padding_mode": padding, "inverse_map": True}
                     more = {**options, "antialias": antialias and mode != "nearest"}
                     got = visops.augment(image, matrix, (HEIGHT, width), **more)
                     assert torch.equal(got, visops.augment(copy, matrix, (HEIGHT, width), **more))
