@@ -82,7 +82,11 @@ def test_reads_stay_inside(width: int, layout: str, mode: str, end: bool) -> Non
         for matrix in maps(width):
             for padding in ("constant", "reflect"):
                 for antialias in (False, True):
-                    options: dict[str, Any] = {"mode": mode, "padding_mode": padding, "inverse_map": True}
+                    options: dict[str, Any] = {
+                        "mode": mode,
+                        "padding_mode": padding,
+                        "inverse_map": True,
+                    }
                     more = {**options, "antialias": antialias and mode != "nearest"}
                     got = visops.augment(image, matrix, (HEIGHT, width), **more)
                     assert torch.equal(got, visops.augment(copy, matrix, (HEIGHT, width), **more))
