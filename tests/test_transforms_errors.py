@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -351,3 +352,19 @@ def test_interpolation_may_be_torchvisions() -> None:
     assert T.Resize(3, interpolation=mode.BICUBIC).interpolation == "bicubic"
     assert T.Resize(3, interpolation=mode.NEAREST_EXACT).interpolation == "nearest"
     assert T.Resize(3, interpolation=2).interpolation == "bilinear"
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int64, torch.bool, torch.complex64])
+def test_images_that_no_pass_takes(dtype: torch.dtype) -> None:
+    message = (
+        f"visops.transforms: the sample has dtype {dtype}, must be uint8, float16, bfloat16, "
+        "float32 or float64"
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        T.RandomHorizontalFlip(1.0)(torch.zeros(3, 8, 9).to(dtype))
+
+
+def test_repr_shows_what_was_given() -> None:
+    shown = repr(T.RandAugment(num_ops=3))
+    assert "num_ops=3" in shown
+    assert "draws" not in shown

@@ -31,6 +31,7 @@ DTYPES = {
     np.dtype(np.float32): torch.float32,
     np.dtype(np.float64): torch.float64,
 }
+_DTYPES = {*DTYPES.values(), torch.bfloat16}
 # Points, along each axis, that a grey mean is taken of where it needn't be exact.
 _GRID = 32
 _MEAN_SCALE = 2.0**32
@@ -104,6 +105,11 @@ def run_plan(
     plan: Plan, part: Pass, leaf: Leaf, pixels: Pixels, memory_format: torch.memory_format
 ) -> None:
     """Set the leaf's value to what the plan makes of it."""
+    if pixels.dtype not in _DTYPES:
+        raise TypeError(
+            f"visops.transforms: {leaf.name} has dtype {pixels.dtype}, must be uint8, float16, "
+            "bfloat16, float32 or float64"
+        )
     images, frames = pixels.tensors(leaf), pixels.frames
     erase = None
     if plan.erased:

@@ -127,7 +127,8 @@ class Transform(nn.Module):
     def extra_repr(self) -> str:
         shown = []
         for name, value in self.__dict__.items():
-            if not name.startswith("_") and name != "training" and value is not None:
+            hidden = name.startswith("_") or name in ("training", "draws")
+            if not hidden and value is not None:
                 shown.append(f"{name}={value!r}")
         return ", ".join(shown)
 
