@@ -145,17 +145,22 @@ def _refuse_mixed_images(leaves: Sequence[Leaf]) -> None:
     first = _image_traits(leaves[0])
     for index, leaf in enumerate(leaves):
         traits = _image_traits(leaf)
-        if traits != first:
+        # An array's dtype is not a tensor's, though both may be uint8.
+        if traits != first and _traits_text(traits) != _traits_text(first):
             raise ValueError(
-                f"visops.transforms: {leaf.name} of sample {index} has {traits}, that of sample 0 "
-                f"has {first}; must be the same"
+                f"visops.transforms: {leaf.name} of sample {index} has {_traits_text(traits)}, "
+                f"that of sample 0 has {_traits_text(first)}; must be the same"
             )
 
 
-def _image_traits(leaf: Leaf) -> str:
-    channels = leaf.value.shape[-1 if leaf.layout == "HWC" else -3]
-    dtype = str(leaf.value.dtype).removeprefix("torch.")
-    return f"{channels} channels ({leaf.layout}) of {dtype}"
+def _image_traits(leaf: Leaf) -> tuple[int, str, Any]:
+    value = leaf.value
+    return value.shape[-1 if leaf.layout == "HWC" else -3], leaf.layout, value.dtype
+
+
+def _traits_text(traits: tuple[int, str, Any]) -> str:
+    channels, layout, dtype = traits
+    return f"{channels} channels ({layout}) of {str(dtype).removeprefix('torch.')}"
 
 
 def _alike(values: Sequence[Any]) -> bool:
