@@ -434,7 +434,7 @@ print([m for m in ("torchvision", "matplotlib", "PIL", "scipy") if m in sys.modu
 def test_arrays_and_tensors_in_one_batch() -> None:
     array = np.arange(5 * 6 * 3, dtype=np.uint8).reshape(5, 6, 3)
     tensor = torch.from_numpy(array)
-    flip = transforms.Compose([transforms.RandomHorizontalFlip(1.0)])
+    flip = T.Compose([T.RandomHorizontalFlip(1.0)])
     for batch in ([array, tensor], [tensor, array]):
         flipped = flip.collate(batch)
         assert torch.equal(flipped, tensor.flip(1).permute(2, 0, 1).expand(2, -1, -1, -1))

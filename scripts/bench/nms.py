@@ -57,6 +57,11 @@ def mixed(count: int) -> Tensor:
     return corners(torch.rand(count, 2) * 1000, sides)
 
 
+def distinct_scores(count: int) -> Tensor:
+    """All different: torchvision's loop does not order equal ones by index."""
+    return torch.randperm(count).float() / count
+
+
 def one_class(boxes: Callable[[int], Tensor], count: int, floor: float | None) -> list[Contender]:
     """One segment."""
     torch.manual_seed(count)
@@ -77,7 +82,7 @@ def growth(count: int) -> list[Contender]:
 def classes(count: int, kinds: int) -> list[Contender]:
     """Labels, as common as COCO's: a few make up most."""
     torch.manual_seed(count)
-    b, s = uniform(count), torch.rand(count)
+    b, s = uniform(count), distinct_scores(count)
     labels = torch.multinomial(1.0 / torch.arange(1.0, kinds + 1), count, replacement=True)
     return [
         Contender("visops", lambda: visops.batched_nms(b, s, labels, THRESHOLD)),
@@ -99,8 +104,7 @@ def detector(images: int, count: int, kinds: int) -> list[Contender]:
     """All images and classes."""
     torch.manual_seed(images)
     b = torch.stack([uniform(count, 640.0) for _ in range(images)])
-    total = images * count * kinds  # all different: torchvision's order of equal scores is another
-    s = torch.randperm(total).reshape(images, count, kinds).float() / total
+    s = distinct_scores(images * count * kinds).reshape(images, count, kinds)
     least, most = 0.99, 300
 
     def torchvision() -> Tensor:
