@@ -16,7 +16,6 @@ template <class Acc>
 struct KeptBoxes {
   Acc *x1, *y1, *x2, *y2, *area;
 
-  KeptBoxes() = default;
   KeptBoxes(Acc* memory, int64_t size) {
     const int64_t step = size + kRun;
     x1 = memory;
@@ -56,25 +55,19 @@ struct OverlapTest {
     const Acc zero = static_cast<Acc>(0);
     const Acc *x1 = kept.x1 + i, *y1 = kept.y1 + i, *x2 = kept.x2 + i, *y2 = kept.y2 + i;
     const Acc* area = kept.area + i;
-    int maybe = 0;
-    for (int l = 0; l < kRun; ++l) {
-      const Acc left = x1[l] < box.x1 ? box.x1 : x1[l], right = box.x2 < x2[l] ? box.x2 : x2[l];
-      const Acc top = y1[l] < box.y1 ? box.y1 : y1[l], bottom = box.y2 < y2[l] ? box.y2 : y2[l];
-      const Acc width = right - left, height = bottom - top;
-      const Acc inter = width * height, all = area[l] + box.area - inter;
-      maybe |= (width > zero) & (height > zero) & (inter >= above * all);
-    }
-    if (maybe == 0) return false;
-    int surely = 0;
-    for (int l = 0; l < kRun; ++l) {
-      const Acc left = x1[l] < box.x1 ? box.x1 : x1[l], right = box.x2 < x2[l] ? box.x2 : x2[l];
-      const Acc top = y1[l] < box.y1 ? box.y1 : y1[l], bottom = box.y2 < y2[l] ? box.y2 : y2[l];
-      const Acc width = right - left, height = bottom - top;
-      const Acc inter = width * height;
-      surely |=
-          (width > zero) & (height > zero) & (inter / (area[l] + box.area - inter) > threshold);
-    }
-    return surely != 0;
+    const auto any = [&](const auto& exceeds) {
+      int found = 0;
+      for (int l = 0; l < kRun; ++l) {
+        const Acc left = x1[l] < box.x1 ? box.x1 : x1[l], right = box.x2 < x2[l] ? box.x2 : x2[l];
+        const Acc top = y1[l] < box.y1 ? box.y1 : y1[l], bottom = box.y2 < y2[l] ? box.y2 : y2[l];
+        const Acc width = right - left, height = bottom - top;
+        const Acc inter = width * height, all = area[l] + box.area - inter;
+        found |= (width > zero) & (height > zero) & exceeds(inter, all);
+      }
+      return found != 0;
+    };
+    return any([&](Acc inter, Acc all) { return inter >= above * all; }) &&
+           any([&](Acc inter, Acc all) { return inter / all > threshold; });
   }
 
   // ... one of the boxes [begin, end). Boxes after them may be tested too.

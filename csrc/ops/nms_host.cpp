@@ -1,7 +1,6 @@
 // Suppression of host memory: candidates are sorted here, suppressed by the CPU kernel, and what is
 // kept is listed here.
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "core/check.h"
