@@ -6,13 +6,13 @@ vmap in _nms_formulas.py.
 
 from __future__ import annotations
 
-import operator
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from ._call import call_operator, output_limit
 from ._nms_formulas import batched_nms as _batched_nms
 from ._nms_formulas import nms as _nms
 from ._nms_formulas import nms_padded as _nms_padded
@@ -200,64 +200,7 @@ def _call(
     max_output: int | None,
     score_threshold: float | None,
 ) -> Any:
-    if not isinstance(tensors["boxes"], np.ndarray):
-        _require_kind(op, Tensor, "a torch.Tensor or a numpy.ndarray", tensors)
-        if device is not None:
-            raise TypeError(f"visops.{op}: device is for arrays; move tensors with .to({device!r})")
-        limit = _limit(op, max_output, RuntimeError)
-        return call(*tensors.values(), iou_threshold, limit, score_threshold)
-    _require_kind(op, np.ndarray, "a numpy.ndarray, as boxes is", tensors)
-    limit = _limit(op, max_output, ValueError)
-    moved = [
-        None if value is None else _tensor(op, name, value).to(device)
-        for name, value in tensors.items()
-    ]
-    try:
-        result = call(*moved, iou_threshold, limit, score_threshold)
-    except RuntimeError as error:
-        raise ValueError(str(error)) from None
-    if isinstance(result, tuple):
-        return tuple(part.cpu().numpy() for part in result)
-    return result.cpu().numpy()
-
-
-def _require_kind(op: str, kind: type, allowed: str, tensors: dict[str, Any]) -> None:
-    for name, value in tensors.items():
-        if not isinstance(value, kind) and not (name == "idxs" and value is None):
-            raise TypeError(f"visops.{op}: {name} is a {type(value).__name__}, must be {allowed}")
-
-
-def _limit(op: str, max_output: int | None, error: type[Exception]) -> Any:
-    if max_output is None:
-        return -1
-    if not isinstance(max_output, torch.SymInt):
-        try:
-            max_output = operator.index(max_output)
-        except TypeError:
-            raise TypeError(
-                f"visops.{op}: max_output is {max_output!r}, must be an integer"
-            ) from None
-        if max_output < 0:  # -1 has a meaning for the operator
-            raise error(f"visops.{op}: max_output is {max_output}, must be >= 0")
-    return max_output
-
-
-def _tensor(op: str, name: str, array: np.ndarray) -> Tensor:
-    if not array.dtype.isnative:
-        raise TypeError(
-            f"visops.{op}: {name} has byte order {array.dtype.byteorder!r}, not this machine's; "
-            "convert it with array.astype(array.dtype.newbyteorder('='))"
-        )
-    if not array.flags.aligned:
-        raise TypeError(
-            f"visops.{op}: {name} is not aligned to its element size; copy it with numpy.array(...)"
-        )
-    # A copy where torch can't share: negative strides, and memory that must not be written to.
-    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
-        array = np.array(array)
-    try:
-        return torch.from_numpy(array)
-    except TypeError:
-        raise TypeError(
-            f"visops.{op}: {name} has dtype {array.dtype}, must be a number type of torch's"
-        ) from None
+    limit = output_limit(op, max_output, of_arrays=isinstance(tensors["boxes"], np.ndarray))
+    return call_operator(
+        op, call, device, tensors, iou_threshold, limit, score_threshold, optional=("idxs",)
+    )

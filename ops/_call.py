@@ -1,0 +1,110 @@
+"""Operators on tensors, called with tensors or with NumPy arrays."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+__all__ = ["as_tensor", "call_operator", "output_limit"]
+
+Device = torch.device | str | None
+
+
+def call_operator(
+    op: str,
+    call: Callable[..., Any],
+    device: Device,
+    tensors: Mapping[str, Any],
+    *arguments: Any,
+    optional: Collection[str] = (),
+) -> Any:
+    """Return ``call(*tensors.values(), *arguments)``; arrays for arrays.
+
+    Parameters
+    ----------
+    op : str
+        The public function, for errors.
+    call : callable
+        Takes and returns tensors.
+    device : torch.device or str, optional
+        Where arrays are computed; tensors stay where they are.
+    tensors : mapping
+        Tensors, or arrays, by the names of the arguments. The first one says which.
+    *arguments
+        What follows them.
+    optional : collection of str
+        Names of `tensors` that may be None.
+
+    Raises
+    ------
+    TypeError
+        Neither tensors nor arrays, or both; arrays that torch can't read.
+    ValueError
+        The operator's RuntimeError, for arrays.
+    """
+    given = {n: v for n, v in tensors.items() if not (v is None and n in optional)}
+    first = next(iter(given))
+    if not isinstance(given[first], np.ndarray):
+        _require_kind(op, Tensor, "a torch.Tensor or a numpy.ndarray", given)
+        if device is not None:
+            raise TypeError(f"visops.{op}: device is for arrays; move tensors with .to({device!r})")
+        return call(*tensors.values(), *arguments)
+    _require_kind(op, np.ndarray, f"a numpy.ndarray, as {first} is", given)
+    moved = {name: as_tensor(op, name, array).to(device) for name, array in given.items()}
+    try:
+        result = call(*(moved.get(name) for name in tensors), *arguments)
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+    if isinstance(result, tuple):
+        return tuple(part.cpu().numpy() for part in result)
+    return result.cpu().numpy()
+
+
+def output_limit(op: str, max_output: Any, *, of_arrays: bool) -> Any:
+    """Return the limit as operators take it: -1 for None."""
+    if max_output is None:
+        return -1
+    if not isinstance(max_output, torch.SymInt):
+        try:
+            max_output = operator.index(max_output)
+        except TypeError:
+            raise TypeError(
+                f"visops.{op}: max_output is {max_output!r}, must be an integer"
+            ) from None
+        if max_output < 0:  # -1 has a meaning for the operator
+            error = ValueError if of_arrays else RuntimeError
+            raise error(f"visops.{op}: max_output is {max_output}, must be >= 0")
+    return max_output
+
+
+def _require_kind(op: str, kind: type, allowed: str, given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"visops.{op}: {name} is a {type(value).__name__}, must be {allowed}")
+
+
+def as_tensor(op: str, name: str, array: np.ndarray) -> Tensor:
+    """Return a tensor that shares the array's memory where torch can."""
+    if not array.dtype.isnative:
+        raise TypeError(
+            f"visops.{op}: {name} has byte order {array.dtype.byteorder!r}, not this machine's; "
+            "convert it with array.astype(array.dtype.newbyteorder('='))"
+        )
+    if not array.flags.aligned:
+        raise TypeError(
+            f"visops.{op}: {name} is not aligned to its element size; copy it with numpy.array(...)"
+        )
+    # A copy where torch can't share: negative strides, and memory that must not be written to.
+    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
+        array = np.array(array)
+    try:
+        return torch.from_numpy(array)
+    except TypeError:
+        raise TypeError(
+            f"visops.{op}: {name} has dtype {array.dtype}, must be a number type of torch's"
+        ) from None
