@@ -17,6 +17,10 @@
   "Tensor? color, bool clamp, float[] mean, float[] std, Tensor? erase, "               \
   "float[] erase_value, bool inverse_map, bool half_pixel, "
 
+#define SOFT_NMS_OPTIONS                                                                   \
+  "str method='linear', float iou_threshold=0.3, float sigma=0.5, float min_score=0.001, " \
+  "SymInt max_output=-1"
+
 STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "affine(Tensor image, Tensor matrix, SymInt[] size, str interpolation='bilinear', "
@@ -49,6 +53,25 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "nms_padded(Tensor boxes, Tensor scores, float iou_threshold, SymInt max_output, "
       "float? score_threshold=None) -> (Tensor, Tensor)");
+  m.def(
+      "nms_rotated(Tensor boxes, Tensor scores, Tensor? idxs, float iou_threshold, "
+      "SymInt max_output=-1, float? score_threshold=None) -> Tensor");
+  m.def("nms_match(Tensor boxes, Tensor scores, float iou_threshold) -> Tensor");
+  m.def("soft_nms(Tensor boxes, Tensor scores, " SOFT_NMS_OPTIONS ") -> (Tensor, Tensor)");
+  m.def("batched_soft_nms(Tensor boxes, Tensor scores, Tensor? idxs, " SOFT_NMS_OPTIONS
+        ") -> (Tensor, Tensor)");
+  m.def(
+      "weighted_boxes_fusion(Tensor boxes, Tensor scores, Tensor labels, "
+      "SymInt[] boxes_per_model, float[] weights, float iou_threshold=0.55, float min_score=0.0, "
+      "str conf_type='avg', bool allows_overflow=False) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "matrix_nms(Tensor objects, Tensor scores, Tensor? idxs, str method='gaussian', "
+      "float sigma=2.0, float min_score=0.0, SymInt max_output=-1) -> (Tensor, Tensor)");
+  m.def("box_iou(Tensor boxes1, Tensor boxes2, str kind='iou', float eps=1e-07) -> Tensor");
+  m.def(
+      "box_iou_backward(Tensor grad, Tensor boxes1, Tensor boxes2, str kind, float eps) -> Tensor");
+  m.def("box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor");
+  m.def("box_iou_rotated_backward(Tensor grad, Tensor boxes1, Tensor boxes2) -> Tensor");
   m.def("build_info() -> str");
 }
 

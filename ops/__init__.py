@@ -11,7 +11,10 @@ from .affine import warp_affine  # noqa: E402
 from .affine_matrix import compose_affine, get_affine_matrix, invert_affine  # noqa: E402
 from .affine_points import affine_from_points, transform_boxes, transform_points  # noqa: E402
 from .augment import augment  # noqa: E402
-from .nms import batched_nms, nms, nms_padded  # noqa: E402
+from .box_fusion import weighted_boxes_fusion  # noqa: E402
+from .matrix_nms import matrix_nms  # noqa: E402
+from .nms import batched_nms, nms, nms_match, nms_padded, nms_rotated  # noqa: E402
+from .soft_nms import batched_soft_nms, soft_nms  # noqa: E402
 
 from . import transforms  # noqa: E402  # isort: skip (it uses what is above)
 
@@ -20,15 +23,21 @@ __all__ = [
     "affine_from_points",
     "augment",
     "batched_nms",
+    "batched_soft_nms",
     "build_info",
     "compat",
     "compose_affine",
     "get_affine_matrix",
     "invert_affine",
+    "matrix_nms",
     "nms",
+    "nms_match",
     "nms_padded",
+    "nms_rotated",
+    "soft_nms",
     "transform_boxes",
     "transform_points",
     "transforms",
     "warp_affine",
+    "weighted_boxes_fusion",
 ]

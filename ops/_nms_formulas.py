@@ -8,11 +8,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["batched_nms", "nms", "nms_padded"]
+__all__ = [
+    "batched_nms",
+    "batched_soft_nms",
+    "nms",
+    "nms_match",
+    "nms_padded",
+    "nms_rotated",
+    "soft_nms",
+]
 
 nms = torch.ops.visops.nms.default
 batched_nms = torch.ops.visops.batched_nms.default
 nms_padded = torch.ops.visops.nms_padded.default
+nms_rotated = torch.ops.visops.nms_rotated.default
+nms_match = torch.ops.visops.nms_match.default
+soft_nms = torch.ops.visops.soft_nms.default
+batched_soft_nms = torch.ops.visops.batched_soft_nms.default
 
 
 def _require(condition: Any, message: str) -> None:
@@ -33,13 +45,19 @@ def _check_shape(
 
 
 def _check(
-    op: str, boxes: Tensor, scores: Tensor, dims: tuple[int, ...], ids: Tensor | None = None
+    op: str,
+    boxes: Tensor,
+    scores: Tensor,
+    dims: tuple[int, ...],
+    ids: Tensor | None = None,
+    width: int = 4,
 ) -> None:
-    """Shapes and devices as csrc/ops/nms.cpp checks them: fake tensors never get there."""
-    allowed = {(2,): "[N, 4]", (3,): "[B, N, 4]", (2, 3): "[N, 4] or [B, N, 4]"}[dims]
+    """Shapes and devices as csrc/ops/nms_call.cpp checks them: fake tensors never get there."""
+    forms = {2: f"[N, {width}]", 3: f"[B, N, {width}]"}
+    allowed = " or ".join(forms[dim] for dim in dims)
     message = f"visops.{op}: boxes has shape {list(boxes.shape)}, must be {allowed}"
     _require(boxes.dim() in dims, message)
-    _require(boxes.shape[-1] == 4, message)
+    _require(boxes.shape[-1] == width, message)
     sizes = boxes.shape[:-1]
     text = str(list(sizes))
     classes = dims == (2, 3) and boxes.dim() == 3
@@ -53,11 +71,12 @@ def _check(
             )
 
 
-def _check_ids(boxes: Tensor, scores: Tensor, ids: Tensor | None) -> None:
-    op = "batched_nms"
+def _check_ids(
+    op: str, boxes: Tensor, scores: Tensor, ids: Tensor | None, required: bool = True
+) -> None:
     if ids is None:
         _require(
-            boxes.dim() == 3,
+            boxes.dim() == 3 or not required,
             f"visops.{op}: idxs must be given for boxes of shape {list(boxes.shape)}",
         )
         return
@@ -74,6 +93,10 @@ def _kept(boxes: Tensor, columns: int) -> Tensor:
     return boxes.new_empty((size,) if columns == 1 else (size, columns), dtype=torch.int64)
 
 
+def _columns(boxes: Tensor, scores: Tensor) -> int:
+    return 1 if boxes.dim() == 2 else scores.dim()
+
+
 @torch.library.register_fake("visops::nms")
 def _nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
     _check("nms", boxes, scores, (2,))
@@ -83,8 +106,38 @@ def _nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
 @torch.library.register_fake("visops::batched_nms")
 def _batched_nms_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
     _check("batched_nms", boxes, scores, (2, 3), idxs)
-    _check_ids(boxes, scores, idxs)
-    return _kept(boxes, 1 if boxes.dim() == 2 else scores.dim())
+    _check_ids("batched_nms", boxes, scores, idxs)
+    return _kept(boxes, _columns(boxes, scores))
+
+
+@torch.library.register_fake("visops::nms_rotated")
+def _nms_rotated_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
+    _check("nms_rotated", boxes, scores, (2,), idxs, width=5)
+    _check_ids("nms_rotated", boxes, scores, idxs, required=False)
+    return _kept(boxes, 1)
+
+
+@torch.library.register_fake("visops::nms_match")
+def _nms_match_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
+    _check("nms_match", boxes, scores, (2,))
+    return boxes.new_empty(boxes.shape[:1], dtype=torch.int64)
+
+
+@torch.library.register_fake("visops::soft_nms")
+def _soft_nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    _check("soft_nms", boxes, scores, (2,))
+    kept = _kept(boxes, 1)
+    return kept, scores.new_empty(kept.shape)
+
+
+@torch.library.register_fake("visops::batched_soft_nms")
+def _batched_soft_nms_fake(
+    boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any
+) -> tuple[Tensor, Tensor]:
+    _check("batched_soft_nms", boxes, scores, (2, 3), idxs)
+    _check_ids("batched_soft_nms", boxes, scores, idxs)
+    kept = _kept(boxes, _columns(boxes, scores))
+    return kept, scores.new_empty(kept.shape[:1])
 
 
 @torch.library.register_fake("visops::nms_padded")

@@ -15,9 +15,11 @@ from torch import Tensor
 from ._call import call_operator, output_limit
 from ._nms_formulas import batched_nms as _batched_nms
 from ._nms_formulas import nms as _nms
+from ._nms_formulas import nms_match as _nms_match
 from ._nms_formulas import nms_padded as _nms_padded
+from ._nms_formulas import nms_rotated as _nms_rotated
 
-__all__ = ["batched_nms", "nms", "nms_padded"]
+__all__ = ["batched_nms", "nms", "nms_match", "nms_padded", "nms_rotated"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 
@@ -189,6 +191,124 @@ def nms_padded(
     return _call(
         "nms_padded", _nms_padded, device, tensors, iou_threshold, max_output, score_threshold
     )
+
+
+def nms_rotated(
+    boxes: Array,
+    scores: Array,
+    iou_threshold: float,
+    *,
+    idxs: Array | None = None,
+    max_output: int | None = None,
+    score_threshold: float | None = None,
+    device: torch.device | str | None = None,
+) -> Array:
+    """Keep the best of rotated boxes that overlap.
+
+    As :func:`nms`, with the overlap of :func:`box_iou_rotated`: computed in float64 whatever the
+    dtype, without polygons, so that boxes which are the same or have edges in common are no special
+    case; a box and its copy overlap by exactly 1.
+
+    Parameters
+    ----------
+    boxes : Tensor or ndarray ``[N, 5]``
+        Centre, size and angle: ``x, y, width, height, angle``, the angle in radians, from the x to
+        the y axis (clockwise on a screen, where y points down). Any floating or integer dtype.
+        Boxes whose sides are not positive, or with a NaN or infinity, suppress nothing, and nothing
+        suppresses them.
+    scores : Tensor or ndarray ``[N]``, floating
+        NaN comes before everything.
+    iou_threshold : float in [0, 1]
+        What overlaps a kept box by more is dropped.
+    idxs : Tensor or ndarray ``[N]``, integers, optional
+        Boxes with different ones, as of classes, never meet.
+    max_output : int, optional
+        Stop after so many.
+    score_threshold : float, optional
+        Only boxes whose score is more than this take part; NaN is not.
+    device : optional
+        For arrays: where to compute.
+
+    Returns
+    -------
+    int64 ``[K]``
+        Indices of the kept boxes, by falling score.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        As :func:`nms`.
+
+    Examples
+    --------
+    >>> import math, torch, visops
+    >>> boxes = torch.tensor([[5, 5, 8, 4, 0], [5, 5, 8, 4, math.pi], [5, 5, 8, 4, math.pi / 2]])
+    >>> visops.nms_rotated(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.5)
+    tensor([0, 2])
+    """
+    tensors = {"boxes": boxes, "scores": scores, "idxs": idxs}
+    return _call(
+        "nms_rotated", _nms_rotated, device, tensors, iou_threshold, max_output, score_threshold
+    )
+
+
+def nms_match(
+    boxes: Array,
+    scores: Array,
+    iou_threshold: float,
+    *,
+    device: torch.device | str | None = None,
+) -> list[Array]:
+    """Return what :func:`nms` keeps, each with the boxes that it suppresses.
+
+    A box belongs to the first kept one, by falling score, that overlaps it by more than
+    `iou_threshold`.
+
+    Parameters
+    ----------
+    boxes : Tensor or ndarray ``[N, 4]``
+    scores : Tensor or ndarray ``[N]``, floating
+    iou_threshold : float in [0, 1]
+        All as in :func:`nms`.
+    device : optional
+        For arrays: where to compute.
+
+    Returns
+    -------
+    list of int64 ``[n]``
+        A group of indices for each kept box: its own, then those of its suppressed ones; groups,
+        and what a group has, by falling score. Every box is in one group. To get for each box the
+        index of its kept one, as a tensor and without waiting for sizes beyond that of `nms`, call
+        ``torch.ops.visops.nms_match(boxes, scores, iou_threshold)``.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        As :func:`nms`.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[1.0, 1, 11, 11], [0, 0, 10, 10], [20, 20, 30, 30]])
+    >>> visops.nms_match(boxes, torch.tensor([0.8, 0.9, 0.7]), 0.5)
+    [tensor([1, 0]), tensor([2])]
+    """
+    tensors = {"boxes": boxes, "scores": scores}
+    members, sizes = call_operator("nms_match", _groups, device, tensors, iou_threshold)
+    if isinstance(members, np.ndarray):
+        return np.split(members, np.cumsum(sizes)[:-1]) if len(sizes) else []
+    return list(members.split(sizes.tolist()))
+
+
+def _groups(boxes: Tensor, scores: Tensor, iou_threshold: float) -> tuple[Tensor, Tensor]:
+    """All boxes, group by group, and the groups' sizes."""
+    matched = _nms_match(boxes, scores, iou_threshold)
+    by_score = scores.sort(descending=True, stable=True).indices
+    rank = torch.empty_like(by_score)
+    rank[by_score] = torch.arange(len(by_score), device=by_score.device)
+    group = rank[matched[by_score]].sort(stable=True)
+    sizes = group.values.unique_consecutive(return_counts=True)[1]
+    return by_score[group.indices], sizes
 
 
 def _call(

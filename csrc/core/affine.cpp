@@ -49,23 +49,6 @@ void check_bytes(const char* op, const char* what, const AffineParams& p, int64_
 
 }  // namespace
 
-const char* dtype_name(DType dtype) {
-  switch (dtype) {
-    case DType::kBool: return "bool";
-    case DType::kUInt8: return "uint8";
-    case DType::kInt8: return "int8";
-    case DType::kInt16: return "int16";
-    case DType::kUInt16: return "uint16";
-    case DType::kInt32: return "int32";
-    case DType::kInt64: return "int64";
-    case DType::kFloat16: return "float16";
-    case DType::kBFloat16: return "bfloat16";
-    case DType::kFloat32: return "float32";
-    case DType::kFloat64: return "float64";
-  }
-  return "unknown";
-}
-
 Interpolation parse_interpolation(const char* op, std::string_view name) {
   if (name == "bilinear") return Interpolation::kBilinear;
   if (name == "nearest") return Interpolation::kNearest;

@@ -20,8 +20,6 @@ void check_fill(const char* op, DType dtype, const double* fill, int64_t count);
 // Every matrix finite and, where it is to be inverted, not singular. Reads host memory.
 void check_matrices(const char* op, const AffineParams& params);
 
-const char* dtype_name(DType dtype);
-
 // Kernels carry at most kMaxFill fills: a wider per-channel fill is done in groups of channels.
 template <class Body>
 void for_each_fill_group(AffineParams p, const double* fill, int64_t count, const Body& body) {

@@ -67,15 +67,21 @@ VISOPS_FN bool is_inert(const Box<Acc>& box) {
            box.area <= most);
 }
 
-// Whether a's and b's intersection over union is more than `threshold`; a and b are not inert.
+// a's and b's intersection over union; 0 where they don't meet. a and b are not inert.
 template <class Acc>
-VISOPS_FN bool overlaps(const Box<Acc>& a, const Box<Acc>& b, Acc threshold) {
+VISOPS_FN Acc overlap_of(const Box<Acc>& a, const Box<Acc>& b) {
   const Acc left = a.x1 < b.x1 ? b.x1 : a.x1, right = b.x2 < a.x2 ? b.x2 : a.x2;
   const Acc top = a.y1 < b.y1 ? b.y1 : a.y1, bottom = b.y2 < a.y2 ? b.y2 : a.y2;
   const Acc width = right - left, height = bottom - top;
-  if (!(width > static_cast<Acc>(0) && height > static_cast<Acc>(0))) return false;
+  if (!(width > static_cast<Acc>(0) && height > static_cast<Acc>(0))) return static_cast<Acc>(0);
   const Acc inter = width * height;
-  return inter / (a.area + b.area - inter) > threshold;
+  return inter / (a.area + b.area - inter);
+}
+
+// Whether that is more than `threshold` (>= 0).
+template <class Acc>
+VISOPS_FN bool overlaps(const Box<Acc>& a, const Box<Acc>& b, Acc threshold) {
+  return overlap_of(a, b) > threshold;
 }
 
 // The largest Acc that is not above `threshold` (which is finite).

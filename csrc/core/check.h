@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/element.h"
+
 namespace visops {
 
 // Python sees RuntimeError through the dispatcher, and ValueError through pybind11 (bindings.cpp).
@@ -28,6 +30,8 @@ template <class... Parts>
 void require(bool condition, const char* op, const Parts&... parts) {
   if (!condition) fail(op, parts...);
 }
+
+const char* dtype_name(DType dtype);
 
 // "[2, 3]"
 template <class Container>

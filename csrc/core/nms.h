@@ -8,13 +8,14 @@
 // and is what makes pruning possible: kept boxes can't be dense.
 #pragma once
 
-#include "core/boxes.h"
 #include "core/kernel_stub.h"
+#include "core/rotated_boxes.h"
 
 namespace visops {
 
 struct NmsParams {
-  const void* boxes;  // [images, per_image, 4] x1, y1, x2, y2
+  const void* boxes;  // [images, per_image, 4] x1, y1, x2, y2; or 5: x, y, width, height, angle
+  bool rotated;       // the latter
   DType dtype;
   int64_t image_stride, box_stride, coordinate_stride;  // elements
   int64_t per_image;                                    // boxes of an image
@@ -50,11 +51,17 @@ VISOPS_FN Box<Acc> candidate_box(const NmsParams& p, int64_t candidate) {
   return load_box<Acc>(p.boxes, p.dtype, box_offset(p, candidate), p.coordinate_stride);
 }
 
-// On the CPU, work is cut by position in `order`; a task has the segments that begin in its part.
-extern KernelStub<NmsParams> nms_stub;
+VISOPS_FN RotatedBox rotated_candidate_box(const NmsParams& p, int64_t candidate) {
+  return load_rotated_box(p.boxes, p.dtype, box_offset(p, candidate), p.coordinate_stride);
+}
 
-// The CPU kernels' scratch: 11 elements and 3 indices a candidate (cpu/nms_kernel.cpp).
+// On the CPU, work is cut by position in `order`; a task has the segments that begin in its part.
+extern KernelStub<NmsParams> nms_stub, nms_rotated_stub;
+
+// The CPU kernels' scratch: 11 elements and 3 indices a candidate (cpu/nms_kernel.cpp), or 14
+// doubles (cpu/nms_rotated_kernel.cpp).
 VISOPS_FN int64_t nms_cpu_scratch_bytes(const NmsParams& p) {
+  if (p.rotated) return p.count * 14 * static_cast<int64_t>(sizeof(double));
   const int64_t element = computes_in_double(p.dtype) ? sizeof(double) : sizeof(float);
   return p.count * (11 * element + 3 * static_cast<int64_t>(sizeof(int32_t)));
 }

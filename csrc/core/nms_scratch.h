@@ -15,12 +15,13 @@ VISOPS_FN int64_t nms_tile_groups(int64_t count) {
   return count <= int64_t{1} << 20 ? kNmsMostTileGroups : 8;
 }
 
-// A candidate has four coordinates, its segment's first position and two counters; and overlaps
-// with the groups of its tile.
+// A candidate has its box, its segment's first position and two counters; and overlaps with the
+// groups of its tile.
 VISOPS_FN int64_t nms_cuda_scratch_bytes(const NmsParams& p) {
   const int64_t element = computes_in_double(p.dtype) ? sizeof(double) : sizeof(float);
+  const int64_t box = p.rotated ? static_cast<int64_t>(sizeof(RotatedBox)) : 4 * element;
   const int64_t groups = (p.count + kNmsGroup - 1) / kNmsGroup;
-  return p.count * (4 * element + 3 * static_cast<int64_t>(sizeof(int64_t))) +
+  return p.count * (box + 3 * static_cast<int64_t>(sizeof(int64_t))) +
          groups * kNmsGroup * nms_tile_groups(p.count) * static_cast<int64_t>(sizeof(uint32_t));
 }
 

@@ -23,7 +23,8 @@ struct RotatedBox {
   double area, radius;  // the radius of the circle through its corners
 };
 
-// Five numbers `stride` elements apart, from element i on; the angle in radians, from x to y.
+// Five numbers `stride` elements apart, from element i on; the angle in radians, from x to y
+// (beyond 1e5, taken modulo float64's 2 pi).
 VISOPS_FN RotatedBox load_rotated_box(const void* data, DType dtype, int64_t i, int64_t stride) {
   RotatedBox box;
   box.x = load_coordinate<double>(data, dtype, i);
@@ -41,12 +42,13 @@ VISOPS_FN RotatedBox load_rotated_box(const void* data, DType dtype, int64_t i, 
   return box;
 }
 
-// Whether it overlaps nothing: a side is not more than 0, or something is not finite.
+// Whether it overlaps nothing: a side is not more than 0, or a number is not finite or so large
+// that areas could be.
 VISOPS_FN bool is_inert(const RotatedBox& box) {
-  const double most = 1.7976931348623157e+308;
+  const double most = 1e150;
   const bool placed = fabs(box.x) <= most && fabs(box.y) <= most && box.cosine == box.cosine;
-  return !(placed && box.half_width > 0.0 && box.half_height > 0.0 && box.area > 0.0 &&
-           box.area <= most && box.radius <= most);
+  return !(placed && box.half_width > 0.0 && box.half_height > 0.0 && box.radius <= most &&
+           box.area > 0.0);
 }
 
 VISOPS_FN double clamp_between(double v, double low, double high) {
@@ -59,8 +61,10 @@ VISOPS_FN double clamped_edge_integral(double x0, double y0, double x1, double y
   const double start = clamp_between(x0, -p, p), end = clamp_between(x1, -p, p);
   const double width = end - start;
   if (width == 0.0) return 0.0;
-  const double slope = (y1 - y0) / (x1 - x0);
-  const double ys = y0 + (start - x0) * slope, ye = y1 + (end - x1) * slope;
+  // Fractions, not a slope, which could be infinite. What is not cut keeps its ends exactly.
+  const double length = x1 - x0;
+  const double ys = y0 + (start - x0) / length * (y1 - y0);
+  const double ye = y1 - (x1 - end) / length * (y1 - y0);
   const double low = ys < ye ? ys : ye, high = ys < ye ? ye : ys;
   const double rise = high - low;
   const double low_in = clamp_between(low, -q, q), high_in = clamp_between(high, -q, q);
@@ -98,6 +102,13 @@ VISOPS_FN double intersection(const RotatedBox& a, const RotatedBox& b) {
 VISOPS_FN double rotated_iou(const RotatedBox& a, const RotatedBox& b) {
   const double inter = intersection(a, b);
   return inter / (a.area + b.area - inter);
+}
+
+// Whether rotated_iou() is more than `threshold`.
+VISOPS_FN bool overlaps(const RotatedBox& a, const RotatedBox& b, double threshold) {
+  const double least = a.area < b.area ? a.area : b.area, most = a.area < b.area ? b.area : a.area;
+  // Their ratio bounds the overlap, and costs less.
+  return least >= threshold * most * (1.0 - 1e-9) && rotated_iou(a, b) > threshold;
 }
 
 }  // namespace visops

@@ -152,7 +152,7 @@ class Grid {
       : levels_(levels),
         t_(iou_threshold * (1.0 - 1e-5)),
         stretch_(t_ > 0.0 ? 1.0 / t_ : 0.0),
-        test_(iou_threshold),
+        test_(OverlapTest<Acc>::of(iou_threshold)),
         kept_(kept),
         cells_(cells) {}
 

@@ -37,6 +37,23 @@ struct KeptBoxes {
   }
 };
 
+// use(l, meets, inter, all) for each of the kRun boxes i + l: whether the box and it have a common
+// area, that area, and that of their union, in the arithmetic of overlap_of().
+template <class Acc, class Use>
+VISOPS_ALWAYS_INLINE void for_each_of_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
+                                          int64_t i, const Use& use) {
+  const Acc zero = static_cast<Acc>(0);
+  const Acc *x1 = kept.x1 + i, *y1 = kept.y1 + i, *x2 = kept.x2 + i, *y2 = kept.y2 + i;
+  const Acc* area = kept.area + i;
+  for (int l = 0; l < kRun; ++l) {
+    const Acc left = x1[l] < box.x1 ? box.x1 : x1[l], right = box.x2 < x2[l] ? box.x2 : x2[l];
+    const Acc top = y1[l] < box.y1 ? box.y1 : y1[l], bottom = box.y2 < y2[l] ? box.y2 : y2[l];
+    const Acc width = right - left, height = bottom - top;
+    const Acc inter = width * height, all = area[l] + box.area - inter;
+    use(l, (width > zero) & (height > zero), inter, all);
+  }
+}
+
 // NOTE [ Two tests of overlap ]
 // Divisions are slow and hardly ever needed: inter > t * union is tested first, with a t that is
 // smaller by far more than rounding (`above`), in vectors; where that holds for a box of the run,
@@ -45,29 +62,31 @@ template <class Acc>
 struct OverlapTest {
   Acc threshold, above;
 
-  explicit OverlapTest(double iou_threshold)
-      : threshold(threshold_of(iou_threshold, static_cast<Acc>(0))),
-        above(threshold * (static_cast<Acc>(1) - static_cast<Acc>(1e-6))) {}
+  explicit OverlapTest(Acc threshold)
+      : threshold(threshold), above(threshold * (static_cast<Acc>(1) - static_cast<Acc>(1e-6))) {}
+  static OverlapTest of(double iou_threshold) {
+    return OverlapTest(threshold_of(iou_threshold, static_cast<Acc>(0)));
+  }
 
-  // Whether the box overlaps one of the kRun boxes from i on.
+  // False where the box overlaps none of the kRun boxes from i on.
+  VISOPS_ALWAYS_INLINE bool may_meet_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
+                                         int64_t i) const {
+    int found = 0;
+    for_each_of_run(box, kept, i, [&](int, bool meets, Acc inter, Acc all) {
+      found |= meets & (inter >= above * all);
+    });
+    return found != 0;
+  }
+
+  // Whether it overlaps one of them.
   VISOPS_ALWAYS_INLINE bool meets_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
                                       int64_t i) const {
-    const Acc zero = static_cast<Acc>(0);
-    const Acc *x1 = kept.x1 + i, *y1 = kept.y1 + i, *x2 = kept.x2 + i, *y2 = kept.y2 + i;
-    const Acc* area = kept.area + i;
-    const auto any = [&](const auto& exceeds) {
-      int found = 0;
-      for (int l = 0; l < kRun; ++l) {
-        const Acc left = x1[l] < box.x1 ? box.x1 : x1[l], right = box.x2 < x2[l] ? box.x2 : x2[l];
-        const Acc top = y1[l] < box.y1 ? box.y1 : y1[l], bottom = box.y2 < y2[l] ? box.y2 : y2[l];
-        const Acc width = right - left, height = bottom - top;
-        const Acc inter = width * height, all = area[l] + box.area - inter;
-        found |= (width > zero) & (height > zero) & exceeds(inter, all);
-      }
-      return found != 0;
-    };
-    return any([&](Acc inter, Acc all) { return inter >= above * all; }) &&
-           any([&](Acc inter, Acc all) { return inter / all > threshold; });
+    if (!may_meet_run(box, kept, i)) return false;
+    int found = 0;
+    for_each_of_run(box, kept, i, [&](int, bool meets, Acc inter, Acc all) {
+      found |= meets & (inter / all > threshold);
+    });
+    return found != 0;
   }
 
   // ... one of the boxes [begin, end). Boxes after them may be tested too.

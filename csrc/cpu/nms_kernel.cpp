@@ -4,8 +4,8 @@
 // [ Pruning ] in cpu/nms_grid.h). Segments are independent; a task has those that begin in its part
 // of `order`, so that tasks are alike in boxes. Assumes what check_nms() and the fronts establish:
 // every candidate's box exists, and equal numbers in `segment` lie together.
-#include "core/nms.h"
 #include "cpu/nms_grid.h"
+#include "cpu/nms_segments.h"
 
 namespace visops {
 namespace {
@@ -15,24 +15,11 @@ namespace {
 constexpr int64_t kSweep = 384, kSweepFar = 4096;
 constexpr double kFar = 0.1;
 
-struct SegmentOutput {
-  uint8_t* kept;
-  int64_t left;  // that may still be kept
-
-  // False where there is no room.
-  bool keep(int64_t i) {
-    if (left == 0) return false;
-    kept[i] = 1;
-    --left;
-    return true;
-  }
-};
-
 // One box after another against all kept before.
 template <class Acc, class Boxes>
 void sweep(const Boxes& box_at, int64_t count, double iou_threshold, KeptBoxes<Acc> kept,
            SegmentOutput output) {
-  const OverlapTest<Acc> test(iou_threshold);
+  const auto test = OverlapTest<Acc>::of(iou_threshold);
   int64_t used = 0;
   for (int64_t i = 0; i < count; ++i) {
     const Box<Acc> box = box_at(i);
@@ -93,8 +80,7 @@ void make_cells(const SegmentScratch<Acc>& scratch, int64_t count, Levels& level
 
 template <class Acc>
 void suppress(const NmsParams& p, int64_t begin, int64_t count) {
-  memset(p.kept + begin, 0, static_cast<size_t>(count));
-  SegmentOutput output = {p.kept + begin, p.max_output < 0 ? count : p.max_output};
+  SegmentOutput output(p, begin, count);
   const int64_t* order = p.order + begin;
   const auto load = [&](int64_t i) { return candidate_box<Acc>(p, order[i]); };
   if (count <= kSweep) {
@@ -129,18 +115,13 @@ void suppress(const NmsParams& p, int64_t begin, int64_t count) {
 }
 
 void nms_kernel(const NmsParams& p, int64_t begin, int64_t end) {
-  const auto starts = [&](int64_t i) { return i == 0 || p.segment[i] != p.segment[i - 1]; };
-  while (begin < end && !starts(begin)) ++begin;
-  while (begin < end) {
-    int64_t next = begin + 1;
-    while (next < p.count && !starts(next)) ++next;
+  for_each_segment(p, begin, end, [&](int64_t first, int64_t count) {
     if (computes_in_double(p.dtype)) {
-      suppress<double>(p, begin, next - begin);
+      suppress<double>(p, first, count);
     } else {
-      suppress<float>(p, begin, next - begin);
+      suppress<float>(p, first, count);
     }
-    begin = next;
-  }
+  });
 }
 
 const bool registered = nms_stub.set(kIsaSlot, nms_kernel);

@@ -49,28 +49,28 @@ __device__ int64_t find_first(const int64_t* segment, int64_t i) {
   return high;
 }
 
-template <class Acc>
+template <class Shape>
 __global__ void __launch_bounds__(kThreads)
-    nms_prepare(const __grid_constant__ NmsParams p, const NmsScratch<Acc> scratch) {
+    nms_prepare(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < p.count;
        i += stride) {
     const int64_t candidate = p.order[i];
-    const Box<Acc> box = candidate_box<Acc>(p, candidate);
+    const typename Shape::Box box = Shape::load(p, candidate);
     const bool inert = is_inert(box);
     const bool takes_part = !p.filtered || load_coordinate<double>(p.scores, p.score_dtype,
                                                                    candidate) > p.score_threshold;
     p.kept[i] = !takes_part ? kOut : (inert ? kInert : kIn);
-    scratch.boxes[i] = {box.x1, box.y1, box.x2, box.y2};
+    scratch.boxes[i] = Shape::stored(box);
     scratch.first[i] = find_first(p.segment, i);
     scratch.state[i] = {0, 0};
   }
 }
 
 // 32 candidates of `meet`, for all threads of the block.
-template <class Acc>
+template <class Shape>
 struct MeetGroup {
-  Box<Acc> box[kWarp];
+  typename Shape::Box box[kWarp];
   unsigned in;         // candidates to test, as bits
   unsigned met;        // those found suppressed
   int64_t tile_group;  // first group that they can meet
@@ -78,9 +78,9 @@ struct MeetGroup {
 };
 
 // Candidates at 32 positions from `begin` on that are of this segment, or (-1) in their first tile.
-template <class Acc>
-__device__ void load_group(const NmsParams& p, const NmsScratch<Acc>& scratch, int64_t begin,
-                           int64_t segment, MeetGroup<Acc>* group) {
+template <class Shape>
+__device__ void load_group(const NmsParams& p, const NmsScratch<Shape>& scratch, int64_t begin,
+                           int64_t segment, MeetGroup<Shape>* group) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t i = begin + lane, my_group = begin / kNmsGroup;
   int64_t first = 0;
@@ -107,14 +107,15 @@ __device__ void load_group(const NmsParams& p, const NmsScratch<Acc>& scratch, i
 }
 
 // Against every `parts`-th 256 of the segment's list. A thread has one box of the list at a time.
-template <class Acc>
-__device__ void meet_list(const NmsParams& p, const Corners<Acc>* list, Acc threshold,
-                          int64_t begin, int64_t part, int64_t parts, MeetGroup<Acc>* group) {
+template <class Shape>
+__device__ void meet_list(const NmsParams& p, const typename Shape::Stored* list,
+                          typename Shape::Number threshold, int64_t begin, int64_t part,
+                          int64_t parts, MeetGroup<Shape>* group) {
   unsigned left = group->in;
   for (int64_t at = part * kThreads; at < group->listed && left != 0; at += parts * kThreads) {
     unsigned met = 0;
     if (at + threadIdx.x < group->listed) {
-      const Box<Acc> kept = list[at + threadIdx.x].box();
+      const typename Shape::Box kept = list[at + threadIdx.x].box();
       for (unsigned rest = left; rest != 0; rest &= rest - 1) {
         const int c = __ffs(static_cast<int>(rest)) - 1;
         if (overlaps(kept, group->box[c], threshold)) met |= 1u << c;
@@ -133,13 +134,14 @@ __device__ void meet_list(const NmsParams& p, const Corners<Acc>* list, Acc thre
 
 // Against candidates of their tile. A thread has one of the group's, a warp every `parts` * 8-th
 // group of earlier ones, and writes a word of bits; those of other segments are never looked at.
-template <class Acc>
-__device__ void meet_tile(const NmsParams& p, const NmsScratch<Acc>& scratch, Acc threshold,
-                          int64_t begin, int64_t part, int64_t parts, const MeetGroup<Acc>& group) {
+template <class Shape>
+__device__ void meet_tile(const NmsParams& p, const NmsScratch<Shape>& scratch,
+                          typename Shape::Number threshold, int64_t begin, int64_t part,
+                          int64_t parts, const MeetGroup<Shape>& group) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t me = begin + lane, my_group = begin / kNmsGroup;
   const bool in = (group.in >> lane & 1) != 0;
-  const Box<Acc> mine = in ? group.box[lane] : Box<Acc>{};
+  const typename Shape::Box mine = in ? group.box[lane] : typename Shape::Box{};
   for (int64_t g = group.tile_group + part * kWarps + threadIdx.x / kWarp; g <= my_group;
        g += parts * kWarps) {
     const int64_t other = g * kNmsGroup + lane;
@@ -148,7 +150,7 @@ __device__ void meet_tile(const NmsParams& p, const NmsScratch<Acc>& scratch, Ac
     for (; rest != 0; rest &= rest - 1) {
       const int c = __ffs(static_cast<int>(rest)) - 1;
       const int64_t at = g * kNmsGroup + c;
-      const Box<Acc> earlier = scratch.boxes[at].box();
+      const typename Shape::Box earlier = scratch.boxes[at].box();
       if (at < me && overlaps(earlier, mine, threshold)) met |= 1u << c;
     }
     scratch.overlaps_of(my_group, g)[lane] = met;
@@ -161,11 +163,11 @@ struct MeetGrid {
   int64_t list_parts, tile_parts;  // of each group
 };
 
-template <class Acc>
+template <class Shape>
 __global__ void __launch_bounds__(kThreads)
-    nms_meet(const __grid_constant__ NmsParams p, const NmsScratch<Acc> scratch, const Round round,
-             const MeetGrid grid, const Acc threshold) {
-  __shared__ MeetGroup<Acc> group;
+    nms_meet(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch,
+             const Round round, const MeetGrid grid, const typename Shape::Number threshold) {
+  __shared__ MeetGroup<Shape> group;
   const int64_t units = grid.groups * (grid.list_parts + grid.tile_parts);
   for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
     // Groups go fastest, so that later parts profit from what the first, best boxes suppress.
@@ -198,8 +200,8 @@ struct TileWords {
 };
 
 // Returns the number of groups that have candidates of the segment.
-template <class Acc>
-__device__ int load_tile(const NmsParams& p, const NmsScratch<Acc>& scratch, int64_t segment,
+template <class Shape>
+__device__ int load_tile(const NmsParams& p, const NmsScratch<Shape>& scratch, int64_t segment,
                          int64_t begin, TileWords* words) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int tile_groups = static_cast<int>(scratch.tile_groups);
@@ -229,8 +231,8 @@ struct OverlapRow {
   uint32_t own;                       // in its own group
 
   // Of group `g` of the tile that begins with `tile_group`.
-  template <class Acc>
-  __device__ void load(const NmsScratch<Acc>& scratch, int64_t tile_group, int g, int lane) {
+  template <class Shape>
+  __device__ void load(const NmsScratch<Shape>& scratch, int64_t tile_group, int g, int lane) {
     const int64_t group = tile_group + g;
     int64_t slot = tile_group % scratch.tile_groups;
     const uint32_t* row = scratch.overlaps_of(group, 0) + lane;
@@ -257,15 +259,15 @@ __device__ inline unsigned resolve_group(unsigned in, uint32_t own, int lane) {
 }
 
 // Puts a tile's kept boxes to the list: in place, where what is overwritten was read before.
-template <class Acc>
-__device__ int64_t append(const NmsScratch<Acc>& scratch, int64_t segment, int64_t begin,
+template <class Shape>
+__device__ int64_t append(const NmsScratch<Shape>& scratch, int64_t segment, int64_t begin,
                           int groups, const TileWords& words, int64_t listed) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   constexpr int kAtOnce = 4;
-  Corners<Acc>* list = scratch.boxes + segment;
+  typename Shape::Stored* list = scratch.boxes + segment;
   for (int g0 = 0; g0 < groups; g0 += kAtOnce) {
     unsigned word[kAtOnce];
-    Corners<Acc> box[kAtOnce];
+    typename Shape::Stored box[kAtOnce];
     for (int b = 0; b < kAtOnce; ++b) {  // lanes beyond `groups` have no words
       word[b] = __shfl_sync(kWholeWarp, words.kept & ~words.inert, (g0 + b) % kWarp);
       if ((word[b] >> lane & 1) != 0) box[b] = scratch.boxes[begin + (g0 + b) * kNmsGroup + lane];
@@ -281,9 +283,9 @@ __device__ int64_t append(const NmsScratch<Acc>& scratch, int64_t segment, int64
   return listed;
 }
 
-template <class Acc>
-__device__ void resolve_tile(const NmsParams& p, const NmsScratch<Acc>& scratch, const Round& round,
-                             int64_t segment) {
+template <class Shape>
+__device__ void resolve_tile(const NmsParams& p, const NmsScratch<Shape>& scratch,
+                             const Round& round, int64_t segment) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t tile_group = segment / kNmsGroup + round.number * scratch.tile_groups;
   const int64_t begin = tile_group * kNmsGroup;
@@ -328,9 +330,9 @@ __device__ void resolve_tile(const NmsParams& p, const NmsScratch<Acc>& scratch,
 }
 
 // A warp to a tile, or in round 0 to the segments that begin in a group.
-template <class Acc>
+template <class Shape>
 __global__ void __launch_bounds__(kResolveWarps* kWarp)
-    nms_resolve(const __grid_constant__ NmsParams p, const NmsScratch<Acc> scratch,
+    nms_resolve(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch,
                 const Round round) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t warps = static_cast<int64_t>(gridDim.x) * kResolveWarps;
@@ -367,19 +369,19 @@ MeetGrid meet_grid(const Round& round, int64_t tile_groups) {
   return grid;
 }
 
-template <class Acc>
+template <class Shape>
 void nms_as(const NmsParams& p, void* stream) {
-  const NmsScratch<Acc> scratch(p, tile_groups_of(p.count));
-  const Acc threshold = threshold_of(p.iou_threshold, Acc());
-  launch(nms_prepare<Acc>, grid_for((p.count + kThreads - 1) / kThreads), dim3(kThreads), 0, stream,
-         p, scratch);
+  const NmsScratch<Shape> scratch(p, tile_groups_of(p.count));
+  const typename Shape::Number threshold = threshold_of(p.iou_threshold, typename Shape::Number());
+  launch(nms_prepare<Shape>, grid_for((p.count + kThreads - 1) / kThreads), dim3(kThreads), 0,
+         stream, p, scratch);
   const int64_t rounds = count_rounds(p, scratch.tile_groups);
   for (int64_t number = 0; number < rounds; ++number) {
     const Round round = round_of(p, scratch.tile_groups, number);
     const MeetGrid grid = meet_grid(round, scratch.tile_groups);
-    launch(nms_meet<Acc>, grid_for(grid.groups * (grid.list_parts + grid.tile_parts)),
+    launch(nms_meet<Shape>, grid_for(grid.groups * (grid.list_parts + grid.tile_parts)),
            dim3(kThreads), 0, stream, p, scratch, round, grid, threshold);
-    launch(nms_resolve<Acc>, grid_for((round.items + kResolveWarps - 1) / kResolveWarps),
+    launch(nms_resolve<Shape>, grid_for((round.items + kResolveWarps - 1) / kResolveWarps),
            dim3(kResolveWarps * kWarp), 0, stream, p, scratch, round);
   }
 }
@@ -387,13 +389,18 @@ void nms_as(const NmsParams& p, void* stream) {
 void nms_cuda(const NmsParams& p, void* stream) {
   if (p.count == 0) return;
   if (computes_in_double(p.dtype)) {
-    nms_as<double>(p, stream);
+    nms_as<AxisAligned<double>>(p, stream);
   } else {
-    nms_as<float>(p, stream);
+    nms_as<AxisAligned<float>>(p, stream);
   }
 }
 
-const bool registered = nms_stub.set(kCudaSlot, nms_cuda);
+void nms_rotated_cuda(const NmsParams& p, void* stream) {
+  if (p.count > 0) nms_as<Rotated>(p, stream);
+}
+
+const bool registered =
+    nms_stub.set(kCudaSlot, nms_cuda) && nms_rotated_stub.set(kCudaSlot, nms_rotated_cuda);
 
 }  // namespace
 }  // namespace visops

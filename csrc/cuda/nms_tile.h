@@ -39,16 +39,45 @@ struct alignas(4 * sizeof(Acc)) Corners {
   }
 };
 
+// Kinds of boxes: how they are loaded, stored, and what their overlap is compared with.
+template <class Acc>
+struct AxisAligned {
+  using Number = Acc;
+  using Box = visops::Box<Acc>;
+  using Stored = Corners<Acc>;
+
+  static __device__ Box load(const NmsParams& p, int64_t candidate) {
+    return candidate_box<Acc>(p, candidate);
+  }
+  static __device__ Stored stored(const Box& box) { return {box.x1, box.y1, box.x2, box.y2}; }
+};
+
+struct StoredRotated {
+  RotatedBox whole;
+  __device__ const RotatedBox& box() const { return whole; }
+};
+
+struct Rotated {
+  using Number = double;
+  using Box = RotatedBox;
+  using Stored = StoredRotated;
+
+  static __device__ Box load(const NmsParams& p, int64_t candidate) {
+    return rotated_candidate_box(p, candidate);
+  }
+  static __device__ Stored stored(const Box& box) { return {box}; }
+};
+
 struct SegmentState {
   int64_t kept;    // so far
   int64_t listed;  // those of them that can suppress
 };
 
-template <class Acc>
+template <class Shape>
 struct NmsScratch {
   // [count] in order; resolving a tile moves the boxes that it keeps to the front of the segment,
   // over those that are done with.
-  Corners<Acc>* boxes;
+  typename Shape::Stored* boxes;
   SegmentState* state;  // [count] at segments' first positions
   int64_t* first;       // [count] of the segment
   // [groups, tile_groups, 32] the candidates of group `g` that overlap a later candidate, which is
@@ -58,8 +87,8 @@ struct NmsScratch {
 
   NmsScratch(const NmsParams& p, int64_t tile_groups) : tile_groups(tile_groups) {
     char* at = static_cast<char*>(p.scratch);
-    boxes = reinterpret_cast<Corners<Acc>*>(at);
-    at += p.count * static_cast<int64_t>(sizeof(Corners<Acc>));
+    boxes = reinterpret_cast<typename Shape::Stored*>(at);
+    at += p.count * static_cast<int64_t>(sizeof(typename Shape::Stored));
     state = reinterpret_cast<SegmentState*>(at);
     at += p.count * static_cast<int64_t>(sizeof(SegmentState));
     first = reinterpret_cast<int64_t*>(at);

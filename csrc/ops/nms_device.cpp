@@ -1,51 +1,10 @@
 // Suppression of device memory: torch's own sorts and selections around the kernel.
 #include "core/nms_scratch.h"
-#include "ops/dispatcher.h"
 #include "ops/nms.h"
+#include "ops/torch_operators.h"
 
 namespace visops {
 namespace {
-
-// Results of a stable sort along the last dimension.
-struct Sorted {
-  Tensor values, indices;
-};
-
-Sorted sort_last(const Tensor& tensor, bool falling) {
-  const auto stack = call_operator("aten::sort", "stable", tensor, std::optional<bool>(true),
-                                   int64_t{-1}, falling);
-  return {torch::stable::detail::to<Tensor>(stack[0]), torch::stable::detail::to<Tensor>(stack[1])};
-}
-
-Tensor select(const Tensor& tensor, const Tensor& index) {
-  return call_for_tensor("aten::index_select", "", tensor, int64_t{0}, index);
-}
-
-Tensor filled(const Tensor& like, const std::vector<int64_t>& sizes, int64_t value) {
-  Tensor tensor = torch::stable::new_empty(like, sizes, ScalarType::Long);
-  return torch::stable::fill_(tensor, static_cast<double>(value));
-}
-
-Tensor flat(const Tensor& tensor) { return torch::stable::reshape(tensor, {-1}); }
-
-Tensor as_bool(const Tensor& tensor) { return torch::stable::to(tensor, ScalarType::Bool); }
-
-Tensor running_sum(const Tensor& tensor) {
-  return call_for_tensor("aten::cumsum", "", tensor, int64_t{-1},
-                         std::optional<ScalarType>(ScalarType::Long));
-}
-
-Tensor divide(const Tensor& a, const Tensor& b) {
-  return call_for_tensor("aten::floor_divide", "", a, b);
-}
-
-Tensor remainder(const Tensor& a, const Tensor& b) {
-  return call_for_tensor("aten::remainder", "Tensor", a, b);
-}
-
-Tensor masked(const Tensor& tensor, const Tensor& mask) {
-  return call_for_tensor("aten::masked_select", "", tensor, as_bool(mask));
-}
 
 Tensor image_of(const Tensor& tensor, int64_t image) {
   return torch::stable::select(tensor, 0, image);
@@ -53,24 +12,7 @@ Tensor image_of(const Tensor& tensor, int64_t image) {
 
 // All candidates' numbers, 0, 1, ..., in `rows` rows.
 Tensor candidate_numbers(const NmsCall& call, int64_t rows) {
-  const int64_t count = call.candidates();
-  const std::vector<Tensor> steps = {filled(call.boxes, {1}, 0),
-                                     filled(call.boxes, {count - 1}, 1)};
-  const Tensor numbers = running_sum(call_for_tensor("aten::cat", "", steps, int64_t{0}));
-  return torch::stable::reshape(numbers, {rows, count / rows});
-}
-
-// Each row in the order of its indices, one row after another.
-Tensor take(const Tensor& rows, const Tensor& indices) {
-  return flat(call_for_tensor("aten::gather", "", rows, int64_t{1}, indices, false));
-}
-
-// Scores as rows, a row a group: an image, or a class of an image.
-Tensor scores_by_group(const NmsCall& call) {
-  Tensor scores = call.scores;
-  if (call.by_class) scores = torch::stable::transpose(scores, 1, 2);
-  return torch::stable::reshape(torch::stable::contiguous(scores),
-                                {call.images * call.classes, call.per_image});
+  return numbers(call.boxes, rows, call.candidates() / rows);
 }
 
 // Runs the kernel on candidates in `order`, whose scores are `scores`; flags of each in `order`.
@@ -85,7 +27,7 @@ Tensor suppress(const NmsCall& call, NmsParams p, const Tensor& scores, const Te
       empty_tensor(call.op, "scratch", call.boxes, {nms_cuda_scratch_bytes(p)}, DType::kUInt8);
   p.kept = static_cast<uint8_t*>(kept.mutable_data_ptr());
   p.scratch = scratch.mutable_data_ptr();
-  run(nms_stub, p, call.boxes, p.count, 1);
+  run(p.rotated ? nms_rotated_stub : nms_stub, p, call.boxes, p.count, 1);
   return kept;
 }
 
@@ -153,8 +95,17 @@ Tensor kept_by_class(const NmsCall& call) {
   return masked(by_score, flat(first_flags(flags, call.params.max_output)));
 }
 
-// [K] candidates to [K, 2] or [K, 3].
-Tensor as_columns(const NmsCall& call, const Tensor& candidates) {
+}  // namespace
+
+Tensor scores_by_group(const NmsCall& call) {
+  Tensor scores = call.scores;
+  if (call.by_class) scores = torch::stable::transpose(scores, 1, 2);
+  return torch::stable::reshape(torch::stable::contiguous(scores),
+                                {call.images * call.classes, call.per_image});
+}
+
+Tensor rows_of_candidates(const NmsCall& call, const Tensor& candidates) {
+  if (!call.in_batch) return candidates;
   const Tensor size = filled(candidates, {1}, call.per_image);
   const Tensor group = divide(candidates, size);
   std::vector<Tensor> columns = {group};
@@ -166,22 +117,17 @@ Tensor as_columns(const NmsCall& call, const Tensor& candidates) {
   return call_for_tensor("aten::stack", "", columns, int64_t{1});
 }
 
-}  // namespace
-
 Tensor nms_on_device(const NmsCall& call) {
   if (call.candidates() == 0) {
-    std::vector<int64_t> shape = {0};
-    if (call.columns() > 1) shape.push_back(call.columns());
-    return empty_tensor(call.op, "result", call.boxes, shape, DType::kInt64);
+    return empty_tensor(call.op, "result", call.boxes, call.result_shape(0), DType::kInt64);
   }
-  if (call.by_class) return as_columns(call, kept_by_class(call));
-  if (call.ids && call.in_batch) return as_columns(call, kept_of_batch(call));
+  if (call.by_class) return rows_of_candidates(call, kept_by_class(call));
+  if (call.ids && call.in_batch) return rows_of_candidates(call, kept_of_batch(call));
   if (call.ids) {
     return kept_by_ids(call, call.params, torch::stable::contiguous(call.scores), *call.ids);
   }
   const SortedGroups found = suppress_groups(call);
-  const Tensor kept = masked(found.order, found.kept);
-  return call.in_batch ? as_columns(call, kept) : kept;
+  return rows_of_candidates(call, masked(found.order, found.kept));
 }
 
 PaddedResult nms_padded_on_device(const NmsCall& call) {
@@ -200,8 +146,9 @@ PaddedResult nms_padded_on_device(const NmsCall& call) {
   Tensor indices = filled(call.boxes, {call.images, most + 1}, -1);
   indices = call_for_tensor("aten::scatter", "src", indices, int64_t{1}, column, found.indices);
   const Tensor count = torch::stable::narrow(rank, 1, call.per_image - 1, 1);
-  return {torch::stable::contiguous(torch::stable::narrow(indices, 1, 1, most)),
-          torch::stable::contiguous(flat(count))};
+  // Memory of their own: of a single image, what is cut off would stay before the result.
+  return {torch::stable::clone(torch::stable::narrow(indices, 1, 1, most)),
+          torch::stable::clone(flat(count))};
 }
 
 }  // namespace visops

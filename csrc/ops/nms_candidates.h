@@ -1,0 +1,34 @@
+// Candidates of host memory, by falling score and by group.
+#pragma once
+
+#include <vector>
+
+#include "ops/nms.h"
+
+namespace visops {
+
+// Candidates of all images.
+struct Candidates {
+  std::vector<int64_t> by_score;     // image by image, by falling score
+  std::vector<int64_t> image_begin;  // [images + 1] in by_score
+  std::vector<int64_t> order;        // group by group; empty where that is by_score
+  std::vector<int64_t> segment;      // of each in `order`
+  std::vector<int64_t> place;        // in `order`, of each in by_score; empty as above
+};
+
+// Without those whose score is not above the threshold. Throws where an image has too many.
+Candidates sort_candidates(const NmsCall& call);
+
+// Where the values of (image, class, box) lie, in elements.
+struct ValueStrides {
+  int64_t image, box, in_class;
+
+  ValueStrides(const NmsCall& call, const Tensor& tensor) {
+    const int64_t dim = call.in_batch ? 1 : 0;
+    image = call.in_batch ? tensor.stride(0) : 0;
+    box = tensor.stride(dim);
+    in_class = tensor.dim() > dim + 1 ? tensor.stride(dim + 1) : 0;
+  }
+};
+
+}  // namespace visops

@@ -1,0 +1,228 @@
+// The torch front of soft suppression.
+#include "core/soft_nms.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/check.h"
+#include "ops/nms_candidates.h"
+#include "ops/torch_operators.h"
+
+namespace visops {
+namespace {
+
+using MaybeTensor = std::optional<Tensor>;
+using RowsAndScores = std::tuple<Tensor, Tensor>;
+
+// The largest number below `value` of those that scores of a dtype are compared in.
+double just_below(DType dtype, double value) {
+  if (dtype == DType::kFloat64) {
+    return std::nextafter(value, -std::numeric_limits<double>::infinity());
+  }
+  const auto single = static_cast<float>(value);
+  if (static_cast<double>(single) < value) return single;
+  return std::nextafter(single, -std::numeric_limits<float>::infinity());
+}
+
+struct Decayed {
+  double score;
+  int64_t candidate;
+};
+
+// What is kept, by image and falling score; of each image at most max_output.
+std::vector<Decayed> best_of_images(const NmsCall& call, std::vector<Decayed> kept) {
+  const int64_t group = call.classes * call.per_image;
+  std::sort(kept.begin(), kept.end(), [&](const Decayed& a, const Decayed& b) {
+    const int64_t image_a = a.candidate / group, image_b = b.candidate / group;
+    if (image_a != image_b) return image_a < image_b;
+    return a.score != b.score ? a.score > b.score : a.candidate < b.candidate;
+  });
+  if (call.params.max_output < 0) return kept;
+  std::vector<Decayed> best;
+  int64_t image = -1, left = 0;
+  for (const Decayed& d : kept) {
+    if (d.candidate / group != image) {
+      image = d.candidate / group;
+      left = call.params.max_output;
+    }
+    if (left-- > 0) best.push_back(d);
+  }
+  return best;
+}
+
+void store_score(void* data, DType dtype, int64_t i, double score) {
+  const auto single = static_cast<float>(score);
+  switch (dtype) {
+    case DType::kFloat16: return store_element(static_cast<Half*>(data) + i, single);
+    case DType::kBFloat16: return store_element(static_cast<BFloat16*>(data) + i, single);
+    case DType::kFloat32: return store_element(static_cast<float*>(data) + i, single);
+    default: return store_element(static_cast<double*>(data) + i, score);
+  }
+}
+
+constexpr int64_t kBoxCost = 1024;  // elements' worth of work in a box
+
+// Scores are Acc where the kernel wants them so.
+template <class Acc>
+std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const Candidates& found) {
+  NmsParams& c = p.candidates;
+  c.count = static_cast<int64_t>(found.by_score.size());
+  c.order = found.order.empty() ? found.by_score.data() : found.order.data();
+  c.segment = found.segment.data();
+  const ValueStrides stride(call, call.scores);
+  const void* given = call.scores.const_data_ptr();
+  std::vector<Acc> scores(found.by_score.size());
+  for (int64_t i = 0; i < c.count; ++i) {
+    const int64_t group = c.order[i] / call.per_image, box = c.order[i] - group * call.per_image;
+    const int64_t at = group / call.classes * stride.image + box * stride.box +
+                       group % call.classes * stride.in_class;
+    scores[i] = load_coordinate<Acc>(given, c.score_dtype, at);
+  }
+  p.scores = scores.data();
+  std::vector<uint8_t> flags(scores.size());
+  c.kept = flags.data();
+  const Tensor scratch =
+      empty_tensor(call.op, "scratch", call.boxes, {soft_nms_scratch_bytes(p)}, DType::kUInt8);
+  c.scratch = scratch.mutable_data_ptr();
+  run_on_cpu(soft_nms_stub, p, c.count, kBoxCost);
+  std::vector<Decayed> kept;
+  for (int64_t i = 0; i < c.count; ++i) {
+    if (flags[i] != 0) kept.push_back({static_cast<double>(scores[i]), c.order[i]});
+  }
+  return kept;
+}
+
+RowsAndScores soft_nms_on_host(NmsCall call, SoftNmsParams p) {
+  call.params.filtered = true;  // what is below min_score, or NaN, never takes part
+  call.params.score_threshold = just_below(call.params.score_dtype, p.min_score);
+  const Candidates found = sort_candidates(call);
+  const std::vector<Decayed> kept =
+      best_of_images(call, p.in_double ? decay_on_host<double>(call, p, found)
+                                       : decay_on_host<float>(call, p, found));
+  const auto count = static_cast<int64_t>(kept.size());
+  const Tensor rows =
+      empty_tensor(call.op, "result", call.boxes, call.result_shape(count), DType::kInt64);
+  const Tensor scores =
+      empty_tensor(call.op, "result", call.boxes, {count}, call.params.score_dtype);
+  auto* row = static_cast<int64_t*>(rows.mutable_data_ptr());
+  for (int64_t i = 0; i < count; ++i) {
+    row = call.write_row(kept[i].candidate, row);
+    store_score(scores.mutable_data_ptr(), call.params.score_dtype, i, kept[i].score);
+  }
+  return {rows, scores};
+}
+
+// Candidates of device memory, group by group, and by number within a group.
+struct Groups {
+  Tensor order, segment;
+};
+
+Tensor differs_from_previous(Tensor values) {
+  const int64_t count = values.numel();
+  return call_for_tensor("aten::ne", "Tensor", torch::stable::narrow(values, 0, 1, count - 1),
+                         torch::stable::narrow(values, 0, 0, count - 1));
+}
+
+Groups groups_on_device(const NmsCall& call) {
+  const Tensor all = flat(numbers(call.boxes, 1, call.candidates()));
+  const auto divided = [&](const Tensor& t) {
+    return divide(t, filled(call.boxes, {1}, call.per_image));
+  };
+  if (!call.ids) return {all, divided(all)};
+  const Tensor ids = torch::stable::contiguous(torch::stable::to(*call.ids, ScalarType::Long));
+  const Sorted by_id = sort_last(flat(ids), false);
+  if (call.images == 1) return {by_id.indices, by_id.values};
+  // An id means another group in each image.
+  const Sorted by_image = sort_last(divided(by_id.indices), false);
+  const Tensor changes =
+      call_for_tensor("aten::logical_or", "", differs_from_previous(by_image.values),
+                      differs_from_previous(select(by_id.values, by_image.indices)));
+  const std::vector<Tensor> steps = {filled(call.boxes, {1}, 0),
+                                     torch::stable::to(changes, ScalarType::Long)};
+  return {select(by_id.indices, by_image.indices),
+          running_sum(call_for_tensor("aten::cat", "", steps, int64_t{0}))};
+}
+
+RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
+  NmsParams& c = p.candidates;
+  const ScalarType result_type = scalar_type_of(c.score_dtype);
+  if (call.candidates() == 0) {
+    return {empty_tensor(call.op, "result", call.boxes, call.result_shape(0), DType::kInt64),
+            empty_tensor(call.op, "result", call.boxes, {0}, c.score_dtype)};
+  }
+  const Groups groups = groups_on_device(call);
+  const ScalarType computed = p.in_double ? ScalarType::Double : ScalarType::Float;
+  const Tensor given = torch::stable::to(flat(scores_by_group(call)), computed);
+  const Tensor scores = select(given, groups.order);  // a copy, in any case
+  const Tensor kept = empty_tensor(call.op, "scratch", call.boxes, {scores.numel()}, DType::kUInt8);
+  c.count = scores.numel();
+  c.order = static_cast<const int64_t*>(groups.order.const_data_ptr());
+  c.segment = static_cast<const int64_t*>(groups.segment.const_data_ptr());
+  p.scores = scores.mutable_data_ptr();
+  c.kept = static_cast<uint8_t*>(kept.mutable_data_ptr());
+  const Tensor scratch =
+      empty_tensor(call.op, "scratch", call.boxes, {soft_nms_scratch_bytes(p)}, DType::kUInt8);
+  c.scratch = scratch.mutable_data_ptr();
+  run(soft_nms_stub, p, call.boxes, c.count, 1);
+
+  // By number, an image a row; kept scores are not negative.
+  const Tensor out = filled(call.boxes, {1}, -1);
+  const Tensor left = call_for_tensor("aten::where", "self", as_bool(kept), scores, out);
+  const Tensor by_number =
+      call_for_tensor("aten::index_copy", "", left, int64_t{0}, groups.order, left);
+  const int64_t group = call.classes * call.per_image;
+  Sorted sorted = sort_last(torch::stable::reshape(by_number, {call.images, group}), true);
+  if (c.max_output >= 0 && c.max_output < group) {
+    sorted.values = torch::stable::narrow(sorted.values, 1, 0, c.max_output);
+    sorted.indices = torch::stable::narrow(sorted.indices, 1, 0, c.max_output);
+  }
+  const Tensor is_kept =
+      call_for_tensor("aten::gt", "Tensor", sorted.values, filled(call.boxes, {1}, -1));
+  const Tensor candidates = take(numbers(call.boxes, call.images, group), sorted.indices);
+  return {rows_of_candidates(call, masked(candidates, flat(is_kept))),
+          torch::stable::to(masked(sorted.values, is_kept), result_type)};
+}
+
+RowsAndScores run_soft_nms(const char* op, const Tensor& boxes, const Tensor& scores,
+                           const MaybeTensor& idxs, NmsForms forms, const std::string& method,
+                           double iou_threshold, double sigma, double min_score,
+                           int64_t max_output) {
+  SoftNmsParams p = {};
+  p.decay = parse_decay(op, method);
+  p.sigma = sigma;
+  p.min_score = min_score;
+  check_soft_nms(op, p);
+  const NmsCall call =
+      checked_nms_call(op, boxes, scores, idxs, forms, iou_threshold, max_output, std::nullopt);
+  p.candidates = call.params;
+  p.in_double =
+      computes_in_double(call.params.dtype) || computes_in_double(call.params.score_dtype);
+  return call.on_device() ? soft_nms_on_device(call, p) : soft_nms_on_host(call, p);
+}
+
+RowsAndScores soft_nms(const Tensor& boxes, const Tensor& scores, std::string method,
+                       double iou_threshold, double sigma, double min_score, int64_t max_output) {
+  return run_soft_nms("soft_nms", boxes, scores, {}, {true, false}, method, iou_threshold, sigma,
+                      min_score, max_output);
+}
+
+RowsAndScores batched_soft_nms(const Tensor& boxes, const Tensor& scores, const MaybeTensor& idxs,
+                               std::string method, double iou_threshold, double sigma,
+                               double min_score, int64_t max_output) {
+  return run_soft_nms("batched_soft_nms", boxes, scores, idxs, {true, true, true}, method,
+                      iou_threshold, sigma, min_score, max_output);
+}
+
+}  // namespace
+}  // namespace visops
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
+  m.impl("soft_nms", TORCH_BOX(&visops::soft_nms));
+  m.impl("batched_soft_nms", TORCH_BOX(&visops::batched_soft_nms));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+  m.impl("soft_nms", TORCH_BOX(&visops::soft_nms));
+  m.impl("batched_soft_nms", TORCH_BOX(&visops::batched_soft_nms));
+}

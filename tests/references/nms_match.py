@@ -1,0 +1,22 @@
+"""Suppression that tells which kept box each box belongs to: the loop of references/nms.py."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .nms import by_score, iou
+
+
+def nms_match(boxes: np.ndarray, scores: np.ndarray, iou_threshold: float) -> list[list[int]]:
+    """A group for each kept of boxes [N, 4]: itself, and what it takes away, by falling score."""
+    computed = np.float32 if boxes.dtype in (np.float16, np.float32) else np.float64
+    rows = [list(row) for row in boxes.astype(computed)]
+    left = by_score(scores)
+    groups = []
+    with np.errstate(all="ignore"):
+        while left:
+            best = left.pop(0)
+            taken = [i for i in left if float(iou(rows[best], rows[i])) > iou_threshold]
+            left = [i for i in left if i not in taken]
+            groups.append([best, *taken])
+    return groups
