@@ -12,6 +12,13 @@ from .affine_matrix import compose_affine, get_affine_matrix, invert_affine  # n
 from .affine_points import affine_from_points, transform_boxes, transform_points  # noqa: E402
 from .augment import augment  # noqa: E402
 from .box_fusion import weighted_boxes_fusion  # noqa: E402
+from .box_iou import (  # noqa: E402
+    box_iou,
+    box_iou_rotated,
+    complete_box_iou,
+    distance_box_iou,
+    generalized_box_iou,
+)
 from .matrix_nms import matrix_nms  # noqa: E402
 from .nms import batched_nms, nms, nms_match, nms_padded, nms_rotated  # noqa: E402
 from .soft_nms import batched_soft_nms, soft_nms  # noqa: E402
@@ -24,9 +31,14 @@ __all__ = [
     "augment",
     "batched_nms",
     "batched_soft_nms",
+    "box_iou",
+    "box_iou_rotated",
     "build_info",
     "compat",
+    "complete_box_iou",
     "compose_affine",
+    "distance_box_iou",
+    "generalized_box_iou",
     "get_affine_matrix",
     "invert_affine",
     "matrix_nms",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,10 +17,12 @@ from torch import Tensor
 
 from ._differentiable import Differentiable
 
-__all__ = ["box_iou"]
+__all__ = ["box_iou", "box_iou_rotated"]
 
 box_iou = Differentiable("box_iou")
 _box_iou_backward = Differentiable("box_iou_backward")
+box_iou_rotated = Differentiable("box_iou_rotated")
+_box_iou_rotated_backward = Differentiable("box_iou_rotated_backward")
 
 _FUNCTIONS = {
     "iou": "box_iou",
@@ -85,6 +87,19 @@ def _box_iou_backward_fake(
     return torch.empty_like(boxes1, memory_format=torch.contiguous_format)
 
 
+@torch.library.register_fake("visops::box_iou_rotated")
+def _box_iou_rotated_fake(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    _check("box_iou_rotated", boxes1, boxes2, 5)
+    return _empty_result(boxes1, boxes2)
+
+
+@torch.library.register_fake("visops::box_iou_rotated_backward")
+def _box_iou_rotated_backward_fake(grad: Tensor, boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    _check("box_iou_rotated_backward", boxes1, boxes2, 5)
+    _check_grad("box_iou_rotated_backward", grad, boxes1, boxes2)
+    return torch.empty_like(boxes1, memory_format=torch.contiguous_format)
+
+
 def _quotient(a: Tensor, b: Tensor) -> Tensor:
     """Return a / b; 0, also for its gradient, where b is 0."""
     return a / torch.where(b == 0, math.inf, b)
@@ -130,11 +145,69 @@ def _angle(boxes: Tensor) -> Tensor:
     return torch.atan(width / height)
 
 
+def _clip(at: Tensor, step: Tensor, half: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return between which t the points at + t * step are in [-half, half], and a weight.
+
+    The weight is a half where all of them are on the border.
+    """
+    flat = step == 0
+    step = torch.where(flat, 1.0, step)
+    first, second = (-half - at) / step, (half - at) / step
+    low = torch.where(flat, torch.where(at.abs() > half, 1.0, -1.0), torch.minimum(first, second))
+    high = torch.where(flat, 1.0, torch.maximum(first, second))
+    return low, high, torch.where(flat & (at.abs() == half), 0.5, 1.0)
+
+
+def _edges_within(a: Sequence[Tensor], b: Sequence[Tensor]) -> list[Tensor]:
+    """Return what is in box b of a's edges at +w/2, -w/2, +h/2, -h/2: lengths."""
+    cosine, sine = torch.cos(b[4]), torch.sin(b[4])
+    dx, dy = a[0] - b[0], a[1] - b[1]
+    x, y = cosine * dx + sine * dy, cosine * dy - sine * dx
+    turn = a[4] - b[4]
+    cosine, sine = torch.cos(turn), torch.sin(turn)
+    along = cosine * a[2] / 2, sine * a[2] / 2
+    across = -sine * a[3] / 2, cosine * a[3] / 2
+    lengths = []
+    for out, step, length in ((along, across, a[3]), (across, along, a[2])):
+        for sign in (1, -1):
+            low_x, high_x, weight_x = _clip(x + sign * out[0], step[0], b[2] / 2)
+            low_y, high_y, weight_y = _clip(y + sign * out[1], step[1], b[3] / 2)
+            low = torch.maximum(low_x, low_y).clamp(min=-1)
+            high = torch.minimum(high_x, high_y).clamp(max=1)
+            lengths.append((high - low).clamp(min=0) * length / 2 * (weight_x * weight_y))
+    return lengths
+
+
+def _rotated_overlap(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    """Overlaps of rotated boxes of float64.
+
+    By the divergence theorem the intersection's area is half of the integral of p . n along its
+    border: along either box's edges within the other, on each of which p . n is a constant.
+    """
+    a, b = boxes1[:, None].unbind(-1), boxes2[None].unbind(-1)
+    right, left, top, bottom = _edges_within(a, b)
+    twice = (right + left) * a[2] / 2 + (top + bottom) * a[3] / 2  # p from a's centre
+    right, left, top, bottom = _edges_within(b, a)
+    dx, dy = b[0] - a[0], b[1] - a[1]
+    along = torch.cos(b[4]) * dx + torch.sin(b[4]) * dy
+    across = torch.cos(b[4]) * dy - torch.sin(b[4]) * dx
+    twice = twice + (right + left) * b[2] / 2 + (right - left) * along
+    twice = twice + (top + bottom) * b[3] / 2 + (top - bottom) * across
+    inter = twice / 2
+    iou = _quotient(inter, a[2] * a[3] + b[2] * b[3] - inter)
+    return torch.where(_is_inert(boxes1)[:, None] | _is_inert(boxes2)[None], 0.0, iou)
+
+
+def _is_inert(boxes: Tensor) -> Tensor:
+    return ~((boxes[:, 2:4] > 0).all(-1) & boxes.isfinite().all(-1))
+
+
 def _gradient(
     overlap: Callable[[Tensor, Tensor], Tensor], grad: Tensor, boxes1: Tensor, boxes2: Tensor
 ) -> Tensor:
     """Return what the backward operators compute, as something to differentiate."""
-    dtype = _computed_in(boxes1, boxes2)
+    rotated = boxes1.shape[1] == 5
+    dtype = torch.float64 if rotated else _computed_in(boxes1, boxes2)
     others = boxes2.to(dtype)
     _, vjp = torch.func.vjp(lambda boxes: overlap(boxes, others), boxes1.to(dtype))
     (gradient,) = vjp(grad.to(dtype))
@@ -188,6 +261,21 @@ def _box_iou_backward_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, .
     return *_second_derivative(gradient, ctx, grad_grad), None, None
 
 
+def _box_iou_rotated_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    boxes1, boxes2 = ctx.saved_tensors
+    grad1 = grad2 = None
+    if ctx.needs_input_grad[0]:
+        grad1 = _box_iou_rotated_backward(grad, boxes1, boxes2)
+    if ctx.needs_input_grad[1]:
+        grad2 = _box_iou_rotated_backward(grad.mT, boxes2, boxes1)
+    return grad1, grad2
+
+
+def _box_iou_rotated_backward_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...]:
+    gradient = functools.partial(_gradient, _rotated_overlap)
+    return tuple(_second_derivative(gradient, ctx, grad_grad))
+
+
 def _vmap_of(call: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, int]]:
     """One call after another: sets of boxes have no dimension of a batch."""
 
@@ -211,4 +299,12 @@ _box_iou_backward.register(
     setup_context=_backward_setup,
     backward=_box_iou_backward_vjp,
     vmap=_vmap_of(_box_iou_backward),
+)
+box_iou_rotated.register(
+    setup_context=_setup, backward=_box_iou_rotated_vjp, vmap=_vmap_of(box_iou_rotated)
+)
+_box_iou_rotated_backward.register(
+    setup_context=_backward_setup,
+    backward=_box_iou_rotated_backward_vjp,
+    vmap=_vmap_of(_box_iou_rotated_backward),
 )

@@ -13,9 +13,16 @@ import torch
 from torch import Tensor
 
 from ._box_iou_formulas import box_iou as _box_iou
+from ._box_iou_formulas import box_iou_rotated as _box_iou_rotated
 from ._call import call_operator
 
-__all__ = ["box_iou", "complete_box_iou", "distance_box_iou", "generalized_box_iou"]
+__all__ = [
+    "box_iou",
+    "box_iou_rotated",
+    "complete_box_iou",
+    "distance_box_iou",
+    "generalized_box_iou",
+]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
@@ -195,6 +202,57 @@ def complete_box_iou(
     tensor([[ 1.0000,  0.4655, -0.4000]])
     """
     return _call("complete_box_iou", boxes1, boxes2, "complete", eps, device)
+
+
+def box_iou_rotated(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
+    r"""Overlaps of all pairs of rotated boxes: intersection over union.
+
+    A box's corners are its centre and, from there, :math:`(\pm w/2, \pm h/2)` turned by the
+    angle: :math:`x' = x \cos a - y \sin a,\; y' = x \sin a + y \cos a`, counter-clockwise where
+    y points up, clockwise in images. Computed in float64 whatever the dtype, as a sum of continuous
+    functions of the boxes, so that boxes that are the same or share an edge are no special case: a
+    box's overlap with itself is exactly 1. Results are bit-identical on every instruction set, at
+    every thread count, and on CPU and CUDA; so are gradients.
+
+    Parameters
+    ----------
+    boxes1 : Tensor or ndarray ``[N, 5]``
+    boxes2 : Tensor or ndarray ``[M, 5]``
+        Centre ``x, y``, ``width``, ``height``, ``angle`` in radians. Any floating dtype or
+        integers; the two may differ. A box with a side that is not more than 0, or with an infinite
+        number, overlaps nothing.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    Tensor or ndarray ``[N, M]``
+        In [0, 1]. float64 if either set of boxes is, else float32. NaN in a box gives NaN.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For wrong shapes, dtypes or devices.
+
+    Notes
+    -----
+    Differentiable twice with respect to both sets. The gradient is the rate at which a box's moving
+    border changes the intersection; an edge on an edge of the other box counts half, so that a box
+    has no gradient with itself. The second derivative is composed of torch's operators, with memory
+    of some dozens of numbers a pair.
+
+    Examples
+    --------
+    >>> import math, torch, visops
+    >>> boxes = torch.tensor([[5.0, 5, 10, 10, 0], [5, 5, 10, 10, math.pi / 4]])
+    >>> visops.box_iou_rotated(boxes, boxes)
+    tensor([[1.0000, 0.7071],
+            [0.7071, 1.0000]])
+    """
+    tensors = {"boxes1": boxes1, "boxes2": boxes2}
+    return call_operator(  # type: ignore[no-any-return]
+        "box_iou_rotated", _box_iou_rotated, device, tensors
+    )
 
 
 def _call(op: str, boxes1: Any, boxes2: Any, kind: str, eps: float, device: _Device) -> Any:

@@ -107,7 +107,9 @@ def _matrix_nms_fake(
     objects: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any
 ) -> tuple[Tensor, Tensor]:
     shape = list(objects.shape)
-    message = f"visops.{_OP}: objects has shape {shape}, must be [N, 4] (boxes) or [N, H, W] (masks)"
+    message = (
+        f"visops.{_OP}: objects has shape {shape}, must be [N, 4] (boxes) or [N, H, W] (masks)"
+    )
     _require(objects.dim() in (2, 3), message)
     _require(objects.dim() == 3 or objects.shape[1] == 4, message)
     for name, tensor in (("scores", scores), ("idxs", idxs)):

@@ -124,8 +124,9 @@ def transposed(boxes: Tensor) -> Tensor:
 
 def sliced(boxes: Tensor) -> Tensor:
     """A part of rows that hold more, every other row."""
-    wide = torch.full((*boxes.shape[:-2], 2 * boxes.shape[-2], 7), 3, dtype=boxes.dtype)
-    view = wide[..., ::2, 2:6]
+    *batch, count, columns = boxes.shape
+    wide = torch.full((*batch, 2 * count, columns + 3), 3, dtype=boxes.dtype)
+    view = wide[..., ::2, 2:-1]
     view.copy_(boxes)
     return view
 

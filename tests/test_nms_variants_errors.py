@@ -77,7 +77,7 @@ def of_boxes(op: str, right: Arguments, last: int = 4) -> list[Case]:
 
 def of_soft(op: str, right: Arguments) -> list[Case]:
     """What both soft functions say of their options; also where the method doesn't use them."""
-    allowed = "must be linear, gaussian or hard"
+    allowed = "must be 'linear', 'gaussian' or 'hard'"
     return [
         (f"{op}: method is 'foo', {allowed}", right, {"method": "foo"}),
         (f"{op}: method is '', {allowed}", right, {"method": ""}),
@@ -91,13 +91,21 @@ def of_soft(op: str, right: Arguments) -> list[Case]:
             right,
             {"iou_threshold": 2, "method": "gaussian"},
         ),
-        (f"{op}: sigma is 0, must be > 0", right, {"sigma": 0}),
-        (f"{op}: sigma is -0.5, must be > 0", right, {"sigma": -0.5, "method": "gaussian"}),
-        (f"{op}: sigma is nan, must be > 0", right, {"sigma": NAN, "method": "hard"}),
-        (f"{op}: sigma is inf, must be", right, {"sigma": INF, "method": "gaussian"}),
+        (f"{op}: sigma is 0, must be a positive number", right, {"sigma": 0}),
+        (
+            f"{op}: sigma is -0.5, must be a positive number",
+            right,
+            {"sigma": -0.5, "method": "gaussian"},
+        ),
+        (f"{op}: sigma is nan, must be a positive number", right, {"sigma": NAN, "method": "hard"}),
+        (
+            f"{op}: sigma is inf, must be a positive number",
+            right,
+            {"sigma": INF, "method": "gaussian"},
+        ),
         (f"{op}: min_score is -1, must be >= 0", right, {"min_score": -1}),
         (f"{op}: min_score is nan, must be >= 0", right, {"min_score": NAN}),
-        (f"{op}: min_score is inf, must be", right, {"min_score": INF}),
+        (f"{op}: min_score is inf, must be >= 0", right, {"min_score": INF}),
         (f"{op}: max_output is -1, must be >= 0", right, {"max_output": -1}),
         (f"{op}: max_output is -2, must be >= 0", right, {"max_output": np.int64(-2)}),
     ]

@@ -10,8 +10,6 @@
 // check_nms(), check_soft_nms() and the fronts establish.
 #include "core/soft_nms.h"
 
-#include <algorithm>
-
 #include "cpu/nms_kept.h"
 #include "cpu/nms_segments.h"
 
@@ -44,10 +42,20 @@ class SoftSegment {
 
   void suppress(SegmentOutput output) {
     while (output.left > 0 && (next_ < count_ || waiting_ > 0)) {
-      Entry entry = pop();
+      // Candidates that were not looked at yet come from `order`, the others from the heap, in
+      // which they stay until it is known what becomes of them: most sink by a place or two.
+      const bool waited = !untouched_is_first();
+      Entry entry = waited ? heap_[0] : untouched();
+      next_ += waited ? 0 : 1;
       const Box<Acc> box = candidate_box<Acc>(p_.candidates, order_[entry.position]);
       const bool inert = is_inert(box);
-      if (!inert && !bring_up_to_date(box, &entry)) continue;
+      const Fate fate = inert ? Fate::kKept : bring_up_to_date(box, &entry, waited);
+      if (fate == Fate::kWaits) {
+        waited ? sink(entry) : push(entry);
+        continue;
+      }
+      if (waited) pop();
+      if (fate == Fate::kOut) continue;
       output.keep(entry.position);
       scores_[entry.position] = entry.score;
       if (!inert) kept_.store(used_++, box);
@@ -55,40 +63,51 @@ class SoftSegment {
   }
 
  private:
+  enum class Fate { kKept, kWaits, kOut };
+
   bool is_before(const Entry& a, const Entry& b) const {
     return a.score != b.score ? a.score > b.score : order_[a.position] < order_[b.position];
   }
 
-  // Candidates that were not looked at yet come from `order`, the others from the heap.
-  Entry first_untouched() const { return {scores_[next_], static_cast<int32_t>(next_), 0}; }
+  Entry untouched() const { return {scores_[next_], static_cast<int32_t>(next_), 0}; }
   bool untouched_is_first() const {
-    return next_ < count_ && (waiting_ == 0 || is_before(first_untouched(), heap_[0]));
+    return next_ < count_ && (waiting_ == 0 || is_before(untouched(), heap_[0]));
   }
 
-  Entry pop() {
-    if (untouched_is_first()) {
-      const Entry entry = first_untouched();
-      ++next_;
-      return entry;
-    }
-    std::pop_heap(heap_, heap_ + waiting_,
-                  [this](const Entry& a, const Entry& b) { return is_before(b, a); });
-    return heap_[--waiting_];
+  // Whether it comes before all but the first of the heap, which it is where it `waited`.
+  bool is_first(const Entry& entry, bool waited) const {
+    if (next_ < count_ && !is_before(entry, untouched())) return false;
+    if (!waited) return waiting_ == 0 || is_before(entry, heap_[0]);
+    return (waiting_ < 2 || is_before(entry, heap_[1])) &&
+           (waiting_ < 3 || is_before(entry, heap_[2]));
   }
 
   void push(const Entry& entry) {
-    heap_[waiting_++] = entry;
-    std::push_heap(heap_, heap_ + waiting_,
-                   [this](const Entry& a, const Entry& b) { return is_before(b, a); });
+    int64_t at = waiting_++;
+    for (; at > 0 && is_before(entry, heap_[(at - 1) / 2]); at = (at - 1) / 2) {
+      heap_[at] = heap_[(at - 1) / 2];
+    }
+    heap_[at] = entry;
   }
 
-  bool is_first(const Entry& entry) const {
-    if (next_ < count_ && !is_before(entry, first_untouched())) return false;
-    return waiting_ == 0 || is_before(entry, heap_[0]);
+  // Puts `entry` in the place of the first, and to where it belongs.
+  void sink(const Entry& entry) {
+    int64_t at = 0;
+    for (int64_t child = 1; child < waiting_; child = 2 * at + 1) {
+      if (child + 1 < waiting_ && is_before(heap_[child + 1], heap_[child])) ++child;
+      if (is_before(entry, heap_[child])) break;
+      heap_[at] = heap_[child];
+      at = child;
+    }
+    heap_[at] = entry;
   }
 
-  // False where the candidate is not the first any more: it waits, or is out.
-  bool bring_up_to_date(const Box<Acc>& box, Entry* entry) {
+  void pop() {
+    const Entry last = heap_[--waiting_];
+    if (waiting_ > 0) sink(last);
+  }
+
+  Fate bring_up_to_date(const Box<Acc>& box, Entry* entry, bool waited) const {
     for (int64_t i = entry->seen; i < used_; i += kRun) {
       if (!test_.may_meet_run(box, kept_, i)) continue;
       Acc iou[kRun];
@@ -96,16 +115,14 @@ class SoftSegment {
         iou[l] = meets ? inter / all : static_cast<Acc>(0);
       });
       for (int l = 0; l < kRun; ++l) {  // those beyond used_ are 0
-        if (iou[l] > test_.threshold) entry->score = decayed(p_, entry->score, iou[l]);
-        if (entry->score < static_cast<Acc>(0)) return false;
+        if (!(iou[l] > test_.threshold)) continue;
+        entry->score = decayed(p_, entry->score, iou[l]);
+        if (entry->score < static_cast<Acc>(0)) return Fate::kOut;
       }
-      entry->seen = static_cast<int32_t>(std::min(i + kRun, used_));
-      if (!is_first(*entry)) {
-        push(*entry);
-        return false;
-      }
+      entry->seen = static_cast<int32_t>(i + kRun < used_ ? i + kRun : used_);
+      if (!is_first(*entry, waited)) return Fate::kWaits;
     }
-    return true;
+    return Fate::kKept;
   }
 
   const SoftNmsParams& p_;
