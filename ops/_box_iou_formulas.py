@@ -118,13 +118,13 @@ def _overlap(boxes1: Tensor, boxes2: Tensor, kind: str, eps: float) -> Tensor:
         return sides[..., 0] * sides[..., 1]
 
     sides = torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])
-    inter = area(sides.clamp(min=0))
+    inter = area(torch.relu(sides))  # clamp(min=0), whose gradient depends on torch's version
     both = area(a[..., 2:] - a[..., :2]) + area(b[..., 2:] - b[..., :2]) - inter
     iou = _quotient(inter, both)
     if kind == "iou":
         return iou
     sides = torch.maximum(a[..., 2:], b[..., 2:]) - torch.minimum(a[..., :2], b[..., :2])
-    sides = sides.clamp(min=0)
+    sides = torch.relu(sides)
     if kind == "generalized":
         hull = area(sides)
         return iou - _quotient(hull - both, hull)
@@ -138,24 +138,26 @@ def _overlap(boxes1: Tensor, boxes2: Tensor, kind: str, eps: float) -> Tensor:
 
 
 def _angle(boxes: Tensor) -> Tensor:
-    """Angles of the diagonals; points have one of 0, without a gradient."""
+    """Return arctan(w / h), with finite derivatives for h = 0; points have 0 and none."""
     sides = boxes[..., 2:] - boxes[..., :2]
     point = (sides == 0).all(-1, keepdim=True)
     width, height = torch.where(point, sides.new_tensor([0.0, 1.0]), sides).unbind(-1)
-    return torch.atan(width / height)
+    sign = torch.where(height < 0, -1.0, 1.0)
+    return torch.atan2(sign * width, sign * height)
 
 
-def _clip(at: Tensor, step: Tensor, half: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _clip(at: Tensor, step: Tensor, half: Tensor, outward: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return between which t the points at + t * step are in [-half, half], and a weight.
 
-    The weight is a half where all of them are on the border.
+    Weights are for edges on the border: NOTE [ Rotated gradient ] in csrc/core/rotated_gradient.h.
     """
     flat = step == 0
     step = torch.where(flat, 1.0, step)
     first, second = (-half - at) / step, (half - at) / step
     low = torch.where(flat, torch.where(at.abs() > half, 1.0, -1.0), torch.minimum(first, second))
     high = torch.where(flat, 1.0, torch.maximum(first, second))
-    return low, high, torch.where(flat & (at.abs() == half), 0.5, 1.0)
+    on_border = torch.where((at > 0) == (outward > 0), 0.5, 0.0)
+    return low, high, torch.where(flat & (at.abs() == half), on_border, 1.0)
 
 
 def _edges_within(a: Sequence[Tensor], b: Sequence[Tensor]) -> list[Tensor]:
@@ -170,11 +172,12 @@ def _edges_within(a: Sequence[Tensor], b: Sequence[Tensor]) -> list[Tensor]:
     lengths = []
     for out, step, length in ((along, across, a[3]), (across, along, a[2])):
         for sign in (1, -1):
-            low_x, high_x, weight_x = _clip(x + sign * out[0], step[0], b[2] / 2)
-            low_y, high_y, weight_y = _clip(y + sign * out[1], step[1], b[3] / 2)
+            out_x, out_y = sign * out[0], sign * out[1]
+            low_x, high_x, weight_x = _clip(x + out_x, step[0], b[2] / 2, out_x)
+            low_y, high_y, weight_y = _clip(y + out_y, step[1], b[3] / 2, out_y)
             low = torch.maximum(low_x, low_y).clamp(min=-1)
             high = torch.minimum(high_x, high_y).clamp(max=1)
-            lengths.append((high - low).clamp(min=0) * length / 2 * (weight_x * weight_y))
+            lengths.append(torch.relu(high - low) * length / 2 * (weight_x * weight_y))
     return lengths
 
 

@@ -1,7 +1,6 @@
 """Weighted boxes fusion: one set of boxes from several models'.
 
-The schema is in csrc/library.cpp, the arguments' checks are in csrc/ops/box_fusion.cpp and, where
-they are about what belongs to which model, here.
+The schema is in csrc/library.cpp, the arguments' checks in csrc/ops/box_fusion.cpp.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ._call import call_operator
-from ._nms_formulas import _check_shape
+from ._nms_formulas import _check_shape, _require
 
 __all__ = ["weighted_boxes_fusion"]
 
@@ -112,48 +111,43 @@ def weighted_boxes_fusion(
     (tensor([0.5000, 0.2500]), tensor([7, 7]))
     """
     given = {"boxes": list(boxes), "scores": list(scores), "labels": list(labels)}
-    models = len(given["boxes"])
-    error = ValueError if models and isinstance(given["boxes"][0], np.ndarray) else RuntimeError
-    if models == 0:
-        raise error(f"visops.{_OP}: boxes is empty, must have an entry for each model")
-    for name, entries in given.items():
-        if len(entries) != models:
-            raise error(f"visops.{_OP}: {name} has {len(entries)} entries, boxes has {models}")
+    counts = [len(entries) for entries in given.values()]
+    if counts[0] == 0:  # neither tensors nor arrays
+        raise ValueError(f"visops.{_OP}: boxes is empty, must have an entry for each model")
     tensors = {f"{name}[{m}]": e for name, entries in given.items() for m, e in enumerate(entries)}
-    options = (iou_threshold, min_score, conf_type, allows_overflow)
-    of_models = [1.0] * models if weights is None else [float(weight) for weight in weights]
+    of_models = [1.0] * counts[0] if weights is None else [float(weight) for weight in weights]
+    options = (of_models, iou_threshold, min_score, conf_type, allows_overflow)
 
     def fuse(*parts: Tensor) -> Any:
-        groups = parts[:models], parts[models : 2 * models], parts[2 * models :]
-        _check_models(*groups)
-        sizes = [part.shape[0] for part in groups[0]]
-        return _fuse(*(torch.cat(group) for group in groups), sizes, of_models, *options)
+        second, third = counts[0], counts[0] + counts[1]
+        return _fuse(parts[:second], parts[second:third], parts[third:], *options)
 
     fused: tuple[Array, Array, Array] = call_operator(_OP, fuse, device, tensors)
     return fused
 
 
-def _check_models(
-    boxes: Sequence[Tensor], scores: Sequence[Tensor], labels: Sequence[Tensor]
-) -> None:
-    """Shapes and devices, before entries of all models become one tensor."""
-    for m, of_model in enumerate(boxes):
-        shape = list(of_model.shape)
-        if len(shape) != 2 or shape[1] != 4:
-            raise RuntimeError(f"visops.{_OP}: boxes[{m}] has shape {shape}, must be [N, 4]")
-        _check_shape(_OP, f"scores[{m}]", scores[m], shape[:1], str(shape[:1]))
-        _check_shape(_OP, f"labels[{m}]", labels[m], shape[:1], str(shape[:1]))
-        for name, values in (("boxes", of_model), ("scores", scores[m]), ("labels", labels[m])):
-            if values.device != boxes[0].device:
-                raise RuntimeError(
-                    f"visops.{_OP}: {name}[{m}] is on {values.device}, boxes[0] is on "
-                    f"{boxes[0].device}; all tensors must be on one device"
-                )
-
-
 @torch.library.register_fake("visops::weighted_boxes_fusion")
 def _fuse_fake(
-    boxes: Tensor, scores: Tensor, labels: Tensor, *_: Any
+    boxes: Sequence[Tensor], scores: Sequence[Tensor], labels: Sequence[Tensor], *_: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Shapes and devices as csrc/ops/box_fusion.cpp checks them: fake tensors never get there."""
+    for m, of_model in enumerate(boxes):
+        shape = list(of_model.shape)
+        message = f"visops.{_OP}: boxes[{m}] has shape {shape}, must be [N, 4]"
+        _require(of_model.dim() == 2, message)
+        _require(of_model.shape[1] == 4, message)
+        for name, values in (("boxes", boxes), ("scores", scores), ("labels", labels)):
+            if name != "boxes":
+                _check_shape(_OP, f"{name}[{m}]", values[m], of_model.shape[:1], str(shape[:1]))
+            if values[m].device != boxes[0].device:
+                raise RuntimeError(
+                    f"visops.{_OP}: {name}[{m}] is on {values[m].device}, boxes[0] is on "
+                    f"{boxes[0].device}; all tensors must be on one device"
+                )
     count = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none takes part
-    return boxes.new_empty((count, 4)), scores.new_empty((count,)), labels.new_empty((count,))
+    of_boxes, of_scores = torch.cat(list(boxes)), torch.cat(list(scores))
+    return (
+        of_boxes.new_empty((count, 4)),
+        of_scores.new_empty((count,)),
+        labels[0].new_empty((count,)),
+    )

@@ -301,6 +301,17 @@ def test_arrays() -> None:
     )
 
 
+def test_models_of_different_dtypes() -> None:
+    """Boxes and scores are promoted; labels are those of the first."""
+    boxes, scores, labels = ensemble(np.random.default_rng(8), (7, 9))
+    mixed = [boxes[0].half(), boxes[1].float()], [scores[0].float(), scores[1].bfloat16()]
+    found = visops.weighted_boxes_fusion(*mixed, [labels[0].short(), labels[1]])
+    assert [t.dtype for t in found] == [torch.float32, torch.float32, torch.int16]
+    wide = [[t.float() for t in part] for part in mixed]
+    expected = visops.weighted_boxes_fusion(*wide, labels)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=False))
+
+
 def test_inputs_are_left_alone() -> None:
     models = ensemble(np.random.default_rng(7))
     before = [[t.clone() for t in part] for part in models]

@@ -31,23 +31,38 @@ def random_grad(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     return values.to(boxes1.dtype)
 
 
-def assert_near(found: Any, wanted: Any, within: float) -> None:
-    """To within a part of the largest component."""
+def assert_near(found: Any, wanted: Any, within: float, least: float = 0.0) -> None:
+    """To within a part of the largest component, or of `least`."""
     for ours, theirs in zip(found, wanted, strict=True):
         assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
         size = float(theirs.abs().max()) if theirs.numel() else 1.0
-        np.testing.assert_allclose(ours, theirs, rtol=0, atol=within * size)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=within * max(size, least))
+
+
+def per_unit(boxes1: Tensor, boxes2: Tensor) -> float:
+    """How large a gradient is apart from coincidence: where all boxes are the same it is 0."""
+    sides = torch.cat([b[:, 2:] - b[:, :2] for b in (boxes1, boxes2)])
+    return len(sides) / float(sides.min())
+
+
+def touching_have_none() -> bool:
+    """Torch's gradient of clamp at the bound: 0 from 2.15 on, as ours; 1 before."""
+    side = torch.zeros((), requires_grad=True)
+    return torch.autograd.grad(side.clamp(min=0), side)[0].item() == 0
 
 
 @every_measure
 @pytest.mark.parametrize("kind", PROPER)
 def test_torchvision(kind: str, measure: str) -> None:
     """Whole numbers and copies too: there arguments of max and min are equal, and share."""
+    if kind == "grid" and not touching_have_none():
+        pytest.skip("this torch's clamp has a gradient at the bound")
     for count1, count2 in SIZES:
         boxes1, boxes2 = pair_of_sets(kind, count1, count2, torch.float64)
         grad = random_grad(boxes1, boxes2)
         wanted = gradients(PEERS[measure], boxes1, boxes2, grad)
-        assert_near(gradients(FUNCTIONS[measure], boxes1, boxes2, grad), wanted, 1e-12)
+        found = gradients(FUNCTIONS[measure], boxes1, boxes2, grad)
+        assert_near(found, wanted, 1e-11, per_unit(boxes1, boxes2) if kind == "one" else 0.0)
 
 
 @every_measure
@@ -113,6 +128,8 @@ def second(
 @pytest.mark.parametrize("kind", ["uniform", "clusters", "grid"])
 def test_second_derivative(kind: str, measure: str) -> None:
     """Also of `complete`, of which gradgradcheck would see alpha change."""
+    if kind == "grid" and not touching_have_none():
+        pytest.skip("this torch's clamp has a gradient at the bound")
     boxes1, boxes2 = pair_of_sets(kind, 12, 20, torch.float64)
     grad = random_grad(boxes1, boxes2)
     wanted = second(PEERS[measure], boxes1, boxes2, grad)

@@ -11,7 +11,6 @@ import pytest
 import torch
 import visops
 from nms_cases import FLOATING, SCORES, distinct_scores, every_other, transposed
-from references import nms as upright
 from references import rotated as reference
 
 NAN, INF, PI = float("nan"), float("inf"), math.pi
@@ -76,14 +75,6 @@ def thresholds(rng: Rng, overlaps: np.ndarray) -> Iterator[float]:
             yield float(threshold)
 
 
-def by_overlaps(overlaps: np.ndarray, scores: np.ndarray, threshold: float) -> list[int]:
-    kept: list[int] = []
-    for i in upright.by_score(scores):
-        if not any(overlaps[k, i] > threshold for k in kept):
-            kept.append(i)
-    return kept
-
-
 @pytest.mark.parametrize("kind", BOXES)
 def test_exact_overlaps(kind: str) -> None:
     rng = np.random.default_rng(0)
@@ -98,27 +89,26 @@ def test_exact_overlaps(kind: str) -> None:
                     torch.from_numpy(boxes), torch.from_numpy(scores), threshold
                 )
                 assert (kept.dtype, kept.dim(), kept.is_contiguous()) == (torch.int64, 1, True)
-                assert kept.tolist() == by_overlaps(overlaps, scores, threshold)
+                assert kept.tolist() == reference.nms_rotated(overlaps, scores, threshold)
                 some += 1 < len(kept) < count
     assert some >= 15
 
 
-def test_the_reference_in_another_way() -> None:
-    """Its loop, groups and limits."""
+@pytest.mark.parametrize("kind", BOXES)
+def test_groups_and_limits(kind: str) -> None:
     rng = np.random.default_rng(1)
-    boxes, scores = clustered_boxes(rng, 40), distinct_scores(rng, 40)
-    idxs = rng.integers(-1, 2, 40)
-    tensors = torch.from_numpy(boxes), torch.from_numpy(scores)
-    for threshold in (0.1, 0.35):
-        for groups in (None, idxs):
-            for limits in ({}, {"max_output": 7}, {"score_threshold": 0.4}):
-                given: Any = limits
-                expected = reference.nms_rotated(
-                    boxes, scores, threshold, None if groups is None else groups.tolist(), **given
-                )
-                ids = None if groups is None else torch.from_numpy(groups)
-                found = visops.nms_rotated(*tensors, threshold, idxs=ids, **given)
-                assert found.tolist() == expected
+    boxes, idxs = BOXES[kind](rng, 30), rng.integers(-1, 2, 30)
+    overlaps = reference.ious(boxes, boxes)
+    for threshold in thresholds(rng, overlaps):
+        scores = SCORES["wild"](rng, 30)
+        tensors = torch.from_numpy(boxes), torch.from_numpy(scores)
+        for limits in ({}, {"max_output": 7}, {"score_threshold": 0.4}):
+            given: Any = limits
+            expected = reference.nms_rotated(overlaps, scores, threshold, **given)
+            assert visops.nms_rotated(*tensors, threshold, **given).tolist() == expected
+            expected = reference.nms_rotated(overlaps, scores, threshold, idxs, **given)
+            ids = torch.from_numpy(idxs)
+            assert visops.nms_rotated(*tensors, threshold, idxs=ids, **given).tolist() == expected
 
 
 def kept(boxes: Any, threshold: float = 0.5, dtype: torch.dtype = torch.float64) -> list[int]:
@@ -223,7 +213,7 @@ def test_angles_next_to_none(angle: float) -> None:
     overlaps = reference.ious(boxes, boxes)
     for threshold in (1e-9, 0.05, 0.28, 0.51):
         found = visops.nms_rotated(torch.from_numpy(boxes), -torch.arange(60.0), threshold)
-        assert found.tolist() == by_overlaps(overlaps, -np.arange(60.0), threshold)
+        assert found.tolist() == reference.nms_rotated(overlaps, -np.arange(60.0), threshold)
 
 
 @pytest.mark.parametrize("angle", [50.0, -1e4, 99999.0, 1e5, -1e9, 1e22, 1e308])

@@ -22,6 +22,8 @@ from nms_cases import (
 from references import soft_nms as reference
 from torch import Tensor
 
+# The emulation takes milliseconds for a call.
+EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
 METHODS = ("linear", "gaussian", "hard")
 # Taken with lists of tensors and dicts, which types can't follow.
 batched: Any = visops.batched_soft_nms
@@ -74,7 +76,7 @@ def per_group(boxes: Tensor, scores: Tensor, groups: Tensor, **options: Any) -> 
 @pytest.mark.parametrize("ids", [1, 2, 7, 80, 5000])
 @pytest.mark.parametrize("kind", BOXES)
 def test_groups(kind: str, ids: int) -> None:
-    for count in (0, 1, 2, 65, 300, 1500):
+    for count in (0, 1, 2, 65, *(() if EMULATED else (300, 1500))):
         boxes, scores, idxs = problem(count, ids, kind)
         for options in ({}, {"method": "gaussian", "min_score": 0.25}, {"method": "hard"}):
             found = batched(boxes, scores, idxs, **options)
@@ -222,21 +224,23 @@ def test_right_where_the_coordinate_trick_is_wrong() -> None:
 
 def test_many_images_and_classes() -> None:
     rng = np.random.default_rng(7)
-    boxes = torch.from_numpy(batch_boxes(rng, 4, 200)).float()
-    scores = torch.from_numpy(distinct_scores(rng, (4, 200, 20))).float()
-    rows, values = batched(boxes, scores, None, max_output=150, min_score=0.2)
+    count, classes = (60, 4) if EMULATED else (200, 20)
+    boxes = torch.from_numpy(batch_boxes(rng, 4, count)).float()
+    scores = torch.from_numpy(distinct_scores(rng, (4, count, classes))).float()
+    most = count // 2
+    rows, values = batched(boxes, scores, None, max_output=most, min_score=0.2)
     for image in range(4):
         own = rows[:, 0] == image
-        assert own.sum() == 150
+        assert own.sum() == most
         least = float(values[own][-1])
-        for c in range(20):
+        for c in range(classes):
             kept, new = visops.soft_nms(boxes[image], scores[image, :, c], min_score=0.2)
             chosen = own & (rows[:, 1] == c)
-            # Of the best 150 of the image, this class has those above the last one.
-            count = int(chosen.sum())
-            assert torch.equal(rows[chosen][:, 2], kept[:count])
-            assert torch.equal(values[chosen], new[:count])
-            assert (new[count:] <= least).all()
+            # Of the best half of the image, this class has those above the last one.
+            its = int(chosen.sum())
+            assert torch.equal(rows[chosen][:, 2], kept[:its])
+            assert torch.equal(values[chosen], new[:its])
+            assert (new[its:] <= least).all()
 
 
 def test_arrays() -> None:

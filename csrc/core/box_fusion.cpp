@@ -21,10 +21,6 @@ Confidence parse_confidence(const char* op, const std::string& name) {
 void check_box_fusion(const char* op, BoxFusionParams* params, const double* weights,
                       double min_score) {
   BoxFusionParams& p = *params;
-  require(is_floating(p.dtype), op, "boxes has dtype ", dtype_name(p.dtype),
-          ", must be a floating type");
-  require(is_floating(p.score_dtype), op, "scores has dtype ", dtype_name(p.score_dtype),
-          ", must be a floating type");
   require(p.iou_threshold >= 0.0 && p.iou_threshold <= 1.0, op, "iou_threshold is ",
           p.iou_threshold, ", must be in [0, 1]");
   require(min_score >= 0.0 && std::isfinite(min_score), op, "min_score is ", min_score,

@@ -159,7 +159,7 @@ VISOPS_FN int64_t box_fusion_scratch_bytes(const BoxFusionParams& p) {
   return p.count * each;
 }
 
-// dtypes and numbers within their ranges; takes the weights' sum and largest.
+// Numbers within their ranges, `models` weights among them, whose sum and largest it takes.
 void check_box_fusion(const char* op, BoxFusionParams* params, const double* weights,
                       double min_score);
 Confidence parse_confidence(const char* op, const std::string& name);

@@ -12,8 +12,9 @@
 // measure, NaN.
 //
 // Gradients are those of torch's autograd: alpha is a constant, equal arguments of a minimum or
-// maximum have half of the gradient each, and a side that is clamped to 0 from exactly 0 has all of
-// it. All measures are the same, to the last bit, with the boxes' roles swapped.
+// maximum have half of the gradient each, and a side of exactly 0 has none, as torch has it
+// from 2.15 on (before, all of it). All measures are the same, to the last bit, with the boxes'
+// roles swapped.
 #pragma once
 
 #include <cmath>
@@ -177,8 +178,8 @@ VISOPS_HOT_FN PairGradient<Acc> pair_gradient(const PairBox<Acc>& a, const PairB
     by_inter -= shrunk;
     sum.area += shrunk;
     const Acc by_hull = -(shrunk * (both / hull));
-    by_hull_width = sides.hull_width >= zero ? by_hull * hull_height : zero;
-    by_hull_height = sides.hull_height >= zero ? by_hull * hull_width : zero;
+    by_hull_width = sides.hull_width > zero ? by_hull * hull_height : zero;
+    by_hull_height = sides.hull_height > zero ? by_hull * hull_width : zero;
   }
   if constexpr (kind == BoxOverlap::kDistance || kind == BoxOverlap::kComplete) {
     const Acc diagonal = divisor(hull_width * hull_width + hull_height * hull_height + eps);
@@ -195,8 +196,8 @@ VISOPS_HOT_FN PairGradient<Acc> pair_gradient(const PairBox<Acc>& a, const PairB
     const Acc alpha = aspect_term(difference, iou, eps).alpha;
     sum.angle = -(grad * alpha) * (static_cast<Acc>(0.8105694691387022) * difference);  // 8 / pi^2
   }
-  const Acc by_width = sides.width >= zero ? by_inter * height : zero;
-  const Acc by_height = sides.height >= zero ? by_inter * width : zero;
+  const Acc by_width = sides.width > zero ? by_inter * height : zero;
+  const Acc by_height = sides.height > zero ? by_inter * width : zero;
   const Acc left = share(a.x1, b.x1), top = share(a.y1, b.y1);
   const Acc right = share(b.x2, a.x2), bottom = share(b.y2, a.y2);
   sum.x1 -= by_width * left;
@@ -212,13 +213,15 @@ VISOPS_HOT_FN PairGradient<Acc> pair_gradient(const PairBox<Acc>& a, const PairB
   return sum;
 }
 
-// The gradient by corners alone: what area and angle have is passed on to them.
+// The gradient by corners alone: what area and angle have is passed on to them. (With a difference
+// in the second sum, GCC 12 pairs it with the first as a vector of fused operations, whatever
+// -ffp-contract says.)
 template <class Acc>
 VISOPS_FN void finish_gradient(const PairBox<Acc>& a, const PairGradient<Acc>& sum, Acc out[4]) {
   const Acc width = a.x2 - a.x1, height = a.y2 - a.y1;
   const Acc around = divisor(width * width + height * height);
   const Acc by_width = sum.area * height + sum.angle * (height / around);
-  const Acc by_height = sum.area * width - sum.angle * (width / around);
+  const Acc by_height = sum.area * width + sum.angle * ((a.x1 - a.x2) / around);
   out[0] = sum.x1 - by_width;
   out[1] = sum.y1 - by_height;
   out[2] = sum.x2 + by_width;

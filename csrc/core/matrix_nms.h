@@ -82,7 +82,7 @@ VISOPS_FN Score loss_of(Decay decay, Score iou, Score compensation) {
 
 template <class Score>
 VISOPS_FN Score decayed(const MatrixNmsParams& p, Score score, Score loss) {
-  if (p.decay == Decay::kLinear) return score * -loss;
+  if (p.decay == Decay::kLinear) return score * (static_cast<Score>(0) - loss);  // 0, not -0
   return score * static_cast<Score>(exp_of(-p.sigma * static_cast<double>(loss)));
 }
 

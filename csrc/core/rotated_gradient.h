@@ -7,9 +7,9 @@
 // that is needed of it is its length and its first moment along the edge, from the edge's middle:
 // shifts and sides take the former, the angle the latter. No vertex of the intersection is needed.
 //
-// Where an edge of a lies on one of b's, the area has a kink: growing doesn't change it, shrinking
-// does. Such an edge counts half, so that a box has no gradient with itself, as max and min have it
-// in torch.
+// Where an edge of a lies on one of b's, the area has a kink: with both boxes on one side of it, it
+// counts half, so that a box has no gradient with itself, and with the boxes on either side not at
+// all; as NOTE [ Pairs of boxes ] has it.
 #pragma once
 
 #include "core/rotated_boxes.h"
@@ -26,16 +26,16 @@ struct EdgePart {
   double length, moment;
 };
 
-// The part [low, high] of the edge's parameter in which |at + t * step| <= half; a weight of the
-// part: a half where the edge lies on the border.
+// The part [low, high] of the edge's parameter that is within, and a weight.
 struct EdgeClip {
   double low, high, weight;
 };
 
-VISOPS_FN void clip_edge(double at, double step, double half, EdgeClip* clip) {
+// Leaves of `clip` where |at + t * step| <= half. The edge's own box lies against `outward`.
+VISOPS_FN void clip_edge(double at, double step, double half, double outward, EdgeClip* clip) {
   if (step == 0.0) {
     const double size = fabs(at);
-    if (size == half) clip->weight *= 0.5;
+    if (size == half) clip->weight *= (at > 0.0) == (outward > 0.0) ? 0.5 : 0.0;
     if (size > half) clip->weight = 0.0;
     return;
   }
@@ -45,13 +45,13 @@ VISOPS_FN void clip_edge(double at, double step, double half, EdgeClip* clip) {
   if (high < clip->high) clip->high = high;
 }
 
-// The edge whose middle is (x, y) and whose half is (step_x, step_y), of length `half_length`, in
-// the frame of box b.
-VISOPS_FN EdgePart edge_within(double x, double y, double step_x, double step_y, double half_length,
-                               const RotatedBox& b) {
+// The edge whose middle is (x + out_x, y + out_y) and whose half is (step_x, step_y), of length
+// `half_length`, in the frame of box b; (x, y) is the middle of its own box.
+VISOPS_FN EdgePart edge_within(double x, double y, double out_x, double out_y, double step_x,
+                               double step_y, double half_length, const RotatedBox& b) {
   EdgeClip clip = {-1.0, 1.0, 1.0};
-  clip_edge(x, step_x, b.half_width, &clip);
-  clip_edge(y, step_y, b.half_height, &clip);
+  clip_edge(x + out_x, step_x, b.half_width, out_x, &clip);
+  clip_edge(y + out_y, step_y, b.half_height, out_y, &clip);
   if (!(clip.low < clip.high)) return {0.0, 0.0};
   const double length = (clip.high - clip.low) * half_length * clip.weight;
   return {length, length * (0.5 * (clip.low + clip.high)) * half_length};
@@ -70,10 +70,10 @@ VISOPS_FN RotatedGradient intersection_gradient(const RotatedBox& a, const Rotat
   const double wx = c * a.half_width, wy = s * a.half_width;
   const double hx = -s * a.half_height, hy = c * a.half_height;
   // Named as a's own axes have it; moments are along them.
-  const EdgePart right = edge_within(x + wx, y + wy, hx, hy, a.half_height, b);
-  const EdgePart left = edge_within(x - wx, y - wy, hx, hy, a.half_height, b);
-  const EdgePart top = edge_within(x + hx, y + hy, wx, wy, a.half_width, b);
-  const EdgePart bottom = edge_within(x - hx, y - hy, wx, wy, a.half_width, b);
+  const EdgePart right = edge_within(x, y, wx, wy, hx, hy, a.half_height, b);
+  const EdgePart left = edge_within(x, y, -wx, -wy, hx, hy, a.half_height, b);
+  const EdgePart top = edge_within(x, y, hx, hy, wx, wy, a.half_width, b);
+  const EdgePart bottom = edge_within(x, y, -hx, -hy, wx, wy, a.half_width, b);
   const double along = right.length - left.length, across = top.length - bottom.length;
   return {a.cosine * along - a.sine * across, a.sine * along + a.cosine * across,
           0.5 * (right.length + left.length), 0.5 * (top.length + bottom.length),

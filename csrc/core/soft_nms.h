@@ -4,9 +4,8 @@
 // Within a segment, of all candidates whose score is not below min_score the one of the highest
 // score is kept (of equal ones, that of the lowest number); then the scores of those that overlap
 // it fall, and so on. (Bodla, Singh, Chellappa, Davis: "Soft-NMS -- Improving Object Detection With
-// One Line of Code", 2017.) Scores only fall: what is below min_score never comes back, kept scores
-// fall too, and a candidate's score is a product in the order in which boxes were kept. So a kernel
-// may multiply whenever it likes, as long as it keeps to that order.
+// One Line of Code", 2017.) Scores only fall: what is below min_score never comes back, and
+// kept scores fall too. A candidate's score is a product in the order in which boxes were kept.
 #pragma once
 
 #include <string_view>
@@ -54,10 +53,12 @@ VISOPS_FN Acc decay_threshold(const SoftNmsParams& p) {
 
 extern KernelStub<SoftNmsParams> soft_nms_stub;
 
-// A kept box and a candidate that waits on the CPU; a box on CUDA.
+// Of a candidate: elements and 32-bit integers on the CPU (cpu/soft_nms_runs.h); a box on CUDA.
+constexpr int64_t kSoftNmsElements = 7, kSoftNmsIntegers = 4;
 VISOPS_FN int64_t soft_nms_scratch_bytes(const SoftNmsParams& p) {
   const int64_t element = p.in_double ? sizeof(double) : sizeof(float);
-  return p.candidates.count * (6 * element + 16);
+  const int64_t integer = sizeof(int32_t);
+  return p.candidates.count * (kSoftNmsElements * element + kSoftNmsIntegers * integer);
 }
 
 Decay parse_decay(const char* op, std::string_view name);

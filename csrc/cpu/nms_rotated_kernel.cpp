@@ -39,19 +39,15 @@ struct KeptCircles {
   // which `ratio` is a little less.
   VISOPS_ALWAYS_INLINE unsigned near(const RotatedBox& box, double ratio, int64_t i) const {
     const double *xs = x + i, *ys = y + i, *radii = radius + i, *areas = area + i;
-    unsigned char found[kRun];
-    unsigned any = 0;
+    int bits = 0;
     for (int l = 0; l < kRun; ++l) {
       const double dx = box.x - xs[l], dy = box.y - ys[l], reach = radii[l] + box.radius;
       const double least = areas[l] < box.area ? areas[l] : box.area;
       const double most = areas[l] < box.area ? box.area : areas[l];
-      found[l] = (dx * dx + dy * dy < reach * reach) & (least >= ratio * most) & (areas[l] > 0.0);
-      any |= found[l];
+      const bool near = (dx * dx + dy * dy < reach * reach) & (least >= ratio * most);
+      bits |= near & (areas[l] > 0.0) ? 1 << l : 0;
     }
-    if (any == 0) return 0;
-    unsigned bits = 0;
-    for (int l = 0; l < kRun; ++l) bits |= static_cast<unsigned>(found[l]) << l;
-    return bits;
+    return static_cast<unsigned>(bits);
   }
 
   bool meet(const RotatedBox& box, double threshold, int64_t used) const {

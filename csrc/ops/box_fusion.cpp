@@ -12,55 +12,50 @@ namespace visops {
 namespace {
 
 constexpr const char* kOp = "weighted_boxes_fusion";
-constexpr int64_t kBoxCost = 512;  // elements' worth of work in placing a box
+constexpr int64_t kBoxCost = 64;  // elements' worth of work in placing a box
 
+// The models' tensors, one after another.
 struct Fusion {
   Tensor boxes, scores, labels;
+  std::vector<int64_t> models;  // of each box
   BoxFusionParams params;
-  const std::vector<int64_t>& boxes_per_model;
-  const std::vector<double>& weights;
   double min_score;
 };
 
-void check_lengths(const Fusion& f) {
-  const auto models = static_cast<int64_t>(f.boxes_per_model.size());
-  require(static_cast<int64_t>(f.weights.size()) == models, kOp, "weights has ", f.weights.size(),
-          " values, must have ", models, ", one for each model");
-  int64_t total = 0;
-  for (int64_t model = 0; model < models; ++model) {
-    const int64_t boxes = f.boxes_per_model[model];
-    require(boxes >= 0 && boxes <= f.boxes.size(0) - total, kOp, "boxes_per_model is ",
-            shape_text(f.boxes_per_model), ", boxes has shape ", shape_text(f.boxes));
-    total += boxes;
-  }
-  require(total == f.boxes.size(0), kOp, "boxes_per_model is ", shape_text(f.boxes_per_model),
-          ", boxes has shape ", shape_text(f.boxes));
+std::string entry(const char* name, size_t model) {
+  return std::string(name) + "[" + std::to_string(model) + "]";
 }
 
-void check_arguments(Fusion& f) {
-  const Tensor& boxes = f.boxes;
-  require(boxes.dim() == 2 && boxes.size(1) == 4, kOp, "boxes has shape ", shape_text(boxes),
-          ", must be [N, 4]");
-  const std::vector<int64_t> expected = {boxes.size(0)};
-  for (const auto& [name, tensor] :
-       {std::pair("scores", f.scores), std::pair("labels", f.labels)}) {
-    require(tensor.sizes().equals(expected), kOp, name, " has shape ", shape_text(tensor),
-            ", must be ", shape_text(expected));
-    check_same_device(kOp, "boxes", boxes, name, tensor);
+void check_lengths(size_t boxes, size_t scores, size_t labels, size_t weights) {
+  require(boxes > 0, kOp, "boxes is empty, must have an entry for each model");
+  for (const auto& [name, entries] : {std::pair("scores", scores), std::pair("labels", labels)}) {
+    require(entries == boxes, kOp, name, " has ", entries, " entries, boxes has ", boxes);
   }
-  BoxFusionParams& p = f.params;
-  p.boxes = boxes.const_data_ptr();
-  p.dtype = dtype_of(kOp, "boxes", boxes);
-  p.box_stride = boxes.stride(0);
-  p.coordinate_stride = boxes.stride(1);
-  p.count = boxes.size(0);
-  p.score_dtype = dtype_of(kOp, "scores", f.scores);
-  const DType label_dtype = dtype_of(kOp, "labels", f.labels);
-  require(!is_floating(label_dtype) && label_dtype != DType::kBool, kOp, "labels has dtype ",
-          dtype_name(label_dtype), ", must be an integer type");
-  check_lengths(f);
-  p.models = static_cast<int64_t>(f.weights.size());
-  check_box_fusion(kOp, &p, f.weights.data(), f.min_score);
+  require(weights == boxes, kOp, "weights has ", weights, " values, must have ", boxes,
+          ", one for each model");
+}
+
+void check_model(size_t model, const Tensor& first, const Tensor& boxes, const Tensor& scores,
+                 const Tensor& labels) {
+  const auto check_entry = [&](const char* name, const Tensor& tensor, bool shaped,
+                               const std::string& allowed, bool floating) {
+    const std::string argument = entry(name, model);
+    require(shaped, kOp, argument, " has shape ", shape_text(tensor), ", must be ", allowed);
+    check_same_device(kOp, "boxes[0]", first, argument.c_str(), tensor);
+    const DType dtype = dtype_of(kOp, argument.c_str(), tensor);
+    require(is_floating(dtype) == floating && dtype != DType::kBool, kOp, argument, " has dtype ",
+            dtype_name(dtype),
+            floating ? ", must be a floating type" : ", must be an integer type");
+  };
+  check_entry("boxes", boxes, boxes.dim() == 2 && boxes.size(1) == 4, "[N, 4]", true);
+  const std::vector<int64_t> expected = {boxes.size(0)};
+  const std::string text = shape_text(expected);
+  check_entry("scores", scores, scores.sizes().equals(expected), text, true);
+  check_entry("labels", labels, labels.sizes().equals(expected), text, false);
+}
+
+Tensor joined(const std::vector<Tensor>& parts) {
+  return parts.size() == 1 ? parts[0] : call_for_tensor("aten::cat", "", parts, int64_t{0});
 }
 
 // Numbers of the host as a tensor on the device of `like`.
@@ -98,34 +93,60 @@ std::tuple<Tensor, Tensor, Tensor> ranked(const Fusion& f, const Tensor& is_clus
   const Tensor found = masked(flat(numbers(f.boxes, 1, f.params.count)), is_cluster);
   const Sorted by_score = sort_last(select(scores, found), true);
   const Tensor rows = select(found, by_score.indices);
-  return {select(fused, rows), by_score.values,
-          torch::stable::to(select(labels, rows), f.labels.scalar_type())};
+  return {select(fused, rows), by_score.values, select(labels, rows)};
 }
 
-std::tuple<Tensor, Tensor, Tensor> weighted_boxes_fusion(
-    const Tensor& boxes, const Tensor& scores, const Tensor& labels,
-    const std::vector<int64_t>& boxes_per_model, const std::vector<double>& weights,
-    double iou_threshold, double min_score, const std::string& conf_type, bool allows_overflow) {
-  Fusion f = {boxes, scores, labels, {}, boxes_per_model, weights, min_score};
+// Checks all arguments; labels as int64.
+Fusion fusion_of(const std::vector<Tensor>& boxes, const std::vector<Tensor>& scores,
+                 const std::vector<Tensor>& labels, const std::vector<double>& weights,
+                 double iou_threshold, double min_score, const std::string& conf_type,
+                 bool allows_overflow) {
+  check_lengths(boxes.size(), scores.size(), labels.size(), weights.size());
+  Fusion f = {boxes[0], scores[0], labels[0], {}, {}, min_score};
+  std::vector<Tensor> wide_labels;
+  for (size_t model = 0; model < boxes.size(); ++model) {
+    check_model(model, boxes[0], boxes[model], scores[model], labels[model]);
+    f.models.insert(f.models.end(), boxes[model].size(0), static_cast<int64_t>(model));
+    wide_labels.push_back(torch::stable::to(labels[model], ScalarType::Long));
+  }
   BoxFusionParams& p = f.params;
+  p.models = static_cast<int64_t>(weights.size());
   p.iou_threshold = iou_threshold;
   p.confidence = parse_confidence(kOp, conf_type);
   p.allows_overflow = allows_overflow;
-  check_arguments(f);
+  check_box_fusion(kOp, &p, weights.data(), min_score);
+  f.boxes = joined(boxes);
+  f.scores = joined(scores);
+  f.labels = joined(wide_labels);
+  p.boxes = f.boxes.const_data_ptr();
+  p.dtype = dtype_of(kOp, "boxes", f.boxes);
+  p.box_stride = f.boxes.stride(0);
+  p.coordinate_stride = f.boxes.stride(1);
+  p.count = f.boxes.size(0);
+  p.score_dtype = dtype_of(kOp, "scores", f.scores);
+  return f;
+}
 
+std::tuple<Tensor, Tensor, Tensor> weighted_boxes_fusion(
+    const std::vector<Tensor>& all_boxes, const std::vector<Tensor>& all_scores,
+    const std::vector<Tensor>& all_labels, const std::vector<double>& weights, double iou_threshold,
+    double min_score, const std::string& conf_type, bool allows_overflow) {
+  Fusion f = fusion_of(all_boxes, all_scores, all_labels, weights, iou_threshold, min_score,
+                       conf_type, allows_overflow);
+  BoxFusionParams& p = f.params;
+  const Tensor& boxes = f.boxes;
+  const ScalarType label_type = all_labels[0].scalar_type();
   const auto make = [&](const char* what, const std::vector<int64_t>& sizes, DType dtype) {
     return empty_tensor(kOp, what, boxes, sizes, dtype);
   };
   if (p.count == 0) {
     return {make("result", {0, 4}, p.dtype), make("result", {0}, p.score_dtype),
-            make("result", {0}, dtype_of(kOp, "labels", labels))};
+            make("result", {0}, dtype_of(kOp, "labels", all_labels[0]))};
   }
   const Tensor weight = on_device_of(boxes, weights, ScalarType::Double);
-  const Tensor model = call_for_tensor("aten::repeat_interleave", "Tensor",
-                                       on_device_of(boxes, boxes_per_model, ScalarType::Long),
-                                       std::optional<int64_t>(p.count));
+  const Tensor model = on_device_of(boxes, f.models, ScalarType::Long);
   const Tensor weighted = weighted_scores(f, select(weight, model));
-  const Sorted order = sort_by_group(weighted, torch::stable::to(labels, ScalarType::Long));
+  const Sorted order = sort_by_group(weighted, f.labels);
   const Tensor fused = make("result", {p.count, 4}, p.dtype);
   const Tensor score = make("result", {p.count}, p.score_dtype);
   Tensor is_cluster = make("scratch", {p.count}, DType::kUInt8);
@@ -142,7 +163,8 @@ std::tuple<Tensor, Tensor, Tensor> weighted_boxes_fusion(
   p.is_cluster = data_of<uint8_t>(is_cluster);
   p.scratch = scratch.mutable_data_ptr();
   run(box_fusion_stub, p, boxes, p.count, kBoxCost);
-  return ranked(f, is_cluster, fused, score, order.values);
+  auto [found, values, labels] = ranked(f, is_cluster, fused, score, order.values);
+  return {found, values, torch::stable::to(labels, label_type)};
 }
 
 }  // namespace

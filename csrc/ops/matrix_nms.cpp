@@ -13,7 +13,7 @@ namespace {
 using MaybeTensor = std::optional<Tensor>;
 
 constexpr const char* kOp = "matrix_nms";
-constexpr int64_t kObjectCost = 512;  // elements' worth of work in an object
+constexpr int64_t kObjectCost = 64;  // elements' worth of work in an object, but for its mask
 
 void check_arguments(const Tensor& objects, const Tensor& scores, const MaybeTensor& idxs) {
   const bool boxes = objects.dim() == 2 && objects.size(1) == 4;
@@ -124,7 +124,7 @@ std::tuple<Tensor, Tensor> matrix_nms(const Tensor& objects, const Tensor& score
     p.extent = data_of<const MaskExtent>(masks->extent);
     p.words = masks->words;
   }
-  run(matrix_nms_stub, p, objects, p.count, kObjectCost);
+  run(matrix_nms_stub, p, objects, p.count, kObjectCost + p.words);
 
   const Tensor found = masked(flat(numbers(objects, 1, p.count)), at_least(changed, least));
   Sorted by_score = sort_last(select(changed, found), true);

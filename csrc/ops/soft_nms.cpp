@@ -27,23 +27,21 @@ double just_below(DType dtype, double value) {
 
 struct Decayed {
   double score;
-  int64_t candidate;
+  int64_t image, candidate;
 };
 
 // What is kept, by image and falling score; of each image at most max_output.
 std::vector<Decayed> best_of_images(const NmsCall& call, std::vector<Decayed> kept) {
-  const int64_t group = call.classes * call.per_image;
-  std::sort(kept.begin(), kept.end(), [&](const Decayed& a, const Decayed& b) {
-    const int64_t image_a = a.candidate / group, image_b = b.candidate / group;
-    if (image_a != image_b) return image_a < image_b;
+  std::sort(kept.begin(), kept.end(), [](const Decayed& a, const Decayed& b) {
+    if (a.image != b.image) return a.image < b.image;
     return a.score != b.score ? a.score > b.score : a.candidate < b.candidate;
   });
   if (call.params.max_output < 0) return kept;
   std::vector<Decayed> best;
   int64_t image = -1, left = 0;
   for (const Decayed& d : kept) {
-    if (d.candidate / group != image) {
-      image = d.candidate / group;
+    if (d.image != image) {
+      image = d.image;
       left = call.params.max_output;
     }
     if (left-- > 0) best.push_back(d);
@@ -87,8 +85,11 @@ std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const C
   c.scratch = scratch.mutable_data_ptr();
   run_on_cpu(soft_nms_stub, p, c.count, kBoxCost);
   std::vector<Decayed> kept;
+  const int64_t in_image = call.classes * call.per_image;
   for (int64_t i = 0; i < c.count; ++i) {
-    if (flags[i] != 0) kept.push_back({static_cast<double>(scores[i]), c.order[i]});
+    if (flags[i] == 0) continue;
+    const int64_t image = call.in_batch ? c.order[i] / in_image : 0;
+    kept.push_back({static_cast<double>(scores[i]), image, c.order[i]});
   }
   return kept;
 }

@@ -5,7 +5,9 @@ Boxes are float32, scores random, the threshold 0.5. "uniform": sides of 5 to 65
 on one spot; "mixed": sides of 1 to 1000. "growth" keeps the density of 10,000 boxes, and has no
 peer that would end. A detector's batch is 4 images of 8,400 boxes and 80 classes; one score in a
 hundred passes the threshold, and an image has at most 300 results: torchvision's users select,
-suppress by class and cut image by image.
+suppress by class and cut image by image. soft_nms and nms_rotated are compared with serial loops
+over all pairs in C++ (bench/suppression/loops.cpp): mmcv's algorithm, and Sutherland and Hodgman's
+clipping; neither library can be installed for current versions of torch.
 """
 
 from __future__ import annotations
@@ -22,39 +24,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` 
 
 import visops
 from bench.harness import Case, Contender, Tolerance, case, main
+from bench.suppression import variants
+from bench.suppression.boxes import clustered, mixed, pile, uniform
 
 THRESHOLD = 0.5
 TRICK = Tolerance(
     fraction=0.0, why="shifted coordinates round differently: not timed where that shows"
 )
-
-
-def corners(centres: Tensor, sides: Tensor) -> Tensor:
-    """Centres and sides [N, 2] to boxes [N, 4]."""
-    return torch.cat([centres - sides / 2, centres + sides / 2], 1)
-
-
-def uniform(count: int, width: float = 1000.0) -> Tensor:
-    """Boxes [N, 4] anywhere."""
-    return corners(torch.rand(count, 2) * width, torch.rand(count, 2) * 60 + 5)
-
-
-def clustered(count: int) -> Tensor:
-    """Fifty proposals to an object."""
-    objects = torch.rand(max(1, count // 50), 2) * 1000
-    centres = objects[torch.randint(len(objects), (count,))] + torch.randn(count, 2) * 5
-    return corners(centres, 40 + torch.randn(count, 2).abs() * 8)
-
-
-def pile(count: int) -> Tensor:
-    """All on one spot."""
-    return corners(torch.rand(count, 2) * 20, 100 + torch.rand(count, 2) * 20)
-
-
-def mixed(count: int) -> Tensor:
-    """Huge and tiny ones."""
-    sides = 10 ** (torch.rand(count, 1) * 3) * (0.5 + torch.rand(count, 2))
-    return corners(torch.rand(count, 2) * 1000, sides)
 
 
 def distinct_scores(count: int) -> Tensor:
@@ -187,7 +163,7 @@ def all_cases() -> list[Case]:
             images=4,
         )
     )
-    return cases
+    return cases + variants.cases()
 
 
 if __name__ == "__main__":

@@ -50,11 +50,10 @@ def rectangle(box: Sequence[Any]) -> Rectangle:
 
 
 def is_inert(box: Sequence[Any]) -> bool:
-    """Whether a box overlaps nothing, whatever is around it: no size, or not a finite one."""
-    numbers = [float(v) for v in box]
-    width, height = numbers[2:4]
-    sizes = (width, height, width * height)
-    return not (all(map(math.isfinite, [*numbers, *sizes])) and all(size > 0 for size in sizes))
+    """Whether a box overlaps nothing, whatever is around it: no size, or an unreasonable one."""
+    x, y, width, height, angle = (float(v) for v in box)
+    reasonable = all(abs(v) <= 1e150 for v in (x, y, math.hypot(width, height) / 2))
+    return not (reasonable and math.isfinite(angle) and width > 0 < height and width * height > 0)
 
 
 @functools.cache
@@ -158,15 +157,14 @@ def ious(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def nms_rotated(
-    boxes: np.ndarray,
+    overlaps: np.ndarray,
     scores: np.ndarray,
     iou_threshold: float,
-    idxs: Sequence[int] | None = None,
+    idxs: np.ndarray | None = None,
     max_output: int | None = None,
     score_threshold: float | None = None,
 ) -> list[int]:
-    """Indices of the kept of boxes [N, 5]; boxes of different ids never meet."""
-    overlaps = ious(boxes, boxes)
+    """Indices of the kept of boxes with ious() [N, N]; boxes of different ids never meet."""
     left = by_score(scores)
     if score_threshold is not None:
         least = scores.dtype.type(score_threshold)
@@ -175,9 +173,8 @@ def nms_rotated(
     while left and (max_output is None or len(kept) < max_output):
         best = left.pop(0)
         kept.append(best)
-        left = [
-            i
-            for i in left
-            if (idxs is not None and idxs[i] != idxs[best]) or not overlaps[best, i] > iou_threshold
-        ]
+        over = overlaps[best] > iou_threshold
+        if idxs is not None:
+            over &= idxs == idxs[best]
+        left = [i for i in left if not over[i]]
     return kept
