@@ -8,6 +8,7 @@ from typing import Any
 import augment_figures
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import nms_figures
 import numpy as np
 import visops
 from matplotlib.axes import Axes
@@ -115,3 +116,4 @@ if __name__ == "__main__":
     augment_figures.edges_and_filters(IMAGES / "edges_and_filters.jpg")
     augment_figures.cut_off(IMAGES / "cut_off.jpg")
     augment_figures.preview(IMAGES / "preview.jpg")
+    nms_figures.suppression(IMAGES / "nms.png")

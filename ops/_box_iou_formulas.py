@@ -44,6 +44,13 @@ def _check(op: str, boxes1: Tensor, boxes2: Tensor, numbers: int) -> None:
     _check_device(op, boxes1, "boxes2", boxes2)
 
 
+def _check_kind(op: str, kind: str) -> None:
+    torch._check(
+        kind in _FUNCTIONS,
+        lambda: f"visops.{op}: kind is '{kind}', must be iou, generalized, distance or complete",
+    )
+
+
 def _check_device(op: str, boxes1: Tensor, name: str, tensor: Tensor) -> None:
     torch._check(
         tensor.device == boxes1.device,
@@ -74,7 +81,8 @@ def _empty_result(boxes1: Tensor, boxes2: Tensor) -> Tensor:
 
 @torch.library.register_fake("visops::box_iou")
 def _box_iou_fake(boxes1: Tensor, boxes2: Tensor, kind: str = "iou", eps: float = 1e-7) -> Tensor:
-    _check(_FUNCTIONS.get(kind, "box_iou"), boxes1, boxes2, 4)
+    _check_kind("box_iou", kind)
+    _check(_FUNCTIONS[kind], boxes1, boxes2, 4)
     return _empty_result(boxes1, boxes2)
 
 
@@ -82,6 +90,7 @@ def _box_iou_fake(boxes1: Tensor, boxes2: Tensor, kind: str = "iou", eps: float 
 def _box_iou_backward_fake(
     grad: Tensor, boxes1: Tensor, boxes2: Tensor, kind: str, eps: float
 ) -> Tensor:
+    _check_kind("box_iou_backward", kind)
     _check("box_iou_backward", boxes1, boxes2, 4)
     _check_grad("box_iou_backward", grad, boxes1, boxes2)
     return torch.empty_like(boxes1, memory_format=torch.contiguous_format)
@@ -212,7 +221,7 @@ def _gradient(
     rotated = boxes1.shape[1] == 5
     dtype = torch.float64 if rotated else _computed_in(boxes1, boxes2)
     others = boxes2.to(dtype)
-    _, vjp = torch.func.vjp(lambda boxes: overlap(boxes, others), boxes1.to(dtype))
+    vjp = torch.func.vjp(lambda boxes: overlap(boxes, others), boxes1.to(dtype))[1]
     (gradient,) = vjp(grad.to(dtype))
     return gradient.to(boxes1.dtype)
 
@@ -230,7 +239,7 @@ def _second_derivative(
             every[i] = value
         return gradient(*every)
 
-    _, vjp = torch.func.vjp(of_needed, *(tensors[i] for i in needed))
+    vjp = torch.func.vjp(of_needed, *(tensors[i] for i in needed))[1]
     result: list[Tensor | None] = [None] * 3
     for i, value in zip(needed, vjp(grad_grad), strict=True):
         result[i] = value

@@ -24,9 +24,9 @@ _fuse = torch.ops.visops.weighted_boxes_fusion.default
 
 
 def weighted_boxes_fusion(
-    boxes: Sequence[Array],
-    scores: Sequence[Array],
-    labels: Sequence[Array],
+    boxes: Sequence[Array] | Array,
+    scores: Sequence[Array] | Array,
+    labels: Sequence[Array] | Array,
     *,
     weights: Sequence[float] | None = None,
     iou_threshold: float = 0.55,
@@ -45,8 +45,8 @@ def weighted_boxes_fusion(
     Parameters
     ----------
     boxes : sequence of Tensor or ndarray ``[N_m, 4]``, floating
-        For each model the corners ``x1, y1, x2, y2``, in any unit. Boxes that are inverted, flat,
-        infinite or NaN join no other.
+        For each model the corners ``x1, y1, x2, y2``, in any unit; models of equal length may be
+        stacked, ``[M, N, 4]``. Boxes that are inverted, flat, infinite or NaN join no other.
     scores : sequence of Tensor or ndarray ``[N_m]``, floating
         Negative, infinite and NaN ones take no part.
     labels : sequence of Tensor or ndarray ``[N_m]``, integers

@@ -51,9 +51,9 @@ def check(models: Ensemble, **options: Any) -> int:
         assert ours.dtype == given[0].dtype
         assert ours.is_contiguous()
     dtype = found[0].dtype
-    expected = reference.weighted_boxes_fusion(
-        *map(as_arrays, models), **options, rounded=lambda s: torch.tensor(s, dtype=dtype).item()
-    )
+    options["rounded"] = lambda score: torch.tensor(score, dtype=dtype).item()
+    boxes, scores, labels = (as_arrays(part) for part in models)
+    expected = reference.weighted_boxes_fusion(boxes, scores, labels, **options)
     unit = float(torch.finfo(dtype).eps)
     for ours, wanted in zip(found, expected, strict=True):
         actual = ours.double().numpy()
@@ -295,7 +295,7 @@ def test_arrays() -> None:
         np.testing.assert_array_equal(ours, wanted.numpy())
     # Stacked models are a sequence too.
     boxes, scores, labels = (np.stack([part[0]] * 2) for part in arrays)
-    stacked = visops.weighted_boxes_fusion(boxes, scores, labels)  # type: ignore[type-var]
+    stacked = visops.weighted_boxes_fusion(boxes, scores, labels)
     np.testing.assert_array_equal(
         stacked[1], visops.weighted_boxes_fusion(*([part[0]] * 2 for part in arrays))[1]
     )

@@ -23,8 +23,8 @@ def expected(boxes1: Tensor, boxes2: Tensor, measure: str, eps: float = 1e-7) ->
     single = all(b.is_floating_point() and b.dtype != torch.float64 for b in (boxes1, boxes2))
     dtype = torch.float32 if single else torch.float64
     double = torch.float64 in (boxes1.dtype, boxes2.dtype)
-    arrays = (b.to(dtype).numpy() for b in (boxes1, boxes2))
-    found = reference.overlaps(*arrays, measure, eps)
+    first, second = boxes1.to(dtype).numpy(), boxes2.to(dtype).numpy()
+    found = reference.overlaps(first, second, measure, eps)
     return found.astype(np.float64 if double else np.float32)
 
 

@@ -253,6 +253,10 @@ def test_fake_tensors_are_checked() -> None:
             "box_iou_backward: grad has shape [3, 4], must be [3, 3]",
             backward(torch.zeros(3, 4, **META), boxes(**META), boxes(**META)),
         ),
+        (
+            "box_iou: kind is 'foo', must be iou, generalized, distance or complete",
+            call(OPS.box_iou, boxes(**META), boxes(**META), "foo"),
+        ),
     ):
         check(RuntimeError, message, bad)
 

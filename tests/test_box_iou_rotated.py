@@ -82,9 +82,10 @@ def test_rational_angles(first: Any, second: Any) -> None:
             numbers = [*rng.integers(-3, 4, 2).tolist(), *rng.integers(1, 9, 2).tolist()]
             boxes.append([*numbers, math.atan2(opposite, adjacent)])
             sine, cosine = Fraction(opposite, long), Fraction(adjacent, long)
-            exact.append(reference.exact(*numbers, cosine, sine))
+            x, y, width, height = numbers
+            exact.append(reference.exact(x, y, width, height, cosine, sine))
         a, b = torch.tensor(boxes, dtype=torch.float64).split(1)
-        wanted = float(reference.iou(*exact))
+        wanted = float(reference.iou(exact[0], exact[1]))
         assert visops.box_iou_rotated(a, b).item() == pytest.approx(wanted, abs=1e-14)
 
 
@@ -135,11 +136,12 @@ NEARLY = (
     from_degrees(2563.744629, 1436.790161, 2174.703369, 214.095001, 115.118347),
     from_degrees(2563.744629, 1436.790283, 2174.702881, 214.094955, 115.118355),
 )
+SAME = [0.0, 0.0, 180.6422271729, 136.3633728027, 0.9559648633]
 THIN = [135.07, 406.72, 7.9445e-7, 1971.1, 1.7708]
 BESIDE = [151.008, 436.2173, 302.0159, 313.7347, 3.1184]
 # What others were reported to give, and what is right (None: whatever the reference says).
 REPORTED: dict[str, tuple[list[float], list[float], float | None]] = {
-    "mmcv 2621, 0.333": (*[[0.0, 0.0, 180.6422271729, 136.3633728027, 0.9559648633]] * 2, 1.0),
+    "mmcv 2621, 0.333": (SAME, SAME, 1.0),
     "mmcv 2952, -12128368": (THIN, BESIDE, None),
     "detectron2 2167, 0.5848": (*NEARLY, None),
     "detectron2 1207, 0.2655": (
@@ -255,10 +257,10 @@ def test_gradient_of_an_angle_of_zero_is_box_iou_s() -> None:
         centre, extent = boxes[:, :2], boxes[:, 2:4]
         return torch.cat([centre - extent / 2, centre + extent / 2], 1)
 
-    turned = [b.clone().requires_grad_() for b in centred]
-    value = visops.box_iou(*(corners(b) for b in turned))
-    wanted = torch.autograd.grad(value, turned, grad)
-    for found, straight in zip(gradients(*centred, grad), wanted, strict=True):
+    boxes1, boxes2 = (b.clone().requires_grad_() for b in centred)
+    value = visops.box_iou(corners(boxes1), corners(boxes2))
+    wanted = torch.autograd.grad(value, (boxes1, boxes2), grad)
+    for found, straight in zip(gradients(boxes1, boxes2, grad), wanted, strict=True):
         np.testing.assert_allclose(found[:, :4], straight[:, :4], rtol=0, atol=1e-13)
 
 

@@ -195,8 +195,8 @@ def test_fake_tensors(name: str) -> None:
         assert (tuple(value.shape), value.dtype) == ((9, 14), torch.float32)
         gradients = torch.autograd.grad(value.sum(), (boxes1, boxes2))
         assert [g.shape for g in gradients] == [boxes1.shape, boxes2.shape]
-    boxes1, boxes2 = (t.to("meta") for t in sample(name))
-    value = ALL[name](boxes1, boxes2.double())
+    first, second = (t.to("meta") for t in sample(name))
+    value = ALL[name](first, second.double())
     assert (tuple(value.shape), value.dtype, value.is_meta) == ((9, 14), torch.float64, True)
 
 

@@ -58,12 +58,18 @@ VISOPS_FN RotatedBox rotated_candidate_box(const NmsParams& p, int64_t candidate
 // On the CPU, work is cut by position in `order`; a task has the segments that begin in its part.
 extern KernelStub<NmsParams> nms_stub, nms_rotated_stub;
 
-// The CPU kernels' scratch: 11 elements and 3 indices a candidate (cpu/nms_kernel.cpp), or 14
-// doubles (cpu/nms_rotated_kernel.cpp).
+// The CPU kernels' scratch: of a candidate, 11 elements and 3 indices (cpu/nms_kernel.cpp); a
+// rotated box, its elements and indices (cpu/nms_rotated_kernel.cpp).
+constexpr int64_t kRotatedNmsElements = 7, kRotatedNmsIntegers = 4;
 VISOPS_FN int64_t nms_cpu_scratch_bytes(const NmsParams& p) {
-  if (p.rotated) return p.count * 14 * static_cast<int64_t>(sizeof(double));
+  constexpr int64_t integer = sizeof(int32_t);
+  if (p.rotated) {
+    const int64_t elements = kRotatedNmsElements * static_cast<int64_t>(sizeof(double));
+    const int64_t box = sizeof(RotatedBox);
+    return p.count * (box + elements + kRotatedNmsIntegers * integer);
+  }
   const int64_t element = computes_in_double(p.dtype) ? sizeof(double) : sizeof(float);
-  return p.count * (11 * element + 3 * static_cast<int64_t>(sizeof(int32_t)));
+  return p.count * (11 * element + 3 * integer);
 }
 
 // iou_threshold within [0, 1].

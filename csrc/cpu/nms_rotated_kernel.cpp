@@ -1,94 +1,87 @@
 // NOTE [ Suppression of rotated boxes on the CPU ]
-// As NOTE [ Suppression on the CPU ], against all kept boxes: in vectors, whether the circles
-// through the corners meet and the areas are alike, which few pairs pass; then NOTE [ Rotated
-// overlap ]. Assumes what check_nms() and the fronts establish.
+// One candidate after another is kept, unless it is out, and takes out those that overlap it. They
+// are found through the boxes parallel to the axes around them, in runs of neighbours (NOTE [ Runs
+// ] in cpu/box_runs.h); NOTE [ Rotated overlap ] decides. Segments are independent; a task has
+// those that begin in its part of `order`. Assumes what check_nms() and the fronts establish.
+#include "cpu/box_runs.h"
 #include "cpu/nms_segments.h"
 
 namespace visops {
 namespace {
 
-constexpr int64_t kOnStack = 384;  // candidates of a segment
-constexpr int kRun = 16;           // boxes that are tested at a time
+using Boxes = BoxRuns<double>;
 
-// What the first test needs, in arrays of kRun more than the segment has: a run may begin at the
-// last box. What was not stored is zero, and so too small.
-struct KeptCircles {
-  double *x, *y, *radius, *area;
-  RotatedBox* boxes;
+constexpr int64_t kOnStack = 256;  // candidates of a segment
 
-  static constexpr int64_t circle_elements(int64_t size) { return 4 * (size + kRun); }
-
-  KeptCircles(double* memory, RotatedBox* boxes, int64_t size) : boxes(boxes) {
-    const int64_t step = size + kRun;
-    x = memory;
-    y = x + step;
-    radius = y + step;
-    area = radius + step;
-    memset(memory, 0, static_cast<size_t>(circle_elements(size)) * sizeof(double));
-  }
-
-  void store(int64_t i, const RotatedBox& box) {
-    x[i] = box.x;
-    y[i] = box.y;
-    radius[i] = box.radius;
-    area[i] = box.area;
-    boxes[i] = box;
-  }
-
-  // Bits of those of the kRun boxes from i on that can overlap the box by more than a threshold of
-  // which `ratio` is a little less.
-  VISOPS_ALWAYS_INLINE unsigned near(const RotatedBox& box, double ratio, int64_t i) const {
-    const double *xs = x + i, *ys = y + i, *radii = radius + i, *areas = area + i;
-    int bits = 0;
-    for (int l = 0; l < kRun; ++l) {
-      const double dx = box.x - xs[l], dy = box.y - ys[l], reach = radii[l] + box.radius;
-      const double least = areas[l] < box.area ? areas[l] : box.area;
-      const double most = areas[l] < box.area ? box.area : areas[l];
-      const bool near = (dx * dx + dy * dy < reach * reach) & (least >= ratio * most);
-      bits |= near & (areas[l] > 0.0) ? 1 << l : 0;
-    }
-    return static_cast<unsigned>(bits);
-  }
-
-  bool meet(const RotatedBox& box, double threshold, int64_t used) const {
-    const double ratio = threshold * (1.0 - 1e-9);
-    for (int64_t i = 0; i < used; i += kRun) {
-      for (unsigned rest = near(box, ratio, i); rest != 0; rest &= rest - 1) {
-        if (overlaps(boxes[i + __builtin_ctz(rest)], box, threshold)) return true;
-      }
-    }
-    return false;
-  }
-};
-
-void suppress(const NmsParams& p, int64_t begin, int64_t count, KeptCircles kept) {
-  SegmentOutput output(p, begin, count);
-  int64_t used = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const RotatedBox box = rotated_candidate_box(p, p.order[begin + i]);
-    const bool inert = is_inert(box);
-    if (!inert && kept.meet(box, p.iou_threshold, used)) continue;
-    if (!output.keep(i)) return;
-    if (!inert) kept.store(used++, box);
-  }
+// Around the rotated box, rounding included; inert if it is. BoxRuns wants some area.
+Box<double> around(const RotatedBox& box) {
+  if (is_inert(box)) return {};
+  const double c = std::fabs(box.cosine), s = std::fabs(box.sine);
+  const double dx = c * box.half_width + s * box.half_height;
+  const double dy = s * box.half_width + c * box.half_height;
+  const double margin = 1e-14 * (std::fabs(box.x) + std::fabs(box.y) + dx + dy);
+  return {box.x - dx - margin, box.y - dy - margin, box.x + dx + margin, box.y + dy + margin, 1.0};
 }
 
-// Of a segment of more than kOnStack candidates, for each of them, in doubles.
-constexpr int64_t kCircle = 5, kBox = sizeof(RotatedBox) / sizeof(double);
-static_assert(KeptCircles::circle_elements(kOnStack + 1) <= kCircle * (kOnStack + 1));
-static_assert(kCircle + kBox == 14, "nms_cpu_scratch_bytes()");
+// Whether boxes with these areas, in boxes that have so much in common, can overlap by more than a
+// threshold of which `t` is a little less: an overlap of t takes t / (1 + t) of both areas.
+bool can_overlap(const RotatedBox& a, const RotatedBox& b, double t, const Box<double>& around_a,
+                 const Box<double>& around_b) {
+  const double left = around_a.x1 < around_b.x1 ? around_b.x1 : around_a.x1;
+  const double right = around_b.x2 < around_a.x2 ? around_b.x2 : around_a.x2;
+  const double top = around_a.y1 < around_b.y1 ? around_b.y1 : around_a.y1;
+  const double bottom = around_b.y2 < around_a.y2 ? around_b.y2 : around_a.y2;
+  return (right - left) * (bottom - top) * (1.0 + t) >= t * (a.area + b.area);
+}
+
+// Of `count` candidates.
+constexpr int64_t integers(int64_t count) { return Boxes::integers(count) + count; }
+
+void suppress(const NmsParams& p, int64_t begin, int64_t count, RotatedBox* boxes, double* memory,
+              int32_t* integers) {
+  for (int64_t i = 0; i < count; ++i) boxes[i] = rotated_candidate_box(p, p.order[begin + i]);
+  Boxes runs(
+      count, [&](int64_t i) { return around(boxes[i]); }, memory, integers);
+  int32_t* place = integers + Boxes::integers(count);  // in runs; -1: out
+  for (int64_t i = 0; i < count; ++i) place[runs.position(i)] = static_cast<int32_t>(i);
+  const double little_less = p.iou_threshold * (1.0 - 1e-9);
+  SegmentOutput output(p, begin, count);
+  for (int64_t i = 0; i < count; ++i) {
+    if (place[i] < 0) continue;
+    if (!output.keep(i)) return;
+    const Box<double> box = runs.box(place[i]);
+    runs.remove(place[i]);
+    runs.for_each_touched(box, [&](int64_t run) {
+      for (unsigned rest = runs.overlapping_of(box, run); rest != 0; rest &= rest - 1) {
+        const int64_t at = run * kRun + __builtin_ctz(rest);
+        const int32_t other = runs.position(at);
+        if (!can_overlap(boxes[i], boxes[other], little_less, box, runs.box(at)) ||
+            !overlaps(boxes[i], boxes[other], p.iou_threshold)) {
+          continue;
+        }
+        place[other] = -1;
+        runs.remove(at);
+      }
+    });
+  }
+}
 
 void nms_rotated_kernel(const NmsParams& p, int64_t begin, int64_t end) {
   for_each_segment(p, begin, end, [&](int64_t first, int64_t count) {
     if (count <= kOnStack) {
-      alignas(64) double circles[KeptCircles::circle_elements(kOnStack)];
       RotatedBox boxes[kOnStack];
-      suppress(p, first, count, KeptCircles(circles, boxes, count));
-    } else {
-      double* circles = static_cast<double*>(p.scratch);
-      auto* boxes = reinterpret_cast<RotatedBox*>(circles + p.count * kCircle);
-      suppress(p, first, count, KeptCircles(circles + first * kCircle, boxes + first, count));
+      alignas(64) double memory[Boxes::elements(kOnStack)];
+      int32_t places[integers(kOnStack)];
+      return suppress(p, first, count, boxes, memory, places);
     }
+    constexpr int64_t kElements = kRotatedNmsElements, kIntegers = kRotatedNmsIntegers;
+    static_assert(Boxes::elements(kOnStack + 1) <= kElements * (kOnStack + 1));
+    static_assert(integers(kOnStack + 1) <= kIntegers * (kOnStack + 1));
+    auto* boxes = static_cast<RotatedBox*>(p.scratch);
+    auto* memory = reinterpret_cast<double*>(boxes + p.count);
+    auto* places = reinterpret_cast<int32_t*>(memory + p.count * kElements);
+    suppress(p, first, count, boxes + first, memory + first * kElements,
+             places + first * kIntegers);
   });
 }
 

@@ -1,6 +1,6 @@
 // NOTE [ Soft suppression on the CPU ]
 // As its definition reads (NOTE [ Soft suppression ]): the best candidate is kept, the scores of
-// those that overlap it fall. Runs of neighbours (NOTE [ Runs ] in cpu/soft_nms_runs.h) leave most
+// those that overlap it fall. Runs of neighbours (NOTE [ Runs ] in cpu/box_runs.h) leave most
 // candidates untouched by most steps.
 //
 // Segments are independent; a task has those that begin in its part of `order`. Assumes what
@@ -21,7 +21,7 @@ void suppress(const SoftNmsParams& p, int64_t begin, int64_t count, Acc* memory,
   const int64_t in_image = p.candidates.per_image * p.candidates.classes;
   const auto box_at = [&](int64_t i) { return candidate_box<Acc>(p.candidates, order[i]); };
   const auto number_at = [&](int64_t i) { return static_cast<int32_t>(order[i] % in_image); };
-  Runs<Acc> runs(count, box_at, number_at, scores, memory, integers);
+  SoftRuns<Acc> runs(count, box_at, number_at, scores, memory, integers);
   const OverlapTest<Acc> test(decay_threshold<Acc>(p));
   SegmentOutput output(p.candidates, begin, count);
   for (int64_t i; output.left > 0 && (i = runs.best()) >= 0;) {
@@ -36,13 +36,13 @@ void suppress(const SoftNmsParams& p, int64_t begin, int64_t count, Acc* memory,
 template <class Acc>
 void suppress(const SoftNmsParams& p, int64_t begin, int64_t count) {
   if (count <= kOnStack) {
-    alignas(64) Acc memory[Runs<Acc>::elements(kOnStack)];
-    int32_t integers[Runs<Acc>::integers(kOnStack)];
+    alignas(64) Acc memory[SoftRuns<Acc>::elements(kOnStack)];
+    int32_t integers[SoftRuns<Acc>::integers(kOnStack)];
     return suppress(p, begin, count, memory, integers);
   }
   constexpr int64_t kElements = kSoftNmsElements, kIntegers = kSoftNmsIntegers;
-  static_assert(Runs<Acc>::elements(kOnStack + 1) <= kElements * (kOnStack + 1));
-  static_assert(Runs<Acc>::integers(kOnStack + 1) <= kIntegers * (kOnStack + 1));
+  static_assert(SoftRuns<Acc>::elements(kOnStack + 1) <= kElements * (kOnStack + 1));
+  static_assert(SoftRuns<Acc>::integers(kOnStack + 1) <= kIntegers * (kOnStack + 1));
   auto* elements = static_cast<Acc*>(p.candidates.scratch);
   auto* integers = reinterpret_cast<int32_t*>(elements + p.candidates.count * kElements);
   suppress(p, begin, count, elements + begin * kElements, integers + begin * kIntegers);
