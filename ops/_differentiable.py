@@ -15,6 +15,20 @@ _any_requires_grad = torch._C._any_requires_grad
 _BelowAutograd = torch._C._AutoDispatchBelowAutograd
 
 
+# Holds registrations: they end with it.
+_library = torch.library.Library("visops", "IMPL")
+
+
+def without_gradient(*names: str) -> None:
+    """Let no gradient flow through operators that have floating results.
+
+    Otherwise their results would require one where their arguments do, and the backward pass
+    would stop there with a warning.
+    """
+    for name in names:
+        _library.impl(name, torch.library.fallthrough_kernel, "Autograd")
+
+
 class Differentiable:
     """An operator of ``torch.ops.visops`` that autograd, vmap and torch.func see through.
 

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._differentiable import without_gradient
+
 __all__ = [
     "batched_nms",
     "batched_soft_nms",
@@ -25,6 +27,8 @@ nms_rotated = torch.ops.visops.nms_rotated.default
 nms_match = torch.ops.visops.nms_match.default
 soft_nms = torch.ops.visops.soft_nms.default
 batched_soft_nms = torch.ops.visops.batched_soft_nms.default
+
+without_gradient("soft_nms", "batched_soft_nms")
 
 
 def _require(condition: Any, message: str) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ._call import call_operator
+from ._differentiable import without_gradient
 from ._nms_formulas import _check_shape, _require
 
 __all__ = ["weighted_boxes_fusion"]
@@ -21,6 +22,7 @@ Array = TypeVar("Array", Tensor, np.ndarray)
 
 _OP = "weighted_boxes_fusion"
 _fuse = torch.ops.visops.weighted_boxes_fusion.default
+without_gradient("weighted_boxes_fusion")
 
 
 def weighted_boxes_fusion(

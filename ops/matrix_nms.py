@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ._call import call_operator, output_limit
+from ._differentiable import without_gradient
 from ._nms_formulas import _check_shape, _require
 
 __all__ = ["matrix_nms"]
@@ -20,6 +21,7 @@ Array = TypeVar("Array", Tensor, np.ndarray)
 
 _OP = "matrix_nms"
 _matrix_nms = torch.ops.visops.matrix_nms.default
+without_gradient("matrix_nms")
 
 
 def matrix_nms(

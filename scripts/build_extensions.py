@@ -74,9 +74,9 @@ GNU = Flags(  # GCC and Clang
     plain_cpp=["-Wno-unknown-pragmas", "-x", "c++"],
     isa={
         "default": [],
-        "avx2": ["-mavx2", "-mfma", "-mf16c"],
+        "avx2": ["-mavx2", "-mf16c"],
         "avx512": [
-            *("-mavx2", "-mfma", "-mf16c"),
+            *("-mavx2", "-mf16c"),
             *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
             "-mprefer-vector-width=512",
         ],

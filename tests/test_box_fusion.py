@@ -227,11 +227,15 @@ def test_who_takes_part() -> None:
     assert fuse([UNIT], [-0.0])[1] == [0.0]
     # Compared in the scores' dtype: float32's 0.7 is less than 0.7.
     for dtype in FLOATING:
-        score = torch.tensor([0.7], dtype=dtype)
+        value = torch.tensor([0.7], dtype=dtype)
         found = visops.weighted_boxes_fusion(
-            [torch.tensor([UNIT])], [score], [torch.tensor([0])], min_score=0.7
+            [torch.tensor([UNIT])], [value], [torch.tensor([0])], min_score=0.7
         )
-        assert found[1].tolist() == score.tolist()
+        assert found[1].tolist() == value.tolist()
+    # Beyond what float16 holds: nothing is that good.
+    value = torch.tensor([60000.0], dtype=torch.half)
+    boxes, labels = [torch.tensor([UNIT])], [torch.tensor([0])]
+    assert len(visops.weighted_boxes_fusion(boxes, [value], labels, min_score=1e6)[1]) == 0
     # ... and before weighting.
     assert fuse([UNIT, UNIT], [0.4, 0.1], weights=[1, 9], min_score=0.3)[1] == [pytest.approx(0.04)]
 
@@ -304,12 +308,13 @@ def test_arrays() -> None:
 def test_models_of_different_dtypes() -> None:
     """Boxes and scores are promoted; labels are those of the first."""
     boxes, scores, labels = ensemble(np.random.default_rng(8), (7, 9))
-    mixed = [boxes[0].half(), boxes[1].float()], [scores[0].float(), scores[1].bfloat16()]
-    found = visops.weighted_boxes_fusion(*mixed, [labels[0].short(), labels[1]])
+    boxes, scores = [boxes[0].half(), boxes[1].float()], [scores[0].float(), scores[1].bfloat16()]
+    found = visops.weighted_boxes_fusion(boxes, scores, [labels[0].short(), labels[1]])
     assert [t.dtype for t in found] == [torch.float32, torch.float32, torch.int16]
-    wide = [[t.float() for t in part] for part in mixed]
-    expected = visops.weighted_boxes_fusion(*wide, labels)
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=False))
+    boxes, scores = ([t.float() for t in part] for part in (boxes, scores))
+    expected = visops.weighted_boxes_fusion(boxes, scores, labels)
+    assert torch.equal(found[0], expected[0])
+    assert torch.equal(found[1], expected[1])
 
 
 def test_inputs_are_left_alone() -> None:

@@ -41,7 +41,8 @@ def test_compile() -> None:
     """One program for any sizes and any number of results, 0 and 1 among them."""
 
     def step(one: Any, other: Any) -> tuple[Tensor, ...]:
-        boxes, scores, labels = (list(part) for part in zip(one, other, strict=True))
+        parts: list[list[Tensor]] = [list(part) for part in zip(one, other, strict=True)]
+        boxes, scores, labels = parts
         fused = visops.weighted_boxes_fusion(boxes, scores, labels, weights=[2, 1], min_score=0.25)
         return fused[0].sum(0) + 1, fused[1] * 2, fused[2] + 1
 
@@ -94,12 +95,12 @@ def test_threads_change_nothing(conf_type: str) -> None:
 
 
 def test_inputs_that_require_grad() -> None:
+    """No result has a gradient."""
     boxes, scores, labels = sample()
     expected = visops.weighted_boxes_fusion(boxes, scores, labels)
     for tensor in (*boxes, *scores):
         tensor.requires_grad_()
-    with torch.no_grad():
-        found = visops.weighted_boxes_fusion(boxes, scores, labels)
+    found = visops.weighted_boxes_fusion(boxes, scores, labels)
     for ours, wanted in zip(found, expected, strict=True):
         assert torch.equal(ours, wanted)
         assert not ours.requires_grad

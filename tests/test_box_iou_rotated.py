@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torchvision.ops
 import visops
 from box_iou_cases import rotated_boxes, rotated_grid
 from nms_cases import FLOATING, LAYOUTS
@@ -116,6 +117,9 @@ def test_direction_of_angles() -> None:
     assert (visops.box_iou_rotated(long, there)[0] > 0).tolist() == [True, True, False]
 
 
+@pytest.mark.skipif(
+    not hasattr(torch.ops.torchvision, "box_iou_rotated"), reason="this torchvision has none"
+)
 def test_torchvision() -> None:
     """Its angles are in degrees, the other way round, and its numbers float32."""
     rng = np.random.default_rng(4)

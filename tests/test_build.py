@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,19 @@ def test_build_info() -> None:
     for slots in info["kernels"].values():
         assert "default" in slots
         assert ("cuda" in slots) == bool(info["cuda_built"])
+
+
+def test_no_product_is_contracted_with_a_sum() -> None:
+    """-ffp-contract=off does not keep GCC from pairing a*b + c*d with e*f - g*h into fmaddsub."""
+    disassembled = subprocess.run(
+        [program("objdump"), "--disassemble", "--no-show-raw-insn", str(modules()[0])],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    fused = re.compile(r"\bvfn?m(?:add|sub)\w+")
+    assert "vmulps" in disassembled  # else this looks at nothing
+    assert sorted(set(fused.findall(disassembled))) == []
 
 
 @pytest.mark.parametrize("isa", ["default", "avx2", "avx512"])

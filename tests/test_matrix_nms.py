@@ -234,6 +234,9 @@ def test_min_score() -> None:
         assert keep.tolist() == [0]
         assert changed.tolist() == scores[:1].tolist()
         assert visops.matrix_nms(torch.tensor(apart), scores)[0].tolist() == [0, 1]
+    # Beyond what float16 holds: nothing is that good.
+    scores = torch.full((4,), 60000.0, dtype=torch.half)
+    assert len(visops.matrix_nms(torch.tensor(apart), scores, min_score=1e6)[0]) == 0
     # One that falls below still counts as better than others.
     half = [0.0, 0.0, 10.0, 5.0]
     found = scores_of([BASE, BASE, half], [0.9, 0.8, 0.7], method="linear", min_score=0.3)

@@ -96,3 +96,47 @@ def test_reads_stay_inside(width: int, layout: str, mode: str, end: bool) -> Non
                             got, visops.warp_affine(copy, matrix, (HEIGHT, width), **options)
                         )
         del image
+
+
+def placed(memory: np.ndarray, values: torch.Tensor, end: bool) -> torch.Tensor:
+    """A copy at the end, or the begin, of the memory; boxes with nothing between coordinates."""
+    size = values.numel() * values.element_size()
+    buffer = memory[-size:] if end else memory[:size]
+    copy = torch.from_numpy(buffer).view(values.dtype).view(values.shape)
+    return copy.copy_(values)
+
+
+def suppressed(boxes: torch.Tensor, scores: torch.Tensor, ids: torch.Tensor) -> list[torch.Tensor]:
+    if boxes.shape[1] == 5:
+        return [
+            visops.nms_rotated(boxes, scores, 0.3),
+            visops.nms_rotated(boxes, scores, 0.3, idxs=ids, max_output=9),
+        ]
+    return [
+        visops.nms(boxes, scores, 0.3),
+        visops.batched_nms(boxes, scores, ids, 0.3, score_threshold=0.2),
+        *visops.soft_nms(boxes, scores),
+        *visops.batched_soft_nms(boxes, scores, ids, method="gaussian", min_score=0.1),
+        torch.ops.visops.nms_match(boxes, scores, 0.3),
+    ]
+
+
+@pytest.mark.parametrize("end", [False, True], ids=["begin", "end"])
+@pytest.mark.parametrize("columns", [4, 5], ids=["corners", "rotated"])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
+def test_reads_of_boxes_stay_inside(dtype: torch.dtype, columns: int, end: bool) -> None:
+    rng = np.random.default_rng(0)
+    with guarded_memory() as memory, guarded_memory() as more, guarded_memory() as most:
+        for count in (1, 3, 16, 17, 100, 500):
+            corner, extent = rng.uniform(0, 60, (count, 2)), rng.uniform(1, 30, (count, 3))
+            numbers = np.concatenate([corner, extent], 1)
+            if columns == 4:
+                numbers = np.concatenate([corner, corner + extent[:, :2]], 1)
+            boxes = torch.from_numpy(numbers).to(dtype)
+            scores = torch.from_numpy(rng.permutation(count) / count)
+            scores = scores.to(dtype if dtype.is_floating_point else torch.float32)
+            ids = torch.from_numpy(rng.integers(0, 4, count))
+            laid = placed(memory, boxes, end), placed(more, scores, end), placed(most, ids, end)
+            for ours, wanted in zip(suppressed(*laid), suppressed(boxes, scores, ids), strict=True):
+                assert torch.equal(ours, wanted)
+            del laid

@@ -122,7 +122,7 @@ class BoxRuns {
     for (int64_t first = 0; first < runs_; first += kRun) {
       const unsigned bits =
           overlapping(box, left_ + first, top_ + first, right_ + first, bottom_ + first);
-      for (unsigned rest = bits; rest != 0; rest &= rest - 1) use(first + __builtin_ctz(rest));
+      for (unsigned rest = bits; rest != 0; rest &= rest - 1) use(first + lowest_bit(rest));
     }
   }
 

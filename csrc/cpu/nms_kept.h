@@ -3,12 +3,27 @@
 
 #include <cstring>
 
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
 #include "core/boxes.h"
 
 namespace visops {
 namespace {
 
 constexpr int kRun = 16;  // boxes that are tested at a time
+
+// The index of the lowest bit that is set; one is.
+VISOPS_ALWAYS_INLINE int lowest_bit(unsigned bits) {
+#if defined(_MSC_VER)
+  unsigned long index;
+  _BitScanForward(&index, bits);
+  return static_cast<int>(index);
+#else
+  return __builtin_ctz(bits);
+#endif
+}
 
 // Arrays of `size` and kRun more: a run may begin at the last box. What was not stored is zero, and
 // so overlaps nothing.

@@ -53,7 +53,7 @@ void suppress(const NmsParams& p, int64_t begin, int64_t count, RotatedBox* boxe
     runs.remove(place[i]);
     runs.for_each_touched(box, [&](int64_t run) {
       for (unsigned rest = runs.overlapping_of(box, run); rest != 0; rest &= rest - 1) {
-        const int64_t at = run * kRun + __builtin_ctz(rest);
+        const int64_t at = run * kRun + lowest_bit(rest);
         const int32_t other = runs.position(at);
         if (!can_overlap(boxes[i], boxes[other], little_less, box, runs.box(at)) ||
             !overlaps(boxes[i], boxes[other], p.iou_threshold)) {

@@ -131,7 +131,7 @@ class SoftRuns {
     }
     if (hits == 0) return;
     for (auto rest = static_cast<unsigned>(hits); rest != 0; rest &= rest - 1) {
-      const int l = __builtin_ctz(rest);
+      const int l = lowest_bit(rest);
       score[l] = decayed(p, score[l], iou[l]);
     }
     find_best(run);

@@ -71,19 +71,15 @@ Tensor on_device_of(const Tensor& like, const std::vector<T>& values, ScalarType
 // Scores times weights, in float64; -1 for what takes no part: below min_score (compared in the
 // scores' own dtype), infinite or NaN.
 Tensor weighted_scores(const Fusion& f, const Tensor& weight_of_box) {
-  const auto constant = [&](ScalarType type, double value) {
-    Tensor tensor = torch::stable::new_empty(f.scores, {1}, type);
-    return torch::stable::fill_(tensor, value);
-  };
-  const double most = std::numeric_limits<double>::max();
-  const Tensor least = constant(f.scores.scalar_type(), f.min_score);
+  const auto as_double = [&](double value) { return number(f.scores, value, ScalarType::Double); };
+  const Tensor least = number(f.scores, f.min_score, f.scores.scalar_type());
+  const Tensor most = as_double(std::numeric_limits<double>::max());
   const Tensor scores = torch::stable::to(f.scores, ScalarType::Double);
-  const Tensor takes_part = call_for_tensor(
-      "aten::logical_and", "", call_for_tensor("aten::ge", "Tensor", f.scores, least),
-      call_for_tensor("aten::le", "Tensor", scores, constant(ScalarType::Double, most)));
+  const Tensor takes_part = call_for_tensor("aten::logical_and", "",
+                                            call_for_tensor("aten::ge", "Tensor", f.scores, least),
+                                            call_for_tensor("aten::le", "Tensor", scores, most));
   const Tensor weighted = call_for_tensor("aten::mul", "Tensor", scores, weight_of_box);
-  return call_for_tensor("aten::where", "self", takes_part, weighted,
-                         constant(ScalarType::Double, -1.0));
+  return call_for_tensor("aten::where", "self", takes_part, weighted, as_double(-1.0));
 }
 
 // The clusters that were found, by falling score.
@@ -103,11 +99,9 @@ Fusion fusion_of(const std::vector<Tensor>& boxes, const std::vector<Tensor>& sc
                  bool allows_overflow) {
   check_lengths(boxes.size(), scores.size(), labels.size(), weights.size());
   Fusion f = {boxes[0], scores[0], labels[0], {}, {}, min_score};
-  std::vector<Tensor> wide_labels;
   for (size_t model = 0; model < boxes.size(); ++model) {
     check_model(model, boxes[0], boxes[model], scores[model], labels[model]);
     f.models.insert(f.models.end(), boxes[model].size(0), static_cast<int64_t>(model));
-    wide_labels.push_back(torch::stable::to(labels[model], ScalarType::Long));
   }
   BoxFusionParams& p = f.params;
   p.models = static_cast<int64_t>(weights.size());
@@ -115,6 +109,10 @@ Fusion fusion_of(const std::vector<Tensor>& boxes, const std::vector<Tensor>& sc
   p.confidence = parse_confidence(kOp, conf_type);
   p.allows_overflow = allows_overflow;
   check_box_fusion(kOp, &p, weights.data(), min_score);
+  std::vector<Tensor> wide_labels;
+  for (const Tensor& tensor : labels) {
+    wide_labels.push_back(torch::stable::to(tensor, ScalarType::Long));
+  }
   f.boxes = joined(boxes);
   f.scores = joined(scores);
   f.labels = joined(wide_labels);

@@ -98,15 +98,11 @@ std::tuple<Tensor, Tensor> matrix_nms(const Tensor& objects, const Tensor& score
   if (p.count == 0) {
     return {make(objects, "result", 0, DType::kInt64), make(objects, "result", 0, p.score_dtype)};
   }
-  const auto constant = [&](double value) {
-    Tensor tensor = torch::stable::new_empty(scores, {1});
-    return torch::stable::fill_(tensor, value);
-  };
   // Compared in the scores' own dtype. No score rises, so who is below now decays nobody who
   // counts.
-  const Tensor least = constant(min_score);
-  const Tensor taking_part =
-      call_for_tensor("aten::where", "self", at_least(scores, least), scores, constant(-1.0));
+  const Tensor least = number(scores, min_score, scores.scalar_type());
+  const Tensor taking_part = call_for_tensor("aten::where", "self", at_least(scores, least), scores,
+                                             number(scores, -1.0, scores.scalar_type()));
   const Tensor groups =
       idxs ? torch::stable::to(*idxs, ScalarType::Long) : filled(objects, {p.count}, 0);
   const Sorted order = sort_by_group(taking_part, groups);

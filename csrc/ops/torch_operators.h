@@ -30,6 +30,12 @@ inline Tensor filled(const Tensor& like, const std::vector<int64_t>& sizes, int6
   return torch::stable::fill_(tensor, static_cast<double>(value));
 }
 
+// A number as that dtype rounds it, which may be to infinity.
+inline Tensor number(const Tensor& like, double value, ScalarType type) {
+  Tensor tensor = torch::stable::new_empty(like, {1}, ScalarType::Double);
+  return torch::stable::to(torch::stable::fill_(tensor, value), type);
+}
+
 inline Tensor flat(const Tensor& tensor) { return torch::stable::reshape(tensor, {-1}); }
 
 inline Tensor as_bool(const Tensor& tensor) { return torch::stable::to(tensor, ScalarType::Bool); }

@@ -26,9 +26,7 @@ import visops
 from bench.harness import Case, Contender, Tolerance, case, main
 
 try:
-    from ensemble_boxes import (  # type: ignore[import-not-found,unused-ignore]
-        weighted_boxes_fusion as package,
-    )
+    from ensemble_boxes import weighted_boxes_fusion as package
 except ImportError:
     package = None
 
