@@ -3,8 +3,8 @@
 Differences from it, all of them corrections: a pixel at a coordinate between -1 and 0 is
 interpolated with the border (the previous code truncated towards zero instead of rounding down,
 which gave negative weights); outputs of any size are written completely (blocks beyond a launch's
-65,000 were left unwritten); matrices of any strides and dtype are read correctly; invalid
-arguments raise.
+65,000 were left unwritten); matrices of any strides and dtype are read correctly; classes are
+suppressed without shifting coordinates; invalid arguments raise.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._compat_nms import batched_nms, nms, soft_nms
 from ._info import build_info
 from .affine import warp_affine
 from .affine_points import affine_from_points
@@ -23,8 +24,11 @@ from .affine_points import affine_from_points
 __all__ = [
     "affine_opencv",
     "affine_torch",
+    "batched_nms",
     "get_compiler_version",
     "get_compiling_cuda_version",
+    "nms",
+    "soft_nms",
 ]
 
 

@@ -6,6 +6,7 @@ vmap in _nms_formulas.py.
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, TypeVar
 
 import numpy as np
@@ -295,9 +296,8 @@ def nms_match(
     """
     tensors = {"boxes": boxes, "scores": scores}
     members, sizes = call_operator("nms_match", _groups, device, tensors, iou_threshold)
-    if isinstance(members, np.ndarray):
-        return np.split(members, np.cumsum(sizes)[:-1]) if len(sizes) else []
-    return list(members.split(sizes.tolist()))
+    ends = itertools.accumulate(sizes.tolist())
+    return [members[end - size : end] for size, end in zip(sizes.tolist(), ends, strict=True)]
 
 
 def _groups(boxes: Tensor, scores: Tensor, iou_threshold: float) -> tuple[Tensor, Tensor]:

@@ -26,6 +26,8 @@ struct NmsCall {
   bool in_batch;     // results name the image
   bool by_class;     // ... and the class
   NmsParams params;  // all but the candidates' order, `kept` and scratch
+  // On the host: scores below, and NaN, take no part. params.score_threshold itself takes none.
+  std::optional<double> least_score = std::nullopt;
 
   int64_t columns() const { return by_class ? 3 : (in_batch ? 2 : 1); }
   int64_t candidates() const { return images * classes * per_image; }

@@ -97,7 +97,7 @@ void set_params(NmsCall& call, bool rotated, double iou_threshold, int64_t max_o
 NmsCall checked_nms_call(const char* op, const Tensor& boxes, const Tensor& scores,
                          const std::optional<Tensor>& ids, NmsForms forms, double iou_threshold,
                          int64_t max_output, std::optional<double> score_threshold) {
-  NmsCall call = {op, boxes, scores, ids, 0, 0, 0, false, false, {}};
+  NmsCall call = {op, boxes, scores, ids, 0, 0, 0, false, false, {}, {}};
   check_boxes(call, forms);
   check_scores(call, forms.groups);
   set_params(call, forms.rotated, iou_threshold, max_output, score_threshold);

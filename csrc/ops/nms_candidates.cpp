@@ -78,6 +78,7 @@ class Sorter {
       for (int64_t c = 0; c < call_.classes; ++c) {
         const Score score = load_element(scores + box * stride.box + c * stride.in_class);
         if (p.filtered && !(score > least)) continue;
+        if (call_.least_score && !(static_cast<double>(score) >= *call_.least_score)) continue;
         push(keys, score, c * call_.per_image + box);
       }
     }

@@ -2,8 +2,6 @@
 #include "core/soft_nms.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "core/check.h"
 #include "ops/nms_candidates.h"
@@ -14,16 +12,6 @@ namespace {
 
 using MaybeTensor = std::optional<Tensor>;
 using RowsAndScores = std::tuple<Tensor, Tensor>;
-
-// The largest number below `value` of those that scores of a dtype are compared in.
-double just_below(DType dtype, double value) {
-  if (dtype == DType::kFloat64) {
-    return std::nextafter(value, -std::numeric_limits<double>::infinity());
-  }
-  const auto single = static_cast<float>(value);
-  if (static_cast<double>(single) < value) return single;
-  return std::nextafter(single, -std::numeric_limits<float>::infinity());
-}
 
 struct Decayed {
   double score;
@@ -95,8 +83,7 @@ std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const C
 }
 
 RowsAndScores soft_nms_on_host(NmsCall call, SoftNmsParams p) {
-  call.params.filtered = true;  // what is below min_score, or NaN, never takes part
-  call.params.score_threshold = just_below(call.params.score_dtype, p.min_score);
+  call.least_score = p.min_score;
   const Candidates found = sort_candidates(call);
   const std::vector<Decayed> kept =
       best_of_images(call, p.in_double ? decay_on_host<double>(call, p, found)
