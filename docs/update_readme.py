@@ -102,8 +102,14 @@ AUGMENT = Table(
 )
 NMS = Table(
     "nms",
-    "`nms` and `batched_nms`, float32 boxes; one thread",
-    ("torchvision", "torchvision, a loop over classes", "torchvision, image by image"),
+    "suppression of float32 boxes; one thread",
+    (
+        "torchvision",
+        "torchvision, a loop over classes",
+        "torchvision, image by image",
+        "mmcv's loop",
+        "a loop over all pairs",
+    ),
     {
         **{
             f"{count:,} boxes, {layout}": {"job": "nms", "count": count, "layout": layout}
@@ -112,6 +118,39 @@ NMS = Table(
         },
         "50,000 boxes, 80 classes": {"job": "batched", "count": 50_000},
         "4 images × 8,400 boxes × 80 classes, 1 % of the scores": {"job": "detector"},
+        **{
+            f"soft, {method}, 5,000 boxes, {layout}": {
+                "job": "soft",
+                "count": 5_000,
+                "method": method,
+                "layout": layout,
+            }
+            for method in ("linear", "gaussian")
+            for layout in ("uniform", "clustered")
+        },
+        **{
+            f"rotated, 10,000 boxes, {layout}": {
+                "job": "rotated",
+                "count": 10_000,
+                "layout": layout,
+            }
+            for layout in ("uniform", "clustered")
+        },
+    },
+)
+_PAIRS = {"count": 1_000_000}
+BOX_IOU = Table(
+    "box_iou",
+    "all pairs of 1,000 and 1,000 boxes, float32; one thread",
+    ("torchvision",),
+    {
+        **{
+            f"{measure}, {job}": {"job": job, "measure": measure, **_PAIRS}
+            for job in ("values", "values and gradients")
+            for measure in ("iou", "generalized", "distance", "complete")
+        },
+        "rotated": {"job": "rotated", **_PAIRS, "width": 1000.0},
+        "rotated, a hundred times as dense": {"job": "rotated", **_PAIRS, "width": 100.0},
     },
 )
 
@@ -203,7 +242,7 @@ def main() -> None:
     named = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     results = {result["op"]: result for result in named}
     parts = []
-    for shown in (AUGMENT, AFFINE, NMS):
+    for shown in (AUGMENT, AFFINE, NMS, BOX_IOU):
         result = results.get(shown.op) or newest(shown.op)
         if result is not None:
             parts.append(text_of(shown, result))

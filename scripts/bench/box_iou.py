@@ -121,6 +121,7 @@ def all_cases() -> list[Case]:
             quick=count1 == 1_000,
             job="rotated",
             count=count1 * count2,
+            width=width,
         )
         for count1, count2, width in (
             (1_000, 1_000, 1000.0),
