@@ -100,7 +100,7 @@ def soft_nms(
     Returns
     -------
     dets : ``[K, 5]``
-        The kept boxes with their new scores, by falling score. Arrays are float32, as ever.
+        The kept boxes with their new scores, by falling score.
     inds : int64 ``[K]``
         Their indices.
 
@@ -139,10 +139,7 @@ def soft_nms(
         sigma=sigma,
         min_score=min_score,
     )
-    lowered = _joined(dets[inds, :4], scores)
-    if isinstance(lowered, np.ndarray):
-        lowered = lowered.astype(np.float32, copy=False)
-    return lowered, inds
+    return _joined(dets[inds, :4], scores), inds
 
 
 def batched_nms(
@@ -189,7 +186,7 @@ def batched_nms(
     options = dict(nms_cfg)
     kind = options.pop("type", "nms")
     allowed = {"nms": ("iou_thr",), "soft_nms": ("iou_thr", "method", "sigma", "min_score")}
-    if kind not in allowed:
+    if kind not in tuple(allowed):  # whatever it is
         raise ValueError(f"visops.{op}: nms_cfg has type {kind!r}, must be 'nms' or 'soft_nms'")
     unknown = sorted(set(options) - set(allowed[kind]))
     if unknown:

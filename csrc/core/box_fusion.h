@@ -127,17 +127,6 @@ VISOPS_FN double final_score(const BoxFusionParams& p, const Cluster& cluster,
   return average * (capped ? static_cast<double>(p.models) : boxes) / p.weights_sum;
 }
 
-VISOPS_FN void store_rounded(void* data, DType dtype, int64_t i, double value) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return store_element(static_cast<Half*>(data) + i, static_cast<float>(value));
-    case DType::kBFloat16:
-      return store_element(static_cast<BFloat16*>(data) + i, static_cast<float>(value));
-    case DType::kFloat64: return store_element(static_cast<double*>(data) + i, value);
-    default: return store_element(static_cast<float*>(data) + i, static_cast<float>(value));
-  }
-}
-
 // Puts a cluster to position `i` of the results.
 VISOPS_FN void store_cluster(const BoxFusionParams& p, int64_t i, const Box<double>& fused,
                              double score) {

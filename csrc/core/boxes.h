@@ -47,6 +47,17 @@ VISOPS_FN Acc load_coordinate(const void* data, DType dtype, int64_t i) {
   return static_cast<Acc>(0);
 }
 
+// To element i of a floating dtype; to 16 bits by way of float32.
+VISOPS_FN void store_rounded(void* data, DType dtype, int64_t i, double value) {
+  const auto single = static_cast<float>(value);
+  switch (dtype) {
+    case DType::kFloat16: return store_element(static_cast<Half*>(data) + i, single);
+    case DType::kBFloat16: return store_element(static_cast<BFloat16*>(data) + i, single);
+    case DType::kFloat64: return store_element(static_cast<double*>(data) + i, value);
+    default: return store_element(static_cast<float*>(data) + i, single);
+  }
+}
+
 // Four coordinates `stride` elements apart, from element i on.
 template <class Acc>
 VISOPS_FN Box<Acc> load_box(const void* data, DType dtype, int64_t i, int64_t stride) {

@@ -7,9 +7,9 @@ namespace visops {
 KernelStub<MatrixNmsParams> matrix_nms_stub{"matrix_nms"};
 KernelStub<MaskBitsParams> mask_bits_stub{"mask_bits"};
 
-Decay parse_decay(const char* op, const std::string& name) {
-  if (name == "gaussian") return Decay::kGaussian;
-  if (name == "linear") return Decay::kLinear;
+DecayFunction parse_decay_function(const char* op, const std::string& name) {
+  if (name == "gaussian") return DecayFunction::kGaussian;
+  if (name == "linear") return DecayFunction::kLinear;
   fail(op, "method is '", name, "', must be gaussian or linear");
 }
 

@@ -31,7 +31,7 @@
 
 namespace visops {
 
-enum class Decay : int { kGaussian, kLinear };
+enum class DecayFunction : int { kGaussian, kLinear };
 
 struct MatrixNmsParams {
   const void* boxes;  // [N, 4] x1, y1, x2, y2; null: masks
@@ -46,7 +46,7 @@ struct MatrixNmsParams {
   const int64_t* segment;  // [N] of each in `order`: equal numbers lie together
   const void* scores;      // [N] of objects; negative: takes no part
   DType score_dtype;
-  Decay decay;
+  DecayFunction decay;
   double sigma;
 
   void* new_scores;  // [N] of objects, of score_dtype; -1 for those that take no part
@@ -62,27 +62,28 @@ VISOPS_FN bool scores_in_double(const MatrixNmsParams& p) {
 
 // What an object that has no better one to fear would have.
 template <class Score>
-VISOPS_FN Score no_loss(Decay decay) {
-  return decay == Decay::kLinear ? static_cast<Score>(-1) : static_cast<Score>(0);
+VISOPS_FN Score no_loss(DecayFunction decay) {
+  return decay == DecayFunction::kLinear ? static_cast<Score>(-1) : static_cast<Score>(0);
 }
 
 // What an object's own largest overlap `comp` makes of f(comp): all that loss_of() needs of it.
 template <class Score>
-VISOPS_FN Score compensation(Decay decay, Score comp) {
-  return decay == Decay::kLinear ? static_cast<Score>(1) - comp : comp * comp;
+VISOPS_FN Score compensation(DecayFunction decay, Score comp) {
+  return decay == DecayFunction::kLinear ? static_cast<Score>(1) - comp : comp * comp;
 }
 
 // The loss from a better object that overlaps by `iou` and has that compensation.
 template <class Score>
-VISOPS_FN Score loss_of(Decay decay, Score iou, Score compensation) {
-  if (decay == Decay::kGaussian) return iou * iou - compensation;
+VISOPS_FN Score loss_of(DecayFunction decay, Score iou, Score compensated) {
+  if (decay == DecayFunction::kGaussian) return iou * iou - compensated;
   const Score one = static_cast<Score>(1);
-  return compensation > static_cast<Score>(0) ? (iou - one) / compensation : -one;
+  return compensated > static_cast<Score>(0) ? (iou - one) / compensated : -one;
 }
 
 template <class Score>
 VISOPS_FN Score decayed(const MatrixNmsParams& p, Score score, Score loss) {
-  if (p.decay == Decay::kLinear) return score * (static_cast<Score>(0) - loss);  // 0, not -0
+  const Score zero = static_cast<Score>(0);
+  if (p.decay == DecayFunction::kLinear) return score * (zero - loss);  // 0, not -0
   return score * static_cast<Score>(exp_of(-p.sigma * static_cast<double>(loss)));
 }
 
@@ -96,20 +97,8 @@ VISOPS_FN Score score_at(const MatrixNmsParams& p, int64_t i) {
   return load_coordinate<Score>(p.scores, p.score_dtype, p.order[i]);
 }
 
-template <class Score>
-VISOPS_FN void store_score(const MatrixNmsParams& p, int64_t i, Score score) {
-  const int64_t object = p.order[i];
-  switch (p.score_dtype) {
-    case DType::kFloat16:
-      return store_element(static_cast<Half*>(p.new_scores) + object, static_cast<float>(score));
-    case DType::kBFloat16:
-      return store_element(static_cast<BFloat16*>(p.new_scores) + object,
-                           static_cast<float>(score));
-    case DType::kFloat64:
-      return store_element(static_cast<double*>(p.new_scores) + object, static_cast<double>(score));
-    default:
-      return store_element(static_cast<float*>(p.new_scores) + object, static_cast<float>(score));
-  }
+VISOPS_FN void store_score(const MatrixNmsParams& p, int64_t i, double score) {
+  store_rounded(p.new_scores, p.score_dtype, p.order[i], score);
 }
 
 // On the CPU, work is cut by position in `order`; a task has the groups that begin in its part.
@@ -123,6 +112,6 @@ VISOPS_FN int64_t matrix_nms_scratch_bytes(const MatrixNmsParams& p) {
 
 // dtype and numbers within their ranges.
 void check_matrix_nms(const char* op, const MatrixNmsParams& p, double min_score);
-Decay parse_decay(const char* op, const std::string& name);
+DecayFunction parse_decay_function(const char* op, const std::string& name);
 
 }  // namespace visops

@@ -20,7 +20,7 @@ struct Met {
 };
 
 // What a box has to fear of better ones, sixteen lanes of them.
-template <class Overlap, class Score, Decay decay>
+template <class Overlap, class Score, DecayFunction decay>
 class BoxesMet {
  public:
   BoxesMet() {
@@ -70,7 +70,7 @@ class BoxesMet {
   Score loss_[kRun];
 };
 
-template <class Overlap, class Score, Decay decay>
+template <class Overlap, class Score, DecayFunction decay>
 struct BoxGroup {
   const MatrixNmsParams& p;
   int64_t begin;
@@ -116,7 +116,7 @@ int64_t common_bits(const uint64_t* a, const uint64_t* b, int64_t words) {
   return total;
 }
 
-template <Decay decay>
+template <DecayFunction decay>
 struct MaskGroup {
   const MatrixNmsParams& p;
   int64_t begin;
@@ -143,7 +143,7 @@ struct MaskGroup {
   }
 };
 
-template <class Score, Decay decay, class Group>
+template <class Score, DecayFunction decay, class Group>
 void suppress(const MatrixNmsParams& p, int64_t begin, int64_t count, Group group) {
   int64_t i = 0;
   for (; i < count; ++i) {
@@ -153,10 +153,10 @@ void suppress(const MatrixNmsParams& p, int64_t begin, int64_t count, Group grou
     group.compensations[i] = compensation(decay, static_cast<Score>(met.most));
     store_score(p, begin + i, decayed(p, score, met.loss));
   }
-  for (; i < count; ++i) store_score(p, begin + i, static_cast<Score>(-1));
+  for (; i < count; ++i) store_score(p, begin + i, -1.0);
 }
 
-template <class Overlap, class Score, Decay decay>
+template <class Overlap, class Score, DecayFunction decay>
 void suppress_boxes(const MatrixNmsParams& p, int64_t begin, int64_t count) {
   alignas(64) Overlap boxes[KeptBoxes<Overlap>::elements(kOnStack)];
   alignas(64) Score compensations[kOnStack + kRun];
@@ -175,7 +175,7 @@ void suppress_boxes(const MatrixNmsParams& p, int64_t begin, int64_t count) {
       BoxGroup<Overlap, Score, decay>{p, begin, KeptBoxes<Overlap>(of_boxes, count), of_objects});
 }
 
-template <Decay decay>
+template <DecayFunction decay>
 void suppress_as(const MatrixNmsParams& p, int64_t begin, int64_t count) {
   if (p.boxes == nullptr) {
     auto* compensations = static_cast<double*>(p.scratch) + begin;
@@ -195,10 +195,10 @@ void matrix_nms_kernel(const MatrixNmsParams& p, int64_t begin, int64_t end) {
   while (begin < end) {
     int64_t next = begin + 1;
     while (next < p.count && !starts(next)) ++next;
-    if (p.decay == Decay::kLinear) {
-      suppress_as<Decay::kLinear>(p, begin, next - begin);
+    if (p.decay == DecayFunction::kLinear) {
+      suppress_as<DecayFunction::kLinear>(p, begin, next - begin);
     } else {
-      suppress_as<Decay::kGaussian>(p, begin, next - begin);
+      suppress_as<DecayFunction::kGaussian>(p, begin, next - begin);
     }
     begin = next;
   }

@@ -16,7 +16,7 @@
 // are finite.
 
 #include "core/matrix_nms.h"
-#include "cuda/launch.h"
+#include "cuda/segments.h"
 
 namespace visops {
 namespace {
@@ -45,22 +45,6 @@ struct MatrixScratch {
   __device__ Box<Overlap> box(int64_t i) const { return {x1[i], y1[i], x2[i], y2[i], area[i]}; }
 };
 
-// First position of i's group: equal numbers lie together, so that from there on up to i all are
-// the same, and none before.
-__device__ int64_t first_of_group(const int64_t* segment, int64_t i) {
-  const int64_t number = segment[i];
-  int64_t low = 0, high = i;
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    if (segment[middle] == number) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return high;
-}
-
 template <class Overlap, class Score>
 __global__ void __launch_bounds__(kThreads)
     matrix_prepare(const __grid_constant__ MatrixNmsParams p,
@@ -68,7 +52,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < p.count;
        i += stride) {
-    scratch.first[i] = first_of_group(p.segment, i);
+    scratch.first[i] = first_of_segment(p.segment, i);
     if (p.boxes == nullptr) continue;
     const int64_t offset = p.order[i] * p.box_stride;
     Box<Overlap> box = load_box<Overlap>(p.boxes, p.dtype, offset, p.coordinate_stride);

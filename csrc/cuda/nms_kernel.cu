@@ -23,6 +23,7 @@
 
 #include "cuda/launch.h"
 #include "cuda/nms_tile.h"
+#include "cuda/segments.h"
 
 namespace visops {
 namespace {
@@ -32,22 +33,6 @@ constexpr int kWarps = kThreads / kWarp;
 constexpr int kResolveWarps = 4;
 constexpr int kMostTileGroups = static_cast<int>(kNmsMostTileGroups);
 constexpr int kBatch = 8;  // groups whose memory a warp waits for at once
-
-// First position of i's segment: equal numbers lie together, so that from there on up to i all are
-// the same, and none before.
-__device__ int64_t find_first(const int64_t* segment, int64_t i) {
-  const int64_t number = segment[i];
-  int64_t low = 0, high = i;
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    if (segment[middle] == number) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
-  }
-  return high;
-}
 
 template <class Shape>
 __global__ void __launch_bounds__(kThreads)
@@ -62,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
                                                                    candidate) > p.score_threshold;
     p.kept[i] = !takes_part ? kOut : (inert ? kInert : kIn);
     scratch.boxes[i] = Shape::stored(box);
-    scratch.first[i] = find_first(p.segment, i);
+    scratch.first[i] = first_of_segment(p.segment, i);
     scratch.state[i] = {0, 0};
   }
 }

@@ -15,7 +15,7 @@
 // are finite, or scores numbers.
 
 #include "core/soft_nms.h"
-#include "cuda/launch.h"
+#include "cuda/segments.h"
 
 namespace visops {
 namespace {
@@ -54,21 +54,6 @@ __device__ Best<Acc> best_of_block(Best<Acc> best, Best<Acc>* shared) {
   return best_of_warp(shared[lane % kWarps]);
 }
 
-// One past the last position of the segment that begins at `begin`.
-__device__ int64_t end_of_segment(const NmsParams& p, int64_t begin) {
-  const int64_t number = p.segment[begin];
-  int64_t inside = begin, outside = begin + 1;
-  for (int64_t step = 1; outside < p.count && p.segment[outside] == number; step *= 2) {
-    inside = outside;
-    outside = outside + step < p.count ? outside + step : p.count;
-  }
-  while (outside - inside > 1) {
-    const int64_t middle = inside + (outside - inside) / 2;
-    (p.segment[middle] == number ? inside : outside) = middle;
-  }
-  return outside;
-}
-
 template <class Acc>
 struct SharedSegment {
   Best<Acc> best[kWarps];
@@ -82,7 +67,7 @@ __device__ void suppress_segment(const SoftNmsParams& p, int64_t begin,
   const auto* boxes = static_cast<const Box<Acc>*>(c.scratch);
   auto* scores = static_cast<Acc*>(p.scores);
   const Acc threshold = decay_threshold<Acc>(p), out = static_cast<Acc>(kSoftNmsOut);
-  if (threadIdx.x == 0) shared->end = end_of_segment(c, begin);
+  if (threadIdx.x == 0) shared->end = end_of_segment(c.segment, begin, c.count);
   __syncthreads();
   const int64_t end = shared->end;
   int64_t room = c.max_output < 0 ? end - begin : c.max_output;

@@ -49,7 +49,7 @@ MatrixNmsParams params_of(const Tensor& objects, const Tensor& scores, const std
     p.coordinate_stride = objects.stride(1);
   }
   p.score_dtype = dtype_of(kOp, "scores", scores);
-  p.decay = parse_decay(kOp, method);
+  p.decay = parse_decay_function(kOp, method);
   p.sigma = sigma;
   return p;
 }

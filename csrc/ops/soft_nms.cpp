@@ -37,16 +37,6 @@ std::vector<Decayed> best_of_images(const NmsCall& call, std::vector<Decayed> ke
   return best;
 }
 
-void store_score(void* data, DType dtype, int64_t i, double score) {
-  const auto single = static_cast<float>(score);
-  switch (dtype) {
-    case DType::kFloat16: return store_element(static_cast<Half*>(data) + i, single);
-    case DType::kBFloat16: return store_element(static_cast<BFloat16*>(data) + i, single);
-    case DType::kFloat32: return store_element(static_cast<float*>(data) + i, single);
-    default: return store_element(static_cast<double*>(data) + i, score);
-  }
-}
-
 constexpr int64_t kBoxCost = 1024;  // elements' worth of work in a box
 
 // Scores are Acc where the kernel wants them so.
@@ -96,7 +86,7 @@ RowsAndScores soft_nms_on_host(NmsCall call, SoftNmsParams p) {
   auto* row = static_cast<int64_t*>(rows.mutable_data_ptr());
   for (int64_t i = 0; i < count; ++i) {
     row = call.write_row(kept[i].candidate, row);
-    store_score(scores.mutable_data_ptr(), call.params.score_dtype, i, kept[i].score);
+    store_rounded(scores.mutable_data_ptr(), call.params.score_dtype, i, kept[i].score);
   }
   return {rows, scores};
 }
