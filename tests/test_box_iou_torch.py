@@ -60,17 +60,29 @@ def test_opcheck(dtype: torch.dtype, layout: str, name: str) -> None:
     torch.library.opcheck(backward, (grad, boxes1, boxes2, *arguments(name)))
     boxes1, boxes2, grad = (t.detach().requires_grad_() for t in (boxes1, boxes2, grad))
     torch.library.opcheck(forward, (boxes1, boxes2, *arguments(name)))
-    torch.library.opcheck(backward, (grad, boxes1, boxes2, *arguments(name)))
+    if dtype == torch.float64:  # slow: traces the formula's second derivative
+        torch.library.opcheck(backward, (grad, boxes1, boxes2, *arguments(name)))
 
 
 @pytest.mark.slow
 @every_function
-@pytest.mark.parametrize("counts", [(0, 3), (3, 0), (0, 0), (1, 1)], ids=str)
+@pytest.mark.parametrize("counts", [(0, 3), (3, 0), (1, 1)], ids=str)
 def test_opcheck_of_few(counts: tuple[int, int], name: str) -> None:
     forward, backward = operators(name)
-    boxes = [b.requires_grad_() for b in sample(name, *counts)]
-    torch.library.opcheck(forward, (*boxes, *arguments(name)))
+    boxes = sample(name, *counts)
     torch.library.opcheck(backward, (torch.rand(counts), *boxes, *arguments(name)))
+    boxes[0].requires_grad_(), boxes[1].requires_grad_()
+    torch.library.opcheck(forward, (*boxes, *arguments(name)))
+
+
+@every_function
+@pytest.mark.parametrize("counts", [(0, 3), (3, 0), (0, 0)], ids=str)
+def test_derivatives_of_none(counts: tuple[int, int], name: str) -> None:
+    boxes = [b.requires_grad_() for b in sample(name, *counts)]
+    first = torch.autograd.grad(ALL[name](*boxes).sum(), boxes, create_graph=True)
+    second = torch.autograd.grad(sum(g.sum() for g in first), boxes)  # type: ignore[arg-type]
+    for box, *derivatives in zip(boxes, first, second, strict=True):
+        assert all(torch.equal(d, torch.zeros_like(box)) for d in derivatives)
 
 
 def test_defaults_of_the_operator() -> None:

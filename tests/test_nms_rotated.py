@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -221,7 +222,7 @@ def test_many_turns(angle: float) -> None:
     """Right up to 100,000 radians; from there on a turn is what float64 has for 2 pi."""
     turn = angle if abs(angle) < 1e5 else math.fmod(angle, 2 * PI)
     for off in (0.0, 0.2, 1.5):
-        few = reference.cosine_and_sine(reference.Fraction(turn))
+        few = reference.cosine_and_sine(Fraction(turn))
         box = [1.0, 2.0, 6.0, 2.0, angle]
         other = [1.0, 2.0, 6.0, 2.0, math.atan2(few[1], few[0]) + off]
         ratio = reference.iou(

@@ -98,7 +98,7 @@ def problems() -> Iterator[tuple[Tensor, Tensor, Tensor]]:
 def detections(boxes: Tensor, scores: Tensor, idxs: Tensor) -> tuple[Tensor, ...]:
     """What is around suppression in a detector."""
     grown = boxes + boxes.new_tensor([-1, -1, 1, 1])
-    kept, lowered = visops.soft_nms(grown, scores * 2, method="gaussian", min_score=0.4)
+    kept, lowered = visops.soft_nms(grown, scores * 2, method="gaussian", min_score=0.5)
     rows, values = visops.batched_soft_nms(grown, scores, idxs, max_output=20, min_score=0.1)
     straight = visops.nms_rotated(turned(grown), scores, 0.5, idxs=idxs, score_threshold=0.0)
     matched = torch.ops.visops.nms_match(grown, scores, 0.5)
@@ -117,7 +117,7 @@ def test_compile(backend: str) -> None:
             expected = detections(*problem)
             for ours, wanted in zip(compiled(*problem), expected, strict=True):
                 assert torch.equal(ours, wanted)
-            sizes.add(len(expected[4]))
+            sizes.add(len(expected[0]))
     assert {0, 1, 50} < sizes
 
 
@@ -193,7 +193,8 @@ def test_inference_mode_and_autocast() -> None:
 
 def test_fake_tensors() -> None:
     """Sizes that are not known yet, and may be 0 or 1."""
-    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+    shapes = ShapeEnv()
+    with FakeTensorMode(shape_env=shapes) as mode:
         boxes, scores, idxs = (mode.from_tensor(t) for t in sample())
         half = scores.half()
         images, values = (mode.from_tensor(t) for t in batch())
@@ -209,7 +210,7 @@ def test_fake_tensors() -> None:
             count, *rest = rows.shape
             assert tuple(rest) == columns
             assert isinstance(count, torch.SymInt)
-            bounds = mode.shape_env.bound_sympy(count.node.expr)
+            bounds = shapes.bound_sympy(count.node.expr)
             assert bounds.lower == 0
             if lowered is not None:
                 assert (lowered.dtype, lowered.dim()) == (dtype, 1)

@@ -325,7 +325,8 @@ def test_arrays(dtype: str, reorder: Callable[[Any], Any]) -> None:
 
 
 def test_empty_arrays() -> None:
-    kept, values = visops.soft_nms(np.zeros((0, 4), np.float32), np.zeros(0, np.float64))
+    call: Any = visops.soft_nms
+    kept, values = call(np.zeros((0, 4), np.float32), np.zeros(0, np.float64))
     assert (kept.dtype, kept.shape) == (np.int64, (0,))
     assert (values.dtype, values.shape) == (np.float64, (0,))
 

@@ -72,4 +72,11 @@ PaddedResult nms_padded_on_device(const NmsCall& call);
 Tensor rows_of_candidates(const NmsCall& call, const Tensor& candidates);
 Tensor scores_by_group(const NmsCall& call);
 
+// On the device: `candidates`, which are all, group by group, each in the order in which they come.
+// Groups have equal numbers in `segment`, and no others have.
+struct Groups {
+  Tensor order, segment;
+};
+Groups groups_by_ids(const NmsCall& call, const Tensor& candidates);
+
 }  // namespace visops

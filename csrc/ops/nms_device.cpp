@@ -6,10 +6,6 @@
 namespace visops {
 namespace {
 
-Tensor image_of(const Tensor& tensor, int64_t image) {
-  return torch::stable::select(tensor, 0, image);
-}
-
 // All candidates' numbers, 0, 1, ..., in `rows` rows.
 Tensor candidate_numbers(const NmsCall& call, int64_t rows) {
   return numbers(call.boxes, rows, call.candidates() / rows);
@@ -59,40 +55,36 @@ Tensor first_flags(const Tensor& flags, int64_t max_output) {
   return call_for_tensor("aten::logical_and", "", flags, fits);
 }
 
-// Groups by ids, of one image.
-Tensor kept_by_ids(const NmsCall& call, const NmsParams& p, const Tensor& scores,
-                   const Tensor& ids) {
-  const Tensor by_score = sort_last(scores, true).indices;
-  const Sorted groups =
-      sort_last(select(torch::stable::to(ids, ScalarType::Long), by_score), false);
-  const Tensor order = select(by_score, groups.indices);
-  const Tensor kept = suppress(call, p, scores, order, groups.values);
-  return masked(by_score, first_flags(reorder(kept, order, by_score), p.max_output));
+// What is kept of an image's candidates, which are [images, all of an image] by falling score.
+Tensor best_of_images(const NmsCall& call, const Tensor& order, const Tensor& kept,
+                      const Tensor& by_score) {
+  const Tensor flags = torch::stable::reshape(reorder(kept, order, by_score),
+                                              {call.images, call.classes * call.per_image});
+  return masked(by_score, flat(first_flags(flags, call.params.max_output)));
 }
 
-// ... of a batch, image by image: an id means another group in each.
-Tensor kept_of_batch(const NmsCall& call) {
-  const Tensor numbers = candidate_numbers(call, call.images);
-  const int64_t bytes = call.params.image_stride * element_size(call.params.dtype);
-  NmsParams p = call.params;
-  std::vector<Tensor> parts;
-  for (int64_t image = 0; image < call.images; ++image) {
-    p.boxes = static_cast<const char*>(call.params.boxes) + image * bytes;
-    const Tensor scores = torch::stable::contiguous(image_of(call.scores, image));
-    const Tensor kept = kept_by_ids(call, p, scores, image_of(*call.ids, image));
-    parts.push_back(select(image_of(numbers, image), kept));
-  }
-  return call_for_tensor("aten::cat", "", parts, int64_t{0});
+Tensor kept_by_ids(const NmsCall& call) {
+  const Tensor scores = scores_by_group(call);
+  const Tensor by_score =
+      take(candidate_numbers(call, call.images), sort_last(scores, true).indices);
+  const Groups groups = groups_by_ids(call, by_score);
+  const Tensor kept = suppress(call, call.params, scores, groups.order, groups.segment);
+  return best_of_images(call, groups.order, kept, by_score);
 }
 
-// All classes of an image by falling score.
 Tensor kept_by_class(const NmsCall& call) {
   const SortedGroups found = suppress_groups(call);
-  const std::vector<int64_t> shape = {call.images, call.classes * call.per_image};
-  const Tensor sorted = sort_last(torch::stable::reshape(found.scores, shape), true).indices;
-  const Tensor by_score = take(candidate_numbers(call, call.images), sorted);
-  const Tensor flags = torch::stable::reshape(reorder(found.kept, found.order, by_score), shape);
-  return masked(by_score, flat(first_flags(flags, call.params.max_output)));
+  const Tensor scores =
+      torch::stable::reshape(found.scores, {call.images, call.classes * call.per_image});
+  const Tensor by_score =
+      take(candidate_numbers(call, call.images), sort_last(scores, true).indices);
+  return best_of_images(call, found.order, found.kept, by_score);
+}
+
+Tensor differs_from_previous(Tensor values) {
+  const int64_t count = values.numel();
+  return call_for_tensor("aten::ne", "Tensor", torch::stable::narrow(values, 0, 1, count - 1),
+                         torch::stable::narrow(values, 0, 0, count - 1));
 }
 
 }  // namespace
@@ -102,6 +94,22 @@ Tensor scores_by_group(const NmsCall& call) {
   if (call.by_class) scores = torch::stable::transpose(scores, 1, 2);
   return torch::stable::reshape(torch::stable::contiguous(scores),
                                 {call.images * call.classes, call.per_image});
+}
+
+Groups groups_by_ids(const NmsCall& call, const Tensor& candidates) {
+  const Tensor ids = torch::stable::contiguous(torch::stable::to(*call.ids, ScalarType::Long));
+  const Sorted by_id = sort_last(select(flat(ids), candidates), false);
+  const Tensor order = select(candidates, by_id.indices);
+  if (call.images == 1) return {order, by_id.values};
+  // An id means another group in each image.
+  const Sorted by_image = sort_last(divide(order, filled(order, {1}, call.per_image)), false);
+  const Tensor changes =
+      call_for_tensor("aten::logical_or", "", differs_from_previous(by_image.values),
+                      differs_from_previous(select(by_id.values, by_image.indices)));
+  const std::vector<Tensor> steps = {filled(order, {1}, 0),
+                                     torch::stable::to(changes, ScalarType::Long)};
+  return {select(order, by_image.indices),
+          running_sum(call_for_tensor("aten::cat", "", steps, int64_t{0}))};
 }
 
 Tensor rows_of_candidates(const NmsCall& call, const Tensor& candidates) {
@@ -122,10 +130,7 @@ Tensor nms_on_device(const NmsCall& call) {
     return empty_tensor(call.op, "result", call.boxes, call.result_shape(0), DType::kInt64);
   }
   if (call.by_class) return rows_of_candidates(call, kept_by_class(call));
-  if (call.ids && call.in_batch) return rows_of_candidates(call, kept_of_batch(call));
-  if (call.ids) {
-    return kept_by_ids(call, call.params, torch::stable::contiguous(call.scores), *call.ids);
-  }
+  if (call.ids) return rows_of_candidates(call, kept_by_ids(call));
   const SortedGroups found = suppress_groups(call);
   return rows_of_candidates(call, masked(found.order, found.kept));
 }

@@ -91,35 +91,10 @@ RowsAndScores soft_nms_on_host(NmsCall call, SoftNmsParams p) {
   return {rows, scores};
 }
 
-// Candidates of device memory, group by group, and by number within a group.
-struct Groups {
-  Tensor order, segment;
-};
-
-Tensor differs_from_previous(Tensor values) {
-  const int64_t count = values.numel();
-  return call_for_tensor("aten::ne", "Tensor", torch::stable::narrow(values, 0, 1, count - 1),
-                         torch::stable::narrow(values, 0, 0, count - 1));
-}
-
 Groups groups_on_device(const NmsCall& call) {
   const Tensor all = flat(numbers(call.boxes, 1, call.candidates()));
-  const auto divided = [&](const Tensor& t) {
-    return divide(t, filled(call.boxes, {1}, call.per_image));
-  };
-  if (!call.ids) return {all, divided(all)};
-  const Tensor ids = torch::stable::contiguous(torch::stable::to(*call.ids, ScalarType::Long));
-  const Sorted by_id = sort_last(flat(ids), false);
-  if (call.images == 1) return {by_id.indices, by_id.values};
-  // An id means another group in each image.
-  const Sorted by_image = sort_last(divided(by_id.indices), false);
-  const Tensor changes =
-      call_for_tensor("aten::logical_or", "", differs_from_previous(by_image.values),
-                      differs_from_previous(select(by_id.values, by_image.indices)));
-  const std::vector<Tensor> steps = {filled(call.boxes, {1}, 0),
-                                     torch::stable::to(changes, ScalarType::Long)};
-  return {select(by_id.indices, by_image.indices),
-          running_sum(call_for_tensor("aten::cat", "", steps, int64_t{0}))};
+  if (call.ids) return groups_by_ids(call, all);
+  return {all, divide(all, filled(all, {1}, call.per_image))};
 }
 
 RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
