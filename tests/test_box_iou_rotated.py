@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import torchvision.ops
 import visops
 from box_iou_cases import rotated_boxes, rotated_grid
 from nms_cases import FLOATING, LAYOUTS

@@ -1,12 +1,12 @@
 // Suppression by lowering scores, on CUDA.
 //
 // NOTE [ Soft suppression on CUDA ]
-// A block has the segments that begin among 256 positions, one after another. A segment takes a
-// round for each box that it keeps: all threads lower the scores of their candidates by the box
-// kept last, and look for the highest score on the way; one reduction over the block finds the next
-// box. The rounds of a segment are in sequence by nature; segments, as of images and classes, run
-// at once. The host waits for nothing. Every score is the same product in the same order as on the
-// CPU.
+// A block has the segments that begin among as many positions as it has threads, one after another.
+// A segment takes a round for each box that it keeps: all threads lower the scores of their
+// candidates by the box kept last, and look for the highest score on the way; one reduction over
+// the block finds the next box. The rounds of a segment are in sequence by nature; segments, as of
+// images and classes, run at once. The host waits for nothing. Every score is the same product in
+// the same order as on the CPU.
 //
 // Rounding: NOTE [ Overlap ], decayed(); without contraction (-fmad=false).
 //
@@ -20,8 +20,12 @@
 namespace visops {
 namespace {
 
-constexpr int kThreads = 256;
 constexpr int kWarp = 32;
+#if defined(VISOPS_CUDA_EMULATION)
+constexpr int kThreads = 2 * kWarp;  // fibers change places at every barrier of every round
+#else
+constexpr int kThreads = 256;
+#endif
 constexpr int kWarps = kThreads / kWarp;
 
 template <class Acc>
