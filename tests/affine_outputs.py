@@ -1,14 +1,9 @@
-"""Everything that the affine kernels compute, as bytes: run once per backend and compared.
-
-VISOPS_CPU=avx2 python tests/affine_outputs.py OUTPUT.npz THREADS
-"""
+"""Everything that the affine kernels compute, as bytes: run once per backend and compared."""
 
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
@@ -66,7 +61,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
         yield f"numpy-{mode}", visops.warp_affine(photo, exact[1], (30, 401), mode=mode)
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[2]))
-    arrays: Any = dict(outputs())
-    np.savez(sys.argv[1], **arrays)
+def check(found: dict[str, np.ndarray]) -> None:
+    """That many cases, none of them empty or blank."""
+    assert len(found) > 240
+    assert all(len(np.unique(v)) > 1 for name, v in found.items() if "bool" not in name)

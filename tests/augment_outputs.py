@@ -1,11 +1,7 @@
-"""Everything that the augmentation's kernels compute, as bytes: run per backend and compared.
-
-VISOPS_CPU=avx2 python tests/augment_outputs.py OUTPUT.npz THREADS
-"""
+"""Everything that the augmentation's kernels compute, as bytes: run per backend and compared."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -117,7 +113,11 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
         yield f"{name}-list", bytes_of(listed.cpu())
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[2]))
-    arrays: Any = dict(outputs())
-    np.savez(sys.argv[1], **arrays)
+def check(found: dict[str, np.ndarray]) -> None:
+    """That many cases, none of them empty or blank. Nearest has no gradient to the matrix."""
+    assert len(found) > 450
+    assert all(
+        len(np.unique(values)) > 1
+        for name, values in found.items()
+        if "nearest" not in name or not name.endswith("matrix")
+    )

@@ -1,7 +1,11 @@
-"""Scripts that write all of an operator's outputs, run once per backend and thread count."""
+"""Runs a module of outputs in a process of its own, for a backend and a thread count.
+
+VISOPS_CPU=avx2 python tests/backend_runs.py nms_outputs OUTPUT.npz THREADS
+"""
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -9,24 +13,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import visops
 
-# The emulation runs on one thread whatever it is told.
+# The emulation runs on one thread whatever it is told. ("default", 1) is what others are compared
+# with.
 RUNS = [
     (backend, threads)
     for backend in visops.build_info()["cpu_available"]
     for threads in (1, 2)
-    if (backend, threads) != ("cuda_emulated", 2)
+    if (backend, threads) not in (("default", 1), ("cuda_emulated", 2))
 ]
 
 every_backend = pytest.mark.parametrize(("backend", "threads"), RUNS)
 
 
-def run(script: str, backend: str, threads: int, folder: Path) -> dict[str, np.ndarray]:
-    """Run tests/`script`, which takes an .npz file to write and a number of threads."""
+def run(module: str, backend: str, threads: int, folder: Path) -> dict[str, np.ndarray]:
+    """Return what the module's `outputs()` gives there."""
     file = folder / "outputs.npz"
     finished = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(script)), str(file), str(threads)],
+        [sys.executable, __file__, module, str(file), str(threads)],
         env={**os.environ, "VISOPS_CPU": backend, "OMP_NUM_THREADS": str(threads)},
         capture_output=True,
         text=True,
@@ -37,7 +43,18 @@ def run(script: str, backend: str, threads: int, folder: Path) -> dict[str, np.n
         return dict(archive)
 
 
-def assert_equal(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+def assert_same_bits(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    """Also signs of zeros, dtypes and shapes."""
     assert actual.keys() == expected.keys()
-    differing = [name for name in expected if not np.array_equal(actual[name], expected[name])]
+    differing = [
+        name
+        for name, array in expected.items()
+        if (actual[name].dtype, actual[name].shape) != (array.dtype, array.shape)
+        or actual[name].tobytes() != array.tobytes()
+    ]
     assert not differing
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(int(sys.argv[3]))
+    np.savez(sys.argv[2], **dict(importlib.import_module(sys.argv[1]).outputs()))

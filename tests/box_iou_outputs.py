@@ -1,14 +1,9 @@
-"""Everything that the kernels of pairwise overlaps compute: run once per backend and compared.
-
-VISOPS_CPU=avx2 python tests/box_iou_outputs.py OUTPUT.npz THREADS
-"""
+"""Everything that the kernels of pairwise overlaps compute: run once per backend and compared."""
 
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
@@ -73,7 +68,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
                 yield f"gradient-{name}-{i}", bits(gradient)
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[2]))
-    arrays: Any = dict(outputs())
-    np.savez(sys.argv[1], **arrays)
+def check(found: dict[str, np.ndarray]) -> None:
+    """That many cases, and not where all boxes are one."""
+    assert len(found) > 3000
+    assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.8

@@ -1,14 +1,9 @@
-"""Everything that matrix suppression computes, as bytes: run once per backend and compared.
-
-VISOPS_CPU=avx2 python tests/matrix_nms_outputs.py OUTPUT.npz THREADS
-"""
+"""Everything that matrix suppression computes, as bytes: run once per backend and compared."""
 
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import torch
@@ -58,7 +53,7 @@ def both(
         yield f"scores-{name}-{i}", changed.cpu().view(torch.uint8).numpy()
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[2]))
-    arrays: Any = dict(outputs())
-    np.savez(sys.argv[1], **arrays)
+def check(found: dict[str, np.ndarray]) -> None:
+    """That many cases, most of them with results."""
+    assert len(found) > 500
+    assert np.mean([v.size > 0 for v in found.values()]) > 0.7

@@ -1,12 +1,8 @@
-"""Everything that the suppression kernels decide, as bytes: run once per backend and compared.
-
-VISOPS_CPU=avx2 python tests/nms_outputs.py OUTPUT.npz THREADS
-"""
+"""Everything that the suppression kernels decide, as bytes: run once per backend and compared."""
 
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,7 +65,7 @@ def score_dtype(dtype: torch.dtype) -> torch.dtype:
     return dtype if dtype in FLOATING else torch.float32
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[2]))
-    arrays: Any = dict(outputs())
-    np.savez(sys.argv[1], **arrays)
+def check(found: dict[str, np.ndarray]) -> None:
+    """That many cases; those of one box have one result at most."""
+    assert len(found) > 700
+    assert np.mean([len(v) > 1 for name, v in found.items() if not name.endswith("-1")]) > 0.7

@@ -1,13 +1,9 @@
-"""Everything that soft, rotated and matching suppression decide, as bytes: compared by backend.
-
-VISOPS_CPU=avx2 python tests/nms_variants_outputs.py OUTPUT.npz THREADS
-"""
+"""Everything that soft, rotated and matching suppression decide, as bytes: compared by backend."""
 
 from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -101,7 +97,7 @@ def outputs(device: str = "cpu") -> Iterator[Named]:
             yield from named(f"images-{name}-{ids is None}", result)
 
 
-if __name__ == "__main__":
-    torch.set_num_threads(int(sys.argv[2]))
-    arrays: Any = dict(outputs())
-    np.savez(sys.argv[1], **arrays)
+def check(found: dict[str, np.ndarray]) -> None:
+    """That many cases; those of one box have one result at most."""
+    assert len(found) > 1200
+    assert np.mean([len(v) > 1 for name, v in found.items() if "-1-" not in name]) > 0.8

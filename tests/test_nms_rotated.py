@@ -205,6 +205,21 @@ def test_a_ratio_must_exceed_the_threshold() -> None:
     assert kept(tenth, float(np.nextafter(0.1, 0)), torch.float32) == [0]
 
 
+@pytest.mark.parametrize("kind", ["turned", "clusters", "thin", "odd"])
+def test_threshold_of_nothing(kind: str) -> None:
+    """Boxes that lie apart overlap by exactly 0, however near: no rounding makes it more."""
+    apart = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        boxes = BOXES[kind](rng, 30)
+        overlaps = reference.ious(boxes, boxes)
+        assert not ((overlaps > 0) & (overlaps < 1e-12)).any()
+        apart += (overlaps == 0).sum()
+        found = visops.nms_rotated(torch.from_numpy(boxes), -torch.arange(30.0), 0.0)
+        assert found.tolist() == reference.nms_rotated(overlaps, -np.arange(30.0), 0.0)
+    assert apart > 100
+
+
 @pytest.mark.parametrize("angle", [1e-310, 5e-324, -5e-324, 1e-300, 1e-17])
 def test_angles_next_to_none(angle: float) -> None:
     """Edges that are all but upright, through each other's corners."""
@@ -333,3 +348,15 @@ def test_larger(kind: str) -> None:
             visops.nms_rotated(boxes[found], scores[found], 0.4, idxs=idxs[found]),
             torch.arange(len(found)),
         )
+
+
+@pytest.mark.parametrize("kind", BOXES)
+def test_every_pair_counts(kind: str) -> None:
+    """Kernels look only where boxes can be: the same as with the matrix of all overlaps."""
+    rng = np.random.default_rng(10)
+    boxes = torch.from_numpy(BOXES[kind](rng, 1500))
+    scores = torch.from_numpy(distinct_scores(rng, 1500))
+    overlaps = visops.box_iou_rotated(boxes, boxes).nan_to_num(0).numpy()
+    for threshold in (0.013, 0.07, 0.31, 0.57, 0.83):
+        found = visops.nms_rotated(boxes, scores, threshold)
+        assert found.tolist() == reference.nms_rotated(overlaps, scores.numpy(), threshold)

@@ -112,7 +112,9 @@ __global__ void __launch_bounds__(kThreads)
        i += stride) {
     boxes[i] = candidate_box<Acc>(c, c.order[i]);
     c.kept[i] = 0;
-    if (!(static_cast<double>(scores[i]) >= p.min_score)) scores[i] = static_cast<Acc>(kSoftNmsOut);
+    const Acc score = scores[i] + static_cast<Acc>(0);  // no -0, as on the CPU
+    const bool takes_part = static_cast<double>(score) >= p.min_score;
+    scores[i] = takes_part ? score : static_cast<Acc>(kSoftNmsOut);
   }
 }
 

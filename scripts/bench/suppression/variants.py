@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import visops
@@ -12,7 +13,7 @@ from torch import Tensor
 from . import loops
 from .boxes import clustered, uniform
 
-SOFT = {"iou_threshold": 0.3, "sigma": 0.5, "min_score": 0.001}
+SOFT: dict[str, Any] = {"iou_threshold": 0.3, "sigma": 0.5, "min_score": 0.001}
 ROUNDING = Tolerance(
     max_abs=2e-3, mean_abs=1e-6, why="boxes at min_score, and exp, by the last place"
 )
