@@ -147,3 +147,26 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 def every_other(scores: Tensor) -> Tensor:
     return torch.stack([scores, scores], -1)[..., 0]
+
+
+def assert_same_scores(
+    found: tuple[Any, Tensor], expected: tuple[Any, np.ndarray], method: str
+) -> None:
+    """Rows and new scores as the reference has them, in the scores' dtype.
+
+    Its exp, and so every "gaussian" score, may differ in the last places: scores that are equal but
+    for those may change places.
+    """
+    rows = [tuple(row) if isinstance(row, list) else row for row in found[0].tolist()]
+    wanted, lowered = expected
+    stored = torch.from_numpy(lowered).to(found[1].dtype)
+    if method != "gaussian":
+        assert rows == wanted
+        assert torch.equal(found[1], stored)
+        return
+    assert sorted(rows) == sorted(wanted)
+    by_row = dict(zip(wanted, stored, strict=True))
+    same_order = torch.stack([by_row[row] for row in rows]) if rows else stored
+    error = {torch.float32: 1e-6, torch.float64: 1e-13}.get(stored.dtype, 1e-2)
+    for other in (same_order, stored):
+        torch.testing.assert_close(found[1], other, rtol=error, atol=1e-30)

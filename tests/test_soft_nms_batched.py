@@ -15,6 +15,7 @@ from nms_cases import (
     LAYOUTS,
     SCORES,
     THRESHOLDS,
+    assert_same_scores,
     batch_boxes,
     distinct_scores,
     every_other,
@@ -40,17 +41,8 @@ OPTIONS: list[dict[str, Any]] = [
 
 
 def assert_same(found: Any, expected: Any, method: str) -> None:
-    """Rows are equal; scores too, but for the last places of exp."""
-    rows, values = found
-    wanted, lowered = expected
-    assert (rows.dtype, rows.is_contiguous()) == (torch.int64, True)
-    listed = [tuple(row) if rows.dim() == 2 else row for row in rows.tolist()]
-    assert listed == wanted
-    stored = torch.from_numpy(lowered).to(values.dtype)
-    if method == "gaussian":
-        torch.testing.assert_close(values, stored, rtol=1e-6, atol=1e-30)
-    else:
-        assert torch.equal(values, stored)
+    assert (found[0].dtype, found[0].is_contiguous()) == (torch.int64, True)
+    assert_same_scores(found, expected, method)
 
 
 def problem(count: int, ids: int, kind: str = "clusters", seed: int = 0) -> Any:

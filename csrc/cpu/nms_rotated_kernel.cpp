@@ -44,7 +44,8 @@ void suppress(const NmsParams& p, int64_t begin, int64_t count, RotatedBox* boxe
       count, [&](int64_t i) { return around(boxes[i]); }, memory, integers);
   int32_t* place = integers + Boxes::integers(count);  // in runs; -1: out
   for (int64_t i = 0; i < count; ++i) place[runs.position(i)] = static_cast<int32_t>(i);
-  const double little_less = p.iou_threshold * (1.0 - 1e-9);
+  // Less by far more than rotated_iou() rounds.
+  const double little_less = p.iou_threshold > 1e-9 ? p.iou_threshold - 1e-9 : 0.0;
   SegmentOutput output(p, begin, count);
   for (int64_t i = 0; i < count; ++i) {
     if (place[i] < 0) continue;
