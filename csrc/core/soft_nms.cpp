@@ -17,9 +17,9 @@ Decay parse_decay(const char* op, std::string_view name) {
 
 void check_soft_nms(const char* op, const SoftNmsParams& p) {
   require(p.sigma > 0.0 && std::isfinite(p.sigma), op, "sigma is ", p.sigma,
-          ", must be a positive number");
+          ", must be > 0 and finite");
   require(p.min_score >= 0.0 && std::isfinite(p.min_score), op, "min_score is ", p.min_score,
-          ", must be >= 0");
+          ", must be >= 0 and finite");
 }
 
 }  // namespace visops
