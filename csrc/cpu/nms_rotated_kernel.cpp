@@ -40,8 +40,7 @@ constexpr int64_t integers(int64_t count) { return Boxes::integers(count) + coun
 void suppress(const NmsParams& p, int64_t begin, int64_t count, RotatedBox* boxes, double* memory,
               int32_t* integers) {
   for (int64_t i = 0; i < count; ++i) boxes[i] = rotated_candidate_box(p, p.order[begin + i]);
-  Boxes runs(
-      count, [&](int64_t i) { return around(boxes[i]); }, memory, integers);
+  Boxes runs(count, [&](int64_t i) { return around(boxes[i]); }, memory, integers);
   int32_t* place = integers + Boxes::integers(count);  // in runs; -1: out
   for (int64_t i = 0; i < count; ++i) place[runs.position(i)] = static_cast<int32_t>(i);
   // Less by far more than rotated_iou() rounds.
