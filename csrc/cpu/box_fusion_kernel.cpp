@@ -7,6 +7,7 @@
 // together, and within a label boxes that take no part come last.
 #include "core/box_fusion.h"
 #include "cpu/nms_kept.h"
+#include "cpu/segments.h"
 
 namespace visops {
 namespace {
@@ -85,21 +86,15 @@ void fuse_label(const BoxFusionParams& p, int64_t begin, KeptBoxes<double> fused
 }
 
 void box_fusion_kernel(const BoxFusionParams& p, int64_t begin, int64_t end) {
-  const auto starts = [&](int64_t i) { return i == 0 || p.label[i] != p.label[i - 1]; };
-  while (begin < end && !starts(begin)) ++begin;
-  while (begin < end) {
-    int64_t next = begin + 1;
-    while (next < p.count && !starts(next)) ++next;
-    const int64_t boxes = next - begin;
-    const FusionScratch scratch(p, begin);
+  for_each_segment(p.label, p.count, begin, end, [&](int64_t first, int64_t boxes) {
+    const FusionScratch scratch(p, first);
     if (boxes <= kOnStack) {
       alignas(64) double memory[KeptBoxes<double>::elements(kOnStack)];
-      fuse_label(p, begin, KeptBoxes<double>(memory, boxes), scratch, boxes);
+      fuse_label(p, first, KeptBoxes<double>(memory, boxes), scratch, boxes);
     } else {
-      fuse_label(p, begin, KeptBoxes<double>(scratch.fused, boxes), scratch, boxes);
+      fuse_label(p, first, KeptBoxes<double>(scratch.fused, boxes), scratch, boxes);
     }
-    begin = next;
-  }
+  });
 }
 
 const bool registered = box_fusion_stub.set(kIsaSlot, box_fusion_kernel);

@@ -7,6 +7,7 @@
 // numbers in `segment` lie together, and within a group objects that take no part come last.
 #include "core/matrix_nms.h"
 #include "cpu/nms_kept.h"
+#include "cpu/segments.h"
 
 namespace visops {
 namespace {
@@ -190,18 +191,13 @@ void suppress_as(const MatrixNmsParams& p, int64_t begin, int64_t count) {
 }
 
 void matrix_nms_kernel(const MatrixNmsParams& p, int64_t begin, int64_t end) {
-  const auto starts = [&](int64_t i) { return i == 0 || p.segment[i] != p.segment[i - 1]; };
-  while (begin < end && !starts(begin)) ++begin;
-  while (begin < end) {
-    int64_t next = begin + 1;
-    while (next < p.count && !starts(next)) ++next;
+  for_each_segment(p.segment, p.count, begin, end, [&](int64_t first, int64_t count) {
     if (p.decay == DecayFunction::kLinear) {
-      suppress_as<DecayFunction::kLinear>(p, begin, next - begin);
+      suppress_as<DecayFunction::kLinear>(p, first, count);
     } else {
-      suppress_as<DecayFunction::kGaussian>(p, begin, next - begin);
+      suppress_as<DecayFunction::kGaussian>(p, first, count);
     }
-    begin = next;
-  }
+  });
 }
 
 const bool registered = matrix_nms_stub.set(kIsaSlot, matrix_nms_kernel);

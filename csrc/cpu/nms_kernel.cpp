@@ -115,7 +115,7 @@ void suppress(const NmsParams& p, int64_t begin, int64_t count) {
 }
 
 void nms_kernel(const NmsParams& p, int64_t begin, int64_t end) {
-  for_each_segment(p, begin, end, [&](int64_t first, int64_t count) {
+  for_each_segment(p.segment, p.count, begin, end, [&](int64_t first, int64_t count) {
     if (computes_in_double(p.dtype)) {
       suppress<double>(p, first, count);
     } else {

@@ -67,7 +67,7 @@ void suppress(const NmsParams& p, int64_t begin, int64_t count, RotatedBox* boxe
 }
 
 void nms_rotated_kernel(const NmsParams& p, int64_t begin, int64_t end) {
-  for_each_segment(p, begin, end, [&](int64_t first, int64_t count) {
+  for_each_segment(p.segment, p.count, begin, end, [&](int64_t first, int64_t count) {
     if (count <= kOnStack) {
       RotatedBox boxes[kOnStack];
       alignas(64) double memory[Boxes::elements(kOnStack)];

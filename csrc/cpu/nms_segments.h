@@ -1,25 +1,13 @@
-// A CPU task's segments, and what it says of their candidates.
+// What a CPU kernel says of a segment's candidates.
 #pragma once
 
 #include <cstring>
 
 #include "core/nms.h"
+#include "cpu/segments.h"
 
 namespace visops {
 namespace {
-
-// body(first, count) for each segment that begins in [begin, end).
-template <class Body>
-void for_each_segment(const NmsParams& p, int64_t begin, int64_t end, const Body& body) {
-  const auto starts = [&](int64_t i) { return i == 0 || p.segment[i] != p.segment[i - 1]; };
-  while (begin < end && !starts(begin)) ++begin;
-  while (begin < end) {
-    int64_t next = begin + 1;
-    while (next < p.count && !starts(next)) ++next;
-    body(begin, next - begin);
-    begin = next;
-  }
-}
 
 struct SegmentOutput {
   uint8_t* kept;

@@ -49,7 +49,8 @@ void suppress(const SoftNmsParams& p, int64_t begin, int64_t count) {
 }
 
 void soft_nms_kernel(const SoftNmsParams& p, int64_t begin, int64_t end) {
-  for_each_segment(p.candidates, begin, end, [&](int64_t first, int64_t count) {
+  const NmsParams& c = p.candidates;
+  for_each_segment(c.segment, c.count, begin, end, [&](int64_t first, int64_t count) {
     if (p.in_double) {
       suppress<double>(p, first, count);
     } else {
