@@ -106,7 +106,9 @@ RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
   }
   const Groups groups = groups_on_device(call);
   const ScalarType computed = p.in_double ? ScalarType::Double : ScalarType::Float;
-  const Tensor given = torch::stable::to(flat(scores_by_group(call)), computed);
+  // Detached: there is no gradient, but torch's operators below would record one.
+  const Tensor given =
+      torch::stable::to(call_for_tensor("aten::detach", "", flat(scores_by_group(call))), computed);
   const Tensor scores = select(given, groups.order);  // a copy, in any case
   const Tensor kept = empty_tensor(call.op, "scratch", call.boxes, {scores.numel()}, DType::kUInt8);
   c.count = scores.numel();
