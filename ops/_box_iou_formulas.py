@@ -251,14 +251,25 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(boxes1, boxes2)
 
 
-def _box_iou_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+def _by_both_sets(
+    backward: Callable[..., Tensor], ctx: Any, grad: Tensor
+) -> tuple[Tensor | None, ...]:
+    """Return the gradient by both sets; `backward` gives that of the first."""
     boxes1, boxes2 = ctx.saved_tensors
     grad1 = grad2 = None
     if ctx.needs_input_grad[0]:
-        grad1 = _box_iou_backward(grad, boxes1, boxes2, *ctx.options)
+        grad1 = backward(grad, boxes1, boxes2, *ctx.options)
     if ctx.needs_input_grad[1]:
-        grad2 = _box_iou_backward(grad.mT, boxes2, boxes1, *ctx.options)
-    return grad1, grad2, None, None
+        grad2 = backward(grad.mT, boxes2, boxes1, *ctx.options)
+    return grad1, grad2, *(None for _ in ctx.options)
+
+
+def _box_iou_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    return _by_both_sets(_box_iou_backward, ctx, grad)
+
+
+def _box_iou_rotated_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    return _by_both_sets(_box_iou_rotated_backward, ctx, grad)
 
 
 def _backward_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -271,16 +282,6 @@ def _box_iou_backward_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, .
     overlap = functools.partial(_overlap, kind=kind, eps=eps)
     gradient = functools.partial(_gradient, overlap)
     return *_second_derivative(gradient, ctx, grad_grad), None, None
-
-
-def _box_iou_rotated_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    boxes1, boxes2 = ctx.saved_tensors
-    grad1 = grad2 = None
-    if ctx.needs_input_grad[0]:
-        grad1 = _box_iou_rotated_backward(grad, boxes1, boxes2)
-    if ctx.needs_input_grad[1]:
-        grad2 = _box_iou_rotated_backward(grad.mT, boxes2, boxes1)
-    return grad1, grad2
 
 
 def _box_iou_rotated_backward_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -313,7 +314,9 @@ _box_iou_backward.register(
     vmap=_vmap_of(_box_iou_backward),
 )
 box_iou_rotated.register(
-    setup_context=_setup, backward=_box_iou_rotated_vjp, vmap=_vmap_of(box_iou_rotated)
+    setup_context=_setup,
+    backward=_box_iou_rotated_vjp,
+    vmap=_vmap_of(box_iou_rotated),
 )
 _box_iou_rotated_backward.register(
     setup_context=_backward_setup,

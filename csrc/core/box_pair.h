@@ -228,19 +228,4 @@ VISOPS_FN void finish_gradient(const PairBox<Acc>& a, const PairGradient<Acc>& s
   out[3] = sum.y2 + by_height;
 }
 
-// A gradient of box i as its dtype.
-VISOPS_FN void store_gradient(void* out, DType dtype, int64_t i, double value) {
-  switch (dtype) {
-    case DType::kFloat64: static_cast<double*>(out)[i] = value; return;
-    case DType::kFloat32: static_cast<float*>(out)[i] = static_cast<float>(value); return;
-    case DType::kFloat16:
-      store_element(static_cast<Half*>(out) + i, static_cast<float>(value));
-      return;
-    case DType::kBFloat16:
-      store_element(static_cast<BFloat16*>(out) + i, static_cast<float>(value));
-      return;
-    default: return;  // check_box_iou() has no others
-  }
-}
-
 }  // namespace visops

@@ -17,7 +17,7 @@ namespace visops {
 enum class Decay { kLinear, kGaussian, kHard };
 
 struct SoftNmsParams {
-  // Without scores and filter. `order` is best first on the CPU, by number on CUDA.
+  // Without scores and filter. `order` is by number within a segment.
   NmsParams candidates;
   Decay decay;
   double sigma;      // > 0
@@ -54,7 +54,7 @@ VISOPS_FN Acc decay_threshold(const SoftNmsParams& p) {
 extern KernelStub<SoftNmsParams> soft_nms_stub;
 
 // Of a candidate: elements and 32-bit integers on the CPU (cpu/soft_nms_runs.h); a box on CUDA.
-constexpr int64_t kSoftNmsElements = 7, kSoftNmsIntegers = 4;
+constexpr int64_t kSoftNmsElements = 7, kSoftNmsIntegers = 3;
 VISOPS_FN int64_t soft_nms_scratch_bytes(const SoftNmsParams& p) {
   const int64_t element = p.in_double ? sizeof(double) : sizeof(float);
   const int64_t integer = sizeof(int32_t);

@@ -34,10 +34,6 @@ struct FusionScratch {
   static_assert(KeptBoxes<double>::elements(kOnStack + 1) <= kFusedElements * (kOnStack + 1));
 };
 
-Box<double> box_at(const KeptBoxes<double>& boxes, int64_t i) {
-  return {boxes.x1[i], boxes.y1[i], boxes.x2[i], boxes.y2[i], boxes.area[i]};
-}
-
 // Of the fused boxes [0, count), the first that overlaps `box` most; -1: none does by more than the
 // threshold.
 int64_t best_match(const OverlapTest<double>& test, const Box<double>& box,
@@ -47,7 +43,7 @@ int64_t best_match(const OverlapTest<double>& test, const Box<double>& box,
   for (int64_t begin = 0; begin < count; begin += kRun) {
     if (!test.meets_run(box, fused, begin)) continue;
     for (int64_t i = begin; i < begin + kRun; ++i) {  // what was not stored overlaps nothing
-      const double overlap = overlap_of(box_at(fused, i), box);
+      const double overlap = overlap_of(fused.box(i), box);
       if (!(overlap > most)) continue;
       most = overlap;
       best = i;
@@ -81,7 +77,7 @@ void fuse_label(const BoxFusionParams& p, int64_t begin, KeptBoxes<double> fused
   }
   for (int64_t c = 0; c < used; ++c) {
     const double score = final_score(p, scratch.clusters[c], scratch.models + c * scratch.words);
-    store_cluster(p, begin + c, box_at(fused, c), score);
+    store_cluster(p, begin + c, fused.box(c), score);
   }
 }
 

@@ -88,7 +88,7 @@ void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
       Acc gradient[4];
       finish_gradient(box, sum, gradient);
       for (int k = 0; k < 4; ++k) {
-        store_gradient(p.grad_boxes, p.boxes1.dtype, (first + i) * 4 + k, gradient[k]);
+        store_rounded(p.grad_boxes, p.boxes1.dtype, (first + i) * 4 + k, gradient[k]);
       }
     }
   }

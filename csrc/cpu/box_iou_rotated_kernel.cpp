@@ -3,7 +3,6 @@
 // boxes2. Most pairs of a usual set are apart, which one comparison tells. A box's gradient is
 // summed in 32 lanes (NOTE [ Sums of the pairs' gradients ]). Work is cut by boxes.
 #include "core/box_iou.h"
-#include "core/box_pair.h"
 #include "core/rotated_gradient.h"
 #include "cpu/pair_lanes.h"
 
@@ -69,7 +68,7 @@ void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
                      sum_lanes(angle), sum_lanes(area)},
                     gradient);
     for (int k = 0; k < 5; ++k) {
-      store_gradient(p.grad_boxes, p.boxes1.dtype, i * 5 + k, gradient[k]);
+      store_rounded(p.grad_boxes, p.boxes1.dtype, i * 5 + k, gradient[k]);
     }
   }
 }

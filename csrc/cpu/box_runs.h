@@ -98,6 +98,7 @@ class BoxRuns {
     right_ = top_ + runs_;
     bottom_ = right_ + runs_;
     sort_by_cell(count, box_at, position_ + padded(count));
+    for (int64_t i = count; i < padded(count); ++i) position_[i] = 0;  // of no box
     for (int64_t i = 0; i < count; ++i) {
       const Box<Acc> box = box_at(position_[i]);
       if (!is_inert(box)) boxes_.store(i, box);
@@ -107,9 +108,8 @@ class BoxRuns {
 
   int64_t runs() const { return runs_; }  // whole blocks
   const KeptBoxes<Acc>& boxes() const { return boxes_; }
-  Box<Acc> box(int64_t i) const {
-    return {boxes_.x1[i], boxes_.y1[i], boxes_.x2[i], boxes_.y2[i], boxes_.area[i]};
-  }
+  Box<Acc> box(int64_t i) const { return boxes_.box(i); }
+  const int32_t* positions() const { return position_; }      // of padded() boxes
   int32_t position(int64_t i) const { return position_[i]; }  // its place among the boxes given
 
   // Nothing touches a box, or all of a run, from now on.

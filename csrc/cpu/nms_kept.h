@@ -43,6 +43,8 @@ struct KeptBoxes {
 
   static constexpr int64_t elements(int64_t size) { return 5 * (size + kRun); }
 
+  Box<Acc> box(int64_t i) const { return {x1[i], y1[i], x2[i], y2[i], area[i]}; }
+
   void store(int64_t i, const Box<Acc>& box) {
     x1[i] = box.x1;
     y1[i] = box.y1;

@@ -4,7 +4,7 @@
 // candidates untouched by most steps.
 //
 // Segments are independent; a task has those that begin in its part of `order`. Assumes what
-// check_nms(), check_soft_nms() and the fronts establish; a segment's candidates are of one image.
+// check_nms(), check_soft_nms() and the fronts establish; numbers rise within a segment.
 #include "cpu/nms_segments.h"
 #include "cpu/soft_nms_runs.h"
 
@@ -18,10 +18,8 @@ void suppress(const SoftNmsParams& p, int64_t begin, int64_t count, Acc* memory,
               int32_t* integers) {
   const int64_t* order = p.candidates.order + begin;
   Acc* scores = static_cast<Acc*>(p.scores) + begin;
-  const int64_t in_image = p.candidates.per_image * p.candidates.classes;
   const auto box_at = [&](int64_t i) { return candidate_box<Acc>(p.candidates, order[i]); };
-  const auto number_at = [&](int64_t i) { return static_cast<int32_t>(order[i] % in_image); };
-  SoftRuns<Acc> runs(count, box_at, number_at, scores, memory, integers);
+  SoftRuns<Acc> runs(count, box_at, scores, memory, integers);
   const OverlapTest<Acc> test(decay_threshold<Acc>(p));
   SegmentOutput output(p.candidates, begin, count);
   for (int64_t i; output.left > 0 && (i = runs.best()) >= 0;) {

@@ -23,36 +23,33 @@ class SoftRuns {
     return Boxes::elements(count) + Boxes::padded(count) + Boxes::runs_of(count);
   }
   static constexpr int64_t integers(int64_t count) {
-    return Boxes::integers(count) + Boxes::padded(count) + Boxes::runs_of(count);
+    return Boxes::integers(count) + Boxes::runs_of(count);
   }
 
-  // Candidate i has the box box_at(i), the number number_at(i) and scores[i].
-  template <class BoxAt, class NumberAt>
-  SoftRuns(int64_t count, const BoxAt& box_at, const NumberAt& number_at, const Acc* scores,
-           Acc* memory, int32_t* integers)
+  // Candidate i has the box box_at(i) and scores[i].
+  template <class BoxAt>
+  SoftRuns(int64_t count, const BoxAt& box_at, const Acc* scores, Acc* memory, int32_t* integers)
       : boxes_(count, box_at, memory, integers) {
     score_ = memory + Boxes::elements(count);
     best_ = score_ + Boxes::padded(count);
-    number_ = integers + Boxes::integers(count);
-    best_number_ = number_ + Boxes::padded(count);
+    best_position_ = integers + Boxes::integers(count);
     for (int64_t i = 0; i < Boxes::padded(count); ++i) {
       const int32_t from = i < count ? boxes_.position(i) : 0;
       score_[i] = i < count ? scores[from] + static_cast<Acc>(0) : kOut;  // no -0: see best_of()
-      number_[i] = i < count ? number_at(from) : INT_MAX;
     }
     for (int64_t run = 0; run < boxes_.runs(); ++run) {
       best_[run] = kOut;
-      best_number_[run] = INT_MAX;
+      best_position_[run] = INT_MAX;
       if (run * kRun < count) find_best(run);
     }
   }
 
   // The best candidate; -1 where none is left.
   int64_t best() const {
-    const Best found = best_of(best_, best_number_, boxes_.runs());
+    const Best found = best_of(best_, best_position_, boxes_.runs());
     if (found.score == kOut) return -1;
-    const int64_t run = place_of(found, best_, best_number_, boxes_.runs());
-    return run * kRun + place_of(found, score_ + run * kRun, number_ + run * kRun, kRun);
+    const int64_t run = place_of(found, best_, best_position_, boxes_.runs());
+    return run * kRun + place_of(found, score_ + run * kRun, boxes_.positions() + run * kRun, kRun);
   }
 
   int32_t position(int64_t i) const { return boxes_.position(i); }
@@ -74,16 +71,17 @@ class SoftRuns {
  private:
   static constexpr Acc kOut = static_cast<Acc>(kSoftNmsOut);
 
-  // The highest score and, of candidates that have it, the lowest number.
+  // The highest score and, of candidates that have it, the first position.
   struct Best {
     Acc score;
-    int32_t number;
+    int32_t position;
   };
   // All bits but the sign's, or none; in a form that compilers don't turn into jumps.
   VISOPS_ALWAYS_INLINE static int32_t unless(bool condition) {
     return (static_cast<int32_t>(condition) - 1) & INT_MAX;
   }
-  VISOPS_ALWAYS_INLINE static Best best_of(const Acc* score, const int32_t* number, int64_t count) {
+  VISOPS_ALWAYS_INLINE static Best best_of(const Acc* score, const int32_t* position,
+                                           int64_t count) {
     // Compared as integers, which is the same for what is not negative and kOut, and for which
     // compilers know that order does not matter.
     using Bits = std::conditional_t<sizeof(Acc) == sizeof(float), int32_t, int64_t>;
@@ -94,7 +92,7 @@ class SoftRuns {
     }
     int32_t lowest = INT_MAX;
     for (int64_t i = 0; i < count; ++i) {
-      const int32_t mine = number[i] | unless(bit_cast<Bits>(score[i]) == highest);
+      const int32_t mine = position[i] | unless(bit_cast<Bits>(score[i]) == highest);
       lowest = mine < lowest ? mine : lowest;
     }
     return {bit_cast<Acc>(highest), lowest};
@@ -102,19 +100,20 @@ class SoftRuns {
 
   // Where it is; without a jump, which would be mispredicted at the end.
   VISOPS_ALWAYS_INLINE static int64_t place_of(const Best& best, const Acc* score,
-                                               const int32_t* number, int64_t count) {
+                                               const int32_t* position, int64_t count) {
     int32_t place = INT_MAX;
     for (int32_t i = 0; i < static_cast<int32_t>(count); ++i) {
-      const int32_t mine = i | unless(score[i] == best.score) | unless(number[i] == best.number);
+      const int32_t mine =
+          i | unless(score[i] == best.score) | unless(position[i] == best.position);
       place = mine < place ? mine : place;
     }
     return place;
   }
 
   void find_best(int64_t run) {
-    const Best found = best_of(score_ + run * kRun, number_ + run * kRun, kRun);
+    const Best found = best_of(score_ + run * kRun, boxes_.positions() + run * kRun, kRun);
     best_[run] = found.score;
-    best_number_[run] = found.number;
+    best_position_[run] = found.position;
     if (found.score == kOut) boxes_.close(run);
   }
 
@@ -139,7 +138,7 @@ class SoftRuns {
 
   Boxes boxes_;
   Acc *score_, *best_;
-  int32_t *number_, *best_number_;
+  int32_t* best_position_;
 };
 
 }  // namespace

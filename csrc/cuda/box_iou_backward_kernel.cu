@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kLanes* kWarps)
     Acc gradient[4];
     finish_gradient(box, sum, gradient);
     for (int k = 0; k < 4; ++k) {
-      store_gradient(p.grad_boxes, p.boxes1.dtype, i * 4 + k, gradient[k]);
+      store_rounded(p.grad_boxes, p.boxes1.dtype, i * 4 + k, gradient[k]);
     }
   }
 }

@@ -4,7 +4,6 @@
 //
 // Rounding: float64, without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/box_iou.h"
-#include "core/box_pair.h"
 #include "core/rotated_gradient.h"
 #include "cuda/launch.h"
 #include "cuda/pair_lanes.h"
@@ -96,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
     double gradient[5];
     finish_gradient(box, sum, gradient);
     for (int k = 0; k < 5; ++k) {
-      store_gradient(p.grad_boxes, p.boxes1.dtype, i * 5 + k, gradient[k]);
+      store_rounded(p.grad_boxes, p.boxes1.dtype, i * 5 + k, gradient[k]);
     }
   }
 }

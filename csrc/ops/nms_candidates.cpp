@@ -14,26 +14,27 @@ int64_t load_integer(const void* data, DType dtype, int64_t i) {
   return static_cast<int64_t>(load_coordinate<double>(data, dtype, i));  // exact
 }
 
-class Sorter {
+class Lister {
  public:
-  explicit Sorter(const NmsCall& call) : call_(call), group_size_(call.classes * call.per_image) {
+  Lister(const NmsCall& call, CandidateOrder order)
+      : call_(call), order_(order), group_size_(call.classes * call.per_image) {
     require(group_size_ <= std::numeric_limits<int32_t>::max(), call.op, "boxes has shape ",
             shape_text(call.boxes), ", more than 2^31 - 1 candidates in an image");
   }
 
-  Candidates sort() {
+  Candidates list() {
     Candidates found;
     found.image_begin.push_back(0);
     const bool grouped = call_.by_class || call_.ids.has_value();
     for (int64_t image = 0; image < call_.images; ++image) {
       switch (call_.params.score_dtype) {
-        case DType::kFloat16: sort_image<Half>(image, &keys_, &found); break;
-        case DType::kBFloat16: sort_image<BFloat16>(image, &keys_, &found); break;
-        case DType::kFloat32: sort_image<float>(image, &keys_, &found); break;
-        default: sort_image<double>(image, &wide_, &found); break;
+        case DType::kFloat16: list_image<Half>(image, &keys_, &found); break;
+        case DType::kBFloat16: list_image<BFloat16>(image, &keys_, &found); break;
+        case DType::kFloat32: list_image<float>(image, &keys_, &found); break;
+        default: list_image<double>(image, &wide_, &found); break;
       }
       const auto begin = found.image_begin.back();
-      const auto end = static_cast<int64_t>(found.by_score.size());
+      const auto end = static_cast<int64_t>(found.listed.size());
       found.image_begin.push_back(end);
       if (grouped) {
         group(image, begin, end, &found);
@@ -55,12 +56,12 @@ class Sorter {
   static int64_t index_of(const WideKey& key) { return key.index; }
 
   template <class Stored, class Key>
-  void sort_image(int64_t image, std::vector<Key>* keys, Candidates* found) const {
+  void list_image(int64_t image, std::vector<Key>* keys, Candidates* found) const {
     collect<Stored>(image, keys);
-    sort_keys(keys, call_.classes == 1);
-    const size_t before = found->by_score.size();
-    found->by_score.resize(before + keys->size());
-    int64_t* to = found->by_score.data() + before;
+    if (order_ == CandidateOrder::kByScore) sort_keys(keys, call_.classes == 1);
+    const size_t before = found->listed.size();
+    found->listed.resize(before + keys->size());
+    int64_t* to = found->listed.data() + before;
     for (const Key& key : *keys) *to++ = image * group_size_ + index_of(key);
   }
 
@@ -88,7 +89,7 @@ class Sorter {
   std::vector<int64_t> group_numbers(int64_t image, int64_t begin, int64_t end,
                                      const Candidates& found, int64_t* groups) const {
     std::vector<int64_t> number(static_cast<size_t>(end - begin));
-    const auto local = [&](int64_t i) { return found.by_score[i] - image * group_size_; };
+    const auto local = [&](int64_t i) { return found.listed[i] - image * group_size_; };
     if (call_.by_class) {
       for (int64_t i = begin; i < end; ++i) number[i - begin] = local(i) / call_.per_image;
       *groups = call_.classes;
@@ -132,7 +133,7 @@ class Sorter {
     }
     for (int64_t i = begin; i < end; ++i) {
       const int64_t at = next[number[i - begin]]++;
-      found->order[at] = found->by_score[i];
+      found->order[at] = found->listed[i];
       found->segment[at] = first_group_ + number[i - begin];
       found->place[i] = at;
     }
@@ -140,6 +141,7 @@ class Sorter {
   }
 
   const NmsCall& call_;
+  const CandidateOrder order_;
   const int64_t group_size_;
   int64_t first_group_ = 0;
   std::vector<uint64_t> keys_;
@@ -148,6 +150,8 @@ class Sorter {
 
 }  // namespace
 
-Candidates sort_candidates(const NmsCall& call) { return Sorter(call).sort(); }
+Candidates list_candidates(const NmsCall& call, CandidateOrder order) {
+  return Lister(call, order).list();
+}
 
 }  // namespace visops

@@ -1,4 +1,4 @@
-// Candidates of host memory, by falling score and by group.
+// Candidates of host memory, in an order and by group.
 #pragma once
 
 #include <vector>
@@ -9,15 +9,24 @@ namespace visops {
 
 // Candidates of all images.
 struct Candidates {
-  std::vector<int64_t> by_score;     // image by image, by falling score
-  std::vector<int64_t> image_begin;  // [images + 1] in by_score
-  std::vector<int64_t> order;        // group by group; empty where that is by_score
+  std::vector<int64_t> listed;       // image by image
+  std::vector<int64_t> image_begin;  // [images + 1] in `listed`
+  std::vector<int64_t> order;        // group by group; empty where that is `listed`
   std::vector<int64_t> segment;      // of each in `order`
-  std::vector<int64_t> place;        // in `order`, of each in by_score; empty as above
+  std::vector<int64_t> place;        // in `order`, of each in `listed`; empty as above
+
+  void give_to(NmsParams* p) const {
+    p->count = static_cast<int64_t>(listed.size());
+    p->order = order.empty() ? listed.data() : order.data();
+    p->segment = segment.data();
+  }
 };
 
+// Within a group: best first, or by number.
+enum class CandidateOrder { kByScore, kByNumber };
+
 // Without those whose score is not above the threshold. Throws where an image has too many.
-Candidates sort_candidates(const NmsCall& call);
+Candidates list_candidates(const NmsCall& call, CandidateOrder order);
 
 // Where the values of (image, class, box) lie, in elements.
 struct ValueStrides {

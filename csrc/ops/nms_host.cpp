@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kBoxCost = 64;  // elements' worth of work in suppressing a box
 
-// Positions in by_score that are kept, image by image.
+// Positions in listed that are kept, image by image.
 struct Kept {
   Candidates candidates;
   std::vector<int64_t> positions;
@@ -18,13 +18,11 @@ struct Kept {
 
 Kept suppress(const NmsCall& call) {
   Kept kept;
-  kept.candidates = sort_candidates(call);
+  kept.candidates = list_candidates(call, CandidateOrder::kByScore);
   const Candidates& found = kept.candidates;
   kept.image_begin.assign(1, 0);
   NmsParams p = call.params;
-  p.count = static_cast<int64_t>(found.by_score.size());
-  p.order = found.order.empty() ? found.by_score.data() : found.order.data();
-  p.segment = found.segment.data();
+  found.give_to(&p);
   const Tensor flags = empty_tensor(call.op, "scratch", call.boxes, {p.count}, DType::kUInt8);
   const Tensor scratch =
       empty_tensor(call.op, "scratch", call.boxes, {nms_cpu_scratch_bytes(p)}, DType::kUInt8);
@@ -51,7 +49,7 @@ Tensor nms_on_host(const NmsCall& call) {
   const Tensor result = empty_tensor(call.op, "result", call.boxes, shape, DType::kInt64);
   auto* out = static_cast<int64_t*>(result.mutable_data_ptr());
   for (const int64_t position : kept.positions) {
-    out = call.write_row(kept.candidates.by_score[position], out);
+    out = call.write_row(kept.candidates.listed[position], out);
   }
   return result;
 }
@@ -69,7 +67,7 @@ PaddedResult nms_padded_on_host(const NmsCall& call) {
     count[image] = end - begin;
     int64_t* row = indices + image * most;
     for (int64_t i = begin; i < end; ++i) {
-      *row++ = kept.candidates.by_score[kept.positions[i]] - image * call.per_image;
+      *row++ = kept.candidates.listed[kept.positions[i]] - image * call.per_image;
     }
     std::fill(row, indices + (image + 1) * most, int64_t{-1});
   }

@@ -43,12 +43,10 @@ constexpr int64_t kBoxCost = 1024;  // elements' worth of work in a box
 template <class Acc>
 std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const Candidates& found) {
   NmsParams& c = p.candidates;
-  c.count = static_cast<int64_t>(found.by_score.size());
-  c.order = found.order.empty() ? found.by_score.data() : found.order.data();
-  c.segment = found.segment.data();
+  found.give_to(&c);
   const ValueStrides stride(call, call.scores);
   const void* given = call.scores.const_data_ptr();
-  std::vector<Acc> scores(found.by_score.size());
+  std::vector<Acc> scores(static_cast<size_t>(c.count));
   for (int64_t i = 0; i < c.count; ++i) {
     const int64_t group = c.order[i] / call.per_image, box = c.order[i] - group * call.per_image;
     const int64_t at = group / call.classes * stride.image + box * stride.box +
@@ -74,7 +72,7 @@ std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const C
 
 RowsAndScores soft_nms_on_host(NmsCall call, SoftNmsParams p) {
   call.least_score = p.min_score;
-  const Candidates found = sort_candidates(call);
+  const Candidates found = list_candidates(call, CandidateOrder::kByNumber);
   const std::vector<Decayed> kept =
       best_of_images(call, p.in_double ? decay_on_host<double>(call, p, found)
                                        : decay_on_host<float>(call, p, found));
