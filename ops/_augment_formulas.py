@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ._differentiable import Differentiable
+from ._fake_checks import check_same_device
 
 # The options that all forms share, as the schemas order and default them, then what the forms that
 # allocate take. The dispatcher leaves out trailing arguments that equal their defaults.
@@ -47,16 +48,6 @@ def _sample(tensor: Tensor | None, i: int, count: int) -> Tensor | None:
     return tensor if tensor is None or tensor.shape[0] != count else tensor[i : i + 1]
 
 
-def _check_device(op: str, reference: str, device: Any, name: str, tensor: Tensor | None) -> None:
-    torch._check(
-        tensor is None or tensor.device == device,
-        lambda: (
-            f"visops.{op}: {name} is on {tensor.device}, "  # type: ignore[union-attr]
-            f"{reference} is on {device}; all tensors must be on one device"
-        ),
-    )
-
-
 def _check(
     op: str, first: Tensor, batch: Any, channels: Any, matrix: Tensor, options: Sequence[Any]
 ) -> None:
@@ -79,7 +70,7 @@ def _check(
     window, color, erase = options[_WINDOW], options[_COLOR], options[_ERASE]
     named = (("matrix", matrix), ("window", window), ("color", color), ("erase", erase))
     for name, tensor in named:
-        _check_device(op, "image", first.device, name, tensor)
+        check_same_device(op, "image", first, name, tensor)
     if color is not None:
         torch._check(
             color.dim() == 4 and color.shape[2] == channels and color.shape[3] == channels + 1,
@@ -113,7 +104,7 @@ def _check_batch(op: str, image: Tensor, matrix: Tensor, options: Sequence[Any])
 
 def _check_list(images: Sequence[Tensor], matrix: Tensor, options: Sequence[Any]) -> None:
     for i, image in enumerate(images):
-        _check_device("augment", "images[0]", images[0].device, f"images[{i}]", image)
+        check_same_device("augment", "images[0]", images[0], f"images[{i}]", image)
         torch._check(
             image.dim() == 3 and image.shape[0] == images[0].shape[0],
             lambda i=i, image=image: (  # type: ignore[misc]

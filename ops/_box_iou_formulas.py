@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ._differentiable import Differentiable
+from ._fake_checks import check_same_device
 
 __all__ = ["box_iou", "box_iou_rotated"]
 
@@ -41,7 +42,7 @@ def _check(op: str, boxes1: Tensor, boxes2: Tensor, numbers: int) -> None:
                 f"visops.{op}: {name} has shape {list(boxes.shape)}, must be [N, {numbers}]"
             ),
         )
-    _check_device(op, boxes1, "boxes2", boxes2)
+    check_same_device(op, "boxes1", boxes1, "boxes2", boxes2)
 
 
 def _check_kind(op: str, kind: str) -> None:
@@ -51,23 +52,13 @@ def _check_kind(op: str, kind: str) -> None:
     )
 
 
-def _check_device(op: str, boxes1: Tensor, name: str, tensor: Tensor) -> None:
-    torch._check(
-        tensor.device == boxes1.device,
-        lambda: (
-            f"visops.{op}: {name} is on {tensor.device}, boxes1 is on {boxes1.device}; "
-            "all tensors must be on one device"
-        ),
-    )
-
-
 def _check_grad(op: str, grad: Tensor, boxes1: Tensor, boxes2: Tensor) -> None:
     shape = (boxes1.shape[0], boxes2.shape[0])
     torch._check(
         grad.dim() == 2 and grad.shape[0] == shape[0] and grad.shape[1] == shape[1],
         lambda: f"visops.{op}: grad has shape {list(grad.shape)}, must be {list(shape)}",
     )
-    _check_device(op, boxes1, "grad", grad)
+    check_same_device(op, "boxes1", boxes1, "grad", grad)
 
 
 def _result_dtype(boxes1: Tensor, boxes2: Tensor) -> torch.dtype:

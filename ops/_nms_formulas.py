@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ._differentiable import without_gradient
+from ._fake_checks import check_same_device, check_shape, require
 
 __all__ = [
     "batched_nms",
@@ -31,23 +31,6 @@ batched_soft_nms = torch.ops.visops.batched_soft_nms.default
 without_gradient("soft_nms", "batched_soft_nms")
 
 
-def _require(condition: Any, message: str) -> None:
-    """Raise now or, where `condition` is about sizes that are not known yet, at run time."""
-    if condition is False:
-        raise RuntimeError(message)
-    if condition is not True:
-        torch._check(condition, lambda: message)
-
-
-def _check_shape(
-    op: str, name: str, tensor: Tensor, sizes: Sequence[Any], text: str, more: int = 0
-) -> None:
-    message = f"visops.{op}: {name} has shape {list(tensor.shape)}, must be {text}"
-    _require(tensor.dim() in (len(sizes), len(sizes) + more), message)
-    for size, expected in zip(tensor.shape, sizes, strict=False):
-        _require(size == expected, message)
-
-
 def _check(
     op: str,
     boxes: Tensor,
@@ -60,36 +43,32 @@ def _check(
     forms = {2: f"[N, {width}]", 3: f"[B, N, {width}]"}
     allowed = " or ".join(forms[dim] for dim in dims)
     message = f"visops.{op}: boxes has shape {list(boxes.shape)}, must be {allowed}"
-    _require(boxes.dim() in dims, message)
-    _require(boxes.shape[-1] == width, message)
+    require(boxes.dim() in dims, message)
+    require(boxes.shape[-1] == width, message)
     sizes = boxes.shape[:-1]
     text = str(list(sizes))
     classes = dims == (2, 3) and boxes.dim() == 3
     suffix = f" or {text[:-1]}, classes]" if classes else ""
-    _check_shape(op, "scores", scores, sizes, text + suffix, int(classes))
+    check_shape(op, "scores", scores, sizes, text + suffix, int(classes))
     for name, tensor in (("scores", scores), ("idxs", ids)):
-        if tensor is not None and tensor.device != boxes.device:
-            raise RuntimeError(
-                f"visops.{op}: {name} is on {tensor.device}, boxes is on {boxes.device}; "
-                "all tensors must be on one device"
-            )
+        check_same_device(op, "boxes", boxes, name, tensor)
 
 
 def _check_ids(
     op: str, boxes: Tensor, scores: Tensor, ids: Tensor | None, required: bool = True
 ) -> None:
     if ids is None:
-        _require(
+        require(
             boxes.dim() == 3 or not required,
             f"visops.{op}: idxs must be given for boxes of shape {list(boxes.shape)}",
         )
         return
     shape = list(scores.shape)
-    _require(
+    require(
         scores.dim() < 3,
         f"visops.{op}: idxs can't be given with scores of shape {shape}; each class is a group",
     )
-    _check_shape(op, "idxs", ids, scores.shape, str(shape))
+    check_shape(op, "idxs", ids, scores.shape, str(shape))
 
 
 def _kept(boxes: Tensor, columns: int) -> Tensor:

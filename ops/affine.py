@@ -15,6 +15,7 @@ from torch import Tensor
 from . import _numpy
 from ._arrays import number_list
 from ._differentiable import Differentiable
+from ._fake_checks import check_same_device
 
 __all__ = ["warp_affine"]
 
@@ -206,13 +207,7 @@ def _check_affine(op: str, images: Tensor, name: str, matrix: Tensor) -> None:
                 f"{name} has batch {images.shape[0]}"
             ),
         )
-    torch._check(
-        matrix.device == images.device,
-        lambda: (
-            f"visops.{op}: matrix is on {matrix.device}, {name} is on {images.device}; "
-            "all tensors must be on one device"
-        ),
-    )
+    check_same_device(op, name, images, "matrix", matrix)
     torch._check(
         matrix.is_floating_point(),
         lambda: f"visops.{op}: matrix has dtype {matrix.dtype}, must be a floating type",

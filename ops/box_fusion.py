@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ._call import call_operator
 from ._differentiable import without_gradient
-from ._nms_formulas import _check_shape, _require
+from ._fake_checks import check_same_device, check_shape, require
 
 __all__ = ["weighted_boxes_fusion"]
 
@@ -136,16 +136,12 @@ def _fuse_fake(
     for m, of_model in enumerate(boxes):
         shape = list(of_model.shape)
         message = f"visops.{_OP}: boxes[{m}] has shape {shape}, must be [N, 4]"
-        _require(of_model.dim() == 2, message)
-        _require(of_model.shape[1] == 4, message)
+        require(of_model.dim() == 2, message)
+        require(of_model.shape[1] == 4, message)
         for name, values in (("boxes", boxes), ("scores", scores), ("labels", labels)):
             if name != "boxes":
-                _check_shape(_OP, f"{name}[{m}]", values[m], of_model.shape[:1], str(shape[:1]))
-            if values[m].device != boxes[0].device:
-                raise RuntimeError(
-                    f"visops.{_OP}: {name}[{m}] is on {values[m].device}, boxes[0] is on "
-                    f"{boxes[0].device}; all tensors must be on one device"
-                )
+                check_shape(_OP, f"{name}[{m}]", values[m], of_model.shape[:1], str(shape[:1]))
+            check_same_device(_OP, "boxes[0]", boxes[0], f"{name}[{m}]", values[m])
     count = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none takes part
     of_boxes, of_scores = torch.cat(list(boxes)), torch.cat(list(scores))
     return (

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ._call import call_operator, output_limit
 from ._differentiable import without_gradient
-from ._nms_formulas import _check_shape, _require
+from ._fake_checks import check_shape, require
 
 __all__ = ["matrix_nms"]
 
@@ -112,10 +112,10 @@ def _matrix_nms_fake(
     message = (
         f"visops.{_OP}: objects has shape {shape}, must be [N, 4] (boxes) or [N, H, W] (masks)"
     )
-    _require(objects.dim() in (2, 3), message)
-    _require(objects.dim() == 3 or objects.shape[1] == 4, message)
+    require(objects.dim() in (2, 3), message)
+    require(objects.dim() == 3 or objects.shape[1] == 4, message)
     for name, tensor in (("scores", scores), ("idxs", idxs)):
         if tensor is not None:
-            _check_shape(_OP, name, tensor, objects.shape[:1], str(shape[:1]))
+            check_shape(_OP, name, tensor, objects.shape[:1], str(shape[:1]))
     count = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none is kept
     return objects.new_empty((count,), dtype=torch.int64), scores.new_empty((count,))

@@ -75,15 +75,29 @@ VISOPS_FN double clamped_edge_integral(double x0, double y0, double x1, double y
   return (inside + q * (above - below)) / rise * width;
 }
 
+// Whether the circles through the corners meet: else the boxes don't.
+VISOPS_FN bool circles_meet(const RotatedBox& a, const RotatedBox& b) {
+  const double dx = b.x - a.x, dy = b.y - a.y, reach = a.radius + b.radius;
+  return dx * dx + dy * dy < reach * reach;
+}
+
+// Where a box is in the frame of another one, and how it is turned there.
+struct Placement {
+  double x, y, cosine, sine;
+};
+
+VISOPS_FN Placement placed_in(const RotatedBox& frame, const RotatedBox& box) {
+  const double dx = box.x - frame.x, dy = box.y - frame.y;
+  const double x = frame.cosine * dx + frame.sine * dy, y = frame.cosine * dy - frame.sine * dx;
+  if (frame.angle == box.angle) return {x, y, 1.0, 0.0};
+  return {x, y, frame.cosine * box.cosine + frame.sine * box.sine,
+          frame.cosine * box.sine - frame.sine * box.cosine};
+}
+
 // Of boxes that are not inert.
 VISOPS_FN double intersection(const RotatedBox& a, const RotatedBox& b) {
-  const double dx = b.x - a.x, dy = b.y - a.y;
-  const double reach = a.radius + b.radius;
-  if (!(dx * dx + dy * dy < reach * reach)) return 0.0;
-  const double x = a.cosine * dx + a.sine * dy, y = a.cosine * dy - a.sine * dx;
-  const bool parallel = a.angle == b.angle;
-  const double c = parallel ? 1.0 : a.cosine * b.cosine + a.sine * b.sine;
-  const double s = parallel ? 0.0 : a.cosine * b.sine - a.sine * b.cosine;
+  if (!circles_meet(a, b)) return 0.0;
+  const auto [x, y, c, s] = placed_in(a, b);
   const double wx = c * b.half_width, wy = s * b.half_width;
   const double hx = -s * b.half_height, hy = c * b.half_height;
   const double corner_x[4] = {x - wx - hx, x + wx - hx, x + wx + hx, x - wx + hx};

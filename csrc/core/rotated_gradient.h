@@ -59,14 +59,8 @@ VISOPS_FN EdgePart edge_within(double x, double y, double out_x, double out_y, d
 
 // Of the area of the intersection of boxes that are not inert.
 VISOPS_FN RotatedGradient intersection_gradient(const RotatedBox& a, const RotatedBox& b) {
-  const double dx = a.x - b.x, dy = a.y - b.y;
-  const double reach = a.radius + b.radius;
-  if (!(dx * dx + dy * dy < reach * reach)) return {0.0, 0.0, 0.0, 0.0, 0.0};
-  // a in the frame of b.
-  const double x = b.cosine * dx + b.sine * dy, y = b.cosine * dy - b.sine * dx;
-  const bool parallel = a.angle == b.angle;
-  const double c = parallel ? 1.0 : a.cosine * b.cosine + a.sine * b.sine;
-  const double s = parallel ? 0.0 : a.sine * b.cosine - a.cosine * b.sine;
+  if (!circles_meet(a, b)) return {0.0, 0.0, 0.0, 0.0, 0.0};
+  const auto [x, y, c, s] = placed_in(b, a);
   const double wx = c * a.half_width, wy = s * a.half_width;
   const double hx = -s * a.half_height, hy = c * a.half_height;
   // Named as a's own axes have it; moments are along them.
