@@ -21,6 +21,11 @@
   "str method='linear', float iou_threshold=0.3, float sigma=0.5, float min_score=0.001, " \
   "SymInt max_output=-1"
 
+#define ROI_SAMPLES "float spatial_scale, int sampling_ratio, bool aligned"
+#define ROI_LEVELS                                                            \
+  "float[] scales, int sampling_ratio, bool aligned, float canonical_scale, " \
+  "int canonical_level, str level_rule"
+
 STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "affine(Tensor image, Tensor matrix, SymInt[] size, str interpolation='bilinear', "
@@ -72,6 +77,71 @@ STABLE_TORCH_LIBRARY(visops, m) {
       "box_iou_backward(Tensor grad, Tensor boxes1, Tensor boxes2, str kind, float eps) -> Tensor");
   m.def("box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor");
   m.def("box_iou_rotated_backward(Tensor grad, Tensor boxes1, Tensor boxes2) -> Tensor");
+  m.def(
+      "roi_align(Tensor input, Tensor boxes, SymInt[2] output_size, float spatial_scale=1.0, "
+      "int sampling_ratio=-1, bool aligned=False) -> Tensor");
+  m.def("roi_align_backward_input(Tensor grad, Tensor boxes, SymInt[] input_size, " ROI_SAMPLES
+        ", bool channels_last) -> Tensor");
+  m.def("roi_align_backward_boxes(Tensor grad, Tensor input, Tensor boxes, " ROI_SAMPLES
+        ") -> Tensor");
+  m.def("roi_align_max(Tensor input, Tensor boxes, SymInt[2] output_size, " ROI_SAMPLES
+        ") -> (Tensor, Tensor)");
+  m.def(
+      "roi_align_max_at(Tensor input, Tensor index, Tensor boxes, SymInt[2] "
+      "output_size, " ROI_SAMPLES ") -> Tensor");
+  m.def(
+      "roi_align_max_backward_input(Tensor grad, Tensor index, Tensor boxes, "
+      "SymInt[] input_size, " ROI_SAMPLES ", bool channels_last) -> Tensor");
+  m.def(
+      "roi_align_max_backward_boxes(Tensor grad, Tensor index, Tensor input, Tensor "
+      "boxes, " ROI_SAMPLES ") -> Tensor");
+  m.def(
+      "multiscale_roi_align(Tensor[] features, Tensor boxes, SymInt[2] output_size, "
+      "float[] scales, int sampling_ratio=-1, bool aligned=False, float canonical_scale=224.0, "
+      "int canonical_level=4, str level_rule='torchvision') -> Tensor");
+  m.def(
+      "multiscale_roi_align_backward_input(Tensor grad, Tensor boxes, SymInt[] sizes, "
+      "SymInt batch, " ROI_LEVELS ", bool[] channels_last) -> Tensor[]");
+  m.def(
+      "multiscale_roi_align_backward_boxes(Tensor grad, Tensor[] features, Tensor "
+      "boxes, " ROI_LEVELS ") -> Tensor");
+  m.def(
+      "roi_align_rotated(Tensor input, Tensor boxes, SymInt[2] output_size, "
+      "float spatial_scale=1.0, int sampling_ratio=-1, bool aligned=True, bool clockwise=False, "
+      "bool degrees=False) -> Tensor");
+  m.def("roi_align_rotated_backward(Tensor grad, Tensor boxes, SymInt[] input_size, " ROI_SAMPLES
+        ", bool clockwise, bool degrees, bool channels_last) -> Tensor");
+  m.def(
+      "roi_pool(Tensor input, Tensor boxes, SymInt[2] output_size, float spatial_scale=1.0) "
+      "-> (Tensor, Tensor)");
+  m.def(
+      "roi_pool_backward(Tensor grad, Tensor index, Tensor boxes, SymInt[] input_size, "
+      "float spatial_scale, bool channels_last) -> Tensor");
+  m.def("roi_pool_at(Tensor input, Tensor index, Tensor boxes, float spatial_scale) -> Tensor");
+  m.def(
+      "ps_roi_align(Tensor input, Tensor boxes, SymInt[2] output_size, float spatial_scale=1.0, "
+      "int sampling_ratio=-1) -> Tensor");
+  m.def(
+      "ps_roi_align_backward(Tensor grad, Tensor boxes, SymInt[] input_size, "
+      "float spatial_scale, int sampling_ratio, bool channels_last) -> Tensor");
+  m.def(
+      "crop_rois(Tensor images, Tensor boxes, SymInt[2] size, str interpolation='bilinear', "
+      "str padding_mode='constant', float[] fill=[0.0]) -> Tensor");
+  m.def(
+      "crop_rois_backward_images(Tensor grad, Tensor boxes, SymInt[] images_size, "
+      "str interpolation, str padding_mode) -> Tensor");
+  m.def(
+      "crop_rois_backward_boxes(Tensor grad, Tensor images, Tensor boxes, str interpolation, "
+      "str padding_mode, float[] fill) -> Tensor");
+  m.def(
+      "paste_rois(Tensor images, Tensor patches, Tensor boxes, Tensor? alpha=None, "
+      "str blend='replace', float feather=8.0, str interpolation='bilinear') -> Tensor");
+  m.def(
+      "paste_rois_backward_patches(Tensor grad, Tensor boxes, Tensor? alpha, "
+      "SymInt[] patches_size, str blend, float feather, str interpolation) -> Tensor");
+  m.def(
+      "paste_rois_backward_alpha(Tensor grad, Tensor images, Tensor patches, Tensor boxes, "
+      "Tensor alpha, str interpolation) -> Tensor");
   m.def("build_info() -> str");
 }
 

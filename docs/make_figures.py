@@ -10,6 +10,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import nms_figures
 import numpy as np
+import roi_crops_figures
 import visops
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -117,3 +118,4 @@ if __name__ == "__main__":
     augment_figures.cut_off(IMAGES / "cut_off.jpg")
     augment_figures.preview(IMAGES / "preview.jpg")
     nms_figures.suppression(IMAGES / "nms.png")
+    roi_crops_figures.there_and_back(IMAGES / "roi_crops.jpg")

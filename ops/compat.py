@@ -17,17 +17,20 @@ import torch
 from torch import Tensor
 
 from ._compat_nms import batched_nms, nms, soft_nms
+from ._compat_roi_align import RoIAlign, roi_align
 from ._info import build_info
 from .affine import warp_affine
 from .affine_points import affine_from_points
 
 __all__ = [
+    "RoIAlign",
     "affine_opencv",
     "affine_torch",
     "batched_nms",
     "get_compiler_version",
     "get_compiling_cuda_version",
     "nms",
+    "roi_align",
     "soft_nms",
 ]
 

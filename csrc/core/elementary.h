@@ -1,6 +1,6 @@
-// exp, sine, cosine and arctangent in float64 with the same bits everywhere: C libraries and CUDA
-// differ in the last place, and results must not (DESIGN 5). Errors are a few units of the last
-// place.
+// exp, log2, sine, cosine and arctangent in float64 with the same bits everywhere: C libraries and
+// CUDA differ in the last place, and results must not (DESIGN 5). Errors are a few units of the
+// last place.
 //
 // Method: arguments are reduced by multiples of a constant held in parts, the first of which has so
 // few bits that its products with small integers are exact (Cody and Waite, "Software Manual for
@@ -54,6 +54,31 @@ VISOPS_FN double exp_of(double x) {
   const auto half = static_cast<int64_t>(k) / 2;  // in two steps: 2^k may not be normal
   return polynomial(inverse_factorials, r) * normal_power_of_two(half) *
          normal_power_of_two(static_cast<int64_t>(k) - half);
+}
+
+// Of a positive normal number; exact for powers of two.
+VISOPS_FN double log2_of(double x) {
+  const auto bits = bit_cast<uint64_t>(x);
+  int64_t exponent = static_cast<int64_t>(bits >> 52) - 1023;
+  double m = bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
+  if (m > 1.4142135623730951) {
+    m *= 0.5;
+    ++exponent;
+  }
+  // ln m = 2 artanh z
+  const double z = (m - 1.0) / (m + 1.0);
+  const double series[] = {1.0,
+                           0.3333333333333333,
+                           0.2,
+                           0.14285714285714285,
+                           0.1111111111111111,
+                           0.09090909090909091,
+                           0.07692307692307693,
+                           0.06666666666666667,
+                           0.058823529411764705,
+                           0.05263157894736842,
+                           0.047619047619047616};
+  return static_cast<double>(exponent) + z * polynomial(series, z * z) * 2.8853900817779268;
 }
 
 struct SinCos {

@@ -1,0 +1,45 @@
+// Boxes that a block of threads has to look at, by index.
+#pragma once
+
+#include "cuda/launch.h"
+
+namespace visops {
+namespace {
+
+constexpr int kListThreads = 256;
+constexpr int kListWarp = 32;
+
+template <int Most>
+struct BoxList {
+  int32_t boxes[Most];
+  int count;  // more than Most: the list is not whole
+  int in_warps[kListThreads / kListWarp];
+};
+
+// By all threads of the block, which meet here: appends box k of every thread that wants it, in the
+// threads' order. The list may be read when this returns; meet again before the next call.
+template <int Most>
+__device__ inline void append_box(bool is_wanted, int32_t k, BoxList<Most>* list) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % kListWarp, warp = thread / kListWarp;
+  const unsigned wanted = __ballot_sync(0xffffffffu, is_wanted);
+  if (lane == 0) list->in_warps[warp] = __popc(wanted);
+  __syncthreads();
+  int at = list->count;
+  for (int w = 0; w < warp; ++w) at += list->in_warps[w];
+  at += __popc(wanted & ((1u << lane) - 1u));
+  if (is_wanted && at < Most) list->boxes[at] = k;
+  __syncthreads();  // all have read the count
+  if (thread == kListThreads - 1) list->count = at + (is_wanted ? 1 : 0);
+  __syncthreads();
+}
+
+// By all threads of the block, which meet here.
+template <int Most>
+__device__ inline void clear_list(BoxList<Most>* list) {
+  if (threadIdx.x == 0) list->count = 0;
+  __syncthreads();
+}
+
+}  // namespace
+}  // namespace visops

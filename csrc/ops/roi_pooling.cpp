@@ -1,0 +1,270 @@
+// The torch fronts of roi_pool, ps_roi_align and roi_align_rotated.
+#include "core/check.h"
+#include "core/ps_roi_align.h"
+#include "core/roi_align_rotated.h"
+#include "core/roi_pool.h"
+#include "ops/roi_front.h"
+
+namespace visops {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// Elements of the map that a bin reads, as far as the cost of a task goes.
+constexpr int64_t kBinCost = 8;
+// So many make it worth while to have them side by side.
+constexpr int64_t kFewChannels = 8;
+
+int64_t bins_of(const RoiAlignParams& p) { return saturating_product(p.bins_y, p.bins_x); }
+
+int64_t box_cost(const RoiAlignParams& p) {
+  return saturating_product(saturating_product(bins_of(p), p.channels), kBinCost);
+}
+
+RoiCall call_for(const char* op, const Tensor& input, const Tensor& boxes, const Sizes& output_size,
+                 double scale) {
+  RoiCall call = {op, "input"};
+  call.add_features("input", input, scale);
+  call.params.boxes = roi_boxes(op, boxes, 5);
+  check_same_device(op, "input", input, "boxes", boxes);
+  call.set_output_size(output_size);
+  return call;
+}
+
+// Kernels of the CPU read channels side by side: where boxes read the map more than once, it pays
+// to bring it into that form.
+void prefer_adjacent_channels(RoiCall& call, const Tensor& on) {
+  RoiAlignParams& p = call.params;
+  RoiMap& map = p.maps[0];
+  const int64_t pixels = saturating_product(p.images, saturating_product(map.height, map.width));
+  const int64_t reads = saturating_product(p.boxes.count, saturating_product(bins_of(p), 4));
+  if (on.is_cuda() || map.channel_stride == 1 || p.channels < kFewChannels || reads < pixels)
+    return;
+  const Tensor copy =
+      torch::stable::to(call.held.back(), std::nullopt, std::nullopt, std::nullopt, std::nullopt,
+                        false, false, torch::headeronly::MemoryFormat::ChannelsLast);
+  call.held.push_back(copy);
+  map = roi_map(copy, map.scale);
+}
+
+// A gradient of a map as kernels sum it: in float32 for half precision.
+struct MapGradient {
+  Tensor sums;
+  DType dtype;
+  bool is_turned;  // channels_last, for a result that is not
+
+  Tensor result() const {
+    const bool same = sums.scalar_type() == scalar_type_of(dtype);
+    const Tensor rounded = same ? sums : torch::stable::to(sums, scalar_type_of(dtype));
+    return is_turned ? torch::stable::contiguous(rounded) : rounded;
+  }
+};
+
+// What calls for the gradient have in common; `params.channels` are the gradient's of the bins.
+RoiCall gradient_call(const char* op, const Tensor& grad, const Tensor& boxes,
+                      const Sizes& input_size, int64_t columns) {
+  RoiCall call = {op, "grad"};
+  require(input_size.size() == 4, op, "input_size is ", shape_text(input_size),
+          ", must have four numbers");
+  check_four_dimensions(op, "grad", grad);
+  call.params.dtype = dtype_of(op, "grad", grad);
+  call.params.images = input_size[0];
+  call.params.channels = grad.size(1);
+  call.params.boxes = roi_boxes(op, boxes, columns);
+  check_same_device(op, "grad", grad, "boxes", boxes);
+  call.set_grad(grad);
+  return call;
+}
+
+void check_channels(const RoiCall& call, const Sizes& input_size, int64_t channels) {
+  require(input_size[1] == channels, call.op, "input_size is ", shape_text(input_size),
+          ", must have ", channels, " channels for this grad");
+}
+
+// Describes the map, for checks; it has no memory yet.
+void set_map(RoiCall& call, const Sizes& input_size, double scale) {
+  call.params.levels = 1;
+  call.params.maps[0] = {nullptr, input_size[2], input_size[3], 0, 0, 0, 0, scale};
+}
+
+MapGradient empty_gradient(RoiCall& call, const Tensor& grad, const Sizes& input_size,
+                           bool channels_last, bool is_turned = false) {
+  RoiAlignParams& p = call.params;
+  const DType sum_dtype = p.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  const Tensor sums =
+      empty_tensor(call.op, "gradient", grad, input_size, sum_dtype, channels_last || is_turned);
+  p.maps[0] = roi_map(sums, p.maps[0].scale);
+  return {sums, p.dtype, is_turned && !channels_last};
+}
+
+void check_pixels(const RoiCall& call) {
+  const RoiMap& map = call.params.maps[0];
+  require(saturating_product(map.height, map.width) < (int64_t{1} << 31), call.op, call.maps_name,
+          " has height and width ", shape_text(Sizes{map.height, map.width}),
+          ", must have less than 2^31 pixels");
+}
+
+RoiPoolParams with_index(RoiCall& call, const Tensor& index) {
+  RoiAlignParams& p = call.params;
+  p.index_roi_stride = index.stride(0);
+  p.index_channel_stride = index.stride(1);
+  p.index_row_stride = index.stride(2);
+  p.index_column_stride = index.stride(3);
+  return {p, static_cast<int32_t*>(const_cast<void*>(index.const_data_ptr()))};
+}
+
+void check_index(const RoiCall& call, const Tensor& index, const Tensor& reference) {
+  const RoiAlignParams& p = call.params;
+  check_same_device(call.op, call.maps_name, reference, "index", index);
+  const Sizes shape = {p.boxes.count, p.channels, p.bins_y, p.bins_x};
+  require(index.sizes().equals(shape), call.op, "index has shape ", shape_text(index), ", must be ",
+          shape_text(shape));
+  const DType dtype = dtype_of(call.op, "index", index);
+  require(dtype == DType::kInt32, call.op, "index has dtype ", dtype_name(dtype),
+          ", must be int32");
+}
+
+std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& boxes,
+                                    const Sizes& output_size, double spatial_scale) {
+  RoiCall call = call_for("roi_pool", input, boxes, output_size, spatial_scale);
+  call.check(boxes);
+  check_pixels(call);
+  const bool channels_last = prefers_channels_last(input);
+  const Tensor bins = call.empty_bins(input, channels_last);
+  const RoiAlignParams& p = call.params;
+  const Tensor index =
+      empty_tensor(call.op, "index", input, {p.boxes.count, p.channels, p.bins_y, p.bins_x},
+                   DType::kInt32, channels_last);
+  if (bins.numel() > 0) {
+    prefer_adjacent_channels(call, input);
+    run(roi_pool_stub, with_index(call, index), input, p.boxes.count, box_cost(p));
+  }
+  return {bins, index};
+}
+
+Tensor roi_pool_backward(const Tensor& grad, const Tensor& index, const Tensor& boxes,
+                         const Sizes& input_size, double spatial_scale, bool channels_last) {
+  RoiCall call = gradient_call("roi_pool_backward", grad, boxes, input_size, 5);
+  check_channels(call, input_size, call.params.channels);
+  check_index(call, index, grad);
+  set_map(call, input_size, spatial_scale);
+  call.check(boxes);
+  check_pixels(call);
+  const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last);
+  const RoiAlignParams& p = call.params;
+  if (gradient.sums.numel() > 0) {
+    run(roi_pool_backward_stub, with_index(call, index), grad, p.images * pool_blocks(p),
+        saturating_product(p.maps[0].height * p.maps[0].width, kPoolBlock));
+  }
+  return gradient.result();
+}
+
+// The elements of that index: the derivative of the backward by grad.
+Tensor roi_pool_at(const Tensor& input, const Tensor& index, const Tensor& boxes,
+                   double spatial_scale) {
+  check_four_dimensions("roi_pool_at", "index", index);
+  RoiCall call =
+      call_for("roi_pool_at", input, boxes, {index.size(2), index.size(3)}, spatial_scale);
+  call.check(boxes);
+  check_pixels(call);
+  check_index(call, index, input);
+  const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
+  const RoiAlignParams& p = call.params;
+  if (bins.numel() > 0) {
+    run(roi_pool_at_stub, with_index(call, index), input, p.boxes.count, box_cost(p));
+  }
+  return bins;
+}
+
+Tensor ps_roi_align(const Tensor& input, const Tensor& boxes, const Sizes& output_size,
+                    double spatial_scale, int64_t sampling_ratio) {
+  RoiCall call = call_for("ps_roi_align", input, boxes, output_size, spatial_scale);
+  RoiAlignParams& p = call.params;
+  p.sampling_ratio = sampling_ratio;
+  p.aligned = true;
+  call.check(boxes);
+  require(p.channels % bins_of(p) == 0, call.op, "input has ", p.channels,
+          " channels, must be a multiple of the bins' number, ", bins_of(p));
+  p.channels /= bins_of(p);
+  const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
+  if (bins.numel() > 0) run(ps_roi_align_stub, p, input, p.boxes.count, box_cost(p));
+  return bins;
+}
+
+Tensor ps_roi_align_backward(const Tensor& grad, const Tensor& boxes, const Sizes& input_size,
+                             double spatial_scale, int64_t sampling_ratio, bool channels_last) {
+  RoiCall call = gradient_call("ps_roi_align_backward", grad, boxes, input_size, 5);
+  RoiAlignParams& p = call.params;
+  check_channels(call, input_size, saturating_product(p.channels, bins_of(p)));
+  p.sampling_ratio = sampling_ratio;
+  p.aligned = true;
+  set_map(call, input_size, spatial_scale);
+  call.check(boxes);
+  const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last);
+  if (gradient.sums.numel() > 0) {
+    run(ps_roi_align_backward_stub, p, grad, p.images * bins_of(p),
+        saturating_product(p.maps[0].height * p.maps[0].width, p.channels));
+  }
+  return gradient.result();
+}
+
+void check_rotated(const RoiCall& call, const RoiAlignRotatedParams& p, const Tensor& boxes) {
+  check_roi_align(call.op, call.maps_name, p.align);
+  if (!boxes.is_cuda()) check_rotated_rois(call.op, call.maps_name, p);
+}
+
+Tensor roi_align_rotated(const Tensor& input, const Tensor& boxes, const Sizes& output_size,
+                         double spatial_scale, int64_t sampling_ratio, bool aligned, bool clockwise,
+                         bool degrees) {
+  RoiCall call = {"roi_align_rotated", "input"};
+  call.add_features("input", input, spatial_scale);
+  call.params.boxes = roi_boxes(call.op, boxes, 6);
+  check_same_device(call.op, "input", input, "boxes", boxes);
+  call.set_output_size(output_size);
+  call.params.sampling_ratio = sampling_ratio;
+  call.params.aligned = aligned;
+  check_rotated(call, {call.params, clockwise, degrees}, boxes);
+  const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
+  if (bins.numel() > 0) {
+    prefer_adjacent_channels(call, input);
+    run(roi_align_rotated_stub, {call.params, clockwise, degrees}, input, call.params.boxes.count,
+        box_cost(call.params));
+  }
+  return bins;
+}
+
+Tensor roi_align_rotated_backward(const Tensor& grad, const Tensor& boxes, const Sizes& input_size,
+                                  double spatial_scale, int64_t sampling_ratio, bool aligned,
+                                  bool clockwise, bool degrees, bool channels_last) {
+  RoiCall call = gradient_call("roi_align_rotated_backward", grad, boxes, input_size, 6);
+  RoiAlignParams& p = call.params;
+  check_channels(call, input_size, p.channels);
+  p.sampling_ratio = sampling_ratio;
+  p.aligned = aligned;
+  set_map(call, input_size, spatial_scale);
+  check_rotated(call, {p, clockwise, degrees}, boxes);
+  // Kernels of the CPU add channels side by side.
+  const bool is_turned = !grad.is_cuda() && p.channels >= kFewChannels;
+  const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last, is_turned);
+  if (gradient.sums.numel() > 0) {
+    run(roi_align_rotated_backward_stub, {p, clockwise, degrees}, grad,
+        p.images * rotated_blocks(p),
+        saturating_product(p.maps[0].height * p.maps[0].width, kRotatedBlock));
+  }
+  return gradient.result();
+}
+
+}  // namespace
+}  // namespace visops
+
+#define VISOPS_ROI_POOLING(m)                                                 \
+  m.impl("roi_pool", TORCH_BOX(&visops::roi_pool));                           \
+  m.impl("roi_pool_backward", TORCH_BOX(&visops::roi_pool_backward));         \
+  m.impl("roi_pool_at", TORCH_BOX(&visops::roi_pool_at));                     \
+  m.impl("ps_roi_align", TORCH_BOX(&visops::ps_roi_align));                   \
+  m.impl("ps_roi_align_backward", TORCH_BOX(&visops::ps_roi_align_backward)); \
+  m.impl("roi_align_rotated", TORCH_BOX(&visops::roi_align_rotated));         \
+  m.impl("roi_align_rotated_backward", TORCH_BOX(&visops::roi_align_rotated_backward))
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) { VISOPS_ROI_POOLING(m); }
+STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) { VISOPS_ROI_POOLING(m); }

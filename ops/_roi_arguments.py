@@ -1,0 +1,102 @@
+"""Arguments that the operators on regions of interest share: boxes of a batch, sizes of results."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["as_boxes", "output_pair"]
+
+
+def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "input") -> Tensor:
+    """Return boxes with their batch index: ``[K, 1 + columns]``.
+
+    Parameters
+    ----------
+    op : str
+        The public function, for errors.
+    boxes : Tensor or sequence of Tensor
+        A tensor is returned as it is. Of a sequence, tensor i holds the boxes of image i,
+        ``[L, columns]``; the result is of float32 at least, so that it holds the indices, and of
+        float64 for integers.
+    input : Tensor
+        The batch, for the number of images, and the device of no boxes.
+    columns : int
+        Numbers of a box.
+    name : str
+        What `input` is called there.
+
+    Raises
+    ------
+    TypeError
+        Neither a tensor nor a list or tuple of tensors.
+    ValueError
+        For a wrong number of tensors, a wrong shape, dtype or device.
+    """
+    if isinstance(boxes, Tensor):
+        return boxes
+    if not isinstance(boxes, (list, tuple)):
+        kind = type(boxes).__name__
+        raise TypeError(f"visops.{op}: boxes is a {kind}, must be a tensor or a list of tensors")
+    for i, part in enumerate(boxes):
+        if not isinstance(part, Tensor):
+            kind = type(part).__name__
+            raise TypeError(f"visops.{op}: boxes[{i}] is a {kind}, must be a torch.Tensor")
+        if part.dim() != 2 or part.shape[1] != columns:
+            raise ValueError(
+                f"visops.{op}: boxes[{i}] has shape {list(part.shape)}, must be [L, {columns}]"
+            )
+        if part.dtype == torch.bool or part.is_complex():
+            raise ValueError(
+                f"visops.{op}: boxes[{i}] has dtype {str(part.dtype).removeprefix('torch.')}, "
+                "must be a floating or integer type"
+            )
+        if part.device != boxes[0].device:
+            raise ValueError(
+                f"visops.{op}: boxes[{i}] is on {part.device}, boxes[0] is on {boxes[0].device}; "
+                "all tensors must be on one device"
+            )
+    if input.dim() == 4 and len(boxes) != input.shape[0]:
+        raise ValueError(
+            f"visops.{op}: boxes is a list of {len(boxes)}, {name} has batch size "
+            f"{input.shape[0]}, must be one tensor for each image"
+        )
+    if not boxes:
+        return input.new_empty((0, 1 + columns), dtype=torch.float32)
+    joined = torch.cat(list(boxes))
+    least = torch.float32 if joined.is_floating_point() else torch.float64
+    joined = joined.to(torch.promote_types(joined.dtype, least))
+    indices = [joined.new_full((part.shape[0], 1), i) for i, part in enumerate(boxes)]
+    return torch.cat([torch.cat(indices), joined], 1)
+
+
+def output_pair(
+    op: str, output_size: int | Sequence[int], name: str = "output_size"
+) -> tuple[int, int]:
+    """Return height and width of what a box becomes, the argument `name`; an integer is both.
+
+    Raises
+    ------
+    TypeError
+        Not an integer or two of them.
+    """
+    if isinstance(output_size, torch.SymInt):
+        return output_size, output_size  # type: ignore[return-value]
+    try:
+        if isinstance(output_size, Sequence):
+            height, width = output_size
+            return _index(height), _index(width)
+        side = _index(output_size)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"visops.{op}: {name} is {output_size!r}, must be an integer or (height, width)"
+        ) from None
+    return side, side
+
+
+def _index(size: Any) -> int:
+    return size if isinstance(size, torch.SymInt) else operator.index(size)  # type: ignore[return-value]

@@ -1,0 +1,173 @@
+"""Maps, boxes and layouts that the tests of RoIAlign share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Rng = np.random.Generator
+
+FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+SIZE = (2, 3, 9, 11)  # of the maps that the boxes below are for
+
+
+def of_corners(rng: Rng, corners: np.ndarray) -> np.ndarray:
+    """[K, 5] of [K, 4], on images at random."""
+    return np.concatenate([rng.integers(0, SIZE[0], (len(corners), 1)), corners], 1)
+
+
+def ordered(corners: np.ndarray) -> np.ndarray:
+    """Of [K, 2, 2] points."""
+    return np.sort(corners, 1).reshape(-1, 4)
+
+
+def inside(rng: Rng, count: int) -> np.ndarray:
+    points = rng.uniform(0, 1, (count, 2, 2)) * [SIZE[3], SIZE[2]]
+    return of_corners(rng, ordered(points))
+
+
+def overhanging(rng: Rng, count: int) -> np.ndarray:
+    """Over one border or several, up to all of them."""
+    return of_corners(rng, ordered(rng.uniform(-8, 18, (count, 2, 2))))
+
+
+def outside(rng: Rng, count: int) -> np.ndarray:
+    """Beyond a border, at it, or only just over it."""
+    boxes = ordered(rng.uniform(0, 6, (count, 2, 2)))
+    away = np.zeros((count, 2))
+    away[np.arange(count), rng.integers(0, 2, count)] = rng.choice([-7, -5, -1, 5, 9, 14], count)
+    return of_corners(rng, boxes + np.concatenate([away, away], 1))
+
+
+def flat(rng: Rng, count: int) -> np.ndarray:
+    """Without width, height or either; and tiny ones."""
+    low = rng.uniform(-1, 9, (count, 2))
+    extent = rng.choice([0.0, 0.0, 1e-3, 0.4, 3.0], (count, 2))
+    return of_corners(rng, np.concatenate([low, low + extent], 1))
+
+
+def grid(rng: Rng, count: int) -> np.ndarray:
+    """Whole and half numbers: samples and bins on pixels' centres and edges, and on the borders."""
+    low = rng.integers(-4, 18, (count, 2)) / 2
+    return of_corners(rng, np.concatenate([low, low + rng.integers(0, 17, (count, 2)) / 2], 1))
+
+
+def large(rng: Rng, count: int) -> np.ndarray:
+    """Some hundred times the map."""
+    return of_corners(rng, ordered(rng.uniform(-300, 300, (count, 2, 2))))
+
+
+def torchvision_own(rng: Rng, count: int) -> np.ndarray:
+    """Those of torchvision's tests, for maps of 10 x 10."""
+    boxes = [[0, 0, 0, 9, 9], [0, 0, 5, 4, 9], [0, 5, 5, 9, 9], [1, 0, 0, 9, 9]]
+    return np.asarray(boxes, np.float64)
+
+
+BOXES: dict[str, Callable[[Rng, int], np.ndarray]] = {
+    "inside": inside,
+    "overhanging": overhanging,
+    "outside": outside,
+    "flat": flat,
+    "grid": grid,
+    "large": large,
+    "torchvision": torchvision_own,
+}
+
+# output_size, spatial_scale, sampling_ratio, aligned
+Options = tuple[tuple[int, int], float, int, bool]
+OPTIONS: tuple[Options, ...] = (
+    ((3, 4), 1.0, -1, False),
+    ((3, 4), 1.0, -1, True),
+    ((2, 2), 0.5, 0, True),
+    ((5, 5), 0.3, 2, False),
+    ((1, 1), 1.0, 1, True),
+    ((7, 2), 2.0, 3, True),
+    ((4, 7), 2.0, 2, False),
+    ((1, 6), 0.25, 5, True),
+)
+
+
+def boxes_of(kind: str, count: int = 10, scale: float = 1.0, seed: int = 0) -> np.ndarray:
+    """[K, 5] float64, such that they are what the kind says at this scale."""
+    boxes = BOXES[kind](np.random.default_rng(seed), count)
+    boxes[:, 1:] /= scale
+    return boxes
+
+
+def maps_of(size: Any = SIZE, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).random(size)
+
+
+def pyramid_of(
+    levels: int, height: int, width: int, dtype: torch.dtype, channels: int = 3, seed: int = 0
+) -> list[Tensor]:
+    """Maps of two images, each half as large as the one before."""
+    rng = np.random.default_rng(seed)
+    sizes = [(2, channels, height >> i, width >> i) for i in range(levels)]
+    return [torch.from_numpy(rng.standard_normal(size)).to(dtype) for size in sizes]
+
+
+def proposals(rng: Rng, count: int, height: int, width: int, images: int = 2) -> Tensor:
+    """[K, 5] float32 of any size from 2 pixels to the whole image, some beyond its border."""
+    extent = 2.0 ** rng.uniform(1, np.log2(min(height, width)), (count, 2))
+    low = rng.uniform(-0.1, 1, (count, 2)) * ([width, height] - extent / 2)
+    index = rng.integers(0, images, (count, 1))
+    return torch.from_numpy(np.concatenate([index, low, low + extent], 1)).float()
+
+
+def channels_last(maps: Tensor) -> Tensor:
+    return maps.contiguous(memory_format=torch.channels_last)
+
+
+def turned(maps: Tensor) -> Tensor:
+    """Columns one after another: torchvision's non-contiguous maps."""
+    return maps.mT.contiguous().mT
+
+
+def sliced(maps: Tensor) -> Tensor:
+    """A part of larger ones."""
+    n, c, h, w = maps.shape
+    wide = torch.full((n + 1, c + 2, h + 3, w + 5), 77, dtype=maps.dtype)
+    view = wide[1:, 1:-1, 2:-1, 4:-1]
+    view.copy_(maps)
+    return view
+
+
+def sliced_channels_last(maps: Tensor) -> Tensor:
+    """Some channels of more, channels_last."""
+    n, c, h, w = maps.shape
+    wide = channels_last(torch.full((n, 2 * c + 3, h, w + 2), 77, dtype=maps.dtype))
+    view = wide[:, 2 : 2 + c, :, 1:-1]
+    view.copy_(maps)
+    return view
+
+
+def spaced(maps: Tensor) -> Tensor:
+    """Neither pixels nor channels side by side."""
+    return torch.stack([maps, maps.flip(3)], -1)[..., 0]
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": Tensor.contiguous,
+    "channels_last": channels_last,
+    "turned": turned,
+    "sliced": sliced,
+    "sliced_channels_last": sliced_channels_last,
+    "spaced": spaced,
+}
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    """Equal, also in dtype and signs of zeros; one NaN is as good as another."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if not a.is_floating_point():
+        return torch.equal(a, b)
+    signs = torch.equal(a.signbit() & ~a.isnan(), b.signbit() & ~b.isnan())
+    return (
+        signs and torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())
+    )
