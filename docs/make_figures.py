@@ -10,6 +10,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import nms_figures
 import numpy as np
+import roi_align_figures
 import roi_crops_figures
 import visops
 from matplotlib.axes import Axes
@@ -119,3 +120,4 @@ if __name__ == "__main__":
     augment_figures.preview(IMAGES / "preview.jpg")
     nms_figures.suppression(IMAGES / "nms.png")
     roi_crops_figures.there_and_back(IMAGES / "roi_crops.jpg")
+    roi_align_figures.bins_and_samples(IMAGES / "roi_align.png")

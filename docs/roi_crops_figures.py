@@ -71,4 +71,3 @@ def there_and_back(path: Path) -> None:
         )  # fmt: skip
     figure.savefig(path, **JPEG, **TIGHT)
     plt.close(figure)
-

@@ -186,7 +186,8 @@ def _crop_backward_boxes_vjp(ctx: Any, _: Tensor) -> None:
 def _paste_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     images, patches, boxes, alpha, *ctx.options = inputs
     # Linear in images and patches: only alpha's gradient needs them.
-    is_needed = ctx.needs_input_grad[3]
+    # An argument that has its default is not counted: without alpha there may be three.
+    is_needed = alpha is not None and ctx.needs_input_grad[3]
     ctx.save_for_backward(
         boxes, alpha, images if is_needed else None, patches if is_needed else None
     )
@@ -200,7 +201,7 @@ def _paste_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         of_images = paste_rois(grad, _nothing(grad, ctx.patches_size), boxes, alpha, *ctx.options)
     if ctx.needs_input_grad[1]:
         of_patches = _paste_backward_patches(grad, boxes, alpha, ctx.patches_size, *ctx.options)
-    if ctx.needs_input_grad[3]:
+    if alpha is not None and ctx.needs_input_grad[3]:
         interpolation = ctx.options[-1]
         of_alpha = _paste_backward_alpha(grad, images, patches, boxes, alpha, interpolation)
     return of_images, of_patches, None, of_alpha, None, None, None

@@ -39,8 +39,8 @@ def roi_align(
     Parameters
     ----------
     input : Tensor ``[N, C, H, W]``
-        float16, bfloat16, float32, float64 or uint8; any strides. channels_last is several times
-        faster than NCHW, and so is its result.
+        float16, bfloat16, float32, float64 or uint8; any strides. channels_last is faster than
+        NCHW.
     boxes : Tensor ``[K, 5]``, or a list of Tensor ``[L, 4]``
         Batch index, ``x1, y1, x2, y2``; or ``x1, y1, x2, y2``, a tensor for each image. Any
         floating dtype or integers, whatever that of `input`. In pixels of the maps divided by

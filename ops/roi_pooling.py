@@ -80,8 +80,8 @@ def roi_align_rotated(
 
     Notes
     -----
-    ``degrees=True`` is detectron2's ``ROIAlignRotated``. Angles in radians are mmcv's
-    ``RoIAlignRotated``, with its `aligned` and `clockwise`, which are both False by default there.
+    ``degrees=True`` is detectron2's ``ROIAlignRotated``. Angles in radians are those of mmcv's
+    ``RoIAlignRotated``, with its `aligned` and `clockwise`.
 
     Differentiable with respect to `input`, any number of times; boxes have no gradient, as in those
     libraries. The backward is deterministic, without atomics.

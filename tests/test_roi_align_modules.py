@@ -109,6 +109,16 @@ def test_pooler_keeps_its_scales() -> None:
     assert ours.scales == [1 / 8]
 
 
+def test_scales_are_those_of_heights() -> None:
+    """Of the highest image, as torchvision has it: its batches are padded to that."""
+    maps, boxes = {"0": torch.rand(2, 1, 60, 400)}, lists_of_boxes()
+    for shapes in ([(240, 320), (60, 1600)], [(60, 100), (480, 100)]):
+        theirs, ours = torchvision.ops.MultiScaleRoIAlign(["0"], 3, 2), pooler(["0"], 3, 2)
+        theirs(maps, boxes, shapes)
+        ours(maps, boxes, shapes)
+        assert ours.scales == theirs.scales
+
+
 def test_pooler_errors() -> None:
     maps, boxes = named_pyramid(), lists_of_boxes()
     for message, call in (
@@ -145,10 +155,9 @@ def test_compile() -> None:
             theirs = torch.autograd.grad(wanted.square().sum(), every)
             assert all(same_bits(a, b) for a, b in zip(ours, theirs, strict=True))
         assert module.scales == [1 / 4, 1 / 8, 1 / 16, 1 / 32]
-    maps, boxes = sample()[0], sample()[1]
-    module = visops.RoIAlign(3, 1.0, 2)
-    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
-    assert same_bits(compiled(maps, boxes), module(maps, boxes))
+    single = visops.RoIAlign(3, 1.0, 2)
+    compiled = torch.compile(single, fullgraph=True, backend="aot_eager")
+    assert same_bits(compiled(*sample()), single(*sample()))
 
 
 WITHOUT = """

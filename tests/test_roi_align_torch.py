@@ -306,10 +306,10 @@ def test_fake_tensors(name: str) -> None:
         assert (tuple(value.shape), value.dtype) == ((7, 3, 2, 3), torch.float32)
         found = torch.autograd.grad(value.sum(), (maps, boxes))
         assert [g.shape for g in found] == [maps.shape, boxes.shape]
-    maps, boxes = (t.detach().to("meta") for t in sample(torch.float64))
-    value = POOLS[name](maps, boxes.float())
+    meta, meta_boxes = (t.detach().to("meta") for t in sample(torch.float64))
+    value = POOLS[name](meta, meta_boxes.float())
     assert (tuple(value.shape), value.dtype, value.is_meta) == ((7, 3, 2, 3), torch.float64, True)
-    value = POOLS[name](channels_last(maps), boxes)
+    value = POOLS[name](channels_last(meta), meta_boxes)
     assert value.is_contiguous(memory_format=torch.channels_last)
 
 

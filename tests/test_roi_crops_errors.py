@@ -77,10 +77,18 @@ SIZED = "must have four dimensions, [B, C, H, W]"
 
 
 @table(
-    (RuntimeError, f"crop_rois: images has shape [3, 8, 9], {SIZED}", crop(images()[0], boxes(), 4)),
+    (
+        RuntimeError,
+        f"crop_rois: images has shape [3, 8, 9], {SIZED}",
+        crop(images()[0], boxes(), 4),
+    ),
     (RuntimeError, "crop_rois: size is [0, 4], must be positive", crop(images(), boxes(), (0, 4))),
     (RuntimeError, "crop_rois: size is [-1, -1], must be positive", crop(images(), boxes(), -1)),
-    (TypeError, "crop_rois: size is (1, 2, 3), must be an integer", crop(images(), boxes(), (1, 2, 3))),
+    (
+        TypeError,
+        "crop_rois: size is (1, 2, 3), must be an integer",
+        crop(images(), boxes(), (1, 2, 3)),
+    ),
     (TypeError, "crop_rois: size is 2.5, must be an integer", crop(images(), boxes(), 2.5)),
     (
         RuntimeError,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -99,9 +98,10 @@ def test_gradient_of_flat_boxes_and_nearest() -> None:
 @every_blend
 def test_gradcheck_of_pasting(blend: str, mode: str, fast_mode: bool) -> None:
     rng = np.random.default_rng(0)
-    images = torch.from_numpy(rng.random(SHAPE)).requires_grad_()
-    patches = torch.from_numpy(rng.random((5, 2, *SIZE))).requires_grad_()
-    boxes = torch.from_numpy(random_boxes(rng, 5, SHAPE))
+    shape = (2, 1, 4, 5)
+    images = torch.from_numpy(rng.random(shape)).requires_grad_()
+    patches = torch.from_numpy(rng.random((4, 1, 3, 2))).requires_grad_()
+    boxes = torch.from_numpy(random_boxes(rng, 4, shape))
     options = paste_options(blend, patches, dtype=torch.float64)
     alpha = options.pop("alpha", None)
     inputs = (images, patches) if alpha is None else (images, patches, alpha.requires_grad_())
@@ -172,7 +172,7 @@ def test_layouts_have_the_same_gradients(blend: str) -> None:
     results = []
     for laid_out in LAYOUTS.values():
         leaves = [laid_out(t).requires_grad_() for t in (images, patches)]
-        found = visops.paste_rois(*leaves, boxes, **options)
+        found = visops.paste_rois(leaves[0], leaves[1], boxes, **options)
         crops = visops.crop_rois(leaves[0], boxes, (9, 8))
         results.append(
             (
@@ -185,7 +185,7 @@ def test_layouts_have_the_same_gradients(blend: str) -> None:
 
 
 def test_many_places_on_a_pixel() -> None:
-    """More samples than are kept at a time: patches far larger than their boxes, and the reverse."""
+    """More samples than are kept at a time: patches far larger than boxes, and the reverse."""
     images = images_of(torch.float64, 0, (1, 1, 3, 700)).requires_grad_()
     boxes = torch.tensor([[0, 1.5, 0.25, 2.75, 2.5], [0, 0.3, 0.1, 699.8, 2.9]])
     found = visops.crop_rois(images, boxes, (2, 2600))
@@ -224,7 +224,8 @@ def test_boxes_of_a_paste_have_no_gradient() -> None:
     images, boxes = crop_problem()
     patches = torch.rand(4, 2, *SIZE, dtype=torch.float64)
     found = visops.paste_rois(images, patches, boxes)
-    assert torch.autograd.grad(found.sum(), boxes, allow_unused=True) == (None,)
+    (gradient,) = torch.autograd.grad(found.sum(), boxes, allow_unused=True)
+    assert gradient is None
 
 
 def test_what_is_not_differentiable_says_so() -> None:
@@ -307,13 +308,3 @@ def test_cuda_takes_no_part_of_boxes_that_are_not_valid() -> None:
     grads = torch.autograd.grad(crops.sum() + found.sum(), (images, boxes, patches))
     assert torch.equal(grads[0], torch.ones_like(images))
     assert all(float(g.abs().max()) == 0 for g in grads[1:])
-
-
-def test_cases_meet() -> None:
-    """The boxes of the other tests do lie on one another."""
-    boxes = all_boxes()
-    overlaps = [
-        visops.box_iou(boxes[boxes[:, 0] == i, 1:], boxes[boxes[:, 0] == i, 1:]) for i in range(2)
-    ]
-    assert all(int((o > 0).sum()) > 2 * len(o) for o in overlaps)
-    assert len(list(itertools.chain(*overlaps))) == len(boxes)

@@ -69,7 +69,8 @@ def test_layouts_have_the_same_bits(dtype: torch.dtype, blend: str) -> None:
         rng = np.random.default_rng(channels)
         boxes = torch.from_numpy(random_boxes(rng, 9, tuple(images.shape)))
         patches = images_of(dtype, 1, (9, channels, 8, 21))
-        options = {**paste_options(blend, patches, dtype=double), "interpolation": mode}
+        options: dict[str, Any] = paste_options(blend, patches, dtype=double)
+        options["interpolation"] = mode
         wanted = visops.paste_rois(images, patches, boxes, **options)
         layouts = list(LAYOUTS.values())
         for of_images, of_patches in zip(layouts, layouts[3:] + layouts[:3], strict=True):
@@ -132,7 +133,9 @@ def test_later_boxes_lie_over_earlier_ones(blend: str) -> None:
     found = visops.paste_rois(images, patches, boxes, **options)
     one_by_one = images
     for k in range(40):
-        own = {n: v[k : k + 1] if isinstance(v, Tensor) else v for n, v in options.items()}
+        own: dict[str, Any] = {
+            n: v[k : k + 1] if isinstance(v, Tensor) else v for n, v in options.items()
+        }
         one_by_one = visops.paste_rois(one_by_one, patches[k : k + 1], boxes[k : k + 1], **own)
     assert torch.equal(found, one_by_one)
 
@@ -201,8 +204,8 @@ def test_there_and_back_on_photographs(photos: Tensor, mode: str) -> None:
     changed = (back - images).abs()
     shifted = visops.warp_affine(images, [[1, 0, 0.2], [0, 1, 0]], mode="bicubic")
     for image, x1, y1, x2, y2 in boxes.tolist():
-        inner = (int(image), slice(None), slice(int(y1) + 3, int(y2) - 2))
-        inner = (*inner, slice(int(x1) + 3, int(x2) - 2))
+        rows, columns = slice(int(y1) + 3, int(y2) - 2), slice(int(x1) + 3, int(x2) - 2)
+        inner = (int(image), slice(None), rows, columns)
         error = float(changed[inner].mean())
         assert 0 < error < (0.006 if mode == "bilinear" else 0.003)
         assert error < float((shifted - images)[inner].abs().mean())

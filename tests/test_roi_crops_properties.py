@@ -38,7 +38,7 @@ def test_whole_pixels_move_nothing_else(
     moved = torch.nn.functional.pad(images, (10 + dx, 10 - dx, 10 + dy, 10 - dy))
     shift = torch.tensor([0, 10, 10, 10, 10], dtype=torch.float64)
     by = torch.tensor([0, dx, dy, dx, dy], dtype=torch.float64)
-    options = {"interpolation": mode}
+    options: dict[str, Any] = {"interpolation": mode}
     found = visops.crop_rois(moved, boxes + shift + by, size, **options)
     wanted = visops.crop_rois(wide, boxes + shift, size, **options)
     if mode == "nearest":  # a tie may fall either way
@@ -67,7 +67,9 @@ def test_boxes_of_other_images_change_nothing(
         own = boxes[:, 0] == i
         of_image = boxes[own].clone()
         of_image[:, 0] = 0
-        part = {k: v[own] if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+        part: dict[str, Any] = {
+            k: v[own] if isinstance(v, torch.Tensor) else v for k, v in options.items()
+        }
         alone = visops.paste_rois(
             images[i : i + 1], patches[own], of_image, interpolation=mode, **part
         )
@@ -120,7 +122,7 @@ def test_results_are_between_what_goes_in(seed: int, mode: str, blend: str) -> N
         visops.crop_rois(images, boxes, (7, 9), interpolation=mode, fill=0.5),
         visops.paste_rois(images, patches, boxes, interpolation=mode, **options),
     ):
-        assert -1e-15 <= float(found.min())
+        assert float(found.min()) >= -1e-15
         assert float(found.max()) <= 1 + 1e-15
 
 
@@ -133,7 +135,9 @@ def test_flips(blend: str) -> None:
     mirrored[:, 1], mirrored[:, 3] = 27 - boxes[:, 3], 27 - boxes[:, 1]
     crops = visops.crop_rois(images.flip(-1), mirrored, (7, 9)).flip(-1)
     torch.testing.assert_close(crops, visops.crop_rois(images, boxes, (7, 9)), rtol=0, atol=1e-12)
-    flipped = {k: v.flip(-1) if isinstance(v, torch.Tensor) else v for k, v in options.items()}
+    flipped: dict[str, Any] = {
+        k: v.flip(-1) if isinstance(v, torch.Tensor) else v for k, v in options.items()
+    }
     # Centres on a side belong to the box on the left only.
     inside = torch.tensor([0, 1e-9, 1e-9, -1e-9, -1e-9], dtype=torch.float64)
     found = visops.paste_rois(images.flip(-1), patches.flip(-1), mirrored + inside, **flipped)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
@@ -64,9 +63,7 @@ def test_opcheck_of_pasting(dtype: torch.dtype, layout: str, blend: str) -> None
     if dtype == torch.uint8:
         return
     size = list(patches.shape)
-    torch.library.opcheck(
-        OPS.paste_rois_backward_patches, (images, boxes, alpha, size, *options)
-    )
+    torch.library.opcheck(OPS.paste_rois_backward_patches, (images, boxes, alpha, size, *options))
     leaves = [t.detach().requires_grad_() for t in (images, patches)]
     if alpha is not None:
         torch.library.opcheck(
@@ -103,7 +100,7 @@ def test_compile(backend: str, blend: str) -> None:
     compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend=backend)
     for i, count in enumerate((11, 5, 8)):
         images = images_of(torch.float32).requires_grad_()
-        boxes = all_boxes()[:count].requires_grad_()
+        boxes = all_boxes()[:count].clone().requires_grad_()  # a view would be compiled as one
         alpha = torch.rand(count, 6, 6).requires_grad_()
         leaves = (images, boxes, alpha) if blend == "alpha" else (images, boxes)
         with torch._dynamo.config.patch(error_on_recompile=i > 0):
@@ -153,11 +150,10 @@ def test_jacobian() -> None:
 
 @every_blend
 def test_fake_tensors(blend: str) -> None:
-    given = problem(torch.float32, "channels_last", blend)
+    *given, weights = problem(torch.float32, "channels_last", blend)
     with FakeTensorMode(shape_env=ShapeEnv()) as mode:
-        images, patches, boxes, alpha = (
-            t if t is None else mode.from_tensor(t.requires_grad_()) for t in given
-        )
+        images, patches, boxes = (mode.from_tensor(t.requires_grad_()) for t in given)
+        alpha = None if weights is None else mode.from_tensor(weights.requires_grad_())
         crops = visops.crop_rois(images, boxes, (4, 7))
         assert tuple(crops.shape) == (11, 3, 4, 7)
         assert crops.is_contiguous(memory_format=torch.channels_last)

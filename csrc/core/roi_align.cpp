@@ -78,7 +78,7 @@ void check_rois(const char* op, const char* name, const RoiAlignParams& p) {
                                   k * p.boxes.box_stride + (i + 1) * p.boxes.coordinate_stride);
     }
     const bool is_negative = corner[2] < corner[0] || corner[3] < corner[1];
-    const bool is_single = p.level_rule.rule == RoiLevelRule::kSingle;
+    const bool is_single = p.levels == 1;
     require(!is_negative || !(p.aligned || !is_single), op, roi_text(p.boxes, k, 5),
             ", must have x2 >= x1 and y2 >= y1", is_single ? " where aligned is True" : "");
     fail(op, roi_text(p.boxes, k, 5), ", must be finite, and its size too in ",

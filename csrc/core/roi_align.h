@@ -37,7 +37,7 @@ struct RoiBoxes {
   int64_t count, box_stride, coordinate_stride;
 };
 
-enum class RoiLevelRule : int { kSingle, kTorchvision, kDetectron2 };
+enum class RoiLevelRule : int { kTorchvision, kDetectron2 };
 
 // What a box's level is computed from. A level's number is the binary logarithm of the boxes' units
 // in one of its pixels; where a pyramid lacks a number, the next finer level is taken.
@@ -105,7 +105,7 @@ VISOPS_FN int64_t roi_level(const RoiLevels& rule, int64_t levels, Acc area) {
 // -1 where the box has no size to choose by. In the precision of the boxes, as torchvision.
 template <class Acc>
 VISOPS_FN int64_t level_of_box(const RoiAlignParams& p, int64_t first) {
-  if (p.level_rule.rule == RoiLevelRule::kSingle) return 0;
+  if (p.levels == 1) return 0;
   Acc corner[4];
   for (int i = 0; i < 4; ++i) {
     corner[i] = load_coordinate<Acc>(p.boxes.data, p.boxes.dtype,

@@ -158,15 +158,8 @@ VISOPS_FN RotatedSample<Acc> rotated_sample(const RotatedRoi<Acc>& roi, int64_t 
 
 // On the CPU over boxes, ...
 extern KernelStub<RoiAlignRotatedParams> roi_align_rotated_stub;
-// ... or over blocks of channels of images: rotated_blocks().
+// ... or over blocks of channels of images: core/roi_channel_blocks.h.
 extern KernelStub<RoiAlignRotatedParams> roi_align_rotated_backward_stub;
-
-// Channels of an image that a task sums together, or a multiple: a cache line of float32.
-constexpr int64_t kRotatedBlock = 16;
-
-VISOPS_FN int64_t rotated_blocks(const RoiAlignParams& p) {
-  return (p.channels + kRotatedBlock - 1) / kRotatedBlock;
-}
 
 // Throws for the first box that is not valid; boxes are on the host.
 void check_rotated_rois(const char* op, const char* name, const RoiAlignRotatedParams& p);

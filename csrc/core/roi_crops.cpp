@@ -51,8 +51,8 @@ void check_roi_crops(const char* op, const RoiCropParams& p) {
           "interpolation of images of ", dtype_name(p.dtype),
           " must be 'nearest'; convert the images to a floating type to interpolate them");
   const bool is_empty = p.height == 0 || p.width == 0;
-  require(!is_empty || p.boxes.count == 0 || p.padding == Padding::kConstant, op,
-          "images of ", p.height, " x ", p.width,
+  require(!is_empty || p.boxes.count == 0 || p.padding == Padding::kConstant, op, "images of ",
+          p.height, " x ", p.width,
           " pixels have nothing to pad with; only padding_mode 'constant' is possible");
   require(p.fill_count == 1 || p.fill_count == p.channels, op, "fill has ", p.fill_count,
           " values, images have ", p.channels, " channels (1 value, or 1 per channel)");
@@ -86,14 +86,13 @@ void check_crop_boxes(const char* op, const CropBoxes& boxes, int64_t batch) {
   for (int64_t k = 0; k < boxes.count; ++k) {
     CropMap map = {};
     if (load_crop_box(boxes, batch, k, &map)) continue;
-    const double image =
-        load_coordinate<double>(boxes.data, boxes.dtype, k * boxes.box_stride);
+    const double image = load_coordinate<double>(boxes.data, boxes.dtype, k * boxes.box_stride);
     require(image == floor(image) && is_finite(image), op, "boxes[", k, "] has batch index ", image,
             ", must be an integer");
     require(image >= 0.0 && image < static_cast<double>(batch), op, "boxes[", k,
             "] has batch index ", image, ", images has batch size ", batch);
-    const bool is_box = is_single(map.x1) && is_single(map.y1) && is_single(map.x2) &&
-                        is_single(map.y2);
+    const bool is_box =
+        is_single(map.x1) && is_single(map.y1) && is_single(map.x2) && is_single(map.y2);
     fail(op, "boxes[", k, "] is [", image, ", ", map.x1, ", ", map.y1, ", ", map.x2, ", ", map.y2,
          "], must ", is_box ? "have x2 >= x1 and y2 >= y1" : "be finite, in float32 too");
   }

@@ -41,7 +41,7 @@ struct CropMap {
   int64_t image;  // -1: not valid
   GridAxis x, y;
   bool integral;
-  Span columns, rows;  // of the grid: 0 to the patch's size; pixels in the box for pasting
+  Span columns, rows;     // of the grid: 0 to the patch's size; pixels in the box for pasting
   Span reach_x, reach_y;  // no tap of theirs lies beyond: of the image; of the patch for pasting
   double x1, y1, x2, y2;
 };
@@ -143,8 +143,8 @@ VISOPS_FN Span grid_places(const GridAxis& axis, Span grid, Padding padding, int
   const double from = 0.5 - axis.origin, to = axis.shift - 0.5;
   const double first = floor((at - reach + from) * inverse + to) - 1.0;
   const double last = ceil((at + reach + from) * inverse + to) + 1.0;
-  Span places = make_span(from_start ? -1.0 : first,
-                          to_end ? static_cast<double>(grid.end) : last, grid.end);
+  Span places =
+      make_span(from_start ? -1.0 : first, to_end ? static_cast<double>(grid.end) : last, grid.end);
   if (places.begin < grid.begin) places.begin = grid.begin;
   if (places.end < places.begin) places.end = places.begin;
   return places;
@@ -159,15 +159,16 @@ VISOPS_FN bool is_single(double v) {
 VISOPS_FN bool load_crop_box(const CropBoxes& b, int64_t batch, int64_t k, CropMap* map) {
   double number[5];
   for (int i = 0; i < 5; ++i) {
-    number[i] = load_coordinate<double>(b.data, b.dtype, k * b.box_stride + i * b.coordinate_stride);
+    number[i] =
+        load_coordinate<double>(b.data, b.dtype, k * b.box_stride + i * b.coordinate_stride);
   }
   map->image = -1;
   map->x1 = number[1];
   map->y1 = number[2];
   map->x2 = number[3];
   map->y2 = number[4];
-  const bool is_image = number[0] >= 0.0 && number[0] < static_cast<double>(batch) &&
-                        number[0] == floor(number[0]);
+  const bool is_image =
+      number[0] >= 0.0 && number[0] < static_cast<double>(batch) && number[0] == floor(number[0]);
   const bool is_box = is_single(map->x1) && is_single(map->y1) && is_single(map->x2) &&
                       is_single(map->y2) && map->x2 >= map->x1 && map->y2 >= map->y1;
   if (is_image && is_box) map->image = static_cast<int64_t>(number[0]);

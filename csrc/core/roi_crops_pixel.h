@@ -151,8 +151,8 @@ VISOPS_FN Acc alpha_gradient(const RoiPasteParams& p, const PasteNeighbours& nei
       const Acc weight = paste_weight<mode, Acc>(p, p.maps[l], l, y, x);
       before = pasted<T, mode, Acc>(p, p.maps[l], l, c, y, x, weight, before);
     }
-    const T* plane = static_cast<const T*>(p.patches) + k * p.patch_stride.batch +
-                     c * p.patch_stride.channel;
+    const T* plane =
+        static_cast<const T*>(p.patches) + k * p.patch_stride.batch + c * p.patch_stride.channel;
     const Acc sample = patch_at<T, mode, Acc>(p, map, plane, p.patch_stride, y, x);
     sum = sum + load_element(grad + c * p.grad_stride.channel) * (sample - before);
   }

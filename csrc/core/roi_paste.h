@@ -11,8 +11,8 @@
 // the shorter side. Everything is computed in float32 (float64 for float64), and rounded once.
 //
 // NOTE [ Gradients of pasting ]
-// What patch k contributes to a pixel is w_k s_k times the product of 1 - w_l over the later boxes l
-// that cover the pixel. So its gradient is NOTE [ Transposed samples ] of g w_k prod(1 - w_l), in
+// What patch k contributes to a pixel is w_k s_k times the product of 1 - w_l over the later boxes
+// l that cover the pixel. So its gradient is NOTE [ Transposed samples ] of g w_k prod(1 - w_l), in
 // that order of factors, and alpha's of prod(1 - w_l) * sum over channels of g (s_k - before_k),
 // where before_k is what box k is blended with. The gradient of the images is pasting itself, of
 // patches of 0 into the incoming gradient.
@@ -73,8 +73,7 @@ VISOPS_FN CropMap paste_map(const RoiPasteParams& p, int64_t k) {
   if (!load_crop_box(p.boxes, p.batch, k, &map)) return map;
   map.columns = pixels_within(map.x1, map.x2, p.width);
   map.rows = pixels_within(map.y1, map.y2, p.height);
-  const bool is_empty =
-      map.columns.begin >= map.columns.end || map.rows.begin >= map.rows.end;
+  const bool is_empty = map.columns.begin >= map.columns.end || map.rows.begin >= map.rows.end;
   if (is_empty) {
     map.image = -1;  // covers no pixel
     return map;

@@ -105,14 +105,7 @@ VISOPS_FN int64_t pool_bin_at(const RoiAlignParams& p, int64_t k, int64_t channe
 // On the CPU over boxes, ...
 extern KernelStub<RoiPoolParams> roi_pool_stub;
 extern KernelStub<RoiPoolParams> roi_pool_at_stub;
-// ... or over blocks of channels of images: pool_blocks().
+// ... or over blocks of channels of images: core/roi_channel_blocks.h.
 extern KernelStub<RoiPoolParams> roi_pool_backward_stub;
-
-// Channels of an image that a task zeroes and sums at a time: a cache line of float32.
-constexpr int64_t kPoolBlock = 16;
-
-VISOPS_FN int64_t pool_blocks(const RoiAlignParams& p) {
-  return (p.channels + kPoolBlock - 1) / kPoolBlock;
-}
 
 }  // namespace visops

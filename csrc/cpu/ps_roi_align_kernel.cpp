@@ -7,6 +7,8 @@
 // Assumes from check_rois() that all boxes are valid.
 #include "core/ps_roi_align.h"
 
+#include "cpu/roi_lanes.h"
+
 namespace visops {
 namespace {
 
@@ -81,9 +83,8 @@ void pool_bin(const RoiAlignParams& p, const Roi<Acc>& roi, int64_t k, int64_t y
   }
 }
 
-template <class T>
+template <class T, class Acc>
 void pool_boxes(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  using Acc = typename Accumulate<T>::type;
   for (int64_t k = begin; k < end; ++k) {
     const Roi<Acc> roi = load_roi<Acc>(p, k);
     for (int64_t y = 0; y < p.bins_y; ++y) {
@@ -93,13 +94,11 @@ void pool_boxes(const RoiAlignParams& p, int64_t begin, int64_t end) {
 }
 
 void ps_roi_align_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  switch (p.dtype) {
-    case DType::kUInt8: return pool_boxes<uint8_t>(p, begin, end);
-    case DType::kFloat16: return pool_boxes<Half>(p, begin, end);
-    case DType::kBFloat16: return pool_boxes<BFloat16>(p, begin, end);
-    case DType::kFloat64: return pool_boxes<double>(p, begin, end);
-    default: return pool_boxes<float>(p, begin, end);
-  }
+  with_element_type(p.dtype, [&](auto* element, auto* number) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = std::remove_pointer_t<decltype(number)>;
+    pool_boxes<T, Acc>(p, begin, end);
+  });
 }
 
 // Channels from `channel` on, at most kChannels; `map` is the first one's plane.
@@ -127,9 +126,8 @@ void add_bin(const RoiAlignParams& p, const Roi<Acc>& roi, int64_t k, int64_t y,
   }
 }
 
-template <class T>
+template <class T, class Acc>
 void sum_bins(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  using Acc = typename Accumulate<T>::type;
   const RoiMap& m = p.maps[0];
   const int64_t bins = p.bins_y * p.bins_x, pixels = m.height * m.width;
   for (int64_t i = begin; i < end; ++i) {
@@ -151,12 +149,11 @@ void sum_bins(const RoiAlignParams& p, int64_t begin, int64_t end) {
 }
 
 void ps_roi_align_backward_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  switch (p.dtype) {
-    case DType::kFloat16: return sum_bins<Half>(p, begin, end);
-    case DType::kBFloat16: return sum_bins<BFloat16>(p, begin, end);
-    case DType::kFloat64: return sum_bins<double>(p, begin, end);
-    default: return sum_bins<float>(p, begin, end);
-  }
+  with_element_type(p.dtype, [&](auto* element, auto* number) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = std::remove_pointer_t<decltype(number)>;
+    sum_bins<T, Acc>(p, begin, end);
+  });
 }
 
 const bool registered = ps_roi_align_stub.set(kIsaSlot, ps_roi_align_kernel) &&

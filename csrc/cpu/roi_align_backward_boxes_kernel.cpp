@@ -6,10 +6,14 @@
 //
 // Rounding: as the NOTE says, without contraction.
 #include "cpu/roi_bin_lists.h"
+#include "cpu/roi_box_lanes.h"
 #include "cpu/roi_channels.h"
 
 namespace visops {
 namespace {
+
+static_assert(kLanes % kChannels<float> == 0 && kLanes % kChannels<double> == 0,
+              "channels computed together have lanes side by side");
 
 // The PixelSlopes of a bin, times `factor`.
 template <class Acc>
@@ -59,11 +63,6 @@ VISOPS_ALWAYS_INLINE Changes<Channels<Acc>> changes_of_bin(const MapChannels<T, 
 }
 
 template <class Acc>
-struct alignas(64) Lanes {
-  Acc x1[kLanes], y1[kLanes], x2[kLanes], y2[kLanes];
-};
-
-template <class Acc>
 VISOPS_ALWAYS_INLINE void add_product(const Channels<Acc>& a, const Channels<Acc>& b, Acc* lanes) {
   (Channels<Acc>::load(lanes) + a * b).store(lanes);
 }
@@ -74,32 +73,20 @@ class BoxGradient {
   BoxGradient(const RoiAlignParams& p, int64_t k) : p_(p), k_(k), roi_(load_roi<Acc>(p, k)) {}
 
   void compute() {
-    Acc sums[4] = {};
-    if (roi_.valid) {
-      Lanes<Acc> total = {};
-      for (int64_t bin_y = 0; bin_y < p_.bins_y; ++bin_y) {
-        Lanes<Acc> row = {};
-        for (int64_t channel = 0; channel < p_.channels; channel += kChannels<Acc>) {
-          add_row_of_bins(bin_y, channel, &row);
-        }
-        for (int64_t l = 0; l < kLanes; ++l) {
-          total.x1[l] += row.x1[l];
-          total.y1[l] += row.y1[l];
-          total.x2[l] += row.x2[l];
-          total.y2[l] += row.y2[l];
-        }
+    BoxLanes<Acc> total = {};
+    for (int64_t bin_y = 0; roi_.valid && bin_y < p_.bins_y; ++bin_y) {
+      BoxLanes<Acc> row = {};
+      for (int64_t channel = 0; channel < p_.channels; channel += kChannels<Acc>) {
+        add_row_of_bins(bin_y, channel, &row);
       }
-      sums[0] = sum_lanes(total.x1);
-      sums[1] = sum_lanes(total.y1);
-      sums[2] = sum_lanes(total.x2);
-      sums[3] = sum_lanes(total.y2);
+      add_lanes(row, &total);
     }
-    store_box_gradient(p_, k_, static_cast<Acc>(p_.maps[roi_.level].scale), sums);
+    store_lanes_sum(p_, k_, roi_.level, &total);
   }
 
  private:
   // kChannels from `channel` on.
-  void add_row_of_bins(int64_t bin_y, int64_t channel, Lanes<Acc>* row) {
+  void add_row_of_bins(int64_t bin_y, int64_t channel, BoxLanes<Acc>* row) {
     const auto map = map_channels<T>(p_, roi_, channel, ahead(bin_y));
     const T* grad = static_cast<const T*>(p_.bins) + k_ * p_.roi_stride +
                     channel * p_.channel_stride + bin_y * p_.bin_row_stride;

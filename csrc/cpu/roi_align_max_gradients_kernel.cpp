@@ -4,8 +4,8 @@
 // and for the samples themselves by boxes: no sum is cut.
 //
 // Rounding: NOTE [ RoIAlign maxima ] (core/roi_max.h), without contraction.
-#include "cpu/pair_lanes.h"
 #include "cpu/roi_bands.h"
+#include "cpu/roi_box_lanes.h"
 #include "cpu/roi_read_ahead.h"
 #include "cpu/roi_taken_samples.h"
 
@@ -68,19 +68,14 @@ void samples_of_box(const RoiAlignParams& p, int64_t k) {
   }
 }
 
-template <class Acc>
-struct alignas(64) Lanes {
-  Acc x1[kLanes], y1[kLanes], x2[kLanes], y2[kLanes];
-};
-
 template <class T, class Acc>
 void gradient_of_box(const RoiAlignParams& p, int64_t k) {
   const Roi<Acc> roi = load_roi<Acc>(p, k);
   const bool y2_moves = end_moves(roi.y, p.aligned), x2_moves = end_moves(roi.x, p.aligned);
   TakenSamples<Acc, PlacedSample<Acc>> samples(roi);
-  Lanes<Acc> total = {};
+  BoxLanes<Acc> total = {};
   for (int64_t bin_y = 0; bin_y < p.bins_y; ++bin_y) {
-    Lanes<Acc> row = {};
+    BoxLanes<Acc> row = {};
     for_each_placed<T>(
         p, k, bin_y, roi, samples,
         [&](int64_t c, const T* image, const T* bin, int64_t bin_x, const PlacedSample<Acc>& at) {
@@ -96,16 +91,9 @@ void gradient_of_box(const RoiAlignParams& p, int64_t k) {
                      part_of_box(roi.x, bin_x, s.column, x2_moves), &row.x1[l], &row.y1[l],
                      &row.x2[l], &row.y2[l]);
         });
-    for (int64_t l = 0; l < kLanes; ++l) {
-      total.x1[l] += row.x1[l];
-      total.y1[l] += row.y1[l];
-      total.x2[l] += row.x2[l];
-      total.y2[l] += row.y2[l];
-    }
+    add_lanes(row, &total);
   }
-  const Acc sums[4] = {sum_lanes(total.x1), sum_lanes(total.y1), sum_lanes(total.x2),
-                       sum_lanes(total.y2)};
-  store_box_gradient(p, k, static_cast<Acc>(p.maps[roi.level].scale), sums);
+  store_lanes_sum(p, k, roi.level, &total);
 }
 
 // A sample's pixels within a band and their weights; none of these is 0.

@@ -9,11 +9,14 @@
 // Assumes from check_rotated_rois() that all boxes are valid.
 #include "core/roi_align_rotated.h"
 
+#include "cpu/roi_channel_blocks.h"
+#include "cpu/roi_lanes.h"
+
 namespace visops {
 namespace {
 
-constexpr int64_t kChannels = 256;  // that are summed together
-constexpr int64_t kSamples = 32;    // that are listed at a time
+constexpr int64_t kChannels = kMostChannels;  // that are summed together
+constexpr int64_t kSamples = 32;              // that are listed at a time
 
 template <class Acc>
 struct ListedSample {
@@ -76,9 +79,8 @@ void add_values(const ListedSample<Acc>* list, int64_t count, const T* map, int6
   }
 }
 
-template <class T>
+template <class T, class Acc>
 void pool_boxes(const RoiAlignRotatedParams& rotated, int64_t begin, int64_t end) {
-  using Acc = typename Accumulate<T>::type;
   const RoiAlignParams& p = rotated.align;
   const RoiMap& m = p.maps[0];
   for (int64_t k = begin; k < end; ++k) {
@@ -106,13 +108,11 @@ void pool_boxes(const RoiAlignRotatedParams& rotated, int64_t begin, int64_t end
 }
 
 void roi_align_rotated_kernel(const RoiAlignRotatedParams& p, int64_t begin, int64_t end) {
-  switch (p.align.dtype) {
-    case DType::kUInt8: return pool_boxes<uint8_t>(p, begin, end);
-    case DType::kFloat16: return pool_boxes<Half>(p, begin, end);
-    case DType::kBFloat16: return pool_boxes<BFloat16>(p, begin, end);
-    case DType::kFloat64: return pool_boxes<double>(p, begin, end);
-    default: return pool_boxes<float>(p, begin, end);
-  }
+  with_element_type(p.align.dtype, [&](auto* element, auto* number) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = std::remove_pointer_t<decltype(number)>;
+    pool_boxes<T, Acc>(p, begin, end);
+  });
 }
 
 // Adds each sample's share of a bin's gradient to its pixels.
@@ -145,18 +145,10 @@ void sum_channels(const RoiAlignRotatedParams& rotated, int64_t image, int64_t f
                   int64_t last) {
   const RoiAlignParams& p = rotated.align;
   const RoiMap& m = p.maps[0];
-  const int64_t channels = last - first, pixels = m.height * m.width;
-  Acc* map = static_cast<Acc*>(m.data) + image * m.image_stride + first * m.channel_stride;
-  if (m.channel_stride == 1) {
-    for (int64_t i = 0; i < pixels; ++i) {
-      for (int64_t c = 0; c < channels; ++c) map[i * m.column_stride + c] = static_cast<Acc>(0);
-    }
-  } else {
-    for (int64_t c = 0; c < channels; ++c) {
-      Acc* plane = map + c * m.channel_stride;
-      for (int64_t i = 0; i < pixels; ++i) plane[i] = static_cast<Acc>(0);
-    }
-  }
+  const int64_t channels = last - first;
+  Acc* map = static_cast<Acc*>(m.data) + image * m.image_stride;
+  zero_channels(m, map, first, last);
+  map += first * m.channel_stride;
   for (int64_t k = 0; k < p.boxes.count; ++k) {
     const RotatedRoi<Acc> roi = load_rotated_roi<Acc>(rotated, k);
     if (roi.image != image) continue;
@@ -177,28 +169,15 @@ void sum_channels(const RoiAlignRotatedParams& rotated, int64_t image, int64_t f
   }
 }
 
-// Neighbouring blocks of an image are taken together.
-template <class T>
-void sum_blocks(const RoiAlignRotatedParams& p, int64_t begin, int64_t end) {
-  using Acc = typename Accumulate<T>::type;
-  const int64_t blocks = rotated_blocks(p.align), most = kChannels / kRotatedBlock;
-  for (int64_t i = begin; i < end;) {
-    const int64_t block = i % blocks, left = blocks - block;
-    int64_t count = end - i < left ? end - i : left;
-    count = count < most ? count : most;
-    const int64_t first = block * kRotatedBlock, last = first + count * kRotatedBlock;
-    sum_channels<T, Acc>(p, i / blocks, first, last < p.align.channels ? last : p.align.channels);
-    i += count;
-  }
-}
-
 void roi_align_rotated_backward_kernel(const RoiAlignRotatedParams& p, int64_t begin, int64_t end) {
-  switch (p.align.dtype) {
-    case DType::kFloat16: return sum_blocks<Half>(p, begin, end);
-    case DType::kBFloat16: return sum_blocks<BFloat16>(p, begin, end);
-    case DType::kFloat64: return sum_blocks<double>(p, begin, end);
-    default: return sum_blocks<float>(p, begin, end);
-  }
+  with_element_type(p.align.dtype, [&](auto* element, auto* number) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = std::remove_pointer_t<decltype(number)>;
+    for_each_channel_run(p.align, begin, end, kChannels,
+                         [&](int64_t image, int64_t first, int64_t last) {
+                           sum_channels<T, Acc>(p, image, first, last);
+                         });
+  });
 }
 
 const bool registered =

@@ -4,7 +4,6 @@
 
 #include <type_traits>
 
-#include "cpu/pair_lanes.h"
 #include "cpu/roi_lanes.h"
 #include "cpu/roi_read_ahead.h"
 
@@ -66,8 +65,6 @@ using Channels =
     TwoVectors<std::conditional_t<std::is_same<Acc, double>::value, Doubles, Floats>, Acc>;
 template <class Acc>
 constexpr int kChannels = Channels<Acc>::kCount;
-static_assert(kLanes % kChannels<float> == 0,
-              "channels computed together are in lanes side by side");
 
 // All adjacent.
 template <class T>

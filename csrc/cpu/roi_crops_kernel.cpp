@@ -1,9 +1,9 @@
 // NOTE [ Crops on the CPU ]
 // Work is cut by row of a patch; a task's rows of one box are made together, kRowColumns columns at
 // a time, so that what belongs to a column is computed once for all rows (NOTE [ Sampled rows ] in
-// cpu/roi_crops_rows.h). Nearest, and boxes whose samples lie on pixel centres, move elements without
-// looking at them, in runs where a pixel's neighbour in the patch is its neighbour in the image.
-// Assumes what check_roi_crops() establishes; maps may be of boxes that are not valid.
+// cpu/roi_crops_rows.h). Nearest, and boxes whose samples lie on pixel centres, move elements
+// without looking at them, in runs where a pixel's neighbour in the patch is its neighbour in the
+// image. Assumes what check_roi_crops() establishes; maps may be of boxes that are not valid.
 #include "cpu/affine_copies.h"
 #include "cpu/roi_crops_rows.h"
 
@@ -23,8 +23,8 @@ struct CropRows {
 void fill_patch(const RoiCropParams& p, int64_t k, int64_t i, int64_t begin, int64_t end) {
   if (begin >= end) return;
   const int64_t size = element_size(p.dtype);
-  char* out = static_cast<char*>(p.patches) +
-              (k * p.patch_stride.batch + i * p.patch_stride.row) * size;
+  char* out =
+      static_cast<char*>(p.patches) + (k * p.patch_stride.batch + i * p.patch_stride.row) * size;
   for (int64_t c = 0; c < p.channels; ++c) {
     fill_elements(out + c * p.patch_stride.channel * size, p.patch_stride.column, begin, end, size,
                   fill_bits(p.dtype, crop_fill(p, c)));
@@ -38,6 +38,8 @@ void sample_rows(const CropRows& of) {
   const int elements = channels_together(p.channels, p.image_stride, p.patch_stride);
   const T* image = static_cast<const T*>(p.images) + of.map.image * p.image_stride.batch;
   T* patch = static_cast<T*>(p.patches) + of.k * p.patch_stride.batch;
+  [[maybe_unused]] const bool is_adjacent =
+      p.patch_stride.column == elements && (elements == 1 || p.patch_stride.channel == 1);
   RowSampler<T, mode> sampler;
   for (int64_t x0 = 0; x0 < p.patch_width; x0 += kRowColumns) {
     const Span columns = of.chunk(x0);
@@ -58,6 +60,14 @@ void sample_rows(const CropRows& of) {
                                        p.image_stride.channel,
                                        p.fill + (p.fill_count == 1 ? 0 : c),
                                        p.fill_count == 1 ? 0 : 1};
+        if constexpr (std::is_same<T, Acc>::value) {  // nothing to round: straight to the patch
+          if (is_adjacent) {
+            sampler.sample(plane, y,
+                           patch + c * p.patch_stride.channel + i * p.patch_stride.row +
+                               columns.begin * p.patch_stride.column);
+            continue;
+          }
+        }
         alignas(64) Acc result[kRowColumns * 4];
         sampler.sample(plane, y, result);
         T* out = patch + c * p.patch_stride.channel + i * p.patch_stride.row +

@@ -71,6 +71,7 @@ class RowSampler {
     first_ = first;
     for (int64_t j = touching_.begin; j < touching_.end; ++j) {
       offset_[j] = static_cast<int32_t>((at_[j] - first) * elements);
+      byte_offset_[j] = offset_[j] * int32_t{sizeof(float)};
       if constexpr (mode == Interpolation::kBilinear) {
         weight_[0][j] = taps_[j].t;
       } else {
@@ -87,7 +88,7 @@ class RowSampler {
     if (touching_.begin == touching_.end) return;
     if constexpr (mode != Interpolation::kNearest) {
       if (is_dense_) {
-        alignas(64) Acc v[kRowBuffer];
+        alignas(64) Acc v[kRowBuffer + 4];  // quads of three reach beyond
         blend_rows(plane, y, v);
         switch (elements_) {
           case 1: return blend_columns<1>(v, result);
@@ -124,10 +125,9 @@ class RowSampler {
   static Acc border_column(const SampledPlane<T>& plane, const RowTaps& y, int64_t index, int e) {
     Acc p[kTaps];
     for (int i = 0; i < kTaps; ++i) {
-      p[i] = index < 0 || y.index[i] < 0
-                 ? fill_of(plane, e)
-                 : load_element(plane.data + y.index[i] * plane.row + index * plane.column +
-                                e * plane.channel);
+      p[i] = index < 0 || y.index[i] < 0 ? fill_of(plane, e)
+                                         : load_element(plane.data + y.index[i] * plane.row +
+                                                        index * plane.column + e * plane.channel);
     }
     return blend_column(p, y);
   }
@@ -143,8 +143,7 @@ class RowSampler {
 
   // v[position, element]
   void blend_rows(const SampledPlane<T>& plane, const RowTaps& y, Acc* VISOPS_RESTRICT v) const {
-    const bool is_adjacent =
-        plane.column == elements_ && (elements_ == 1 || plane.channel == 1);
+    const bool is_adjacent = plane.column == elements_ && (elements_ == 1 || plane.channel == 1);
     bool is_inside = is_adjacent && inside_.begin < inside_.end;
     for (int i = 0; i < kTaps; ++i) is_inside = is_inside && y.index[i] >= 0;
     if (!is_inside) return blend_border(plane, y, 0, positions_, v);
@@ -188,6 +187,8 @@ class RowSampler {
     int64_t j = touching_.begin;
     if constexpr (std::is_same<Acc, float>::value && Elements == 1) {
       j = blend_pairs(v, result);
+    } else if constexpr (std::is_same<Acc, float>::value && Elements > 1) {
+      j = blend_quads<Elements>(v, result);
     }
     for (; j < touching_.end; ++j) {
       const Acc* p = v + offset_[j];
@@ -203,13 +204,35 @@ class RowSampler {
     }
   }
 
+  // Pixels of three or four channels; returns where they end. Of three, four are stored, the fourth
+  // over the next pixel, which comes later: the last pixel is left.
+  template <int Elements>
+  int64_t blend_quads(const float* VISOPS_RESTRICT v, float* VISOPS_RESTRICT result) const {
+    const int64_t end = Elements == 4 ? touching_.end : touching_.end - 1;
+    int64_t j = touching_.begin;
+    for (; j < end; ++j) {
+      const float* p = v + offset_[j];
+      const Quad first = Quad::load(p);
+      if constexpr (mode == Interpolation::kBilinear) {
+        (first + Quad(weight_[0][j]) * (Quad::load(p + Elements) - first))
+            .store(result + j * Elements);
+      } else {
+        Quad sum = Quad(weight_[0][j]) * first;
+        for (int i = 1; i < 4; ++i) {
+          sum = sum + Quad(weight_[i][j]) * Quad::load(p + i * Elements);
+        }
+        sum.store(result + j * Elements);
+      }
+    }
+    return j;
+  }
+
   // Runs of whole vectors of one channel's columns; returns where they end.
   int64_t blend_pairs(const float* VISOPS_RESTRICT v, float* VISOPS_RESTRICT result) const {
     constexpr int kWidth = Floats::kWidth;
     int64_t j = touching_.begin;
     for (; j + kWidth <= touching_.end; j += kWidth) {
-      int32_t bytes[kWidth];
-      for (int i = 0; i < kWidth; ++i) bytes[i] = offset_[j + i] * int32_t{sizeof(float)};
+      const int32_t* bytes = byte_offset_ + j;
       const char* base = reinterpret_cast<const char*>(v);
       if constexpr (mode == Interpolation::kBilinear) {
         PixelPairs pairs[1];
@@ -241,8 +264,19 @@ class RowSampler {
   RowTaps taps_[kRowColumns];
   int32_t index_[kRowBuffer];
   alignas(64) int32_t offset_[kRowColumns];
+  alignas(64) int32_t byte_offset_[kRowColumns];
   alignas(64) Acc weight_[kTaps][kRowColumns];
 };
+
+// Adjacent elements in what is computed in.
+template <class T, class Acc>
+void load_run(const T* VISOPS_RESTRICT from, int64_t n, Acc* VISOPS_RESTRICT v) {
+  int64_t e = 0;
+  if constexpr (kHasVectorLoad<T>) {
+    for (; e + Floats::kWidth <= n; e += Floats::kWidth) load_floats(from + e).store(v + e);
+  }
+  for (; e < n; ++e) v[e] = load_element(from + e);
+}
 
 // Adjacent elements, rounded.
 template <class T, class Acc>
@@ -274,8 +308,8 @@ void store_row(T* out, int64_t column, int64_t channel, const Acc* v, int64_t pi
 
 // Channels that are sampled together: those of a pixel where they lie side by side on both sides.
 inline int channels_together(int64_t channels, const Strides& from, const Strides& to) {
-  const bool is_adjacent = from.channel == 1 && from.column == channels && to.channel == 1 &&
-                           to.column == channels;
+  const bool is_adjacent =
+      from.channel == 1 && from.column == channels && to.channel == 1 && to.column == channels;
   return is_adjacent && channels > 1 && channels <= 4 ? static_cast<int>(channels) : 1;
 }
 

@@ -54,8 +54,7 @@ void add_transposed(const CropMap& map, Padding padding, const TransposeTarget<A
   PlaceTaps<mode, Acc> table;
   for (int64_t x0 = map.reach_x.begin; x0 < map.reach_x.end; x0 += kTargetColumns) {
     const Span columns = intersect(map.reach_x, {x0, x0 + kTargetColumns});
-    const Span places =
-        places_of_span<mode>(map.x, map.columns, padding, target.width, columns);
+    const Span places = places_of_span<mode>(map.x, map.columns, padding, target.width, columns);
     for (int64_t i = rows.begin; i < rows.end; ++i) {
       const auto y = grid_taps<mode, Acc>(map.y, i, padding, target.height);
       bool is_owned = false;

@@ -36,6 +36,28 @@ struct RowBoxes {
   int64_t at(int64_t i) const { return is_list ? listed[i] : i; }
 };
 
+bool is_in_tile(const CropMap& map, int64_t image, Span rows, Span columns) {
+  return map.image == image && overlap(map.rows, rows) && overlap(map.columns, columns);
+}
+
+Span unite(Span a, Span b) {
+  return {a.begin < b.begin ? a.begin : b.begin, a.end > b.end ? a.end : b.end};
+}
+
+// To the smallest part that has all of the boxes' pixels; no rows where there are none.
+void shrink_to_boxes(const RoiPasteParams& p, int64_t image, const RowBoxes& boxes, Span* rows,
+                     Span* columns) {
+  Span covered_rows = {rows->end, rows->begin}, covered_columns = {columns->end, columns->begin};
+  for (int64_t i = 0; i < boxes.count; ++i) {
+    const CropMap& map = p.maps[boxes.at(i)];
+    if (!is_in_tile(map, image, *rows, *columns)) continue;
+    covered_rows = unite(covered_rows, intersect(*rows, map.rows));
+    covered_columns = unite(covered_columns, intersect(*columns, map.columns));
+  }
+  *rows = covered_rows;
+  *columns = covered_columns;
+}
+
 template <class T>
 void copy_image_rows(const RoiPasteParams& p, int64_t image, Span rows) {
   const Strides& from = p.image_stride;
@@ -65,7 +87,7 @@ void copy_image_rows(const RoiPasteParams& p, int64_t image, Span rows) {
 template <class Acc>
 struct Tile {
   Span rows, columns;
-  int64_t first, channels;                               // of the image
+  int64_t first, channels;                              // of the image
   Acc values[kPasteRows][kTileChannels * kRowColumns];  // [row][plane][column][element]
 
   Acc* at(int64_t y, int64_t plane, int64_t x, int elements) {
@@ -92,8 +114,7 @@ class TilePaster {
       alpha_sampler_.set_columns(map.x, columns, Padding::kReplicate, p_.patch_width, 1);
     } else if (p_.blend == PasteBlend::kFeather) {
       for (int64_t x = columns.begin; x < columns.end; ++x) {
-        across_[x - columns.begin] =
-            feather_weight<Acc>(feather_width(p_, map), map.x1, map.x2, x);
+        across_[x - columns.begin] = feather_weight<Acc>(feather_width(p_, map), map.x1, map.x2, x);
       }
     }
     const T* patch = static_cast<const T*>(p_.patches) + k * p_.patch_stride.batch;
@@ -116,17 +137,27 @@ class TilePaster {
         }
         alignas(64) Acc result[kRowColumns * kTileChannels];
         sampler_.sample(plane, taps, result);
-        for (int64_t i = 0; i < count; ++i) {
-          for (int e = 0; e < elements_; ++e) {
-            Acc* value = out + i * elements_ + e;
-            *value = blended(weights_[i], result[i * elements_ + e], *value);
-          }
+        switch (elements_) {
+          case 1: blend_row<1>(result, count, out); break;
+          case 3: blend_row<3>(result, count, out); break;
+          default: blend_row<0>(result, count, out); break;
         }
       }
     }
   }
 
  private:
+  template <int Elements>
+  void blend_row(const Acc* VISOPS_RESTRICT sample, int64_t count, Acc* VISOPS_RESTRICT out) const {
+    const int elements = Elements > 0 ? Elements : elements_;
+    for (int64_t i = 0; i < count; ++i) {
+      for (int e = 0; e < elements; ++e) {
+        const int64_t at = i * elements + e;
+        out[at] = blended(weights_[i], sample[at], out[at]);
+      }
+    }
+  }
+
   void set_weights(int64_t k, int64_t y, const AxisTaps<mode, Acc>& taps, int64_t count) {
     const CropMap& map = p_.maps[k];
     if (p_.blend == PasteBlend::kAlpha) {
@@ -160,6 +191,11 @@ void load_tile(const RoiPasteParams& p, int64_t image, int elements, Tile<Acc>& 
     for (int64_t c = 0; c < tile.channels; c += elements) {
       Acc* out = tile.at(y, elements > 1 ? 0 : c, tile.columns.begin, elements);
       const T* row = source + (tile.first + c) * from.channel + y * from.row;
+      if (from.column == elements && (elements == 1 || from.channel == 1)) {
+        const int64_t count = tile.columns.end - tile.columns.begin;
+        load_run(row + tile.columns.begin * elements, count * elements, out);
+        continue;
+      }
       for (int64_t x = tile.columns.begin; x < tile.columns.end; ++x) {
         for (int e = 0; e < elements; ++e) {
           *out++ = load_element(row + x * from.column + e * from.channel);
@@ -184,8 +220,7 @@ void store_tile(const RoiPasteParams& p, int64_t image, int elements, Tile<Acc>&
 }
 
 template <class T>
-void paste_box(const RoiPasteParams& p, int64_t k,
-               TilePaster<T, Interpolation::kNearest>& nearest,
+void paste_box(const RoiPasteParams& p, int64_t k, TilePaster<T, Interpolation::kNearest>& nearest,
                TilePaster<T, Interpolation::kBilinear>& bilinear,
                TilePaster<T, Interpolation::kBicubic>& bicubic,
                Tile<typename Accumulate<T>::type>& tile) {
@@ -206,28 +241,25 @@ void paste_rows(const RoiPasteParams& p, int64_t image, Span rows) {
   RowBoxes boxes;
   Tile<Acc> tile;
   for (int64_t y0 = rows.begin; y0 < rows.end; y0 += kPasteRows) {
-    tile.rows = intersect(rows, {y0, y0 + kPasteRows});
-    copy_image_rows<T>(p, image, tile.rows);
-    boxes.set(p, image, tile.rows);
+    const Span band = intersect(rows, {y0, y0 + kPasteRows});
+    copy_image_rows<T>(p, image, band);
+    boxes.set(p, image, band);
     if (boxes.count == 0) continue;
     for (int64_t x0 = 0; x0 < p.width; x0 += kRowColumns) {
+      tile.rows = band;
       tile.columns = intersect({0, p.width}, {x0, x0 + kRowColumns});
+      shrink_to_boxes(p, image, boxes, &tile.rows, &tile.columns);
+      if (tile.rows.begin >= tile.rows.end) continue;
       for (tile.first = 0; tile.first < p.channels; tile.first += kTileChannels) {
         const int64_t left = p.channels - tile.first;
         tile.channels = left < kTileChannels ? left : kTileChannels;
-        bool is_loaded = false;
+        load_tile<T>(p, image, elements, tile);
         for (int64_t i = 0; i < boxes.count; ++i) {
           const int64_t k = boxes.at(i);
-          const CropMap& map = p.maps[k];
-          if (map.image != image || !overlap(map.rows, tile.rows) ||
-              !overlap(map.columns, tile.columns)) {
-            continue;
-          }
-          if (!is_loaded) load_tile<T>(p, image, elements, tile);
-          is_loaded = true;
+          if (!is_in_tile(p.maps[k], image, tile.rows, tile.columns)) continue;
           paste_box<T>(p, k, nearest, bilinear, bicubic, tile);
         }
-        if (is_loaded) store_tile<T>(p, image, elements, tile);
+        store_tile<T>(p, image, elements, tile);
       }
     }
   }

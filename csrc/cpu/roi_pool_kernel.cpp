@@ -11,49 +11,80 @@
 // Assumes from check_rois() that all boxes are valid; of `index` nothing.
 #include "core/roi_pool.h"
 
+#include "cpu/roi_channel_blocks.h"
 #include "cpu/roi_lanes.h"
 
 namespace visops {
 namespace {
 
-constexpr int64_t kChannels = 128;  // whose maxima are kept at once
+constexpr int64_t kChannels = 256;  // whose maxima are kept at once
+constexpr int kLanes = 64;          // ... in registers
 
-// The largest of `channels` channels, `stride` elements apart, from `map` on.
-template <class T, class Acc>
-void pool_bin(const T* VISOPS_RESTRICT map, int64_t stride, const RoiMap& m, PixelRange rows,
-              PixelRange columns, int64_t channels, Acc* VISOPS_RESTRICT best,
-              int32_t* VISOPS_RESTRICT index) {
-  const auto begin = [&](int64_t c, const T* at) {
-    best[c] = load_element(at);
-    index[c] = static_cast<int32_t>(rows.first * m.width + columns.first);
-  };
-  const auto meet = [&](int64_t c, const T* at, int32_t pixel) {
-    const Acc value = load_element(at);
-    const bool above = is_above(value, best[c]);
-    best[c] = above ? value : best[c];
-    index[c] = above ? pixel : index[c];
-  };
-  const int64_t first = rows.first * m.row_stride + columns.first * m.column_stride;
-  if (stride == 1) {
-    for (int64_t c = 0; c < channels; ++c) begin(c, map + first + c);
-    for (int64_t y = rows.first; y < rows.last; ++y) {
-      for (int64_t x = columns.first; x < columns.last; ++x) {
-        const T* at = map + y * m.row_stride + x * m.column_stride;
-        const auto pixel = static_cast<int32_t>(y * m.width + x);
-        for (int64_t c = 0; c < channels; ++c) meet(c, at + c, pixel);
+template <class Acc>
+struct Largest {
+  Acc value[kChannels];
+  int32_t index[kChannels];
+};
+
+// Of N adjacent channels, or of `channels` where N is 0, from `map` on. Few enough stay in
+// registers.
+template <int N, class T, class Acc>
+void pool_lanes(const T* VISOPS_RESTRICT map, const RoiMap& m, PixelRange rows, PixelRange columns,
+                int64_t channels, Acc* VISOPS_RESTRICT values, int32_t* VISOPS_RESTRICT indices) {
+  constexpr int kMost = N == 0 ? kLanes : N;
+  const int64_t n = N == 0 ? channels : N;
+  Acc best[kMost];
+  int32_t index[kMost];
+  const T* first = map + rows.first * m.row_stride + columns.first * m.column_stride;
+  const auto first_pixel = static_cast<int32_t>(rows.first * m.width + columns.first);
+  for (int64_t c = 0; c < n; ++c) {
+    best[c] = load_element(first + c);
+    index[c] = first_pixel;
+  }
+  for (int64_t y = rows.first; y < rows.last; ++y) {
+    for (int64_t x = columns.first; x < columns.last; ++x) {
+      const T* VISOPS_RESTRICT at = map + y * m.row_stride + x * m.column_stride;
+      const auto pixel = static_cast<int32_t>(y * m.width + x);
+      for (int64_t c = 0; c < n; ++c) {
+        const Acc value = load_element(at + c);
+        const bool above = is_above(value, best[c]);
+        best[c] = above ? value : best[c];
+        index[c] = above ? pixel : index[c];
       }
     }
+  }
+  for (int64_t c = 0; c < n; ++c) {
+    values[c] = best[c];
+    indices[c] = index[c];
+  }
+}
+
+// Of `channels` channels from `map` on. The ranges are not empty.
+template <class T, class Acc>
+void pool_bin(const T* map, const RoiMap& m, PixelRange rows, PixelRange columns, int64_t channels,
+              Largest<Acc>* largest) {
+  if (m.channel_stride == 1) {
+    int64_t c = 0;
+    for (; c + kLanes <= channels; c += kLanes) {
+      pool_lanes<kLanes>(map + c, m, rows, columns, kLanes, largest->value + c, largest->index + c);
+    }
+    pool_lanes<0>(map + c, m, rows, columns, channels - c, largest->value + c, largest->index + c);
     return;
   }
   for (int64_t c = 0; c < channels; ++c) {
-    const T* plane = map + c * stride;
-    begin(c, plane + first);
+    const T* plane = map + c * m.channel_stride;
+    Acc best = load_element(plane + rows.first * m.row_stride + columns.first * m.column_stride);
+    int64_t index = rows.first * m.width + columns.first;
     for (int64_t y = rows.first; y < rows.last; ++y) {
       for (int64_t x = columns.first; x < columns.last; ++x) {
-        meet(c, plane + y * m.row_stride + x * m.column_stride,
-             static_cast<int32_t>(y * m.width + x));
+        const Acc value = load_element(plane + y * m.row_stride + x * m.column_stride);
+        if (!is_above(value, best)) continue;
+        best = value;
+        index = y * m.width + x;
       }
     }
+    largest->value[c] = best;
+    largest->index[c] = static_cast<int32_t>(index);
   }
 }
 
@@ -61,8 +92,7 @@ template <class T, class Acc>
 void pool_boxes(const RoiPoolParams& pool, int64_t begin, int64_t end) {
   const RoiAlignParams& p = pool.align;
   const RoiMap& m = p.maps[0];
-  Acc best[kChannels];
-  int32_t index[kChannels];
+  Largest<Acc> largest;
   for (int64_t k = begin; k < end; ++k) {
     const PoolRegion<Acc> region = load_pool_region<Acc>(p, k);
     const T* image = static_cast<const T*>(m.data) + region.image * m.image_stride;
@@ -74,14 +104,14 @@ void pool_boxes(const RoiPoolParams& pool, int64_t begin, int64_t end) {
           const PixelRange columns = pixels_of(region.x, x);
           const bool is_empty = rows.first >= rows.last || columns.first >= columns.last;
           if (!is_empty) {
-            pool_bin(image + channel * m.channel_stride, m.channel_stride, m, rows, columns,
-                     channels, best, index);
+            pool_bin(image + channel * m.channel_stride, m, rows, columns, channels, &largest);
           }
           T* out = static_cast<T*>(p.bins) + pool_bin_at(p, k, channel, y, x);
           int32_t* index_out = pool.index + pool_index_at(p, k, channel, y, x);
           for (int64_t c = 0; c < channels; ++c) {
-            store_element(out + c * p.channel_stride, is_empty ? static_cast<Acc>(0) : best[c]);
-            index_out[c * p.index_channel_stride] = is_empty ? -1 : index[c];
+            store_element(out + c * p.channel_stride,
+                          is_empty ? static_cast<Acc>(0) : largest.value[c]);
+            index_out[c * p.index_channel_stride] = is_empty ? -1 : largest.index[c];
           }
         }
       }
@@ -128,66 +158,43 @@ void roi_pool_at_kernel(const RoiPoolParams& p, int64_t begin, int64_t end) {
   }
 }
 
-// Pixels of a gradient are `column_stride` apart throughout.
-template <class Acc>
-void zero_block(const RoiMap& m, Acc* map, int64_t first, int64_t last) {
-  const int64_t pixels = m.height * m.width;
-  if (m.channel_stride == 1) {
-    for (int64_t i = 0; i < pixels; ++i) {
-      for (int64_t c = first; c < last; ++c) map[i * m.column_stride + c] = static_cast<Acc>(0);
-    }
-    return;
-  }
-  for (int64_t c = first; c < last; ++c) {
-    Acc* plane = map + c * m.channel_stride;
-    for (int64_t i = 0; i < pixels; ++i) plane[i] = static_cast<Acc>(0);
-  }
-}
-
-// Adds what box k has for channels [first, last). A channel's bins in their order: which channels
-// are between them makes no difference.
+// Adds what box k has for channels [first, last), bin by bin: neighbouring bins often have the same
+// pixel, and so an addition that waits for the last; channels between them don't.
 template <class T, class Acc>
 void add_box(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, Acc* map) {
   const RoiAlignParams& p = pool.align;
   const RoiMap m = p.maps[0];
   const int64_t step = m.column_stride, channel_step = m.channel_stride;
-  const bool by_channels = p.index_channel_stride == 1;
+  const int64_t index_step = p.index_channel_stride, grad_step = p.channel_stride;
   const int64_t channels = last - first;
-  for (int64_t c = first; c < (by_channels ? first + 1 : last); ++c) {
-    Acc* plane = map + c * channel_step;
-    for (int64_t y = 0; y < p.bins_y; ++y) {
-      const int32_t* index = pool.index + pool_index_at(p, k, c, y, 0);
-      const T* grad = static_cast<const T*>(p.bins) + pool_bin_at(p, k, c, y, 0);
-      for (int64_t x = 0; x < p.bins_x; ++x) {
-        if (by_channels) {
-          for (int64_t i = 0; i < channels; ++i) {
-            if (is_pixel(m, index[i])) {
-              plane[index[i] * step + i * channel_step] +=
-                  load_element(grad + i * p.channel_stride);
-            }
-          }
-        } else if (is_pixel(m, *index)) {
-          plane[*index * step] += load_element(grad);
+  for (int64_t y = 0; y < p.bins_y; ++y) {
+    for (int64_t x = 0; x < p.bins_x; ++x) {
+      const int32_t* index = pool.index + pool_index_at(p, k, first, y, x);
+      const T* grad = static_cast<const T*>(p.bins) + pool_bin_at(p, k, first, y, x);
+      Acc* plane = map + first * channel_step;
+      for (int64_t c = 0; c < channels; ++c) {
+        const int32_t pixel = index[c * index_step];
+        if (is_pixel(m, pixel)) {
+          plane[pixel * step + c * channel_step] += load_element(grad + c * grad_step);
         }
-        index += p.index_column_stride;
-        grad += p.bin_column_stride;
       }
     }
   }
 }
 
+// Planes are few at a time, so that they stay in the cache.
 template <class T, class Acc>
 void sum_blocks(const RoiPoolParams& pool, int64_t begin, int64_t end) {
   const RoiAlignParams& p = pool.align;
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t image = i / pool_blocks(p), first = i % pool_blocks(p) * kPoolBlock;
-    const int64_t last = p.channels - first < kPoolBlock ? p.channels : first + kPoolBlock;
-    Acc* map = static_cast<Acc*>(p.maps[0].data) + image * p.maps[0].image_stride;
-    zero_block(p.maps[0], map, first, last);
+  const RoiMap& m = p.maps[0];
+  const int64_t most = p.index_channel_stride == 1 ? kMostChannels : kChannelBlock;
+  for_each_channel_run(p, begin, end, most, [&](int64_t image, int64_t first, int64_t last) {
+    Acc* map = static_cast<Acc*>(m.data) + image * m.image_stride;
+    zero_channels(m, map, first, last);
     for (int64_t k = 0; k < p.boxes.count; ++k) {
       if (load_roi<Acc>(p, k).image == image) add_box<T>(pool, k, first, last, map);
     }
-  }
+  });
 }
 
 void roi_pool_backward_kernel(const RoiPoolParams& pool, int64_t begin, int64_t end) {

@@ -26,7 +26,7 @@ VISOPS_ALWAYS_INLINE RowEntries entries_from(const RoiTable<Acc>& table, int64_t
 }
 
 // f(N, first channel, channels) over all channels, N being a constant, or 0 for fewer than
-// kFewLanes.
+// four.
 template <class F>
 VISOPS_ALWAYS_INLINE void for_each_lanes(int64_t channels, const F& f) {
   int64_t c = 0;
@@ -40,6 +40,7 @@ VISOPS_ALWAYS_INLINE void for_each_lanes(int64_t channels, const F& f) {
   for (; c + kFewLanes <= channels; c += kFewLanes) {
     f(std::integral_constant<int, kFewLanes>(), c, static_cast<int64_t>(kFewLanes));
   }
+  for (; c + 4 <= channels; c += 4) f(std::integral_constant<int, 4>(), c, int64_t{4});
   if (c < channels) f(std::integral_constant<int, 0>(), c, channels - c);
 }
 
@@ -56,7 +57,7 @@ template <int N, class Acc>
 VISOPS_ALWAYS_INLINE void pool_row(const RoiTable<Acc>& table, RowEntries entries, const Acc* row,
                                    int64_t next_row, int64_t pixel_stride, int64_t channels,
                                    BinLanes<Acc> bins) {
-  constexpr int kMost = N == 0 ? kFewLanes : N;
+  constexpr int kMost = N == 0 ? 4 : N;
   const int64_t n = N == 0 ? channels : N;
   int64_t at = 0;
   for (int64_t b = 0; b < bins.per_row; ++b) {
@@ -80,7 +81,7 @@ template <int N, class Acc>
 VISOPS_ALWAYS_INLINE void spread_row(const RoiTable<Acc>& table, RowEntries entries, Acc* row,
                                      int64_t next_row, int64_t pixel_stride, int64_t channels,
                                      BinLanes<Acc> bins) {
-  constexpr int kMost = N == 0 ? kFewLanes : N;
+  constexpr int kMost = N == 0 ? 4 : N;
   const int64_t n = N == 0 ? channels : N;
   int64_t at = 0;
   for (int64_t b = 0; b < bins.per_row; ++b) {

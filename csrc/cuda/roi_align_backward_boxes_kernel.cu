@@ -29,12 +29,11 @@ struct SlopeStream {
   BinSlopes<Acc> slopes;
   Acc factor;
 
-  static __device__ SlopeStream of_row(const RoiAlignParams& p, const Roi<Acc>& roi, int64_t bin) {
-    return {&roi.y, bin_slopes(roi.y, bin, end_moves(roi.y, p.aligned)), mean_factor(roi.y, roi.x)};
-  }
-  static __device__ SlopeStream of_column(const RoiAlignParams& p, const Roi<Acc>& roi,
-                                          int64_t bin) {
-    return {&roi.x, bin_slopes(roi.x, bin, end_moves(roi.x, p.aligned)), static_cast<Acc>(1)};
+  static __device__ SlopeStream of(const RoiAlignParams& p, const Roi<Acc>& roi, bool is_row,
+                                   int64_t bin) {
+    const RoiAxis<Acc>* axis = is_row ? &roi.y : &roi.x;
+    return {axis, bin_slopes(*axis, bin, end_moves(*axis, p.aligned)),
+            is_row ? mean_factor(roi.y, roi.x) : static_cast<Acc>(1)};
   }
   __device__ bool next(Entry* entry) {
     if (!next_slope(*axis, &slopes)) return false;
@@ -84,8 +83,8 @@ __global__ void __launch_bounds__(kSumThreads, blocks_at_once<T>(listed))
             if constexpr (listed) {
               change = change_of_mean<T, Acc>(map, data, lists.row_list(y), lists.column_list(x));
             } else {
-              change = change_of_mean<T, Acc>(map, data, SlopeStream<Acc>::of_row(p, roi, y),
-                                              SlopeStream<Acc>::of_column(p, roi, x));
+              change = change_of_mean<T, Acc>(map, data, SlopeStream<Acc>::of(p, roi, true, y),
+                                              SlopeStream<Acc>::of(p, roi, false, x));
             }
             const Acc g = load_number(grad + x * p.bin_column_stride);
             sum.x1 += g * change.x1;

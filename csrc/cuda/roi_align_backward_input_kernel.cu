@@ -115,14 +115,12 @@ __device__ void prepare_boxes(const RoiAlignParams& p, const Tile& tile, const i
     const int box = i / bins, bin = i - box * bins;
     const BoxWeights<Acc, columns> weights(p, room + box * bytes);
     const Roi<Acc> roi = load_roi<Acc>(p, boxes[box]);
-    if (bin < p.bins_y) {
-      fill_weights(roi.y, bin, mean_factor(roi.y, roi.x), tile.row, kTileRows,
-                   weights.of_row + bin * kTileRows);
-    } else {
-      const int64_t b = bin - p.bins_y;
-      fill_weights(roi.x, b, static_cast<Acc>(1), tile.column, columns,
-                   weights.of_column + b * columns);
-    }
+    const bool is_row = bin < p.bins_y;  // both kinds in one go: a warp has some of either
+    const int64_t b = is_row ? bin : bin - p.bins_y;
+    const RoiAxis<Acc> axis = is_row ? roi.y : roi.x;
+    const Acc factor = is_row ? mean_factor(roi.y, roi.x) : static_cast<Acc>(1);
+    fill_weights(axis, b, factor, is_row ? tile.row : tile.column, is_row ? kTileRows : columns,
+                 is_row ? weights.of_row + b * kTileRows : weights.of_column + b * columns);
   }
   __syncthreads();
   constexpr int kPixels = kTileRows + columns;

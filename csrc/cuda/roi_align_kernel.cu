@@ -32,11 +32,10 @@ struct PixelStream {
   BinPixels<Acc> pixels;
   Acc factor;
 
-  static __device__ PixelStream of_row(const RoiAlignParams&, const Roi<Acc>& roi, int64_t bin) {
-    return {&roi.y, bin_pixels(roi.y, bin), mean_factor(roi.y, roi.x)};
-  }
-  static __device__ PixelStream of_column(const RoiAlignParams&, const Roi<Acc>& roi, int64_t bin) {
-    return {&roi.x, bin_pixels(roi.x, bin), static_cast<Acc>(1)};
+  static __device__ PixelStream of(const RoiAlignParams&, const Roi<Acc>& roi, bool is_row,
+                                   int64_t bin) {
+    const RoiAxis<Acc>* axis = is_row ? &roi.y : &roi.x;
+    return {axis, bin_pixels(*axis, bin), is_row ? mean_factor(roi.y, roi.x) : static_cast<Acc>(1)};
   }
   __device__ bool next(Entry* entry) {
     if (!next_pixel(*axis, &pixels)) return false;
@@ -92,8 +91,8 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once<T>(listed))
             pool_bin(map, data, item.count, step, rows, columns, sum);
           }
         } else {
-          pool_bin(map, data, item.count, step, PixelStream<Acc>::of_row(p, roi, item.bin_y),
-                   PixelStream<Acc>::of_column(p, roi, item.bin_x), sum);
+          pool_bin(map, data, item.count, step, PixelStream<Acc>::of(p, roi, true, item.bin_y),
+                   PixelStream<Acc>::of(p, roi, false, item.bin_x), sum);
         }
         store_item<T>(p, k, item, sum);
       });

@@ -29,12 +29,10 @@ struct SampleStream {
   int64_t bin;
   SampleRange range;
 
-  static __device__ SampleStream of_row(const RoiAlignParams&, const Roi<Acc>& roi, int64_t bin) {
-    return {&roi.y, bin, samples_on_map(roi.y, bin)};
-  }
-  static __device__ SampleStream of_column(const RoiAlignParams&, const Roi<Acc>& roi,
-                                           int64_t bin) {
-    return {&roi.x, bin, samples_on_map(roi.x, bin)};
+  static __device__ SampleStream of(const RoiAlignParams&, const Roi<Acc>& roi, bool is_row,
+                                    int64_t bin) {
+    const RoiAxis<Acc>* axis = is_row ? &roi.y : &roi.x;
+    return {axis, bin, samples_on_map(*axis, bin)};
   }
   __device__ bool next(Entry* entry) {
     if (range.first >= range.last) return false;
@@ -115,8 +113,8 @@ __global__ void __launch_bounds__(kThreads, listed ? 2 : 1)
                          lists.column_list(item.bin_x), &largest);
           }
         } else {
-          take_largest(map, data, item, roi, SampleStream<Acc>::of_row(p, roi, item.bin_y),
-                       SampleStream<Acc>::of_column(p, roi, item.bin_x), &largest);
+          take_largest(map, data, item, roi, SampleStream<Acc>::of(p, roi, true, item.bin_y),
+                       SampleStream<Acc>::of(p, roi, false, item.bin_x), &largest);
         }
         store_item<T>(p, k, item, largest.value);
         int64_t* index = p.index + index_offset(p, k, item.channel, item.bin_y, item.bin_x);

@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(kListThreads)
       bool is_wanted = false;
       if (mine < p.boxes.count) {
         const CropMap& map = p.maps[mine];
-        is_wanted = map.image == at.sample && overlap(map.reach_y, rows) &&
-                    overlap(map.reach_x, columns);
+        is_wanted =
+            map.image == at.sample && overlap(map.reach_y, rows) && overlap(map.reach_x, columns);
       }
       append_box(is_wanted, static_cast<int32_t>(mine), &list);
       if (y < p.height && x < p.width) {

@@ -3,8 +3,8 @@
 // blend per channel. Blocks are tiles of 64 x 4 and stride over all patches. Nothing is shared
 // between pixels.
 //
-// Rounding: NOTE [ One pixel ] (core/affine_pixel.h), without contraction (-fmad=false): the bits of
-// the CPU kernels. Boxes that are not valid, and images without pixels, give `fill`.
+// Rounding: NOTE [ One pixel ] (core/affine_pixel.h), without contraction (-fmad=false): the bits
+// of the CPU kernels. Boxes that are not valid, and images without pixels, give `fill`.
 #include "core/roi_crops_pixel.h"
 #include "cuda/affine_tile.h"
 #include "cuda/launch.h"
@@ -26,8 +26,7 @@ template <class T, Interpolation mode>
 __device__ void crop_pixel(const RoiCropParams& p, const CropMap& map, int64_t i, int64_t j,
                            T* out) {
   using Acc = typename Accumulate<T>::type;
-  const PixelTaps<mode, Acc> taps =
-      crop_taps<mode, Acc>(map, p.padding, p.height, p.width, i, j);
+  const PixelTaps<mode, Acc> taps = crop_taps<mode, Acc>(map, p.padding, p.height, p.width, i, j);
   const bool is_fill = taps.outside();
   const T* image = static_cast<const T*>(p.images) + map.image * p.image_stride.batch;
   for (int64_t c = 0; c < p.channels; ++c) {
@@ -57,8 +56,7 @@ __global__ void __launch_bounds__(kTileThreads)
              i * p.patch_stride.row + j * p.patch_stride.column;
     if (map.image < 0 || p.height == 0 || p.width == 0) {
       for (int64_t c = 0; c < p.channels; ++c) {
-        out[c * p.patch_stride.channel] =
-            element_from_bits<T>(fill_bits(p.dtype, crop_fill(p, c)));
+        out[c * p.patch_stride.channel] = element_from_bits<T>(fill_bits(p.dtype, crop_fill(p, c)));
       }
     } else if (mode == Interpolation::kNearest || map.integral) {
       crop_pixel<T, Interpolation::kNearest>(p, map, i, j, out);

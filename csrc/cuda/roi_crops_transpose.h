@@ -49,8 +49,8 @@ __device__ inline int channels_of_group(int64_t channels, int64_t first) {
 // `values` has place(i, j), called once before at(channel) for the channels of that place.
 template <Interpolation mode, class Acc, class Values>
 __device__ void gather_transposed(const CropMap& map, Padding padding, int64_t height,
-                                  int64_t width, int64_t y, int64_t x, int channels,
-                                  Values& values, Acc sum[kChannelGroup]) {
+                                  int64_t width, int64_t y, int64_t x, int channels, Values& values,
+                                  Acc sum[kChannelGroup]) {
   constexpr int kTaps = tap_count(mode);
   const Span rows = grid_places<mode>(map.y, map.rows, padding, height, y);
   const Span columns = grid_places<mode>(map.x, map.columns, padding, width, x);

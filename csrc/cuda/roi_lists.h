@@ -17,7 +17,7 @@ constexpr int blocks_at_once(bool listed) {
 }
 
 // A list in shared memory, or the rest of it. Streams, which find entries one by one as they are
-// listed, have the same `next`.
+// listed, have the same `next`; Stream::of() is that of a bin of rows or of columns.
 template <class Entry>
 struct EntryList {
   const Entry* at;
@@ -48,7 +48,7 @@ struct ListPlaces {
   __device__ Entry* column(int64_t bin) const {  // [bins_x, room.x]
     return row(bins_y) + bin * room.x;
   }
-  __device__ int32_t* row_count() const {  // [bins_y]
+  __device__ int32_t* row_count() const {  // [bins_y], and columns' [bins_x]
     return reinterpret_cast<int32_t*>(column(bins_x));
   }
   __device__ int32_t* column_count() const {  // [bins_x]
@@ -99,14 +99,11 @@ __device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
   __syncthreads();
   if (box->roi.valid && has_room) {
     for (int64_t i = threadIdx.x; i < p.bins_y + p.bins_x; i += blockDim.x) {
-      if (i < p.bins_y) {
-        list_bin(Stream::of_row(p, box->roi, i), room.y, places.row(i), places.row_count() + i,
-                 &box->complete);
-      } else {
-        const int64_t bin = i - p.bins_y;
-        list_bin(Stream::of_column(p, box->roi, bin), room.x, places.column(bin),
-                 places.column_count() + bin, &box->complete);
-      }
+      const bool is_row = i < p.bins_y;  // both kinds in one go: a warp has some of either
+      const int64_t bin = is_row ? i : i - p.bins_y;
+      list_bin(Stream::of(p, box->roi, is_row, bin), is_row ? room.y : room.x,
+               is_row ? places.row(bin) : places.column(bin), places.row_count() + i,
+               &box->complete);
     }
   }
   __syncthreads();

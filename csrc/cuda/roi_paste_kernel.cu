@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(kListThreads)
       bool is_wanted = false;
       if (mine < p.boxes.count) {
         const CropMap& map = p.maps[mine];
-        is_wanted = map.image == at.sample && overlap(map.rows, rows) &&
-                    overlap(map.columns, columns);
+        is_wanted =
+            map.image == at.sample && overlap(map.rows, rows) && overlap(map.columns, columns);
       }
       append_box(is_wanted, static_cast<int32_t>(mine), &list);
       for (int n = 0; n < list.count; ++n) {

@@ -2,6 +2,7 @@
 #include "core/check.h"
 #include "core/ps_roi_align.h"
 #include "core/roi_align_rotated.h"
+#include "core/roi_channel_blocks.h"
 #include "core/roi_pool.h"
 #include "ops/roi_front.h"
 
@@ -153,8 +154,8 @@ Tensor roi_pool_backward(const Tensor& grad, const Tensor& index, const Tensor& 
   const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last);
   const RoiAlignParams& p = call.params;
   if (gradient.sums.numel() > 0) {
-    run(roi_pool_backward_stub, with_index(call, index), grad, p.images * pool_blocks(p),
-        saturating_product(p.maps[0].height * p.maps[0].width, kPoolBlock));
+    run(roi_pool_backward_stub, with_index(call, index), grad, p.images * channel_blocks(p),
+        saturating_product(p.maps[0].height * p.maps[0].width, kChannelBlock));
   }
   return gradient.result();
 }
@@ -248,8 +249,8 @@ Tensor roi_align_rotated_backward(const Tensor& grad, const Tensor& boxes, const
   const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last, is_turned);
   if (gradient.sums.numel() > 0) {
     run(roi_align_rotated_backward_stub, {p, clockwise, degrees}, grad,
-        p.images * rotated_blocks(p),
-        saturating_product(p.maps[0].height * p.maps[0].width, kRotatedBlock));
+        p.images * channel_blocks(p),
+        saturating_product(p.maps[0].height * p.maps[0].width, kChannelBlock));
   }
   return gradient.result();
 }

@@ -109,14 +109,17 @@ void run_over_boxes(const KernelStub<RoiAlignParams>& stub, RoiCall& call, const
   RoiAlignParams& p = call.params;
   if (p.boxes.count == 0 || (p.channels == 0 && p.grad_boxes == nullptr)) return;
   const auto run_boxes = [&] { run(stub, p, on, p.boxes.count, box_cost(p)); };
-  if (runs_kernels_of_cuda(on)) return run_boxes();
-  // Where bins read about as many pixels as there are, a copy is soon earned.
+  const bool on_cuda = runs_kernels_of_cuda(on);
+  if (on_cuda && p.grad_boxes == nullptr) return run_boxes();
+  // The lanes of these kernels are channels. Where bins read about as many pixels as there are, a
+  // copy that has them side by side is soon earned.
   int64_t pixels = 0;
   for (int64_t level = 0; level < p.levels; ++level) {
     pixels += p.images * p.maps[level].height * p.maps[level].width;
   }
   const int64_t bins = saturating_product(saturating_product(p.bins_y, p.bins_x), p.boxes.count);
   if (saturating_product(bins, 4) > pixels) call.gather_channels();
+  if (on_cuda) return run_boxes();
   with_order(p, Order::kByPlace, run_boxes);
 }
 

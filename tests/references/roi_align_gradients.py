@@ -29,7 +29,7 @@ def samples(
     start = low * scale - offset
     size = high * scale - offset - start
     if not aligned:
-        size = size.clamp(min=1)
+        size = torch.where(size > 1, size, 1.0)
     bin_size = size / bins
     grid = ratio if ratio > 0 else int(bin_size.detach().ceil())
     within = (torch.arange(grid, dtype=low.dtype) + 0.5) * bin_size / max(grid, 1)

@@ -107,7 +107,7 @@ def paste(
         else:
             assert alpha is not None
             weights = down @ alpha[k].astype(np.float64) @ across.T
-        region = (int(image), slice(None), slice(rows[0], rows[-1] + 1))
-        region = (*region, slice(columns[0], columns[-1] + 1))
+        covered = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
+        region = (int(image), slice(None), *covered)
         result[region] = weights * sample + (1 - weights) * result[region]
     return result
