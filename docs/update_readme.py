@@ -154,6 +154,22 @@ BOX_IOU = Table(
     },
 )
 
+ROI_ALIGN = Table(
+    "roi_align",
+    "`roi_align`, 1,000 boxes, 7 × 7, 256 channels of 200 × 336, float32; one thread",
+    ("torchvision",),
+    {
+        label: {"job": job, "layout": layout, "bins": 7, "ratio": ratio}
+        for layout in ("channels_last", "NCHW")
+        for label, job, ratio in (
+            (f"{layout}, 2 × 2 samples", "forward", 2),
+            (f"{layout}, adaptive samples", "forward", 0),
+            (f"{layout}, backward", "backward", 2),
+            (f"{layout}, pyramid of four levels", "pyramid", 2),
+        )
+    },
+)
+
 
 def duration(seconds: float) -> str:
     """Three digits, and a unit that suits."""
@@ -242,7 +258,7 @@ def main() -> None:
     named = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     results = {result["op"]: result for result in named}
     parts = []
-    for shown in (AUGMENT, AFFINE, NMS, BOX_IOU):
+    for shown in (AUGMENT, AFFINE, NMS, BOX_IOU, ROI_ALIGN):
         result = results.get(shown.op) or newest(shown.op)
         if result is not None:
             parts.append(text_of(shown, result))

@@ -156,10 +156,10 @@ def test_fake_tensors(blend: str) -> None:
         alpha = None if weights is None else mode.from_tensor(weights.requires_grad_())
         crops = visops.crop_rois(images, boxes, (4, 7))
         assert tuple(crops.shape) == (11, 3, 4, 7)
-        assert crops.is_contiguous(memory_format=torch.channels_last)
+        assert crops.stride(1) == 1  # channels_last
         found = visops.paste_rois(images, patches, boxes.detach(), blend=blend, alpha=alpha)
         assert found.shape == images.shape
-        assert found.is_contiguous(memory_format=torch.channels_last)
+        assert found.stride(1) == 1
         leaves = [t for t in (images, patches, alpha) if t is not None]
         grads = torch.autograd.grad(crops.sum() + found.sum(), [*leaves, boxes])
         assert [g.shape for g in grads] == [t.shape for t in (*leaves, boxes)]
