@@ -158,25 +158,29 @@ void roi_pool_at_kernel(const RoiPoolParams& p, int64_t begin, int64_t end) {
   }
 }
 
-// Adds what box k has for channels [first, last), bin by bin: neighbouring bins often have the same
-// pixel, and so an addition that waits for the last; channels between them don't.
+// Adds what box k has for channels [first, last): channel by channel, or all channels of a bin
+// where those are adjacent. The order of a channel's bins is the same.
 template <class T, class Acc>
 void add_box(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, Acc* map) {
   const RoiAlignParams& p = pool.align;
   const RoiMap m = p.maps[0];
   const int64_t step = m.column_stride, channel_step = m.channel_stride;
   const int64_t index_step = p.index_channel_stride, grad_step = p.channel_stride;
-  const int64_t channels = last - first;
-  for (int64_t y = 0; y < p.bins_y; ++y) {
-    for (int64_t x = 0; x < p.bins_x; ++x) {
-      const int32_t* index = pool.index + pool_index_at(p, k, first, y, x);
-      const T* grad = static_cast<const T*>(p.bins) + pool_bin_at(p, k, first, y, x);
-      Acc* plane = map + first * channel_step;
-      for (int64_t c = 0; c < channels; ++c) {
-        const int32_t pixel = index[c * index_step];
-        if (is_pixel(m, pixel)) {
-          plane[pixel * step + c * channel_step] += load_element(grad + c * grad_step);
+  const int64_t run = index_step == 1 ? last - first : 1;
+  for (int64_t channel = first; channel < last; channel += run) {
+    Acc* plane = map + channel * channel_step;
+    for (int64_t y = 0; y < p.bins_y; ++y) {
+      const int32_t* index = pool.index + pool_index_at(p, k, channel, y, 0);
+      const T* grad = static_cast<const T*>(p.bins) + pool_bin_at(p, k, channel, y, 0);
+      for (int64_t x = 0; x < p.bins_x; ++x) {
+        for (int64_t c = 0; c < run; ++c) {
+          const int32_t pixel = index[c * index_step];
+          if (is_pixel(m, pixel)) {
+            plane[pixel * step + c * channel_step] += load_element(grad + c * grad_step);
+          }
         }
+        index += p.index_column_stride;
+        grad += p.bin_column_stride;
       }
     }
   }

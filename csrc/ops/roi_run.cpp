@@ -8,8 +8,10 @@
 namespace visops {
 namespace {
 
-// The most that a thread copies of a map, and the gradient of a map that it sums at a time.
-constexpr int64_t kMostBytes = int64_t{48} << 20, kBandBytes = int64_t{4} << 20;
+// What a thread copies of a map where it can choose, and at most; and the gradient of a map that it
+// sums at a time.
+constexpr int64_t kCacheBytes = int64_t{12} << 20, kMostBytes = int64_t{48} << 20;
+constexpr int64_t kBandBytes = int64_t{4} << 20;
 constexpr int64_t kLanes = 64, kFewLanes = 16;  // as in cpu/roi_sums.h
 constexpr int64_t kLeastLanes = 32;             // fewer take three times as long, each (measured)
 
@@ -136,7 +138,7 @@ void run_roi_align(RoiCall& call, const Tensor& on) {
   const int64_t channels =
       channels_for_threads(p, std::min(kLanes, rounded_up(p.channels, kFewLanes)));
   p.block_channels = channels;
-  while (p.block_channels > kLeastLanes && bytes_of(p.block_channels) > kMostBytes) {
+  while (p.block_channels > kLeastLanes && bytes_of(p.block_channels) > kCacheBytes) {
     p.block_channels = rounded_up(p.block_channels / 2, kFewLanes);
   }
   const bool fits = bytes_of(p.block_channels) <= kMostBytes;
