@@ -103,13 +103,8 @@ __global__ void __launch_bounds__(kSumThreads, blocks_at_once<T>(listed))
 template <class T>
 void backward_boxes_as(const RoiAlignParams& p, void* stream) {
   using Entry = ListedSlope<typename Accumulate<T>::type>;
-  const ListRoom room = list_rooms<Entry>(p);
-  const dim3 grid = grid_for(p.boxes.count), block(kSumThreads);
-  const size_t bytes = list_bytes<Entry>(p, room);
-  launch(roi_align_backward_boxes<T, true>, grid, block, bytes, stream, p, room);
-  if (may_lack_room<Entry>(p, room)) {
-    launch(roi_align_backward_boxes<T, false>, grid, block, bytes, stream, p, room);
-  }
+  launch_with_lists<Entry>(roi_align_backward_boxes<T, true>, roi_align_backward_boxes<T, false>,
+                           p.boxes.count, kSumThreads, stream, p);
 }
 
 void backward_boxes_cuda(const RoiAlignParams& p, void* stream) {

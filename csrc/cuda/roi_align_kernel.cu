@@ -105,13 +105,8 @@ template <class T>
 void roi_align_as(const RoiAlignParams& p, void* stream) {
   using Entry = PixelWeight<typename Accumulate<T>::type>;
   const ItemPlan plan = plan_items(p);
-  const ListRoom room = list_rooms<Entry>(p);
-  const dim3 grid = grid_for(plan.blocks), block(kThreads);
-  const size_t bytes = list_bytes<Entry>(p, room);
-  launch(roi_align_mean<T, true>, grid, block, bytes, stream, p, plan, room);
-  if (may_lack_room<Entry>(p, room)) {
-    launch(roi_align_mean<T, false>, grid, block, bytes, stream, p, plan, room);
-  }
+  launch_with_lists<Entry>(roi_align_mean<T, true>, roi_align_mean<T, false>, plan.blocks, kThreads,
+                           stream, p, plan);
 }
 
 void roi_align_cuda(const RoiAlignParams& p, void* stream) {

@@ -165,13 +165,8 @@ template <class T>
 void max_as(const RoiAlignParams& p, void* stream) {
   using Entry = AxisSample<typename Accumulate<T>::type>;
   const ItemPlan plan = plan_items(p);
-  const ListRoom room = list_rooms<Entry>(p);
-  const dim3 grid = grid_for(plan.blocks), block(kThreads);
-  const size_t bytes = list_bytes<Entry>(p, room);
-  launch(roi_align_max<T, true>, grid, block, bytes, stream, p, plan, room);
-  if (may_lack_room<Entry>(p, room)) {
-    launch(roi_align_max<T, false>, grid, block, bytes, stream, p, plan, room);
-  }
+  launch_with_lists<Entry>(roi_align_max<T, true>, roi_align_max<T, false>, plan.blocks, kThreads,
+                           stream, p, plan);
 }
 
 void max_cuda(const RoiAlignParams& p, void* stream) {

@@ -150,5 +150,18 @@ bool may_lack_room(const RoiAlignParams& p, const ListRoom& room) {
   return most == 0 || most > room.y || most > room.x;
 }
 
+// Starts listed(p, arguments..., room) and, for boxes that its lists may have no room for,
+// streamed(p, arguments..., room), which reads entries as it finds them.
+template <class Entry, class Kernel, class... Arguments>
+void launch_with_lists(Kernel listed, Kernel streamed, int64_t blocks, int threads, void* stream,
+                       const RoiAlignParams& p, const Arguments&... arguments) {
+  const ListRoom room = list_rooms<Entry>(p);
+  const size_t bytes = list_bytes<Entry>(p, room);
+  launch(listed, grid_for(blocks), dim3(threads), bytes, stream, p, arguments..., room);
+  if (may_lack_room<Entry>(p, room)) {
+    launch(streamed, grid_for(blocks), dim3(threads), bytes, stream, p, arguments..., room);
+  }
+}
+
 }  // namespace
 }  // namespace visops
