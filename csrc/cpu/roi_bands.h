@@ -8,6 +8,7 @@
 // again for each band that it reaches.
 #pragma once
 
+#include "core/roi_layout.h"
 #include "cpu/roi_lanes.h"
 
 namespace visops {
@@ -65,20 +66,12 @@ VISOPS_ALWAYS_INLINE void sum_in_place(const BandTask<Acc>& task, const Spread& 
                    map.row_stride, map.column_stride});
 }
 
-inline bool all_in_place(const RoiAlignParams& p) {
-  bool in_place = p.dtype == DType::kFloat32 || p.dtype == DType::kFloat64;
-  for (int64_t level = 0; level < p.levels; ++level) {
-    in_place = in_place && p.maps[level].channel_stride == 1;
-  }
-  return in_place;
-}
-
 // spread(T*, task, band) for every map and block of channels within these slices, T being the type
 // of elements. Scratch begins with room for a box's bins of a block.
 template <class Spread>
 VISOPS_ALWAYS_INLINE void sum_over_boxes(const RoiAlignParams& p, int64_t begin, int64_t end,
                                          const Spread& spread) {
-  const bool in_place = all_in_place(p);
+  const bool in_place = maps_are_lanes(p);
   for_each_block(p, begin, end, [&](int64_t map, int64_t channel, void* scratch) {
     with_element_type(p.dtype, [&](auto* element, auto* number) {
       using T = std::remove_pointer_t<decltype(element)>;

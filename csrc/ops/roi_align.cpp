@@ -1,5 +1,4 @@
 // The torch fronts of RoIAlign: of one map, and of a pyramid.
-#include <array>
 #include <cmath>
 
 #include "core/check.h"
@@ -11,14 +10,20 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-RoiCall map_call(const char* op, const Tensor& input, const Tensor& boxes, double scale,
-                 int64_t sampling_ratio, bool aligned) {
-  RoiCall call = {op, "input"};
-  call.add_features("input", input, scale);
-  call.set_boxes(boxes, "input", input);
+RoiCall with_samples(RoiCall call, int64_t sampling_ratio, bool aligned) {
   call.params.sampling_ratio = sampling_ratio;
   call.params.aligned = aligned;
   return call;
+}
+
+RoiCall map_call(const char* op, const Tensor& input, const Tensor& boxes, double scale,
+                 int64_t sampling_ratio, bool aligned) {
+  return with_samples(call_on_map(op, input, boxes, 5, scale), sampling_ratio, aligned);
+}
+
+void set_index(RoiCall& call, const Tensor& index, const Tensor& reference) {
+  call.set_index(index, DType::kInt64, reference);
+  call.params.index = static_cast<int64_t*>(const_cast<void*>(index.const_data_ptr()));
 }
 
 Tensor roi_align(const Tensor& input, const Tensor& boxes, const Sizes& output_size,
@@ -38,7 +43,8 @@ std::tuple<Tensor, Tensor> roi_align_max(const Tensor& input, const Tensor& boxe
   call.set_output_size(output_size);
   call.check(boxes);
   const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
-  const Tensor index = call.empty_index(input, prefers_channels_last(input));
+  const Tensor index = call.empty_index(input, DType::kInt64, prefers_channels_last(input));
+  call.params.index = static_cast<int64_t*>(index.mutable_data_ptr());
   run_over_boxes(roi_align_max_stub, call, input);
   return {bins, index};
 }
@@ -50,36 +56,21 @@ Tensor roi_align_max_at(const Tensor& input, const Tensor& index, const Tensor& 
   call.set_output_size(output_size);
   call.check(boxes);
   const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
-  call.set_index(index, input);
+  set_index(call, index, input);
   run_over_boxes(roi_align_max_at_stub, call, input);
   return bins;
-}
-
-// Gradients of the maps: `sizes` has the height and width of every level.
-RoiCall gradient_call(const char* op, const Tensor& grad, const Tensor& boxes, int64_t images,
-                      int64_t sampling_ratio, bool aligned) {
-  RoiCall call = {op, "grad"};
-  check_four_dimensions(op, "grad", grad);
-  call.params.dtype = dtype_of(op, "grad", grad);
-  call.params.images = images;
-  call.params.channels = grad.size(1);
-  call.set_boxes(boxes, "grad", grad);
-  call.set_grad(grad);
-  call.params.sampling_ratio = sampling_ratio;
-  call.params.aligned = aligned;
-  return call;
 }
 
 Tensor input_gradient(const char* op, const KernelStub<RoiAlignParams>& stub, const Tensor* index,
                       const Tensor& grad, const Tensor& boxes, const Sizes& input_size,
                       double spatial_scale, int64_t sampling_ratio, bool aligned,
                       bool channels_last) {
-  require(input_size.size() == 4, op, "input_size is ", shape_text(input_size),
-          ", must have four numbers");
-  RoiCall call = gradient_call(op, grad, boxes, input_size[0], sampling_ratio, aligned);
+  check_input_size(op, input_size);
+  RoiCall call =
+      with_samples(call_for_gradient(op, grad, boxes, 5, input_size[0]), sampling_ratio, aligned);
   require(input_size[1] == call.params.channels, op, "input_size is ", shape_text(input_size),
           ", grad has ", call.params.channels, " channels");
-  if (index != nullptr) call.set_index(*index, grad);
+  if (index != nullptr) set_index(call, *index, grad);
   const Tensor gradient =
       call.add_gradient(grad, input_size[2], input_size[3], spatial_scale, channels_last);
   call.check(boxes);
@@ -102,9 +93,9 @@ Tensor roi_align_max_backward_input(const Tensor& grad, const Tensor& index, con
                         channels_last);
 }
 
+// Of a call that has its grad.
 Tensor boxes_gradient(RoiCall& call, const KernelStub<RoiAlignParams>& stub, const Tensor& grad,
                       const Tensor& boxes) {
-  call.set_grad(grad);
   const Tensor gradient = call.empty_boxes_gradient(boxes);
   call.check(boxes);
   run_over_boxes(stub, call, grad);
@@ -115,6 +106,7 @@ Tensor roi_align_backward_boxes(const Tensor& grad, const Tensor& input, const T
                                 double spatial_scale, int64_t sampling_ratio, bool aligned) {
   RoiCall call =
       map_call("roi_align_backward_boxes", input, boxes, spatial_scale, sampling_ratio, aligned);
+  call.set_grad(grad);
   return boxes_gradient(call, roi_align_backward_boxes_stub, grad, boxes);
 }
 
@@ -124,7 +116,7 @@ Tensor roi_align_max_backward_boxes(const Tensor& grad, const Tensor& index, con
   RoiCall call = map_call("roi_align_max_backward_boxes", input, boxes, spatial_scale,
                           sampling_ratio, aligned);
   call.set_grad(grad);
-  call.set_index(index, input);
+  set_index(call, index, input);
   return boxes_gradient(call, roi_align_max_backward_boxes_stub, grad, boxes);
 }
 
@@ -173,10 +165,8 @@ RoiCall pyramid_call(const char* op, const std::vector<Tensor>& features, const 
     check_same_device(op, "features[0]", features[0], name.c_str(), features[i]);
     call.add_features(name, features[i], scales[i]);
   }
-  call.set_boxes(boxes, "features[0]", features[0]);
-  call.params.sampling_ratio = sampling_ratio;
-  call.params.aligned = aligned;
-  return call;
+  call.set_boxes(boxes, 5, "features[0]", features[0]);
+  return with_samples(call, sampling_ratio, aligned);
 }
 
 Tensor multiscale_roi_align(const std::vector<Tensor>& features, const Tensor& boxes,
@@ -198,7 +188,8 @@ std::vector<Tensor> multiscale_roi_align_backward_input(
     int64_t canonical_level, const std::string& level_rule,
     const std::vector<bool>& channels_last) {
   const char* op = "multiscale_roi_align_backward_input";
-  RoiCall call = gradient_call(op, grad, boxes, batch, sampling_ratio, aligned);
+  RoiCall call =
+      with_samples(call_for_gradient(op, grad, boxes, 5, batch), sampling_ratio, aligned);
   set_levels(call, scales, {canonical_scale, canonical_level, level_rule});
   require(sizes.size() == 2 * scales.size() && channels_last.size() == scales.size(), op,
           "sizes is ", shape_text(sizes), ", must have two numbers for each of ", scales.size(),
@@ -221,6 +212,7 @@ Tensor multiscale_roi_align_backward_boxes(const Tensor& grad, const std::vector
   RoiCall call =
       pyramid_call("multiscale_roi_align_backward_boxes", features, boxes, scales, sampling_ratio,
                    aligned, {canonical_scale, canonical_level, level_rule});
+  call.set_grad(grad);
   return boxes_gradient(call, roi_align_backward_boxes_stub, grad, boxes);
 }
 

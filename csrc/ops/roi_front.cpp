@@ -1,7 +1,5 @@
 #include "ops/roi_front.h"
 
-#include <algorithm>
-
 #include "core/check.h"
 
 namespace visops {
@@ -17,6 +15,41 @@ RoiMap roi_map(const Tensor& t, double scale) {
           scale};
 }
 
+void check_four_dimensions(const char* op, const std::string& name, const Tensor& tensor) {
+  require(tensor.dim() == 4, op, name, " has shape ", shape_text(tensor), ", must be [N, C, H, W]");
+}
+
+void check_input_size(const char* op, const std::vector<int64_t>& input_size) {
+  require(input_size.size() == 4, op, "input_size is ", shape_text(input_size),
+          ", must have four numbers");
+}
+
+int64_t box_cost(const RoiAlignParams& p) {
+  return saturating_product(saturating_product(p.bins_y, p.bins_x), 4 * p.channels);
+}
+
+RoiCall call_on_map(const char* op, const Tensor& input, const Tensor& boxes, int64_t columns,
+                    double scale) {
+  RoiCall call = {op, "input"};
+  call.add_features("input", input, scale);
+  call.set_boxes(boxes, columns, "input", input);
+  return call;
+}
+
+RoiCall call_for_gradient(const char* op, const Tensor& grad, const Tensor& boxes, int64_t columns,
+                          int64_t images) {
+  RoiCall call = {op, "grad"};
+  check_four_dimensions(op, "grad", grad);
+  call.params.dtype = dtype_of(op, "grad", grad);
+  call.params.images = images;
+  call.params.channels = grad.size(1);
+  call.set_boxes(boxes, columns, "grad", grad);
+  call.set_grad(grad);
+  return call;
+}
+
+namespace {
+
 RoiBoxes roi_boxes(const char* op, const Tensor& boxes, int64_t columns) {
   require(boxes.dim() == 2 && boxes.size(1) == columns, op, "boxes has shape ", shape_text(boxes),
           ", must be [K, ", columns, "]");
@@ -24,14 +57,13 @@ RoiBoxes roi_boxes(const char* op, const Tensor& boxes, int64_t columns) {
           boxes.stride(1)};
 }
 
-void check_four_dimensions(const char* op, const std::string& name, const Tensor& tensor) {
-  require(tensor.dim() == 4, op, name, " has shape ", shape_text(tensor), ", must be [N, C, H, W]");
-}
-
+// Itself where pixels of a row or channels of a pixel are adjacent, else a contiguous copy.
 Tensor with_adjacent_elements(const Tensor& features) {
   const bool is_adjacent = features.stride(3) == 1 || features.stride(1) == 1;
   return is_adjacent ? features : torch::stable::contiguous(features);
 }
+
+}  // namespace
 
 void RoiCall::add_features(const std::string& name, const Tensor& features, double scale) {
   RoiAlignParams& p = params;
@@ -61,8 +93,9 @@ Tensor RoiCall::add_gradient(const Tensor& like, int64_t height, int64_t width, 
   return gradient;
 }
 
-void RoiCall::set_boxes(const Tensor& boxes, const char* reference_name, const Tensor& reference) {
-  params.boxes = roi_boxes(op, boxes, 5);
+void RoiCall::set_boxes(const Tensor& boxes, int64_t columns, const char* reference_name,
+                        const Tensor& reference) {
+  params.boxes = roi_boxes(op, boxes, columns);
   check_same_device(op, reference_name, reference, "boxes", boxes);
 }
 
@@ -93,8 +126,7 @@ void RoiCall::set_grad(const Tensor& grad) {
 
 namespace {
 
-void take_index(RoiAlignParams& p, const Tensor& index) {
-  p.index = static_cast<int64_t*>(const_cast<void*>(index.const_data_ptr()));
+void take_strides(RoiAlignParams& p, const Tensor& index) {
   p.index_roi_stride = index.stride(0);
   p.index_channel_stride = index.stride(1);
   p.index_row_stride = index.stride(2);
@@ -103,24 +135,24 @@ void take_index(RoiAlignParams& p, const Tensor& index) {
 
 }  // namespace
 
-Tensor RoiCall::empty_index(const Tensor& like, bool channels_last) {
+Tensor RoiCall::empty_index(const Tensor& like, DType dtype, bool channels_last) {
   RoiAlignParams& p = params;
-  const Tensor index =
-      empty_tensor(op, "index", like, {p.boxes.count, p.channels, p.bins_y, p.bins_x},
-                   DType::kInt64, channels_last);
-  take_index(p, index);
+  const Tensor index = empty_tensor(
+      op, "index", like, {p.boxes.count, p.channels, p.bins_y, p.bins_x}, dtype, channels_last);
+  take_strides(p, index);
   return index;
 }
 
-void RoiCall::set_index(const Tensor& index, const Tensor& reference) {
+void RoiCall::set_index(const Tensor& index, DType dtype, const Tensor& reference) {
   RoiAlignParams& p = params;
   check_same_device(op, maps_name, reference, "index", index);
   const std::vector<int64_t> shape = {p.boxes.count, p.channels, p.bins_y, p.bins_x};
-  require(index.dim() == 4 && std::equal(shape.begin(), shape.end(), index.sizes().begin()), op,
-          "index has shape ", shape_text(index), ", must be ", shape_text(shape));
-  const DType dtype = dtype_of(op, "index", index);
-  require(dtype == DType::kInt64, op, "index has dtype ", dtype_name(dtype), ", must be int64");
-  take_index(p, index);
+  require(index.sizes().equals(shape), op, "index has shape ", shape_text(index), ", must be ",
+          shape_text(shape));
+  const DType given = dtype_of(op, "index", index);
+  require(given == dtype, op, "index has dtype ", dtype_name(given), ", must be ",
+          dtype_name(dtype));
+  take_strides(p, index);
 }
 
 Tensor RoiCall::empty_boxes_gradient(const Tensor& boxes) {
@@ -134,6 +166,13 @@ Tensor RoiCall::empty_boxes_gradient(const Tensor& boxes) {
 }
 
 void RoiCall::gather_channels() {
+  const RoiAlignParams& p = params;
+  int64_t pixels = 0;
+  for (int64_t level = 0; level < p.levels; ++level) {
+    pixels += p.images * p.maps[level].height * p.maps[level].width;
+  }
+  const int64_t bins = saturating_product(saturating_product(p.bins_y, p.bins_x), p.boxes.count);
+  if (saturating_product(bins, 4) <= pixels) return;
   for (int64_t level = 0; level < params.levels; ++level) {
     RoiMap& map = params.maps[level];
     if (map.channel_stride == 1) continue;

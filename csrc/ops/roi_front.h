@@ -22,14 +22,17 @@ struct RoiCall {
   // Adds a level of which the gradient is wanted, and allocates that.
   Tensor add_gradient(const Tensor& like, int64_t height, int64_t width, double scale,
                       bool channels_last);
-  void set_boxes(const Tensor& boxes, const char* reference_name, const Tensor& reference);
+  void set_boxes(const Tensor& boxes, int64_t columns, const char* reference_name,
+                 const Tensor& reference);
   void set_output_size(const std::vector<int64_t>& output_size);
   // The gradient of the bins, of the shape that the result has.
   void set_grad(const Tensor& grad);
-  // Which sample of each bin: one to write, or one that was.
-  Tensor empty_index(const Tensor& like, bool channels_last);
-  void set_index(const Tensor& index, const Tensor& reference);
-  // Copies features whose channels are not side by side to where they are.
+  // Which sample of each bin: one to write, or one that was. Its address is for the operator to
+  // set.
+  Tensor empty_index(const Tensor& like, DType dtype, bool channels_last);
+  void set_index(const Tensor& index, DType dtype, const Tensor& reference);
+  // Where bins read about as many pixels as there are, copies features whose channels are not side
+  // by side to where they are: for kernels whose lanes are channels, that is soon earned.
   void gather_channels();
   // Everything but memory; host boxes too.
   void check(const Tensor& boxes) const;
@@ -37,10 +40,16 @@ struct RoiCall {
   Tensor empty_boxes_gradient(const Tensor& boxes);
 };
 
+// Of one map, and of the gradient of maps: all but options, and what is allocated.
+RoiCall call_on_map(const char* op, const Tensor& input, const Tensor& boxes, int64_t columns,
+                    double scale);
+RoiCall call_for_gradient(const char* op, const Tensor& grad, const Tensor& boxes, int64_t columns,
+                          int64_t images);
+
 RoiMap roi_map(const Tensor& tensor, double scale);
-RoiBoxes roi_boxes(const char* op, const Tensor& boxes, int64_t columns);
 void check_four_dimensions(const char* op, const std::string& name, const Tensor& tensor);
-// Itself where pixels of a row or channels of a pixel are adjacent, else a contiguous copy.
-Tensor with_adjacent_elements(const Tensor& features);
+void check_input_size(const char* op, const std::vector<int64_t>& input_size);
+// Of a task that is a box, in the sense of kGrain: a bin reads about two pixels each way.
+int64_t box_cost(const RoiAlignParams& p);
 
 }  // namespace visops

@@ -11,41 +11,21 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// Elements of the map that a bin reads, as far as the cost of a task goes.
-constexpr int64_t kBinCost = 8;
 // So many make it worth while to have them side by side.
 constexpr int64_t kFewChannels = 8;
 
 int64_t bins_of(const RoiAlignParams& p) { return saturating_product(p.bins_y, p.bins_x); }
 
-int64_t box_cost(const RoiAlignParams& p) {
-  return saturating_product(saturating_product(bins_of(p), p.channels), kBinCost);
-}
-
 RoiCall call_for(const char* op, const Tensor& input, const Tensor& boxes, const Sizes& output_size,
-                 double scale) {
-  RoiCall call = {op, "input"};
-  call.add_features("input", input, scale);
-  call.params.boxes = roi_boxes(op, boxes, 5);
-  check_same_device(op, "input", input, "boxes", boxes);
+                 double scale, int64_t columns = 5) {
+  RoiCall call = call_on_map(op, input, boxes, columns, scale);
   call.set_output_size(output_size);
   return call;
 }
 
-// Kernels of the CPU read channels side by side: where boxes read the map more than once, it pays
-// to bring it into that form.
+// Kernels of the CPU read channels side by side.
 void prefer_adjacent_channels(RoiCall& call, const Tensor& on) {
-  RoiAlignParams& p = call.params;
-  RoiMap& map = p.maps[0];
-  const int64_t pixels = saturating_product(p.images, saturating_product(map.height, map.width));
-  const int64_t reads = saturating_product(p.boxes.count, saturating_product(bins_of(p), 4));
-  if (on.is_cuda() || map.channel_stride == 1 || p.channels < kFewChannels || reads < pixels)
-    return;
-  const Tensor copy =
-      torch::stable::to(call.held.back(), std::nullopt, std::nullopt, std::nullopt, std::nullopt,
-                        false, false, torch::headeronly::MemoryFormat::ChannelsLast);
-  call.held.push_back(copy);
-  map = roi_map(copy, map.scale);
+  if (!on.is_cuda() && call.params.channels >= kFewChannels) call.gather_channels();
 }
 
 // A gradient of a map as kernels sum it: in float32 for half precision.
@@ -61,20 +41,10 @@ struct MapGradient {
   }
 };
 
-// What calls for the gradient have in common; `params.channels` are the gradient's of the bins.
 RoiCall gradient_call(const char* op, const Tensor& grad, const Tensor& boxes,
                       const Sizes& input_size, int64_t columns) {
-  RoiCall call = {op, "grad"};
-  require(input_size.size() == 4, op, "input_size is ", shape_text(input_size),
-          ", must have four numbers");
-  check_four_dimensions(op, "grad", grad);
-  call.params.dtype = dtype_of(op, "grad", grad);
-  call.params.images = input_size[0];
-  call.params.channels = grad.size(1);
-  call.params.boxes = roi_boxes(op, boxes, columns);
-  check_same_device(op, "grad", grad, "boxes", boxes);
-  call.set_grad(grad);
-  return call;
+  check_input_size(op, input_size);
+  return call_for_gradient(op, grad, boxes, columns, input_size[0]);
 }
 
 void check_channels(const RoiCall& call, const Sizes& input_size, int64_t channels) {
@@ -105,24 +75,8 @@ void check_pixels(const RoiCall& call) {
           ", must have less than 2^31 pixels");
 }
 
-RoiPoolParams with_index(RoiCall& call, const Tensor& index) {
-  RoiAlignParams& p = call.params;
-  p.index_roi_stride = index.stride(0);
-  p.index_channel_stride = index.stride(1);
-  p.index_row_stride = index.stride(2);
-  p.index_column_stride = index.stride(3);
-  return {p, static_cast<int32_t*>(const_cast<void*>(index.const_data_ptr()))};
-}
-
-void check_index(const RoiCall& call, const Tensor& index, const Tensor& reference) {
-  const RoiAlignParams& p = call.params;
-  check_same_device(call.op, call.maps_name, reference, "index", index);
-  const Sizes shape = {p.boxes.count, p.channels, p.bins_y, p.bins_x};
-  require(index.sizes().equals(shape), call.op, "index has shape ", shape_text(index), ", must be ",
-          shape_text(shape));
-  const DType dtype = dtype_of(call.op, "index", index);
-  require(dtype == DType::kInt32, call.op, "index has dtype ", dtype_name(dtype),
-          ", must be int32");
+RoiPoolParams with_index(const RoiCall& call, const Tensor& index) {
+  return {call.params, static_cast<int32_t*>(const_cast<void*>(index.const_data_ptr()))};
 }
 
 std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& boxes,
@@ -133,9 +87,7 @@ std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& boxes,
   const bool channels_last = prefers_channels_last(input);
   const Tensor bins = call.empty_bins(input, channels_last);
   const RoiAlignParams& p = call.params;
-  const Tensor index =
-      empty_tensor(call.op, "index", input, {p.boxes.count, p.channels, p.bins_y, p.bins_x},
-                   DType::kInt32, channels_last);
+  const Tensor index = call.empty_index(input, DType::kInt32, channels_last);
   if (bins.numel() > 0) {
     prefer_adjacent_channels(call, input);
     run(roi_pool_stub, with_index(call, index), input, p.boxes.count, box_cost(p));
@@ -147,7 +99,7 @@ Tensor roi_pool_backward(const Tensor& grad, const Tensor& index, const Tensor& 
                          const Sizes& input_size, double spatial_scale, bool channels_last) {
   RoiCall call = gradient_call("roi_pool_backward", grad, boxes, input_size, 5);
   check_channels(call, input_size, call.params.channels);
-  check_index(call, index, grad);
+  call.set_index(index, DType::kInt32, grad);
   set_map(call, input_size, spatial_scale);
   call.check(boxes);
   check_pixels(call);
@@ -168,7 +120,7 @@ Tensor roi_pool_at(const Tensor& input, const Tensor& index, const Tensor& boxes
       call_for("roi_pool_at", input, boxes, {index.size(2), index.size(3)}, spatial_scale);
   call.check(boxes);
   check_pixels(call);
-  check_index(call, index, input);
+  call.set_index(index, DType::kInt32, input);
   const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
   const RoiAlignParams& p = call.params;
   if (bins.numel() > 0) {
@@ -217,11 +169,7 @@ void check_rotated(const RoiCall& call, const RoiAlignRotatedParams& p, const Te
 Tensor roi_align_rotated(const Tensor& input, const Tensor& boxes, const Sizes& output_size,
                          double spatial_scale, int64_t sampling_ratio, bool aligned, bool clockwise,
                          bool degrees) {
-  RoiCall call = {"roi_align_rotated", "input"};
-  call.add_features("input", input, spatial_scale);
-  call.params.boxes = roi_boxes(call.op, boxes, 6);
-  check_same_device(call.op, "input", input, "boxes", boxes);
-  call.set_output_size(output_size);
+  RoiCall call = call_for("roi_align_rotated", input, boxes, output_size, spatial_scale, 6);
   call.params.sampling_ratio = sampling_ratio;
   call.params.aligned = aligned;
   check_rotated(call, {call.params, clockwise, degrees}, boxes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/roi_layout.h"
 #include "core/roi_tables.h"
 
 namespace visops {
@@ -22,11 +23,6 @@ bool runs_kernels_of_cuda(const Tensor& on) {
 int64_t accumulator_bytes(const RoiAlignParams& p) { return p.dtype == DType::kFloat64 ? 8 : 4; }
 
 int64_t rounded_up(int64_t count, int64_t step) { return (count + step - 1) / step * step; }
-
-// Pixels that a bin reads, for the cost of a task: about two each way, for all channels.
-int64_t box_cost(const RoiAlignParams& p) {
-  return saturating_product(saturating_product(p.bins_y, p.bins_x), 4 * p.channels);
-}
 
 enum class Order { kByIndex, kByPlace };
 
@@ -71,13 +67,6 @@ int64_t widest(const RoiAlignParams& p) {
   return largest(p, [](const RoiMap& map) { return map.width; });
 }
 
-// Whether kernels of the CPU read or write maps where they are.
-bool in_place(const RoiAlignParams& p) {
-  bool is = p.dtype == DType::kFloat32 || p.dtype == DType::kFloat64;
-  for (int64_t level = 0; level < p.levels; ++level) is = is && p.maps[level].channel_stride == 1;
-  return is;
-}
-
 // Runs over slices, each with `numbers` of scratch beside a box's bins.
 void run_slices(const KernelStub<RoiAlignParams>& stub, RoiCall& call, const Tensor& on,
                 int64_t numbers) {
@@ -113,14 +102,7 @@ void run_over_boxes(const KernelStub<RoiAlignParams>& stub, RoiCall& call, const
   const auto run_boxes = [&] { run(stub, p, on, p.boxes.count, box_cost(p)); };
   const bool on_cuda = runs_kernels_of_cuda(on);
   if (on_cuda && p.grad_boxes == nullptr) return run_boxes();
-  // The lanes of these kernels are channels. Where bins read about as many pixels as there are, a
-  // copy that has them side by side is soon earned.
-  int64_t pixels = 0;
-  for (int64_t level = 0; level < p.levels; ++level) {
-    pixels += p.images * p.maps[level].height * p.maps[level].width;
-  }
-  const int64_t bins = saturating_product(saturating_product(p.bins_y, p.bins_x), p.boxes.count);
-  if (saturating_product(bins, 4) > pixels) call.gather_channels();
+  call.gather_channels();
   if (on_cuda) return run_boxes();
   with_order(p, Order::kByPlace, run_boxes);
 }
@@ -130,7 +112,7 @@ void run_roi_align(RoiCall& call, const Tensor& on) {
   if (p.boxes.count == 0 || p.channels == 0) return;
   const auto run_boxes = [&] { run(roi_align_stub, p, on, p.boxes.count, box_cost(p)); };
   if (runs_kernels_of_cuda(on)) return run_boxes();
-  if (in_place(p) && p.channel_stride == 1) return with_tables(p, Order::kByPlace, run_boxes);
+  if (maps_are_lanes(p) && p.channel_stride == 1) return with_tables(p, Order::kByPlace, run_boxes);
   const int64_t pixels = most_pixels(p), bytes = accumulator_bytes(p);
   const auto bytes_of = [&](int64_t channels) {
     return saturating_product(pixels, channels * bytes);
@@ -155,14 +137,20 @@ void run_over_maps(const KernelStub<RoiAlignParams>& stub, RoiCall& call, const 
     p.spans = spans.mutable_data_ptr();
     return run(stub, p, on, p.images, most_pixels(p));
   }
-  const bool is_in_place = in_place(p);
+  const bool is_in_place = maps_are_lanes(p);
   const int64_t all = rounded_up(p.channels, kFewLanes);
   p.block_channels = channels_for_threads(p, is_in_place ? all : std::min(kLanes, all));
   const int64_t row = widest(p) * p.block_channels;
   const int64_t band = std::min(saturating_product(most_pixels(p), p.block_channels),
                                 kBandBytes / accumulator_bytes(p));
-  with_tables(p, Order::kByIndex,
-              [&] { run_slices(stub, call, on, is_in_place ? 0 : std::max(row, band)); });
+  const auto run_blocks = [&] {
+    run_slices(stub, call, on, is_in_place ? 0 : std::max(row, band));
+  };
+  if (p.index != nullptr) {  // maxima are of one sample each: no lists
+    with_order(p, Order::kByIndex, run_blocks);
+  } else {
+    with_tables(p, Order::kByIndex, run_blocks);
+  }
 }
 
 }  // namespace visops
