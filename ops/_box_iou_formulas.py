@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ._differentiable import Differentiable
 from ._fake_checks import check_same_device
+from ._vmap_calls import one_call_each
 
 __all__ = ["box_iou", "box_iou_rotated"]
 
@@ -280,37 +281,19 @@ def _box_iou_rotated_backward_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor |
     return tuple(_second_derivative(gradient, ctx, grad_grad))
 
 
-def _vmap_of(call: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, int]]:
-    """One call after another: sets of boxes have no dimension of a batch."""
-
-    def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Tensor, int]:
-        results = [
-            call(
-                *(
-                    argument if dim is None else argument.select(dim, i)
-                    for argument, dim in zip(arguments, in_dims, strict=True)
-                )
-            )
-            for i in range(info.batch_size)
-        ]
-        return torch.stack(results), 0
-
-    return rule
-
-
-box_iou.register(setup_context=_setup, backward=_box_iou_vjp, vmap=_vmap_of(box_iou))
+box_iou.register(setup_context=_setup, backward=_box_iou_vjp, vmap=one_call_each(box_iou))
 _box_iou_backward.register(
     setup_context=_backward_setup,
     backward=_box_iou_backward_vjp,
-    vmap=_vmap_of(_box_iou_backward),
+    vmap=one_call_each(_box_iou_backward),
 )
 box_iou_rotated.register(
     setup_context=_setup,
     backward=_box_iou_rotated_vjp,
-    vmap=_vmap_of(box_iou_rotated),
+    vmap=one_call_each(box_iou_rotated),
 )
 _box_iou_rotated_backward.register(
     setup_context=_backward_setup,
     backward=_box_iou_rotated_backward_vjp,
-    vmap=_vmap_of(_box_iou_rotated_backward),
+    vmap=one_call_each(_box_iou_rotated_backward),
 )
