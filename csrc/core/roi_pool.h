@@ -9,6 +9,7 @@
 // each of its pixels, a sum over boxes by index, and within a box over bins by index.
 #pragma once
 
+#include "core/roi_layout.h"
 #include "core/roi_max.h"
 
 namespace visops {
@@ -83,23 +84,9 @@ VISOPS_FN PoolRegion<Acc> load_pool_region(const RoiAlignParams& p, int64_t k) {
   return region;
 }
 
-// Into `index`.
-VISOPS_FN int64_t pool_index_at(const RoiAlignParams& p, int64_t k, int64_t channel, int64_t bin_y,
-                                int64_t bin_x) {
-  return k * p.index_roi_stride + channel * p.index_channel_stride + bin_y * p.index_row_stride +
-         bin_x * p.index_column_stride;
-}
-
 // Whether an index, which may be anybody's, is one of the map's pixels.
 VISOPS_FN bool is_pixel(const RoiMap& map, int32_t index) {
   return static_cast<uint32_t>(index) < static_cast<uint32_t>(map.height * map.width);
-}
-
-// Into `bins`.
-VISOPS_FN int64_t pool_bin_at(const RoiAlignParams& p, int64_t k, int64_t channel, int64_t bin_y,
-                              int64_t bin_x) {
-  return k * p.roi_stride + channel * p.channel_stride + bin_y * p.bin_row_stride +
-         bin_x * p.bin_column_stride;
 }
 
 // On the CPU over boxes, ...

@@ -8,7 +8,6 @@
 // again for each band that it reaches.
 #pragma once
 
-#include "core/roi_layout.h"
 #include "cpu/roi_lanes.h"
 
 namespace visops {

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "core/roi_align.h"
+#include "core/roi_layout.h"
 #include "cpu/simd.h"
 
 namespace visops {
@@ -186,14 +186,6 @@ void store_bins(const RoiAlignParams& p, int64_t k, int64_t channel, int64_t cha
     store_lanes(from + i * b.length * lanes, lanes, channels, b.length, to + i * p.bin_row_stride,
                 p.bin_column_stride, p.channel_stride);
   }
-}
-
-// `count` pixels of a row of a map, from (row, column) on.
-template <class T>
-VISOPS_ALWAYS_INLINE T* map_pixel(const RoiMap& map, int64_t image, int64_t channel, int64_t row,
-                                  int64_t column) {
-  return static_cast<T*>(map.data) + image * map.image_stride + channel * map.channel_stride +
-         row * map.row_stride + column * map.column_stride;
 }
 
 // f(map, first channel, scratch) for every block of channels of every map within these slices. One

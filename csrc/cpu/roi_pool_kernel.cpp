@@ -106,8 +106,8 @@ void pool_boxes(const RoiPoolParams& pool, int64_t begin, int64_t end) {
           if (!is_empty) {
             pool_bin(image + channel * m.channel_stride, m, rows, columns, channels, &largest);
           }
-          T* out = static_cast<T*>(p.bins) + pool_bin_at(p, k, channel, y, x);
-          int32_t* index_out = pool.index + pool_index_at(p, k, channel, y, x);
+          T* out = static_cast<T*>(p.bins) + bin_offset(p, k, channel, y, x);
+          int32_t* index_out = pool.index + index_offset(p, k, channel, y, x);
           for (int64_t c = 0; c < channels; ++c) {
             store_element(out + c * p.channel_stride,
                           is_empty ? static_cast<Acc>(0) : largest.value[c]);
@@ -136,13 +136,13 @@ void take_boxes(const RoiPoolParams& pool, int64_t begin, int64_t end) {
     for (int64_t c = 0; c < p.channels; ++c) {
       for (int64_t y = 0; y < p.bins_y; ++y) {
         for (int64_t x = 0; x < p.bins_x; ++x) {
-          const int32_t pixel = pool.index[pool_index_at(p, k, c, y, x)];
+          const int32_t pixel = pool.index[index_offset(p, k, c, y, x)];
           T value = {};
           if (is_pixel(m, pixel)) {
             value = image[c * m.channel_stride + pixel / m.width * m.row_stride +
                           pixel % m.width * m.column_stride];
           }
-          static_cast<T*>(p.bins)[pool_bin_at(p, k, c, y, x)] = value;
+          static_cast<T*>(p.bins)[bin_offset(p, k, c, y, x)] = value;
         }
       }
     }
@@ -170,8 +170,8 @@ void add_box(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, 
   for (int64_t channel = first; channel < last; channel += run) {
     Acc* plane = map + channel * channel_step;
     for (int64_t y = 0; y < p.bins_y; ++y) {
-      const int32_t* index = pool.index + pool_index_at(p, k, channel, y, 0);
-      const T* grad = static_cast<const T*>(p.bins) + pool_bin_at(p, k, channel, y, 0);
+      const int32_t* index = pool.index + index_offset(p, k, channel, y, 0);
+      const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, channel, y, 0);
       for (int64_t x = 0; x < p.bins_x; ++x) {
         for (int64_t c = 0; c < run; ++c) {
           const int32_t pixel = index[c * index_step];

@@ -10,7 +10,7 @@
 // number of the gradient is written once.
 #pragma once
 
-#include "core/roi_align.h"
+#include "core/roi_layout.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -46,8 +46,7 @@ __device__ inline BinAt bin_at(const RoiAlignParams& p, int64_t i) {
 }
 
 __device__ inline int64_t bin_offset(const RoiAlignParams& p, const BinAt& at) {
-  return at.box * p.roi_stride + at.channel * p.channel_stride + at.y * p.bin_row_stride +
-         at.x * p.bin_column_stride;
+  return bin_offset(p, at.box, at.channel, at.y, at.x);
 }
 
 template <class Each>

@@ -3,19 +3,12 @@
 
 #include <stdexcept>
 
-#include "core/roi_align.h"
+#include "core/roi_layout.h"
 
 namespace visops {
 namespace {
 
 constexpr int kWarp = 32;
-
-template <class T>
-__device__ inline T* map_pixel(const RoiMap& map, int64_t image, int64_t channel, int64_t row,
-                               int64_t column) {
-  return static_cast<T*>(map.data) + image * map.image_stride + channel * map.channel_stride +
-         row * map.row_stride + column * map.column_stride;
-}
 
 // load_element(), but for Half by the one instruction that GPUs have for it.
 template <class T>
@@ -29,13 +22,6 @@ __device__ inline float load_number(const Half* at) {
   return number;
 }
 #endif
-
-// Where bin [bin_y, bin_x] of box k lies in `bins`.
-__device__ inline int64_t bin_offset(const RoiAlignParams& p, int64_t k, int64_t channel,
-                                     int64_t bin_y, int64_t bin_x) {
-  return k * p.roi_stride + channel * p.channel_stride + bin_y * p.bin_row_stride +
-         bin_x * p.bin_column_stride;
-}
 
 // Whether lanes are channels, so that a warp reads and writes side by side; else they are bins, or
 // pixels of a row.

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads) roi_pool(const __grid_constant__ Roi
       }
     }
     store_element(static_cast<T*>(p.bins) + bin_offset(p, at), best);
-    pool.index[pool_index_at(p, at.box, at.channel, at.y, at.x)] = index;
+    pool.index[index_offset(p, at.box, at.channel, at.y, at.x)] = index;
   });
 }
 
@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
   const RoiMap& m = p.maps[0];
   for_each_bin(p, [&](const BinAt& at) {
     const Roi<float> roi = load_roi<float>(p, at.box);
-    const int32_t pixel = pool.index[pool_index_at(p, at.box, at.channel, at.y, at.x)];
+    const int32_t pixel = pool.index[index_offset(p, at.box, at.channel, at.y, at.x)];
     T value = {};
     if (roi.image < p.images && is_pixel(m, pixel)) {
       value = static_cast<const T*>(
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kWarp)
       if (!meet(pixels_of(region.y, y), tile.top, tile.bottom)) continue;
       for (int64_t x = 0; x < p.bins_x; ++x) {
         if (!meet(pixels_of(region.x, x), tile.left, tile.right)) continue;
-        const int32_t pixel = pool.index[pool_index_at(p, k, tile.channel, y, x)];
+        const int32_t pixel = pool.index[index_offset(p, k, tile.channel, y, x)];
         if (!is_pixel(m, pixel)) continue;
         const int64_t row = pixel / m.width, column = pixel - row * m.width;
         if (!tile.has(row, column)) continue;

@@ -7,13 +7,6 @@
 namespace visops {
 namespace {
 
-// Where bin [bin_y, bin_x] of box k lies in `index`.
-__device__ inline int64_t index_offset(const RoiAlignParams& p, int64_t k, int64_t channel,
-                                       int64_t bin_y, int64_t bin_x) {
-  return k * p.index_roi_stride + channel * p.index_channel_stride + bin_y * p.index_row_stride +
-         bin_x * p.index_column_stride;
-}
-
 // The four pixels of sample_value().
 template <class Acc>
 struct SamplePixels {
