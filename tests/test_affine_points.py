@@ -114,9 +114,8 @@ def test_types_in_types_out() -> None:
         array = visops.transform_points(points.numpy(), matrix)
         assert isinstance(array, np.ndarray)
         assert array.dtype == points.numpy().dtype
-        assert (
-            visops.affine_from_points(points[:3], torch.tensor(TRIANGLE).to(dtype)).dtype == dtype
-        )
+        triangle = torch.tensor(TRIANGLE).to(dtype)
+        assert visops.affine_from_points(triangle, triangle).dtype == dtype
     assert (
         visops.transform_boxes(torch.zeros(2, 4, dtype=torch.int64), matrix).dtype == torch.float64
     )
