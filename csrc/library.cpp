@@ -26,6 +26,8 @@
   "float[] scales, int sampling_ratio, bool aligned, float canonical_scale, " \
   "int canonical_level, str level_rule"
 
+#define CONV2D_OPTIONS "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups"
+
 STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "affine(Tensor image, Tensor matrix, SymInt[] size, str interpolation='bilinear', "
@@ -142,6 +144,30 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "paste_rois_backward_alpha(Tensor grad, Tensor images, Tensor patches, Tensor boxes, "
       "Tensor alpha, str interpolation) -> Tensor");
+  m.def(
+      "convolve2d(Tensor input, Tensor kernel, SymInt[2] start, SymInt[2] size, "
+      "str boundary='fill', Tensor? fill=None, bool flip=True) -> Tensor");
+  m.def(
+      "convolve2d_out(Tensor input, Tensor kernel, SymInt[2] start, SymInt[2] size, str boundary, "
+      "Tensor? fill, bool flip, Tensor(a!) out) -> ()");
+  m.def(
+      "convolve2d_fold(Tensor grad, SymInt[2] start, SymInt[2] size, str boundary) -> Tensor");
+  m.def(
+      "convolve2d_backward_kernel(Tensor grad, Tensor input, SymInt[2] kernel_size, "
+      "SymInt[2] start, str boundary, Tensor? fill, bool flip, bool sum_batch) -> Tensor");
+  m.def(
+      "im2col(Tensor input, SymInt[] kernel_size, SymInt[] stride, SymInt[] padding, "
+      "SymInt[] dilation, Tensor? fill=None, str layout='unfold') -> Tensor");
+  m.def(
+      "col2im(Tensor input, SymInt[] output_size, SymInt[] kernel_size, SymInt[] stride, "
+      "SymInt[] padding, SymInt[] dilation, str layout='unfold') -> Tensor");
+  m.def(
+      "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, "
+      "SymInt[] padding=[0, 0], SymInt[2] dilation=1, SymInt groups=1) -> Tensor");
+  m.def("conv2d_backward_input(Tensor grad, Tensor weight, SymInt[] input_size, " CONV2D_OPTIONS
+        ", bool channels_last) -> Tensor");
+  m.def("conv2d_backward_weight(Tensor grad, Tensor input, SymInt[] weight_size, " CONV2D_OPTIONS
+        ") -> Tensor");
   m.def("build_info() -> str");
 }
 

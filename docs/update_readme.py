@@ -21,6 +21,7 @@ PACKAGES = {
     "kornia": "kornia",
     "torchvision": "torchvision",
     "albumentations": "albumentations",
+    "scipy": "SciPy",
 }
 
 Row = dict[str, Any]
@@ -169,6 +170,42 @@ ROI_ALIGN = Table(
         )
     },
 )
+CONV = Table(
+    "conv",
+    "convolution, an image of 1080 × 1920 where nothing else is said; one thread",
+    ("SciPy", "cv2.filter2D", "F.conv2d", "clone() of the result", "F.unfold", "F.fold"),
+    {
+        **{
+            f"`convolve2d`, {dtype}, {side} × {side}": {
+                "job": "new array",
+                "dtype": dtype,
+                "side": side,
+            }
+            for dtype, sides in (
+                ("float32", (3, 7, 15, 25, 51)),
+                ("uint8", (7,)),
+                ("complex64", (7,)),
+            )
+            for side in sides
+        },
+        "`convolve2d`, float64, 25 × 25, 270 × 480": {"job": "float64"},
+        "`im2col`, float32, 8 × 64 × 56 × 56, 3 × 3": {
+            "job": "im2col",
+            "dtype": "float32",
+            "shape": [8, 64, 56, 56],
+        },
+        "`col2im`, the same": {"job": "col2im", "dtype": "float32", "shape": [8, 64, 56, 56]},
+        **{
+            f"`conv2d`, {label}": {"job": "conv2d", "layer": layer}
+            for label, layer in (
+                ("64 → 64 channels of 56 × 56, batch 8, 3 × 3", "64 channels"),
+                ("3 → 64 channels of 224 × 224, batch 8, 7 × 7, stride 2", "stem"),
+                ("1 → 1 channel, 3 × 3", "one channel"),
+                ("float64, 64 → 64 channels of 56 × 56, batch 4, 3 × 3", "float64"),
+            )
+        },
+    },
+)
 
 
 def duration(seconds: float) -> str:
@@ -258,7 +295,7 @@ def main() -> None:
     named = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     results = {result["op"]: result for result in named}
     parts = []
-    for shown in (AUGMENT, AFFINE, NMS, BOX_IOU, ROI_ALIGN):
+    for shown in (AUGMENT, AFFINE, NMS, BOX_IOU, ROI_ALIGN, CONV):
         result = results.get(shown.op) or newest(shown.op)
         if result is not None:
             parts.append(text_of(shown, result))

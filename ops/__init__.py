@@ -21,6 +21,9 @@ from .box_iou import (  # noqa: E402
     distance_box_iou,
     generalized_box_iou,
 )
+from .conv2d import conv2d  # noqa: E402
+from .convolve2d import convolve2d, correlate2d  # noqa: E402
+from .im2col import col2im, im2col  # noqa: E402
 from .matrix_nms import matrix_nms  # noqa: E402
 from .nms import batched_nms, nms, nms_match, nms_padded, nms_rotated  # noqa: E402
 from .roi_align import multiscale_roi_align, roi_align  # noqa: E402
@@ -45,13 +48,18 @@ __all__ = [
     "box_iou",
     "box_iou_rotated",
     "build_info",
+    "col2im",
     "compat",
     "complete_box_iou",
     "compose_affine",
+    "conv2d",
+    "convolve2d",
+    "correlate2d",
     "crop_rois",
     "distance_box_iou",
     "generalized_box_iou",
     "get_affine_matrix",
+    "im2col",
     "invert_affine",
     "matrix_nms",
     "multiscale_roi_align",

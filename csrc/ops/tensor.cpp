@@ -1,10 +1,7 @@
 #include "ops/tensor.h"
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 #include "core/check.h"
+#include "ops/contiguous.h"
 
 namespace visops {
 
@@ -83,22 +80,6 @@ void check_no_overlap(const char* op, const char* name, const Tensor& input, con
 bool prefers_channels_last(const Tensor& image) {
   return image.size(1) > 1 && image.stride(1) == 1 && !image.is_contiguous();
 }
-
-namespace {
-
-// Fresh memory is mapped at first touch, 4 KiB at a time: for a batch of images that costs more
-// than the warp. From 4 MiB on, as NumPy does it, ask for large pages; a refusal changes nothing.
-void prefer_large_pages([[maybe_unused]] void* data, [[maybe_unused]] int64_t bytes) {
-#if defined(__linux__)
-  constexpr int64_t kPage = 4096, kWorthIt = int64_t{1} << 22;
-  if (bytes < kWorthIt) return;
-  const auto begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) & ~uintptr_t{kPage - 1};
-  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~uintptr_t{kPage - 1};
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#endif
-}
-
-}  // namespace
 
 Tensor empty_tensor(const char* op, const char* what, const Tensor& like,
                     const std::vector<int64_t>& sizes, DType dtype, bool channels_last) {

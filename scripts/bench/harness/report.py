@@ -21,7 +21,7 @@ import torch
 ROOT = Path(__file__).resolve().parents[3]
 LABEL = 32  # characters of a row's label
 PACKAGES = ("torch", "torchvision", "cv2", "kornia", "numpy", "visops")
-MORE_PACKAGES = ("albumentations", "PIL", "simplejpeg")  # named where a benchmark has loaded them
+MORE_PACKAGES = ("albumentations", "PIL", "scipy", "simplejpeg")  # named where they are loaded
 
 
 @dataclass

@@ -1,0 +1,140 @@
+// NOTE [ col2im on CUDA ]
+// A thread has an element of the image and adds up the columns that see it, by rising k: no
+// atomics, and of unfold's columns threads side by side read what lies side by side. Blocks stride
+// over what is left.
+//
+// Order of the sums: NOTE [ Sums of col2im ].
+#include "core/im2col.h"
+#include "cuda/im2col_index.h"
+#include "cuda/launch.h"
+
+namespace visops {
+namespace {
+
+constexpr int kThreads = 256;
+
+struct Truth {
+  uint8_t value;
+};
+
+// What an element of storage type T is summed in.
+template <class T>
+struct Sum {
+  using type = T;
+};
+template <>
+struct Sum<Half> {
+  using type = float;
+};
+template <>
+struct Sum<BFloat16> {
+  using type = float;
+};
+
+__device__ inline void add(Truth* sum, Truth value) { sum->value |= value.value; }
+__device__ inline void add(float* sum, Half value) { *sum += load_element(&value); }
+__device__ inline void add(float* sum, BFloat16 value) { *sum += load_element(&value); }
+template <class T>
+__device__ inline void add(T* sum, T value) {
+  *sum = static_cast<T>(*sum + value);
+}
+
+__device__ inline void store_sum(Half* to, float sum) { store_element(to, sum); }
+__device__ inline void store_sum(BFloat16* to, float sum) { store_element(to, sum); }
+template <class T>
+__device__ inline void store_sum(T* to, T sum) {
+  *to = sum;
+}
+
+// Which place sees element `at` of the image as element k of the kernel; false for none.
+__device__ inline bool place_of(const WindowDim& dim, int64_t at, int64_t k, int64_t* place) {
+  int64_t from = at + dim.before - k * dim.dilation;
+  if (from < 0) return false;
+  if (dim.stride != 1) {
+    // Images and padding of more than 32 bits are rare, and dividing takes three times as long.
+    const int64_t quotient = from <= UINT32_MAX && dim.stride <= UINT32_MAX
+                                 ? static_cast<uint32_t>(from) / static_cast<uint32_t>(dim.stride)
+                                 : from / dim.stride;
+    if (quotient * dim.stride != from) return false;
+    from = quotient;
+  }
+  *place = from;
+  return from < dim.places;
+}
+
+template <class T, int kParts, class Index>
+__global__ void __launch_bounds__(kThreads)
+    col2im(const __grid_constant__ Im2colParams p, const int64_t count) {
+  const int64_t pixels = image_rows(p) * p.dim[kWindowDims - 1].size;
+  const int64_t place_step = p.is_patches ? p.kernel_elements : 1;
+  const int64_t k_step = p.is_patches ? 1 : p.places;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
+       i += stride) {
+    const Index lead = static_cast<Index>(i) / static_cast<Index>(pixels);
+    const WindowIndex at =
+        image_index<Index>(p, static_cast<Index>(i) - lead * static_cast<Index>(pixels));
+    const T* columns =
+        static_cast<const T*>(p.source) + lead * p.kernel_elements * p.places * kParts;
+    typename Sum<T>::type sums[kParts] = {};
+    int64_t o0, o1, o2, o3;
+    for (int64_t k0 = 0; k0 < p.dim[0].kernel; ++k0) {
+      if (!place_of(p.dim[0], at.at[0], k0, &o0)) continue;
+      for (int64_t k1 = 0; k1 < p.dim[1].kernel; ++k1) {
+        if (!place_of(p.dim[1], at.at[1], k1, &o1)) continue;
+        for (int64_t k2 = 0; k2 < p.dim[2].kernel; ++k2) {
+          if (!place_of(p.dim[2], at.at[2], k2, &o2)) continue;
+          const int64_t row = (o0 * p.dim[1].places + o1) * p.dim[2].places + o2;
+          const int64_t k_row = (k0 * p.dim[1].kernel + k1) * p.dim[2].kernel + k2;
+          for (int64_t k3 = 0; k3 < p.dim[3].kernel; ++k3) {
+            if (!place_of(p.dim[3], at.at[3], k3, &o3)) continue;
+            const int64_t k = k_row * p.dim[3].kernel + k3;
+            const int64_t from = (row * p.dim[3].places + o3) * place_step + k * k_step;
+            for (int part = 0; part < kParts; ++part) {
+              add(&sums[part], columns[from * kParts + part]);
+            }
+          }
+        }
+      }
+    }
+    for (int part = 0; part < kParts; ++part) {
+      store_sum(static_cast<T*>(p.result) + i * kParts + part, sums[part]);
+    }
+  }
+}
+
+template <class T, int kParts>
+void launch_type(const Im2colParams& p, void* stream) {
+  const int64_t count = p.lead * image_rows(p) * p.dim[kWindowDims - 1].size;
+  const auto start = [&](auto kernel) {
+    launch(kernel, grid_for((count + kThreads - 1) / kThreads), dim3(kThreads), 0, stream, p,
+           count);
+  };
+  if (fits_32_bits(count)) {
+    start(col2im<T, kParts, uint32_t>);
+  } else {
+    start(col2im<T, kParts, int64_t>);
+  }
+}
+
+void col2im_launch(const Im2colParams& p, void* stream) {
+  switch (p.arithmetic) {
+    case Arithmetic::kBool: return launch_type<Truth, 1>(p, stream);
+    case Arithmetic::kInt8: return launch_type<uint8_t, 1>(p, stream);
+    case Arithmetic::kInt16: return launch_type<uint16_t, 1>(p, stream);
+    case Arithmetic::kInt32: return launch_type<uint32_t, 1>(p, stream);
+    case Arithmetic::kInt64: return launch_type<uint64_t, 1>(p, stream);
+    case Arithmetic::kFloat16: return launch_type<Half, 1>(p, stream);
+    case Arithmetic::kBFloat16: return launch_type<BFloat16, 1>(p, stream);
+    case Arithmetic::kFloat32: return launch_type<float, 1>(p, stream);
+    case Arithmetic::kFloat64: return launch_type<double, 1>(p, stream);
+    case Arithmetic::kComplex32: return launch_type<Half, 2>(p, stream);
+    case Arithmetic::kComplex64: return launch_type<float, 2>(p, stream);
+    case Arithmetic::kComplex128: return launch_type<double, 2>(p, stream);
+  }
+}
+
+const bool registered = col2im_stub.set(kCudaSlot, col2im_launch);
+
+}  // namespace
+}  // namespace visops

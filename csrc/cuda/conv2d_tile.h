@@ -1,0 +1,86 @@
+// A product of matrices whose elements are found where they are needed, in tiles.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "core/platform.h"
+
+namespace visops {
+namespace {
+
+// A block's threads have kTileSide * kTileSide sums, kPerThread squared each; kTileDepth rows and
+// columns of the operands are in shared memory.
+constexpr int kTileSide = 64, kTileDepth = 16, kPerThread = 4;
+constexpr int kTileThreads = (kTileSide / kPerThread) * (kTileSide / kPerThread);
+
+VISOPS_FN float multiply_add(float a, float b, float sum) {
+#if defined(__CUDA_ARCH__)
+  return fmaf(a, b, sum);
+#else
+  return sum + a * b;
+#endif
+}
+VISOPS_FN double multiply_add(double a, double b, double sum) {
+#if defined(__CUDA_ARCH__)
+  return fma(a, b, sum);
+#else
+  return sum + a * b;
+#endif
+}
+// Small integers would be multiplied as signed ones, which must not overflow.
+VISOPS_FN uint16_t multiply_add(uint16_t a, uint16_t b, uint16_t sum) {
+  return static_cast<uint16_t>(sum + static_cast<uint32_t>(a) * b);
+}
+VISOPS_FN uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t sum) { return sum + a * b; }
+VISOPS_FN uint64_t multiply_add(uint64_t a, uint64_t b, uint64_t sum) { return sum + a * b; }
+
+// Rows first_row .. and columns first_column .. of problem.row(m) times problem.column(j), summed
+// in the order of problem.depth. All threads of the block call it.
+template <class Value, class Problem>
+__device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t first_column) {
+  constexpr int kLoaders = kTileThreads / kTileSide;  // threads that read a row or column together
+  __shared__ Value left[kTileDepth][kTileSide];
+  __shared__ Value right[kTileDepth][kTileSide];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int own = thread % kTileSide, loader = thread / kTileSide;
+  const auto row = problem.row(first_row + own);
+  const auto column = problem.column(first_column + own);
+  const int m = thread / (kTileSide / kPerThread) * kPerThread;
+  const int j = thread % (kTileSide / kPerThread);  // and every 16th after it: no bank is shared
+
+  Value sum[kPerThread][kPerThread];
+  for (int i = 0; i < kPerThread; ++i) {
+    const Value start = problem.start(first_row + m + i);
+    for (int l = 0; l < kPerThread; ++l) sum[i][l] = start;
+  }
+  for (int64_t depth = 0; depth < problem.depth; depth += kTileDepth) {
+    __syncthreads();
+    for (int k = loader; k < kTileDepth; k += kLoaders) {
+      const bool inside = depth + k < problem.depth;
+      const auto at = problem.at(inside ? depth + k : 0);
+      left[k][own] = inside ? problem.left(row, at) : Value{};
+      right[k][own] = inside ? problem.right(at, column) : Value{};
+    }
+    __syncthreads();
+    for (int k = 0; k < kTileDepth; ++k) {
+      Value a[kPerThread], b[kPerThread];
+      for (int i = 0; i < kPerThread; ++i) {
+        a[i] = left[k][m + i];
+        b[i] = right[k][j + i * (kTileSide / kPerThread)];
+      }
+      for (int i = 0; i < kPerThread; ++i) {
+        for (int l = 0; l < kPerThread; ++l) sum[i][l] = multiply_add(a[i], b[l], sum[i][l]);
+      }
+    }
+  }
+  for (int i = 0; i < kPerThread; ++i) {
+    for (int l = 0; l < kPerThread; ++l) {
+      problem.store(first_row + m + i, first_column + j + l * (kTileSide / kPerThread), sum[i][l]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,25 @@
+"""Convolutions, columns of patches and layers of networks, against what else computes them.
+
+One image and one kernel: SciPy, OpenCV and F.conv2d, with a new array for each result, then with
+the same one for all. im2col: a copy of its own result, F.unfold. Layers: F.conv2d, that is oneDNN.
+`auto` is compared with every method that it chooses from: there a ratio of 0.9 is what it may lose.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
+
+from bench.convolution import columns, images, networks
+from bench.harness import Case, main
+
+
+def all_cases() -> list[Case]:
+    """What this machine can run."""
+    return images.cases() + columns.cases() + networks.cases()
+
+
+if __name__ == "__main__":
+    sys.exit(main("conv", __doc__ or "", all_cases()))

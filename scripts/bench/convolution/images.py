@@ -1,0 +1,181 @@
+"""One image and one kernel: SciPy's convolution, against SciPy, OpenCV and torch.
+
+What comes out has the size of the image. Numbers are whole and so few that all sums are exact. In
+uint8 sums wrap, as in SciPy; OpenCV saturates, so it takes part where sums fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import cv2
+import numpy as np
+import torch
+import visops
+from bench.harness import EXACT, Case, Contender, Tolerance, case
+from scipy import signal
+from torch import Tensor
+from torch.nn import functional
+
+HEIGHT, WIDTH = 1080, 1920
+COLUMNS = 2**29  # bytes of a column matrix that is still made
+DFT = Tolerance(max_abs=0.05, mean_abs=1e-3, why="Fourier transforms in the image's precision")
+NEAR_BEST = 0.9  # what `auto` may lose to the best of the methods
+SATURATED = (3, 7)  # sides of kernels whose sums can fit into uint8
+DTYPES = ("float32", "float64", "complex64", "uint8")
+
+
+def numbers(dtype: str, height: int, width: int, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """An image, and a kernel that has no zeros to skip and doesn't separate."""
+    rng = np.random.default_rng(side)
+    most = 5
+    if dtype == "uint8":  # sums that fit where OpenCV takes part, others wrap
+        most = 255 // (2 * side**2) + 1 if side in SATURATED else 256
+    image = rng.integers(0, most, (height, width)).astype(dtype)
+    kernel = rng.integers(1, 3, (side, side)).astype(dtype)
+    if dtype == "complex64":
+        image += 1j * rng.integers(0, most, image.shape).astype("float32")
+        kernel += 1j * rng.integers(1, 3, kernel.shape).astype("float32")
+    return image, kernel
+
+
+def parts(result: np.ndarray | Tensor) -> Tensor:
+    """Complex numbers as pairs, which can be compared."""
+    tensor = torch.as_tensor(result)
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def with_torch(image: np.ndarray, kernel: np.ndarray) -> Callable[[], Tensor]:
+    """``F.conv2d`` correlates: its kernel is turned beforehand."""
+    pixels = torch.from_numpy(image)[None, None]
+    turned = torch.from_numpy(np.ascontiguousarray(np.flip(kernel)))[None, None]
+    return lambda: functional.conv2d(pixels, turned, padding="same")[0, 0]
+
+
+def one_thread() -> bool:
+    """SciPy and a torch without oneDNN use no more, and take seconds: once is enough."""
+    return torch.get_num_threads() == 1
+
+
+def allocating(dtype: str, side: int) -> list[Contender]:
+    """Arrays in, a new array out."""
+    image, kernel = numbers(dtype, HEIGHT, WIDTH, side)
+    turned = np.ascontiguousarray(np.flip(kernel))
+    tolerance = EXACT if side < 11 or dtype == "uint8" else DFT
+    contenders = [
+        Contender("visops", lambda: visops.convolve2d(image, kernel, "same"), comparable=parts)
+    ]
+    if dtype in ("float32", "float64") or (dtype == "uint8" and side in SATURATED):
+
+        def with_cv2() -> np.ndarray:
+            return cv2.filter2D(image, -1, turned, borderType=cv2.BORDER_CONSTANT)
+
+        floor = 1.0 if dtype == "float32" else None
+        loose = DFT if side >= 11 else EXACT
+        contenders.append(Contender("cv2.filter2D", with_cv2, loose, floor))
+    if dtype in ("float32", "complex64") and side <= 25:
+        close = tolerance if tolerance is not EXACT else Tolerance(max_abs=1e-3, why="a GEMM")
+        contenders.append(Contender("F.conv2d", with_torch(image, kernel), close, comparable=parts))
+    if one_thread() and side <= 25:
+        contenders.append(
+            Contender(
+                "SciPy",
+                lambda: signal.convolve2d(image, kernel, "same"),
+                tolerance,
+                {"float32": 40.0, "float64": None}.get(dtype, 20.0) if side <= 15 else None,
+                comparable=parts,
+            )
+        )
+    return contenders
+
+
+def preallocated(dtype: str, side: int) -> list[Contender]:
+    """Into an array that is there already: arithmetic without page faults."""
+    image, kernel = numbers(dtype, HEIGHT, WIDTH, side)
+    tensors = torch.from_numpy(image), torch.from_numpy(kernel)
+    out, array = torch.empty_like(tensors[0]), np.empty_like(image)
+    start = [(side - 1) // 2] * 2
+    turned = np.ascontiguousarray(np.flip(kernel))
+
+    def ours() -> Tensor:
+        torch.ops.visops.convolve2d_out(*tensors, start, [HEIGHT, WIDTH], "fill", None, True, out)
+        return out
+
+    def with_cv2() -> np.ndarray:
+        return cv2.filter2D(image, -1, turned, dst=array, borderType=cv2.BORDER_CONSTANT)
+
+    loose = EXACT if side < 11 else DFT
+    return [Contender("visops", ours), Contender("cv2.filter2D", with_cv2, loose, 1.0)]
+
+
+def without_onednn(side: int) -> list[Contender]:
+    """float64, for which torch copies all patches: an image that needs 0.6 GB and not ten."""
+    image, kernel = numbers("float64", HEIGHT // 4, WIDTH // 4, side)
+    tensors = torch.from_numpy(image), torch.from_numpy(kernel)
+    return [
+        Contender("visops", lambda: visops.convolve2d(*tensors, "same")),
+        Contender("F.conv2d", with_torch(image, kernel), DFT, 50.0),
+    ]
+
+
+def methods(dtype: str, side: int, height: int, width: int) -> list[Contender]:
+    """`auto` against every method that can do it."""
+    image, kernel = (torch.from_numpy(a) for a in numbers(dtype, height, width, side))
+
+    def method(name: str) -> Callable[[], Tensor]:
+        return lambda: visops.convolve2d(image, kernel, "same", method=name)
+
+    names = ["direct"]
+    if dtype != "uint8":
+        names.append("fft")
+    if image.numel() * kernel.numel() * image.element_size() <= COLUMNS:
+        names.append("im2col")
+    return [
+        Contender("visops, auto", method("auto"), comparable=parts),
+        *(
+            Contender(name, method(name), DFT, NEAR_BEST, comparable=parts, bound=True)
+            for name in names
+        ),
+    ]
+
+
+def cases() -> list[Case]:
+    """In the order of the tables."""
+    sides = (3, 5, 7, 11, 15, 25, 51)
+    new = [("float32", side) for side in sides]
+    new += [("float64", 3), ("float64", 15)]
+    new += [(dtype, side) for dtype in ("uint8", "complex64") for side in (3, 7, 15)]
+    found = [
+        case(
+            f"new array, {dtype}" + ("" if dtype != "uint8" or side in SATURATED else ", wrapping"),
+            f"{side} × {side}, 1080 × 1920", allocating, dtype, side,
+            quick=side == 7, memory=dtype == "float32", job="new array", dtype=dtype, side=side,
+        )
+        for dtype, side in new
+    ]  # fmt: skip
+    found += [
+        case(
+            "preallocated, 1080 × 1920", f"float32, {side} × {side}", preallocated, "float32", side,
+            quick=side == 7, job="preallocated", dtype="float32", side=side,
+        )
+        for side in sides
+        if side <= 25  # the direct kernel; larger ones are transformed
+    ]  # fmt: skip
+    found.append(
+        case(
+            "without oneDNN, 270 × 480", "float64, 25 × 25", without_onednn, 25,
+            threads=1, memory=False, job="float64", side=25,
+        )
+    )  # fmt: skip
+    sizes = [(dtype, side, HEIGHT, WIDTH) for dtype in DTYPES for side in (3, 7, 15, 25, 51)]
+    sizes += [("float32", side, h, w) for h, w in ((64, 64), (3000, 4000)) for side in (3, 15, 51)]
+    sizes.sort(key=lambda size: size[0] == "uint8")  # a table of their own: integers have no "fft"
+    found += [
+        case(
+            "auto and the methods" + (", integers" if dtype == "uint8" else ""),
+            f"{dtype}, {side} × {side}, {h} × {w}", methods, dtype, side,
+            h, w, quick=side == 15 and h == HEIGHT, job="auto", dtype=dtype, side=side, height=h,
+        )
+        for dtype, side, h, w in sizes
+    ]  # fmt: skip
+    return found

@@ -1,0 +1,147 @@
+"""Layers of networks: the implicit GEMM against oneDNN, and `auto` against both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import visops
+from bench.harness import Case, Contender, Tolerance, case
+from torch import Tensor
+from torch.nn import functional
+
+SUMS = Tolerance(max_abs=2e-3, mean_abs=1e-4, why="sums in another order, fused products")
+HALF = Tolerance(max_abs=0.1, mean_abs=1e-2, why="results rounded to bfloat16")
+GRADIENT = Tolerance(max_abs=0.1, mean_abs=1e-3, why="sums over all pixels")
+NEAR_BEST = 0.9  # what `auto` may lose to the best of the methods
+
+
+class Layer(NamedTuple):
+    """Its input and weight, and how many times F.conv2d's speed is asked for."""
+
+    name: str
+    input: tuple[int, int, int, int]
+    channels: int
+    kernel: int
+    stride: int = 1
+    dtype: torch.dtype = torch.float32
+    layout: torch.memory_format = torch.contiguous_format
+    floor: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Sizes, and what is unusual."""
+        shape = "×".join(map(str, self.input))
+        more = "" if self.dtype == torch.float32 else f", {str(self.dtype)[6:]}"
+        more += "" if self.layout == torch.contiguous_format else ", NHWC"
+        return f"{shape} → {self.channels}, {self.kernel}×{self.kernel}{more}"
+
+    def operands(self) -> tuple[Tensor, Tensor]:
+        """Input and weight, such that results are about 1."""
+        torch.manual_seed(0)
+        weight = torch.randn(self.channels, self.input[1], self.kernel, self.kernel)
+        weight /= (weight[0].numel()) ** 0.5
+        data = torch.randn(self.input).to(self.dtype)
+        return data.contiguous(memory_format=self.layout), weight.to(self.dtype)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those that F.conv2d takes too."""
+        return {"stride": self.stride, "padding": self.kernel // 2}
+
+    @property
+    def tolerance(self) -> Tolerance:
+        """By its precision."""
+        return HALF if self.dtype == torch.bfloat16 else SUMS
+
+
+LAYERS = (
+    Layer("64 channels", (8, 64, 56, 56), 64, 3, floor=0.85),
+    Layer("128 channels", (8, 128, 28, 28), 128, 3, floor=0.85),
+    Layer("256 channels", (8, 256, 14, 14), 256, 3, floor=0.85),
+    Layer("channels_last", (8, 64, 56, 56), 64, 3, layout=torch.channels_last),
+    Layer("stem", (8, 3, 224, 224), 64, 7, 2, floor=3.0),
+    Layer("one channel", (1, 1, 1080, 1920), 1, 3, floor=3.0),
+    Layer("four channels", (1, 4, 1080, 1920), 4, 3, floor=3.0),
+    Layer("float64", (4, 64, 56, 56), 64, 3, dtype=torch.float64, floor=3.0),
+    Layer("float64 stem", (4, 3, 224, 224), 64, 7, 2, dtype=torch.float64, floor=3.0),
+    Layer("complex64", (4, 32, 56, 56), 32, 3, dtype=torch.complex64),
+    Layer("bfloat16", (8, 64, 56, 56), 64, 3, dtype=torch.bfloat16),
+)
+
+
+def parts(result: Tensor) -> Tensor:
+    """Complex numbers as pairs, which can be compared."""
+    return torch.view_as_real(result) if result.is_complex() else result
+
+
+def forward(layer: Layer) -> list[Contender]:
+    """The implicit GEMM against torch's convolution; the explicit one beside it."""
+    data, weight = layer.operands()
+
+    def method(name: str) -> Callable[[], Tensor]:
+        return lambda: visops.conv2d(data, weight, method=name, **layer.arguments)
+
+    return [
+        Contender("visops, implicit", method("implicit"), comparable=parts),
+        Contender(
+            "F.conv2d",
+            lambda: functional.conv2d(data, weight, **layer.arguments),
+            layer.tolerance,
+            layer.floor,
+            comparable=parts,
+        ),
+        Contender(
+            "visops, im2col", method("im2col"), layer.tolerance, comparable=parts, bound=True
+        ),
+    ]
+
+
+def auto(layer: Layer) -> list[Contender]:
+    """`auto` against every method."""
+    data, weight = layer.operands()
+
+    def method(name: str) -> Callable[[], Tensor]:
+        return lambda: visops.conv2d(data, weight, method=name, **layer.arguments)
+
+    return [
+        Contender("visops, auto", method("auto"), comparable=parts),
+        *(
+            Contender(name, method(name), layer.tolerance, NEAR_BEST, comparable=parts, bound=True)
+            for name in ("implicit", "im2col", "torch")
+        ),
+    ]
+
+
+def training(layer: Layer) -> list[Contender]:
+    """Forward, and the gradients of input and weight."""
+    data, weight = (operand.requires_grad_() for operand in layer.operands())
+    shape = functional.conv2d(data, weight, **layer.arguments).shape
+    grad = torch.randn(shape, dtype=layer.dtype)
+
+    def of(function: Callable[..., Tensor], **more: str) -> Callable[[], tuple[Tensor, ...]]:
+        def run() -> tuple[Tensor, ...]:
+            result = function(data, weight, **layer.arguments, **more)
+            return torch.autograd.grad(result, (data, weight), grad)
+
+        return run
+
+    return [
+        Contender("visops, implicit", of(visops.conv2d, method="implicit")),
+        Contender("F.conv2d", of(functional.conv2d), GRADIENT),
+    ]
+
+
+def cases() -> list[Case]:
+    """In the order of the tables."""
+    jobs = (
+        ("conv2d", forward, LAYERS, "conv2d"),
+        ("conv2d, auto and the methods", auto, LAYERS, "conv2d auto"),
+        ("conv2d, forward and gradients", training, LAYERS[:1] + LAYERS[4:6], "conv2d training"),
+    )
+    return [
+        case(group, layer.label, build, layer, quick=i in (0, 4), job=job, layer=layer.name)
+        for group, build, layers, job in jobs
+        for i, layer in enumerate(layers)
+    ]
