@@ -150,8 +150,7 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "convolve2d_out(Tensor input, Tensor kernel, SymInt[2] start, SymInt[2] size, str boundary, "
       "Tensor? fill, bool flip, Tensor(a!) out) -> ()");
-  m.def(
-      "convolve2d_fold(Tensor grad, SymInt[2] start, SymInt[2] size, str boundary) -> Tensor");
+  m.def("convolve2d_fold(Tensor grad, SymInt[2] start, SymInt[2] size, str boundary) -> Tensor");
   m.def(
       "convolve2d_backward_kernel(Tensor grad, Tensor input, SymInt[2] kernel_size, "
       "SymInt[2] start, str boundary, Tensor? fill, bool flip, bool sum_batch) -> Tensor");
