@@ -1,0 +1,145 @@
+"""One run over the processes of `torchrun`: each rank does its share of the planned batches.
+
+The ranks talk to each other once, before any work: rank 0 lists, plans and says which batches are
+left; everyone takes every world-th of them, so shares are settled, unpadded, and nothing is done
+twice. From then on each rank has its own manifest and waits for no other. The one that finishes
+last finds all batches in the manifests and merges the results; a rank that was killed leaves
+batches that the next run, with any number of ranks, divides anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+import torch.distributed as dist
+
+__all__ = ["Rank", "agree", "share", "torchrun_rank", "wait_for_file"]
+
+T = TypeVar("T")
+
+# Rank 0 may need long to list millions of files; the others have nothing else to do.
+PLANNING_TIMEOUT = timedelta(hours=6)
+# Network file systems show other machines' files after a while: NFS within a minute.
+VISIBLE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """Which of the processes this is.
+
+    Attributes
+    ----------
+    index, world : int
+        Of all processes.
+    local : int
+        Of those on this machine: the number of its GPU.
+    """
+
+    index: int
+    world: int
+    local: int = 0
+
+    @property
+    def manifest(self) -> str:
+        """The name of this rank's own manifest."""
+        return f"manifest.rank-{self.index:05d}.jsonl"
+
+
+def torchrun_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
+    """Return this process's rank; None where it was not started by `torchrun`, or is alone.
+
+    Raises
+    ------
+    ValueError
+        The environment's numbers are no rank.
+    """
+    if "RANK" not in environ or "WORLD_SIZE" not in environ:
+        return None
+    numbers = {name: environ.get(name, "0") for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    try:
+        index, world, local = map(int, numbers.values())
+    except ValueError:
+        index, world, local = -1, 0, 0
+    if not 0 <= index < world or local < 0:
+        given = ", ".join(f"{name}={value}" for name, value in numbers.items())
+        raise ValueError(f"visops.infer: {given} in the environment is not a rank")
+    return Rank(index, world, local) if world > 1 else None
+
+
+def share(numbers: Sequence[T], rank: Rank) -> list[T]:
+    """Return what this rank does: every world-th item, so that shares differ by one at most."""
+    return list(numbers[rank.index :: rank.world])
+
+
+def agree(decide: Callable[[], T], rank: Rank) -> T:
+    """Let rank 0 decide, and return its decision on every rank.
+
+    An exception on rank 0 is raised on all of them, so that none waits for what never comes. The
+    process group is closed again (unless the caller has one): what happens to one process later
+    is no concern of the others.
+    """
+    ours = not dist.is_initialized()
+    group = None
+    if ours:
+        dist.init_process_group(
+            "gloo", rank=rank.index, world_size=rank.world, timeout=PLANNING_TIMEOUT
+        )
+    else:
+        group = dist.new_group(backend="gloo", timeout=PLANNING_TIMEOUT)
+    try:
+        said: list[tuple[bool, object]] = [(False, None)]
+        error: BaseException | None = None
+        if rank.index == 0:
+            try:
+                said = [(True, decide())]
+            except Exception as raised:
+                error = raised
+                said = [(False, f"{type(raised).__name__}: {raised}")]
+        dist.broadcast_object_list(said, src=0, group=group)
+    finally:
+        if ours:
+            dist.destroy_process_group()
+        else:
+            dist.destroy_process_group(group)
+    if error is not None:
+        raise error
+    done, value = said[0]
+    if not done:
+        raise RuntimeError(f"visops.infer: rank 0 could not plan: {value}")
+    return value  # type: ignore[return-value]
+
+
+def digest_of(path: str) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def wait_for_file(path: str, digest: str, seconds: float = VISIBLE_SECONDS) -> None:
+    """Wait until this machine sees a file as rank 0 has written it.
+
+    Raises
+    ------
+    RuntimeError
+        It doesn't: the folder is most likely not shared.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            if digest_of(path) == digest:
+                return
+            found = "another file of that name"
+        except FileNotFoundError:
+            found = "no such file"
+        if time.monotonic() >= end:
+            raise RuntimeError(
+                f"visops.infer: rank 0 has written {path}, this machine sees {found} after "
+                f"{seconds:.0f} s; the folder of outputs must be one that all machines share"
+            )
+        time.sleep(0.2)
