@@ -13,7 +13,7 @@ from .plan import PlannedBatch
 if TYPE_CHECKING:
     from .preprocess import Placement, Preprocess
 
-__all__ = ["Batch", "Frame"]
+__all__ = ["Batch", "Frame", "Picture"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,25 @@ class Frame:
     full_width: int
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image to be written.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the outputs.
+    pixels : Tensor ``[3, H, W]``
+        uint8, on the CPU.
+    drawn : dict or None
+        What to draw on it: results by model.
+    """
+
+    path: str
+    pixels: Tensor
+    drawn: Mapping[str, Mapping[str, Any]] | None = None
+
+
 @dataclass
 class Batch:
     """A batch on its way. Rows of tensors and lists go by `frames`: the images that were read."""
@@ -53,7 +72,7 @@ class Batch:
     placements: Mapping[Preprocess, Sequence[Placement]] = field(default_factory=dict)
     outputs: dict[str, Any] = field(default_factory=dict)  # model -> a whole batch's, on the device
     results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # model -> one a frame
-    pictures: dict[int, Tensor] = field(default_factory=dict)  # index in the plan -> [3, H, W]
+    pictures: list[Picture] = field(default_factory=list)
     retried: int = 0  # models whose images went one by one
     decode_seconds: float = 0.0
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 from torchvision.io import ImageReadMode, decode_image
@@ -86,7 +86,7 @@ class Decoder:
             raise ValueError("the file is empty")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's, of metadata
-            image = Image.open(io.BytesIO(data))
+            image: Image.Image = Image.open(io.BytesIO(data))
             width, height = image.size
             if width * height > self.max_pixels:
                 raise ValueError(f"{width} x {height} pixels are more than {self.max_pixels}")
@@ -125,7 +125,7 @@ def _reason(error: Exception) -> str:
     # torchvision's messages begin with its own function, file and line; Pillow's may hold an
     # object's address, which is another one in every run.
     text = re.sub(r"^\w+, \S+:\d+, ", "", str(error))
-    if isinstance(error, Image.UnidentifiedImageError):
+    if isinstance(error, UnidentifiedImageError):
         text = "not an image of a known format"
     return text.strip() or type(error).__name__
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-__all__ = ["atomic_file", "sync_folder", "write_atomically"]
+__all__ = ["atomic_file", "remove_leftovers", "sync_folder", "write_atomically"]
 
 TEMPORARY = ".tmp"
 
@@ -17,13 +18,17 @@ TEMPORARY = ".tmp"
 def atomic_file(path: str, *, sync_parent: bool = True) -> Iterator[BinaryIO]:
     """Open a temporary file that takes the name `path` when the block ends without an exception.
 
-    Its own name is always the same, so that what a killed process has left is overwritten. Whoever
-    writes many files into one folder syncs that once, with `sync_parent` False.
+    Its own name is like no other's: two processes may write the same file, such as where one is
+    thought dead. Whoever writes many files into one folder syncs that once, with `sync_parent`
+    False.
+
+    Raises
+    ------
+    OSError
+        Naming `path`.
     """
-    folder, name = os.path.split(path)
-    # A name may be as long as a file system allows, with no room for a suffix.
-    digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:24]
-    temporary = os.path.join(folder, digest + TEMPORARY)
+    folder = os.path.dirname(path)
+    temporary = os.path.join(folder, secrets.token_hex(8) + TEMPORARY)
     try:
         with open(temporary, "wb") as file:
             yield file
@@ -50,20 +55,28 @@ def sync_folder(folder: str) -> None:
     """Make renames within a folder last; a file system that can't sync folders needs none."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
+def remove_leftovers(folder: str, *, below: bool = True) -> None:
+    """Remove the temporary files of killed processes; nobody may be writing there."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            stem, suffix = os.path.splitext(name)
+            if suffix == TEMPORARY and len(stem) == 16 and set(stem) <= set("0123456789abcdef"):
+                _remove(os.path.join(parent, name))
+        if not below:
+            return
+
+
 def named(error: OSError, path: str) -> OSError:
-    """Return the same error, of the file that was being written: writes themselves name none."""
-    return error if error.filename else OSError(error.errno, error.strerror, path)
+    """Return the same error, of the file that was to be written: writes themselves name none."""
+    return OSError(error.errno, error.strerror or str(error), path)
 
 
 def _remove(path: str) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.unlink(path)
-    except OSError:
-        pass

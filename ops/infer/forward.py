@@ -62,7 +62,7 @@ def _is_fatal(error: Exception) -> bool:
 
 
 def _joined(outputs: list[Any]) -> Any:
-    """Outputs of batches of one as that of one batch."""
+    """Join outputs of batches of one to that of one batch."""
     first = outputs[0]
     if isinstance(first, Tensor):
         return torch.cat(outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -113,9 +113,9 @@ class Job:
         commits = read_manifests(manifest_paths(self.out))
         return {number: commit for number, commit in commits.items() if self._is_there(commit)}
 
-    def pending(self) -> list[PlannedBatch]:
-        """Return the batches that are not."""
-        done = self.committed()
+    def pending(self, committed: Mapping[int, Commit] | None = None) -> list[PlannedBatch]:
+        """Return the batches that are not done, as of `committed`, or as of now."""
+        done = self.committed() if committed is None else committed
         return [batch for batch in self.plan.batches if batch.number not in done]
 
     def process(
@@ -149,7 +149,7 @@ class Job:
             source = decoded_batches(batches, work.decoder, options.workers, options.prefetch)
             work.load()
             with ThreadPoolExecutor(options.writer_threads, "visops.infer writer") as pool:
-                committer = Committer(self.out, lines, pool, options.format, options.room)
+                committer = Committer(self.out, lines, pool, options.room)
 
                 def postprocess(batch: Batch) -> Batch:
                     done.retried += batch.retried
@@ -183,9 +183,10 @@ class Job:
                     tick(chain)
         return done
 
-    def merge(self) -> Counts:
+    def merge(self, committed: Mapping[int, Commit] | None = None) -> Counts:
         """Make one file of all parts, once nothing is pending."""
-        return merge_parts(self.out, self.plan, self.committed())
+        commits = self.committed() if committed is None else committed
+        return merge_parts(self.out, self.plan, commits, self.work.options.format)
 
     def _is_there(self, commit: Commit) -> bool:
         try:
@@ -195,7 +196,7 @@ class Job:
 
 
 def _results_depend_on(models: Sequence[Model], options: Options) -> dict[str, object]:
-    """What another value of would change results."""
+    """Return what another value of would change results."""
     fingerprints = {model.name: model.fingerprint() for model in models}
     if len(fingerprints) != len(models):
         names = [model.name for model in models]

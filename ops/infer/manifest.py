@@ -8,6 +8,7 @@ is what the reader leaves out and the next writer cuts off.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import glob
 import json
@@ -79,10 +80,8 @@ class Manifest:
 
     def close(self) -> None:
         """Close the file, and with it the lock."""
-        try:
+        with contextlib.suppress(OSError):  # what a failed append has left is a torn line
             self._file.close()
-        except OSError:
-            pass  # what a failed append has left in the buffer is a torn line, which is cut
 
     def __enter__(self) -> Manifest:
         return self

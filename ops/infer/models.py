@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -37,7 +38,9 @@ class Model:
     as_list : bool
         Call it with a list of ``[3, h, w]``, as torchvision's detectors want.
     source : str
-        What the network is, for the check on resumption: by default `name`, and the module's class.
+        What the network is, for the check on resumption: by default the callable's own name.
+    loaded : tuple or None
+        What :func:`load_model` was called with, for processes that load it themselves.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Model:
     postprocess: PostProcess = field(default_factory=Auto)
     as_list: bool = False
     source: str = ""
+    loaded: tuple[Any, ...] | None = None
     whole_images = False  # whether forward() looks at them
 
     def __post_init__(self) -> None:
@@ -97,14 +101,20 @@ def weights_digest(call: object) -> str | None:
 
 
 def load_models(
-    names: Sequence[str], weights: str | None = None, seed: int = 0, size: tuple[int, int] | None = None
+    names: Sequence[str],
+    weights: str | None = None,
+    seed: int = 0,
+    preprocess: Preprocess | None = None,
 ) -> list[Model]:
     """Load each of several models: see :func:`load_model`."""
-    return [load_model(name, weights, seed, size) for name in names]
+    return [load_model(name, weights, seed, preprocess) for name in names]
 
 
 def load_model(
-    name: str, weights: str | None = None, seed: int = 0, size: tuple[int, int] | None = None
+    name: str,
+    weights: str | None = None,
+    seed: int = 0,
+    preprocess: Preprocess | None = None,
 ) -> Model:
     """Load a model by its name in torchvision, or from a TorchScript or torch.export file.
 
@@ -114,19 +124,25 @@ def load_model(
         Such as ``resnet18``, or a path that ends in ``.pt``, ``.pth``, ``.ts``, ``.torchscript``
         (TorchScript) or ``.pt2`` (torch.export).
     weights : str, optional
-        A folder of state dicts: ``<name>.pth`` is loaded where it is there. Nothing is downloaded.
+        A folder with a state dict ``<name>.pth`` of each model of torchvision. Without it weights
+        are random. Nothing is downloaded.
     seed : int
-        Of the random weights of models that have no such file.
-    size : (int, int), optional
-        Height and width of the input.
+        Of random weights.
+    preprocess : Preprocess, optional
+        By default torchvision's: the middle of the image at 224 x 224 pixels for classification,
+        all of it at 520 x 520 for segmentation, and within 320 x 320 for detection. Detectors
+        normalise by themselves: `mean` and `std` are None for them.
 
     Raises
     ------
     ValueError
         There is no such model.
+    FileNotFoundError
+        There is no such file.
     """
+    loaded = (name, weights, seed, preprocess)
     if name.endswith(_FILES):
-        return _from_file(name)
+        return _from_file(name, preprocess, loaded)
     from torchvision.models import get_model, list_models
 
     if name not in list_models():
@@ -134,35 +150,44 @@ def load_model(
             f"visops.infer: {name!r} is neither a model of torchvision nor a "
             f"{', '.join(_FILES)} file"
         )
-    kwargs: dict[str, Any] = {"weights": None}
+    untrained: dict[str, Any] = {"weights": None}
     if "weights_backbone" in _parameters(name):
-        kwargs["weights_backbone"] = None
+        untrained["weights_backbone"] = None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = get_model(name, **kwargs)
-    path = os.path.join(weights, f"{name}.pth") if weights is not None else None
-    if path is not None and os.path.isfile(path):
+        network = get_model(name, **untrained)
+    if weights is not None:
+        path = os.path.join(weights, f"{name}.pth")
+        if not os.path.isfile(path):
+            raise FileNotFoundError(f"visops.infer: there are no weights of {name}: no file {path}")
         network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     kind = type(network).__module__.split(".")[2]  # torchvision.models.<kind>...
     detects = kind == "detection"
-    preprocess = None
-    if detects:  # they normalise by themselves
-        preprocess = Preprocess(size or (320, 320), "letterbox", mean=None, std=None)
-    elif size is not None:
-        preprocess = Preprocess(size)
-    return Model(name, network, preprocess, as_list=detects, source=f"torchvision {name}")
+    if preprocess is None:
+        if detects:
+            preprocess = Preprocess((320, 320), "letterbox")
+        else:
+            preprocess = (
+                Preprocess((520, 520)) if kind == "segmentation" else Preprocess(fit="crop")
+            )
+    if detects:
+        preprocess = replace(preprocess, mean=None, std=None)
+    source = f"torchvision {name}"
+    return Model(name, network, preprocess, as_list=detects, source=source, loaded=loaded)
 
 
 def _parameters(name: str) -> Sequence[str]:
-    import inspect
-
     from torchvision.models import get_model_builder
 
     return list(inspect.signature(get_model_builder(name)).parameters)
 
 
-def _from_file(path: str) -> Model:
-    name = os.path.splitext(os.path.basename(path))[0]
+def _from_file(path: str, preprocess: Preprocess | None, loaded: tuple[Any, ...]) -> Model:
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"visops.infer: there is no model file {path}")
+    source = os.path.basename(path)
     if path.endswith(".pt2"):
-        return Model(name, torch.export.load(path).module(), source=os.path.basename(path))
-    return Model(name, torch.jit.load(path, map_location="cpu"), source=os.path.basename(path))
+        network: Any = torch.export.load(path).module()
+    else:
+        network = torch.jit.load(path, map_location="cpu")
+    return Model(os.path.splitext(source)[0], network, preprocess, source=source, loaded=loaded)

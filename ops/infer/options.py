@@ -103,6 +103,11 @@ class Options:
         """Of networks' inputs and weights."""
         return torch.channels_last if self.channels_last else torch.contiguous_format
 
+    @property
+    def picture_suffix(self) -> str:
+        """Of annotated images, and of those with regions pasted back."""
+        return ".png" if self.annotate == "png" else ".jpg"
+
     def results_depend_on(self) -> dict[str, Any]:
         """Return the options that another value of would change results."""
         return {
@@ -110,10 +115,10 @@ class Options:
             "device": torch.device(self.device).type,
             "preprocess": repr(self.preprocess),
             "seed": self.seed,
-            "format": self.format,
             "annotate": self.annotate,
             "autocast": self.autocast,
             "channels_last": self.channels_last,
+            "reduced": self.reduced,
             "exif": self.exif,
             "max_pixels": self.max_pixels,
         }

@@ -22,15 +22,13 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """Inputs that are done together: at most `batch_size` images, and what is skipped among them."""
+    """Inputs that are done together: at most `batch_size` images, and skipped ones among them."""
 
     number: int
     entries: tuple[Entry, ...]
 
 
-def cut_batches(
-    entries: Iterable[Entry], batch_size: int, first: int = 0
-) -> list[PlannedBatch]:
+def cut_batches(entries: Iterable[Entry], batch_size: int, first: int = 0) -> list[PlannedBatch]:
     """Cut a list of inputs into batches of consecutive images.
 
     Inputs that are no images ride along and count for nothing.
@@ -110,7 +108,9 @@ class Plan:
         except FileNotFoundError:
             return None
         except (IndexError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"visops.infer: {path} is not a plan of this version: {error}") from error
+            raise ValueError(
+                f"visops.infer: {path} is not a plan of this version: {error}"
+            ) from error
 
 
 def normalised(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _unpacked(packed: Any) -> Entry:
 
 
 def _difference(before: Any, now: Any) -> tuple[Any, Any]:
-    """What differs of two values; of two lists or dicts, their first different item."""
+    """Return what differs of two values: of two lists or dicts, the first different item."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted({*before, *now}):
             if before.get(key) != now.get(key):

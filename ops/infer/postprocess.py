@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from ..nms import batched_nms
-from ..soft_nms import batched_soft_nms
+from .detection import Detection
+from .masks import masks_in_image, run_lengths
 from .preprocess import Placement
 
-__all__ = ["Auto", "Classification", "Detection", "PostProcess", "Raw"]
+__all__ = ["Auto", "Classification", "PostProcess", "Raw", "Segmentation"]
 
 
 class PostProcess(Protocol):
@@ -58,6 +58,34 @@ class Classification:
 
 
 @dataclass(frozen=True)
+class Segmentation:
+    """The classes of pixels, from scores ``[N, C, h, w]``, or of torchvision's dict of them.
+
+    Parameters
+    ----------
+    masks : bool
+        Each class's pixels as run lengths, at the image's size.
+    """
+
+    masks: bool = True
+
+    def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
+        """Return the ``labels`` that occur, their ``areas`` in pixels of the image, ``masks``."""
+        scores = output["out"] if isinstance(output, Mapping) else output
+        maps = scores.argmax(1).float()
+        results = []
+        for labels, place in zip(maps, placements, strict=True):
+            resized = masks_in_image(labels[None], place, mode="nearest", outside=-1)
+            image = next(resized)[0]
+            present, areas = image[image >= 0].unique(return_counts=True)
+            result = {"labels": present.long().cpu().numpy(), "areas": areas.cpu().numpy()}
+            if self.masks:
+                result["masks"] = [run_lengths(image == label) for label in present]
+            results.append(result)
+        return results
+
+
+@dataclass(frozen=True)
 class Raw:
     """Outputs as they are."""
 
@@ -66,63 +94,43 @@ class Raw:
         if isinstance(output, Tensor):
             output = {"output": output}
         if isinstance(output, Mapping):
-            arrays = {key: _numpy(value) for key, value in output.items()}
+            arrays = {key: as_array(value) for key, value in output.items()}
             return [{key: a[i] for key, a in arrays.items()} for i in range(len(placements))]
-        return [{key: _numpy(value) for key, value in item.items()} for item in output]
-
-
-def _numpy(value: Tensor) -> Any:
-    if value.dtype == torch.bfloat16:
-        value = value.float()
-    return value.detach().cpu().numpy()
-
-
-@dataclass(frozen=True)
-class Detection:
-    """Boxes with scores, filtered and suppressed, in the image's pixels.
-
-    Parameters
-    ----------
-    score_threshold : float
-        Only scores above it count.
-    iou_threshold : float or None
-        Of the suppression, within each class; None leaves it out.
-    method : {"hard", "linear", "gaussian"}
-        :func:`visops.batched_nms`, or one of :func:`visops.batched_soft_nms`.
-    max_detections : int
-        Of an image.
-    """
-
-    score_threshold: float = 0.05
-    iou_threshold: float | None = 0.5
-    method: str = "hard"
-    max_detections: int = 100
-
-    def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-        """Return ``boxes`` (x1, y1, x2, y2), ``labels`` and ``scores``, best first."""
-        return [
-            {key: _numpy(value) for key, value in found.items()}
-            for found in self.detect(output, placements)
-        ]
-
-    def detect(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Tensor]]:
-        """Return the same on the device."""
-        raise NotImplementedError
+        return [{key: as_array(value) for key, value in item.items()} for item in output]
 
 
 @dataclass(frozen=True)
 class Auto:
-    """By the output's form: boxes, ``[N, C]`` scores, or anything else as it is."""
+    """By the output's form.
+
+    Boxes and scores, in a dict or one a image, are a detection; ``[N, C]`` scores a classification;
+    a dict with ``out``, as torchvision's segmentation networks return, a segmentation; anything
+    else is left as it is.
+    """
+
+    classification: Classification = field(default_factory=Classification)
+    detection: Detection = field(default_factory=Detection)
+    segmentation: Segmentation = field(default_factory=Segmentation)
 
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-        """Return what :class:`Detection`, :class:`Classification` or :class:`Raw` does."""
+        """Return what one of the others does."""
         return self.choose(output)(output, placements)
 
     def choose(self, output: Any) -> PostProcess:
         """Return which of them it is."""
         first = output[0] if isinstance(output, (list, tuple)) and output else output
-        if isinstance(first, Mapping) and "boxes" in first and "scores" in first:
-            return Detection()
+        if isinstance(first, Mapping):
+            if "boxes" in first and "scores" in first:
+                return self.detection
+            if "out" in first and first["out"].dim() == 4:
+                return self.segmentation
         if isinstance(output, Tensor) and output.dim() == 2:
-            return Classification()
+            return self.classification
         return Raw()
+
+
+def as_array(value: Tensor) -> Any:
+    """Return a tensor as an array; NumPy has no bfloat16."""
+    if value.dtype == torch.bfloat16:
+        value = value.float()
+    return value.detach().cpu().numpy()

@@ -21,7 +21,17 @@ _FITS = ("stretch", "letterbox", "crop")
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where an image lies in a network's input: ``x' = x * scale_x + left``, and so for y."""
+    """Where an image lies in a network's input: ``x' = x * scale_x + left``, and so for y.
+
+    Attributes
+    ----------
+    scale_x, scale_y, left, top : float
+        Left and top are negative where the input is the middle of the image.
+    full_height, full_width : int
+        Of the image.
+    height, width : int
+        Of the input.
+    """
 
     scale_x: float
     scale_y: float
@@ -29,13 +39,8 @@ class Placement:
     top: float
     full_height: int
     full_width: int
-
-    def boxes_to_image(self, boxes: Tensor) -> Tensor:
-        """Take boxes ``[K, 4]`` of a network's input to the image, cut off at its border."""
-        shift = boxes.new_tensor([self.left, self.top] * 2)
-        scale = boxes.new_tensor([self.scale_x, self.scale_y] * 2)
-        limit = boxes.new_tensor([self.full_width, self.full_height] * 2)
-        return ((boxes - shift) / scale).clamp_min(0).minimum(limit)
+    height: int
+    width: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Preprocess:
     size : (int, int)
         Height and width of the input.
     fit : {"stretch", "letterbox", "crop"}
-        The whole image, at another aspect ratio; the whole image, with bars of `fill`; or the
+        The whole image, at the input's aspect ratio; the whole image, with bars of `fill`; or the
         middle of it.
     mean, std : three numbers, or None
         Subtracted and divided by, where white is 1. None: left as it is, within [0, 1].
@@ -87,7 +92,7 @@ class Preprocess:
         elif self.fit == "crop":
             x = y = max(x, y) / self.crop
         left, top = (w - width * x) / 2, (h - height * y) / 2
-        return Placement(x, y, left, top, height, width)
+        return Placement(x, y, left, top, height, width, h, w)
 
     def run(
         self,

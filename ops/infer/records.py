@@ -60,4 +60,6 @@ def _plain_array(array: np.ndarray) -> Any:
         array = array.astype("U").astype(np.float64)
     if np.isfinite(array).all():
         return array.tolist()
-    return np.where(np.isfinite(array), array.astype(object), None).tolist()
+    values: np.ndarray = array.astype(object)
+    values[~np.isfinite(array)] = None
+    return values.tolist()

@@ -55,7 +55,7 @@ class Stage(Generic[T]):
     finish: Callable[[], None] | None = None
 
 
-class _Closed(Exception):
+class _ClosedError(Exception):
     """The other end of a queue is gone."""
 
 
@@ -73,7 +73,7 @@ class _Queue(Generic[T]):
         with self._change:
             self._change.wait_for(lambda: len(self._items) < self._room or self._dropped)
             if self._dropped:
-                raise _Closed
+                raise _ClosedError
             self._items.append(item)
             self._change.notify_all()
 
@@ -81,7 +81,7 @@ class _Queue(Generic[T]):
         with self._change:
             self._change.wait_for(lambda: self._items or self._ended)
             if not self._items:
-                raise _Closed
+                raise _ClosedError
             item = self._items.popleft()
             self._change.notify_all()
             return item
@@ -181,7 +181,7 @@ class Chain(Generic[T]):
                 self._count(times, item, now - start)
                 queue.put(item)
                 times.waiting_room += time.perf_counter() - now
-        except _Closed:
+        except _ClosedError:
             pass
         except BaseException as error:
             self._fail(times.name, None, error)
@@ -206,7 +206,7 @@ class Chain(Generic[T]):
                 if after is not None:
                     after.put(item)
                     times.waiting_room += time.perf_counter() - done
-        except _Closed:
+        except _ClosedError:
             self._finish(index)
         except BaseException as error:
             self._fail(times.name, None if item is None else self._number(item), error)

@@ -58,8 +58,8 @@ class Summary:
             return 128 + self.signal
         return 1 if self.counts.missing != self.pending else 0
 
-    def save(self, out: str) -> None:
-        """Write summary.json."""
+    def save(self, out: str, name: str = "summary.json") -> None:
+        """Write it into the folder of outputs."""
         data = asdict(self) | {"signal": self.signal and signal.Signals(self.signal).name}
         text = json.dumps(data, indent=2, sort_keys=True) + "\n"
-        write_atomically(os.path.join(out, "summary.json"), text.encode())
+        write_atomically(os.path.join(out, name), text.encode())

@@ -1,13 +1,16 @@
-"""What each stage does to a batch, whoever runs the stages: threads, ranks or a cluster's actors."""
+"""What each stage does to a batch, whoever runs it: threads, ranks or a cluster's actors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from .batch import Batch
+from .annotate import picture_path
+from .batch import Batch, Picture
 from .decode import Decoder
 from .forward import Forwarded, forward
 from .models import Model
@@ -38,6 +41,10 @@ class Work:
         self._streams: dict[str, torch.cuda.Stream] = {}
         self._autocast = getattr(torch, options.autocast) if options.autocast else None
         whole = any(model.whole_images for model in models) or options.annotate is not None
+        if whole and options.reduced:
+            raise ValueError(
+                "visops.infer: reduced is True, but regions and annotations need whole images"
+            )
         self.decoder = Decoder(
             root,
             tuple(self._inputs()),
@@ -110,13 +117,31 @@ class Work:
                         f"postprocess of model {model.name} returned {len(found)} results for "
                         f"{len(done.rows)} images"
                     )
-                results: list[dict] = [{} for _ in batch.frames]
+                results: list[dict[str, Any]] = [{} for _ in batch.frames]
                 for row, result in zip(done.rows, found, strict=True):
                     results[row] = result
                 batch.results[model.name] = results
+            self._make_pictures(batch)
         batch.outputs = {}
         batch.images = []
         return batch
+
+    def _make_pictures(self, batch: Batch) -> None:
+        """Move pictures from results, which name them then, to what is written."""
+        suffix = self.options.picture_suffix
+        for row, frame in enumerate(batch.frames):
+            if frame.index in batch.failures:
+                continue
+            path = batch.path(frame)
+            results = {model.name: batch.results[model.name][row] for model in self.models}
+            for name, result in results.items():
+                if "picture" in result:
+                    place = picture_path(f"pictures/{name}", path, suffix)
+                    batch.pictures.append(Picture(place, result["picture"]))
+                    result["picture"] = place
+            if self.options.annotate is not None:
+                place = picture_path("annotated", path, suffix)
+                batch.pictures.append(Picture(place, _kept(batch.images[row]), results))
 
     @property
     def _keeps_images(self) -> bool:
@@ -139,3 +164,8 @@ class Work:
             with torch.cuda.device(self.device), torch.cuda.stream(stream):
                 yield
             stream.synchronize()
+
+
+def _kept(image: Tensor) -> Tensor:
+    """Copy to the CPU: a view would keep the whole batch's pixels, and be sent with them."""
+    return image.to("cpu", copy=True)
