@@ -13,13 +13,22 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import torch
 import torch.distributed as dist
 
-__all__ = ["Rank", "agree", "share", "torchrun_rank", "wait_for_file"]
+from .job import PLAN, Job
+from .manifest import manifest_paths, read_manifests
+from .merge import merge_parts
+from .pipeline import Pipeline, conclude, watch
+from .plan import Plan
+from .stopping import Draining
+from .summary import Summary
+
+__all__ = ["Rank", "agree", "merge", "run_rank", "share", "torchrun_rank", "wait_for_file"]
 
 T = TypeVar("T")
 
@@ -50,6 +59,11 @@ class Rank:
         """The name of this rank's own manifest."""
         return f"manifest.rank-{self.index:05d}.jsonl"
 
+    @property
+    def summary(self) -> str:
+        """The name of this rank's own summary."""
+        return f"summary.rank-{self.index:05d}.json"
+
 
 def torchrun_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
     """Return this process's rank; None where it was not started by `torchrun`, or is alone.
@@ -72,6 +86,94 @@ def torchrun_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
     return Rank(index, world, local) if world > 1 else None
 
 
+def run_rank(
+    pipeline: Pipeline,
+    images: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    progress: bool = False,
+    rank: Rank | None = None,
+) -> Summary:
+    """Do this rank's share of what is left to do of a folder of images.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The same on every rank. Where its device is "cuda", each rank takes the GPU of its number
+        on the machine.
+    images, out : path
+        Folders that all machines see under these names.
+    progress : bool
+        Show a bar, on rank 0.
+    rank : Rank, optional
+        By default what `torchrun` says.
+
+    Returns
+    -------
+    Summary
+        Of this rank; on the one that finished last also of the whole.
+
+    Raises
+    ------
+    RuntimeError
+        Rank 0 could not plan, or this machine doesn't see the plan.
+    """
+    rank = rank or torchrun_rank() or Rank(0, 1)
+    options = replace(pipeline.options, device=_device(pipeline.options.device, rank))
+    path = os.path.join(out, PLAN)
+    job: Job | None = None
+
+    def decide() -> tuple[str, list[int]]:
+        nonlocal job
+        job = Job.open(images, out, pipeline.models, options)
+        return digest_of(path), [batch.number for batch in job.pending()]
+
+    digest, pending = agree(decide, rank) if rank.world > 1 else decide()
+    if job is None:
+        wait_for_file(path, digest)
+        job = Job.open(images, out, pipeline.models, options, create=False)
+    batches = [job.plan.batches[number] for number in share(pending, rank)]
+    with Draining() as draining:
+        show = progress and rank.index == 0
+        done = watch(job, batches, draining, rank.manifest, progress=show)
+    summary = conclude(job, done, draining.received, rank.summary)
+    if summary.results is not None:
+        summary.save(job.out)
+    return summary
+
+
+def merge(out: str | os.PathLike[str], format: str = "jsonl") -> Summary:
+    """Merge the parts of a finished run, by whatever ranks.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no plan.
+    RuntimeError
+        Batches are not done: another run does them.
+    """
+    folder = os.fspath(out)
+    plan = Plan.load(os.path.join(folder, PLAN))
+    if plan is None:
+        raise FileNotFoundError(f"visops.infer: there is no {PLAN} in {folder}: nothing to merge")
+    commits = read_manifests(manifest_paths(folder))
+    left = [batch.number for batch in plan.batches if batch.number not in commits]
+    if left:
+        raise RuntimeError(
+            f"visops.infer: {len(left)} of {len(plan.batches)} batches in {folder} are not done, "
+            f"batch {left[0]} first; run it again with --images and --models"
+        )
+    counts = merge_parts(folder, plan, commits, format)
+    return Summary(counts, results=os.path.join(folder, f"results.{format}"))
+
+
+def _device(device: str, rank: Rank) -> str:
+    """Give each rank a GPU: those of a machine in turn, where there are more ranks than that."""
+    if torch.device(device) != torch.device("cuda"):
+        return device
+    return f"cuda:{rank.local % torch.cuda.device_count()}"
+
+
 def share(numbers: Sequence[T], rank: Rank) -> list[T]:
     """Return what this rank does: every world-th item, so that shares differ by one at most."""
     return list(numbers[rank.index :: rank.world])
@@ -85,7 +187,7 @@ def agree(decide: Callable[[], T], rank: Rank) -> T:
     is no concern of the others.
     """
     ours = not dist.is_initialized()
-    group = None
+    group: Any = None
     if ours:
         dist.init_process_group(
             "gloo", rank=rank.index, world_size=rank.world, timeout=PLANNING_TIMEOUT

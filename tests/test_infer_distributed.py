@@ -1,0 +1,222 @@
+"""`visops.infer` over the ranks of torchrun."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from infer_networks import BATCH, convolutions, make_images, outputs, pipeline
+from visops.infer.distributed import (
+    Rank,
+    agree,
+    digest_of,
+    merge,
+    run_rank,
+    share,
+    torchrun_rank,
+    wait_for_file,
+)
+from visops.infer.manifest import read_manifest
+
+TESTS = Path(__file__).parent
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7])
+@pytest.mark.parametrize("count", [0, 1, 6, 23])
+def test_shares_are_disjoint_complete_and_unpadded(world: int, count: int) -> None:
+    numbers = list(range(100, 100 + count))
+    shares = [share(numbers, Rank(index, world)) for index in range(world)]
+    assert sorted(number for part in shares for number in part) == numbers
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_rank_is_what_torchrun_says() -> None:
+    environ = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}
+    assert torchrun_rank(environ) == Rank(3, 4, 1)
+    assert torchrun_rank(environ).manifest == "manifest.rank-00003.jsonl"
+
+
+@pytest.mark.parametrize("environ", [{}, {"RANK": "0"}, {"RANK": "0", "WORLD_SIZE": "1"}])
+def test_alone_there_is_no_rank(environ: dict[str, str]) -> None:
+    assert torchrun_rank(environ) is None
+
+
+@pytest.mark.parametrize(
+    ("rank", "world"), [("2", "2"), ("-1", "2"), ("x", "2"), ("0", "0"), ("", "")]
+)
+def test_impossible_ranks_are_named(rank: str, world: str) -> None:
+    with pytest.raises(ValueError, match=f"RANK={rank}, WORLD_SIZE={world}, LOCAL_RANK=0 in the"):
+        torchrun_rank({"RANK": rank, "WORLD_SIZE": world})
+
+
+def test_a_file_that_other_machines_do_not_see_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "plan.jsonl"
+    with pytest.raises(RuntimeError, match=r"no such file after 0 s; the folder .* all machines"):
+        wait_for_file(str(path), "0", seconds=0)
+    path.write_text("old")
+    with pytest.raises(RuntimeError, match="another file of that name"):
+        wait_for_file(str(path), "0", seconds=0)
+
+
+def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
+    ready, path = tmp_path / "ready", tmp_path / "plan.jsonl"
+    ready.write_text("new")
+    path.write_text("old")
+    timer = threading.Timer(0.3, ready.replace, [path])
+    timer.start()
+    wait_for_file(str(path), digest_of(str(ready)), seconds=30)
+    assert path.read_text() == "new"
+    timer.join()
+
+
+@pytest.fixture
+def one_rank_group(tmp_path: Path):
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("one_rank_group")
+def test_agreeing_leaves_the_callers_process_group_alone() -> None:
+    assert agree(lambda: [1, 2], Rank(0, 1)) == [1, 2]
+    assert torch.distributed.is_initialized()
+
+
+@pytest.mark.usefixtures("one_rank_group")
+def test_what_rank_0_raises_comes_through() -> None:
+    def decide() -> None:
+        raise ValueError("batch_size is 3")
+
+    with pytest.raises(ValueError, match="batch_size is 3"):
+        agree(decide, Rank(0, 1))
+
+
+def run_share(job: tuple[Path, Path], index: int, world: int) -> None:
+    """Do a rank's share in this process, without its talk with the others."""
+    images, out = job
+    rank = Rank(index, world)
+    from visops.infer.job import Job
+
+    ours = pipeline()
+    opened = Job.open(images, out, ours.models, ours.options)
+    opened.process(share(opened.plan.batches, rank), rank.manifest)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> tuple[Path, Path]:
+    return make_images(tmp_path / "images"), tmp_path / "out"
+
+
+def test_shares_merge_to_what_one_process_writes(job: tuple[Path, Path], tmp_path: Path) -> None:
+    images, out = job
+    pipeline().run(images, tmp_path / "one")
+    for index in (2, 0, 1):
+        run_share(job, index, 3)
+    summary = merge(out)
+    assert outputs(out) == outputs(tmp_path / "one")
+    assert (summary.counts.ok, summary.counts.failed, summary.counts.skipped) == (41, 1, 1)
+    assert summary.exit_code == 0
+
+
+def test_merging_before_the_end_names_what_is_left(job: tuple[Path, Path]) -> None:
+    run_share(job, 0, 2)
+    with pytest.raises(RuntimeError, match=r"5 of 11 batches in .* are not done, batch 1 first"):
+        merge(job[1])
+    assert not (job[1] / "results.jsonl").exists()
+
+
+def test_merging_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no plan\.jsonl in .*: nothing to merge"):
+        merge(tmp_path)
+
+
+def test_what_a_lost_rank_leaves_is_done_by_one_process(
+    job: tuple[Path, Path], tmp_path: Path
+) -> None:
+    images, out = job
+    run_share(job, 0, 2)
+    before = read_manifest(str(out / "manifest.rank-00000.jsonl"))
+    pipeline().run(images, tmp_path / "one")
+    summary = pipeline().run(images, out)
+    assert outputs(out) == outputs(tmp_path / "one")
+    again = read_manifest(str(out / "manifest.jsonl"))
+    assert len(before) == 6
+    assert sorted([*before, *again]) == list(range(11))
+    assert summary.exit_code == 0
+
+
+def test_a_rank_alone_does_everything(job: tuple[Path, Path], tmp_path: Path) -> None:
+    images, out = job
+    pipeline().run(images, tmp_path / "one")
+    summary = run_rank(pipeline(), images, out)
+    assert outputs(out) == outputs(tmp_path / "one")
+    assert summary.results is not None
+    for name in ("summary.json", "summary.rank-00000.json"):
+        assert json.loads((out / name).read_text())["counts"]["ok"] == 41
+
+
+def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run two ranks of a script, or of a module after -m."""
+    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), environ.get("PYTHONPATH", "")])
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    return subprocess.run(
+        [*launcher, *map(str, arguments)],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_a_rank_killed_in_the_middle_and_resumed(job: tuple[Path, Path], tmp_path: Path) -> None:
+    images, out = job
+    pipeline().run(images, tmp_path / "one")
+    marker = tmp_path / "killed"
+    first = torchrun(TESTS / "infer_rank_run.py", images, out, marker)
+    assert first.returncode != 0, first.stderr
+    assert marker.exists()
+    left = read_manifest(str(out / "manifest.rank-00001.jsonl"))
+    assert len(left) < 5, "rank 1 has done its whole share of 5 batches"
+    assert not (out / "results.jsonl").exists()
+
+    second = torchrun(TESTS / "infer_rank_run.py", images, out)
+    assert second.returncode == 0, second.stderr
+    assert outputs(out) == outputs(tmp_path / "one")
+    commits = [
+        json.loads(line)["batch"]
+        for path in out.glob("manifest*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    assert sorted(commits) == list(range(11)), "each batch is done exactly once"
+
+
+@pytest.mark.slow
+def test_the_command_under_torchrun(job: tuple[Path, Path], tmp_path: Path) -> None:
+    images, out = job
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # TorchScript is deprecated, its files are there to stay
+        torch.jit.script(convolutions().eval()).save(tmp_path / "small.ts")
+    options = ["--images", images, "--models", tmp_path / "small.ts", "--batch-size", BATCH]
+    options += ["--size", 32, "--workers", 0, "--no-progress"]
+    from visops.infer.command import main
+
+    assert main([*map(str, options), "--out", str(tmp_path / "one")]) == 0
+    done = torchrun("-m", "visops.infer", *options, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert outputs(out) == outputs(tmp_path / "one")
+    assert {path.name for path in out.glob("manifest*")} == {
+        "manifest.rank-00000.jsonl",
+        "manifest.rank-00001.jsonl",
+    }
