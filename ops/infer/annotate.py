@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import torch
 from PIL import Image, ImageDraw, ImageFont
-from torch import Tensor
-from torchvision.io import encode_jpeg, encode_png
 
 from .batch import Picture
 
@@ -50,31 +47,27 @@ def picture_path(folder: str, path: str, suffix: str) -> str:
 
 def encode(picture: Picture) -> bytes:
     """Draw what is to be drawn, and return the file's bytes."""
-    pixels = picture.pixels
+    image = Image.fromarray(picture.pixels.permute(1, 2, 0).contiguous().numpy())
     if picture.drawn is not None:
-        pixels = draw(pixels, picture.drawn)
-    pixels = pixels.contiguous()
+        draw(image, picture.drawn)
+    buffer = io.BytesIO()
     if picture.path.endswith(".png"):
-        data = encode_png(pixels)
+        image.save(buffer, "png")
     else:
-        data = encode_jpeg(pixels, quality=_QUALITY)
-    return data.numpy().tobytes()
+        image.save(buffer, "jpeg", quality=_QUALITY)
+    return buffer.getvalue()
 
 
-def draw(pixels: Tensor, results: Mapping[str, Mapping[str, Any]]) -> Tensor:
+def draw(image: Image.Image, results: Mapping[str, Mapping[str, Any]]) -> None:
     """Draw boxes with labels and scores, and the best class of each classification.
 
     Parameters
     ----------
-    pixels : Tensor ``[3, H, W]``, uint8
+    image : Image
+        RGB; is changed.
     results : dict
         Of an image: what each model has found.
-
-    Returns
-    -------
-    Tensor ``[3, H, W]``, uint8
     """
-    image = Image.fromarray(pixels.permute(1, 2, 0).contiguous().numpy())
     canvas = ImageDraw.Draw(image)
     height = max(12.0, min(image.size) / 30)
     font = ImageFont.load_default(height)
@@ -87,7 +80,6 @@ def draw(pixels: Tensor, results: Mapping[str, Mapping[str, Any]]) -> Tensor:
             text = f"{name}: {int(result['labels'][0])} {float(result['scores'][0]):.2f}"
             _write(canvas, (0, line), text, font, (0, 0, 0))
             line += 1.3 * height
-    return torch.from_numpy(np.array(image)).permute(2, 0, 1)
 
 
 def _draw_boxes(

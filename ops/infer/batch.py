@@ -29,7 +29,12 @@ class Frame:
     height, width : int
         As decoded.
     full_height, full_width : int
-        Of the whole image, upright: decoding may have halved it, once or more.
+        Of the whole image, upright.
+    reduction : int
+        A decoded pixel is so many pixels wide and high: 1, 2, 4 or 8.
+    left, top : int
+        Where in the whole image the first decoded pixel begins. Pixels of a reduced image may reach
+        beyond it, at the right and the bottom; or, once turned upright, at the left and the top.
     """
 
     index: int
@@ -38,6 +43,9 @@ class Frame:
     width: int
     full_height: int
     full_width: int
+    reduction: int = 1
+    left: int = 0
+    top: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,15 @@ def _run(args: argparse.Namespace) -> Summary:
     if args.engine == "ray":
         from .ray_engine import run_ray
 
-        return run_ray(pipeline, args.images, args.out, progress=args.progress)
+        return run_ray(
+            pipeline,
+            args.images,
+            args.out,
+            address=args.ray_address,
+            decoders=args.workers,
+            networks=args.ray_networks,
+            progress=args.progress,
+        )
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         from .distributed import run_rank
 
@@ -261,6 +269,13 @@ def _parser() -> argparse.ArgumentParser:
         default="local",
         help="this process (or torchrun's), or a Ray cluster",
     )
+
+    add(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="of the cluster (default: the one that this machine is part of, or else a new one)",
+    )
+    add("--ray-networks", type=int, metavar="N", help="processes with the networks, with Ray")
 
     add = parser.add_argument_group("besides").add_argument
     add("--dry-run", action="store_true", help="list and plan, print counts, write nothing")

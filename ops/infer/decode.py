@@ -8,15 +8,15 @@ import re
 import signal
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
-from torchvision.io import ImageReadMode, decode_image
 
 from .batch import Batch, Frame
 from .plan import PlannedBatch
@@ -24,9 +24,10 @@ from .preprocess import Preprocess
 
 __all__ = ["Decoder", "decoded_batches"]
 
-_TORCHVISION = ("JPEG", "PNG")  # decoded by torchvision, the others by Pillow
+_TORCHVISION = ("JPEG", "PNG")  # what it decodes; Pillow decodes the others
 _ORIENTATION = 0x0112
-_TRANSPOSED = (5, 6, 7, 8)  # orientations whose width is the height
+# EXIF orientations whose width is the height, and whose x or y goes the other way once upright.
+_TRANSPOSED, _FROM_RIGHT, _FROM_BOTTOM = (5, 6, 7, 8), (2, 3, 6, 7), (3, 4, 7, 8)
 
 
 @dataclass(frozen=True)
@@ -65,55 +66,73 @@ class Decoder:
             if entry.status is not None:
                 continue
             try:
-                pixels, size = self.image(entry.path)
+                pixels, frame = self.image(entry.path)
             except Exception as error:  # whatever a decoder throws at a damaged file
                 failures[index] = _reason(error)
                 continue
-            height, width, _ = pixels.shape
-            frames.append(Frame(index, offset, height, width, *size))
+            frames.append(replace(frame, index=index, offset=offset))
             parts.append(pixels.reshape(-1))
             offset += pixels.numel()
         # One tensor a batch: each one that leaves a worker takes a file descriptor.
-        pixels = torch.cat(parts) if parts else torch.empty(0, dtype=torch.uint8)
+        flat = torch.cat(parts) if parts else torch.empty(0, dtype=torch.uint8)
         seconds = time.perf_counter() - start
-        return Batch(plan, pixels, frames, failures, decode_seconds=seconds)
+        return Batch(plan, flat, frames, failures, decode_seconds=seconds)
 
-    def image(self, path: str) -> tuple[Tensor, tuple[int, int]]:
-        """Decode one image to uint8 ``[H, W, 3]``; also its full height and width, upright."""
+    def image(self, path: str) -> tuple[Tensor, Frame]:
+        """Decode one image to uint8 ``[H, W, 3]``."""
         with open(os.path.join(os.fsencode(self.root), os.fsencode(path)), "rb") as file:
             data = bytearray(file.read())
         if not data:
             raise ValueError("the file is empty")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's, of metadata
-            image: Image.Image = Image.open(io.BytesIO(data))
-            width, height = image.size
-            if width * height > self.max_pixels:
-                raise ValueError(f"{width} x {height} pixels are more than {self.max_pixels}")
-            turned = self.exif and image.getexif().get(_ORIENTATION, 1) in _TRANSPOSED
-            size = (width, height) if turned else (height, width)
-            if self.reduced and image.format == "JPEG" and (target := self._reducible(size)):
-                h, w = target
-                image.draft("RGB", (h, w) if turned else (w, h))
-            elif image.format in _TORCHVISION:
-                return _decode(data, self.exif), size
-            if self.exif:
-                image = ImageOps.exif_transpose(image)
-            return torch.from_numpy(np.array(image.convert("RGB"))), size
+        image: Image.Image = Image.open(io.BytesIO(data))
+        width, height = image.size
+        if width * height > self.max_pixels:
+            raise ValueError(f"{width} x {height} pixels are more than {self.max_pixels}")
+        orientation = image.getexif().get(_ORIENTATION, 1) if self.exif else 1
+        size = (width, height) if orientation in _TRANSPOSED else (height, width)
+        reduction = self._reduction(image, *size) if self.reduced else 1
+        if reduction > 1:
+            # libjpeg halves as often as asked; Pillow wants to hear of the size instead.
+            image.draft("RGB", (width // reduction, height // reduction))
+        elif image.format in _TORCHVISION and (decode := _torchvision()) is not None:
+            pixels = _decode(decode, data, self.exif)
+            return pixels, Frame(0, 0, pixels.shape[0], pixels.shape[1], *size)
+        if self.exif:
+            image = ImageOps.exif_transpose(image)
+        pixels = torch.from_numpy(np.array(image.convert("RGB")))
+        h, w, _ = pixels.shape
+        left = size[1] - w * reduction if orientation in _FROM_RIGHT else 0
+        top = size[0] - h * reduction if orientation in _FROM_BOTTOM else 0
+        return pixels, Frame(0, 0, h, w, *size, reduction, left, top)
 
-    def _reducible(self, size: tuple[int, int]) -> tuple[int, int] | None:
-        """Return the least height and width that all targets can do with, if half or less."""
-        height, width = size
+    def _reduction(self, image: Image.Image, height: int, width: int) -> int:
+        """Return by how much a JPEG may be smaller, for all targets."""
+        if image.format != "JPEG":
+            return 1
         places = [target.place(height, width) for target in self.targets]
         scale = max((max(place.scale_x, place.scale_y) for place in places), default=1.0)
-        if scale > 0.5:
-            return None
-        return int(np.ceil(height * scale)), int(np.ceil(width * scale))
+        # No smaller than a pixel: draft() takes no 0.
+        return next((r for r in (8, 4, 2) if scale * r <= 1 and min(height, width) >= r), 1)
 
 
-def _decode(data: bytearray, exif: bool) -> Tensor:
+@cache
+def _torchvision() -> Callable[..., Tensor] | None:
+    """Return torchvision's decoder, which holds no thread up; None for a version without one.
+
+    It is imported late: processes that decode nothing start twice as fast without it.
+    """
+    try:
+        from torchvision.io import decode_image
+    except ImportError:
+        return None
+    # It says on every call that a later version will do without it.
+    warnings.filterwarnings("ignore", "The image decoding and encoding capabilities")
+    return decode_image
+
+
+def _decode(decode: Callable[..., Tensor], data: bytearray, exif: bool) -> Tensor:
     encoded = torch.frombuffer(data, dtype=torch.uint8)
-    pixels = decode_image(encoded, ImageReadMode.RGB, apply_exif_orientation=exif)
+    pixels = decode(encoded, "RGB", apply_exif_orientation=exif)
     if pixels.dtype != torch.uint8:  # 16-bit PNG
         pixels = (pixels.to(torch.int32) // 257).to(torch.uint8)
     return pixels.permute(1, 2, 0)
@@ -151,18 +170,20 @@ def decoded_batches(
 
     The processes are started before this function returns.
     """
+    _torchvision()  # here, that not every worker imports it
     loader: DataLoader[Batch] = DataLoader(
         _Batches(decoder),
         batch_size=None,
         sampler=batches,
         num_workers=workers,
         prefetch_factor=prefetch if workers else None,
-        worker_init_fn=_ignore_signals,
+        worker_init_fn=_prepare_worker,
     )
     return iter(loader)
 
 
-def _ignore_signals(worker: int) -> None:
+def _prepare_worker(worker: int) -> None:
     """Leave interrupts, which go to the whole process group, to the process that drains."""
+    warnings.simplefilter("ignore")  # Pillow's, of metadata
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

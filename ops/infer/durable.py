@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-__all__ = ["atomic_file", "remove_leftovers", "sync_folder", "write_atomically"]
+__all__ = ["atomic_file", "naming", "remove_leftovers", "sync_folder", "write_atomically"]
 
 TEMPORARY = ".tmp"
 
@@ -35,11 +35,11 @@ def atomic_file(path: str, *, sync_parent: bool = True) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         _remove(temporary)
-        raise named(error, path) from error
-    except BaseException:
-        _remove(temporary)
+        # Writes name no file, and others only the temporary one; what names another is not ours.
+        if isinstance(error, OSError) and error.filename in (None, temporary):
+            raise named(error, path) from error
         raise
     if sync_parent:
         sync_folder(folder)
@@ -70,6 +70,17 @@ def remove_leftovers(folder: str, *, below: bool = True) -> None:
                 _remove(os.path.join(parent, name))
         if not below:
             return
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Within it, errors of writing that name no file name this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise named(error, path) from error
+        raise
 
 
 def named(error: OSError, path: str) -> OSError:

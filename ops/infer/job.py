@@ -86,6 +86,7 @@ class Job:
         """
         root, folder = os.fspath(images), os.fspath(out)
         path = os.path.join(folder, PLAN)
+        work = Work(root, models, options)
         wanted = normalised(_results_depend_on(models, options))
         plan = Plan.load(path)
         if plan is not None:
@@ -106,7 +107,7 @@ class Job:
             listing.images = len(entries)
         assert plan is not None
         listing.busy = time.perf_counter() - start
-        return cls(root, folder, plan, Work(root, models, options), listing)
+        return cls(root, folder, plan, work, listing)
 
     def committed(self) -> dict[int, Commit]:
         """Return the batches that are done, of all manifests, and whose parts are there."""

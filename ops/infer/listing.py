@@ -80,7 +80,7 @@ def _walk(
         path = f"{start}/{item.name}" if start else item.name
         if item.is_dir(follow_symlinks=False):
             _enter(root, path, entries, links, seen)
-        elif item.is_symlink() and item.is_dir():
+        elif item.is_symlink() and _leads_to_folder(item):
             heapq.heappush(links, (os.fsencode(path), path))
         else:
             entries.append(_entry(item, path))
@@ -102,6 +102,13 @@ def _enter(
     except OSError as error:
         reason = f"folder can't be listed: {error.strerror or error}"
         entries.append(Entry(path, "failed", reason))
+
+
+def _leads_to_folder(link: os.DirEntry[str]) -> bool:
+    try:
+        return link.is_dir()
+    except OSError:  # a link to itself, in the end: it goes on as a file
+        return False
 
 
 def _entry(item: os.DirEntry[str], path: str) -> Entry:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from .durable import atomic_file, remove_leftovers
+from .durable import atomic_file, naming, remove_leftovers
 from .manifest import Commit
 from .parquet import Schema, write_parquet
 from .plan import Plan
@@ -65,20 +65,24 @@ def _merge(out: str, plan: Plan, commits: Mapping[int, Commit], format: str) -> 
     counts = Counts(listed=sum(1 for _ in plan.entries))
     schema = Schema() if format == "parquet" else None
     results = os.path.join(out, f"results.{format}")
-    with atomic_file(os.path.join(out, QUARANTINE)) as failures, atomic_file(results) as file:
+    quarantine = os.path.join(out, QUARANTINE)
+    with atomic_file(quarantine) as failures, atomic_file(results) as file:
         for data in _parts(out, plan, commits):
             for record in _records(data):
                 status = record["status"]
                 setattr(counts, status, getattr(counts, status) + 1)
                 if status == "failed":
                     line = {"image": record["image"], "reason": record["reason"]}
-                    failures.write(json.dumps(line, sort_keys=True).encode() + b"\n")
+                    with naming(quarantine):
+                        failures.write(json.dumps(line, sort_keys=True).encode() + b"\n")
                 if schema is not None:
                     schema.add(record)
             if schema is None:
-                file.write(data)
+                with naming(results):
+                    file.write(data)
         if schema is not None:
-            write_parquet(file, map(_records, _parts(out, plan, commits)), schema)
+            with naming(results):
+                write_parquet(file, map(_records, _parts(out, plan, commits)), schema)
     return counts
 
 

@@ -95,8 +95,6 @@ class Options:
         device = torch.device(self.device)
         if device.type not in ("cpu", "cuda"):
             raise ValueError(f"visops.infer: device is {self.device!r}, must be 'cpu' or 'cuda'")
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError("visops.infer: device is 'cuda', but torch sees no CUDA device")
 
     @property
     def memory_format(self) -> torch.memory_format:

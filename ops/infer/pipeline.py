@@ -19,6 +19,7 @@ from .report import Progress
 from .stages import Chain
 from .stopping import Draining
 from .summary import Summary
+from .work import Work
 
 __all__ = ["Pipeline", "run"]
 
@@ -41,6 +42,7 @@ class Pipeline:
     def __init__(self, models: Models, options: Options | None = None, **changes: Any) -> None:
         self.options = replace(options, **changes) if options is not None else Options(**changes)
         self.models = as_models(models, self.options)
+        Work("", self.models, self.options)  # which refuses what doesn't go together
 
     def run(
         self,
@@ -145,8 +147,8 @@ def watch(
     profile: bool = False,
 ) -> Processed:
     """Do batches of a job, draining at signals, with a bar and a trace where they are wanted."""
-    total = sum(1 for _ in job.plan.entries)
-    bar = Progress(total, total - _inputs(job.pending()), progress)
+    before = sum(1 for _ in job.plan.entries) - _inputs(job.pending())
+    bar = Progress(before + _inputs(batches), before, progress)
     trace = Trace(job.out) if profile and batches else None
 
     def tick(chain: Chain[Batch]) -> None:

@@ -104,9 +104,10 @@ class Preprocess:
         placements = [self.place(frame.full_height, frame.full_width) for frame in frames]
         matrices = torch.zeros(len(frames), 2, 3, dtype=torch.float64)
         for matrix, place, frame in zip(matrices, placements, frames, strict=True):
-            matrix[0, 0] = place.scale_x * frame.full_width / frame.width
-            matrix[1, 1] = place.scale_y * frame.full_height / frame.height
-            matrix[0, 2], matrix[1, 2] = place.left, place.top
+            matrix[0, 0] = place.scale_x * frame.reduction
+            matrix[1, 1] = place.scale_y * frame.reduction
+            matrix[0, 2] = place.scale_x * frame.left + place.left
+            matrix[1, 2] = place.scale_y * frame.top + place.top
         device = images[0].device
         batch = augment(
             list(images),

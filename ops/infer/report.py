@@ -5,10 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
-from .batch import Batch
-from .stages import Chain, StageTimes
+from .stages import StageTimes
 from .summary import Summary
 
 __all__ = ["Progress", "advice", "table"]
@@ -98,6 +97,12 @@ def _stage_lines(stages: Sequence[StageTimes], seconds: float) -> list[str]:
     ]
 
 
+class Timed(Protocol):
+    """What has stages with times, the last one that of what is done."""
+
+    times: Sequence[StageTimes]
+
+
 class Progress:
     """A bar of images, with each stage's images/s at work and the one that limits now.
 
@@ -121,7 +126,7 @@ class Progress:
                 return
             self._bar = tqdm(total=total, initial=done, unit="image", disable=None)
 
-    def tick(self, chain: Chain[Batch]) -> None:
+    def tick(self, chain: Timed) -> None:
         """Show what the stages have done since."""
         if self._bar is None or self._bar.disable:
             return

@@ -131,7 +131,10 @@ class Chain(Generic[T]):
         self._stages = stages
         self._size, self._number = size, number
         self._queues: list[_Queue[T]] = [_Queue(room) for _ in stages]
-        self.times = [StageTimes(source[0]), *(StageTimes(stage.name) for stage in stages)]
+        self.times: Sequence[StageTimes] = [
+            StageTimes(source[0]),
+            *(StageTimes(stage.name) for stage in stages),
+        ]
         self._stopping = threading.Event()
         self._error: StageError | None = None
         self._lock = threading.Lock()

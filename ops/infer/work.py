@@ -54,7 +54,18 @@ class Work:
         )
 
     def load(self) -> None:
-        """Put the models on the device."""
+        """Put the models on the device.
+
+        Raises
+        ------
+        RuntimeError
+            There is no such device on this machine.
+        """
+        count = torch.cuda.device_count()
+        if self.device.type == "cuda" and (self.device.index or 0) >= count:
+            raise RuntimeError(
+                f"visops.infer: device is {str(self.device)!r}, torch sees {count} CUDA devices"
+            )
         for model in self.models:
             model.to(self.device, self.options.memory_format)
 
