@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor, nn
 from visops.infer import Pipeline, Preprocess
+from visops.infer.batch import Frame
+from visops.infer.decode import Decoder
 
 COUNT = 42
 BATCH = 4
+CRASHES = "0/003.jpg"
 
 
 def convolutions() -> nn.Sequential:
@@ -49,6 +53,15 @@ class Small(nn.Module):
         return self.body(batch)
 
 
+class Crashing(Decoder):
+    """A decoder that one image crashes."""
+
+    def image(self, path: str) -> tuple[Tensor, Frame]:
+        if path == CRASHES:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().image(path)
+
+
 def make_images(folder: Path, count: int = COUNT) -> Path:
     """Small images of several sizes and formats, in folders; one is damaged, one file is none."""
     generator = np.random.default_rng(7)
@@ -63,9 +76,14 @@ def make_images(folder: Path, count: int = COUNT) -> Path:
     return folder
 
 
-def pipeline(network: nn.Module | None = None, **options: object) -> Pipeline:
+def pipeline(network: nn.Module | None = None, **options: Any) -> Pipeline:
     """The same one everywhere, so that runs can resume each other's."""
-    chosen = {"batch_size": BATCH, "workers": 0, "preprocess": Preprocess((32, 32)), **options}
+    chosen: dict[str, Any] = {
+        "batch_size": BATCH,
+        "workers": 0,
+        "preprocess": Preprocess((32, 32)),
+        **options,
+    }
     return Pipeline({"small": network or Small()}, **chosen)
 
 

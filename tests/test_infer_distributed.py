@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,11 @@ from visops.infer.distributed import (
 )
 from visops.infer.manifest import read_manifest
 
+# TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
 TESTS = Path(__file__).parent
 
 
@@ -39,8 +44,9 @@ def test_shares_are_disjoint_complete_and_unpadded(world: int, count: int) -> No
 
 def test_rank_is_what_torchrun_says() -> None:
     environ = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}
-    assert torchrun_rank(environ) == Rank(3, 4, 1)
-    assert torchrun_rank(environ).manifest == "manifest.rank-00003.jsonl"
+    rank = torchrun_rank(environ)
+    assert rank == Rank(3, 4, 1)
+    assert rank.manifest == "manifest.rank-00003.jsonl"
 
 
 @pytest.mark.parametrize("environ", [{}, {"RANK": "0"}, {"RANK": "0", "WORLD_SIZE": "1"}])
@@ -77,7 +83,7 @@ def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def one_rank_group(tmp_path: Path):
+def one_rank_group(tmp_path: Path) -> Iterator[None]:
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
     )
@@ -205,9 +211,7 @@ def test_a_rank_killed_in_the_middle_and_resumed(job: tuple[Path, Path], tmp_pat
 @pytest.mark.slow
 def test_the_command_under_torchrun(job: tuple[Path, Path], tmp_path: Path) -> None:
     images, out = job
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # TorchScript is deprecated, its files are there to stay
-        torch.jit.script(convolutions().eval()).save(tmp_path / "small.ts")
+    torch.jit.script(convolutions().eval()).save(tmp_path / "small.ts")
     options = ["--images", images, "--models", tmp_path / "small.ts", "--batch-size", BATCH]
     options += ["--size", 32, "--workers", 0, "--no-progress"]
     from visops.infer.command import main

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.util
+import json
 import os
+import signal
 import threading
-import warnings
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
-from infer_networks import BATCH, Small, convolutions, make_images, outputs, pipeline
-from visops.infer import Model, Pipeline, Preprocess, StageError
-from visops.infer.manifest import read_manifest
+from infer_networks import (
+    CRASHES,
+    Crashing,
+    Small,
+    convolutions,
+    make_images,
+    outputs,
+    pipeline,
+)
+from visops.infer import Model, PlannedBatch, Raw, StageError, Summary
+from visops.infer.batch import Batch
+from visops.infer.decode import Decoder
+from visops.infer.isolation import DIED
+from visops.infer.manifest import Commit
 from visops.infer.ray_ledger import GO, LOST, STOP, Ledger
 
+# TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
 HAS_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not HAS_RAY, reason="ray[data] is not installed")
 
@@ -55,7 +76,6 @@ def test_a_draining_ledger_ends_what_is_begun() -> None:
 def test_a_cluster_is_divided(
     cores: float, gpus: float, device: str, expected: tuple[float, ...]
 ) -> None:
-    pytest.importorskip("visops.infer.ray_engine")
     from visops.infer.ray_engine import Pools
 
     pools = Pools.of({"CPU": cores, "GPU": gpus}, 2, device)
@@ -80,6 +100,8 @@ def test_pixels_and_all_else_come_through_a_row(tmp_path: Path) -> None:
     for plan in cut_batches(list_images(images), 4):
         batch = Decoder(str(images)).batch(plan)
         again = _unpacked(_packed(batch, {}))
+        assert batch.pixels is not None
+        assert again.pixels is not None
         assert torch.equal(batch.pixels, again.pixels)
         assert (batch.plan, batch.frames, batch.failures) == (
             again.plan,
@@ -100,17 +122,15 @@ def test_models_are_sent(kind: str, tmp_path: Path) -> None:
     if kind == "module":
         model = Model("small", network)
     elif kind == "script":
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            torch.jit.script(network).save(tmp_path / "small.ts")
+        torch.jit.script(network).save(tmp_path / "small.ts")
         model = load_model(str(tmp_path / "small.ts"))
     else:
         exported = torch.export.export(network, (batch,))
         torch.export.save(exported, tmp_path / "small.pt2")
         model = load_model(str(tmp_path / "small.pt2"))
-    model.postprocess = convolutions  # anything that is not the default
+    model.postprocess = Raw()  # which is not the default
     (again,) = pickle.loads(packed_models([model]))
-    assert (again.name, again.source, again.postprocess) == ("small", model.source, convolutions)
+    assert (again.name, again.source, again.postprocess) == ("small", model.source, Raw())
     with torch.no_grad():
         assert torch.equal(again.call(batch), network(batch))
 
@@ -125,6 +145,225 @@ def test_a_model_that_cannot_be_sent_is_named() -> None:
         packed_models([model])
 
 
+class Handle:
+    """An actor's handle, of an object that is right here."""
+
+    def __init__(self, actor: object) -> None:
+        self._actor = actor
+
+    def __getattr__(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(remote=getattr(self._actor, name))
+
+
+class Here:
+    """Stands for Ray, with one actor of each kind in this process, and batches in turn.
+
+    Attributes
+    ----------
+    meanwhile : dict
+        What is called before a batch of a number comes.
+    repeat : set
+        Batches whose rows come twice.
+    decoder : type
+        What decodes.
+    """
+
+    def __init__(self) -> None:
+        self.ledger = Ledger(attempts=2)
+        self.meanwhile: dict[int, Callable[[], object]] = {}
+        self.repeat: set[int] = set()
+        self.decoder: type[Decoder] = Decoder
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def nodes(self) -> list[dict[str, bool]]:
+        return [{"Alive": True}]
+
+    def cluster_resources(self) -> dict[str, float]:
+        return {"CPU": 2.0}
+
+    def rows(self, run: Any, batches: Sequence[PlannedBatch]) -> Iterator[dict[str, Any]]:
+        import pyarrow as pa
+        from visops.infer.ray_stages import Decode, Networks, Write, packed_models, planned_row
+
+        job, ledger = run._job, Handle(self.ledger)
+        work = job.work
+        actors = [
+            Decode(self.decoder(**vars(work.decoder)), ledger),
+            Networks(job.images, packed_models(work.models), work.options, ledger),
+            Write(job.out, ledger),
+        ]
+        for batch in batches:
+            self.meanwhile.get(batch.number, lambda: None)()
+            table = pa.Table.from_pylist([planned_row(batch)])
+            for actor in actors:
+                table = actor(table)
+            for _ in range(1 + (batch.number in self.repeat)):
+                yield table.to_pylist()[0]
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Here:
+    """Everything of a run on Ray but Ray."""
+    if not HAS_RAY:
+        pytest.skip("ray[data] is not installed")
+    import ray
+    from visops.infer import ray_engine
+
+    stand_in = Here()
+    monkeypatch.setattr(ray, "get", lambda value: value)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    monkeypatch.setattr("visops.infer.ray_stages.keep_freed_memory", lambda: None)
+    monkeypatch.setattr(ray_engine, "_ray", lambda: stand_in)
+    monkeypatch.setattr(ray_engine, "_started_ledger", lambda ray: Handle(stand_in.ledger))
+    monkeypatch.setattr(ray_engine._Run, "_rows", lambda run, batches: stand_in.rows(run, batches))
+    return stand_in
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> tuple[Path, Path]:
+    return make_images(tmp_path / "images"), tmp_path / "out"
+
+
+@pytest.fixture
+def expected(job: tuple[Path, Path], tmp_path: Path) -> dict[str, bytes]:
+    pipeline().run(job[0], tmp_path / "one")
+    return outputs(tmp_path / "one")
+
+
+def on_ray(job: tuple[Path, Path], network: torch.nn.Module | None = None) -> Summary:
+    from visops.infer.ray_engine import run_ray
+
+    return run_ray(pipeline(network), *job)
+
+
+def committed(out: Path) -> list[int]:
+    """Batches in the order of the manifest's lines."""
+    lines = (out / "manifest.jsonl").read_text().splitlines()
+    return [json.loads(line)["batch"] for line in lines]
+
+
+def test_actors_write_what_threads_do(
+    here: Here, job: tuple[Path, Path], expected: dict[str, bytes]
+) -> None:
+    summary = on_ray(job)
+    assert outputs(job[1]) == expected
+    assert (summary.exit_code, summary.done, summary.pending) == (0, 43, 0)
+    assert [stage.name for stage in summary.stages] == [
+        "list", "decode", "collate", "preprocess", "models", "postprocess", "write"
+    ]  # fmt: skip
+    assert all(stage.images == 43 and stage.busy > 0 for stage in summary.stages)
+
+
+def test_a_row_that_comes_twice_is_committed_once(
+    here: Here, job: tuple[Path, Path], expected: dict[str, bytes]
+) -> None:
+    here.repeat = {0, 3}
+    assert on_ray(job).done == 43
+    assert committed(job[1]) == list(range(11))
+    assert outputs(job[1]) == expected
+
+
+def test_rounds_hold_so_many_batches(
+    here: Here, job: tuple[Path, Path], expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visops.infer.ray_engine.ROUND", 4)
+    on_ray(job)
+    assert committed(job[1]) == list(range(11))
+    assert outputs(job[1]) == expected
+
+
+def test_a_batch_whose_workers_died_is_named_and_the_others_are_done(
+    here: Here, job: tuple[Path, Path], expected: dict[str, bytes]
+) -> None:
+    for _ in range(2):  # what workers do that die before they call end()
+        here.ledger.begin("models", 2, False)
+    with pytest.raises(StageError, match=r"stage models, batch 2: RuntimeError: every worker"):
+        on_ray(job)
+    assert committed(job[1]) == [0, 1, *range(3, 11)]
+    assert not (job[1] / "results.jsonl").exists()
+    pipeline().run(*job)
+    assert sorted(committed(job[1])) == list(range(11))
+    assert outputs(job[1]) == expected
+
+
+@pytest.mark.slow
+def test_an_image_that_crashes_its_decoder_fails_and_the_others_do_not(
+    here: Here, job: tuple[Path, Path], tmp_path: Path
+) -> None:
+    here.decoder = Crashing
+    for _ in range(2):
+        here.ledger.begin("decode", 0, True)
+    summary = on_ray(job)
+    assert (summary.counts.ok, summary.counts.failed, summary.exit_code) == (40, 2, 0)
+    lines = (job[1] / "quarantine.jsonl").read_text().splitlines()
+    assert {line["image"]: line["reason"] for line in map(json.loads, lines)}[CRASHES] == DIED
+
+    # All else is as if it were damaged in a way that can be told.
+    (job[0] / CRASHES).write_bytes(b"damaged")
+    pipeline().run(job[0], tmp_path / "one")
+    records = (job[1] / "results.jsonl").read_text().splitlines()
+    for ours, theirs in zip(records, (tmp_path / "one/results.jsonl").open(), strict=True):
+        assert json.loads(ours)["image"] == json.loads(theirs)["image"]
+        assert ours == theirs.strip() or json.loads(ours)["image"] == CRASHES
+
+
+def test_a_full_disk_is_named_with_stage_and_file(
+    here: Here, job: tuple[Path, Path], expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        def write(out: str, batch: Batch) -> Commit:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{out}/parts/part-3")
+
+        monkeypatch.setattr("visops.infer.ray_stages.write_batch", write)
+
+    here.meanwhile[3] = fail
+    with pytest.raises(StageError, match=r"stage write, batch 3: .*No space left.*parts/part-3"):
+        on_ray(job)
+    monkeypatch.undo()
+    pipeline().run(*job)
+    assert outputs(job[1]) == expected
+
+
+class Odd(Exception):
+    """Pickles, and doesn't come back."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def test_an_exception_that_cannot_be_sent_is_sent_as_text(
+    here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def collate(work: object, batch: Batch) -> Batch:
+        raise Odd("this", "that")
+
+    monkeypatch.setattr("visops.infer.work.Work.collate", collate)
+    with pytest.raises(StageError, match=r"stage collate, batch 0: RuntimeError: Odd: this and"):
+        on_ray(job)
+
+
+def test_sigterm_drains(here: Here, job: tuple[Path, Path], expected: dict[str, bytes]) -> None:
+    here.meanwhile[4] = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    # The signal is passed on by a thread: wait for it.
+    here.meanwhile[5] = lambda: wait_until(lambda: here.ledger._draining)
+    summary = on_ray(job)
+    assert (summary.exit_code, summary.signal) == (143, signal.SIGTERM)
+    assert committed(job[1])[:4] == [0, 1, 2, 3]
+    assert len(committed(job[1])) <= 5
+    assert summary.pending > 0
+    pipeline().run(*job)
+    assert outputs(job[1]) == expected
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """Two nodes; all that runs on them is on this machine."""
@@ -137,7 +376,7 @@ def cluster() -> Iterator[None]:
     before = os.environ.get("PYTHONPATH")
     here = str(Path(__file__).parent)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, before]))
-    node = {"num_cpus": 2, "object_store_memory": 80 << 20}
+    node: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80 << 20}
     nodes = Cluster(head_node_args={**node, "include_dashboard": False})
     try:
         nodes.add_node(**node)
@@ -154,43 +393,17 @@ def cluster() -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
-def test_a_worker_killed_in_the_middle(tmp_path: Path) -> None:
+def test_a_worker_killed_in_the_middle(
+    job: tuple[Path, Path], expected: dict[str, bytes], tmp_path: Path
+) -> None:
     from visops.infer.ray_engine import run_ray
 
-    images, out, marker = make_images(tmp_path / "images"), tmp_path / "out", tmp_path / "killed"
-    pipeline().run(images, tmp_path / "one")
+    (images, out), marker = job, tmp_path / "killed"
     network = Small(str(marker), after=1)
     summary = run_ray(pipeline(network), images, out, decoders=1, networks=2, writers=1)
     assert marker.exists(), "no worker was killed"
-    assert outputs(out) == outputs(tmp_path / "one")
-    lines = (out / "manifest.jsonl").read_text().splitlines()
-    assert len(lines) == len(read_manifest(str(out / "manifest.jsonl"))) == 11
+    assert outputs(out) == expected
+    assert sorted(committed(out)) == list(range(11)), "each batch is committed exactly once"
     assert (summary.exit_code, summary.done, summary.pending) == (0, 43, 0)
     times = {stage.name: stage.images for stage in summary.stages}
     assert times["decode"] == times["models"] == times["write"] == 43
-
-
-class Deadly(Small):
-    """Kills every worker that sees an image which is all white."""
-
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        if (batch.flatten(1).min(1).values > 0.999).any():
-            os.kill(os.getpid(), 9)
-        return super().forward(batch)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
-def test_a_batch_that_kills_every_worker_is_given_up(tmp_path: Path) -> None:
-    from PIL import Image
-    from visops.infer.ray_engine import run_ray
-
-    images, out = make_images(tmp_path / "images", 18), tmp_path / "out"
-    # The third of five batches; the one after it is begun by a worker that dies, and survives.
-    Image.new("RGB", (20, 20), "white").save(images / "1" / "010.png")
-    options = {"batch_size": BATCH, "workers": 0}
-    plain = Preprocess((32, 32), mean=None, std=None)
-    deadly = Pipeline({"small": Deadly()}, **options, preprocess=plain)
-    with pytest.raises(StageError, match=r"stage models, batch 2: .* every worker that began it"):
-        run_ray(deadly, images, out, decoders=1, networks=1, writers=1)
-    assert 2 not in read_manifest(str(out / "manifest.jsonl"))

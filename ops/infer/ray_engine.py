@@ -124,6 +124,11 @@ def run_ray(
     ------
     ModuleNotFoundError
         Ray is not installed.
+    StageError
+        What a stage raised, or that a batch's workers died too often. What was begun is finished
+        and committed before.
+    RuntimeError
+        Ray can't go on: for one, when its workers lack visops.
     """
     ray = _ray()
     root, folder = os.path.abspath(images), os.path.abspath(out)
@@ -227,10 +232,17 @@ class _Run:
             num_cpus=0,
             **each,
         )
-        yield from rows.iter_rows()
+        try:
+            yield from rows.iter_rows()
+        except self._ray.exceptions.RayError as error:
+            # Its text is pages long; what it is about comes last.
+            about = str(error).strip().splitlines()[-1]
+            raise RuntimeError(
+                f"visops.infer: Ray has ended the run: {type(error).__name__}: {about}"
+            ) from error
 
     def _take(self, row: dict[str, Any]) -> None:
-        from .ray_stages import outcome
+        from .ray_stages import FAILED, outcome
 
         number, ended = row["number"], outcome(row)
         if isinstance(ended, Commit):
@@ -243,7 +255,8 @@ class _Run:
         elif ended is not None and self._error is None:
             stage, cause = ended
             self._error = StageError(stage, number, cause)
-            self.stop()
+        if row["state"] == FAILED:
+            self.stop()  # other batches would fare alike; not so where one has killed its workers
 
     def _count(self, commit: Commit, seconds: dict[str, float]) -> None:
         """Add a batch to the stages' times: a pool's seconds are those of one of its actors."""

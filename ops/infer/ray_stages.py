@@ -26,7 +26,9 @@ from ray import cloudpickle
 
 from .batch import Batch
 from .decode import Decoder
+from .isolation import decode_apart
 from .manifest import Commit
+from .memory import keep_freed_memory
 from .models import Model, load_model
 from .options import Options
 from .plan import PlannedBatch
@@ -53,7 +55,7 @@ def outcome(row: dict[str, Any]) -> Commit | tuple[str, BaseException] | None:
     """Return how a row ended: what is to be committed, a stage's error, or None for left undone."""
     if row["state"] == DONE:
         return Commit(**json.loads(row["payload"]))
-    if row["state"] == FAILED:
+    if row["state"] in (FAILED, LOST):
         failure: tuple[str, BaseException] = pickle.loads(row["payload"])
         return failure
     return None
@@ -124,23 +126,42 @@ class _Actor:
             return table
         number = table["number"][0].as_py()
         seconds: dict[str, float] = json.loads(table["seconds"][0].as_py())
-        state = ray.get(self._ledger.begin.remote(self._stage, number, self.first))
+        state = self._begin(self._stage, number)
         if state == LOST:
-            return _row(number, FAILED, pickle.dumps((self._stage, _lost())), seconds)
+            return self.lost(table, number, seconds)
         if state != GO:
             return _row(number, state, b"", seconds)
-        clock = _Clock(self._stage, seconds)
-        try:
-            return self.do(table, number, clock)
-        except Exception as error:
-            failure = pickle.dumps((clock.stage, _portable(error)))
-            return _row(number, FAILED, failure, seconds)
-        finally:
-            self._ledger.end.remote(self._stage, number)
+        return self._attempt(self.do, self._stage, table, number, seconds)
 
     def do(self, table: pa.Table, number: int, clock: _Clock) -> pa.Table:
         """Do the stage's work on one row."""
         raise NotImplementedError
+
+    def lost(self, table: pa.Table, number: int, seconds: dict[str, float]) -> pa.Table:
+        """Do what is left to do when too many workers have died at a batch."""
+        return _row(number, LOST, pickle.dumps((self._stage, _lost())), seconds)
+
+    def _begin(self, stage: str, number: int) -> str:
+        state: str = ray.get(self._ledger.begin.remote(stage, number, self.first))
+        return state
+
+    def _attempt(
+        self,
+        do: Callable[[pa.Table, int, _Clock], pa.Table],
+        stage: str,
+        table: pa.Table,
+        number: int,
+        seconds: dict[str, float],
+    ) -> pa.Table:
+        """Do something that the ledger has begun, and tell it the end."""
+        clock = _Clock(self._stage, seconds)
+        try:
+            return do(table, number, clock)
+        except Exception as error:
+            failure = pickle.dumps((clock.stage, _portable(error)))
+            return _row(number, FAILED, failure, seconds)
+        finally:
+            self._ledger.end.remote(stage, number)
 
 
 class Decode(_Actor):
@@ -157,6 +178,20 @@ class Decode(_Actor):
         """Read the files of a planned batch."""
         plan = pickle.loads(table["payload"][0].as_py())
         return _packed(clock.time("decode", self._decoder.batch, plan), clock.seconds)
+
+    def lost(self, table: pa.Table, number: int, seconds: dict[str, float]) -> pa.Table:
+        """Find the image that workers died at: it fails, and the others go on."""
+        stage = "decode apart"
+        state = self._begin(stage, number)
+        if state == GO:
+            return self._attempt(self._do_apart, stage, table, number, seconds)
+        if state == LOST:
+            return super().lost(table, number, seconds)
+        return _row(number, state, b"", seconds)
+
+    def _do_apart(self, table: pa.Table, number: int, clock: _Clock) -> pa.Table:
+        plan = pickle.loads(table["payload"][0].as_py())
+        return _packed(clock.time("decode", decode_apart, self._decoder, plan), clock.seconds)
 
 
 class Networks(_Actor):
@@ -191,6 +226,8 @@ class Networks(_Actor):
             if self._work is None:
                 work = Work(self._root, pickle.loads(self._models), self._options)
                 work.load()
+                if work.device.type == "cpu":
+                    keep_freed_memory()  # the process is this actor's own
                 self._work = work
             return self._work
 
@@ -211,8 +248,8 @@ class Write(_Actor):
 
 def _lost() -> RuntimeError:
     return RuntimeError(
-        "every worker that began it has died: of an image that crashes a decoder, of too little "
-        "memory, or with its machine; Ray's log says more"
+        "every worker that began it has died: of a crash, of too little memory, or with its "
+        "machine; Ray's log says more"
     )
 
 
