@@ -61,72 +61,85 @@ def _overlaps(box: Boxes, others: Boxes) -> Boxes:
     return result
 
 
-def _decided_by_a_bit(
-    index: int, boxes: Boxes, record: Record, other_boxes: Boxes, other: Record
-) -> bool:
-    """Whether a box may be missing in the other run."""
-    score, label = record["scores"][index], record["labels"][index]
-    if abs(score - SCORE) <= SCORE_TOLERANCE:
+@dataclass(frozen=True)
+class _Side:
+    """The boxes of a photo in one of the two runs."""
+
+    boxes: Boxes
+    labels: Sequence[int]
+    scores: Sequence[float]
+
+    @classmethod
+    def of(cls, record: Record) -> _Side:
+        boxes = np.array(record["boxes"], np.float64).reshape(-1, 4)
+        return cls(boxes, record["labels"], record["scores"])
+
+    def rivals(self, label: int, score: float) -> list[int]:
+        """Boxes that could suppress one of this label and score."""
+        return [
+            i
+            for i, (kind, value) in enumerate(zip(self.labels, self.scores, strict=True))
+            if kind == label and value >= score - SCORE_TOLERANCE
+        ]
+
+
+def _decided_by_a_bit(index: int, side: _Side, other: _Side) -> bool:
+    """Whether the run that lacks a box has computed nearly what the one that has it did."""
+    score, label = side.scores[index], side.labels[index]
+    if score <= SCORE + SCORE_TOLERANCE:
         return True
-    if len(other["scores"]) == MOST and score <= other["scores"][-1] + SCORE_TOLERANCE:
+    if len(other.scores) == MOST and score <= other.scores[-1] + SCORE_TOLERANCE:
         return True
-    # Kept there is a box, of no lower score, whose overlap with it is just above the limit; or one
-    # that itself is decided by a bit, and suppresses it.
-    rivals = (np.array(other["labels"]) == label) & (
-        np.array(other["scores"]) >= score - SCORE_TOLERANCE
-    )
-    if not rivals.any():
-        return False
-    overlaps = _overlaps(boxes[index], other_boxes[rivals])
-    if (abs(overlaps - IOU) <= OVERLAP_TOLERANCE).any():
-        return True
-    own = [i for i, kind in enumerate(record["labels"]) if kind == label]
-    new = [
-        box
-        for box in other_boxes[rivals][overlaps > IOU]
-        if not (abs(boxes[own] - box).max(axis=1) <= BOX_TOLERANCE).any()
-    ]
-    return bool(new)
+    overlaps = _overlaps(side.boxes[index], other.boxes[other.rivals(label, score)])
+    return bool((abs(overlaps - IOU) <= OVERLAP_TOLERANCE).any())
+
+
+def _suppressed_by(index: int, side: _Side, other: _Side, known: set[int]) -> bool:
+    """Whether a box is lacking because of one that only the other run has, for a known reason."""
+    score, label = side.scores[index], side.labels[index]
+    rivals = [i for i in other.rivals(label, score) if i in known]
+    return bool((_overlaps(side.boxes[index], other.boxes[rivals]) > IOU).any())
 
 
 def _compare_boxes(name: str, ours: Record, theirs: Record, result: Agreement) -> None:
-    first, second = (np.array(r["boxes"], np.float64).reshape(-1, 4) for r in (ours, theirs))
-    result.boxes += len(first)
-    free = set(range(len(second)))
-    lost = []
-    for i, (box, label) in enumerate(zip(first, ours["labels"], strict=True)):
-        candidates = [j for j in free if theirs["labels"][j] == label]
-        distances = [float(abs(second[j] - box).max()) for j in candidates]
+    first, second = _Side.of(ours), _Side.of(theirs)
+    result.boxes += len(first.boxes)
+    free = set(range(len(second.boxes)))
+    lost = set()
+    for i, (box, label) in enumerate(zip(first.boxes, first.labels, strict=True)):
+        candidates = [j for j in free if second.labels[j] == label]
+        distances = [float(abs(second.boxes[j] - box).max()) for j in candidates]
         if not distances or min(distances) > BOX_TOLERANCE:
-            lost.append(i)
+            lost.add(i)
             continue
         j = candidates[int(np.argmin(distances))]
         free.remove(j)
         result.box = max(result.box, min(distances))
-        difference = abs(ours["scores"][i] - theirs["scores"][j])
+        difference = abs(first.scores[i] - second.scores[j])
         result.score = max(result.score, difference)
         if difference > SCORE_TOLERANCE:
             result.errors.append(f"{name}: box {i} has a score that differs by {difference:.2g}")
-    for index in lost:
-        _tie_or_error(name, index, first, ours, second, theirs, result)
-    for index in sorted(free):
-        _tie_or_error(name, index, second, theirs, first, ours, result)
+    _explain(name, (first, lost), (second, free), result)
 
 
-def _tie_or_error(
-    name: str,
-    index: int,
-    boxes: Boxes,
-    record: Record,
-    other_boxes: Boxes,
-    other: Record,
-    result: Agreement,
+def _explain(
+    name: str, ours: tuple[_Side, set[int]], theirs: tuple[_Side, set[int]], result: Agreement
 ) -> None:
-    if _decided_by_a_bit(index, boxes, record, other_boxes, other):
-        result.ties += 1
-    else:
-        score = record["scores"][index]
-        result.errors.append(f"{name}: a box with a score of {score:.4f} is in one run only")
+    """Count the boxes that one run lacks: as ties, and those of them that follow from ties."""
+    pairs = ((ours, theirs), (theirs, ours))
+    known = [{i for i in b if _decided_by_a_bit(i, s, o)} for (s, b), (o, _) in pairs]
+    more = True
+    while more:
+        more = False
+        for own, ((side, boxes), (other, _)) in enumerate(pairs):
+            new = {i for i in boxes - known[own] if _suppressed_by(i, side, other, known[1 - own])}
+            known[own] |= new
+            more = more or bool(new)
+    for own, ((side, boxes), _) in enumerate(pairs):
+        result.ties += len(known[own])
+        for index in sorted(boxes - known[own]):
+            score = side.scores[index]
+            result.errors.append(f"{name}: a box with a score of {score:.4f} is in one run only")
 
 
 def _compare_classes(name: str, ours: Record, theirs: Record, result: Agreement) -> None:

@@ -46,8 +46,8 @@ def text(result: Result) -> str:
     head = "  ".join(f"{stage:>12}" for stage in STAGES)
     lines = [
         f"{images} files on {result['device']}, torch threads: {result['threads']}, "
-        f"workers: {result['limits']['workers']}, writers: {result['limits']['writers']}; stages in "
-        "milliseconds an image",
+        f"workers: {result['limits']['workers']}, writers: {result['limits']['writers']}; "
+        "stages in milliseconds an image",
         f"{'':<36}{'s':>7} {'img/s':>6} {'saved':>6} {'CPU s':>7}  {head}  limits",
     ]
     group = ""
@@ -176,8 +176,8 @@ def picture(result: Result, path: Path) -> None:
         axes.spines[side].set_visible(False)
     axes.legend(fontsize=8, ncols=len(STAGES), loc="upper right", frameon=False)
     axes.set_xlabel(
-        "milliseconds an image; black: of the whole run, red line: of the processors; coloured: at\n"
-        "work in each stage, which may overlap; outlined: the stage that limits",
+        "milliseconds an image; black: of the whole run, red line: of the processors; coloured:\n"
+        "at work in each stage, which may overlap; outlined: the stage that limits",
         fontsize=8.5,
     )
     chip = result["machine"]["cpu"] if result["device"] == "cpu" else result["machine"]["gpu"]
