@@ -66,7 +66,8 @@ def add_benchmark_results(app: Sphinx, docname: str, source: list[str]) -> None:
     for path in sorted((DOCS / "benchmarks").glob("*.json")):
         app.env.note_dependency(str(path))
         result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        on_gpu = any(row["device"] != "cpu" for row in result["rows"])
+        # That of whole runs (`infer`) has no rows of calls, and one device.
+        on_gpu = any(row["device"] != "cpu" for row in result.get("rows", [result]))
         chip = result["machine"]["gpu" if on_gpu else "cpu"]
         table = path.with_suffix(".md").read_text(encoding="utf-8")
         parts.append(f"### `{result['op']}` on {chip}\n\n{table}")
