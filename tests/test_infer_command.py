@@ -118,7 +118,7 @@ SLOW = """
 import sys, time, torch
 from visops import infer
 class Slow(torch.nn.Module):
-    def forward(self, batch: Any) -> Any:
+    def forward(self, batch):
         print("batch", flush=True)
         time.sleep(0.1)
         return batch.mean((2, 3))
@@ -128,6 +128,11 @@ summary = infer.run(sys.argv[1], sys.argv[2], [model], batch_size=2, workers=2,
 print("counts", summary.counts.missing, summary.pending)
 sys.exit(summary.exit_code)
 """
+
+
+class Quick(torch.nn.Module):
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return batch.mean((2, 3))
 
 
 def start(folder: Path, out: Path) -> Any:
@@ -155,7 +160,7 @@ def test_a_signal_drains(tmp_path: Path, number: Any) -> None:
     assert len(lines) == begun < 30
     assert f"counts {60 - 2 * begun} {60 - 2 * begun}\n" in rest
     assert json.loads((out / "summary.json").read_text())["signal"] == number.name
-    quick = infer.Model("net", lambda batch: batch.mean((2, 3)), source="slow or not")
+    quick = infer.Model("net", Quick(), source="slow or not")
     options: dict[str, Any] = {
         "batch_size": 2,
         "workers": 0,

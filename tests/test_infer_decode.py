@@ -1,16 +1,23 @@
 """Pixels of files: formats, orientation, reduced sizes, damage, and any number of workers."""
 
 import io
+import os
 import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from infer_folders import photo, save
 from PIL import Image, ImageOps
-from visops.infer.decode import Decoder, decoded_batches
+from visops.infer.batch import Frame
+from visops.infer.decode import Decoder
 from visops.infer.listing import Entry
+from visops.infer.loading import DIED, DecodedBatches
 from visops.infer.plan import PlannedBatch
 from visops.infer.preprocess import Preprocess
 
@@ -166,7 +173,7 @@ def test_workers_give_the_same_batches_in_order(tmp_path: Path, workers: int) ->
         PlannedBatch(n, (Entry(f"{n}.png"), Entry("x.txt", "skipped", "no"), Entry("none.png")))
         for n in range(7)
     ]
-    batches = list(decoded_batches(plans, Decoder(str(tmp_path)), workers))
+    batches = list(DecodedBatches(plans, Decoder(str(tmp_path)), workers))
     assert [batch.number for batch in batches] == list(range(7))
     for batch, pixels in zip(batches, pictures, strict=True):
         (frame,) = batch.frames
@@ -174,3 +181,40 @@ def test_workers_give_the_same_batches_in_order(tmp_path: Path, workers: int) ->
         assert list(batch.failures) == [2]
         found: Any = batch.pixels
         np.testing.assert_array_equal(found.numpy().reshape(pixels.shape), pixels)
+
+
+class Deadly(Decoder):
+    """Ends the process at some images, as a crash in a decoder does."""
+
+    def image(self, path: str) -> tuple[torch.Tensor, Frame]:
+        if path == "2.png":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().image(path)
+
+
+def test_images_that_kill_workers_fail_and_the_others_go_on(tmp_path: Path) -> None:
+    names = [f"{i}.png" for i in range(8)]
+    for i, name in enumerate(names):
+        save(tmp_path / name, i, 20 + i)
+    plans = [PlannedBatch(n, tuple(map(Entry, names[n * 2 : n * 2 + 2]))) for n in range(3)]
+    source = DecodedBatches(plans, Deadly(str(tmp_path)), 2)
+    # In a thread, as in a run: in the main one DataLoader raises from a handler of signals.
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(list, source)
+        while not future.done():
+            with suppress(RuntimeError, TimeoutError):
+                future.exception(0.1)
+        batches: list[Any] = future.result()
+    wanted = [Decoder(str(tmp_path)).batch(plan) for plan in plans]
+    assert [batch.number for batch in batches] == [0, 1, 2]
+    assert [batch.failures for batch in batches] == [{}, {0: DIED}, {}]
+    for batch, whole in zip(batches, wanted, strict=True):
+        pixels, expected = batch.pixels, whole.pixels
+        assert pixels is not None
+        assert expected is not None
+        kept = [frame for frame in whole.frames if frame.index not in batch.failures]
+        assert [frame.index for frame in batch.frames] == [frame.index for frame in kept]
+        for frame, before in zip(batch.frames, kept, strict=True):
+            size = frame.height * frame.width * 3
+            found = pixels[frame.offset : frame.offset + size]
+            assert torch.equal(found, expected[before.offset : before.offset + size])

@@ -352,3 +352,24 @@ def test_options_that_results_depend_on_are_all_that_could() -> None:
     neutral = {"workers", "format", "writer_threads", "room", "prefetch"}
     names = {field.name for field in dataclasses.fields(Options)}
     assert set(Options().results_depend_on()) == names - neutral
+
+
+@pytest.mark.cuda
+def test_cuda_finds_what_the_cpu_finds(folder: Path, reference: Path, tmp_path: Path) -> None:
+    class OnDevice(Detector):
+        def forward(self, batch: torch.Tensor) -> dict[str, torch.Tensor]:
+            found = super().forward(batch.cpu())
+            return {key: value.to(batch.device) for key, value in found.items()}
+
+    both = {"classes": Network(), "boxes": OnDevice()}
+    options = OPTIONS | {"device": "cuda", "workers": 2, "annotate": "png"}
+    assert infer.run(folder, tmp_path, both, **options).counts == COUNTS
+    before = records(reference)
+    for name, record in records(tmp_path).items():
+        assert record["status"] == before[name]["status"]
+        for model, found in record.get("outputs", {}).items():
+            wanted = before[name]["outputs"][model]
+            assert found["labels"] == wanted["labels"]
+            torch.testing.assert_close(
+                torch.tensor(found["scores"]), torch.tensor(wanted["scores"]), atol=1e-5, rtol=0
+            )

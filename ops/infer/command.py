@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         print(f"{prefix}{text}", file=sys.stderr)
         return 1
-    print(table(summary))
+    if summary.results is not None or os.environ.get("LOCAL_RANK", "0") == "0":
+        print(table(summary))
     return summary.exit_code
 
 

@@ -1,14 +1,13 @@
-"""From files to pixels, in worker processes. What can't be read is a value, never an exception."""
+"""From files to pixels. What can't be read is a value, never an exception."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
-import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -16,13 +15,12 @@ import numpy as np
 import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from .batch import Batch, Frame
 from .plan import PlannedBatch
 from .preprocess import Preprocess
 
-__all__ = ["Decoder", "decoded_batches"]
+__all__ = ["Decoder", "import_torchvision"]
 
 _TORCHVISION = ("JPEG", "PNG")  # what it decodes; Pillow decodes the others
 _ORIENTATION = 0x0112
@@ -94,7 +92,7 @@ class Decoder:
         if reduction > 1:
             # libjpeg halves as often as asked; Pillow wants to hear of the size instead.
             image.draft("RGB", (width // reduction, height // reduction))
-        elif image.format in _TORCHVISION and (decode := _torchvision()) is not None:
+        elif image.format in _TORCHVISION and (decode := import_torchvision()) is not None:
             pixels = _decode(decode, data, self.exif)
             return pixels, Frame(0, 0, pixels.shape[0], pixels.shape[1], *size)
         if self.exif:
@@ -116,7 +114,7 @@ class Decoder:
 
 
 @cache
-def _torchvision() -> Callable[..., Tensor] | None:
+def import_torchvision() -> Callable[..., Tensor] | None:
     """Return torchvision's decoder, which holds no thread up; None for a version without one.
 
     It is imported late: processes that decode nothing start twice as fast without it.
@@ -147,43 +145,3 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnidentifiedImageError):
         text = "not an image of a known format"
     return text.strip() or type(error).__name__
-
-
-class _Batches(Dataset[Batch]):
-    """Decodes the planned batch that it is asked for.
-
-    Batches are sent to the workers as they are wanted: a list of all paths would end as a copy in
-    each of them.
-    """
-
-    def __init__(self, decoder: Decoder) -> None:
-        self._decoder = decoder
-
-    def __getitem__(self, plan: PlannedBatch) -> Batch:
-        return self._decoder.batch(plan)
-
-
-def decoded_batches(
-    batches: Sequence[PlannedBatch], decoder: Decoder, workers: int, prefetch: int = 2
-) -> Iterator[Batch]:
-    """Decode batches in order, in `workers` processes, or in this one where that is 0.
-
-    The processes are started before this function returns.
-    """
-    _torchvision()  # here, that not every worker imports it
-    loader: DataLoader[Batch] = DataLoader(
-        _Batches(decoder),
-        batch_size=None,
-        sampler=batches,
-        num_workers=workers,
-        prefetch_factor=prefetch if workers else None,
-        worker_init_fn=_prepare_worker,
-    )
-    return iter(loader)
-
-
-def _prepare_worker(worker: int) -> None:
-    """Leave interrupts, which go to the whole process group, to the process that drains."""
-    warnings.simplefilter("ignore")  # Pillow's, of metadata
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from .batch import Batch
-from .decode import decoded_batches
 from .listing import list_images
+from .loading import DecodedBatches, is_death_of_worker
 from .manifest import Commit, Manifest, manifest_paths, read_manifests
 from .merge import Counts, merge_parts
 from .models import Model
@@ -145,9 +145,10 @@ class Job:
         done = Processed()
         if not batches:
             return done
+        # Workers are forks of this process: first, without threads and the manifest's lock, which
+        # they would hold for some time after this process is killed.
+        source = DecodedBatches(batches, work.decoder, options.workers, options.prefetch)
         with Manifest(os.path.join(self.out, manifest)) as lines:
-            # Before any thread: workers are forks of this process.
-            source = decoded_batches(batches, work.decoder, options.workers, options.prefetch)
             work.load()
             with ThreadPoolExecutor(options.writer_threads, "visops.infer writer") as pool:
                 committer = Committer(self.out, lines, pool, options.room)
@@ -173,15 +174,15 @@ class Job:
                 if started is not None:
                     started(chain)
                 try:
-                    while not chain.wait(wait):
-                        if tick is not None:
-                            tick(chain)
+                    while not _waited(chain, wait, tick):
+                        pass
+                except BaseException:
+                    chain.stop()
+                    raise
                 finally:
                     done.times = [self.listing, *chain.times]
                     done.commits = committer.commits
                     done.seconds = time.perf_counter() - begun
-                if tick is not None:
-                    tick(chain)
         return done
 
     def merge(self, committed: Mapping[int, Commit] | None = None) -> Counts:
@@ -194,6 +195,24 @@ class Job:
             return os.path.getsize(os.path.join(self.out, commit.part)) == commit.size
         except OSError:
             return False
+
+
+def _waited(
+    chain: Chain[Batch], seconds: float, tick: Callable[[Chain[Batch]], None] | None
+) -> bool:
+    """Wait for the chain, and look at it, whatever DataLoader has to say of dead workers.
+
+    It has a handler of SIGCHLD, which raises in the main thread.
+    """
+    try:
+        ended = chain.wait(seconds)
+        if tick is not None:
+            tick(chain)
+        return ended
+    except RuntimeError as error:
+        if is_death_of_worker(error):
+            return False  # the stage "decode" finds out, and goes on with other workers
+        raise
 
 
 def _results_depend_on(models: Sequence[Model], options: Options) -> dict[str, object]:
