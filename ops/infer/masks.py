@@ -23,6 +23,8 @@ def run_lengths(mask: Tensor) -> dict[str, Any]:
 
     Examples
     --------
+    >>> import torch
+    >>> from visops.infer import run_lengths
     >>> run_lengths(torch.tensor([[0, 1], [1, 1]], dtype=torch.bool))
     {'size': [2, 2], 'counts': [1, 3]}
     """

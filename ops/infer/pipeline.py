@@ -121,7 +121,7 @@ def run(
 
     Examples
     --------
-    >>> import tempfile, torch
+    >>> import os, tempfile, torch
     >>> from PIL import Image
     >>> from visops import infer
     >>> folder = tempfile.TemporaryDirectory()
