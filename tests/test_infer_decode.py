@@ -192,6 +192,8 @@ class Deadly(Decoder):
         return super().image(path)
 
 
+# A worker that is ended because another one has died.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_images_that_kill_workers_fail_and_the_others_go_on(tmp_path: Path) -> None:
     names = [f"{i}.png" for i in range(8)]
     for i, name in enumerate(names):

@@ -102,6 +102,27 @@ def test_digests_see_values_names_and_types() -> None:
     assert weights_digest(len) is None
 
 
+def test_digests_of_what_is_no_plain_tensor() -> None:
+    class Extra(nn.Module):
+        def __init__(self, extra: Any) -> None:
+            super().__init__()
+            self.extra = extra
+            self.register_buffer("sparse", torch.eye(3).to_sparse())
+
+        def get_extra_state(self) -> Any:
+            return self.extra
+
+    assert weights_digest(Extra({"a": 1})) == weights_digest(Extra({"a": 1}))
+    assert weights_digest(Extra({"a": 1})) != weights_digest(Extra({"a": 2}))
+
+
+def test_traced_modules_are_put_into_evaluation_mode() -> None:
+    network = torch.fx.symbolic_trace(nn.Sequential(nn.Dropout(0.5)))
+    model = Model("net", network)
+    model.to(torch.device("cpu"), torch.contiguous_format)
+    assert not network.training
+
+
 def test_a_culprit_is_found_and_the_others_go_on() -> None:
     inputs = torch.rand(5, 3, 4, 4) * 0.5
     inputs[3] = 1

@@ -170,8 +170,14 @@ def test_new_images_come_after_old_ones_and_gone_ones_fail(tmp_path: Path) -> No
     save(images / "00.png", 9)
     summary = pipeline.run(images, out)
     assert summary.counts == Counts(listed=7, ok=6, failed=1)
+    Pipeline({"net": Network()}, **OPTIONS, format="parquet").run(images, out)
+    save(images / "6.png")
+    pipeline.run(images, out)
+    # Both files of results go with what is there.
+    assert len(pyarrow.parquet.read_table(out / "results.parquet")) == len(records(out)) == 8
+    os.remove(images / "6.png")
     found = records(out)
-    assert list(found) == [*(f"{i}.png" for i in range(6)), "00.png"]
+    assert list(found) == [*(f"{i}.png" for i in range(6)), "00.png", "6.png"]
     assert found["5.png"] == {
         "image": "5.png",
         "status": "failed",

@@ -53,8 +53,8 @@ class DecodedBatches(Iterator[Batch]):
         except RuntimeError as error:
             if not is_death_of_worker(error):
                 raise
-            # Some worker is dead; of this batch, or of one that it has decoded ahead. Then that
-            # one's turn will come.
+            # Of this batch, or of one that was decoded ahead: then that one's turn will come.
+            self._source = iter(())  # ends the other workers
             batch = _one_by_one(self._batches[self._next], self._decoder)
             rest = self._batches[self._next + 1 :]
             self._source = _started(rest, self._decoder, self._workers, self._prefetch)
@@ -91,6 +91,9 @@ def _started(
         num_workers=min(workers, len(batches)),
         prefetch_factor=prefetch if workers and batches else None,
         worker_init_fn=_prepare_worker,
+        # Children of this process see that it has been killed; those of a fork server don't, and
+        # stay. They also need no guard of the caller's main module.
+        multiprocessing_context="fork" if workers and batches else None,
     )
     return iter(loader)
 

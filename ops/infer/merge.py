@@ -19,6 +19,7 @@ from .plan import Plan
 __all__ = ["Counts", "merge_parts"]
 
 QUARANTINE = "quarantine.jsonl"
+FORMATS = ("jsonl", "parquet")
 
 
 @dataclass
@@ -46,6 +47,9 @@ def merge_parts(out: str, plan: Plan, commits: Mapping[int, Commit], format: str
     """
     with _one_at_a_time(os.path.join(out, "plan.jsonl")):
         counts = _merge(out, plan, commits, format)
+        for other in FORMATS:
+            if other != format and os.path.exists(os.path.join(out, f"results.{other}")):
+                _merge(out, plan, commits, other)  # which would be of an earlier state
         remove_leftovers(out, below=False)
         for folder in ("parts", "annotated", "pictures"):
             remove_leftovers(os.path.join(out, folder))

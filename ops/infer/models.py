@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,6 +30,7 @@ class Model:
     name : str
         The key of its outputs in records.
     call : callable
+        A module is put on the device, and into evaluation mode, for good.
         Returns a tensor or a dict of tensors whose first axis is the batch's, or a list with a dict
         of tensors for each image (torchvision's detectors).
     preprocess : Preprocess, optional
@@ -66,7 +68,7 @@ class Model:
     def to(self, device: torch.device, memory_format: torch.memory_format) -> None:
         """Put a module on the device, in evaluation mode; other callables are left alone."""
         if isinstance(self.call, nn.Module):
-            if not isinstance(self.call, torch.fx.GraphModule):  # exported ones refuse eval()
+            with suppress(NotImplementedError):  # exported ones are what they were exported as
                 self.call.eval()
             self.call.to(device=device)
             if memory_format is torch.channels_last:
@@ -94,9 +96,13 @@ def weights_digest(call: object) -> str | None:
         return None
     digest = hashlib.sha256()
     for name, value in sorted(call.state_dict().items()):
-        digest.update(f"{name} {getattr(value, 'dtype', '')} {list(value.shape)}".encode())
-        data = value.detach().cpu().contiguous().flatten()
-        digest.update(data.view(torch.uint8).numpy())
+        shape = list(getattr(value, "shape", ()))
+        digest.update(f"{name} {getattr(value, 'dtype', '')} {shape}".encode())
+        if isinstance(value, Tensor) and value.layout is torch.strided and not value.is_quantized:
+            data = value.detach().cpu().contiguous().flatten()
+            digest.update(data.view(torch.uint8).numpy().data)
+        else:
+            digest.update(repr(value).encode())
     return digest.hexdigest()
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
+from .merge import FORMATS
 from .preprocess import Preprocess
 
 __all__ = ["Options"]
 
-_FORMATS = ("jsonl", "parquet")
 _PICTURES = (None, "jpeg", "png")
 _AUTOCAST = (None, "bfloat16", "float16")
 
@@ -85,7 +85,7 @@ class Options:
             if not isinstance(value, int) or value < least:
                 raise ValueError(f"visops.infer: {name} is {value!r}, must be at least {least}")
         for name, allowed in (
-            ("format", _FORMATS),
+            ("format", FORMATS),
             ("annotate", _PICTURES),
             ("autocast", _AUTOCAST),
         ):
