@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 from infer_networks import BATCH, convolutions, make_images, outputs, pipeline
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from visops.infer.distributed import (
     Rank,
     agree,
@@ -83,27 +87,65 @@ def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def one_rank_group(tmp_path: Path) -> Iterator[None]:
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
-    )
-    yield
-    torch.distributed.destroy_process_group()
+def environ() -> dict[str, str]:
+    """Where three ranks, here threads, meet."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
 
 
-@pytest.mark.usefixtures("one_rank_group")
-def test_agreeing_leaves_the_callers_process_group_alone() -> None:
-    assert agree(lambda: [1, 2], Rank(0, 1)) == [1, 2]
-    assert torch.distributed.is_initialized()
+def on_three_ranks(ask: Callable[[Rank], object]) -> list[object]:
+    """Ask ranks at the same time; return what each says, or raises."""
+
+    def answer(index: int) -> object:
+        try:
+            return ask(Rank(index, 3))
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(3) as pool:
+        return list(pool.map(answer, range(3)))
 
 
-@pytest.mark.usefixtures("one_rank_group")
-def test_what_rank_0_raises_comes_through() -> None:
+def test_all_ranks_hear_what_rank_0_decides(environ: dict[str, str]) -> None:
+    assert on_three_ranks(lambda rank: agree(lambda: [rank.index], rank, 0, environ)) == [[0]] * 3
+
+
+def test_nobody_hears_what_was_decided_before(environ: dict[str, str]) -> None:
+    # torchrun's store, which is there for all calls, and for ranks that it restarts.
+    agents = TCPStore("127.0.0.1", int(environ["MASTER_PORT"]), None, is_master=True)
+    for restart, call in ((0, 0), (0, 1), (1, 0)):
+        again = {
+            **environ,
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_RESTART_COUNT": str(restart),
+        }
+
+        def decide(decision: tuple[int, int] = (restart, call)) -> list[int]:
+            time.sleep(0.2)  # so that the others would find an earlier one
+            return list(decision)
+
+        def ask(rank: Rank, call: int = call, again: dict[str, str] = again) -> object:
+            return agree(decide, rank, call, again)
+
+        assert on_three_ranks(ask) == [[restart, call]] * 3
+    del agents
+
+
+def test_what_rank_0_raises_is_raised_everywhere(environ: dict[str, str]) -> None:
     def decide() -> None:
         raise ValueError("batch_size is 3")
 
-    with pytest.raises(ValueError, match="batch_size is 3"):
-        agree(decide, Rank(0, 1))
+    first, *others = on_three_ranks(lambda rank: agree(decide, rank, 0, environ))
+    assert isinstance(first, ValueError)
+    for error in others:
+        assert isinstance(error, RuntimeError)
+        assert str(error) == ("visops.infer: rank 0 could not plan: ValueError: batch_size is 3")
+
+
+def test_ranks_without_a_place_to_meet_are_told() -> None:
+    with pytest.raises(RuntimeError, match="ranks need MASTER_ADDR and MASTER_PORT"):
+        agree(list, Rank(0, 2), 0, {"MASTER_ADDR": "127.0.0.1"})
 
 
 def run_share(job: tuple[Path, Path], index: int, world: int) -> None:
@@ -206,6 +248,17 @@ def test_a_rank_killed_in_the_middle_and_resumed(job: tuple[Path, Path], tmp_pat
         for line in path.read_text().splitlines()
     ]
     assert sorted(commits) == list(range(11)), "each batch is done exactly once"
+
+
+@pytest.mark.slow
+def test_torchrun_restarts_ranks_that_were_killed(job: tuple[Path, Path], tmp_path: Path) -> None:
+    images, out = job
+    pipeline().run(images, tmp_path / "one")
+    marker = tmp_path / "killed"
+    done = torchrun("--max-restarts=1", TESTS / "infer_rank_run.py", images, out, marker)
+    assert done.returncode == 0, done.stderr
+    assert marker.exists()
+    assert outputs(out) == outputs(tmp_path / "one")
 
 
 @pytest.mark.slow

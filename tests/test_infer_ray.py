@@ -28,7 +28,7 @@ from infer_networks import (
 from visops.infer import Model, PlannedBatch, Raw, StageError, Summary
 from visops.infer.batch import Batch
 from visops.infer.decode import Decoder
-from visops.infer.isolation import DIED
+from visops.infer.loading import DIED
 from visops.infer.manifest import Commit
 from visops.infer.ray_ledger import GO, LOST, STOP, Ledger
 
@@ -254,6 +254,7 @@ def test_actors_write_what_threads_do(
         "list", "decode", "collate", "preprocess", "models", "postprocess", "write"
     ]  # fmt: skip
     assert all(stage.images == 43 and stage.busy > 0 for stage in summary.stages)
+    assert not here.ledger._begun, "the ledger has heard of every end"
 
 
 def test_a_row_that_comes_twice_is_committed_once(

@@ -10,6 +10,8 @@ batches that the next run, with any number of ranks, divides anew.
 from __future__ import annotations
 
 import hashlib
+import itertools
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +33,8 @@ from .summary import Summary
 __all__ = ["Rank", "agree", "merge", "run_rank", "share", "torchrun_rank", "wait_for_file"]
 
 T = TypeVar("T")
+
+_calls = itertools.count()
 
 # Rank 0 may need long to list millions of files; the others have nothing else to do.
 PLANNING_TIMEOUT = timedelta(hours=6)
@@ -123,12 +127,12 @@ def run_rank(
     path = os.path.join(out, PLAN)
     job: Job | None = None
 
-    def decide() -> tuple[str, list[int]]:
+    def decide() -> list[Any]:
         nonlocal job
         job = Job.open(images, out, pipeline.models, options)
-        return digest_of(path), [batch.number for batch in job.pending()]
+        return [digest_of(path), [batch.number for batch in job.pending()]]
 
-    digest, pending = agree(decide, rank) if rank.world > 1 else decide()
+    digest, pending = agree(decide, rank, next(_calls)) if rank.world > 1 else decide()
     if job is None:
         wait_for_file(path, digest)
         job = Job.open(images, out, pipeline.models, options, create=False)
@@ -179,42 +183,61 @@ def share(numbers: Sequence[T], rank: Rank) -> list[T]:
     return list(numbers[rank.index :: rank.world])
 
 
-def agree(decide: Callable[[], T], rank: Rank) -> T:
-    """Let rank 0 decide, and return its decision on every rank.
+def agree(
+    decide: Callable[[], T], rank: Rank, call: int = 0, environ: Mapping[str, str] = os.environ
+) -> T:
+    """Let rank 0 decide, and return its decision, of what JSON can hold, on every rank.
 
-    An exception on rank 0 is raised on all of them, so that none waits for what never comes. The
-    process group is closed again (unless the caller has one): what happens to one process later
-    is no concern of the others.
+    Calls have numbers: different ones in a program, the same one on all ranks.
+
+    It goes through the store that ranks meet at, with no process group: that would connect every
+    rank with every other one, for one message. An exception on rank 0 is raised on all of them, so
+    that none waits for what never comes.
     """
-    ours = not dist.is_initialized()
-    group: Any = None
-    if ours:
-        dist.init_process_group(
-            "gloo", rank=rank.index, world_size=rank.world, timeout=PLANNING_TIMEOUT
-        )
-    else:
-        group = dist.new_group(backend="gloo", timeout=PLANNING_TIMEOUT)
+    store = _store(rank, call, environ)
+    if rank.index > 0:
+        done, value = json.loads(store.get("decision"))
+        if store.add("heard", 1) == rank.world - 1:
+            store.set("all have heard", "")
+        if not done:
+            raise RuntimeError(f"visops.infer: rank 0 could not plan: {value}")
+        return value
+    error: Exception | None = None
     try:
-        said: list[tuple[bool, object]] = [(False, None)]
-        error: BaseException | None = None
-        if rank.index == 0:
-            try:
-                said = [(True, decide())]
-            except Exception as raised:
-                error = raised
-                said = [(False, f"{type(raised).__name__}: {raised}")]
-        dist.broadcast_object_list(said, src=0, group=group)
-    finally:
-        if ours:
-            dist.destroy_process_group()
-        else:
-            dist.destroy_process_group(group)
+        said: tuple[bool, Any] = (True, decide())
+    except Exception as raised:
+        said, error = (False, f"{type(raised).__name__}: {raised}"), raised
+    store.set("decision", json.dumps(said))
+    if rank.world > 1:
+        # This process may be what holds the store: it must not end before.
+        store.wait(["all have heard"], PLANNING_TIMEOUT)
     if error is not None:
         raise error
-    done, value = said[0]
-    if not done:
-        raise RuntimeError(f"visops.infer: rank 0 could not plan: {value}")
-    return value  # type: ignore[return-value]
+    return said[1]
+
+
+def _store(rank: Rank, call: int, environ: Mapping[str, str]) -> Any:
+    """Connect to the store of the environment: torchrun's, or one that rank 0 opens."""
+    try:
+        host, port = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
+    except (KeyError, ValueError):
+        raise RuntimeError(
+            "visops.infer: ranks need MASTER_ADDR and MASTER_PORT in the environment; "
+            "torchrun sets them"
+        ) from None
+    opened = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        host,
+        port,
+        rank.world,
+        is_master=rank.index == 0 and not opened,
+        timeout=PLANNING_TIMEOUT,
+        wait_for_workers=False,
+        multi_tenant=True,
+    )
+    # torchrun's store outlives a restart of its ranks; a program may run several folders.
+    restart = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return dist.PrefixStore(f"visops.infer/{restart}/{call}", store)  # type: ignore[attr-defined]
 
 
 def digest_of(path: str) -> str:

@@ -19,11 +19,10 @@ from torch import Tensor
 from .batch import Batch, Frame
 from .decode import Decoder
 from .listing import Entry
+from .loading import DIED
 from .plan import PlannedBatch
 
 __all__ = ["decode_apart"]
-
-DIED = "decoding it ends the process, which crashes or runs out of memory"
 
 
 def decode_apart(decoder: Decoder, plan: PlannedBatch) -> Batch:
