@@ -19,6 +19,7 @@ from infer_networks import BATCH, convolutions, make_images, outputs, pipeline
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from visops.infer.distributed import (
     Rank,
+    _device,
     agree,
     digest_of,
     merge,
@@ -64,6 +65,18 @@ def test_alone_there_is_no_rank(environ: dict[str, str]) -> None:
 def test_impossible_ranks_are_named(rank: str, world: str) -> None:
     with pytest.raises(ValueError, match=f"RANK={rank}, WORLD_SIZE={world}, LOCAL_RANK=0 in the"):
         torchrun_rank({"RANK": rank, "WORLD_SIZE": world})
+
+
+@pytest.mark.parametrize(
+    ("device", "local", "gpus", "expected"),
+    [("cuda", 3, 8, "cuda:3"), ("cuda", 3, 2, "cuda:1"), ("cuda:0", 3, 8, "cuda:0"),
+     ("cpu", 1, 8, "cpu"), ("cuda", 1, 0, "cuda")],
+)  # fmt: skip
+def test_ranks_share_a_machines_gpus(
+    device: str, local: int, gpus: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert _device(device, Rank(local, 16, local)) == expected
 
 
 def test_a_file_that_other_machines_do_not_see_is_an_error(tmp_path: Path) -> None:

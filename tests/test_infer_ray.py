@@ -9,9 +9,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +24,8 @@ from infer_networks import (
     outputs,
     pipeline,
 )
-from visops.infer import Model, PlannedBatch, Raw, StageError, Summary
+from ray_stand_in import Handle, Here
+from visops.infer import Model, Raw, StageError, Summary
 from visops.infer.batch import Batch
 from visops.infer.decode import Decoder
 from visops.infer.loading import DIED
@@ -91,7 +91,6 @@ def test_a_cluster_without_gpus_is_named() -> None:
 
 @needs_ray
 def test_pixels_and_all_else_come_through_a_row(tmp_path: Path) -> None:
-    from visops.infer.decode import Decoder
     from visops.infer.listing import list_images
     from visops.infer.plan import cut_batches
     from visops.infer.ray_stages import _packed, _unpacked
@@ -143,64 +142,6 @@ def test_a_model_that_cannot_be_sent_is_named() -> None:
     model = Model("odd", lambda batch: lock)
     with pytest.raises(TypeError, match=r"models odd can't be sent to Ray's workers: .*pickle"):
         packed_models([model])
-
-
-class Handle:
-    """An actor's handle, of an object that is right here."""
-
-    def __init__(self, actor: object) -> None:
-        self._actor = actor
-
-    def __getattr__(self, name: str) -> SimpleNamespace:
-        return SimpleNamespace(remote=getattr(self._actor, name))
-
-
-class Here:
-    """Stands for Ray, with one actor of each kind in this process, and batches in turn.
-
-    Attributes
-    ----------
-    meanwhile : dict
-        What is called before a batch of a number comes.
-    repeat : set
-        Batches whose rows come twice.
-    decoder : type
-        What decodes.
-    """
-
-    def __init__(self) -> None:
-        self.ledger = Ledger(attempts=2)
-        self.meanwhile: dict[int, Callable[[], object]] = {}
-        self.repeat: set[int] = set()
-        self.decoder: type[Decoder] = Decoder
-
-    def is_initialized(self) -> bool:
-        return True
-
-    def nodes(self) -> list[dict[str, bool]]:
-        return [{"Alive": True}]
-
-    def cluster_resources(self) -> dict[str, float]:
-        return {"CPU": 2.0}
-
-    def rows(self, run: Any, batches: Sequence[PlannedBatch]) -> Iterator[dict[str, Any]]:
-        import pyarrow as pa
-        from visops.infer.ray_stages import Decode, Networks, Write, packed_models, planned_row
-
-        job, ledger = run._job, Handle(self.ledger)
-        work = job.work
-        actors = [
-            Decode(self.decoder(**vars(work.decoder)), ledger),
-            Networks(job.images, packed_models(work.models), work.options, ledger),
-            Write(job.out, ledger),
-        ]
-        for batch in batches:
-            self.meanwhile.get(batch.number, lambda: None)()
-            table = pa.Table.from_pylist([planned_row(batch)])
-            for actor in actors:
-                table = actor(table)
-            for _ in range(1 + (batch.number in self.repeat)):
-                yield table.to_pylist()[0]
 
 
 @pytest.fixture

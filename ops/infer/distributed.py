@@ -173,9 +173,10 @@ def merge(out: str | os.PathLike[str], format: str = "jsonl") -> Summary:
 
 def _device(device: str, rank: Rank) -> str:
     """Give each rank a GPU: those of a machine in turn, where there are more ranks than that."""
-    if torch.device(device) != torch.device("cuda"):
+    count = torch.cuda.device_count()
+    if torch.device(device) != torch.device("cuda") or not count:
         return device
-    return f"cuda:{rank.local % torch.cuda.device_count()}"
+    return f"cuda:{rank.local % count}"
 
 
 def share(numbers: Sequence[T], rank: Rank) -> list[T]:
