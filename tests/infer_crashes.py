@@ -114,9 +114,9 @@ def die_at(images: Path, out: Path, step: int) -> None:
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def counted_sync(descriptor: int) -> None:
+    def counted_sync(fd: Any) -> None:
         count()
-        sync(descriptor)
+        sync(fd)
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         changes = event in ("os.rename", "os.remove", "os.mkdir") or (
@@ -150,6 +150,7 @@ def limited_run(
 
 def kill_group(child: ForkServerProcess, alone: bool) -> None:
     """SIGKILL to a process, and to its workers too unless it dies alone."""
+    assert child.pid is not None
     with suppress(ProcessLookupError):
         if alone:
             os.kill(child.pid, signal.SIGKILL)

@@ -24,7 +24,7 @@ from bench.inference.agreement import compare
 from bench.inference.changes import Changes, Limits, run_changed
 from bench.inference.clock import Timing
 from bench.inference.naive import run_naive
-from bench.inference.networks import DETECTOR, MOST, SIDE
+from bench.inference.networks import DETECTOR, MOST, SCORE, SIDE
 from bench.inference.photos import FOLDER, defect, file_name, make_photos
 from bench.inference.steps import list_files, read_records
 from PIL import Image
@@ -203,7 +203,7 @@ def test_comparison_of_ties() -> None:
         found = {"boxes": boxes, "labels": [1] * len(scores), "scores": scores}
         return [{"image": "a.jpg", "status": "ok", "outputs": {DETECTOR: found}}]
 
-    limit = agreement.SCORE
+    limit = SCORE
     at_the_threshold = compare(record([0.9, limit + 1e-6]), record([0.9]))
     assert at_the_threshold.fine
     assert at_the_threshold.ties == 1
