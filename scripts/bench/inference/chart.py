@@ -168,7 +168,7 @@ def picture(result: Result, path: Path) -> None:
             fontsize=8.5,
             fontweight="bold",
         )
-    axes.margins(x=0.12)
+    axes.margins(x=0.25)
     axes.grid(axis="x", color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(axis="y", length=0)
