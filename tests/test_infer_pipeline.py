@@ -205,6 +205,21 @@ def test_a_failing_network_fails_its_image_only(tmp_path: Path) -> None:
     assert sorted(found["2.png"]["outputs"]) == ["net", "refusing"]
 
 
+def test_placements_are_those_of_the_images_that_are_left(tmp_path: Path) -> None:
+    for i in range(4):
+        save(tmp_path / "images" / f"{i}.png", i, 20, 30 + i)
+    Image.new("RGB", (31, 20), "white").save(tmp_path / "images" / "1.png")
+
+    def widths(output: Any, placements: Any) -> Any:
+        return [{"width": place.full_width} for place in placements]
+
+    model = Model("net", Refusing(), Preprocess((8, 8), mean=None, std=None), widths)
+    infer.run(tmp_path / "images", tmp_path / "out", [model], **OPTIONS)
+    found = records(tmp_path / "out")
+    assert found.pop("1.png")["status"] == "failed"
+    assert [r["outputs"]["net"]["width"] for r in found.values()] == [30, 32, 33]
+
+
 def test_an_error_in_a_stage_names_it_and_keeps_what_is_done(tmp_path: Path) -> None:
     images, out = tmp_path / "images", tmp_path / "out"
     for i in range(12):

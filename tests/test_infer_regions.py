@@ -43,7 +43,22 @@ def test_each_box_has_a_record(folder: Path, tmp_path: Path) -> None:
             seen.append(batch)
             return super().forward(batch)
 
-    regions = Regions("regions", detector(), Second(), (12, 10), detection=DETECTION, batch_size=3)
+    def postprocess(output: Any, placements: Any) -> Any:
+        assert {(place.height, place.full_width) for place in placements} == {(12, 10)}
+        return [
+            found
+            for found, _ in zip(infer.Classification()(output, placements), placements, strict=True)
+        ]
+
+    regions = Regions(
+        "regions",
+        detector(),
+        Second(),
+        (12, 10),
+        detection=DETECTION,
+        postprocess=postprocess,
+        batch_size=3,
+    )
     infer.run(folder, tmp_path, [regions, detector()], **OPTIONS)
     assert max(len(batch) for batch in seen) == 3
     mean, std = (torch.tensor(v)[:, None, None] for v in (infer.IMAGENET_MEAN, infer.IMAGENET_STD))
