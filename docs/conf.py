@@ -59,14 +59,23 @@ def run_fenced_code(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def add_benchmark_results(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put the tables of docs/benchmarks where the page `benchmarks` has its marker."""
+    """Put the tables of docs/benchmarks where pages have a marker for them."""
+    if docname == "infer":
+        found = sorted((DOCS / "benchmarks").glob("infer_*.md"))
+        for path in found:
+            app.env.note_dependency(str(path))
+        tables = [path.read_text(encoding="utf-8") for path in found]
+        if tables and (DOCS / "images" / "bench_infer.png").is_file():
+            tables.insert(0, "![Time of each variant](images/bench_infer.png)")
+        source[0] = source[0].replace("<!-- measured table -->", "\n\n".join(tables))
     if docname != "benchmarks":
         return
     parts = []
     for path in sorted((DOCS / "benchmarks").glob("*.json")):
         app.env.note_dependency(str(path))
         result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        on_gpu = any(row["device"] != "cpu" for row in result["rows"])
+        # That of whole runs (`infer`) has no rows of calls, and one device.
+        on_gpu = any(row["device"] != "cpu" for row in result.get("rows", [result]))
         chip = result["machine"]["gpu" if on_gpu else "cpu"]
         table = path.with_suffix(".md").read_text(encoding="utf-8")
         parts.append(f"### `{result['op']}` on {chip}\n\n{table}")

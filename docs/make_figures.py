@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import augment_figures
+import infer_figures
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import nms_figures
@@ -120,4 +121,5 @@ if __name__ == "__main__":
     augment_figures.preview(IMAGES / "preview.jpg")
     nms_figures.suppression(IMAGES / "nms.png")
     roi_crops_figures.there_and_back(IMAGES / "roi_crops.jpg")
+    infer_figures.anonymised(IMAGES / "infer_regions.jpg")
     roi_align_figures.bins_and_samples(IMAGES / "roi_align.png")

@@ -20,6 +20,7 @@ import matplotlib.pyplot as plt
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
 from bench.harness.report import ROOT, duration, mebibytes, rate
+from bench.inference import chart
 
 Result = dict[str, Any]
 
@@ -207,17 +208,18 @@ def render(paths: list[Path], docs: Path = ROOT / "docs") -> list[Path]:
     written = []
     for path in paths:
         result: Result = json.loads(path.read_text(encoding="utf-8"))
-        if not result["rows"]:
+        whole_run = "variants" in result  # of scripts/bench/infer.py, which has no rows of calls
+        if not whole_run and not result["rows"]:
             continue
         table = path.with_suffix(".md")
-        table.write_text(markdown(result), encoding="utf-8")
+        table.write_text(chart.markdown(result) if whole_run else markdown(result), "utf-8")
         written.append(table)
         known = newest.get(result["op"])
         if known is None or known["machine"]["date"] < result["machine"]["date"]:
             newest[result["op"]] = result
     for op, result in newest.items():
         image = docs / "images" / f"bench_{op}.png"
-        picture(result, image)
+        (chart.picture if "variants" in result else picture)(result, image)
         written.append(image)
     return written
 

@@ -1,0 +1,224 @@
+"""One folder of images into one folder of outputs: what is planned, done and left to do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from .batch import Batch
+from .listing import list_images
+from .loading import DecodedBatches, is_death_of_worker
+from .manifest import Commit, Manifest, manifest_paths, read_manifests
+from .merge import Counts, merge_parts
+from .models import Model
+from .options import Options
+from .plan import Plan, PlannedBatch, normalised
+from .stages import Chain, Stage, StageTimes
+from .work import Work
+from .writers import Committer
+
+__all__ = ["Job", "Processed"]
+
+PLAN = "plan.jsonl"
+MANIFEST = "manifest.jsonl"
+
+
+@dataclass
+class Processed:
+    """What one call of :meth:`Job.process` has done."""
+
+    times: list[StageTimes] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    seconds: float = 0.0
+    retried: int = 0
+
+
+class Job:
+    """A run's state, all of which is on the disk.
+
+    Several processes can work on one job: :meth:`open` it in each, the first one with `create`,
+    :meth:`process` different batches with different manifests, and :meth:`merge` once.
+
+    Attributes
+    ----------
+    out : str
+    plan : Plan
+    work : Work
+        The stages' functions.
+    listing : StageTimes
+        Of the stage "list".
+    """
+
+    def __init__(self, images: str, out: str, plan: Plan, work: Work, listing: StageTimes) -> None:
+        self.images, self.out = images, out
+        self.plan, self.work, self.listing = plan, work, listing
+
+    @classmethod
+    def open(
+        cls,
+        images: str | os.PathLike[str],
+        out: str | os.PathLike[str],
+        models: Sequence[Model],
+        options: Options,
+        *,
+        create: bool = True,
+        dry_run: bool = False,
+    ) -> Job:
+        """List the images and settle the plan: a new one, or that in `out` with what is new.
+
+        Parameters
+        ----------
+        images, out : path
+        models : sequence of Model
+        options : Options
+        create : bool
+            False: take the plan that is there, and list nothing.
+        dry_run : bool
+            Write nothing.
+
+        Raises
+        ------
+        ValueError
+            `out` was begun with options that give other results.
+        """
+        root, folder = os.fspath(images), os.fspath(out)
+        path = os.path.join(folder, PLAN)
+        work = Work(root, models, options)
+        wanted = normalised(_results_depend_on(models, options))
+        plan = Plan.load(path)
+        if plan is not None:
+            plan.check(wanted, folder)
+        elif not create:
+            raise FileNotFoundError(f"visops.infer: {path}: no plan is there yet")
+        start = time.perf_counter()
+        listing = StageTimes("list")
+        if create:
+            entries = list_images(root, leave_out=folder)
+            known = plan is not None
+            plan = plan or Plan(wanted)
+            new = plan.extend(entries, options.batch_size)
+            if not dry_run:
+                os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
+                if new or not known:
+                    plan.save(path)
+            listing.images = len(entries)
+        assert plan is not None
+        listing.busy = time.perf_counter() - start
+        return cls(root, folder, plan, work, listing)
+
+    def committed(self) -> dict[int, Commit]:
+        """Return the batches that are done, of all manifests, and whose parts are there."""
+        commits = read_manifests(manifest_paths(self.out))
+        return {number: commit for number, commit in commits.items() if self._is_there(commit)}
+
+    def pending(self, committed: Mapping[int, Commit] | None = None) -> list[PlannedBatch]:
+        """Return the batches that are not done, as of `committed`, or as of now."""
+        done = self.committed() if committed is None else committed
+        return [batch for batch in self.plan.batches if batch.number not in done]
+
+    def process(
+        self,
+        batches: Sequence[PlannedBatch],
+        manifest: str = MANIFEST,
+        *,
+        started: Callable[[Chain[Batch]], None] | None = None,
+        tick: Callable[[Chain[Batch]], None] | None = None,
+        wait: float = 0.5,
+    ) -> Processed:
+        """Do batches, with one thread a stage, and commit each to a manifest.
+
+        Parameters
+        ----------
+        batches : sequence of PlannedBatch
+        manifest : str
+            Name of a file in the outputs, ``manifest*.jsonl``; no other process may be writing it.
+        started : callable, optional
+            Gets the chain once it runs, such as to stop it at a signal.
+        tick : callable, optional
+            Called with it every `wait` seconds, and at the end.
+        """
+        options, work = self.work.options, self.work
+        begun = time.perf_counter()
+        done = Processed()
+        if not batches:
+            return done
+        # Workers are forks of this process: first, without threads and the manifest's lock, which
+        # they would hold for some time after this process is killed.
+        source = DecodedBatches(batches, work.decoder, options.workers, options.prefetch)
+        with Manifest(os.path.join(self.out, manifest)) as lines:
+            work.load()
+            with ThreadPoolExecutor(options.writer_threads, "visops.infer writer") as pool:
+                committer = Committer(self.out, lines, pool, options.room)
+
+                def postprocess(batch: Batch) -> Batch:
+                    done.retried += batch.retried
+                    return work.postprocess(batch)
+
+                chain = Chain(
+                    ("decode", source),
+                    [
+                        Stage("collate", work.collate),
+                        Stage("preprocess", work.preprocess),
+                        Stage("models", work.forward),
+                        Stage("postprocess", postprocess),
+                        Stage("write", committer.add, committer.finish),
+                    ],
+                    room=options.room,
+                    size=lambda batch: len(batch.plan.entries),
+                    number=lambda batch: batch.number,
+                )
+                chain.start()
+                if started is not None:
+                    started(chain)
+                try:
+                    while not _waited(chain, wait, tick):
+                        pass
+                except BaseException:
+                    chain.stop()
+                    raise
+                finally:
+                    done.times = [self.listing, *chain.times]
+                    done.commits = committer.commits
+                    done.seconds = time.perf_counter() - begun
+        return done
+
+    def merge(self, committed: Mapping[int, Commit] | None = None) -> Counts:
+        """Make one file of all parts, once nothing is pending."""
+        commits = self.committed() if committed is None else committed
+        return merge_parts(self.out, self.plan, commits, self.work.options.format)
+
+    def _is_there(self, commit: Commit) -> bool:
+        try:
+            return os.path.getsize(os.path.join(self.out, commit.part)) == commit.size
+        except OSError:
+            return False
+
+
+def _waited(
+    chain: Chain[Batch], seconds: float, tick: Callable[[Chain[Batch]], None] | None
+) -> bool:
+    """Wait for the chain, and look at it, whatever DataLoader has to say of dead workers.
+
+    It has a handler of SIGCHLD, which raises in the main thread.
+    """
+    try:
+        ended = chain.wait(seconds)
+        if tick is not None:
+            tick(chain)
+        return ended
+    except RuntimeError as error:
+        if is_death_of_worker(error):
+            return False  # the stage "decode" finds out, and goes on with other workers
+        raise
+
+
+def _results_depend_on(models: Sequence[Model], options: Options) -> dict[str, object]:
+    """Return what another value of would change results."""
+    fingerprints = {model.name: model.fingerprint() for model in models}
+    if len(fingerprints) != len(models):
+        names = [model.name for model in models]
+        raise ValueError(f"visops.infer: models are named {names}, names must differ")
+    return {**options.results_depend_on(), "models": fingerprints}

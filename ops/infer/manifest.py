@@ -1,0 +1,125 @@
+"""The manifest: a line for every batch whose outputs are safe, appended and never changed.
+
+JSON lines rather than SQLite: every writer has a file of its own, so there is nothing to lock
+between processes; appending and syncing a line works on network file systems, where the shared
+memory of SQLite's write-ahead log doesn't; any tool reads it. Its weakness, a line torn by a crash,
+is what the reader leaves out and the next writer cuts off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from types import TracebackType
+
+from .durable import named, sync_folder
+
+__all__ = ["Commit", "Manifest", "read_manifest", "read_manifests"]
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One line: a batch that is done, the file of its records, and their number by status."""
+
+    batch: int
+    part: str
+    size: int
+    sha256: str
+    ok: int
+    failed: int
+    skipped: int
+
+
+class Manifest:
+    """The one writer of a manifest's file.
+
+    Opening it takes a lock that ends with the process, cuts off a torn last line, and makes the
+    file last.
+
+    Raises
+    ------
+    RuntimeError
+        Another process writes this file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._file = open(path, "ab")  # noqa: SIM115  # closed by close()
+        try:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise RuntimeError(
+                    f"visops.infer: {path} is being written by another process; "
+                    "wait for it, or choose another folder"
+                ) from None
+            except OSError:
+                pass  # a file system without locks
+            with open(path, "rb") as file:
+                whole = file.read()
+            self._file.truncate(whole.rfind(b"\n") + 1)
+            sync_folder(os.path.dirname(path))
+        except BaseException:
+            self._file.close()
+            raise
+
+    def append(self, commit: Commit) -> None:
+        """Add a line, and wait until it is on the disk."""
+        line = json.dumps(asdict(commit), sort_keys=True).encode() + b"\n"
+        try:
+            self._file.write(line)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise named(error, self.path) from error
+
+    def close(self) -> None:
+        """Close the file, and with it the lock."""
+        with contextlib.suppress(OSError):  # what a failed append has left is a torn line
+            self._file.close()
+
+    def __enter__(self) -> Manifest:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def read_manifest(path: str) -> dict[int, Commit]:
+    """Read the whole lines of one manifest, by batch; the last of a batch counts."""
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return {}
+    commits = {}
+    for number, line in enumerate(lines[:-1], 1):  # what follows the last newline is torn
+        try:
+            commit = Commit(**json.loads(line))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"visops.infer: {path}, line {number} is damaged: {error}") from error
+        commits[commit.batch] = commit
+    return commits
+
+
+def read_manifests(paths: Iterable[str]) -> dict[int, Commit]:
+    """Read several manifests as one."""
+    commits: dict[int, Commit] = {}
+    for path in paths:
+        commits.update(read_manifest(path))
+    return commits
+
+
+def manifest_paths(out: str) -> list[str]:
+    """Every manifest of a folder of outputs: manifest.jsonl and those of ranks."""
+    return sorted(glob.glob(os.path.join(glob.escape(out), "manifest*.jsonl")))

@@ -1,0 +1,112 @@
+"""All parts as one file, in the order of the plan, and the count of what became of every input."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from .durable import atomic_file, naming, remove_leftovers
+from .manifest import Commit
+from .parquet import Schema, write_parquet
+from .plan import Plan
+
+__all__ = ["Counts", "merge_parts"]
+
+QUARANTINE = "quarantine.jsonl"
+FORMATS = ("jsonl", "parquet")
+
+
+@dataclass
+class Counts:
+    """How inputs ended."""
+
+    listed: int = 0
+    ok: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Inputs that have not ended."""
+        return self.listed - self.ok - self.failed - self.skipped
+
+
+def merge_parts(out: str, plan: Plan, commits: Mapping[int, Commit], format: str) -> Counts:
+    """Write the results of a finished plan, and quarantine.jsonl, from its parts.
+
+    Raises
+    ------
+    RuntimeError
+        A part is damaged, or doesn't hold just the inputs of its batch.
+    """
+    with _one_at_a_time(os.path.join(out, "plan.jsonl")):
+        counts = _merge(out, plan, commits, format)
+        for other in FORMATS:
+            if other != format and os.path.exists(os.path.join(out, f"results.{other}")):
+                _merge(out, plan, commits, other)  # which would be of an earlier state
+        remove_leftovers(out, below=False)
+        for folder in ("parts", "annotated", "pictures"):
+            remove_leftovers(os.path.join(out, folder))
+    return counts
+
+
+@contextmanager
+def _one_at_a_time(path: str) -> Iterator[None]:
+    """Let ranks that end at the same moment merge one after the other."""
+    with open(path, "r+b") as file:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _merge(out: str, plan: Plan, commits: Mapping[int, Commit], format: str) -> Counts:
+    counts = Counts(listed=sum(1 for _ in plan.entries))
+    schema = Schema() if format == "parquet" else None
+    results = os.path.join(out, f"results.{format}")
+    quarantine = os.path.join(out, QUARANTINE)
+    with atomic_file(quarantine) as failures, atomic_file(results) as file:
+        for data in _parts(out, plan, commits):
+            for record in _records(data):
+                status = record["status"]
+                setattr(counts, status, getattr(counts, status) + 1)
+                if status == "failed":
+                    line = {"image": record["image"], "reason": record["reason"]}
+                    with naming(quarantine):
+                        failures.write(json.dumps(line, sort_keys=True).encode() + b"\n")
+                if schema is not None:
+                    schema.add(record)
+            if schema is None:
+                with naming(results):
+                    file.write(data)
+        if schema is not None:
+            with naming(results):
+                write_parquet(file, map(_records, _parts(out, plan, commits)), schema)
+    return counts
+
+
+def _parts(out: str, plan: Plan, commits: Mapping[int, Commit]) -> Iterator[bytes]:
+    """Read the parts, and check each."""
+    for batch in plan.batches:
+        commit = commits[batch.number]
+        with open(os.path.join(out, commit.part), "rb") as file:
+            data = file.read()
+        if hashlib.sha256(data).hexdigest() != commit.sha256:
+            raise RuntimeError(
+                f"visops.infer: {commit.part} is not what was written (its SHA-256 differs); "
+                "remove it, and run again"
+            )
+        if [record["image"] for record in _records(data)] != [e.path for e in batch.entries]:
+            raise RuntimeError(
+                f"visops.infer: {commit.part} doesn't hold the inputs of batch {batch.number}"
+            )
+        yield data
+
+
+def _records(data: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in data.splitlines()]

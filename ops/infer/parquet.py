@@ -1,0 +1,105 @@
+"""Records as Parquet, a row group for each part."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+__all__ = ["Schema", "write_parquet"]
+
+
+class Schema:
+    """The type that fits all of many records, found by looking at each of them.
+
+    Left to itself a library looks at the first ones, and fails at the first box of an image whose
+    predecessors had none.
+    """
+
+    def __init__(self) -> None:
+        self._type: Any = None
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Widen the type so that it fits one more record.
+
+        Raises
+        ------
+        TypeError
+            No type fits, such as where one record has a list and another one a number.
+        """
+        self._type = _unified(self._type, _type_of(record), "record")
+
+    def arrow(self) -> Any:
+        """Return the pyarrow schema, without what is empty in all records: Parquet has no type."""
+        import pyarrow
+
+        struct = _arrow_type(self._type or {})
+        return pyarrow.schema([] if struct is None else list(struct))
+
+
+def write_parquet(file: Any, parts: Iterable[list[dict[str, Any]]], schema: Schema) -> None:
+    """Write parts' records to an open file."""
+    import pyarrow
+    import pyarrow.parquet
+
+    arrow = schema.arrow()
+    with pyarrow.parquet.ParquetWriter(file, arrow, compression="zstd") as writer:
+        for records in parts:
+            for record in records:
+                record["image"] = readable(record["image"])
+            writer.write_table(pyarrow.Table.from_pylist(records, schema=arrow))
+
+
+def readable(path: str) -> str:
+    """Return a path as Parquet can hold it: with escapes for bytes that are no UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def _type_of(value: Any) -> Any:
+    """Return a name, a list with the items' type, a dict of types, or None where it isn't known."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {key: _type_of(item) for key, item in value.items()}
+    if isinstance(value, list):
+        item = None
+        for element in value:
+            item = _unified(item, _type_of(element), "list")
+            if isinstance(item, str) and isinstance(element, float):
+                break  # numbers only get to here: nothing is wider than float
+        return [item]
+    return type(value).__name__
+
+
+def _unified(a: Any, b: Any, where: str) -> Any:
+    if a == b or b is None:
+        return a
+    if a is None:
+        return b
+    if isinstance(a, dict) and isinstance(b, dict):
+        return {key: _unified(a.get(key), b.get(key), key) for key in sorted({*a, *b})}
+    if isinstance(a, list) and isinstance(b, list):
+        return [_unified(a[0], b[0], where)]
+    if isinstance(a, str) and isinstance(b, str) and {a, b} == {"int", "float"}:
+        return "float"
+    raise TypeError(
+        f"visops.infer: records can't be Parquet: {where} is {json.dumps(a)} in some and "
+        f"{json.dumps(b)} in others; write jsonl"
+    )
+
+
+def _arrow_type(kind: Any) -> Any:
+    import pyarrow
+
+    if kind is None:
+        return None
+    if isinstance(kind, dict):
+        fields = [(key, _arrow_type(item)) for key, item in sorted(kind.items())]
+        known = [pyarrow.field(key, item) for key, item in fields if item is not None]
+        return pyarrow.struct(known) if known else None
+    if isinstance(kind, list):
+        item = _arrow_type(kind[0])
+        return None if item is None else pyarrow.list_(item)
+    names = {"int": "int64", "float": "float64", "bool": "bool_", "str": "string"}
+    return getattr(pyarrow, names[kind])()

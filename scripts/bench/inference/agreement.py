@@ -1,0 +1,190 @@
+"""Whether two runs say the same about each photo.
+
+A network's last bits depend on how many images it gets at once, so numbers are compared with a
+tolerance. Where such a bit decides, a box may be there in one run and not in the other: its score
+is at the threshold or at that of the last box which an image may have, or its overlap with a better
+box is at the limit. Those are counted, and looked at: any other difference is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .networks import IOU, MOST, SCORE
+
+Record = dict[str, Any]
+Boxes = npt.NDArray[np.float64]
+
+SCORE_TOLERANCE = 1e-4  # of scores, which are at most 1
+BOX_TOLERANCE = 0.05  # pixels of the photo
+OVERLAP_TOLERANCE = 1e-3
+
+
+@dataclass
+class Agreement:
+    """What a comparison has found."""
+
+    images: int = 0
+    boxes: int = 0
+    equal: int = 0  # images with the same records, to the last bit
+    score: float = 0.0  # greatest difference
+    box: float = 0.0
+    ties: int = 0  # boxes or classes that a last bit decides
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def fine(self) -> bool:
+        return not self.errors
+
+    def add(self, other: Agreement) -> None:
+        """Add that of other photos."""
+        self.images += other.images
+        self.boxes += other.boxes
+        self.equal += other.equal
+        self.score = max(self.score, other.score)
+        self.box = max(self.box, other.box)
+        self.ties += other.ties
+        self.errors += other.errors
+
+
+def _overlaps(box: Boxes, others: Boxes) -> Boxes:
+    low = np.maximum(box[:2], others[:, :2])
+    high = np.minimum(box[2:], others[:, 2:])
+    common = (high - low).clip(min=0).prod(axis=1)
+    areas = (others[:, 2:] - others[:, :2]).prod(axis=1) + (box[2:] - box[:2]).prod()
+    result: Boxes = common / np.maximum(areas - common, 1e-12)
+    return result
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The boxes of a photo in one of the two runs."""
+
+    boxes: Boxes
+    labels: Sequence[int]
+    scores: Sequence[float]
+
+    @classmethod
+    def of(cls, record: Record) -> _Side:
+        boxes = np.array(record["boxes"], np.float64).reshape(-1, 4)
+        return cls(boxes, record["labels"], record["scores"])
+
+    def rivals(self, label: int, score: float) -> list[int]:
+        """Boxes that could suppress one of this label and score."""
+        return [
+            i
+            for i, (kind, value) in enumerate(zip(self.labels, self.scores, strict=True))
+            if kind == label and value >= score - SCORE_TOLERANCE
+        ]
+
+
+def _decided_by_a_bit(index: int, side: _Side, other: _Side) -> bool:
+    """Whether the run that lacks a box has computed nearly what the one that has it did."""
+    score, label = side.scores[index], side.labels[index]
+    if score <= SCORE + SCORE_TOLERANCE:
+        return True
+    if len(other.scores) == MOST and score <= other.scores[-1] + SCORE_TOLERANCE:
+        return True
+    overlaps = _overlaps(side.boxes[index], other.boxes[other.rivals(label, score)])
+    return bool((abs(overlaps - IOU) <= OVERLAP_TOLERANCE).any())
+
+
+def _suppressed_by(index: int, side: _Side, other: _Side, known: set[int]) -> bool:
+    """Whether a box is lacking because of one that only the other run has, for a known reason."""
+    score, label = side.scores[index], side.labels[index]
+    rivals = [i for i in other.rivals(label, score) if i in known]
+    return bool((_overlaps(side.boxes[index], other.boxes[rivals]) > IOU).any())
+
+
+def _compare_boxes(name: str, ours: Record, theirs: Record, result: Agreement) -> None:
+    first, second = _Side.of(ours), _Side.of(theirs)
+    result.boxes += len(first.boxes)
+    free = set(range(len(second.boxes)))
+    lost = set()
+    for i, (box, label) in enumerate(zip(first.boxes, first.labels, strict=True)):
+        candidates = [j for j in free if second.labels[j] == label]
+        distances = [float(abs(second.boxes[j] - box).max()) for j in candidates]
+        if not distances or min(distances) > BOX_TOLERANCE:
+            lost.add(i)
+            continue
+        j = candidates[int(np.argmin(distances))]
+        free.remove(j)
+        result.box = max(result.box, min(distances))
+        difference = abs(first.scores[i] - second.scores[j])
+        result.score = max(result.score, difference)
+        if difference > SCORE_TOLERANCE:
+            result.errors.append(f"{name}: box {i} has a score that differs by {difference:.2g}")
+    _explain(name, (first, lost), (second, free), result)
+
+
+def _explain(
+    name: str, ours: tuple[_Side, set[int]], theirs: tuple[_Side, set[int]], result: Agreement
+) -> None:
+    """Count the boxes that one run lacks: as ties, and those of them that follow from ties."""
+    pairs = ((ours, theirs), (theirs, ours))
+    known = [{i for i in b if _decided_by_a_bit(i, s, o)} for (s, b), (o, _) in pairs]
+    more = True
+    while more:
+        more = False
+        for own, ((side, boxes), (other, _)) in enumerate(pairs):
+            new = {i for i in boxes - known[own] if _suppressed_by(i, side, other, known[1 - own])}
+            known[own] |= new
+            more = more or bool(new)
+    for own, ((side, boxes), _) in enumerate(pairs):
+        result.ties += len(known[own])
+        for index in sorted(boxes - known[own]):
+            score = side.scores[index]
+            result.errors.append(f"{name}: a box with a score of {score:.4f} is in one run only")
+
+
+def _compare_classes(name: str, ours: Record, theirs: Record, result: Agreement) -> None:
+    differences = abs(np.array(ours["scores"]) - np.array(theirs["scores"]))
+    result.score = max(result.score, float(differences.max()))
+    if differences.max() > SCORE_TOLERANCE:
+        result.errors.append(f"{name}: scores differ by {differences.max():.2g}")
+    elif ours["labels"] != theirs["labels"]:
+        # Equal scores at the same ranks with other labels: those labels' scores are a tie.
+        changed = [a != b for a, b in zip(ours["labels"], theirs["labels"], strict=True)]
+        result.ties += sum(changed)
+        scores = np.array(ours["scores"])
+        for rank in np.nonzero(changed)[0]:
+            label = theirs["labels"][rank]
+            place = ours["labels"].index(label) if label in ours["labels"] else len(scores) - 1
+            if abs(scores[place] - scores[rank]) > 2 * SCORE_TOLERANCE:
+                result.errors.append(f"{name}: rank {rank} has another class")
+
+
+def compare(ours: Sequence[Record], theirs: Sequence[Record]) -> Agreement:
+    """Compare the records of two runs, in any order."""
+    result = Agreement()
+    first, second = ({r["image"]: r for r in records} for records in (ours, theirs))
+    if len(first) != len(ours) or len(second) != len(theirs):
+        result.errors.append("a photo has two records")
+    for name in sorted(first.keys() ^ second.keys()):
+        result.errors.append(f"{name}: in one run only")
+    for name in sorted(first.keys() & second.keys()):
+        a, b = first[name], second[name]
+        result.images += 1
+        result.equal += a.get("outputs") == b.get("outputs") and a["status"] == b["status"]
+        if a["status"] != b["status"]:
+            result.errors.append(f"{name}: {a['status']} in one run, {b['status']} in the other")
+        elif a["status"] == "ok":
+            _compare_outputs(name, a["outputs"], b["outputs"], result)
+    return result
+
+
+def _compare_outputs(
+    name: str, ours: Mapping[str, Record], theirs: Mapping[str, Record], result: Agreement
+) -> None:
+    if ours.keys() != theirs.keys():
+        result.errors.append(f"{name}: of other networks")
+        return
+    for network in ours:
+        both = ours[network], theirs[network]
+        check = _compare_boxes if "boxes" in both[0] else _compare_classes
+        check(f"{name}, {network}", *both, result)

@@ -1,0 +1,70 @@
+"""Where time goes: seconds of each stage, of the whole run, and of the processors."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+STAGES = ("decode", "preprocess", "models", "post-process", "write")
+
+
+@dataclass
+class Timing:
+    """Seconds of a run, or of several runs added up."""
+
+    wall: float = 0.0
+    cpu: float = 0.0  # of all threads and worker processes
+    stages: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    # Stages that threads or processes of their own run, and how many of them; the others take
+    # turns in one thread.
+    apart: dict[str, int] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add what happens inside to a stage; for the thread of the loop only."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.stages[name] += time.perf_counter() - began
+
+    def add(self, other: Timing) -> None:
+        """Add another run's."""
+        self.wall += other.wall
+        self.cpu += other.cpu
+        self.apart = other.apart
+        for name, seconds in other.stages.items():
+            self.stages[name] += seconds
+
+    def limits(self) -> tuple[str, float]:
+        """The stage without which the run would be over sooner, and its share of the time.
+
+        That of all that runs side by side which is at work most of the time; of stages that take
+        turns in one thread, the longest.
+        """
+        shares = {name: self.stages[name] / (n * self.wall) for name, n in self.apart.items()}
+        in_turn = {n: s / self.wall for n, s in self.stages.items() if n not in self.apart}
+        busiest = max(shares, key=lambda name: shares[name], default=None)
+        if busiest is not None and shares[busiest] > sum(in_turn.values()):
+            return busiest, shares[busiest]
+        longest = max(in_turn, key=lambda name: in_turn[name])
+        return longest, in_turn[longest]
+
+
+def _cpu() -> float:
+    """Of this process, and of those started by it that have ended."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+@contextlib.contextmanager
+def whole(timing: Timing) -> Iterator[None]:
+    """Time a whole run, whose processes have ended when it leaves."""
+    cpu, began = _cpu(), time.perf_counter()
+    yield
+    timing.wall += time.perf_counter() - began
+    timing.cpu += _cpu() - cpu

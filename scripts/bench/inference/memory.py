@@ -1,0 +1,40 @@
+"""Keeping memory that was freed.
+
+glibc's malloc asks the kernel for every block of more than 32 MB anew and gives it back when it is
+freed. A network's activations for 64 images are such blocks: their pages are mapped, cleared and
+unmapped again in every layer, which takes longer than the arithmetic of a small network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+# Parameters of mallopt(3), and what glibc itself has come to once such blocks have been freed.
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
+DEFAULTS = {TRIM_THRESHOLD: 64 << 20, MMAP_THRESHOLD: 32 << 20, MMAP_MAX: 65536}
+NEVER = {TRIM_THRESHOLD: -1, MMAP_MAX: 0}  # -1: more than there is
+
+
+def _glibc() -> Any:
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
+
+
+@contextlib.contextmanager
+def kept_memory() -> Iterator[bool]:
+    """Keep freed memory for as long as this lasts; gives False where malloc is another one."""
+    library = _glibc()
+    if library is None:
+        yield False
+        return
+    for parameter, value in NEVER.items():
+        library.mallopt(parameter, value)
+    try:
+        yield True
+    finally:
+        for parameter, value in DEFAULTS.items():
+            library.mallopt(parameter, value)
+        library.malloc_trim(0)

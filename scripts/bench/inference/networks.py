@@ -1,0 +1,110 @@
+"""Five small networks of torchvision: four that classify, one that detects.
+
+No weights are fetched. Those drawn at random give the same answer for any photo, for the statistics
+that batch normalisation divides by are not of any data; here they are taken from a batch of noise.
+The detector's last layers are scaled, so that scores and boxes are spread as a trained one's are.
+All of it is written to files once, since it is the same only on the same machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torchvision.models import get_model
+from torchvision.models.detection.image_list import ImageList
+
+CLASSIFIERS = ("mobilenet_v3_small", "shufflenet_v2_x0_5", "squeezenet1_1", "mnasnet0_5")
+DETECTOR = "ssdlite320_mobilenet_v3_large"
+SIDE = 224  # of the input, for all of them
+
+TOP = 5  # classes of an image
+SCORE, IOU, MOST = 0.1, 0.5, 100  # a box's least score, greatest overlap; boxes of an image
+
+LOGIT_SPREAD, SHIFT_SPREAD = 3.0, 1.0  # standard deviations of the detector's outputs
+BOX_WEIGHTS = (10.0, 10.0, 5.0, 5.0)  # what SSD divides its x, y, width, height by
+LARGEST = float(np.log(1000.0 / 16.0))  # logarithm of how much larger than its anchor a box gets
+
+
+class Detector(nn.Module):
+    """torchvision's SSDlite up to its outputs for anchors: what to make of them is up to others."""
+
+    anchors: Tensor  # [A, 4] centre and size, pixels of the input
+
+    def __init__(self) -> None:
+        super().__init__()
+        whole: Any = get_model(DETECTOR, weights=None, weights_backbone=None)
+        self.backbone, self.head = whole.backbone, whole.head
+        with torch.inference_mode():
+            pixels = torch.zeros(1, 3, SIDE, SIDE)
+            features = list(self.backbone.eval()(pixels).values())
+            corners = whole.anchor_generator(ImageList(pixels, [(SIDE, SIDE)]), features)[0]
+        low, high = corners[:, :2], corners[:, 2:]
+        self.register_buffer("anchors", torch.cat([(low + high) / 2, high - low], dim=1).clone())
+
+    def forward(self, pixels: Tensor) -> dict[str, Tensor]:
+        """``[N, 3, SIDE, SIDE]`` -> logits ``[N, A, 91]``, of which 0 is "nothing"; shifts."""
+        outputs = self.head(list(self.backbone(pixels).values()))
+        return {"logits": outputs["cls_logits"], "shifts": outputs["bbox_regression"]}
+
+
+def _noise(seed: int) -> Tensor:
+    """Normalised pictures with detail of all sizes, [16, 3, SIDE, SIDE]."""
+    generator = torch.Generator().manual_seed(seed)
+    pixels = torch.zeros(16, 3, SIDE, SIDE)
+    for side in (2, 7, 28, SIDE):
+        noise = torch.randn(16, 3, side, side, generator=generator)
+        pixels += nn.functional.interpolate(noise, (SIDE, SIDE), mode="bilinear")
+    return pixels
+
+
+def _take_statistics(network: nn.Module, pixels: Tensor) -> None:
+    norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean of all batches, here of one
+        norm.train()
+    with torch.no_grad():
+        network(pixels)
+    network.eval()
+
+
+def _spread(detector: Detector, pixels: Tensor) -> None:
+    with torch.no_grad():
+        outputs = detector(pixels)
+        for name, part, wanted in (
+            ("logits", detector.head.classification_head, LOGIT_SPREAD),
+            ("shifts", detector.head.regression_head, SHIFT_SPREAD),
+        ):
+            gain = wanted / float(outputs[name].std())
+            for branch in part.module_list:
+                branch[-1].weight.mul_(gain)
+
+
+def _new(name: str) -> nn.Module:
+    network = Detector() if name == DETECTOR else get_model(name, weights=None)
+    return network.eval()
+
+
+def build_networks(root: Path) -> dict[str, nn.Module]:
+    """All five by name, with the weights of ``root/weights``, made if they aren't there."""
+    networks: dict[str, nn.Module] = {}
+    for seed, name in enumerate((*CLASSIFIERS, DETECTOR)):
+        path = root / "weights" / f"{name}.pth"
+        torch.manual_seed(seed)
+        networks[name] = network = _new(name)
+        if not path.is_file():
+            _take_statistics(network, _noise(seed))
+            if isinstance(network, Detector):
+                _spread(network, _noise(seed))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = path.with_suffix(".tmp")
+            torch.save(network.state_dict(), unfinished)
+            unfinished.rename(path)
+        state: Mapping[str, Any] = torch.load(path, weights_only=True)
+        network.load_state_dict(state)
+    return networks

@@ -1,0 +1,55 @@
+"""What networks' outputs are made into without leaving their device: a batch at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import visops
+from torch import Tensor
+
+from .networks import BOX_WEIGHTS, IOU, LARGEST, MOST, SCORE, SIDE, TOP
+
+Record = dict[str, Any]
+
+
+def boxes_of(shifts: Tensor, anchors: Tensor) -> Tensor:
+    """Corners of the anchors, ``[A, 4]``, moved by what the network says, ``[N, A, 4]``."""
+    moved = shifts / shifts.new_tensor(BOX_WEIGHTS)
+    centre = anchors[:, :2] + moved[..., :2] * anchors[:, 2:]
+    half = moved[..., 2:].clamp(max=LARGEST).exp() * anchors[:, 2:] * 0.5
+    return torch.cat([centre - half, centre + half], dim=-1).clamp(0, SIDE)
+
+
+def classify_batch(logits: Tensor) -> list[Record]:
+    """Of each image, ``[N, 1000]``: the best classes and their probabilities."""
+    scores, labels = logits.softmax(dim=1).topk(TOP)
+    rows = zip(labels.tolist(), scores.tolist(), strict=True)
+    return [{"labels": best, "scores": values} for best, values in rows]
+
+
+def scores_of(logits: Tensor) -> Tensor:
+    """``[N, A, 91]`` -> probabilities of all classes but "nothing", ``[N, A, 90]``."""
+    return logits.softmax(dim=-1)[..., 1:].contiguous()
+
+
+def detect_batch(
+    logits: Tensor, shifts: Tensor, anchors: Tensor, sizes: Sequence[tuple[int, int]]
+) -> list[Record]:
+    """Of each image of that (width, height), from ``[N, A, 91]`` and ``[N, A, 4]``: boxes."""
+    boxes, scores = boxes_of(shifts, anchors), scores_of(logits)
+    kept = visops.batched_nms(boxes, scores, None, IOU, max_output=MOST, score_threshold=SCORE)
+    image, label, index = kept.unbind(1)
+    scale = boxes.new_tensor([[w / SIDE, h / SIDE] * 2 for w, h in sizes])
+    counts = image.bincount(minlength=len(sizes)).tolist()
+    parts = zip(
+        (boxes[image, index] * scale[image]).cpu().split(counts),
+        label.cpu().split(counts),
+        scores[image, index, label].cpu().split(counts),
+        strict=True,
+    )
+    return [
+        {"boxes": found.tolist(), "labels": labels.tolist(), "scores": values.tolist()}
+        for found, labels, values in parts
+    ]

@@ -1,0 +1,92 @@
+"""Images, a network and a run that the tests of `visops.infer` over many processes share."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor, nn
+from visops.infer import Pipeline, Preprocess
+from visops.infer.batch import Frame
+from visops.infer.decode import Decoder
+
+COUNT = 42
+BATCH = 4
+CRASHES = "0/003.jpg"
+
+
+def convolutions() -> nn.Sequential:
+    """A few of them, with the same weights each time."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2),
+            nn.ReLU(),
+            nn.Conv2d(8, 8, 3, 2),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(8, 7),
+        )
+
+
+class Small(nn.Module):
+    """A small network. Where `marker` names a file that isn't there, the process dies once.
+
+    It makes the file first, so that the next process at this batch lives.
+    """
+
+    def __init__(self, marker: str | None = None, after: int = 2) -> None:
+        super().__init__()
+        self.body = convolutions()
+        self.marker, self.left = marker, after
+
+    def forward(self, batch: Tensor) -> Tensor:
+        self.left -= 1
+        if self.marker is not None and self.left < 0 and not os.path.exists(self.marker):
+            Path(self.marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.body(batch)
+
+
+class Crashing(Decoder):
+    """A decoder that one image crashes."""
+
+    def image(self, path: str) -> tuple[Tensor, Frame]:
+        if path == CRASHES:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().image(path)
+
+
+def make_images(folder: Path, count: int = COUNT) -> Path:
+    """Small images of several sizes and formats, in folders; one is damaged, one file is none."""
+    generator = np.random.default_rng(7)
+    for index in range(count):
+        height, width = generator.integers(20, 70, 2)
+        pixels = generator.integers(0, 256, (height, width, 3), dtype=np.uint8)
+        path = folder / f"{index % 3}" / f"{index:03d}.{('png', 'jpg')[index % 2]}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path)
+    (folder / "0" / "006.png").write_bytes(b"\x89PNG no more than that")
+    (folder / "notes.txt").write_text("no image")
+    return folder
+
+
+def pipeline(network: nn.Module | None = None, **options: Any) -> Pipeline:
+    """The same one everywhere, so that runs can resume each other's."""
+    chosen: dict[str, Any] = {
+        "batch_size": BATCH,
+        "workers": 0,
+        "preprocess": Preprocess((32, 32)),
+        **options,
+    }
+    return Pipeline({"small": network or Small()}, **chosen)
+
+
+def outputs(out: Path) -> dict[str, bytes]:
+    """What a finished run has to agree on with every other one, byte for byte."""
+    return {name: (out / name).read_bytes() for name in ("results.jsonl", "quarantine.jsonl")}

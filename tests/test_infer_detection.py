@@ -1,0 +1,210 @@
+"""Boxes of a batch against loops over images, classes and boxes; masks and maps of labels."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from visops.infer import Detection, Segmentation, run_lengths
+from visops.infer.preprocess import Placement, Preprocess
+
+pytestmark = pytest.mark.slow
+
+SIZES = ((40, 60), (64, 32), (17, 90))
+PLACES = [Preprocess((64, 64), "letterbox").place(*size) for size in SIZES]
+
+
+def iou(a: Any, b: Any) -> Any:
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    if width <= 0 or height <= 0:
+        return 0.0
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (a, b)]
+    return width * height / (sum(areas) - width * height)
+
+
+def expected(
+    boxes: Any,
+    scores: Any,
+    place: Any,
+    score_threshold: float = 0.3,
+    iou_threshold: float = 0.5,
+    most: int = 4,
+) -> Any:
+    """One image's detections: boxes [N, 4], scores [N, C], as plain loops."""
+    kept = []
+    for label in range(scores.shape[1]):
+        order = sorted(range(len(boxes)), key=lambda i: -scores[i, label])
+        chosen: list[int] = []
+        for i in order:
+            if scores[i, label] > score_threshold and all(
+                iou(boxes[i], boxes[j]) <= iou_threshold for j in chosen
+            ):
+                chosen.append(i)
+                kept.append((-scores[i, label], label, i))
+    result = []
+    for score, label, i in sorted(kept)[:most]:
+        x1, y1, x2, y2 = boxes[i]
+        xs = [min(max((x - place.left) / place.scale_x, 0), place.full_width) for x in (x1, x2)]
+        ys = [min(max((y - place.top) / place.scale_y, 0), place.full_height) for y in (y1, y2)]
+        result.append(([xs[0], ys[0], xs[1], ys[1]], label, -score))
+    return result
+
+
+def outputs(seed: int = 0, count: int = 3, boxes: int = 30, classes: int = 3) -> Any:
+    generator = torch.Generator().manual_seed(seed)
+    corner = torch.rand(count, boxes, 2, generator=generator) * 50
+    size = torch.rand(count, boxes, 2, generator=generator) * 25
+    scores = torch.rand(count, boxes, classes, generator=generator)
+    return torch.cat([corner, corner + size], -1), scores
+
+
+def check(found: Any, wanted: Any) -> Any:
+    assert len(found) == len(wanted)
+    for result, expected_rows in zip(found, wanted, strict=True):
+        assert result["labels"].tolist() == [row[1] for row in expected_rows]
+        np.testing.assert_allclose(result["scores"], [row[2] for row in expected_rows], rtol=1e-6)
+        boxes = np.array([row[0] for row in expected_rows]).reshape(-1, 4)
+        np.testing.assert_allclose(result["boxes"], boxes, atol=1e-3)
+
+
+OPTIONS = Detection(score_threshold=0.3, iou_threshold=0.5, max_detections=4)
+
+
+def test_dense_heads() -> None:
+    boxes, scores = outputs()
+    wanted = [
+        expected(b, s, p) for b, s, p in zip(boxes.numpy(), scores.numpy(), PLACES, strict=True)
+    ]
+    check(OPTIONS({"boxes": boxes, "scores": scores}, PLACES), wanted)
+
+
+def test_lists_with_labels() -> None:
+    boxes, scores = outputs()
+    scores[1] = 0  # an image of which nothing is left
+    listed, wanted = [], []
+    for b, s, place in zip(boxes, scores, PLACES, strict=True):
+        best = s.max(1)
+        listed.append({"boxes": b, "scores": best.values, "labels": best.indices})
+        alone = torch.where(s == best.values[:, None], s, -1)
+        wanted.append(expected(b.numpy(), alone.numpy(), place))
+    found = OPTIONS(listed, PLACES)
+    check(found, wanted)
+    assert found[1]["boxes"].shape == (0, 4)
+    dense = {
+        "boxes": boxes,
+        "scores": torch.stack([item["scores"] for item in listed]),
+        "labels": torch.stack([item["labels"] for item in listed]),
+    }
+    check(OPTIONS(dense, PLACES), wanted)
+
+
+def test_nothing_at_all() -> None:
+    empty = {"boxes": torch.zeros(2, 0, 4), "scores": torch.zeros(2, 0, 3)}
+    for result in OPTIONS(empty, PLACES[:2]):
+        assert [len(value) for value in result.values()] == [0, 0, 0]
+
+
+def test_equal_scores_go_by_label_then_box() -> None:
+    boxes = torch.tensor([[[0.0, 0, 5, 5], [10, 10, 15, 15]]])
+    found = Detection(0.1)({"boxes": boxes, "scores": torch.full((1, 2, 2), 0.5)}, PLACES[1:2])
+    assert found[0]["labels"].tolist() == [0, 0, 1, 1]
+    assert (found[0]["boxes"][0] == found[0]["boxes"][2]).all()
+
+
+def test_without_suppression_and_scores_that_are_nan() -> None:
+    boxes = torch.tensor([[[0.0, 0, 5, 5], [0, 0, 5, 5], [0, 0, 5, 5]]])
+    scores = torch.tensor([[[0.5], [float("nan")], [0.7]]])
+    found = Detection(0.1, None)({"boxes": boxes, "scores": scores}, PLACES[1:2])
+    np.testing.assert_allclose(found[0]["scores"], [0.7, 0.5], rtol=1e-6)
+
+
+def test_soft_suppression_keeps_what_hard_drops() -> None:
+    boxes = torch.tensor([[[0.0, 0, 10, 10], [0, 0, 10, 8]]])
+    scores = torch.tensor([[[0.9], [0.8]]])
+    output = {"boxes": boxes, "scores": scores}
+    assert len(Detection(0.05)(output, PLACES[1:2])[0]["scores"]) == 1
+    linear = Detection(0.05, method="linear")(output, PLACES[1:2])[0]["scores"]
+    np.testing.assert_allclose(linear, [0.9, 0.8 * (1 - 0.8)], rtol=1e-5)
+    gaussian = Detection(0.05, method="gaussian")(output, PLACES[1:2])[0]["scores"]
+    np.testing.assert_allclose(gaussian, [0.9, 0.8 * np.exp(-(0.8**2) / 0.5)], rtol=1e-5)
+
+
+def test_wrong_options_and_outputs() -> None:
+    with pytest.raises(ValueError, match="method is 'softest', must be one of"):
+        Detection(method="softest")
+    with pytest.raises(ValueError, match="a detector returned 0 results for 3 images"):
+        Detection()([], PLACES)
+
+
+def decoded(lengths: Any) -> Any:
+    height, width = lengths["size"]
+    flat = np.repeat(np.arange(len(lengths["counts"])) % 2, lengths["counts"])
+    return flat.reshape(width, height).T.astype(bool)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_run_lengths(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    mask = generator.random((5 + seed, 7)) < (0.2, 0.5, 0.9, 1.1)[seed]
+    lengths = run_lengths(torch.from_numpy(mask))
+    np.testing.assert_array_equal(decoded(lengths), mask)
+    assert all(lengths["counts"][1:])
+    assert run_lengths(torch.zeros(2, 2)) == {"size": [2, 2], "counts": [4]}
+
+
+@pytest.mark.parametrize("fit", ["stretch", "letterbox", "crop"])
+def test_masks_are_at_the_images_size(fit: str) -> None:
+    place = Preprocess((32, 32), fit, crop=1.0).place(48, 64)
+    # The left half of what the network sees.
+    mask = torch.zeros(1, 32, 32)
+    mask[..., :16] = 1
+    output = [
+        {
+            "boxes": torch.tensor([[0.0, 0, 16, 32]]),
+            "scores": torch.tensor([0.9]),
+            "masks": mask[None],
+        }
+    ]
+    (found,) = Detection(0.5)(output, [place])
+    (lengths,) = found["masks"]
+    wanted = np.zeros((48, 64), bool)
+    wanted[:, 8 if fit == "crop" else 0 : 32] = True
+    np.testing.assert_array_equal(decoded(lengths), wanted)
+    assert found["labels"].tolist() == [0]
+
+
+def test_masks_follow_their_boxes() -> None:
+    masks = torch.zeros(3, 1, 8, 8)
+    for i in range(3):
+        masks[i, 0, i] = 1
+    boxes = torch.tensor([[0.0, 0, 4, 4], [0, 0, 4, 4.1], [4, 4, 8, 8]])
+    output = [{"boxes": boxes, "scores": torch.tensor([0.5, 0.6, 0.7]), "masks": masks}] * 2
+    place = Preprocess((8, 8)).place(8, 8)
+    for found in Detection(0.1)(output, [place] * 2):
+        rows = [decoded(lengths).any(1).nonzero()[0].tolist() for lengths in found["masks"]]
+        assert rows == [[2], [1]]
+
+
+def test_segmentation() -> None:
+    scores = torch.zeros(1, 3, 4, 4)
+    scores[0, 2, :, 2:] = 1
+    place = Preprocess((4, 4)).place(8, 12)
+    (found,) = Segmentation()({"out": scores}, [place])
+    assert found["labels"].tolist() == [0, 2]
+    assert found["areas"].tolist() == [48, 48]
+    assert decoded(found["masks"][1])[:, 6:].all()
+    # Half of the image's width is beyond what a square in its middle sees.
+    place = Preprocess((4, 4), "crop", crop=1.0).place(8, 16)
+    (found,) = Segmentation(masks=False)(scores, [place])
+    assert found["areas"].tolist() == [32, 32]
+    assert "masks" not in found
+
+
+def test_a_map_smaller_than_the_input() -> None:
+    scores = torch.zeros(1, 2, 2, 2)
+    scores[0, 1, 0] = 1
+    place = Placement(1.0, 1.0, 0.0, 0.0, 8, 8, 8, 8)
+    (found,) = Segmentation()(scores, [place])
+    assert found["areas"].tolist() == [32, 32]
+    assert decoded(found["masks"][1])[:4].all()

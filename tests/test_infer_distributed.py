@@ -1,0 +1,292 @@
+"""`visops.infer` over the ranks of torchrun."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import torch
+from infer_networks import BATCH, convolutions, make_images, outputs, pipeline
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from visops.infer.distributed import (
+    Rank,
+    _device,
+    agree,
+    digest_of,
+    merge,
+    run_rank,
+    share,
+    torchrun_rank,
+    wait_for_file,
+)
+from visops.infer.manifest import read_manifest
+
+# TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+TESTS = Path(__file__).parent
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7])
+@pytest.mark.parametrize("count", [0, 1, 6, 23])
+def test_shares_are_disjoint_complete_and_unpadded(world: int, count: int) -> None:
+    numbers = list(range(100, 100 + count))
+    shares = [share(numbers, Rank(index, world)) for index in range(world)]
+    assert sorted(number for part in shares for number in part) == numbers
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_rank_is_what_torchrun_says() -> None:
+    environ = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}
+    rank = torchrun_rank(environ)
+    assert rank == Rank(3, 4, 1)
+    assert rank.manifest == "manifest.rank-00003.jsonl"
+
+
+@pytest.mark.parametrize("environ", [{}, {"RANK": "0"}, {"RANK": "0", "WORLD_SIZE": "1"}])
+def test_alone_there_is_no_rank(environ: dict[str, str]) -> None:
+    assert torchrun_rank(environ) is None
+
+
+@pytest.mark.parametrize(
+    ("rank", "world"), [("2", "2"), ("-1", "2"), ("x", "2"), ("0", "0"), ("", "")]
+)
+def test_impossible_ranks_are_named(rank: str, world: str) -> None:
+    with pytest.raises(ValueError, match=f"RANK={rank}, WORLD_SIZE={world}, LOCAL_RANK=0 in the"):
+        torchrun_rank({"RANK": rank, "WORLD_SIZE": world})
+
+
+@pytest.mark.parametrize(
+    ("device", "local", "gpus", "expected"),
+    [("cuda", 3, 8, "cuda:3"), ("cuda", 3, 2, "cuda:1"), ("cuda:0", 3, 8, "cuda:0"),
+     ("cpu", 1, 8, "cpu"), ("cuda", 1, 0, "cuda")],
+)  # fmt: skip
+def test_ranks_share_a_machines_gpus(
+    device: str, local: int, gpus: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert _device(device, Rank(local, 16, local)) == expected
+
+
+def test_a_file_that_other_machines_do_not_see_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "plan.jsonl"
+    with pytest.raises(RuntimeError, match=r"no such file after 0 s; the folder .* all machines"):
+        wait_for_file(str(path), "0", seconds=0)
+    path.write_text("old")
+    with pytest.raises(RuntimeError, match="another file of that name"):
+        wait_for_file(str(path), "0", seconds=0)
+
+
+def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
+    ready, path = tmp_path / "ready", tmp_path / "plan.jsonl"
+    ready.write_text("new")
+    path.write_text("old")
+    timer = threading.Timer(0.3, ready.replace, [path])
+    timer.start()
+    wait_for_file(str(path), digest_of(str(ready)), seconds=30)
+    assert path.read_text() == "new"
+    timer.join()
+
+
+@pytest.fixture
+def environ() -> dict[str, str]:
+    """Where three ranks, here threads, meet."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+
+
+def on_three_ranks(ask: Callable[[Rank], object]) -> list[object]:
+    """Ask ranks at the same time; return what each says, or raises."""
+
+    def answer(index: int) -> object:
+        try:
+            return ask(Rank(index, 3))
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(3) as pool:
+        return list(pool.map(answer, range(3)))
+
+
+def test_all_ranks_hear_what_rank_0_decides(environ: dict[str, str]) -> None:
+    assert on_three_ranks(lambda rank: agree(lambda: [rank.index], rank, 0, environ)) == [[0]] * 3
+
+
+def test_nobody_hears_what_was_decided_before(environ: dict[str, str]) -> None:
+    # torchrun's store, which is there for all calls, and for ranks that it restarts.
+    agents = TCPStore("127.0.0.1", int(environ["MASTER_PORT"]), None, is_master=True)
+    for restart, call in ((0, 0), (0, 1), (1, 0)):
+        again = {
+            **environ,
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
+            "TORCHELASTIC_RESTART_COUNT": str(restart),
+        }
+
+        def decide(decision: tuple[int, int] = (restart, call)) -> list[int]:
+            time.sleep(0.2)  # so that the others would find an earlier one
+            return list(decision)
+
+        def ask(rank: Rank, call: int = call, again: dict[str, str] = again) -> object:
+            return agree(decide, rank, call, again)
+
+        assert on_three_ranks(ask) == [[restart, call]] * 3
+    del agents
+
+
+def test_what_rank_0_raises_is_raised_everywhere(environ: dict[str, str]) -> None:
+    def decide() -> None:
+        raise ValueError("batch_size is 3")
+
+    first, *others = on_three_ranks(lambda rank: agree(decide, rank, 0, environ))
+    assert isinstance(first, ValueError)
+    for error in others:
+        assert isinstance(error, RuntimeError)
+        assert str(error) == ("visops.infer: rank 0 could not plan: ValueError: batch_size is 3")
+
+
+def test_ranks_without_a_place_to_meet_are_told() -> None:
+    with pytest.raises(RuntimeError, match="ranks need MASTER_ADDR and MASTER_PORT"):
+        agree(list, Rank(0, 2), 0, {"MASTER_ADDR": "127.0.0.1"})
+
+
+def run_share(job: tuple[Path, Path], index: int, world: int) -> None:
+    """Do a rank's share in this process, without its talk with the others."""
+    images, out = job
+    rank = Rank(index, world)
+    from visops.infer.job import Job
+
+    ours = pipeline()
+    opened = Job.open(images, out, ours.models, ours.options)
+    opened.process(share(opened.plan.batches, rank), rank.manifest)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> tuple[Path, Path]:
+    return make_images(tmp_path / "images"), tmp_path / "out"
+
+
+def test_shares_merge_to_what_one_process_writes(job: tuple[Path, Path], tmp_path: Path) -> None:
+    images, out = job
+    pipeline().run(images, tmp_path / "one")
+    for index in (2, 0, 1):
+        run_share(job, index, 3)
+    summary = merge(out)
+    assert outputs(out) == outputs(tmp_path / "one")
+    assert (summary.counts.ok, summary.counts.failed, summary.counts.skipped) == (41, 1, 1)
+    assert summary.exit_code == 0
+
+
+def test_merging_before_the_end_names_what_is_left(job: tuple[Path, Path]) -> None:
+    run_share(job, 0, 2)
+    with pytest.raises(RuntimeError, match=r"5 of 11 batches in .* are not done, batch 1 first"):
+        merge(job[1])
+    assert not (job[1] / "results.jsonl").exists()
+
+
+def test_merging_nothing_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no plan\.jsonl in .*: nothing to merge"):
+        merge(tmp_path)
+
+
+def test_what_a_lost_rank_leaves_is_done_by_one_process(
+    job: tuple[Path, Path], tmp_path: Path
+) -> None:
+    images, out = job
+    run_share(job, 0, 2)
+    before = read_manifest(str(out / "manifest.rank-00000.jsonl"))
+    pipeline().run(images, tmp_path / "one")
+    summary = pipeline().run(images, out)
+    assert outputs(out) == outputs(tmp_path / "one")
+    again = read_manifest(str(out / "manifest.jsonl"))
+    assert len(before) == 6
+    assert sorted([*before, *again]) == list(range(11))
+    assert summary.exit_code == 0
+
+
+def test_a_rank_alone_does_everything(job: tuple[Path, Path], tmp_path: Path) -> None:
+    images, out = job
+    pipeline().run(images, tmp_path / "one")
+    summary = run_rank(pipeline(), images, out)
+    assert outputs(out) == outputs(tmp_path / "one")
+    assert summary.results is not None
+    for name in ("summary.json", "summary.rank-00000.json"):
+        assert json.loads((out / name).read_text())["counts"]["ok"] == 41
+
+
+def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run two ranks of a script, or of a module after -m."""
+    environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environ["PYTHONPATH"] = os.pathsep.join([str(TESTS), environ.get("PYTHONPATH", "")])
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    return subprocess.run(
+        [*launcher, *map(str, arguments)],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.slow
+def test_a_rank_killed_in_the_middle_and_resumed(job: tuple[Path, Path], tmp_path: Path) -> None:
+    images, out = job
+    pipeline().run(images, tmp_path / "one")
+    marker = tmp_path / "killed"
+    first = torchrun(TESTS / "infer_rank_run.py", images, out, marker)
+    assert first.returncode != 0, first.stderr
+    assert marker.exists()
+    left = read_manifest(str(out / "manifest.rank-00001.jsonl"))
+    assert len(left) < 5, "rank 1 has done its whole share of 5 batches"
+    assert not (out / "results.jsonl").exists()
+
+    second = torchrun(TESTS / "infer_rank_run.py", images, out)
+    assert second.returncode == 0, second.stderr
+    assert outputs(out) == outputs(tmp_path / "one")
+    commits = [
+        json.loads(line)["batch"]
+        for path in out.glob("manifest*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    assert sorted(commits) == list(range(11)), "each batch is done exactly once"
+
+
+@pytest.mark.slow
+def test_torchrun_restarts_ranks_that_were_killed(job: tuple[Path, Path], tmp_path: Path) -> None:
+    images, out = job
+    pipeline().run(images, tmp_path / "one")
+    marker = tmp_path / "killed"
+    done = torchrun("--max-restarts=1", TESTS / "infer_rank_run.py", images, out, marker)
+    assert done.returncode == 0, done.stderr
+    assert marker.exists()
+    assert outputs(out) == outputs(tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_the_command_under_torchrun(job: tuple[Path, Path], tmp_path: Path) -> None:
+    images, out = job
+    torch.jit.script(convolutions().eval()).save(tmp_path / "small.ts")
+    options = ["--images", images, "--models", tmp_path / "small.ts", "--batch-size", BATCH]
+    options += ["--size", 32, "--workers", 0, "--no-progress"]
+    from visops.infer.command import main
+
+    assert main([*map(str, options), "--out", str(tmp_path / "one")]) == 0
+    done = torchrun("-m", "visops.infer", *options, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert outputs(out) == outputs(tmp_path / "one")
+    assert {path.name for path in out.glob("manifest*")} == {
+        "manifest.rank-00000.jsonl",
+        "manifest.rank-00001.jsonl",
+    }

@@ -1,0 +1,125 @@
+"""Plans and manifests: what is written is what is read, torn lines and locks."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from visops.infer.listing import Entry
+from visops.infer.manifest import Commit, Manifest, manifest_paths, read_manifest, read_manifests
+from visops.infer.plan import Plan, cut_batches
+
+pytestmark = pytest.mark.slow
+
+
+def entries(text: str) -> list[Entry]:
+    """An input a letter: i is an image, s is skipped."""
+    return [
+        Entry(f"{n}.png") if letter == "i" else Entry(f"{n}.txt", "skipped", "no image")
+        for n, letter in enumerate(text)
+    ]
+
+
+@given(st.text("is", max_size=40), st.integers(1, 5))
+def test_batches_hold_everything_once_and_just_so_many_images(text: str, size: Any) -> None:
+    listed = entries(text)
+    batches = cut_batches(listed, size, first=3)
+    assert [entry for batch in batches for entry in batch.entries] == listed
+    assert [batch.number for batch in batches] == list(range(3, 3 + len(batches)))
+    images = [sum(entry.status is None for entry in batch.entries) for batch in batches]
+    assert all(count == size for count in images[:-1])
+    assert all(count <= size for count in images)
+
+
+def test_plans_survive_the_disk(tmp_path: Path) -> None:
+    plan = Plan({"a": [1, {"b": None}]})
+    plan.extend([*entries("isi"), Entry("\udcff.png"), Entry("日本\n.png")], 2)
+    plan.save(str(tmp_path / "plan.jsonl"))
+    assert Plan.load(str(tmp_path / "plan.jsonl")) == plan
+    assert Plan.load(str(tmp_path / "none.jsonl")) is None
+
+
+def test_new_inputs_come_after_the_old_ones() -> None:
+    plan = Plan({})
+    plan.extend(entries("iii"), 2)
+    before = list(plan.batches)
+    assert plan.extend([Entry("-1.png"), *entries("iiii")], 2) == 2
+    assert plan.batches[: len(before)] == before
+    assert [e.path for e in plan.batches[-1].entries] == ["-1.png", "3.png"]
+    assert plan.extend(entries("iii"), 2) == 0
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", "[]\n", '{"visops_plan": 99}\n', "nonsense\n"])
+def test_a_file_that_is_no_plan(tmp_path: Path, text: str) -> None:
+    (tmp_path / "plan.jsonl").write_text(text)
+    with pytest.raises(ValueError, match="is not a plan of this version"):
+        Plan.load(str(tmp_path / "plan.jsonl"))
+
+
+def test_other_options_are_refused() -> None:
+    plan = Plan({"batch_size": 8, "models": {"net": {"weights": "ab", "source": "x"}}})
+    plan.check(dict(plan.options), "out")
+    message = "visops.infer: batch_size is 4, the outputs in out were begun with 8; resume"
+    with pytest.raises(ValueError, match=message):
+        plan.check({**plan.options, "batch_size": 4}, "out")
+    other = {**plan.options, "models": {"net": {"weights": "cd", "source": "x"}}}
+    with pytest.raises(ValueError, match=r"net=weights=cd, .* begun with net=weights=ab;"):
+        plan.check(other, "out")
+
+
+def commit(number: int) -> Commit:
+    return Commit(number, f"parts/{number}", 1, "00", 1, 0, 0)
+
+
+def test_manifests_append(tmp_path: Path) -> None:
+    path = str(tmp_path / "manifest.jsonl")
+    with Manifest(path) as manifest:
+        manifest.append(commit(0))
+    with Manifest(path) as manifest:
+        manifest.append(commit(1))
+    assert read_manifest(path) == {0: commit(0), 1: commit(1)}
+    assert read_manifest(str(tmp_path / "none")) == {}
+
+
+@pytest.mark.parametrize("torn", [b'{"batch": 1, "fai', b"{", b"\0\0\0"])
+def test_a_torn_line_is_left_out_and_cut_off(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "manifest.jsonl"
+    with Manifest(str(path)) as manifest:
+        manifest.append(commit(0))
+    whole = path.read_bytes()
+    path.write_bytes(whole + torn)
+    assert read_manifest(str(path)) == {0: commit(0)}
+    with Manifest(str(path)) as manifest:
+        assert path.read_bytes() == whole
+        manifest.append(commit(2))
+    assert read_manifest(str(path)) == {0: commit(0), 2: commit(2)}
+
+
+def test_damage_within_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "manifest.jsonl"
+    path.write_bytes(b"{}\n")
+    with pytest.raises(ValueError, match=r"manifest.jsonl, line 1 is damaged"):
+        read_manifest(str(path))
+
+
+def test_one_writer_at_a_time(tmp_path: Path) -> None:
+    path = str(tmp_path / "manifest.jsonl")
+    code = f"from visops.infer.manifest import Manifest; Manifest({path!r})"
+    with Manifest(path):
+        with pytest.raises(RuntimeError, match=r"manifest.jsonl is being written by another"):
+            Manifest(path)
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert "is being written by another process" in run.stderr
+    Manifest(path).close()
+
+
+def test_manifests_of_several_ranks_are_one(tmp_path: Path) -> None:
+    for name, number in (("manifest.jsonl", 0), ("manifest.rank-00001.jsonl", 5)):
+        line = json.dumps(dataclasses.asdict(commit(number)))
+        (tmp_path / name).write_text(line + "\n")
+    assert sorted(read_manifests(manifest_paths(str(tmp_path)))) == [0, 5]

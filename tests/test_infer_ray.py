@@ -1,0 +1,351 @@
+"""`visops.infer` on Ray Data: a cluster of two nodes on this machine, with workers killed."""
+
+from __future__ import annotations
+
+import errno
+import importlib.util
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from infer_networks import (
+    CRASHES,
+    Crashing,
+    Small,
+    convolutions,
+    make_images,
+    outputs,
+    pipeline,
+)
+from ray_stand_in import Handle, Here
+from visops.infer import Model, Raw, StageError, Summary
+from visops.infer.batch import Batch
+from visops.infer.decode import Decoder
+from visops.infer.loading import DIED
+from visops.infer.manifest import Commit
+from visops.infer.ray_ledger import GO, LOST, STOP, Ledger
+
+# TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+HAS_RAY = importlib.util.find_spec("ray") is not None
+needs_ray = pytest.mark.skipif(not HAS_RAY, reason="ray[data] is not installed")
+
+
+def test_the_ledger_gives_up_a_batch_that_kills_its_workers() -> None:
+    ledger = Ledger(attempts=2)
+    assert [ledger.begin("models", 7, False) for _ in range(4)] == [GO, GO, LOST, LOST]
+    assert ledger.begin("models", 8, False) == GO
+    assert ledger.begin("write", 7, False) == GO
+
+
+def test_the_ledger_forgives_attempts_that_came_back() -> None:
+    ledger = Ledger(attempts=2)
+    for _ in range(5):
+        assert ledger.begin("decode", 0, True) == GO
+        ledger.end("decode", 0)
+    ledger.end("decode", 0)
+
+
+def test_a_draining_ledger_ends_what_is_begun() -> None:
+    ledger = Ledger(attempts=2)
+    assert ledger.begin("decode", 0, True) == GO
+    ledger.drain()
+    assert ledger.begin("decode", 1, True) == STOP
+    assert ledger.begin("models", 0, False) == GO
+
+
+@pytest.mark.parametrize(
+    ("cores", "gpus", "device", "expected"),
+    [
+        (1.0, 0.0, "cpu", (1, 1, 2, 0.5, 0.0)),
+        (2.0, 0.0, "cpu", (1, 1, 2, 1.0, 0.0)),
+        (16.0, 0.0, "cpu", (4, 12, 2, 1.0, 0.0)),
+        (16.0, 4.0, "cuda:1", (12, 4, 2, 1.0, 1.0)),
+    ],
+)
+def test_a_cluster_is_divided(
+    cores: float, gpus: float, device: str, expected: tuple[float, ...]
+) -> None:
+    from visops.infer.ray_engine import Pools
+
+    pools = Pools.of({"CPU": cores, "GPU": gpus}, 2, device)
+    assert (pools.decoders, pools.networks, pools.writers, pools.cpus, pools.gpus) == expected
+
+
+def test_a_cluster_without_gpus_is_named() -> None:
+    from visops.infer.ray_engine import Pools
+
+    with pytest.raises(RuntimeError, match="device is 'cuda', but Ray's cluster has no GPU"):
+        Pools.of({"CPU": 4.0}, 1, "cuda")
+
+
+@needs_ray
+def test_pixels_and_all_else_come_through_a_row(tmp_path: Path) -> None:
+    from visops.infer.listing import list_images
+    from visops.infer.plan import cut_batches
+    from visops.infer.ray_stages import _packed, _unpacked
+
+    images = make_images(tmp_path / "images", 9)
+    for plan in cut_batches(list_images(images), 4):
+        batch = Decoder(str(images)).batch(plan)
+        again = _unpacked(_packed(batch, {}))
+        assert batch.pixels is not None
+        assert again.pixels is not None
+        assert torch.equal(batch.pixels, again.pixels)
+        assert (batch.plan, batch.frames, batch.failures) == (
+            again.plan,
+            again.frames,
+            again.failures,
+        )
+
+
+@needs_ray
+@pytest.mark.parametrize("kind", ["module", "script", "export"])
+def test_models_are_sent(kind: str, tmp_path: Path) -> None:
+    import pickle
+
+    from visops.infer import load_model
+    from visops.infer.ray_stages import packed_models
+
+    network, batch = convolutions().eval(), torch.rand(2, 3, 32, 32)
+    if kind == "module":
+        model = Model("small", network)
+    elif kind == "script":
+        torch.jit.script(network).save(tmp_path / "small.ts")
+        model = load_model(str(tmp_path / "small.ts"))
+    else:
+        exported = torch.export.export(network, (batch,))
+        torch.export.save(exported, tmp_path / "small.pt2")
+        model = load_model(str(tmp_path / "small.pt2"))
+    model.postprocess = Raw()  # which is not the default
+    (again,) = pickle.loads(packed_models([model]))
+    assert (again.name, again.source, again.postprocess) == ("small", model.source, Raw())
+    with torch.no_grad():
+        assert torch.equal(again.call(batch), network(batch))
+
+
+@needs_ray
+def test_a_model_that_cannot_be_sent_is_named() -> None:
+    from visops.infer.ray_stages import packed_models
+
+    lock = threading.Lock()
+    model = Model("odd", lambda batch: lock)
+    with pytest.raises(TypeError, match=r"models odd can't be sent to Ray's workers: .*pickle"):
+        packed_models([model])
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Here:
+    """Everything of a run on Ray but Ray."""
+    if not HAS_RAY:
+        pytest.skip("ray[data] is not installed")
+    import ray
+    from visops.infer import ray_engine
+
+    stand_in = Here()
+    monkeypatch.setattr(ray, "get", lambda value: value)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    monkeypatch.setattr("visops.infer.ray_stages.keep_freed_memory", lambda: None)
+    monkeypatch.setattr(ray_engine, "_ray", lambda: stand_in)
+    monkeypatch.setattr(ray_engine, "_started_ledger", lambda ray: Handle(stand_in.ledger))
+    monkeypatch.setattr(ray_engine._Run, "_rows", lambda run, batches: stand_in.rows(run, batches))
+    return stand_in
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> tuple[Path, Path]:
+    return make_images(tmp_path / "images"), tmp_path / "out"
+
+
+@pytest.fixture
+def expected(job: tuple[Path, Path], tmp_path: Path) -> dict[str, bytes]:
+    pipeline().run(job[0], tmp_path / "one")
+    return outputs(tmp_path / "one")
+
+
+def on_ray(job: tuple[Path, Path], network: torch.nn.Module | None = None) -> Summary:
+    from visops.infer.ray_engine import run_ray
+
+    return run_ray(pipeline(network), *job)
+
+
+def committed(out: Path) -> list[int]:
+    """Batches in the order of the manifest's lines."""
+    lines = (out / "manifest.jsonl").read_text().splitlines()
+    return [json.loads(line)["batch"] for line in lines]
+
+
+def test_actors_write_what_threads_do(
+    here: Here, job: tuple[Path, Path], expected: dict[str, bytes]
+) -> None:
+    summary = on_ray(job)
+    assert outputs(job[1]) == expected
+    assert (summary.exit_code, summary.done, summary.pending) == (0, 43, 0)
+    assert [stage.name for stage in summary.stages] == [
+        "list", "decode", "collate", "preprocess", "models", "postprocess", "write"
+    ]  # fmt: skip
+    assert all(stage.images == 43 and stage.busy > 0 for stage in summary.stages)
+    assert not here.ledger._begun, "the ledger has heard of every end"
+
+
+def test_a_row_that_comes_twice_is_committed_once(
+    here: Here, job: tuple[Path, Path], expected: dict[str, bytes]
+) -> None:
+    here.repeat = {0, 3}
+    assert on_ray(job).done == 43
+    assert committed(job[1]) == list(range(11))
+    assert outputs(job[1]) == expected
+
+
+def test_rounds_hold_so_many_batches(
+    here: Here, job: tuple[Path, Path], expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visops.infer.ray_engine.ROUND", 4)
+    on_ray(job)
+    assert committed(job[1]) == list(range(11))
+    assert outputs(job[1]) == expected
+
+
+def test_a_batch_whose_workers_died_is_named_and_the_others_are_done(
+    here: Here, job: tuple[Path, Path], expected: dict[str, bytes]
+) -> None:
+    for _ in range(2):  # what workers do that die before they call end()
+        here.ledger.begin("models", 2, False)
+    with pytest.raises(StageError, match=r"stage models, batch 2: RuntimeError: every worker"):
+        on_ray(job)
+    assert committed(job[1]) == [0, 1, *range(3, 11)]
+    assert not (job[1] / "results.jsonl").exists()
+    pipeline().run(*job)
+    assert sorted(committed(job[1])) == list(range(11))
+    assert outputs(job[1]) == expected
+
+
+@pytest.mark.slow
+def test_an_image_that_crashes_its_decoder_fails_and_the_others_do_not(
+    here: Here, job: tuple[Path, Path], tmp_path: Path
+) -> None:
+    here.decoder = Crashing
+    for _ in range(2):
+        here.ledger.begin("decode", 0, True)
+    summary = on_ray(job)
+    assert (summary.counts.ok, summary.counts.failed, summary.exit_code) == (40, 2, 0)
+    lines = (job[1] / "quarantine.jsonl").read_text().splitlines()
+    assert {line["image"]: line["reason"] for line in map(json.loads, lines)}[CRASHES] == DIED
+
+    # All else is as if it were damaged in a way that can be told.
+    (job[0] / CRASHES).write_bytes(b"damaged")
+    pipeline().run(job[0], tmp_path / "one")
+    records = (job[1] / "results.jsonl").read_text().splitlines()
+    for ours, theirs in zip(records, (tmp_path / "one/results.jsonl").open(), strict=True):
+        assert json.loads(ours)["image"] == json.loads(theirs)["image"]
+        assert ours == theirs.strip() or json.loads(ours)["image"] == CRASHES
+
+
+def test_a_full_disk_is_named_with_stage_and_file(
+    here: Here, job: tuple[Path, Path], expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        def write(out: str, batch: Batch) -> Commit:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{out}/parts/part-3")
+
+        monkeypatch.setattr("visops.infer.ray_stages.write_batch", write)
+
+    here.meanwhile[3] = fail
+    with pytest.raises(StageError, match=r"stage write, batch 3: .*No space left.*parts/part-3"):
+        on_ray(job)
+    monkeypatch.undo()
+    pipeline().run(*job)
+    assert outputs(job[1]) == expected
+
+
+class Odd(Exception):
+    """Pickles, and doesn't come back."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def test_an_exception_that_cannot_be_sent_is_sent_as_text(
+    here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def collate(work: object, batch: Batch) -> Batch:
+        raise Odd("this", "that")
+
+    monkeypatch.setattr("visops.infer.work.Work.collate", collate)
+    with pytest.raises(StageError, match=r"stage collate, batch 0: RuntimeError: Odd: this and"):
+        on_ray(job)
+
+
+def test_sigterm_drains(here: Here, job: tuple[Path, Path], expected: dict[str, bytes]) -> None:
+    here.meanwhile[4] = lambda: os.kill(os.getpid(), signal.SIGTERM)
+    # The signal is passed on by a thread: wait for it.
+    here.meanwhile[5] = lambda: wait_until(lambda: here.ledger._draining)
+    summary = on_ray(job)
+    assert (summary.exit_code, summary.signal) == (143, signal.SIGTERM)
+    assert committed(job[1])[:4] == [0, 1, 2, 3]
+    assert len(committed(job[1])) <= 5
+    assert summary.pending > 0
+    pipeline().run(*job)
+    assert outputs(job[1]) == expected
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """Two nodes; all that runs on them is on this machine."""
+    if not HAS_RAY:
+        pytest.skip("ray[data] is not installed")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+    from ray.cluster_utils import Cluster
+
+    before = os.environ.get("PYTHONPATH")
+    here = str(Path(__file__).parent)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, before]))
+    node: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80 << 20}
+    nodes = Cluster(head_node_args={**node, "include_dashboard": False})
+    try:
+        nodes.add_node(**node)
+        ray.init(address=nodes.address, log_to_driver=False)
+        yield
+    finally:
+        ray.shutdown()
+        nodes.shutdown()
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("cluster")
+def test_a_worker_killed_in_the_middle(
+    job: tuple[Path, Path], expected: dict[str, bytes], tmp_path: Path
+) -> None:
+    from visops.infer.ray_engine import run_ray
+
+    (images, out), marker = job, tmp_path / "killed"
+    network = Small(str(marker), after=1)
+    summary = run_ray(pipeline(network), images, out, decoders=1, networks=2, writers=1)
+    assert marker.exists(), "no worker was killed"
+    assert outputs(out) == expected
+    assert sorted(committed(out)) == list(range(11)), "each batch is committed exactly once"
+    assert (summary.exit_code, summary.done, summary.pending) == (0, 43, 0)
+    times = {stage.name: stage.images for stage in summary.stages}
+    assert times["decode"] == times["models"] == times["write"] == 43

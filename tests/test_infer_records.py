@@ -1,0 +1,145 @@
+"""What becomes of outputs: classes, raw tensors, JSON, Parquet."""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from visops.infer import Auto, Classification, Detection, Entry, Raw, Segmentation
+from visops.infer.batch import Batch, Frame
+from visops.infer.parquet import Schema, write_parquet
+from visops.infer.plan import PlannedBatch
+from visops.infer.preprocess import Preprocess
+from visops.infer.records import batch_records, json_line, plain
+
+pytestmark = pytest.mark.slow
+
+PLACES = [Preprocess((8, 8)).place(8, 8)] * 2
+
+
+def test_classification() -> None:
+    logits = torch.tensor([[0.0, 2, 1], [3, 3, 3]])
+    first, second = Classification(2)(logits, PLACES)
+    assert first["labels"].tolist() == [1, 2]
+    weights = np.exp([0, 2, 1])
+    np.testing.assert_allclose(first["scores"], (weights / weights.sum())[[1, 2]], rtol=1e-6)
+    assert second["labels"].tolist() == [0, 1]
+    (kept, _) = Classification(9, softmax=False)(logits.bfloat16(), PLACES)
+    assert kept["scores"].tolist() == [2, 1, 0]
+
+
+def test_raw() -> None:
+    tensor = torch.arange(6.0).reshape(2, 3)
+    assert [item["output"].tolist() for item in Raw()(tensor, PLACES)] == tensor.tolist()
+    found = Raw()({"a": tensor, "b": tensor.bfloat16()[:, 0]}, PLACES)
+    assert found[1]["a"].tolist() == [3, 4, 5]
+    assert found[1]["b"] == 3
+    found = Raw()([{"a": tensor}, {"a": tensor[0]}], PLACES)
+    assert found[1]["a"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("output", "kind"),
+    [
+        (torch.zeros(2, 5), Classification),
+        (torch.zeros(2), Raw),
+        (torch.zeros(2, 3, 4, 4), Raw),
+        ({"out": torch.zeros(2, 3, 4, 4)}, Segmentation),
+        ({"out": torch.zeros(2, 3)}, Raw),
+        ({"boxes": torch.zeros(2, 3, 4), "scores": torch.zeros(2, 3)}, Detection),
+        ([{"boxes": torch.zeros(3, 4), "scores": torch.zeros(3)}] * 2, Detection),
+        ([{"points": torch.zeros(3, 4)}] * 2, Raw),
+    ],
+)
+def test_auto(output: Any, kind: Any) -> None:
+    assert isinstance(Auto().choose(output), kind)
+
+
+@given(st.floats(width=32))
+def test_floats_have_their_own_digits(value: Any) -> None:
+    found = json.loads(json.dumps(plain(np.array([value], np.float32))))[0]
+    if math.isfinite(value):
+        assert np.float32(found) == np.float32(value)
+        assert len(repr(found)) <= len(repr(float(np.float32(value))))
+    else:
+        assert found is None
+
+
+def test_plain_values() -> None:
+    value = {
+        "a": np.float32(0.1),
+        "b": np.arange(3),
+        "c": [np.float16(0.1), (True, None, "x", float("inf"))],
+        5: np.array([[0.1, np.nan]]),
+        "d": np.zeros((0, 4), np.float32),
+    }
+    assert plain(value) == {
+        "a": 0.1,
+        "b": [0, 1, 2],
+        "c": [0.1, [True, None, "x", None]],
+        "5": [[0.1, None]],
+        "d": [],
+    }
+
+
+def test_records_are_in_the_plans_order() -> None:
+    entries = (Entry("a.txt", "skipped", "no"), Entry("b.png"), Entry("c.png"), Entry("\udcff.png"))
+    batch = Batch(PlannedBatch(0, entries), frames=[Frame(i, 0, 1, 1, 1, 1) for i in (1, 3)])
+    batch.failures = {2: "broken"}
+    batch.results = {"net": [{"x": np.float32(0.1)}, {"x": 2}]}
+    lines = b"".join(map(json_line, batch_records(batch))).decode("ascii").splitlines()
+    assert lines == [
+        '{"image":"a.txt","reason":"no","status":"skipped"}',
+        '{"image":"b.png","outputs":{"net":{"x":0.1}},"status":"ok"}',
+        '{"image":"c.png","reason":"broken","status":"failed"}',
+        '{"image":"\\udcff.png","outputs":{"net":{"x":2}},"status":"ok"}',
+    ]
+    assert os.fsencode(json.loads(lines[3])["image"]) == b"\xff.png"
+
+
+def to_parquet(path: Any, parts: Any) -> Any:
+    schema = Schema()
+    for records in parts:
+        for record in records:
+            schema.add(record)
+    with open(path, "wb") as file:
+        write_parquet(file, parts, schema)
+    return pyarrow.parquet.read_table(path)
+
+
+def test_parquet_has_a_type_that_fits_all(tmp_path: Path) -> None:
+    parts = [
+        [{"image": "a", "status": "failed", "reason": "x"}],
+        [{"image": "b", "status": "ok", "outputs": {"net": {"boxes": [], "n": 1, "none": []}}}],
+        [{"image": "c", "status": "ok", "outputs": {"net": {"boxes": [[1, 2.5]], "n": 2.5}}}],
+        [{"image": "\udcff", "status": "ok", "outputs": {"two": {"m": [{"size": [1]}]}}}],
+    ]
+    table = to_parquet(tmp_path / "a.parquet", parts)
+    rows = table.to_pylist()
+    assert [row["image"] for row in rows] == ["a", "b", "c", "\\xff"]
+    assert rows[0]["outputs"] is None
+    assert rows[1]["outputs"]["net"] == {"boxes": [], "n": 1.0}
+    assert rows[2]["outputs"]["net"] == {"boxes": [[1.0, 2.5]], "n": 2.5}
+    assert rows[3]["outputs"]["two"] == {"m": [{"size": [1]}]}
+    assert pyarrow.parquet.ParquetFile(tmp_path / "a.parquet").num_row_groups == 4
+
+
+def test_parquet_of_nothing_but_failures(tmp_path: Path) -> None:
+    table = to_parquet(
+        tmp_path / "a.parquet", [[{"image": "a", "status": "failed", "reason": "x"}]]
+    )
+    assert table.column_names == ["image", "reason", "status"]
+    assert len(to_parquet(tmp_path / "b.parquet", [])) == 0
+
+
+def test_values_without_a_common_type(tmp_path: Path) -> None:
+    parts = [[{"image": "a", "x": 1}], [{"image": "a", "x": [1]}]]
+    with pytest.raises(TypeError, match='records can\'t be Parquet: x is "int" in some and'):
+        to_parquet(tmp_path / "a.parquet", parts)
