@@ -41,7 +41,7 @@ def test_opcheck(boundary: str, dtype: torch.dtype) -> None:
     arguments = [1, 2], [9, 10], boundary, fill, True
     torch.library.opcheck(OPS.convolve2d, (input, kernel, *arguments))
     torch.library.opcheck(OPS.convolve2d, (input.mT, kernel.mT, *arguments))
-    out = torch.empty(2, 3, 9, 10, dtype=dtype)
+    out = torch.ones(2, 3, 9, 10, dtype=dtype)
     torch.library.opcheck(OPS.convolve2d_out, (input, kernel, *arguments, out))
     torch.library.opcheck(OPS.convolve2d_fold, (input, [-3, -2], [4, 5], boundary))
     taps = [3, 4], [1, 2], boundary, fill, True

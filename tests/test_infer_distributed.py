@@ -32,6 +32,7 @@ from visops.infer.manifest import read_manifest
 
 # TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
@@ -240,7 +241,6 @@ def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_a_rank_killed_in_the_middle_and_resumed(job: tuple[Path, Path], tmp_path: Path) -> None:
     images, out = job
     pipeline().run(images, tmp_path / "one")
@@ -263,7 +263,6 @@ def test_a_rank_killed_in_the_middle_and_resumed(job: tuple[Path, Path], tmp_pat
     assert sorted(commits) == list(range(11)), "each batch is done exactly once"
 
 
-@pytest.mark.slow
 def test_torchrun_restarts_ranks_that_were_killed(job: tuple[Path, Path], tmp_path: Path) -> None:
     images, out = job
     pipeline().run(images, tmp_path / "one")
@@ -274,7 +273,6 @@ def test_torchrun_restarts_ranks_that_were_killed(job: tuple[Path, Path], tmp_pa
     assert outputs(out) == outputs(tmp_path / "one")
 
 
-@pytest.mark.slow
 def test_the_command_under_torchrun(job: tuple[Path, Path], tmp_path: Path) -> None:
     images, out = job
     torch.jit.script(convolutions().eval()).save(tmp_path / "small.ts")

@@ -34,6 +34,7 @@ from visops.infer.ray_ledger import GO, LOST, STOP, Ledger
 
 # TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
@@ -230,7 +231,6 @@ def test_a_batch_whose_workers_died_is_named_and_the_others_are_done(
     assert outputs(job[1]) == expected
 
 
-@pytest.mark.slow
 def test_an_image_that_crashes_its_decoder_fails_and_the_others_do_not(
     here: Here, job: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -333,7 +333,6 @@ def cluster() -> Iterator[None]:
             os.environ["PYTHONPATH"] = before
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("cluster")
 def test_a_worker_killed_in_the_middle(
     job: tuple[Path, Path], expected: dict[str, bytes], tmp_path: Path
