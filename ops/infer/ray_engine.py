@@ -324,7 +324,7 @@ def _ray() -> Any:
         import ray.data
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            f"visops.infer: --engine ray needs {error.name}; pip install 'visops[ray]'",
+            f"visops.infer: --engine ray needs {error.name}; pip install 'ray[data]'",
             name=error.name,
         ) from error
     return ray
