@@ -7,17 +7,12 @@ from torch import Tensor
 
 from ._convolve2d_extension import extended, windows
 from ._convolve2d_formulas import convolve2d as _direct
-from ._convolve2d_problem import Problem, fill_tensor, of_one_size
+from ._convolve2d_problem import SIGNED, Problem, fill_tensor, of_one_size, turned
 
 # Elements of the matrix of windows that im2col may make at once.
 _MATRIX = 1 << 22
 
 _HALVES = (torch.float16, torch.bfloat16)
-_SIGNED = {
-    torch.uint16: torch.int16,
-    torch.uint32: torch.int32,
-    torch.uint64: torch.int64,
-}
 
 
 def convolve_direct(p: Problem) -> Tensor:
@@ -30,7 +25,7 @@ def convolve_im2col(p: Problem) -> Tensor:
     """Return products of matrices of windows, some rows of the output at a time."""
     dtype = p.image.dtype
     p = extended(of_one_size(p))
-    kernel = p.kernel.flip(-2, -1) if p.flip else p.kernel
+    kernel = turned(p.kernel) if p.flip else p.kernel
     image = p.image
     if dtype in _HALVES:  # sums in float32
         image, kernel = image.float(), kernel.float()
@@ -87,7 +82,7 @@ def _product(weights: Tensor, columns: Tensor) -> Tensor:
     if dtype.is_floating_point or dtype.is_complex:
         return weights @ columns
     # torch multiplies no matrices of unsigned integers, whose bits are those of signed ones.
-    signed = _SIGNED.get(dtype, dtype)
+    signed = SIGNED.get(dtype, dtype)
     weights, columns = weights.view(signed), columns.view(signed)
     if weights.device.type == "cpu":
         return (weights @ columns).view(dtype)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "SIGNED",
     "Number",
     "Problem",
     "as_convolution",
@@ -21,6 +22,7 @@ __all__ = [
     "plain_number",
     "problem",
     "result_dtype",
+    "turned",
 ]
 
 Number = int | float | complex
@@ -52,6 +54,14 @@ _SUPPORTED = frozenset(
         torch.complex128,
     }
 )
+
+
+# Of one size, for torch's operators that don't take unsigned integers: the bits are the same.
+SIGNED = {
+    torch.uint16: torch.int16,
+    torch.uint32: torch.int32,
+    torch.uint64: torch.int64,
+}
 
 
 class Problem(NamedTuple):
@@ -104,7 +114,15 @@ def as_convolution(p: Problem) -> Problem:
         return p
     kh, kw = p.kernel.shape[-2:]
     start = p.start[0] + kh - 1, p.start[1] + kw - 1
-    return p._replace(kernel=p.kernel.flip(-2, -1), start=start, flip=True)
+    return p._replace(kernel=turned(p.kernel), start=start, flip=True)
+
+
+def turned(plane: Tensor) -> Tensor:
+    """Return planes turned by half a turn."""
+    if plane.dtype not in SIGNED:
+        return plane.flip(-2, -1)
+    # torch 2.11 has no flip of these.
+    return plane.view(SIGNED[plane.dtype]).flip(-2, -1).view(plane.dtype)
 
 
 def dtype_name(dtype: torch.dtype) -> str:

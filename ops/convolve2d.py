@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ._call import call_operator
 from ._convolve2d_choice import METHODS, Explain, convolve
-from ._convolve2d_problem import problem
+from ._convolve2d_problem import problem, turned
 
 __all__ = ["convolve2d", "correlate2d"]
 
@@ -182,9 +182,9 @@ def _call(
         raise TypeError(f"visops.{op}: explain is {explain!r}, must be callable, for example print")
 
     def of_tensors(first: Tensor, second: Tensor) -> Tensor:
-        p, turned = problem(op, first, second, mode, boundary, fillvalue, flip=flip)
+        p, backwards = problem(op, first, second, mode, boundary, fillvalue, flip=flip)
         found = convolve(p, method, explain)
-        return found.flip(-2, -1) if turned else found
+        return turned(found) if backwards else found
 
     if isinstance(in1, np.ndarray) and isinstance(in2, np.ndarray):
         in1, in2 = _promoted(op, in1, in2)
