@@ -57,7 +57,8 @@ ConvolveLayout convolve_layout(const char* op, const ConvolveParams& p) {
   constexpr int64_t kLine = 64, kMost = int64_t{1} << 56;
   const auto lines = [](int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; };
   const ConvolvePlane& k = p.kernel_plane;
-  const int64_t term = term_size(p.kind), planes = is_complex(p.kind) ? 2 : 1;
+  const bool pairs = is_complex(p.kind);
+  const int64_t term = term_size(p.kind) * (pairs ? 2 : 1), weight = pairs ? kComplexWeight : term;
   const int64_t columns = std::min(p.output_width, kConvolveColumns);
   const int64_t taps = saturating_product(k.height, k.width);
   require(taps < kMost && saturating_product(k.height, k.width + columns) < kMost, op,
@@ -67,11 +68,11 @@ ConvolveLayout convolve_layout(const char* op, const ConvolveParams& p) {
   // Two pieces of a row may lie in a slot: what is left and right of what needs no copy.
   const int64_t row = lines((columns + 2 * k.width) * term + 2 * kConvolveSlack);
   layout.slot_terms = row / term;
-  layout.row_pointers = lines(taps * term * planes);
+  layout.row_pointers = lines(taps * weight);
   layout.fill_row = layout.row_pointers + lines(layout.slots * static_cast<int64_t>(sizeof(void*)));
   layout.sums = layout.fill_row + row;
-  layout.ring = layout.sums + kConvolveRows * planes * row;
-  layout.bytes = layout.ring + layout.slots * planes * row;
+  layout.ring = layout.sums + kConvolveRows * row;
+  layout.bytes = layout.ring + layout.slots * row;
   return layout;
 }
 

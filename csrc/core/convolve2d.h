@@ -53,12 +53,14 @@ constexpr int64_t kConvolveRows = 4;
 constexpr int64_t kConvolveColumns = 8192;
 // Bytes that may be read beyond a row of scratch: at its end vectors are read whole.
 constexpr int64_t kConvolveSlack = 256;
+// Bytes of a complex weight: each part is there as often as 16 bytes hold it.
+constexpr int64_t kComplexWeight = 32;
 
-// A CPU task's memory, as bytes from its beginning. A term is what an element is summed in; complex
-// numbers have a plane of them for each part.
+// A CPU task's memory, as bytes from its beginning. A term is what an element is summed in, of
+// complex numbers a pair.
 struct ConvolveLayout {
   int64_t slots;       // rows of the input that are there at a time
-  int64_t slot_terms;  // of a plane of a slot
+  int64_t slot_terms;  // of a slot
   int64_t weights, row_pointers, fill_row, sums, ring, bytes;
 };
 

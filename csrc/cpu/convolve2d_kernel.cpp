@@ -14,9 +14,12 @@
 namespace visops {
 namespace {
 
-// Vectors of a block's row: with a row's weight and a product these fill the registers.
+// Here complex numbers stay pairs.
 template <class T>
-constexpr int kVectors = (VISOPS_ISA_SLOT == 2 ? 4 : 2) / planes_of<T>;
+using Summand = std::conditional_t<planes_of<T> == 2, T, Term<T>>;
+
+// Vectors of a block's row: with a row's weight and a product these fill the registers.
+constexpr int kVectors = VISOPS_ISA_SLOT == 2 ? 4 : 2;
 constexpr int kRows = static_cast<int>(kConvolveRows);
 
 // Columns of the output whose input comes from one place.
@@ -31,17 +34,17 @@ class Part {
  public:
   Part(const ConvolveParams& p, int64_t part)
       : p_(p), memory_(static_cast<char*>(p.scratch) + part * p.layout.bytes) {
-    pointers_ = reinterpret_cast<const Term<T>**>(memory_ + p.layout.row_pointers);
-    fill_row_ = reinterpret_cast<Term<T>*>(memory_ + p.layout.fill_row);
-    sums_ = reinterpret_cast<Term<T>*>(memory_ + p.layout.sums);
-    ring_ = reinterpret_cast<Term<T>*>(memory_ + p.layout.ring);
+    pointers_ = reinterpret_cast<const Summand<T>**>(memory_ + p.layout.row_pointers);
+    fill_row_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.fill_row);
+    sums_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.sums);
+    ring_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.ring);
     terms_.rows = pointers_;
     const int64_t size = sizeof(T), row = p.output_width * size;
     streams_ = p.batch.count * p.output_height * row >= kWorthStreaming && row % kStreamLine == 0 &&
                reinterpret_cast<uintptr_t>(p.output) % kStreamLine == 0;
     terms_.column = 0;
-    terms_.plane = p.layout.slot_terms;
-    terms_.weights = reinterpret_cast<Term<T>*>(memory_ + p.layout.weights);
+    weights_ = reinterpret_cast<Weight<Summand<T>>*>(memory_ + p.layout.weights);
+    terms_.weights = weights_;
     terms_.height = p.kernel_plane.height;
     terms_.width = p.kernel_plane.width;
   }
@@ -73,15 +76,16 @@ class Part {
 
  private:
   using Rows = ExtendedPlane<T>;
-  static constexpr int64_t kBlock = kVectors<T> * Lanes<Term<T>>::kCount;
+  static constexpr int64_t kBlock = kVectors * Terms<Summand<T>>::kCount;
 
   void pack(const T* kernel) {
     const ConvolvePlane& k = p_.kernel_plane;
-    auto* to = reinterpret_cast<Term<T>*>(memory_ + p_.layout.weights);
+    Weight<Summand<T>>* to = weights_;
     for (int64_t m = 0; m < k.height; ++m) {
       for (int64_t n = 0; n < k.width; ++n) {
-        load_terms(kernel + m * k.row_stride + n * k.column_stride, 1, 1, to, 1);
-        to += planes_of<T>;
+        Summand<T> weight;
+        load_terms(kernel + m * k.row_stride + n * k.column_stride, 1, 1, &weight, 1);
+        *to++ = WeightOf<Summand<T>>::of(weight);
       }
     }
   }
@@ -94,7 +98,7 @@ class Part {
     if (last > end) last = end;
     first = column + (first - column + kBlock - 1) / kBlock * kBlock;
     const int64_t blocks = last > first ? (last - first) / kBlock : 0;
-    const bool as_they_are = std::is_same_v<T, Term<T>> && p_.input_plane.column_stride == 1;
+    const bool as_they_are = std::is_same_v<T, Summand<T>> && p_.input_plane.column_stride == 1;
     if (!as_they_are || blocks < 2) {
       tiles[0] = {column, width, true, 0};
       return 1;
@@ -127,7 +131,7 @@ class Part {
         if (tile.copied) {
           for (int64_t r = copied; r < needed; ++r) {
             input.copy_row(p_.start_y + first + r, p_.start_x + tile.column,
-                           tile.width + terms_.width - 1, slot(r) + tile.slot_term, terms_.plane);
+                           tile.width + terms_.width - 1, slot(r) + tile.slot_term, 0);
           }
         }
         set_pointers(input, tile, first, i, rows);
@@ -138,15 +142,15 @@ class Part {
     }
   }
 
-  Term<T>* slot(int64_t row) const {
-    return ring_ + row % p_.layout.slots * planes_of<T> * p_.layout.slot_terms;
+  Summand<T>* slot(int64_t row) const {
+    return ring_ + row % p_.layout.slots * p_.layout.slot_terms;
   }
 
   void set_pointers(const Rows& input, const Tile& tile, int64_t first, int64_t i, int64_t rows) {
     for (int64_t k = 0; k < rows + terms_.height - 1; ++k) {
       if (tile.copied) {
         pointers_[k] = slot(i - first + k) + tile.slot_term;
-      } else if constexpr (std::is_same_v<T, Term<T>>) {
+      } else if constexpr (std::is_same_v<T, Summand<T>>) {
         const T* row = input.row_of(p_.start_y + i + k);
         pointers_[k] = row == nullptr ? fill_row_ : row + p_.start_x + tile.column;
       }
@@ -154,28 +158,25 @@ class Part {
   }
 
   void run_tile(const Tile& tile, int64_t rows, T* output) {
-    constexpr int kPlanes = planes_of<T>;
-    if constexpr (std::is_same_v<T, Term<T>>) {
-      sum_rows<T, kPlanes, kRows, kVectors<T>>(terms_, rows, tile.width,
-                                               {output, p_.output_width, 0, streams_});
+    if constexpr (std::is_same_v<T, Summand<T>>) {
+      sum_rows<T, kRows, kVectors>(terms_, rows, tile.width, {output, p_.output_width, streams_});
     } else {
-      const int64_t plane = p_.layout.slot_terms, row = plane * kPlanes;
-      sum_rows<Term<T>, kPlanes, kRows, kVectors<T>>(terms_, rows, tile.width,
-                                                     {sums_, row, plane, false});
+      const int64_t row = p_.layout.slot_terms;
+      sum_rows<Term<T>, kRows, kVectors>(terms_, rows, tile.width, {sums_, row, false});
       for (int64_t i = 0; i < rows; ++i) {
-        store_row(sums_ + i * row, plane, output + i * p_.output_width, tile.width);
+        store_row(sums_ + i * row, output + i * p_.output_width, tile.width);
       }
     }
   }
 
   // By way of a piece that stays in the cache, where the output is streamed.
-  void store_row(const Term<T>* sums, int64_t plane, T* output, int64_t columns) const {
+  void store_row(const Term<T>* sums, T* output, int64_t columns) const {
     constexpr int64_t kPiece = 2048 / static_cast<int64_t>(sizeof(T));
     using Bytes = Lanes<uint64_t>;
     int64_t j = 0;
     for (; streams_ && j + kPiece <= columns; j += kPiece) {
       alignas(64) T piece[kPiece];
-      store_terms(piece, sums + j, plane, kPiece);
+      store_terms(piece, sums + j, kPiece);
       for (size_t at = 0; at < sizeof(piece); at += sizeof(Bytes)) {
         uint64_t words[Bytes::kCount];
         memcpy(words, reinterpret_cast<const char*>(piece) + at, sizeof(words));
@@ -183,19 +184,20 @@ class Part {
         stream_lanes(reinterpret_cast<uint64_t*>(to), load_lanes(words));
       }
     }
-    store_terms(output + j, sums + j, plane, columns - j);
+    store_terms(output + j, sums + j, columns - j);
   }
 
-  static constexpr int64_t kSlack = kConvolveSlack / static_cast<int64_t>(sizeof(Term<T>));
+  static constexpr int64_t kSlack = kConvolveSlack / static_cast<int64_t>(sizeof(Summand<T>));
 
   const ConvolveParams& p_;
   char* memory_;
-  const Term<T>** pointers_;
-  Term<T>* fill_row_;
-  Term<T>* sums_;
-  Term<T>* ring_;
+  const Summand<T>** pointers_;
+  Summand<T>* fill_row_;
+  Summand<T>* sums_;
+  Summand<T>* ring_;
+  Weight<Summand<T>>* weights_;
   bool streams_;  // the output
-  BlockTerms<Term<T>> terms_;
+  BlockTerms<Summand<T>> terms_;
 };
 
 void convolve2d_kernel(const ConvolveParams& p, int64_t begin, int64_t end) {

@@ -17,8 +17,10 @@ class ExtendedPlane {
     memcpy(&fill_, fill, sizeof(T));
   }
 
-  // `count` terms of row y from column x on.
-  void copy_row(int64_t y, int64_t x, int64_t count, Term<T>* to, int64_t to_plane) const {
+  // `count` terms of row y from column x on. To is what load_terms() takes: Term<T>, or T itself
+  // where complex numbers stay pairs.
+  template <class To>
+  void copy_row(int64_t y, int64_t x, int64_t count, To* to, int64_t to_plane) const {
     const T* row = row_of(y);
     if (row == nullptr) return fill_row(count, to, to_plane);
     // Columns [first, last) of them are the input's own.
@@ -32,7 +34,8 @@ class ExtendedPlane {
     copy_beyond(row, x + after, count - after, to + after, to_plane);
   }
 
-  void fill_row(int64_t count, Term<T>* to, int64_t to_plane) const {
+  template <class To>
+  void fill_row(int64_t count, To* to, int64_t to_plane) const {
     for (int64_t i = 0; i < count; ++i) load_terms(&fill_, 1, 1, to + i, to_plane);
   }
 
@@ -45,7 +48,8 @@ class ExtendedPlane {
  private:
   static int64_t clamp(int64_t i, int64_t count) { return i < 0 ? 0 : i > count ? count : i; }
 
-  void copy_beyond(const T* row, int64_t x, int64_t count, Term<T>* to, int64_t to_plane) const {
+  template <class To>
+  void copy_beyond(const T* row, int64_t x, int64_t count, To* to, int64_t to_plane) const {
     if (boundary_ == Padding::kConstant) return fill_row(count, to, to_plane);
     for (int64_t i = 0; i < count; ++i) {
       const int64_t inside = pad_index(boundary_, x + i, plane_.width);

@@ -87,16 +87,17 @@ VISOPS_ALWAYS_INLINE void load_terms(const BFloat16* from, int64_t stride, int64
   load_halves(from, stride, count, to);
 }
 
+// Complex numbers may also stay pairs.
+template <class T>
+VISOPS_ALWAYS_INLINE void load_terms(const Complex<T>* from, int64_t stride, int64_t count,
+                                     Complex<T>* VISOPS_RESTRICT to, int64_t) {
+  for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+}
+
 // And back, to adjacent elements.
 template <class T>
-VISOPS_ALWAYS_INLINE void store_terms(T* VISOPS_RESTRICT to, const Term<T>* from, int64_t,
-                                      int64_t count) {
+VISOPS_ALWAYS_INLINE void store_terms(T* VISOPS_RESTRICT to, const Term<T>* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);
-}
-template <class T>
-VISOPS_ALWAYS_INLINE void store_terms(Complex<T>* VISOPS_RESTRICT to, const T* from, int64_t plane,
-                                      int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = {from[i], from[plane + i]};
 }
 template <class T>
 VISOPS_ALWAYS_INLINE void store_halves(T* VISOPS_RESTRICT to, const float* from, int64_t count) {
@@ -107,11 +108,10 @@ VISOPS_ALWAYS_INLINE void store_halves(T* VISOPS_RESTRICT to, const float* from,
   }
   for (int64_t i = whole; i < count; ++i) store_element(to + i, from[i]);
 }
-VISOPS_ALWAYS_INLINE void store_terms(Half* VISOPS_RESTRICT to, const float* from, int64_t,
-                                      int64_t count) {
+VISOPS_ALWAYS_INLINE void store_terms(Half* VISOPS_RESTRICT to, const float* from, int64_t count) {
   store_halves(to, from, count);
 }
-VISOPS_ALWAYS_INLINE void store_terms(BFloat16* VISOPS_RESTRICT to, const float* from, int64_t,
+VISOPS_ALWAYS_INLINE void store_terms(BFloat16* VISOPS_RESTRICT to, const float* from,
                                       int64_t count) {
   store_halves(to, from, count);
 }
