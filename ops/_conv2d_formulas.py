@@ -16,7 +16,14 @@ from ._differentiable import Differentiable
 from ._fake_checks import check_same_device, require
 from ._vmap_calls import one_call_each
 
-__all__ = ["check_arguments", "check_pair", "conv2d", "result_size", "with_autocast"]
+__all__ = [
+    "check_arguments",
+    "check_pair",
+    "conv2d",
+    "prefers_channels_last",
+    "result_size",
+    "with_autocast",
+]
 
 _conv2d = Differentiable("conv2d")
 _backward_input = Differentiable("conv2d_backward_input")
@@ -132,7 +139,7 @@ def _check_shape(op: str, name: str, tensor: Tensor, sizes: Sequence[Any]) -> No
         require(size == expected, message)
 
 
-def _prefers_channels_last(maps: Tensor) -> bool:
+def prefers_channels_last(maps: Tensor) -> bool:
     """As csrc/ops/tensor.cpp has it."""
     return bool(not maps.is_contiguous() and maps.shape[1] > 1 and maps.stride(1) == 1)
 
@@ -158,7 +165,7 @@ def _conv2d_fake(
     if bias is not None:
         _check_shape(op, "bias", bias, weight.shape[:1])
     check_pair(op, "input", input, "bias", bias)
-    return _empty(input, sizes, _prefers_channels_last(input))
+    return _empty(input, sizes, prefers_channels_last(input))
 
 
 @torch.library.register_fake("visops::conv2d_backward_input")
@@ -205,7 +212,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     needs_input, needs_weight = ctx.needs_input_grad[:2]
     ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
     ctx.input_size, ctx.weight_size = input.shape, weight.shape
-    ctx.channels_last = _prefers_channels_last(input)
+    ctx.channels_last = prefers_channels_last(input)
     ctx.has_bias = bias is not None
 
 
@@ -244,7 +251,7 @@ def _backward_weight_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) ->
     grad, input, _, *ctx.options = inputs
     needs_grad, needs_input = ctx.needs_input_grad[:2]
     ctx.save_for_backward(grad if needs_input else None, input if needs_grad else None)
-    ctx.input_size, ctx.channels_last = input.shape, _prefers_channels_last(input)
+    ctx.input_size, ctx.channels_last = input.shape, prefers_channels_last(input)
 
 
 def _backward_weight_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -16,7 +16,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._call import call_operator
-from ._conv2d_formulas import check_arguments, check_pair, result_size, with_autocast
+from ._conv2d_formulas import (
+    check_arguments,
+    check_pair,
+    prefers_channels_last,
+    result_size,
+    with_autocast,
+)
 from ._conv2d_formulas import conv2d as _implicit
 from ._im2col_formulas import im2col as _im2col
 from ._spatial_arguments import one_per_dimension, padding_of_each_side
@@ -93,8 +99,8 @@ def conv2d(
         - "im2col": :func:`im2col`, then ``torch.matmul``.
         - "torch": ``torch.nn.functional.conv2d``, that is oneDNN or cuDNN.
         - "auto": what is fastest by measurement: "torch" on CUDA, for float32 with more than 64
-          input channels a group, complex64 with more than 32, and halves that the processor
-          multiplies; "implicit" for all else.
+          input channels a group or channels_last, complex64 with more than 32, and halves that the
+          processor multiplies; "implicit" for all else.
     explain : callable, optional
         Called with one line: the method taken and why; ``explain=print``.
     device : optional
@@ -231,6 +237,8 @@ def _choose(input: Tensor, weight: Tensor) -> tuple[str, str]:
         return "torch", f"{name} on {device}"
     if dtype not in _MOST_CHANNELS:
         return "implicit", f"oneDNN has no {name} here"
+    if dtype == torch.float32 and prefers_channels_last(input):
+        return "torch", f"{name}, channels_last, which oneDNN takes as it lies"
     channels, most = weight.shape[1] if weight.dim() == 4 else 0, _MOST_CHANNELS[dtype]
     if channels <= most:
         return "implicit", f"{name} with {channels} input channels a group, <= {most}"

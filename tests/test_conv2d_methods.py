@@ -91,6 +91,15 @@ def test_groups_count_for_the_choice() -> None:
     assert lines == [f"visops.conv2d: method 'implicit': {reason}"]
 
 
+def test_the_layout_counts_for_the_choice() -> None:
+    lines: list[str] = []
+    input = torch.ones(1, 8, 3, 3).contiguous(memory_format=torch.channels_last)
+    result = visops.conv2d(input, torch.ones(2, 8, 3, 3), explain=lines.append)
+    assert result.tolist() == [[[[72.0]], [[72.0]]]]
+    reason = "float32, channels_last, which oneDNN takes as it lies"
+    assert lines == [f"visops.conv2d: method 'torch': {reason}"]
+
+
 def test_one_dimension() -> None:
     """F.conv1d is im2col and a product, for every number of dimensions."""
     input, weight = elements((2, 3, 20), torch.float64, 0), elements((5, 3, 4), torch.float64, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import random
 import statistics
 import time
 import timeit
@@ -81,13 +82,15 @@ def interleave(
             loops[-1] = max(1, round(SAMPLE_SECONDS / once))
     timings = [Timing([]) for _ in calls]
     budget = min_time * len(calls)
+    order = random.Random(0)
     began = time.perf_counter()
     for n in range(MAX_ROUNDS):
         spent = time.perf_counter() - began
         if (n >= MIN_ROUNDS and spent > budget) or (n >= SLOW_ROUNDS and spent > 8 * budget):
             break
-        for k in range(len(calls)):
-            i = (n + k) % len(calls)
+        # Whoever comes after a call with the same input finds it in the cache: the order is another
+        # one in each round.
+        for i in order.sample(range(len(calls)), len(calls)):
             timings[i].samples.append(_sample(calls[i], loops[i], device))
     return timings
 
