@@ -50,4 +50,18 @@ VISOPS_FN int64_t element_size(Arithmetic kind) {
   return 0;
 }
 
+// Of what sums of products are made of on the CPU, for a complex kind each part: there is no
+// product of bytes in any instruction set, so that those are computed in 16 bits; halves are in
+// float32.
+VISOPS_FN int64_t term_size(Arithmetic kind) {
+  switch (kind) {
+    case Arithmetic::kInt8:
+    case Arithmetic::kInt16: return 2;
+    case Arithmetic::kInt64:
+    case Arithmetic::kFloat64:
+    case Arithmetic::kComplex128: return 8;
+    default: return 4;
+  }
+}
+
 }  // namespace visops

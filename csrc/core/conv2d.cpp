@@ -109,8 +109,7 @@ int64_t packed_bytes(const Conv2dParams& p) {
   for (int64_t i = 0; i < phases_x(p); ++i) taps_x += axis_of(p, p.x, i).taps;
   const int64_t depths = saturating_product(p.from_channels * parts, taps_y * taps_x);
   const int64_t columns = depths + phases_y(p) * phases_x(p);  // and the biases
-  return saturating_product(saturating_product(p.groups * (rows + 1), columns),
-                            conv_value_size(p.kind));
+  return saturating_product(saturating_product(p.groups * (rows + 1), columns), term_size(p.kind));
 }
 
 void plan_conv2d(const char* op, Conv2dParams& p, int64_t threads) {
@@ -118,7 +117,7 @@ void plan_conv2d(const char* op, Conv2dParams& p, int64_t threads) {
   for (int64_t i = 0; i < phases_y(p); ++i) y.include(axis_of(p, p.y, i));
   for (int64_t i = 0; i < phases_x(p); ++i) x.include(axis_of(p, p.x, i));
   const int64_t parts = conv_parts(p.kind), planes = p.from_channels * parts;
-  const int64_t size = conv_value_size(p.kind), rows = p.to_channels * parts;
+  const int64_t size = term_size(p.kind), rows = p.to_channels * parts;
   BlockSize block = block_size(planes, y, x, kBandBytes / size);
 
   const int64_t images = p.batch * p.groups * phases_y(p) * phases_x(p);
@@ -145,7 +144,7 @@ void plan_conv2d_weight(const char* op, Conv2dWeightParams& p, int64_t threads) 
   AxisExtent y, x;
   y.include(forward_axis(p.y));
   x.include(forward_axis(p.x));
-  const int64_t parts = conv_parts(p.kind), size = conv_value_size(p.kind);
+  const int64_t parts = conv_parts(p.kind), size = term_size(p.kind);
   const int64_t depth = saturating_product(y.taps, x.taps);
   const int64_t products = saturating_product(
       saturating_product(p.batch * p.groups * p.out_channels * parts, p.in_channels * parts),

@@ -52,16 +52,5 @@ static inline void with_conv_element(Arithmetic kind, const Work& work) {
 }
 
 VISOPS_FN int64_t conv_parts(Arithmetic kind) { return is_complex(kind) ? 2 : 1; }
-// Of a Value.
-VISOPS_FN int64_t conv_value_size(Arithmetic kind) {
-  switch (kind) {
-    case Arithmetic::kInt8:
-    case Arithmetic::kInt16: return 2;
-    case Arithmetic::kInt64:
-    case Arithmetic::kFloat64:
-    case Arithmetic::kComplex128: return 8;
-    default: return 4;
-  }
-}
 
 }  // namespace visops

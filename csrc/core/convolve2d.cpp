@@ -38,21 +38,6 @@ void check_planes(const char* op, const std::string& input_shape, const Convolve
           ", must have at least one row and one column to be repeated");
 }
 
-namespace {
-
-int64_t term_size(Arithmetic kind) {
-  switch (kind) {
-    case Arithmetic::kInt8:
-    case Arithmetic::kInt16: return 2;
-    case Arithmetic::kInt64:
-    case Arithmetic::kFloat64:
-    case Arithmetic::kComplex128: return 8;
-    default: return 4;
-  }
-}
-
-}  // namespace
-
 ConvolveLayout convolve_layout(const char* op, const ConvolveParams& p) {
   constexpr int64_t kLine = 64, kMost = int64_t{1} << 56;
   const auto lines = [](int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; };

@@ -8,6 +8,7 @@
 // falling place, so that what comes to an element comes by rising k.
 //
 // Assumed from the checks: every place is within the padded image.
+#include "core/col2im_sum.h"
 #include "core/im2col.h"
 #include "cpu/simd.h"
 
@@ -15,42 +16,6 @@ namespace visops {
 namespace {
 
 constexpr int64_t kSumBytes = int64_t{1} << 14, kPatchStretch = 512;
-
-// What an element of storage type T is summed in. Complex elements have kParts of them.
-template <class T>
-struct Sum {
-  using type = T;
-};
-template <>
-struct Sum<Half> {
-  using type = float;
-};
-template <>
-struct Sum<BFloat16> {
-  using type = float;
-};
-template <class T>
-using SumOf = typename Sum<T>::type;
-
-// A boolean, a byte of 0 or 1.
-struct Truth {
-  uint8_t value;
-};
-
-VISOPS_ALWAYS_INLINE void add(Truth* sum, const Truth* value) { sum->value |= value->value; }
-VISOPS_ALWAYS_INLINE void add(float* sum, const Half* value) { *sum += load_element(value); }
-VISOPS_ALWAYS_INLINE void add(float* sum, const BFloat16* value) { *sum += load_element(value); }
-template <class T>
-VISOPS_ALWAYS_INLINE void add(T* sum, const T* value) {
-  *sum = static_cast<T>(*sum + *value);
-}
-
-VISOPS_ALWAYS_INLINE void store_sum(Half* to, float sum) { store_element(to, sum); }
-VISOPS_ALWAYS_INLINE void store_sum(BFloat16* to, float sum) { store_element(to, sum); }
-template <class T>
-VISOPS_ALWAYS_INLINE void store_sum(T* to, T sum) {
-  *to = sum;
-}
 
 template <class T>
 VISOPS_ALWAYS_INLINE void store_sums(T* VISOPS_RESTRICT to, const SumOf<T>* VISOPS_RESTRICT sums,
@@ -222,20 +187,10 @@ void col2im_rows(const Im2colParams& p, int64_t begin, int64_t end) {
 }
 
 void col2im_kernel(const Im2colParams& p, int64_t begin, int64_t end) {
-  switch (p.arithmetic) {
-    case Arithmetic::kBool: return col2im_rows<Truth, 1>(p, begin, end);
-    case Arithmetic::kInt8: return col2im_rows<uint8_t, 1>(p, begin, end);
-    case Arithmetic::kInt16: return col2im_rows<uint16_t, 1>(p, begin, end);
-    case Arithmetic::kInt32: return col2im_rows<uint32_t, 1>(p, begin, end);
-    case Arithmetic::kInt64: return col2im_rows<uint64_t, 1>(p, begin, end);
-    case Arithmetic::kFloat16: return col2im_rows<Half, 1>(p, begin, end);
-    case Arithmetic::kBFloat16: return col2im_rows<BFloat16, 1>(p, begin, end);
-    case Arithmetic::kFloat32: return col2im_rows<float, 1>(p, begin, end);
-    case Arithmetic::kFloat64: return col2im_rows<double, 1>(p, begin, end);
-    case Arithmetic::kComplex32: return col2im_rows<Half, 2>(p, begin, end);
-    case Arithmetic::kComplex64: return col2im_rows<float, 2>(p, begin, end);
-    case Arithmetic::kComplex128: return col2im_rows<double, 2>(p, begin, end);
-  }
+  with_sum_element(p.arithmetic, [&](auto element) {
+    using Element = decltype(element);
+    col2im_rows<typename Element::Stored, Element::kNumbers>(p, begin, end);
+  });
 }
 
 const bool registered = col2im_stub.set(kIsaSlot, col2im_kernel);

@@ -4,6 +4,7 @@
 // over what is left.
 //
 // Order of the sums: NOTE [ Sums of col2im ].
+#include "core/col2im_sum.h"
 #include "core/im2col.h"
 #include "cuda/im2col_index.h"
 #include "cuda/launch.h"
@@ -12,39 +13,6 @@ namespace visops {
 namespace {
 
 constexpr int kThreads = 256;
-
-struct Truth {
-  uint8_t value;
-};
-
-// What an element of storage type T is summed in.
-template <class T>
-struct Sum {
-  using type = T;
-};
-template <>
-struct Sum<Half> {
-  using type = float;
-};
-template <>
-struct Sum<BFloat16> {
-  using type = float;
-};
-
-__device__ inline void add(Truth* sum, Truth value) { sum->value |= value.value; }
-__device__ inline void add(float* sum, Half value) { *sum += load_element(&value); }
-__device__ inline void add(float* sum, BFloat16 value) { *sum += load_element(&value); }
-template <class T>
-__device__ inline void add(T* sum, T value) {
-  *sum = static_cast<T>(*sum + value);
-}
-
-__device__ inline void store_sum(Half* to, float sum) { store_element(to, sum); }
-__device__ inline void store_sum(BFloat16* to, float sum) { store_element(to, sum); }
-template <class T>
-__device__ inline void store_sum(T* to, T sum) {
-  *to = sum;
-}
 
 // Which place sees element `at` of the image as element k of the kernel; false for none.
 __device__ inline bool place_of(const WindowDim& dim, int64_t at, int64_t k, int64_t* place) {
@@ -76,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
         image_index<Index>(p, static_cast<Index>(i) - lead * static_cast<Index>(pixels));
     const T* columns =
         static_cast<const T*>(p.source) + lead * p.kernel_elements * p.places * kParts;
-    typename Sum<T>::type sums[kParts] = {};
+    SumOf<T> sums[kParts] = {};
     int64_t o0, o1, o2, o3;
     for (int64_t k0 = 0; k0 < p.dim[0].kernel; ++k0) {
       if (!place_of(p.dim[0], at.at[0], k0, &o0)) continue;
@@ -91,7 +59,7 @@ __global__ void __launch_bounds__(kThreads)
             const int64_t k = k_row * p.dim[3].kernel + k3;
             const int64_t from = (row * p.dim[3].places + o3) * place_step + k * k_step;
             for (int part = 0; part < kParts; ++part) {
-              add(&sums[part], columns[from * kParts + part]);
+              add(&sums[part], columns + from * kParts + part);
             }
           }
         }
@@ -118,20 +86,10 @@ void launch_type(const Im2colParams& p, void* stream) {
 }
 
 void col2im_launch(const Im2colParams& p, void* stream) {
-  switch (p.arithmetic) {
-    case Arithmetic::kBool: return launch_type<Truth, 1>(p, stream);
-    case Arithmetic::kInt8: return launch_type<uint8_t, 1>(p, stream);
-    case Arithmetic::kInt16: return launch_type<uint16_t, 1>(p, stream);
-    case Arithmetic::kInt32: return launch_type<uint32_t, 1>(p, stream);
-    case Arithmetic::kInt64: return launch_type<uint64_t, 1>(p, stream);
-    case Arithmetic::kFloat16: return launch_type<Half, 1>(p, stream);
-    case Arithmetic::kBFloat16: return launch_type<BFloat16, 1>(p, stream);
-    case Arithmetic::kFloat32: return launch_type<float, 1>(p, stream);
-    case Arithmetic::kFloat64: return launch_type<double, 1>(p, stream);
-    case Arithmetic::kComplex32: return launch_type<Half, 2>(p, stream);
-    case Arithmetic::kComplex64: return launch_type<float, 2>(p, stream);
-    case Arithmetic::kComplex128: return launch_type<double, 2>(p, stream);
-  }
+  with_sum_element(p.arithmetic, [&](auto element) {
+    using Element = decltype(element);
+    launch_type<typename Element::Stored, Element::kNumbers>(p, stream);
+  });
 }
 
 const bool registered = col2im_stub.set(kCudaSlot, col2im_launch);
