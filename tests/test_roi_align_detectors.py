@@ -101,9 +101,12 @@ def test_the_same_training_step(kind: str) -> None:
     assert len(losses) == (4 if kind == "FasterRCNN" else 5)
     for name, loss in losses.items():
         torch.testing.assert_close(our_losses[name], loss, rtol=1e-4, atol=1e-5)
+    # Not element by element: features that differ by 5e-6 turn a unit at the kink of its ReLU on or
+    # off, depending on how torch's own products round in this process, and with it 2.5e-3 of the
+    # largest element of its row. With such noise the norms stay within 5e-4.
     for name, gradient in wanted.items():
-        size = float(gradient.abs().max())
-        torch.testing.assert_close(found[name], gradient, rtol=0, atol=max(2e-3 * size, 1e-7))
+        difference, size = (float(g.norm()) for g in (found[name] - gradient, gradient))
+        assert difference <= max(1e-3 * size, 1e-7), name
 
 
 def test_the_same_bits_again() -> None:
