@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._channels_last import empty_maps, prefers_channels_last
 from ._differentiable import Differentiable
 from ._fake_checks import check_same_device
 
@@ -116,20 +117,13 @@ def _check_list(images: Sequence[Tensor], matrix: Tensor, options: Sequence[Any]
     _check("augment", first, len(images), first.shape[0], matrix, options)
 
 
-def _empty(
-    first: Tensor, shape: Sequence[Any], dtype: torch.dtype, *, channels_last: bool
-) -> Tensor:
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    return torch.empty(shape, dtype=dtype, device=first.device, memory_format=layout)
-
-
 @torch.library.register_fake("visops::augment")
 def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any) -> Tensor:
     *options, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
     _check_batch("augment", image, matrix, options)
     torch._check(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
     shape = (image.shape[0], image.shape[1], *size)
-    return _empty(image, shape, dtype, channels_last=channels_last)
+    return empty_maps(image, shape, channels_last, dtype)
 
 
 @torch.library.register_fake("visops::augment_list")
@@ -140,7 +134,7 @@ def _augment_list_fake(
     _check_list(images, matrix, options)
     torch._check(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
     shape = (len(images), images[0].shape[0], *size)
-    return _empty(images[0], shape, dtype, channels_last=channels_last)
+    return empty_maps(images[0], shape, channels_last, dtype)
 
 
 def _check_out(out: Tensor, batch: Any, channels: Any) -> None:
@@ -177,8 +171,7 @@ def _augment_backward_fake(
         return torch.empty(shape if wanted else (0,), dtype=dtype, device=device)
 
     if image_grad:
-        last = not image.is_contiguous() and image.shape[1] > 1 and image.stride(1) == 1
-        grad_image = _empty(image, image.shape, image.dtype, channels_last=last)
+        grad_image = empty_maps(image, image.shape, prefers_channels_last(image))
     else:
         single = image.dtype != torch.float64
         grad_image = sums(False, (), torch.float32 if single else torch.float64)

@@ -12,15 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._channels_last import empty_maps, prefers_channels_last
 from ._differentiable import Differentiable
-from ._fake_checks import check_same_device, require
+from ._fake_checks import check_same_device, check_shape, require
 from ._vmap_calls import one_call_each
 
 __all__ = [
     "check_arguments",
     "check_pair",
     "conv2d",
-    "prefers_channels_last",
     "result_size",
     "with_autocast",
 ]
@@ -132,23 +132,6 @@ def check_pair(op: str, name: str, tensor: Tensor, other_name: str, other: Tenso
         check_same_device(op, name, tensor, other_name, other)
 
 
-def _check_shape(op: str, name: str, tensor: Tensor, sizes: Sequence[Any]) -> None:
-    message = f"visops.{op}: {name} has shape {list(tensor.shape)}, must be {list(sizes)}"
-    require(tensor.dim() == len(sizes), message)
-    for size, expected in zip(tensor.shape, sizes, strict=True):
-        require(size == expected, message)
-
-
-def prefers_channels_last(maps: Tensor) -> bool:
-    """As csrc/ops/tensor.cpp has it."""
-    return bool(not maps.is_contiguous() and maps.shape[1] > 1 and maps.stride(1) == 1)
-
-
-def _empty(like: Tensor, sizes: Sequence[Any], channels_last: bool) -> Tensor:
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    return torch.empty(sizes, dtype=like.dtype, device=like.device, memory_format=layout)
-
-
 @torch.library.register_fake("visops::conv2d")
 def _conv2d_fake(
     input: Tensor,
@@ -163,9 +146,9 @@ def _conv2d_fake(
     sizes = check_arguments(op, input.shape, weight.shape, stride, padding, dilation, groups)
     check_pair(op, "input", input, "weight", weight)
     if bias is not None:
-        _check_shape(op, "bias", bias, weight.shape[:1])
+        check_shape(op, "bias", bias, weight.shape[:1], str([weight.shape[0]]))
     check_pair(op, "input", input, "bias", bias)
-    return _empty(input, sizes, prefers_channels_last(input))
+    return empty_maps(input, sizes, prefers_channels_last(input))
 
 
 @torch.library.register_fake("visops::conv2d_backward_input")
@@ -181,9 +164,9 @@ def _backward_input_fake(
 ) -> Tensor:
     op = "conv2d_backward_input"
     sizes = check_arguments(op, input_size, weight.shape, stride, padding, dilation, groups)
-    _check_shape(op, "grad", grad, sizes)
+    check_shape(op, "grad", grad, sizes, str(sizes))
     check_pair(op, "grad", grad, "weight", weight)
-    return _empty(grad, input_size, channels_last)
+    return empty_maps(grad, input_size, channels_last)
 
 
 @torch.library.register_fake("visops::conv2d_backward_weight")
@@ -198,9 +181,9 @@ def _backward_weight_fake(
 ) -> Tensor:
     op = "conv2d_backward_weight"
     sizes = check_arguments(op, input.shape, weight_size, stride, padding, dilation, groups)
-    _check_shape(op, "grad", grad, sizes)
+    check_shape(op, "grad", grad, sizes, str(sizes))
     check_pair(op, "grad", grad, "input", input)
-    return _empty(grad, weight_size, False)
+    return empty_maps(grad, weight_size, False)
 
 
 def _conj(tensor: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._channels_last import empty_maps, prefers_channels_last
 from ._differentiable import Differentiable
 from ._fake_checks import check_same_device, check_shape, require
 from ._vmap_calls import one_call_each
@@ -20,10 +21,8 @@ __all__ = [
     "check_bins",
     "check_boxes",
     "empty_bins",
-    "empty_maps",
     "folds_channels",
     "not_differentiable_again",
-    "prefers_channels_last",
     "roi_align",
     "roi_align_max",
     "same_size",
@@ -37,17 +36,6 @@ roi_align_max = Differentiable("roi_align_max")
 _max_at = Differentiable("roi_align_max_at")
 _max_backward_input = Differentiable("roi_align_max_backward_input")
 _max_backward_boxes = Differentiable("roi_align_max_backward_boxes")
-
-
-def prefers_channels_last(maps: Tensor) -> bool:
-    """Whether what is made of them lies channels_last: its namesake in csrc/ops/tensor.cpp."""
-    return bool(not maps.is_contiguous() and maps.shape[1] > 1 and maps.stride(1) == 1)
-
-
-def empty_maps(like: Tensor, shape: Sequence[Any], channels_last: bool) -> Tensor:
-    """Four dimensions of the dtype and device of `like`."""
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=layout)
 
 
 def check_boxes(op: str, name: str, maps: Tensor, boxes: Tensor, columns: int = 5) -> None:

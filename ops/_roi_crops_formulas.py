@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._channels_last import empty_maps, prefers_channels_last
 from ._differentiable import Differentiable
 from ._fake_checks import check_same_device, check_shape, require
-from ._roi_align_formulas import empty_maps, prefers_channels_last
 from ._vmap_calls import one_call_each
 
 __all__ = ["crop_rois", "paste_rois"]

@@ -12,15 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._channels_last import empty_maps, prefers_channels_last
 from ._differentiable import Differentiable
 from ._fake_checks import check_same_device, check_shape, require
 from ._roi_align_formulas import (
     check_bins,
     check_boxes,
     empty_bins,
-    empty_maps,
     folds_channels,
-    prefers_channels_last,
     same_size,
     with_channels,
 )

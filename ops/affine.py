@@ -14,6 +14,7 @@ from torch import Tensor
 
 from . import _numpy
 from ._arrays import number_list
+from ._channels_last import empty_maps, prefers_channels_last
 from ._differentiable import Differentiable
 from ._fake_checks import check_same_device
 
@@ -215,12 +216,8 @@ def _check_affine(op: str, images: Tensor, name: str, matrix: Tensor) -> None:
 
 
 def _empty_like(images: Tensor, size: Sequence[int]) -> Tensor:
-    """Make [B, C, *size], channels_last where `images` is: prefers_channels_last in the C++."""
-    batch, channels = images.shape[:2]
-    channels_last = not images.is_contiguous() and channels > 1 and images.stride(1) == 1
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    shape = (batch, channels, *size)
-    return torch.empty(shape, dtype=images.dtype, device=images.device, memory_format=layout)
+    """Make [B, C, *size], channels_last where `images` is."""
+    return empty_maps(images, (*images.shape[:2], *size), prefers_channels_last(images))
 
 
 @torch.library.register_fake("visops::affine")

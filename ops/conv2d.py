@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._call import call_operator
+from ._channels_last import prefers_channels_last
 from ._conv2d_formulas import (
     check_arguments,
     check_pair,
-    prefers_channels_last,
     result_size,
     with_autocast,
 )
@@ -299,6 +299,6 @@ def _by_im2col(
     columns = columns.reshape(input.shape[0], options.groups, parts.shape[2], columns.shape[-1])
     size = result_size(input.shape, weight.shape, options.stride, sides, options.dilation)
     result = torch.matmul(parts, columns).reshape(size)
-    if not input.is_contiguous() and input.stride(1) == 1 < input.shape[1]:
+    if prefers_channels_last(input):
         result = result.contiguous(memory_format=torch.channels_last)
     return result if bias is None else result + bias[:, None, None]

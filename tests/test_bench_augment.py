@@ -6,7 +6,6 @@ import itertools
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -19,8 +18,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of the peers, at their import
     from bench.augment import all_cases
-    from bench.harness import Case, Contender, compare
+    from bench.harness import Case, Contender
     from bench.harness.report import Cell, Row, summary
+    from bench_contenders import check_contenders
 
 pytestmark = pytest.mark.slow
 
@@ -28,23 +28,10 @@ pytestmark = pytest.mark.slow
 CASES = [case for case in all_cases() if case.quick and case.memory and case.device == "cpu"]
 
 
-def mirrored(output: Any) -> Any:
-    """The same output, wrong."""
-    if isinstance(output, (list, tuple)):
-        return [mirrored(part) for part in output]
-    return output.flip(-1)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.key)
 @pytest.mark.filterwarnings("ignore")
 def test_contenders_agree(case: Case) -> None:
-    contenders = case.build()
-    ours = contenders[0].output()
-    wrong = mirrored(ours)
-    for peer in contenders[1:]:
-        difference = compare(ours, peer.output())
-        assert difference.within(peer.tolerance), f"{peer.name}: {difference}, {peer.tolerance}"
-        assert not compare(ours, wrong).within(peer.tolerance), f"{peer.name}: allows anything"
+    check_contenders(case)
 
 
 def test_groups_are_tables() -> None:

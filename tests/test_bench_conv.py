@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
 
 from bench.conv import all_cases  # noqa: E402
 from bench.convolution import images  # noqa: E402
-from bench.harness import Case, compare  # noqa: E402
+from bench.harness import Case  # noqa: E402
+from bench_contenders import check_contenders  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -32,22 +32,9 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(images, "WIDTH", 192)
 
 
-def mirrored(output: Any) -> Any:
-    """The same output, wrong."""
-    if isinstance(output, (list, tuple)):
-        return [mirrored(part) for part in output]
-    return np.flip(output, -1).copy() if isinstance(output, np.ndarray) else output.flip(-1)
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.key)
 def test_contenders_agree(case: Case) -> None:
-    contenders = case.build()
-    ours = contenders[0].output()
-    wrong = mirrored(ours)
-    for peer in contenders[1:]:
-        difference = compare(ours, peer.output())
-        assert difference.within(peer.tolerance), f"{peer.name}: {difference}, {peer.tolerance}"
-        assert not compare(ours, wrong).within(peer.tolerance), f"{peer.name}: allows anything"
+    check_contenders(case)
 
 
 @pytest.mark.parametrize("dtype", images.DTYPES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -69,13 +68,6 @@ def test_fake_tensors() -> None:
         assert (boxes.shape[1], boxes.dtype) == (4, torch.float32)
         assert (scores.dim(), scores.dtype) == (1, torch.float32)
         assert (labels.dim(), labels.dtype) == (1, torch.int64)
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("restored_threads")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -210,13 +210,6 @@ def test_fake_tensors(name: str) -> None:
     first, second = (t.to("meta") for t in sample(name))
     value = ALL[name](first, second.double())
     assert (tuple(value.shape), value.dtype, value.is_meta) == ((9, 14), torch.float64, True)
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("restored_threads")

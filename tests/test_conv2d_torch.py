@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -225,13 +225,6 @@ def test_fake_tensors() -> None:
     )
     meta = implicit(case)(*(t.to("meta") for t in operands(case)))
     assert (meta.shape, meta.dtype, meta.is_meta) == (expected.shape, torch.float64, True)
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("restored_threads")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -183,13 +182,6 @@ def test_fake_tensors(boundary: str) -> None:
     input, kernel = (t.to("meta") for t in sample(torch.uint8))
     value = same(input, kernel, boundary)
     assert (tuple(value.shape), value.dtype, value.is_meta) == ((2, 3, 9, 11), torch.uint8, True)
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("restored_threads")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -192,13 +191,6 @@ def test_conjugate_and_negative_views() -> None:
         assert torch.equal(
             visops.im2col(view, 3), visops.im2col(view.resolve_conj().resolve_neg(), 3)
         )
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("restored_threads")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -84,13 +82,6 @@ def test_fake_tensors(masks: bool) -> None:
             visops.matrix_nms(objects, scores[:39], idxs)
         with pytest.raises(RuntimeError, match=r"objects has shape \[40\], must be \[N, 4\]"):
             visops.matrix_nms(scores, scores)
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("restored_threads")

@@ -291,13 +291,6 @@ def test_meta_tensors() -> None:
     assert indices.is_meta
 
 
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.usefixtures("restored_threads")
 @pytest.mark.parametrize("kind", BOXES)
 def test_threads_change_nothing(kind: str) -> None:

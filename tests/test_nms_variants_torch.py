@@ -226,13 +226,6 @@ def test_meta_tensors() -> None:
     assert (matched.dtype, matched.shape, matched.is_meta) == (torch.int64, (40,), True)
 
 
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.mark.usefixtures("restored_threads")
 @pytest.mark.parametrize("kind", BOXES)
 def test_threads_change_nothing(kind: str) -> None:

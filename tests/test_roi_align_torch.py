@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -311,13 +311,6 @@ def test_fake_tensors(name: str) -> None:
     assert (tuple(value.shape), value.dtype, value.is_meta) == ((7, 3, 2, 3), torch.float64, True)
     value = POOLS[name](channels_last(meta), meta_boxes)
     assert value.is_contiguous(memory_format=torch.channels_last)
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("restored_threads")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -246,13 +246,6 @@ def test_what_is_not_differentiable_says_so() -> None:
         dual = forward_ad.make_dual(images.detach(), torch.ones_like(images))
         with pytest.raises(NotImplementedError, match="jvp"):
             visops.crop_rois(dual, boxes.detach(), SIZE)
-
-
-@pytest.fixture
-def restored_threads() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.usefixtures("restored_threads")

@@ -20,7 +20,7 @@ constexpr int64_t kFewColumns = 192;
 constexpr int64_t kFewRows = 4;
 // Products for which a thread is worth waking.
 constexpr int64_t kWorkerProducts = 1 << 20;
-// Columns of the longest tile, and values of its widest row of strips.
+// Offsets within a band have 32 bits.
 constexpr int64_t kMostOffset = std::numeric_limits<int32_t>::max();
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -8,6 +8,10 @@
 
 namespace visops {
 
+namespace {
+
+// Fresh memory is mapped at first touch, 4 KiB at a time: for a batch of images that costs more
+// than the warp. From 4 MiB on, as NumPy does it, ask for large pages; a refusal changes nothing.
 void prefer_large_pages([[maybe_unused]] void* data, [[maybe_unused]] int64_t bytes) {
 #if defined(__linux__)
   constexpr int64_t kPage = 4096, kWorthIt = int64_t{1} << 22;
@@ -18,33 +22,42 @@ void prefer_large_pages([[maybe_unused]] void* data, [[maybe_unused]] int64_t by
 #endif
 }
 
-Tensor empty_contiguous(const char* op, const char* what, const Tensor& like,
-                        const std::vector<int64_t>& sizes, ScalarType type) {
+}  // namespace
+
+Tensor empty_strided(const char* op, const char* what, const Tensor& like,
+                     const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                     ScalarType type) {
   constexpr int64_t kLargestElement = 16;
-  std::vector<int64_t> strides(sizes.size());
-  int64_t step = 1, count = 1;
-  for (size_t i = sizes.size(); i-- > 0;) {
-    strides[i] = step;
-    step = saturating_product(step, sizes[i] > 1 ? sizes[i] : 1);
-    count = saturating_product(count, sizes[i]);
-  }
-  const bool fits = step <= std::numeric_limits<int64_t>::max() / kLargestElement;
+  int64_t count = 1;
+  for (const int64_t size : sizes) count = saturating_product(count, size > 1 ? size : 1);
   AtenTensorHandle handle = nullptr;
   const bool is_there =
-      fits && aoti_torch_empty_strided(
-                  static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(),
-                  torch::stable::detail::to<int32_t>(torch::stable::detail::from(type)),
-                  like.is_cuda() ? aoti_torch_device_type_cuda() : aoti_torch_device_type_cpu(),
-                  like.is_cuda() ? static_cast<int32_t>(like.get_device_index()) : 0,
-                  &handle) == AOTI_TORCH_SUCCESS;
+      count <= std::numeric_limits<int64_t>::max() / kLargestElement &&
+      aoti_torch_empty_strided(
+          static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(),
+          torch::stable::detail::to<int32_t>(torch::stable::detail::from(type)),
+          like.is_cuda() ? aoti_torch_device_type_cuda() : aoti_torch_device_type_cpu(),
+          like.is_cuda() ? static_cast<int32_t>(like.get_device_index()) : 0,
+          &handle) == AOTI_TORCH_SUCCESS;
   require(is_there, op, what, " of shape ", shape_text(sizes), " can't be allocated on ",
           device_text(like), ": not enough memory");
   const Tensor tensor(handle);
   if (!like.is_cuda()) {
     prefer_large_pages(tensor.mutable_data_ptr(),
-                       count * static_cast<int64_t>(tensor.element_size()));
+                       tensor.numel() * static_cast<int64_t>(tensor.element_size()));
   }
   return tensor;
+}
+
+Tensor empty_contiguous(const char* op, const char* what, const Tensor& like,
+                        const std::vector<int64_t>& sizes, ScalarType type) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t step = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = step;
+    step = saturating_product(step, sizes[i] > 1 ? sizes[i] : 1);
+  }
+  return empty_strided(op, what, like, sizes, strides, type);
 }
 
 }  // namespace visops

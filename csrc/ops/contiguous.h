@@ -1,4 +1,4 @@
-// Fresh contiguous memory of any type and number of dimensions.
+// Fresh memory of any type and number of dimensions.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,9 @@ namespace visops {
 Tensor empty_contiguous(const char* op, const char* what, const Tensor& like,
                         const std::vector<int64_t>& sizes, ScalarType type);
 
-// Fresh memory is mapped at first touch, 4 KiB at a time: for a batch of images that costs more
-// than the warp. From 4 MiB on, as NumPy does it, ask for large pages; a refusal changes nothing.
-void prefer_large_pages(void* data, int64_t bytes);
+// With these strides, for elements that fill their memory.
+Tensor empty_strided(const char* op, const char* what, const Tensor& like,
+                     const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+                     ScalarType type);
 
 }  // namespace visops

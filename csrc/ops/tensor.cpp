@@ -83,26 +83,14 @@ bool prefers_channels_last(const Tensor& image) {
 
 Tensor empty_tensor(const char* op, const char* what, const Tensor& like,
                     const std::vector<int64_t>& sizes, DType dtype, bool channels_last) {
-  const int64_t dims = static_cast<int64_t>(sizes.size());
-  int64_t strides[4];
-  const int contiguous_order[4] = {3, 2, 1, 0}, channels_last_order[4] = {1, 3, 2, 0};
+  if (!channels_last) return empty_contiguous(op, what, like, sizes, scalar_type_of(dtype));
+  std::vector<int64_t> strides(4);
   int64_t step = 1;
-  for (int i = 0; i < dims; ++i) {
-    const int d = channels_last ? channels_last_order[i] : contiguous_order[i + 4 - dims];
+  for (const int d : {1, 3, 2, 0}) {
     strides[d] = step;
-    step *= sizes[d] > 1 ? sizes[d] : 1;
+    step = saturating_product(step, sizes[d] > 1 ? sizes[d] : 1);
   }
-  AtenTensorHandle handle = nullptr;
-  const AOTITorchError error = aoti_torch_empty_strided(
-      dims, sizes.data(), strides,
-      torch::stable::detail::to<int32_t>(torch::stable::detail::from(scalar_type_of(dtype))),
-      like.is_cuda() ? aoti_torch_device_type_cuda() : aoti_torch_device_type_cpu(),
-      like.is_cuda() ? static_cast<int32_t>(like.get_device_index()) : 0, &handle);
-  require(error == AOTI_TORCH_SUCCESS, op, what, " of shape ", shape_text(sizes),
-          " can't be allocated on ", device_text(like), ": not enough memory");
-  const Tensor tensor(handle);
-  if (!like.is_cuda()) prefer_large_pages(tensor.mutable_data_ptr(), step * element_size(dtype));
-  return tensor;
+  return empty_strided(op, what, like, sizes, strides, scalar_type_of(dtype));
 }
 
 void* current_cuda_stream([[maybe_unused]] const Tensor& tensor) {
