@@ -105,6 +105,8 @@ def records(
         Changes(batches=True),
         Changes(workers=True),
         Changes(on_device=True),
+        Changes(by_image=True),
+        Changes(batches=True, by_image=True),
         Changes(writers=True),
         Changes(True, True, True, True),
         Changes(True, True, True, True, channels_last=True),
@@ -178,6 +180,15 @@ def _changed(records: list[dict[str, Any]], change: str) -> list[dict[str, Any]]
         boxes["labels"][0] += 1
     elif change == "score":
         boxes["scores"][1] += 3e-4
+    elif change == "NaN box":
+        boxes["boxes"][0][2] = float("nan")
+    elif change == "NaN score":
+        boxes["scores"][1] = float("nan")
+    elif change == "NaN probability":
+        colours["scores"][0] = float("nan")
+    elif change == "classes":
+        for values in colours.values():
+            del values[-1]
     elif change == "class":
         colours["labels"].reverse()
     elif change == "probability":
@@ -187,7 +198,21 @@ def _changed(records: list[dict[str, Any]], change: str) -> list[dict[str, Any]]
 
 @pytest.mark.parametrize(
     "change",
-    ["lost", "twice", "status", "box", "no box", "label", "score", "class", "probability"],
+    [
+        "lost",
+        "twice",
+        "status",
+        "box",
+        "NaN box",
+        "no box",
+        "label",
+        "score",
+        "NaN score",
+        "class",
+        "classes",
+        "probability",
+        "NaN probability",
+    ],
 )
 def test_comparison_sees(records: list[dict[str, Any]], change: str) -> None:
     assert compare(records, records).equal == len(records)

@@ -71,6 +71,12 @@ def all_variants() -> list[Variant]:
         Variant("batches", "alone", "batches of 64", Changes(batches=True)),
         Variant("workers", "alone", "DataLoader workers", Changes(workers=True)),
         Variant("on_device", "alone", "post-processing on the device", Changes(on_device=True)),
+        Variant(
+            "by_image",
+            "alone",
+            "post-processing by torchvision's operators",
+            Changes(by_image=True),
+        ),
         Variant("writers", "alone", "writes by threads", Changes(writers=True)),
         Variant("two", "in turn", "batches, workers", Changes(batches=True, workers=True)),
         Variant(

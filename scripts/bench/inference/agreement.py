@@ -109,15 +109,15 @@ def _compare_boxes(name: str, ours: Record, theirs: Record, result: Agreement) -
     for i, (box, label) in enumerate(zip(first.boxes, first.labels, strict=True)):
         candidates = [j for j in free if second.labels[j] == label]
         distances = [float(abs(second.boxes[j] - box).max()) for j in candidates]
-        if not distances or min(distances) > BOX_TOLERANCE:
+        if not any(distance <= BOX_TOLERANCE for distance in distances):
             lost.add(i)
             continue
-        j = candidates[int(np.argmin(distances))]
+        j = candidates[int(np.nanargmin(distances))]
         free.remove(j)
-        result.box = max(result.box, min(distances))
+        result.box = max(result.box, np.nanmin(distances))
         difference = abs(first.scores[i] - second.scores[j])
         result.score = max(result.score, difference)
-        if difference > SCORE_TOLERANCE:
+        if not difference <= SCORE_TOLERANCE:  # NaN is no agreement
             result.errors.append(f"{name}: box {i} has a score that differs by {difference:.2g}")
     _explain(name, (first, lost), (second, free), result)
 
@@ -143,9 +143,12 @@ def _explain(
 
 
 def _compare_classes(name: str, ours: Record, theirs: Record, result: Agreement) -> None:
+    if len(ours["scores"]) != len(theirs["scores"]):
+        result.errors.append(f"{name}: {len(ours['scores'])} and {len(theirs['scores'])} classes")
+        return
     differences = abs(np.array(ours["scores"]) - np.array(theirs["scores"]))
     result.score = max(result.score, float(differences.max()))
-    if differences.max() > SCORE_TOLERANCE:
+    if not differences.max() <= SCORE_TOLERANCE:
         result.errors.append(f"{name}: scores differ by {differences.max():.2g}")
     elif ours["labels"] != theirs["labels"]:
         # Equal scores at the same ranks with other labels: those labels' scores are a tie.

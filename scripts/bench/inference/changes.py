@@ -18,6 +18,7 @@ from .clock import Timing, whole
 from .loops import classify, detect
 from .networks import DETECTOR
 from .on_device import classify_batch, detect_batch
+from .per_image import detect_image
 from .steps import SUFFIX, decode, preprocess, skipped, to_device, write
 
 Record = dict[str, Any]
@@ -27,13 +28,18 @@ AHEAD = 256  # photos whose results wait for being written, at most
 
 @dataclass(frozen=True)
 class Changes:
-    """Which of the four are made; and one more, of how networks have their pixels in memory."""
+    """Which of the four are made, and two more.
+
+    `by_image` is the third change with torchvision's operators, which take an image at a time;
+    `channels_last` is how networks have their pixels in memory.
+    """
 
     batches: bool = False
     workers: bool = False
     on_device: bool = False
     writers: bool = False
     channels_last: bool = False
+    by_image: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,7 @@ def _results(
     outputs: Mapping[str, Any],
     networks: Mapping[str, nn.Module],
     batch: Batch,
-    on_device: bool,
+    changes: Changes,
 ) -> list[Record]:
     """Of each photo: what each network says."""
     sizes = [(shape[2], shape[1]) for shape in batch.shapes]
@@ -127,13 +133,21 @@ def _results(
         if name == DETECTOR:
             logits, shifts = output["logits"], output["shifts"]
             anchors: Any = networks[name].anchors
-            if on_device:
+            if changes.by_image:
+                rows = zip(logits, shifts, sizes, strict=True)
+                found[name] = [
+                    detect_image(row, shift, anchors, *size) for row, shift, size in rows
+                ]
+            elif changes.on_device:
                 found[name] = detect_batch(logits, shifts, anchors, sizes)
             else:
-                rows = zip(logits.cpu().numpy(), shifts.cpu().numpy(), sizes, strict=True)
+                arrays = logits.cpu().numpy(), shifts.cpu().numpy()
                 fixed = anchors.cpu().numpy()
-                found[name] = [detect(row, shift, fixed, *size) for row, shift, size in rows]
-        elif on_device:
+                found[name] = [
+                    detect(row, shift, fixed, *size)
+                    for row, shift, size in zip(*arrays, sizes, strict=True)
+                ]
+        elif changes.on_device or changes.by_image:
             found[name] = classify_batch(output)
         else:
             found[name] = [classify(row) for row in output.cpu().numpy()]
@@ -180,7 +194,7 @@ def run_changed(
     limits: Limits = Limits(),
 ) -> Timing:
     """As :func:`bench.inference.naive.run_naive`, with some changes."""
-    timing = Timing()
+    timing = Timing(device=device)
     if changes.workers:
         timing.apart["decode"] = limits.workers
     if changes.writers:
@@ -205,7 +219,7 @@ def run_changed(
             with timing.stage("models"):
                 outputs = {name: network(pixels) for name, network in networks.items()}
             with timing.stage("post-process"):
-                results = _results(outputs, networks, batch, changes.on_device)
+                results = _results(outputs, networks, batch, changes)
             rows = zip(batch.names, results, batch.photos(batch.pixels), strict=True)
             for name, found, photo in rows:
                 writer({"image": name, "status": "ok", "outputs": found}, photo)

@@ -9,7 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import torch
+
 STAGES = ("decode", "preprocess", "models", "post-process", "write")
+CPU = torch.device("cpu")
 
 
 @dataclass
@@ -22,6 +25,12 @@ class Timing:
     # Stages that threads or processes of their own run, and how many of them; the others take
     # turns in one thread.
     apart: dict[str, int] = field(default_factory=dict)
+    device: torch.device = CPU
+
+    def _settle(self) -> None:
+        """Wait for a GPU: what it is still at belongs to the stage that has asked for it."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -29,6 +38,7 @@ class Timing:
         began = time.perf_counter()
         try:
             yield
+            self._settle()
         finally:
             self.stages[name] += time.perf_counter() - began
 

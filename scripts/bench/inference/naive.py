@@ -23,7 +23,7 @@ def run_naive(
     device: torch.device,
 ) -> Timing:
     """Write a record of each file, and what it has found into each photo."""
-    timing = Timing()
+    timing = Timing(device=device)
     with whole(timing):
         for name in files:
             if not name.endswith(SUFFIX):
