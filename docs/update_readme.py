@@ -1,4 +1,4 @@
-"""Puts the newest benchmarks' main rows into README.md, between its two comment markers.
+"""Puts the newest benchmarks' main rows into README.md and docs/infer.md, between comment markers.
 
 ``python docs/update_readme.py`` takes each operator's newest CPU result of docs/benchmarks; other
 files can be named instead. `make bench` writes these results.
@@ -221,7 +221,8 @@ def newest(op: str) -> Row | None:
     dated = []
     for path in (ROOT / "docs" / "benchmarks").glob(f"{op}_*.json"):
         result: Row = json.loads(path.read_text(encoding="utf-8"))
-        if all(row["device"] == "cpu" for row in result["rows"]):
+        devices = [row["device"] for row in result.get("rows", [result])]
+        if all(device == "cpu" for device in devices):
             dated.append((result["machine"]["date"], str(path), result))
     return max(dated)[2] if dated else None
 
@@ -266,15 +267,10 @@ def text_of(table: Table, result: dict[str, Any]) -> str:
     cells_beside = [c for row in rows for c in row["cells"][1:]]
     floors = [c for c in cells_beside if c["floor"] is not None and c["ratio"] is not None]
     met = sum(cell["ratio"] >= cell["floor"] for cell in floors)
-    machine = result["machine"]
-    versions = {PACKAGES[k]: v for k, v in machine["versions"].items() if v and k in PACKAGES}
     lines += [
         "",
         "Time of a call for visops; for the others, how many times as long they take (ratio of the "
-        f"minima, in one interleaved run). {machine['cpu']} ({machine['isa']} kernels), "
-        f"{machine['cores']} cores, {machine['date'][:10]}; "
-        + ", ".join(f"{name} {version}" for name, version in versions.items())
-        + ".",
+        f"minima, in one interleaved run). {machine_text(result)}",
         "",
         f"Of the {len(timed)} comparisons in that run visops lost {len(lost)}; it met {met} of "
         f"{len(floors)} ratios that the project has set itself."
@@ -289,8 +285,49 @@ def _lost_text(found: tuple[Row, Row]) -> str:
     return f"{row['group']}, {row['label']}, {threads}: {cell['ratio']:.2f}× {cell['name']}"
 
 
+def machine_text(result: Row) -> str:
+    """Chip, date and versions."""
+    machine = result["machine"]
+    versions = {PACKAGES[k]: v for k, v in machine["versions"].items() if v and k in PACKAGES}
+    return (
+        f"{machine['cpu']} ({machine['isa']} kernels), {machine['cores']} cores, "
+        f"{machine['date'][:10]}; {', '.join(f'{name} {v}' for name, v in versions.items())}."
+    )
+
+
+def inference_text(result: Row) -> str:
+    """The table of scripts/bench/infer.py, which times whole runs."""
+    images = result["images"]
+    lines = [
+        f"| five networks over {images:,} files, workers: {result['limits']['workers']} | images/s "
+        "| time saved | work of all processors | what limits |",
+        "|-|-|-|-|-|",
+    ]
+    group = ""
+    for row in result["variants"]:
+        if row["group"] != group:
+            group = row["group"]
+            lines.append(f"| **{group}** | | | | |")
+        saved = "" if row["key"] == "naive" else f"{row['saved']:.0%}"
+        lines.append(
+            f"| {row['label']} | {row['images_per_s']:.1f} | {saved} "
+            f"| {row['cpu_s'] / images * 1e3:.0f} ms an image "
+            f"| {row['limits']}, {row['limits_share']:.0%} of the time |"
+        )
+    return "\n".join([*lines, "", machine_text(result)])
+
+
+def put(text: str, path: Path) -> None:
+    """Put a text between a file's markers."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise SystemExit(f"{path} lacks the markers {BEGIN} and {END}")
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
 def main() -> None:
-    """Rewrite README.md."""
+    """Rewrite the tables."""
     paths = [Path(name) for name in sys.argv[1:]]
     named = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     results = {result["op"]: result for result in named}
@@ -300,15 +337,14 @@ def main() -> None:
         if result is not None:
             parts.append(text_of(shown, result))
             print(f"README.md: {shown.op} of {result['machine']['date']}")
+    inference = results.get("infer") or newest("infer")
+    if inference is not None:
+        parts.append(inference_text(inference))
+        put(parts[-1], ROOT / "docs" / "infer.md")
+        print(f"README.md, docs/infer.md: infer of {inference['machine']['date']}")
     if not parts:
         raise SystemExit("no CPU result in docs/benchmarks: run scripts/bench/affine.py first")
-    readme = ROOT / "README.md"
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
-        raise SystemExit(f"README.md lacks the markers {BEGIN} and {END}")
-    tables = "\n\n".join(parts)
-    readme.write_text(f"{before}{BEGIN}\n{tables}\n{END}{after}", encoding="utf-8")
+    put("\n\n".join(parts), ROOT / "README.md")
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def all_variants() -> list[Variant]:
         Variant(
             "by_image",
             "alone",
-            "post-processing by torchvision's operators",
+            "post-processing by torchvision.ops",
             Changes(by_image=True),
         ),
         Variant("writers", "alone", "writes by threads", Changes(writers=True)),
