@@ -105,9 +105,9 @@ def test_what_is_committed_is_not_done_again(
 ) -> None:
     """Interrupted after `stop` batches, with what else a kill may leave."""
     pipeline = Pipeline(models(), **OPTIONS)
-    job = Job.open(folder, tmp_path, pipeline.models, pipeline.options)
-    done = job.process(job.pending()[:stop])
-    summary = conclude(job, done, signal=15)
+    with Job.open(folder, tmp_path, pipeline.models, pipeline.options) as job:
+        done = job.process(job.pending()[:stop])
+        summary = conclude(job, done, signal=15)
     assert summary.exit_code == 143
     assert summary.counts.missing == summary.pending > 0
     assert not (tmp_path / "results.jsonl").exists()
@@ -163,8 +163,8 @@ def test_new_images_come_after_old_ones_and_gone_ones_fail(tmp_path: Path) -> No
     for i in range(6):
         save(images / f"{i}.png", i)
     pipeline = Pipeline({"net": Network()}, **OPTIONS)
-    job = Job.open(images, out, pipeline.models, pipeline.options)
-    conclude(job, job.process(job.pending()[:1]))
+    with Job.open(images, out, pipeline.models, pipeline.options) as job:
+        conclude(job, job.process(job.pending()[:1]))
     os.remove(images / "0.png")  # done already
     os.remove(images / "5.png")
     save(images / "00.png", 9)

@@ -5,11 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-__all__ = ["atomic_file", "naming", "remove_leftovers", "sync_folder", "write_atomically"]
+__all__ = [
+    "atomic_file",
+    "make_folders",
+    "naming",
+    "remove_leftovers",
+    "sync_below",
+    "sync_folder",
+    "write_atomically",
+]
 
 TEMPORARY = ".tmp"
 
@@ -59,6 +67,37 @@ def sync_folder(folder: str) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_folders(path: str) -> None:
+    """Make a folder, and those above it that aren't there, and make their names last."""
+    above, missing = path, []
+    while not os.path.isdir(above):
+        above = os.path.dirname(above) or os.curdir
+        missing.append(above)
+    os.makedirs(path, exist_ok=True)
+    for folder in missing:
+        sync_folder(folder)
+
+
+def sync_below(top: str, folders: Iterable[str]) -> None:
+    """Make the names in some folders below another one last, and their own names.
+
+    All between are synced, whoever has made them: who did may not have come to it yet.
+
+    Parameters
+    ----------
+    top : str
+    folders : iterable of str
+        Relative to `top`.
+    """
+    wanted = set()
+    for folder in folders:
+        while folder not in wanted:
+            wanted.add(folder)
+            folder = os.path.dirname(folder)
+    for folder in sorted(wanted):
+        sync_folder(os.path.join(top, folder))
 
 
 def remove_leftovers(folder: str, *, below: bool = True) -> None:

@@ -7,22 +7,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from .batch import Batch
-from .listing import list_images
+from .durable import make_folders
 from .loading import DecodedBatches, is_death_of_worker
-from .manifest import Commit, Manifest, manifest_paths, read_manifests
-from .merge import Counts, merge_parts
+from .manifest import Commit, Manifest, committed_batches
+from .merge import Counts, merge_parts, require_formats
 from .models import Model
+from .opening import PLAN, OutputsLock, check_folders, clean, settled_plan
 from .options import Options
 from .plan import Plan, PlannedBatch, normalised
 from .stages import Chain, Stage, StageTimes
 from .work import Work
 from .writers import Committer
 
-__all__ = ["Job", "Processed"]
+__all__ = ["MANIFEST", "PLAN", "Job", "Processed"]
 
-PLAN = "plan.jsonl"
 MANIFEST = "manifest.jsonl"
 
 
@@ -40,7 +41,8 @@ class Job:
     """A run's state, all of which is on the disk.
 
     Several processes can work on one job: :meth:`open` it in each, the first one with `create`,
-    :meth:`process` different batches with different manifests, and :meth:`merge` once.
+    :meth:`process` different batches with different manifests, and :meth:`merge` once. Until each
+    has called :meth:`close`, or ended, no other one can open it with `create`.
 
     Attributes
     ----------
@@ -52,9 +54,18 @@ class Job:
         Of the stage "list".
     """
 
-    def __init__(self, images: str, out: str, plan: Plan, work: Work, listing: StageTimes) -> None:
+    def __init__(
+        self,
+        images: str,
+        out: str,
+        plan: Plan,
+        work: Work,
+        listing: StageTimes,
+        lock: OutputsLock | None = None,
+    ) -> None:
         self.images, self.out = images, out
         self.plan, self.work, self.listing = plan, work, listing
+        self._lock = lock
 
     @classmethod
     def open(
@@ -82,37 +93,60 @@ class Job:
         Raises
         ------
         ValueError
-            `out` was begun with options that give other results.
+            `out` was begun with other images, or with options that give other results; or it is
+            the folder of images.
+        RuntimeError
+            Another run is at work there.
+        ModuleNotFoundError
+            What writes the results' format is not installed.
         """
         root, folder = os.fspath(images), os.fspath(out)
-        path = os.path.join(folder, PLAN)
         work = Work(root, models, options)
         wanted = normalised(_results_depend_on(models, options))
-        plan = Plan.load(path)
-        if plan is not None:
-            plan.check(wanted, folder)
-        elif not create:
-            raise FileNotFoundError(f"visops.infer: {path}: no plan is there yet")
-        start = time.perf_counter()
-        listing = StageTimes("list")
+        require_formats(folder, options.format)
         if create:
-            entries = list_images(root, leave_out=folder)
-            known = plan is not None
-            plan = plan or Plan(wanted)
-            new = plan.extend(entries, options.batch_size)
-            if not dry_run:
-                os.makedirs(os.path.join(folder, "parts"), exist_ok=True)
-                if new or not known:
-                    plan.save(path)
-            listing.images = len(entries)
-        assert plan is not None
-        listing.busy = time.perf_counter() - start
-        return cls(root, folder, plan, work, listing)
+            check_folders(root, folder)
+        elif not os.path.exists(path := os.path.join(folder, PLAN)):
+            # Before the lock, which would be the first thing there.
+            raise FileNotFoundError(f"visops.infer: {path}: no plan is there yet")
+        settings = root, folder, wanted, options.batch_size
+        if dry_run:
+            plan, listing, _ = settled_plan(*settings, create=create)
+            return cls(root, folder, plan, work, listing)
+        if create:
+            make_folders(os.path.join(folder, "parts"))
+        lock = OutputsLock(folder, shared=not create)
+        try:
+            plan, listing, changed = settled_plan(*settings, create=create)
+            if lock.alone:
+                clean(folder)
+            if changed:
+                plan.save(os.path.join(folder, PLAN))
+            lock.share()
+        except BaseException:
+            lock.close()
+            raise
+        return cls(root, folder, plan, work, listing, lock)
+
+    def close(self) -> None:
+        """Let other runs at the outputs."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def committed(self) -> dict[int, Commit]:
         """Return the batches that are done, of all manifests, and whose parts are there."""
-        commits = read_manifests(manifest_paths(self.out))
-        return {number: commit for number, commit in commits.items() if self._is_there(commit)}
+        return committed_batches(self.out, self.plan)
 
     def pending(self, committed: Mapping[int, Commit] | None = None) -> list[PlannedBatch]:
         """Return the batches that are not done, as of `committed`, or as of now."""
@@ -189,12 +223,6 @@ class Job:
         """Make one file of all parts, once nothing is pending."""
         commits = self.committed() if committed is None else committed
         return merge_parts(self.out, self.plan, commits, self.work.options.format)
-
-    def _is_there(self, commit: Commit) -> bool:
-        try:
-            return os.path.getsize(os.path.join(self.out, commit.part)) == commit.size
-        except OSError:
-            return False
 
 
 def _waited(

@@ -8,23 +8,27 @@ is what the reader leaves out and the next writer cuts off.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import glob
+import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from types import TracebackType
 
 from .durable import named, sync_folder
+from .locking import LockedFile
+from .plan import Plan
 
-__all__ = ["Commit", "Manifest", "read_manifest", "read_manifests"]
+__all__ = ["Commit", "Manifest", "committed_batches", "read_manifest", "read_manifests"]
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One line: a batch that is done, the file of its records, and their number by status."""
+    """One line: a batch that is done, the file of its records, and their number by status.
+
+    Of a plan's digest of the batch, "" says nothing.
+    """
 
     batch: int
     part: str
@@ -33,6 +37,7 @@ class Commit:
     ok: int
     failed: int
     skipped: int
+    plan: str = ""
 
 
 class Manifest:
@@ -49,17 +54,15 @@ class Manifest:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._file = open(path, "ab")  # noqa: SIM115  # closed by close()
+        self._file = LockedFile(path)
         try:
             try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._file.lock()
             except BlockingIOError:
                 raise RuntimeError(
                     f"visops.infer: {path} is being written by another process; "
                     "wait for it, or choose another folder"
                 ) from None
-            except OSError:
-                pass  # a file system without locks
             with open(path, "rb") as file:
                 whole = file.read()
             self._file.truncate(whole.rfind(b"\n") + 1)
@@ -72,16 +75,13 @@ class Manifest:
         """Add a line, and wait until it is on the disk."""
         line = json.dumps(asdict(commit), sort_keys=True).encode() + b"\n"
         try:
-            self._file.write(line)
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            self._file.append(line)
         except OSError as error:
             raise named(error, self.path) from error
 
     def close(self) -> None:
         """Close the file, and with it the lock."""
-        with contextlib.suppress(OSError):  # what a failed append has left is a torn line
-            self._file.close()
+        self._file.close()
 
     def __enter__(self) -> Manifest:
         return self
@@ -97,19 +97,50 @@ class Manifest:
 
 def read_manifest(path: str) -> dict[int, Commit]:
     """Read the whole lines of one manifest, by batch; the last of a batch counts."""
+    return {commit.batch: commit for commit in _lines(path)}
+
+
+def _lines(path: str) -> Iterator[Commit]:
     try:
         with open(path, "rb") as file:
             lines = file.read().split(b"\n")
     except FileNotFoundError:
-        return {}
-    commits = {}
+        return
     for number, line in enumerate(lines[:-1], 1):  # what follows the last newline is torn
         try:
             commit = Commit(**json.loads(line))
         except (TypeError, ValueError) as error:
             raise ValueError(f"visops.infer: {path}, line {number} is damaged: {error}") from error
-        commits[commit.batch] = commit
+        yield commit
+
+
+def committed_batches(out: str, plan: Plan) -> dict[int, Commit]:
+    """Return the plan's batches that are done, of all manifests, and whose parts are there.
+
+    Lines of another plan don't count. Where a batch was done twice, as after its part had gone, the
+    line is taken whose part is there.
+    """
+    digests = {batch.number: batch.digest for batch in plan.batches}
+    commits: dict[int, Commit] = {}
+    for commit in (commit for path in manifest_paths(out) for commit in _lines(path)):
+        if commit.plan not in ("", digests.get(commit.batch)) or not _is_there(out, commit):
+            continue
+        before = commits.get(commit.batch)
+        if before is None or (before.sha256 != commit.sha256 and _holds(out, commit)):
+            commits[commit.batch] = commit
     return commits
+
+
+def _is_there(out: str, commit: Commit) -> bool:
+    try:
+        return os.path.getsize(os.path.join(out, commit.part)) == commit.size
+    except OSError:
+        return False
+
+
+def _holds(out: str, commit: Commit) -> bool:
+    with open(os.path.join(out, commit.part), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == commit.sha256
 
 
 def read_manifests(paths: Iterable[str]) -> dict[int, Commit]:

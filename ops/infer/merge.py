@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import importlib.util
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -11,12 +12,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from .durable import atomic_file, naming, remove_leftovers
+from .durable import atomic_file, naming
 from .manifest import Commit
 from .parquet import Schema, write_parquet
 from .plan import Plan
 
-__all__ = ["Counts", "merge_parts"]
+__all__ = ["Counts", "merge_parts", "require_formats"]
 
 QUARANTINE = "quarantine.jsonl"
 FORMATS = ("jsonl", "parquet")
@@ -37,6 +38,28 @@ class Counts:
         return self.listed - self.ok - self.failed - self.skipped
 
 
+def require_formats(out: str, format: str) -> None:
+    """See that what a merge will write can be written, before there is anything to merge.
+
+    Raises
+    ------
+    ModuleNotFoundError
+        Naming the module, and what it is for.
+    """
+    if "parquet" in _formats(out, format) and importlib.util.find_spec("pyarrow") is None:
+        wanted = "format is" if format == "parquet" else f"{out} has results of the format"
+        raise ModuleNotFoundError(
+            f"visops.infer: {wanted} 'parquet', which needs pyarrow; pip install pyarrow",
+            name="pyarrow",
+        )
+
+
+def _formats(out: str, format: str) -> list[str]:
+    """Return the wanted one, and those that are there: they would be of an earlier state."""
+    others = (other for other in FORMATS if other != format)
+    return [format, *(o for o in others if os.path.exists(os.path.join(out, f"results.{o}")))]
+
+
 def merge_parts(out: str, plan: Plan, commits: Mapping[int, Commit], format: str) -> Counts:
     """Write the results of a finished plan, and quarantine.jsonl, from its parts.
 
@@ -44,15 +67,12 @@ def merge_parts(out: str, plan: Plan, commits: Mapping[int, Commit], format: str
     ------
     RuntimeError
         A part is damaged, or doesn't hold just the inputs of its batch.
+    ModuleNotFoundError
+        What writes the format is not installed.
     """
+    require_formats(out, format)
     with _one_at_a_time(os.path.join(out, "plan.jsonl")):
-        counts = _merge(out, plan, commits, format)
-        for other in FORMATS:
-            if other != format and os.path.exists(os.path.join(out, f"results.{other}")):
-                _merge(out, plan, commits, other)  # which would be of an earlier state
-        remove_leftovers(out, below=False)
-        for folder in ("parts", "annotated", "pictures"):
-            remove_leftovers(os.path.join(out, folder))
+        counts, *_ = [_merge(out, plan, commits, each) for each in _formats(out, format)]
     return counts
 
 
@@ -66,7 +86,7 @@ def _one_at_a_time(path: str) -> Iterator[None]:
 
 
 def _merge(out: str, plan: Plan, commits: Mapping[int, Commit], format: str) -> Counts:
-    counts = Counts(listed=sum(1 for _ in plan.entries))
+    counts = Counts(listed=plan.inputs)
     schema = Schema() if format == "parquet" else None
     results = os.path.join(out, f"results.{format}")
     quarantine = os.path.join(out, QUARANTINE)

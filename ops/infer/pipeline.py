@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -76,9 +77,10 @@ class Pipeline:
         ValueError
             `out` was begun with options that give other results.
         """
-        with Draining() as draining:
-            job = Job.open(images, out, self.models, self.options)
-            done = watch(job, job.pending(), draining, progress=progress, profile=profile)
+        with Draining() as draining, Job.open(images, out, self.models, self.options) as job:
+            pending = job.pending()
+            ended = job.plan.inputs - _inputs(pending)
+            done = watch(job, pending, draining, ended=ended, progress=progress, profile=profile)
             return conclude(job, done, draining.received)
 
     def dry_run(self, images: str | os.PathLike[str], out: str | os.PathLike[str]) -> Summary:
@@ -143,37 +145,48 @@ def watch(
     draining: Draining,
     manifest: str = MANIFEST,
     *,
+    ended: int = 0,
     progress: bool = False,
     profile: bool = False,
 ) -> Processed:
-    """Do batches of a job, draining at signals, with a bar and a trace where they are wanted."""
-    before = sum(1 for _ in job.plan.entries) - _inputs(job.pending())
-    bar = Progress(before + _inputs(batches), before, progress)
-    trace = Trace(job.out) if profile and batches else None
+    """Do batches of a job, draining at signals, with a bar and a trace where they are wanted.
+
+    The bar begins at `ended`, the inputs that earlier runs have ended, and is full with `batches`.
+    """
+    watchers: list[Progress | Trace] = []
+
+    def started(chain: Chain[Batch]) -> None:
+        draining.bind(chain.stop)
+        # Both have threads: not before decoding workers have been forked.
+        watchers.append(Progress(ended + _inputs(batches), ended, progress))
+        if profile:
+            watchers.append(Trace(job.out))
 
     def tick(chain: Chain[Batch]) -> None:
-        bar.tick(chain)
-        if trace is not None:
-            trace.tick(chain)
+        for watcher in watchers:
+            watcher.tick(chain)
 
     try:
-        return job.process(
-            batches, manifest, started=lambda chain: draining.bind(chain.stop), tick=tick
-        )
+        return job.process(batches, manifest, started=started, tick=tick)
     finally:
-        bar.close()
-        if trace is not None:
-            trace.close()
+        with ExitStack() as closing:
+            for watcher in watchers:
+                closing.callback(watcher.close)
 
 
 def conclude(
-    job: Job, done: Processed, signal: int | None = None, name: str = "summary.json"
+    job: Job,
+    done: Processed,
+    signal: int | None = None,
+    name: str = "summary.json",
+    *,
+    merge: bool = True,
 ) -> Summary:
-    """Merge if nothing is left to do, count, and write the summary."""
+    """Merge if nothing is left to do and `merge`, count, and write the summary."""
     committed = job.committed()  # once: other processes may be committing
     pending = _inputs(job.pending(committed))
     summary = _counted(job, committed, pending)
-    if not pending:
+    if merge and not pending:
         summary.counts = job.merge(committed)
         summary.results = os.path.join(job.out, f"results.{job.work.options.format}")
     summary.done = sum(commit.ok + commit.failed + commit.skipped for commit in done.commits)
@@ -184,7 +197,7 @@ def conclude(
 
 
 def _counted(job: Job, committed: Mapping[int, Commit], pending: int) -> Summary:
-    counts = Counts(listed=sum(1 for _ in job.plan.entries))
+    counts = Counts(listed=job.plan.inputs)
     for commit in committed.values():
         counts.ok += commit.ok
         counts.failed += commit.failed
@@ -210,6 +223,11 @@ def as_models(models: Models, options: Options) -> list[Model]:
 
 def _as_model(name: str, call: Any) -> Model:
     if isinstance(call, Model):
+        if call.name != name:
+            raise ValueError(
+                f"visops.infer: models has under {name!r} a Model of the name {call.name!r}; "
+                "give it that name, or models in a list"
+            )
         return call
     if isinstance(call, tuple):
         return Model(name, call[0], postprocess=call[1])

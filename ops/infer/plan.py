@@ -6,10 +6,11 @@ of inputs and written down; neither workers nor failures nor resumption change t
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .durable import atomic_file
@@ -17,15 +18,24 @@ from .listing import Entry
 
 __all__ = ["Plan", "PlannedBatch", "cut_batches"]
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """Inputs that are done together: at most `batch_size` images, and skipped ones among them."""
+    """Inputs that are done together: at most `batch_size` images, and skipped ones among them.
+
+    Attributes
+    ----------
+    number : int
+    entries : tuple of Entry
+    digest : str
+        Of these inputs and the plan's options: what is done counts for no other batch.
+    """
 
     number: int
     entries: tuple[Entry, ...]
+    digest: str = ""
 
 
 def cut_batches(entries: Iterable[Entry], batch_size: int, first: int = 0) -> list[PlannedBatch]:
@@ -49,22 +59,56 @@ def cut_batches(entries: Iterable[Entry], batch_size: int, first: int = 0) -> li
 
 @dataclass
 class Plan:
-    """All batches of a folder of outputs, and the options that its results depend on."""
+    """All batches of a folder of outputs, and what its results depend on.
+
+    Attributes
+    ----------
+    options : dict
+    batches : list of PlannedBatch
+    images : str
+        The real path of the folder of images; "" where it isn't known.
+    """
 
     options: dict[str, Any]
     batches: list[PlannedBatch] = field(default_factory=list)
+    images: str = ""
 
     @property
     def entries(self) -> Iterable[Entry]:
         """Every input, in the order of results."""
         return (entry for batch in self.batches for entry in batch.entries)
 
+    @property
+    def inputs(self) -> int:
+        """How many there are."""
+        return sum(len(batch.entries) for batch in self.batches)
+
     def extend(self, entries: Iterable[Entry], batch_size: int) -> int:
         """Plan inputs that are new as further batches, after the old ones; return how many."""
         known = {entry.path for entry in self.entries}
         new = [entry for entry in entries if entry.path not in known]
-        self.batches += cut_batches(new, batch_size, len(self.batches))
+        head = hashlib.sha256(json.dumps([self.images, self.options], sort_keys=True).encode())
+        for batch in cut_batches(new, batch_size, len(self.batches)):
+            digest = head.copy()
+            digest.update(json.dumps([_packed(entry) for entry in batch.entries]).encode())
+            self.batches.append(replace(batch, digest=digest.hexdigest()[:16]))
         return len(new)
+
+    def check_images(self, images: str, path: str) -> None:
+        """Refuse another folder of images: results go by names, which both may have.
+
+        Raises
+        ------
+        ValueError
+            Naming both.
+        """
+        if self.images in ("", images) or _is_same(self.images, images):
+            return
+        raise ValueError(
+            f"visops.infer: images is {images}, the outputs in {path} were begun with "
+            f"{self.images}; resume with that, or choose another folder for the outputs; if the "
+            "images have moved, a link at their old place will do"
+        )
 
     def check(self, options: Mapping[str, Any], path: str) -> None:
         """Refuse to go on with options that would give other results.
@@ -86,10 +130,11 @@ class Plan:
     def save(self, path: str) -> None:
         """Write the plan: a line of options, then a line for each batch."""
         with atomic_file(path) as file:
-            head = {"visops_plan": VERSION, "options": self.options}
+            head = {"visops_plan": VERSION, "images": self.images, "options": self.options}
             file.write(json.dumps(head, sort_keys=True).encode() + b"\n")
             for batch in self.batches:
-                line = {"batch": batch.number, "inputs": [_packed(e) for e in batch.entries]}
+                inputs = [_packed(entry) for entry in batch.entries]
+                line = {"batch": batch.number, "digest": batch.digest, "inputs": inputs}
                 file.write(json.dumps(line, sort_keys=True).encode() + b"\n")
 
     @classmethod
@@ -101,10 +146,10 @@ class Plan:
             if lines[0]["visops_plan"] != VERSION:
                 raise ValueError(f"is of version {lines[0]['visops_plan']}, not {VERSION}")
             batches = [
-                PlannedBatch(line["batch"], tuple(map(_unpacked, line["inputs"])))
+                PlannedBatch(line["batch"], tuple(map(_unpacked, line["inputs"])), line["digest"])
                 for line in lines[1:]
             ]
-            return cls(lines[0]["options"], batches)
+            return cls(lines[0]["options"], batches, lines[0]["images"])
         except FileNotFoundError:
             return None
         except (IndexError, KeyError, TypeError, ValueError) as error:
@@ -139,6 +184,8 @@ def _difference(before: Any, now: Any) -> tuple[Any, Any]:
     return before, now
 
 
-def exists(out: str | os.PathLike[str]) -> bool:
-    """Whether a folder of outputs has a plan."""
-    return os.path.isfile(os.path.join(out, "plan.jsonl"))
+def _is_same(first: str, second: str) -> bool:
+    try:
+        return os.path.samefile(first, second)
+    except OSError:  # one of them is gone
+        return False

@@ -20,6 +20,8 @@ _BATCHES = 20  # a longer trace is one that no viewer opens
 class Trace:
     """Records until some batches are written, then writes trace.json; for chrome://tracing.
 
+    It has threads, and so is to be made when decoding workers have been forked.
+
     Parameters
     ----------
     out : str

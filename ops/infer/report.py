@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from .stages import StageTimes
 from .summary import Summary
@@ -15,13 +15,13 @@ __all__ = ["Progress", "advice", "table"]
 _ADVICE = {
     "list": "Listing files limits: the file system is slow.",
     "decode": (
-        "Decoding limits: more --workers, as long as cores are idle; smaller files; and for large "
-        "JPEGs --reduced."
+        "Decoding limits: more --workers, as long as cores are idle; smaller files; --annotate, "
+        "regions and --no-reduced have large JPEGs decoded whole."
     ),
     "collate": "Copies to the device limit: larger pictures than the networks need are decoded.",
     "preprocess": (
-        "Preprocessing limits: a common --size and --fit for all models makes it one pass, and "
-        "--reduced hands it fewer pixels."
+        "Preprocessing limits: a common --size and --fit for all models makes it one pass; "
+        "--annotate, regions and --no-reduced hand it whole images."
     ),
     "models": (
         "The networks limit: --channels-last, --autocast bfloat16 where the device computes it "
@@ -50,11 +50,11 @@ def table(summary: Summary) -> str:
         lines.append(f"{summary.retried} times a model failed on a batch, which went one by one")
     ended = f"{counts.ok} ok, {counts.failed} failed, {counts.skipped} skipped"
     lines.append(f"{counts.listed} listed: {ended}" + _left(summary))
-    if counts.failed:
-        lines.append("failed ones and why: quarantine.jsonl" if summary.results else "")
+    if counts.failed and summary.results is not None:
+        lines.append("failed ones and why: quarantine.jsonl")
     if summary.results is not None:
         lines.append(f"results: {summary.results}")
-    return "\n".join(line for line in lines if line is not None)
+    return "\n".join(lines)
 
 
 def advice(stage: str) -> str:
@@ -103,6 +103,14 @@ class Timed(Protocol):
     times: Sequence[StageTimes]
 
 
+@runtime_checkable
+class Busy(Protocol):
+    """What also knows of the batches that stages are at."""
+
+    def busy(self) -> Sequence[float]:
+        """Seconds at work of each stage, with what it is at."""
+
+
 class Progress:
     """A bar of images, with each stage's images/s at work and the one that limits now.
 
@@ -130,11 +138,11 @@ class Progress:
         """Show what the stages have done since."""
         if self._bar is None or self._bar.disable:
             return
-        recent = {
-            stage.name: stage.busy - self._before.get(stage.name, 0.0) for stage in chain.times
-        }
-        self._before = {stage.name: stage.busy for stage in chain.times}
-        limiting = max(recent, key=lambda name: recent[name])
+        # A stage's own times grow when a batch ends, which takes many a network longer than a tick.
+        spent = chain.busy() if isinstance(chain, Busy) else [s.busy for s in chain.times]
+        busy = {stage.name: seconds for stage, seconds in zip(chain.times, spent, strict=True)}
+        limiting = max(busy, key=lambda name: busy[name] - self._before.get(name, 0.0))
+        self._before = busy
         rates = " ".join(f"{stage.name} {stage.rate():.0f}" for stage in chain.times)
         self._bar.set_postfix_str(f"{rates} /s, limits: {limiting}", refresh=False)
         self._bar.n = self._done + chain.times[-1].images

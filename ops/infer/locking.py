@@ -1,0 +1,71 @@
+"""Files that this process holds a lock on, and its children don't."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import weakref
+
+__all__ = ["LockedFile"]
+
+_held: weakref.WeakSet[LockedFile] = weakref.WeakSet()
+
+
+class LockedFile:
+    """A file open for appending, with a lock that ends with this process, however that ends.
+
+    A lock is held by every copy of its descriptor, and a fork has one: decoding workers would hold
+    it for seconds after their parent was killed. So they close theirs, which leaves the parent's.
+    Nothing is buffered: what is not written yet would be in such a copy too.
+
+    Parameters
+    ----------
+    path : str
+        It is made where it isn't there.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "a+b", buffering=0)  # noqa: SIM115  # closed by close()
+        _held.add(self)
+
+    def lock(self, *, shared: bool = False) -> bool:
+        """Take the lock, or change its kind; return False for a file system without locks.
+
+        Raises
+        ------
+        BlockingIOError
+            Another process holds it, or another object of this one.
+        """
+        kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(self._file, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            return False
+        return True
+
+    def truncate(self, size: int) -> None:
+        """Cut off what is behind `size` bytes."""
+        self._file.truncate(size)
+
+    def append(self, data: bytes) -> None:
+        """Write all of it, and wait until it is on the disk."""
+        left = memoryview(data)
+        while left:
+            left = left[self._file.write(left) :]
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        """Close the file, and with it the lock."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def _close_in_child() -> None:
+    for file in list(_held):
+        file.close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)
