@@ -393,15 +393,20 @@ def test_network_raises_on_one_image(images: Path, tmp_path: Path) -> None:
             np.testing.assert_allclose(ours["scores"], theirs["scores"], rtol=1e-5)
 
 
-def test_network_raises_on_all(images: Path, tmp_path: Path) -> None:
-    def broken(batch: torch.Tensor) -> torch.Tensor:
-        raise ValueError(f"never: {tuple(batch.shape[1:])}")
+def test_network_raises_on_all(images: Path, expected: dict[str, str], tmp_path: Path) -> None:
+    """The network is wrong, or its input is; the images aren't, and none of them is given up."""
 
-    summary = pipeline(broken, annotate=None).run(images, tmp_path)
-    assert summary.counts.ok == 0
-    assert summary.counts.failed + summary.counts.skipped == summary.counts.listed
-    reasons = {r["reason"] for r in read(tmp_path) if r["status"] == "failed"}
-    assert "model small: ValueError: never: (3, 32, 32)" in reasons
+    class Broken(Small):
+        def forward(self, batch: torch.Tensor) -> torch.Tensor:
+            raise ValueError(f"never: {tuple(batch.shape[1:])}")
+
+    Broken.__module__, Broken.__qualname__ = Small.__module__, Small.__qualname__
+    message = r"stage models, batch 0: RuntimeError: model small .*: never: \(3, 32, 32\)"
+    with pytest.raises(StageError, match=message):
+        pipeline(Broken()).run(images, tmp_path)
+    assert committed(tmp_path) == []
+    assert finished(process(whole_run, images, tmp_path, {})) == 0
+    assert tree(tmp_path) == expected
 
 
 def test_stage_raises(images: Path, expected: dict[str, str], tmp_path: Path) -> None:

@@ -1,28 +1,16 @@
-"""Models by name and from files; retrying image by image; what a resumption checks."""
+"""Models by name and from files; what a resumption checks."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from infer_folders import Network, Refusing
+from infer_folders import Network
 from torch import nn
 from visops.infer import Model, Preprocess, load_model
-from visops.infer.batch import Batch, Frame
-from visops.infer.forward import forward
-from visops.infer.listing import Entry
 from visops.infer.models import weights_digest
-from visops.infer.plan import PlannedBatch
 
 pytestmark = pytest.mark.slow
-
-
-PLACE = Preprocess((4, 4)).place(4, 4)
-
-
-def batch_of(count: Any) -> Any:
-    plan = PlannedBatch(0, tuple(Entry(f"{i}.png") for i in range(count)))
-    return Batch(plan, frames=[Frame(i, 0, 4, 4, 4, 4) for i in range(count)])
 
 
 def test_torchvision_by_name() -> None:
@@ -121,46 +109,3 @@ def test_traced_modules_are_put_into_evaluation_mode() -> None:
     model = Model("net", network)
     model.to(torch.device("cpu"), torch.contiguous_format)
     assert not network.training
-
-
-def test_a_culprit_is_found_and_the_others_go_on() -> None:
-    inputs = torch.rand(5, 3, 4, 4) * 0.5
-    inputs[3] = 1
-    batch = batch_of(5)
-    forward(Model("net", Refusing()), inputs, [PLACE] * 5, batch)
-    done = batch.outputs["net"]
-    assert done.rows == [0, 1, 2, 4]
-    torch.testing.assert_close(done.output, inputs[[0, 1, 2, 4]].mean((2, 3)))
-    assert batch.failures == {3: "model net: ArithmeticError: too bright"}
-    assert batch.retried == 1
-    forward(Model("two", Refusing()), inputs, [PLACE] * 5, batch)
-    assert batch.failures[3] == (
-        "model net: ArithmeticError: too bright; model two: ArithmeticError: too bright"
-    )
-
-
-@pytest.mark.parametrize("kind", ["dict", "list", "none"])
-def test_outputs_of_single_images_are_joined(kind: str) -> None:
-    def network(batch: Any) -> Any:
-        if len(batch) > 1 or kind == "none":
-            raise torch.OutOfMemoryError("out of memory")
-        mean = batch.mean((1, 2, 3))
-        return {"mean": mean} if kind == "dict" else [{"mean": value} for value in mean]
-
-    inputs, batch = torch.rand(3, 3, 4, 4), batch_of(3)
-    forward(Model("net", network), inputs, [PLACE] * 3, batch)
-    output = batch.outputs["net"].output
-    if kind == "none":
-        assert output is None
-        assert sorted(batch.failures) == [0, 1, 2]
-        return
-    means = output["mean"] if kind == "dict" else torch.stack([item["mean"] for item in output])
-    torch.testing.assert_close(means, inputs.mean((1, 2, 3)))
-
-
-def test_a_lost_device_stops_everything() -> None:
-    def network(batch: Any) -> Any:
-        raise torch.AcceleratorError("device-side assert")
-
-    with pytest.raises(torch.AcceleratorError):
-        forward(Model("net", network), torch.rand(2, 3, 4, 4), [PLACE] * 2, batch_of(2))

@@ -13,7 +13,9 @@ from .plan import PlannedBatch
 if TYPE_CHECKING:
     from .preprocess import Placement, Preprocess
 
-__all__ = ["Batch", "Frame", "Picture"]
+__all__ = ["Batch", "Frame", "Picture", "shortened"]
+
+_LONGEST = 500  # characters of a reason: some errors print a whole tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,6 @@ class Batch:
     results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # model -> one a frame
     pictures: list[Picture] = field(default_factory=list)
     retried: int = 0  # models whose images went one by one
-    decode_seconds: float = 0.0
 
     @property
     def number(self) -> int:
@@ -92,3 +93,8 @@ class Batch:
     def path(self, frame: Frame) -> str:
         """Return the path of a frame's input."""
         return self.plan.entries[frame.index].path
+
+
+def shortened(reason: str) -> str:
+    """Return why an image failed, no longer than a record should be."""
+    return reason if len(reason) <= _LONGEST else reason[: _LONGEST - 3] + "..."

@@ -39,6 +39,7 @@ class Work:
         self.options = options
         self.device = torch.device(options.device)
         self._streams: dict[str, torch.cuda.Stream] = {}
+        self._worked: set[str] = set()  # models that have yielded an output
         self._autocast = getattr(torch, options.autocast) if options.autocast else None
         whole = any(model.whole_images for model in models) or options.annotate is not None
         if whole and options.reduced:
@@ -109,7 +110,10 @@ class Work:
         with self._on_device("models"), autocast:
             for model in self.models:
                 wanted = model.preprocess or self.options.preprocess
-                forward(model, batch.inputs[wanted], batch.placements[wanted], batch)
+                inputs, placements = batch.inputs[wanted], batch.placements[wanted]
+                worked = model.name in self._worked
+                if forward(model, inputs, placements, batch, worked=worked):
+                    self._worked.add(model.name)
         batch.inputs = {}
         return batch
 
@@ -121,16 +125,17 @@ class Work:
             for model in self.models:
                 done: Forwarded = batch.outputs[model.name]
                 wanted = model.preprocess or self.options.preprocess
-                placements = [batch.placements[wanted][row] for row in done.rows]
-                found = model.postprocess(done.output, placements) if done.rows else []
-                if len(found) != len(done.rows):
-                    raise ValueError(
-                        f"postprocess of model {model.name} returned {len(found)} results for "
-                        f"{len(done.rows)} images"
-                    )
                 results: list[dict[str, Any]] = [{} for _ in batch.frames]
-                for row, result in zip(done.rows, found, strict=True):
-                    results[row] = result
+                for output, rows in done.parts:
+                    placements = [batch.placements[wanted][row] for row in rows]
+                    found = model.postprocess(output, placements)
+                    if len(found) != len(rows):
+                        raise ValueError(
+                            f"postprocess of model {model.name} returned {len(found)} results for "
+                            f"{len(rows)} images"
+                        )
+                    for row, result in zip(rows, found, strict=True):
+                        results[row] = result
                 batch.results[model.name] = results
             self._make_pictures(batch)
         batch.outputs = {}
