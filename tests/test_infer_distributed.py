@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,15 +21,17 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from visops.infer.distributed import (
     Rank,
     _device,
-    agree,
     digest_of,
     merge,
     run_rank,
     share,
     torchrun_rank,
     wait_for_file,
+    wait_for_others,
 )
 from visops.infer.manifest import read_manifest
+from visops.infer.meeting import Meeting
+from visops.infer.stopping import Draining
 
 # TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
 pytestmark = [
@@ -55,7 +58,9 @@ def test_rank_is_what_torchrun_says() -> None:
     assert rank.manifest == "manifest.rank-00003.jsonl"
 
 
-@pytest.mark.parametrize("environ", [{}, {"RANK": "0"}, {"RANK": "0", "WORLD_SIZE": "1"}])
+@pytest.mark.parametrize(
+    "environ", [{}, {"RANK": "0"}, {"RANK": "0", "WORLD_SIZE": "1"}, {"WORLD_SIZE": "1"}]
+)
 def test_alone_there_is_no_rank(environ: dict[str, str]) -> None:
     assert torchrun_rank(environ) is None
 
@@ -66,6 +71,12 @@ def test_alone_there_is_no_rank(environ: dict[str, str]) -> None:
 def test_impossible_ranks_are_named(rank: str, world: str) -> None:
     with pytest.raises(ValueError, match=f"RANK={rank}, WORLD_SIZE={world}, LOCAL_RANK=0 in the"):
         torchrun_rank({"RANK": rank, "WORLD_SIZE": world})
+
+
+def test_one_of_many_that_does_not_know_which_is_told() -> None:
+    # As under a batch system: each would take itself for the whole.
+    with pytest.raises(ValueError, match="RANK=, WORLD_SIZE=4, LOCAL_RANK=0 in the environment"):
+        torchrun_rank({"WORLD_SIZE": "4"})
 
 
 @pytest.mark.parametrize(
@@ -93,19 +104,24 @@ def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
     ready, path = tmp_path / "ready", tmp_path / "plan.jsonl"
     ready.write_text("new")
     path.write_text("old")
+    digest = digest_of(str(ready))
     timer = threading.Timer(0.3, ready.replace, [path])
     timer.start()
-    wait_for_file(str(path), digest_of(str(ready)), seconds=30)
+    wait_for_file(str(path), digest, seconds=30)
     assert path.read_text() == "new"
     timer.join()
 
 
 @pytest.fixture
-def environ() -> dict[str, str]:
-    """Where three ranks, here threads, meet."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+def environ() -> Iterator[dict[str, str]]:
+    """Where three ranks, here threads, meet: a store like torchrun's, older than they are."""
+    agents = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    yield {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(agents.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+    }
+    del agents
 
 
 def on_three_ranks(ask: Callable[[Rank], object]) -> list[object]:
@@ -121,36 +137,96 @@ def on_three_ranks(ask: Callable[[Rank], object]) -> list[object]:
         return list(pool.map(answer, range(3)))
 
 
+def decided(rank: Rank, decision: object, environ: dict[str, str], seconds: float = 0.0) -> object:
+    """What a rank hears, where rank 0 takes some time to decide."""
+
+    def decide() -> object:
+        time.sleep(seconds)
+        return [rank.index, decision]
+
+    return Meeting(rank, environ).agree(decide)
+
+
 def test_all_ranks_hear_what_rank_0_decides(environ: dict[str, str]) -> None:
-    assert on_three_ranks(lambda rank: agree(lambda: [rank.index], rank, 0, environ)) == [[0]] * 3
+    assert on_three_ranks(lambda rank: decided(rank, "all", environ)) == [[0, "all"]] * 3
+
+
+def test_rank_0_opens_a_store_where_there_is_none() -> None:
+    # A server of this process keeps the port, and is shared with whoever opens it here again.
+    server = TCPStore(
+        "127.0.0.1", 0, None, is_master=True, wait_for_workers=False, multi_tenant=True
+    )
+    environ = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
+    for run in range(2):  # at once: some may be in the second before the first has ended
+        assert on_three_ranks(lambda rank, run=run: decided(rank, run, environ)) == [[0, run]] * 3
 
 
 def test_nobody_hears_what_was_decided_before(environ: dict[str, str]) -> None:
-    # torchrun's store, which is there for all calls, and for ranks that it restarts.
-    agents = TCPStore("127.0.0.1", int(environ["MASTER_PORT"]), None, is_master=True)
-    for restart, call in ((0, 0), (0, 1), (1, 0)):
-        again = {
-            **environ,
-            "TORCHELASTIC_USE_AGENT_STORE": "True",
-            "TORCHELASTIC_RESTART_COUNT": str(restart),
-        }
+    # Commands of one script, runs of one program, restarts: what they leave is in the same store.
+    for run in range(3):
+        said = on_three_ranks(lambda rank, run=run: decided(rank, run, environ, seconds=0.2))
+        assert said == [[0, run]] * 3
 
-        def decide(decision: tuple[int, int] = (restart, call)) -> list[int]:
-            time.sleep(0.2)  # so that the others would find an earlier one
-            return list(decision)
 
-        def ask(rank: Rank, call: int = call, again: dict[str, str] = again) -> object:
-            return agree(decide, rank, call, again)
+def test_machines_need_not_agree_how_often_they_were_restarted(environ: dict[str, str]) -> None:
+    def ask(rank: Rank) -> object:
+        here = {**environ, "TORCHELASTIC_RESTART_COUNT": str(rank.index)}
+        return decided(rank, "all", here)
 
-        assert on_three_ranks(ask) == [[restart, call]] * 3
-    del agents
+    assert on_three_ranks(ask) == [[0, "all"]] * 3
+
+
+def test_a_rank_that_was_killed_before_it_heard_is_answered_when_it_asks_again(
+    environ: dict[str, str],
+) -> None:
+    def ask(rank: Rank) -> object:
+        if rank.index == 1:  # an earlier process asked, and was killed
+            meeting = Meeting(rank, environ)
+            assert meeting._store is not None
+            meeting._store.set("ask/1", "killed")
+            meeting._store.wait(["answer/killed"], timedelta(seconds=30))
+        return decided(rank, "all", environ)
+
+    assert on_three_ranks(ask) == [[0, "all"]] * 3
+
+
+def test_a_rank_that_is_ahead_waits_for_its_own_run(environ: dict[str, str]) -> None:
+    """Of two runs after one another, a rank may ask in the second while rank 0 is in the first."""
+    ahead = threading.Event()
+
+    def ask(rank: Rank) -> object:
+        if rank.index == 2:  # which keeps rank 0 in the first run
+            ahead.wait(30)
+            time.sleep(0.3)
+        first = decided(rank, "first", environ)
+        if rank.index == 1:
+            ahead.set()
+        return [first, decided(rank, "second", environ)]
+
+    assert on_three_ranks(ask) == [[[0, "first"], [0, "second"]]] * 3
+
+
+def test_a_rank_0_that_was_left_over_ends(environ: dict[str, str]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        old = pool.submit(decided, Rank(0, 2), "old", environ)
+        time.sleep(0.2)
+        new = pool.submit(decided, Rank(0, 2), "new", environ)
+        with pytest.raises(RuntimeError, match="started again, with another rank 0"):
+            old.result(30)
+        assert decided(Rank(1, 2), None, environ) == new.result(30) == [0, "new"]
+
+
+def test_decisions_may_be_larger_than_a_value_of_the_store(environ: dict[str, str]) -> None:
+    text = "x" * (9 << 20)
+    first, second, third = on_three_ranks(lambda rank: decided(rank, text, environ))
+    assert first == second == third == [0, text]
 
 
 def test_what_rank_0_raises_is_raised_everywhere(environ: dict[str, str]) -> None:
     def decide() -> None:
         raise ValueError("batch_size is 3")
 
-    first, *others = on_three_ranks(lambda rank: agree(decide, rank, 0, environ))
+    first, *others = on_three_ranks(lambda rank: Meeting(rank, environ).agree(decide))
     assert isinstance(first, ValueError)
     for error in others:
         assert isinstance(error, RuntimeError)
@@ -159,7 +235,67 @@ def test_what_rank_0_raises_is_raised_everywhere(environ: dict[str, str]) -> Non
 
 def test_ranks_without_a_place_to_meet_are_told() -> None:
     with pytest.raises(RuntimeError, match="ranks need MASTER_ADDR and MASTER_PORT"):
-        agree(list, Rank(0, 2), 0, {"MASTER_ADDR": "127.0.0.1"})
+        Meeting(Rank(0, 2), {"MASTER_ADDR": "127.0.0.1"})
+
+
+def test_a_store_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visops.infer.meeting.CONNECTING_TIMEOUT", timedelta(seconds=0.5))
+    with pytest.raises(RuntimeError, match=r"rank 1 can't reach the store of rank 0 at 127.*:1:"):
+        Meeting(Rank(1, 2), {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+
+
+def test_others_are_waited_for(environ: dict[str, str], tmp_path: Path) -> None:
+    ended: list[int] = []
+
+    def work(rank: Rank) -> list[int]:
+        meeting = Meeting(rank, environ)
+        meeting.agree(list)
+        time.sleep(0.3 * rank.index)
+        ended.append(rank.index)
+        meeting.finish()
+        wait_for_others(meeting, Draining(), str(tmp_path), poll=0.01)
+        return sorted(ended)
+
+    assert on_three_ranks(work) == [[0, 1, 2]] * 3
+
+
+def test_others_are_not_waited_for_when_nothing_moves(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    def work(rank: Rank) -> float:
+        meeting = Meeting(rank, environ)
+        meeting.agree(list)
+        if rank.index == 1:  # it works, writes, and then ends without a word
+            for _ in range(3):
+                time.sleep(0.3)
+                with (tmp_path / rank.manifest).open("a") as file:
+                    file.write("a line\n")
+            return 0.0
+        meeting.finish()
+        start = time.monotonic()
+        wait_for_others(meeting, Draining(), str(tmp_path), seconds=1.2, poll=0.01)
+        return time.monotonic() - start
+
+    first, _, third = on_three_ranks(work)
+    assert isinstance(first, float), first
+    assert isinstance(third, float), third
+    assert min(first, third) > 1.8
+
+
+def test_signals_end_the_wait_for_others(environ: dict[str, str], tmp_path: Path) -> None:
+    draining = Draining()
+    draining.received = signal.SIGTERM
+    wait_for_others(Meeting(Rank(0, 3), environ), draining, str(tmp_path))
+
+
+def test_a_store_that_has_gone_is_not_waited_for() -> None:
+    server = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    environ = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
+    meeting = Meeting(Rank(1, 2), environ)
+    assert not meeting.others_have_finished()
+    del server
+    assert meeting.others_have_finished()
+    meeting.finish()
 
 
 def run_share(job: tuple[Path, Path], index: int, world: int) -> None:

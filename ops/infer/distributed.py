@@ -1,93 +1,40 @@
 """One run over the processes of `torchrun`: each rank does its share of the planned batches.
 
-The ranks talk to each other once, before any work: rank 0 lists, plans and says which batches are
-left; everyone takes every world-th of them, so shares are settled, unpadded, and nothing is done
-twice. From then on each rank has its own manifest and waits for no other. The one that finishes
-last finds all batches in the manifests and merges the results; a rank that was killed leaves
-batches that the next run, with any number of ranks, divides anew.
+Before any work, rank 0 lists, plans and says which batches are left; everyone takes every world-th
+of them, so shares are settled, unpadded, and nothing is done twice. From then on each rank has its
+own manifest, and its work waits for no other's. Once all have said that they are through, rank 0
+merges the results. A rank that was killed leaves batches that the next run, with any number of
+ranks, divides anew.
 """
 
 from __future__ import annotations
 
 import hashlib
-import itertools
-import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
-import torch.distributed as dist
 
 from .job import PLAN, Job
 from .manifest import manifest_paths, read_manifests
+from .meeting import Meeting, Rank, torchrun_rank
 from .merge import merge_parts
 from .pipeline import Pipeline, conclude, watch
 from .plan import Plan
 from .stopping import Draining
 from .summary import Summary
 
-__all__ = ["Rank", "agree", "merge", "run_rank", "share", "torchrun_rank", "wait_for_file"]
+__all__ = ["Rank", "merge", "run_rank", "share", "torchrun_rank", "wait_for_file"]
 
 T = TypeVar("T")
 
-_calls = itertools.count()
-
-# Rank 0 may need long to list millions of files; the others have nothing else to do.
-PLANNING_TIMEOUT = timedelta(hours=6)
 # Network file systems show other machines' files after a while: NFS within a minute.
 VISIBLE_SECONDS = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """Which of the processes this is.
-
-    Attributes
-    ----------
-    index, world : int
-        Of all processes.
-    local : int
-        Of those on this machine: the number of its GPU.
-    """
-
-    index: int
-    world: int
-    local: int = 0
-
-    @property
-    def manifest(self) -> str:
-        """The name of this rank's own manifest."""
-        return f"manifest.rank-{self.index:05d}.jsonl"
-
-    @property
-    def summary(self) -> str:
-        """The name of this rank's own summary."""
-        return f"summary.rank-{self.index:05d}.json"
-
-
-def torchrun_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
-    """Return this process's rank; None where it was not started by `torchrun`, or is alone.
-
-    Raises
-    ------
-    ValueError
-        The environment's numbers are no rank.
-    """
-    if "RANK" not in environ or "WORLD_SIZE" not in environ:
-        return None
-    numbers = {name: environ.get(name, "0") for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
-    try:
-        index, world, local = map(int, numbers.values())
-    except ValueError:
-        index, world, local = -1, 0, 0
-    if not 0 <= index < world or local < 0:
-        given = ", ".join(f"{name}={value}" for name, value in numbers.items())
-        raise ValueError(f"visops.infer: {given} in the environment is not a rank")
-    return Rank(index, world, local) if world > 1 else None
+# A rank that ends without a word, with its machine, is not waited for longer than this.
+STALLED_SECONDS = 600.0
 
 
 def run_rank(
@@ -115,7 +62,7 @@ def run_rank(
     Returns
     -------
     Summary
-        Of this rank; on the one that finished last also of the whole.
+        Of this rank; on rank 0, where all have come to their ends, also of the whole.
 
     Raises
     ------
@@ -132,18 +79,62 @@ def run_rank(
         job = Job.open(images, out, pipeline.models, options)
         return [digest_of(path), [batch.number for batch in job.pending()]]
 
-    digest, pending = agree(decide, rank, next(_calls)) if rank.world > 1 else decide()
-    if job is None:
-        wait_for_file(path, digest)
-        job = Job.open(images, out, pipeline.models, options, create=False)
-    batches = [job.plan.batches[number] for number in share(pending, rank)]
+    meeting = Meeting(rank)
+    digest, pending = meeting.agree(decide)
     with Draining() as draining:
-        show = progress and rank.index == 0
-        done = watch(job, batches, draining, rank.manifest, progress=show)
-    summary = conclude(job, done, draining.received, rank.summary)
-    if summary.results is not None:
-        summary.save(job.out)
+        try:
+            if job is None:
+                wait_for_file(path, digest)
+                job = Job.open(images, out, pipeline.models, options, create=False)
+            batches = [job.plan.batches[number] for number in share(pending, rank)]
+            show = progress and rank.index == 0
+            done = watch(job, batches, draining, rank.manifest, progress=show)
+            if rank.index == 0:
+                wait_for_others(meeting, draining, os.fspath(out))
+            summary = conclude(job, done, draining.received, rank.summary)
+            if summary.results is not None:
+                summary.save(job.out)
+        finally:
+            meeting.finish()
+        if rank.index > 0 and rank.local == 0:
+            # torchrun on this machine may be what holds the store of all: were it to end, its likes
+            # on the other machines would end their ranks.
+            wait_for_others(meeting, draining, os.fspath(out))
     return summary
+
+
+def wait_for_others(
+    meeting: Meeting,
+    draining: Draining,
+    out: str,
+    seconds: float = STALLED_SECONDS,
+    poll: float = 0.2,
+) -> None:
+    """Wait until all ranks have finished, or a signal comes, or nothing moves any more.
+
+    Manifests grow, and files that are being merged: a folder of outputs that has not changed for
+    so many seconds is of ranks that are dead, or as good as that.
+    """
+    seen, since = _sizes(out), time.monotonic()
+    while draining.received is None and not meeting.others_have_finished():
+        time.sleep(poll)
+        now = _sizes(out)
+        if now != seen:
+            seen, since = now, time.monotonic()
+        elif time.monotonic() - since >= seconds:
+            return
+
+
+def _sizes(folder: str) -> dict[str, int]:
+    """Return the files right in a folder, and how large they are."""
+    sizes = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                sizes[entry.name] = entry.stat().st_size
+            except FileNotFoundError:  # another rank's temporary file
+                continue
+    return sizes
 
 
 def merge(out: str | os.PathLike[str], format: str = "jsonl") -> Summary:
@@ -182,63 +173,6 @@ def _device(device: str, rank: Rank) -> str:
 def share(numbers: Sequence[T], rank: Rank) -> list[T]:
     """Return what this rank does: every world-th item, so that shares differ by one at most."""
     return list(numbers[rank.index :: rank.world])
-
-
-def agree(
-    decide: Callable[[], T], rank: Rank, call: int = 0, environ: Mapping[str, str] = os.environ
-) -> T:
-    """Let rank 0 decide, and return its decision, of what JSON can hold, on every rank.
-
-    Calls have numbers: different ones in a program, the same one on all ranks.
-
-    It goes through the store that ranks meet at, with no process group: that would connect every
-    rank with every other one, for one message. An exception on rank 0 is raised on all of them, so
-    that none waits for what never comes.
-    """
-    store = _store(rank, call, environ)
-    if rank.index > 0:
-        done, value = json.loads(store.get("decision"))
-        if store.add("heard", 1) == rank.world - 1:
-            store.set("all have heard", "")
-        if not done:
-            raise RuntimeError(f"visops.infer: rank 0 could not plan: {value}")
-        return value
-    error: Exception | None = None
-    try:
-        said: tuple[bool, Any] = (True, decide())
-    except Exception as raised:
-        said, error = (False, f"{type(raised).__name__}: {raised}"), raised
-    store.set("decision", json.dumps(said))
-    if rank.world > 1:
-        # This process may be what holds the store: it must not end before.
-        store.wait(["all have heard"], PLANNING_TIMEOUT)
-    if error is not None:
-        raise error
-    return said[1]
-
-
-def _store(rank: Rank, call: int, environ: Mapping[str, str]) -> Any:
-    """Connect to the store of the environment: torchrun's, or one that rank 0 opens."""
-    try:
-        host, port = environ["MASTER_ADDR"], int(environ["MASTER_PORT"])
-    except (KeyError, ValueError):
-        raise RuntimeError(
-            "visops.infer: ranks need MASTER_ADDR and MASTER_PORT in the environment; "
-            "torchrun sets them"
-        ) from None
-    opened = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    store = dist.TCPStore(  # type: ignore[attr-defined]
-        host,
-        port,
-        rank.world,
-        is_master=rank.index == 0 and not opened,
-        timeout=PLANNING_TIMEOUT,
-        wait_for_workers=False,
-        multi_tenant=True,
-    )
-    # torchrun's store outlives a restart of its ranks; a program may run several folders.
-    restart = environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return dist.PrefixStore(f"visops.infer/{restart}/{call}", store)  # type: ignore[attr-defined]
 
 
 def digest_of(path: str) -> str:
