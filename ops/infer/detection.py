@@ -27,7 +27,9 @@ class Detection:
     The output is a list with a dict for each image, of ``boxes`` ``[K, 4]``, ``scores`` ``[K]``
     and, optional, ``labels`` ``[K]`` and ``masks`` ``[K, 1, h, w]``; or one dict, of ``boxes``
     ``[N, K, 4]`` and ``scores`` ``[N, K]`` with ``labels`` ``[N, K]``, or ``scores``
-    ``[N, K, C]``. Boxes are x1, y1, x2, y2 in pixels of the network's input.
+    ``[N, K, C]``. Boxes are x1, y1, x2, y2 in pixels of the network's input. Boxes and scores that
+    are not finite, and boxes with x2 < x1 or y2 < y1, are left out before anything else: they have
+    no place in the image, and no overlap with others.
 
     Parameters
     ----------
@@ -126,6 +128,7 @@ class Detection:
             else torch.zeros_like(images)
         )
         above = (scores > self.score_threshold).nonzero().flatten()
+        above = above[_are_boxes(boxes[above], scores[above])]
         masks = None
         if "masks" in output[0]:
             every = [mask for item in output for mask in item["masks"]]
@@ -139,13 +142,14 @@ class Detection:
         images, numbers = above[:, 0], above[:, -1]
         if scores.dim() == 3:
             labels = above[:, 1]
-            return images, boxes[images, numbers], scores[images, numbers, labels], labels
-        scores = scores[images, numbers]
-        if "labels" in output:
-            labels = output["labels"][images, numbers].long()
+            scores = scores[images, numbers, labels]
         else:
-            labels = torch.zeros_like(images)
-        return images, boxes[images, numbers], scores, labels
+            scores = scores[images, numbers]
+            given = output.get("labels")
+            labels = torch.zeros_like(images) if given is None else given[images, numbers].long()
+        boxes = boxes[images, numbers]
+        usable = _are_boxes(boxes, scores)
+        return images[usable], boxes[usable], scores[usable], labels[usable]
 
     def _run_lengths(
         self, masks: Sequence[Tensor], rows: Tensor, place: Placement
@@ -155,6 +159,12 @@ class Detection:
             return []
         resized = masks_in_image(torch.stack(kept), place)
         return [run_lengths(mask > self.mask_threshold) for part in resized for mask in part]
+
+
+def _are_boxes(boxes: Tensor, scores: Tensor) -> Tensor:
+    """Return which boxes ``[K, 4]`` with scores ``[K]`` are boxes, as their indices."""
+    ordered = (boxes[:, 2:] >= boxes[:, :2]).all(1)
+    return (ordered & boxes.isfinite().all(1) & scores.isfinite()).nonzero().flatten()
 
 
 def _boxes_to_images(boxes: Tensor, images: Tensor, placements: Sequence[Placement]) -> Tensor:

@@ -1,17 +1,18 @@
-"""Masks as run lengths, and masks and maps of labels at the images' own size."""
+"""Masks as run lengths and back, and masks and maps of labels at the images' own size."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..augment import augment
 from .preprocess import Placement
 
-__all__ = ["masks_in_image", "run_lengths"]
+__all__ = ["columns_of_runs", "masks_in_image", "run_lengths"]
 
 _PIXELS_AT_ONCE = 1 << 24  # of masks at their image's size, which may be many and large
 
@@ -36,13 +37,40 @@ def run_lengths(mask: Tensor) -> dict[str, Any]:
     return {"size": list(mask.shape), "counts": [0, *counts] if starts_with_ones else counts}
 
 
+def columns_of_runs(counts: Sequence[int], height: int) -> tuple[int, np.ndarray]:
+    """Return what :func:`run_lengths` was made of, without the empty columns at both sides.
+
+    Parameters
+    ----------
+    counts : sequence of int
+        Runs of a mask with whole columns of `height` pixels.
+    height : int
+
+    Returns
+    -------
+    int
+        The first column.
+    ndarray ``[H, w]``
+        bool.
+    """
+    ends = np.cumsum(counts, dtype=np.int64)
+    if len(ends) < 2:
+        return 0, np.zeros((height, 0), bool)
+    last_of_ones = ends[len(ends) // 2 * 2 - 1]
+    first, last = int(ends[0]) // height, -(-int(last_of_ones) // height)
+    bounds = np.clip([0, *ends], first * height, last * height)
+    runs: np.ndarray = bounds[1:] - bounds[:-1]
+    flat = np.repeat(np.arange(len(runs)) % 2 == 1, runs)
+    return first, flat.reshape(last - first, height).T
+
+
 def masks_in_image(
     masks: Tensor, place: Placement, *, mode: str = "bilinear", outside: float = 0.0
 ) -> Iterator[Tensor]:
     """Resize floating masks or maps ``[K, h, w]`` of a network's input to the image's size.
 
     They may be of another size than the input, which they cover. `outside` is the value of what the
-    network has not seen of the image.
+    network has not seen of the image; values don't fade towards it.
 
     Yields
     ------
@@ -50,7 +78,8 @@ def masks_in_image(
         A few at a time.
     """
     size = (place.full_height, place.full_width)
-    x, y = place.width / masks.shape[2], place.height / masks.shape[1]
+    height, width = masks.shape[1:]
+    x, y = place.width / width, place.height / height
     to_image = torch.tensor(
         [
             [x / place.scale_x, 0, -place.left / place.scale_x],
@@ -59,7 +88,6 @@ def masks_in_image(
         dtype=torch.float64,
         device=masks.device,
     )
-    cropped = place.left < 0 or place.top < 0
     at_once = max(1, _PIXELS_AT_ONCE // (size[0] * size[1]))
     for part in masks.split(at_once):
         yield augment(
@@ -67,8 +95,9 @@ def masks_in_image(
             to_image,
             size,
             mode=mode,
-            padding_mode="constant" if cropped else "replicate",
             fill=outside,
+            # With a window values end within a pixel of the image, without one of the mask.
+            window=(0, 0, width, height),
             convention="half_pixel",
             layout="CHW",
         )[:, 0]

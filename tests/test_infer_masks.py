@@ -1,0 +1,81 @@
+"""Masks on their way to the image and to run lengths, and back."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torchvision.models.detection.roi_heads import paste_masks_in_image
+from visops.infer import Preprocess, run_lengths
+from visops.infer.masks import columns_of_runs, masks_in_image
+
+pytestmark = pytest.mark.slow
+
+
+def sizes_that_round_below_zero() -> list[tuple[int, int]]:
+    """Whole images, of which rounding says that a part is not seen."""
+    preprocess = Preprocess((224, 224))
+    every = ((90, width) for width in range(100, 1500))
+    return list(itertools.islice((s for s in every if preprocess.place(*s).left < 0), 3))
+
+
+@pytest.mark.parametrize("size", sizes_that_round_below_zero())
+def test_rounding_hides_nothing(size: tuple[int, int]) -> None:
+    place = Preprocess((224, 224)).place(*size)
+    (found,) = masks_in_image(torch.full((1, 28, 28), 0.6), place)
+    assert found.shape == (1, *size)
+    torch.testing.assert_close(found, torch.full_like(found, 0.6))
+
+
+def test_masks_end_where_the_network_sees_no_more() -> None:
+    """Within a pixel of the image, though a pixel of the mask is ten of them."""
+    place = Preprocess((32, 32), "crop", crop=1.0).place(80, 160)
+    (found,) = masks_in_image(torch.full((1, 8, 8), 0.6), place, outside=0.0)
+    seen = (found[0] > 0.5).numpy()
+    wanted = np.zeros((80, 160), bool)
+    wanted[:, 40:120] = True
+    np.testing.assert_array_equal(seen, wanted)
+
+
+@pytest.mark.parametrize("fit", ["stretch", "letterbox"])
+def test_as_torchvision_pastes_them(fit: str) -> None:
+    """Probabilities at the input's size, taken to the image; theirs go there at once."""
+    generator = torch.Generator().manual_seed(0)
+    smooth = torch.rand(4, 1, 5, 5, generator=generator)
+    masks = torch.nn.functional.interpolate(smooth, (28, 28), mode="bicubic").clamp(0, 1)
+    height, width = 150, 200
+    place = Preprocess((96, 96), fit).place(height, width)
+    boxes = torch.tensor([[20.0, 30, 180, 120], [0, 0, 90, 149], [50, 0, 199, 60], [5, 5, 60, 60]])
+    shift = torch.tensor([place.left, place.top] * 2)
+    scale = torch.tensor([place.scale_x, place.scale_y] * 2)
+    at_input = paste_masks_in_image(masks, boxes * scale + shift, (96, 96))[:, 0]
+    found = torch.cat(list(masks_in_image(at_input, place))) > 0.5
+    wanted = paste_masks_in_image(masks, boxes, (height, width))[:, 0] > 0.5
+    both = (found & wanted).sum((1, 2))
+    either = (found | wanted).sum((1, 2))
+    assert (wanted.sum((1, 2)) > 500).all()
+    # torchvision rounds boxes to pixels, here once at the input and once at the image.
+    assert (both / either > 0.88).all(), both / either
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        np.zeros((3, 4)),
+        np.ones((3, 4)),
+        np.eye(4)[:, ::-1],
+        np.pad(np.ones((2, 3)), ((1, 2), (2, 4))),
+        np.pad(np.ones((5, 1)), ((0, 0), (3, 0))),
+        np.random.default_rng(0).random((17, 9)) < 0.3,
+    ],
+)
+def test_run_lengths_and_back(mask: Any) -> None:
+    lengths = run_lengths(torch.from_numpy(np.ascontiguousarray(mask)))
+    height, width = lengths["size"]
+    first, part = columns_of_runs(lengths["counts"], height)
+    found = np.zeros((height, width), bool)
+    found[:, first : first + part.shape[1]] = part
+    np.testing.assert_array_equal(found, mask)
+    used = np.flatnonzero(np.any(mask, 0))
+    assert part.shape[1] == (used[-1] - used[0] + 1 if len(used) else 0)
