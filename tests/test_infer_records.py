@@ -4,7 +4,7 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet
@@ -45,6 +45,47 @@ def test_raw() -> None:
     assert found[1]["a"].tolist() == [0, 1, 2]
 
 
+class Heads(NamedTuple):
+    near: torch.Tensor
+    far: torch.Tensor
+
+
+def test_raw_of_any_form() -> None:
+    rows, one = torch.arange(6.0).reshape(2, 3), torch.tensor([[1], [2]])
+
+    def second(output: Any) -> Any:
+        return plain(Raw()(output, PLACES))[1]
+
+    assert second((rows, one)) == {"output_0": [3, 4, 5], "output_1": [2]}
+    assert second(((rows, one), {"a": one})) == {
+        "output_0": [[3, 4, 5], [2]],
+        "output_1": {"a": [2]},
+    }
+    assert second(Heads(rows, one)) == {"near": [3, 4, 5], "far": [2]}
+    assert second({"a": {"b": rows}, "c": (one, one), "d": None, "e": torch.tensor(7)}) == {
+        "a": {"b": [3, 4, 5]},
+        "c": [[2], [2]],
+        "d": None,
+        "e": 7,
+    }
+    # A list has an item for each image, of any form and size.
+    assert second([rows, one]) == {"output": [[1], [2]]}
+    assert second([{}, {"a": (rows[0], "x"), "b": [one, 1.5], "c": Heads(one, one)}]) == {
+        "a": [[0, 1, 2], "x"],
+        "b": [[[1], [2]], 1.5],
+        "c": {"near": [[1], [2]], "far": [[1], [2]]},
+    }
+    assert second([1, (rows.bfloat16()[0], 2)]) == {"output_0": [0, 1, 2], "output_1": 2}
+    assert second(one.numpy()) == {"output": [2]}
+
+
+def test_raw_says_what_is_of_no_batch() -> None:
+    with pytest.raises(ValueError, match=r"output is a list of 3 items for 2 images; a list must"):
+        Raw()([torch.zeros(2)] * 3, PLACES)
+    with pytest.raises(ValueError, match=r"output\['a'\]\[1\] has shape \[3, 4\], its first axis"):
+        Raw()({"a": (torch.zeros(2), torch.zeros(3, 4))}, PLACES)
+
+
 @pytest.mark.parametrize(
     ("output", "kind"),
     [
@@ -56,6 +97,10 @@ def test_raw() -> None:
         ({"boxes": torch.zeros(2, 3, 4), "scores": torch.zeros(2, 3)}, Detection),
         ([{"boxes": torch.zeros(3, 4), "scores": torch.zeros(3)}] * 2, Detection),
         ([{"points": torch.zeros(3, 4)}] * 2, Raw),
+        ([{"out": torch.zeros(1, 3, 4, 4)}] * 2, Raw),
+        ({"out": [1, 2]}, Raw),
+        ((torch.zeros(2, 5), torch.zeros(2, 5)), Raw),
+        ((), Raw),
     ],
 )
 def test_auto(output: Any, kind: Any) -> None:
@@ -87,6 +132,23 @@ def test_plain_values() -> None:
         "5": [[0.1, None]],
         "d": [],
     }
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        ({1}, "set"),
+        (np.array([{1}]), "set"),
+        (np.array([b"x"]), "bytes"),
+        (np.array(1j), "complex"),
+        (torch.zeros(1), "Tensor"),
+    ],
+)
+def test_what_no_record_can_hold_is_named(value: Any, name: str) -> None:
+    batch = Batch(PlannedBatch(0, (Entry("a.png"),)), frames=[Frame(0, 0, 1, 1, 1, 1)])
+    batch.results = {"net": [{"x": [value]}]}
+    with pytest.raises(TypeError, match=f"postprocess of model net: a {name} can't be in a record"):
+        batch_records(batch)
 
 
 def test_records_are_in_the_plans_order() -> None:
@@ -129,6 +191,22 @@ def test_parquet_has_a_type_that_fits_all(tmp_path: Path) -> None:
     assert rows[2]["outputs"]["net"] == {"boxes": [[1.0, 2.5]], "n": 2.5}
     assert rows[3]["outputs"]["two"] == {"m": [{"size": [1]}]}
     assert pyarrow.parquet.ParquetFile(tmp_path / "a.parquet").num_row_groups == 4
+
+
+def test_parquet_has_any_text(tmp_path: Path) -> None:
+    """Names that are no text are in paths of pictures and in reasons as well."""
+    outputs = {"net": {"picture": "p/\udcff.jpg", "names": ["\udcfe", "caf\xe9", "\ud800"]}}
+    parts = [
+        [{"image": "a", "outputs": outputs, "reason": "no file \udcff"}],
+        [{"image": "\udcff"}],
+    ]
+    rows = to_parquet(tmp_path / "a.parquet", parts).to_pylist()
+    assert rows[0]["reason"] == "no file \\xff"
+    assert rows[0]["outputs"]["net"] == {
+        "picture": "p/\\xff.jpg",
+        "names": ["\\xfe", "caf\xe9", "\\ud800"],
+    }
+    assert rows[1]["image"] == "\\xff"
 
 
 def test_parquet_of_nothing_but_failures(tmp_path: Path) -> None:

@@ -39,21 +39,34 @@ class Schema:
 
 
 def write_parquet(file: Any, parts: Iterable[list[dict[str, Any]]], schema: Schema) -> None:
-    """Write parts' records to an open file."""
+    """Write parts' records to an open file; texts as :func:`readable` has them."""
     import pyarrow
     import pyarrow.parquet
 
     arrow = schema.arrow()
     with pyarrow.parquet.ParquetWriter(file, arrow, compression="zstd") as writer:
         for records in parts:
-            for record in records:
-                record["image"] = readable(record["image"])
-            writer.write_table(pyarrow.Table.from_pylist(records, schema=arrow))
+            try:
+                table = pyarrow.Table.from_pylist(records, schema=arrow)
+            except UnicodeEncodeError:  # rare, and looking at every text takes long
+                table = pyarrow.Table.from_pylist(list(map(_readable, records)), schema=arrow)
+            writer.write_table(table)
 
 
-def readable(path: str) -> str:
-    """Return a path as Parquet can hold it: with escapes for bytes that are no UTF-8."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+def readable(text: str) -> str:
+    """Return a path or text as Parquet can hold it: with escapes for bytes that are no UTF-8."""
+    try:
+        return os.fsencode(text).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half a UTF-16 pair: no bytes of a file's name
+        return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, dict):
+        return {key: _readable(item) for key, item in value.items()}
+    return list(map(_readable, value)) if isinstance(value, list) else value
 
 
 def _type_of(value: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +22,8 @@ class PostProcess(Protocol):
 
     Its values are numbers, strings, NumPy arrays, and lists and dicts of them. It is called under
     ``torch.inference_mode``, on the device; its ``repr`` has to say what its results depend on.
+    Images of a batch may come one at a time, where a network had to have them so. What it raises
+    ends the run, and is not taken for a fault of the images.
     """
 
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
@@ -87,16 +90,17 @@ class Segmentation:
 
 @dataclass(frozen=True)
 class Raw:
-    """Outputs as they are."""
+    """Outputs as they are.
+
+    A tensor's first axis is the batch's; each image has its row. So it is with the values of a dict
+    and the members of a tuple. A list has an item for each image. All of these may hold each other;
+    what has no axis (numbers, strings, None, tensors of no dimension) is every image's.
+    """
 
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-        """Return each tensor's row of an image; a lone tensor is called ``output``."""
-        if isinstance(output, Tensor):
-            output = {"output": output}
-        if isinstance(output, Mapping):
-            arrays = {key: as_array(value) for key, value in output.items()}
-            return [{key: a[i] for key, a in arrays.items()} for i in range(len(placements))]
-        return [{key: as_array(value) for key, value in item.items()} for item in output]
+        """Return a dict as it is; a tuple's members as ``output_0`` and so on; else ``output``."""
+        found = _rows(output, len(placements), "output")
+        return [_named(item) for item in found]
 
 
 @dataclass(frozen=True)
@@ -119,14 +123,64 @@ class Auto:
     def choose(self, output: Any) -> PostProcess:
         """Return which of them it is."""
         first = output[0] if isinstance(output, (list, tuple)) and output else output
-        if isinstance(first, Mapping):
-            if "boxes" in first and "scores" in first:
-                return self.detection
-            if "out" in first and first["out"].dim() == 4:
+        if isinstance(first, Mapping) and "boxes" in first and "scores" in first:
+            return self.detection
+        if isinstance(output, Mapping):
+            scores = output.get("out")
+            if isinstance(scores, Tensor) and scores.dim() == 4:
                 return self.segmentation
         if isinstance(output, Tensor) and output.dim() == 2:
             return self.classification
         return Raw()
+
+
+def _rows(value: Any, count: int, name: str) -> list[Any]:
+    """Cut what a network returned for a batch into `count` images' own; `name` is for errors."""
+    if isinstance(value, Mapping):
+        parts = {key: _rows(item, count, f"{name}[{key!r}]") for key, item in value.items()}
+        return [{key: part[row] for key, part in parts.items()} for row in range(count)]
+    if isinstance(value, tuple):
+        if hasattr(value, "_asdict"):
+            return _rows(value._asdict(), count, name)
+        members = [_rows(item, count, f"{name}[{i}]") for i, item in enumerate(value)]
+        return [tuple(member[row] for member in members) for row in range(count)]
+    if isinstance(value, list):
+        if len(value) != count:
+            raise ValueError(
+                f"visops.infer.Raw: {name} is a list of {len(value)} items for {count} images; a "
+                "list must have an item for each image, what each is of all images goes in a tuple"
+            )
+        return [_whole(item) for item in value]
+    if not isinstance(value, (Tensor, np.ndarray)) or value.ndim == 0:
+        return [_whole(value)] * count
+    if len(value) != count:
+        raise ValueError(
+            f"visops.infer.Raw: {name} has shape {list(value.shape)}, its first axis must be the "
+            f"{count} images'"
+        )
+    return list(as_array(value)) if isinstance(value, Tensor) else list(value)
+
+
+def _whole(value: Any) -> Any:
+    """Return what is of one image, its tensors as arrays."""
+    if isinstance(value, Tensor):
+        return as_array(value)
+    if isinstance(value, Mapping):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return _whole(value._asdict())
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_whole, value))
+    return value
+
+
+def _named(value: Any) -> dict[str, Any]:
+    """Return a dict; Parquet wants one type for a list, hence names for a tuple's members."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, tuple):
+        return {f"output_{i}": item for i, item in enumerate(value)}
+    return {"output": value}
 
 
 def as_array(value: Tensor) -> Any:

@@ -24,7 +24,10 @@ def batch_records(batch: Batch) -> list[dict[str, Any]]:
         elif index in batch.failures:
             record |= {"status": "failed", "reason": batch.failures[index]}
         else:
-            outputs = {name: plain(found[row[index]]) for name, found in batch.results.items()}
+            outputs = {
+                name: _plain_result(name, found[row[index]])
+                for name, found in batch.results.items()
+            }
             record |= {"status": "ok", "outputs": outputs}
         records.append(record)
     return records
@@ -36,11 +39,25 @@ def json_line(record: dict[str, Any]) -> bytes:
     return text.encode() + b"\n"
 
 
+def _plain_result(model: str, result: Any) -> Any:
+    try:
+        return plain(result)
+    except TypeError as error:
+        raise TypeError(f"visops.infer: postprocess of model {model}: {error}") from error
+
+
 def plain(value: Any) -> Any:
     """Return what JSON can hold: floats at their own precision's shortest digits, no NaN.
 
     NaN and infinities, which JSON lacks, are null.
+
+    Raises
+    ------
+    TypeError
+        There is something else in it.
     """
+    if value is None or isinstance(value, (int, str)):  # first: masks are long lists of numbers
+        return value
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -49,12 +66,15 @@ def plain(value: Any) -> Any:
         return _plain_array(np.asarray(value))
     if isinstance(value, float):
         return value if math.isfinite(value) else None
-    return value
+    raise TypeError(
+        f"a {type(value).__name__} can't be in a record: numbers, strings, NumPy arrays, and lists "
+        "and dicts of them can"
+    )
 
 
 def _plain_array(array: np.ndarray) -> Any:
     if array.dtype.kind != "f":
-        return array.tolist()
+        return array.tolist() if array.dtype.kind in "biuU" else plain(array.tolist())
     if array.dtype.itemsize < 8:
         # The digits that float32 needs; tolist() would show all those of its value as a double.
         array = array.astype("U").astype(np.float64)
