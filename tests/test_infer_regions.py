@@ -1,5 +1,6 @@
 """A second network on regions: what it sees, records, pictures pasted back."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,75 @@ def test_both_networks_are_checked_on_resumption(folder: Path, tmp_path: Path) -
         infer.run(folder, tmp_path, [regions(1)], **OPTIONS)
     with pytest.raises(ValueError, match="models is r=options=size=9"):
         infer.run(folder, tmp_path, [regions(0, (9, 8))], **OPTIONS)
+
+
+def found_by(**options: Any) -> Any:
+    own = options.pop("own", None)
+    model = Model("detector", Detector(), **({} if own is None else {"postprocess": own}))
+    return Regions("r", model, Network(), (8, 8), **options).detection
+
+
+def test_what_counts_as_found_is_said_once() -> None:
+    """The detector's own post-processing was not looked at."""
+    own, other = Detection(0.4), Detection(0.6)
+    assert found_by() == Detection()
+    assert found_by(own=own) == found_by(own=infer.Auto(detection=own)) == own
+    assert found_by(own=own, detection=own) == own
+    assert found_by(detection=other) == found_by(own=Detection(), detection=other) == other
+    for contrary in (own, infer.Auto(detection=own)):
+        with pytest.raises(ValueError, match=r"must be left out or that of detector detector, Det"):
+            found_by(own=contrary, detection=other)
+    with pytest.raises(TypeError, match=r"detector detector is Raw\(\), must be a Detection for r"):
+        found_by(own=infer.Raw())
+
+
+@pytest.mark.parametrize("paste", [None, "replace"])
+def test_a_second_network_that_loses_regions(paste: str | None) -> None:
+    """Each region has its result or none has: they went to other boxes, or to other images."""
+    images = [torch.zeros(3, 64, 64, dtype=torch.uint8)] * 2
+    places = [Preprocess((64, 64)).place(64, 64)] * 2
+    for batch_size in (3, 64):
+        regions = Regions(
+            "r",
+            detector(),
+            (lambda patches: patches) if paste is None else (lambda patches: patches[1:]),
+            (8, 8),
+            postprocess=lambda output, places: [{}] * (len(places) - 1),
+            detection=Detection(0.3),
+            paste=paste,
+            batch_size=batch_size,
+        )
+        what = "postprocess" if paste is None else "network"
+        with pytest.raises(ValueError, match=rf"the second {what} of r returned \d results for \d"):
+            regions.forward(torch.zeros(2, 3, 64, 64), images, places)
+
+
+def test_a_picture_keeps_its_own_pixels_only() -> None:
+    """Not the batch's: they stay in memory with it, and are sent with it to other processes."""
+    flat = torch.zeros(5, 64, 64, 3, dtype=torch.uint8)
+    images = [image.permute(2, 0, 1) for image in flat]
+    places = [Preprocess((64, 64)).place(64, 64)] * 5
+    for threshold in (0.3, 2.0):
+        regions = Regions(
+            "r",
+            detector(),
+            lambda patches: patches,
+            (8, 8),
+            detection=Detection(threshold),
+            paste="replace",
+        )
+        output = regions.forward(torch.zeros(5, 3, 64, 64), images, places)
+        for found in regions.postprocess(output, places):
+            assert len(pickle.dumps(found["picture"])) < 2 * 64 * 64 * 3
+
+
+def test_weights_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes seconds for large networks."""
+    second, hashed = Network(), []
+    state = second.state_dict
+    monkeypatch.setattr(second, "state_dict", lambda: hashed.append(1) or state())
+    Regions("r", detector(), second, (8, 8)).fingerprint()
+    assert len(hashed) == 1
 
 
 def test_bad_options() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..roi_crops import crop_rois, paste_rois
 from .detection import Detection
-from .models import Model, weights_digest
+from .models import Model
 from .postprocess import Auto, PostProcess
 from .preprocess import IMAGENET_MEAN, IMAGENET_STD, Placement
 
@@ -31,12 +31,13 @@ class Regions(Model):
     name : str
         The key of its outputs in records.
     detector : Model
+        Its `postprocess` is a :class:`Detection`, or an :class:`Auto` whose detection is meant.
     call : callable
         The second network: on patches ``[K, 3, h, w]``, float32.
     size : (int, int)
         Height and width of patches.
     detection : Detection, optional
-        What counts as found.
+        What counts as found; by default what the detector's `postprocess` says.
     postprocess : callable, optional
         Of the second network's output, where nothing is pasted.
     mean, std : three numbers, or None
@@ -74,7 +75,7 @@ class Regions(Model):
             raise ValueError("visops.infer: mean and std of regions must both be given, or neither")
         self.detector = detector
         self.second = Model(f"{name}'s second", call, postprocess=postprocess or Auto())
-        self.detection = detection or Detection()
+        self.detection = _detection(detector, detection)
         self.size, self.paste, self.feather = size, paste, feather
         self.regions_batch_size = batch_size
         if mean is None and paste is None:
@@ -112,7 +113,6 @@ class Regions(Model):
             "source": self.source,
             "detector": self.detector.fingerprint(),
             "second": self.second.fingerprint(),
-            "weights": weights_digest(self.second.call),
             "options": options,
         }
 
@@ -153,7 +153,9 @@ class Regions(Model):
         for output in outputs:
             rows = min(left, self.regions_batch_size)
             if rows:
-                results += self.second.postprocess(output, [place] * rows)
+                made = self.second.postprocess(output, [place] * rows)
+                self._check_count("postprocess", len(made), rows)
+                results += made
             left -= rows
         rest = iter(results)
         for item, count in zip(found, counts, strict=True):
@@ -171,12 +173,40 @@ class Regions(Model):
                 item["picture"] = image
             return
         patches = torch.cat([_as_pixels(output) for output in outputs])
+        self._check_count("network", len(patches), sum(map(len, boxes)))
         parts = patches.split([len(part) for part in boxes])
         for item, image, part, own in zip(found, images, parts, boxes, strict=True):
             pasted = paste_rois(
                 image[None], part, _rows(own), blend=self.paste or "replace", feather=self.feather
             )
             item["picture"] = pasted[0]
+
+    def _check_count(self, what: str, got: int, regions: int) -> None:
+        if got != regions:
+            raise ValueError(
+                f"visops.infer: the second {what} of {self.name} returned {got} results for "
+                f"{regions} regions"
+            )
+
+
+def _detection(detector: Model, given: Detection | None) -> Detection:
+    """Return what counts as found, which the detector's own `postprocess` must not contradict."""
+    own = detector.postprocess
+    if isinstance(own, Auto):
+        own = own.detection
+    if not isinstance(own, Detection):
+        raise TypeError(
+            f"visops.infer: postprocess of detector {detector.name} is {own!r}, must be a "
+            "Detection for regions"
+        )
+    if given is None:
+        return own
+    if own not in (given, Detection()):  # the default asks for nothing
+        raise ValueError(
+            f"visops.infer: detection of regions is {given}, must be left out or that of detector "
+            f"{detector.name}, {own}"
+        )
+    return given
 
 
 def _rows(boxes: Tensor) -> Tensor:
@@ -192,15 +222,14 @@ def _as_pixels(values: Tensor) -> Tensor:
 
 def _as_found(output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
     """Bring what Regions.forward() returns to the CPU; the picture stays a tensor."""
-    results = []
-    for item in output:
-        result = {
-            key: value.cpu() if isinstance(value, Tensor) else value for key, value in item.items()
-        }
-        results.append(
-            {
-                key: value.numpy() if isinstance(value, Tensor) and key != "picture" else value
-                for key, value in result.items()
-            }
-        )
-    return results
+    return [{key: _on_cpu(key, value) for key, value in item.items()} for item in output]
+
+
+def _on_cpu(key: str, value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    value = value.cpu()
+    if key != "picture":
+        return value.numpy()
+    # A view would keep the whole batch's pixels, and be sent to other processes with them.
+    return value.clone() if value.untyped_storage().nbytes() > value.nbytes else value
