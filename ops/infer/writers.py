@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from .annotate import encode
 from .batch import Batch, Picture
-from .durable import sync_folder, write_atomically
+from .durable import sync_below, write_atomically
 from .manifest import Commit, Manifest
 from .records import batch_records, json_line
 from .stages import StageError
@@ -38,11 +38,17 @@ def write_part(out: str, batch: Batch) -> Commit:
     data = b"".join(map(json_line, records))
     part = part_name(batch.number)
     write_atomically(os.path.join(out, part), data)
-    counts = dict.fromkeys(("ok", "failed", "skipped"), 0)
-    for record in records:
-        counts[record["status"]] += 1
-    digest = hashlib.sha256(data).hexdigest()
-    return Commit(batch.number, part, len(data), digest, **counts)
+    counts = Counter(record["status"] for record in records)
+    return Commit(
+        batch.number,
+        part,
+        len(data),
+        hashlib.sha256(data).hexdigest(),
+        counts["ok"],
+        counts["failed"],
+        counts["skipped"],
+        batch.plan.digest,
+    )
 
 
 def write_picture(out: str, picture: Picture) -> None:
@@ -53,9 +59,8 @@ def write_picture(out: str, picture: Picture) -> None:
 
 
 def sync_pictures(out: str, pictures: Iterable[Picture]) -> None:
-    """Make pictures' names last: each folder once."""
-    for folder in sorted({os.path.dirname(picture.path) for picture in pictures}):
-        sync_folder(os.path.join(out, folder))
+    """Make pictures' names last, and those of the folders that were made for them."""
+    sync_below(out, {os.path.dirname(picture.path) for picture in pictures})
 
 
 @dataclass
