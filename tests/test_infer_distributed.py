@@ -29,8 +29,10 @@ from visops.infer.distributed import (
     wait_for_file,
     wait_for_others,
 )
-from visops.infer.manifest import read_manifest
+from visops.infer.job import Job
+from visops.infer.manifest import Commit, read_manifest
 from visops.infer.meeting import Meeting
+from visops.infer.merge import Counts, merge_parts
 from visops.infer.stopping import Draining
 
 # TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
@@ -302,8 +304,6 @@ def run_share(job: tuple[Path, Path], index: int, world: int) -> None:
     """Do a rank's share in this process, without its talk with the others."""
     images, out = job
     rank = Rank(index, world)
-    from visops.infer.job import Job
-
     ours = pipeline()
     opened = Job.open(images, out, ours.models, ours.options)
     opened.process(share(opened.plan.batches, rank), rank.manifest)
@@ -360,6 +360,57 @@ def test_a_rank_alone_does_everything(job: tuple[Path, Path], tmp_path: Path) ->
     assert summary.results is not None
     for name in ("summary.json", "summary.rank-00000.json"):
         assert json.loads((out / name).read_text())["counts"]["ok"] == 41
+
+
+def test_a_part_that_has_gone_is_done_again_before_merging(job: tuple[Path, Path]) -> None:
+    images, out = job
+    pipeline().run(images, out)
+    (out / "parts" / "part-00000003.jsonl").unlink()
+    with pytest.raises(RuntimeError, match=r"1 of 11 batches in .* are not done, batch 3 first"):
+        merge(out)
+
+
+def test_only_rank_0_merges_and_when_all_have_finished(
+    job: tuple[Path, Path], environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    images, out = job
+    pipeline().run(images, tmp_path / "one")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    merged: list[str] = []
+
+    def counted(job: Job, committed: dict[int, Commit]) -> Counts:
+        merged.append(job.out)
+        return merge_parts(job.out, job.plan, committed, "jsonl")
+
+    monkeypatch.setattr(Job, "merge", counted)
+    for run in (1, 2):  # in the second one, nothing is left to do
+        ours = [pipeline() for _ in range(3)]  # not by threads: weights are drawn
+        summaries = on_three_ranks(
+            lambda rank, ours=ours: run_rank(ours[rank.index], images, out, rank=rank)
+        )
+        assert [getattr(one, "results", one) for one in summaries] == [
+            str(out / "results.jsonl"), None, None
+        ]  # fmt: skip
+        assert len(merged) == run
+        assert outputs(out) == outputs(tmp_path / "one")
+
+
+def test_a_signal_while_merging_does_not_kill(
+    job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Job.merge
+
+    def interrupted(job: Job, committed: dict[int, Commit]) -> Counts:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return before(job, committed)
+
+    monkeypatch.setattr(Job, "merge", interrupted)
+    died = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("it had been killed"))
+    try:
+        assert run_rank(pipeline(), *job).results is not None
+    finally:
+        signal.signal(signal.SIGTERM, died)
 
 
 def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import torch
 
 from .job import PLAN, Job
-from .manifest import manifest_paths, read_manifests
+from .manifest import committed_batches
 from .meeting import Meeting, Rank, torchrun_rank
 from .merge import merge_parts
 from .pipeline import Pipeline, conclude, watch
@@ -86,14 +86,17 @@ def run_rank(
             if job is None:
                 wait_for_file(path, digest)
                 job = Job.open(images, out, pipeline.models, options, create=False)
-            batches = [job.plan.batches[number] for number in share(pending, rank)]
-            show = progress and rank.index == 0
-            done = watch(job, batches, draining, rank.manifest, progress=show)
-            if rank.index == 0:
-                wait_for_others(meeting, draining, os.fspath(out))
-            summary = conclude(job, done, draining.received, rank.summary)
-            if summary.results is not None:
-                summary.save(job.out)
+            with job:
+                batches = [job.plan.batches[number] for number in share(pending, rank)]
+                show = progress and rank.index == 0
+                done = watch(job, batches, draining, rank.manifest, progress=show)
+                if rank.index == 0:
+                    wait_for_others(meeting, draining, job.out)
+                summary = conclude(
+                    job, done, draining.received, rank.summary, merge=rank.index == 0
+                )
+                if summary.results is not None:
+                    summary.save(job.out)
         finally:
             meeting.finish()
         if rank.index > 0 and rank.local == 0:
@@ -151,7 +154,7 @@ def merge(out: str | os.PathLike[str], format: str = "jsonl") -> Summary:
     plan = Plan.load(os.path.join(folder, PLAN))
     if plan is None:
         raise FileNotFoundError(f"visops.infer: there is no {PLAN} in {folder}: nothing to merge")
-    commits = read_manifests(manifest_paths(folder))
+    commits = committed_batches(folder, plan)
     left = [batch.number for batch in plan.batches if batch.number not in commits]
     if left:
         raise RuntimeError(
