@@ -1,6 +1,7 @@
 """Plans and manifests: what is written is what is read, torn lines and locks."""
 
 import dataclasses
+import hashlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from visops.infer.listing import Entry
-from visops.infer.manifest import Commit, Manifest, manifest_paths, read_manifest, read_manifests
+from visops.infer.manifest import (
+    Commit,
+    Manifest,
+    committed_batches,
+    manifest_paths,
+    read_manifest,
+    read_manifests,
+)
 from visops.infer.plan import Plan, cut_batches
 
 pytestmark = pytest.mark.slow
@@ -37,7 +45,7 @@ def test_batches_hold_everything_once_and_just_so_many_images(text: str, size: A
 
 
 def test_plans_survive_the_disk(tmp_path: Path) -> None:
-    plan = Plan({"a": [1, {"b": None}]})
+    plan = Plan({"a": [1, {"b": None}]}, images="/\udcff")
     plan.extend([*entries("isi"), Entry("\udcff.png"), Entry("日本\n.png")], 2)
     plan.save(str(tmp_path / "plan.jsonl"))
     assert Plan.load(str(tmp_path / "plan.jsonl")) == plan
@@ -123,3 +131,61 @@ def test_manifests_of_several_ranks_are_one(tmp_path: Path) -> None:
         line = json.dumps(dataclasses.asdict(commit(number)))
         (tmp_path / name).write_text(line + "\n")
     assert sorted(read_manifests(manifest_paths(str(tmp_path)))) == [0, 5]
+
+
+def test_digests_are_of_the_inputs_and_of_the_options() -> None:
+    def digests(text: str, options: Any, images: str = "") -> list[str]:
+        plan = Plan(options, images=images)
+        plan.extend(entries(text), 2)
+        return [batch.digest for batch in plan.batches]
+
+    first, second = digests("iii", {"a": 1})
+    assert first != second
+    assert digests("iii", {"a": 1}) == [first, second]
+    assert digests("iiii", {"a": 1})[0] == first
+    assert digests("iiii", {"a": 1})[1] != second
+    assert not {first, second} & {*digests("iii", {"a": 2}), *digests("iii", {"a": 1}, "b")}
+
+
+def test_lines_of_other_plans_and_of_parts_that_are_gone_do_not_count(tmp_path: Path) -> None:
+    """The part is the last run's; an earlier line of it may be in the file that is read last."""
+    plan = Plan({})
+    plan.extend(entries("i" * 6), 1)
+    (tmp_path / "parts").mkdir()
+
+    def line(number: int, text: bytes, digest: str) -> Commit:
+        sha256 = hashlib.sha256(text).hexdigest()
+        return Commit(number, f"parts/{number}", len(text), sha256, 1, 0, 0, digest)
+
+    own = [batch.digest for batch in plan.batches]
+    lines = {
+        "manifest.jsonl": [
+            line(0, b"new", own[0]),
+            line(1, b"new", own[1]),
+            line(2, b"old", own[2]),
+            line(3, b"new", "0" * 16),
+            line(4, b"new", ""),
+            line(9, b"new", own[0]),
+        ],
+        "manifest.rank-00000.jsonl": [
+            line(0, b"old", own[0]),
+            line(1, b"shorter or longer", own[1]),
+            line(2, b"new", own[2]),
+            line(5, b"old", own[5]),
+        ],
+    }
+    for name, commits in lines.items():
+        with Manifest(str(tmp_path / name)) as manifest:
+            for commit in commits:
+                manifest.append(commit)
+    for number in range(5):
+        (tmp_path / "parts" / str(number)).write_bytes(b"new")
+    found = committed_batches(str(tmp_path), plan)
+    new, none = hashlib.sha256(b"new").hexdigest(), ""
+    assert {number: commit.sha256 for number, commit in found.items()} == dict.fromkeys(
+        (0, 1, 2, 4), new
+    )
+    assert {number: commit.plan for number, commit in found.items()} == {
+        **{number: own[number] for number in (0, 1, 2)},
+        4: none,
+    }

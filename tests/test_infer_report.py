@@ -1,0 +1,84 @@
+"""The bar and the table: which stage limits, and no empty lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from visops.infer import Counts, Summary
+from visops.infer.report import Progress, advice, table
+from visops.infer.stages import StageTimes
+
+
+class Bar:
+    """What tqdm does, without a terminal."""
+
+    disable = False
+    n = 0
+    said = ""
+
+    def set_postfix_str(self, text: str, refresh: bool) -> None:
+        self.said = text
+
+    def refresh(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def bar() -> Any:
+    progress = Progress(10, 2, shown=False)
+    progress._bar = Bar()
+    return progress
+
+
+class Fixed:
+    """Stages with given times."""
+
+    def __init__(self, **busy: float) -> None:
+        self.times = [StageTimes(name, 1, 3, spent) for name, spent in busy.items()]
+
+
+def test_the_bar_names_what_was_busy_since(bar: Any) -> None:
+    chain = Fixed(decode=5.0, models=1.0)
+    bar.tick(chain)
+    assert bar._bar.said == "decode 1 models 3 /s, limits: decode"
+    assert bar._bar.n == 5
+    chain.times[1].busy = 1.5
+    bar.tick(chain)
+    assert bar._bar.said.endswith("limits: models")
+
+
+def test_a_batch_that_a_stage_is_at_counts(bar: Any) -> None:
+    """A network may take seconds for a batch: its own time stands still at most ticks."""
+
+    class Working(Fixed):
+        now = (1.0, 1.0)
+
+        def busy(self) -> Any:
+            return self.now
+
+    chain = Working(decode=1.0, models=1.0)
+    bar.tick(chain)
+    chain.times[0].busy = 1.1
+    chain.now = (1.1, 1.5)
+    bar.tick(chain)
+    assert bar._bar.said.endswith("limits: models")
+
+
+def test_the_table_has_no_empty_lines_of_what_is_not_there() -> None:
+    text = table(Summary(Counts(listed=3, ok=1, failed=1), pending=1))
+    assert text == "3 listed: 1 ok, 1 failed, 0 skipped, 1 left"
+    text = table(Summary(Counts(listed=2, ok=1, failed=1), results="out/results.jsonl"))
+    assert text.splitlines()[1:] == [
+        "failed ones and why: quarantine.jsonl",
+        "results: out/results.jsonl",
+    ]
+
+
+@pytest.mark.parametrize("stage", ["decode", "preprocess"])
+def test_what_is_so_anyway_is_not_advised(stage: str) -> None:
+    assert " --reduced" not in advice(stage)
+    assert advice("other") == "other limits."
