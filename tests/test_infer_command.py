@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 import torch
 from infer_folders import Network, files, fill, records, save
 from visops import infer
-from visops.infer.command import main
+from visops.infer import command
+from visops.infer.command import main, parser
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +97,10 @@ def test_other_options_than_before(
     assert "models is net=postprocess=" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("wrong", [["--size", "0"], ["--size", "1x2x3"], ["--format", "csv"], []])
+@pytest.mark.parametrize(
+    "wrong",
+    [["--size", "0"], ["--size", "1x2x3"], ["--format", "csv"], ["--ray-networks", "0"], []],
+)
 def test_wrong_usage(wrong: Any, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--out", str(tmp_path), *wrong])
@@ -106,11 +111,87 @@ def test_help_says_something_of_every_option(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit):
         main(["--help"])
     printed = capsys.readouterr().out
-    for option in (
-        *("--images", "--out", "--models", "--weights", "--batch-size", "--workers", "--device"),
-        *("--engine", "--seed", "--format", "--annotate", "--profile", "--dry-run", "--merge"),
-    ):
-        assert option in printed
+    actions = parser()._actions
+    assert len(actions) > 25
+    for action in actions:
+        assert action.help, action.option_strings
+        for option in action.option_strings:
+            assert re.search(rf"(^|[\s,\[]){option}\b", printed), option
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--engine", "ray", "--profile"], "--profile does nothing with --engine ray"),
+        (["--engine", "ray", "--writer-threads", "4"], "--writer-threads does nothing with --eng"),
+        (["--engine", "ray", "--workers", "0"], "--workers is 0, must be at least 1 with --engine"),
+        (["--ray-address", "auto"], "--ray-address does nothing without --engine ray"),
+        (["--ray-networks", "2"], "--ray-networks does nothing without --engine ray"),
+        (["--weights", "/none"], "weights is '/none', must be None for"),
+    ],
+)
+def test_options_that_do_nothing_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], changes: Any, message: str
+) -> None:
+    if "ray" in changes:
+        arguments = arguments[:-2]  # not --workers 0
+    assert main([*arguments, *changes]) == 1
+    assert f"visops.infer: {message}" in capsys.readouterr().err
+
+
+def test_ranks_have_no_trace(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert main([*arguments, "--profile"]) == 1
+    assert "--profile does nothing under torchrun: leave it out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [ImportError, TypeError, RuntimeError])
+def test_merging_says_what_is_wrong(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: type[Exception],
+) -> None:
+    def merge(*_: Any) -> Any:
+        raise error("not so")
+
+    monkeypatch.setattr(command, "merge", merge)
+    assert main(["--out", str(tmp_path), "--merge"]) == 1
+    assert capsys.readouterr().err == f"visops.infer: {error.__name__}: not so\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], {"squeezenet1_1": ((224, 224), "crop"), "ssd": ((320, 320), "letterbox")}),
+        (["--size", "64"], {"squeezenet1_1": ((64, 64), "crop"), "ssd": ((64, 64), "letterbox")}),
+        (
+            ["--fit", "stretch"],
+            {"squeezenet1_1": ((224, 224), "stretch"), "ssd": ((320, 320), "stretch")},
+        ),
+    ],
+)
+def test_size_and_fit_leave_the_other_to_each_model(
+    arguments: list[str], options: list[str], expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    class Seen(infer.Pipeline):
+        def dry_run(self, *args: Any) -> Any:
+            seen.extend(self.models)
+            return super().dry_run(*args)
+
+    monkeypatch.setattr(command, "Pipeline", Seen)
+    names = "squeezenet1_1,ssdlite320_mobilenet_v3_large"
+    assert main([*arguments[:4], "--models", names, "--dry-run", *options]) == 0
+    found = {model.name: (model.preprocess.size, model.preprocess.fit) for model in seen}
+    assert found == {
+        "squeezenet1_1": expected["squeezenet1_1"],
+        "ssdlite320_mobilenet_v3_large": expected["ssd"],
+    }
 
 
 # A network that is slow enough for a signal to come in its middle.

@@ -7,8 +7,9 @@ import pytest
 import torch
 from infer_folders import Network
 from torch import nn
-from visops.infer import Model, Preprocess, load_model
+from visops.infer import Model, Options, Preprocess, load_model
 from visops.infer.models import weights_digest
+from visops.infer.pipeline import as_models
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +72,13 @@ def test_unknown_models(tmp_path: Path) -> None:
         Model("a/b", nn.Identity())
     with pytest.raises(TypeError, match="model a is a int, must be callable"):
         Model("a", 5)  # type: ignore[arg-type]
+
+
+def test_a_model_has_one_name() -> None:
+    model = Model("b", Network())
+    assert as_models({"b": model}, Options()) == [model]
+    with pytest.raises(ValueError, match="models has under 'a' a Model of the name 'b'; give it"):
+        as_models({"a": model}, Options())
 
 
 def test_sources() -> None:

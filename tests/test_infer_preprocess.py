@@ -82,9 +82,20 @@ def test_channels_last() -> None:
         ({"fit": "cover"}, "fit is 'cover', must be one of"),
         ({"size": (0, 3)}, r"size is \(0, 3\), must be two positive"),
         ({"crop": 0}, "crop is 0, must be above 0 and at most 1"),
-        ({"std": (1, 0, 1)}, r"std is \(1, 0, 1\), must have no 0"),
+        ({"std": (1, 0, 1)}, r"std is \(1.0, 0.0, 1.0\), must have no 0"),
+        ({"size": 64}, "size is 64, must be 2 integers"),
+        ({"size": (8, 8.5)}, r"size is \(8, 8.5\), must be 2 integers"),
+        ({"mean": (0.5, 0.5)}, r"mean is \(0.5, 0.5\), must be 3 numbers, or None"),
+        ({"std": "one"}, "std is 'one', must be 3 numbers, or None"),
     ],
 )
 def test_bad_options(options: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Preprocess(**options)
+
+
+def test_lists_are_as_good_as_tuples() -> None:
+    given = Preprocess([24, 24], mean=[0.5, 0.5, 0.5], std=[1, 1, 1])  # type: ignore[arg-type]
+    same = Preprocess((24, 24), mean=(0.5, 0.5, 0.5), std=(1, 1, 1))
+    assert {given: 1} == {same: 1}  # a batch's inputs are found by them
+    assert repr(given) == repr(same)

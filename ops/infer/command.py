@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .detection import Detection
-from .models import Model, load_model
+from .distributed import merge, run_rank, torchrun_rank
+from .models import Model, load_models
 from .options import Options
 from .pipeline import Pipeline
 from .postprocess import Auto, Classification, Segmentation
@@ -17,7 +19,7 @@ from .preprocess import Preprocess
 from .report import table
 from .summary import Summary
 
-__all__ = ["main"]
+__all__ = ["main", "parser"]
 
 _DESCRIPTION = """\
 Run networks over all images of a folder. Every file below it ends as one record: ok, failed or
@@ -38,13 +40,16 @@ Many processes: torchrun --nproc-per-node N -m visops.infer ..., or --engine ray
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    parser = _parser()
-    args = parser.parse_args(arguments)
-    if args.merge:
-        return _merge(args)
-    if args.images is None or not args.models:
-        parser.error("--images and --models are needed, but with --merge")
+    options = parser()
+    args = options.parse_args(arguments)
+    if not args.merge and (args.images is None or not args.models):
+        options.error("--images and --models are needed, but with --merge")
     try:
+        if args.merge:
+            summary = merge(args.out, args.format)
+            print(table(summary))
+            return summary.exit_code
+        _refuse_what_does_nothing(args)
         if args.device.startswith("cpu"):
             from .memory import keep_freed_memory
 
@@ -70,7 +75,7 @@ def _run(args: argparse.Namespace) -> Summary:
     if args.dry_run:
         return pipeline.dry_run(args.images, args.out)
     if args.engine == "ray":
-        from .ray_engine import run_ray
+        from .ray_engine import run_ray  # Ray need not be installed
 
         return run_ray(
             pipeline,
@@ -81,23 +86,25 @@ def _run(args: argparse.Namespace) -> Summary:
             networks=args.ray_networks,
             progress=args.progress,
         )
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        from .distributed import run_rank
-
+    if torchrun_rank() is not None:
         return run_rank(pipeline, args.images, args.out, progress=args.progress)
     return pipeline.run(args.images, args.out, progress=args.progress, profile=args.profile)
 
 
-def _merge(args: argparse.Namespace) -> int:
-    from .distributed import merge
-
-    try:
-        summary = merge(args.out, args.format)
-    except (OSError, RuntimeError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    print(table(summary))
-    return summary.exit_code
+def _refuse_what_does_nothing(args: argparse.Namespace) -> None:
+    """Refuse options that the chosen way to run has no use for."""
+    ray, ranks = args.engine == "ray", torchrun_rank() is not None
+    way, other = "with --engine ray" if ray else "under torchrun", "without --engine ray"
+    for option, given, useless, where in (
+        ("--profile", args.profile, ray or ranks, way),
+        ("--writer-threads", args.writer_threads is not None, ray, way),
+        ("--ray-address", args.ray_address is not None, not ray, other),
+        ("--ray-networks", args.ray_networks is not None, not ray, other),
+    ):
+        if given and useless:
+            raise ValueError(f"visops.infer: {option} does nothing {where}: leave it out")
+    if ray and args.workers == 0:
+        raise ValueError("visops.infer: --workers is 0, must be at least 1 with --engine ray")
 
 
 def _options(args: argparse.Namespace) -> Options:
@@ -112,24 +119,20 @@ def _options(args: argparse.Namespace) -> Options:
         "reduced": args.reduced,
         "exif": args.exif,
         "max_pixels": args.max_pixels,
-        "writer_threads": args.writer_threads,
+        "preprocess": _changed(Preprocess(), args),  # of models' files
     }
-    if args.workers is not None:
-        fields["workers"] = args.workers
-    if (preprocess := _preprocess(args)) is not None:
-        fields["preprocess"] = preprocess
+    for name in ("workers", "writer_threads"):
+        if getattr(args, name) is not None:
+            fields[name] = getattr(args, name)
     return Options(**fields)
 
 
-def _preprocess(args: argparse.Namespace) -> Preprocess | None:
-    """Return the input for all models, if anything is said of it."""
-    if args.size is None and args.fit is None:
-        return None
-    return Preprocess(args.size or (224, 224), args.fit or "stretch")
+def _changed(preprocess: Preprocess, args: argparse.Namespace) -> Preprocess:
+    """Return a model's own input with what is said of all inputs."""
+    return replace(preprocess, size=args.size or preprocess.size, fit=args.fit or preprocess.fit)
 
 
 def _models(args: argparse.Namespace) -> list[Model]:
-    preprocess = _preprocess(args)
     postprocess = Auto(
         Classification(top_k=args.top_k),
         Detection(
@@ -140,18 +143,27 @@ def _models(args: argparse.Namespace) -> list[Model]:
         ),
         Segmentation(),
     )
-    models = []
-    for name in args.models.split(","):
-        model = load_model(name, args.weights, args.seed, preprocess)
+    models = load_models(args.models.split(","), args.weights, args.seed)
+    for model in models:
         model.postprocess = postprocess
+        if model.preprocess is not None:
+            model.preprocess = _changed(model.preprocess, args)
         if args.weights is None and model.source.startswith("torchvision "):
             print(
-                f"visops.infer: {name} has random weights (seed {args.seed}); "
-                f"--weights DIR with {name}.pth gives it others",
+                f"visops.infer: {model.name} has random weights (seed {args.seed}); "
+                f"--weights DIR with {model.name}.pth gives it others",
                 file=sys.stderr,
             )
-        models.append(model)
     return models
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is no number of at least {least}")
+        return int(text)
+
+    return number
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -162,14 +174,15 @@ def _size(text: str) -> tuple[int, int]:
     return int(parts[0]), int(parts[-1])
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    options = argparse.ArgumentParser(
         prog="python -m visops.infer",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add = parser.add_argument_group("what").add_argument
+    add = options.add_argument_group("what").add_argument
     add("--images", metavar="DIR", help="every file below it is an input")
     add("--out", metavar="DIR", required=True, help="for results; go on with what is there")
     add(
@@ -178,7 +191,11 @@ def _parser() -> argparse.ArgumentParser:
         help="models of torchvision, such as resnet18,mobilenet_v3_small, and files: TorchScript "
         "(.pt, .pth, .ts, .torchscript) or torch.export (.pt2); all see the same batches",
     )
-    add("--weights", metavar="DIR", help="state dicts, NAME.pth; without it weights are random")
+    add(
+        "--weights",
+        metavar="DIR",
+        help="state dicts of torchvision's models, NAME.pth; without it weights are random",
+    )
     add("--seed", type=int, default=0, help="of random weights (default 0)")
     add(
         "--format",
@@ -194,20 +211,22 @@ def _parser() -> argparse.ArgumentParser:
         help="also write each image with what was found drawn on it (default jpeg)",
     )
 
-    add = parser.add_argument_group("how networks see images").add_argument
+    add = options.add_argument_group("how networks see images").add_argument
     add("--batch-size", type=int, default=64, metavar="N", help="images at a time (default 64)")
     add(
         "--size",
         type=_size,
         metavar="H[xW]",
-        help="of networks' input; by default 224 for classification, 520 for segmentation, 320 for "
-        "detection",
+        help="of all networks' input; by default, for models of torchvision, what each was trained "
+        "for (classification, mostly 224), what it would resize images to (detection, mostly 800, "
+        "else 300 or 320; from other sizes it still does), or 520 (segmentation); for files 224",
     )
     add(
         "--fit",
         choices=("stretch", "letterbox", "crop"),
         help="whole images at another aspect ratio, whole ones with bars, or the middle; by "
-        "default crop for classification, stretch for segmentation, letterbox for detection",
+        "default crop for classification, letterbox for detection, stretch for segmentation and "
+        "files",
     )
     add(
         "--reduced",
@@ -230,14 +249,19 @@ def _parser() -> argparse.ArgumentParser:
         help="larger images fail (default 2^28)",
     )
 
-    add = parser.add_argument_group("what is made of outputs").add_argument
+    add = options.add_argument_group("what is made of outputs").add_argument
     add("--top-k", type=int, default=5, metavar="K", help="classes of an image (default 5)")
     add("--score-threshold", type=float, default=0.05, metavar="S", help="of boxes (default 0.05)")
     add("--iou-threshold", type=float, default=0.5, metavar="T", help="of NMS (default 0.5)")
-    add("--soft-nms", choices=("linear", "gaussian"), help="lower scores instead of dropping boxes")
+    add(
+        "--soft-nms",
+        choices=("linear", "gaussian"),
+        help="lower scores instead of dropping boxes; detectors with masks or keypoints then make "
+        "them of every box above the score, which may take many times as long",
+    )
     add("--max-detections", type=int, default=100, metavar="N", help="of an image (default 100)")
 
-    add = parser.add_argument_group("where and how fast").add_argument
+    add = options.add_argument_group("where and how fast").add_argument
     add("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
     add(
         "--workers",
@@ -249,9 +273,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--writer-threads",
         type=int,
-        default=4,
         metavar="N",
-        help="threads that encode and write (default 4)",
+        help="threads that encode and write (default 4); not with --engine ray",
     )
     add(
         "--autocast",
@@ -276,9 +299,14 @@ def _parser() -> argparse.ArgumentParser:
         metavar="ADDRESS",
         help="of the cluster (default: the one that this machine is part of, or else a new one)",
     )
-    add("--ray-networks", type=int, metavar="N", help="processes with the networks, with Ray")
+    add(
+        "--ray-networks",
+        type=_at_least(1),
+        metavar="N",
+        help="processes with the networks, with Ray",
+    )
 
-    add = parser.add_argument_group("besides").add_argument
+    add = options.add_argument_group("besides").add_argument
     add("--dry-run", action="store_true", help="list and plan, print counts, write nothing")
     add(
         "--progress",
@@ -286,10 +314,15 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help="a bar on the terminal, with each stage's images/s and the one that limits",
     )
-    add("--profile", action="store_true", help="write a torch.profiler trace of the first batches")
+    add(
+        "--profile",
+        action="store_true",
+        help="write a torch.profiler trace of the first batches; of one process, so neither under "
+        "torchrun nor with --engine ray",
+    )
     add(
         "--merge",
         action="store_true",
         help="only merge a finished OUT, as after torchrun",
     )
-    return parser
+    return options

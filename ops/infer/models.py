@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,12 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from . import torchvision_models
+from .describe import describe
+from .detection import Detection
+from .exported import call_in_fixed_batches, load_exported
 from .postprocess import Auto, PostProcess
 from .preprocess import Placement, Preprocess
 
 __all__ = ["Model", "load_model", "load_models"]
-
-_FILES = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
 
 
 @dataclass
@@ -43,6 +44,8 @@ class Model:
         What the network is, for the check on resumption: by default the callable's own name.
     loaded : tuple or None
         What :func:`load_model` was called with, for processes that load it themselves.
+    batch_size : int or None
+        The only number of images that it takes at once: fewer are filled up, more are cut.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Model:
     as_list: bool = False
     source: str = ""
     loaded: tuple[Any, ...] | None = None
+    batch_size: int | None = None
     whole_images = False  # whether forward() looks at them
 
     def __post_init__(self) -> None:
@@ -80,14 +84,36 @@ class Model:
             "source": self.source,
             "weights": weights_digest(self.call),
             "preprocess": repr(self.preprocess),
-            "postprocess": repr(self.postprocess),
+            "postprocess": describe(self.postprocess, weights_digest),
         }
 
     def forward(
         self, inputs: Tensor, images: Sequence[Tensor], placements: Sequence[Placement]
     ) -> Any:
         """Run the network on a batch; `images` are the whole ones, uint8 ``[3, H, W]``."""
+        if self.batch_size is not None:
+            return call_in_fixed_batches(self.call, self.batch_size, inputs)
         return self.call(list(inputs) if self.as_list else inputs)
+
+
+@dataclass
+class _Detector(Model):
+    """A detector of torchvision, which drops boxes by thresholds of its own."""
+
+    own: torchvision_models.Thresholds | None = None
+
+    def to(self, device: torch.device, memory_format: torch.memory_format) -> None:
+        """Also give it the thresholds of the post-processing, which would come too late."""
+        super().to(device, memory_format)
+        if self.own is None:
+            self.own = torchvision_models.Thresholds.of(self.call)
+        detection = self.postprocess
+        if isinstance(detection, Auto):
+            detection = detection.detection
+        thresholds = self.own  # a post-processing that we know nothing of gets what it expects
+        if isinstance(detection, Detection):
+            thresholds = torchvision_models.Thresholds.under(detection, self.call)
+        thresholds.give(self.call)
 
 
 def weights_digest(call: object) -> str | None:
@@ -112,8 +138,18 @@ def load_models(
     seed: int = 0,
     preprocess: Preprocess | None = None,
 ) -> list[Model]:
-    """Load each of several models: see :func:`load_model`."""
-    return [load_model(name, weights, seed, preprocess) for name in names]
+    """Load each of several models: see :func:`load_model`. Files among them have their weights.
+
+    Raises
+    ------
+    ValueError
+        There are `weights`, and no model to give them to.
+    """
+    if weights is not None and all(map(_is_file, names)):
+        raise ValueError(_useless(weights, ", ".join(names)))
+    return [
+        load_model(name, None if _is_file(name) else weights, seed, preprocess) for name in names
+    ]
 
 
 def load_model(
@@ -124,76 +160,80 @@ def load_model(
 ) -> Model:
     """Load a model by its name in torchvision, or from a TorchScript or torch.export file.
 
+    A detector of torchvision drops boxes by the thresholds of its :class:`Detection`, and not by
+    those that torchvision has for it. It also looks at no more than its ``topk_candidates`` boxes:
+    400 of a class with SSD, 300 with SSDlite, 1,000 of each scale with RetinaNet and FCOS, and
+    R-CNNs at 1,000 regions.
+
     Parameters
     ----------
     name : str
         Such as ``resnet18``, or a path that ends in ``.pt``, ``.pth``, ``.ts``, ``.torchscript``
-        (TorchScript) or ``.pt2`` (torch.export).
+        (TorchScript) or ``.pt2`` (torch.export). An export for one size of batch gets such
+        batches.
     weights : str, optional
-        A folder with a state dict ``<name>.pth`` of each model of torchvision. Without it weights
-        are random. Nothing is downloaded.
+        A folder with a state dict ``<name>.pth`` of each model of torchvision: its own, or one
+        trained from it. Without it weights are random. Nothing is downloaded.
     seed : int
         Of random weights.
     preprocess : Preprocess, optional
-        By default torchvision's: the middle of the image at 224 x 224 pixels for classification,
-        all of it at 520 x 520 for segmentation, and within 320 x 320 for detection. Detectors
-        normalise by themselves: `mean` and `std` are None for them.
+        By default, for classification, the size, middle, mean and standard deviation that
+        torchvision's default weights were made for, mostly 224 x 224 pixels of a shorter side of
+        232 or 256, always by the bilinear filter. For segmentation all of the image, at 520 x 520;
+        torchvision itself keeps the aspect ratio. For detection what the detector would resize
+        images to, mostly 800 x 800, else 300 or 320, with bars; an input of another size it
+        resizes again. Detectors normalise by themselves: `mean` and `std` are None for them.
 
     Raises
     ------
     ValueError
-        There is no such model.
+        There is no such model, or the file is none, or its weights are those of another one.
     FileNotFoundError
         There is no such file.
     """
     loaded = (name, weights, seed, preprocess)
-    if name.endswith(_FILES):
+    if _is_file(name):
+        if weights is not None:
+            raise ValueError(_useless(weights, name))
         return _from_file(name, preprocess, loaded)
-    from torchvision.models import get_model, list_models
-
-    if name not in list_models():
-        raise ValueError(
-            f"visops.infer: {name!r} is neither a model of torchvision nor a "
-            f"{', '.join(_FILES)} file"
-        )
-    untrained: dict[str, Any] = {"weights": None}
-    if "weights_backbone" in _parameters(name):
-        untrained["weights_backbone"] = None
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network = get_model(name, **untrained)
-    if weights is not None:
-        path = os.path.join(weights, f"{name}.pth")
-        if not os.path.isfile(path):
-            raise FileNotFoundError(f"visops.infer: there are no weights of {name}: no file {path}")
-        network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-    kind = type(network).__module__.split(".")[2]  # torchvision.models.<kind>...
-    detects = kind == "detection"
-    if preprocess is None:
-        if detects:
-            preprocess = Preprocess((320, 320), "letterbox")
-        else:
-            preprocess = (
-                Preprocess((520, 520)) if kind == "segmentation" else Preprocess(fit="crop")
-            )
-    if detects:
-        preprocess = replace(preprocess, mean=None, std=None)
+    network = torchvision_models.build(name, weights, seed)
     source = f"torchvision {name}"
-    return Model(name, network, preprocess, as_list=detects, source=source, loaded=loaded)
+    detects = torchvision_models.detects(name)
+    if preprocess is None:
+        preprocess = torchvision_models.preprocess_of(name, network)
+    elif detects:
+        preprocess = replace(preprocess, mean=None, std=None)
+    kind = _Detector if detects else Model
+    return kind(name, network, preprocess, as_list=detects, source=source, loaded=loaded)
 
 
-def _parameters(name: str) -> Sequence[str]:
-    from torchvision.models import get_model_builder
+def _is_file(name: str) -> bool:
+    return name.endswith(torchvision_models.FILES)
 
-    return list(inspect.signature(get_model_builder(name)).parameters)
+
+def _useless(weights: str, names: str) -> str:
+    return (
+        f"visops.infer: weights is {weights!r}, must be None for {names}: weights are given to "
+        "models of torchvision, by name, and files have their own"
+    )
 
 
 def _from_file(path: str, preprocess: Preprocess | None, loaded: tuple[Any, ...]) -> Model:
     if not os.path.isfile(path):
         raise FileNotFoundError(f"visops.infer: there is no model file {path}")
     source = os.path.basename(path)
-    if path.endswith(".pt2"):
-        network: Any = torch.export.load(path).module()
-    else:
-        network = torch.jit.load(path, map_location="cpu")
-    return Model(os.path.splitext(source)[0], network, preprocess, source=source, loaded=loaded)
+    name, suffix = os.path.splitext(source)
+    batch_size = None
+    try:
+        if suffix == ".pt2":
+            network, batch_size = load_exported(path)
+        else:
+            network = torch.jit.load(path, map_location="cpu")
+    except Exception as error:  # of pickle, zipfile or torch
+        wanted = "torch.export file" if suffix == ".pt2" else "TorchScript file"
+        first = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"visops.infer: {path} is no {wanted}: {type(error).__name__}: {first}. A state dict "
+            "alone is no network: for those of torchvision it is NAME.pth in the folder of weights"
+        ) from error
+    return Model(name, network, preprocess, source=source, loaded=loaded, batch_size=batch_size)

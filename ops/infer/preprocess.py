@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import index
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,7 +78,11 @@ class Preprocess:
     def __post_init__(self) -> None:
         if self.fit not in _FITS:
             raise ValueError(f"visops.infer: fit is {self.fit!r}, must be one of {_FITS}")
-        if len(self.size) != 2 or min(self.size) < 1:
+        for name, count, kind in (("size", 2, index), ("mean", 3, float), ("std", 3, float)):
+            # Lists become tuples: a batch's inputs are found by them.
+            if (given := getattr(self, name)) is not None or name == "size":
+                object.__setattr__(self, name, _numbers(name, given, count, kind))
+        if min(self.size) < 1:
             raise ValueError(f"visops.infer: size is {self.size}, must be two positive numbers")
         if not 0 < self.crop <= 1:
             raise ValueError(f"visops.infer: crop is {self.crop}, must be above 0 and at most 1")
@@ -122,3 +128,14 @@ class Preprocess:
             memory_format=memory_format,
         )
         return batch, placements
+
+
+def _numbers(name: str, given: Any, count: int, kind: Callable[[Any], Any]) -> tuple[Any, ...]:
+    try:
+        numbers = tuple(map(kind, given))
+    except (TypeError, ValueError):
+        numbers = ()
+    if len(numbers) != count:
+        kinds = "integers" if kind is index else "numbers, or None"
+        raise ValueError(f"visops.infer: {name} is {given!r}, must be {count} {kinds}")
+    return numbers
