@@ -95,6 +95,16 @@ def test_labels_and_scores_of_any_kind(labels: Any, scores: Any) -> None:
     drawn({"scores": scores, "labels": labels})
 
 
+def test_labels_are_written_as_they_are() -> None:
+    def labelled(label: Any) -> Any:
+        return drawn({"boxes": [BOX], "scores": [1], "labels": [label]}, (900, 80))
+
+    np.testing.assert_array_equal(labelled(np.float32(3)), labelled(3))
+    assert (labelled(2.5) != labelled(2)).any()
+    np.testing.assert_array_equal(labelled("x" * 5000), labelled("x" * 59 + "…"))
+    assert (labelled("x" * 60) != labelled("x" * 59 + "…")).any()
+
+
 def test_names_are_told_apart_by_colours() -> None:
     colors = {
         tuple(drawn({"boxes": [BOX], "scores": [1], "labels": [name]})[60, 10])
@@ -152,7 +162,7 @@ def test_segmentations_are_drawn_but_for_their_background() -> None:
     [
         mask(slice(0, 9), slice(0, 9), (80, 121)),
         {"size": [80, 120], "counts": [1, 2]},
-        {"size": [80, 120], "counts": [9601, -1]},
+        {"size": [80, 120], "counts": [10, -5, 9595]},
         {"size": [80, 120], "counts": "compressed"},
         {"size": [80, 120], "counts": []},
         {"size": None, "counts": [9600]},
