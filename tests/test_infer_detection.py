@@ -165,6 +165,18 @@ def test_soft_suppression_keeps_what_hard_drops() -> None:
 def test_wrong_options_and_outputs() -> None:
     with pytest.raises(ValueError, match="method is 'softest', must be one of"):
         Detection(method="softest")
+    for name, wrong in (
+        ("iou_threshold", -0.1),
+        ("iou_threshold", 1.1),
+        ("iou_threshold", NAN),
+        ("max_detections", 0),
+        ("max_detections", -1),
+        ("max_detections", 1.5),
+        ("score_threshold", NAN),
+        ("mask_threshold", NAN),
+    ):
+        with pytest.raises(ValueError, match=rf"visops.infer: {name} is {wrong}, must be"):
+            Detection(**{name: wrong})
     with pytest.raises(ValueError, match="a detector returned 0 results for 3 images"):
         Detection()([], PLACES)
 

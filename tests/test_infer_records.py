@@ -35,6 +35,12 @@ def test_classification() -> None:
     assert kept["scores"].tolist() == [2, 1, 0]
 
 
+@pytest.mark.parametrize("top_k", [0, -1, 2.5])
+def test_no_classes_are_no_classification(top_k: Any) -> None:
+    with pytest.raises(ValueError, match=rf"top_k is {top_k}, must be at least 1"):
+        Classification(top_k)
+
+
 def test_raw() -> None:
     tensor = torch.arange(6.0).reshape(2, 3)
     assert [item["output"].tolist() for item in Raw()(tensor, PLACES)] == tensor.tolist()

@@ -169,6 +169,10 @@ def test_what_counts_as_found_is_said_once() -> None:
     assert found_by() == Detection()
     assert found_by(own=own) == found_by(own=infer.Auto(detection=own)) == own
     assert found_by(own=own, detection=own) == own
+    model = detector()
+    regions = Regions("r", model, Network(), (8, 8), detection=own)
+    assert regions.detector.postprocess == own  # for detectors that have thresholds of their own
+    assert model.postprocess == infer.Auto()
     assert found_by(detection=other) == found_by(own=Detection(), detection=other) == other
     for contrary in (own, infer.Auto(detection=own)):
         with pytest.raises(ValueError, match=r"must be left out or that of detector detector, Det"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,17 @@ class Detection:
     def __post_init__(self) -> None:
         if self.method not in _METHODS:
             raise ValueError(f"visops.infer: method is {self.method!r}, must be one of {_METHODS}")
+        if self.iou_threshold is not None and not 0 <= self.iou_threshold <= 1:
+            raise ValueError(
+                f"visops.infer: iou_threshold is {self.iou_threshold!r}, must be 0 to 1, or None"
+            )
+        if not isinstance(self.max_detections, int) or self.max_detections < 1:
+            raise ValueError(
+                f"visops.infer: max_detections is {self.max_detections!r}, must be at least 1"
+            )
+        for name in ("score_threshold", "mask_threshold"):
+            if math.isnan(getattr(self, name)):
+                raise ValueError(f"visops.infer: {name} is nan, must be a number")
 
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
         """Return ``boxes``, ``labels`` and ``scores``, best first; ``masks`` as run lengths."""

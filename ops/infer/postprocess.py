@@ -45,6 +45,10 @@ class Classification:
     top_k: int = 5
     softmax: bool = True
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.top_k, int) or self.top_k < 1:
+            raise ValueError(f"visops.infer: top_k is {self.top_k!r}, must be at least 1")
+
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
         """Return ``labels`` and ``scores``, best first, equal ones by label."""
         scores = output.float()

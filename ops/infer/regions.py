@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -73,9 +74,11 @@ class Regions(Model):
             raise ValueError(f"visops.infer: paste is {paste!r}, must be one of {_PASTES}")
         if (mean is None) != (std is None):
             raise ValueError("visops.infer: mean and std of regions must both be given, or neither")
-        self.detector = detector
         self.second = Model(f"{name}'s second", call, postprocess=postprocess or Auto())
         self.detection = _detection(detector, detection)
+        # Detectors that suppress boxes themselves go by their post-processing.
+        self.detector = copy.copy(detector)
+        self.detector.postprocess = self.detection
         self.size, self.paste, self.feather = size, paste, feather
         self.regions_batch_size = batch_size
         if mean is None and paste is None:
