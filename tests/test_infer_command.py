@@ -128,9 +128,13 @@ def test_help_says_something_of_every_option(capsys: pytest.CaptureFixture[str])
         (["--ray-address", "auto"], "--ray-address does nothing without --engine ray"),
         (["--ray-networks", "2"], "--ray-networks does nothing without --engine ray"),
         (["--weights", "/none"], "weights is '/none', must be None for"),
+        (["--top-k", "0"], "top_k is 0, must be"),
+        (["--top-k", "-1"], "top_k is -1, must be"),
+        (["--max-detections", "-1"], "max_detections is -1, must be"),
+        (["--iou-threshold", "1.5"], "iou_threshold is 1.5, must be"),
     ],
 )
-def test_options_that_do_nothing_are_refused(
+def test_options_that_do_nothing_or_nonsense_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str], changes: Any, message: str
 ) -> None:
     if "ray" in changes:

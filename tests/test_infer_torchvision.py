@@ -259,6 +259,10 @@ def test_masks_are_made_of_what_is_left() -> None:
     soft = Detection(0.3, 0.6, "gaussian", max_detections=7)
     assert Thresholds.under(soft, network).iou == 1.0
     assert Thresholds.under(soft, network).most > 10**9
+    # Boxes alone cost nothing more: ours is the only suppression.
+    boxes = load_model("ssdlite320_mobilenet_v3_large").call
+    assert Thresholds.under(hard, boxes) == Thresholds.under(soft, boxes)
+    assert Thresholds.under(hard, boxes).iou == 1.0
 
 
 def test_other_post_processing_gets_what_torchvision_gives() -> None:

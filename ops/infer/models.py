@@ -162,8 +162,8 @@ def load_model(
 
     A detector of torchvision drops boxes by the thresholds of its :class:`Detection`, and not by
     those that torchvision has for it. It also looks at no more than its ``topk_candidates`` boxes:
-    400 of a class with SSD, 300 with SSDlite, 1,000 of each scale with RetinaNet and FCOS, and
-    R-CNNs at 1,000 regions.
+    400 of a class with SSD, 300 with SSDlite, 1,000 of each scale with RetinaNet and FCOS; and
+    R-CNNs at 1,000 regions, the one of 320 pixels at 150.
 
     Parameters
     ----------
