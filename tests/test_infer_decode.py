@@ -1,23 +1,23 @@
 """Pixels of files: formats, orientation, reduced sizes, damage, and any number of workers."""
 
+import errno
 import io
 import os
 import re
-import signal
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+import struct
+import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
+import visops.infer.decode
 from infer_folders import photo, save
-from PIL import Image, ImageOps
-from visops.infer.batch import Frame
+from PIL import Image, ImageOps, PngImagePlugin
 from visops.infer.decode import Decoder
 from visops.infer.listing import Entry
-from visops.infer.loading import DIED, DecodedBatches
+from visops.infer.loading import DecodedBatches
 from visops.infer.plan import PlannedBatch
 from visops.infer.preprocess import Preprocess
 
@@ -54,8 +54,52 @@ def test_other_colours_become_rgb(tmp_path: Path, mode: str) -> None:
         np.testing.assert_array_equal(found, grey)
 
 
+WIDE = np.array([[0, 256, 257, 1000, 32896, 65535]], np.uint16)
+
+
+@pytest.mark.parametrize("kind", ["png", "tiff", "big tiff", "pgm", "pgm of 10 bits"])
+def test_grey_of_16_bits_is_scaled(tmp_path: Path, kind: str) -> None:
+    name, expected = f"a.{kind.split()[-1]}", WIDE // 257
+    if kind == "pgm of 10 bits":
+        values = np.array([[0, 4, 500, 1023]], ">u2")
+        name, expected = "a.pgm", values * 65535.0 / 1023 // 257
+        (tmp_path / name).write_bytes(b"P5\n4 1\n1023\n" + values.tobytes())
+    elif kind == "big tiff":
+        Image.frombytes("I;16B", (6, 1), WIDE.astype(">u2").tobytes()).save(tmp_path / name)
+    else:
+        Image.fromarray(WIDE).save(tmp_path / name)
+    found, _ = decode(tmp_path, name)
+    assert np.abs(found - expected[..., None]).max() <= (1 if "bits" in kind else 0)
+    assert found.max() == 255
+
+
+def test_colours_of_16_bits_are_scaled(tmp_path: Path) -> None:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        ends = struct.pack(">I", len(data)), struct.pack(">I", zlib.crc32(kind + data))
+        return ends[0] + kind + data + ends[1]
+
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 1, 16, 2, 0, 0, 0))
+    data = chunk(b"IDAT", zlib.compress(b"\0" + WIDE.astype(">u2").tobytes()))
+    png = b"\x89PNG\r\n\x1a\n" + head + data + chunk(b"IEND", b"")
+    (tmp_path / "a.png").write_bytes(png)
+    found, _ = decode(tmp_path, "a.png")
+    np.testing.assert_array_equal(found.reshape(1, 6), WIDE // 257)
+    # torchvision's decoder ends the process at some of those that are damaged.
+    (tmp_path / "b.png").write_bytes(png[:50] + bytes(8) + png[58:])
+    batch = Decoder(str(tmp_path), exif=False).batch(PlannedBatch(0, (Entry("b.png"),)))
+    assert list(batch.failures) == [0]
+
+
+@pytest.mark.parametrize("type", [np.int32, np.float32])
+def test_values_of_no_known_range_fail(tmp_path: Path, type: Any) -> None:
+    """As white they would be "ok"; OpenCV refuses such files too."""
+    Image.fromarray(WIDE.astype(type)).save(tmp_path / "a.tiff")
+    with pytest.raises(ValueError, match=r"its pixels are 32-bit .* how much is white"):
+        decode(tmp_path, "a.tiff")
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tiff"])
 @pytest.mark.parametrize("reduced", [False, True])
 def test_orientation(tmp_path: Path, orientation: int, suffix: str, reduced: bool) -> None:
     exif = Image.Exif()
@@ -75,6 +119,32 @@ def test_orientation(tmp_path: Path, orientation: int, suffix: str, reduced: boo
     assert np.abs(found - upright).max() < 16
     lying, size = decode(tmp_path, path.name, exif=False)
     assert size == lying.shape[:2] == (64, 96)
+    assert np.abs(lying.astype(int) - photo(3, 64, 96)).max() < 16
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp"])
+@pytest.mark.parametrize("also", [None, 1, 3])
+@pytest.mark.parametrize("reduced", [False, True])
+def test_orientation_in_xmp(tmp_path: Path, suffix: str, also: Any, reduced: bool) -> None:
+    """It counts where EXIF has none, whichever library decodes; boxes go by the same size."""
+    xmp = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf tiff:Orientation="6"/></x:xmpmeta>'
+    options: dict[str, Any] = {"exif": Image.Exif()}
+    if also is not None:
+        options["exif"][0x0112] = also
+    if suffix == "png":
+        options["pnginfo"] = PngImagePlugin.PngInfo()
+        options["pnginfo"].add_itxt("XML:com.adobe.xmp", xmp.decode())
+    else:
+        options["xmp"] = xmp
+    pixels = save(tmp_path / f"a.{suffix}", 3, 64, 96, **options).astype(int)
+    pixels = {None: np.rot90(pixels, -1), 1: pixels, 3: np.rot90(pixels, 2)}[also]
+    target = (Preprocess((16, 16)),)
+    found, size = decode(tmp_path, f"a.{suffix}", reduced=reduced, targets=target)
+    assert size == pixels.shape[:2]
+    step = size[0] // found.shape[0]
+    assert step == (4 if reduced and suffix == "jpg" else 1)
+    pixels = pixels.reshape(found.shape[0], step, found.shape[1], step, 3).mean((1, 3))
+    assert np.abs(found - pixels).max() < 24
 
 
 @pytest.mark.parametrize(
@@ -140,15 +210,16 @@ def damaged() -> Any:
     ]
 
 
+@pytest.mark.parametrize("exif", [False, True])
 @pytest.mark.parametrize("reduced", [False, True])
-def test_damage_is_a_reason_not_an_exception(tmp_path: Path, reduced: bool) -> None:
+def test_damage_is_a_reason_not_an_exception(tmp_path: Path, reduced: bool, exif: bool) -> None:
     cases = damaged()
     for i, (data, _) in enumerate(cases):
         (tmp_path / f"{i}.jpg").write_bytes(data)
     save(tmp_path / "good.jpg")
     names = [*(f"{i}.jpg" for i in range(len(cases))), "none.jpg", "good.jpg"]
     plan = PlannedBatch(0, tuple(map(Entry, names)))
-    decoder = Decoder(str(tmp_path), (Preprocess((8, 8)),), reduced)
+    decoder = Decoder(str(tmp_path), (Preprocess((8, 8)),), reduced, exif)
     batch = decoder.batch(plan)
     assert [frame.index for frame in batch.frames] == [len(names) - 1]
     assert sorted(batch.failures) == list(range(len(names) - 1))
@@ -163,6 +234,53 @@ def test_bombs_fail(tmp_path: Path) -> None:
     save(tmp_path / "a.png", 0, 100, 100)
     with pytest.raises(ValueError, match="100 x 100 pixels are more than 9999"):
         decode(tmp_path, "a.png", max_pixels=9999)
+
+
+@pytest.mark.parametrize("suffix", ["png", "tiff", "jpg"])
+def test_pillows_own_limit_is_none(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    save(tmp_path / f"a.{suffix}", 0, 60, 80)
+    found, _ = decode(tmp_path, f"a.{suffix}", max_pixels=4800)
+    assert found.shape == (60, 80, 3)
+    with pytest.raises(ValueError, match="60 pixels are more than 4799"):
+        decode(tmp_path, f"a.{suffix}", max_pixels=4799)
+    assert Image.MAX_IMAGE_PIXELS == 1000
+
+
+@pytest.mark.parametrize(
+    ("code", "workers"),
+    [("EIO", 0), ("EIO", 1), ("ESTALE", 0), ("EMFILE", 0), ("ENFILE", 0), ("ENOMEM", 0)],
+)
+def test_faults_of_the_machine_are_no_files(
+    tmp_path: Path, code: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is left would be given up, one file after the other."""
+    number = getattr(errno, code)
+
+    def failing(path: Any, *arguments: Any) -> Any:
+        raise OSError(number, os.strerror(number))  # as reading does, without a name
+
+    monkeypatch.setattr(visops.infer.decode, "open", failing, raising=False)
+    save(tmp_path / "a.png")
+    source = DecodedBatches([PlannedBatch(0, (Entry("a.png"),))], Decoder(str(tmp_path)), workers)
+    with closing(source), pytest.raises(OSError, match=r"a\.png") as caught:
+        next(source)
+    assert caught.value.errno == number
+    assert "Traceback" not in str(caught.value)
+
+
+@pytest.mark.parametrize("root", ["gone", "empty"])
+def test_a_folder_that_is_gone_is_no_failure_of_its_images(tmp_path: Path, root: str) -> None:
+    folder = tmp_path / root
+    if root == "empty":
+        folder.mkdir()  # as where nothing is mounted any more
+    plan = PlannedBatch(0, (Entry("a.png"), Entry("b.png")))
+    with pytest.raises(FileNotFoundError, match=f"gone, or empty; is it mounted.*{root}"):
+        Decoder(str(folder)).batch(plan)
+    save(folder / "b.png")
+    assert Decoder(str(folder)).batch(plan).failures == {0: "No such file or directory"}
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2])
@@ -181,42 +299,3 @@ def test_workers_give_the_same_batches_in_order(tmp_path: Path, workers: int) ->
         assert list(batch.failures) == [2]
         found: Any = batch.pixels
         np.testing.assert_array_equal(found.numpy().reshape(pixels.shape), pixels)
-
-
-class Deadly(Decoder):
-    """Ends the process at some images, as a crash in a decoder does."""
-
-    def image(self, path: str) -> tuple[torch.Tensor, Frame]:
-        if path == "2.png":
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().image(path)
-
-
-# A worker that is ended because another one has died.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_images_that_kill_workers_fail_and_the_others_go_on(tmp_path: Path) -> None:
-    names = [f"{i}.png" for i in range(8)]
-    for i, name in enumerate(names):
-        save(tmp_path / name, i, 20 + i)
-    plans = [PlannedBatch(n, tuple(map(Entry, names[n * 2 : n * 2 + 2]))) for n in range(3)]
-    source = DecodedBatches(plans, Deadly(str(tmp_path)), 2)
-    # In a thread, as in a run: in the main one DataLoader raises from a handler of signals.
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(list, source)
-        while not future.done():
-            with suppress(RuntimeError, TimeoutError):
-                future.exception(0.1)
-        batches: list[Any] = future.result()
-    wanted = [Decoder(str(tmp_path)).batch(plan) for plan in plans]
-    assert [batch.number for batch in batches] == [0, 1, 2]
-    assert [batch.failures for batch in batches] == [{}, {0: DIED}, {}]
-    for batch, whole in zip(batches, wanted, strict=True):
-        pixels, expected = batch.pixels, whole.pixels
-        assert pixels is not None
-        assert expected is not None
-        kept = [frame for frame in whole.frames if frame.index not in batch.failures]
-        assert [frame.index for frame in batch.frames] == [frame.index for frame in kept]
-        for frame, before in zip(batch.frames, kept, strict=True):
-            size = frame.height * frame.width * 3
-            found = pixels[frame.offset : frame.offset + size]
-            assert torch.equal(found, expected[before.offset : before.offset + size])
