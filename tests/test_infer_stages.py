@@ -144,3 +144,21 @@ def test_stopping_finishes_what_is_in_flight() -> None:
     assert made.wait(20)
     assert out == list(range(len(out)))
     assert made.times[0].batches == len(out) > 3
+
+
+@pytest.mark.parametrize("fails", range(3))
+def test_threads_that_can_not_be_started(fails: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, left = threading.Thread.start, itertools.count()
+
+    def limited(thread: threading.Thread) -> None:
+        if next(left) == fails:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    out: list[int] = []
+    made = chain(itertools.count(), Stage("double", lambda i: 2 * i), keep(out))
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        made.start()
+    assert made.wait(20), "those that run wait for those that don't"
+    assert out == []

@@ -6,19 +6,20 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 
 from .batch import Batch
 from .durable import make_folders
-from .loading import DecodedBatches, is_death_of_worker
+from .loading import DecodedBatches
 from .manifest import Commit, Manifest, committed_batches
 from .merge import Counts, merge_parts, require_formats
 from .models import Model
 from .opening import PLAN, OutputsLock, check_folders, clean, settled_plan
 from .options import Options
 from .plan import Plan, PlannedBatch, normalised
-from .stages import Chain, Stage, StageTimes
+from .stages import Chain, Stage, StageError, StageTimes
 from .work import Work
 from .writers import Committer
 
@@ -181,8 +182,12 @@ class Job:
             return done
         # Workers are forks of this process: first, without threads and the manifest's lock, which
         # they would hold for some time after this process is killed.
-        source = DecodedBatches(batches, work.decoder, options.workers, options.prefetch)
-        with Manifest(os.path.join(self.out, manifest)) as lines:
+        with (
+            closing(
+                DecodedBatches(batches, work.decoder, options.workers, options.prefetch)
+            ) as source,
+            Manifest(os.path.join(self.out, manifest)) as lines,
+        ):
             work.load()
             with ThreadPoolExecutor(options.writer_threads, "visops.infer writer") as pool:
                 committer = Committer(self.out, lines, pool, options.room)
@@ -204,14 +209,19 @@ class Job:
                     size=lambda batch: len(batch.plan.entries),
                     number=lambda batch: batch.number,
                 )
-                chain.start()
-                if started is not None:
-                    started(chain)
+                ended = False
                 try:
-                    while not _waited(chain, wait, tick):
-                        pass
+                    chain.start()
+                    if started is not None:
+                        started(chain)
+                    while not ended:
+                        ended = chain.wait(wait)
+                        if tick is not None:
+                            tick(chain)
                 except BaseException:
                     chain.stop()
+                    with suppress(StageError):  # what is raised already, or came after it
+                        chain.wait()  # for what is in the stages, while there is a manifest
                     raise
                 finally:
                     done.times = [self.listing, *chain.times]
@@ -223,24 +233,6 @@ class Job:
         """Make one file of all parts, once nothing is pending."""
         commits = self.committed() if committed is None else committed
         return merge_parts(self.out, self.plan, commits, self.work.options.format)
-
-
-def _waited(
-    chain: Chain[Batch], seconds: float, tick: Callable[[Chain[Batch]], None] | None
-) -> bool:
-    """Wait for the chain, and look at it, whatever DataLoader has to say of dead workers.
-
-    It has a handler of SIGCHLD, which raises in the main thread.
-    """
-    try:
-        ended = chain.wait(seconds)
-        if tick is not None:
-            tick(chain)
-        return ended
-    except RuntimeError as error:
-        if is_death_of_worker(error):
-            return False  # the stage "decode" finds out, and goes on with other workers
-        raise
 
 
 def _results_depend_on(models: Sequence[Model], options: Options) -> dict[str, object]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import signal
-import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 
-import torch
 from torch.utils.data import DataLoader, Dataset
 
 from .batch import Batch
 from .decode import Decoder, import_torchvision
+from .isolation import DIED, decode_apart, leave_signals
 from .plan import PlannedBatch
 
-__all__ = ["DecodedBatches"]
-
-DIED = "decoding it ends the process, which crashes or runs out of memory"
+__all__ = ["DIED", "DecodedBatches"]
 
 
 class DecodedBatches(Iterator[Batch]):
@@ -27,6 +25,9 @@ class DecodedBatches(Iterator[Batch]):
     for is decoded image by image, the one that a process dies at is a failure like any other, and
     new workers do the rest.
 
+    Where it is made in the main thread, workers that die raise nothing there until :meth:`close`,
+    which has to be called in the same thread.
+
     Parameters
     ----------
     batches : sequence of PlannedBatch
@@ -34,6 +35,11 @@ class DecodedBatches(Iterator[Batch]):
     workers : int
     prefetch : int
         Batches that each worker decodes ahead.
+
+    Raises
+    ------
+    OSError
+        When a batch is asked for: see :meth:`Decoder.batch`; or shared memory is full.
     """
 
     def __init__(
@@ -42,8 +48,9 @@ class DecodedBatches(Iterator[Batch]):
         self._batches, self._decoder = batches, decoder
         self._workers, self._prefetch = workers, prefetch
         self._next = 0
+        self._deaths = _QuietDeaths()
         import_torchvision()  # here, that not every worker imports it
-        self._source = _started(batches, decoder, workers, prefetch)
+        self._source = self._started(0)
 
     def __next__(self) -> Batch:
         if self._next == len(self._batches):
@@ -53,13 +60,56 @@ class DecodedBatches(Iterator[Batch]):
         except RuntimeError as error:
             if not is_death_of_worker(error):
                 raise
-            # Of this batch, or of one that was decoded ahead: then that one's turn will come.
-            self._source = iter(())  # ends the other workers
-            batch = _one_by_one(self._batches[self._next], self._decoder)
-            rest = self._batches[self._next + 1 :]
-            self._source = _started(rest, self._decoder, self._workers, self._prefetch)
+        else:
+            if isinstance(batch, OSError):
+                raise batch
+            self._next += 1
+            return batch
+        # Not in the block above, whose traceback has the workers. One has died of this batch, or of
+        # one that was decoded ahead: then that one's turn will come.
+        self._end()
+        batch = decode_apart(self._decoder, self._batches[self._next], "fork")
         self._next += 1
+        self._source = self._started(self._next)
         return batch
+
+    def close(self) -> None:
+        """End the workers, whatever still refers to this object, such as an error's traceback."""
+        self._end()
+        self._deaths.restore()
+
+    def _started(self, first: int) -> Iterator[Batch | OSError]:
+        """Return an iterator of the batches from `first` on, with new workers."""
+        batches = self._batches[first:]
+        workers = min(self._workers, len(batches))
+        loader: DataLoader[Batch | OSError] = DataLoader(
+            _Batches(self._decoder, shared=workers > 0),
+            batch_size=None,
+            sampler=batches,
+            num_workers=workers,
+            prefetch_factor=self._prefetch if workers else None,
+            worker_init_fn=_prepare_worker,
+            # Children of this process see that it has been killed; those of a fork server don't,
+            # and stay. They also need no guard of the caller's main module.
+            multiprocessing_context="fork" if workers else None,
+        )
+        if not workers:
+            return iter(loader)
+        self._deaths.quieten()
+        try:
+            source: Iterator[Batch | OSError] | None = iter(loader)
+        except RuntimeError as error:
+            if not is_death_of_worker(error):
+                raise
+            source = None  # the handler is DataLoader's first, and a worker has died already
+        self._deaths.quieten()
+        return iter(loader) if source is None else source
+
+    def _end(self) -> None:
+        source, self._source = self._source, iter(())
+        end = getattr(source, "_shutdown_workers", None)
+        if end is not None:
+            end()  # which else is left to the end of its last reference
 
 
 def is_death_of_worker(error: BaseException) -> bool:
@@ -67,68 +117,79 @@ def is_death_of_worker(error: BaseException) -> bool:
     return type(error) is RuntimeError and "DataLoader worker (pid" in str(error)
 
 
-class _Batches(Dataset[Batch]):
+class _QuietDeaths:
+    """Takes the place of DataLoader's handler of SIGCHLD.
+
+    That one raises in the main thread, whatever it is at: opening files, loading models. Its
+    iterator also finds dead workers by itself, in the thread that waits for a batch.
+    """
+
+    def __init__(self) -> None:
+        self._before: Callable[[int, FrameType | None], object] | None = None
+
+    def quieten(self) -> None:
+        """Get in front of the handler that there is, in the main thread: others can't."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        handler = signal.getsignal(signal.SIGCHLD)
+        if callable(handler) and handler is not self:
+            self._before = handler
+            signal.signal(signal.SIGCHLD, self)
+
+    def restore(self) -> None:
+        """Let the handler raise again."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        before = self._before
+        if before is not None and signal.getsignal(signal.SIGCHLD) is self:
+            signal.signal(signal.SIGCHLD, before)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        try:
+            if self._before is not None:
+                self._before(number, frame)
+        except RuntimeError as error:
+            if not is_death_of_worker(error):
+                raise
+
+
+class _Batches(Dataset["Batch | OSError"]):
     """Decodes the planned batch that it is asked for.
 
     Batches are sent to the workers as they are wanted: a list of all paths would end as a copy in
     each of them.
     """
 
-    def __init__(self, decoder: Decoder) -> None:
-        self._decoder = decoder
+    def __init__(self, decoder: Decoder, *, shared: bool) -> None:
+        self._decoder, self._shared = decoder, shared
 
-    def __getitem__(self, plan: PlannedBatch) -> Batch:
-        return self._decoder.batch(plan)
+    def __getitem__(self, plan: PlannedBatch) -> Batch | OSError:
+        try:
+            batch = self._decoder.batch(plan)
+            if self._shared:
+                _share(batch)
+            return batch
+        except OSError as error:
+            return error  # raised here, it would arrive as the text of a traceback
 
 
-def _started(
-    batches: Sequence[PlannedBatch], decoder: Decoder, workers: int, prefetch: int
-) -> Iterator[Batch]:
-    loader: DataLoader[Batch] = DataLoader(
-        _Batches(decoder),
-        batch_size=None,
-        sampler=batches,
-        num_workers=min(workers, len(batches)),
-        prefetch_factor=prefetch if workers and batches else None,
-        worker_init_fn=_prepare_worker,
-        # Children of this process see that it has been killed; those of a fork server don't, and
-        # stay. They also need no guard of the caller's main module.
-        multiprocessing_context="fork" if workers and batches else None,
-    )
-    return iter(loader)
+def _share(batch: Batch) -> None:
+    """Put pixels where the other process can read them.
+
+    The queue would do so, in a thread that prints what goes wrong and sends nothing, for ever.
+    """
+    pixels = batch.pixels
+    if pixels is None or not len(pixels):
+        return
+    try:
+        pixels.share_memory_()
+    except RuntimeError as error:
+        raise OSError(
+            f"no room in shared memory, /dev/shm, for {len(pixels)} bytes of decoded images: "
+            f"{error}. Give it more, such as by docker run --shm-size=8g; or take fewer --workers; "
+            "--workers 0 needs none"
+        ) from error
 
 
 def _prepare_worker(worker: int) -> None:
-    """Leave interrupts, which go to the whole process group, to the process that drains."""
-    warnings.simplefilter("ignore")  # Pillow's, of metadata
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def _one_by_one(plan: PlannedBatch, decoder: Decoder) -> Batch:
-    """Decode a batch's images each on its own; those that end the process are failures."""
-    batch = Batch(plan)
-    frames, parts, offset = [], [], 0
-    left = [index for index, entry in enumerate(plan.entries) if entry.status is None]
-    while left:
-        alone = [PlannedBatch(plan.number, (plan.entries[index],)) for index in left]
-        source = _started(alone, decoder, 1, 1)
-        try:
-            while left:
-                one = next(source)
-                index = left.pop(0)
-                batch.decode_seconds += one.decode_seconds
-                for reason in one.failures.values():
-                    batch.failures[index] = reason
-                for frame in one.frames:
-                    frames.append(replace(frame, index=index, offset=offset))
-                if one.pixels is not None and len(one.pixels):
-                    parts.append(one.pixels.clone())
-                    offset += len(one.pixels)
-        except RuntimeError as error:
-            if not is_death_of_worker(error):
-                raise
-            batch.failures[left.pop(0)] = DIED  # one at a time: it was this one
-    batch.pixels = torch.cat(parts) if parts else torch.empty(0, dtype=torch.uint8)
-    batch.frames = frames
-    return batch
+    leave_signals()

@@ -144,11 +144,17 @@ class Chain(Generic[T]):
         """Start the threads."""
         targets: list[tuple[Callable[..., None], tuple[Any, ...]]] = [(self._feed, ())]
         targets += [(self._work, (index,)) for index in range(len(self._stages))]
-        for (target, arguments), times in zip(targets, self.times, strict=True):
-            name = f"visops.infer {times.name}"
+        for index, (target, arguments) in enumerate(targets):
+            name = f"visops.infer {self.times[index].name}"
             thread = threading.Thread(target=target, args=arguments, name=name, daemon=True)
+            try:
+                thread.start()
+            except BaseException:  # no more threads can be had
+                self.stop()
+                for queue in self._queues[max(0, index - 1) :]:
+                    queue.drop()  # nobody will take from it
+                raise
             self._threads.append(thread)
-            thread.start()
 
     def stop(self) -> None:
         """Take nothing more from the source; what is in the stages is finished."""
