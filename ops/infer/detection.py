@@ -139,8 +139,8 @@ class Detection:
             if "labels" in output[0]
             else torch.zeros_like(images)
         )
-        above = (scores > self.score_threshold).nonzero().flatten()
-        above = above[_are_boxes(boxes[above], scores[above])]
+        usable = _are_boxes(boxes) & scores.isfinite()
+        above = (usable & (scores > self.score_threshold)).nonzero().flatten()
         masks = None
         if "masks" in output[0]:
             every = [mask for item in output for mask in item["masks"]]
@@ -159,9 +159,12 @@ class Detection:
             scores = scores[images, numbers]
             given = output.get("labels")
             labels = torch.zeros_like(images) if given is None else given[images, numbers].long()
-        boxes = boxes[images, numbers]
-        usable = _are_boxes(boxes, scores)
-        return images[usable], boxes[usable], scores[usable], labels[usable]
+        usable = _are_boxes(boxes)[images, numbers] & scores.isfinite()
+        found = images, boxes[images, numbers], scores, labels
+        if usable.all():  # there may be millions
+            return found
+        images, boxes, scores, labels = (values[usable] for values in found)
+        return images, boxes, scores, labels
 
     def _run_lengths(
         self, masks: Sequence[Tensor], rows: Tensor, place: Placement
@@ -173,10 +176,12 @@ class Detection:
         return [run_lengths(mask > self.mask_threshold) for part in resized for mask in part]
 
 
-def _are_boxes(boxes: Tensor, scores: Tensor) -> Tensor:
-    """Return which boxes ``[K, 4]`` with scores ``[K]`` are boxes, as their indices."""
-    ordered = (boxes[:, 2:] >= boxes[:, :2]).all(1)
-    return (ordered & boxes.isfinite().all(1) & scores.isfinite()).nonzero().flatten()
+def _are_boxes(boxes: Tensor) -> Tensor:
+    """Return which of ``[..., 4]`` are finite, and don't end before they begin."""
+    x1, y1, x2, y2 = boxes.unbind(-1)
+    # NaN is neither above nor below anything.
+    wide = (x1 > -math.inf) & (x1 <= x2) & (x2 < math.inf)
+    return wide & (y1 > -math.inf) & (y1 <= y2) & (y2 < math.inf)
 
 
 def _boxes_to_images(boxes: Tensor, images: Tensor, placements: Sequence[Placement]) -> Tensor:
