@@ -146,6 +146,22 @@ def test_stopping_finishes_what_is_in_flight() -> None:
     assert made.times[0].batches == len(out) > 3
 
 
+def test_what_a_stage_is_at_counts_as_work() -> None:
+    """A bar that hears of a batch only at its end would name another stage as the slow one."""
+    go = threading.Event()
+    made = chain(range(1), Stage("slow", lambda i: go.wait() and i), Stage("last", lambda i: i))
+    made.start()
+    end = time.monotonic() + 10
+    while made.busy()[1] < 0.05 and time.monotonic() < end:
+        time.sleep(0.01)
+    source, slow, last = made.busy()
+    assert slow >= 0.05 > source + last
+    assert made.times[1].busy == 0
+    go.set()
+    assert made.wait(20)
+    assert made.busy() == [times.busy for times in made.times]
+
+
 @pytest.mark.parametrize("fails", range(3))
 def test_threads_that_can_not_be_started(fails: int, monkeypatch: pytest.MonkeyPatch) -> None:
     start, left = threading.Thread.start, itertools.count()

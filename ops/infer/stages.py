@@ -135,6 +135,7 @@ class Chain(Generic[T]):
             StageTimes(source[0]),
             *(StageTimes(stage.name) for stage in stages),
         ]
+        self._begun: list[float | None] = [None] * len(self.times)
         self._stopping = threading.Event()
         self._error: StageError | None = None
         self._lock = threading.Lock()
@@ -155,6 +156,14 @@ class Chain(Generic[T]):
                     queue.drop()  # nobody will take from it
                 raise
             self._threads.append(thread)
+
+    def busy(self) -> list[float]:
+        """Return each stage's seconds at work so far, with what it is at now."""
+        now = time.perf_counter()
+        return [
+            times.busy + (0.0 if begun is None else max(0.0, now - begun))
+            for times, begun in zip(self.times, list(self._begun), strict=True)
+        ]
 
     def stop(self) -> None:
         """Take nothing more from the source; what is in the stages is finished."""
@@ -181,13 +190,13 @@ class Chain(Generic[T]):
         times, queue = self.times[0], self._queues[0]
         try:
             while not self._stopping.is_set():
-                start = time.perf_counter()
+                start = self._begun[0] = time.perf_counter()
                 try:
                     item = next(self._source)
                 except StopIteration:
                     break
                 now = time.perf_counter()
-                self._count(times, item, now - start)
+                self._count(0, item, now - start)
                 queue.put(item)
                 times.waiting_room += time.perf_counter() - now
         except _ClosedError:
@@ -195,6 +204,7 @@ class Chain(Generic[T]):
         except BaseException as error:
             self._fail(times.name, None, error)
         finally:
+            self._begun[0] = None
             queue.end()
 
     def _work(self, index: int) -> None:
@@ -207,11 +217,11 @@ class Chain(Generic[T]):
                 item = None
                 start = time.perf_counter()
                 item = before.get()
-                begun = time.perf_counter()
+                begun = self._begun[index + 1] = time.perf_counter()
                 times.waiting_input += begun - start
                 item = stage.work(item)
                 done = time.perf_counter()
-                self._count(times, item, done - begun)
+                self._count(index + 1, item, done - begun)
                 if after is not None:
                     after.put(item)
                     times.waiting_room += time.perf_counter() - done
@@ -220,6 +230,7 @@ class Chain(Generic[T]):
         except BaseException as error:
             self._fail(times.name, None if item is None else self._number(item), error)
         finally:
+            self._begun[index + 1] = None
             before.drop()
             if after is not None:
                 after.end()
@@ -228,14 +239,16 @@ class Chain(Generic[T]):
         times, finish = self.times[index + 1], self._stages[index].finish
         if finish is None:
             return
-        start = time.perf_counter()
+        start = self._begun[index + 1] = time.perf_counter()
         try:
             finish()
         except BaseException as error:
             self._fail(times.name, None, error)
         times.busy += time.perf_counter() - start
 
-    def _count(self, times: StageTimes, item: T, seconds: float) -> None:
+    def _count(self, stage: int, item: T, seconds: float) -> None:
+        times = self.times[stage]
+        self._begun[stage] = None
         times.busy += seconds
         times.batches += 1
         times.images += self._size(item)
