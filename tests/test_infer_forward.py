@@ -159,3 +159,33 @@ def test_a_lost_device_stops_everything() -> None:
 
     with pytest.raises(torch.AcceleratorError):
         forward(Model("net", network), torch.rand(2, 3, 4, 4), [PLACE] * 2, batch_of(2))
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ([], "postprocess of model net returned 0 results for 2 images"),
+        ([{}, [1]], "postprocess of model net returned a list for an image, must be a dict"),
+    ],
+)
+def test_what_a_post_processing_returns_is_checked(returned: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        results(lambda batch: batch, 2, lambda output, placements: returned)
+
+
+def test_what_a_post_processing_raises_names_its_model() -> None:
+    def postprocess(output: Any, placements: Any) -> Any:
+        raise KeyError("scores")
+
+    with pytest.raises(RuntimeError, match="postprocess of model net: KeyError: 'scores'"):
+        results(lambda batch: batch, 2, postprocess)
+
+
+def test_pictures_are_tensors() -> None:
+    """A string or a number of that name is a value like any other."""
+    batch, found = results(lambda b: b, 1, lambda output, places: [{"picture": "a landscape"}])
+    assert (batch.pictures, found) == ([], [{"picture": "a landscape"}])
+    wide = torch.zeros(3, 1, 65_501, dtype=torch.uint8)
+    batch, found = results(lambda b: b, 1, lambda output, places: [{"picture": wide}])
+    assert [picture.path for picture in batch.pictures] == [found[0]["picture"]]
+    assert found[0]["picture"] == "pictures/net/0.png.png", "a JPEG can't be that wide"

@@ -233,7 +233,8 @@ def test_an_error_in_a_stage_names_it_and_keeps_what_is_done(tmp_path: Path) -> 
         return [{} for _ in placements]
 
     model = Model("net", Network(), postprocess=postprocess)
-    with pytest.raises(StageError, match="stage postprocess, batch 2: ZeroDivisionError: oops"):
+    message = "stage postprocess, batch 2: .*postprocess of model net: ZeroDivisionError: oops"
+    with pytest.raises(StageError, match=message):
         infer.run(images, out, [model], **OPTIONS)
     assert len((out / "manifest.jsonl").read_bytes().splitlines()) == 2
     assert infer.run(images, out, [model], **OPTIONS).counts == Counts(listed=12, ok=12)

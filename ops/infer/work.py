@@ -15,7 +15,7 @@ from .decode import Decoder
 from .forward import Forwarded, forward
 from .models import Model
 from .options import Options
-from .preprocess import Preprocess
+from .preprocess import Placement, Preprocess
 
 __all__ = ["Work"]
 
@@ -128,12 +128,7 @@ class Work:
                 results: list[dict[str, Any]] = [{} for _ in batch.frames]
                 for output, rows in done.parts:
                     placements = [batch.placements[wanted][row] for row in rows]
-                    found = model.postprocess(output, placements)
-                    if len(found) != len(rows):
-                        raise ValueError(
-                            f"postprocess of model {model.name} returned {len(found)} results for "
-                            f"{len(rows)} images"
-                        )
+                    found = _postprocessed(model, output, placements)
                     for row, result in zip(rows, found, strict=True):
                         results[row] = result
                 batch.results[model.name] = results
@@ -151,13 +146,15 @@ class Work:
             path = batch.path(frame)
             results = {model.name: batch.results[model.name][row] for model in self.models}
             for name, result in results.items():
-                if "picture" in result:
-                    place = picture_path(f"pictures/{name}", path, suffix)
-                    batch.pictures.append(Picture(place, result["picture"]))
+                picture = result.get("picture")
+                if isinstance(picture, Tensor):
+                    place = picture_path(f"pictures/{name}", path, suffix, picture.shape)
+                    batch.pictures.append(Picture(place, picture))
                     result["picture"] = place
             if self.options.annotate is not None:
-                place = picture_path("annotated", path, suffix)
-                batch.pictures.append(Picture(place, _kept(batch.images[row]), results))
+                image = batch.images[row]
+                place = picture_path("annotated", path, suffix, image.shape)
+                batch.pictures.append(Picture(place, _kept(image), results))
 
     @property
     def _keeps_images(self) -> bool:
@@ -180,6 +177,30 @@ class Work:
             with torch.cuda.device(self.device), torch.cuda.stream(stream):
                 yield
             stream.synchronize()
+
+
+def _postprocessed(
+    model: Model, output: Any, placements: Sequence[Placement]
+) -> list[dict[str, Any]]:
+    """Return a dict for each image; what a post-processing of one's own does wrong is said."""
+    try:
+        found = model.postprocess(output, placements)
+    except Exception as error:
+        raise RuntimeError(
+            f"postprocess of model {model.name}: {type(error).__name__}: {error}"
+        ) from error
+    if len(found) != len(placements):
+        raise ValueError(
+            f"postprocess of model {model.name} returned {len(found)} results for "
+            f"{len(placements)} images"
+        )
+    for result in found:
+        if not isinstance(result, dict):
+            raise TypeError(
+                f"postprocess of model {model.name} returned a {type(result).__name__} for an "
+                "image, must be a dict"
+            )
+    return found
 
 
 def _kept(image: Tensor) -> Tensor:
