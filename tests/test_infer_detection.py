@@ -120,7 +120,16 @@ def test_without_suppression_and_scores_that_are_nan() -> None:
 
 
 NAN, INF = float("nan"), float("inf")
-NO_BOXES = ([NAN, 0, 5, 5], [0, 0, INF, 5], [9, 0, 3, 5], [0, 9, 5, 3], [-INF, -INF, INF, INF])
+NO_BOXES = (
+    [NAN, 0, 5, 5],
+    [0, 0, 5, NAN],
+    [-INF, 0, 5, 5],
+    [0, -INF, 5, 5],
+    [0, 0, INF, 5],
+    [0, 0, 5, INF],
+    [9, 0, 3, 5],
+    [0, 9, 5, 3],
+)
 
 
 @pytest.mark.parametrize("method", ["hard", "linear", "gaussian", None])
@@ -128,14 +137,15 @@ def test_what_is_no_box_is_left_out(method: str | None) -> None:
     """It would suppress others, and nothing could be cut out or drawn where it is."""
     good = [[1.0, 2, 6, 7], [3.0, 3, 3, 3]]
     boxes = torch.tensor([*NO_BOXES, *good])
-    scores = torch.tensor([0.95, 0.94, 0.93, 0.92, 0.91, 0.5, 0.6])
+    scores = torch.cat([torch.linspace(0.8, 0.9, len(NO_BOXES)), torch.tensor([0.5, 0.6])])
+    labels = torch.full((len(boxes),), 3)
     detection = Detection(0.1, None) if method is None else Detection(0.1, method=method)
     place = Preprocess((64, 64)).place(64, 64)
     masks = torch.ones(len(boxes), 1, 8, 8) * torch.arange(len(boxes))[:, None, None, None]
     outputs = [
         {"boxes": boxes[None], "scores": scores[None, :, None]},
-        {"boxes": boxes[None], "scores": scores[None], "labels": torch.full((1, 7), 3)},
-        [{"boxes": boxes, "scores": scores, "labels": torch.full((7,), 3), "masks": masks}],
+        {"boxes": boxes[None], "scores": scores[None], "labels": labels[None]},
+        [{"boxes": boxes, "scores": scores, "labels": labels, "masks": masks}],
     ]
     for output in outputs:
         (found,) = detection(output, [place])
@@ -147,8 +157,9 @@ def test_what_is_no_box_is_left_out(method: str | None) -> None:
 def test_infinite_scores_are_left_out() -> None:
     boxes = torch.tensor([[[1.0, 2, 6, 7], [1, 2, 6, 7]]])
     output = {"boxes": boxes, "scores": torch.tensor([[INF, 0.5]])}
-    (found,) = Detection(0.1)(output, PLACES[1:2])
-    assert found["scores"].tolist() == [0.5]
+    for form in (output, [{key: value[0] for key, value in output.items()}]):
+        (found,) = Detection(0.1)(form, PLACES[1:2])
+        assert found["scores"].tolist() == [0.5]
 
 
 def test_soft_suppression_keeps_what_hard_drops() -> None:
