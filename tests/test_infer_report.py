@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
 from visops.infer import Counts, Summary
 from visops.infer.report import Progress, advice, table
-from visops.infer.stages import StageTimes
+from visops.infer.stages import Chain, Stage, StageTimes
 
 
 class Bar:
@@ -66,6 +68,34 @@ def test_a_batch_that_a_stage_is_at_counts(bar: Any) -> None:
     chain.now = (1.1, 1.5)
     bar.tick(chain)
     assert bar._bar.said.endswith("limits: models")
+
+
+def test_a_chain_says_what_it_is_at(bar: Any) -> None:
+    """A network takes seconds for a batch; of stages that are looked at every half a second."""
+    release = threading.Event()
+
+    def network(item: int) -> int:
+        release.wait(10)
+        return item
+
+    chain: Chain[int] = Chain(
+        ("decode", iter(range(3))),
+        [Stage("models", network)],
+        room=1,
+        size=lambda item: 1,
+        number=lambda item: item,
+    )
+    chain.start()
+    try:
+        for _ in range(3):
+            time.sleep(0.02)
+            bar.tick(chain)
+            assert bar._bar.said.endswith("limits: models")
+        assert chain.times[1].busy == 0
+    finally:
+        release.set()
+        chain.wait()
+    assert chain.busy() == [stage.busy for stage in chain.times]
 
 
 def test_the_table_has_no_empty_lines_of_what_is_not_there() -> None:

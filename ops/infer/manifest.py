@@ -12,7 +12,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from types import TracebackType
 
@@ -20,7 +20,7 @@ from .durable import named, sync_folder
 from .locking import LockedFile
 from .plan import Plan
 
-__all__ = ["Commit", "Manifest", "committed_batches", "read_manifest", "read_manifests"]
+__all__ = ["Commit", "Manifest", "committed_batches", "manifest_paths", "read_manifest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +141,6 @@ def _is_there(out: str, commit: Commit) -> bool:
 def _holds(out: str, commit: Commit) -> bool:
     with open(os.path.join(out, commit.part), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == commit.sha256
-
-
-def read_manifests(paths: Iterable[str]) -> dict[int, Commit]:
-    """Read several manifests as one."""
-    commits: dict[int, Commit] = {}
-    for path in paths:
-        commits.update(read_manifest(path))
-    return commits
 
 
 def manifest_paths(out: str) -> list[str]:
