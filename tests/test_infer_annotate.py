@@ -10,7 +10,7 @@ import torch
 from infer_folders import Detector, Network, records, save
 from PIL import Image
 from visops import infer
-from visops.infer import Detection, Model, Preprocess, run_lengths
+from visops.infer import Detection, Model, Preprocess, Regions, run_lengths
 from visops.infer.annotate import encode, picture_path
 from visops.infer.batch import Picture
 from visops.infer.drawing import draw
@@ -255,3 +255,21 @@ def test_a_picture_too_long_for_jpeg_is_a_png() -> None:
             assert image.size == (sides[2], sides[1])
             assert image.getpixel((0, 0)) == (7, 7, 7)
     encode(Picture("f/a.jpg", torch.zeros(3, 65_500, 2, dtype=torch.uint8)))
+
+
+def test_a_run_over_a_picture_too_long_for_jpeg(tmp_path: Path) -> None:
+    save(tmp_path / "images" / "long.png", 1, 2, 65_501)
+    regions = Regions(
+        "net",
+        Model("detector", Detector(), Preprocess((64, 64))),
+        torch.nn.Identity(),
+        (4, 4),
+        paste="replace",
+    )
+    out = tmp_path / "out"
+    infer.run(tmp_path / "images", out, [regions], workers=0, annotate="jpeg")
+    found = records(out)["long.png"]["outputs"]["net"]["picture"]
+    assert found == "pictures/net/long.png.png"
+    for path in (found, "annotated/long.png.png"):
+        with Image.open(out / path) as image:
+            assert (image.format, image.size) == ("PNG", (65_501, 2))

@@ -64,20 +64,20 @@ def test_raw_of_any_form() -> None:
 
     assert second((rows, one)) == {"output_0": [3, 4, 5], "output_1": [2]}
     assert second(((rows, one), {"a": one})) == {
-        "output_0": [[3, 4, 5], [2]],
+        "output_0": {"output_0": [3, 4, 5], "output_1": [2]},
         "output_1": {"a": [2]},
     }
     assert second(Heads(rows, one)) == {"near": [3, 4, 5], "far": [2]}
     assert second({"a": {"b": rows}, "c": (one, one), "d": None, "e": torch.tensor(7)}) == {
         "a": {"b": [3, 4, 5]},
-        "c": [[2], [2]],
+        "c": {"output_0": [2], "output_1": [2]},
         "d": None,
         "e": 7,
     }
     # A list has an item for each image, of any form and size.
     assert second([rows, one]) == {"output": [[1], [2]]}
     assert second([{}, {"a": (rows[0], "x"), "b": [one, 1.5], "c": Heads(one, one)}]) == {
-        "a": [[0, 1, 2], "x"],
+        "a": {"output_0": [0, 1, 2], "output_1": "x"},
         "b": [[[1], [2]], 1.5],
         "c": {"near": [[1], [2]], "far": [[1], [2]]},
     }
@@ -88,7 +88,7 @@ def test_raw_of_any_form() -> None:
 def test_raw_says_what_is_of_no_batch() -> None:
     with pytest.raises(ValueError, match=r"output is a list of 3 items for 2 images; a list must"):
         Raw()([torch.zeros(2)] * 3, PLACES)
-    with pytest.raises(ValueError, match=r"output\['a'\]\[1\] has shape \[3, 4\], its first axis"):
+    with pytest.raises(ValueError, match=r"\['a'\]\['output_1'\] has shape \[3, 4\], its first"):
         Raw()({"a": (torch.zeros(2), torch.zeros(3, 4))}, PLACES)
 
 

@@ -99,12 +99,15 @@ class Raw:
     A tensor's first axis is the batch's; each image has its row. So it is with the values of a dict
     and the members of a tuple. A list has an item for each image. All of these may hold each other;
     what has no axis (numbers, strings, None, tensors of no dimension) is every image's.
+
+    A tuple's members are called ``output_0`` and so on, or what a named tuple calls them: they are
+    seldom of one type, which Parquet wants of a list.
     """
 
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-        """Return a dict as it is; a tuple's members as ``output_0`` and so on; else ``output``."""
+        """Return a dict for each image; what is neither a dict nor a tuple is its ``output``."""
         found = _rows(output, len(placements), "output")
-        return [_named(item) for item in found]
+        return [item if isinstance(item, dict) else {"output": item} for item in found]
 
 
 @dataclass(frozen=True)
@@ -144,10 +147,7 @@ def _rows(value: Any, count: int, name: str) -> list[Any]:
         parts = {key: _rows(item, count, f"{name}[{key!r}]") for key, item in value.items()}
         return [{key: part[row] for key, part in parts.items()} for row in range(count)]
     if isinstance(value, tuple):
-        if hasattr(value, "_asdict"):
-            return _rows(value._asdict(), count, name)
-        members = [_rows(item, count, f"{name}[{i}]") for i, item in enumerate(value)]
-        return [tuple(member[row] for member in members) for row in range(count)]
+        return _rows(_named(value), count, name)
     if isinstance(value, list):
         if len(value) != count:
             raise ValueError(
@@ -171,20 +171,16 @@ def _whole(value: Any) -> Any:
         return as_array(value)
     if isinstance(value, Mapping):
         return {key: _whole(item) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return _whole(value._asdict())
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_whole, value))
-    return value
-
-
-def _named(value: Any) -> dict[str, Any]:
-    """Return a dict; Parquet wants one type for a list, hence names for a tuple's members."""
-    if isinstance(value, dict):
-        return value
     if isinstance(value, tuple):
-        return {f"output_{i}": item for i, item in enumerate(value)}
-    return {"output": value}
+        return _whole(_named(value))
+    return list(map(_whole, value)) if isinstance(value, list) else value
+
+
+def _named(members: tuple[Any, ...]) -> dict[str, Any]:
+    """Return a tuple as a dict, by its own names or by numbers."""
+    if hasattr(members, "_asdict"):
+        return dict(members._asdict())
+    return {f"output_{i}": member for i, member in enumerate(members)}
 
 
 def as_array(value: Tensor) -> Any:
