@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -38,19 +39,44 @@ class Small(nn.Module):
     """A small network. Where `marker` names a file that isn't there, the process dies once.
 
     It makes the file first, so that the next process at this batch lives.
+
+    Parameters
+    ----------
+    marker : str, optional
+    after : int
+        Batches that are done before.
+    white : bool
+        Die at a white image, each time.
+    seconds : float
+        For a batch, at least.
     """
 
-    def __init__(self, marker: str | None = None, after: int = 2) -> None:
+    def __init__(
+        self,
+        marker: str | None = None,
+        after: int = 2,
+        *,
+        white: bool = False,
+        seconds: float = 0.0,
+    ) -> None:
         super().__init__()
         self.body = convolutions()
-        self.marker, self.left = marker, after
+        self.marker, self.left, self.white, self.seconds = marker, after, white, seconds
 
     def forward(self, batch: Tensor) -> Tensor:
+        time.sleep(self.seconds)
         self.left -= 1
         if self.marker is not None and self.left < 0 and not os.path.exists(self.marker):
             Path(self.marker).touch()
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.white and bool((batch.amax((2, 3)) - batch.amin((2, 3)) < 1e-3).all(1).any()):
+            os.kill(os.getpid(), signal.SIGKILL)
         return self.body(batch)
+
+
+def make_white(path: Path) -> None:
+    """Make an image white."""
+    Image.new("RGB", (40, 30), "white").save(path)
 
 
 class Crashing(Decoder):

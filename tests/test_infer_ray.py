@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import importlib.util
 import json
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +26,7 @@ from infer_networks import (
     Small,
     convolutions,
     make_images,
+    make_white,
     outputs,
     pipeline,
 )
@@ -28,9 +34,10 @@ from ray_stand_in import Handle, Here
 from visops.infer import Model, Raw, StageError, Summary
 from visops.infer.batch import Batch
 from visops.infer.decode import Decoder
+from visops.infer.job import Job
 from visops.infer.loading import DIED
-from visops.infer.manifest import Commit
-from visops.infer.ray_ledger import GO, LOST, STOP, Ledger
+from visops.infer.manifest import Commit, Manifest
+from visops.infer.ray_ledger import ALONE, GO, LOST, STOP, Ledger
 
 # TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
 pytestmark = [
@@ -38,6 +45,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
+TESTS = Path(__file__).parent
 HAS_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not HAS_RAY, reason="ray[data] is not installed")
 
@@ -47,6 +55,14 @@ def test_the_ledger_gives_up_a_batch_that_kills_its_workers() -> None:
     assert [ledger.begin("models", 7, False) for _ in range(4)] == [GO, GO, LOST, LOST]
     assert ledger.begin("models", 8, False) == GO
     assert ledger.begin("write", 7, False) == GO
+
+
+def test_the_ledger_lets_a_batch_that_may_have_killed_be_alone() -> None:
+    ledger = Ledger(attempts=2)
+    assert ledger.begin("models", 7, False, False) == GO
+    assert [ledger.begin("models", 7, False, False) for _ in range(3)] == [ALONE] * 3
+    assert ledger.begin("models", 8, False, False) == GO
+    assert [ledger.begin("models", 7, False, True) for _ in range(2)] == [GO, LOST]
 
 
 def test_the_ledger_forgives_attempts_that_came_back() -> None:
@@ -83,11 +99,91 @@ def test_a_cluster_is_divided(
     assert (pools.decoders, pools.networks, pools.writers, pools.cpus, pools.gpus) == expected
 
 
-def test_a_cluster_without_gpus_is_named() -> None:
+@pytest.mark.parametrize(
+    ("device", "chosen", "expected"),
+    [("cpu", {"decoders": 15}, (15, 1)), ("cpu", {"networks": 15}, (1, 15)),
+     ("cuda", {"decoders": 16}, (16, 4))],
+)  # fmt: skip
+def test_what_is_chosen_leaves_room_for_the_rest(
+    device: str, chosen: dict[str, int], expected: tuple[int, int]
+) -> None:
     from visops.infer.ray_engine import Pools
 
-    with pytest.raises(RuntimeError, match="device is 'cuda', but Ray's cluster has no GPU"):
-        Pools.of({"CPU": 4.0}, 1, "cuda")
+    pools = Pools.of({"CPU": 16.0, "GPU": 4.0}, 2, device, **chosen)
+    assert (pools.decoders, pools.networks) == expected
+    assert pools.decoders * pools.cpus + pools.networks * pools.network_cpus <= 16
+
+
+@pytest.mark.parametrize(
+    ("device", "chosen", "message"),
+    [
+        ("cpu", {"decoders": 0}, r"decoders \(--workers\) is 0, must be at least 1 with Ray"),
+        ("cpu", {"networks": 0}, r"networks \(--ray-networks\) is 0, must be at least 1"),
+        ("cpu", {"writers": -1}, "writers is -1, must be at least 1"),
+        ("cpu", {"decoders": 16}, r"decoders=16 .* networks=1 .* ask for 17 cores, .* has 16"),
+        ("cpu", {"decoders": 8, "networks": 9}, "ask for 17 cores, Ray's cluster has 16"),
+        ("cuda", {"decoders": 17}, "ask for 17 cores, Ray's cluster has 16"),
+        ("cuda", {"networks": 5}, "ask for 5 GPUs, Ray's cluster has 4"),
+    ],
+)
+def test_pools_that_would_wait_without_end_are_refused(
+    device: str, chosen: dict[str, int], message: str
+) -> None:
+    from visops.infer.ray_engine import Pools
+
+    with pytest.raises(ValueError, match=message):
+        Pools.of({"CPU": 16.0, "GPU": 4.0}, 2, device, **chosen)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("", "it doesn't say why"), (" \n", "it doesn't say why"), ("a\nb\n", "b")]
+)
+def test_what_an_error_of_ray_is_about(text: str, said: str) -> None:
+    from visops.infer.ray_engine import _last_line
+
+    assert _last_line(RuntimeError(text)) == said
+
+
+@needs_ray
+def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import pyarrow as pa
+    import ray
+    from visops.infer.plan import PlannedBatch
+    from visops.infer.ray_stages import _Actor, planned_row
+
+    ledger = Ledger(attempts=3)
+    ledger.begin("models", 2, False)  # by a worker that has died
+    monkeypatch.setattr(ray, "get", lambda value: value)
+    actor = _Actor("models", Handle(ledger))
+    inside: set[int] = set()
+    seen: dict[int, set[int]] = {}
+    side_by_side, ended = threading.Barrier(3), threading.Event()
+
+    def do(table: pa.Table, number: int, clock: object) -> pa.Table:
+        inside.add(number)
+        if number < 2:
+            side_by_side.wait(30)
+            ended.wait(30)
+        seen[number] = set(inside)
+        inside.remove(number)
+        return table
+
+    monkeypatch.setattr(actor, "do", do)
+    tables = [pa.Table.from_pylist([planned_row(PlannedBatch(one, ()))]) for one in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(actor, table) for table in tables[:2]]
+        side_by_side.wait(30)  # both are at work
+        calls.append(pool.submit(actor, tables[2]))
+        time.sleep(0.1)  # which it waits for
+        calls.append(pool.submit(actor, tables[3]))
+        assert not seen
+        ended.set()
+        assert all(call.result(30) is not None for call in calls)
+    assert seen[2] == {2}
+    assert sorted(seen) == [0, 1, 2, 3]
+    assert not ledger._begun
 
 
 @needs_ray
@@ -306,45 +402,122 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    """Two nodes; all that runs on them is on this machine."""
+def test_batches_that_went_image_by_image_are_counted(
+    here: Here, job: tuple[Path, Path], tmp_path: Path
+) -> None:
+    ours = pipeline(AtMostOne()).run(job[0], tmp_path / "one").retried
+    assert ours > 0
+    assert on_ray(job, AtMostOne()).retried == ours
+
+
+class AtMostOne(Small):
+    """Once it has worked, it has memory for one image only."""
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        if len(batch) > 1 and self.left < 0:
+            raise RuntimeError("out of memory")
+        return super().forward(batch)
+
+
+def test_a_signal_while_merging_does_not_kill(
+    here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Job.merge
+
+    def interrupted(job: Job, committed: dict[int, Commit]) -> object:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return before(job, committed)
+
+    monkeypatch.setattr(Job, "merge", interrupted)
+    died = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("it had been killed"))
+    try:
+        assert on_ray(job).results is not None
+    finally:
+        signal.signal(signal.SIGTERM, died)
+
+
+def test_what_ray_data_is_told_is_told_for_the_run_only(
+    here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ray.data import DataContext
+
+    context = DataContext.get_current()
+    monkeypatch.setattr(context, "max_errored_blocks", 5)  # Ray would drop what fails
+    during: list[int] = []
+    here.meanwhile[3] = lambda: during.append(context.max_errored_blocks)
+    on_ray(job)
+    assert (during, context.max_errored_blocks) == ([0], 5)
+
+
+def test_an_error_of_the_driver_stops_the_actors(
+    here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(manifest: Manifest, commit: Commit) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), manifest.path)
+
+    monkeypatch.setattr(Manifest, "append", full)
+    with pytest.raises(OSError, match=r"No space left.*manifest\.jsonl"):
+        on_ray(job)
+    wait_until(lambda: here.ledger._draining)
+
+
+def on_cluster(kind: str, images: Path, out: Path) -> dict[str, Any]:
+    """Run `infer_ray_run.py` with a cluster of its own; see there."""
     if not HAS_RAY:
         pytest.skip("ray[data] is not installed")
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-    from ray.cluster_utils import Cluster
+    # Ray's sockets have their names in it, of at most 107 bytes.
+    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as short:
+        environ = {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
+            "RAY_TMPDIR": short,
+            "RAY_USAGE_STATS_ENABLED": "0",
+        }
+        process = subprocess.Popen(
+            [sys.executable, TESTS / "infer_ray_run.py", kind, images, out],
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            said, errors = process.communicate(timeout=300)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    assert process.returncode == 0, errors[-4000:]
+    found: dict[str, Any] = json.loads(said.splitlines()[-1])
+    return found
 
-    before = os.environ.get("PYTHONPATH")
-    here = str(Path(__file__).parent)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, before]))
-    node: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80 << 20}
-    nodes = Cluster(head_node_args={**node, "include_dashboard": False})
-    try:
-        nodes.add_node(**node)
-        ray.init(address=nodes.address, log_to_driver=False)
-        yield
-    finally:
-        ray.shutdown()
-        nodes.shutdown()
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
 
-
-@pytest.mark.usefixtures("cluster")
-def test_a_worker_killed_in_the_middle(
-    job: tuple[Path, Path], expected: dict[str, bytes], tmp_path: Path
+@pytest.mark.parametrize("kind", ["worker", "node"])
+def test_killed_in_the_middle(
+    kind: str, job: tuple[Path, Path], expected: dict[str, bytes]
 ) -> None:
-    from visops.infer.ray_engine import run_ray
-
-    (images, out), marker = job, tmp_path / "killed"
-    network = Small(str(marker), after=1)
-    summary = run_ray(pipeline(network), images, out, decoders=1, networks=2, writers=1)
-    assert marker.exists(), "no worker was killed"
+    images, out = job
+    found = on_cluster(kind, images, out)
+    assert found["killed"], f"no {kind} was killed"
+    assert found["alive"] == (2 if kind == "worker" else 1)
     assert outputs(out) == expected
     assert sorted(committed(out)) == list(range(11)), "each batch is committed exactly once"
-    assert (summary.exit_code, summary.done, summary.pending) == (0, 43, 0)
-    times = {stage.name: stage.images for stage in summary.stages}
-    assert times["decode"] == times["models"] == times["write"] == 43
+    assert (found["exit"], found["done"], found["pending"]) == (0, 43, 0)
+    assert [found["images"][stage] for stage in ("decode", "models", "write")] == [43] * 3
+
+
+def test_a_batch_that_kills_every_worker_takes_no_other_along(job: tuple[Path, Path]) -> None:
+    images, out = job
+    make_white(images / "1" / "004.png")
+    found = on_cluster("batch", images, out)
+    (kills,) = (
+        batch["batch"]
+        for batch in map(json.loads, (out / "plan.jsonl").read_text().splitlines()[1:])
+        if "1/004.png" in batch["inputs"]
+    )
+    assert (
+        f"stage models, batch {kills}: RuntimeError: every worker that began it has"
+        in (found["error"])
+    )
+    assert sorted([*committed(out), kills]) == list(range(11))

@@ -13,8 +13,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -47,9 +47,10 @@ class Pools:
     ----------
     decoders, networks, writers : int
     cpus : float
-        Cores of a decoder or a network's actor.
-    gpus : float
-        GPUs of a network's actor.
+        Cores of a decoder.
+    gpus, network_cpus : float
+        GPUs and cores of a network's actor. With a GPU it asks for no core: those could all be
+        taken by decoders, and it would wait for one without end.
     """
 
     decoders: int
@@ -57,6 +58,7 @@ class Pools:
     writers: int
     cpus: float = 1.0
     gpus: float = 0.0
+    network_cpus: float = 1.0
 
     @classmethod
     def of(
@@ -74,18 +76,43 @@ class Pools:
         ------
         RuntimeError
             The device is CUDA, and Ray knows of no GPU.
+        ValueError
+            A number is below 1, or together they ask for more than the cluster has.
         """
+        for name, number in (
+            ("decoders (--workers)", decoders),
+            ("networks (--ray-networks)", networks),
+            ("writers", writers),
+        ):
+            if number is not None and number < 1:
+                raise ValueError(
+                    f"visops.infer: {name} is {number}, must be at least 1 with Ray, where all "
+                    "work is done by actors"
+                )
         cores, gpus = resources.get("CPU", 1.0), resources.get("GPU", 0.0)
         on_gpu = torch.device(device).type == "cuda"
         if on_gpu and gpus < 1:
             raise RuntimeError("visops.infer: device is 'cuda', but Ray's cluster has no GPU")
         if networks is None:
-            networks = int(gpus) if on_gpu else max(1, int(cores) - max(1, int(cores) // 4))
+            given = max(1, int(cores) // 4) if decoders is None else decoders
+            networks = int(gpus) if on_gpu else max(1, int(cores) - given)
         if decoders is None:
             decoders = max(1, int(cores) - networks)
         writers = machines if writers is None else writers
-        # With one core, both kinds have to fit on it.
-        return cls(decoders, networks, writers, min(1.0, cores / 2), 1.0 if on_gpu else 0.0)
+        cpus = min(1.0, cores / 2)  # with one core, both kinds have to fit on it
+        pools = cls(
+            decoders, networks, writers, cpus, 1.0 if on_gpu else 0.0, 0.0 if on_gpu else cpus
+        )
+        for kind, asked, there in (
+            ("GPUs", networks * pools.gpus, gpus),
+            ("cores", decoders * cpus + networks * pools.network_cpus, cores),
+        ):
+            if asked > there:
+                raise ValueError(
+                    f"visops.infer: decoders={decoders} (--workers) and networks={networks} "
+                    f"(--ray-networks) ask for {asked:g} {kind}, Ray's cluster has {there:g}"
+                )
+        return pools
 
 
 def run_ray(
@@ -135,18 +162,17 @@ def run_ray(
     options = pipeline.options
     if torch.device(options.device).type == "cuda":
         options = replace(options, device="cuda")  # the one that Ray gives to an actor
-    with _connected(ray, address):
-        job = Job.open(root, folder, pipeline.models, options)
+    with _connected(ray, address), Job.open(root, folder, pipeline.models, options) as job:
         machines = sum(node["Alive"] for node in ray.nodes())
         pools = Pools.of(
             ray.cluster_resources(), machines, options.device, decoders, networks, writers
         )
-        with Manifest(os.path.join(folder, MANIFEST)) as lines:
-            run = _Run(ray, job, pools, lines)
-            with _quiet(), Draining() as draining:
+        with _settings(), Draining() as draining:
+            with Manifest(os.path.join(folder, MANIFEST)) as lines:
+                run = _Run(ray, job, pools, lines)
                 draining.bind(run.stop)
                 done = run.all(job.pending(), progress)
-        return conclude(job, done, draining.received)
+            return conclude(job, done, draining.received)
 
 
 class _Run:
@@ -164,16 +190,20 @@ class _Run:
     def all(self, batches: Sequence[PlannedBatch], progress: bool) -> Processed:
         """Do batches, so many at a time, and commit those that come back."""
         begun = time.perf_counter()
-        total = sum(1 for _ in self._job.plan.entries)
+        total = self._job.plan.inputs
         left = sum(len(batch.entries) for batch in batches)
         bar = Progress(total, total - left, progress)
         try:
             for first in range(0, len(batches), ROUND):
                 if self._stopping:
                     break
-                for row in self._rows(batches[first : first + ROUND]):
-                    self._take(row)
-                    bar.tick(cast(Any, self))  # which has times, as a chain of threads has
+                with closing(self._rows(batches[first : first + ROUND])) as rows:
+                    for row in rows:
+                        self._take(row)
+                        bar.tick(cast(Any, self))  # which has times, as a chain of threads has
+        except BaseException:
+            self.stop()  # a cluster that was there before would go on
+            raise
         finally:
             bar.close()
             self.done.times = [self._job.listing, *self.times]
@@ -189,7 +219,7 @@ class _Run:
             # A signal's handler may have interrupted Ray itself, which another thread waits for.
             threading.Thread(target=self._ledger.drain.remote, daemon=True).start()
 
-    def _rows(self, batches: Sequence[PlannedBatch]) -> Iterator[dict[str, Any]]:
+    def _rows(self, batches: Sequence[PlannedBatch]) -> Generator[dict[str, Any]]:
         """Send batches through the actors; rows come back in any order."""
         from ray.data import ActorPoolStrategy, from_items
 
@@ -221,7 +251,7 @@ class _Run:
             Networks,
             fn_constructor_args=(self._job.images, models, work.options, ledger),
             compute=pool(pools.networks, calls=2),
-            num_cpus=pools.cpus,
+            num_cpus=pools.network_cpus,
             num_gpus=pools.gpus,
             **each,
         )
@@ -235,8 +265,7 @@ class _Run:
         try:
             yield from rows.iter_rows()
         except self._ray.exceptions.RayError as error:
-            # Its text is pages long; what it is about comes last.
-            about = str(error).strip().splitlines()[-1]
+            about = _last_line(error)
             raise RuntimeError(
                 f"visops.infer: Ray has ended the run: {type(error).__name__}: {about}"
             ) from error
@@ -251,6 +280,7 @@ class _Run:
             self._seen.add(number)
             self._lines.append(ended)
             self.done.commits.append(ended)
+            self.done.retried += row["retried"]
             self._count(ended, json.loads(row["seconds"]))
         elif ended is not None and self._error is None:
             stage, cause = ended
@@ -266,6 +296,11 @@ class _Run:
             times.batches += 1
             times.images += commit.ok + commit.failed + commit.skipped
             times.busy += spent / sizes.get(stage, self._pools.networks)
+
+
+def _last_line(error: BaseException) -> str:
+    """Return what an error of Ray is about: its text is pages long, that comes last, if at all."""
+    return next(reversed(str(error).strip().splitlines()), "it doesn't say why")
 
 
 def _started_ledger(ray: Any) -> Any:
@@ -296,12 +331,16 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Ray Data's own progress and logs off the terminal, which has ours."""
+def _settings() -> Iterator[None]:
+    """Keep Ray Data's progress and logs off the terminal, which has ours; let it drop no batch."""
     from ray.data import DataContext
 
     context = DataContext.get_current()
-    changes = {"enable_progress_bars": False, "print_on_execution_start": False}
+    changes = {
+        "enable_progress_bars": False,
+        "print_on_execution_start": False,
+        "max_errored_blocks": 0,
+    }
     before = {name: getattr(context, name) for name in changes}
     logger = logging.getLogger("ray.data")
     level = logger.level

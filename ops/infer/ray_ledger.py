@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-__all__ = ["GO", "LOST", "STOP", "Ledger"]
+__all__ = ["ALONE", "GO", "LOST", "STOP", "Ledger"]
 
 GO = "go"  # do it
 STOP = "stop"  # the run is draining: leave it to the next one
+ALONE = "alone"  # a worker has died at it: come again when no other batch would die with you
 LOST = "lost"  # too many workers have died at it
 
 
@@ -30,12 +31,18 @@ class Ledger:
         self._begun: Counter[tuple[str, int]] = Counter()
         self._draining = False
 
-    def begin(self, stage: str, batch: int, first: bool) -> str:
-        """Return GO, STOP or LOST. Only a batch's first stage is stopped: begun ones are ended."""
+    def begin(self, stage: str, batch: int, first: bool, alone: bool = True) -> str:
+        """Return what to do with a batch. Only its first stage is stopped: begun ones are ended.
+
+        Who may be doing another batch at the same time is not `alone`, and told so where a worker
+        has died before; that is no attempt.
+        """
         if self._begun[stage, batch] >= self._attempts:
             return LOST
         if self._draining and first:
             return STOP
+        if self._begun[stage, batch] and not alone:
+            return ALONE
         self._begun[stage, batch] += 1
         return GO
 

@@ -14,7 +14,8 @@ import pickle
 import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -32,13 +33,13 @@ from .memory import keep_freed_memory
 from .models import Model, load_model
 from .options import Options
 from .plan import PlannedBatch
-from .ray_ledger import GO, LOST
+from .ray_ledger import ALONE, GO, LOST
 from .work import Work
 from .writers import write_batch
 
 __all__ = ["Decode", "Networks", "Write", "outcome", "packed_models", "planned_row"]
 
-_COLUMNS = ("number", "state", "payload", "pixels", "seconds")
+_COLUMNS = ("number", "state", "payload", "pixels", "seconds", "retried")
 
 # A row's state is what the ledger says, or how the batch ended.
 DONE = "done"
@@ -119,6 +120,7 @@ class _Actor:
 
     def __init__(self, stage: str, ledger: Any) -> None:
         self._stage, self._ledger = stage, ledger
+        self._turns = _Turns()
 
     def __call__(self, table: pa.Table) -> pa.Table:
         """Take one row, and return it for the next stage."""
@@ -126,7 +128,21 @@ class _Actor:
             return table
         number = table["number"][0].as_py()
         seconds: dict[str, float] = json.loads(table["seconds"][0].as_py())
-        state = self._begin(self._stage, number)
+        with self._turns.shared():
+            done = self._ended(table, number, seconds, alone=False)
+        if done is None:
+            with self._turns.alone():
+                done = self._ended(table, number, seconds, alone=True)
+        assert done is not None, "who is alone is not sent away"
+        return done
+
+    def _ended(
+        self, table: pa.Table, number: int, seconds: dict[str, float], *, alone: bool
+    ) -> pa.Table | None:
+        """Do what the ledger says of a batch; None where it is to be done alone."""
+        state = self._begin(self._stage, number, alone)
+        if state == ALONE:
+            return None
         if state == LOST:
             return self.lost(table, number, seconds)
         if state != GO:
@@ -141,8 +157,8 @@ class _Actor:
         """Do what is left to do when too many workers have died at a batch."""
         return _row(number, LOST, pickle.dumps((self._stage, _lost())), seconds)
 
-    def _begin(self, stage: str, number: int) -> str:
-        state: str = ray.get(self._ledger.begin.remote(stage, number, self.first))
+    def _begin(self, stage: str, number: int, alone: bool = True) -> str:
+        state: str = ray.get(self._ledger.begin.remote(stage, number, self.first, alone))
         return state
 
     def _attempt(
@@ -243,7 +259,8 @@ class Write(_Actor):
         """Write a batch's files; done twice, they are the same."""
         batch = _unpacked(table)
         commit = clock.time("write", write_batch, self._out, batch)
-        return _row(number, DONE, json.dumps(asdict(commit)).encode(), clock.seconds)
+        payload = json.dumps(asdict(commit)).encode()
+        return _row(number, DONE, payload, clock.seconds, retried=batch.retried)
 
 
 def _lost() -> RuntimeError:
@@ -260,6 +277,42 @@ def _portable(error: Exception) -> Exception:
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
+
+
+class _Turns:
+    """Lets several threads in, or one that has to be alone."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._inside = 0
+        self._taken = False
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Come in, unless somebody is alone, or waits to be: then after them."""
+        with self._change:
+            self._change.wait_for(lambda: not self._taken)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._inside -= 1
+                self._change.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until all others have gone, and keep them out."""
+        with self._change:
+            self._change.wait_for(lambda: not self._taken)
+            self._taken = True
+            self._change.wait_for(lambda: not self._inside)
+        try:
+            yield
+        finally:
+            with self._change:
+                self._taken = False
+                self._change.notify_all()
 
 
 class _Clock:
@@ -282,6 +335,7 @@ def _row(
     payload: bytes,
     seconds: dict[str, float],
     pixels: np.ndarray | None = None,
+    retried: int = 0,
 ) -> pa.Table:
     """Return a table of one row; `pixels`, uint8, are not copied."""
     size = 0 if pixels is None else pixels.size
@@ -293,6 +347,7 @@ def _row(
         pa.array([payload], pa.large_binary()),
         pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, offsets, data]),
         pa.array([json.dumps(seconds)], pa.string()),
+        pa.array([retried], pa.int64()),
     ]
     return pa.table(arrays, names=_COLUMNS)
 
