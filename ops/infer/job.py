@@ -180,8 +180,7 @@ class Job:
         done = Processed()
         if not batches:
             return done
-        # Workers are forks of this process: first, without threads and the manifest's lock, which
-        # they would hold for some time after this process is killed.
+        # Workers are forks of this process: first, while there are no threads.
         with (
             closing(
                 DecodedBatches(batches, work.decoder, options.workers, options.prefetch)
