@@ -115,8 +115,9 @@ def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def environ() -> Iterator[dict[str, str]]:
+def environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     """Where three ranks, here threads, meet: a store like torchrun's, older than they are."""
+    monkeypatch.setattr("visops.infer.meeting.PLANNING_TIMEOUT", timedelta(seconds=30))
     agents = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
     yield {
         "MASTER_ADDR": "127.0.0.1",
