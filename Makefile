@@ -20,7 +20,7 @@ SOURCES := $(shell find csrc tests/cuda_emulation -type f)
 CPP := $(shell find csrc tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench docs lint format typecheck test-gpu test-abi wheel clean
+.PHONY: help build demo test bench docs lint format typecheck test-gpu test-abi test-ray wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -102,6 +102,10 @@ test-abi: wheel $(ABI)/.packages  ## run the suite on the wheel, not rebuilt, un
 	$(ABI)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/visops-*.whl
 	$(ABI)/bin/python -c "import torch, visops; print('torch', torch.__version__, visops.build_info())"
 	OMP_NUM_THREADS=2 $(ABI)/bin/python -m pytest -n auto $(PYTEST_ARGS)
+
+test-ray: build  ## the inference tests that start Ray clusters, for which ray[data] goes into .venv
+	$(PY) -m pip install --quiet "ray[data]"
+	OMP_NUM_THREADS=2 $(PY) -m pytest $(PYTEST_ARGS) tests/test_infer_ray.py
 
 clean:  ## remove everything that was built, and the virtual environments
 	rm -rf build dist out *.egg-info docs/_build ops/*.so ops/*.pyd ops/_build.py $(VENV) $(ABI)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from infer_folders import Detector, Network, records, save
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from visops import infer
 from visops.infer import Detection, Model, Preprocess, Regions, run_lengths
 from visops.infer.annotate import encode, picture_path
@@ -273,3 +273,15 @@ def test_a_run_over_a_picture_too_long_for_jpeg(tmp_path: Path) -> None:
     for path in (found, "annotated/long.png.png"):
         with Image.open(out / path) as image:
             assert (image.format, image.size) == ("PNG", (65_501, 2))
+
+
+def test_texts_are_drawn_as_pillow_draws_them() -> None:
+    """They are kept, for the next box of that class and score."""
+    for _ in range(2):
+        picture = Image.new("RGB", (200, 90), (90, 120, 30))
+        draw(picture, {"colours": {"labels": [7], "scores": [0.25]}})
+        plain = Image.new("RGB", picture.size, (90, 120, 30))
+        canvas, font = ImageDraw.Draw(plain), ImageFont.load_default(12.0)
+        canvas.rectangle(canvas.textbbox((0, 0), "colours: 7 0.25", font), fill=(0, 0, 0))
+        canvas.text((0, 0), "colours: 7 0.25", (255, 255, 255), font)
+        assert np.array_equal(np.asarray(picture), np.asarray(plain))

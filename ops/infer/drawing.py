@@ -6,6 +6,7 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -76,15 +77,13 @@ class _Pen:
 
     image: Image.Image
     canvas: ImageDraw.ImageDraw
-    font: Any
     height: float  # of text, in pixels
     width: int  # of lines
 
     @classmethod
     def of(cls, image: Image.Image) -> _Pen:
         height = max(12.0, min(image.size) / 30)
-        font = ImageFont.load_default(height)
-        return cls(image, ImageDraw.Draw(image), font, height, max(1, round(height / 8)))
+        return cls(image, ImageDraw.Draw(image), height, max(1, round(height / 8)))
 
     def outline(self, box: list[float], color: Color) -> None:
         # Far beyond the image there is nothing to see, and Pillow's numbers are not that large.
@@ -104,9 +103,33 @@ class _Pen:
 
     def write(self, place: tuple[float, float], text: str, color: Color) -> None:
         """Write text on a ground of its own, black or white, whichever is easier to read."""
-        self.canvas.rectangle(self.canvas.textbbox(place, text, self.font), fill=color)
+        opacity, left, top = _written(text, self.height)
+        left, top = left + round(place[0]), top + round(place[1])
+        ground = left, top, left + opacity.width, top + opacity.height
+        self.canvas.rectangle(ground, fill=color)
         light = 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2]
-        self.canvas.text(place, text, _BLACK if light > 128 else (255, 255, 255), self.font)
+        self.canvas.bitmap((left, top), opacity, _BLACK if light > 128 else (255, 255, 255))
+
+
+@lru_cache(maxsize=64)
+def _font(height: float) -> Any:
+    return ImageFont.load_default(height)
+
+
+@lru_cache(maxsize=1 << 14)
+def _written(text: str, height: float) -> tuple[Image.Image, int, int]:
+    """Return a text's opacity, and how far right of and below its place that begins.
+
+    It is kept, as a class and a score of two digits come again: writing takes much longer than all
+    else that is drawn, with the interpreter's lock held.
+    """
+    font = _font(height)
+    left, top, right, bottom = font.getbbox(text)
+    left, top = math.floor(left), math.floor(top)
+    size = max(1, math.ceil(right) - left), max(1, math.ceil(bottom) - top)
+    opacity = Image.new("L", size)
+    ImageDraw.Draw(opacity).text((-left, -top), text, 255, font)
+    return opacity, left, top
 
 
 def _draw_detection(pen: _Pen, result: Mapping[str, Any]) -> None:
