@@ -66,7 +66,7 @@ def main(kind: str, images: str, out: str) -> dict[str, Any]:
         cluster.shutdown()
 
 
-def remove(cluster: Cluster, node: object, manifest: str, marker: str) -> None:
+def remove(cluster: Cluster, node: Any, manifest: str, marker: str) -> None:
     """Take a node away once batches are being committed."""
     while not (os.path.exists(manifest) and os.path.getsize(manifest)):
         time.sleep(0.05)

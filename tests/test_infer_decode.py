@@ -59,7 +59,8 @@ WIDE = np.array([[0, 256, 257, 1000, 32896, 65535]], np.uint16)
 
 @pytest.mark.parametrize("kind", ["png", "tiff", "big tiff", "pgm", "pgm of 10 bits"])
 def test_grey_of_16_bits_is_scaled(tmp_path: Path, kind: str) -> None:
-    name, expected = f"a.{kind.split()[-1]}", WIDE // 257
+    name = f"a.{kind.split()[-1]}"
+    expected: Any = WIDE // 257
     if kind == "pgm of 10 bits":
         values = np.array([[0, 4, 500, 1023]], ">u2")
         name, expected = "a.pgm", values * 65535.0 / 1023 // 257

@@ -186,8 +186,9 @@ def test_wrong_options_and_outputs() -> None:
         ("score_threshold", NAN),
         ("mask_threshold", NAN),
     ):
+        options: dict[str, Any] = {name: wrong}
         with pytest.raises(ValueError, match=rf"visops.infer: {name} is {wrong}, must be"):
-            Detection(**{name: wrong})
+            Detection(**options)
     with pytest.raises(ValueError, match="a detector returned 0 results for 3 images"):
         Detection()([], PLACES)
 

@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from infer_networks import BATCH, convolutions, make_images, outputs, pipeline
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from visops.infer import Pipeline
 from visops.infer.distributed import (
     Rank,
     _device,
@@ -140,6 +142,11 @@ def on_three_ranks(ask: Callable[[Rank], object]) -> list[object]:
         return list(pool.map(answer, range(3)))
 
 
+def run_own(pipelines: list[Pipeline], rank: Rank, images: Path, out: Path) -> object:
+    """Run the rank's own one."""
+    return run_rank(pipelines[rank.index], images, out, rank=rank)
+
+
 def decided(rank: Rank, decision: object, environ: dict[str, str], seconds: float = 0.0) -> object:
     """What a rank hears, where rank 0 takes some time to decide."""
 
@@ -161,13 +168,13 @@ def test_rank_0_opens_a_store_where_there_is_none() -> None:
     )
     environ = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
     for run in range(2):  # at once: some may be in the second before the first has ended
-        assert on_three_ranks(lambda rank, run=run: decided(rank, run, environ)) == [[0, run]] * 3
+        assert on_three_ranks(partial(decided, decision=run, environ=environ)) == [[0, run]] * 3
 
 
 def test_nobody_hears_what_was_decided_before(environ: dict[str, str]) -> None:
     # Commands of one script, runs of one program, restarts: what they leave is in the same store.
     for run in range(3):
-        said = on_three_ranks(lambda rank, run=run: decided(rank, run, environ, seconds=0.2))
+        said = on_three_ranks(partial(decided, decision=run, environ=environ, seconds=0.2))
         assert said == [[0, run]] * 3
 
 
@@ -387,9 +394,7 @@ def test_only_rank_0_merges_and_when_all_have_finished(
     monkeypatch.setattr(Job, "merge", counted)
     for run in (1, 2):  # in the second one, nothing is left to do
         ours = [pipeline() for _ in range(3)]  # not by threads: weights are drawn
-        summaries = on_three_ranks(
-            lambda rank, ours=ours: run_rank(ours[rank.index], images, out, rank=rank)
-        )
+        summaries = on_three_ranks(partial(run_own, ours, images=images, out=out))
         assert [getattr(one, "results", one) for one in summaries] == [
             str(out / "results.jsonl"), None, None
         ]  # fmt: skip

@@ -155,7 +155,8 @@ def test_pixels_are_in_shared_memory_before_they_are_sent(tmp_path: Path) -> Non
     dataset = visops.infer.loading._Batches(Decoder(str(tmp_path)), shared=True)
     batch: Any = dataset[planned(tmp_path, 1)[0]]
     assert batch.pixels.is_shared()
-    assert list(dataset[PlannedBatch(0, (Entry("none.png"),))].failures) == [0]
+    missing: Any = dataset[PlannedBatch(0, (Entry("none.png"),))]
+    assert list(missing.failures) == [0]
 
 
 def test_a_death_while_workers_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,9 @@ from infer_folders import Network, records, save
 from visops import infer
 from visops.infer import Job, Pipeline, Preprocess, job, opening, pipeline
 from visops.infer.durable import atomic_file
+from visops.infer.listing import list_images
 from visops.infer.locking import LockedFile
-from visops.infer.manifest import Manifest
+from visops.infer.manifest import Manifest, committed_batches
 from visops.infer.opening import OutputsLock
 from visops.infer.pipeline import conclude
 
@@ -50,7 +51,6 @@ def run(images: Path, out: Path, seed: int = 0, **options: Any) -> infer.Summary
 def test_another_first_run_is_refused_while_one_plans(
     images: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    list_images = opening.list_images
 
     def listing(*arguments: Any, **how: Any) -> Any:
         with pytest.raises(RuntimeError, match=f"another run is at work in {out}; wait"):
@@ -232,8 +232,12 @@ def test_formats_that_cannot_be_written_are_refused_before_the_work(
 def test_manifests_are_read_twice(images: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the work and after it: with millions of batches it takes a while."""
     calls = []
-    committed = job.committed_batches
-    monkeypatch.setattr(job, "committed_batches", lambda *a: (calls.append(1), committed(*a))[1])
+
+    def counted(*arguments: Any) -> Any:
+        calls.append(1)
+        return committed_batches(*arguments)
+
+    monkeypatch.setattr(job, "committed_batches", counted)
     run(images, out)
     assert len(calls) == 2
 

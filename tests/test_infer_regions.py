@@ -192,7 +192,7 @@ def test_a_second_network_that_loses_regions(paste: str | None) -> None:
             detector(),
             (lambda patches: patches) if paste is None else (lambda patches: patches[1:]),
             (8, 8),
-            postprocess=lambda output, places: [{}] * (len(places) - 1),
+            postprocess=one_too_few,
             detection=Detection(0.3),
             paste=paste,
             batch_size=batch_size,
@@ -221,11 +221,21 @@ def test_a_picture_keeps_its_own_pixels_only() -> None:
             assert len(pickle.dumps(found["picture"])) < 2 * 64 * 64 * 3
 
 
+def one_too_few(output: Any, placements: Any) -> list[dict[str, Any]]:
+    """A post-processing that loses a result."""
+    return [{}] * (len(placements) - 1)
+
+
 def test_weights_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes seconds for large networks."""
-    second, hashed = Network(), []
-    state = second.state_dict
-    monkeypatch.setattr(second, "state_dict", lambda: hashed.append(1) or state())
+    second, state = Network(), Network().state_dict
+    hashed = []
+
+    def counted() -> Any:
+        hashed.append(1)
+        return state()
+
+    monkeypatch.setattr(second, "state_dict", counted)
     Regions("r", detector(), second, (8, 8)).fingerprint()
     assert len(hashed) == 1
 

@@ -21,12 +21,13 @@ class PostProcess(Protocol):
     """Makes one dict an image of a whole batch's output.
 
     Its values are numbers, strings, NumPy arrays, and lists and dicts of them. It is called under
-    ``torch.inference_mode``, on the device; its ``repr`` has to say what its results depend on.
-    Images of a batch may come one at a time, where a network had to have them so. What it raises
-    ends the run, and is not taken for a fault of the images.
+    ``torch.inference_mode``, on the device. Its name, and the numbers and strings that it holds,
+    are written down with the plan: one that differs in them is refused on the same outputs. Images
+    of a batch may come one at a time, where a network had to have them so. What it raises ends the
+    run, and is not taken for a fault of the images.
     """
 
-    def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
+    def __call__(self, output: Any, placements: Sequence[Placement], /) -> list[dict[str, Any]]:
         """`placements` say where each of the batch's images lies in the network's input."""
 
 
