@@ -5,20 +5,43 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 from torch import Tensor, nn
 from visops.infer import Pipeline, Preprocess
 from visops.infer.batch import Frame
 from visops.infer.decode import Decoder
+from visops.infer.job import Job
+from visops.infer.manifest import Commit
+from visops.infer.merge import Counts
 
 COUNT = 42
 BATCH = 4
 CRASHES = "0/003.jpg"
+
+
+@contextmanager
+def interrupted_merge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Send SIGTERM to the process when it comes to merging; it must not be what ends it."""
+    before = Job.merge
+
+    def interrupted(job: Job, committed: dict[int, Commit]) -> Counts:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return before(job, committed)
+
+    monkeypatch.setattr(Job, "merge", interrupted)
+    died = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("it had been killed"))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, died)
 
 
 def convolutions() -> nn.Sequential:

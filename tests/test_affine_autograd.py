@@ -149,21 +149,18 @@ def test_dtypes(dtype: torch.dtype, matrix_dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATING, ids=str)
+@pytest.mark.usefixtures("restored_threads")
 def test_thread_count_changes_nothing(dtype: torch.dtype) -> None:
     rng = np.random.default_rng(7)
     image = random_image(rng, (3, 3, 90, 100), dtype).requires_grad_()
     exact = np.stack([random_matrix(rng, 90, 100, (120, 130), scale=(0.3, 3)) for _ in range(3)])
     matrix = torch.from_numpy(exact).requires_grad_()
     weights = random_image(rng, (3, 3, 120, 130), dtype)
-    threads = torch.get_num_threads()
     results = []
-    try:
-        for count in (1, 2, 2, 5):
-            torch.set_num_threads(count)
-            result = visops.warp_affine(image, matrix, (120, 130), padding_mode="reflect")
-            results.append((result, *torch.autograd.grad(result, (image, matrix), weights)))
-    finally:
-        torch.set_num_threads(threads)
+    for count in (1, 2, 2, 5):
+        torch.set_num_threads(count)
+        result = visops.warp_affine(image, matrix, (120, 130), padding_mode="reflect")
+        results.append((result, *torch.autograd.grad(result, (image, matrix), weights)))
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             assert torch.equal(a, b)

@@ -328,6 +328,7 @@ def test_uint8_images_and_results() -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATING, ids=name_of)
+@pytest.mark.usefixtures("restored_threads")
 def test_thread_count_changes_nothing(dtype: torch.dtype) -> None:
     rng = np.random.default_rng(13)
     image = random_image(rng, (3, 3, 60, 70), dtype).requires_grad_()
@@ -335,16 +336,12 @@ def test_thread_count_changes_nothing(dtype: torch.dtype) -> None:
     matrix = torch.from_numpy(np.stack(exact)).requires_grad_()
     color = torch.from_numpy(random_color(rng, 2, 3)[None]).requires_grad_()
     weights = random_image(rng, (3, 3, 80, 90), torch.float32)
-    threads = torch.get_num_threads()
     results = []
-    try:
-        for count in (1, 2, 2, 5):
-            torch.set_num_threads(count)
-            result = visops.augment(image, matrix, (80, 90), color=color, antialias=True)
-            grads = torch.autograd.grad(result, (image, matrix, color), weights)
-            results.append((result, *grads))
-    finally:
-        torch.set_num_threads(threads)
+    for count in (1, 2, 2, 5):
+        torch.set_num_threads(count)
+        result = visops.augment(image, matrix, (80, 90), color=color, antialias=True)
+        grads = torch.autograd.grad(result, (image, matrix, color), weights)
+        results.append((result, *grads))
     for other in results[1:]:
         for a, b in zip(results[0], other, strict=True):
             assert torch.equal(a, b)

@@ -59,13 +59,10 @@ def test_groups_are_tables() -> None:
     assert all(len(case.label) <= 32 for case in all_cases())
 
 
+@pytest.mark.usefixtures("restored_threads")
 def test_threads_of_slow_peers() -> None:
     """SciPy has one thread: it is in the rows of one."""
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, 2):
-            torch.set_num_threads(count)
-            names = [contender.name for contender in images.allocating("float32", 3)]
-            assert ("SciPy" in names) == (count == 1)
-    finally:
-        torch.set_num_threads(threads)
+    for count in (1, 2):
+        torch.set_num_threads(count)
+        names = [contender.name for contender in images.allocating("float32", 3)]
+        assert ("SciPy" in names) == (count == 1)

@@ -232,18 +232,15 @@ def test_costs_of_all_dtypes() -> None:
         assert {method for method, _ in found} == methods
 
 
+@pytest.mark.usefixtures("restored_threads")
 def test_threads_and_method_change_nothing() -> None:
     """The direct method has one result; "auto" one method, whatever the number of threads."""
-    threads = torch.get_num_threads()
     generator = torch.Generator().manual_seed(0)
     image = torch.rand(200, 300, generator=generator)
     found = []
-    try:
-        for count in (1, 2, 3):
-            torch.set_num_threads(count)
-            for k in (3, 15, 41):
-                kernel = torch.rand(k, k, generator=torch.Generator().manual_seed(k))
-                found.append(chosen(image, kernel))
-    finally:
-        torch.set_num_threads(threads)
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        for k in (3, 15, 41):
+            kernel = torch.rand(k, k, generator=torch.Generator().manual_seed(k))
+            found.append(chosen(image, kernel))
     assert found[:3] == found[3:6] == found[6:]

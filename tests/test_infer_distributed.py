@@ -17,7 +17,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from infer_networks import BATCH, convolutions, make_images, outputs, pipeline
+from infer_networks import (
+    BATCH,
+    convolutions,
+    interrupted_merge,
+    make_images,
+    outputs,
+    pipeline,
+)
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from visops.infer import Pipeline
 from visops.infer.distributed import (
@@ -405,18 +412,8 @@ def test_only_rank_0_merges_and_when_all_have_finished(
 def test_a_signal_while_merging_does_not_kill(
     job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = Job.merge
-
-    def interrupted(job: Job, committed: dict[int, Commit]) -> Counts:
-        os.kill(os.getpid(), signal.SIGTERM)
-        return before(job, committed)
-
-    monkeypatch.setattr(Job, "merge", interrupted)
-    died = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("it had been killed"))
-    try:
+    with interrupted_merge(monkeypatch):
         assert run_rank(pipeline(), *job).results is not None
-    finally:
-        signal.signal(signal.SIGTERM, died)
 
 
 def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:

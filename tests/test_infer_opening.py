@@ -132,7 +132,7 @@ def test_a_child_holds_no_lock_of_its_parent(tmp_path: Path, kind: Callable[...,
 def test_file_systems_without_locks_do_without(
     images: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LockedFile, "lock", lambda self, *, shared=False: False)
+    monkeypatch.setattr(LockedFile, "lock", lambda self, **how: False)
     with opened(images, out):
         (out / "parts" / LEFTOVER).write_text("")
         assert run(images, out).counts.ok == 5

@@ -25,6 +25,7 @@ from infer_networks import (
     Crashing,
     Small,
     convolutions,
+    interrupted_merge,
     make_images,
     make_white,
     outputs,
@@ -34,7 +35,6 @@ from ray_stand_in import Handle, Here
 from visops.infer import Model, Raw, StageError, Summary
 from visops.infer.batch import Batch
 from visops.infer.decode import Decoder
-from visops.infer.job import Job
 from visops.infer.loading import DIED
 from visops.infer.manifest import Commit, Manifest
 from visops.infer.ray_ledger import ALONE, GO, LOST, STOP, Ledger
@@ -422,18 +422,8 @@ class AtMostOne(Small):
 def test_a_signal_while_merging_does_not_kill(
     here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = Job.merge
-
-    def interrupted(job: Job, committed: dict[int, Commit]) -> object:
-        os.kill(os.getpid(), signal.SIGTERM)
-        return before(job, committed)
-
-    monkeypatch.setattr(Job, "merge", interrupted)
-    died = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("it had been killed"))
-    try:
+    with interrupted_merge(monkeypatch):
         assert on_ray(job).results is not None
-    finally:
-        signal.signal(signal.SIGTERM, died)
 
 
 def test_what_ray_data_is_told_is_told_for_the_run_only(

@@ -292,6 +292,7 @@ def test_order_of_the_gradient_of_maps() -> None:
         np.testing.assert_array_equal(OPS.roi_align_max_backward_input(*arguments), wanted)
 
 
+@pytest.mark.usefixtures("restored_threads")
 def test_threads() -> None:
     """The same bits on any number of threads."""
     rng = np.random.default_rng(0)
@@ -299,28 +300,22 @@ def test_threads() -> None:
     boxes, options = proposals(rng, 60, 30, 40), (1.0, 2, True)
     grad = random_like(torch.empty(60, 70, 4, 4))
     results = []
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, 2, 3):
-            torch.set_num_threads(count)
-            for layout in (Tensor.contiguous, channels_last):
-                values, index = OPS.roi_align_max(layout(maps), boxes, (4, 4), *options)
-                last = layout is channels_last
-                results.append(
-                    (
-                        values,
-                        index,
-                        OPS.roi_align_backward_boxes(grad, layout(maps), boxes, *options),
-                        OPS.roi_align_max_backward_boxes(
-                            grad, index, layout(maps), boxes, *options
-                        ),
-                        OPS.roi_align_max_backward_input(
-                            grad, index, boxes, maps.shape, *options, last
-                        ),
-                    )
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        for layout in (Tensor.contiguous, channels_last):
+            values, index = OPS.roi_align_max(layout(maps), boxes, (4, 4), *options)
+            last = layout is channels_last
+            results.append(
+                (
+                    values,
+                    index,
+                    OPS.roi_align_backward_boxes(grad, layout(maps), boxes, *options),
+                    OPS.roi_align_max_backward_boxes(grad, index, layout(maps), boxes, *options),
+                    OPS.roi_align_max_backward_input(
+                        grad, index, boxes, maps.shape, *options, last
+                    ),
                 )
-    finally:
-        torch.set_num_threads(threads)
+            )
     for result in results[1:]:
         for a, b in zip(result, results[0], strict=True):
             assert same_bits(a, b)

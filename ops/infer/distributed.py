@@ -155,11 +155,11 @@ def merge(out: str | os.PathLike[str], format: str = "jsonl") -> Summary:
     if plan is None:
         raise FileNotFoundError(f"visops.infer: there is no {PLAN} in {folder}: nothing to merge")
     commits = committed_batches(folder, plan)
-    left = [batch.number for batch in plan.batches if batch.number not in commits]
+    left = plan.pending(commits)
     if left:
         raise RuntimeError(
             f"visops.infer: {len(left)} of {len(plan.batches)} batches in {folder} are not done, "
-            f"batch {left[0]} first; run it again with --images and --models"
+            f"batch {left[0].number} first; run it again with --images and --models"
         )
     counts = merge_parts(folder, plan, commits, format)
     return Summary(counts, results=os.path.join(folder, f"results.{format}"))

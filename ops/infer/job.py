@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from .batch import Batch
 from .durable import make_folders
@@ -137,12 +136,7 @@ class Job:
     def __enter__(self) -> Job:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def committed(self) -> dict[int, Commit]:
@@ -151,8 +145,7 @@ class Job:
 
     def pending(self, committed: Mapping[int, Commit] | None = None) -> list[PlannedBatch]:
         """Return the batches that are not done, as of `committed`, or as of now."""
-        done = self.committed() if committed is None else committed
-        return [batch for batch in self.plan.batches if batch.number not in done]
+        return self.plan.pending(self.committed() if committed is None else committed)
 
     def process(
         self,

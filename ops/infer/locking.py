@@ -29,17 +29,17 @@ class LockedFile:
         self._file = open(path, "a+b", buffering=0)  # noqa: SIM115  # closed by close()
         _held.add(self)
 
-    def lock(self, *, shared: bool = False) -> bool:
+    def lock(self, *, shared: bool = False, wait: bool = False) -> bool:
         """Take the lock, or change its kind; return False for a file system without locks.
 
         Raises
         ------
         BlockingIOError
-            Another process holds it, or another object of this one.
+            Another process holds it, or another object of this one; not where it is to `wait`.
         """
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
-            fcntl.flock(self._file, kind | fcntl.LOCK_NB)
+            fcntl.flock(self._file, kind if wait else kind | fcntl.LOCK_NB)
         except BlockingIOError:
             raise
         except OSError:

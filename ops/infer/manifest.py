@@ -14,7 +14,6 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from types import TracebackType
 
 from .durable import named, sync_folder
 from .locking import LockedFile
@@ -86,12 +85,7 @@ class Manifest:
     def __enter__(self) -> Manifest:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from .durable import atomic_file, naming
+from .locking import LockedFile
 from .manifest import Commit
 from .parquet import Schema, write_parquet
 from .plan import Plan
@@ -71,18 +71,11 @@ def merge_parts(out: str, plan: Plan, commits: Mapping[int, Commit], format: str
         What writes the format is not installed.
     """
     require_formats(out, format)
-    with _one_at_a_time(os.path.join(out, "plan.jsonl")):
+    # Ranks that end at the same moment merge one after the other.
+    with closing(LockedFile(os.path.join(out, "plan.jsonl"))) as file:
+        file.lock(wait=True)
         counts, *_ = [_merge(out, plan, commits, each) for each in _formats(out, format)]
     return counts
-
-
-@contextmanager
-def _one_at_a_time(path: str) -> Iterator[None]:
-    """Let ranks that end at the same moment merge one after the other."""
-    with open(path, "r+b") as file:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _merge(out: str, plan: Plan, commits: Mapping[int, Commit], format: str) -> Counts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -109,6 +109,10 @@ class Plan:
             f"{self.images}; resume with that, or choose another folder for the outputs; if the "
             "images have moved, a link at their old place will do"
         )
+
+    def pending(self, done: Container[int]) -> list[PlannedBatch]:
+        """Return the batches that are not `done`."""
+        return [batch for batch in self.batches if batch.number not in done]
 
     def check(self, options: Mapping[str, Any], path: str) -> None:
         """Refuse to go on with options that would give other results.

@@ -10,31 +10,24 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from collections.abc import Iterator
-from typing import Any
+
+from visops.infer import keep_freed_memory
 
 # Parameters of mallopt(3), and what glibc itself has come to once such blocks have been freed.
 TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
 DEFAULTS = {TRIM_THRESHOLD: 64 << 20, MMAP_THRESHOLD: 32 << 20, MMAP_MAX: 65536}
-NEVER = {TRIM_THRESHOLD: -1, MMAP_MAX: 0}  # -1: more than there is
-
-
-def _glibc() -> Any:
-    library = ctypes.CDLL(None)
-    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
 
 
 @contextlib.contextmanager
 def kept_memory() -> Iterator[bool]:
     """Keep freed memory for as long as this lasts; gives False where malloc is another one."""
-    library = _glibc()
-    if library is None:
+    if not keep_freed_memory():
         yield False
         return
-    for parameter, value in NEVER.items():
-        library.mallopt(parameter, value)
     try:
         yield True
     finally:
+        library = ctypes.CDLL(None)
         for parameter, value in DEFAULTS.items():
             library.mallopt(parameter, value)
         library.malloc_trim(0)
