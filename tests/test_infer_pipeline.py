@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -326,7 +327,16 @@ def test_each_model_may_have_its_own_input(folder: Path, tmp_path: Path) -> None
     assert outputs["small"] != outputs["third"]
 
 
-def test_a_profile_has_all_threads(folder: Path, tmp_path: Path) -> None:
+def test_a_profile_has_all_threads_from_the_beginning(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = torch.profiler.profile.start
+
+    def slow_start(self: Any) -> None:
+        time.sleep(1)  # longer than these networks take for all images
+        start(self)
+
+    monkeypatch.setattr(torch.profiler.profile, "start", slow_start)
     Pipeline({"net": Network()}, **OPTIONS).run(folder, tmp_path, profile=True)
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     names = {event["name"] for event in events}

@@ -152,7 +152,7 @@ class Job:
         batches: Sequence[PlannedBatch],
         manifest: str = MANIFEST,
         *,
-        started: Callable[[Chain[Batch]], None] | None = None,
+        starting: Callable[[Chain[Batch]], None] | None = None,
         tick: Callable[[Chain[Batch]], None] | None = None,
         wait: float = 0.5,
     ) -> Processed:
@@ -163,8 +163,8 @@ class Job:
         batches : sequence of PlannedBatch
         manifest : str
             Name of a file in the outputs, ``manifest*.jsonl``; no other process may be writing it.
-        started : callable, optional
-            Gets the chain once it runs, such as to stop it at a signal.
+        starting : callable, optional
+            Gets the chain before it starts, such as to stop it at a signal.
         tick : callable, optional
             Called with it every `wait` seconds, and at the end.
         """
@@ -203,9 +203,9 @@ class Job:
                 )
                 ended = False
                 try:
+                    if starting is not None:
+                        starting(chain)
                     chain.start()
-                    if started is not None:
-                        started(chain)
                     while not ended:
                         ended = chain.wait(wait)
                         if tick is not None:

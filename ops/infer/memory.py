@@ -7,7 +7,7 @@ import ctypes
 __all__ = ["keep_freed_memory"]
 
 # Parameters of mallopt(3).
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 
 
 def keep_freed_memory() -> bool:
@@ -17,6 +17,10 @@ def keep_freed_memory() -> bool:
     A network's activations for 64 images are such blocks: their pages are mapped, cleared and
     unmapped again in every layer, which takes longer than the arithmetic of a small network.
 
+    Call it first, before a second thread allocates: networks run in a thread of their own, and
+    what glibc has for another thread than the first can't hold such blocks. There is one arena for
+    all threads then.
+
     Returns
     -------
     bool
@@ -25,5 +29,6 @@ def keep_freed_memory() -> bool:
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt") or not hasattr(library, "gnu_get_libc_version"):
         return False
-    # -1: more than there is.
-    return bool(library.mallopt(_MMAP_MAX, 0)) and bool(library.mallopt(_TRIM_THRESHOLD, -1))
+    # A threshold of -1 is more than there is.
+    wanted = {_ARENA_MAX: 1, _MMAP_MAX: 0, _TRIM_THRESHOLD: -1}
+    return all(library.mallopt(parameter, value) for parameter, value in wanted.items())

@@ -155,9 +155,10 @@ def watch(
     """
     watchers: list[Progress | Trace] = []
 
-    def started(chain: Chain[Batch]) -> None:
+    def starting(chain: Chain[Batch]) -> None:
         draining.bind(chain.stop)
-        # Both have threads: not before decoding workers have been forked.
+        # Both have threads, and so come after decoding workers have been forked; the trace is to
+        # have what stages do from the beginning.
         watchers.append(Progress(ended + _inputs(batches), ended, progress))
         if profile:
             watchers.append(Trace(job.out))
@@ -167,7 +168,7 @@ def watch(
             watcher.tick(chain)
 
     try:
-        return job.process(batches, manifest, started=started, tick=tick)
+        return job.process(batches, manifest, starting=starting, tick=tick)
     finally:
         with ExitStack() as closing:
             for watcher in watchers:

@@ -278,6 +278,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"no variant {', '.join(sorted(unknown))}", file=sys.stderr)
             return 2
         variants = [variant for variant in variants if variant.key in wanted]
+    with kept_memory():  # before there are threads, that all variants have one arena of glibc's
+        pass
     machine = machine_facts()
     print(f"{(__doc__ or '').strip()}\n\n{describe(machine)}", flush=True)
     folder = make_photos(options.cache, options.count)

@@ -21,7 +21,6 @@ Record = dict[str, Any]
 MEAN = [0.485, 0.456, 0.406]
 STD = [0.229, 0.224, 0.225]
 SUFFIX = ".jpg"
-DRAWN = 10  # boxes of an image
 
 
 def list_files(folder: Path) -> list[str]:
@@ -62,7 +61,7 @@ def preprocess(photos: Sequence[Tensor], channels_last: bool = False) -> Tensor:
 
 
 def write(out: Path, record: Record, photo: Tensor | None) -> None:
-    """The record, and the photo with its best boxes drawn."""
+    """The record, and the photo with its boxes drawn, the best one last."""
     path = out / record["image"]
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{path}.json", "w", encoding="utf-8") as file:
@@ -72,9 +71,10 @@ def write(out: Path, record: Record, photo: Tensor | None) -> None:
     picture = Image.fromarray(photo.permute(1, 2, 0).contiguous().numpy())
     draw = ImageDraw.Draw(picture)
     found = record["outputs"][DETECTOR]
-    for box, label in list(zip(found["boxes"], found["labels"], strict=True))[:DRAWN]:
+    boxes = list(zip(found["boxes"], found["labels"], found["scores"], strict=True))
+    for box, label, score in reversed(boxes):
         draw.rectangle(box, outline="red", width=2)
-        draw.text((box[0] + 3, box[1] + 1), str(label), fill="red")
+        draw.text((box[0] + 3, box[1] + 1), f"{label} {score:.2f}", fill="red")
     picture.save(path, "JPEG", quality=90)
 
 
