@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ._differentiable import Differentiable
-from ._fake_checks import check_same_device, require
+from ._fake_checks import check_fill, check_same_device, require
 from ._vmap_calls import one_call_each
 
 __all__ = ["convolve2d"]
@@ -46,6 +46,14 @@ def _check_boundary(op: str, boundary: str) -> None:
         boundary in ("fill", "wrap", "symm"),
         f"visops.{op}: boundary is '{boundary}', must be 'fill', 'wrap' or 'symm'",
     )
+
+
+def _check_fill(op: str, input: Tensor, fill: Tensor | None, boundary: str) -> None:
+    require(
+        fill is None or boundary == "fill",
+        f"visops.{op}: fill is given, boundary must be 'fill'",
+    )
+    check_fill(op, input, fill)
 
 
 def _check_pair(op: str, name: str, pair: _Pair, least: int | None = None) -> None:
@@ -89,6 +97,7 @@ def _convolve2d_fake(
     _check_boundary("convolve2d", boundary)
     _check_pair("convolve2d", "start", start)
     _check_pair("convolve2d", "size", size, 0)
+    _check_fill("convolve2d", input, fill, boundary)
     return input.new_empty((*leading, *size))
 
 
@@ -130,6 +139,7 @@ def _backward_kernel_fake(
 ) -> Tensor:
     leading = _leading("convolve2d_backward_kernel", ("grad", "input"), grad, input)
     _check_boundary("convolve2d_backward_kernel", boundary)
+    _check_fill("convolve2d_backward_kernel", input, fill, boundary)
     return grad.new_empty((*(() if sum_batch else leading), *kernel_size))
 
 

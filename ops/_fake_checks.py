@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["check_same_device", "check_shape", "require"]
+__all__ = ["check_fill", "check_same_device", "check_shape", "require"]
 
 
 def require(condition: Any, message: str) -> None:
@@ -27,6 +27,24 @@ def check_shape(
     require(tensor.dim() in (len(sizes), len(sizes) + more), message)
     for size, expected in zip(tensor.shape, sizes, strict=False):
         require(size == expected, message)
+
+
+def check_fill(op: str, input: Tensor, fill: Tensor | None) -> None:
+    """Check the element beyond the input as csrc/ops/fill.cpp does."""
+    if fill is None:
+        return
+    require(
+        fill.numel() == 1,
+        f"visops.{op}: fill has shape {list(fill.shape)}, must be one element",
+    )
+    require(
+        fill.is_cpu or (fill.is_meta and input.is_meta),
+        f"visops.{op}: fill is on {fill.device}, must be on cpu",
+    )
+    require(
+        fill.dtype == input.dtype,
+        f"visops.{op}: fill has dtype {fill.dtype}, input has {input.dtype}",
+    )
 
 
 def check_same_device(

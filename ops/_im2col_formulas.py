@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ._differentiable import Differentiable
-from ._fake_checks import require
+from ._fake_checks import check_fill, require
 from ._spatial_arguments import output_sizes
 
 __all__ = ["col2im", "im2col"]
@@ -87,11 +87,7 @@ def _im2col_fake(
         are = "dimension" if dims == 1 else "dimensions"
         require(size > 0, f"{message}its last {dims} {are} must not be empty")
     places = output_sizes(op, sizes, kernel_size, stride, padding, dilation)
-    if fill is not None:
-        require(
-            fill.numel() == 1 and fill.dtype == input.dtype,
-            f"visops.{op}: fill must be one element on the CPU, of the dtype of input",
-        )
+    check_fill(op, input, fill)
     if layout == "patches":
         return input.new_empty((*input.shape[:leads], *places, *kernel_size))
     channels = input.shape[leads - 1] if leads > 0 else 1

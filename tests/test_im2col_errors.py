@@ -316,12 +316,12 @@ def operator(replaced: int, value: Any, layout: str = "unfold", fill: Any = None
     (RuntimeError, "dilation is [1, 0], must be > 0", operator(3, [1, 0])),
     (
         RuntimeError,
-        "fill must be one element on the CPU, of the dtype of input",
+        "fill has shape [2], must be one element",
         operator(-1, None, fill=torch.zeros(2)),
     ),
     (
         RuntimeError,
-        "fill must be one element on the CPU, of the dtype of input",
+        "fill has dtype ",
         operator(-1, None, fill=torch.zeros(1, dtype=torch.float64)),
     ),
 )

@@ -74,7 +74,8 @@ struct ConvolveParams {
   Arithmetic kind;
   Padding boundary;  // kConstant, kCircular or kSymmetric
   int64_t start_y, start_x;
-  alignas(16) unsigned char fill[16];  // an element; 0 where the boundary isn't kConstant
+  // An element; 0 where the boundary isn't kConstant.
+  alignas(16) unsigned char fill[kLargestElement];
 
   void* output;  // [batch.count, output_height, output_width] contiguous
   int64_t output_height, output_width;

@@ -75,7 +75,7 @@ struct ConvolveTapsParams {
   Padding boundary;
   int64_t start_y, start_x;  // of a correlation
   bool flips;                // where the kernel's last element is that correlation's first
-  alignas(16) unsigned char fill[16];
+  alignas(16) unsigned char fill[kLargestElement];
   int64_t kernel_height, kernel_width;
 
   void* partial;                      // [batch.count, chunks, kernel_height, kernel_width] of sums

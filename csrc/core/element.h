@@ -25,6 +25,9 @@ enum class DType : int {
   kFloat64
 };
 
+// Bytes of the largest element that torch has: of complex128.
+constexpr int64_t kLargestElement = 16;
+
 struct Half {
   uint16_t bits;
 };

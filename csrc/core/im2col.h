@@ -28,7 +28,6 @@ namespace visops {
 
 constexpr int kWindowDims = 4;
 constexpr int kLeadDims = 4;
-constexpr int64_t kLargestElement = 16;  // bytes
 
 // One dimension that the window moves over.
 struct WindowDim {

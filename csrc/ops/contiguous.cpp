@@ -27,7 +27,6 @@ void prefer_large_pages([[maybe_unused]] void* data, [[maybe_unused]] int64_t by
 Tensor empty_strided(const char* op, const char* what, const Tensor& like,
                      const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                      ScalarType type) {
-  constexpr int64_t kLargestElement = 16;
   int64_t count = 1;
   for (const int64_t size : sizes) count = saturating_product(count, size > 1 ? size : 1);
   AtenTensorHandle handle = nullptr;

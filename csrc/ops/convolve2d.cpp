@@ -47,7 +47,7 @@ Call checked_call(const Tensor& input, const Tensor& kernel, const std::vector<i
   p.kernel_plane = plane_of(call.operands.second);
   check_planes(kOp, shape_text(input), p.input_plane, shape_text(kernel), p.kernel_plane,
                p.boundary);
-  take_fill(kOp, input, fill, p.boundary, p.fill);
+  set_fill(kOp, input, fill, p.boundary, p.fill);
   call.shape = call.operands.leading;
   call.shape.insert(call.shape.end(), {height, width});
   p.batch = call.operands.batch;

@@ -30,8 +30,8 @@ ConvolvePlane plane_of(const Tensor& tensor);
 std::pair<int64_t, int64_t> checked_pair(const char* op, const char* name,
                                          const std::vector<int64_t>& values);
 
-// The element that lies beyond the input.
-void take_fill(const char* op, const Tensor& input, const std::optional<Tensor>& fill,
-               Padding boundary, unsigned char (&element)[16]);
+// The element that lies beyond the input, where the boundary has one.
+void set_fill(const char* op, const Tensor& input, const std::optional<Tensor>& fill,
+              Padding boundary, unsigned char (&element)[kLargestElement]);
 
 }  // namespace visops

@@ -73,7 +73,7 @@ Tensor convolve2d_backward_kernel(const Tensor& grad, const Tensor& input,
   p.input_plane = plane_of(operands.second);
   const ConvolvePlane kernel = {height, width, width, 1};
   check_planes(kOp, shape_text(input), p.input_plane, shape_text(kernel_size), kernel, p.boundary);
-  take_fill(kOp, input, fill, p.boundary, p.fill);
+  set_fill(kOp, input, fill, p.boundary, p.fill);
   p.batch = operands.batch;
   p.start_y = flips ? start_y - (height - 1) : start_y;
   p.start_x = flips ? start_x - (width - 1) : start_x;

@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <cstring>
 
 #include "core/check.h"
 #include "ops/arithmetic.h"
 #include "ops/convolve2d.h"
 #include "ops/dispatcher.h"
+#include "ops/fill.h"
 
 namespace visops {
 namespace {
@@ -109,16 +109,11 @@ std::pair<int64_t, int64_t> checked_pair(const char* op, const char* name,
   return {values[0], values[1]};
 }
 
-void take_fill(const char* op, const Tensor& input, const std::optional<Tensor>& fill,
-               Padding boundary, unsigned char (&element)[16]) {
-  std::memset(element, 0, sizeof(element));
-  if (!fill.has_value()) return;
-  require(boundary == Padding::kConstant, op, "fill is given, boundary must be 'fill'");
-  require(fill->numel() == 1, op, "fill has shape ", shape_text(*fill), ", must be one element");
-  require(fill->is_cpu(), op, "fill is on ", device_text(*fill), ", must be on cpu");
-  require(fill->scalar_type() == input.scalar_type(), op, "fill has dtype ",
-          name_of(fill->scalar_type()), ", input has ", name_of(input.scalar_type()));
-  std::memcpy(element, fill->const_data_ptr(), fill->element_size());
+void set_fill(const char* op, const Tensor& input, const std::optional<Tensor>& fill,
+              Padding boundary, unsigned char (&element)[kLargestElement]) {
+  require(!fill.has_value() || boundary == Padding::kConstant, op,
+          "fill is given, boundary must be 'fill'");
+  take_fill(op, input, fill, element);
 }
 
 }  // namespace visops

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "ops/arithmetic.h"
 #include "ops/contiguous.h"
+#include "ops/fill.h"
 #include "ops/tensor.h"
 
 namespace visops {
@@ -72,15 +73,6 @@ Tensor set_image(const Tensor& image, int64_t dims, Im2colParams* p) {
   return image;
 }
 
-void set_fill(const char* op, const std::optional<Tensor>& fill, const Tensor& input,
-              Im2colParams* p) {
-  memset(p->fill, 0, sizeof(p->fill));
-  if (!fill.has_value()) return;
-  require(fill->is_cpu() && fill->numel() == 1 && fill->scalar_type() == input.scalar_type(), op,
-          "fill must be one element on the CPU, of the dtype of input");
-  memcpy(p->fill, fill->const_data_ptr(), p->element_size);
-}
-
 // A task's elements, in the sense of kGrain.
 int64_t task_cost(const Im2colParams& p) {
   return saturating_product(saturating_product(p.band_rows, p.segment_places), p.kernel_elements);
@@ -107,7 +99,7 @@ Tensor im2col(const Tensor& input, const Sizes& kernel_size, const Sizes& stride
           dims == 1 ? " dimension" : " dimensions", " must not be empty");
   set_windows(kOp, "input", sizes, kernel_size, stride, padding, dilation, &p);
   p.element_size = static_cast<int64_t>(input.element_size());
-  set_fill(kOp, fill, input, &p);
+  take_fill(kOp, input, fill, p.fill);
 
   Sizes result_shape(shape.begin(), shape.end() - dims);
   if (p.is_patches) {

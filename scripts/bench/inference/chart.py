@@ -121,19 +121,21 @@ def picture(result: Result, path: Path) -> None:
     in_turn = [rows[key] for key in IN_TURN if key in rows]
     shown = [*in_turn, *alone]
     places = [i + (0.9 if i >= len(in_turn) else 0.0) for i in range(len(shown))]
+    longest = max(max(row["wall_s"], row["cpu_s"]) for row in shown) / images * 1e3
     figure, axes = plt.subplots(figsize=(9.5, 1.6 + 0.5 * len(shown)), layout="constrained")
     for at, row in zip(places, shown, strict=True):
-        wall = row["wall_s"] / images * 1e3
+        wall, cpu = row["wall_s"] / images * 1e3, row["cpu_s"] / images * 1e3
+        # Beyond the red line, where that would cross the text.
+        clear = cpu if wall < cpu < wall + 0.22 * longest else wall
         axes.barh(at - 0.2, wall, height=0.36, color="#333333")
         axes.annotate(
             f"{wall:.0f} ms{_comment(row)}",
-            (wall, at - 0.2),
+            (clear, at - 0.2),
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
             fontsize=8,
         )
-        cpu = row["cpu_s"] / images * 1e3
         axes.plot([cpu, cpu], [at - 0.42, at + 0.02], color="#b00020", lw=1.6)
         left = 0.0
         for stage, value in zip(STAGES, _stages(row, images), strict=True):
