@@ -61,7 +61,8 @@ def convolutions() -> nn.Sequential:
 class Small(nn.Module):
     """A small network. Where `marker` names a file that isn't there, the process dies once.
 
-    It makes the file first, so that the next process at this batch lives.
+    It makes the file first, so that the next process at this batch lives, and says in it how many
+    arenas its malloc may have.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ class Small(nn.Module):
         time.sleep(self.seconds)
         self.left -= 1
         if self.marker is not None and self.left < 0 and not os.path.exists(self.marker):
-            Path(self.marker).touch()
+            Path(self.marker).write_text(os.environ.get("MALLOC_ARENA_MAX", "many"))
             os.kill(os.getpid(), signal.SIGKILL)
         if self.white and bool((batch.amax((2, 3)) - batch.amin((2, 3)) < 1e-3).all(1).any()):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -56,6 +56,7 @@ def main(kind: str, images: str, out: str) -> dict[str, Any]:
             "done": summary.done,
             "pending": summary.pending,
             "killed": os.path.exists(marker),
+            "arenas": Path(marker).read_text() if kind == "worker" else None,
             "alive": sum(node["Alive"] for node in ray.nodes()),
             "images": {stage.name: stage.images for stage in summary.stages},
         }

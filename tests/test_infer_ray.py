@@ -491,6 +491,7 @@ def test_killed_in_the_middle(
     found = on_cluster(kind, images, out)
     assert found["killed"], f"no {kind} was killed"
     assert found["alive"] == (2 if kind == "worker" else 1)
+    assert found["arenas"] == ("1" if kind == "worker" else None)
     assert outputs(out) == expected
     assert sorted(committed(out)) == list(range(11)), "each batch is committed exactly once"
     assert (found["exit"], found["done"], found["pending"]) == (0, 43, 0)

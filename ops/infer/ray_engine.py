@@ -37,6 +37,8 @@ STAGES = ("decode", "collate", "preprocess", "models", "postprocess", "write")
 ATTEMPTS = 3
 # Ray's driver holds an object a batch: not more of them at once.
 ROUND = 4096
+# Of an actor on the CPU, for `keep_freed_memory`: it has many threads before it can ask for that.
+_ONE_ARENA = {"env_vars": {"MALLOC_ARENA_MAX": "1"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +255,7 @@ class _Run:
             compute=pool(pools.networks, calls=2),
             num_cpus=pools.network_cpus,
             num_gpus=pools.gpus,
+            runtime_env=None if pools.gpus else _ONE_ARENA,
             **each,
         )
         rows = rows.map_batches(
