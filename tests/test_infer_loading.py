@@ -22,6 +22,7 @@ from visops.infer.listing import Entry
 from visops.infer.loading import DIED, DecodedBatches
 from visops.infer.plan import PlannedBatch
 from visops.infer.work import Work
+from waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -108,22 +109,15 @@ def test_a_process_apart_ends_with_its_parent(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     parent = context.Process(target=decode_apart, args=(Waiting(str(tmp_path)), plan, "fork"))
     parent.start()
-    assert until((tmp_path / "pid").exists)
+    until((tmp_path / "pid").exists)
     child = int((tmp_path / "pid").read_text())
     os.kill(parent.pid or 0, signal.SIGKILL)
     parent.join()
     try:
-        assert until(lambda: not runs(child)), "it decodes on"
+        until(lambda: not runs(child), "it decodes on")
     finally:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
-
-
-def until(condition: Any) -> bool:
-    end = time.monotonic() + 10
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    return bool(condition())
 
 
 def runs(pid: int) -> bool:

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from visops.infer.decode import Decoder
 from visops.infer.loading import DIED
 from visops.infer.manifest import Commit, Manifest
 from visops.infer.ray_ledger import ALONE, GO, LOST, STOP, Ledger
+from waiting import until
 
 # TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
 pytestmark = [
@@ -385,7 +385,7 @@ def test_an_exception_that_cannot_be_sent_is_sent_as_text(
 def test_sigterm_drains(here: Here, job: tuple[Path, Path], expected: dict[str, bytes]) -> None:
     here.meanwhile[4] = lambda: os.kill(os.getpid(), signal.SIGTERM)
     # The signal is passed on by a thread: wait for it.
-    here.meanwhile[5] = lambda: wait_until(lambda: here.ledger._draining)
+    here.meanwhile[5] = lambda: until(lambda: here.ledger._draining)
     summary = on_ray(job)
     assert (summary.exit_code, summary.signal) == (143, signal.SIGTERM)
     assert committed(job[1])[:4] == [0, 1, 2, 3]
@@ -393,13 +393,6 @@ def test_sigterm_drains(here: Here, job: tuple[Path, Path], expected: dict[str, 
     assert summary.pending > 0
     pipeline().run(*job)
     assert outputs(job[1]) == expected
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_batches_that_went_image_by_image_are_counted(
@@ -448,7 +441,7 @@ def test_an_error_of_the_driver_stops_the_actors(
     monkeypatch.setattr(Manifest, "append", full)
     with pytest.raises(OSError, match=r"No space left.*manifest\.jsonl"):
         on_ray(job)
-    wait_until(lambda: here.ledger._draining)
+    until(lambda: here.ledger._draining)
 
 
 def on_cluster(kind: str, images: Path, out: Path) -> dict[str, Any]:

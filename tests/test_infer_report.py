@@ -10,6 +10,7 @@ import pytest
 from visops.infer import Counts, Summary
 from visops.infer.report import Progress, advice, table
 from visops.infer.stages import Chain, Stage, StageTimes
+from waiting import until
 
 
 class Bar:
@@ -75,7 +76,7 @@ def test_a_chain_says_what_it_is_at(bar: Any) -> None:
     release = threading.Event()
 
     def network(item: int) -> int:
-        release.wait(10)
+        release.wait(60)
         return item
 
     chain: Chain[int] = Chain(
@@ -87,6 +88,7 @@ def test_a_chain_says_what_it_is_at(bar: Any) -> None:
     )
     chain.start()
     try:
+        until(lambda: chain.busy()[1] > 0.05)
         for _ in range(3):
             time.sleep(0.02)
             bar.tick(chain)

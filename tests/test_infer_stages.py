@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from visops.infer.stages import Chain, Stage, StageError
+from waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -59,15 +60,20 @@ def test_nothing_at_all() -> None:
 
 
 def test_queues_are_bounded() -> None:
-    taken = itertools.count()
+    taken: list[int] = []
+
+    def source() -> Any:
+        for i in range(100):
+            taken.append(i)
+            yield i
+
     go = threading.Event()
-    made = chain(
-        (next(taken) for _ in range(100)), Stage("wait", lambda i: go.wait() and i), room=3
-    )
+    made = chain(source(), Stage("wait", lambda i: go.wait() and i), room=3)
     made.start()
-    time.sleep(0.2)
     # One at work, three in the queue, one that finds no room.
-    assert next(taken) == 5
+    until(lambda: len(taken) >= 5)
+    time.sleep(0.1)
+    assert len(taken) == 5
     go.set()
     assert made.wait(20)
 
@@ -138,12 +144,12 @@ def test_stopping_finishes_what_is_in_flight() -> None:
     out: list[int] = []
     made = chain(itertools.count(), Stage("slow", slowly(0.005)), keep(out))
     made.start()
-    time.sleep(0.1)
+    until(lambda: len(out) > 3)
     assert not made.wait(0.01)
     made.stop()
     assert made.wait(20)
     assert out == list(range(len(out)))
-    assert made.times[0].batches == len(out) > 3
+    assert made.times[0].batches == len(out)
 
 
 def test_what_a_stage_is_at_counts_as_work() -> None:
@@ -151,9 +157,7 @@ def test_what_a_stage_is_at_counts_as_work() -> None:
     go = threading.Event()
     made = chain(range(1), Stage("slow", lambda i: go.wait() and i), Stage("last", lambda i: i))
     made.start()
-    end = time.monotonic() + 10
-    while made.busy()[1] < 0.05 and time.monotonic() < end:
-        time.sleep(0.01)
+    until(lambda: made.busy()[1] >= 0.05)
     source, slow, last = made.busy()
     assert slow >= 0.05 > source + last
     assert made.times[1].busy == 0
