@@ -103,7 +103,12 @@ FORWARD = [
         f"kernel has {2**30} x {2**30} elements, which is too many",
         convolve(kernel=torch.ones(1, 1).expand(2**30, 2**30)),
     ),
+    row("fill has shape [2], must be one element", convolve(fill=torch.ones(2))),
     row("fill has dtype Long, input has Float", convolve(fill=torch.ones(1, dtype=torch.int64))),
+    row(
+        "fill is given, boundary must be 'fill'",
+        convolve(fill=torch.ones(1), boundary="wrap"),
+    ),
     row("out has shape [6, 6], must be [6, 7]", convolve(out=torch.ones(6, 6))),
     row("out has dtype Double, input has Float", convolve(out=INPUT.double())),
     row("out is not contiguous", convolve(out=torch.ones(7, 6).T)),
@@ -114,38 +119,6 @@ FORWARD = [
 @bad_input.table(*FORWARD)
 def test_forward(error: type[Exception], message: str, call: bad_input.Call) -> None:
     bad_input.check(error, message, call)
-
-
-FILLS = (
-    ("fill has shape [2], must be one element", {"fill": torch.ones(2)}),
-    ("fill has dtype ", {"fill": torch.ones(1, dtype=torch.int64)}),
-    ("fill is given, boundary must be 'fill'", {"fill": torch.ones(1), "boundary": "wrap"}),
-)
-
-
-@pytest.mark.parametrize("device", ["cpu", "meta"])
-@pytest.mark.parametrize(("message", "changed"), FILLS, ids=[message for message, _ in FILLS])
-def test_fills(message: str, changed: dict[str, Any], device: str) -> None:
-    """Fake kernels check them as well: a compiled function fails where it is traced."""
-    input, kernel = INPUT.to(device), KERNEL.to(device)
-    call = convolve(input=input, kernel=kernel, **changed)
-    bad_input.check(RuntimeError, f"convolve2d: {message}", call)
-    call = taps(grad=input, input=input, **changed)
-    bad_input.check(RuntimeError, f"convolve2d_backward_kernel: {message}", call)
-
-
-@pytest.mark.parametrize("op", ["convolve2d", "im2col"])
-def test_a_fill_without_a_value_is_for_inputs_without_values(op: str) -> None:
-    fill = torch.ones(1, device="meta")
-    calls = {
-        "convolve2d": lambda image: OPS.convolve2d(
-            image, KERNEL.to(image.device), [0, 0], [6, 7], "fill", fill, True
-        ),
-        "im2col": lambda image: OPS.im2col(image, [3, 3], [1, 1], [1] * 4, [1, 1], fill),
-    }
-    assert calls[op](INPUT.to("meta")).is_meta
-    message = f"{op}: fill is on meta, must be on cpu"
-    bad_input.check(RuntimeError, message, lambda: calls[op](INPUT))
 
 
 @bad_input.table(

@@ -297,11 +297,11 @@ def test_kinds(error: type[Exception], message: str, call: Call) -> None:
 WINDOW = ([3, 3], [1, 1], [0, 0, 0, 0], [1, 1])
 
 
-def operator(replaced: int, value: Any, layout: str = "unfold", fill: Any = None) -> Any:
+def operator(replaced: int, value: Any, layout: str = "unfold") -> Any:
     window = [*WINDOW]
     if replaced >= 0:
         window[replaced] = value
-    return window, layout, fill
+    return window, layout
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
@@ -314,28 +314,14 @@ def operator(replaced: int, value: Any, layout: str = "unfold", fill: Any = None
     (RuntimeError, "padding is [0, 0], must be 4 integers", operator(2, [0, 0])),
     (RuntimeError, "padding is [0, 0, 0, -1], must be >= 0", operator(2, [0, 0, 0, -1])),
     (RuntimeError, "dilation is [1, 0], must be > 0", operator(3, [1, 0])),
-    (
-        RuntimeError,
-        "fill has shape [2], must be one element",
-        operator(-1, None, fill=torch.zeros(2)),
-    ),
-    (
-        RuntimeError,
-        "fill has dtype ",
-        operator(-1, None, fill=torch.zeros(1, dtype=torch.float64)),
-    ),
 )
 def test_operators(error: type[Exception], message: str, call: Any, device: str) -> None:
-    window, layout, fill = call
-    forward = functools.partial(OPS.im2col, image().to(device), *window, fill, layout)
+    window, layout = call
+    forward = functools.partial(OPS.im2col, image().to(device), *window, None, layout)
     check(error, f"im2col: {message}", forward)
-    if fill is None:
-        columns = image(2, 27, 12).to(device)
-        check(
-            error,
-            f"col2im: {message}",
-            functools.partial(OPS.col2im, columns, [5, 6], *window, layout),
-        )
+    columns = image(2, 27, 12).to(device)
+    backward = functools.partial(OPS.col2im, columns, [5, 6], *window, layout)
+    check(error, f"col2im: {message}", backward)
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

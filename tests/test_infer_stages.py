@@ -149,7 +149,7 @@ def test_stopping_finishes_what_is_in_flight() -> None:
     made.stop()
     assert made.wait(20)
     assert out == list(range(len(out)))
-    assert made.times[0].batches == len(out)
+    assert made.times[0].batches == len(out) > 3
 
 
 def test_what_a_stage_is_at_counts_as_work() -> None:
