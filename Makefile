@@ -43,7 +43,7 @@ $(VENV)/.installed: $(VENV)/.packages pyproject.toml setup.py scripts/build_exte
 build: $(VENV)/.installed  ## set up .venv and compile (only what has changed)
 
 demo: build  ## augment and warp real photos, compare with other libraries (IMAGES=folder)
-	$(PY) scripts/demo.py $(if $(IMAGES),--images $(IMAGES))
+	$(PY) scripts/demo $(if $(IMAGES),--images $(IMAGES))
 
 # The first run is on the kernels that the machine gets by itself: only the others come again.
 test: build  ## the whole test suite, then again on every other kind of kernel this machine can run
@@ -56,7 +56,7 @@ test: build  ## the whole test suite, then again on every other kind of kernel t
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
 	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done
 	$(PY) scripts/bench/plot.py
-	$(PY) docs/update_readme.py
+	$(PY) scripts/figures/update_readme.py
 
 docs: build  ## build the documentation in docs/_build and run its examples
 	$(PY) -m sphinx -W --keep-going -b doctest docs docs/_build/doctest
@@ -105,7 +105,7 @@ test-abi: wheel $(ABI)/.packages  ## run the suite on the wheel, not rebuilt, un
 
 test-ray: build  ## the inference tests that start Ray clusters, for which ray[data] goes into .venv
 	$(PY) -m pip install --quiet "ray[data]"
-	OMP_NUM_THREADS=2 $(PY) -m pytest $(PYTEST_ARGS) tests/test_infer_ray.py
+	OMP_NUM_THREADS=2 $(PY) -m pytest $(PYTEST_ARGS) tests/infer/test_ray.py
 
 clean:  ## remove everything that was built, and the virtual environments
 	rm -rf build dist out *.egg-info docs/_build ops/*.so ops/*.pyd ops/_build.py $(VENV) $(ABI)

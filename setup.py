@@ -13,16 +13,21 @@ CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.
 import sys
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "scripts"))
 
 from build_extensions import BuildExtensions, sources
 
 setup(
+    packages=["visops", *(f"visops.{package}" for package in find_packages("ops"))],
     ext_modules=[
         # LibTorch stable ABI and limited Python API: one binary for every torch and Python.
-        Extension("visops._C", sources("csrc", "csrc/core", "csrc/ops"), py_limited_api=True),
+        Extension(
+            "visops._C",
+            ["csrc/library.cpp", *sources("csrc/core", "csrc/torch")],
+            py_limited_api=True,
+        ),
         # pybind11 has no limited-API mode: this one is per Python version.
         Extension("visops._numpy", sources("csrc/core", "csrc/numpy")),
     ],

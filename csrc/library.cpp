@@ -1,5 +1,5 @@
 // Every operator of visops: the table of contents. Implementations register themselves in
-// csrc/ops/<op>.cpp; fake kernels, autograd and vmap are in ops/<op>.py.
+// csrc/torch/<op>.cpp; fake kernels, autograd and vmap are in ops/<op>.py.
 #include <Python.h>
 
 #include <torch/csrc/stable/library.h>

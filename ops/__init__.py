@@ -9,33 +9,56 @@ load_extensions()
 from . import compat  # noqa: E402
 from ._build import version as __version__  # noqa: E402
 from ._info import build_info  # noqa: E402
-from .affine import warp_affine  # noqa: E402
-from .affine_matrix import compose_affine, get_affine_matrix, invert_affine  # noqa: E402
-from .affine_points import affine_from_points, transform_boxes, transform_points  # noqa: E402
-from .augment import augment  # noqa: E402
-from .box_fusion import weighted_boxes_fusion  # noqa: E402
-from .box_iou import (  # noqa: E402
+from .boxes import (  # noqa: E402
     box_iou,
     box_iou_rotated,
     complete_box_iou,
     distance_box_iou,
     generalized_box_iou,
 )
-from .conv2d import conv2d  # noqa: E402
-from .convolve2d import convolve2d, correlate2d  # noqa: E402
-from .im2col import col2im, im2col  # noqa: E402
-from .matrix_nms import matrix_nms  # noqa: E402
-from .nms import batched_nms, nms, nms_match, nms_padded, nms_rotated  # noqa: E402
-from .roi_align import multiscale_roi_align, roi_align  # noqa: E402
-from .roi_crops import crop_rois, paste_rois  # noqa: E402
-from .roi_modules import RoIAlign  # noqa: E402
-from .roi_pooling import ps_roi_align, roi_align_rotated, roi_pool  # noqa: E402
-from .soft_nms import batched_soft_nms, soft_nms  # noqa: E402
+from .convolution import (  # noqa: E402
+    col2im,
+    conv2d,
+    convolve2d,
+    correlate2d,
+    im2col,
+)
+from .roi import (  # noqa: E402
+    RoIAlign,
+    crop_rois,
+    multiscale_roi_align,
+    paste_rois,
+    ps_roi_align,
+    roi_align,
+    roi_align_rotated,
+    roi_pool,
+)
+from .suppression import (  # noqa: E402
+    batched_nms,
+    batched_soft_nms,
+    matrix_nms,
+    nms,
+    nms_match,
+    nms_padded,
+    nms_rotated,
+    soft_nms,
+    weighted_boxes_fusion,
+)
+from .warp import (  # noqa: E402
+    affine_from_points,
+    augment,
+    compose_affine,
+    get_affine_matrix,
+    invert_affine,
+    transform_boxes,
+    transform_points,
+    warp_affine,
+)
 
 from . import transforms  # noqa: E402  # isort: skip (it uses what is above)
 
 if TYPE_CHECKING:
-    from ._multiscale_roi_module import MultiScaleRoIAlign
+    from .roi.multiscale_module import MultiScaleRoIAlign
 
 __all__ = [
     "MultiScaleRoIAlign",
@@ -84,7 +107,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import what imports torchvision when it is asked for."""
     if name == "MultiScaleRoIAlign":
-        from ._multiscale_roi_module import MultiScaleRoIAlign
+        from .roi.multiscale_module import MultiScaleRoIAlign
 
         return MultiScaleRoIAlign
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -7,7 +7,7 @@ second build compiles only what a changed source or header touches.
 - csrc/core is compiled once and linked into both modules: neither torch nor Python is in it.
 - csrc/cpu is compiled once per instruction set and linked into both; the kernels register
   themselves and core/kernel_stub.cpp chooses at run time.
-- csrc/library.cpp and csrc/ops (`_C`) see torch's stable headers and the limited Python API.
+- csrc/library.cpp and csrc/torch (`_C`) see torch's stable headers and the limited Python API.
 - csrc/numpy (`_numpy`) sees pybind11.
 - csrc/cuda goes through nvcc into `_C`; with VISOPS_EMULATION=1 also through the C++ compiler,
   with tests/cuda_emulation/cuda_runtime.h standing in for CUDA's, into both modules.
@@ -111,14 +111,14 @@ def switch(name: str) -> bool | None:
     return None if value == "" else value == "1"
 
 
-def glob(folder: str, pattern: str = "*.cpp") -> list[Path]:
-    """Files of a folder, relative to the repository."""
-    return sorted(path.relative_to(ROOT) for path in (ROOT / folder).glob(pattern))
+def files_below(folder: str, pattern: str = "*.cpp") -> list[Path]:
+    """Files of a folder and of the families in it, relative to the repository."""
+    return sorted(path.relative_to(ROOT) for path in (ROOT / folder).rglob(pattern))
 
 
 def sources(*folders: str) -> list[str]:
-    """C++ files of folders, as setuptools wants them."""
-    return [path.as_posix() for folder in folders for path in glob(folder)]
+    """C++ files below folders, as setuptools wants them."""
+    return [path.as_posix() for folder in folders for path in files_below(folder)]
 
 
 def find_compiler() -> list[str]:
@@ -324,7 +324,7 @@ class BuildExtensions(build_ext):
     def build_extensions(self) -> None:
         """Compile both modules and put them where setuptools expects them."""
         version = self.distribution.get_version()
-        cuda_files = glob("csrc/cuda", "*.cu")
+        cuda_files = files_below("csrc/cuda", "*.cu")
         cuda = find_cuda(torch.version.cuda) if cuda_files else None
         emulation = switch("VISOPS_EMULATION") or False
         file = NinjaFile(cuda)
@@ -345,28 +345,28 @@ class BuildExtensions(build_ext):
             front["VISOPS_CUDA_VERSION"] = f'"{cuda.version}"'
             front["VISOPS_CUDA_ARCHS"] = f'"{";".join(cuda.archs)}"'
 
-        shared = file.objects("core", glob("csrc/core"))
+        shared = file.objects("core", files_below("csrc/core"))
         for isa, (slot, flags) in isa_levels().items():
             slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
-            shared += file.objects(isa, glob("csrc/cpu"), slot_flags)
+            shared += file.objects(isa, files_below("csrc/cpu"), slot_flags)
         if emulation:
             # Ahead of every other folder: here <cuda_runtime.h> is ours.
             flags = [
                 f"{FLAGS.include}tests/cuda_emulation",
                 *defines({"VISOPS_CUDA_EMULATION": "1"}),
             ]
-            shared += file.objects("emulated", glob("tests/cuda_emulation"), flags)
+            shared += file.objects("emulated", files_below("tests/cuda_emulation"), flags)
             shared += file.objects("emulated", cuda_files, [*flags, *FLAGS.plain_cpp])
 
         objects = {
             "visops._C": file.objects(
                 "torch",
-                glob("csrc") + glob("csrc/ops"),
+                [Path("csrc/library.cpp"), *files_below("csrc/torch")],
                 defines(front) + includes(common),
             ),
             "visops._numpy": file.objects(
                 "numpy",
-                glob("csrc/numpy"),
+                files_below("csrc/numpy"),
                 defines(macros) + includes([pybind11.get_include(), *common]),
             ),
         }

@@ -2,9 +2,9 @@
 
     python scripts/measure_convolve2d_costs.py [--write]
 
-Prints ops/_convolve2d_measured.py, or writes it. All is measured on one thread, in seconds of that
+Prints ops/convolution/convolve2d_measured.py, or writes it. All is measured on one thread, in seconds of that
 thread's own time, the least of several calls: what other processes do hardly matters. The model and
-the meaning of its numbers are in ops/_convolve2d_costs.py.
+the meaning of its numbers are in ops/convolution/convolve2d_costs.py.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import numpy as np
 import torch
 from scipy.optimize import nnls
 from torch import Tensor
-from visops import _convolve2d_costs as costs
-from visops._convolve2d_fft import convolve_fft
-from visops._convolve2d_methods import convolve_direct, convolve_im2col
-from visops._convolve2d_problem import Problem, problem
-from visops._convolve2d_separable import convolve_separable, factors_of
+from visops.convolution import convolve2d_costs as costs
+from visops.convolution.convolve2d_fft import convolve_fft
+from visops.convolution.convolve2d_methods import convolve_direct, convolve_im2col
+from visops.convolution.convolve2d_problem import Problem, problem
+from visops.convolution.convolve2d_separable import convolve_separable, factors_of
 
-OUTPUT = Path(__file__).resolve().parent.parent / "ops" / "_convolve2d_measured.py"
+OUTPUT = Path(__file__).resolve().parent.parent / "ops" / "convolve2d_measured.py"
 DTYPES = [
     torch.uint8,
     torch.int16,
@@ -161,12 +161,12 @@ def measured(dtype: torch.dtype) -> str:
 
 HEADER = '''"""Measured costs of convolutions; made by scripts/measure_convolve2d_costs.py.
 
-Nanoseconds on one thread. What they multiply is in _convolve2d_costs.py.
+Nanoseconds on one thread. What they multiply is in convolve2d_costs.py.
 """
 
 import torch
 
-from ._convolve2d_costs import Costs, FftCosts
+from .convolve2d_costs import Costs, FftCosts
 
 MEASURED = {
 '''

@@ -13,7 +13,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/affine.h"
+#include "core/warp/affine.h"
 
 namespace visops {
 namespace {

@@ -1,7 +1,7 @@
 // The lanes of NOTE [ Sums of the pairs' gradients ] on CUDA: those of a warp.
 #pragma once
 
-#include "core/box_iou.h"
+#include "core/boxes/iou.h"
 
 namespace visops {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/affine.h"
+#include "core/warp/affine.h"
 
 namespace visops {
 namespace {

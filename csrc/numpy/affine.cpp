@@ -1,11 +1,11 @@
 // The NumPy front of the affine warp: HW and HWC arrays in OpenCV's layout.
-#include "core/affine.h"
+#include "core/warp/affine.h"
 
-#include "core/affine_front.h"
 #include "core/check.h"
+#include "core/warp/affine_front.h"
 #include "numpy/array.h"
 #include "numpy/bindings.h"
-#include "ops/parallel.h"
+#include "torch/parallel.h"
 
 namespace visops {
 namespace {

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..nms import batched_nms
-from ..soft_nms import batched_soft_nms
+from ..suppression.nms import batched_nms
+from ..suppression.soft_nms import batched_soft_nms
 from .masks import masks_in_image, run_lengths
 from .preprocess import Placement
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..augment import augment
+from ..warp.augment import augment
 from .preprocess import Placement
 
 __all__ = ["columns_of_runs", "masks_in_image", "run_lengths"]

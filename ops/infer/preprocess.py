@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..augment import augment
+from ..warp.augment import augment
 from .batch import Frame
 
 __all__ = ["IMAGENET_MEAN", "IMAGENET_STD", "Placement", "Preprocess"]

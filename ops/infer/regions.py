@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..roi_crops import crop_rois, paste_rois
+from ..roi.crops import crop_rois, paste_rois
 from .detection import Detection
 from .models import Model
 from .postprocess import Auto, PostProcess

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..augment import augment
+from ..warp.augment import augment
 from ._target_options import Geometry
 
 __all__ = ["as_tensor", "move_mask"]

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._augment_formulas import augment as _augment
-from .._augment_formulas import augment_list as _augment_list
+from ..warp.augment_autograd import augment as _augment
+from ..warp.augment_autograd import augment_list as _augment_list
 from ._color import GREY
 from ._fuse import Pass
 from ._leaf import Leaf
@@ -96,7 +96,7 @@ def _channels_first(value: Any, layout: str) -> Tensor:
 
 def _readable(array: np.ndarray) -> np.ndarray:
     """Return an array that torch takes without a warning or a refusal: images are only read."""
-    from .._augment_arguments import _array_tensor
+    from ..warp.augment_arguments import _array_tensor
 
     return _array_tensor(array, "the image").numpy()  # type: ignore[no-any-return]
 

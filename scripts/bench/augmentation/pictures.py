@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 import torch
-from demo_photos import packaged_photos
+from demo.photos import packaged_photos
 from PIL import Image
 
 Photo = npt.NDArray[np.uint8]  # [height, width, 3]

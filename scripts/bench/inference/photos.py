@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from demo_photos import packaged_photos
+from demo.photos import packaged_photos
 from PIL import Image
 from tqdm import tqdm
 

@@ -1,0 +1,67 @@
+// Overlaps of all pairs of two sets of boxes, and their gradients: what fronts and kernels share.
+//
+// A call has two steps. The first, over both sets, converts boxes of any dtype and strides to
+// columns of what is computed in, with what belongs to one box alone (area, angle): an arctangent
+// is per box, not per pair. The second is over pairs. Their arithmetic is in core/boxes/pair.h,
+// that of rotated boxes in core/rotated_box.h and core/boxes/rotated_gradient.h.
+//
+// NOTE [ Sums of the pairs' gradients ]
+// A box's gradient is a sum over all boxes of the other set. It has one order on every device: 32
+// lanes, pair j in lane j mod 32, then lanes are halved into one (l += l + 16, ..., l += l + 1).
+//
+// The operators give the gradient of boxes1. That of boxes2 is the same with the roles swapped and
+// the gradient of the result transposed, which is only a matter of its strides.
+#pragma once
+
+#include "core/element.h"
+#include "core/kernel_stub.h"
+
+namespace visops {
+
+enum class BoxOverlap : int { kIou, kGeneralized, kDistance, kComplete };
+
+// [count, 4] x1, y1, x2, y2 or [count, 5] x, y, width, height, angle.
+struct BoxSet {
+  const void* data;
+  DType dtype;
+  int64_t count, box_stride, coordinate_stride;  // elements
+};
+
+// Columns that the first step makes of a set of boxes: x1, y1, x2, y2, area, angle.
+constexpr int64_t kBoxColumns = 6;
+
+struct BoxIouParams {
+  BoxSet boxes1, boxes2;
+  BoxOverlap kind;
+  double eps;
+  bool in_double;  // what it is computed in; rotated boxes always are
+  void* columns1;  // [kBoxColumns, boxes1.count] scratch, or [boxes1.count] RotatedBox
+  void* columns2;  // ... of boxes2
+
+  // Forward only.
+  void* result;  // [boxes1.count, boxes2.count] contiguous
+  DType result_dtype;
+
+  // Backward only.
+  const void* grad;  // [boxes1.count, boxes2.count], of result_dtype
+  int64_t grad_row_stride, grad_column_stride;
+  void* grad_boxes;  // [boxes1.count, 4 or 5] contiguous, of boxes1's dtype
+};
+
+// Over the boxes of both sets, those of boxes1 first.
+extern KernelStub<BoxIouParams> box_columns_stub;
+extern KernelStub<BoxIouParams> rotated_columns_stub;
+// Over boxes1.
+extern KernelStub<BoxIouParams> box_iou_stub;
+extern KernelStub<BoxIouParams> box_iou_backward_stub;
+extern KernelStub<BoxIouParams> box_iou_rotated_stub;
+extern KernelStub<BoxIouParams> box_iou_rotated_backward_stub;
+
+constexpr int64_t kPairLanes = 32;
+
+BoxOverlap parse_box_overlap(const char* op, const std::string& name);
+
+// Dtypes and eps; for the backward also that boxes1 can have a gradient.
+void check_box_iou(const char* op, const BoxIouParams& p, bool backward);
+
+}  // namespace visops

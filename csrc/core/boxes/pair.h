@@ -1,0 +1,231 @@
+// How much two boxes overlap, in four measures, and how that changes with the first of them.
+//
+// NOTE [ Pairs of boxes ]
+// The measures are torchvision's, operation by operation and without contraction, so that values
+// agree to the last bit where no arctangent is involved:
+//   iou          I / U, with U = A + B - I
+//   generalized  iou - (C - U) / C, C being the area of the smallest box around both
+//   distance     iou - r / (d + eps), r the squared distance of the centres, d that box's diagonal
+//   complete     distance - alpha v, v = (2 / pi)^2 (arctan(w / h) - arctan(w' / h'))^2,
+//                alpha = v / (1 - iou + v + eps)
+// A finite number over 0 is 0, and so is its gradient. NaN coordinates make the area, hence every
+// measure, NaN.
+//
+// Gradients are those of torch's autograd: alpha is a constant, equal arguments of a minimum or
+// maximum have half of the gradient each, and a side of exactly 0 has none, as torch has it
+// from 2.15 on (before, all of it). All measures are the same, to the last bit, with the boxes'
+// roles swapped.
+#pragma once
+
+#include <cmath>
+
+#include "core/box.h"
+#include "core/boxes/iou.h"
+#include "core/elementary.h"
+
+namespace visops {
+
+template <class Acc>
+struct PairBox {
+  Acc x1, y1, x2, y2, area, angle;
+};
+
+template <class Acc>
+VISOPS_HOT_FN Acc lesser(Acc a, Acc b) {
+  return a < b ? a : b;
+}
+
+template <class Acc>
+VISOPS_HOT_FN Acc greater(Acc a, Acc b) {
+  return a > b ? a : b;
+}
+
+// What to divide by for a quotient that is 0 where `denominator` is. (A select of the quotient
+// would do too, but compilers make branches of several with one condition, and then don't
+// vectorise.)
+template <class Acc>
+VISOPS_HOT_FN Acc divisor(Acc denominator) {
+  return denominator == static_cast<Acc>(0) ? static_cast<Acc>(HUGE_VAL) : denominator;
+}
+
+// arctan(w / h): pi / 2 for flat boxes, 0 for points.
+template <class Acc>
+VISOPS_FN Acc angle_of(const Box<Acc>& box) {
+  const Acc width = box.x2 - box.x1, height = box.y2 - box.y1;
+  if (width == static_cast<Acc>(0) && height == static_cast<Acc>(0)) return static_cast<Acc>(0);
+  return static_cast<Acc>(arctan_of(static_cast<double>(width / height)));
+}
+
+// Columns are [kBoxColumns, count]. The angle is kComplete's, and not read otherwise.
+template <class Acc>
+VISOPS_HOT_FN PairBox<Acc> load_pair_box(const Acc* columns, int64_t count, int64_t i) {
+  return {columns[i],
+          columns[count + i],
+          columns[2 * count + i],
+          columns[3 * count + i],
+          columns[4 * count + i],
+          columns[5 * count + i]};
+}
+
+// Box i of the set as column i.
+template <class Acc>
+VISOPS_HOT_FN void make_box_column(const BoxSet& set, DType dtype, bool with_angle, int64_t i,
+                                   Acc* columns) {
+  const Box<Acc> box = load_box<Acc>(set.data, dtype, i * set.box_stride, set.coordinate_stride);
+  const int64_t count = set.count;
+  columns[i] = box.x1;
+  columns[count + i] = box.y1;
+  columns[2 * count + i] = box.x2;
+  columns[3 * count + i] = box.y2;
+  columns[4 * count + i] = box.area;
+  columns[5 * count + i] = with_angle ? angle_of(box) : static_cast<Acc>(0);
+}
+
+// Of two boxes: what is common to them, and what is around them.
+template <class Acc>
+struct PairSides {
+  Acc width, height, hull_width, hull_height;  // not clamped
+};
+
+template <class Acc>
+VISOPS_HOT_FN PairSides<Acc> sides_of(const PairBox<Acc>& a, const PairBox<Acc>& b) {
+  return {lesser(a.x2, b.x2) - greater(a.x1, b.x1), lesser(a.y2, b.y2) - greater(a.y1, b.y1),
+          greater(a.x2, b.x2) - lesser(a.x1, b.x1), greater(a.y2, b.y2) - lesser(a.y1, b.y1)};
+}
+
+template <class Acc>
+VISOPS_HOT_FN Acc clamped(Acc side) {
+  return greater(side, static_cast<Acc>(0));
+}
+
+// The terms of `complete`: of the angles' difference, and 1 - iou.
+template <class Acc>
+struct AspectTerm {
+  Acc v, alpha;
+};
+
+template <class Acc>
+VISOPS_HOT_FN AspectTerm<Acc> aspect_term(Acc difference, Acc iou, Acc eps) {
+  const Acc v = static_cast<Acc>(0.4052847345693511) * (difference * difference);  // 4 / pi^2
+  return {v, v / divisor(static_cast<Acc>(1) - iou + v + eps)};
+}
+
+// Between the centres.
+template <class Acc>
+VISOPS_HOT_FN Acc distance_x(const PairBox<Acc>& a, const PairBox<Acc>& b) {
+  const Acc half = static_cast<Acc>(0.5);
+  return (a.x1 + a.x2) * half - (b.x1 + b.x2) * half;
+}
+template <class Acc>
+VISOPS_HOT_FN Acc distance_y(const PairBox<Acc>& a, const PairBox<Acc>& b) {
+  const Acc half = static_cast<Acc>(0.5);
+  return (a.y1 + a.y2) * half - (b.y1 + b.y2) * half;
+}
+
+template <BoxOverlap kind, class Acc>
+VISOPS_HOT_FN Acc pair_overlap(const PairBox<Acc>& a, const PairBox<Acc>& b, Acc eps) {
+  const PairSides<Acc> sides = sides_of(a, b);
+  const Acc inter = clamped(sides.width) * clamped(sides.height);
+  const Acc both = a.area + b.area - inter;
+  const Acc iou = inter / divisor(both);
+  if constexpr (kind == BoxOverlap::kIou) return iou;
+  const Acc hull_width = clamped(sides.hull_width), hull_height = clamped(sides.hull_height);
+  if constexpr (kind == BoxOverlap::kGeneralized) {
+    const Acc hull = hull_width * hull_height;
+    return iou - (hull - both) / divisor(hull);
+  }
+  const Acc diagonal = divisor(hull_width * hull_width + hull_height * hull_height + eps);
+  const Acc x = distance_x(a, b), y = distance_y(a, b);
+  const Acc distance = iou - (x * x + y * y) / diagonal;
+  if constexpr (kind == BoxOverlap::kDistance) return distance;
+  const AspectTerm<Acc> aspect = aspect_term(a.angle - b.angle, iou, eps);
+  return distance - aspect.alpha * aspect.v;
+}
+
+// By box a: by its corners directly, by its area, and by its angle.
+template <class Acc>
+struct PairGradient {
+  Acc x1, y1, x2, y2, area, angle;
+};
+
+// The part of a gradient that an argument gets of max(argument, other), as of min(-argument,
+// -other).
+template <class Acc>
+VISOPS_HOT_FN Acc share(Acc argument, Acc other) {
+  const Acc tied = argument == other ? static_cast<Acc>(0.5) : static_cast<Acc>(0);
+  return argument > other ? static_cast<Acc>(1) : tied;
+}
+
+// `grad` is the gradient of pair_overlap<kind>(a, b, eps).
+template <BoxOverlap kind, class Acc>
+VISOPS_HOT_FN PairGradient<Acc> pair_gradient(const PairBox<Acc>& a, const PairBox<Acc>& b, Acc eps,
+                                              Acc grad) {
+  const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1), two = static_cast<Acc>(2);
+  const PairSides<Acc> sides = sides_of(a, b);
+  const Acc width = clamped(sides.width), height = clamped(sides.height);
+  const Acc hull_width = clamped(sides.hull_width), hull_height = clamped(sides.hull_height);
+  const Acc inter = width * height;
+  const Acc both = a.area + b.area - inter;
+  const Acc iou = inter / divisor(both);
+
+  const Acc scaled = grad / divisor(both);
+  PairGradient<Acc> sum = {zero, zero, zero, zero, -(scaled * iou), zero};
+  Acc by_inter = scaled - sum.area;
+  Acc by_hull_width = zero, by_hull_height = zero;
+  if constexpr (kind == BoxOverlap::kGeneralized) {
+    const Acc hull = divisor(hull_width * hull_height);
+    const Acc shrunk = grad / hull;
+    by_inter -= shrunk;
+    sum.area += shrunk;
+    const Acc by_hull = -(shrunk * (both / hull));
+    by_hull_width = sides.hull_width > zero ? by_hull * hull_height : zero;
+    by_hull_height = sides.hull_height > zero ? by_hull * hull_width : zero;
+  }
+  if constexpr (kind == BoxOverlap::kDistance || kind == BoxOverlap::kComplete) {
+    const Acc diagonal = divisor(hull_width * hull_width + hull_height * hull_height + eps);
+    const Acc x = distance_x(a, b), y = distance_y(a, b);
+    const Acc nearer = grad / diagonal;
+    const Acc by_diagonal = nearer * ((x * x + y * y) / diagonal) * two;
+    by_hull_width = by_diagonal * hull_width;
+    by_hull_height = by_diagonal * hull_height;
+    sum.x1 = sum.x2 = -(nearer * x);
+    sum.y1 = sum.y2 = -(nearer * y);
+  }
+  if constexpr (kind == BoxOverlap::kComplete) {
+    const Acc difference = a.angle - b.angle;
+    const Acc alpha = aspect_term(difference, iou, eps).alpha;
+    sum.angle = -(grad * alpha) * (static_cast<Acc>(0.8105694691387022) * difference);  // 8 / pi^2
+  }
+  const Acc by_width = sides.width > zero ? by_inter * height : zero;
+  const Acc by_height = sides.height > zero ? by_inter * width : zero;
+  const Acc left = share(a.x1, b.x1), top = share(a.y1, b.y1);
+  const Acc right = share(b.x2, a.x2), bottom = share(b.y2, a.y2);
+  sum.x1 -= by_width * left;
+  sum.y1 -= by_height * top;
+  sum.x2 += by_width * right;
+  sum.y2 += by_height * bottom;
+  if constexpr (kind != BoxOverlap::kIou) {
+    sum.x1 -= by_hull_width * (one - left);
+    sum.y1 -= by_hull_height * (one - top);
+    sum.x2 += by_hull_width * (one - right);
+    sum.y2 += by_hull_height * (one - bottom);
+  }
+  return sum;
+}
+
+// The gradient by corners alone: what area and angle have is passed on to them. (With a difference
+// in the second sum, GCC 12 pairs it with the first as a vector of fused operations, whatever
+// -ffp-contract says.)
+template <class Acc>
+VISOPS_FN void finish_gradient(const PairBox<Acc>& a, const PairGradient<Acc>& sum, Acc out[4]) {
+  const Acc width = a.x2 - a.x1, height = a.y2 - a.y1;
+  const Acc around = divisor(width * width + height * height);
+  const Acc by_width = sum.area * height + sum.angle * (height / around);
+  const Acc by_height = sum.area * width + sum.angle * ((a.x1 - a.x2) / around);
+  out[0] = sum.x1 - by_width;
+  out[1] = sum.y1 - by_height;
+  out[2] = sum.x2 + by_width;
+  out[3] = sum.y2 + by_height;
+}
+
+}  // namespace visops

@@ -1,0 +1,120 @@
+// Gradients of convolution that are not convolutions themselves: what fronts and kernels share.
+//
+// The input's gradient is a convolution of the output's with the kernel turned round, over the
+// input extended; what belongs to extended elements is then folded back to those that they repeat.
+//
+// NOTE [ Folding an extension ]
+// An element's gradient is, from 0 on, a sum over the extended columns that repeat it, ascending;
+// each of their terms is itself a sum from 0 on over the extended rows, ascending.
+//
+// NOTE [ Sums of the kernel's gradient ]
+// An element of the kernel's gradient is a sum over the whole output. It is made of chunks of
+// kChunkRows rows by kChunkColumns columns: within one, 32 lanes, column j of it in lane j mod 32,
+// row by row; then lanes are halved into one (l += l + 16, ..., l += l + 1). Chunks are added from
+// 0 on in the order of rows, then columns; where a batch is summed, entry by entry. Complex terms:
+// NOTE [ Convolution's sums ], with the output's gradient as the weight. Halves are in float32
+// until the end.
+#pragma once
+
+#include "core/convolution/convolve2d.h"
+#include "core/convolution/convolve2d_element.h"
+
+namespace visops {
+
+// grad [count, height, width] -> result [count, input_height, input_width], contiguous. The first
+// element of grad belongs to the extended input's (start_y, start_x).
+struct ConvolveFoldParams {
+  const void* grad;
+  void* result;
+  int64_t count, height, width, input_height, input_width;
+  int64_t start_y, start_x;
+  Padding boundary;
+  Arithmetic kind;
+};
+
+// Over the result's rows.
+extern KernelStub<ConvolveFoldParams> convolve2d_fold_stub;
+
+// Indices of an axis of the extension, from `start` on, that repeat element i of n: `first`, then
+// steps[0] and steps[1] further in turn.
+struct Repeats {
+  int64_t first;
+  int64_t steps[2];
+};
+
+VISOPS_FN int64_t least_congruent(int64_t value, int64_t from, int64_t period) {
+  const int64_t r = (value - from) % period;
+  return from + (r < 0 ? r + period : r);
+}
+
+// In extended indices less `start`; for kConstant the second one is out of any reach.
+VISOPS_FN Repeats repeats_of(Padding boundary, int64_t i, int64_t n, int64_t start) {
+  if (boundary == Padding::kCircular) return {least_congruent(i, start, n) - start, {n, n}};
+  if (boundary == Padding::kSymmetric) {
+    const int64_t there = least_congruent(i, start, 2 * n);
+    const int64_t back = least_congruent(2 * n - 1 - i, start, 2 * n);
+    const int64_t step = there < back ? back - there : there - back;
+    return {(there < back ? there : back) - start, {step, 2 * n - step}};
+  }
+  const int64_t far = int64_t{1} << 61;
+  return {i < start ? far : i - start, {far, far}};
+}
+
+constexpr int64_t kTapLanes = 32;
+constexpr int64_t kChunkRows = 16;
+constexpr int64_t kChunkColumns = 2048;
+
+// (grad, input) -> result; the batch's operands are grad and input.
+struct ConvolveTapsParams {
+  const void* grad;
+  ConvolvePlane grad_plane;
+  const void* input;
+  ConvolvePlane input_plane;
+  ConvolveBatch batch;
+  Arithmetic kind;
+  Padding boundary;
+  int64_t start_y, start_x;  // of a correlation
+  bool flips;                // where the kernel's last element is that correlation's first
+  alignas(16) unsigned char fill[kLargestElement];
+  int64_t kernel_height, kernel_width;
+
+  void* partial;                      // [batch.count, chunks, kernel_height, kernel_width] of sums
+  int64_t chunk_rows, chunk_columns;  // numbers of chunks: chunks = chunk_rows * chunk_columns
+
+  bool sums_batch;
+  void* result;  // [batch.count or 1, kernel_height, kernel_width] contiguous
+
+  // On the CPU only.
+  int64_t parts;                  // tasks that chunks are shared out to
+  int64_t part_bytes;             // of scratch for each
+  int64_t grad_bytes, row_bytes;  // at the beginning of those: grad's rows and an input row, planes
+  void* scratch;
+};
+
+// Over the parts.
+extern KernelStub<ConvolveTapsParams> convolve2d_taps_stub;
+// Over the result's elements.
+extern KernelStub<ConvolveTapsParams> convolve2d_tap_sums_stub;
+
+// Element i of the result: its chunks' sums, which are complex or not as T is.
+template <class T>
+VISOPS_FN void sum_chunks(const ConvolveTapsParams& p, int64_t i) {
+  using Element = ConvolveElement<T>;
+  using Sum = typename Element::Sum;
+  const int64_t taps = p.kernel_height * p.kernel_width;
+  const int64_t tap = i % taps, of_entry = p.chunk_rows * p.chunk_columns;
+  const int64_t count = p.sums_batch ? p.batch.count * of_entry : of_entry;
+  const Sum* partial = static_cast<const Sum*>(p.partial) + i / taps * of_entry * taps + tap;
+  Sum sum = {};
+  for (int64_t c = 0; c < count; ++c) add_to(sum, partial[c * taps]);
+  const int64_t at = p.flips ? taps - 1 - tap : tap;
+  Element::store(static_cast<T*>(p.result) + (i - tap) + at, sum);
+}
+
+// Chunks, and memory for tasks but for their number. Throws where sizes overflow.
+void set_taps_layout(const char* op, ConvolveTapsParams* p);
+
+// Of what an element is summed in; of complex numbers both parts.
+int64_t sum_size(Arithmetic kind);
+
+}  // namespace visops

@@ -1,0 +1,123 @@
+#include "core/convolution/im2col.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace visops {
+
+KernelStub<Im2colParams> im2col_stub("im2col");
+KernelStub<Im2colParams> col2im_stub("col2im");
+
+bool parse_column_layout(const char* op, const std::string& layout) {
+  if (layout == "unfold") return false;
+  if (layout == "patches") return true;
+  fail(op, "layout is '", layout, "', must be unfold or patches");
+}
+
+namespace {
+
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+int64_t saturating_sum(int64_t a, int64_t b) { return a > kMost - b ? kMost : a + b; }
+
+void check_numbers(const char* op, const char* name, const std::vector<int64_t>& values,
+                   size_t count, int64_t least) {
+  require(values.size() == count, op, name, " is ", shape_text(values), ", must be ", count,
+          " integers");
+  const bool is_allowed =
+      std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= least; });
+  require(is_allowed, op, name, " is ", shape_text(values), ", must be ",
+          least == 0 ? ">= 0" : "> 0");
+}
+
+}  // namespace
+
+void set_windows(const char* op, const char* name, const std::vector<int64_t>& sizes,
+                 const std::vector<int64_t>& kernel_size, const std::vector<int64_t>& stride,
+                 const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation,
+                 Im2colParams* p) {
+  const size_t dims = kernel_size.size();
+  check_numbers(op, "kernel_size", kernel_size, dims, 1);
+  check_numbers(op, "stride", stride, dims, 1);
+  check_numbers(op, "padding", padding, 2 * dims, 0);
+  check_numbers(op, "dilation", dilation, dims, 1);
+  std::vector<int64_t> covered(dims), padded(dims);
+  for (size_t i = 0; i < dims; ++i) {
+    covered[i] = saturating_sum(saturating_product(dilation[i], kernel_size[i] - 1), 1);
+    padded[i] = saturating_sum(sizes[i], saturating_sum(padding[i], padding[dims + i]));
+    require(padded[i] < kMost, op, "padding is ", shape_text(padding), ", which is too large");
+  }
+  for (size_t i = 0; i < dims; ++i) {
+    require(covered[i] <= padded[i], op, "kernel_size is ", shape_text(kernel_size),
+            " with dilation ", shape_text(dilation), ", which covers ", shape_text(covered),
+            ", must be within the padded ", name, ", ", shape_text(padded));
+  }
+  p->kernel_elements = p->places = 1;
+  const size_t missing = kWindowDims - dims;
+  for (size_t i = 0; i < kWindowDims; ++i) {
+    WindowDim& dim = p->dim[i];
+    dim = {1, 1, 1, 1, 1, 0};
+    if (i >= missing) {
+      const size_t d = i - missing;
+      dim = {sizes[d],       (padded[d] - covered[d]) / stride[d] + 1,
+             kernel_size[d], stride[d],
+             dilation[d],    padding[d]};
+    }
+    p->kernel_elements = saturating_product(p->kernel_elements, dim.kernel);
+    p->places = saturating_product(p->places, dim.places);
+  }
+}
+
+namespace {
+
+// Places of a row and rows of places that are staged together; false where staging doesn't pay.
+bool set_staged_tasks(Im2colParams* p) {
+  // A row that is long enough that a copy of it costs no more than its bytes.
+  constexpr int64_t kLongRow = 1024, kLongRun = 128;
+  const WindowDim& row = p->dim[2];
+  const WindowDim& last = p->dim[3];
+  const int64_t bytes = p->element_size;
+  // Of the steps between windows that don't touch, most would be staged for nothing.
+  if (last.stride > covered_by(last, 1) || row.stride > covered_by(row, 1)) return false;
+  if (std::max(covered_by(last, 1), covered_by(row, 1)) > kStageBytes) return false;
+  int64_t planes = 1;
+  if (p->is_patches) {
+    if (last.dilation != 1 || last.kernel * bytes > kLongRun) return false;
+    planes = saturating_product(p->dim[0].kernel, p->dim[1].kernel);
+  } else if (last.stride == 1 && last.places * bytes >= kLongRow) {
+    return false;
+  }
+  // As few segments as can be: rows of the result that are written in one go are worth more than
+  // staging some rows again. A row of each phase of the stride may have an element more than it
+  // needs.
+  const int64_t least = saturating_product(covered_by(row, 1) * bytes, planes);
+  const int64_t left = kStageBytes / least - last.stride - covered_by(last, 1);
+  if (left < 0) return false;
+  const int64_t most = left / last.stride + 1;
+  const int64_t segments = (last.places + most - 1) / most;
+  p->segment_places = (last.places + segments - 1) / segments;
+  const int64_t width = covered_by(last, p->segment_places) + last.stride;
+  const int64_t rows = kStageBytes / (width * bytes * planes);
+  p->band_rows = std::min(row.places, (rows - covered_by(row, 1)) / row.stride + 1);
+  return true;
+}
+
+}  // namespace
+
+void set_im2col_tasks(Im2colParams* p) {
+  // What a task reads, about, for unfold once for each element of the kernel: half of a
+  // second-level cache of the smallest kind, so that it is read from memory once.
+  constexpr int64_t kBandBytes = int64_t{1} << 17, kSegmentBytes = int64_t{1} << 15;
+  const int64_t rows = p->dim[2].places, width = p->dim[3].places;
+  p->is_staged = set_staged_tasks(p);
+  if (!p->is_staged) {
+    p->segment_places = std::min(width, kSegmentBytes / p->element_size);
+    const int64_t row_bytes = p->segment_places * p->element_size;
+    p->band_rows = std::min(rows, std::max<int64_t>(1, kBandBytes / row_bytes));
+  }
+  p->segments = (width + p->segment_places - 1) / p->segment_places;
+  p->bands = (rows + p->band_rows - 1) / p->band_rows;
+}
+
+}  // namespace visops

@@ -1,0 +1,165 @@
+// RoIAlign: what a problem is, for fronts and kernels. A single map is a pyramid of one level.
+//
+// Samples and sums: NOTE [ RoIAlign samples ] in core/roi/geometry.h. A gradient of a map is, for
+// each of its pixels, a sum over boxes by index, and within a box over columns of bins by index:
+//
+//     grad_map[r, c] += w(c) * (sum over rows of bins of  w(r) * grad[bin_y, bin_x])
+//
+// NOTE [ Boxes that are not valid ]
+// A box is valid if its batch index is one, its coordinates on its map are finite, and its sides
+// are not negative where that has no meaning (aligned, or a level to choose). On the CPU fronts
+// check all boxes; CUDA kernels skip the others: zeros, and no gradient.
+#pragma once
+
+#include <string>
+
+#include "core/box.h"
+#include "core/elementary.h"
+#include "core/kernel_stub.h"
+#include "core/roi/geometry.h"
+
+namespace visops {
+
+constexpr int kMostRoiLevels = 8;
+
+// A level's features [images, channels, height, width], or their gradient. Strides in elements.
+struct RoiMap {
+  void* data;  // const in the forward
+  int64_t height, width;
+  int64_t image_stride, channel_stride, row_stride, column_stride;
+  double scale;  // pixels of this level per unit of the boxes
+};
+
+// [count, 5] batch index, x1, y1, x2, y2
+struct RoiBoxes {
+  const void* data;
+  DType dtype;
+  int64_t count, box_stride, coordinate_stride;
+};
+
+enum class RoiLevelRule : int { kTorchvision, kDetectron2 };
+
+// What a box's level is computed from. A level's number is the binary logarithm of the boxes' units
+// in one of its pixels; where a pyramid lacks a number, the next finer level is taken.
+struct RoiLevels {
+  RoiLevelRule rule;
+  double canonical_scale;
+  int64_t canonical_level;
+  int64_t number[kMostRoiLevels];  // rising
+};
+
+struct RoiAlignParams {
+  RoiMap maps[kMostRoiLevels];
+  int64_t levels, images, channels;
+  RoiLevels level_rule;
+  RoiBoxes boxes;
+  int64_t bins_y, bins_x, sampling_ratio;
+  bool aligned;
+  DType dtype;  // of maps and bins; float64 is computed in float64, all else in float32
+
+  // Forward: the result. Backward: its gradient.
+  void* bins;  // [count, channels, bins_y, bins_x]
+  int64_t roi_stride, channel_stride, bin_row_stride, bin_column_stride;
+
+  // Maxima only: which sample of each bin's grid; -1: none.
+  int64_t* index;  // [count, channels, bins_y, bins_x]
+  int64_t index_roi_stride, index_channel_stride, index_row_stride, index_column_stride;
+
+  // Backward to boxes only.
+  void* grad_boxes;  // [count, 5] contiguous, of grad_boxes_dtype
+  DType grad_boxes_dtype;
+
+  void* spans;  // CUDA backward to input only: [count, 3] int64 scratch
+
+  // CPU only: core/roi/tables.h.
+  const void* tables;        // [count] RoiTable<Acc>
+  const int64_t* order;      // [count] boxes by level, image, index
+  const int64_t* map_begin;  // [levels * images + 1] where each map's boxes begin in `order`
+  int64_t slices;            // that tasks are cut into, by map and block of channels
+  int64_t block_channels;    // channels of a block
+  void* scratch;             // [slices] parts of scratch_bytes
+  int64_t scratch_bytes;
+};
+
+template <class Acc>
+struct Roi {
+  bool valid;
+  int64_t level, image;
+  RoiAxis<Acc> y, x;
+};
+
+// The level of a box: the pyramid's first for one without area, or outermost.
+template <class Acc>
+VISOPS_FN int64_t roi_level(const RoiLevels& rule, int64_t levels, Acc area) {
+  const Acc size = static_cast<Acc>(sqrt(area)) / static_cast<Acc>(rule.canonical_scale);
+  const bool is_detectron2 = rule.rule == RoiLevelRule::kDetectron2;
+  const Acc number = is_detectron2 ? size + static_cast<Acc>(1e-8) : size;
+  if (!(number > static_cast<Acc>(0))) return 0;
+  Acc level = static_cast<Acc>(rule.canonical_level) + static_cast<Acc>(log2_of(number));
+  if (!is_detectron2) level += static_cast<Acc>(1e-6);
+  int64_t chosen = 0;
+  while (chosen + 1 < levels && level >= static_cast<Acc>(rule.number[chosen + 1])) ++chosen;
+  return chosen;
+}
+
+// -1 where the box has no size to choose by. In the precision of the boxes, as torchvision.
+template <class Acc>
+VISOPS_FN int64_t level_of_box(const RoiAlignParams& p, int64_t first) {
+  if (p.levels == 1) return 0;
+  Acc corner[4];
+  for (int i = 0; i < 4; ++i) {
+    corner[i] = load_coordinate<Acc>(p.boxes.data, p.boxes.dtype,
+                                     first + (i + 1) * p.boxes.coordinate_stride);
+  }
+  const Acc width = corner[2] - corner[0], height = corner[3] - corner[1];
+  const Acc zero = static_cast<Acc>(0), area = width * height;
+  return width >= zero && height >= zero && area - area == zero
+             ? roi_level(p.level_rule, p.levels, area)
+             : -1;
+}
+
+// Box k on its map; its numbers mean nothing unless it is valid.
+template <class Acc>
+VISOPS_FN Roi<Acc> load_roi(const RoiAlignParams& p, int64_t k) {
+  const RoiBoxes& b = p.boxes;
+  const int64_t first = k * b.box_stride;
+  Roi<Acc> roi = {};
+  const double image = load_coordinate<double>(b.data, b.dtype, first);
+  if (!(image >= 0.0 && image < static_cast<double>(p.images) && image == floor(image))) return roi;
+  roi.image = static_cast<int64_t>(image);
+  roi.level =
+      computes_in_double(b.dtype) ? level_of_box<double>(p, first) : level_of_box<float>(p, first);
+  if (roi.level < 0) return roi;
+  const RoiMap& map = p.maps[roi.level];
+  Acc corner[4];
+  for (int i = 0; i < 4; ++i) {
+    corner[i] = load_coordinate<Acc>(b.data, b.dtype, first + (i + 1) * b.coordinate_stride);
+  }
+  const Acc scale = static_cast<Acc>(map.scale);
+  roi.x = roi_axis(corner[0], corner[2], scale, p.aligned, p.bins_x, p.sampling_ratio, map.width);
+  roi.y = roi_axis(corner[1], corner[3], scale, p.aligned, p.bins_y, p.sampling_ratio, map.height);
+  roi.valid = is_valid(roi.x) && is_valid(roi.y);
+  return roi;
+}
+
+// All but the boxes' numbers. `name` is the argument that has the maps.
+void check_roi_align(const char* op, const char* name, const RoiAlignParams& p);
+// Boxes in host memory: throws for the first that is not valid.
+void check_rois(const char* op, const char* name, const RoiAlignParams& p);
+// ... and its parts, for boxes of other forms: box k's `columns` numbers for errors, and its image.
+std::string roi_text(const RoiBoxes& boxes, int64_t k, int columns);
+void check_roi_image(const char* op, const char* name, const RoiBoxes& boxes, int64_t k,
+                     int64_t images);
+
+// Work on the CPU is cut over boxes in `order`, ...
+extern KernelStub<RoiAlignParams> roi_align_stub;
+extern KernelStub<RoiAlignParams> roi_align_max_stub;
+extern KernelStub<RoiAlignParams> roi_align_max_at_stub;
+extern KernelStub<RoiAlignParams> roi_align_backward_boxes_stub;
+extern KernelStub<RoiAlignParams> roi_align_max_backward_boxes_stub;
+// ... or over `slices`: of a block of channels of one map after the other.
+extern KernelStub<RoiAlignParams> roi_align_blocks_stub;  // CPU only
+extern KernelStub<RoiAlignParams> roi_align_backward_input_stub;
+extern KernelStub<RoiAlignParams> roi_align_max_backward_input_stub;
+
+}  // namespace visops

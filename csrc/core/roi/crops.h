@@ -1,0 +1,197 @@
+// Patches cut out of images, and pasted back: what a valid problem is, and where samples lie.
+//
+// NOTE [ Crop coordinates ]
+// A box and a patch have sides that are parallel, so a sample's place along either axis depends on
+// that axis alone. Place j of the grid that is sampled for (a patch's pixels, or an image's pixels
+// for pasting) lies on the other one at
+//
+//     u(j) = (origin + ((j + 0.5) - shift) step) - 0.5,      tap = floor(u),      t = u - tap
+//
+// where pixel centres are integers and a box's coordinates are those of pixels' corners. All of it
+// is in float64, once a column and once a row; t is then rounded to what pixels are computed in.
+// Taps and blends are those of core/warp/affine_pixel.h. Where u is an integer for all j, along
+// both axes, every interpolation is a copy, exact for infinities and NaN too.
+//
+// NOTE [ Transposed samples ]
+// The gradient of what was sampled is a sum over boxes by index, for each of them over rows i of
+// its grid by index, and over its columns j:
+//
+//     grad[y, x] += wy_i(y) * (sum over j of  wx_j(x) * incoming[i, j])
+//
+// where a row or column with two taps on one index (padding) counts once for each, in their order.
+//
+// NOTE [ Crops that are not valid ]
+// A box is valid if its batch index is one, its coordinates are finite float32, and its sides are
+// not negative. On the CPU fronts check all boxes; CUDA kernels treat the others as boxes of no
+// image: their patches are `fill`, nothing is pasted, and there is no gradient.
+#pragma once
+
+#include "core/box.h"
+#include "core/warp/affine.h"
+
+namespace visops {
+
+// Along one axis; see NOTE [ Crop coordinates ]. A box begins at `origin`, or at place `shift`.
+struct GridAxis {
+  double origin, shift, step;  // step >= 0
+};
+
+// What kernels know of a box, computed once.
+struct CropMap {
+  int64_t image;  // -1: not valid
+  GridAxis x, y;
+  bool integral;
+  Span columns, rows;     // of the grid: 0 to the patch's size; pixels in the box for pasting
+  Span reach_x, reach_y;  // no tap of theirs lies beyond: of the image; of the patch for pasting
+  double x1, y1, x2, y2;
+};
+
+// [count, 5] batch index, x1, y1, x2, y2; strides in elements.
+struct CropBoxes {
+  const void* data;
+  DType dtype;
+  int64_t count, box_stride, coordinate_stride;
+};
+
+struct RoiCropParams {
+  const void* images;  // [batch, channels, height, width]
+  Strides image_stride;
+  int64_t batch, channels, height, width;
+  void* patches;  // [count, channels, patch_height, patch_width]; backward: the incoming gradient
+  Strides patch_stride;
+  int64_t patch_height, patch_width;
+  CropBoxes boxes;
+  CropMap* maps;  // [count] scratch
+  DType dtype;
+  Interpolation mode;
+  Padding padding;
+  double fill[kMaxFill];  // per channel; where fill_count is 1, fill[0] is for all of them
+  int64_t fill_count;
+
+  // Gradient of images only; `images` is not read.
+  void* grad_images;  // [batch, channels, height, width]; float32, or float64 for float64
+  Strides grad_image_stride;
+
+  // Gradient of boxes only.
+  double* row_sums;  // [count, patch_height, 3] scratch: sums of gx, gx (j + 0.5) / width, gy
+  void* grad_boxes;  // [count, 5] contiguous, of the boxes' dtype
+};
+
+// Over boxes: fills `maps`.
+extern KernelStub<RoiCropParams> roi_crop_maps_stub;
+// Over boxes x patch_height.
+extern KernelStub<RoiCropParams> roi_crops_stub;
+// Over batch x height.
+extern KernelStub<RoiCropParams> roi_crops_backward_images_stub;
+// Over boxes x patch_height; then over boxes, from row_sums to grad_boxes.
+extern KernelStub<RoiCropParams> roi_crops_backward_boxes_stub;
+extern KernelStub<RoiCropParams> roi_crops_backward_boxes_finish_stub;
+
+// All but the boxes' numbers.
+void check_roi_crops(const char* op, const RoiCropParams& p);
+// Boxes in host memory: throws for the first that is not valid.
+void check_crop_boxes(const char* op, const CropBoxes& boxes, int64_t batch);
+
+VISOPS_FN double grid_place(const GridAxis& axis, int64_t j) {
+  return (axis.origin + ((static_cast<double>(j) + 0.5) - axis.shift) * axis.step) - 0.5;
+}
+
+// Tap and weight of place j; nearest rounds half up, and has no weight.
+template <Interpolation mode, class Acc>
+VISOPS_FN AxisSample<Acc> grid_sample(const GridAxis& axis, int64_t j) {
+  const double u = grid_place(axis, j);
+  AxisSample<Acc> sample;
+  split_coordinate(mode == Interpolation::kNearest ? u + 0.5 : u, &sample.tap, &sample.weight);
+  if (mode == Interpolation::kNearest) sample.weight = static_cast<Acc>(0);
+  return sample;
+}
+
+VISOPS_FN bool is_integral(const GridAxis& axis) {
+  const double first = grid_place(axis, 0), limit = 1073741824.0;
+  return fabs(first) < limit && axis.step < limit && first == floor(first) &&
+         axis.step == floor(axis.step);
+}
+
+// Indices of [0, size) that the samples `grid` of an axis have taps on: none lies beyond.
+VISOPS_FN Span grid_reach(const GridAxis& axis, Span grid, Padding padding, int64_t size) {
+  Span reach = {0, 0};
+  if (grid.begin >= grid.end || size == 0) return reach;
+  const double low = grid_place(axis, grid.begin) - 3.0;
+  const double high = grid_place(axis, grid.end - 1) + 3.0, last = static_cast<double>(size);
+  const bool folds = low < 0.0 || high > last - 1.0;
+  if (folds && padding != Padding::kConstant && padding != Padding::kReplicate) return {0, size};
+  reach = make_span(floor(low), ceil(high), size);
+  if (padding == Padding::kReplicate && reach.begin >= reach.end) {
+    if (high < 0.0) return {0, 1};
+    return {size - 1, size};
+  }
+  return reach;
+}
+
+// Places of `grid` that may have a tap on `index`: none is missed.
+template <Interpolation mode>
+VISOPS_FN Span grid_places(const GridAxis& axis, Span grid, Padding padding, int64_t size,
+                           int64_t index) {
+  const double u0 = grid_place(axis, grid.begin), u1 = grid_place(axis, grid.end - 1);
+  const bool folds = u0 < 2.0 || u1 > static_cast<double>(size) - 3.0;
+  const bool replicates = padding == Padding::kReplicate;
+  const bool is_flat = axis.step < 1e-6;  // the inverse would magnify the rounding of `origin`
+  if (is_flat || (folds && !replicates && padding != Padding::kConstant)) return grid;
+  const double at = static_cast<double>(index), reach = tap_count(mode) / 2 + 1.0;
+  const bool from_start = replicates && index == 0, to_end = replicates && index == size - 1;
+  const double inverse = 1.0 / axis.step;
+  const double from = 0.5 - axis.origin, to = axis.shift - 0.5;
+  const double first = floor((at - reach + from) * inverse + to) - 1.0;
+  const double last = ceil((at + reach + from) * inverse + to) + 1.0;
+  Span places =
+      make_span(from_start ? -1.0 : first, to_end ? static_cast<double>(grid.end) : last, grid.end);
+  if (places.begin < grid.begin) places.begin = grid.begin;
+  if (places.end < places.begin) places.end = places.begin;
+  return places;
+}
+
+VISOPS_FN bool is_single(double v) {
+  const float single = static_cast<float>(v);
+  return single - single == 0.0f;
+}
+
+// Image and corners of box k; false where it is not valid.
+VISOPS_FN bool load_crop_box(const CropBoxes& b, int64_t batch, int64_t k, CropMap* map) {
+  double number[5];
+  for (int i = 0; i < 5; ++i) {
+    number[i] =
+        load_coordinate<double>(b.data, b.dtype, k * b.box_stride + i * b.coordinate_stride);
+  }
+  map->image = -1;
+  map->x1 = number[1];
+  map->y1 = number[2];
+  map->x2 = number[3];
+  map->y2 = number[4];
+  const bool is_image =
+      number[0] >= 0.0 && number[0] < static_cast<double>(batch) && number[0] == floor(number[0]);
+  const bool is_box = is_single(map->x1) && is_single(map->y1) && is_single(map->x2) &&
+                      is_single(map->y2) && map->x2 >= map->x1 && map->y2 >= map->y1;
+  if (is_image && is_box) map->image = static_cast<int64_t>(number[0]);
+  return map->image >= 0;
+}
+
+VISOPS_FN CropMap crop_map(const RoiCropParams& p, int64_t k) {
+  CropMap map = {};
+  if (!load_crop_box(p.boxes, p.batch, k, &map)) return map;
+  map.x = {map.x1, 0.0, (map.x2 - map.x1) / static_cast<double>(p.patch_width)};
+  map.y = {map.y1, 0.0, (map.y2 - map.y1) / static_cast<double>(p.patch_height)};
+  map.integral = is_integral(map.x) && is_integral(map.y);
+  map.columns = {0, p.patch_width};
+  map.rows = {0, p.patch_height};
+  map.reach_x = grid_reach(map.x, map.columns, p.padding, p.width);
+  map.reach_y = grid_reach(map.y, map.rows, p.padding, p.height);
+  return map;
+}
+
+VISOPS_FN double crop_fill(const RoiCropParams& p, int64_t channel) {
+  return p.fill[p.fill_count == 1 ? 0 : channel];
+}
+
+VISOPS_FN bool overlap(Span a, Span b) { return a.begin < b.end && b.begin < a.end; }
+
+}  // namespace visops

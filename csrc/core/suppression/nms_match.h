@@ -1,0 +1,34 @@
+// Which kept box each box belongs to: what fronts and kernels share.
+//
+// NOTE [ Matching ]
+// After suppression every box that was not kept overlaps a kept one; it belongs to the first of
+// them by falling score. That does not depend on other boxes that were not kept, so boxes are
+// matched independently.
+#pragma once
+
+#include "core/box.h"
+#include "core/kernel_stub.h"
+
+namespace visops {
+
+struct NmsMatchParams {
+  const void* boxes;  // [count, 4] x1, y1, x2, y2
+  DType dtype;
+  int64_t box_stride, coordinate_stride;  // elements
+  int64_t count;
+  double iou_threshold;    // [0, 1]
+  const int64_t* kept;     // [kept_count] of the boxes, by falling score
+  const void* kept_boxes;  // [kept_count] Box<float> or Box<double>: on the CPU only
+  int64_t kept_count;
+  int64_t* matched;  // [count] in: kept boxes' own index, -1 for others, which the kernel replaces
+};
+
+template <class Acc>
+VISOPS_FN Box<Acc> box_at(const NmsMatchParams& p, int64_t i) {
+  return load_box<Acc>(p.boxes, p.dtype, i * p.box_stride, p.coordinate_stride);
+}
+
+// On the CPU, work is cut by box.
+extern KernelStub<NmsMatchParams> nms_match_stub;
+
+}  // namespace visops

@@ -1,0 +1,43 @@
+#include "core/suppression/score_order.h"
+
+#include <algorithm>
+#include <array>
+
+namespace visops {
+namespace {
+
+constexpr int kDigitBits = 11;
+constexpr size_t kDigits = size_t{1} << kDigitBits;
+constexpr size_t kRadixFrom = 384;  // below, comparing is faster
+
+}  // namespace
+
+void sort_keys(std::vector<uint64_t>* keys, bool indices_rise) {
+  const size_t count = keys->size();
+  if (count < kRadixFrom) {
+    std::sort(keys->begin(), keys->end());
+    return;
+  }
+  std::vector<uint64_t> moved(count);
+  for (int shift = indices_rise ? 32 : 0; shift < 64; shift += kDigitBits) {
+    std::array<size_t, kDigits> place = {};
+    for (const uint64_t key : *keys) ++place[(key >> shift) & (kDigits - 1)];
+    if (place[((*keys)[0] >> shift) & (kDigits - 1)] == count) continue;  // all alike
+    size_t first = 0;
+    for (size_t& p : place) {
+      const size_t n = p;
+      p = first;
+      first += n;
+    }
+    for (const uint64_t key : *keys) moved[place[(key >> shift) & (kDigits - 1)]++] = key;
+    keys->swap(moved);
+  }
+}
+
+void sort_keys(std::vector<WideKey>* keys, bool) {
+  std::sort(keys->begin(), keys->end(), [](const WideKey& a, const WideKey& b) {
+    return a.key != b.key ? a.key < b.key : a.index < b.index;
+  });
+}
+
+}  // namespace visops

@@ -1,0 +1,41 @@
+// What both fronts do with an AffineParams before a kernel sees it.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/warp/affine.h"
+
+namespace visops {
+
+Interpolation parse_interpolation(const char* op, std::string_view name);
+Padding parse_padding(const char* op, std::string_view name);
+
+// Sizes, dtype and mode, fill. Reads no tensor data, allocates nothing.
+void check_affine(const char* op, const AffineParams& params);
+
+// Values of `fill` within what the dtype holds.
+void check_fill(const char* op, DType dtype, const double* fill, int64_t count);
+
+// Every matrix finite and, where it is to be inverted, not singular. Reads host memory.
+void check_matrices(const char* op, const AffineParams& params);
+
+// Kernels carry at most kMaxFill fills: a wider per-channel fill is done in groups of channels.
+template <class Body>
+void for_each_fill_group(AffineParams p, const double* fill, int64_t count, const Body& body) {
+  const int64_t size = element_size(p.dtype);
+  const int64_t channels = p.channels;
+  const int64_t group = count <= kMaxFill ? channels : kMaxFill;
+  const auto* image = static_cast<const char*>(p.image);
+  auto* output = static_cast<char*>(p.output);
+  for (int64_t first = 0; first < channels; first += group) {
+    p.channels = std::min(group, channels - first);
+    p.fill_count = count == 1 ? 1 : p.channels;
+    for (int64_t i = 0; i < p.fill_count; ++i) p.fill[i] = fill[count == 1 ? 0 : first + i];
+    p.image = image + first * p.image_stride.channel * size;
+    p.output = output + first * p.output_stride.channel * size;
+    body(p);
+  }
+}
+
+}  // namespace visops

@@ -1,0 +1,263 @@
+// One pixel of the augmentation in plain scalar code: sampling, colour, what is stored.
+//
+// NOTE [ One augmented pixel ]
+// The arithmetic that every backend must reproduce bit for bit; CUDA runs it as it stands, the CPU
+// runs it where no vector path fits. In this order, without contraction:
+//
+//   sample   the taps of NOTE [ One pixel ] (core/warp/affine_pixel.h) at the clamped coordinate,
+//   then
+//            blended with fill (NOTE [ Window and edge ], core/warp/augment.h)
+//   filter   antialias: v_j = sum_i wy_i p_ij, value = sum_j wx_j v_j, taps in ascending order,
+//            weights f(distance x filter_scale) / sum of those of the taps that exist
+//   colour   per step v'_c = ((a_c0 v_0 + a_c1 v_1) + ...) + a_cC, then clamp
+//   output   v scale + offset, erased where a rectangle covers the pixel, rounded when stored
+#pragma once
+
+#include "core/warp/affine_pixel.h"
+#include "core/warp/augment.h"
+
+namespace visops {
+
+// The taps of one axis without antialias. `at` counts from the axis' origin.
+template <Interpolation mode, class Acc>
+VISOPS_FN AxisTaps<mode, Acc> augment_axis_taps(const SegmentAxis<Acc>& axis,
+                                                const AxisWindow& window, Padding padding,
+                                                bool soft_edge, Acc at) {
+  constexpr int kCount = tap_count(mode);
+  AxisTaps<mode, Acc> taps;
+  const Acc limit = static_cast<Acc>(1073741824.0);
+  const Acc sane = at > -limit ? (at < limit ? at : limit) : -limit;  // NaN becomes -limit
+  if constexpr (mode == Interpolation::kBilinear) {
+    if (padding == Padding::kConstant || padding == Padding::kReplicate) {
+      const Acc low = axis.first, high = axis.last;
+      const Acc clamped = sane > low ? (sane < high ? sane : high) : low;
+      Acc left = floor(clamped);
+      // The second tap exists unless the window is one pixel wide.
+      if (left > high - static_cast<Acc>(1)) left = high - static_cast<Acc>(1);
+      if (left < low) left = low;
+      taps.t = clamped - left;
+      tap_weights<mode>(taps.t, taps.weight);
+      // Far from the origin floats round: the integers are what keeps the taps inside.
+      int64_t first = axis.origin + static_cast<int64_t>(left);
+      if (first > window.last) first = window.last;
+      if (first < window.first) first = window.first;
+      taps.index[0] = static_cast<int32_t>(first);
+      taps.index[1] = static_cast<int32_t>(first < window.last ? first + 1 : window.last);
+      return taps;
+    }
+  }
+  const Acc from = mode == Interpolation::kNearest ? sane + static_cast<Acc>(0.5) : sane;
+  const Acc whole = floor(from);
+  taps.t = mode == Interpolation::kNearest ? static_cast<Acc>(0) : from - whole;
+  tap_weights<mode>(taps.t, taps.weight);
+  const int64_t first = axis.origin + static_cast<int64_t>(whole) + first_tap(mode);
+  // A soft edge is blended by cover; the taps beyond it repeat the border.
+  const bool repeat = soft_edge && padding == Padding::kConstant && mode == Interpolation::kBicubic;
+  const Padding beyond = repeat ? Padding::kReplicate : padding;
+  for (int i = 0; i < kCount; ++i) {
+    const int64_t inside =
+        pad_index(beyond, first + i - window.first, window.last - window.first + 1);
+    taps.index[i] = inside < 0 ? -1 : static_cast<int32_t>(window.first + inside);
+  }
+  return taps;
+}
+
+// Whether constant padding blends by cover (else by taps that are fill).
+VISOPS_FN bool blends_edge(const AugmentParams& p, const AugmentSample& s) {
+  return p.padding == Padding::kConstant &&
+         (s.mode == Interpolation::kBilinear || (s.mode == Interpolation::kBicubic && s.soft_edge));
+}
+
+// Keys' kernel with a = -1/2, the one of Pillow and of torch's antialias; or the tent.
+template <Interpolation mode, class Acc>
+VISOPS_HOT_FN Acc filter_weight(Acc distance) {
+  const Acc one = static_cast<Acc>(1);
+  const Acc d = distance < static_cast<Acc>(0) ? -distance : distance;
+  if constexpr (mode == Interpolation::kBilinear) {
+    return d < one ? one - d : static_cast<Acc>(0);
+  } else {
+    const Acc near = (static_cast<Acc>(1.5) * d - static_cast<Acc>(2.5)) * d * d + one;
+    const Acc far =
+        ((static_cast<Acc>(-0.5) * d + static_cast<Acc>(2.5)) * d - static_cast<Acc>(4)) * d +
+        static_cast<Acc>(2);
+    return d < one ? near : (d < static_cast<Acc>(2) ? far : static_cast<Acc>(0));
+  }
+}
+
+// The taps of one axis with antialias: columns (rows) [first, first + count), counted from the
+// axis' origin; the weight of tap k is filter_weight((k - at) filter_scale) x norm.
+template <class Acc>
+struct FilterTaps {
+  int32_t first, count;
+  Acc at, scale, norm;
+};
+
+template <Interpolation mode, class Acc>
+VISOPS_HOT_FN Acc filter_tap(const FilterTaps<Acc>& taps, int32_t k) {
+  return filter_weight<mode>((static_cast<Acc>(k) - taps.at) * taps.scale);
+}
+
+template <Interpolation mode, class Acc>
+VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padding, Acc at) {
+  FilterTaps<Acc> taps;
+  const Acc limit = static_cast<Acc>(1073741824.0);
+  Acc centre = at > -limit ? (at < limit ? at : limit) : -limit;
+  if (padding == Padding::kConstant) {  // a soft edge reaches farther than the filter may
+    const Acc low = axis.low < axis.first ? axis.low : axis.first;
+    const Acc high = axis.high > axis.last ? axis.high : axis.last;
+    centre = centre > low ? (centre < high ? centre : high) : low;
+  }
+  Acc first = floor(centre - axis.radius) + static_cast<Acc>(1);
+  Acc last = first + (static_cast<Acc>(2) * ceil(axis.radius) - static_cast<Acc>(1));
+  if (padding == Padding::kConstant) {  // others fold what lies outside back into the window
+    if (first < axis.first) first = axis.first;
+    if (last > axis.last) last = axis.last;
+  }
+  const bool some = first <= last;
+  taps.first = some ? static_cast<int32_t>(first) : 0;
+  taps.count = some ? static_cast<int32_t>(last - first) + 1 : 0;
+  taps.at = centre;
+  taps.scale = axis.filter_scale;
+  Acc sum = static_cast<Acc>(0);
+  for (int32_t i = 0; i < taps.count; ++i) sum = sum + filter_tap<mode>(taps, taps.first + i);
+  if (some && sum == static_cast<Acc>(0)) {
+    // Coordinates this large are sparser than the filter is wide: the element at the coordinate.
+    taps.at = floor(centre);
+    taps.first = static_cast<int32_t>(taps.at);
+    taps.count = 1;
+    sum = filter_tap<mode>(taps, taps.first);
+  }
+  taps.norm = sum != static_cast<Acc>(0) ? static_cast<Acc>(1) / sum : static_cast<Acc>(0);
+  return taps;
+}
+
+// The element that tap k of an axis stands for.
+template <class Acc>
+VISOPS_FN int64_t filter_index(const SegmentAxis<Acc>& axis, const AxisWindow& window,
+                               Padding padding, int32_t k) {
+  const int64_t at = axis.origin + k - window.first;
+  const int64_t n = window.last - window.first + 1;
+  if (at >= 0 && at < n) return window.first + at;
+  const int64_t inside = pad_index(padding, at, n);
+  return window.first + (inside < 0 ? 0 : inside);  // constant padding has no taps outside
+}
+
+// One channel with antialias, before it is blended with fill.
+template <class T, Interpolation mode, class Acc>
+VISOPS_FN Acc filter_pixel(const T* plane, const AugmentSample& s, const SegmentAxes<Acc>& axes,
+                           Padding padding, const FilterTaps<Acc>& x, const FilterTaps<Acc>& y) {
+  Acc value = static_cast<Acc>(0);
+  for (int32_t j = 0; j < x.count; ++j) {
+    const int64_t column = filter_index(axes.x, s.x, padding, x.first + j);
+    Acc v = static_cast<Acc>(0);
+    for (int32_t i = 0; i < y.count; ++i) {
+      const int64_t row = filter_index(axes.y, s.y, padding, y.first + i);
+      const T element =
+          load_readonly(plane + row * s.image.row_stride + column * s.image.column_stride);
+      const Acc weight = filter_tap<mode>(y, y.first + i) * y.norm;
+      v = v + weight * static_cast<Acc>(load_element(&element));
+    }
+    value = value + (filter_tap<mode>(x, x.first + j) * x.norm) * v;
+  }
+  return value;
+}
+
+// The sampled value of `count` channels, `first` the first of them, before colour. `mode` is the
+// sample's own.
+template <class T, Interpolation mode, class Acc>
+VISOPS_FN void sample_augmented(const AugmentParams& p, const AugmentSample& s,
+                                const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
+                                int64_t first, int64_t count, Acc* value) {
+  const T* image = static_cast<const T*>(s.image.data);
+  Acc out = static_cast<Acc>(!point.valid || s.is_fill ? 1 : 0);
+  if (point.valid && blends_edge(p, s)) {
+    out = static_cast<Acc>(1) - edge_cover(axes.x, point.x) * edge_cover(axes.y, point.y);
+  }
+  if (s.is_fill || !(out < static_cast<Acc>(1))) {
+    for (int64_t c = 0; c < count; ++c) {
+      value[c] = static_cast<Acc>(p.fill[value_index(p, first + c)]);
+    }
+    return;
+  }
+  if constexpr (mode != Interpolation::kNearest) {
+    if (s.antialias) {
+      const FilterTaps<Acc> x = filter_taps<mode>(axes.x, p.padding, point.x);
+      const FilterTaps<Acc> y = filter_taps<mode>(axes.y, p.padding, point.y);
+      for (int64_t c = 0; c < count; ++c) {
+        const T* plane = image + (first + c) * s.image.channel_stride;
+        const Acc v = filter_pixel<T, mode>(plane, s, axes, p.padding, x, y);
+        value[c] = blend_fill(v, static_cast<Acc>(p.fill[value_index(p, first + c)]), out);
+      }
+      return;
+    }
+  }
+  PixelTaps<mode, Acc> taps;
+  taps.x = augment_axis_taps<mode>(axes.x, s.x, p.padding, s.soft_edge, point.x);
+  taps.y = augment_axis_taps<mode>(axes.y, s.y, p.padding, s.soft_edge, point.y);
+  const bool outside = taps.outside();
+  const Strides stride = {0, s.image.channel_stride, s.image.row_stride, s.image.column_stride};
+  for (int64_t c = 0; c < count; ++c) {
+    const Acc fill = static_cast<Acc>(p.fill[value_index(p, first + c)]);
+    const T* plane = image + (first + c) * s.image.channel_stride;
+    if (outside) {
+      value[c] = fill;
+    } else if constexpr (mode == Interpolation::kNearest) {
+      const T element =
+          load_readonly(plane + taps.y.index[0] * stride.row + taps.x.index[0] * stride.column);
+      value[c] = static_cast<Acc>(load_element(&element));
+    } else {
+      value[c] = blend_fill(sample_pixel(plane, stride, taps, fill), fill, out);
+    }
+  }
+}
+
+// The colour steps of one pixel, in place. color_steps > 0.
+template <class Acc>
+VISOPS_FN void color_pixel(const AugmentParams& p, const ColorPlan<Acc>& plan, Acc* value) {
+  const int channels = static_cast<int>(p.channels);
+  for (int64_t k = 0; k < p.color_steps; ++k) {
+    Acc next[kMaxColorChannels];
+    for (int c = 0; c < channels; ++c) {
+      Acc v = plan.step[k][c][0] * value[0];
+      for (int j = 1; j < channels; ++j) v = v + plan.step[k][c][j] * value[j];
+      v = v + plan.step[k][c][channels];
+      next[c] = p.clamp ? clamp_unit(v) : v;
+    }
+    for (int c = 0; c < channels; ++c) value[c] = next[c];
+  }
+}
+
+// What colour steps leave to do for one channel: clamp without them, scale and offset.
+template <class Acc>
+VISOPS_FN Acc finish_value(const AugmentParams& p, int64_t channel, Acc value) {
+  Acc v = value;
+  if (p.color_steps == 0) {
+    v = v * static_cast<Acc>(p.input_scale);
+    if (p.clamp) v = clamp_unit(v);
+  }
+  const int64_t i = value_index(p, channel);
+  return v * static_cast<Acc>(p.scale[i]) + static_cast<Acc>(p.offset[i]);
+}
+
+VISOPS_FN bool is_erased(const AugmentParams& p, int64_t sample, int64_t x, int64_t y) {
+  for (int64_t i = 0; i < p.erase_count; ++i) {
+    const int64_t* r = p.erase + (sample * p.erase_count + i) * 4;
+    if (x >= r[0] && x < r[2] && y >= r[1] && y < r[3]) return true;
+  }
+  return false;
+}
+
+template <class Acc>
+VISOPS_FN void store_output(DType dtype, void* output, int64_t index, Acc value) {
+  const float single = static_cast<float>(value);
+  switch (dtype) {
+    case DType::kUInt8: return store_element(static_cast<uint8_t*>(output) + index, single);
+    case DType::kFloat16: return store_element(static_cast<Half*>(output) + index, single);
+    case DType::kBFloat16: return store_element(static_cast<BFloat16*>(output) + index, single);
+    case DType::kFloat64:
+      return store_element(static_cast<double*>(output) + index, static_cast<double>(value));
+    default: return store_element(static_cast<float*>(output) + index, single);
+  }
+}
+
+}  // namespace visops

@@ -1,0 +1,90 @@
+// NOTE [ Pairs of rotated boxes on the CPU ]
+// Boxes become RotatedBox once, with sines and cosines; then a row of the result is one loop over
+// boxes2. Most pairs of a usual set are apart, which one comparison tells. A box's gradient is
+// summed in 32 lanes (NOTE [ Sums of the pairs' gradients ]). Work is cut by boxes.
+#include "core/boxes/iou.h"
+#include "core/boxes/rotated_gradient.h"
+#include "cpu/simd/pair_lanes.h"
+
+namespace visops {
+namespace {
+
+void make_rotated(const BoxSet& set, int64_t begin, int64_t end, void* boxes) {
+  for (int64_t i = begin; i < end; ++i) {
+    static_cast<RotatedBox*>(boxes)[i] = paired_box(
+        load_rotated_box(set.data, set.dtype, i * set.box_stride, set.coordinate_stride));
+  }
+}
+
+void columns_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
+  const int64_t split = p.boxes1.count;
+  make_rotated(p.boxes1, begin, end < split ? end : split, p.columns1);
+  make_rotated(p.boxes2, begin > split ? begin - split : 0, end - split, p.columns2);
+}
+
+template <class Out>
+void overlaps_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
+  const auto* boxes1 = static_cast<const RotatedBox*>(p.columns1);
+  const auto* boxes2 = static_cast<const RotatedBox*>(p.columns2);
+  const int64_t count = p.boxes2.count;
+  for (int64_t i = begin; i < end; ++i) {
+    Out* out = static_cast<Out*>(p.result) + i * count;
+    for (int64_t j = 0; j < count; ++j) {
+      out[j] = static_cast<Out>(rotated_iou(boxes1[i], boxes2[j]));
+    }
+  }
+}
+
+void box_iou_rotated_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
+  if (p.result_dtype == DType::kFloat64) {
+    overlaps_of_rows<double>(p, begin, end);
+  } else {
+    overlaps_of_rows<float>(p, begin, end);
+  }
+}
+
+template <class T>
+void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
+  const auto* boxes2 = static_cast<const RotatedBox*>(p.columns2);
+  for (int64_t i = begin; i < end; ++i) {
+    const RotatedBox& box = static_cast<const RotatedBox*>(p.columns1)[i];
+    const T* grad = static_cast<const T*>(p.grad) + i * p.grad_row_stride;
+    double x[kLanes] = {}, y[kLanes] = {}, width[kLanes] = {}, height[kLanes] = {};
+    double angle[kLanes] = {}, area[kLanes] = {};
+    for (int64_t j = 0; j < p.boxes2.count; ++j) {
+      const int64_t l = j % kLanes;
+      const RotatedPairGradient pair =
+          rotated_iou_gradient(box, boxes2[j], static_cast<double>(grad[j * p.grad_column_stride]));
+      x[l] += pair.x;
+      y[l] += pair.y;
+      width[l] += pair.width;
+      height[l] += pair.height;
+      angle[l] += pair.angle;
+      area[l] += pair.area;
+    }
+    double gradient[5];
+    finish_gradient(box,
+                    {sum_lanes(x), sum_lanes(y), sum_lanes(width), sum_lanes(height),
+                     sum_lanes(angle), sum_lanes(area)},
+                    gradient);
+    for (int k = 0; k < 5; ++k) {
+      store_rounded(p.grad_boxes, p.boxes1.dtype, i * 5 + k, gradient[k]);
+    }
+  }
+}
+
+void box_iou_rotated_backward_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
+  if (p.result_dtype == DType::kFloat64) {
+    gradients_of_rows<double>(p, begin, end);
+  } else {
+    gradients_of_rows<float>(p, begin, end);
+  }
+}
+
+const bool registered =
+    rotated_columns_stub.set(kIsaSlot, columns_kernel) &&
+    box_iou_rotated_stub.set(kIsaSlot, box_iou_rotated_kernel) &&
+    box_iou_rotated_backward_stub.set(kIsaSlot, box_iou_rotated_backward_kernel);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,199 @@
+// NOTE [ col2im on the CPU ]
+// Work is cut over rows of the image, so that no two tasks add to one element. Some elements at a
+// time are summed where the first-level cache holds them: for unfold as many rows as fit, to which
+// each element of the kernel adds what is then a long run of columns; for patches a stretch of one
+// row, whose patches stay in the second-level cache until the last row of the kernel has read them.
+//
+// Order of the sums: NOTE [ Sums of col2im ]. In patches, a row of the kernel is gone through by
+// falling place, so that what comes to an element comes by rising k.
+//
+// Assumed from the checks: every place is within the padded image.
+#include "core/convolution/col2im_sum.h"
+#include "core/convolution/im2col.h"
+#include "cpu/simd/simd.h"
+
+namespace visops {
+namespace {
+
+constexpr int64_t kSumBytes = int64_t{1} << 14, kPatchStretch = 512;
+
+template <class T>
+VISOPS_ALWAYS_INLINE void store_sums(T* VISOPS_RESTRICT to, const SumOf<T>* VISOPS_RESTRICT sums,
+                                     int64_t count) {
+  for (int64_t i = 0; i < count; ++i) store_sum(to + i, sums[i]);
+}
+
+template <class T>
+VISOPS_ALWAYS_INLINE void add_all(SumOf<T>* VISOPS_RESTRICT sums, const T* VISOPS_RESTRICT values,
+                                  int64_t count) {
+  for (int64_t i = 0; i < count; ++i) add(sums + i, values + i);
+}
+
+// sums[i * step] += values[i], of elements of kParts numbers.
+template <class T, int kParts>
+VISOPS_ALWAYS_INLINE void add_steps(SumOf<T>* VISOPS_RESTRICT sums, const T* VISOPS_RESTRICT values,
+                                    int64_t count, int64_t step) {
+  if (step == 1) {
+    add_all(sums, values, count * kParts);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    for (int part = 0; part < kParts; ++part) {
+      add(sums + i * step * kParts + part, values + i * kParts + part);
+    }
+  }
+}
+
+// Which place sees element `at` of the image as element k of the kernel; -1 for none.
+VISOPS_ALWAYS_INLINE int64_t place_of(const WindowDim& dim, int64_t at, int64_t k) {
+  int64_t place = at + dim.before - k * dim.dilation;
+  if (dim.stride != 1) {
+    if (place % dim.stride != 0) return -1;
+    place /= dim.stride;
+  }
+  return place >= 0 && place < dim.places ? place : -1;
+}
+
+// Rows [row, row + rows) of one plane of the image, elements [begin, end) of each.
+struct Patch {
+  int64_t lead, plane[2];  // the plane's indices in the first two dimensions
+  int64_t row, rows, begin, end;
+};
+
+// The first row of places that see the patch's plane with an element of the kernel in the first two
+// dimensions; -1 for none.
+VISOPS_ALWAYS_INLINE int64_t place_rows(const Im2colParams& p, const Patch& patch, int64_t k0,
+                                        int64_t k1) {
+  const int64_t place0 = place_of(p.dim[0], patch.plane[0], k0);
+  const int64_t place1 = place_of(p.dim[1], patch.plane[1], k1);
+  if (place0 < 0 || place1 < 0) return -1;
+  return (place0 * p.dim[1].places + place1) * p.dim[2].places;
+}
+
+template <class T, int kParts>
+struct Sums {
+  SumOf<T> of[kSumBytes / sizeof(SumOf<T>)];
+
+  static constexpr int64_t kElements = kSumBytes / static_cast<int64_t>(sizeof(SumOf<T>)) / kParts;
+};
+
+// What an element of the kernel in the last two dimensions adds to the patch; `columns` are its
+// own, of the plane of places that sees the patch.
+template <class T, int kParts>
+void add_column(const Im2colParams& p, const Patch& patch, int64_t k2, int64_t k3, const T* columns,
+                SumOf<T>* sums) {
+  const WindowDim& row = p.dim[2];
+  const WindowDim& last = p.dim[3];
+  const int64_t width = patch.end - patch.begin;
+  const int64_t y = k2 * row.dilation - row.before - patch.row;
+  const int64_t x = k3 * last.dilation - last.before - patch.begin;
+  const IndexRange rows = indices_within(y, row.stride, patch.rows, row.places);
+  const IndexRange there = indices_within(x, last.stride, width, last.places);
+  for (int64_t place = rows.begin; place < rows.end; ++place) {
+    const int64_t to = (y + place * row.stride) * width + x + there.begin * last.stride;
+    add_steps<T, kParts>(sums + to * kParts, columns + (place * last.places + there.begin) * kParts,
+                         there.end - there.begin, last.stride);
+  }
+}
+
+template <class T, int kParts>
+void add_unfolded(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
+  const T* columns =
+      static_cast<const T*>(p.source) + patch.lead * p.kernel_elements * p.places * kParts;
+  const int64_t kernel_row = p.dim[3].kernel, kernel_plane = p.dim[2].kernel * kernel_row;
+  for (int64_t k0 = 0; k0 < p.dim[0].kernel; ++k0) {
+    for (int64_t k1 = 0; k1 < p.dim[1].kernel; ++k1, columns += kernel_plane * p.places * kParts) {
+      const int64_t from = place_rows(p, patch, k0, k1);
+      if (from < 0) continue;
+      const T* plane = columns + from * p.dim[3].places * kParts;
+      for (int64_t k2 = 0; k2 < p.dim[2].kernel; ++k2) {
+        for (int64_t k3 = 0; k3 < kernel_row; ++k3, plane += p.places * kParts) {
+          add_column<T, kParts>(p, patch, k2, k3, plane, sums);
+        }
+      }
+    }
+  }
+}
+
+// What a row of the kernel, from element k on, adds to a patch of one row.
+template <class T, int kParts>
+void add_row_of_patches(const Im2colParams& p, const Patch& patch, int64_t place_row, int64_t k,
+                        SumOf<T>* sums) {
+  const WindowDim& last = p.dim[3];
+  const int64_t covered = (last.kernel - 1) * last.dilation, width = patch.end - patch.begin;
+  // Places whose window covers some of the patch, as if it had no gaps.
+  const IndexRange places = indices_within(covered - last.before - patch.begin, last.stride,
+                                           width + covered, last.places);
+  const T* patches =
+      static_cast<const T*>(p.source) +
+      ((patch.lead * p.places + place_row * last.places) * p.kernel_elements + k) * kParts;
+  for (int64_t place = places.end - 1; place >= places.begin; --place) {
+    const T* values = patches + place * p.kernel_elements * kParts;
+    const int64_t at = place * last.stride - last.before - patch.begin;
+    IndexRange there = {0, last.kernel};
+    if (at < 0 || at + covered >= width) {
+      there = indices_within(at, last.dilation, width, last.kernel);
+    }
+    add_steps<T, kParts>(sums + (at + there.begin * last.dilation) * kParts,
+                         values + there.begin * kParts, there.end - there.begin, last.dilation);
+  }
+}
+
+template <class T, int kParts>
+void add_patches(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
+  const int64_t kernel_row = p.dim[3].kernel;
+  int64_t k = 0;
+  for (int64_t k0 = 0; k0 < p.dim[0].kernel; ++k0) {
+    for (int64_t k1 = 0; k1 < p.dim[1].kernel; ++k1) {
+      const int64_t from = place_rows(p, patch, k0, k1);
+      for (int64_t k2 = 0; k2 < p.dim[2].kernel; ++k2, k += kernel_row) {
+        const int64_t place = from < 0 ? -1 : place_of(p.dim[2], patch.row, k2);
+        if (place >= 0) add_row_of_patches<T, kParts>(p, patch, from + place, k, sums);
+      }
+    }
+  }
+}
+
+template <class T, int kParts>
+void col2im_rows(const Im2colParams& p, int64_t begin, int64_t end) {
+  using S = Sums<T, kParts>;
+  S sums;
+  const int64_t width = p.dim[3].size, rows = image_rows(p);
+  // Patches of a stretch have to stay in the second-level cache for all rows of the kernel.
+  const int64_t most = p.is_patches && S::kElements > kPatchStretch ? kPatchStretch : S::kElements;
+  const int64_t stretch = width < most ? width : most;
+  while (begin < end) {
+    const OuterIndex at = outer_image(p, begin % rows);
+    Patch patch = {begin / rows, {at.at[0], at.at[1]}, at.at[2], p.dim[2].size - at.at[2], 0, 0};
+    if (patch.rows > end - begin) patch.rows = end - begin;
+    const int64_t fit = p.is_patches ? 1 : S::kElements / stretch;
+    if (patch.rows > fit) patch.rows = fit;
+    T* result = static_cast<T*>(p.result) + begin * width * kParts;
+    for (; patch.begin < width; patch.begin = patch.end) {
+      patch.end = width - patch.begin < stretch ? width : patch.begin + stretch;
+      const int64_t numbers = (patch.end - patch.begin) * kParts;
+      memset(sums.of, 0, static_cast<size_t>(patch.rows * numbers) * sizeof(SumOf<T>));
+      if (p.is_patches) {
+        add_patches<T, kParts>(p, patch, sums.of);
+      } else {
+        add_unfolded<T, kParts>(p, patch, sums.of);
+      }
+      for (int64_t r = 0; r < patch.rows; ++r) {
+        store_sums(result + (r * width + patch.begin) * kParts, sums.of + r * numbers, numbers);
+      }
+    }
+    begin += patch.rows;
+  }
+}
+
+void col2im_kernel(const Im2colParams& p, int64_t begin, int64_t end) {
+  with_sum_element(p.arithmetic, [&](auto element) {
+    using Element = decltype(element);
+    col2im_rows<typename Element::Stored, Element::kNumbers>(p, begin, end);
+  });
+}
+
+const bool registered = col2im_stub.set(kIsaSlot, col2im_kernel);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,151 @@
+// NOTE [ The convolution's weight gradient on the CPU ]
+// A worker takes a block of output channels and one of input channels. Of each image, some rows
+// after others, both become bands of one width: then the gradient of a weight is a sum of products
+// of two runs of memory, the gradient's plane and the input's at the offset of a kernel element.
+// Tiles of them are summed in registers, a lane for every kCount-th pixel; the lanes are added up
+// at a band's end. What is between the rows of outputs is 0 in the gradient's planes, and masked in
+// the input's, where it may be infinite.
+#include "core/convolution/conv2d.h"
+
+#include "cpu/convolution/conv2d_dot.h"
+#include "cpu/convolution/conv2d_pixels.h"
+
+namespace visops {
+namespace {
+
+template <class Element>
+struct WeightWorker {
+  using Value = typename Element::Value;
+  using Stored = typename Element::Stored;
+  static constexpr int kParts = Element::kParts;
+  static constexpr int kLanes = Lanes<Value>::kCount;
+
+  const Conv2dWeightParams& p;
+  char* scratch;
+  ConvAxis y = forward_axis(p.y), x = forward_axis(p.x);
+  int64_t taps = y.taps * x.taps;
+
+  const Stored* plane(const ConvMap& map, int64_t image, int64_t channel) const {
+    return static_cast<const Stored*>(map.data) +
+           (image * map.batch_stride + channel * map.channel_stride) * kParts;
+  }
+
+  // Rows of a channel with `width` elements each, 0 after the outputs, and to a whole vector.
+  void fill_plane(const Stored* from, const ConvBlock& block, int64_t length, Value* to) const {
+    for (int64_t j = 0; j < block.rows; ++j) {
+      load_run<Element>(to, from + (block.first_row + j) * p.grad.row_stride * kParts,
+                        p.grad.column_stride, block.columns);
+      const int64_t zeros = j + 1 < block.rows
+                                ? block.width - block.columns
+                                : length - (block.rows - 1) * block.width - block.columns;
+      zero_vectors(to + block.columns, zeros);
+      to += block.width;
+    }
+  }
+
+  // As fill_plane(): which pixels of a plane are outputs.
+  void fill_mask(const ConvBlock& block, int64_t length, Value* to) const {
+    for (int64_t i = 0; i < length; ++i) {
+      const bool is_output = i % block.width < block.columns && i / block.width < block.rows;
+      memset(to + i, is_output ? 0xff : 0, sizeof(Value));
+    }
+  }
+
+  void run_task(int64_t group, int64_t first_out, int64_t first_in) {
+    const int64_t outs = least_of(p.out_block, p.out_channels - first_out);
+    const int64_t ins = least_of(p.in_block, p.in_channels - first_in);
+    const int64_t out_planes = outs * kParts, in_planes = ins * kParts;
+    const int64_t columns = in_planes * taps;
+    auto* offsets = reinterpret_cast<int32_t*>(scratch);
+    auto* sums = reinterpret_cast<Value*>(scratch + offsets_bytes(columns));
+    zero_vectors(sums, out_planes * columns);
+    Value* mask = sums + out_planes * columns;
+    int64_t last_rows = 0, length = 0;
+    for (int64_t image = 0; image < p.batch; ++image) {
+      for (int64_t row = 0; row < y.count; row += p.block_rows) {
+        const int64_t rows = least_of(p.block_rows, y.count - row);
+        const ConvBlock block = conv_block(y, x, row, rows, 0, x.count);
+        if (rows != last_rows) {
+          length = (rows - 1) * block.width + block.columns;
+          length = (length + kLanes - 1) / kLanes * kLanes;
+          fill_mask(block, length, mask);
+          band_offsets(block, in_planes, offsets);
+          last_rows = rows;
+        }
+        Value* grads = mask + length;
+        Value* band = grads + out_planes * length;
+        for (int64_t i = 0; i < outs; ++i) {
+          const Stored* from = plane(p.grad, image, group * p.out_channels + first_out + i);
+          for (int part = 0; part < kParts; ++part) {
+            fill_plane(from + part, block, length, grads + (i * kParts + part) * length);
+          }
+        }
+        fill_any_band<Element>(block, plane(p.input, image, group * p.in_channels + first_in),
+                               p.input, ins, band);
+        add_products(grads, out_planes, length, band, offsets, columns, mask, sums);
+      }
+    }
+    write(sums, group * p.out_channels + first_out, outs, first_in, ins);
+  }
+
+  void add_products(const Value* grads, int64_t out_planes, int64_t length, const Value* band,
+                    const int32_t* offsets, int64_t columns, const Value* mask, Value* sums) const {
+    for (int64_t i = 0; i < out_planes;) {
+      const int rows = gemm_strip(out_planes - i) <= out_planes - i
+                           ? gemm_strip(out_planes - i)
+                           : 2;  // no row too many here: there is nothing to read
+      for (int64_t k = 0; k < columns;) {
+        const int count = columns - k >= kGemmVectors ? kGemmVectors : 1;
+        const GemmDot<Value> dot = gemm_dot_of<Value>(rows, count);
+        dot(grads + i * length, length, band, offsets + k, mask, sums + i * columns + k, columns);
+        k += count;
+      }
+      i += rows;
+    }
+  }
+
+  // Products of real and imaginary parts become those of complex numbers.
+  void write(const Value* sums, int64_t first_out, int64_t outs, int64_t first_in,
+             int64_t ins) const {
+    auto* to = static_cast<Stored*>(p.weight_grad);
+    const int64_t columns = ins * kParts * taps;
+    for (int64_t i = 0; i < outs; ++i) {
+      for (int64_t j = 0; j < ins; ++j) {
+        Stored* element = to + ((first_out + i) * p.in_channels + first_in + j) * taps * kParts;
+        const Value* row = sums + i * kParts * columns + j * kParts * taps;
+        for (int64_t t = 0; t < taps; ++t) {
+          if constexpr (kParts == 1) {
+            conv_store(element + t, row[t]);
+          } else {
+            conv_store(element + 2 * t, row[t] - row[columns + taps + t]);
+            conv_store(element + 2 * t + 1, row[taps + t] + row[columns + t]);
+          }
+        }
+      }
+    }
+  }
+
+  void run(int64_t worker) {
+    const int64_t out_blocks = (p.out_channels + p.out_block - 1) / p.out_block;
+    const int64_t in_blocks = (p.in_channels + p.in_block - 1) / p.in_block;
+    const int64_t tasks = p.groups * out_blocks * in_blocks;
+    for (int64_t task = worker; task < tasks; task += p.workers) {
+      const int64_t in_block = task % in_blocks, rest = task / in_blocks;
+      run_task(rest / out_blocks, rest % out_blocks * p.out_block, in_block * p.in_block);
+    }
+  }
+};
+
+void conv2d_backward_weight_kernel(const Conv2dWeightParams& p, int64_t begin, int64_t end) {
+  with_conv_element(p.kind, [&](auto element) {
+    for (int64_t worker = begin; worker < end; ++worker) {
+      WeightWorker<decltype(element)> one = {p, p.scratch + worker * p.scratch_bytes};
+      one.run(worker);
+    }
+  });
+}
+
+const bool registered = conv2d_backward_weight_stub.set(kIsaSlot, conv2d_backward_weight_kernel);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,211 @@
+// The block of sums that stays in registers: Rows output rows by Vectors vectors of columns. A
+// vector of the input is loaded once and serves all rows that it meets.
+#pragma once
+
+#include "cpu/convolution/convolve2d_weights.h"
+#include "cpu/simd/simd.h"
+#include "cpu/simd/streaming.h"
+
+namespace visops {
+namespace {
+
+// Where a block's terms are. Row k of the input meets output row i with row k - i of the kernel.
+template <class Term>
+struct BlockTerms {
+  const Term* const* rows;      // of the input, from the block's first on
+  int64_t column;               // of the block's first
+  const Weight<Term>* weights;  // [height, width]
+  int64_t height, width;
+  int64_t row_stride;  // from a row to the next; 0 where rows are copies
+};
+
+template <class T, int Rows, int Vectors>
+struct Sums {
+  using Real = typename Terms<T>::Real;
+  static constexpr int kCount = Terms<T>::kCount;
+  Lanes<Real> sum[Rows][Vectors];
+
+  VISOPS_ALWAYS_INLINE void clear() {
+    for (auto& row : sum) {
+      for (auto& lanes : row) lanes = all_lanes(Real(0));
+    }
+  }
+
+  // Products of a row of the input for output rows First to Last - 1; `weights` are those of First,
+  // rows after it have the rows of the kernel before it.
+  template <int First, int Last>
+  VISOPS_ALWAYS_INLINE void add_row(const T* VISOPS_RESTRICT input,
+                                    const Weight<T>* VISOPS_RESTRICT weights, int64_t width) {
+    for (int64_t n = 0; n < width; ++n) {
+      Terms<T> x[Vectors];
+      for (int v = 0; v < Vectors; ++v) x[v].load(input + n + v * kCount);
+      for (int i = First; i < Last; ++i) {
+        const Weights<T> w(weights[n - (i - First) * width]);
+        for (int v = 0; v < Vectors; ++v) w.add_products(sum[i][v], x[v]);
+      }
+    }
+  }
+
+  VISOPS_ALWAYS_INLINE void put_row(int i, T* to) const {
+    for (int v = 0; v < Vectors; ++v) {
+      store_lanes(reinterpret_cast<Real*>(to + v * kCount), sum[i][v]);
+    }
+  }
+  VISOPS_ALWAYS_INLINE void stream_row(int i, T* to) const {
+    for (int v = 0; v < Vectors; ++v) {
+      stream_lanes(reinterpret_cast<Real*>(to + v * kCount), sum[i][v]);
+    }
+  }
+};
+
+// Row K of the input for a kernel of Height rows.
+template <int K, int Height, int Rows, class Block, class Term>
+VISOPS_ALWAYS_INLINE void add_fixed_rows(Block& sums, const BlockTerms<Term>& t, int64_t width) {
+  if constexpr (K < Height + Rows - 1) {
+    constexpr int first = K < Height ? 0 : K - Height + 1, last = K < Rows ? K + 1 : Rows;
+    sums.template add_row<first, last>(t.rows[K] + t.column, t.weights + (K - first) * width,
+                                       width);
+    add_fixed_rows<K + 1, Height, Rows>(sums, t, width);
+  }
+}
+
+// The first Rows - 1 rows of the input, which meet the block's first K + 1 rows.
+template <int K, int Rows, class Block, class Term>
+VISOPS_ALWAYS_INLINE void add_first_rows(Block& sums, const BlockTerms<Term>& t) {
+  if constexpr (K < Rows - 1) {
+    sums.template add_row<0, K + 1>(t.rows[K] + t.column, t.weights + K * t.width, t.width);
+    add_first_rows<K + 1, Rows>(sums, t);
+  }
+}
+
+// And the last, which meet those from First on.
+template <int First, int Rows, class Block, class Term>
+VISOPS_ALWAYS_INLINE void add_last_rows(Block& sums, const BlockTerms<Term>& t) {
+  if constexpr (First < Rows) {
+    sums.template add_row<First, Rows>(t.rows[t.height + First - 1] + t.column,
+                                       t.weights + (t.height - 1) * t.width, t.width);
+    add_last_rows<First + 1, Rows>(sums, t);
+  }
+}
+
+// Sums of kernels of Height rows and Width columns; 0 is for any, of at least Rows rows.
+template <class T, int Rows, int Vectors, int Height, int Width>
+VISOPS_ALWAYS_INLINE Sums<T, Rows, Vectors> sum_block(const BlockTerms<T>& t) {
+  Sums<T, Rows, Vectors> sums;
+  sums.clear();
+  const int64_t width = Width > 0 ? Width : t.width;
+  if constexpr (Height > 0) {
+    add_fixed_rows<0, Height, Rows>(sums, t, width);
+  } else {
+    add_first_rows<0, Rows>(sums, t);
+    for (int64_t k = Rows - 1; k < t.height; ++k) {
+      sums.template add_row<0, Rows>(t.rows[k] + t.column, t.weights + k * width, width);
+    }
+    add_last_rows<1, Rows>(sums, t);
+  }
+  return sums;
+}
+
+// Where sums go.
+template <class T>
+struct BlockResult {
+  T* to;
+  int64_t row;   // stride
+  bool streams;  // where cpu/simd/streaming.h says so
+};
+
+// The lines that the block below this one will want: of the input those that this one doesn't share
+// with it, and of the output, unless they are streamed.
+template <int Rows, int Columns, class T>
+VISOPS_ALWAYS_INLINE void read_ahead(const BlockTerms<T>& t, const BlockResult<T>& result) {
+#if defined(__GNUC__)
+  constexpr uintptr_t kLine = 64, kSize = sizeof(T);
+  // Beyond the last rows these are no addresses of elements, only numbers.
+  const auto input = reinterpret_cast<uintptr_t>(t.rows[t.height - 1] + t.column);
+  const auto output = reinterpret_cast<uintptr_t>(result.to + t.column);
+  for (uintptr_t i = 0; i < Rows; ++i) {
+    const uintptr_t row = input + (Rows + i) * static_cast<uintptr_t>(t.row_stride) * kSize;
+    const uintptr_t below = output + (Rows + i) * static_cast<uintptr_t>(result.row) * kSize;
+    for (uintptr_t at = 0; at < Columns * kSize; at += kLine) {
+      __builtin_prefetch(reinterpret_cast<const void*>(row + at), 0, 3);
+      if (!result.streams) __builtin_prefetch(reinterpret_cast<const void*>(below + at), 1, 3);
+    }
+  }
+#else
+  static_cast<void>(t);
+  static_cast<void>(result);
+#endif
+}
+
+// Columns from t.column on as long as there are whole blocks.
+template <class T, int Rows, int Vectors, int Height, int Width>
+void sum_whole_blocks(BlockTerms<T>& t, int64_t columns, const BlockResult<T>& result) {
+  constexpr int kColumns = Vectors * Terms<T>::kCount;
+  for (; t.column + kColumns <= columns; t.column += kColumns) {
+    if (t.row_stride != 0) read_ahead<Rows, kColumns>(t, result);
+    const auto sums = sum_block<T, Rows, Vectors, Height, Width>(t);
+    for (int i = 0; i < Rows; ++i) {
+      T* to = result.to + i * result.row + t.column;
+      if (result.streams) {
+        sums.stream_row(i, to);
+      } else {
+        sums.put_row(i, to);
+      }
+    }
+  }
+}
+
+// And the last ones, vector by vector.
+template <class T, int Rows>
+void sum_last_columns(BlockTerms<T>& t, int64_t columns, BlockResult<T> result) {
+  constexpr int kColumns = Terms<T>::kCount;
+  result.streams = false;
+  sum_whole_blocks<T, Rows, 1, 0, 0>(t, columns, result);
+  if (t.column == columns) return;
+  const auto sums = sum_block<T, Rows, 1, 0, 0>(t);
+  for (int i = 0; i < Rows; ++i) {
+    alignas(64) T vector[kColumns];
+    sums.put_row(i, vector);
+    copy_part(result.to + i * result.row + t.column, vector,
+              static_cast<size_t>(columns - t.column) * sizeof(T));
+  }
+}
+
+// Rows of the output one by one: where there are too few of them, or of the kernel's, for a block.
+template <class T, int Vectors>
+void sum_single_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
+                     const BlockResult<T>& result) {
+  for (int64_t i = 0; i < rows; ++i) {
+    BlockTerms<T> t = terms;
+    t.rows += i;
+    const BlockResult<T> row = {result.to + i * result.row, 0, result.streams};
+    sum_whole_blocks<T, 1, Vectors, 0, 0>(t, columns, row);
+    sum_last_columns<T, 1>(t, columns, row);
+  }
+}
+
+// Rows of the output, at most Rows, from terms.column on.
+template <class T, int Rows, int Vectors>
+void sum_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
+              const BlockResult<T>& result) {
+  if (rows < Rows) return sum_single_rows<T, Vectors>(terms, rows, columns, result);
+  // Of complex weights, which are twice as many, the registers hold too few for it.
+  constexpr int kUnrolled = sizeof(Weight<T>) == sizeof(T) ? 3 : 0;
+  BlockTerms<T> t = terms;
+  if (t.height == 1) {
+    sum_whole_blocks<T, Rows, Vectors, 1, 0>(t, columns, result);
+  } else if (t.height == 2) {
+    sum_whole_blocks<T, Rows, Vectors, 2, 0>(t, columns, result);
+  } else if (t.height == 3 && t.width == kUnrolled) {
+    sum_whole_blocks<T, Rows, Vectors, 3, kUnrolled>(t, columns, result);
+  } else if (t.height == 3) {
+    sum_whole_blocks<T, Rows, Vectors, 3, 0>(t, columns, result);
+  } else {
+    sum_whole_blocks<T, Rows, Vectors, 0, 0>(t, columns, result);
+    return sum_last_columns<T, Rows>(t, columns, result);
+  }
+  sum_single_rows<T, 1>(t, rows, columns, result);
+}
+
+}  // namespace
+}  // namespace visops

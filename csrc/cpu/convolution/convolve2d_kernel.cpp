@@ -1,0 +1,218 @@
+// NOTE [ Convolution on the CPU ]
+// A block of the output stays in registers (cpu/convolution/convolve2d_block.h). Its rows of the
+// input come from the input itself where elements need neither a conversion nor what lies beyond
+// the border; elsewhere from a ring of extended rows in scratch memory, to which each row is copied
+// once for as many rows of the output as use it. So there is no branch within the sums.
+//
+// Work is cut over the output's rows into parts, each with scratch memory of its own; a sum is
+// never split. Its order: NOTE [ Convolution's sums ].
+#include "core/convolution/convolve2d.h"
+
+#include "cpu/convolution/convolve2d_block.h"
+#include "cpu/convolution/convolve2d_rows.h"
+
+namespace visops {
+namespace {
+
+// Here complex numbers stay pairs.
+template <class T>
+using Summand = std::conditional_t<planes_of<T> == 2, T, Term<T>>;
+
+// Vectors of a block's row: with a row's weight and a product these fill the registers.
+constexpr int kVectors = VISOPS_ISA_SLOT == 2 ? 4 : 2;
+constexpr int kRows = static_cast<int>(kConvolveRows);
+
+// Columns of the output whose input comes from one place.
+struct Tile {
+  int64_t column, width;
+  bool copied;        // through the ring
+  int64_t slot_term;  // where its terms begin in a slot
+};
+
+template <class T>
+class Part {
+ public:
+  Part(const ConvolveParams& p, int64_t part)
+      : p_(p), memory_(static_cast<char*>(p.scratch) + part * p.layout.bytes) {
+    pointers_ = reinterpret_cast<const Summand<T>**>(memory_ + p.layout.row_pointers);
+    fill_row_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.fill_row);
+    sums_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.sums);
+    ring_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.ring);
+    terms_.rows = pointers_;
+    const int64_t size = sizeof(T), row = p.output_width * size;
+    streams_ = p.batch.count * p.output_height * row >= kWorthStreaming && row % kStreamLine == 0 &&
+               reinterpret_cast<uintptr_t>(p.output) % kStreamLine == 0;
+    terms_.column = 0;
+    weights_ = reinterpret_cast<Weight<Summand<T>>*>(memory_ + p.layout.weights);
+    terms_.weights = weights_;
+    terms_.height = p.kernel_plane.height;
+    terms_.width = p.kernel_plane.width;
+  }
+
+  // Bands [begin, end) of all of the batch's.
+  void run(int64_t begin, int64_t end) {
+    const int64_t height = p_.output_height, bands = (height + kRows - 1) / kRows;
+    const T* packed = nullptr;
+    while (begin < end) {
+      const int64_t entry = begin / bands, next = (entry + 1) * bands;
+      const int64_t stop = next < end ? next : end;
+      const int64_t first = begin % bands * kRows, last = first + (stop - begin) * kRows;
+      const ConvolveOffsets offsets = offsets_of(p_.batch, entry);
+      const T* kernel = static_cast<const T*>(p_.kernel) + offsets.second;
+      if (kernel != packed) pack(kernel);
+      packed = kernel;
+      const T* input = static_cast<const T*>(p_.input) + offsets.first;
+      const ExtendedPlane<T> plane(input, p_.input_plane, p_.boundary, p_.fill);
+      T* output = static_cast<T*>(p_.output) + entry * height * p_.output_width;
+      for (int64_t j = 0; j < p_.output_width; j += kConvolveColumns) {
+        const int64_t rest = p_.output_width - j;
+        run_columns(plane, j, rest < kConvolveColumns ? rest : kConvolveColumns, first,
+                    last < height ? last : height, output);
+      }
+      begin = stop;
+    }
+    end_streaming();
+  }
+
+ private:
+  using Rows = ExtendedPlane<T>;
+  static constexpr int64_t kBlock = kVectors * Terms<Summand<T>>::kCount;
+
+  void pack(const T* kernel) {
+    const ConvolvePlane& k = p_.kernel_plane;
+    Weight<Summand<T>>* to = weights_;
+    for (int64_t m = 0; m < k.height; ++m) {
+      for (int64_t n = 0; n < k.width; ++n) {
+        Summand<T> weight;
+        load_terms(kernel + m * k.row_stride + n * k.column_stride, 1, 1, &weight, 1);
+        *to++ = WeightOf<Summand<T>>::of(weight);
+      }
+    }
+  }
+
+  // Up to three tiles: what lies in the middle is read where it is, if it is whole blocks.
+  int set_tiles(int64_t column, int64_t width, Tile (&tiles)[3]) const {
+    const int64_t reach = terms_.width - 1, end = column + width;
+    int64_t first = -p_.start_x, last = p_.input_plane.width - reach - p_.start_x;
+    if (first < column) first = column;
+    if (last > end) last = end;
+    first = column + (first - column + kBlock - 1) / kBlock * kBlock;
+    const int64_t blocks = last > first ? (last - first) / kBlock : 0;
+    const bool as_they_are = std::is_same_v<T, Summand<T>> && p_.input_plane.column_stride == 1;
+    if (!as_they_are || blocks < 2) {
+      tiles[0] = {column, width, true, 0};
+      return 1;
+    }
+    last = first + blocks * kBlock;
+    int count = 0;
+    if (first > column) tiles[count++] = {column, first - column, true, 0};
+    tiles[count++] = {first, last - first, false, 0};
+    const int64_t after_first = count == 2 ? tiles[0].width + reach + kSlack : 0;
+    if (last < end) tiles[count++] = {last, end - last, true, after_first};
+    return count;
+  }
+
+  // Columns [column, column + width) of the output's rows [first, last).
+  void run_columns(const Rows& input, int64_t column, int64_t width, int64_t first, int64_t last,
+                   T* output) {
+    Tile tiles[3];
+    const int tile_count = set_tiles(column, width, tiles);
+    if (p_.boundary == Padding::kConstant) {
+      for (int t = 0; t < tile_count; ++t) {
+        if (!tiles[t].copied) input.fill_row(tiles[t].width + terms_.width - 1, fill_row_, 0);
+      }
+    }
+    int64_t copied = 0;  // rows in the ring, since the first
+    for (int64_t i = first; i < last; i += kRows) {
+      const int64_t rows = last - i < kRows ? last - i : kRows;
+      const int64_t needed = i - first + rows + terms_.height - 1;
+      for (int t = 0; t < tile_count; ++t) {
+        const Tile& tile = tiles[t];
+        if (tile.copied) {
+          for (int64_t r = copied; r < needed; ++r) {
+            input.copy_row(p_.start_y + first + r, p_.start_x + tile.column,
+                           tile.width + terms_.width - 1, slot(r) + tile.slot_term, 0);
+          }
+        }
+        set_pointers(input, tile, first, i, rows);
+        terms_.row_stride = tile.copied ? 0 : p_.input_plane.row_stride;
+        run_tile(tile, rows, output + i * p_.output_width + tile.column);
+      }
+      copied = needed;
+    }
+  }
+
+  Summand<T>* slot(int64_t row) const {
+    return ring_ + row % p_.layout.slots * p_.layout.slot_terms;
+  }
+
+  void set_pointers(const Rows& input, const Tile& tile, int64_t first, int64_t i, int64_t rows) {
+    for (int64_t k = 0; k < rows + terms_.height - 1; ++k) {
+      if (tile.copied) {
+        pointers_[k] = slot(i - first + k) + tile.slot_term;
+      } else if constexpr (std::is_same_v<T, Summand<T>>) {
+        const T* row = input.row_of(p_.start_y + i + k);
+        pointers_[k] = row == nullptr ? fill_row_ : row + p_.start_x + tile.column;
+      }
+    }
+  }
+
+  void run_tile(const Tile& tile, int64_t rows, T* output) {
+    if constexpr (std::is_same_v<T, Summand<T>>) {
+      sum_rows<T, kRows, kVectors>(terms_, rows, tile.width, {output, p_.output_width, streams_});
+    } else {
+      const int64_t row = p_.layout.slot_terms;
+      sum_rows<Term<T>, kRows, kVectors>(terms_, rows, tile.width, {sums_, row, false});
+      for (int64_t i = 0; i < rows; ++i) {
+        store_row(sums_ + i * row, output + i * p_.output_width, tile.width);
+      }
+    }
+  }
+
+  // By way of a piece that stays in the cache, where the output is streamed.
+  void store_row(const Term<T>* sums, T* output, int64_t columns) const {
+    constexpr int64_t kPiece = 2048 / static_cast<int64_t>(sizeof(T));
+    using Bytes = Lanes<uint64_t>;
+    int64_t j = 0;
+    for (; streams_ && j + kPiece <= columns; j += kPiece) {
+      alignas(64) T piece[kPiece];
+      store_terms(piece, sums + j, kPiece);
+      for (size_t at = 0; at < sizeof(piece); at += sizeof(Bytes)) {
+        uint64_t words[Bytes::kCount];
+        memcpy(words, reinterpret_cast<const char*>(piece) + at, sizeof(words));
+        char* to = reinterpret_cast<char*>(output + j) + at;
+        stream_lanes(reinterpret_cast<uint64_t*>(to), load_lanes(words));
+      }
+    }
+    store_terms(output + j, sums + j, columns - j);
+  }
+
+  static constexpr int64_t kSlack = kConvolveSlack / static_cast<int64_t>(sizeof(Summand<T>));
+
+  const ConvolveParams& p_;
+  char* memory_;
+  const Summand<T>** pointers_;
+  Summand<T>* fill_row_;
+  Summand<T>* sums_;
+  Summand<T>* ring_;
+  Weight<Summand<T>>* weights_;
+  bool streams_;  // the output
+  BlockTerms<Summand<T>> terms_;
+};
+
+void convolve2d_kernel(const ConvolveParams& p, int64_t begin, int64_t end) {
+  const int64_t bands = p.batch.count * ((p.output_height + kRows - 1) / kRows);
+  const int64_t least = bands / p.parts, more = bands % p.parts;
+  const auto first_band = [=](int64_t part) { return least * part + (part < more ? part : more); };
+  for (int64_t part = begin; part < end; ++part) {
+    with_convolve_type(p.kind, [&](auto* type) {
+      using T = std::remove_pointer_t<decltype(type)>;
+      Part<T>(p, part).run(first_band(part), first_band(part + 1));
+    });
+  }
+}
+
+const bool registered = convolve2d_stub.set(kIsaSlot, convolve2d_kernel);
+
+}  // namespace
+}  // namespace visops

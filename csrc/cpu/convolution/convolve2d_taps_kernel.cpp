@@ -1,0 +1,200 @@
+// NOTE [ The kernel's gradient on the CPU ]
+// A task has a chunk of the output at a time: its rows of the output's gradient as terms, and one
+// extended row of the input, which meets each row of the chunk with one row of the kernel. The
+// lanes of kTaps adjacent elements of that row stay in registers along a row of the chunk; those of
+// all are in scratch memory. Order of sums: NOTE [ Sums of the kernel's gradient ].
+#include <type_traits>
+
+#include "core/convolution/convolve2d_gradient.h"
+#include "cpu/convolution/convolve2d_rows.h"
+
+namespace visops {
+namespace {
+
+// kTapLanes sums of a tap; of complex numbers the real ones, then the imaginary ones.
+template <class T, int Planes>
+struct TapLanes {
+  static constexpr int kVectors = kTapLanes / Lanes<T>::kCount;
+  static constexpr int kSize = kTapLanes * Planes;
+  Lanes<T> sum[Planes][kVectors];
+
+  VISOPS_ALWAYS_INLINE void load(const T* from) {
+    for (int v = 0; v < kVectors * Planes; ++v) {
+      sum[v / kVectors][v % kVectors] = load_lanes(from + v * Lanes<T>::kCount);
+    }
+  }
+  VISOPS_ALWAYS_INLINE void store(T* to) const {
+    for (int v = 0; v < kVectors * Planes; ++v) {
+      store_lanes(to + v * Lanes<T>::kCount, sum[v / kVectors][v % kVectors]);
+    }
+  }
+};
+
+// One row: terms of the output's gradient and of the input.
+template <class T>
+struct TapRow {
+  const T* grad;
+  int64_t grad_plane;
+  const T* input;
+  int64_t input_plane;
+  int64_t columns;
+};
+
+// Adds to the lanes of Taps adjacent elements of the kernel's gradient, the first of which meets
+// column `at` of the input.
+template <class T, int Planes, int Taps>
+void add_taps(const TapRow<T>& row, int64_t at, T* VISOPS_RESTRICT sums) {
+  using Sums = TapLanes<T, Planes>;
+  Sums taps[Taps];
+  for (int n = 0; n < Taps; ++n) taps[n].load(sums + n * Sums::kSize);
+  const int64_t whole = row.columns / kTapLanes * kTapLanes;
+  for (int64_t j = 0; j < whole; j += kTapLanes) {
+    for (int v = 0; v < Sums::kVectors; ++v) {
+      const int64_t column = j + v * Lanes<T>::kCount;
+      const Lanes<T> g = load_lanes(row.grad + column);
+      if constexpr (Planes == 1) {
+        for (int n = 0; n < Taps; ++n) {
+          Lanes<T>& sum = taps[n].sum[0][v];
+          sum = sum + g * load_lanes(row.input + at + n + column);
+        }
+      } else {
+        const Lanes<T> gi = load_lanes(row.grad + row.grad_plane + column);
+        for (int n = 0; n < Taps; ++n) {
+          const Lanes<T> x = load_lanes(row.input + at + n + column);
+          const Lanes<T> xi = load_lanes(row.input + row.input_plane + at + n + column);
+          Lanes<T>&re = taps[n].sum[0][v], &im = taps[n].sum[Planes - 1][v];
+          re = re + g * x;
+          re = re - gi * xi;
+          im = im + g * xi;
+          im = im + gi * x;
+        }
+      }
+    }
+  }
+  for (int n = 0; n < Taps; ++n) taps[n].store(sums + n * Sums::kSize);
+}
+
+// The last columns, fewer than there are lanes: no other lane may see what lies beyond.
+template <class T, int Planes>
+void add_last_columns(const TapRow<T>& row, int64_t at, T* VISOPS_RESTRICT sums) {
+  const int64_t first = row.columns / kTapLanes * kTapLanes;
+  for (int64_t j = first; j < row.columns; ++j) {
+    const T g = row.grad[j], x = row.input[at + j];
+    T& re = sums[j - first];
+    re = re + g * x;
+    if constexpr (Planes == 2) {
+      const T gi = row.grad[row.grad_plane + j], xi = row.input[row.input_plane + at + j];
+      T& im = sums[kTapLanes + j - first];
+      re = re - gi * xi;
+      im = im + g * xi;
+      im = im + gi * x;
+    }
+  }
+}
+
+// Overwrites the lanes.
+template <class T>
+T sum_lanes(T* lanes) {
+  for (int64_t half = kTapLanes / 2; half > 0; half /= 2) {
+    for (int64_t l = 0; l < half; ++l) lanes[l] = lanes[l] + lanes[l + half];
+  }
+  return lanes[0];
+}
+
+template <class T>
+class Chunks {
+ public:
+  Chunks(const ConvolveTapsParams& p, int64_t part) : p_(p) {
+    char* memory = static_cast<char*>(p.scratch) + part * p.part_bytes;
+    grad_ = reinterpret_cast<Term<T>*>(memory);
+    row_ = reinterpret_cast<Term<T>*>(memory + p.grad_bytes);
+    sums_ = reinterpret_cast<Term<T>*>(memory + p.grad_bytes + p.row_bytes);
+    row_plane_ = p.row_bytes / static_cast<int64_t>(sizeof(Term<T>)) / kPlanes;
+  }
+
+  void run(int64_t chunk) {
+    const int64_t of_entry = p_.chunk_rows * p_.chunk_columns;
+    const ConvolveOffsets offsets = offsets_of(p_.batch, chunk / of_entry);
+    const int64_t first = chunk % of_entry / p_.chunk_columns * kChunkRows;
+    const int64_t column = chunk % p_.chunk_columns * kChunkColumns;
+    const int64_t rows = least(kChunkRows, p_.grad_plane.height - first);
+    columns_ = least(kChunkColumns, p_.grad_plane.width - column);
+    load_grad(static_cast<const T*>(p_.grad) + offsets.first, first, column, rows);
+    const ExtendedPlane<T> input(static_cast<const T*>(p_.input) + offsets.second, p_.input_plane,
+                                 p_.boundary, p_.fill);
+    const int64_t taps = p_.kernel_height * p_.kernel_width;
+    for (int64_t i = 0; i < taps * kSize; ++i) sums_[i] = 0;
+    for (int64_t r = 0; r < rows + p_.kernel_height - 1; ++r) {
+      input.copy_row(p_.start_y + first + r, p_.start_x + column, columns_ + p_.kernel_width - 1,
+                     row_, row_plane_);
+      for (int64_t i = 0; i < rows; ++i) {
+        const int64_t m = r - i;
+        if (m >= 0 && m < p_.kernel_height) add_row(i, m);
+      }
+    }
+    auto* partial = static_cast<Term<T>*>(p_.partial) + chunk * taps * kPlanes;
+    for (int64_t i = 0; i < taps * kPlanes; ++i) partial[i] = sum_lanes(sums_ + i * kTapLanes);
+  }
+
+ private:
+  static constexpr int kPlanes = planes_of<T>;
+  static constexpr int kSize = kTapLanes * kPlanes;
+  // As many as the registers hold.
+  static constexpr int kTapVectors = TapLanes<Term<T>, kPlanes>::kVectors * kPlanes;
+  static constexpr int kMost = (VISOPS_ISA_SLOT == 2 ? 16 : 8) / kTapVectors;
+  static constexpr int kTaps = kMost > 0 ? kMost : 1;
+
+  static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+  void load_grad(const T* grad, int64_t first, int64_t column, int64_t rows) {
+    const ConvolvePlane& g = p_.grad_plane;
+    for (int64_t i = 0; i < rows; ++i) {
+      load_terms(grad + (first + i) * g.row_stride + column * g.column_stride, g.column_stride,
+                 columns_, grad_ + i * kPlanes * columns_, columns_);
+    }
+  }
+
+  void add_row(int64_t i, int64_t m) {
+    const TapRow<Term<T>> row = {grad_ + i * kPlanes * columns_, columns_, row_, row_plane_,
+                                 columns_};
+    Term<T>* sums = sums_ + m * p_.kernel_width * kSize;
+    int64_t n = 0;
+    for (; n + kTaps <= p_.kernel_width; n += kTaps) {
+      add_taps<Term<T>, kPlanes, kTaps>(row, n, sums + n * kSize);
+    }
+    for (; n < p_.kernel_width; ++n) add_taps<Term<T>, kPlanes, 1>(row, n, sums + n * kSize);
+    for (n = 0; n < p_.kernel_width; ++n) {
+      add_last_columns<Term<T>, kPlanes>(row, n, sums + n * kSize);
+    }
+  }
+
+  const ConvolveTapsParams& p_;
+  Term<T>*grad_, *row_, *sums_;
+  int64_t row_plane_, columns_ = 0;
+};
+
+void taps_kernel(const ConvolveTapsParams& p, int64_t begin, int64_t end) {
+  const int64_t chunks = p.batch.count * p.chunk_rows * p.chunk_columns;
+  const int64_t least = chunks / p.parts, more = chunks % p.parts;
+  const auto first = [=](int64_t part) { return least * part + (part < more ? part : more); };
+  with_floating_type(p.kind, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    for (int64_t part = begin; part < end; ++part) {
+      Chunks<T> task(p, part);
+      for (int64_t chunk = first(part); chunk < first(part + 1); ++chunk) task.run(chunk);
+    }
+  });
+}
+
+void tap_sums_kernel(const ConvolveTapsParams& p, int64_t begin, int64_t end) {
+  with_floating_type(p.kind, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    for (int64_t i = begin; i < end; ++i) sum_chunks<T>(p, i);
+  });
+}
+
+const bool registered = convolve2d_taps_stub.set(kIsaSlot, taps_kernel) &&
+                        convolve2d_tap_sums_stub.set(kIsaSlot, tap_sums_kernel);
+
+}  // namespace
+}  // namespace visops

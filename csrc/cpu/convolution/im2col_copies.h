@@ -1,0 +1,164 @@
+// Tasks of im2col, and copies of short runs, which memcpy would take longer to find out about than
+// to do. Included only by csrc/cpu/im2col*_kernel.cpp; everything has internal linkage (DESIGN 4).
+#pragma once
+
+#include "core/convolution/im2col.h"
+#include "cpu/simd/lanes.h"
+#include "cpu/simd/simd.h"
+
+namespace visops {
+namespace {
+
+constexpr int64_t kCopyBytes = 64;
+
+// An element of 16 bytes.
+struct Bytes16 {
+  uint64_t low, high;
+};
+
+// `rows` rows of places from `row` on, of `count` places from `first` on each.
+struct Im2colTask {
+  int64_t lead;
+  int64_t place[2];  // in the first two dimensions
+  int64_t row, rows, first, count;
+};
+
+VISOPS_ALWAYS_INLINE Im2colTask im2col_task(const Im2colParams& p, int64_t index) {
+  Im2colTask task;
+  const int64_t segment = index % p.segments;
+  index /= p.segments;
+  const int64_t band = index % p.bands;
+  index /= p.bands;
+  task.place[1] = index % p.dim[1].places;
+  index /= p.dim[1].places;
+  task.place[0] = index % p.dim[0].places;
+  task.lead = index / p.dim[0].places;
+  task.row = band * p.band_rows;
+  const int64_t rows = p.dim[2].places - task.row, count = p.dim[3].places;
+  task.rows = rows < p.band_rows ? rows : p.band_rows;
+  task.first = segment * p.segment_places;
+  task.count = count - task.first < p.segment_places ? count - task.first : p.segment_places;
+  return task;
+}
+
+// The first of the task's places, of all places.
+VISOPS_ALWAYS_INLINE int64_t first_place(const Im2colParams& p, const Im2colTask& task) {
+  const int64_t outer = task.place[0] * p.dim[1].places + task.place[1];
+  return (outer * p.dim[2].places + task.row) * p.dim[3].places + task.first;
+}
+
+// The image's last two dimensions that the task sees with an element of the kernel in the first
+// two, or null where that is outside of the image.
+template <class T>
+VISOPS_ALWAYS_INLINE const T* plane_seen(const Im2colParams& p, const T* image,
+                                         const Im2colTask& task, int64_t k0, int64_t k1) {
+  const int64_t kernel[2] = {k0, k1};
+  for (int d = 0; d < 2; ++d) {
+    const WindowDim& dim = p.dim[d];
+    const int64_t at = task.place[d] * dim.stride + kernel[d] * dim.dilation - dim.before;
+    if (at < 0 || at >= dim.size) return nullptr;
+    image += at * p.stride[d];
+  }
+  return image;
+}
+
+// memcpy, within the caller: the last vector overlaps the one before.
+VISOPS_ALWAYS_INLINE void copy_bytes(void* VISOPS_RESTRICT to, const void* VISOPS_RESTRICT from,
+                                     int64_t bytes) {
+  if (bytes < kCopyBytes) {
+    copy_part(to, from, static_cast<size_t>(bytes));
+    return;
+  }
+  const auto move = [to, from](int64_t at) {
+    memcpy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, kCopyBytes);
+  };
+  for (int64_t at = 0; at + kCopyBytes <= bytes; at += kCopyBytes) move(at);
+  move(bytes - kCopyBytes);
+}
+
+template <class T>
+VISOPS_ALWAYS_INLINE void fill_run(T* to, int64_t count, T value) {
+  for (int64_t i = 0; i < count; ++i) to[i] = value;
+}
+
+// Two adjacent elements as one integer, of which one is half: vectors of those are taken apart with
+// one instruction.
+template <class T>
+struct PairOf;
+template <>
+struct PairOf<uint8_t> {
+  using type = uint16_t;
+};
+template <>
+struct PairOf<uint16_t> {
+  using type = uint32_t;
+};
+template <>
+struct PairOf<uint32_t> {
+  using type = uint64_t;
+};
+
+#if defined(__GNUC__)
+template <class T>
+struct Halves {
+  using Pair = typename PairOf<T>::type;
+  static constexpr int64_t kCount = kLaneBytes / static_cast<int64_t>(sizeof(Pair));
+  typedef Pair Pairs __attribute__((vector_size(kLaneBytes)));
+  typedef T Half __attribute__((vector_size(kLaneBytes / 2)));
+
+  // to[i] = from[2 * i + kOdd] for kCount elements; reads twice as many.
+  template <int kOdd>
+  static VISOPS_ALWAYS_INLINE void copy(T* to, const T* from) {
+    Pairs pairs;
+    memcpy(&pairs, from, sizeof(pairs));
+    const Half half = __builtin_convertvector(pairs >> (kOdd * 8 * sizeof(T)), Half);
+    memcpy(to, &half, sizeof(half));
+  }
+};
+#endif
+
+// to[i] = from[2 * i] for `count` elements.
+template <class T>
+VISOPS_ALWAYS_INLINE void copy_every_second(T* VISOPS_RESTRICT to, const T* VISOPS_RESTRICT from,
+                                            int64_t count) {
+  int64_t i = 0;
+#if defined(__GNUC__)
+  if constexpr (sizeof(T) <= 4) {
+    constexpr int64_t kCount = Halves<T>::kCount;
+    for (; i + kCount < count; i += kCount) Halves<T>::template copy<0>(to + i, from + 2 * i);
+    if (i > 0) {
+      // The last ones again, with the element before each: there may be none after the last.
+      const int64_t last = count - kCount;
+      Halves<T>::template copy<1>(to + last, from + 2 * last - 1);
+      return;
+    }
+  }
+#endif
+  for (; i < count; ++i) to[i] = from[2 * i];
+}
+
+// to[i] = from[i * step] for `count` elements.
+template <class T>
+VISOPS_ALWAYS_INLINE void copy_steps(T* VISOPS_RESTRICT to, const T* VISOPS_RESTRICT from,
+                                     int64_t count, int64_t step) {
+  if (step == 1) {
+    copy_bytes(to, from, count * static_cast<int64_t>(sizeof(T)));
+  } else if (step == 2) {
+    copy_every_second(to, from, count);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
+  }
+}
+
+// to[i] = row[first + i * step] where i is within `there`, else `fill`.
+template <class T>
+VISOPS_ALWAYS_INLINE void copy_row(T* to, const T* row, int64_t first, int64_t step, int64_t count,
+                                   IndexRange there, T fill) {
+  fill_run(to, there.begin, fill);
+  const int64_t copied = there.end - there.begin;
+  if (copied > 0) copy_steps(to + there.begin, row + first + there.begin * step, copied, step);
+  fill_run(to + there.end, count - there.end, fill);
+}
+
+}  // namespace
+}  // namespace visops

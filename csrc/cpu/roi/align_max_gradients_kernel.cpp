@@ -1,0 +1,203 @@
+// NOTE [ Gradients of RoIAlign maxima on the CPU ]
+// A bin has one sample a channel, with its number in `index` (cpu/roi/taken_samples.h). For the map
+// work is cut by channels and maps, as for the mean (NOTE [ Bands ] in cpu/roi/bands.h), for boxes
+// and for the samples themselves by boxes: no sum is cut.
+//
+// Rounding: NOTE [ RoIAlign maxima ] (core/roi/max.h), without contraction.
+#include "cpu/roi/bands.h"
+#include "cpu/roi/box_lanes.h"
+#include "cpu/roi/read_ahead.h"
+#include "cpu/roi/taken_samples.h"
+
+namespace visops {
+namespace {
+
+// A sample on a map: where its pixels lie, in the order of sample_value().
+template <class Acc>
+struct PlacedSample {
+  TakenSample<Acc> sample;
+  int64_t offset[4];
+};
+
+template <class Acc>
+VISOPS_ALWAYS_INLINE PlacedSample<Acc> placed(const RoiMap& map, const TakenSample<Acc>& s) {
+  const int64_t low = s.y.low * map.row_stride, high = s.y.high * map.row_stride;
+  const int64_t left = s.x.low * map.column_stride, right = s.x.high * map.column_stride;
+  return {s, {low + left, low + right, high + left, high + right}};
+}
+
+// f(channel's image, bins' element, bin_x, placed sample) for all of a row of bins.
+template <class T, class Acc, class F>
+VISOPS_ALWAYS_INLINE void for_each_placed(const RoiAlignParams& p, int64_t k, int64_t bin_y,
+                                          const Roi<Acc>& roi,
+                                          TakenSamples<Acc, PlacedSample<Acc>>& samples,
+                                          const F& f) {
+  const RoiMap& map = p.maps[roi.level];
+  const T* image = map_pixel<const T>(map, roi.image, 0, 0, 0);
+  T* bins = static_cast<T*>(p.bins) + k * p.roi_stride + bin_y * p.bin_row_stride;
+  samples.for_each(
+      taken_row(p, k, bin_y, 0, p.channels),
+      [&](const TakenSample<Acc>& s) { return placed(map, s); },
+      [&](const PlacedSample<Acc>& s) {
+        if (map.channel_stride != 1) return;
+        for (const int64_t offset : s.offset) read_ahead(image + offset, p.channels);
+      },
+      [&](int64_t c, int64_t bin_x, const PlacedSample<Acc>& s) {
+        f(c, image + c * map.channel_stride,
+          bins + c * p.channel_stride + bin_x * p.bin_column_stride, bin_x, s);
+      });
+}
+
+template <class T, class Acc>
+void samples_of_box(const RoiAlignParams& p, int64_t k) {
+  const Roi<Acc> roi = load_roi<Acc>(p, k);
+  TakenSamples<Acc, PlacedSample<Acc>> samples(roi);
+  for (int64_t bin_y = 0; bin_y < p.bins_y; ++bin_y) {
+    for_each_placed<T>(p, k, bin_y, roi, samples,
+                       [](int64_t, const T* image, T* bin, int64_t, const PlacedSample<Acc>& at) {
+                         const TakenSample<Acc>& s = at.sample;
+                         Acc value = static_cast<Acc>(0);
+                         if (s.is_on_map) {
+                           value = sample_value(s.y, s.x, load_element(image + at.offset[0]),
+                                                load_element(image + at.offset[1]),
+                                                load_element(image + at.offset[2]),
+                                                load_element(image + at.offset[3]));
+                         }
+                         store_element(bin, value);
+                       });
+  }
+}
+
+template <class T, class Acc>
+void gradient_of_box(const RoiAlignParams& p, int64_t k) {
+  const Roi<Acc> roi = load_roi<Acc>(p, k);
+  const bool y2_moves = end_moves(roi.y, p.aligned), x2_moves = end_moves(roi.x, p.aligned);
+  TakenSamples<Acc, PlacedSample<Acc>> samples(roi);
+  BoxLanes<Acc> total = {};
+  for (int64_t bin_y = 0; bin_y < p.bins_y; ++bin_y) {
+    BoxLanes<Acc> row = {};
+    for_each_placed<T>(
+        p, k, bin_y, roi, samples,
+        [&](int64_t c, const T* image, const T* bin, int64_t bin_x, const PlacedSample<Acc>& at) {
+          const TakenSample<Acc>& s = at.sample;
+          if (!s.is_on_map) return;
+          const Acc v[4] = {load_element(image + at.offset[0]), load_element(image + at.offset[1]),
+                            load_element(image + at.offset[2]), load_element(image + at.offset[3])};
+          const Acc grad = load_element(bin);
+          const Acc along_y = grad * slope_along_y(s.y, s.x, v[0], v[1], v[2], v[3]);
+          const Acc along_x = grad * slope_along_x(s.y, s.x, v[0], v[1], v[2], v[3]);
+          const int64_t l = c % kLanes;
+          add_slopes(along_y, along_x, part_of_box(roi.y, bin_y, s.row, y2_moves),
+                     part_of_box(roi.x, bin_x, s.column, x2_moves), &row.x1[l], &row.y1[l],
+                     &row.x2[l], &row.y2[l]);
+        });
+    add_lanes(row, &total);
+  }
+  store_lanes_sum(p, k, roi.level, &total);
+}
+
+// A sample's pixels within a band and their weights; none of these is 0.
+template <class Acc>
+struct BandTaps {
+  int64_t count;
+  int64_t offset[4];
+  Acc weight[4];
+};
+
+template <class Acc>
+VISOPS_ALWAYS_INLINE void add_row_taps(const Band<Acc>& band, int64_t row, Acc row_weight,
+                                       const RoiTaps<Acc>& x, BandTaps<Acc>* taps) {
+  if (row < band.begin || row >= band.end) return;
+  const int64_t columns[2] = {x.low, x.high};
+  const Acc weights[2] = {row_weight * x.low_weight, row_weight * x.high_weight};
+  for (int i = 0; i < 2; ++i) {
+    if (weights[i] == static_cast<Acc>(0)) continue;
+    taps->offset[taps->count] =
+        (row - band.begin) * band.row_stride + columns[i] * band.pixel_stride;
+    taps->weight[taps->count++] = weights[i];
+  }
+}
+
+template <class Acc>
+VISOPS_ALWAYS_INLINE BandTaps<Acc> band_taps(const Band<Acc>& band, const TakenSample<Acc>& s) {
+  BandTaps<Acc> taps = {};
+  if (!s.is_on_map) return taps;
+  add_row_taps(band, s.y.low, s.y.low_weight, s.x, &taps);
+  add_row_taps(band, s.y.high, s.y.high_weight, s.x, &taps);
+  return taps;
+}
+
+template <class Acc>
+VISOPS_ALWAYS_INLINE void add_taps(const BandTaps<Acc>& taps, Acc grad, Acc* pixels) {
+  if (taps.count == 4) {
+    for (int i = 0; i < 4; ++i) pixels[taps.offset[i]] += taps.weight[i] * grad;
+  } else {
+    for (int64_t i = 0; i < taps.count; ++i) pixels[taps.offset[i]] += taps.weight[i] * grad;
+  }
+}
+
+// Whether samples of a row of bins may lie on the band's rows, or beside them.
+template <class Acc>
+bool reaches(const RoiAxis<Acc>& y, int64_t bin_y, const Band<Acc>& band) {
+  return y.grid > 0 && sample_at(y, bin_y, y.grid - 1) >= static_cast<Acc>(band.begin - 1) &&
+         sample_at(y, bin_y, 0) <= static_cast<Acc>(band.end);
+}
+
+template <class T, class Acc>
+void spread_boxes(const BandTask<Acc>& task, const Band<Acc>& band) {
+  const RoiAlignParams& p = task.p;
+  for (int64_t i = p.map_begin[task.map_index]; i < p.map_begin[task.map_index + 1]; ++i) {
+    const int64_t k = p.order[i];
+    const Roi<Acc> roi = load_roi<Acc>(p, k);
+    TakenSamples<Acc, BandTaps<Acc>> samples(roi);
+    for (int64_t bin_y = 0; bin_y < p.bins_y; ++bin_y) {
+      if (!reaches(roi.y, bin_y, band)) continue;
+      const T* bins = static_cast<const T*>(p.bins) + k * p.roi_stride + bin_y * p.bin_row_stride;
+      samples.for_each(
+          taken_row(p, k, bin_y, task.channel, task.channel + task.channels),
+          [&](const TakenSample<Acc>& s) { return band_taps(band, s); },
+          [&](const BandTaps<Acc>& taps) {
+            for (int64_t t = 0; t < taps.count; ++t) {
+              read_ahead(band.data + taps.offset[t], task.channels);
+            }
+          },
+          [&](int64_t c, int64_t bin_x, const BandTaps<Acc>& taps) {
+            const Acc grad =
+                load_element(bins + c * p.channel_stride + bin_x * p.bin_column_stride);
+            add_taps(taps, grad, band.data + (c - task.channel));
+          });
+    }
+  }
+}
+
+void roi_align_max_at_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
+  with_element_type(p.dtype, [&](auto* element, auto* number) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = std::remove_pointer_t<decltype(number)>;
+    for (int64_t i = begin; i < end; ++i) samples_of_box<T, Acc>(p, p.order[i]);
+  });
+}
+
+void roi_align_max_backward_boxes_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
+  with_element_type(p.dtype, [&](auto* element, auto* number) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = std::remove_pointer_t<decltype(number)>;
+    if constexpr (!std::is_same<T, uint8_t>::value) {  // which has no gradient
+      for (int64_t i = begin; i < end; ++i) gradient_of_box<T, Acc>(p, p.order[i]);
+    }
+  });
+}
+
+void roi_align_max_backward_input_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
+  sum_over_boxes(p, begin, end, [](auto* element, const auto& task, const auto& band) {
+    spread_boxes<std::remove_pointer_t<decltype(element)>>(task, band);
+  });
+}
+
+const bool registered =
+    roi_align_max_at_stub.set(kIsaSlot, roi_align_max_at_kernel) &&
+    roi_align_max_backward_boxes_stub.set(kIsaSlot, roi_align_max_backward_boxes_kernel) &&
+    roi_align_max_backward_input_stub.set(kIsaSlot, roi_align_max_backward_input_kernel);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,147 @@
+// Channels of one pixel or bin at a time, side by side in what is computed in: what the kernels of
+// boxes' gradients and of maxima are written over.
+#pragma once
+
+#include <type_traits>
+
+#include "cpu/roi/lanes.h"
+#include "cpu/roi/read_ahead.h"
+
+namespace visops {
+namespace {
+
+// Vectors of doubles in plain C++: float64 is for exactness.
+struct Doubles {
+  static constexpr int kWidth = Floats::kWidth / 2;
+  double v[kWidth];
+  Doubles() = default;
+  VISOPS_ALWAYS_INLINE explicit Doubles(double x) {
+    for (int i = 0; i < kWidth; ++i) v[i] = x;
+  }
+  static VISOPS_ALWAYS_INLINE Doubles load(const double* p) {
+    Doubles r;
+    memcpy(r.v, p, sizeof(r.v));
+    return r;
+  }
+  VISOPS_ALWAYS_INLINE void store(double* p) const { memcpy(p, v, sizeof(v)); }
+};
+
+VISOPS_ALWAYS_INLINE Doubles operator+(const Doubles& a, const Doubles& b) {
+  Doubles r;
+  for (int i = 0; i < Doubles::kWidth; ++i) r.v[i] = a.v[i] + b.v[i];
+  return r;
+}
+VISOPS_ALWAYS_INLINE Doubles operator*(const Doubles& a, const Doubles& b) {
+  Doubles r;
+  for (int i = 0; i < Doubles::kWidth; ++i) r.v[i] = a.v[i] * b.v[i];
+  return r;
+}
+
+// Two vectors, for as many channels: one alone would wait for its own sums.
+template <class Vector, class Acc>
+struct TwoVectors {
+  static constexpr int kCount = 2 * Vector::kWidth;
+  Vector first, second;
+  TwoVectors() = default;
+  VISOPS_ALWAYS_INLINE explicit TwoVectors(Acc x) : first(x), second(x) {}
+  VISOPS_ALWAYS_INLINE TwoVectors(const Vector& a, const Vector& b) : first(a), second(b) {}
+  static VISOPS_ALWAYS_INLINE TwoVectors load(const Acc* p) {
+    return {Vector::load(p), Vector::load(p + Vector::kWidth)};
+  }
+  VISOPS_ALWAYS_INLINE void store(Acc* p) const {
+    first.store(p);
+    second.store(p + Vector::kWidth);
+  }
+  friend VISOPS_ALWAYS_INLINE TwoVectors operator+(const TwoVectors& a, const TwoVectors& b) {
+    return {a.first + b.first, a.second + b.second};
+  }
+  friend VISOPS_ALWAYS_INLINE TwoVectors operator*(const TwoVectors& a, const TwoVectors& b) {
+    return {a.first * b.first, a.second * b.second};
+  }
+};
+
+template <class Acc>
+using Channels =
+    TwoVectors<std::conditional_t<std::is_same<Acc, double>::value, Doubles, Floats>, Acc>;
+template <class Acc>
+constexpr int kChannels = Channels<Acc>::kCount;
+
+// All adjacent.
+template <class T>
+VISOPS_ALWAYS_INLINE Channels<float> load_adjacent(const T* from) {
+  return {load_floats(from), load_floats(from + Floats::kWidth)};
+}
+VISOPS_ALWAYS_INLINE Channels<double> load_adjacent(const double* from) {
+  return Channels<double>::load(from);
+}
+
+template <class Acc, class T>
+Channels<Acc> load_scattered(const T* from, int64_t channel_stride, int64_t count) {
+  alignas(64) Acc room[kChannels<Acc>] = {};
+  for (int64_t c = 0; c < count; ++c) room[c] = load_element(from + c * channel_stride);
+  return Channels<Acc>::load(room);
+}
+
+// `count` channels from `from` on, then zeros.
+template <class Acc, class T>
+VISOPS_ALWAYS_INLINE Channels<Acc> load_channels(const T* from, int64_t channel_stride,
+                                                 int64_t count) {
+  return channel_stride == 1 && count == kChannels<Acc>
+             ? load_adjacent(from)
+             : load_scattered<Acc>(from, channel_stride, count);
+}
+
+template <class T, class Acc>
+void store_channels(const Acc* from, int64_t count, T* to, int64_t channel_stride) {
+  if (channel_stride == 1) {
+    store_run(from, count, to);
+  } else {
+    for (int64_t c = 0; c < count; ++c) store_element(to + c * channel_stride, from[c]);
+  }
+}
+
+// One image of a map, from some channel on: kChannels of which `count` exist. What comes next is
+// `ahead` elements after each pixel that is read.
+template <class T, class Acc>
+struct MapChannels {
+  const T* data;
+  int64_t row_stride, column_stride, channel_stride, count, ahead;
+
+  VISOPS_ALWAYS_INLINE const T* at(int64_t row, int64_t column) const {
+    return data + row * row_stride + column * column_stride;
+  }
+};
+
+template <class T, class Acc>
+VISOPS_ALWAYS_INLINE MapChannels<T, Acc> map_channels(const RoiAlignParams& p, const Roi<Acc>& roi,
+                                                      int64_t channel, int64_t ahead) {
+  const RoiMap& map = p.maps[roi.level];
+  const int64_t left = p.channels - channel;
+  return {map_pixel<const T>(map, roi.image, channel, 0, 0),
+          map.row_stride,
+          map.column_stride,
+          map.channel_stride,
+          left < kChannels<Acc> ? left : kChannels<Acc>,
+          ahead};
+}
+
+template <class T, class Acc>
+VISOPS_ALWAYS_INLINE bool are_adjacent(const MapChannels<T, Acc>& map) {
+  return map.channel_stride == 1 && map.count == kChannels<Acc>;
+}
+
+// A pixel's channels, 0 where there are none. `adjacent`: all are there, side by side.
+template <bool adjacent, class T, class Acc>
+VISOPS_ALWAYS_INLINE Channels<Acc> channels_at(const MapChannels<T, Acc>& map, int64_t row,
+                                               int64_t column) {
+  if constexpr (adjacent) {
+    const T* pixel = map.at(row, column);
+    read_ahead(pixel + map.ahead, kChannels<Acc>);
+    return load_adjacent(pixel);
+  } else {
+    return load_scattered<Acc>(map.at(row, column), map.channel_stride, map.count);
+  }
+}
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,138 @@
+// NOTE [ Gradients of crops on the CPU ]
+// Of the images: work is cut by row of the images (NOTE [ Transposed samples on the CPU ]).
+// Of the boxes: d out / d place, times the incoming gradient, is summed over channels in ascending
+// order, then in float64: over a row's columns in 32 lanes, column j in lane j mod 32, which are
+// halved into one; then over rows likewise. Work is cut by row of a patch, then by box.
+// Assumes what check_roi_crops() establishes; gradients are floating.
+#include "cpu/roi/crops_transpose.h"
+#include "cpu/simd/pair_lanes.h"
+#include "cpu/warp/affine_rows.h"
+
+namespace visops {
+namespace {
+
+// The incoming gradient of one box.
+template <class T>
+struct IncomingPatch {
+  const T* data;
+  Strides stride;
+
+  void prepare(int64_t, Span) const {}
+  VISOPS_ALWAYS_INLINE typename Accumulate<T>::type at(int64_t c, int64_t i, int64_t j) const {
+    return load_element(data + c * stride.channel + i * stride.row + j * stride.column);
+  }
+};
+
+template <class T>
+void image_rows(const RoiCropParams& p, int64_t image, Span rows) {
+  using Acc = typename Accumulate<T>::type;
+  const Strides& stride = p.grad_image_stride;
+  const TransposeTarget<Acc> target = {static_cast<Acc*>(p.grad_images) + image * stride.batch,
+                                       p.channels,
+                                       p.height,
+                                       p.width,
+                                       stride.channel,
+                                       stride.row,
+                                       stride.column};
+  clear_rows(target, rows);
+  for (int64_t k = 0; k < p.boxes.count; ++k) {
+    const CropMap& map = p.maps[k];
+    if (map.image != image || !overlap(map.reach_y, rows)) continue;
+    IncomingPatch<T> patch = {static_cast<const T*>(p.patches) + k * p.patch_stride.batch,
+                              p.patch_stride};
+    if (map.integral || p.mode == Interpolation::kNearest) {
+      add_transposed<Interpolation::kNearest>(map, p.padding, target, rows, patch);
+    } else if (p.mode == Interpolation::kBilinear) {
+      add_transposed<Interpolation::kBilinear>(map, p.padding, target, rows, patch);
+    } else {
+      add_transposed<Interpolation::kBicubic>(map, p.padding, target, rows, patch);
+    }
+  }
+}
+
+void roi_crops_backward_images_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
+  for_each_sample(begin, end, p.height, [&](int64_t image, int64_t first, int64_t last) {
+    switch (p.dtype) {
+      case DType::kFloat16: return image_rows<Half>(p, image, {first, last});
+      case DType::kBFloat16: return image_rows<BFloat16>(p, image, {first, last});
+      case DType::kFloat64: return image_rows<double>(p, image, {first, last});
+      default: return image_rows<float>(p, image, {first, last});
+    }
+  });
+}
+
+template <class T, Interpolation mode>
+void row_sums(const RoiCropParams& p, int64_t k, int64_t i, double* sums) {
+  using Acc = typename Accumulate<T>::type;
+  const CropMap& map = p.maps[k];
+  double gx[kLanes] = {}, gx_at[kLanes] = {}, gy[kLanes] = {};
+  const auto y = grid_taps<mode, Acc>(map.y, i, p.padding, p.height);
+  if (!y.outside()) {
+    const T* image = static_cast<const T*>(p.images) + map.image * p.image_stride.batch;
+    const T* grad =
+        static_cast<const T*>(p.patches) + k * p.patch_stride.batch + i * p.patch_stride.row;
+    for (int64_t j = 0; j < p.patch_width; ++j) {
+      const PixelTaps<mode, Acc> taps = {y, grid_taps<mode, Acc>(map.x, j, p.padding, p.width)};
+      if (taps.outside()) continue;
+      const PixelGradient<Acc> sum = crop_gradient<T, mode>(p, taps, image, grad, j);
+      const double x = static_cast<double>(sum.x);
+      gx[j % kLanes] += x;
+      gx_at[j % kLanes] += x * patch_fraction(j, p.patch_width);
+      gy[j % kLanes] += static_cast<double>(sum.y);
+    }
+  }
+  sums[0] = sum_lanes(gx);
+  sums[1] = sum_lanes(gx_at);
+  sums[2] = sum_lanes(gy);
+}
+
+template <class T>
+void row_sums(const RoiCropParams& p, int64_t k, int64_t i, double* sums) {
+  if (p.mode == Interpolation::kBilinear) {
+    row_sums<T, Interpolation::kBilinear>(p, k, i, sums);
+  } else {
+    row_sums<T, Interpolation::kBicubic>(p, k, i, sums);
+  }
+}
+
+void roi_crops_backward_boxes_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
+  for_each_sample(begin, end, p.patch_height, [&](int64_t k, int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      double* sums = p.row_sums + (k * p.patch_height + i) * kCropSums;
+      if (p.maps[k].image < 0 || p.height == 0 || p.width == 0) {
+        for (int s = 0; s < kCropSums; ++s) sums[s] = 0.0;
+        continue;
+      }
+      switch (p.dtype) {
+        case DType::kFloat16: row_sums<Half>(p, k, i, sums); break;
+        case DType::kBFloat16: row_sums<BFloat16>(p, k, i, sums); break;
+        case DType::kFloat64: row_sums<double>(p, k, i, sums); break;
+        default: row_sums<float>(p, k, i, sums); break;
+      }
+    }
+  });
+}
+
+void roi_crops_backward_boxes_finish_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
+  for (int64_t k = begin; k < end; ++k) {
+    double lanes[4][kLanes] = {};
+    for (int64_t i = 0; i < p.patch_height; ++i) {
+      const double* sums = p.row_sums + (k * p.patch_height + i) * kCropSums;
+      const int64_t l = i % kLanes;
+      lanes[0][l] += sums[0];
+      lanes[1][l] += sums[1];
+      lanes[2][l] += sums[2];
+      lanes[3][l] += sums[2] * patch_fraction(i, p.patch_height);
+    }
+    store_box_gradient(p, k, sum_lanes(lanes[0]), sum_lanes(lanes[1]), sum_lanes(lanes[2]),
+                       sum_lanes(lanes[3]));
+  }
+}
+
+const bool registered =
+    roi_crops_backward_images_stub.set(kIsaSlot, roi_crops_backward_images_kernel) &&
+    roi_crops_backward_boxes_stub.set(kIsaSlot, roi_crops_backward_boxes_kernel) &&
+    roi_crops_backward_boxes_finish_stub.set(kIsaSlot, roi_crops_backward_boxes_finish_kernel);
+
+}  // namespace
+}  // namespace visops

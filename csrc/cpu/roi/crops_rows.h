@@ -1,0 +1,318 @@
+// A row of samples at a time: crops of images, and patches where they are pasted.
+//
+// NOTE [ Sampled rows ]
+// Taps along y are the same for all of a row, so the rows they lie in are blended first, over all
+// columns that the row needs, in vectors along the memory; then every place blends its few columns
+// of that. This is the order of NOTE [ One pixel ] (core/warp/affine_pixel.h), so the bits are
+// those of the scalar code. Columns are taken kRowColumns at a time; for these, what lies beyond
+// the border gets a place of its own beside the image's columns (`index_`), so that taps are always
+// adjacent. Where the columns needed are too many (shrinking by far), pixels are sampled one by
+// one.
+#pragma once
+
+#include <type_traits>
+
+#include "core/roi/crops_pixel.h"
+#include "cpu/simd/simd.h"
+
+namespace visops {
+namespace {
+
+constexpr int kRowColumns = 128;
+constexpr int kRowBuffer = 4096;  // elements that are blended along y for them
+
+template <class T>
+constexpr bool kHasVectorLoad = std::is_same<T, uint8_t>::value || std::is_same<T, float>::value ||
+                                std::is_same<T, Half>::value || std::is_same<T, BFloat16>::value;
+
+// [height, width] of `elements` channels that are `channel` apart.
+template <class T>
+struct SampledPlane {
+  const T* data;
+  int64_t row, column, channel;
+  const double* fill;  // of its first channel
+  int64_t fill_step;   // to the next channel's
+};
+
+template <class T, Interpolation mode>
+class RowSampler {
+ public:
+  using Acc = typename Accumulate<T>::type;
+  static constexpr int kTaps = tap_count(mode);
+  using RowTaps = AxisTaps<mode, Acc>;
+
+  // At most kRowColumns columns; result[(j - columns.begin) * elements + e].
+  void set_columns(const GridAxis& axis, Span columns, Padding padding, int64_t width,
+                   int elements) {
+    count_ = static_cast<int>(columns.end - columns.begin);
+    elements_ = elements;
+    touching_ = {0, 0};
+    int64_t first = 0, last = -1;
+    for (int j = 0; j < count_; ++j) {
+      const auto sample = grid_sample<mode, Acc>(axis, columns.begin + j);
+      taps_[j] = axis_taps<mode>(sample, padding, width);
+      if (!taps_[j].outside()) {
+        if (touching_.begin == touching_.end) {
+          touching_.begin = j;
+          first = sample.tap + first_tap(mode);
+        }
+        touching_.end = j + 1;
+        last = sample.tap + first_tap(mode) + kTaps - 1;
+      }
+      at_[j] = sample.tap + first_tap(mode);
+    }
+    positions_ = last - first + 1;
+    is_dense_ = mode != Interpolation::kNearest && positions_ * elements <= kRowBuffer;
+    if (!is_dense_) return;
+    for (int64_t i = 0; i < positions_; ++i) {
+      index_[i] = static_cast<int32_t>(pad_index(padding, first + i, width));
+    }
+    inside_ = intersect({first, last + 1}, {0, width});
+    inside_ = {inside_.begin - first, inside_.end - first};
+    first_ = first;
+    for (int64_t j = touching_.begin; j < touching_.end; ++j) {
+      offset_[j] = static_cast<int32_t>((at_[j] - first) * elements);
+      byte_offset_[j] = offset_[j] * int32_t{sizeof(float)};
+      if constexpr (mode == Interpolation::kBilinear) {
+        weight_[0][j] = taps_[j].t;
+      } else {
+        for (int i = 0; i < kTaps; ++i) weight_[i][j] = taps_[j].weight[i];
+      }
+    }
+  }
+
+  // Columns that have a tap in the image; the others' results are left as they are.
+  Span touching() const { return touching_; }
+
+  // y must not be outside().
+  void sample(const SampledPlane<T>& plane, const RowTaps& y, Acc* VISOPS_RESTRICT result) const {
+    if (touching_.begin == touching_.end) return;
+    if constexpr (mode != Interpolation::kNearest) {
+      if (is_dense_) {
+        alignas(64) Acc v[kRowBuffer + 4];  // quads of three reach beyond
+        blend_rows(plane, y, v);
+        switch (elements_) {
+          case 1: return blend_columns<1>(v, result);
+          case 3: return blend_columns<3>(v, result);
+          case 4: return blend_columns<4>(v, result);
+          default: return blend_columns<0>(v, result);
+        }
+      }
+    }
+    const Strides stride = {0, plane.channel, plane.row, plane.column};
+    for (int64_t j = touching_.begin; j < touching_.end; ++j) {
+      const PixelTaps<mode, Acc> taps = {y, taps_[j]};
+      for (int e = 0; e < elements_; ++e) {
+        result[j * elements_ + e] =
+            taken(plane.data + e * plane.channel, stride, taps, fill_of(plane, e));
+      }
+    }
+  }
+
+ private:
+  static Acc fill_of(const SampledPlane<T>& plane, int64_t e) {
+    return static_cast<Acc>(plane.fill[e * plane.fill_step]);
+  }
+
+  // The blend along y of one column.
+  VISOPS_ALWAYS_INLINE static Acc blend_column(const Acc (&p)[kTaps], const RowTaps& y) {
+    if constexpr (mode == Interpolation::kBilinear) {
+      return p[0] + y.t * (p[1] - p[0]);
+    } else {
+      return weighted_sum(y.weight, p[0], p[1], p[2], p[3]);
+    }
+  }
+
+  static Acc border_column(const SampledPlane<T>& plane, const RowTaps& y, int64_t index, int e) {
+    Acc p[kTaps];
+    for (int i = 0; i < kTaps; ++i) {
+      p[i] = index < 0 || y.index[i] < 0 ? fill_of(plane, e)
+                                         : load_element(plane.data + y.index[i] * plane.row +
+                                                        index * plane.column + e * plane.channel);
+    }
+    return blend_column(p, y);
+  }
+
+  void blend_border(const SampledPlane<T>& plane, const RowTaps& y, int64_t begin, int64_t end,
+                    Acc* v) const {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int e = 0; e < elements_; ++e) {
+        v[i * elements_ + e] = border_column(plane, y, index_[i], e);
+      }
+    }
+  }
+
+  // v[position, element]
+  void blend_rows(const SampledPlane<T>& plane, const RowTaps& y, Acc* VISOPS_RESTRICT v) const {
+    const bool is_adjacent = plane.column == elements_ && (elements_ == 1 || plane.channel == 1);
+    bool is_inside = is_adjacent && inside_.begin < inside_.end;
+    for (int i = 0; i < kTaps; ++i) is_inside = is_inside && y.index[i] >= 0;
+    if (!is_inside) return blend_border(plane, y, 0, positions_, v);
+    blend_border(plane, y, 0, inside_.begin, v);
+    blend_border(plane, y, inside_.end, positions_, v);
+    const T* row[kTaps];
+    for (int i = 0; i < kTaps; ++i) {
+      row[i] = plane.data + y.index[i] * plane.row + (first_ + inside_.begin) * elements_;
+    }
+    blend_run(row, y, (inside_.end - inside_.begin) * elements_, v + inside_.begin * elements_);
+  }
+
+  static void blend_run(const T* const (&row)[kTaps], const RowTaps& y, int64_t n,
+                        Acc* VISOPS_RESTRICT v) {
+    int64_t e = 0;
+    if constexpr (kHasVectorLoad<T>) {
+      constexpr int kWidth = Floats::kWidth;
+      for (; e + kWidth <= n; e += kWidth) {
+        Floats p[kTaps];
+        for (int i = 0; i < kTaps; ++i) p[i] = load_floats(row[i] + e);
+        if constexpr (mode == Interpolation::kBilinear) {
+          (p[0] + Floats(y.t) * (p[1] - p[0])).store(v + e);
+        } else {
+          Floats sum = Floats(y.weight[0]) * p[0];
+          for (int i = 1; i < kTaps; ++i) sum = sum + Floats(y.weight[i]) * p[i];
+          sum.store(v + e);
+        }
+      }
+    }
+    for (; e < n; ++e) {
+      Acc p[kTaps];
+      for (int i = 0; i < kTaps; ++i) p[i] = load_element(row[i] + e);
+      v[e] = blend_column(p, y);
+    }
+  }
+
+  template <int Elements>
+  VISOPS_ALWAYS_INLINE void blend_columns(const Acc* VISOPS_RESTRICT v,
+                                          Acc* VISOPS_RESTRICT result) const {
+    const int elements = Elements > 0 ? Elements : elements_;
+    int64_t j = touching_.begin;
+    if constexpr (std::is_same<Acc, float>::value && Elements == 1) {
+      j = blend_pairs(v, result);
+    } else if constexpr (std::is_same<Acc, float>::value && Elements > 1) {
+      j = blend_quads<Elements>(v, result);
+    }
+    for (; j < touching_.end; ++j) {
+      const Acc* p = v + offset_[j];
+      for (int e = 0; e < elements; ++e) {
+        if constexpr (mode == Interpolation::kBilinear) {
+          result[j * elements + e] = p[e] + weight_[0][j] * (p[elements + e] - p[e]);
+        } else {
+          const Acc w[4] = {weight_[0][j], weight_[1][j], weight_[2][j], weight_[3][j]};
+          result[j * elements + e] =
+              weighted_sum(w, p[e], p[elements + e], p[2 * elements + e], p[3 * elements + e]);
+        }
+      }
+    }
+  }
+
+  // Pixels of three or four channels; returns where they end. Of three, four are stored, the fourth
+  // over the next pixel, which comes later: the last pixel is left.
+  template <int Elements>
+  int64_t blend_quads(const float* VISOPS_RESTRICT v, float* VISOPS_RESTRICT result) const {
+    const int64_t end = Elements == 4 ? touching_.end : touching_.end - 1;
+    int64_t j = touching_.begin;
+    for (; j < end; ++j) {
+      const float* p = v + offset_[j];
+      const Quad first = Quad::load(p);
+      if constexpr (mode == Interpolation::kBilinear) {
+        (first + Quad(weight_[0][j]) * (Quad::load(p + Elements) - first))
+            .store(result + j * Elements);
+      } else {
+        Quad sum = Quad(weight_[0][j]) * first;
+        for (int i = 1; i < 4; ++i) {
+          sum = sum + Quad(weight_[i][j]) * Quad::load(p + i * Elements);
+        }
+        sum.store(result + j * Elements);
+      }
+    }
+    return j;
+  }
+
+  // Runs of whole vectors of one channel's columns; returns where they end.
+  int64_t blend_pairs(const float* VISOPS_RESTRICT v, float* VISOPS_RESTRICT result) const {
+    constexpr int kWidth = Floats::kWidth;
+    int64_t j = touching_.begin;
+    for (; j + kWidth <= touching_.end; j += kWidth) {
+      const int32_t* bytes = byte_offset_ + j;
+      const char* base = reinterpret_cast<const char*>(v);
+      if constexpr (mode == Interpolation::kBilinear) {
+        PixelPairs pairs[1];
+        load_pairs({base}, bytes, pairs);
+        const FloatPairs p = channel_pairs<float, 1, 0>(pairs[0]);
+        const Floats left = first_of_pairs(p);
+        (left + Floats::load(weight_[0] + j) * (second_of_pairs(p) - left)).store(result + j);
+      } else {
+        PixelPairs pairs[2];
+        load_pairs({base, base + 2 * sizeof(float)}, bytes, pairs);
+        const FloatPairs a = channel_pairs<float, 1, 0>(pairs[0]);
+        const FloatPairs b = channel_pairs<float, 1, 0>(pairs[1]);
+        const Floats sum = ((Floats::load(weight_[0] + j) * first_of_pairs(a) +
+                             Floats::load(weight_[1] + j) * second_of_pairs(a)) +
+                            Floats::load(weight_[2] + j) * first_of_pairs(b)) +
+                           Floats::load(weight_[3] + j) * second_of_pairs(b);
+        sum.store(result + j);
+      }
+    }
+    return j;
+  }
+
+  int count_ = 0, elements_ = 1;
+  Span touching_ = {0, 0};
+  bool is_dense_ = false;
+  int64_t first_ = 0, positions_ = 0;
+  Span inside_ = {0, 0};  // positions that are columns of the image
+  int64_t at_[kRowColumns];
+  RowTaps taps_[kRowColumns];
+  int32_t index_[kRowBuffer];
+  alignas(64) int32_t offset_[kRowColumns];
+  alignas(64) int32_t byte_offset_[kRowColumns];
+  alignas(64) Acc weight_[kTaps][kRowColumns];
+};
+
+// Adjacent elements in what is computed in.
+template <class T, class Acc>
+void load_run(const T* VISOPS_RESTRICT from, int64_t n, Acc* VISOPS_RESTRICT v) {
+  int64_t e = 0;
+  if constexpr (kHasVectorLoad<T>) {
+    for (; e + Floats::kWidth <= n; e += Floats::kWidth) load_floats(from + e).store(v + e);
+  }
+  for (; e < n; ++e) v[e] = load_element(from + e);
+}
+
+// Adjacent elements, rounded.
+template <class T, class Acc>
+void store_run(T* VISOPS_RESTRICT out, const Acc* VISOPS_RESTRICT v, int64_t n) {
+  int64_t e = 0;
+  if constexpr (std::is_same<Acc, float>::value) {
+    constexpr int kWidth = Floats::kWidth;
+    for (; e + kWidth <= n; e += kWidth) {
+      const Floats run[1] = {Floats::load(v + e)};
+      store_pixels(out + e, run);
+    }
+  }
+  for (; e < n; ++e) store_element(out + e, v[e]);
+}
+
+// v[pixel, element] to pixels `column` apart.
+template <class T, class Acc>
+void store_row(T* out, int64_t column, int64_t channel, const Acc* v, int64_t pixels,
+               int elements) {
+  if (column == elements && (elements == 1 || channel == 1)) {
+    return store_run(out, v, pixels * elements);
+  }
+  for (int64_t j = 0; j < pixels; ++j) {
+    for (int e = 0; e < elements; ++e) {
+      store_element(out + j * column + e * channel, v[j * elements + e]);
+    }
+  }
+}
+
+// Channels that are sampled together: those of a pixel where they lie side by side on both sides.
+inline int channels_together(int64_t channels, const Strides& from, const Strides& to) {
+  const bool is_adjacent =
+      from.channel == 1 && from.column == channels && to.channel == 1 && to.column == channels;
+  return is_adjacent && channels > 1 && channels <= 4 ? static_cast<int>(channels) : 1;
+}
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,107 @@
+// NOTE [ Transposed samples on the CPU ]
+// A task owns rows of what the gradient is of, and adds a box's share to them: for each row of the
+// box's grid that has a tap in the owned rows, first the row's sum along x, in a buffer, then that
+// times the row's weight. Every element is written by one task and gets its terms in the order of
+// NOTE [ Transposed samples ] (core/roi/crops.h), whatever the number of threads.
+#pragma once
+
+#include "core/roi/crops_pixel.h"
+
+namespace visops {
+namespace {
+
+constexpr int64_t kTargetColumns = 512;  // that are summed at a time
+constexpr int64_t kMostPlaces = 1024;    // of the grid whose taps are kept
+
+// What the gradient is of: [channels, height, width].
+template <class Acc>
+struct TransposeTarget {
+  Acc* data;
+  int64_t channels, height, width;
+  int64_t channel_stride, row_stride, column_stride;
+};
+
+// Places that may have a tap on any of `indices`.
+template <Interpolation mode>
+Span places_of_span(const GridAxis& axis, Span grid, Padding padding, int64_t size, Span indices) {
+  const Span first = grid_places<mode>(axis, grid, padding, size, indices.begin);
+  const Span last = grid_places<mode>(axis, grid, padding, size, indices.end - 1);
+  const int64_t begin = first.begin < first.end ? first.begin : grid.begin;
+  return {begin, last.begin < last.end ? last.end : grid.end};
+}
+
+template <Interpolation mode, class Acc>
+struct PlaceTaps {
+  Span places = {0, 0};
+  AxisTaps<mode, Acc> taps[kMostPlaces];
+
+  void set(const GridAxis& axis, Padding padding, int64_t size, Span span) {
+    if (span.begin == places.begin && span.end == places.end) return;
+    places = span;
+    for (int64_t j = span.begin; j < span.end; ++j) {
+      taps[j - span.begin] = grid_taps<mode, Acc>(axis, j, padding, size);
+    }
+  }
+};
+
+// `values` has prepare(i, columns), for what belongs to those columns of row i, and
+// at(channel, i, j).
+template <Interpolation mode, class Acc, class Values>
+void add_transposed(const CropMap& map, Padding padding, const TransposeTarget<Acc>& target,
+                    Span owned, Values& values) {
+  constexpr int kTaps = tap_count(mode);
+  const Span rows = places_of_span<mode>(map.y, map.rows, padding, target.height, owned);
+  PlaceTaps<mode, Acc> table;
+  for (int64_t x0 = map.reach_x.begin; x0 < map.reach_x.end; x0 += kTargetColumns) {
+    const Span columns = intersect(map.reach_x, {x0, x0 + kTargetColumns});
+    const Span places = places_of_span<mode>(map.x, map.columns, padding, target.width, columns);
+    for (int64_t i = rows.begin; i < rows.end; ++i) {
+      const auto y = grid_taps<mode, Acc>(map.y, i, padding, target.height);
+      bool is_owned = false;
+      for (int r = 0; r < kTaps; ++r) is_owned = is_owned || contains(owned, y.index[r]);
+      if (!is_owned) continue;
+      for (int64_t c = 0; c < target.channels; ++c) {
+        Acc sum[kTargetColumns] = {};
+        for (int64_t j0 = places.begin; j0 < places.end; j0 += kMostPlaces) {
+          const Span part = intersect(places, {j0, j0 + kMostPlaces});
+          table.set(map.x, padding, target.width, part);
+          if (c == 0 || part.end - part.begin < places.end - places.begin) values.prepare(i, part);
+          for (int64_t j = part.begin; j < part.end; ++j) {
+            const AxisTaps<mode, Acc>& x = table.taps[j - part.begin];
+            const Acc value = values.at(c, i, j);
+            for (int t = 0; t < kTaps; ++t) {
+              if (contains(columns, x.index[t])) {
+                sum[x.index[t] - columns.begin] += x.weight[t] * value;
+              }
+            }
+          }
+        }
+        for (int r = 0; r < kTaps; ++r) {
+          if (!contains(owned, y.index[r])) continue;
+          Acc* to = target.data + c * target.channel_stride + y.index[r] * target.row_stride +
+                    columns.begin * target.column_stride;
+          const Acc weight = y.weight[r];
+          const int64_t count = columns.end - columns.begin;
+          if (target.column_stride == 1) {
+            for (int64_t x = 0; x < count; ++x) to[x] += weight * sum[x];
+          } else {
+            for (int64_t x = 0; x < count; ++x) to[x * target.column_stride] += weight * sum[x];
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class Acc>
+void clear_rows(const TransposeTarget<Acc>& target, Span rows) {
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    for (int64_t c = 0; c < target.channels; ++c) {
+      Acc* row = target.data + c * target.channel_stride + y * target.row_stride;
+      for (int64_t x = 0; x < target.width; ++x) row[x * target.column_stride] = 0;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,137 @@
+// NOTE [ Gradients of pasting on the CPU ]
+// Work is cut by row of the patches (NOTE [ Transposed samples on the CPU ]): the grid is the box's
+// pixels, and a pixel's value is the incoming gradient times its share of NOTE [ Gradients of
+// pasting ] (core/roi/paste.h), found once for all channels.
+// Assumes what check_roi_paste() establishes; gradients are floating.
+#include "cpu/roi/crops_transpose.h"
+#include "cpu/warp/affine_rows.h"
+
+namespace visops {
+namespace {
+
+constexpr int64_t kMostNeighbours = 1024;
+
+// Boxes that share pixels with box k.
+struct Neighbours {
+  int32_t listed[kMostNeighbours];
+
+  PasteNeighbours of(const RoiPasteParams& p, int64_t k) {
+    const CropMap& map = p.maps[k];
+    int64_t count = 0;
+    for (int64_t l = 0; l < p.boxes.count; ++l) {
+      const CropMap& other = p.maps[l];
+      if (other.image != map.image || !overlap(other.rows, map.rows) ||
+          !overlap(other.columns, map.columns)) {
+        continue;
+      }
+      if (count == kMostNeighbours) return {nullptr, p.boxes.count};
+      listed[count++] = static_cast<int32_t>(l);
+    }
+    return {listed, count};
+  }
+};
+
+template <class T, Interpolation mode>
+struct IncomingPixels {
+  using Acc = typename Accumulate<T>::type;
+
+  const RoiPasteParams& p;
+  PasteNeighbours neighbours;
+  int64_t k;
+  const T* grad;  // of the image
+  int64_t first = 0;
+  Acc share[kMostPlaces] = {};
+
+  void prepare(int64_t y, Span columns) {
+    first = columns.begin;
+    for (int64_t x = columns.begin; x < columns.end; ++x) {
+      const Acc weight = paste_weight<mode, Acc>(p, p.maps[k], k, y, x);
+      share[x - first] = times_later<mode, Acc>(p, neighbours, k, y, x, weight);
+    }
+  }
+  VISOPS_ALWAYS_INLINE Acc at(int64_t c, int64_t y, int64_t x) const {
+    const T* element =
+        grad + c * p.grad_stride.channel + y * p.grad_stride.row + x * p.grad_stride.column;
+    return load_element(element) * share[x - first];
+  }
+};
+
+template <class T, Interpolation mode>
+struct IncomingAlpha {
+  using Acc = typename Accumulate<T>::type;
+
+  const RoiPasteParams& p;
+  PasteNeighbours neighbours;
+  int64_t k;
+
+  void prepare(int64_t, Span) const {}
+  Acc at(int64_t, int64_t y, int64_t x) const {
+    return alpha_gradient<T, mode, Acc>(p, neighbours, k, y, x);
+  }
+};
+
+// The taps' mode is that of the map; `mode` is what other boxes are sampled with.
+template <Interpolation mode, class Acc, class Values>
+void add_box(const CropMap& map, const TransposeTarget<Acc>& target, Span rows, Values& values) {
+  if (map.integral) {
+    constexpr auto nearest = Interpolation::kNearest;
+    return add_transposed<nearest>(map, Padding::kReplicate, target, rows, values);
+  }
+  add_transposed<mode>(map, Padding::kReplicate, target, rows, values);
+}
+
+template <class T, Interpolation mode>
+void patch_rows(const RoiPasteParams& p, int64_t k, Span rows) {
+  using Acc = typename Accumulate<T>::type;
+  const CropMap& map = p.maps[k];
+  TransposeTarget<Acc> target = {nullptr, p.channels, p.patch_height, p.patch_width, 0, 0, 0};
+  if (p.grad_alpha != nullptr) {
+    const Strides stride = alpha_strides(p);
+    target.data = static_cast<Acc*>(p.grad_alpha) + k * stride.batch;
+    target.channels = 1;
+    target.row_stride = stride.row;
+    target.column_stride = stride.column;
+  } else {
+    const Strides& stride = p.grad_patch_stride;
+    target.data = static_cast<Acc*>(p.grad_patches) + k * stride.batch;
+    target.channel_stride = stride.channel;
+    target.row_stride = stride.row;
+    target.column_stride = stride.column;
+  }
+  clear_rows(target, rows);
+  if (map.image < 0 || !overlap(map.reach_y, rows)) return;
+  Neighbours listed;
+  const PasteNeighbours neighbours = listed.of(p, k);
+  if (p.grad_alpha != nullptr) {
+    IncomingAlpha<T, mode> values = {p, neighbours, k};
+    return add_box<mode>(map, target, rows, values);
+  }
+  const T* grad = static_cast<const T*>(p.grad) + map.image * p.grad_stride.batch;
+  IncomingPixels<T, mode> values = {p, neighbours, k, grad};
+  add_box<mode>(map, target, rows, values);
+}
+
+template <class T>
+void patch_rows(const RoiPasteParams& p, int64_t k, Span rows) {
+  switch (p.mode) {
+    case Interpolation::kNearest: return patch_rows<T, Interpolation::kNearest>(p, k, rows);
+    case Interpolation::kBilinear: return patch_rows<T, Interpolation::kBilinear>(p, k, rows);
+    case Interpolation::kBicubic: return patch_rows<T, Interpolation::kBicubic>(p, k, rows);
+  }
+}
+
+void roi_paste_backward_kernel(const RoiPasteParams& p, int64_t begin, int64_t end) {
+  for_each_sample(begin, end, p.patch_height, [&](int64_t k, int64_t first, int64_t last) {
+    switch (p.dtype) {
+      case DType::kFloat16: return patch_rows<Half>(p, k, {first, last});
+      case DType::kBFloat16: return patch_rows<BFloat16>(p, k, {first, last});
+      case DType::kFloat64: return patch_rows<double>(p, k, {first, last});
+      default: return patch_rows<float>(p, k, {first, last});
+    }
+  });
+}
+
+const bool registered = roi_paste_backward_stub.set(kIsaSlot, roi_paste_backward_kernel);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,217 @@
+// NOTE [ RoI pooling on the CPU ]
+// Forward: a task has boxes. A bin's pixels are gone through once for a block of channels, whose
+// maxima are in an array: with adjacent channels the loop over it is of vectors. Where pixels of a
+// row are adjacent instead, channels come one after another.
+//
+// Backward: a task has blocks of channels of images. It zeroes the block's gradient and adds what
+// boxes of the image have, by index: no pixel belongs to two tasks, and the order is that of NOTE
+// [ RoI pooling ].
+//
+// Rounding: none in the forward; sums of the backward are in float32 (float64 for float64).
+// Assumes from check_rois() that all boxes are valid; of `index` nothing.
+#include "core/roi/pool.h"
+
+#include "cpu/roi/channel_blocks.h"
+#include "cpu/roi/lanes.h"
+
+namespace visops {
+namespace {
+
+constexpr int64_t kChannels = 256;  // whose maxima are kept at once
+constexpr int kLanes = 64;          // ... in registers
+
+template <class Acc>
+struct Largest {
+  Acc value[kChannels];
+  int32_t index[kChannels];
+};
+
+// Of N adjacent channels, or of `channels` where N is 0, from `map` on. Few enough stay in
+// registers.
+template <int N, class T, class Acc>
+void pool_lanes(const T* VISOPS_RESTRICT map, const RoiMap& m, PixelRange rows, PixelRange columns,
+                int64_t channels, Acc* VISOPS_RESTRICT values, int32_t* VISOPS_RESTRICT indices) {
+  constexpr int kMost = N == 0 ? kLanes : N;
+  const int64_t n = N == 0 ? channels : N;
+  Acc best[kMost];
+  int32_t index[kMost];
+  const T* first = map + rows.first * m.row_stride + columns.first * m.column_stride;
+  const auto first_pixel = static_cast<int32_t>(rows.first * m.width + columns.first);
+  for (int64_t c = 0; c < n; ++c) {
+    best[c] = load_element(first + c);
+    index[c] = first_pixel;
+  }
+  for (int64_t y = rows.first; y < rows.last; ++y) {
+    for (int64_t x = columns.first; x < columns.last; ++x) {
+      const T* VISOPS_RESTRICT at = map + y * m.row_stride + x * m.column_stride;
+      const auto pixel = static_cast<int32_t>(y * m.width + x);
+      for (int64_t c = 0; c < n; ++c) {
+        const Acc value = load_element(at + c);
+        const bool above = is_above(value, best[c]);
+        best[c] = above ? value : best[c];
+        index[c] = above ? pixel : index[c];
+      }
+    }
+  }
+  for (int64_t c = 0; c < n; ++c) {
+    values[c] = best[c];
+    indices[c] = index[c];
+  }
+}
+
+// Of `channels` channels from `map` on. The ranges are not empty.
+template <class T, class Acc>
+void pool_bin(const T* map, const RoiMap& m, PixelRange rows, PixelRange columns, int64_t channels,
+              Largest<Acc>* largest) {
+  if (m.channel_stride == 1) {
+    int64_t c = 0;
+    for (; c + kLanes <= channels; c += kLanes) {
+      pool_lanes<kLanes>(map + c, m, rows, columns, kLanes, largest->value + c, largest->index + c);
+    }
+    pool_lanes<0>(map + c, m, rows, columns, channels - c, largest->value + c, largest->index + c);
+    return;
+  }
+  for (int64_t c = 0; c < channels; ++c) {
+    const T* plane = map + c * m.channel_stride;
+    Acc best = load_element(plane + rows.first * m.row_stride + columns.first * m.column_stride);
+    int64_t index = rows.first * m.width + columns.first;
+    for (int64_t y = rows.first; y < rows.last; ++y) {
+      for (int64_t x = columns.first; x < columns.last; ++x) {
+        const Acc value = load_element(plane + y * m.row_stride + x * m.column_stride);
+        if (!is_above(value, best)) continue;
+        best = value;
+        index = y * m.width + x;
+      }
+    }
+    largest->value[c] = best;
+    largest->index[c] = static_cast<int32_t>(index);
+  }
+}
+
+template <class T, class Acc>
+void pool_boxes(const RoiPoolParams& pool, int64_t begin, int64_t end) {
+  const RoiAlignParams& p = pool.align;
+  const RoiMap& m = p.maps[0];
+  Largest<Acc> largest;
+  for (int64_t k = begin; k < end; ++k) {
+    const PoolRegion<Acc> region = load_pool_region<Acc>(p, k);
+    const T* image = static_cast<const T*>(m.data) + region.image * m.image_stride;
+    for (int64_t channel = 0; channel < p.channels; channel += kChannels) {
+      const int64_t left = p.channels - channel, channels = left < kChannels ? left : kChannels;
+      for (int64_t y = 0; y < p.bins_y; ++y) {
+        const PixelRange rows = pixels_of(region.y, y);
+        for (int64_t x = 0; x < p.bins_x; ++x) {
+          const PixelRange columns = pixels_of(region.x, x);
+          const bool is_empty = rows.first >= rows.last || columns.first >= columns.last;
+          if (!is_empty) {
+            pool_bin(image + channel * m.channel_stride, m, rows, columns, channels, &largest);
+          }
+          T* out = static_cast<T*>(p.bins) + bin_offset(p, k, channel, y, x);
+          int32_t* index_out = pool.index + index_offset(p, k, channel, y, x);
+          for (int64_t c = 0; c < channels; ++c) {
+            store_element(out + c * p.channel_stride,
+                          is_empty ? static_cast<Acc>(0) : largest.value[c]);
+            index_out[c * p.index_channel_stride] = is_empty ? -1 : largest.index[c];
+          }
+        }
+      }
+    }
+  }
+}
+
+void roi_pool_kernel(const RoiPoolParams& pool, int64_t begin, int64_t end) {
+  with_element_type(pool.align.dtype, [&](auto* element, auto* number) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = std::remove_pointer_t<decltype(number)>;
+    pool_boxes<T, Acc>(pool, begin, end);
+  });
+}
+
+template <class T>
+void take_boxes(const RoiPoolParams& pool, int64_t begin, int64_t end) {
+  const RoiAlignParams& p = pool.align;
+  const RoiMap& m = p.maps[0];
+  for (int64_t k = begin; k < end; ++k) {
+    const T* image = static_cast<const T*>(m.data) + load_roi<float>(p, k).image * m.image_stride;
+    for (int64_t c = 0; c < p.channels; ++c) {
+      for (int64_t y = 0; y < p.bins_y; ++y) {
+        for (int64_t x = 0; x < p.bins_x; ++x) {
+          const int32_t pixel = pool.index[index_offset(p, k, c, y, x)];
+          T value = {};
+          if (is_pixel(m, pixel)) {
+            value = image[c * m.channel_stride + pixel / m.width * m.row_stride +
+                          pixel % m.width * m.column_stride];
+          }
+          static_cast<T*>(p.bins)[bin_offset(p, k, c, y, x)] = value;
+        }
+      }
+    }
+  }
+}
+
+void roi_pool_at_kernel(const RoiPoolParams& p, int64_t begin, int64_t end) {
+  switch (element_size(p.align.dtype)) {
+    case 1: return take_boxes<uint8_t>(p, begin, end);
+    case 2: return take_boxes<uint16_t>(p, begin, end);
+    case 4: return take_boxes<uint32_t>(p, begin, end);
+    default: return take_boxes<uint64_t>(p, begin, end);
+  }
+}
+
+// Adds what box k has for channels [first, last): channel by channel, or all channels of a bin
+// where those are adjacent. The order of a channel's bins is the same.
+template <class T, class Acc>
+void add_box(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, Acc* map) {
+  const RoiAlignParams& p = pool.align;
+  const RoiMap m = p.maps[0];
+  const int64_t step = m.column_stride, channel_step = m.channel_stride;
+  const int64_t index_step = p.index_channel_stride, grad_step = p.channel_stride;
+  const int64_t run = index_step == 1 ? last - first : 1;
+  for (int64_t channel = first; channel < last; channel += run) {
+    Acc* plane = map + channel * channel_step;
+    for (int64_t y = 0; y < p.bins_y; ++y) {
+      const int32_t* index = pool.index + index_offset(p, k, channel, y, 0);
+      const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, channel, y, 0);
+      for (int64_t x = 0; x < p.bins_x; ++x) {
+        for (int64_t c = 0; c < run; ++c) {
+          const int32_t pixel = index[c * index_step];
+          if (is_pixel(m, pixel)) {
+            plane[pixel * step + c * channel_step] += load_element(grad + c * grad_step);
+          }
+        }
+        index += p.index_column_stride;
+        grad += p.bin_column_stride;
+      }
+    }
+  }
+}
+
+// Planes are few at a time, so that they stay in the cache.
+template <class T, class Acc>
+void sum_blocks(const RoiPoolParams& pool, int64_t begin, int64_t end) {
+  const RoiAlignParams& p = pool.align;
+  const RoiMap& m = p.maps[0];
+  const int64_t most = p.index_channel_stride == 1 ? kMostChannels : kChannelBlock;
+  for_each_channel_run(p, begin, end, most, [&](int64_t image, int64_t first, int64_t last) {
+    Acc* map = static_cast<Acc*>(m.data) + image * m.image_stride;
+    zero_channels(m, map, first, last);
+    for (int64_t k = 0; k < p.boxes.count; ++k) {
+      if (load_roi<Acc>(p, k).image == image) add_box<T>(pool, k, first, last, map);
+    }
+  });
+}
+
+void roi_pool_backward_kernel(const RoiPoolParams& pool, int64_t begin, int64_t end) {
+  with_element_type(pool.align.dtype, [&](auto* element, auto* number) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = std::remove_pointer_t<decltype(number)>;
+    sum_blocks<T, Acc>(pool, begin, end);
+  });
+}
+
+const bool registered = roi_pool_stub.set(kIsaSlot, roi_pool_kernel) &&
+                        roi_pool_at_stub.set(kIsaSlot, roi_pool_at_kernel) &&
+                        roi_pool_backward_stub.set(kIsaSlot, roi_pool_backward_kernel);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,190 @@
+// Boxes in runs of neighbours.
+//
+// NOTE [ Runs ]
+// Sixteen boxes make a run, sixteen runs a block. A run has bounds, so that which runs a box can
+// touch is found for a block at a time, and few boxes are looked at one by one. Runs are filled
+// from the cells of a grid, row by row, every other row backwards; boxes much longer than a cell
+// come last, for not to widen the bounds of the others.
+#pragma once
+
+#include <cmath>
+
+#include "cpu/suppression/nms_kept.h"
+
+namespace visops {
+namespace {
+
+// The cells of a grid, and a last one for what does not fit, in the order in which runs take them.
+template <class Acc>
+class RunCells {
+ public:
+  // A cell has about as many boxes as a run; there are at most most_cells(count).
+  static constexpr int64_t most_cells(int64_t count) { return count / 8 + 2; }
+
+  template <class BoxAt>
+  RunCells(int64_t count, const BoxAt& box_at) {
+    double right = 0.0, bottom = 0.0, sides = 0.0;
+    int64_t boxes = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const Box<Acc> box = box_at(i);
+      if (is_inert(box)) continue;
+      const double x = middle(box.x1, box.x2), y = middle(box.y1, box.y2);
+      left_ = boxes == 0 || x < left_ ? x : left_;
+      right = boxes == 0 || x > right ? x : right;
+      top_ = boxes == 0 || y < top_ ? y : top_;
+      bottom = boxes == 0 || y > bottom ? y : bottom;
+      sides += longer_side(box);
+      ++boxes;
+    }
+    const double width = right - left_, height = bottom - top_;
+    if (!(sides > 0.0 && sides < 1e300 && width < 1e300 && height < 1e300)) return;
+    const double wanted = static_cast<double>(boxes) / 16.0, smallest = 0.5 * sides / boxes;
+    double side = std::sqrt(width / wanted * height);
+    side = side > smallest ? side : smallest;
+    while ((width / side + 1.0) * (height / side + 1.0) > 2.0 * wanted + 1.0) side *= 1.25;
+    columns_ = static_cast<int64_t>(width / side) + 1;
+    rows_ = static_cast<int64_t>(height / side) + 1;
+    scale_ = 1.0 / side;
+    most_ = 4.0 * side;
+  }
+
+  int64_t count() const { return rows_ * columns_ + 1; }
+
+  int64_t of(const Box<Acc>& box) const {
+    if (is_inert(box) || longer_side(box) > most_) return rows_ * columns_;
+    const int64_t row = index((middle(box.y1, box.y2) - top_) * scale_, rows_);
+    const int64_t column = index((middle(box.x1, box.x2) - left_) * scale_, columns_);
+    return row * columns_ + (row % 2 == 0 ? column : columns_ - 1 - column);
+  }
+
+ private:
+  static double middle(Acc a, Acc b) {
+    return 0.5 * static_cast<double>(a) + 0.5 * static_cast<double>(b);
+  }
+  static double longer_side(const Box<Acc>& box) {
+    const double width = static_cast<double>(box.x2) - static_cast<double>(box.x1);
+    const double height = static_cast<double>(box.y2) - static_cast<double>(box.y1);
+    return width > height ? width : height;
+  }
+  static int64_t index(double at, int64_t count) {
+    const auto whole = static_cast<int64_t>(at);
+    return whole < count ? whole : count - 1;
+  }
+
+  double left_ = 0.0, top_ = 0.0, scale_ = 0.0, most_ = 1e308;
+  int64_t rows_ = 1, columns_ = 1;
+};
+
+template <class Acc>
+class BoxRuns {
+ public:
+  static constexpr int64_t padded(int64_t count) { return (count + kRun - 1) / kRun * kRun; }
+  static constexpr int64_t runs_of(int64_t count) { return padded(padded(count) / kRun); }
+
+  // What `count` boxes take, of Acc and of int32_t.
+  static constexpr int64_t elements(int64_t count) {
+    return KeptBoxes<Acc>::elements(padded(count)) + 4 * runs_of(count);
+  }
+  static constexpr int64_t integers(int64_t count) {
+    return padded(count) + count + RunCells<Acc>::most_cells(count);
+  }
+
+  // Box i is box_at(i); inert ones, and what fills up the last run, touch nothing.
+  template <class BoxAt>
+  BoxRuns(int64_t count, const BoxAt& box_at, Acc* memory, int32_t* integers)
+      : boxes_(memory, padded(count)), runs_(runs_of(count)), position_(integers) {
+    left_ = memory + KeptBoxes<Acc>::elements(padded(count));
+    top_ = left_ + runs_;
+    right_ = top_ + runs_;
+    bottom_ = right_ + runs_;
+    sort_by_cell(count, box_at, position_ + padded(count));
+    for (int64_t i = count; i < padded(count); ++i) position_[i] = 0;  // of no box
+    for (int64_t i = 0; i < count; ++i) {
+      const Box<Acc> box = box_at(position_[i]);
+      if (!is_inert(box)) boxes_.store(i, box);
+    }
+    for (int64_t run = 0; run < runs_; ++run) bind(run, run * kRun < count);
+  }
+
+  int64_t runs() const { return runs_; }  // whole blocks
+  const KeptBoxes<Acc>& boxes() const { return boxes_; }
+  Box<Acc> box(int64_t i) const { return boxes_.box(i); }
+  const int32_t* positions() const { return position_; }      // of padded() boxes
+  int32_t position(int64_t i) const { return position_[i]; }  // its place among the boxes given
+
+  // Nothing touches a box, or all of a run, from now on.
+  void remove(int64_t i) { boxes_.store(i, Box<Acc>{}); }
+  void close(int64_t run) { right_[run] = left_[run]; }
+
+  // use(run) for those whose bounds overlap the box.
+  template <class Use>
+  VISOPS_ALWAYS_INLINE void for_each_touched(const Box<Acc>& box, const Use& use) const {
+    for (int64_t first = 0; first < runs_; first += kRun) {
+      const unsigned bits =
+          overlapping(box, left_ + first, top_ + first, right_ + first, bottom_ + first);
+      for (unsigned rest = bits; rest != 0; rest &= rest - 1) use(first + lowest_bit(rest));
+    }
+  }
+
+  // Bits of a run's boxes that overlap the box.
+  VISOPS_ALWAYS_INLINE unsigned overlapping_of(const Box<Acc>& box, int64_t run) const {
+    const int64_t i = run * kRun;
+    return overlapping(box, boxes_.x1 + i, boxes_.y1 + i, boxes_.x2 + i, boxes_.y2 + i);
+  }
+
+ private:
+  VISOPS_ALWAYS_INLINE static unsigned overlapping(const Box<Acc>& box, const Acc* left,
+                                                   const Acc* top, const Acc* right,
+                                                   const Acc* bottom) {
+    int bits = 0;
+    for (int l = 0; l < kRun; ++l) {
+      const Acc x1 = left[l] < box.x1 ? box.x1 : left[l],
+                x2 = box.x2 < right[l] ? box.x2 : right[l];
+      const Acc y1 = top[l] < box.y1 ? box.y1 : top[l],
+                y2 = box.y2 < bottom[l] ? box.y2 : bottom[l];
+      bits |= (x1 < x2) & (y1 < y2) ? 1 << l : 0;
+    }
+    return static_cast<unsigned>(bits);
+  }
+
+  template <class BoxAt>
+  void sort_by_cell(int64_t count, const BoxAt& box_at, int32_t* memory) {
+    const RunCells<Acc> cells(count, box_at);
+    int32_t *cell = memory, *place = memory + count;
+    for (int64_t c = 0; c < cells.count(); ++c) place[c] = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      cell[i] = static_cast<int32_t>(cells.of(box_at(i)));
+      ++place[cell[i]];
+    }
+    int32_t first = 0;
+    for (int64_t c = 0; c < cells.count(); ++c) {
+      const int32_t boxes = place[c];
+      place[c] = first;
+      first += boxes;
+    }
+    for (int64_t i = 0; i < count; ++i) position_[place[cell[i]]++] = static_cast<int32_t>(i);
+  }
+
+  void bind(int64_t run, bool exists) {
+    left_[run] = top_[run] = right_[run] = bottom_[run] = static_cast<Acc>(0);
+    if (!exists) return;
+    bool empty = true;
+    for (int64_t i = run * kRun; i < (run + 1) * kRun; ++i) {
+      const Box<Acc> b = box(i);
+      if (!(b.area > static_cast<Acc>(0))) continue;  // not stored
+      left_[run] = empty || b.x1 < left_[run] ? b.x1 : left_[run];
+      top_[run] = empty || b.y1 < top_[run] ? b.y1 : top_[run];
+      right_[run] = empty || b.x2 > right_[run] ? b.x2 : right_[run];
+      bottom_[run] = empty || b.y2 > bottom_[run] ? b.y2 : bottom_[run];
+      empty = false;
+    }
+  }
+
+  KeptBoxes<Acc> boxes_;
+  int64_t runs_;
+  int32_t* position_;
+  Acc *left_, *top_, *right_, *bottom_;
+};
+
+}  // namespace
+}  // namespace visops

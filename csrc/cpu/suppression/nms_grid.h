@@ -1,0 +1,221 @@
+// Where among the kept boxes a candidate has to look.
+//
+// NOTE [ Pruning ]
+// Two boxes whose overlap exceeds t have sides that differ by less than a factor t, along each
+// axis, and centres that are near: with sides a and b along an axis and an overlap of length o
+// there, o > t max(a, b), and the centres lie at most (a + b) / 2 - o apart. So boxes are sorted
+// into levels by the exponent of their longer side, and each level into the cells of a grid by
+// their centres; a candidate of side a looks at the levels that a factor 1 / t reaches, and there
+// at the cells within (a + b) / 2 - t max(a, b) of its centre, b being what makes this largest in
+// that level. It holds for every t, and for huge and tiny boxes mixed; nothing is stored twice.
+//
+// A cell has as much room as it has candidates, counted beforehand, so that the kept boxes of
+// neighbouring cells are runs of one array; whatever lies behind a run is a kept box or zero, and
+// may be tested as well. Grids have no more cells than their level has boxes. Bounds are computed
+// in float64 and widened by far more than the rounding of the overlap itself, which is relative to
+// the sides' lengths; where areas are so small that it is not, check `prunable`.
+#pragma once
+
+#include <cmath>
+
+#include "cpu/suppression/nms_kept.h"
+
+namespace visops {
+namespace {
+
+constexpr int kLevels = 64;  // boxes smaller than 2^-63 of the largest share the last
+
+// The exponent of a positive normal number.
+VISOPS_ALWAYS_INLINE int exponent_of(double v) {
+  return static_cast<int>((bit_cast<uint64_t>(v) >> 52) & 0x7ff) - 1023;
+}
+VISOPS_ALWAYS_INLINE double power_of_two(int exponent) {
+  return bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+}
+
+// Areas far from where numbers become sparse.
+template <class Acc>
+bool prunable(const Box<Acc>& box) {
+  return box.area >=
+         (sizeof(Acc) == sizeof(float) ? static_cast<Acc>(1e-30) : static_cast<Acc>(1e-280));
+}
+
+constexpr double kCentreError = 1e-15;  // relative, of two centres
+
+struct Centre {
+  double x, y;
+};
+
+template <class Acc>
+VISOPS_ALWAYS_INLINE double longer_side(const Box<Acc>& box) {
+  const double width = static_cast<double>(box.x2) - static_cast<double>(box.x1);
+  const double height = static_cast<double>(box.y2) - static_cast<double>(box.y1);
+  return width > height ? width : height;
+}
+
+template <class Acc>
+VISOPS_ALWAYS_INLINE Centre centre_of(const Box<Acc>& box) {
+  return {0.5 * static_cast<double>(box.x1) + 0.5 * static_cast<double>(box.x2),
+          0.5 * static_cast<double>(box.y1) + 0.5 * static_cast<double>(box.y2)};
+}
+
+struct Level {
+  int64_t boxes;
+  double left, top, right, bottom;  // of their centres
+  double most;                      // no side is longer
+  double cells_per_unit;
+  int64_t columns, rows;
+  int64_t first_cell;
+
+  VISOPS_ALWAYS_INLINE static int64_t index(double v, double origin, double scale, int64_t count) {
+    const double at = (v - origin) * scale;
+    const double last = static_cast<double>(count - 1);
+    return at > 0.0 ? static_cast<int64_t>(at < last ? at : last) : 0;  // NaN: 0
+  }
+  VISOPS_ALWAYS_INLINE int64_t column(double x) const {
+    return index(x, left, cells_per_unit, columns);
+  }
+  VISOPS_ALWAYS_INLINE int64_t row(double y) const { return index(y, top, cells_per_unit, rows); }
+  VISOPS_ALWAYS_INLINE int64_t cell(const Centre& c) const {
+    return first_cell + row(c.y) * columns + column(c.x);
+  }
+};
+
+struct Cell {
+  int32_t first, used;
+};
+
+class Levels {
+ public:
+  explicit Levels(double longest) : base_(exponent_of(longest) - (kLevels - 1)) {
+    for (int i = 0; i < kLevels; ++i) level_[i].boxes = 0;
+  }
+
+  int of(double side) const {
+    const int level = exponent_of(side) - base_;
+    return level > 0 ? (level < kLevels ? level : kLevels - 1) : 0;
+  }
+  const Level& operator[](int i) const { return level_[i]; }
+
+  void add(int level, const Centre& c) {
+    Level& l = level_[level];
+    if (l.boxes++ == 0) {
+      l.left = l.right = c.x;
+      l.top = l.bottom = c.y;
+    }
+    l.left = c.x < l.left ? c.x : l.left;
+    l.right = c.x > l.right ? c.x : l.right;
+    l.top = c.y < l.top ? c.y : l.top;
+    l.bottom = c.y > l.bottom ? c.y : l.bottom;
+  }
+
+  // Lays out the grids; the number of cells.
+  int64_t lay_out() {
+    int64_t cells = 0;
+    for (int i = 0; i < kLevels; ++i) {
+      Level& l = level_[i];
+      if (l.boxes == 0) continue;
+      const int exponent = base_ + i + 1;
+      l.most = exponent < 1023 ? power_of_two(exponent < -1022 ? -1022 : exponent) : 1e308;
+      const double width = l.right - l.left, height = l.bottom - l.top;
+      double side = l.most;
+      l.columns = l.rows = 1;
+      l.cells_per_unit = 0.0;
+      if (width < 1e300 && height < 1e300) {
+        double columns = width / side + 1.0, rows = height / side + 1.0;
+        while (columns * rows > static_cast<double>(l.boxes)) {
+          side *= 2.0;
+          columns = width / side + 1.0;
+          rows = height / side + 1.0;
+          if (columns < 2.0 && rows < 2.0) break;
+        }
+        l.columns = static_cast<int64_t>(columns);
+        l.rows = static_cast<int64_t>(rows);
+        l.cells_per_unit = 1.0 / side;
+      }
+      l.first_cell = cells;
+      cells += l.columns * l.rows;
+    }
+    return cells;
+  }
+
+ private:
+  int base_;
+  Level level_[kLevels];
+};
+
+// The kept boxes of a segment.
+template <class Acc>
+class Grid {
+ public:
+  Grid(const Levels& levels, double iou_threshold, const KeptBoxes<Acc>& kept, Cell* cells)
+      : levels_(levels),
+        t_(iou_threshold * (1.0 - 1e-5)),
+        stretch_(t_ > 0.0 ? 1.0 / t_ : 0.0),
+        test_(OverlapTest<Acc>::of(iou_threshold)),
+        kept_(kept),
+        cells_(cells) {}
+
+  // Whether a kept box overlaps this one, whose cell is `cell`.
+  bool meets(const Box<Acc>& box, int64_t cell) const {
+    const Cell& own = cells_[cell];
+    if (test_.meets(box, kept_, own.first, own.first + own.used)) return true;
+    const Centre centre = centre_of(box);
+    const double width = static_cast<double>(box.x2) - static_cast<double>(box.x1);
+    const double height = static_cast<double>(box.y2) - static_cast<double>(box.y1);
+    const double side = width > height ? width : height;
+    const int low = t_ > 0.0 ? levels_.of(at_least_normal(side * t_)) : 0;
+    const int high = t_ > 0.0 ? levels_.of(finite(side * stretch_)) : kLevels - 1;
+    for (int i = high; i >= low; --i) {
+      if (levels_[i].boxes > 0 && meets_level(box, levels_[i], centre, width, height, cell)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void keep(const Box<Acc>& box, int64_t cell) {
+    Cell& c = cells_[cell];
+    kept_.store(c.first + c.used++, box);
+  }
+
+ private:
+  static double at_least_normal(double v) { return v > 1e-307 ? v : 1e-307; }
+  static double finite(double v) { return v < 1e308 ? v : 1e308; }
+
+  // How far along an axis the centre of a box of the level can be.
+  double reach(double side, double most) const {
+    double other = t_ >= 0.5 ? side : (t_ > 0.0 ? side * stretch_ : most);
+    other = other < most ? other : most;
+    const double longer = other > side ? other : side;
+    return (0.5 * (side + other) - t_ * longer) * (1.0 + 1e-5);
+  }
+
+  bool meets_level(const Box<Acc>& box, const Level& level, const Centre& centre, double width,
+                   double height, int64_t own) const {
+    const double dx = reach(width, level.most) + kCentreError * std::fabs(centre.x);
+    const double dy = reach(height, level.most) + kCentreError * std::fabs(centre.y);
+    const int64_t left = level.column(centre.x - dx), right = level.column(centre.x + dx);
+    const int64_t top = level.row(centre.y - dy), bottom = level.row(centre.y + dy);
+    for (int64_t row = top; row <= bottom; ++row) {
+      const int64_t first = level.first_cell + row * level.columns;
+      for (int64_t c = first + left; c <= first + right; ++c) {
+        const Cell& cell = cells_[c];
+        if (cell.used > 0 && c != own &&
+            test_.meets(box, kept_, cell.first, cell.first + cell.used)) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  const Levels& levels_;
+  double t_, stretch_;
+  OverlapTest<Acc> test_;
+  KeptBoxes<Acc> kept_;
+  Cell* cells_;
+};
+
+}  // namespace
+}  // namespace visops

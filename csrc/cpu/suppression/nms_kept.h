@@ -1,0 +1,120 @@
+// Kept boxes in structure-of-arrays form, and the test of a candidate against a run of them.
+#pragma once
+
+#include <cstring>
+
+#if defined(_MSC_VER)
+#include <intrin.h>
+#endif
+
+#include "core/box.h"
+
+namespace visops {
+namespace {
+
+constexpr int kRun = 16;  // boxes that are tested at a time
+
+// The index of the lowest bit that is set; one is.
+VISOPS_ALWAYS_INLINE int lowest_bit(unsigned bits) {
+#if defined(_MSC_VER)
+  unsigned long index;
+  _BitScanForward(&index, bits);
+  return static_cast<int>(index);
+#else
+  return __builtin_ctz(bits);
+#endif
+}
+
+// Arrays of `size` and kRun more: a run may begin at the last box. What was not stored is zero, and
+// so overlaps nothing.
+template <class Acc>
+struct KeptBoxes {
+  Acc *x1, *y1, *x2, *y2, *area;
+
+  KeptBoxes(Acc* memory, int64_t size) {
+    const int64_t step = size + kRun;
+    x1 = memory;
+    y1 = x1 + step;
+    x2 = y1 + step;
+    y2 = x2 + step;
+    area = y2 + step;
+    memset(memory, 0, static_cast<size_t>(elements(size)) * sizeof(Acc));
+  }
+
+  static constexpr int64_t elements(int64_t size) { return 5 * (size + kRun); }
+
+  Box<Acc> box(int64_t i) const { return {x1[i], y1[i], x2[i], y2[i], area[i]}; }
+
+  void store(int64_t i, const Box<Acc>& box) {
+    x1[i] = box.x1;
+    y1[i] = box.y1;
+    x2[i] = box.x2;
+    y2[i] = box.y2;
+    area[i] = box.area;
+  }
+};
+
+// use(l, meets, inter, all) for each of the kRun boxes i + l: whether the box and it have a common
+// area, that area, and that of their union, in the arithmetic of overlap_of().
+template <class Acc, class Use>
+VISOPS_ALWAYS_INLINE void for_each_of_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
+                                          int64_t i, const Use& use) {
+  const Acc zero = static_cast<Acc>(0);
+  const Acc *x1 = kept.x1 + i, *y1 = kept.y1 + i, *x2 = kept.x2 + i, *y2 = kept.y2 + i;
+  const Acc* area = kept.area + i;
+  for (int l = 0; l < kRun; ++l) {
+    const Acc left = x1[l] < box.x1 ? box.x1 : x1[l], right = box.x2 < x2[l] ? box.x2 : x2[l];
+    const Acc top = y1[l] < box.y1 ? box.y1 : y1[l], bottom = box.y2 < y2[l] ? box.y2 : y2[l];
+    const Acc width = right - left, height = bottom - top;
+    const Acc inter = width * height, all = area[l] + box.area - inter;
+    use(l, (width > zero) & (height > zero), inter, all);
+  }
+}
+
+// NOTE [ Two tests of overlap ]
+// Divisions are slow and hardly ever needed: inter > t * union is tested first, with a t that is
+// smaller by far more than rounding (`above`), in vectors; where that holds for a box of the run,
+// overlaps()'s own arithmetic decides.
+template <class Acc>
+struct OverlapTest {
+  Acc threshold, above;
+
+  explicit OverlapTest(Acc threshold)
+      : threshold(threshold), above(threshold * (static_cast<Acc>(1) - static_cast<Acc>(1e-6))) {}
+  static OverlapTest of(double iou_threshold) {
+    return OverlapTest(threshold_of(iou_threshold, static_cast<Acc>(0)));
+  }
+
+  // False where the box overlaps none of the kRun boxes from i on.
+  VISOPS_ALWAYS_INLINE bool may_meet_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
+                                         int64_t i) const {
+    int found = 0;
+    for_each_of_run(box, kept, i, [&](int, bool meets, Acc inter, Acc all) {
+      found |= meets & (inter >= above * all);
+    });
+    return found != 0;
+  }
+
+  // Whether it overlaps one of them.
+  VISOPS_ALWAYS_INLINE bool meets_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
+                                      int64_t i) const {
+    if (!may_meet_run(box, kept, i)) return false;
+    int found = 0;
+    for_each_of_run(box, kept, i, [&](int, bool meets, Acc inter, Acc all) {
+      found |= meets & (inter / all > threshold);
+    });
+    return found != 0;
+  }
+
+  // ... one of the boxes [begin, end). Boxes after them may be tested too.
+  VISOPS_ALWAYS_INLINE bool meets(const Box<Acc>& box, const KeptBoxes<Acc>& kept, int64_t begin,
+                                  int64_t end) const {
+    for (int64_t i = begin; i < end; i += kRun) {
+      if (meets_run(box, kept, i)) return true;
+    }
+    return false;
+  }
+};
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,31 @@
+// What a CPU kernel says of a segment's candidates.
+#pragma once
+
+#include <cstring>
+
+#include "core/suppression/nms.h"
+#include "cpu/suppression/segments.h"
+
+namespace visops {
+namespace {
+
+struct SegmentOutput {
+  uint8_t* kept;
+  int64_t left;  // that may still be kept
+
+  SegmentOutput(const NmsParams& p, int64_t begin, int64_t count)
+      : kept(p.kept + begin), left(p.max_output < 0 ? count : p.max_output) {
+    memset(kept, 0, static_cast<size_t>(count));
+  }
+
+  // False where there is no room.
+  bool keep(int64_t i) {
+    if (left == 0) return false;
+    kept[i] = 1;
+    --left;
+    return true;
+  }
+};
+
+}  // namespace
+}  // namespace visops

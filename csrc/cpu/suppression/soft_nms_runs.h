@@ -1,0 +1,145 @@
+// The candidates of soft suppression: their scores, in runs of boxes that lie near each other.
+//
+// Candidates that are kept or out have the score kSoftNmsOut. Every run knows its best candidate,
+// so that the best of all is found without a look at every candidate.
+#pragma once
+
+#include <climits>
+#include <type_traits>
+
+#include "core/suppression/soft_nms.h"
+#include "cpu/suppression/box_runs.h"
+
+namespace visops {
+namespace {
+
+template <class Acc>
+class SoftRuns {
+  using Boxes = BoxRuns<Acc>;
+
+ public:
+  // What a segment of `count` candidates takes, of Acc and of int32_t.
+  static constexpr int64_t elements(int64_t count) {
+    return Boxes::elements(count) + Boxes::padded(count) + Boxes::runs_of(count);
+  }
+  static constexpr int64_t integers(int64_t count) {
+    return Boxes::integers(count) + Boxes::runs_of(count);
+  }
+
+  // Candidate i has the box box_at(i) and scores[i].
+  template <class BoxAt>
+  SoftRuns(int64_t count, const BoxAt& box_at, const Acc* scores, Acc* memory, int32_t* integers)
+      : boxes_(count, box_at, memory, integers) {
+    score_ = memory + Boxes::elements(count);
+    best_ = score_ + Boxes::padded(count);
+    best_position_ = integers + Boxes::integers(count);
+    for (int64_t i = 0; i < Boxes::padded(count); ++i) {
+      const int32_t from = i < count ? boxes_.position(i) : 0;
+      score_[i] = i < count ? scores[from] + static_cast<Acc>(0) : kOut;  // no -0: see best_of()
+    }
+    for (int64_t run = 0; run < boxes_.runs(); ++run) {
+      best_[run] = kOut;
+      best_position_[run] = INT_MAX;
+      if (run * kRun < count) find_best(run);
+    }
+  }
+
+  // The best candidate; -1 where none is left.
+  int64_t best() const {
+    const Best found = best_of(best_, best_position_, boxes_.runs());
+    if (found.score == kOut) return -1;
+    const int64_t run = place_of(found, best_, best_position_, boxes_.runs());
+    return run * kRun + place_of(found, score_ + run * kRun, boxes_.positions() + run * kRun, kRun);
+  }
+
+  int32_t position(int64_t i) const { return boxes_.position(i); }
+  Acc score(int64_t i) const { return score_[i]; }
+  Box<Acc> box(int64_t i) const { return boxes_.box(i); }
+
+  void take(int64_t i) {
+    score_[i] = kOut;
+    find_best(i / kRun);
+  }
+
+  // Scores of candidates that overlap `kept`.
+  void lower(const SoftNmsParams& p, const OverlapTest<Acc>& test, const Box<Acc>& kept) {
+    boxes_.for_each_touched(kept, [&](int64_t run) {
+      if (test.may_meet_run(kept, boxes_.boxes(), run * kRun)) lower_run(p, test, kept, run);
+    });
+  }
+
+ private:
+  static constexpr Acc kOut = static_cast<Acc>(kSoftNmsOut);
+
+  // The highest score and, of candidates that have it, the first position.
+  struct Best {
+    Acc score;
+    int32_t position;
+  };
+  // All bits but the sign's, or none; in a form that compilers don't turn into jumps.
+  VISOPS_ALWAYS_INLINE static int32_t unless(bool condition) {
+    return (static_cast<int32_t>(condition) - 1) & INT_MAX;
+  }
+  VISOPS_ALWAYS_INLINE static Best best_of(const Acc* score, const int32_t* position,
+                                           int64_t count) {
+    // Compared as integers, which is the same for what is not negative and kOut, and for which
+    // compilers know that order does not matter.
+    using Bits = std::conditional_t<sizeof(Acc) == sizeof(float), int32_t, int64_t>;
+    Bits highest = bit_cast<Bits>(kOut);
+    for (int64_t i = 0; i < count; ++i) {
+      const Bits bits = bit_cast<Bits>(score[i]);
+      highest = bits > highest ? bits : highest;
+    }
+    int32_t lowest = INT_MAX;
+    for (int64_t i = 0; i < count; ++i) {
+      const int32_t mine = position[i] | unless(bit_cast<Bits>(score[i]) == highest);
+      lowest = mine < lowest ? mine : lowest;
+    }
+    return {bit_cast<Acc>(highest), lowest};
+  }
+
+  // Where it is; without a jump, which would be mispredicted at the end.
+  VISOPS_ALWAYS_INLINE static int64_t place_of(const Best& best, const Acc* score,
+                                               const int32_t* position, int64_t count) {
+    int32_t place = INT_MAX;
+    for (int32_t i = 0; i < static_cast<int32_t>(count); ++i) {
+      const int32_t mine =
+          i | unless(score[i] == best.score) | unless(position[i] == best.position);
+      place = mine < place ? mine : place;
+    }
+    return place;
+  }
+
+  void find_best(int64_t run) {
+    const Best found = best_of(score_ + run * kRun, boxes_.positions() + run * kRun, kRun);
+    best_[run] = found.score;
+    best_position_[run] = found.position;
+    if (found.score == kOut) boxes_.close(run);
+  }
+
+  void lower_run(const SoftNmsParams& p, const OverlapTest<Acc>& test, const Box<Acc>& kept,
+                 int64_t run) {
+    Acc iou[kRun];
+    Acc* score = score_ + run * kRun;
+    for_each_of_run(kept, boxes_.boxes(), run * kRun, [&](int l, bool meets, Acc inter, Acc all) {
+      iou[l] = meets ? inter / all : static_cast<Acc>(0);
+    });
+    int hits = 0;
+    for (int l = 0; l < kRun; ++l) {
+      hits |= (iou[l] > test.threshold) & (score[l] != kOut) ? 1 << l : 0;
+    }
+    if (hits == 0) return;
+    for (auto rest = static_cast<unsigned>(hits); rest != 0; rest &= rest - 1) {
+      const int l = lowest_bit(rest);
+      score[l] = decayed(p, score[l], iou[l]);
+    }
+    find_best(run);
+  }
+
+  Boxes boxes_;
+  Acc *score_, *best_;
+  int32_t* best_position_;
+};
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,155 @@
+// Nearest: moves elements without looking at them, by size.
+#pragma once
+
+#include "core/warp/affine_pixel.h"
+#include "cpu/warp/affine_rows.h"
+
+namespace visops {
+namespace {
+
+// out[x * stride] for x in [begin, end), elements of `size` bytes.
+template <class Word>
+VISOPS_ALWAYS_INLINE void fill_words(char* out, int64_t stride, int64_t begin, int64_t end,
+                                     uint64_t bits) {
+  const Word word = static_cast<Word>(bits);
+  Word* words = reinterpret_cast<Word*>(out);
+  for (int64_t x = begin; x < end; ++x) words[x * stride] = word;
+}
+
+void fill_elements(char* out, int64_t stride, int64_t begin, int64_t end, int64_t size,
+                   uint64_t bits) {
+  switch (size) {
+    case 1: return fill_words<uint8_t>(out, stride, begin, end, bits);
+    case 2: return fill_words<uint16_t>(out, stride, begin, end, bits);
+    case 4: return fill_words<uint32_t>(out, stride, begin, end, bits);
+    default: return fill_words<uint64_t>(out, stride, begin, end, bits);
+  }
+}
+
+// Pixels of Bytes bytes each, from image + offset[i] to out + i * step.
+template <int Bytes>
+VISOPS_ALWAYS_INLINE void copy_pixels(const char* image, const int32_t* offset, int count,
+                                      char* out, int64_t step) {
+  if (step == Bytes) {
+    VISOPS_UNROLL
+    for (int i = 0; i < count; ++i) memcpy(out + i * Bytes, image + offset[i], Bytes);
+  } else {
+    for (int i = 0; i < count; ++i) memcpy(out + i * step, image + offset[i], Bytes);
+  }
+}
+
+// Packed pixels of three bytes: four are moved, the fourth over the next pixel, which comes later.
+VISOPS_ALWAYS_INLINE void copy_triples(const char* image, const int32_t* offset, int count,
+                                       char* out) {
+  VISOPS_UNROLL
+  for (int i = 0; i < count - 1; ++i) memcpy(out + i * 3, image + offset[i], 4);
+  memcpy(out + (count - 1) * 3, image + offset[count - 1], 3);
+}
+
+template <class CoordType>
+struct CopySampler {
+  using Coord = CoordType;
+  static constexpr auto kMode = Interpolation::kNearest;
+
+  const AffineParams& p;
+  const AffineMap& map;
+  int64_t size;       // of an element, in bytes
+  bool whole_pixels;  // channels side by side on both sides: one move for all of them
+  bool straight;      // a row of output is a run of a row of the image
+  bool has_inside;
+  int32_t row_bytes, column_bytes;  // where has_inside
+  const char* image_end;
+
+  CopySampler(const AffineParams& params, const AffineMap& m)
+      : p(params),
+        map(m),
+        size(element_size(p.dtype)),
+        whole_pixels(p.channels == 1 ||
+                     (p.image_stride.channel == 1 && p.output_stride.channel == 1)),
+        straight(map.integral && map.m[0] == 1.0 && map.m[3] == 0.0 &&
+                 p.image_stride.column == p.output_stride.column &&
+                 p.image_stride.column == (whole_pixels ? p.channels : 1)),
+        has_inside(sizeof(Coord) == sizeof(float) &&
+                   fits_lanes(map, p.image_stride.row * size, p.image_stride.column * size)),
+        row_bytes(static_cast<int32_t>(p.image_stride.row * size)),
+        column_bytes(static_cast<int32_t>(p.image_stride.column * size)),
+        image_end(end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width, size)) {}
+
+  const char* image_of(int64_t sample) const {
+    return static_cast<const char*>(p.image) + sample * p.image_stride.batch * size;
+  }
+  char* output_of(int64_t sample, int64_t y, int64_t x) const {
+    return static_cast<char*>(p.output) +
+           (sample * p.output_stride.batch + y * p.output_stride.row + x * p.output_stride.column) *
+               size;
+  }
+
+  bool inside(int64_t, int64_t, const SegmentOrigin<double>&, const Lanes&, int64_t, int64_t,
+              int64_t) const {
+    return false;  // float64 coordinates have no lanes
+  }
+
+  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, const Lanes& lanes,
+              int64_t x0, int64_t begin, int64_t end) const {
+    const int count = static_cast<int>(end - begin);
+    const char* image = image_of(sample) + origin.y * row_bytes + origin.x * column_bytes;
+    char* out = output_of(sample, y, begin);
+    const int64_t planes = whole_pixels ? 1 : p.channels;
+    const int64_t pixel = whole_pixels ? p.channels * size : size;
+    for (int64_t c = 0; c < planes; ++c) {
+      const char* plane = image + c * p.image_stride.channel * size;
+      char* to = out + c * p.output_stride.channel * size;
+      const int64_t step = p.output_stride.column * size;
+      if (straight) {
+        memcpy(to, plane + (begin - x0 - kSegment / 2) * column_bytes,
+               static_cast<size_t>(count * pixel));
+        continue;
+      }
+      switch (pixel) {
+        case 1: copy_pixels<1>(plane, lanes.offset, count, to, step); break;
+        case 2: copy_pixels<2>(plane, lanes.offset, count, to, step); break;
+        case 3:
+          if (step == 3 && plane + lanes.highest + 4 <= image_end) {
+            copy_triples(plane, lanes.offset, count, to);
+          } else {
+            copy_pixels<3>(plane, lanes.offset, count, to, step);
+          }
+          break;
+        case 4: copy_pixels<4>(plane, lanes.offset, count, to, step); break;
+        case 8: copy_pixels<8>(plane, lanes.offset, count, to, step); break;
+        case 12: copy_pixels<12>(plane, lanes.offset, count, to, step); break;
+        case 16: copy_pixels<16>(plane, lanes.offset, count, to, step); break;
+        default:
+          for (int i = 0; i < count; ++i) {
+            memcpy(to + i * step, plane + lanes.offset[i], static_cast<size_t>(pixel));
+          }
+      }
+    }
+    return true;
+  }
+
+  void border(int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin, int64_t x0,
+              int64_t begin, int64_t end) const {
+    const char* image = image_of(sample);
+    for (int64_t x = begin; x < end; ++x) {
+      const auto taps = pixel_taps<kMode>(p, map, origin, static_cast<int>(x - x0));
+      char* out = output_of(sample, y, x);
+      const bool outside = taps.outside();
+      const char* from =
+          image +
+          (taps.y.index[0] * p.image_stride.row + taps.x.index[0] * p.image_stride.column) * size;
+      for (int64_t c = 0; c < p.channels; ++c) {
+        char* to = out + c * p.output_stride.channel * size;
+        if (outside) {
+          const uint64_t bits = fill_bits(p.dtype, affine_fill(p, c));
+          memcpy(to, &bits, static_cast<size_t>(size));
+        } else {
+          memcpy(to, from + c * p.image_stride.channel * size, static_cast<size_t>(size));
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace visops

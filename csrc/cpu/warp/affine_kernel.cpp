@@ -1,0 +1,210 @@
+// NOTE [ Affine forward on the CPU ]
+// Work is cut by output row; a task walks its rows, a row its segments (NOTE [ Rows and spans ]).
+// Inside the image there are four ways to sample, chosen once per sample by layout:
+//   pairs    8 bytes at a pixel hold its tap and the next one along x, for all channels of up to
+//            4 x uint8, for one plane of 16-bit elements and of float32: a load per pixel and row
+//            of taps, then vectors over pixels (cpu/simd/simd.h)
+//   quads    float32 with channels side by side: vectors over channels, one pixel at a time
+//   copies   nearest, and maps whose coordinates are all integers
+//   pixels   everything else: core/warp/affine_pixel.h
+// Interpolation goes vertically first, in the order of NOTE [ One pixel ]
+// (core/warp/affine_pixel.h), so all four ways agree to the bit. Integers are rounded half to even
+// and saturated when stored. Assumes what check_affine() and check_matrices() establish: finite
+// matrices, sizes below 2^31, fill within the dtype, a non-empty image unless padding is constant.
+#include "core/warp/affine.h"
+
+#include <type_traits>
+
+#include "cpu/warp/affine_copies.h"
+#include "cpu/warp/affine_pairs.h"
+#include "cpu/warp/affine_pixels.h"
+#include "cpu/warp/affine_quads.h"
+#include "cpu/warp/affine_rows.h"
+
+namespace visops {
+namespace {
+
+// The pixels of one sample, one row at a time.
+struct Row {
+  const AffineParams& p;
+  const AffineMap& map;
+  Interpolation mode;
+  int64_t sample, y;
+};
+
+void fill_pixels(const Row& row, int64_t begin, int64_t end) {
+  if (begin >= end) return;
+  const AffineParams& p = row.p;
+  const int64_t size = element_size(p.dtype);
+  char* out = static_cast<char*>(p.output) +
+              (row.sample * p.output_stride.batch + row.y * p.output_stride.row) * size;
+  for (int64_t c = 0; c < p.channels; ++c) {
+    const uint64_t bits = fill_bits(p.dtype, affine_fill(p, c));
+    fill_elements(out + c * p.output_stride.channel * size, p.output_stride.column, begin, end,
+                  size, bits);
+  }
+}
+
+// A sampler has has_inside, whether inside() can ever return true; inside(), which samples columns
+// that are surely inside the image, and returns false where it would read past the image's end;
+// border(), which samples any columns, one by one; and kMode, row_bytes and column_bytes, from a
+// tap to its neighbours, for fill_lanes().
+template <class Sampler>
+void warp_segment(const Sampler& sampler, const Row& row, Span segment, Span inside,
+                  const SegmentOrigin<typename Sampler::Coord>& origin, const Lanes& lanes,
+                  int64_t x0) {
+  if (segment.begin == segment.end) return;
+  if (inside.begin == inside.end ||
+      !sampler.inside(row.sample, row.y, origin, lanes, x0, inside.begin, inside.end)) {
+    sampler.border(row.sample, row.y, origin, x0, segment.begin, segment.end);
+    return;
+  }
+  sampler.border(row.sample, row.y, origin, x0, segment.begin, inside.begin);
+  sampler.border(row.sample, row.y, origin, x0, inside.end, segment.end);
+}
+
+// Rows go in blocks, a segment of all of them before the next one: under rotation a row crosses
+// many rows of the image, and the cache lines that one row of the block fetches serve the others.
+constexpr int64_t kBlockRows = 8;
+
+template <class Sampler>
+void warp_strip(const Sampler& sampler, const AffineParams& p, const AffineMap& map,
+                Interpolation mode, int64_t sample, int64_t begin, int64_t end, Span strip) {
+  using Coord = typename Sampler::Coord;
+  ReadAhead ahead = read_ahead(p, map, sample, strip, {begin, end});
+  for (int64_t y0 = begin; y0 < end; y0 += kBlockRows) {
+    const int64_t rows = end - y0 < kBlockRows ? end - y0 : kBlockRows;
+    ahead.at(y0);
+    RowSpans spans[kBlockRows];
+    Span all = {p.output_width, 0};
+    for (int64_t i = 0; i < rows; ++i) {
+      const Row row = {p, map, mode, sample, y0 + i};
+      spans[i] = row_spans(p, map, mode, row.y);
+      if (!sampler.has_inside) spans[i].inside = {0, 0};
+      const Span touching = intersect(spans[i].touching, strip);
+      spans[i].touching = touching;
+      if (touching.begin == touching.end) {
+        fill_pixels(row, strip.begin, strip.end);
+        continue;
+      }
+      fill_pixels(row, strip.begin, touching.begin);
+      fill_pixels(row, touching.end, strip.end);
+      all.begin = all.begin < touching.begin ? all.begin : touching.begin;
+      all.end = all.end > touching.end ? all.end : touching.end;
+    }
+    for (int64_t x0 = all.begin & -kSegment; x0 < all.end; x0 += kSegment) {
+      // All rows' coordinates ahead of their use: a segment begins with a long chain of float64
+      // operations, and offsets are loaded one by one from where vectors have stored them.
+      SegmentOrigin<Coord> origins[kBlockRows];
+      Span segments[kBlockRows], insides[kBlockRows];
+      Lanes lanes[kBlockRows];
+      for (int64_t i = 0; i < rows; ++i) {
+        origins[i] = segment_origin<Coord>(map.m, x0, y0 + i);
+        segments[i] = intersect(spans[i].touching, {x0, x0 + kSegment});
+        insides[i] = intersect(segments[i], spans[i].inside);
+      }
+      if constexpr (std::is_same<Coord, float>::value) {
+        for (int64_t i = 0; i < rows && sampler.has_inside; ++i) {
+          if (insides[i].begin == insides[i].end) continue;
+          fill_lanes<Sampler::kMode>(map, origins[i], static_cast<int>(insides[i].begin - x0),
+                                     static_cast<int>(insides[i].end - insides[i].begin),
+                                     sampler.row_bytes, sampler.column_bytes, lanes[i]);
+        }
+      }
+      for (int64_t i = 0; i < rows; ++i) {
+        warp_segment(sampler, {p, map, mode, sample, y0 + i}, segments[i], insides[i], origins[i],
+                     lanes[i], x0);
+      }
+    }
+  }
+}
+
+template <class Sampler>
+void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, int64_t sample,
+               int64_t begin, int64_t end) {
+  const Sampler sampler(p, map);
+  const Span all = {0, p.output_width};
+  for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
+    warp_strip(sampler, p, map, mode, sample, begin, end, intersect(all, {x, x + kStripColumns}));
+  }
+}
+
+template <class T, int Channels, Interpolation mode>
+bool warp_pairs_if(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t begin,
+                   int64_t end) {
+  if (!PairSampler<T, Channels, mode>::accepts(p, map)) return false;
+  warp_rows<PairSampler<T, Channels, mode>>(p, map, mode, sample, begin, end);
+  return true;
+}
+
+template <class T, Interpolation mode>
+void warp_interpolated(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t begin,
+                       int64_t end) {
+  if constexpr (sizeof(T) == 1) {
+    if (warp_pairs_if<T, 3, mode>(p, map, sample, begin, end)) return;
+    if (warp_pairs_if<T, 4, mode>(p, map, sample, begin, end)) return;
+  }
+  if constexpr (sizeof(T) <= 4) {
+    if (warp_pairs_if<T, 1, mode>(p, map, sample, begin, end)) return;
+  }
+  if constexpr (sizeof(T) == 4) {
+    if (QuadSampler<mode>::accepts(p, map)) {
+      warp_rows<QuadSampler<mode>>(p, map, mode, sample, begin, end);
+      return;
+    }
+  }
+  warp_rows<PixelSampler<T, mode>>(p, map, mode, sample, begin, end);
+}
+
+template <class T>
+void warp_sample(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t begin,
+                 int64_t end) {
+  if (p.mode == Interpolation::kBilinear) {
+    warp_interpolated<T, Interpolation::kBilinear>(p, map, sample, begin, end);
+  } else {
+    warp_interpolated<T, Interpolation::kBicubic>(p, map, sample, begin, end);
+  }
+}
+
+// float64 images use float64 coordinates, whatever is done with them.
+void copy_sample(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t begin,
+                 int64_t end) {
+  constexpr auto mode = Interpolation::kNearest;
+  if (p.dtype == DType::kFloat64) {
+    warp_rows<CopySampler<double>>(p, map, mode, sample, begin, end);
+  } else {
+    warp_rows<CopySampler<float>>(p, map, mode, sample, begin, end);
+  }
+}
+
+void affine_kernel(const AffineParams& p, int64_t begin, int64_t end) {
+  const bool empty_image = p.height == 0 || p.width == 0;
+  for_each_sample(begin, end, p.output_height, [&](int64_t sample, int64_t first, int64_t last) {
+    const AffineMap map = affine_map(p, sample);
+    if (!map.valid || empty_image) {
+      for (int64_t y = first; y < last; ++y) {
+        fill_pixels({p, map, p.mode, sample, y}, 0, p.output_width);
+      }
+      return;
+    }
+    if (effective_mode(p, map) == Interpolation::kNearest) {
+      copy_sample(p, map, sample, first, last);
+      return;
+    }
+    switch (p.dtype) {
+      case DType::kUInt8: return warp_sample<uint8_t>(p, map, sample, first, last);
+      case DType::kInt16: return warp_sample<int16_t>(p, map, sample, first, last);
+      case DType::kUInt16: return warp_sample<uint16_t>(p, map, sample, first, last);
+      case DType::kFloat16: return warp_sample<Half>(p, map, sample, first, last);
+      case DType::kBFloat16: return warp_sample<BFloat16>(p, map, sample, first, last);
+      case DType::kFloat32: return warp_sample<float>(p, map, sample, first, last);
+      case DType::kFloat64: return warp_sample<double>(p, map, sample, first, last);
+      default: return;  // check_affine() lets other integers through with nearest only
+    }
+  });
+}
+
+const bool registered = affine_stub.set(kIsaSlot, affine_kernel);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,153 @@
+// Samples runs of pixels in vectors, where 8 bytes hold a pixel's taps along x.
+#pragma once
+
+#include "cpu/simd/simd.h"
+#include "cpu/warp/affine_pixels.h"
+#include "cpu/warp/affine_rows.h"
+
+namespace visops {
+namespace {
+
+// One channel of kWidth pixels from 2 rows of 2 taps, vertically first.
+template <class T, int Channels, int Channel>
+VISOPS_ALWAYS_INLINE Floats bilinear(const PixelPairs (&rows)[2], const FloatPairs& wy, Floats wx) {
+  const FloatPairs top = channel_pairs<T, Channels, Channel>(rows[0]);
+  const FloatPairs bottom = channel_pairs<T, Channels, Channel>(rows[1]);
+  const FloatPairs t = top + wy * (bottom - top);
+  const Floats left = first_of_pairs(t);
+  return left + wx * (second_of_pairs(t) - left);
+}
+
+// One channel of kWidth pixels from 4 rows of 4 taps, two pairs a row.
+template <class T, int Channels, int Channel>
+VISOPS_ALWAYS_INLINE Floats bicubic(const PixelPairs (&rows)[2][4], const FloatPairs (&wy)[4],
+                                    const Floats (&wx)[4]) {
+  FloatPairs v[2];
+  for (int half = 0; half < 2; ++half) {
+    v[half] = wy[0] * channel_pairs<T, Channels, Channel>(rows[half][0]);
+    for (int i = 1; i < 4; ++i) {
+      v[half] = v[half] + wy[i] * channel_pairs<T, Channels, Channel>(rows[half][i]);
+    }
+  }
+  return ((wx[0] * first_of_pairs(v[0]) + wx[1] * second_of_pairs(v[0])) +
+          wx[2] * first_of_pairs(v[1])) +
+         wx[3] * second_of_pairs(v[1]);
+}
+
+// All channels of kWidth pixels: the first taps lie at image + offset, weights are per pixel.
+template <class T, int Channels, Interpolation mode>
+VISOPS_ALWAYS_INLINE void sample_pairs(const char* image, int64_t row_bytes, const int32_t* offset,
+                                       const float* weight_x, const float* weight_y,
+                                       Floats (&result)[Channels]) {
+  const Floats x = Floats::load(weight_x), y = Floats::load(weight_y);
+  if constexpr (mode == Interpolation::kBilinear) {
+    PixelPairs rows[2];
+    load_pairs({image, image + row_bytes}, offset, rows);
+    const FloatPairs wy = spread(y);
+    result[0] = bilinear<T, Channels, 0>(rows, wy, x);
+    if constexpr (Channels > 1) result[1] = bilinear<T, Channels, 1>(rows, wy, x);
+    if constexpr (Channels > 2) result[2] = bilinear<T, Channels, 2>(rows, wy, x);
+    if constexpr (Channels > 3) result[3] = bilinear<T, Channels, 3>(rows, wy, x);
+  } else {
+    constexpr int kPairBytes = 2 * Channels * sizeof(T);
+    const char* const row[4] = {image, image + row_bytes, image + 2 * row_bytes,
+                                image + 3 * row_bytes};
+    PixelPairs rows[2][4];  // columns -1, 0 and columns 1, 2
+    load_pairs(row, offset, rows[0]);
+    load_pairs({row[0] + kPairBytes, row[1] + kPairBytes, row[2] + kPairBytes, row[3] + kPairBytes},
+               offset, rows[1]);
+    Floats wx[4], weights[4];
+    cubic_weights(x, wx);
+    cubic_weights(y, weights);
+    const FloatPairs wy[4] = {spread(weights[0]), spread(weights[1]), spread(weights[2]),
+                              spread(weights[3])};
+    result[0] = bicubic<T, Channels, 0>(rows, wy, wx);
+    if constexpr (Channels > 1) result[1] = bicubic<T, Channels, 1>(rows, wy, wx);
+    if constexpr (Channels > 2) result[2] = bicubic<T, Channels, 2>(rows, wy, wx);
+    if constexpr (Channels > 3) result[3] = bicubic<T, Channels, 3>(rows, wy, wx);
+  }
+}
+
+// Channels > 1: channels side by side in image and output. Channels == 1: planes.
+template <class T, int Channels, Interpolation mode>
+struct PairSampler {
+  using Coord = float;
+  static constexpr bool has_inside = true;
+  static constexpr int kTaps = tap_count(mode);
+  static constexpr Interpolation kMode = mode;
+  static constexpr int32_t column_bytes = Channels * int32_t{sizeof(T)};
+
+  const AffineParams& p;
+  const AffineMap& map;
+  const char* image_end;
+  int32_t row_bytes;
+
+  static bool accepts(const AffineParams& p, const AffineMap& map) {
+    const bool adjacent = p.image_stride.column == Channels && p.output_stride.column == Channels;
+    const bool interleaved =
+        p.channels == Channels && p.image_stride.channel == 1 && p.output_stride.channel == 1;
+    return adjacent && (Channels == 1 || interleaved) &&
+           fits_lanes(map, p.image_stride.row * int64_t{sizeof(T)}, Channels * int64_t{sizeof(T)});
+  }
+
+  PairSampler(const AffineParams& params, const AffineMap& m)
+      : p(params),
+        map(m),
+        image_end(
+            end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width, sizeof(T))),
+        row_bytes(static_cast<int32_t>(p.image_stride.row * int64_t{sizeof(T)})) {}
+
+  void border(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, int64_t x0,
+              int64_t begin, int64_t end) const {
+    PixelSampler<T, mode>(p, map).border(sample, y, origin, x0, begin, end);
+  }
+
+  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, const Lanes& lanes,
+              int64_t, int64_t begin, int64_t end) const {
+    const int count = static_cast<int>(end - begin);
+    const int64_t size = sizeof(T);
+    const int64_t first = sample * p.image_stride.batch * size +
+                          (origin.y + first_tap(mode)) * row_bytes +
+                          (origin.x + first_tap(mode)) * column_bytes;
+    // A load reads 8 bytes, more than the taps may have: not past the end of the tensor.
+    const int64_t last_row = row_bytes > 0 ? (kTaps - 1) * int64_t{row_bytes} : 0;
+    const int64_t last_plane =
+        Channels == 1 && p.image_stride.channel > 0 ? (p.channels - 1) * p.image_stride.channel : 0;
+    const int64_t last =
+        first + lanes.highest + last_row + (kTaps - 2) * column_bytes + last_plane * size + 8;
+    const char* image = static_cast<const char*>(p.image);
+    if (last > image_end - image) return false;
+
+    T* out = static_cast<T*>(p.output) + sample * p.output_stride.batch + y * p.output_stride.row +
+             begin * p.output_stride.column;
+    if constexpr (Channels == 1) {
+      for (int64_t c = 0; c < p.channels; ++c) {
+        sample_run(image + first + c * p.image_stride.channel * size, lanes, count,
+                   out + c * p.output_stride.channel);
+      }
+    } else {
+      sample_run(image + first, lanes, count, out);
+    }
+    return true;
+  }
+
+  VISOPS_ALWAYS_INLINE void sample_run(const char* image, const Lanes& lanes, int count,
+                                       T* out) const {
+    constexpr int kWidth = Floats::kWidth;
+    for (int i = 0; i < count; i += kWidth) {
+      Floats result[Channels];
+      sample_pairs<T, Channels, mode>(image, row_bytes, lanes.offset + i, lanes.wx + i,
+                                      lanes.wy + i, result);
+      if (count - i >= kWidth) {
+        store_pixels(out + i * Channels, result);
+      } else {
+        T rest[kWidth * Channels];
+        store_pixels(rest, result);
+        copy_part(out + i * Channels, rest, sizeof(T) * Channels * static_cast<size_t>(count - i));
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace visops

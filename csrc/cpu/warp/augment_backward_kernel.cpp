@@ -1,0 +1,245 @@
+// NOTE [ Augment gradients on the CPU ]
+// One pass over the output of a sample does all three gradients: a segment at a time the samples
+// and colour steps are computed once more (where they are needed), the incoming gradient is pulled
+// back through them, handed to the taps it came from, and summed for matrix and colour (NOTE
+// [ Gradient of the augmentation ], NOTE [ Gradient lanes ]).
+//
+// A sample is cut into kBackwardTasks, for batches smaller than the number of threads. A task owns
+// rows of the image gradient and rows of the output: the sums of its output rows, and whatever any
+// output row adds to its image rows. So every element is written by one task and receives its terms
+// in raster order of the output, however the work is cut; the CUDA kernel gathers in that order.
+// What two tasks need of a sample they both compute, so that neighbouring tasks that one thread
+// runs are one task.
+//
+// Assumes what check_augment() and check_augment_data() establish; the gradient is floating.
+#include "core/warp/augment_gradient.h"
+#include "cpu/warp/augment_gradient_color.h"
+#include "cpu/warp/augment_gradient_samples.h"
+#include "cpu/warp/augment_read_ahead.h"
+#include "cpu/warp/augment_scatter.h"
+
+namespace visops {
+namespace {
+
+constexpr int64_t kMostSums = kMatrixSums + int64_t{kMaxColorSteps} * kMaxMatrixElements;
+
+struct Interval {
+  double low, high;
+};
+
+// Columns of output row y that can reach rows [first, last) of the image, generously; with
+// unbounded rows, columns that are not wholly fill.
+template <class Acc>
+Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
+  const AugmentParams& p = task.p;
+  const AugmentSample& s = task.s;
+  if (s.is_fill) return {0, 0};
+  const Span all = {0, p.output_width};
+  if (s.map.perspective) return all;
+  const double* m = s.map.m;
+  const double base_x = m[1] * static_cast<double>(y) + m[2];
+  const double base_y = m[4] * static_cast<double>(y) + m[5];
+  Span span = all;
+  if (p.padding == Padding::kConstant) {
+    // A soft edge reaches half its width beyond; else taps reach in from 2 pixels at most.
+    const bool soft = s.soft_edge && blends_edge(p, s);
+    const auto within = [soft](const AxisWindow& w, double width) {
+      if (soft) return Interval{w.low - 0.5 * width, w.high + 0.5 * width};
+      return Interval{static_cast<double>(w.first) - 2.0, static_cast<double>(w.last) + 2.0};
+    };
+    const Interval x = within(s.x, s.map.width_x), v = within(s.y, s.map.width_y);
+    span = intersect(columns_maybe_within(m[0], base_x, x.low, x.high, p.output_width),
+                     columns_maybe_within(m[3], base_y, v.low, v.high, p.output_width));
+  } else if (p.padding != Padding::kReplicate) {
+    return span;
+  }
+  // Taps stay within `reach`; but at the window's ends some stand for all that lies beyond.
+  const double reach = (s.antialias ? static_cast<double>(task.axes.y.radius) : 2.0) + 1.0;
+  const double low = static_cast<double>(rows.begin) - reach;
+  const double high = static_cast<double>(rows.end - 1) + reach;
+  const bool open_low = low <= static_cast<double>(s.y.first) + reach;
+  const bool open_high = high >= static_cast<double>(s.y.last) - reach;
+  return intersect(span, columns_maybe_within(m[3], base_y, open_low ? -1e300 : low,
+                                              open_high ? 1e300 : high, p.output_width));
+}
+
+// What one segment adds; `sums` is null where its row is another task's.
+template <class T, Interpolation mode, class Acc>
+void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLanes* sums,
+                  GradientPlanes<Acc>& planes) {
+  const AugmentParams& p = task.p;
+  const bool matrix = sums != nullptr && task.b.grad_matrix != nullptr;
+  const bool slopes = matrix && mode != Interpolation::kNearest && !task.s.is_fill;
+  SumLanes* color_sums = nullptr;
+  if (sums != nullptr && task.b.grad_color != nullptr) color_sums = sums + first_color_sum(task.b);
+  const bool values = p.clamp || color_sums != nullptr;
+
+  at.segment = augment_segment<Acc>(task.s.map, at.x0, at.y);
+  if (task.s.map.perspective) {
+    at.axes = segment_axes(task.slope, at.segment);
+  } else {
+    at.axes = task.axes;
+    place_axis(task.s.x, at.segment.x, &at.axes.x);
+    place_axis(task.s.y, at.segment.y, &at.axes.y);
+  }
+  place_lanes(task, at, planes);
+  meet_edges(task, at, planes);
+  tap_lanes<T>(task, at, planes);
+  if (task.grad_image != nullptr) near_lanes(task, at, planes);
+  if (slopes) {
+    for (int i = at.begin; i < at.end; ++i) {
+      planes.gx[i] = planes.gy[i] = planes.fills[i] = static_cast<Acc>(0);
+    }
+  }
+  for (int64_t first = 0; first < p.channels; first += kPixelGroup) {
+    const int count = group_size(p, first);
+    if (slopes || values) {
+      sample_planes<T, mode>(task, at, first, count, slopes, planes);
+      if (values) blend_planes<T>(task, at, first, count, planes);
+    }
+    load_gradients(task, at, first, count, planes);
+    pull_colors(task, at, count, color_sums, planes);
+    pull_blends(task, at, first, count, slopes, planes);
+    if (slopes) {
+      for (int c = 0; c < count; ++c) {
+        for (int i = at.begin; i < at.end; ++i) {
+          planes.gx[i] = planes.gx[i] + planes.e[c][i] * planes.dx[c][i];
+          planes.gy[i] = planes.gy[i] + planes.e[c][i] * planes.dy[c][i];
+        }
+      }
+    }
+    if (task.grad_image != nullptr) scatter_planes<mode>(task, at, first, count, planes);
+  }
+  if (slopes) add_matrix_sums(task, at, planes, sums);
+}
+
+// `own` are the output rows whose sums are this task's.
+template <class T, Interpolation mode>
+void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own) {
+  using Acc = typename Accumulate<T>::type;
+  const AugmentParams& p = b.forward;
+  const GradientTask<Acc> task(b, sample, rows);
+  GradientPlanes<Acc> planes;
+  SumLanes sums[kMostSums];
+  ReadAhead ahead = read_ahead(p, task.s, {0, p.output_width}, own);
+  for (int64_t y = 0; y < p.output_height; ++y) {
+    const bool mine = y >= own.begin && y < own.end;
+    if (!mine && task.grad_image == nullptr) continue;
+    Span columns = {0, p.output_width};
+    if (!mine || b.grad_color == nullptr) {
+      const bool by_rows = !mine || b.grad_matrix == nullptr;
+      columns = reaching_columns(task, y, by_rows ? rows : Span{0, task.s.image.height});
+    }
+    if (mine) {
+      ahead.at(y);
+      for (int64_t k = 0; k < b.row_sum_count; ++k) {
+        for (double& lane : sums[k]) lane = 0.0;
+      }
+    }
+    for (int64_t x0 = columns.begin & -kSegment; x0 < columns.end; x0 += kSegment) {
+      const Span lanes = intersect(columns, {x0, x0 + kSegment});
+      GradientSegment<Acc> at = {};
+      at.x0 = x0;
+      at.y = y;
+      at.begin = static_cast<int>(lanes.begin - x0) & -kMaxWidth;  // whole vectors, to begin with
+      at.end = static_cast<int>(lanes.end - x0);
+      pull_segment<T, mode>(task, at, mine ? sums : nullptr, planes);
+    }
+    if (mine) {
+      double* row = b.row_sums + (sample * p.output_height + y) * b.row_sum_count;
+      for (int64_t k = 0; k < b.row_sum_count; ++k) row[k] = sum_lanes(sums[k]);
+    }
+  }
+}
+
+template <class Acc>
+void clear_rows(const AugmentBackwardParams& b, int64_t sample, Span rows) {
+  const AugmentParams& p = b.forward;
+  const Strides& stride = b.grad_image_stride;
+  Acc* image = static_cast<Acc*>(b.grad_image) + sample * stride.batch;
+  // Along the innermost dimension last, so that the compiler can turn it into a memset.
+  const bool planar = stride.column == 1;
+  const int64_t outer = planar ? p.channels : p.first.width;
+  const int64_t inner = planar ? p.first.width : p.channels;
+  const int64_t outer_step = planar ? stride.channel : stride.column;
+  const int64_t inner_step = planar ? stride.column : stride.channel;
+  for (int64_t a = 0; a < outer; ++a) {
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      Acc* run = image + y * stride.row + a * outer_step;
+      for (int64_t i = 0; i < inner; ++i) run[i * inner_step] = static_cast<Acc>(0);
+    }
+  }
+}
+
+template <class T>
+void pull_sample(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own) {
+  if (b.grad_image != nullptr) clear_rows<typename Accumulate<T>::type>(b, sample, rows);
+  switch (b.forward.mode) {
+    case Interpolation::kNearest:
+      return pull_rows<T, Interpolation::kNearest>(b, sample, rows, own);
+    case Interpolation::kBilinear:
+      return pull_rows<T, Interpolation::kBilinear>(b, sample, rows, own);
+    case Interpolation::kBicubic:
+      return pull_rows<T, Interpolation::kBicubic>(b, sample, rows, own);
+  }
+}
+
+void augment_backward_kernel(const AugmentBackwardParams& b, int64_t begin, int64_t end) {
+  const AugmentParams& p = b.forward;
+  for_each_sample(begin, end, kBackwardTasks, [&](int64_t sample, int64_t first, int64_t last) {
+    const auto part = [first, last](int64_t n) {
+      return Span{n * first / kBackwardTasks, n * last / kBackwardTasks};
+    };
+    const Span rows = part(p.first.height), own = part(p.output_height);
+    switch (p.dtype) {
+      case DType::kUInt8: return pull_sample<uint8_t>(b, sample, rows, own);
+      case DType::kFloat16: return pull_sample<Half>(b, sample, rows, own);
+      case DType::kBFloat16: return pull_sample<BFloat16>(b, sample, rows, own);
+      case DType::kFloat64: return pull_sample<double>(b, sample, rows, own);
+      default: return pull_sample<float>(b, sample, rows, own);
+    }
+  });
+}
+
+void finish_matrix(const AugmentBackwardParams& b, int64_t sample, const double* sums) {
+  const AugmentParams& p = b.forward;
+  double lanes[kSumLanes][9] = {};
+  for (int64_t y = 0; y < p.output_height; ++y) {
+    add_row_sums(sums + y * b.row_sum_count, static_cast<double>(y), lanes[y % kSumLanes]);
+  }
+  double grad_map[9];
+  for (int k = 0; k < 9; ++k) {
+    SumLanes lane;
+    for (int64_t l = 0; l < kSumLanes; ++l) lane[l] = lanes[l][k];
+    grad_map[k] = sum_lanes(lane);
+  }
+  double* grad_matrix = b.grad_matrix + 9 * sample;
+  for (int k = 0; k < 9; ++k) grad_matrix[k] = 0.0;
+  if (augment_map(p, sample).valid) augment_map_backward(p, sample, grad_map, grad_matrix);
+}
+
+void finish_color(const AugmentBackwardParams& b, int64_t sample, const double* sums) {
+  const AugmentParams& p = b.forward;
+  const int64_t count = p.color_steps * color_elements(p);
+  for (int64_t k = 0; k < count; ++k) {
+    SumLanes lane = {};
+    for (int64_t y = 0; y < p.output_height; ++y) {
+      lane[y % kSumLanes] += sums[y * b.row_sum_count + first_color_sum(b) + k];
+    }
+    b.grad_color[sample * count + k] = sum_lanes(lane) * color_sum_scale(p, k);
+  }
+}
+
+void augment_backward_finish_kernel(const AugmentBackwardParams& b, int64_t begin, int64_t end) {
+  for (int64_t sample = begin; sample < end; ++sample) {
+    const double* sums = b.row_sums + sample * b.forward.output_height * b.row_sum_count;
+    if (b.grad_matrix != nullptr) finish_matrix(b, sample, sums);
+    if (b.grad_color != nullptr) finish_color(b, sample, sums);
+  }
+}
+
+const bool registered = augment_backward_stub.set(kIsaSlot, augment_backward_kernel) &&
+                        augment_backward_finish_stub.set(kIsaSlot, augment_backward_finish_kernel);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,186 @@
+// What follows sampling, a segment at a time: colour, scale and offset, erased rectangles, storing.
+#pragma once
+
+#include "cpu/simd/simd.h"
+#include "cpu/warp/augment_lanes.h"
+
+namespace visops {
+namespace {
+
+// The colour steps of `Channels` planes, then scale and offset; into `result`, which may be the
+// planes themselves. A vector stays in registers from the first step to the last.
+template <int Channels, bool clamp>
+void color_planes(const AugmentParams& p, const ColorPlan<float>& plan, int padded,
+                  const Planes& planes, float* const (&result)[kGroup]) {
+  float scale[Channels], offset[Channels];
+  for (int c = 0; c < Channels; ++c) {
+    scale[c] = static_cast<float>(p.scale[value_index(p, c)]);
+    offset[c] = static_cast<float>(p.offset[value_index(p, c)]);
+  }
+  const int64_t steps = p.color_steps;
+  for (int i = 0; i < padded; i += Floats::kWidth) {
+    Floats v[Channels];
+    for (int c = 0; c < Channels; ++c) v[c] = Floats::load(planes.v[c] + i);
+    for (int64_t k = 0; k < steps; ++k) {
+      Floats next[Channels];
+      for (int c = 0; c < Channels; ++c) {
+        const float* a = plan.step[k][c];
+        next[c] = Floats(a[0]) * v[0];
+        for (int j = 1; j < Channels; ++j) next[c] = next[c] + Floats(a[j]) * v[j];
+        next[c] = next[c] + Floats(a[Channels]);
+        if (clamp) next[c] = clamp_unit(next[c]);
+      }
+      for (int c = 0; c < Channels; ++c) v[c] = next[c];
+    }
+    for (int c = 0; c < Channels; ++c) {
+      (v[c] * Floats(scale[c]) + Floats(offset[c])).store(result[c] + i);
+    }
+  }
+}
+
+template <int Channels>
+void color_segment(const AugmentParams& p, const ColorPlan<float>& plan, int padded,
+                   const Planes& planes, float* const (&result)[kGroup]) {
+  if (p.clamp) {
+    color_planes<Channels, true>(p, plan, padded, planes, result);
+  } else {
+    color_planes<Channels, false>(p, plan, padded, planes, result);
+  }
+}
+
+// finish_value() of one plane of an image without colour steps.
+inline void finish_plane(const AugmentParams& p, int64_t channel, int padded, const float* v,
+                         float* result) {
+  const int64_t at = value_index(p, channel);
+  const Floats input(static_cast<float>(p.input_scale));
+  const Floats scale(static_cast<float>(p.scale[at])), offset(static_cast<float>(p.offset[at]));
+  for (int i = 0; i < padded; i += Floats::kWidth) {
+    Floats value = Floats::load(v + i) * input;
+    if (p.clamp) value = clamp_unit(value);
+    (value * scale + offset).store(result + i);
+  }
+}
+
+inline void erase_plane(const SegmentAt& at, int64_t channel, float* result) {
+  const AugmentParams& p = at.p;
+  const float value = static_cast<float>(p.erase_value[value_index(p, channel)]);
+  for (int64_t k = 0; k < p.erase_count; ++k) {
+    const int64_t* r = p.erase + (at.sample * p.erase_count + k) * 4;
+    if (at.y < r[1] || at.y >= r[3]) continue;
+    const Span lanes = intersect({0, at.count}, {r[0] - at.x0, r[2] - at.x0});
+    for (int64_t i = lanes.begin; i < lanes.end; ++i) result[i] = value;
+  }
+}
+
+// `count` finished values of one channel, `step` elements apart.
+template <class T>
+void store_plane(const float* v, int count, T* out, int64_t step) {
+  constexpr int kWidth = Floats::kWidth;
+  int i = 0;
+  for (; i < count; i += kWidth) {
+    const Floats one[1] = {Floats::load(v + i)};
+    if (step == 1 && i + kWidth <= count) {
+      store_pixels(out + i, one);
+      continue;
+    }
+    T part[kWidth];
+    store_pixels(part, one);
+    const int rest = count - i < kWidth ? count - i : kWidth;
+    for (int l = 0; l < rest; ++l) out[(i + l) * step] = part[l];
+  }
+}
+
+// Channels side by side: 3 or 4.
+template <int Channels>
+void store_interleaved(const Planes& planes, int count, uint8_t* out) {
+  constexpr int kWidth = Floats::kWidth;
+  for (int i = 0; i < count; i += kWidth) {
+    Floats pixels[Channels];
+    for (int c = 0; c < Channels; ++c) pixels[c] = Floats::load(planes.v[c] + i);
+    if (i + kWidth <= count) {
+      store_pixels(out + i * Channels, pixels);
+    } else {
+      uint8_t rest[kMaxWidth * Channels];  // more than kWidth, or compilers fear for copy_part
+      store_pixels(rest, pixels);
+      copy_part(out + i * Channels, rest, static_cast<size_t>(count - i) * Channels);
+    }
+  }
+}
+
+template <int Channels>
+void store_interleaved(const Planes& planes, int count, float* out) {
+  int i = 0;
+  // With three channels a store of four spills over to the next pixel, which comes later.
+  for (; i + 4 < count; i += 4) {
+    Quad q[4];
+    for (int c = 0; c < 4; ++c) q[c] = Quad::load(planes.v[c < Channels ? c : 0] + i);
+    transpose(q);
+    for (int l = 0; l < 4; ++l) q[l].store(out + (i + l) * Channels);
+  }
+  for (; i < count; ++i) {
+    for (int c = 0; c < Channels; ++c) out[i * Channels + c] = planes.v[c][i];
+  }
+}
+
+template <class T>
+void store_planes(const SegmentAt& at, int64_t first, int64_t channels, const Planes& planes) {
+  const Strides stride = at.p.output_stride;
+  T* out = static_cast<T*>(at.p.output) + at.sample * stride.batch + first * stride.channel +
+           at.y * stride.row + at.x0 * stride.column;
+  if constexpr (sizeof(T) == 1 || sizeof(T) == 4) {
+    if (stride.channel == 1 && stride.column == channels) {
+      if (channels == 3) return store_interleaved<3>(planes, at.count, out);
+      if (channels == 4) return store_interleaved<4>(planes, at.count, out);
+    }
+  }
+  for (int64_t c = 0; c < channels; ++c) {
+    store_plane(planes.v[c], at.count, out + c * stride.channel, stride.column);
+  }
+}
+
+// From sampled values to the output.
+inline void finish_segment(const SegmentAt& at, const ColorPlan<float>& plan, int64_t first,
+                           int64_t channels, Planes& planes) {
+  const AugmentParams& p = at.p;
+  // Planes of float32 are written as they are finished; the rest is finished in place and then
+  // converted, as is the end of a row that is no whole vector.
+  const Strides stride = p.output_stride;
+  const bool direct =
+      p.output_dtype == DType::kFloat32 && stride.column == 1 && at.count == at.padded;
+  float* result[kGroup] = {planes.v[0], planes.v[1], planes.v[2], planes.v[3]};
+  for (int64_t c = 0; direct && c < channels; ++c) {
+    result[c] = static_cast<float*>(p.output) + at.sample * stride.batch +
+                (first + c) * stride.channel + at.y * stride.row + at.x0;
+  }
+  if (p.color_steps == 0) {
+    for (int64_t c = 0; c < channels; ++c) {
+      finish_plane(p, first + c, at.padded, planes.v[c], result[c]);
+    }
+  } else {
+    switch (channels) {
+      case 1: color_segment<1>(p, plan, at.padded, planes, result); break;
+      case 2: color_segment<2>(p, plan, at.padded, planes, result); break;
+      case 3: color_segment<3>(p, plan, at.padded, planes, result); break;
+      default: color_segment<4>(p, plan, at.padded, planes, result); break;
+    }
+  }
+  for (int64_t c = 0; p.erase_count > 0 && c < channels; ++c) erase_plane(at, first + c, result[c]);
+  if (direct) return;
+  switch (p.output_dtype) {
+    case DType::kUInt8: return store_planes<uint8_t>(at, first, channels, planes);
+    case DType::kFloat16: return store_planes<Half>(at, first, channels, planes);
+    case DType::kBFloat16: return store_planes<BFloat16>(at, first, channels, planes);
+    case DType::kFloat32: return store_planes<float>(at, first, channels, planes);
+    default: break;
+  }
+  double* out = static_cast<double*>(p.output) + at.sample * stride.batch + first * stride.channel +
+                at.y * stride.row + at.x0 * stride.column;
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int i = 0; i < at.count; ++i) {
+      out[c * stride.channel + i * stride.column] = static_cast<double>(planes.v[c][i]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace visops

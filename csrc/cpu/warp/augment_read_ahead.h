@@ -1,0 +1,24 @@
+// NOTE [ Read ahead ] for the augmentation.
+#pragma once
+
+#include "core/warp/augment.h"
+#include "cpu/read_ahead.h"
+
+namespace visops {
+namespace {
+
+// For these columns and rows of the output. Horizons and fill are not read ahead.
+inline ReadAhead read_ahead(const AugmentParams& p, const AugmentSample& s, Span columns,
+                            Span rows) {
+  const int64_t size = element_size(p.dtype);
+  const AugmentImage& image = s.image;
+  const bool usable = !s.is_fill && !s.map.perspective;
+  const bool interleaved = image.channel_stride == 1;
+  return ReadAhead(
+      {image.data, image.height, usable ? image.width : 0, interleaved ? 1 : p.channels,
+       image.channel_stride * size, image.row_stride * size, image.column_stride * size},
+      s.map.m, s.antialias ? image.height : tap_count(s.mode), columns, rows);
+}
+
+}  // namespace
+}  // namespace visops

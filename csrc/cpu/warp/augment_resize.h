@@ -1,0 +1,264 @@
+// antialias without rotation: rows are filtered vertically once, then horizontally.
+//
+// NOTE [ Resized rows ]
+// Where columns of the output depend on x alone and rows on y alone, the sums over a tap column,
+// v_j = sum_i wy_i p_ij, serve all pixels of a row that have that column. So a row of the output is
+// made in two steps: v over all columns that its pixels need, in vectors along the row; then
+// sum_j wx_j v_j per pixel, all channels at once. Order and weights are those of filter_pixel().
+// Constant padding only: elsewhere taps fold.
+#pragma once
+
+#include "cpu/warp/augment_color.h"
+#include "cpu/warp/augment_samplers.h"
+
+namespace visops {
+namespace {
+
+constexpr int kTableFloats = 8192;    // weights of a chunk of columns
+constexpr int kBufferFloats = 16384;  // filtered elements that a chunk needs, four a column
+
+// A run of output columns and their taps.
+struct ResizeChunk {
+  int64_t x0;  // first column
+  int count;
+  int32_t low, high;  // columns of the image, counted from the axis' origin: [low, high)
+  bool covered;       // no column is blended with fill
+  float cover[kSegment];
+  int32_t first[kLanes];  // tap, counted from `low`
+  int32_t taps[kSegment];
+  int uniform;  // as many taps for all columns, some of weight 0; or 0
+  int stride;   // weights of a column
+  alignas(64) float weight[kTableFloats];
+  alignas(64) float spread[kTableFloats];  // each four times, for kWidth / 4 columns at a time
+};
+
+// Taps of weight 0 change no sum of finite values, and loops of one length are faster: gives all
+// columns, in whole vectors, as many taps as the one that has most. At the right end the new taps
+// go before the others.
+inline void make_uniform(ResizeChunk& chunk) {
+  int most = 0;
+  for (int i = 0; i < chunk.count; ++i) most = chunk.taps[i] > most ? chunk.taps[i] : most;
+  const int padded = (chunk.count + kMaxWidth - 1) & -kMaxWidth;
+  if (most == 0 || padded * 4 * most > kTableFloats) return;
+  chunk.uniform = most;
+  constexpr int kQuads = Floats::kWidth / 4;
+  const int32_t last = chunk.high - chunk.low - most;
+  for (int i = 0; i < padded; ++i) {
+    const bool real = i < chunk.count;
+    const int32_t shift = real && chunk.first[i] > last ? chunk.first[i] - last : 0;
+    chunk.first[i] = real ? chunk.first[i] - shift : 0;
+    float* group = chunk.spread + (i & -kQuads) * 4 * most + (i % kQuads) * 4;
+    for (int j = 0; j < most; ++j) {
+      const bool some = real && j >= shift && j - shift < chunk.taps[i];
+      const float weight = some ? chunk.weight[i * chunk.stride + j - shift] : 0.0f;
+      for (int k = 0; k < 4; ++k) group[j * Floats::kWidth + k] = weight;
+    }
+  }
+}
+
+// Taps that a chunk of one column surely holds.
+constexpr double kMostTaps = 2048.0;
+
+// As many of the lanes from `lane` on as fit; at least one. `finite`: elements can't be infinite.
+template <Interpolation mode>
+void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment, int64_t x0,
+                int lane, int lanes, bool finite, ResizeChunk& chunk) {
+  chunk.stride = 2 * static_cast<int>(std::ceil(axis.radius));
+  chunk.x0 = x0 + lane;
+  chunk.covered = true;
+  chunk.low = chunk.high = 0;
+  int count = 0;
+  for (; lane + count < lanes && (count + 1) * chunk.stride <= kTableFloats; ++count) {
+    const LanePoint<float> point = lane_point(segment, lane + count);
+    const FilterTaps<float> taps = filter_taps<mode>(axis, Padding::kConstant, point.x);
+    if (taps.count > 0) {
+      const bool none = chunk.low == chunk.high;
+      const int32_t last = taps.first + taps.count;
+      const int32_t low = none || taps.first < chunk.low ? taps.first : chunk.low;
+      const int32_t high = none || last > chunk.high ? last : chunk.high;
+      if (int64_t{4} * (high - low) > kBufferFloats) break;
+      chunk.low = low;
+      chunk.high = high;
+    }
+    chunk.first[count] = taps.first;
+    chunk.taps[count] = taps.count;
+    chunk.cover[count] = edge_cover(axis, point.x);
+    chunk.covered = chunk.covered && chunk.cover[count] == 1.0f;
+    for (int32_t j = 0; j < taps.count; ++j) {
+      chunk.weight[count * chunk.stride + j] = filter_tap<mode>(taps, taps.first + j) * taps.norm;
+    }
+  }
+  chunk.count = count;
+  for (int i = 0; i < count; ++i) {
+    chunk.first[i] = chunk.taps[i] > 0 ? chunk.first[i] - chunk.low : 0;
+  }
+  chunk.uniform = 0;
+  if (finite) make_uniform(chunk);
+}
+
+// sum[e] = sum over rows of weight x element, for n elements of rows `row_stride` apart.
+template <Interpolation mode, class T>
+void filter_rows(const T* rows, int64_t row_stride, const FilterTaps<float>& taps, int64_t n,
+                 float* sum) {
+  constexpr int kMost = 32, kWidth = Floats::kWidth;
+  for (int32_t k0 = 0; k0 < taps.count; k0 += kMost) {
+    const int count = taps.count - k0 < kMost ? taps.count - k0 : kMost;
+    float weight[kMost];
+    for (int k = 0; k < count; ++k) {
+      weight[k] = filter_tap<mode>(taps, taps.first + k0 + k) * taps.norm;
+    }
+    const T* first = rows + k0 * row_stride;
+    const bool fresh = k0 == 0;
+    const auto block = [&](int64_t e) {
+      Floats v[4];
+      for (int u = 0; u < 4; ++u) v[u] = fresh ? Floats(0.0f) : Floats::load(sum + e + u * kWidth);
+      const T* row = first + e;
+      for (int k = 0; k < count; ++k, row += row_stride) {
+        const Floats w(weight[k]);
+        for (int u = 0; u < 4; ++u) v[u] = v[u] + w * load_floats(row + u * kWidth);
+      }
+      for (int u = 0; u < 4; ++u) v[u].store(sum + e + u * kWidth);
+    };
+    int64_t e = 0;
+    for (; e + 4 * kWidth <= n; e += 4 * kWidth) block(e);
+    if (e < n && n >= 4 * kWidth && taps.count <= kMost) {
+      block(n - 4 * kWidth);  // the last block overlaps the one before, and finds the same sums
+      return;
+    }
+    for (; e < n; ++e) {
+      float v = fresh ? 0.0f : sum[e];
+      const T* row = first + e;
+      for (int k = 0; k < count; ++k, row += row_stride) v = v + weight[k] * load_element(row);
+      sum[e] = v;
+    }
+  }
+}
+
+// Four planes of n elements, `stride` apart, to pixels of four.
+inline void interleave(const float* planes, int64_t stride, int64_t channels, int64_t n,
+                       float* pixels) {
+  const auto plane = [=](int64_t c) { return planes + (c < channels ? c : 0) * stride; };
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    Quad q[4] = {Quad::load(plane(0) + i), Quad::load(plane(1) + i), Quad::load(plane(2) + i),
+                 Quad::load(plane(3) + i)};
+    transpose(q);
+    for (int l = 0; l < 4; ++l) q[l].store(pixels + 4 * (i + l));
+  }
+  for (; i < n; ++i) {
+    for (int64_t c = 0; c < 4; ++c) pixels[4 * i + c] = plane(c)[i];
+  }
+}
+
+// Sixteen columns, kWidth / 4 at a time, of `Taps` taps each (0: chunk.uniform). `sum` is four
+// floats a column.
+template <int Taps>
+void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step, int i, float* sum) {
+  constexpr int kQuads = Floats::kWidth / 4;
+  const int taps = Taps > 0 ? Taps : chunk.uniform;
+  for (int l = 0; l < kMaxWidth; l += kQuads) {
+    int32_t offset[kQuads];
+    for (int k = 0; k < kQuads; ++k) offset[k] = chunk.first[i + l + k] * step;
+    const float* weight = chunk.spread + (i + l) * 4 * taps;
+    Floats v(0.0f);
+    VISOPS_UNROLL
+    for (int j = 0; j < taps; ++j) {
+      v = v + Floats::load(weight + j * Floats::kWidth) * load_quads(pixels + j * step, offset);
+    }
+    v.store(sum + 4 * l);
+  }
+}
+
+inline void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step, int i,
+                           float* sum) {
+  switch (chunk.uniform) {
+    case 3: return filter_uniform<3>(chunk, pixels, step, i, sum);
+    case 4: return filter_uniform<4>(chunk, pixels, step, i, sum);
+    case 5: return filter_uniform<5>(chunk, pixels, step, i, sum);
+    case 6: return filter_uniform<6>(chunk, pixels, step, i, sum);
+    case 7: return filter_uniform<7>(chunk, pixels, step, i, sum);
+    default: return filter_uniform<0>(chunk, pixels, step, i, sum);
+  }
+}
+
+// Pixels of `step` floats (3 or 4), of which four can be read at any, to planes.
+inline void filter_columns(const ResizeChunk& chunk, const float* pixels, int step,
+                           Planes& planes) {
+  for (int i = 0; i < chunk.count; i += kMaxWidth) {
+    alignas(64) float sum[4 * kMaxWidth];
+    if (chunk.uniform > 0) {
+      filter_uniform(chunk, pixels, step, i, sum);
+    } else {
+      for (int l = 0; l < kMaxWidth && i + l < chunk.count; ++l) {
+        const float* tap = pixels + chunk.first[i + l] * step;
+        const float* weight = chunk.weight + (i + l) * chunk.stride;
+        Quad v(0.0f);
+        for (int j = 0; j < chunk.taps[i + l]; ++j) {
+          v = v + Quad(weight[j]) * Quad::load(tap + j * step);
+        }
+        v.store(sum + 4 * l);
+      }
+    }
+    for (int l = 0; l < kMaxWidth; l += 4) {
+      Quad q[4];
+      for (int k = 0; k < 4; ++k) q[k] = Quad::load(sum + 4 * (l + k));
+      transpose(q);
+      for (int c = 0; c < kGroup; ++c) q[c].store(planes.v[c] + i + l);
+    }
+  }
+}
+
+constexpr int kChunks = 2;  // that are resized together, row by row: an image is walked once
+
+struct ResizeBuffers {
+  ResizeChunk chunks[kChunks];
+  AugmentLanes lanes;
+  Planes planes;
+  alignas(64) float rows[kBufferFloats + kMaxWidth];
+  alignas(64) float pixels[kBufferFloats + kMaxWidth];
+};
+
+template <class T>
+bool is_interleaved(const AugmentParams& p, const AugmentImage& image) {
+  return (p.channels == 3 || p.channels == 4) && image.channel_stride == 1 &&
+         image.column_stride == p.channels;
+}
+
+// Whether augment_resized() can do the sample.
+template <class T>
+bool is_resize(const AugmentParams& p, const AugmentSample& s) {
+  const double* m = s.map.m;
+  const bool aligned = !s.map.perspective && m[1] == 0.0 && m[3] == 0.0;
+  SegmentAxis<float> axis;
+  set_axis_widths(s, s.x, s.map.width_x, &axis);
+  return aligned && s.antialias && !s.is_fill && p.padding == Padding::kConstant &&
+         sizeof(T) <= 4 && 2.0 * std::ceil(static_cast<double>(axis.radius)) <= kMostTaps &&
+         (s.image.column_stride == 1 || is_interleaved<T>(p, s.image));
+}
+
+// One row of a chunk: sampled values of channels [first, first + channels) into planes.
+template <class T, Interpolation mode>
+void resize_row(const SegmentAt& at, const ResizeChunk& chunk, int64_t first, int64_t channels,
+                ResizeBuffers& buffers, Planes& planes) {
+  const AugmentSample& s = at.s;
+  const FilterTaps<float> y = filter_taps<mode>(at.axes.y, Padding::kConstant, at.segment.fy);
+  const int64_t n = chunk.high - chunk.low;
+  const AugmentImage& image = s.image;
+  const T* data = static_cast<const T*>(image.data) + first * image.channel_stride +
+                  (at.segment.y + y.first) * image.row_stride +
+                  (at.segment.x + chunk.low) * image.column_stride;
+  if (is_interleaved<T>(at.p, image)) {
+    filter_rows<mode>(data, image.row_stride, y, n * channels, buffers.rows);
+    filter_columns(chunk, buffers.rows, static_cast<int>(channels), planes);
+  } else {
+    for (int64_t c = 0; c < channels; ++c) {
+      filter_rows<mode>(data + c * image.channel_stride, image.row_stride, y, n,
+                        buffers.rows + c * n);
+    }
+    interleave(buffers.rows, n, channels, n, buffers.pixels);
+    filter_columns(chunk, buffers.pixels, 4, planes);
+  }
+}
+
+}  // namespace
+}  // namespace visops

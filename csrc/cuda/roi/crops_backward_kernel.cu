@@ -1,0 +1,205 @@
+// NOTE [ Gradients of crops on CUDA ]
+// Of the images: a block has 32 x 8 pixels of an image and four channels. Its threads look through
+// the boxes together, as many at a time as there are threads, list those that may touch the tile,
+// and each adds their shares to its own pixel (NOTE [ Transposed samples on CUDA ]). Every element
+// is written once.
+// Of the boxes: a warp has a row of a patch, then a warp a box; the lanes are those of the CPU.
+//
+// Rounding: without contraction (-fmad=false), so the bits are the CPU's.
+#include "cuda/launch.h"
+#include "cuda/pair_lanes.h"
+#include "cuda/roi/crops_lists.h"
+#include "cuda/roi/crops_transpose.h"
+
+namespace visops {
+namespace {
+
+// The incoming gradient of one box, from a group's first channel on.
+template <class T>
+struct IncomingPatch {
+  const T* patch;
+  Strides stride;
+  const T* element;
+
+  __device__ void place(int64_t i, int64_t j) {
+    element = patch + i * stride.row + j * stride.column;
+  }
+  __device__ typename Accumulate<T>::type at(int c) const {
+    const T value = load_readonly(element + c * stride.channel);
+    return load_element(&value);
+  }
+};
+
+template <class T, Interpolation mode>
+__global__ void __launch_bounds__(kListThreads)
+    roi_crops_backward_images(const __grid_constant__ RoiCropParams p, const TargetGrid grid) {
+  using Acc = typename Accumulate<T>::type;
+  __shared__ BoxList<kListThreads> list;
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int64_t piece = blockIdx.x; piece < grid.count; piece += gridDim.x) {
+    const TargetTile at = target_tile(grid, piece);
+    const int64_t y = at.y + thread / kTargetWidth, x = at.x + thread % kTargetWidth;
+    const Span rows = {at.y, at.y + kTargetHeight}, columns = {at.x, at.x + kTargetWidth};
+    const int channels = channels_of_group(p.channels, at.channel);
+    Acc sum[kChannelGroup] = {};
+    for (int64_t first = 0; first < p.boxes.count; first += kListThreads) {
+      clear_list(&list);
+      const int64_t mine = first + thread;
+      bool is_wanted = false;
+      if (mine < p.boxes.count) {
+        const CropMap& map = p.maps[mine];
+        is_wanted =
+            map.image == at.sample && overlap(map.reach_y, rows) && overlap(map.reach_x, columns);
+      }
+      append_box(is_wanted, static_cast<int32_t>(mine), &list);
+      if (y < p.height && x < p.width) {
+        for (int n = 0; n < list.count; ++n) {
+          const int64_t k = list.boxes[n];
+          const CropMap& map = p.maps[k];
+          IncomingPatch<T> patch = {static_cast<const T*>(p.patches) + k * p.patch_stride.batch +
+                                        at.channel * p.patch_stride.channel,
+                                    p.patch_stride, nullptr};
+          if (mode == Interpolation::kNearest || map.integral) {
+            gather_transposed<Interpolation::kNearest>(map, p.padding, p.height, p.width, y, x,
+                                                       channels, patch, sum);
+          } else {
+            gather_transposed<mode>(map, p.padding, p.height, p.width, y, x, channels, patch, sum);
+          }
+        }
+      }
+      __syncthreads();  // before the list is cleared
+    }
+    if (y >= p.height || x >= p.width) continue;
+    const Strides& stride = p.grad_image_stride;
+    Acc* out = static_cast<Acc*>(p.grad_images) + at.sample * stride.batch +
+               at.channel * stride.channel + y * stride.row + x * stride.column;
+    for (int c = 0; c < kChannelGroup; ++c) {
+      if (c < channels) out[c * stride.channel] = sum[c];
+    }
+  }
+}
+
+constexpr int kSumWarps = 8;
+
+template <class T, Interpolation mode>
+__global__ void __launch_bounds__(kLanes* kSumWarps)
+    roi_crops_backward_boxes(const __grid_constant__ RoiCropParams p) {
+  using Acc = typename Accumulate<T>::type;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int64_t rows = p.boxes.count * p.patch_height;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kSumWarps;
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kSumWarps + threadIdx.x / kLanes;
+       row < rows; row += stride) {
+    const int64_t k = row / p.patch_height, i = row - k * p.patch_height;
+    const CropMap map = p.maps[k];
+    double gx = 0.0, gx_at = 0.0, gy = 0.0;
+    if (map.image >= 0 && p.height > 0 && p.width > 0) {
+      PixelTaps<mode, Acc> taps;
+      taps.y = grid_taps<mode, Acc>(map.y, i, p.padding, p.height);
+      const T* image = static_cast<const T*>(p.images) + map.image * p.image_stride.batch;
+      const T* grad =
+          static_cast<const T*>(p.patches) + k * p.patch_stride.batch + i * p.patch_stride.row;
+      for (int64_t j = lane; j < p.patch_width; j += kLanes) {
+        taps.x = grid_taps<mode, Acc>(map.x, j, p.padding, p.width);
+        if (taps.outside()) continue;
+        const PixelGradient<Acc> sum = crop_gradient<T, mode>(p, taps, image, grad, j);
+        const double at = static_cast<double>(sum.x);
+        gx += at;
+        gx_at += at * patch_fraction(j, p.patch_width);
+        gy += static_cast<double>(sum.y);
+      }
+    }
+    gx = sum_lanes(gx);
+    gx_at = sum_lanes(gx_at);
+    gy = sum_lanes(gy);
+    if (lane != 0) continue;
+    double* sums = p.row_sums + row * kCropSums;
+    sums[0] = gx;
+    sums[1] = gx_at;
+    sums[2] = gy;
+  }
+}
+
+__global__ void __launch_bounds__(kLanes* kSumWarps)
+    roi_crops_backward_boxes_finish(const __grid_constant__ RoiCropParams p) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kSumWarps;
+  for (int64_t k = static_cast<int64_t>(blockIdx.x) * kSumWarps + threadIdx.x / kLanes;
+       k < p.boxes.count; k += stride) {
+    double gx = 0.0, gx_at = 0.0, gy = 0.0, gy_at = 0.0;
+    for (int64_t i = lane; i < p.patch_height; i += kLanes) {
+      const double* sums = p.row_sums + (k * p.patch_height + i) * kCropSums;
+      gx += sums[0];
+      gx_at += sums[1];
+      gy += sums[2];
+      gy_at += sums[2] * patch_fraction(i, p.patch_height);
+    }
+    gx = sum_lanes(gx);
+    gx_at = sum_lanes(gx_at);
+    gy = sum_lanes(gy);
+    gy_at = sum_lanes(gy_at);
+    if (lane == 0) store_box_gradient(p, k, gx, gx_at, gy, gy_at);
+  }
+}
+
+template <class T, Interpolation mode>
+void images_as(const RoiCropParams& p, void* stream) {
+  const TargetGrid grid = target_grid(p.batch, p.channels, p.height, p.width);
+  launch(roi_crops_backward_images<T, mode>, grid_for(grid.count), dim3(kListThreads), 0, stream, p,
+         grid);
+}
+
+template <class T>
+void images_of(const RoiCropParams& p, void* stream) {
+  switch (p.mode) {
+    case Interpolation::kNearest: return images_as<T, Interpolation::kNearest>(p, stream);
+    case Interpolation::kBilinear: return images_as<T, Interpolation::kBilinear>(p, stream);
+    case Interpolation::kBicubic: return images_as<T, Interpolation::kBicubic>(p, stream);
+  }
+}
+
+dim3 grid_of_warps(int64_t count) { return grid_for((count + kSumWarps - 1) / kSumWarps); }
+
+template <class T>
+void boxes_of(const RoiCropParams& p, void* stream) {
+  const auto start = [&](auto kernel) {
+    launch(kernel, grid_of_warps(p.boxes.count * p.patch_height), dim3(kLanes * kSumWarps), 0,
+           stream, p);
+  };
+  if (p.mode == Interpolation::kBilinear) {
+    start(roi_crops_backward_boxes<T, Interpolation::kBilinear>);
+  } else {
+    start(roi_crops_backward_boxes<T, Interpolation::kBicubic>);
+  }
+}
+
+void backward_images_cuda(const RoiCropParams& p, void* stream) {
+  switch (p.dtype) {
+    case DType::kFloat16: return images_of<Half>(p, stream);
+    case DType::kBFloat16: return images_of<BFloat16>(p, stream);
+    case DType::kFloat64: return images_of<double>(p, stream);
+    default: return images_of<float>(p, stream);
+  }
+}
+
+void backward_boxes_cuda(const RoiCropParams& p, void* stream) {
+  switch (p.dtype) {
+    case DType::kFloat16: return boxes_of<Half>(p, stream);
+    case DType::kBFloat16: return boxes_of<BFloat16>(p, stream);
+    case DType::kFloat64: return boxes_of<double>(p, stream);
+    default: return boxes_of<float>(p, stream);
+  }
+}
+
+void backward_boxes_finish_cuda(const RoiCropParams& p, void* stream) {
+  launch(roi_crops_backward_boxes_finish, grid_of_warps(p.boxes.count), dim3(kLanes * kSumWarps), 0,
+         stream, p);
+}
+
+const bool registered =
+    roi_crops_backward_images_stub.set(kCudaSlot, backward_images_cuda) &&
+    roi_crops_backward_boxes_stub.set(kCudaSlot, backward_boxes_cuda) &&
+    roi_crops_backward_boxes_finish_stub.set(kCudaSlot, backward_boxes_finish_cuda);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,116 @@
+// NOTE [ Crops on CUDA ]
+// A thread has one pixel of a patch: its place along either axis in float64, its taps once, and one
+// blend per channel. Blocks are tiles of 64 x 4 and stride over all patches. Nothing is shared
+// between pixels.
+//
+// Rounding: NOTE [ One pixel ] (core/warp/affine_pixel.h), without contraction (-fmad=false): the
+// bits of the CPU kernels. Boxes that are not valid, and images without pixels, give `fill`.
+#include "core/roi/crops_pixel.h"
+#include "cuda/launch.h"
+#include "cuda/warp/affine_tile.h"
+
+namespace visops {
+namespace {
+
+constexpr int kMapThreads = 128;
+
+__global__ void roi_crop_maps(const __grid_constant__ RoiCropParams p) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kMapThreads;
+  for (int64_t k = static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x; k < p.boxes.count;
+       k += stride) {
+    p.maps[k] = crop_map(p, k);
+  }
+}
+
+template <class T, Interpolation mode>
+__device__ void crop_pixel(const RoiCropParams& p, const CropMap& map, int64_t i, int64_t j,
+                           T* out) {
+  using Acc = typename Accumulate<T>::type;
+  const PixelTaps<mode, Acc> taps = crop_taps<mode, Acc>(map, p.padding, p.height, p.width, i, j);
+  const bool is_fill = taps.outside();
+  const T* image = static_cast<const T*>(p.images) + map.image * p.image_stride.batch;
+  for (int64_t c = 0; c < p.channels; ++c) {
+    T* element = out + c * p.patch_stride.channel;
+    const T* plane = image + c * p.image_stride.channel;
+    if (is_fill) {
+      *element = element_from_bits<T>(fill_bits(p.dtype, crop_fill(p, c)));
+    } else if constexpr (mode == Interpolation::kNearest) {
+      *element = load_readonly(plane + taps.y.index[0] * p.image_stride.row +
+                               taps.x.index[0] * p.image_stride.column);
+    } else {
+      const Acc fill = static_cast<Acc>(crop_fill(p, c));
+      store_element(element, sample_pixel(plane, p.image_stride, taps, fill));
+    }
+  }
+}
+
+template <class T, Interpolation mode>
+__global__ void __launch_bounds__(kTileThreads)
+    roi_crops(const __grid_constant__ RoiCropParams p, const TileGrid grid) {
+  for (int64_t tile = blockIdx.x; tile < grid.count; tile += gridDim.x) {
+    const TileAt at = tile_at<kTileHeight>(grid, tile);
+    const int64_t i = at.y + threadIdx.x / kTileWidth, j = at.x + threadIdx.x % kTileWidth;
+    if (i >= p.patch_height || j >= p.patch_width) continue;
+    const CropMap map = p.maps[at.sample];
+    T* out = static_cast<T*>(p.patches) + at.sample * p.patch_stride.batch +
+             i * p.patch_stride.row + j * p.patch_stride.column;
+    if (map.image < 0 || p.height == 0 || p.width == 0) {
+      for (int64_t c = 0; c < p.channels; ++c) {
+        out[c * p.patch_stride.channel] = element_from_bits<T>(fill_bits(p.dtype, crop_fill(p, c)));
+      }
+    } else if (mode == Interpolation::kNearest || map.integral) {
+      crop_pixel<T, Interpolation::kNearest>(p, map, i, j, out);
+    } else {
+      crop_pixel<T, mode>(p, map, i, j, out);
+    }
+  }
+}
+
+template <class T, Interpolation mode>
+void crops_as(const RoiCropParams& p, void* stream) {
+  const TileGrid grid = tile_grid<kTileHeight>(p.boxes.count, p.patch_height, p.patch_width);
+  launch(roi_crops<T, mode>, grid_for(grid.count), dim3(kTileThreads), 0, stream, p, grid);
+}
+
+void crops_nearest(const RoiCropParams& p, void* stream) {
+  constexpr Interpolation kNearest = Interpolation::kNearest;
+  switch (element_size(p.dtype)) {
+    case 1: return crops_as<uint8_t, kNearest>(p, stream);
+    case 2: return crops_as<uint16_t, kNearest>(p, stream);
+    case 4: return crops_as<uint32_t, kNearest>(p, stream);
+    default: return crops_as<uint64_t, kNearest>(p, stream);
+  }
+}
+
+template <Interpolation mode>
+void crops_blend(const RoiCropParams& p, void* stream) {
+  switch (p.dtype) {
+    case DType::kUInt8: return crops_as<uint8_t, mode>(p, stream);
+    case DType::kInt16: return crops_as<int16_t, mode>(p, stream);
+    case DType::kUInt16: return crops_as<uint16_t, mode>(p, stream);
+    case DType::kFloat16: return crops_as<Half, mode>(p, stream);
+    case DType::kBFloat16: return crops_as<BFloat16, mode>(p, stream);
+    case DType::kFloat32: return crops_as<float, mode>(p, stream);
+    case DType::kFloat64: return crops_as<double, mode>(p, stream);
+    default: throw std::logic_error("visops.crop_rois: no blending kernel for this dtype");
+  }
+}
+
+void roi_crops_cuda(const RoiCropParams& p, void* stream) {
+  switch (p.mode) {
+    case Interpolation::kNearest: return crops_nearest(p, stream);
+    case Interpolation::kBilinear: return crops_blend<Interpolation::kBilinear>(p, stream);
+    case Interpolation::kBicubic: return crops_blend<Interpolation::kBicubic>(p, stream);
+  }
+}
+
+void roi_crop_maps_cuda(const RoiCropParams& p, void* stream) {
+  launch(roi_crop_maps, grid_for((p.boxes.count + kMapThreads - 1) / kMapThreads),
+         dim3(kMapThreads), 0, stream, p);
+}
+
+const bool registered = roi_crop_maps_stub.set(kCudaSlot, roi_crop_maps_cuda) &&
+                        roi_crops_stub.set(kCudaSlot, roi_crops_cuda);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,167 @@
+// What a block knows of its box: what each bin reads along either axis, listed once in shared
+// memory for all channels.
+#pragma once
+
+#include "cuda/launch.h"
+#include "cuda/roi/map.h"
+
+namespace visops {
+namespace {
+
+constexpr int64_t kMostListBytes = 12288;  // of one axis
+
+// Of 256 threads on a multiprocessor. Where nothing is listed registers are many, and boxes few.
+template <class T>
+constexpr int blocks_at_once(bool listed) {
+  return !listed ? 1 : sizeof(T) == 8 ? 2 : 3;
+}
+
+// A list in shared memory, or the rest of it. Streams, which find entries one by one as they are
+// listed, have the same `next`; Stream::of() is that of a bin of rows or of columns.
+template <class Entry>
+struct EntryList {
+  const Entry* at;
+  const Entry* end;
+
+  __device__ bool next(Entry* entry) {
+    if (at == end) return false;
+    *entry = *at++;
+    return true;
+  }
+};
+
+// Entries of a bin that lists have room for; 0: none, as bins are too many.
+struct ListRoom {
+  int y, x;
+};
+
+// Where the lists are in dynamic shared memory: computed, not stored, so that compilers know that
+// it is shared memory.
+template <class Entry>
+struct ListPlaces {
+  int64_t bins_y, bins_x;
+  ListRoom room;
+
+  __device__ Entry* row(int64_t bin) const {  // [bins_y, room.y]
+    return dynamic_shared<Entry>() + bin * room.y;
+  }
+  __device__ Entry* column(int64_t bin) const {  // [bins_x, room.x]
+    return row(bins_y) + bin * room.x;
+  }
+  __device__ int32_t* row_count() const {  // [bins_y], and columns' [bins_x]
+    return reinterpret_cast<int32_t*>(column(bins_x));
+  }
+  __device__ int32_t* column_count() const {  // [bins_x]
+    return row_count() + bins_y;
+  }
+  __device__ EntryList<Entry> row_list(int64_t bin) const {
+    return {row(bin), row(bin) + row_count()[bin]};
+  }
+  __device__ EntryList<Entry> column_list(int64_t bin) const {
+    return {column(bin), column(bin) + column_count()[bin]};
+  }
+};
+
+// A block's box, in shared memory.
+template <class Acc>
+struct ListedBox {
+  Roi<Acc> roi;
+  bool complete;  // whether all bins have found room
+};
+
+template <class Stream>
+__device__ void list_bin(Stream stream, int room, typename Stream::Entry* list, int32_t* count,
+                         bool* complete) {
+  typename Stream::Entry entry;
+  int n = 0;
+  while (stream.next(&entry)) {
+    if (n == room) {
+      *complete = false;
+      return;
+    }
+    list[n++] = entry;
+  }
+  *count = n;
+}
+
+// By all threads of the block, which meet here. A thread does a bin.
+template <class Stream, class Acc>
+__device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
+                                                        const ListRoom& room, int64_t k,
+                                                        ListedBox<Acc>* box) {
+  const ListPlaces<typename Stream::Entry> places = {p.bins_y, p.bins_x, room};
+  const bool has_room = room.y > 0 && room.x > 0;
+  if (threadIdx.x == 0) {
+    box->roi = load_roi<Acc>(p, k);
+    if (!box->roi.valid) box->roi.level = 0;  // it may be none
+    box->complete = has_room;
+  }
+  __syncthreads();
+  if (box->roi.valid && has_room) {
+    for (int64_t i = threadIdx.x; i < p.bins_y + p.bins_x; i += blockDim.x) {
+      const bool is_row = i < p.bins_y;  // both kinds in one go: a warp has some of either
+      const int64_t bin = is_row ? i : i - p.bins_y;
+      list_bin(Stream::of(p, box->roi, is_row, bin), is_row ? room.y : room.x,
+               is_row ? places.row(bin) : places.column(bin), places.row_count() + i,
+               &box->complete);
+    }
+  }
+  __syncthreads();
+  return places;
+}
+
+// Room for what a box as large as the map needs. `most_of_bin` is what no bin is beyond; 0: none.
+template <class Entry>
+int list_room(int64_t bins, int64_t extent, int64_t most_of_bin) {
+  const int64_t most = (kMostListBytes / bins - int64_t{sizeof(int32_t)}) / int64_t{sizeof(Entry)};
+  int64_t room = extent / bins + 4;
+  if (most_of_bin > 0 && most_of_bin < room) room = most_of_bin;
+  room |= 1;  // an odd number of entries apart, lists lie in different banks
+  return static_cast<int>(room < most ? room : most > 0 ? most : 0);
+}
+
+// Entries of a sample: the two pixels that it reads, or itself.
+template <class Entry>
+int64_t most_entries(const RoiAlignParams& p) {
+  return p.sampling_ratio > 0 ? p.sampling_ratio * Entry::kOfSample : 0;
+}
+
+template <class Entry>
+ListRoom list_rooms(const RoiAlignParams& p) {
+  int64_t height = 0, width = 0;
+  for (int64_t level = 0; level < p.levels; ++level) {
+    if (p.maps[level].height > height) height = p.maps[level].height;
+    if (p.maps[level].width > width) width = p.maps[level].width;
+  }
+  const int64_t most = most_entries<Entry>(p);
+  return {list_room<Entry>(p.bins_y, height, most), list_room<Entry>(p.bins_x, width, most)};
+}
+
+template <class Entry>
+size_t list_bytes(const RoiAlignParams& p, const ListRoom& room) {
+  if (room.y == 0 || room.x == 0) return 0;
+  return (p.bins_y * room.y + p.bins_x * room.x) * sizeof(Entry) +
+         (p.bins_y + p.bins_x) * sizeof(int32_t);
+}
+
+template <class Entry>
+bool may_lack_room(const RoiAlignParams& p, const ListRoom& room) {
+  const int64_t most = most_entries<Entry>(p);
+  return most == 0 || most > room.y || most > room.x;
+}
+
+// Starts listed(p, arguments..., room) and, for boxes that its lists may have no room for,
+// streamed(p, arguments..., room), which reads entries as it finds them.
+template <class Entry, class Kernel, class... Arguments>
+void launch_with_lists(Kernel listed, Kernel streamed, int64_t blocks, int threads, void* stream,
+                       const RoiAlignParams& p, const Arguments&... arguments) {
+  const ListRoom room = list_rooms<Entry>(p);
+  const size_t bytes = list_bytes<Entry>(p, room);
+  launch(listed, grid_for(blocks), dim3(threads), bytes, stream, p, arguments..., room);
+  if (may_lack_room<Entry>(p, room)) {
+    launch(streamed, grid_for(blocks), dim3(threads), bytes, stream, p, arguments..., room);
+  }
+}
+
+}  // namespace
+}  // namespace visops

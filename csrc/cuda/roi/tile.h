@@ -1,0 +1,176 @@
+// NOTE [ RoIAlign's gradient of maps on CUDA ]
+// Boxes overlap; scattered by many threads at once, their additions to a pixel would come in any
+// order. So this gathers: a block has a tile of one map and some channels, and looks through all
+// boxes of the map for those that reach the tile, by rising index. A thread keeps the sums of its
+// pixels and channels in registers from the first box to the last; each pixel is written once, also
+// where no box is. No atomics, and nothing to zero before.
+//
+// A warp has a row of the tile. Its lanes are channels where these lie side by side, else columns.
+//
+// Which pixels a box reaches is computed once for all tiles, by a first kernel (RoiSpan).
+#pragma once
+
+#include "cuda/launch.h"
+#include "cuda/roi/map.h"
+
+namespace visops {
+namespace {
+
+constexpr int kTileRows = 8;
+constexpr int kTileThreads = kTileRows * kWarp;
+
+// Where a box reads: all of its pixels lie within, borders included. 24 bytes of p.spans.
+struct RoiSpan {
+  int64_t map;  // level * images + image; -1: it reads nothing
+  int32_t first_row, last_row, first_column, last_column;
+};
+
+// Samples rise with bin and number, rounded or not.
+template <class Acc>
+__device__ bool span_of(const RoiAxis<Acc>& axis, int32_t* first, int32_t* last) {
+  if (axis.grid <= 0) return false;
+  const Acc low = sample_at(axis, 0, 0), high = sample_at(axis, axis.bins - 1, axis.grid - 1);
+  const Acc extent = static_cast<Acc>(axis.extent);
+  if (!(low <= extent && high >= static_cast<Acc>(-1))) return false;
+  *first = static_cast<int32_t>(roi_taps(low, axis.extent).low);
+  *last = static_cast<int32_t>(roi_taps(high < extent ? high : extent, axis.extent).high);
+  return true;
+}
+
+template <class Acc>
+__global__ void __launch_bounds__(kTileThreads)
+    roi_spans(const __grid_constant__ RoiAlignParams p) {
+  const int64_t step = int64_t{gridDim.x} * kTileThreads;
+  for (int64_t k = int64_t{blockIdx.x} * kTileThreads + threadIdx.x; k < p.boxes.count; k += step) {
+    const Roi<Acc> roi = load_roi<Acc>(p, k);
+    RoiSpan span = {-1, 0, 0, 0, 0};
+    if (roi.valid && span_of(roi.y, &span.first_row, &span.last_row) &&
+        span_of(roi.x, &span.first_column, &span.last_column)) {
+      span.map = roi.level * p.images + roi.image;
+    }
+    static_cast<RoiSpan*>(p.spans)[k] = span;
+  }
+}
+
+// The tiles of all levels that one launch takes; those of the last level, whose boxes are many to a
+// tile, first. A Shape says how many columns and channels a tile has (kColumns, kChannels) and
+// which maps it is for.
+template <class Shape>
+struct TileGrid {
+  int64_t begin[kMostRoiLevels];  // of a level's blocks; -1: not in this launch
+  int64_t rows[kMostRoiLevels], columns[kMostRoiLevels];
+  int64_t slices, count;
+};
+
+template <class Shape>
+TileGrid<Shape> tile_grid(const RoiAlignParams& p) {
+  TileGrid<Shape> grid = {};
+  grid.slices = parts_of(p.channels, Shape::kChannels);
+  for (int64_t level = p.levels - 1; level >= 0; --level) {
+    const RoiMap& map = p.maps[level];
+    grid.begin[level] = -1;
+    if (!Shape::is_for(map, p.channels)) continue;
+    grid.begin[level] = grid.count;
+    grid.rows[level] = parts_of(map.height, kTileRows);
+    grid.columns[level] = parts_of(map.width, Shape::kColumns);
+    grid.count += p.images * grid.rows[level] * grid.columns[level] * grid.slices;
+  }
+  return grid;
+}
+
+struct Tile {
+  int64_t level, image, row, column, channel;  // the first ones
+};
+
+template <class Shape>
+__device__ Tile tile_at(const TileGrid<Shape>& grid, int64_t block) {
+  Tile tile;
+  tile.level = 0;
+  while (grid.begin[tile.level] < 0 || grid.begin[tile.level] > block) ++tile.level;
+  block -= grid.begin[tile.level];
+  const int64_t tiles = block / grid.slices, rows = tiles / grid.columns[tile.level];
+  tile.image = rows / grid.rows[tile.level];
+  tile.row = (rows - tile.image * grid.rows[tile.level]) * kTileRows;
+  tile.column = (tiles - rows * grid.columns[tile.level]) * Shape::kColumns;
+  tile.channel = (block - tiles * grid.slices) * Shape::kChannels;
+  return tile;
+}
+
+constexpr int kMostListed = 2 * kTileThreads;
+
+// Boxes that reach a block's tile.
+struct BoxList {
+  int64_t box[kMostListed];
+  int hits[kTileRows];  // of each warp
+};
+
+// Lists them by rising index and calls f(count) whenever the list is full, and for the rest. By all
+// threads of the block, which meet here; f has to end where they meet.
+template <class Shape, class F>
+__device__ void for_boxes_of(const RoiAlignParams& p, const Tile& tile, BoxList* list, const F& f) {
+  const auto* spans = static_cast<const RoiSpan*>(p.spans);
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t map = tile.level * p.images + tile.image;
+  const int64_t last_row = tile.row + kTileRows - 1;
+  const int64_t last_column = tile.column + Shape::kColumns - 1;
+  int count = 0;
+  for (int64_t base = 0; base < p.boxes.count; base += kTileThreads) {
+    const int64_t k = base + threadIdx.x;
+    bool hit = k < p.boxes.count && spans[k].map == map;
+    if (hit) {
+      const RoiSpan span = spans[k];
+      hit = span.first_row <= last_row && span.last_row >= tile.row &&
+            span.first_column <= last_column && span.last_column >= tile.column;
+    }
+    const unsigned ballot = __ballot_sync(0xffffffffu, hit);
+    if (lane == 0) list->hits[warp] = __popc(ballot);
+    __syncthreads();
+    int before = count;
+    for (int w = 0; w < kTileRows; ++w) {
+      if (w < warp) before += list->hits[w];
+      count += list->hits[w];
+    }
+    if (hit) list->box[before + __popc(ballot & ((1u << lane) - 1))] = k;
+    __syncthreads();
+    const bool last = base + kTileThreads >= p.boxes.count;
+    if (count > 0 && (last || count > kMostListed - kTileThreads)) {
+      f(count);
+      count = 0;
+    }
+  }
+}
+
+// Which bins may hold a pixel, and all between. Bins lie by rising pixels.
+struct BinSpan {
+  int64_t begin, end;
+};
+
+template <class Acc>
+__device__ BinSpan bins_between(const RoiAxis<Acc>& axis, int64_t first, int64_t last) {
+  const Acc extent = static_cast<Acc>(axis.extent);
+  BinSpan span = {axis.bins, axis.bins};
+  for (int64_t before = -1; span.begin - before > 1;) {  // whose last sample reaches `first`
+    const int64_t middle = before + (span.begin - before) / 2;
+    const Acc at = sample_at(axis, middle, axis.grid - 1);
+    const bool reaches = at >= static_cast<Acc>(-1) &&
+                         roi_taps(at < extent ? at : extent, axis.extent).high >= first;
+    (reaches ? span.begin : before) = middle;
+  }
+  for (int64_t before = span.begin - 1; span.end - before > 1;) {  // whose first is beyond `last`
+    const int64_t middle = before + (span.end - before) / 2;
+    const Acc at = sample_at(axis, middle, 0);
+    const bool is_beyond = !(at <= extent) || roi_taps(at, axis.extent).low > last;
+    (is_beyond ? span.end : before) = middle;
+  }
+  return span;
+}
+
+template <class Acc>
+void launch_spans(const RoiAlignParams& p, void* stream) {
+  launch(roi_spans<Acc>, grid_for(parts_of(p.boxes.count, kTileThreads)), dim3(kTileThreads), 0,
+         stream, p);
+}
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,142 @@
+// Weighted boxes fusion on CUDA.
+//
+// NOTE [ Fusion on CUDA ]
+// Strategy: a block to a label. Its boxes go one after another, as each depends on what the ones
+// before it became; the block tests a box against all fused boxes of the label at once and finds
+// the best by comparing (overlap, position), whose largest is the same in whatever order they are
+// compared. One thread then adds the box to its cluster. Time is that of the longest label, two
+// barriers to a box.
+//
+// Split: blocks stride over positions of `order`, and leave those where no label begins.
+//
+// Rounding: NOTE [ Fusion ], without contraction (-fmad=false).
+//
+// Assumes what check_box_fusion() and the front establish: indices are in range, equal numbers in
+// `label` lie together, within a label boxes that take no part come last, and is_cluster is zeros.
+// Not that boxes are finite.
+
+#include "core/suppression/box_fusion.h"
+#include "cuda/launch.h"
+
+namespace visops {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kWarp = 32;
+constexpr int kWarps = kThreads / kWarp;
+constexpr unsigned kWholeWarp = 0xffffffffu;
+
+// Of all labels, by position.
+struct FusionScratch {
+  Cluster* clusters;
+  double *x1, *y1, *x2, *y2, *area;  // fused boxes
+  uint64_t* models;                  // [count, words] as bits
+  int64_t words;
+
+  explicit FusionScratch(const BoxFusionParams& p) : words(model_words(p)) {
+    clusters = static_cast<Cluster*>(p.scratch);
+    x1 = reinterpret_cast<double*>(clusters + p.count);
+    y1 = x1 + p.count;
+    x2 = y1 + p.count;
+    y2 = x2 + p.count;
+    area = y2 + p.count;
+    models = reinterpret_cast<uint64_t*>(area + p.count);
+  }
+
+  __device__ Box<double> fused(int64_t i) const { return {x1[i], y1[i], x2[i], y2[i], area[i]}; }
+  __device__ void store(int64_t i, const Box<double>& box) const {
+    x1[i] = box.x1;
+    y1[i] = box.y1;
+    x2[i] = box.x2;
+    y2[i] = box.y2;
+    area[i] = box.area;
+  }
+};
+
+struct Match {
+  double overlap;
+  int64_t at;  // position of the cluster; -1: none
+
+  // The larger overlap, then the earlier cluster. Where there is none, `overlap` is the threshold,
+  // which those that are one exceed.
+  __device__ Match better(const Match& other) const {
+    const bool other_wins = other.overlap > overlap || (other.overlap == overlap && other.at < at);
+    return other_wins ? other : *this;
+  }
+};
+
+// The best of all threads' matches, for all of them.
+__device__ Match best_of_block(Match match, Match* of_warp) {
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    const Match other = {__shfl_xor_sync(kWholeWarp, match.overlap, step),
+                         __shfl_xor_sync(kWholeWarp, match.at, step)};
+    match = match.better(other);
+  }
+  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = match;
+  __syncthreads();
+  match = of_warp[0];
+  for (int w = 1; w < kWarps; ++w) match = match.better(of_warp[w]);
+  return match;
+}
+
+// Puts a box to the cluster at `at`, which is new or not.
+__device__ void add(const BoxFusionParams& p, const FusionScratch& scratch, int64_t at, bool is_new,
+                    int64_t index, const Box<double>& box) {
+  const int64_t model = p.model[index];
+  uint64_t* models = scratch.models + at * scratch.words;
+  if (is_new) {
+    scratch.clusters[at] = new_cluster(box, p.weighted[index], p.weights[model]);
+    scratch.store(at, box);
+    for (int64_t word = 0; word < scratch.words; ++word) models[word] = 0;
+  } else {
+    Cluster cluster = scratch.clusters[at];
+    join(&cluster, box, p.weighted[index], p.weights[model]);
+    scratch.clusters[at] = cluster;
+    scratch.store(at, fused_box(cluster));
+  }
+  if (scratch.words > 0) models[model / 64] |= uint64_t{1} << (model % 64);
+}
+
+__device__ void fuse_label(const BoxFusionParams& p, const FusionScratch& scratch, int64_t begin,
+                           Match* of_warp) {
+  const int64_t label = p.label[begin];
+  int64_t used = 0;
+  for (int64_t i = begin; i < p.count && p.label[i] == label; ++i) {
+    const int64_t index = p.order[i];
+    if (p.weighted[index] < 0.0) break;
+    const Box<double> box = fusion_box(p, index);
+    Match match = {p.iou_threshold, -1};
+    if (!is_inert(box)) {
+      for (int64_t c = begin + threadIdx.x; c < begin + used; c += kThreads) {
+        const double overlap = overlap_of(scratch.fused(c), box);
+        if (overlap > match.overlap) match = {overlap, c};
+      }
+    }
+    match = best_of_block(match, of_warp);
+    const bool is_new = match.at < 0;
+    if (threadIdx.x == 0) add(p, scratch, is_new ? begin + used : match.at, is_new, index, box);
+    used += is_new ? 1 : 0;
+    __syncthreads();
+  }
+  for (int64_t c = begin + threadIdx.x; c < begin + used; c += kThreads) {
+    const uint64_t* models = scratch.models + c * scratch.words;
+    store_cluster(p, c, scratch.fused(c), final_score(p, scratch.clusters[c], models));
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    box_fusion(const __grid_constant__ BoxFusionParams p, const FusionScratch scratch) {
+  __shared__ Match of_warp[kWarps];
+  for (int64_t i = blockIdx.x; i < p.count; i += gridDim.x) {
+    if (i == 0 || p.label[i] != p.label[i - 1]) fuse_label(p, scratch, i, of_warp);
+  }
+}
+
+void box_fusion_cuda(const BoxFusionParams& p, void* stream) {
+  launch(box_fusion, grid_for(p.count), dim3(kThreads), 0, stream, p, FusionScratch(p));
+}
+
+const bool registered = box_fusion_stub.set(kCudaSlot, box_fusion_cuda);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,57 @@
+// Which kept box each box belongs to, on CUDA.
+//
+// NOTE [ Matching on CUDA ]
+// A warp to a box: it tests 32 kept boxes at a time, best first, until one overlaps (NOTE
+// [ Matching ]). Assumes what check_nms() and the front establish: `kept` are numbers of boxes.
+
+#include "core/suppression/nms_match.h"
+#include "cuda/launch.h"
+
+namespace visops {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarp = 32;
+constexpr int kWarps = kThreads / kWarp;
+
+template <class Acc>
+__global__ void __launch_bounds__(kThreads)
+    nms_match(const __grid_constant__ NmsMatchParams p, const Acc threshold) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t warps = static_cast<int64_t>(gridDim.x) * kWarps;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; i < p.count;
+       i += warps) {
+    if (p.matched[i] >= 0) continue;  // the whole warp
+    const Box<Acc> box = box_at<Acc>(p, i);
+    for (int64_t first = 0; first < p.kept_count; first += kWarp) {
+      bool meets = false;
+      if (first + lane < p.kept_count) {
+        const Box<Acc> kept = box_at<Acc>(p, p.kept[first + lane]);
+        meets = !is_inert(kept) && overlaps(kept, box, threshold);
+      }
+      const unsigned found = __ballot_sync(0xffffffffu, meets);
+      if (found == 0) continue;
+      if (lane == 0) p.matched[i] = p.kept[first + __ffs(static_cast<int>(found)) - 1];
+      break;
+    }
+  }
+}
+
+template <class Acc>
+void nms_match_as(const NmsMatchParams& p, void* stream) {
+  launch(nms_match<Acc>, grid_for((p.count + kWarps - 1) / kWarps), dim3(kThreads), 0, stream, p,
+         threshold_of(p.iou_threshold, Acc()));
+}
+
+void nms_match_cuda(const NmsMatchParams& p, void* stream) {
+  if (computes_in_double(p.dtype)) {
+    nms_match_as<double>(p, stream);
+  } else {
+    nms_match_as<float>(p, stream);
+  }
+}
+
+const bool registered = nms_match_stub.set(kCudaSlot, nms_match_cuda);
+
+}  // namespace
+}  // namespace visops

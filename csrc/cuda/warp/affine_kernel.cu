@@ -1,0 +1,164 @@
+// The affine warp on CUDA.
+//
+// NOTE [ Affine forward on CUDA ]
+// Strategy: one thread per output pixel, in tiles of 64 x 4. The map (an inversion in float64) and
+// the origins of its four rows' segments are computed once per tile, by four threads; every thread
+// then works in float32 (float64 for float64 images): coordinate, taps and weights once, then one
+// blend per channel. Taps of a pixel inside the image skip the padding arithmetic with its
+// divisions.
+//
+// Split: blocks stride over the tiles of all samples, so that any size fits any grid. Nothing is
+// shared between pixels; the result does not depend on the split.
+//
+// Memory: neighbouring threads have neighbouring columns, so planar output is written coalesced,
+// and the image is read through the read-only cache, in which a tile's taps overlap. Interleaved
+// output of 2 to 4 channels would be written with a stride; a warp gathers its 32 pixels in shared
+// memory instead and writes whole words.
+//
+// Rounding: NOTE [ One pixel ], without contraction (-fmad=false): the bits of the CPU kernels. The
+// payload of a NaN is not part of that.
+//
+// Assumes from check_affine(): sizes below 2^31, fill_count 1 or `channels`, channels <= kMaxFill
+// where it is not 1, bilinear and bicubic only for the types that have load_element. It does not
+// assume the matrix to be finite or regular: such a sample becomes `fill`, as does the output of an
+// empty image.
+
+#include "core/warp/affine_pixel.h"
+#include "cuda/launch.h"
+#include "cuda/warp/affine_tile.h"
+
+namespace visops {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kMaxInterleaved = 4;  // channels that are written through shared memory
+
+// One output pixel: the taps, computed once, and the value of any channel.
+template <class T, Interpolation mode>
+struct Pixel {
+  using Acc = typename Accumulate<T>::type;
+  PixelTaps<mode, Acc> taps;
+  bool is_fill;
+
+  __device__ T value(const AffineParams& p, const T* image, int64_t channel) const {
+    if (is_fill) return element_from_bits<T>(fill_bits(p.dtype, affine_fill(p, channel)));
+    const T* plane = image + channel * p.image_stride.channel;
+    if constexpr (mode == Interpolation::kNearest) {
+      return load_readonly(plane + taps.y.index[0] * p.image_stride.row +
+                           taps.x.index[0] * p.image_stride.column);
+    } else {
+      const Acc fill = static_cast<Acc>(affine_fill(p, channel));
+      T element;
+      store_element(&element, sample_pixel(plane, p.image_stride, taps, fill));
+      return element;
+    }
+  }
+};
+
+// Whether this warp's 32 pixels are one run of whole words of interleaved output, at `run`.
+template <class T>
+__device__ bool writes_words(const AffineParams& p, const T* run, int64_t first_column) {
+  return p.channels >= 2 && p.channels <= kMaxInterleaved && p.output_stride.channel == 1 &&
+         p.output_stride.column == p.channels && first_column + kWarp <= p.output_width &&
+         reinterpret_cast<uintptr_t>(run) % sizeof(uint32_t) == 0;
+}
+
+// The pixel of this thread. `staged` is this warp's part of shared memory.
+template <class T, Interpolation mode, class Acc>
+__device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMap<Acc>& tile,
+                           uint32_t* staged) {
+  const int lane = static_cast<int>(threadIdx.x) % kTileWidth;
+  const int row = static_cast<int>(threadIdx.x) / kTileWidth;
+  const int64_t y = at.y + row, x = at.x + lane;
+  const T* image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
+  T* output_row =
+      static_cast<T*>(p.output) + at.sample * p.output_stride.batch + y * p.output_stride.row;
+  if (y >= p.output_height) return;
+
+  Pixel<T, mode> pixel;
+  const int in_segment = static_cast<int>(x % kSegment);
+  pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], in_segment);
+  pixel.is_fill = !tile.map.valid || pixel.taps.outside();
+
+  const int in_warp = lane % kWarp;
+  T* run = output_row + (x - in_warp) * p.output_stride.column;
+  if (writes_words(p, run, x - in_warp)) {  // all of the warp or none
+    const int channels = static_cast<int>(p.channels);
+    T* mine = reinterpret_cast<T*>(staged) + in_warp * channels;
+    for (int c = 0; c < channels; ++c) mine[c] = pixel.value(p, image, c);
+    __syncwarp();
+    const int words = channels * static_cast<int>(kWarp * sizeof(T) / sizeof(uint32_t));
+    uint32_t* out = reinterpret_cast<uint32_t*>(run);
+    for (int i = in_warp; i < words; i += kWarp) out[i] = staged[i];
+  } else if (x < p.output_width) {
+    T* out = output_row + x * p.output_stride.column;
+    for (int64_t c = 0; c < p.channels; ++c) {
+      out[c * p.output_stride.channel] = pixel.value(p, image, c);
+    }
+  }
+}
+
+template <class T, Interpolation mode>
+__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
+    affine_forward(const __grid_constant__ AffineParams p, const TileGrid grid) {
+  using Acc = typename Accumulate<T>::type;
+  constexpr int kWords = kMaxInterleaved * kWarp * sizeof(T) / sizeof(uint32_t);
+  __shared__ TileMap<Acc> tile;
+  alignas(sizeof(uint64_t)) __shared__ uint32_t staged[kTileThreads / kWarp][kWords];
+  for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
+    const TileAt at = tile_at<kTileHeight>(grid, i);
+    prepare_tile(p, at, &tile);
+    if (mode == Interpolation::kNearest || tile.map.integral) {
+      warp_pixel<T, Interpolation::kNearest>(p, at, tile, staged[threadIdx.x / kWarp]);
+    } else {
+      warp_pixel<T, mode>(p, at, tile, staged[threadIdx.x / kWarp]);
+    }
+    if (i + gridDim.x < grid.count) __syncthreads();  // before the next tile replaces this one
+  }
+}
+
+template <class T, Interpolation mode>
+void forward_as(const AffineParams& p, void* stream) {
+  if (p.channels == 0) return;
+  const TileGrid grid = tile_grid<kTileHeight>(p.batch, p.output_height, p.output_width);
+  launch(affine_forward<T, mode>, grid_for(grid.count), dim3(kTileThreads), 0, stream, p, grid);
+}
+
+// Copies elements, whatever they mean; only float64 has coordinates of its own.
+void forward_nearest(const AffineParams& p, void* stream) {
+  constexpr Interpolation kNearest = Interpolation::kNearest;
+  if (p.dtype == DType::kFloat64) return forward_as<double, kNearest>(p, stream);
+  switch (element_size(p.dtype)) {
+    case 1: return forward_as<uint8_t, kNearest>(p, stream);
+    case 2: return forward_as<uint16_t, kNearest>(p, stream);
+    case 4: return forward_as<uint32_t, kNearest>(p, stream);
+    default: return forward_as<uint64_t, kNearest>(p, stream);
+  }
+}
+
+template <Interpolation mode>
+void forward_blend(const AffineParams& p, void* stream) {
+  switch (p.dtype) {
+    case DType::kUInt8: return forward_as<uint8_t, mode>(p, stream);
+    case DType::kInt16: return forward_as<int16_t, mode>(p, stream);
+    case DType::kUInt16: return forward_as<uint16_t, mode>(p, stream);
+    case DType::kFloat16: return forward_as<Half, mode>(p, stream);
+    case DType::kBFloat16: return forward_as<BFloat16, mode>(p, stream);
+    case DType::kFloat32: return forward_as<float, mode>(p, stream);
+    case DType::kFloat64: return forward_as<double, mode>(p, stream);
+    default: throw std::logic_error("visops.affine: no blending kernel for this dtype");
+  }
+}
+
+void affine_cuda(const AffineParams& p, void* stream) {
+  switch (p.mode) {
+    case Interpolation::kNearest: return forward_nearest(p, stream);
+    case Interpolation::kBilinear: return forward_blend<Interpolation::kBilinear>(p, stream);
+    case Interpolation::kBicubic: return forward_blend<Interpolation::kBicubic>(p, stream);
+  }
+}
+
+const bool registered = affine_stub.set(kCudaSlot, affine_cuda);
+
+}  // namespace
+}  // namespace visops

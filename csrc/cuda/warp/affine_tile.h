@@ -1,0 +1,35 @@
+// What a block of the affine kernels knows of its sample, prepared once in shared memory.
+#pragma once
+
+#include "core/warp/affine_pixel.h"
+#include "cuda/launch.h"
+#include "cuda/tile_grid.h"
+
+namespace visops {
+namespace {
+
+// A tile lies in one segment of NOTE [ Affine coordinates ]; a thread has one of its pixels.
+constexpr int kTileHeight = 4;
+constexpr int kTileThreads = kTileWidth * kTileHeight;
+
+// The map and the segment of each row of the tile.
+template <class Acc>
+struct TileMap {
+  AffineMap map;
+  SegmentOrigin<Acc> origin[kTileHeight];
+};
+
+// By all threads of the block, which meet here. The threads of one warp each do a row.
+template <class Acc>
+__device__ inline void prepare_tile(const AffineParams& p, const TileAt& at, TileMap<Acc>* tile) {
+  const int row = static_cast<int>(threadIdx.x);
+  if (row < kTileHeight) {
+    const AffineMap map = affine_map(p, at.sample);
+    tile->origin[row] = segment_origin<Acc>(map.m, at.x - at.x % kSegment, at.y + row);
+    if (row == 0) tile->map = map;
+  }
+  __syncthreads();
+}
+
+}  // namespace
+}  // namespace visops

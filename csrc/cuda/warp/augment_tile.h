@@ -1,0 +1,63 @@
+// What a block of the augmentation kernels knows of its sample, prepared once in shared memory.
+#pragma once
+
+#include "core/warp/augment_group.h"
+#include "cuda/launch.h"
+#include "cuda/tile_grid.h"
+#include "cuda/warp/augment_color.h"
+
+namespace visops {
+namespace {
+
+// A tile lies in one segment of NOTE [ Augment coordinates ]; a thread has one column of it, and
+// every kTileStep-th row.
+constexpr int kTileHeight = 8;
+constexpr int kTileStep = 4;
+constexpr int kTileThreads = kTileWidth * kTileStep;
+
+template <class Acc>
+struct AugmentTile {
+  AugmentSample sample;
+  AugmentSegment<Acc> segment[kTileHeight];
+  SegmentAxes<Acc> axes[kTileHeight];
+  ColorPlan<Acc> plan;
+  bool erased;  // some rectangle may have pixels in the tile
+};
+
+__device__ inline bool tile_meets_erase(const AugmentParams& p, const TileAt& at) {
+  for (int64_t i = 0; i < p.erase_count; ++i) {
+    const int64_t* r = p.erase + (at.sample * p.erase_count + i) * 4;
+    if (r[0] < at.x + kTileWidth && r[2] > at.x && r[1] < at.y + kTileHeight && r[3] > at.y) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// By all threads of the block, which meet here. The first thread does the sample (one at a time:
+// an inversion in float64 takes more registers than anything else), threads of its warp a row
+// each, the other warps the rectangles and the colour matrices.
+template <class Acc>
+__device__ inline void prepare_tile(const AugmentParams& p, const AugmentImage& image,
+                                    const TileAt& at, AugmentTile<Acc>* tile) {
+  constexpr int kWarp = 32;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < kWarp) {
+    if (thread == 0) tile->sample = augment_sample(p, at.sample, image);
+    __syncwarp();
+    if (thread < kTileHeight) {
+      const AugmentSegment<Acc> segment =
+          augment_segment<Acc>(tile->sample.map, at.x - at.x % kSegment, at.y + thread);
+      tile->segment[thread] = segment;
+      tile->axes[thread] = segment_axes(tile->sample, segment);
+    }
+  } else if (thread == kWarp) {
+    tile->erased = tile_meets_erase(p, at);
+  } else if (thread >= 2 * kWarp && p.color_steps > 0) {
+    share_color_plan(p, at.sample, thread - 2 * kWarp, kTileThreads - 2 * kWarp, &tile->plan);
+  }
+  __syncthreads();
+}
+
+}  // namespace
+}  // namespace visops

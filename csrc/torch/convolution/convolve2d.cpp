@@ -1,0 +1,127 @@
+// The torch front of convolution: tensors -> ConvolveParams.
+#include "core/convolution/convolve2d.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "core/check.h"
+#include "torch/arithmetic.h"
+#include "torch/contiguous.h"
+#include "torch/convolution/convolve2d.h"
+
+namespace visops {
+namespace {
+
+constexpr const char* kOp = "convolve2d";
+
+struct Call {
+  ConvolveOperands operands;
+  std::vector<int64_t> shape;  // of the output
+  ConvolveParams params = {};
+};
+
+// Flipping: the kernel is read from its last element, and meets the input that much earlier.
+void flip(ConvolveParams& p) {
+  ConvolvePlane& k = p.kernel_plane;
+  const int64_t last = (k.height - 1) * k.row_stride + (k.width - 1) * k.column_stride;
+  p.kernel = static_cast<const char*>(p.kernel) + last * element_size(p.kind);
+  k.row_stride = -k.row_stride;
+  k.column_stride = -k.column_stride;
+  p.start_y -= k.height - 1;
+  p.start_x -= k.width - 1;
+}
+
+// All that does not allocate, but for operands of very many dimensions.
+Call checked_call(const Tensor& input, const Tensor& kernel, const std::vector<int64_t>& start,
+                  const std::vector<int64_t>& size, const std::string& boundary,
+                  const std::optional<Tensor>& fill, bool flips) {
+  Call call = {convolve_operands(kOp, "input", input, "kernel", kernel), {}};
+  ConvolveParams& p = call.params;
+  p.boundary = parse_boundary(kOp, boundary);
+  p.kind = convolve_arithmetic(kOp, "input", input);
+  const auto [start_y, start_x] = checked_pair(kOp, "start", start);
+  const auto [height, width] = checked_pair(kOp, "size", size);
+  check_extent(kOp, {start_y, start_x}, "size", {height, width});
+  p.input_plane = plane_of(call.operands.first);
+  p.kernel_plane = plane_of(call.operands.second);
+  check_planes(kOp, shape_text(input), p.input_plane, shape_text(kernel), p.kernel_plane,
+               p.boundary);
+  set_fill(kOp, input, fill, p.boundary, p.fill);
+  call.shape = call.operands.leading;
+  call.shape.insert(call.shape.end(), {height, width});
+  p.batch = call.operands.batch;
+  p.input = call.operands.first.const_data_ptr();
+  p.kernel = call.operands.second.const_data_ptr();
+  p.start_y = start_y;
+  p.start_x = start_x;
+  p.output_height = height;
+  p.output_width = width;
+  if (flips) flip(p);
+  p.layout = convolve_layout(kOp, p);
+  return call;
+}
+
+// Tasks: a few for each thread, of a size that is worth it.
+int64_t parts_of(const ConvolveParams& p) {
+  constexpr int64_t kPartsOfThread = 4, kTapsOfElement = 16;
+  const int64_t bands = (p.output_height + kConvolveRows - 1) / kConvolveRows;
+  const int64_t elements = saturating_product(kConvolveRows, p.output_width);
+  const int64_t taps = p.kernel_plane.height * p.kernel_plane.width;
+  const int64_t cost = saturating_product(elements, 1 + taps / kTapsOfElement);
+  const int64_t total = saturating_product(p.batch.count, bands);
+  const int64_t threads = torch::stable::get_num_threads();
+  if (threads == 1) return 1;
+  const int64_t worth_it = saturating_product(total, cost) / kGrain;
+  return std::clamp<int64_t>(std::min(threads * kPartsOfThread, worth_it), 1, total);
+}
+
+void run_call(Call& call, const Tensor& output) {
+  ConvolveParams& p = call.params;
+  if (output.numel() == 0) return;
+  p.output = output.mutable_data_ptr();
+  if (!output.is_cpu()) return run(convolve2d_stub, p, output, 1, 1);
+  p.parts = parts_of(p);
+  const Tensor scratch = empty_contiguous(
+      kOp, "scratch", output, {saturating_product(p.parts, p.layout.bytes)}, ScalarType::Byte);
+  p.scratch = scratch.mutable_data_ptr();
+  run(convolve2d_stub, p, output, p.parts, kGrain);
+}
+
+Tensor convolve2d(const Tensor& input, const Tensor& kernel, const std::vector<int64_t>& start,
+                  const std::vector<int64_t>& size, const std::string& boundary,
+                  const std::optional<Tensor>& fill, bool flips) {
+  Call call = checked_call(input, kernel, start, size, boundary, fill, flips);
+  const Tensor output = empty_contiguous(kOp, "output", input, call.shape, input.scalar_type());
+  run_call(call, output);
+  return output;
+}
+
+void convolve2d_out(const Tensor& input, const Tensor& kernel, const std::vector<int64_t>& start,
+                    const std::vector<int64_t>& size, const std::string& boundary,
+                    const std::optional<Tensor>& fill, bool flips, const Tensor& out) {
+  Call call = checked_call(input, kernel, start, size, boundary, fill, flips);
+  check_same_device(kOp, "input", input, "out", out);
+  require(out.scalar_type() == input.scalar_type(), kOp, "out has dtype ",
+          torch::headeronly::toString(out.scalar_type()), ", input has ",
+          torch::headeronly::toString(input.scalar_type()));
+  require(out.sizes().equals(call.shape), kOp, "out has shape ", shape_text(out), ", must be ",
+          shape_text(call.shape));
+  require(out.is_contiguous(), kOp, "out is not contiguous");
+  check_no_overlap(kOp, "input", input, out, "a convolution");
+  check_no_overlap(kOp, "kernel", kernel, out, "a convolution");
+  run_call(call, out);
+}
+
+}  // namespace
+}  // namespace visops
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
+  m.impl("convolve2d", TORCH_BOX(&visops::convolve2d));
+  m.impl("convolve2d_out", TORCH_BOX(&visops::convolve2d_out));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+  m.impl("convolve2d", TORCH_BOX(&visops::convolve2d));
+  m.impl("convolve2d_out", TORCH_BOX(&visops::convolve2d_out));
+}

@@ -1,0 +1,121 @@
+// The torch front of convolution's gradients: tensors -> parameters.
+#include "core/convolution/convolve2d_gradient.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "torch/contiguous.h"
+#include "torch/convolution/convolve2d.h"
+
+namespace visops {
+namespace {
+
+// Elements touched by a column of a fold, in the sense of kGrain.
+constexpr int64_t kFoldCost = 2;
+
+Tensor convolve2d_fold(const Tensor& grad, const std::vector<int64_t>& start,
+                       const std::vector<int64_t>& size, const std::string& boundary) {
+  constexpr const char* kOp = "convolve2d_fold";
+  require(grad.dim() >= 2, kOp, "grad has shape ", shape_text(grad),
+          ", must have two dimensions or more");
+  ConvolveFoldParams p = {};
+  p.kind = convolve_arithmetic(kOp, "grad", grad);
+  p.boundary = parse_boundary(kOp, boundary);
+  const auto [start_y, start_x] = checked_pair(kOp, "start", start);
+  const auto [height, width] = checked_pair(kOp, "size", size);
+  check_extent(kOp, {start_y, start_x}, "size", {height, width});
+  p.start_y = start_y;
+  p.start_x = start_x;
+  p.height = grad.size(-2);
+  p.width = grad.size(-1);
+  p.input_height = height;
+  p.input_width = width;
+  std::vector<int64_t> shape(grad.sizes().begin(), grad.sizes().end() - 2);
+  p.count = 1;
+  for (const int64_t n : shape) p.count = saturating_product(p.count, n);
+  shape.insert(shape.end(), {height, width});
+  const Tensor result = empty_contiguous(kOp, "result", grad, shape, grad.scalar_type());
+  if (result.numel() == 0) return result;
+  const Tensor plain = torch::stable::contiguous(grad);
+  p.grad = plain.const_data_ptr();
+  p.result = result.mutable_data_ptr();
+  run(convolve2d_fold_stub, p, result, p.count * height, saturating_product(width, kFoldCost));
+  return result;
+}
+
+// Tasks: a few for each thread, of a size that is worth it.
+int64_t parts_of(const ConvolveTapsParams& p) {
+  constexpr int64_t kPartsOfThread = 4, kTapsOfElement = 8;
+  const int64_t chunks = p.batch.count * p.chunk_rows * p.chunk_columns;
+  const int64_t taps = p.kernel_height * p.kernel_width;
+  const int64_t total = saturating_product(
+      p.batch.count, saturating_product(p.grad_plane.height, p.grad_plane.width));
+  const int64_t worth_it = saturating_product(total, 1 + taps / kTapsOfElement) / kGrain;
+  const int64_t threads = torch::stable::get_num_threads();
+  return std::clamp<int64_t>(std::min(threads * kPartsOfThread, worth_it), 1, chunks);
+}
+
+Tensor convolve2d_backward_kernel(const Tensor& grad, const Tensor& input,
+                                  const std::vector<int64_t>& kernel_size,
+                                  const std::vector<int64_t>& start, const std::string& boundary,
+                                  const std::optional<Tensor>& fill, bool flips, bool sums_batch) {
+  constexpr const char* kOp = "convolve2d_backward_kernel";
+  const ConvolveOperands operands = convolve_operands(kOp, "grad", grad, "input", input);
+  ConvolveTapsParams p = {};
+  p.kind = convolve_arithmetic(kOp, "grad", grad);
+  require(!is_integer(p.kind), kOp, "grad has dtype ",
+          torch::headeronly::toString(grad.scalar_type()), ", must be a floating or complex type");
+  p.boundary = parse_boundary(kOp, boundary);
+  const auto [start_y, start_x] = checked_pair(kOp, "start", start);
+  const auto [height, width] = checked_pair(kOp, "kernel_size", kernel_size);
+  check_extent(kOp, {start_y, start_x}, "kernel_size", {height, width});
+  p.grad_plane = plane_of(operands.first);
+  p.input_plane = plane_of(operands.second);
+  const ConvolvePlane kernel = {height, width, width, 1};
+  check_planes(kOp, shape_text(input), p.input_plane, shape_text(kernel_size), kernel, p.boundary);
+  set_fill(kOp, input, fill, p.boundary, p.fill);
+  p.batch = operands.batch;
+  p.start_y = flips ? start_y - (height - 1) : start_y;
+  p.start_x = flips ? start_x - (width - 1) : start_x;
+  p.flips = flips;
+  p.kernel_height = height;
+  p.kernel_width = width;
+  p.sums_batch = sums_batch;
+  set_taps_layout(kOp, &p);
+  std::vector<int64_t> shape = sums_batch ? std::vector<int64_t>() : operands.leading;
+  shape.insert(shape.end(), {height, width});
+  const Tensor result = empty_contiguous(kOp, "result", grad, shape, grad.scalar_type());
+  if (result.numel() == 0) return result;
+
+  const int64_t chunks =
+      saturating_product(p.batch.count, saturating_product(p.chunk_rows, p.chunk_columns));
+  const int64_t sums = saturating_product(chunks, height * width);
+  const Tensor partial = empty_contiguous(
+      kOp, "scratch", result, {saturating_product(sums, sum_size(p.kind))}, ScalarType::Byte);
+  p.grad = operands.first.const_data_ptr();
+  p.input = operands.second.const_data_ptr();
+  p.partial = partial.mutable_data_ptr();
+  p.result = result.mutable_data_ptr();
+  if (chunks > 0) {
+    p.parts = result.is_cpu() ? parts_of(p) : 1;
+    const int64_t bytes = result.is_cpu() ? saturating_product(p.parts, p.part_bytes) : 0;
+    const Tensor scratch = empty_contiguous(kOp, "scratch", result, {bytes}, ScalarType::Byte);
+    p.scratch = scratch.mutable_data_ptr();
+    run(convolve2d_taps_stub, p, result, p.parts, kGrain);
+  }
+  run(convolve2d_tap_sums_stub, p, result, result.numel(), chunks);
+  return result;
+}
+
+}  // namespace
+}  // namespace visops
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
+  m.impl("convolve2d_fold", TORCH_BOX(&visops::convolve2d_fold));
+  m.impl("convolve2d_backward_kernel", TORCH_BOX(&visops::convolve2d_backward_kernel));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+  m.impl("convolve2d_fold", TORCH_BOX(&visops::convolve2d_fold));
+  m.impl("convolve2d_backward_kernel", TORCH_BOX(&visops::convolve2d_backward_kernel));
+}

@@ -1,0 +1,177 @@
+// The torch front of weighted boxes fusion. Sorting and selecting are torch's own operators on
+// every device; the kernels go through the clusters.
+#include "core/suppression/box_fusion.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "core/check.h"
+#include "torch/operators.h"
+
+namespace visops {
+namespace {
+
+constexpr const char* kOp = "weighted_boxes_fusion";
+constexpr int64_t kBoxCost = 64;  // elements' worth of work in placing a box
+
+// The models' tensors, one after another.
+struct Fusion {
+  Tensor boxes, scores, labels;
+  std::vector<int64_t> models;  // of each box
+  BoxFusionParams params;
+  double min_score;
+};
+
+std::string entry(const char* name, size_t model) {
+  return std::string(name) + "[" + std::to_string(model) + "]";
+}
+
+void check_lengths(size_t boxes, size_t scores, size_t labels, size_t weights) {
+  require(boxes > 0, kOp, "boxes is empty, must have an entry for each model");
+  for (const auto& [name, entries] : {std::pair("scores", scores), std::pair("labels", labels)}) {
+    require(entries == boxes, kOp, name, " has ", entries, " entries, boxes has ", boxes);
+  }
+  require(weights == boxes, kOp, "weights has ", weights, " values, must have ", boxes,
+          ", one for each model");
+}
+
+void check_model(size_t model, const Tensor& first, const Tensor& boxes, const Tensor& scores,
+                 const Tensor& labels) {
+  const auto check_entry = [&](const char* name, const Tensor& tensor, bool shaped,
+                               const std::string& allowed, bool floating) {
+    const std::string argument = entry(name, model);
+    require(shaped, kOp, argument, " has shape ", shape_text(tensor), ", must be ", allowed);
+    check_same_device(kOp, "boxes[0]", first, argument.c_str(), tensor);
+    const DType dtype = dtype_of(kOp, argument.c_str(), tensor);
+    require(is_floating(dtype) == floating && dtype != DType::kBool, kOp, argument, " has dtype ",
+            dtype_name(dtype),
+            floating ? ", must be a floating type" : ", must be an integer type");
+  };
+  check_entry("boxes", boxes, boxes.dim() == 2 && boxes.size(1) == 4, "[N, 4]", true);
+  const std::vector<int64_t> expected = {boxes.size(0)};
+  const std::string text = shape_text(expected);
+  check_entry("scores", scores, scores.sizes().equals(expected), text, true);
+  check_entry("labels", labels, labels.sizes().equals(expected), text, false);
+}
+
+Tensor joined(const std::vector<Tensor>& parts) {
+  return parts.size() == 1 ? parts[0] : call_for_tensor("aten::cat", "", parts, int64_t{0});
+}
+
+// Numbers of the host as a tensor on the device of `like`.
+template <class T>
+Tensor on_device_of(const Tensor& like, const std::vector<T>& values, ScalarType type) {
+  const std::vector<int64_t> sizes = {static_cast<int64_t>(values.size())};
+  const Tensor host = torch::stable::empty(
+      sizes, type, std::nullopt, torch::stable::Device(torch::headeronly::DeviceType::CPU));
+  std::copy(values.begin(), values.end(), static_cast<T*>(host.mutable_data_ptr()));
+  return like.is_cuda() ? torch::stable::to(host, like.device()) : host;
+}
+
+// Scores times weights, in float64; -1 for what takes no part: below min_score (compared in the
+// scores' own dtype), infinite or NaN.
+Tensor weighted_scores(const Fusion& f, const Tensor& weight_of_box) {
+  const auto as_double = [&](double value) { return number(f.scores, value, ScalarType::Double); };
+  const Tensor least = number(f.scores, f.min_score, f.scores.scalar_type());
+  const Tensor most = as_double(std::numeric_limits<double>::max());
+  const Tensor scores = torch::stable::to(f.scores, ScalarType::Double);
+  const Tensor takes_part = call_for_tensor("aten::logical_and", "",
+                                            call_for_tensor("aten::ge", "Tensor", f.scores, least),
+                                            call_for_tensor("aten::le", "Tensor", scores, most));
+  const Tensor weighted = call_for_tensor("aten::mul", "Tensor", scores, weight_of_box);
+  return call_for_tensor("aten::where", "self", takes_part, weighted, as_double(-1.0));
+}
+
+// The clusters that were found, by falling score.
+std::tuple<Tensor, Tensor, Tensor> ranked(const Fusion& f, const Tensor& is_cluster,
+                                          const Tensor& fused, const Tensor& scores,
+                                          const Tensor& labels) {
+  const Tensor found = masked(flat(numbers(f.boxes, 1, f.params.count)), is_cluster);
+  const Sorted by_score = sort_last(select(scores, found), true);
+  const Tensor rows = select(found, by_score.indices);
+  return {select(fused, rows), by_score.values, select(labels, rows)};
+}
+
+// Checks all arguments; labels as int64.
+Fusion fusion_of(const std::vector<Tensor>& boxes, const std::vector<Tensor>& scores,
+                 const std::vector<Tensor>& labels, const std::vector<double>& weights,
+                 double iou_threshold, double min_score, const std::string& conf_type,
+                 bool allows_overflow) {
+  check_lengths(boxes.size(), scores.size(), labels.size(), weights.size());
+  Fusion f = {boxes[0], scores[0], labels[0], {}, {}, min_score};
+  for (size_t model = 0; model < boxes.size(); ++model) {
+    check_model(model, boxes[0], boxes[model], scores[model], labels[model]);
+    f.models.insert(f.models.end(), boxes[model].size(0), static_cast<int64_t>(model));
+  }
+  BoxFusionParams& p = f.params;
+  p.models = static_cast<int64_t>(weights.size());
+  p.iou_threshold = iou_threshold;
+  p.confidence = parse_confidence(kOp, conf_type);
+  p.allows_overflow = allows_overflow;
+  check_box_fusion(kOp, &p, weights.data(), min_score);
+  std::vector<Tensor> wide_labels;
+  for (const Tensor& tensor : labels) {
+    wide_labels.push_back(torch::stable::to(tensor, ScalarType::Long));
+  }
+  f.boxes = joined(boxes);
+  f.scores = joined(scores);
+  f.labels = joined(wide_labels);
+  p.boxes = f.boxes.const_data_ptr();
+  p.dtype = dtype_of(kOp, "boxes", f.boxes);
+  p.box_stride = f.boxes.stride(0);
+  p.coordinate_stride = f.boxes.stride(1);
+  p.count = f.boxes.size(0);
+  p.score_dtype = dtype_of(kOp, "scores", f.scores);
+  return f;
+}
+
+std::tuple<Tensor, Tensor, Tensor> weighted_boxes_fusion(
+    const std::vector<Tensor>& all_boxes, const std::vector<Tensor>& all_scores,
+    const std::vector<Tensor>& all_labels, const std::vector<double>& weights, double iou_threshold,
+    double min_score, const std::string& conf_type, bool allows_overflow) {
+  Fusion f = fusion_of(all_boxes, all_scores, all_labels, weights, iou_threshold, min_score,
+                       conf_type, allows_overflow);
+  BoxFusionParams& p = f.params;
+  const Tensor& boxes = f.boxes;
+  const ScalarType label_type = all_labels[0].scalar_type();
+  const auto make = [&](const char* what, const std::vector<int64_t>& sizes, DType dtype) {
+    return empty_tensor(kOp, what, boxes, sizes, dtype);
+  };
+  if (p.count == 0) {
+    return {make("result", {0, 4}, p.dtype), make("result", {0}, p.score_dtype),
+            make("result", {0}, dtype_of(kOp, "labels", all_labels[0]))};
+  }
+  const Tensor weight = on_device_of(boxes, weights, ScalarType::Double);
+  const Tensor model = on_device_of(boxes, f.models, ScalarType::Long);
+  const Tensor weighted = weighted_scores(f, select(weight, model));
+  const Sorted order = sort_by_group(weighted, f.labels);
+  const Tensor fused = make("result", {p.count, 4}, p.dtype);
+  const Tensor score = make("result", {p.count}, p.score_dtype);
+  Tensor is_cluster = make("scratch", {p.count}, DType::kUInt8);
+  torch::stable::zero_(is_cluster);
+  const Tensor scratch = make("scratch", {box_fusion_scratch_bytes(p)}, DType::kUInt8);
+
+  p.order = data_of<int64_t>(order.indices);
+  p.label = data_of<int64_t>(order.values);
+  p.weighted = data_of<double>(weighted);
+  p.model = data_of<int64_t>(model);
+  p.weights = data_of<double>(weight);
+  p.fused = fused.mutable_data_ptr();
+  p.score = score.mutable_data_ptr();
+  p.is_cluster = data_of<uint8_t>(is_cluster);
+  p.scratch = scratch.mutable_data_ptr();
+  run(box_fusion_stub, p, boxes, p.count, kBoxCost);
+  auto [found, values, labels] = ranked(f, is_cluster, fused, score, order.values);
+  return {found, values, torch::stable::to(labels, label_type)};
+}
+
+}  // namespace
+}  // namespace visops
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
+  m.impl("weighted_boxes_fusion", TORCH_BOX(&visops::weighted_boxes_fusion));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+  m.impl("weighted_boxes_fusion", TORCH_BOX(&visops::weighted_boxes_fusion));
+}

@@ -1,0 +1,62 @@
+// The torch front of greedy suppression: which operator is which call, and which way it is done.
+#include "torch/suppression/nms.h"
+#include "core/check.h"
+
+namespace visops {
+namespace {
+
+using MaybeTensor = std::optional<Tensor>;
+using MaybeNumber = std::optional<double>;
+
+Tensor suppress(const NmsCall& call) {
+  return call.on_device() ? nms_on_device(call) : nms_on_host(call);
+}
+
+Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold, int64_t max_output,
+           MaybeNumber score_threshold) {
+  const NmsForms forms = {true, false};
+  return suppress(checked_nms_call("nms", boxes, scores, {}, forms, iou_threshold, max_output,
+                                   score_threshold));
+}
+
+Tensor batched_nms(const Tensor& boxes, const Tensor& scores, const MaybeTensor& idxs,
+                   double iou_threshold, int64_t max_output, MaybeNumber score_threshold) {
+  const NmsForms forms = {true, true, true};
+  return suppress(checked_nms_call("batched_nms", boxes, scores, idxs, forms, iou_threshold,
+                                   max_output, score_threshold));
+}
+
+Tensor nms_rotated(const Tensor& boxes, const Tensor& scores, const MaybeTensor& idxs,
+                   double iou_threshold, int64_t max_output, MaybeNumber score_threshold) {
+  const NmsForms forms = {true, false, true, true};
+  return suppress(checked_nms_call("nms_rotated", boxes, scores, idxs, forms, iou_threshold,
+                                   max_output, score_threshold));
+}
+
+std::tuple<Tensor, Tensor> nms_padded(const Tensor& boxes, const Tensor& scores,
+                                      double iou_threshold, int64_t max_output,
+                                      MaybeNumber score_threshold) {
+  require(max_output >= 0, "nms_padded", "max_output is ", max_output, ", must be >= 0");
+  const NmsCall call = checked_nms_call("nms_padded", boxes, scores, {}, {false, true},
+                                        iou_threshold, max_output, score_threshold);
+  const PaddedResult result =
+      call.on_device() ? nms_padded_on_device(call) : nms_padded_on_host(call);
+  return {result.indices, result.count};
+}
+
+}  // namespace
+}  // namespace visops
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
+  m.impl("nms", TORCH_BOX(&visops::nms));
+  m.impl("batched_nms", TORCH_BOX(&visops::batched_nms));
+  m.impl("nms_padded", TORCH_BOX(&visops::nms_padded));
+  m.impl("nms_rotated", TORCH_BOX(&visops::nms_rotated));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+  m.impl("nms", TORCH_BOX(&visops::nms));
+  m.impl("batched_nms", TORCH_BOX(&visops::batched_nms));
+  m.impl("nms_padded", TORCH_BOX(&visops::nms_padded));
+  m.impl("nms_rotated", TORCH_BOX(&visops::nms_rotated));
+}

@@ -1,0 +1,108 @@
+// What the suppression operators' arguments must be.
+#include <cmath>
+
+#include "core/check.h"
+#include "torch/suppression/nms.h"
+
+namespace visops {
+namespace {
+
+void check_boxes(const NmsCall& call, const NmsForms& forms) {
+  const Tensor& boxes = call.boxes;
+  const int64_t dim = boxes.dim(), width = forms.rotated ? 5 : 4;
+  const bool shaped =
+      ((forms.single && dim == 2) || (forms.batch && dim == 3)) && boxes.size(dim - 1) == width;
+  const std::string single = "[N, " + std::to_string(width) + "]";
+  const std::string batch = "[B, N, " + std::to_string(width) + "]";
+  const std::string either = forms.single && forms.batch ? " or " : "";
+  require(shaped, call.op, "boxes has shape ", shape_text(boxes), ", must be ",
+          forms.single ? single : "", either, forms.batch ? batch : "");
+}
+
+// What boxes imply; scores of a batch may have a dimension of classes.
+void check_scores(const NmsCall& call, bool classes) {
+  const Tensor &boxes = call.boxes, &scores = call.scores;
+  const int64_t dims = boxes.dim() - 1;
+  bool shaped = scores.dim() == dims || (classes && dims == 2 && scores.dim() == 3);
+  for (int64_t d = 0; shaped && d < dims; ++d) shaped = scores.size(d) == boxes.size(d);
+  if (shaped) return;
+  const std::vector<int64_t> expected(boxes.sizes().begin(), boxes.sizes().begin() + dims);
+  std::string text = shape_text(expected);
+  if (classes && dims == 2) text += " or " + text.substr(0, text.size() - 1) + ", classes]";
+  fail(call.op, "scores has shape ", shape_text(scores), ", must be ", text);
+}
+
+void check_ids(const NmsCall& call, bool required) {
+  if (!call.ids) {
+    require(call.in_batch || !required, call.op, "idxs must be given for boxes of shape ",
+            shape_text(call.boxes));
+    return;
+  }
+  const Tensor& ids = *call.ids;
+  require(!call.by_class, call.op, "idxs can't be given with scores of shape ",
+          shape_text(call.scores), "; each class is a group");
+  require(ids.sizes().equals(call.scores.sizes()), call.op, "idxs has shape ", shape_text(ids),
+          ", must be ", shape_text(call.scores));
+  check_same_device(call.op, "boxes", call.boxes, "idxs", ids);
+  const DType dtype = dtype_of(call.op, "idxs", ids);
+  require(!is_floating(dtype) && dtype != DType::kBool, call.op, "idxs has dtype ",
+          dtype_name(dtype), ", must be an integer type");
+}
+
+// The threshold as torch's comparison of such scores has it.
+double rounded_to(DType dtype, double value) {
+  if (dtype == DType::kFloat64) return value;
+  const auto single = static_cast<float>(value);
+  if (dtype == DType::kFloat16) return half_to_float(float_to_half(single));
+  if (dtype == DType::kBFloat16) {
+    const BFloat16 stored = {float_to_bfloat16(single)};
+    return load_element(&stored);
+  }
+  return single;
+}
+
+void set_params(NmsCall& call, bool rotated, double iou_threshold, int64_t max_output,
+                std::optional<double> score_threshold) {
+  const Tensor& boxes = call.boxes;
+  check_same_device(call.op, "boxes", boxes, "scores", call.scores);
+  NmsParams& p = call.params;
+  p.boxes = boxes.const_data_ptr();
+  p.rotated = rotated;
+  p.dtype = dtype_of(call.op, "boxes", boxes);
+  const int64_t dim = boxes.dim();
+  p.image_stride = dim == 3 ? boxes.stride(0) : 0;
+  p.box_stride = boxes.stride(dim - 2);
+  p.coordinate_stride = boxes.stride(dim - 1);
+  p.per_image = call.per_image = boxes.size(dim - 2);
+  call.images = dim == 3 ? boxes.size(0) : 1;
+  call.in_batch = dim == 3;
+  call.by_class = call.scores.dim() == 3;
+  p.classes = call.classes = call.by_class ? call.scores.size(2) : 1;
+  p.iou_threshold = iou_threshold;
+  check_nms(call.op, p);
+  p.score_dtype = dtype_of(call.op, "scores", call.scores);
+  require(is_floating(p.score_dtype), call.op, "scores has dtype ", dtype_name(p.score_dtype),
+          ", must be a floating type");
+  require(max_output >= -1, call.op, "max_output is ", max_output, ", must be >= 0");
+  p.max_output = max_output;
+  p.filtered = score_threshold.has_value();
+  if (p.filtered) {
+    require(!std::isnan(*score_threshold), call.op, "score_threshold is nan, must be a number");
+    p.score_threshold = rounded_to(p.score_dtype, *score_threshold);
+  }
+}
+
+}  // namespace
+
+NmsCall checked_nms_call(const char* op, const Tensor& boxes, const Tensor& scores,
+                         const std::optional<Tensor>& ids, NmsForms forms, double iou_threshold,
+                         int64_t max_output, std::optional<double> score_threshold) {
+  NmsCall call = {op, boxes, scores, ids, 0, 0, 0, false, false, {}, {}};
+  check_boxes(call, forms);
+  check_scores(call, forms.groups);
+  set_params(call, forms.rotated, iou_threshold, max_output, score_threshold);
+  if (forms.groups) check_ids(call, !forms.rotated);
+  return call;
+}
+
+}  // namespace visops

@@ -1,0 +1,181 @@
+// The torch front of soft suppression.
+#include "core/suppression/soft_nms.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "torch/operators.h"
+#include "torch/suppression/nms_candidates.h"
+
+namespace visops {
+namespace {
+
+using MaybeTensor = std::optional<Tensor>;
+using RowsAndScores = std::tuple<Tensor, Tensor>;
+
+struct Decayed {
+  double score;
+  int64_t image, candidate;
+};
+
+// What is kept, by image and falling score; of each image at most max_output.
+std::vector<Decayed> best_of_images(const NmsCall& call, std::vector<Decayed> kept) {
+  std::sort(kept.begin(), kept.end(), [](const Decayed& a, const Decayed& b) {
+    if (a.image != b.image) return a.image < b.image;
+    return a.score != b.score ? a.score > b.score : a.candidate < b.candidate;
+  });
+  if (call.params.max_output < 0) return kept;
+  std::vector<Decayed> best;
+  int64_t image = -1, left = 0;
+  for (const Decayed& d : kept) {
+    if (d.image != image) {
+      image = d.image;
+      left = call.params.max_output;
+    }
+    if (left-- > 0) best.push_back(d);
+  }
+  return best;
+}
+
+constexpr int64_t kBoxCost = 1024;  // elements' worth of work in a box
+
+// Scores are Acc where the kernel wants them so.
+template <class Acc>
+std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const Candidates& found) {
+  NmsParams& c = p.candidates;
+  found.give_to(&c);
+  const ValueStrides stride(call, call.scores);
+  const void* given = call.scores.const_data_ptr();
+  std::vector<Acc> scores(static_cast<size_t>(c.count));
+  for (int64_t i = 0; i < c.count; ++i) {
+    const int64_t group = c.order[i] / call.per_image, box = c.order[i] - group * call.per_image;
+    const int64_t at = group / call.classes * stride.image + box * stride.box +
+                       group % call.classes * stride.in_class;
+    scores[i] = load_coordinate<Acc>(given, c.score_dtype, at);
+  }
+  p.scores = scores.data();
+  std::vector<uint8_t> flags(scores.size());
+  c.kept = flags.data();
+  const Tensor scratch =
+      empty_tensor(call.op, "scratch", call.boxes, {soft_nms_scratch_bytes(p)}, DType::kUInt8);
+  c.scratch = scratch.mutable_data_ptr();
+  run_on_cpu(soft_nms_stub, p, c.count, kBoxCost);
+  std::vector<Decayed> kept;
+  const int64_t in_image = call.classes * call.per_image;
+  for (int64_t i = 0; i < c.count; ++i) {
+    if (flags[i] == 0) continue;
+    const int64_t image = call.in_batch ? c.order[i] / in_image : 0;
+    kept.push_back({static_cast<double>(scores[i]), image, c.order[i]});
+  }
+  return kept;
+}
+
+RowsAndScores soft_nms_on_host(NmsCall call, SoftNmsParams p) {
+  call.least_score = p.min_score;
+  const Candidates found = list_candidates(call, CandidateOrder::kByNumber);
+  const std::vector<Decayed> kept =
+      best_of_images(call, p.in_double ? decay_on_host<double>(call, p, found)
+                                       : decay_on_host<float>(call, p, found));
+  const auto count = static_cast<int64_t>(kept.size());
+  const Tensor rows =
+      empty_tensor(call.op, "result", call.boxes, call.result_shape(count), DType::kInt64);
+  const Tensor scores =
+      empty_tensor(call.op, "result", call.boxes, {count}, call.params.score_dtype);
+  auto* row = static_cast<int64_t*>(rows.mutable_data_ptr());
+  for (int64_t i = 0; i < count; ++i) {
+    row = call.write_row(kept[i].candidate, row);
+    store_rounded(scores.mutable_data_ptr(), call.params.score_dtype, i, kept[i].score);
+  }
+  return {rows, scores};
+}
+
+Groups groups_on_device(const NmsCall& call) {
+  const Tensor all = flat(numbers(call.boxes, 1, call.candidates()));
+  if (call.ids) return groups_by_ids(call, all);
+  return {all, divide(all, filled(all, {1}, call.per_image))};
+}
+
+RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
+  NmsParams& c = p.candidates;
+  const ScalarType result_type = scalar_type_of(c.score_dtype);
+  if (call.candidates() == 0) {
+    return {empty_tensor(call.op, "result", call.boxes, call.result_shape(0), DType::kInt64),
+            empty_tensor(call.op, "result", call.boxes, {0}, c.score_dtype)};
+  }
+  const Groups groups = groups_on_device(call);
+  const ScalarType computed = p.in_double ? ScalarType::Double : ScalarType::Float;
+  // Detached: there is no gradient, but torch's operators below would record one.
+  const Tensor given =
+      torch::stable::to(call_for_tensor("aten::detach", "", flat(scores_by_group(call))), computed);
+  const Tensor scores = select(given, groups.order);  // a copy, in any case
+  const Tensor kept = empty_tensor(call.op, "scratch", call.boxes, {scores.numel()}, DType::kUInt8);
+  c.count = scores.numel();
+  c.order = static_cast<const int64_t*>(groups.order.const_data_ptr());
+  c.segment = static_cast<const int64_t*>(groups.segment.const_data_ptr());
+  p.scores = scores.mutable_data_ptr();
+  c.kept = static_cast<uint8_t*>(kept.mutable_data_ptr());
+  const Tensor scratch =
+      empty_tensor(call.op, "scratch", call.boxes, {soft_nms_scratch_bytes(p)}, DType::kUInt8);
+  c.scratch = scratch.mutable_data_ptr();
+  run(soft_nms_stub, p, call.boxes, c.count, 1);
+
+  // By number, an image a row; kept scores are not negative.
+  const Tensor out = filled(call.boxes, {1}, -1);
+  const Tensor left = call_for_tensor("aten::where", "self", as_bool(kept), scores, out);
+  const Tensor by_number =
+      call_for_tensor("aten::index_copy", "", left, int64_t{0}, groups.order, left);
+  const int64_t group = call.classes * call.per_image;
+  Sorted sorted = sort_last(torch::stable::reshape(by_number, {call.images, group}), true);
+  if (c.max_output >= 0 && c.max_output < group) {
+    sorted.values = torch::stable::narrow(sorted.values, 1, 0, c.max_output);
+    sorted.indices = torch::stable::narrow(sorted.indices, 1, 0, c.max_output);
+  }
+  const Tensor is_kept =
+      call_for_tensor("aten::gt", "Tensor", sorted.values, filled(call.boxes, {1}, -1));
+  const Tensor candidates = take(numbers(call.boxes, call.images, group), sorted.indices);
+  return {rows_of_candidates(call, masked(candidates, flat(is_kept))),
+          torch::stable::to(masked(sorted.values, is_kept), result_type)};
+}
+
+RowsAndScores run_soft_nms(const char* op, const Tensor& boxes, const Tensor& scores,
+                           const MaybeTensor& idxs, NmsForms forms, const std::string& method,
+                           double iou_threshold, double sigma, double min_score,
+                           int64_t max_output) {
+  SoftNmsParams p = {};
+  p.decay = parse_decay(op, method);
+  p.sigma = sigma;
+  p.min_score = min_score;
+  check_soft_nms(op, p);
+  const NmsCall call =
+      checked_nms_call(op, boxes, scores, idxs, forms, iou_threshold, max_output, std::nullopt);
+  p.candidates = call.params;
+  p.in_double =
+      computes_in_double(call.params.dtype) || computes_in_double(call.params.score_dtype);
+  return call.on_device() ? soft_nms_on_device(call, p) : soft_nms_on_host(call, p);
+}
+
+RowsAndScores soft_nms(const Tensor& boxes, const Tensor& scores, std::string method,
+                       double iou_threshold, double sigma, double min_score, int64_t max_output) {
+  return run_soft_nms("soft_nms", boxes, scores, {}, {true, false}, method, iou_threshold, sigma,
+                      min_score, max_output);
+}
+
+RowsAndScores batched_soft_nms(const Tensor& boxes, const Tensor& scores, const MaybeTensor& idxs,
+                               std::string method, double iou_threshold, double sigma,
+                               double min_score, int64_t max_output) {
+  return run_soft_nms("batched_soft_nms", boxes, scores, idxs, {true, true, true}, method,
+                      iou_threshold, sigma, min_score, max_output);
+}
+
+}  // namespace
+}  // namespace visops
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
+  m.impl("soft_nms", TORCH_BOX(&visops::soft_nms));
+  m.impl("batched_soft_nms", TORCH_BOX(&visops::batched_soft_nms));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+  m.impl("soft_nms", TORCH_BOX(&visops::soft_nms));
+  m.impl("batched_soft_nms", TORCH_BOX(&visops::batched_soft_nms));
+}

@@ -1,0 +1,105 @@
+#include "torch/tensor.h"
+
+#include "core/check.h"
+#include "torch/contiguous.h"
+
+namespace visops {
+
+DType dtype_of(const char* op, const char* argument, const Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case ScalarType::Bool: return DType::kBool;
+    case ScalarType::Byte: return DType::kUInt8;
+    case ScalarType::Char: return DType::kInt8;
+    case ScalarType::Short: return DType::kInt16;
+    case ScalarType::UInt16: return DType::kUInt16;
+    case ScalarType::Int: return DType::kInt32;
+    case ScalarType::Long: return DType::kInt64;
+    case ScalarType::Half: return DType::kFloat16;
+    case ScalarType::BFloat16: return DType::kBFloat16;
+    case ScalarType::Float: return DType::kFloat32;
+    case ScalarType::Double: return DType::kFloat64;
+    default:
+      fail(op, argument, " has dtype ", torch::headeronly::toString(tensor.scalar_type()),
+           ", which is not supported");
+  }
+}
+
+ScalarType scalar_type_of(DType dtype) {
+  static constexpr ScalarType types[] = {
+      ScalarType::Bool,     ScalarType::Byte,  ScalarType::Char,  ScalarType::Short,
+      ScalarType::UInt16,   ScalarType::Int,   ScalarType::Long,  ScalarType::Half,
+      ScalarType::BFloat16, ScalarType::Float, ScalarType::Double};
+  return types[static_cast<int>(dtype)];
+}
+
+std::string device_text(const Tensor& tensor) {
+  if (tensor.is_cpu()) return "cpu";
+  const std::string index = std::to_string(tensor.get_device_index());
+  return (tensor.is_cuda() ? "cuda:" : "device ") + index;
+}
+
+std::string shape_text(const Tensor& tensor) { return shape_text(tensor.sizes()); }
+
+void check_same_device(const char* op, const char* reference_name, const Tensor& reference,
+                       const char* name, const Tensor& tensor) {
+  const bool same = reference.is_cuda() == tensor.is_cuda() &&
+                    reference.get_device_index() == tensor.get_device_index();
+  require(same, op, name, " is on ", device_text(tensor), ", ", reference_name, " is on ",
+          device_text(reference), "; all tensors must be on one device");
+}
+
+void check_writable(const char* op, const Tensor& out) {
+  for (int64_t d = 0; d < out.dim(); ++d) {
+    require(out.size(d) <= 1 || out.stride(d) != 0, op, "out has shape ", shape_text(out),
+            " and stride 0 in dimension ", d, "; its elements must not overlap");
+  }
+}
+
+namespace {
+
+// [first, last] bytes that a tensor's elements lie in; the tensor is not empty.
+std::pair<const char*, const char*> extent(const Tensor& t) {
+  const char* first = static_cast<const char*>(t.const_data_ptr());
+  const char* last = first;
+  const int64_t size = static_cast<int64_t>(t.element_size());
+  for (int64_t d = 0; d < t.dim(); ++d) last += (t.size(d) - 1) * t.stride(d) * size;
+  return {first, last + size - 1};
+}
+
+}  // namespace
+
+void check_no_overlap(const char* op, const char* name, const Tensor& input, const Tensor& out,
+                      const char* what) {
+  if (input.numel() == 0 || out.numel() == 0) return;
+  const auto [input_first, input_last] = extent(input);
+  const auto [out_first, out_last] = extent(out);
+  require(out_last < input_first || input_last < out_first, op, "out shares memory with ", name,
+          "; ", what, " can't be done in place");
+}
+
+bool prefers_channels_last(const Tensor& image) {
+  return image.size(1) > 1 && image.stride(1) == 1 && !image.is_contiguous();
+}
+
+Tensor empty_tensor(const char* op, const char* what, const Tensor& like,
+                    const std::vector<int64_t>& sizes, DType dtype, bool channels_last) {
+  if (!channels_last) return empty_contiguous(op, what, like, sizes, scalar_type_of(dtype));
+  std::vector<int64_t> strides(4);
+  int64_t step = 1;
+  for (const int d : {1, 3, 2, 0}) {
+    strides[d] = step;
+    step = saturating_product(step, sizes[d] > 1 ? sizes[d] : 1);
+  }
+  return empty_strided(op, what, like, sizes, strides, scalar_type_of(dtype));
+}
+
+void* current_cuda_stream([[maybe_unused]] const Tensor& tensor) {
+  void* stream = nullptr;
+#if defined(USE_CUDA)
+  TORCH_ERROR_CODE_CHECK(
+      aoti_torch_get_current_cuda_stream(static_cast<int32_t>(tensor.get_device_index()), &stream));
+#endif
+  return stream;
+}
+
+}  // namespace visops

@@ -1,0 +1,63 @@
+// What the torch fronts share: from stable tensors to raw pointers, and how a kernel is run.
+#pragma once
+
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <torch/csrc/stable/accelerator.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "core/element.h"
+#include "core/kernel_stub.h"
+#include "torch/parallel.h"
+
+namespace visops {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+// Throws, naming op and argument, for a dtype that no visops op takes.
+DType dtype_of(const char* op, const char* argument, const Tensor& tensor);
+ScalarType scalar_type_of(DType dtype);
+
+std::string device_text(const Tensor& tensor);
+std::string shape_text(const Tensor& tensor);
+
+// Throws unless `tensor` is on the device of `reference`.
+void check_same_device(const char* op, const char* reference_name, const Tensor& reference,
+                       const char* name, const Tensor& tensor);
+
+// For what an `out` argument must be: elements of their own, none of them the input's. `what` can't
+// be done in place.
+void check_writable(const char* op, const Tensor& out);
+void check_no_overlap(const char* op, const char* name, const Tensor& input, const Tensor& out,
+                      const char* what);
+
+// channels_last where the input is (channels adjacent, and not also plainly contiguous).
+bool prefers_channels_last(const Tensor& image);
+
+// An uninitialised tensor of 1 to 4 dimensions on the device of `like`; channels_last is for
+// four dimensions. Throws, naming op and what it was to be, where memory runs out.
+Tensor empty_tensor(const char* op, const char* what, const Tensor& like,
+                    const std::vector<int64_t>& sizes, DType dtype, bool channels_last = false);
+
+void* current_cuda_stream(const Tensor& tensor);
+
+// Runs the kernel that fits the device of `on`; `work` items of about `cost` elements each.
+template <class Params>
+void run(const KernelStub<Params>& stub, const Params& params, const Tensor& on, int64_t work,
+         int64_t cost) {
+  if (on.is_cuda()) {
+    const int device_index = static_cast<int>(on.get_device_index());
+    const auto kernel = stub.cuda(device_index);
+    torch::stable::accelerator::DeviceGuard guard(device_index);
+    kernel(params, current_cuda_stream(on));
+  } else {
+    run_on_cpu(stub, params, work, cost);
+  }
+}
+
+}  // namespace visops

@@ -1,0 +1,1 @@
+"""What every operator needs of torch: calls, gradients, fake kernels, vmap, arrays."""

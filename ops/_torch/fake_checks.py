@@ -1,0 +1,58 @@
+"""What fake kernels check: the dispatcher's fronts, which check all, never see fake tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["check_fill", "check_same_device", "check_shape", "require"]
+
+
+def require(condition: Any, message: str) -> None:
+    """Raise now or, where `condition` is about sizes that are not known yet, at run time."""
+    if condition is False:
+        raise RuntimeError(message)
+    if condition is not True:
+        torch._check(condition, lambda: message)
+
+
+def check_shape(
+    op: str, name: str, tensor: Tensor, sizes: Sequence[Any], text: str, more: int = 0
+) -> None:
+    """Raise unless `tensor` has these sizes, `text` in the error, and up to `more` dimensions."""
+    message = f"visops.{op}: {name} has shape {list(tensor.shape)}, must be {text}"
+    require(tensor.dim() in (len(sizes), len(sizes) + more), message)
+    for size, expected in zip(tensor.shape, sizes, strict=False):
+        require(size == expected, message)
+
+
+def check_fill(op: str, input: Tensor, fill: Tensor | None) -> None:
+    """Check the element beyond the input as csrc/torch/fill.cpp does."""
+    if fill is None:
+        return
+    require(
+        fill.numel() == 1,
+        f"visops.{op}: fill has shape {list(fill.shape)}, must be one element",
+    )
+    require(
+        fill.is_cpu or (fill.is_meta and input.is_meta),
+        f"visops.{op}: fill is on {fill.device}, must be on cpu",
+    )
+    require(
+        fill.dtype == input.dtype,
+        f"visops.{op}: fill has dtype {fill.dtype}, input has {input.dtype}",
+    )
+
+
+def check_same_device(
+    op: str, reference_name: str, reference: Tensor, name: str, tensor: Tensor | None
+) -> None:
+    """Raise unless `tensor`, if there is one, is on the device of `reference`."""
+    if tensor is not None and tensor.device != reference.device:
+        raise RuntimeError(
+            f"visops.{op}: {name} is on {tensor.device}, {reference_name} is on "
+            f"{reference.device}; all tensors must be on one device"
+        )

@@ -1,0 +1,259 @@
+"""Overlaps of all pairs of two sets of boxes: the public functions.
+
+The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/boxes/iou.cpp, fake kernels,
+gradients and vmap in iou_autograd.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.call import call_operator
+from .iou_autograd import box_iou as _box_iou
+from .iou_autograd import box_iou_rotated as _box_iou_rotated
+
+__all__ = [
+    "box_iou",
+    "box_iou_rotated",
+    "complete_box_iou",
+    "distance_box_iou",
+    "generalized_box_iou",
+]
+
+Array = TypeVar("Array", Tensor, np.ndarray)
+_Device = torch.device | str | None
+
+
+def box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
+    """Overlaps of all pairs: intersection over union.
+
+    The values are those of ``torchvision.ops.box_iou``, to the last bit for float32 and float64,
+    without its intermediate results of every pair. Results are bit-identical on every instruction
+    set, at every thread count, and on CPU and CUDA; so are gradients.
+
+    Parameters
+    ----------
+    boxes1 : Tensor or ndarray ``[N, 4]``
+    boxes2 : Tensor or ndarray ``[M, 4]``
+        Corners ``x1, y1, x2, y2``, in any unit. float16, bfloat16 (computed in float32), float32,
+        float64 or integers (computed in float64); the two may differ.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    Tensor or ndarray ``[N, M]``
+        float64 if either set of boxes is, else float32. Where two boxes have no area, the overlap
+        is 0 (torchvision: NaN); NaN coordinates give NaN.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For wrong shapes, dtypes or devices.
+
+    Notes
+    -----
+    Differentiable twice with respect to both sets. The gradient is that of torch's autograd for the
+    formula: of equal coordinates either has half of it. It needs no memory for pairs but the
+    result's own gradient, and is deterministic. The second derivative is composed of torch's
+    operators, with memory of some dozens of numbers a pair.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 5], [20, 20, 30, 30]])
+    >>> visops.box_iou(boxes, boxes[:2])
+    tensor([[1.0000, 0.5000],
+            [0.5000, 1.0000],
+            [0.0000, 0.0000]])
+    """
+    return _call("box_iou", boxes1, boxes2, "iou", 1e-7, device)
+
+
+def generalized_box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
+    """Generalized intersection over union of all pairs, in [-1, 1].
+
+    The overlap less the part of the smallest box around both that neither covers: boxes that are
+    apart differ, and have a gradient that moves them together.
+
+    Parameters
+    ----------
+    boxes1 : Tensor or ndarray ``[N, 4]``
+    boxes2 : Tensor or ndarray ``[M, 4]``
+    device : optional
+        As in :func:`box_iou`.
+
+    Returns
+    -------
+    Tensor or ndarray ``[N, M]``
+        As :func:`box_iou`. A part of nothing is 0.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        As :func:`box_iou`.
+
+    Notes
+    -----
+    Values are those of ``torchvision.ops.generalized_box_iou``. Gradients: see :func:`box_iou`.
+
+    Source: H. Rezatofighi et al., "Generalized intersection over union: a metric and a loss for
+    bounding box regression", CVPR 2019.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 5], [20, 0, 30, 10]])
+    >>> visops.generalized_box_iou(boxes[:1], boxes)
+    tensor([[ 1.0000,  0.5000, -0.3333]])
+    """
+    return _call("generalized_box_iou", boxes1, boxes2, "generalized", 1e-7, device)
+
+
+def distance_box_iou(
+    boxes1: Array, boxes2: Array, eps: float = 1e-7, *, device: _Device = None
+) -> Array:
+    """Distance intersection over union of all pairs.
+
+    The overlap less the squared distance of the centres, in units of the squared diagonal of the
+    smallest box around both.
+
+    Parameters
+    ----------
+    boxes1 : Tensor or ndarray ``[N, 4]``
+    boxes2 : Tensor or ndarray ``[M, 4]``
+    eps : float
+        Added to the squared diagonal; >= 0.
+    device : optional
+        As in :func:`box_iou`.
+
+    Returns
+    -------
+    Tensor or ndarray ``[N, M]``
+        As :func:`box_iou`.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        As :func:`box_iou`, and for an `eps` that is negative or not finite.
+
+    Notes
+    -----
+    Values are those of ``torchvision.ops.distance_box_iou``. Gradients: see :func:`box_iou`.
+
+    Source: Z. Zheng et al., "Distance-IoU loss: faster and better learning for bounding box
+    regression", AAAI 2020.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 5], [20, 0, 30, 10]])
+    >>> visops.distance_box_iou(boxes[:1], boxes)
+    tensor([[ 1.0000,  0.4688, -0.4000]])
+    """
+    return _call("distance_box_iou", boxes1, boxes2, "distance", eps, device)
+
+
+def complete_box_iou(
+    boxes1: Array, boxes2: Array, eps: float = 1e-7, *, device: _Device = None
+) -> Array:
+    """Complete intersection over union of all pairs: distance and shape.
+
+    :func:`distance_box_iou` less a term for boxes whose sides have different ratios.
+
+    Parameters
+    ----------
+    boxes1 : Tensor or ndarray ``[N, 4]``
+    boxes2 : Tensor or ndarray ``[M, 4]``
+    eps : float
+        Added to two denominators; >= 0.
+    device : optional
+        As in :func:`box_iou`.
+
+    Returns
+    -------
+    Tensor or ndarray ``[N, M]``
+        As :func:`box_iou`.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        As :func:`distance_box_iou`.
+
+    Notes
+    -----
+    Values are those of ``torchvision.ops.complete_box_iou`` but for the arctangent, which is the
+    same everywhere and taken once a box, not once a pair. Boxes without a height have a ratio of
+    infinity, points of 0. Gradients: see :func:`box_iou`; the weight of the added term is a
+    constant to them, as in the paper and in torchvision.
+
+    Source: Z. Zheng et al., "Distance-IoU loss: faster and better learning for bounding box
+    regression", AAAI 2020.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 5], [20, 0, 30, 10]])
+    >>> visops.complete_box_iou(boxes[:1], boxes)
+    tensor([[ 1.0000,  0.4655, -0.4000]])
+    """
+    return _call("complete_box_iou", boxes1, boxes2, "complete", eps, device)
+
+
+def box_iou_rotated(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
+    r"""Overlaps of all pairs of rotated boxes: intersection over union.
+
+    A box's corners are its centre and, from there, :math:`(\pm w/2, \pm h/2)` turned by the
+    angle: :math:`x' = x \cos a - y \sin a,\; y' = x \sin a + y \cos a`, counter-clockwise where
+    y points up, clockwise in images. Computed in float64 whatever the dtype, as a sum of continuous
+    functions of the boxes, so that boxes that are the same or share an edge are no special case: a
+    box's overlap with itself is exactly 1. Results are bit-identical on every instruction set, at
+    every thread count, and on CPU and CUDA; so are gradients.
+
+    Parameters
+    ----------
+    boxes1 : Tensor or ndarray ``[N, 5]``
+    boxes2 : Tensor or ndarray ``[M, 5]``
+        Centre ``x, y``, ``width``, ``height``, ``angle`` in radians. Any floating dtype or
+        integers; the two may differ. A box with a side that is not more than 0, or with an infinite
+        number, overlaps nothing.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    Tensor or ndarray ``[N, M]``
+        In [0, 1]. float64 if either set of boxes is, else float32. NaN in a box gives NaN.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For wrong shapes, dtypes or devices.
+
+    Notes
+    -----
+    Differentiable twice with respect to both sets. The gradient is the rate at which a box's moving
+    border changes the intersection; an edge on an edge of the other box counts half, so that a box
+    has no gradient with itself. The second derivative is composed of torch's operators, with memory
+    of some dozens of numbers a pair.
+
+    Examples
+    --------
+    >>> import math, torch, visops
+    >>> boxes = torch.tensor([[5.0, 5, 10, 10, 0], [5, 5, 10, 10, math.pi / 4]])
+    >>> visops.box_iou_rotated(boxes, boxes)
+    tensor([[1.0000, 0.7071],
+            [0.7071, 1.0000]])
+    """
+    tensors = {"boxes1": boxes1, "boxes2": boxes2}
+    return call_operator(  # type: ignore[no-any-return]
+        "box_iou_rotated", _box_iou_rotated, device, tensors
+    )
+
+
+def _call(op: str, boxes1: Any, boxes2: Any, kind: str, eps: float, device: _Device) -> Any:
+    return call_operator(op, _box_iou, device, {"boxes1": boxes1, "boxes2": boxes2}, kind, eps)

@@ -1,0 +1,304 @@
+"""The convolution of neural networks: the public function.
+
+The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/convolution/conv2d.cpp, fake kernels,
+gradients, vmap and autocast in conv2d_autograd.py.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .._torch.call import call_operator
+from .._torch.channels_last import prefers_channels_last
+from .conv2d_autograd import (
+    check_arguments,
+    check_pair,
+    result_size,
+    with_autocast,
+)
+from .conv2d_autograd import conv2d as _implicit
+from .im2col_autograd import im2col as _im2col
+from .spatial_arguments import one_per_dimension, padding_of_each_side
+
+__all__ = ["conv2d"]
+
+Array = TypeVar("Array", Tensor, np.ndarray)
+_Device = torch.device | str | None
+_Sizes = int | Sequence[int]
+
+_METHODS = ("auto", "implicit", "im2col", "torch")
+# torch.matmul and F.conv2d have no kernels for these.
+_NOT_MULTIPLIED = (torch.uint16, torch.uint32, torch.uint64)
+
+
+def _most_channels() -> dict[torch.dtype, int]:
+    """Return up to how many input channels of a group "implicit" is faster than oneDNN.
+
+    For types that oneDNN has on this processor: for others torch writes the matrix of im2col. For
+    many channels it is a matter of the image's size and of the kernel's, within some 15 percent.
+    """
+    most = {torch.float32: 64, torch.complex64: 32}
+    if torch.backends.mkldnn.is_available():
+        for dtype, name in ((torch.bfloat16, "bf16"), (torch.float16, "fp16")):
+            if getattr(torch.ops.mkldnn, f"_is_mkldnn_{name}_supported")():
+                most[dtype] = 1
+    return most
+
+
+_MOST_CHANNELS = _most_channels()
+
+
+def conv2d(
+    input: Array,
+    weight: Array,
+    bias: Array | None = None,
+    stride: _Sizes = 1,
+    padding: _Sizes | str = 0,
+    dilation: _Sizes = 1,
+    groups: int = 1,
+    *,
+    method: str = "auto",
+    explain: Callable[[str], Any] | None = None,
+    device: _Device = None,
+) -> Array:
+    """Convolution of a neural network: ``torch.nn.functional.conv2d`` for every dtype.
+
+    ``out[n, m, y, x] = bias[m] + sum over c, v, u of weight[m, c, v, u] * input[n, c, y * stride +
+    v * dilation - padding, x * stride + u * dilation - padding]``, with 0 outside of the input, and
+    input channels ``c`` of the output channel's group.
+
+    Parameters
+    ----------
+    input : Tensor or ndarray ``[N, C, H, W]`` or ``[C, H, W]``
+        float16, bfloat16 (summed in float32), float32, float64, complex or integers (which wrap).
+    weight : Tensor or ndarray ``[M, C / groups, kernel height, kernel width]``
+        Of the dtype of `input`.
+    bias : Tensor or ndarray ``[M]``, optional
+        Of the dtype of `input`.
+    stride : int or pair of int
+        Pixels of the input from one output to the next: y, x.
+    padding : int, pair of int, "same" or "valid"
+        Rows and columns of 0 on each side. "same" is for stride 1: as many as leave the size of
+        the input, of an odd number the one more below and right; "valid" is 0.
+    dilation : int or pair of int
+        Pixels of the input from one element of the kernel to the next.
+    groups : int
+        Output channels of the i-th of so many equal parts see the i-th part of input channels.
+    method : {"auto", "implicit", "im2col", "torch"}
+        How it is computed:
+
+        - "implicit": a product of matrices, the columns of im2col read where they lie in a block
+          of the image, with no matrix in memory: ``torch.ops.visops.conv2d``.
+        - "im2col": :func:`im2col`, then ``torch.matmul``.
+        - "torch": ``torch.nn.functional.conv2d``, that is oneDNN or cuDNN.
+        - "auto": what is fastest by measurement: "torch" on CUDA, for float32 with more than 64
+          input channels a group or channels_last, complex64 with more than 32, and halves that the
+          processor multiplies; "implicit" for all else.
+    explain : callable, optional
+        Called with one line: the method taken and why; ``explain=print``.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    Tensor or ndarray ``[N, M, height, width]`` or ``[M, height, width]``
+        Of the dtype of `input`; channels_last where that is. ``height = (H + 2 * padding -
+        dilation * (kernel height - 1) - 1) // stride + 1``.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For wrong shapes, dtypes or devices, a kernel larger than the padded input, a result larger
+        than memory.
+    TypeError, ValueError
+        For arguments of a wrong type, wrong numbers of them, numbers out of range, words that are
+        not known, "same" with a stride.
+
+    See Also
+    --------
+    convolve2d : SciPy's convolution of single planes.
+
+    Notes
+    -----
+    Differentiable as often as one likes with respect to `input`, `weight` and `bias`; works with
+    ``torch.compile``, :func:`torch.vmap` and autocast, within which it casts as torch's does.
+
+    Sums of floats are those of a matrix product: fused with products where the processor can, in an
+    order that depends on method, instruction set and device. With "implicit" a result is within
+    ``K * eps`` of the exact one relative to the sum of its terms' magnitudes (``K`` products a sum,
+    ``eps`` of the dtype summed in, and half a unit of the dtype's last place), usually by far; bits
+    do not depend on the number of threads. Integers are exact (modulo their size).
+
+    The method is that of K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural
+    Networks for Document Processing", 2006, without its matrix.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> image = torch.arange(16, dtype=torch.uint8).view(1, 4, 4)
+    >>> weight = torch.ones(1, 1, 3, 3, dtype=torch.uint8)
+    >>> visops.conv2d(image, weight, padding="same", explain=print)
+    visops.conv2d: method 'implicit': torch has no convolution of uint8
+    tensor([[[10, 18, 24, 18],
+             [27, 45, 54, 39],
+             [51, 81, 90, 63],
+             [42, 66, 72, 50]]], dtype=torch.uint8)
+    """
+    op = "conv2d"
+    if method not in _METHODS:
+        raise ValueError(
+            f"visops.{op}: method is {method!r}, must be 'auto', 'implicit', 'im2col' or 'torch'"
+        )
+    if explain is not None and not callable(explain):
+        raise TypeError(f"visops.{op}: explain is {explain!r}, must be callable")
+    options = _Options(stride, padding, dilation, groups)
+
+    def call(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return _convolve(input, weight, bias, options, method, explain)
+
+    tensors = {"input": input, "weight": weight, "bias": bias}
+    return call_operator(op, call, device, tensors, optional=("bias",))  # type: ignore[no-any-return]
+
+
+class _Options:
+    """Steps as pairs; `sides` of padding are known with the kernel."""
+
+    def __init__(self, stride: Any, padding: Any, dilation: Any, groups: Any) -> None:
+        op = "conv2d"
+        self.stride = one_per_dimension(op, "stride", stride, 2)
+        self.dilation = one_per_dimension(op, "dilation", dilation, 2)
+        self.padding = padding
+        try:
+            self.groups = groups if isinstance(groups, torch.SymInt) else operator.index(groups)
+        except TypeError:
+            raise TypeError(f"visops.{op}: groups is {groups!r}, must be an integer") from None
+        if self.groups < 1:
+            raise ValueError(f"visops.{op}: groups is {groups}, must be >= 1")
+
+    def sides(self, weight: Tensor) -> tuple[list[int], list[int]]:
+        """Return padding before (y, x) and after."""
+        kernel = weight.shape[2:] if weight.dim() == 4 else (1, 1)
+        return padding_of_each_side("conv2d", self.padding, kernel, self.stride, self.dilation)
+
+
+def _convolve(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    options: _Options,
+    method: str,
+    explain: Callable[[str], Any] | None,
+) -> Tensor:
+    single = input.dim() == 3
+    if input.dim() not in (3, 4):
+        raise RuntimeError(
+            f"visops.conv2d: input has shape {list(input.shape)}, must be [N, C, H, W] or [C, H, W]"
+        )
+    images = input[None] if single else input
+    images, weight, bias = with_autocast(images, weight, bias)  # type: ignore[assignment]
+    before, after = options.sides(weight)
+    if method == "auto":
+        method, reason = _choose(images, weight)
+    else:
+        _require_method(method, images.dtype)
+        reason = "asked for"
+    if explain is not None:
+        explain(f"visops.conv2d: method {method!r}: {reason}")
+    sides = before if before == after else [before[0], after[0], before[1], after[1]]
+    arguments = (options.stride, sides, options.dilation, options.groups)
+    if method == "implicit":
+        result = _implicit(images, weight, bias, *arguments)
+    else:
+        if not torch.compiler.is_compiling():  # sizes may be unknown then, and torch checks too
+            check_arguments("conv2d", images.shape, weight.shape, *arguments)
+            _check_tensors(images, weight, bias)
+        if method == "torch":
+            result = _by_torch(images, weight, bias, options, before, after)
+        else:
+            result = _by_im2col(images, weight, bias, options, sides, before + after)
+    return result[0] if single else result
+
+
+def _choose(input: Tensor, weight: Tensor) -> tuple[str, str]:
+    """Return the method that is the fastest by measurement, and why."""
+    dtype = input.dtype
+    name = _name(dtype)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        return "implicit", f"torch has no convolution of {name}"
+    device = input.device.type
+    if device != "cpu":
+        return "torch", f"{name} on {device}"
+    if dtype not in _MOST_CHANNELS:
+        return "implicit", f"oneDNN has no {name} here"
+    if dtype == torch.float32 and prefers_channels_last(input):
+        return "torch", f"{name}, channels_last, which oneDNN takes as it lies"
+    channels, most = weight.shape[1] if weight.dim() == 4 else 0, _MOST_CHANNELS[dtype]
+    if channels <= most:
+        return "implicit", f"{name} with {channels} input channels a group, <= {most}"
+    return "torch", f"{name} with {channels} input channels a group, > {most}"
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _require_method(method: str, dtype: torch.dtype) -> None:
+    exact = not (dtype.is_floating_point or dtype.is_complex)
+    if (method == "torch" and exact) or (method == "im2col" and dtype in _NOT_MULTIPLIED):
+        function = "F.conv2d" if method == "torch" else "torch.matmul"
+        raise RuntimeError(
+            f"visops.conv2d: method is {method!r} and input has dtype {_name(dtype)}, which "
+            f"{function} does not take; use 'implicit'"
+        )
+
+
+def _check_tensors(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Check as the operator does, where it isn't called."""
+    check_pair("conv2d", "input", input, "weight", weight)
+    check_pair("conv2d", "input", input, "bias", bias)
+    if bias is not None and tuple(bias.shape) != (weight.shape[0],):
+        raise RuntimeError(
+            f"visops.conv2d: bias has shape {list(bias.shape)}, must be [{weight.shape[0]}]"
+        )
+
+
+def _by_torch(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    options: _Options,
+    before: list[int],
+    after: list[int],
+) -> Tensor:
+    if before != after:
+        input = functional.pad(input, (before[1], after[1], before[0], after[0]))
+        before = [0, 0]
+    return functional.conv2d(
+        input, weight, bias, options.stride, before, options.dilation, options.groups
+    )
+
+
+def _by_im2col(
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    options: _Options,
+    sides: list[int],
+    padding: list[int],
+) -> Tensor:
+    kernel = list(weight.shape[2:])
+    columns = _im2col(input, kernel, options.stride, padding, options.dilation, None, "unfold")
+    parts = weight.reshape(options.groups, weight.shape[0] // options.groups, -1)
+    columns = columns.reshape(input.shape[0], options.groups, parts.shape[2], columns.shape[-1])
+    size = result_size(input.shape, weight.shape, options.stride, sides, options.dilation)
+    result = torch.matmul(parts, columns).reshape(size)
+    if prefers_channels_last(input):
+        result = result.contiguous(memory_format=torch.channels_last)
+    return result if bias is None else result + bias[:, None, None]

@@ -1,0 +1,153 @@
+"""Which method convolves: what was asked for, or what the measured costs say is fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from .convolve2d_costs import crossover, ranking
+from .convolve2d_fft import convolve_fft
+from .convolve2d_methods import convolve_direct, convolve_im2col
+from .convolve2d_problem import Problem, dtype_name
+from .convolve2d_separable import Factors, convolve_separable, factors_of
+
+__all__ = ["METHODS", "Explain", "convolve"]
+
+METHODS = ("auto", "direct", "im2col", "fft", "separable")
+Explain = Callable[[str], Any] | None
+
+# Products that the direct method has done before another one has begun: looking up costs would take
+# as long.
+_FEW = 1 << 19
+
+_SIMPLE: dict[str, Callable[[Problem], Tensor]] = {
+    "direct": convolve_direct,
+    "im2col": convolve_im2col,
+    "fft": convolve_fft,
+}
+
+
+def convolve(p: Problem, method: str, explain: Explain) -> Tensor:
+    """Return the result by this method, telling `explain` which it was and why."""
+    if 0 in p.image.shape or 0 in p.kernel.shape or 0 in p.size:
+        _tell(p, explain, f"{method}, of nothing")
+        return _of_nothing(p)
+    if method == "auto":
+        method, factors, why = _fastest(p)
+    else:
+        factors = _required_factors(p) if method == "separable" else None
+        why = _as_asked
+    if explain is not None:
+        _tell(p, explain, f"{method}, {why()}")
+    return _run(p, method, factors)
+
+
+def _as_asked() -> str:
+    return "as asked for"
+
+
+def _as_few() -> str:
+    return f"as there are no more than {_FEW} products"
+
+
+def _run(p: Problem, method: str, factors: Factors | None) -> Tensor:
+    return _SIMPLE[method](p) if factors is None else convolve_separable(p, factors)
+
+
+def _tell(p: Problem, explain: Explain, what: str) -> None:
+    if explain is not None:
+        explain(
+            f"{p.op}: {what}; {list(p.image.shape)} with {list(p.kernel.shape)}, "
+            f"{dtype_name(p.image.dtype)} on {p.image.device.type}"
+        )
+
+
+def _of_nothing(p: Problem) -> Tensor:
+    """Return a result that reads no element of the image, in the graphs of both inputs."""
+    # Sums of unsigned integers have the bits of signed ones.
+    integer = not (p.image.dtype.is_floating_point or p.image.dtype.is_complex)
+    dtype = torch.int64 if integer else p.image.dtype
+    seen = p.kernel.to(dtype).sum((-2, -1), keepdim=True)
+    if p.fill == 0:
+        seen = p.kernel[..., :0, :0].to(dtype).sum((-2, -1), keepdim=True)
+    else:
+        seen = seen * torch.tensor(p.fill, dtype=p.image.dtype).to(dtype)
+    seen = seen + p.image[..., :0, :0].to(dtype).sum((-2, -1), keepdim=True)
+    return seen.to(p.image.dtype).expand(*p.lead, *p.size).contiguous()
+
+
+def _wants_gradient(tensor: Tensor) -> bool:
+    return tensor.requires_grad and torch.is_grad_enabled()
+
+
+def _has_values(tensor: Tensor) -> bool:
+    """Whether the numbers can be looked at: not under torch.compile, nor where they are mapped."""
+    if torch.compiler.is_compiling() or isinstance(tensor, FakeTensor) or tensor.is_meta:
+        return False
+    return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+
+
+def _required_factors(p: Problem) -> Factors:
+    """Return the kernel's factors, or say why there are none."""
+    message = f"visops.{p.op}: method is 'separable', "
+    if _wants_gradient(p.kernel):
+        raise ValueError(
+            f"{message}must be another where in2 requires a gradient: its factors have none"
+        )
+    if not _has_values(p.kernel):
+        raise ValueError(
+            f"{message}must be another where in2 has no values to look at: under torch.compile, "
+            "and where torch.func maps or differentiates it"
+        )
+    factors = factors_of(p.kernel)
+    if factors is None:
+        raise ValueError(
+            f"{message}in2 of shape {list(p.kernel.shape)} must be the product of a column and a "
+            "row"
+        )
+    return factors
+
+
+def _fastest(p: Problem) -> tuple[str, Factors | None, Callable[[], str]]:
+    """Return the method, its factors if it is separable, and why it was chosen."""
+    image, kernel = p.image, p.kernel
+    images, kernels = image.shape, kernel.shape
+    taps = kernels[-2] * kernels[-1]
+    if torch.compiler.is_compiling() or not image.is_cpu:
+        # By the kernel alone, as sizes of images may be symbols, and nothing is measured elsewhere.
+        least = crossover(image.dtype, image.device.type)
+        method = "direct" if least is None or taps < least else "fft"
+        return method, None, lambda: f"as transforms are for kernels of {least} elements or more"
+    if len(images) == 2 == len(kernels) and p.size[0] * p.size[1] * taps <= _FEW:
+        return "direct", None, _as_few
+    order = ranking(image.dtype, tuple(images), tuple(kernels), p.size)
+    best = next(method for method, _ in order if method != "separable")
+    if order[0][0] != "separable":
+        note = ""
+    elif _wants_gradient(p.kernel):
+        note = "separable: not where in2 requires a gradient"
+    elif not _has_values(p.kernel):
+        note = "separable: in2 has no values to look at"
+    else:
+        factors = factors_of(p.kernel)
+        if factors is not None:
+            return "separable", factors, lambda: _in_words("separable", order)
+        note = "separable: in2 is not of rank 1"
+    return best, None, lambda: _in_words(best, order, note)
+
+
+def _in_words(chosen: str, order: tuple[tuple[str, float], ...], note: str = "") -> str:
+    times = {method: _duration(seconds) for method, seconds in order}
+    taken = times.pop(chosen)
+    if note or chosen != "separable":
+        times.pop("separable", None)
+    others = [f"{method} {duration}" for method, duration in times.items()]
+    return f"about {taken} ({', '.join([*others, *([note] if note else [])])})"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} us"

@@ -1,0 +1,239 @@
+"""What each method of convolution costs: the model behind method="auto".
+
+The model is of sizes, dtype and kind of device only, not of the number of threads nor of the
+instruction set, so that "auto" takes the same method for the same problem in every run. Its numbers
+are nanoseconds on one thread, measured by scripts/measure_convolve2d_costs.py for the table in
+convolve2d_measured.py; all methods share their work between threads about equally well.
+
+direct
+    ``call + outputs * (a + b * rows + c * columns + d * taps)``, with the kernel's rows, columns
+    and elements.
+separable
+    The same with a row and with a column, and what it takes to find them.
+im2col
+    ``call + elements of the matrix * a + products * b``.
+fft
+    ``call + elements of the tiles * a(tile)``; 45 % of it are the image's transforms, the rest is
+    what there is for each result. The kernel's transform counts too. Large real images are
+    transformed as complex ones of half the width.
+
+Nothing is measured on CUDA: there "auto" takes the direct method up to kernels of 24 x 24 and the
+FFT above, if the dtype has one.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import NamedTuple
+
+import torch
+
+__all__ = ["Costs", "FftCosts", "cost_of_methods", "crossover", "fft_tile", "ranking"]
+
+_Pair = tuple[int, int]
+
+# Elements of a kernel from which on transforms are taken on CUDA.
+_CUDA_CROSSOVER = 24 * 24
+
+# Looking for a kernel's factors takes about so long; it is not done where that would be more than a
+# small part of the rest, as it may be in vain.
+_FACTORING_SECONDS = 15e-6
+_FACTORING_PART = 0.1
+
+# glibc maps blocks of more bytes than this anew each time, page by page: what that takes for a byte
+# of the result of transforms. Our own kernels' results are mapped by large pages.
+_MAPPED_ANEW = 32 << 20
+_MAPPING = 0.65
+
+_FORWARD = 0.45  # of the time of transforms is the image's
+
+# Unsigned integers are computed as signed ones.
+_SAME_COSTS = {
+    torch.int8: torch.uint8,
+    torch.uint16: torch.int16,
+    torch.uint32: torch.int32,
+    torch.uint64: torch.int64,
+}
+
+
+class FftCosts(NamedTuple):
+    """A call's nanoseconds, and for each size of tiles those of an element."""
+
+    call: float
+    elements: dict[int, float]
+
+
+class Costs(NamedTuple):
+    """The numbers of one dtype, in nanoseconds; see above what they multiply."""
+
+    direct: tuple[float, ...]
+    im2col: tuple[float, ...]
+    separable: float
+    fft: FftCosts | None = None
+    crossover: int | None = None
+
+
+def direct_terms(outputs: int, kernel: _Pair) -> list[float]:
+    """Return what the numbers of the direct method multiply."""
+    kh, kw = kernel
+    return [1.0, outputs, outputs * kh, outputs * kw, outputs * kh * kw]
+
+
+def im2col_terms(counts: _Pair, outputs: int, kernel: _Pair) -> list[float]:
+    """Return what the numbers of im2col multiply; counts are those of images and of results."""
+    images, results = counts
+    taps = kernel[0] * kernel[1]
+    return [1.0, images * outputs * taps, results * outputs * taps]
+
+
+def _times(numbers: tuple[float, ...], terms: list[float]) -> float:
+    return sum(a * b for a, b in zip(numbers, terms, strict=True))
+
+
+def fft_cost(
+    costs: FftCosts, counts: tuple[int, int, int], size: _Pair, kernel: _Pair
+) -> tuple[float, _Pair]:
+    """Return nanoseconds and the best tile; counts are of images, kernels and results."""
+    images, kernels, results = counts
+    # What all tiles cost is a product of a number for each dimension.
+    (height, rows, of_y), (width, columns, of_x) = (
+        _best_along(costs.elements, n, k) for n, k in zip(size, kernel, strict=True)
+    )
+    tiles = rows * columns
+    transformed = (images * tiles + kernels) * _FORWARD + results * tiles * (1 - _FORWARD)
+    element = (of_y * of_x) ** 0.5
+    return costs.call + transformed * height * width * element, (height, width)
+
+
+def _best_along(elements: dict[int, float], size: int, kernel: int) -> tuple[int, int, float]:
+    """Return the best tile for one dimension, how many there are, and nanoseconds of an element."""
+    best = float("inf"), (0, 0, 0.0)
+    for tile, nanoseconds in elements.items():
+        if tile >= kernel:
+            count = -(-size // (tile - kernel + 1))
+            taken = count * tile * nanoseconds**0.5
+            best = min(best, (taken, (tile, count, nanoseconds)))
+    if best[1][0] == 0:  # The kernel is larger than any tile of the table.
+        tile = 1 << (2 * kernel - 1).bit_length()
+        return tile, -(-size // (tile - kernel + 1)), max(elements.values())
+    return best[1]
+
+
+def _of(dtype: torch.dtype) -> Costs:
+    from .convolve2d_measured import MEASURED  # which needs this module's types
+
+    return MEASURED[_SAME_COSTS.get(dtype, dtype)]
+
+
+# Nanoseconds for a pixel to become half of a complex number, and to be written back.
+_HALVING = 1.2
+
+_COMPLEX = {
+    torch.float16: torch.complex64,
+    torch.bfloat16: torch.complex64,
+    torch.float32: torch.complex64,
+    torch.float64: torch.complex128,
+}
+
+
+def fft_takes_halves(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> bool:
+    """Whether two halves of a large real image are transformed as one complex image."""
+    return dtype in _COMPLEX and size[0] * size[1] >= 1 << 18 and size[1] >= 8 * kernel[1]
+
+
+@torch.compiler.assume_constant_result
+def fft_tile(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> _Pair:
+    """Return the size of tiles that transforms should be fastest with."""
+    return _fft_tile(size, kernel, dtype)
+
+
+@functools.lru_cache(maxsize=256)
+def _fft_tile(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> _Pair:
+    costs = _of(dtype).fft
+    assert costs is not None
+    return fft_cost(costs, (1, 1, 1), size, kernel)[1]
+
+
+def crossover(dtype: torch.dtype, device: str) -> int | None:
+    """Return elements of a kernel from which on transforms are taken; None is never."""
+    of_cpu = _of(dtype).crossover
+    return of_cpu if of_cpu is None or device == "cpu" else _CUDA_CROSSOVER
+
+
+def cost_of_methods(
+    dtype: torch.dtype,
+    counts: tuple[int, int, int],
+    image: _Pair,
+    kernel: _Pair,
+    size: _Pair,
+) -> dict[str, float]:
+    """Return what each method that can be taken should cost on the CPU, in seconds.
+
+    Parameters
+    ----------
+    dtype : torch.dtype
+    counts : of int
+        How many images, kernels and results there are.
+    image, kernel, size : pair of int
+        Heights and widths; the last is the result's.
+    """
+    images, kernels, results = counts
+    outputs = results * size[0] * size[1]
+    costs = _of(dtype)
+    found = {
+        "direct": _times(costs.direct, direct_terms(outputs, kernel)),
+        "im2col": _times(costs.im2col, im2col_terms((images, results), size[0] * size[1], kernel)),
+    }
+    if min(kernel) > 1:
+        along_rows = results * image[0] * size[1]
+        found["separable"] = (
+            _times(costs.direct, direct_terms(along_rows, (1, kernel[1])))
+            + _times(costs.direct, direct_terms(outputs, (kernel[0], 1)))
+            + costs.separable * kernels
+        )
+    if costs.fft is not None:
+        found["fft"] = _whole_fft_cost(dtype, costs.fft, counts, size, kernel)
+        if outputs * dtype.itemsize > _MAPPED_ANEW:
+            found["fft"] += _MAPPING * outputs * dtype.itemsize
+    return {method: nanoseconds * 1e-9 for method, nanoseconds in found.items()}
+
+
+def _whole_fft_cost(
+    dtype: torch.dtype, costs: FftCosts, counts: tuple[int, int, int], size: _Pair, kernel: _Pair
+) -> float:
+    """Return nanoseconds with the way that images of this size are transformed in."""
+    if not fft_takes_halves(size, kernel, dtype):
+        return fft_cost(costs, counts, size, kernel)[0]
+    of_complex = _of(_COMPLEX[dtype]).fft
+    assert of_complex is not None
+    halving = _HALVING * counts[2] * size[0] * size[1] * (2 if dtype == torch.float64 else 1)
+    return halving + fft_cost(of_complex, counts, (size[0], -(-size[1] // 2)), kernel)[0]
+
+
+@functools.lru_cache(maxsize=1024)
+def ranking(
+    dtype: torch.dtype, images: tuple[int, ...], kernels: tuple[int, ...], size: _Pair
+) -> tuple[tuple[str, float], ...]:
+    """Return methods and what they should cost on the CPU, in seconds, the cheapest first.
+
+    Parameters
+    ----------
+    dtype : torch.dtype
+    images, kernels : tuple of int
+        Shapes.
+    size : pair of int
+        Height and width of the result.
+    """
+    leads = images[:-2], kernels[:-2]
+    results = math.prod(torch.broadcast_shapes(*leads))
+    counts = math.prod(leads[0]), math.prod(leads[1]), results
+    found = cost_of_methods(dtype, counts, _pair(images), _pair(kernels), size)
+    others = min(seconds for method, seconds in found.items() if method != "separable")
+    if others < _FACTORING_SECONDS * counts[1] / _FACTORING_PART:
+        found.pop("separable", None)
+    return tuple(sorted(found.items(), key=lambda item: item[1]))
+
+
+def _pair(shape: tuple[int, ...]) -> _Pair:
+    return shape[-2], shape[-1]

@@ -1,0 +1,166 @@
+"""Arguments of windows that move over the last dimensions of a tensor: sizes, steps, padding."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .._torch.fake_checks import require
+
+__all__ = ["one_per_dimension", "output_sizes", "padding_of_each_side", "spatial_dims"]
+
+# The words that may stand for numbers of padding.
+_PADDING = ("same", "valid")
+
+
+def _index(value: Any) -> int:
+    # Symbolic sizes stay so; to torch.compile they are of type int.
+    return value if isinstance(value, (int, torch.SymInt)) else operator.index(value)  # type: ignore[return-value]
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def spatial_dims(op: str, kernel_size: Any, dims: int) -> int:
+    """Return how many of the last dimensions the kernel moves over, 1 to 4.
+
+    Parameters
+    ----------
+    op : str
+        The public function, for errors.
+    kernel_size : int or sequence of int
+        An integer is for two dimensions, or for all of a tensor that has fewer.
+    dims : int
+        Of the tensor.
+
+    Raises
+    ------
+    ValueError
+        A sequence of no integer, or of more than 4.
+    """
+    if not _is_list(kernel_size):
+        return max(1, min(2, dims))
+    if not 1 <= len(kernel_size) <= 4:
+        raise ValueError(
+            f"visops.{op}: kernel_size is {kernel_size!r}, must be 1 to 4 integers, one for each "
+            "dimension that it moves over"
+        )
+    return len(kernel_size)
+
+
+def one_per_dimension(op: str, name: str, value: Any, dims: int, least: int = 1) -> list[int]:
+    """Return the argument `name` as a list of `dims` integers; one integer is for all of them.
+
+    Raises
+    ------
+    TypeError
+        Not an integer or a sequence of them.
+    ValueError
+        A wrong number of them, or one that is less than `least`.
+    """
+    several = "1 integer" if dims == 1 else f"an integer or {dims} of them"
+    try:
+        is_list = _is_list(value)
+        values = [_index(v) for v in value] if is_list else [_index(value)] * dims
+    except TypeError:
+        raise TypeError(f"visops.{op}: {name} is {value!r}, must be {several}") from None
+    if len(values) != dims:
+        raise ValueError(f"visops.{op}: {name} is {value!r}, must be {several}")
+    if any(v < least for v in values):
+        allowed = f"> {least - 1}" if least > 0 else f">= {least}"
+        raise ValueError(f"visops.{op}: {name} is {value!r}, must be {allowed}")
+    return values
+
+
+def padding_of_each_side(
+    op: str,
+    padding: Any,
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    *,
+    centre: bool = False,
+) -> tuple[list[int], list[int]]:
+    """Return the elements of padding before and after the tensor, in each dimension.
+
+    Parameters
+    ----------
+    op : str
+        The public function, for errors.
+    padding : int, sequence of int, "same" or "valid"
+        "same" is as much as leaves the size of the input, and "valid" is none.
+    kernel_size, stride, dilation : sequence of int
+        One integer for each dimension.
+    centre : bool
+        Of a kernel of even size "same" pads the one element more before the tensor, so that the
+        kernel's element ``K // 2`` is at the output's place. Otherwise after it, as torch does.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For numbers as `one_per_dimension`; for other words; for "same" with strides.
+    """
+    if not isinstance(padding, str):
+        sides = one_per_dimension(op, "padding", padding, len(kernel_size), least=0)
+        return sides, list(sides)
+    if padding not in _PADDING:
+        raise ValueError(
+            f"visops.{op}: padding is {padding!r}, must be 'same', 'valid' or integers >= 0"
+        )
+    if padding == "valid":
+        return [0] * len(kernel_size), [0] * len(kernel_size)
+    if any(s != 1 for s in stride):
+        raise ValueError(
+            f"visops.{op}: padding is 'same' and stride {list(stride)}, must be 1 for 'same'"
+        )
+    before, after = [], []
+    for k, d in zip(kernel_size, dilation, strict=True):
+        first = d * (k // 2) if centre else d * (k - 1) // 2
+        before.append(first)
+        after.append(d * (k - 1) - first)
+    return before, after
+
+
+def output_sizes(
+    op: str,
+    sizes: Sequence[int],
+    kernel_size: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    name: str = "input",
+) -> list[int]:
+    """Return how many places the kernel has in each dimension of the argument `name`.
+
+    Parameters
+    ----------
+    op : str
+        The operator, for errors.
+    sizes : sequence of int
+        Of the dimensions that the kernel moves over. Sizes may be symbolic.
+    kernel_size, stride, dilation : sequence of int
+        One integer for each dimension.
+    padding : sequence of int
+        Before the tensor, one for each dimension; then after it.
+    name : str
+        Of the argument, for errors.
+
+    Raises
+    ------
+    RuntimeError
+        Where the kernel is larger than the padded tensor.
+    """
+    dims = len(kernel_size)
+    covered = [d * (k - 1) + 1 for k, d in zip(kernel_size, dilation, strict=True)]
+    padded = [n + padding[i] + padding[dims + i] for i, n in enumerate(sizes)]
+    message = (
+        f"visops.{op}: kernel_size is {list(kernel_size)} with dilation {list(dilation)}, which "
+        f"covers {covered}, must be within the padded {name}, {padded}"
+    )
+    for c, p in zip(covered, padded, strict=True):
+        require(c <= p, message)
+    return [(p - c) // s + 1 for p, c, s in zip(padded, covered, stride, strict=True)]

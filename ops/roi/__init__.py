@@ -1,0 +1,17 @@
+"""Regions of feature maps and images: pooled, cropped, pasted."""
+
+from .align import multiscale_roi_align, roi_align
+from .crops import crop_rois, paste_rois
+from .modules import RoIAlign
+from .pooling import ps_roi_align, roi_align_rotated, roi_pool
+
+__all__ = [
+    "RoIAlign",
+    "crop_rois",
+    "multiscale_roi_align",
+    "paste_rois",
+    "ps_roi_align",
+    "roi_align",
+    "roi_align_rotated",
+    "roi_pool",
+]

@@ -1,0 +1,280 @@
+"""What torch needs to know of RoIAlign on one map: fake results, gradients, vmap.
+
+Results are linear in the map, be they means or, for given samples, maxima. So the gradient of a
+gradient of the map is the operator itself, and all derivatives are among these seven operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.channels_last import empty_maps, prefers_channels_last
+from .._torch.differentiable import Differentiable
+from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.vmap_calls import one_call_each
+
+__all__ = [
+    "check_bins",
+    "check_boxes",
+    "empty_bins",
+    "folds_channels",
+    "not_differentiable_again",
+    "roi_align",
+    "roi_align_max",
+    "same_size",
+    "with_channels",
+]
+
+roi_align = Differentiable("roi_align")
+_backward_input = Differentiable("roi_align_backward_input")
+_backward_boxes = Differentiable("roi_align_backward_boxes")
+roi_align_max = Differentiable("roi_align_max")
+_max_at = Differentiable("roi_align_max_at")
+_max_backward_input = Differentiable("roi_align_max_backward_input")
+_max_backward_boxes = Differentiable("roi_align_max_backward_boxes")
+
+
+def check_boxes(op: str, name: str, maps: Tensor, boxes: Tensor, columns: int = 5) -> None:
+    """Shapes and devices as csrc/torch/roi/align.cpp checks them: fake tensors never get there."""
+    require(
+        maps.dim() == 4,
+        f"visops.{op}: {name} has shape {list(maps.shape)}, must be [N, C, H, W]",
+    )
+    count = boxes.shape[0] if boxes.dim() else 0
+    check_shape(op, "boxes", boxes, (count, columns), f"[K, {columns}]")
+    check_same_device(op, name, maps, "boxes", boxes)
+
+
+def check_bins(op: str, name: str, bins: Tensor, maps: Sequence[Any], boxes: Tensor) -> None:
+    """Raise unless these are a gradient or indices: a bin of each channel for each box."""
+    text = f"[{boxes.shape[0]}, {maps[1]}, height, width]"
+    message = f"visops.{op}: {name} has shape {list(bins.shape)}, must be {text}"
+    require(bins.dim() == 4, message)
+    require(bins.shape[0] == boxes.shape[0], message)
+    require(bins.shape[1] == maps[1], message)
+    check_same_device(op, name, bins, "boxes", boxes)
+
+
+def empty_bins(maps: Tensor, boxes: Tensor, output_size: Sequence[Any]) -> Tensor:
+    """Of all boxes on these maps."""
+    shape = (boxes.shape[0], maps.shape[1], *output_size)
+    return empty_maps(maps, shape, prefers_channels_last(maps))
+
+
+@torch.library.register_fake("visops::roi_align")
+def _roi_align_fake(
+    input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
+) -> Tensor:
+    check_boxes("roi_align", "input", input, boxes)
+    return empty_bins(input, boxes, output_size)
+
+
+@torch.library.register_fake("visops::roi_align_backward_input")
+def _backward_input_fake(
+    grad: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
+) -> Tensor:
+    op = "roi_align_backward_input"
+    check_shape(op, "boxes", boxes, (boxes.shape[0], 5), "[K, 5]")
+    check_bins(op, "grad", grad, input_size, boxes)
+    return empty_maps(grad, input_size, options[-1])
+
+
+@torch.library.register_fake("visops::roi_align_backward_boxes")
+def _backward_boxes_fake(grad: Tensor, input: Tensor, boxes: Tensor, *options: Any) -> Tensor:
+    op = "roi_align_backward_boxes"
+    check_boxes(op, "input", input, boxes)
+    check_bins(op, "grad", grad, input.shape, boxes)
+    return torch.empty_like(boxes, memory_format=torch.contiguous_format)
+
+
+@torch.library.register_fake("visops::roi_align_max")
+def _max_fake(
+    input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
+) -> tuple[Tensor, Tensor]:
+    check_boxes("roi_align", "input", input, boxes)
+    values = empty_bins(input, boxes, output_size)
+    return values, torch.empty_like(values, dtype=torch.int64)
+
+
+@torch.library.register_fake("visops::roi_align_max_at")
+def _max_at_fake(
+    input: Tensor, index: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
+) -> Tensor:
+    check_boxes("roi_align_max_at", "input", input, boxes)
+    check_bins("roi_align_max_at", "index", index, input.shape, boxes)
+    return empty_bins(input, boxes, output_size)
+
+
+@torch.library.register_fake("visops::roi_align_max_backward_input")
+def _max_backward_input_fake(
+    grad: Tensor, index: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
+) -> Tensor:
+    op = "roi_align_max_backward_input"
+    check_shape(op, "boxes", boxes, (boxes.shape[0], 5), "[K, 5]")
+    check_bins(op, "grad", grad, input_size, boxes)
+    check_shape(op, "index", index, grad.shape, str(list(grad.shape)))
+    return empty_maps(grad, input_size, options[-1])
+
+
+@torch.library.register_fake("visops::roi_align_max_backward_boxes")
+def _max_backward_boxes_fake(
+    grad: Tensor, index: Tensor, input: Tensor, boxes: Tensor, *options: Any
+) -> Tensor:
+    op = "roi_align_max_backward_boxes"
+    check_boxes(op, "input", input, boxes)
+    check_bins(op, "grad", grad, input.shape, boxes)
+    check_shape(op, "index", index, grad.shape, str(list(grad.shape)))
+    return torch.empty_like(boxes, memory_format=torch.contiguous_format)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Of `roi_align` and `roi_align_max`."""
+    input, boxes, _, *ctx.options = inputs
+    # Linear in the input: only the boxes' gradient needs it.
+    saved = [boxes, input if ctx.needs_input_grad[1] else None]
+    if isinstance(output, (tuple, list)):
+        saved.append(output[1])
+        ctx.mark_non_differentiable(output[1])
+    ctx.save_for_backward(*saved)
+    ctx.input_size, ctx.channels_last = input.shape, prefers_channels_last(input)
+
+
+def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    boxes, input = ctx.saved_tensors
+    grad_input = grad_boxes = None
+    if ctx.needs_input_grad[0]:
+        grad_input = _backward_input(grad, boxes, ctx.input_size, *ctx.options, ctx.channels_last)
+    if ctx.needs_input_grad[1]:
+        grad_boxes = _backward_boxes(grad, input, boxes, *ctx.options)
+    return grad_input, grad_boxes, None, None, None, None
+
+
+def _max_vjp(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+    boxes, input, index = ctx.saved_tensors
+    grad_input = grad_boxes = None
+    if ctx.needs_input_grad[0]:
+        grad_input = _max_backward_input(
+            grad, index, boxes, ctx.input_size, *ctx.options, ctx.channels_last
+        )
+    if ctx.needs_input_grad[1]:
+        grad_boxes = _max_backward_boxes(grad, index, input, boxes, *ctx.options)
+    return grad_input, grad_boxes, None, None, None, None
+
+
+def _max_at_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    input, index, boxes, _, *ctx.options = inputs
+    ctx.save_for_backward(index, boxes, input if ctx.needs_input_grad[2] else None)
+    ctx.input_size, ctx.channels_last = input.shape, prefers_channels_last(input)
+
+
+def _max_at_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    index, boxes, input = ctx.saved_tensors
+    grad_input = grad_boxes = None
+    if ctx.needs_input_grad[0]:
+        grad_input = _max_backward_input(
+            grad, index, boxes, ctx.input_size, *ctx.options, ctx.channels_last
+        )
+    if ctx.needs_input_grad[2]:
+        grad_boxes = _max_backward_boxes(grad, index, input, boxes, *ctx.options)
+    return grad_input, None, grad_boxes, None, None, None, None
+
+
+def _backward_input_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    grad, boxes, _, *ctx.options, _ = inputs
+    ctx.save_for_backward(boxes, grad if ctx.needs_input_grad[1] else None)
+    ctx.output_size = grad.shape[2:]
+
+
+def _backward_input_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...]:
+    # <u, pool^T g> = <pool u, g>: its derivatives are those of pooling u.
+    boxes, grad = ctx.saved_tensors
+    of_grad = of_boxes = None
+    if ctx.needs_input_grad[0]:
+        of_grad = roi_align(grad_grad, boxes, ctx.output_size, *ctx.options)
+    if ctx.needs_input_grad[1]:
+        of_boxes = _backward_boxes(grad, grad_grad, boxes, *ctx.options)
+    return of_grad, of_boxes, None, None, None, None, None
+
+
+def _max_backward_input_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    grad, index, boxes, _, *ctx.options, _ = inputs
+    ctx.save_for_backward(index, boxes, grad if ctx.needs_input_grad[2] else None)
+    ctx.output_size = grad.shape[2:]
+
+
+def _max_backward_input_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...]:
+    index, boxes, grad = ctx.saved_tensors
+    of_grad = of_boxes = None
+    if ctx.needs_input_grad[0]:
+        of_grad = _max_at(grad_grad, index, boxes, ctx.output_size, *ctx.options)
+    if ctx.needs_input_grad[2]:
+        of_boxes = _max_backward_boxes(grad, index, grad_grad, boxes, *ctx.options)
+    return of_grad, None, of_boxes, None, None, None, None, None
+
+
+def not_differentiable_again(op: str) -> Callable[..., Any]:
+    """Return the backward of an operator that gives the boxes' gradient."""
+
+    def refuse(ctx: Any, *_: Any) -> None:
+        raise RuntimeError(
+            f"visops.{op}: the gradient with respect to the boxes can't be differentiated again; "
+            "detach it, or the boxes, where that is not needed"
+        )
+
+    return refuse
+
+
+def folds_channels(
+    call: Callable[..., Tensor], sizes: Callable[[Any, int], Any]
+) -> Callable[..., tuple[Tensor, int]]:
+    """Return the vmap rule of an operator to which a mapped map is one of more channels.
+
+    `sizes` makes the sizes that the operator takes from those of a call, and how many calls.
+    """
+    calls = one_call_each(call)
+
+    def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+        maps, boxes, size, *options = arguments
+        if in_dims[1] is not None:
+            return calls(info, in_dims, *arguments)
+        count = info.batch_size
+        wide = maps.movedim(in_dims[0], 1).flatten(1, 2)
+        result = call(wide, boxes, sizes(size, count), *options)
+        return result.unflatten(1, (count, result.shape[1] // count)), 1
+
+    return rule
+
+
+def same_size(size: Any, count: int) -> Any:
+    """Return a size that has no channels."""
+    return size
+
+
+def with_channels(size: Any, count: int) -> Any:
+    """Return ``[N, C, H, W]`` with the channels of all calls."""
+    return (size[0], size[1] * count, *size[2:])
+
+
+roi_align.register(setup_context=_setup, backward=_vjp, vmap=folds_channels(roi_align, same_size))
+_backward_input.register(
+    setup_context=_backward_input_setup,
+    backward=_backward_input_vjp,
+    vmap=folds_channels(_backward_input, with_channels),
+)
+_backward_boxes.register(
+    backward=not_differentiable_again("roi_align"), vmap=one_call_each(_backward_boxes)
+)
+roi_align_max.register(setup_context=_setup, backward=_max_vjp, vmap=one_call_each(roi_align_max))
+_max_at.register(setup_context=_max_at_setup, backward=_max_at_vjp, vmap=one_call_each(_max_at))
+_max_backward_input.register(
+    setup_context=_max_backward_input_setup,
+    backward=_max_backward_input_vjp,
+    vmap=one_call_each(_max_backward_input),
+)
+_max_backward_boxes.register(
+    backward=not_differentiable_again("roi_align"), vmap=one_call_each(_max_backward_boxes)
+)

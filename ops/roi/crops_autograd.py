@@ -1,0 +1,252 @@
+"""What torch needs to know of crops and of pasting: fake results, gradients, vmap.
+
+A crop is linear in the images, and pasting in images and patches together. So the gradient of the
+images of a paste is a paste of nothing into the incoming gradient, and second derivatives are among
+the same operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.channels_last import empty_maps, prefers_channels_last
+from .._torch.differentiable import Differentiable
+from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.vmap_calls import one_call_each
+
+__all__ = ["crop_rois", "paste_rois"]
+
+crop_rois = Differentiable("crop_rois")
+_crop_backward_images = Differentiable("crop_rois_backward_images")
+_crop_backward_boxes = Differentiable("crop_rois_backward_boxes")
+paste_rois = Differentiable("paste_rois")
+_paste_backward_patches = Differentiable("paste_rois_backward_patches")
+_paste_backward_alpha = Differentiable("paste_rois_backward_alpha")
+
+
+def _check_images(op: str, name: str, images: Tensor) -> None:
+    """Shapes and devices as csrc/torch/roi/crops.cpp checks them: fake tensors never get there."""
+    require(
+        images.dim() == 4,
+        f"visops.{op}: {name} has shape {list(images.shape)}, must have four dimensions, "
+        "[B, C, H, W]",
+    )
+
+
+def _check_boxes(op: str, name: str, images: Tensor, boxes: Tensor) -> None:
+    check_shape(op, "boxes", boxes, (boxes.shape[0] if boxes.dim() else 0, 5), "[K, 5]")
+    check_same_device(op, name, images, "boxes", boxes)
+
+
+def _check_of_boxes(op: str, name: str, patches: Tensor, boxes: Tensor, channels: Any) -> None:
+    _check_images(op, name, patches)
+    text = f"[{boxes.shape[0]}, {channels}]"
+    message = f"visops.{op}: {name} has shape {list(patches.shape)}, must begin with {text}"
+    require(patches.shape[0] == boxes.shape[0], message)
+    require(patches.shape[1] == channels, message)
+    check_same_device(op, "boxes", boxes, name, patches)
+
+
+def _check_alpha(op: str, alpha: Tensor | None, blend: str, size: Sequence[Any]) -> None:
+    if alpha is None:
+        require(
+            blend != "alpha",
+            f"visops.{op}: alpha is None, must be given where blend is 'alpha'",
+        )
+        return
+    shape = (size[0], size[2], size[3])
+    check_shape(op, "alpha", alpha, shape, str(list(shape)))
+
+
+def _nothing(like: Tensor, shape: Sequence[Any]) -> Tensor:
+    """Zeros without memory."""
+    return like.new_zeros(()).expand(*shape)
+
+
+@torch.library.register_fake("visops::crop_rois")
+def _crop_fake(images: Tensor, boxes: Tensor, size: Sequence[Any], *options: Any) -> Tensor:
+    op = "crop_rois"
+    _check_images(op, "images", images)
+    _check_boxes(op, "images", images, boxes)
+    shape = (boxes.shape[0], images.shape[1], *size)
+    return empty_maps(images, shape, prefers_channels_last(images))
+
+
+@torch.library.register_fake("visops::crop_rois_backward_images")
+def _crop_backward_images_fake(
+    grad: Tensor, boxes: Tensor, images_size: Sequence[Any], *options: Any
+) -> Tensor:
+    op = "crop_rois_backward_images"
+    _check_boxes(op, "grad", grad, boxes)
+    _check_of_boxes(op, "grad", grad, boxes, images_size[1])
+    return empty_maps(grad, images_size, prefers_channels_last(grad))
+
+
+@torch.library.register_fake("visops::crop_rois_backward_boxes")
+def _crop_backward_boxes_fake(grad: Tensor, images: Tensor, boxes: Tensor, *options: Any) -> Tensor:
+    op = "crop_rois_backward_boxes"
+    _check_images(op, "images", images)
+    _check_boxes(op, "images", images, boxes)
+    _check_of_boxes(op, "grad", grad, boxes, images.shape[1])
+    return torch.empty_like(boxes, memory_format=torch.contiguous_format)
+
+
+@torch.library.register_fake("visops::paste_rois")
+def _paste_fake(
+    images: Tensor,
+    patches: Tensor,
+    boxes: Tensor,
+    alpha: Tensor | None = None,
+    blend: str = "replace",
+    *options: Any,
+) -> Tensor:
+    op = "paste_rois"
+    _check_images(op, "images", images)
+    _check_boxes(op, "images", images, boxes)
+    _check_of_boxes(op, "patches", patches, boxes, images.shape[1])
+    _check_alpha(op, alpha, blend, patches.shape)
+    return empty_maps(images, images.shape, prefers_channels_last(images))
+
+
+@torch.library.register_fake("visops::paste_rois_backward_patches")
+def _paste_backward_patches_fake(
+    grad: Tensor,
+    boxes: Tensor,
+    alpha: Tensor | None,
+    patches_size: Sequence[Any],
+    blend: str,
+    *options: Any,
+) -> Tensor:
+    op = "paste_rois_backward_patches"
+    _check_images(op, "grad", grad)
+    _check_boxes(op, "grad", grad, boxes)
+    _check_alpha(op, alpha, blend, patches_size)
+    return empty_maps(grad, patches_size, prefers_channels_last(grad))
+
+
+@torch.library.register_fake("visops::paste_rois_backward_alpha")
+def _paste_backward_alpha_fake(
+    grad: Tensor, images: Tensor, patches: Tensor, boxes: Tensor, alpha: Tensor, *options: Any
+) -> Tensor:
+    op = "paste_rois_backward_alpha"
+    _check_images(op, "images", images)
+    _check_boxes(op, "images", images, boxes)
+    _check_of_boxes(op, "patches", patches, boxes, images.shape[1])
+    _check_alpha(op, alpha, "alpha", patches.shape)
+    return torch.empty_like(alpha, memory_format=torch.contiguous_format)
+
+
+def _crop_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    images, boxes, _, interpolation, padding_mode, fill = inputs
+    # Linear in the images: only the boxes' gradient needs them.
+    ctx.save_for_backward(boxes, images if ctx.needs_input_grad[1] else None)
+    ctx.images_size = images.shape
+    ctx.options = (interpolation, padding_mode)
+    ctx.fill = fill
+
+
+def _crop_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    boxes, images = ctx.saved_tensors
+    of_images = of_boxes = None
+    if ctx.needs_input_grad[0]:
+        of_images = _crop_backward_images(grad, boxes, ctx.images_size, *ctx.options)
+    if ctx.needs_input_grad[1]:
+        of_boxes = _crop_backward_boxes(grad, images, boxes, *ctx.options, ctx.fill)
+    return of_images, of_boxes, None, None, None, None
+
+
+def _crop_backward_images_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    grad, boxes, _, *ctx.options = inputs
+    ctx.save_for_backward(boxes, grad if ctx.needs_input_grad[1] else None)
+    ctx.size = grad.shape[2:]
+
+
+def _crop_backward_images_vjp(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
+    # <u, crop^T g> = <crop u, g>: its derivatives are those of a crop of u, without fill.
+    boxes, grad = ctx.saved_tensors
+    of_grad = of_boxes = None
+    if ctx.needs_input_grad[0]:
+        of_grad = crop_rois(incoming, boxes, ctx.size, *ctx.options, [0.0])
+    if ctx.needs_input_grad[1]:
+        of_boxes = _crop_backward_boxes(grad, incoming, boxes, *ctx.options, [0.0])
+    return of_grad, of_boxes, None, None, None
+
+
+def _crop_backward_boxes_vjp(ctx: Any, _: Tensor) -> None:
+    raise RuntimeError(
+        "visops.crop_rois: the gradient with respect to the boxes can't be differentiated again; "
+        "detach it, or the boxes, where that is not needed"
+    )
+
+
+def _paste_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    images, patches, boxes, alpha, *ctx.options = inputs
+    # Linear in images and patches: only alpha's gradient needs them.
+    # An argument that has its default is not counted: without alpha there may be three.
+    is_needed = alpha is not None and ctx.needs_input_grad[3]
+    ctx.save_for_backward(
+        boxes, alpha, images if is_needed else None, patches if is_needed else None
+    )
+    ctx.patches_size = patches.shape
+
+
+def _paste_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    boxes, alpha, images, patches = ctx.saved_tensors
+    of_images = of_patches = of_alpha = None
+    if ctx.needs_input_grad[0]:
+        of_images = paste_rois(grad, _nothing(grad, ctx.patches_size), boxes, alpha, *ctx.options)
+    if ctx.needs_input_grad[1]:
+        of_patches = _paste_backward_patches(grad, boxes, alpha, ctx.patches_size, *ctx.options)
+    if alpha is not None and ctx.needs_input_grad[3]:
+        interpolation = ctx.options[-1]
+        of_alpha = _paste_backward_alpha(grad, images, patches, boxes, alpha, interpolation)
+    return of_images, of_patches, None, of_alpha, None, None, None
+
+
+def _paste_backward_patches_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    grad, boxes, alpha, _, *ctx.options = inputs
+    ctx.save_for_backward(boxes, alpha, grad if ctx.needs_input_grad[2] else None)
+    ctx.images_size = grad.shape
+
+
+def _paste_backward_patches_vjp(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
+    # <u, paste^T g> = <paste of u into nothing, g>.
+    boxes, alpha, grad = ctx.saved_tensors
+    nothing = _nothing(incoming, ctx.images_size)
+    of_grad = of_alpha = None
+    if ctx.needs_input_grad[0]:
+        of_grad = paste_rois(nothing, incoming, boxes, alpha, *ctx.options)
+    if ctx.needs_input_grad[2]:
+        of_alpha = _paste_backward_alpha(grad, nothing, incoming, boxes, alpha, ctx.options[-1])
+    return of_grad, None, of_alpha, None, None, None, None
+
+
+def _paste_backward_alpha_vjp(ctx: Any, _: Tensor) -> None:
+    raise RuntimeError(
+        "visops.paste_rois: the gradient with respect to alpha can't be differentiated again; "
+        "detach it, or alpha, where that is not needed"
+    )
+
+
+crop_rois.register(setup_context=_crop_setup, backward=_crop_vjp, vmap=one_call_each(crop_rois))
+_crop_backward_images.register(
+    setup_context=_crop_backward_images_setup,
+    backward=_crop_backward_images_vjp,
+    vmap=one_call_each(_crop_backward_images),
+)
+_crop_backward_boxes.register(
+    backward=_crop_backward_boxes_vjp, vmap=one_call_each(_crop_backward_boxes)
+)
+paste_rois.register(setup_context=_paste_setup, backward=_paste_vjp, vmap=one_call_each(paste_rois))
+_paste_backward_patches.register(
+    setup_context=_paste_backward_patches_setup,
+    backward=_paste_backward_patches_vjp,
+    vmap=one_call_each(_paste_backward_patches),
+)
+_paste_backward_alpha.register(
+    backward=_paste_backward_alpha_vjp, vmap=one_call_each(_paste_backward_alpha)
+)

@@ -1,0 +1,57 @@
+"""RoIAlign as a module, with torchvision's name and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from .align import roi_align
+
+__all__ = ["RoIAlign"]
+
+
+class RoIAlign(nn.Module):
+    """:func:`visops.roi_align` as a module: ``torchvision.ops.RoIAlign``.
+
+    Parameters
+    ----------
+    output_size : int or (int, int)
+    spatial_scale : float
+    sampling_ratio : int
+    aligned : bool
+        As in :func:`visops.roi_align`.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> pool = visops.RoIAlign(7, spatial_scale=1 / 16, sampling_ratio=2)
+    >>> pool(torch.rand(1, 8, 20, 30), [torch.tensor([[40.0, 50, 200, 300]])]).shape
+    torch.Size([1, 8, 7, 7])
+    """
+
+    def __init__(
+        self,
+        output_size: int | Sequence[int],
+        spatial_scale: float,
+        sampling_ratio: int,
+        aligned: bool = False,
+    ) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.spatial_scale = spatial_scale
+        self.sampling_ratio = sampling_ratio
+        self.aligned = aligned
+
+    def forward(self, input: Tensor, rois: Tensor | Sequence[Tensor]) -> Tensor:
+        """Pool boxes ``[K, 5]``, or a list of ``[L, 4]``."""
+        return roi_align(
+            input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned
+        )
+
+    def extra_repr(self) -> str:
+        """Return the arguments."""
+        return (
+            f"output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
+            f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned}"
+        )

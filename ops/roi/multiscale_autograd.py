@@ -1,0 +1,188 @@
+"""What torch needs to know of RoIAlign on pyramids: fake results, gradients, vmap.
+
+As on one map (align_autograd.py): the result is linear in all maps together. torch.func does
+not see into lists of maps: while one of its transforms is active, levels are pooled one by one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.channels_last import empty_maps, prefers_channels_last
+from .._torch.differentiable import Differentiable
+from .._torch.fake_checks import check_same_device, check_shape, require
+from .align_autograd import (
+    check_bins,
+    check_boxes,
+    empty_bins,
+    not_differentiable_again,
+    roi_align,
+)
+
+__all__ = ["multiscale_roi_align"]
+
+multiscale_roi_align = Differentiable("multiscale_roi_align")
+_backward_input = Differentiable("multiscale_roi_align_backward_input")
+_backward_boxes = Differentiable("multiscale_roi_align_backward_boxes")
+_COMPUTED_IN_SINGLE = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def _check_pyramid(op: str, features: Sequence[Tensor], scales: Sequence[float]) -> None:
+    require(
+        len(features) == len(scales),
+        f"visops.{op}: features has {len(features)} tensors, scales has {len(scales)} numbers",
+    )
+    require(len(scales) > 0, f"visops.{op}: scales has 0 numbers, must have 1 to 8")
+    first = features[0]
+    for i, maps in enumerate(features):
+        name, shape = f"visops.{op}: features[{i}]", list(maps.shape)
+        require(maps.dim() == 4, f"{name} has shape {shape}, must be [N, C, H, W]")
+        message = f"{name} has shape {shape}, must begin with {list(first.shape[:2])}"
+        require(maps.shape[0] == first.shape[0], message)
+        require(maps.shape[1] == first.shape[1], message)
+        dtypes = [str(t.dtype).removeprefix("torch.") for t in (maps, first)]
+        require(
+            maps.dtype == first.dtype,
+            f"{name} has dtype {dtypes[0]}, the first level has {dtypes[1]}",
+        )
+        check_same_device(op, "features[0]", first, f"features[{i}]", maps)
+
+
+@torch.library.register_fake("visops::multiscale_roi_align")
+def _fake(
+    features: Sequence[Tensor],
+    boxes: Tensor,
+    output_size: Sequence[Any],
+    scales: Sequence[float],
+    *options: Any,
+) -> Tensor:
+    op = "multiscale_roi_align"
+    _check_pyramid(op, features, scales)
+    check_boxes(op, "features[0]", features[0], boxes)
+    return empty_bins(features[0], boxes, output_size)
+
+
+@torch.library.register_fake("visops::multiscale_roi_align_backward_input")
+def _backward_input_fake(
+    grad: Tensor, boxes: Tensor, sizes: Sequence[Any], batch: Any, *options: Any
+) -> list[Tensor]:
+    op = "multiscale_roi_align_backward_input"
+    check_shape(op, "boxes", boxes, (boxes.shape[0], 5), "[K, 5]")
+    check_bins(op, "grad", grad, (batch, grad.shape[1]), boxes)
+    return [
+        empty_maps(grad, (batch, grad.shape[1], height, width), channels_last)
+        for height, width, channels_last in zip(sizes[::2], sizes[1::2], options[-1], strict=True)
+    ]
+
+
+@torch.library.register_fake("visops::multiscale_roi_align_backward_boxes")
+def _backward_boxes_fake(
+    grad: Tensor, features: Sequence[Tensor], boxes: Tensor, scales: Sequence[float], *options: Any
+) -> Tensor:
+    op = "multiscale_roi_align_backward_boxes"
+    _check_pyramid(op, features, scales)
+    check_boxes(op, "features[0]", features[0], boxes)
+    check_bins(op, "grad", grad, features[0].shape, boxes)
+    return torch.empty_like(boxes, memory_format=torch.contiguous_format)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    features, boxes, _, *ctx.options = inputs
+    # Linear in the maps: only the boxes' gradient needs them.
+    ctx.save_for_backward(boxes, *(features if ctx.needs_input_grad[len(features)] else ()))
+    ctx.sizes = [size for maps in features for size in maps.shape[2:]]
+    ctx.batch = features[0].shape[0]
+    ctx.channels_last = [prefers_channels_last(maps) for maps in features]
+
+
+def _vjp(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    boxes, *features = ctx.saved_tensors
+    needs = ctx.needs_input_grad
+    grad_features: list[Tensor | None] = [None] * len(ctx.channels_last)
+    grad_boxes = None
+    if any(needs[0]):
+        of_maps = _backward_input(
+            grad, boxes, ctx.sizes, ctx.batch, *ctx.options, ctx.channels_last
+        )
+        grad_features = list(of_maps)
+    if needs[1]:
+        grad_boxes = _backward_boxes(grad, features, boxes, *ctx.options)
+    # Trailing options that equal their defaults may be left out of `needs`.
+    return grad_features, grad_boxes, *(None for _ in needs[2:])
+
+
+def _levels(
+    boxes: Tensor, scales: Sequence[float], canonical_scale: float, canonical_level: int, rule: str
+) -> Tensor:
+    """NOTE [ Boxes that are not valid ] in csrc/core/roi/align.h and what follows it."""
+    dtype = torch.float32 if boxes.dtype in _COMPUTED_IN_SINGLE else torch.float64
+    x1, y1, x2, y2 = boxes.detach().to(dtype)[:, 1:].unbind(1)
+    # torch's own roots and logarithms in float32 may be those of a neighbouring number.
+    size = ((x2 - x1) * (y2 - y1)).double().sqrt().to(dtype)
+    size = size / torch.full_like(size, canonical_scale)  # by a number it may be a product
+    if rule == "detectron2":
+        size = size + 1e-8
+    exact = canonical_level + size.double().log2().to(dtype)
+    if rule == "torchvision":
+        exact = exact + 1e-6
+    numbers = [round(-math.log2(scale)) for scale in scales]
+    return sum(((exact >= n).long() for n in numbers[1:]), torch.zeros_like(exact).long())
+
+
+def _level_by_level(
+    features: Sequence[Tensor],
+    boxes: Tensor,
+    output_size: Any,
+    scales: Sequence[float],
+    sampling_ratio: int,
+    aligned: bool,
+    *levels: Any,
+) -> Tensor:
+    """Pool every level alone, and take for each box what its level gives: the same bits."""
+    pooled = [
+        roi_align(maps, boxes, output_size, scale, sampling_ratio, aligned)
+        for maps, scale in zip(features, scales, strict=True)
+    ]
+    result = pooled[0]
+    if len(features) > 1:
+        chosen = _levels(boxes, scales, *levels)[:, None, None, None]
+        for i, values in enumerate(pooled[1:], 1):
+            result = torch.where(chosen == i, values, result)
+    return result
+
+
+def _backward_input_setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Tensor]) -> None:
+    grad, boxes, _, _, *ctx.options, _ = inputs
+    ctx.save_for_backward(boxes, grad if ctx.needs_input_grad[1] else None)
+    ctx.output_size = grad.shape[2:]
+
+
+def _backward_input_vjp(ctx: Any, incoming: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    # <u, pool^T g> = <pool u, g>: its derivatives are those of pooling u.
+    boxes, grad = ctx.saved_tensors
+    maps = list(incoming)
+    of_grad = of_boxes = None
+    if ctx.needs_input_grad[0]:
+        of_grad = multiscale_roi_align(maps, boxes, ctx.output_size, *ctx.options)
+    if ctx.needs_input_grad[1]:
+        of_boxes = _backward_boxes(grad, maps, boxes, *ctx.options)
+    return of_grad, of_boxes, *(None for _ in ctx.needs_input_grad[2:])
+
+
+multiscale_roi_align.register_list(setup_context=_setup, backward=_vjp, one_by_one=_level_by_level)
+# torch.func meets neither of these: it differentiates level by level.
+_backward_input.register_list(
+    setup_context=_backward_input_setup,
+    backward=_backward_input_vjp,
+    one_by_one=torch.ops.visops.multiscale_roi_align_backward_input.default,
+)
+_backward_boxes.register_list(
+    setup_context=lambda ctx, inputs, output: None,
+    backward=not_differentiable_again("multiscale_roi_align"),
+    one_by_one=torch.ops.visops.multiscale_roi_align_backward_boxes.default,
+)

@@ -1,0 +1,118 @@
+"""RoIAlign on pyramids as a module: imported when it is asked for, as it may import torchvision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from .align import multiscale_roi_align
+from .arguments import output_pair
+
+if TYPE_CHECKING:
+    _Pooler = nn.Module
+else:
+    try:  # torchvision's detectors refuse a pooler that is not one of theirs
+        from torchvision.ops import MultiScaleRoIAlign as _Pooler
+    except (ImportError, RuntimeError):  # not there, or of another torch
+        _Pooler = nn.Module
+
+__all__ = ["MultiScaleRoIAlign"]
+
+
+class MultiScaleRoIAlign(_Pooler):
+    """:func:`visops.multiscale_roi_align` as a module: ``torchvision.ops.MultiScaleRoIAlign``.
+
+    Parameters
+    ----------
+    featmap_names : list of str
+        Which maps of those that the module is called with are the pyramid.
+    output_size : int or (int, int)
+    sampling_ratio : int
+    canonical_scale : int
+    canonical_level : int
+        As in :func:`visops.multiscale_roi_align`.
+
+    Attributes
+    ----------
+    scales : list of float, optional
+        Of each map; None until the first call, which takes the nearest powers of two of what its
+        maps and images have. To have them inferred again, set None.
+
+    Notes
+    -----
+    Where torchvision is installed this is a subclass of its module, because its detectors take no
+    other: ``FasterRCNN(..., box_roi_pool=visops.MultiScaleRoIAlign(["0", "1", "2", "3"], 7, 2))``.
+    It does not use it, and cannot be scripted by ``torch.jit``.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> pool = visops.MultiScaleRoIAlign(["fine", "coarse"], output_size=7, sampling_ratio=2)
+    >>> maps = {"fine": torch.rand(1, 5, 64, 64), "coarse": torch.rand(1, 5, 32, 32)}
+    >>> pool(maps, [torch.tensor([[10.0, 20, 90, 100], [0, 0, 256, 256]])], [(256, 256)]).shape
+    torch.Size([2, 5, 7, 7])
+    >>> pool.scales
+    [0.25, 0.125]
+    """
+
+    scales: list[float] | None
+
+    def __init__(
+        self,
+        featmap_names: Sequence[str],
+        output_size: int | Sequence[int],
+        sampling_ratio: int,
+        *,
+        canonical_scale: int = 224,
+        canonical_level: int = 4,
+    ) -> None:
+        nn.Module.__init__(self)
+        self.featmap_names = list(featmap_names)
+        self.output_size = output_pair("MultiScaleRoIAlign", output_size)
+        self.sampling_ratio = sampling_ratio
+        self.scales = None
+        self.canonical_scale = canonical_scale
+        self.canonical_level = canonical_level
+
+    def forward(
+        self,
+        x: Mapping[str, Tensor],
+        boxes: Sequence[Tensor],
+        image_shapes: Sequence[tuple[int, int]],
+    ) -> Tensor:
+        """Pool boxes ``[L, 4]`` of each image, whose (height, width) tell the maps' scales."""
+        maps = [level for name, level in x.items() if name in self.featmap_names]
+        if not maps:
+            raise ValueError(
+                f"visops.MultiScaleRoIAlign: x has {list(x)}, none of {self.featmap_names}"
+            )
+        # Under autocast the last layers of a pyramid may differ.
+        maps = [level.to(maps[0].dtype) for level in maps]
+        if self.scales is None:
+            self.scales = _inferred_scales(maps, image_shapes)
+        return multiscale_roi_align(
+            maps,
+            boxes,
+            self.output_size,
+            self.scales,
+            self.sampling_ratio,
+            canonical_scale=self.canonical_scale,
+            canonical_level=self.canonical_level,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(featmap_names={self.featmap_names}, "
+            f"output_size={self.output_size}, sampling_ratio={self.sampling_ratio})"
+        )
+
+
+def _inferred_scales(maps: Sequence[Tensor], image_shapes: Sequence[Any]) -> list[float]:
+    """Powers of two nearest to a map's height by that of the images, padded to the largest."""
+    if not image_shapes:
+        raise ValueError("visops.MultiScaleRoIAlign: image_shapes is empty, must have every image")
+    height = max(int(shape[0]) for shape in image_shapes)
+    return [2.0 ** round(math.log2(int(level.shape[2]) / height)) for level in maps]

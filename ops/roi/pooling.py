@@ -1,0 +1,242 @@
+"""Other poolings of regions than RoIAlign: the public functions.
+
+The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/roi/pooling.cpp, fake
+kernels, gradients and vmap in pooling_autograd.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from .arguments import as_boxes, output_pair
+from .pooling_autograd import ps_roi_align as _ps_roi_align
+from .pooling_autograd import roi_align_rotated as _roi_align_rotated
+from .pooling_autograd import roi_pool as _roi_pool
+
+__all__ = ["ps_roi_align", "roi_align_rotated", "roi_pool"]
+
+
+def roi_align_rotated(
+    input: Tensor,
+    boxes: Tensor | Sequence[Tensor],
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    *,
+    aligned: bool = True,
+    clockwise: bool = False,
+    degrees: bool = False,
+) -> Tensor:
+    r"""Pool rotated regions of maps to one size: RoIAlign in the frame of each box.
+
+    The bins of a box :math:`(x, y, w, h, a)` are those of :func:`roi_align` with the origin at the
+    box's centre; a sample at :math:`(u, v)` of them is at
+    :math:`(x + u \cos a + v \sin a,\; y - u \sin a + v \cos a)` of the map. Results are
+    bit-identical on every instruction set, at every thread count, and on CPU and CUDA; so are
+    gradients.
+
+    Parameters
+    ----------
+    input : Tensor ``[N, C, H, W]``
+        float16, bfloat16, float32, float64 or uint8; any strides.
+    boxes : Tensor ``[K, 6]``, or a list of Tensor ``[L, 5]``
+        Batch index, centre ``x, y``, ``width``, ``height``, ``angle``; or the last five, a tensor
+        for each image. Any floating dtype or integers. In pixels of the maps divided by
+        `spatial_scale`; may lie beyond them.
+    output_size : int or (int, int)
+        Bins: height and width.
+    spatial_scale : float
+        Pixels of `input` per unit of `boxes`, > 0. Angles are not scaled.
+    sampling_ratio : int
+        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 4096². If <= 0, about one per
+        pixel: the bin's height and width in pixels, rounded up.
+    aligned : bool
+        As in :func:`roi_align`: whether the centre of pixel (0, 0) is at (0.5, 0.5), with boxes of
+        any size.
+    clockwise : bool
+        Which way a positive angle turns, as seen in an image (y points down). The angles of
+        :func:`nms_rotated` and :func:`box_iou_rotated` are clockwise.
+    degrees : bool
+        Whether angles are in degrees; else in radians.
+
+    Returns
+    -------
+    Tensor ``[K, C, *output_size]``
+        Of the dtype of `input`, computed in float32 (float64 for float64); uint8 is rounded half
+        to even. channels_last if `input` is.
+
+    Raises
+    ------
+    RuntimeError
+        For wrong shapes, dtypes, devices or numbers; on the CPU also for boxes with a batch index
+        that is none, that are not finite, of more than 16,777,216 pixels or as far from the map's
+        corner, or with negative sides where `aligned`. On CUDA such boxes give zeros and have no
+        gradient, as finding them would take a wait.
+    TypeError, ValueError
+        For arguments of a wrong type, and lists of wrong lengths and shapes.
+
+    Notes
+    -----
+    ``degrees=True`` is detectron2's ``ROIAlignRotated``. Angles in radians are those of mmcv's
+    ``RoIAlignRotated``, with its `aligned` and `clockwise`.
+
+    Differentiable with respect to `input`, any number of times; boxes have no gradient, as in those
+    libraries. The backward is deterministic, without atomics.
+
+    Source: J. Ma et al., "Arbitrary-oriented scene text detection via rotation proposals", IEEE
+    Transactions on Multimedia 2018; the arithmetic is detectron2's.
+
+    Examples
+    --------
+    A quarter of a turn counter-clockwise: the box's x axis points up.
+
+    >>> import torch, visops
+    >>> image = torch.arange(16.0).reshape(1, 1, 4, 4)
+    >>> box = torch.tensor([[0.0, 2, 2, 4, 4, 90]])
+    >>> visops.roi_align_rotated(image, box, 2, degrees=True)
+    tensor([[[[10.5000,  2.5000],
+              [12.5000,  4.5000]]]])
+    """
+    op = "roi_align_rotated"
+    _require_tensor(op, input)
+    rows = as_boxes(op, boxes, input, columns=5)
+    size = output_pair(op, output_size)
+    options = (spatial_scale, sampling_ratio, aligned, clockwise, degrees)
+    result: Tensor = _roi_align_rotated(input, rows, size, *options)
+    return result
+
+
+def roi_pool(
+    input: Tensor,
+    boxes: Tensor | Sequence[Tensor],
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+) -> Tensor:
+    """Pool regions of maps to one size: the largest element of each bin, as in Fast R-CNN.
+
+    Boxes and bins are rounded to whole pixels. Arguments and values are those of
+    ``torchvision.ops.roi_pool``. Results are bit-identical on every instruction set, at every
+    thread count, and on CPU and CUDA; so are gradients.
+
+    Parameters
+    ----------
+    input : Tensor ``[N, C, H, W]``
+        float16, bfloat16, float32, float64 or uint8; any strides.
+    boxes : Tensor ``[K, 5]``, or a list of Tensor ``[L, 4]``
+        As in :func:`roi_align`. Both corners are rounded to the nearest pixel, halves away from
+        zero, and both of these are inside.
+    output_size : int or (int, int)
+        Bins: height and width. They share pixels where their border is within one.
+    spatial_scale : float
+        Pixels of `input` per unit of `boxes`, > 0.
+
+    Returns
+    -------
+    Tensor ``[K, C, *output_size]``
+        Of the dtype of `input`; channels_last if that is. A bin without a pixel of the map is 0.
+        NaN is larger than all numbers (torchvision: it is skipped).
+
+    Raises
+    ------
+    RuntimeError
+        For wrong shapes, dtypes, devices or numbers; on the CPU also for boxes with a batch index
+        that is none, or that are not finite. On CUDA such boxes give zeros and have no gradient, as
+        finding them would take a wait.
+    TypeError, ValueError
+        For arguments of a wrong type, and lists of wrong lengths and shapes.
+
+    Notes
+    -----
+    Differentiable with respect to `input`, any number of times: a bin's gradient goes to the
+    element taken, the first by rows of equal ones. Boxes have no gradient. The backward is
+    deterministic, without atomics.
+
+    Source: R. Girshick, "Fast R-CNN", ICCV 2015.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> image = torch.arange(16.0).reshape(1, 1, 4, 4)
+    >>> visops.roi_pool(image, torch.tensor([[0.0, 0, 0, 3, 3]]), 2)
+    tensor([[[[ 5.,  7.],
+              [13., 15.]]]])
+    """
+    op = "roi_pool"
+    _require_tensor(op, input)
+    rows = as_boxes(op, boxes, input)
+    result: Tensor = _roi_pool(input, rows, output_pair(op, output_size), spatial_scale)[0]
+    return result
+
+
+def ps_roi_align(
+    input: Tensor,
+    boxes: Tensor | Sequence[Tensor],
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+) -> Tensor:
+    """Pool regions of maps, each bin from channels of its own, as in Light-Head R-CNN.
+
+    Bin (i, j) of output channel c is that of :func:`roi_align`, with ``aligned=True``, of input
+    channel ``(c × height + i) × width + j``. Arguments and values are those of
+    ``torchvision.ops.ps_roi_align``. Results are bit-identical on every instruction set, at every
+    thread count, and on CPU and CUDA; so are gradients.
+
+    Parameters
+    ----------
+    input : Tensor ``[N, C × height × width, H, W]``
+        float16, bfloat16, float32, float64 or uint8; any strides.
+    boxes : Tensor ``[K, 5]``, or a list of Tensor ``[L, 4]``
+        As in :func:`roi_align`.
+    output_size : int or (int, int)
+        Bins: height and width.
+    spatial_scale : float
+        Pixels of `input` per unit of `boxes`, > 0.
+    sampling_ratio : int
+        As in :func:`roi_align`.
+
+    Returns
+    -------
+    Tensor ``[K, C, height, width]``
+        Of the dtype of `input`, computed in float32 (float64 for float64); uint8 is rounded half
+        to even. channels_last if `input` is. A box without area is 0 (torchvision: NaN where
+        ``sampling_ratio`` is <= 0).
+
+    Raises
+    ------
+    RuntimeError
+        For wrong shapes, dtypes, devices or numbers; on the CPU also for boxes with a batch index
+        that is none, that are not finite, or with ``x2 < x1`` or ``y2 < y1``. On CUDA such boxes
+        give zeros and have no gradient, as finding them would take a wait.
+    TypeError, ValueError
+        For arguments of a wrong type, and lists of wrong lengths and shapes.
+
+    Notes
+    -----
+    Differentiable with respect to `input`, any number of times; boxes have no gradient. The
+    backward is deterministic, without atomics.
+
+    Source: Z. Li et al., "Light-Head R-CNN: in defense of two-stage object detector", 2017.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> image = torch.arange(4.0).reshape(1, 4, 1, 1).expand(1, 4, 6, 6)
+    >>> visops.ps_roi_align(image, torch.tensor([[0.0, 1, 1, 5, 5]]), 2)
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
+    """
+    op = "ps_roi_align"
+    _require_tensor(op, input)
+    rows = as_boxes(op, boxes, input)
+    options = (spatial_scale, sampling_ratio)
+    result: Tensor = _ps_roi_align(input, rows, output_pair(op, output_size), *options)
+    return result
+
+
+def _require_tensor(op: str, input: Any) -> None:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"visops.{op}: input is a {type(input).__name__}, must be a torch.Tensor")

@@ -1,0 +1,151 @@
+"""Weighted boxes fusion: one set of boxes from several models'.
+
+The schema is in csrc/library.cpp, the arguments' checks in csrc/torch/suppression/box_fusion.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.call import call_operator
+from .._torch.differentiable import without_gradient
+from .._torch.fake_checks import check_same_device, check_shape, require
+
+__all__ = ["weighted_boxes_fusion"]
+
+Array = TypeVar("Array", Tensor, np.ndarray)
+
+_OP = "weighted_boxes_fusion"
+_fuse = torch.ops.visops.weighted_boxes_fusion.default
+without_gradient("weighted_boxes_fusion")
+
+
+def weighted_boxes_fusion(
+    boxes: Sequence[Array] | Array,
+    scores: Sequence[Array] | Array,
+    labels: Sequence[Array] | Array,
+    *,
+    weights: Sequence[float] | None = None,
+    iou_threshold: float = 0.55,
+    min_score: float = 0.0,
+    conf_type: str = "avg",
+    allows_overflow: bool = False,
+    device: torch.device | str | None = None,
+) -> tuple[Array, Array, Array]:
+    """Fuse the boxes that several models found in one image.
+
+    Where suppression keeps the best box of those that overlap, fusion takes their mean, weighted
+    by their scores. Label by label and by falling weighted score, every box joins the cluster whose
+    fused box it overlaps most, if by more than `iou_threshold`, or begins a cluster. Results are
+    the same on every instruction set, at every thread count, and on CPU and CUDA.
+
+    Parameters
+    ----------
+    boxes : sequence of Tensor or ndarray ``[N_m, 4]``, floating
+        For each model the corners ``x1, y1, x2, y2``, in any unit; models of equal length may be
+        stacked, ``[M, N, 4]``. Boxes that are inverted, flat, infinite or NaN join no other.
+    scores : sequence of Tensor or ndarray ``[N_m]``, floating
+        Negative, infinite and NaN ones take no part.
+    labels : sequence of Tensor or ndarray ``[N_m]``, integers
+        Boxes of different ones never meet.
+    weights : sequence of float, optional
+        How much each model is trusted: its scores are multiplied by it. 1 for all by default.
+    iou_threshold : float in [0, 1]
+    min_score : float >= 0
+        Boxes with a score (before weighting) below take no part.
+    conf_type : {"avg", "max", "box_and_model_avg", "absent_model_aware_avg"}
+        How the weighted scores of a cluster's boxes become one; see the notes.
+    allows_overflow : bool
+        With "avg", let a cluster with several boxes of a model have a score of more than 1.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    boxes : ``[K, 4]``
+        In the boxes' dtype, as `scores` and `labels` in theirs.
+    scores : ``[K]``
+        Falling. Equal ones go by label, then by the weighted score of the cluster's best box.
+    labels : ``[K]``
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For sequences that don't go together, wrong shapes, dtypes, devices and ranges.
+
+    Notes
+    -----
+    The definition is that of R. Solovyev, W. Wang and T. Gabruseva, "Weighted boxes fusion:
+    Ensembling boxes from different object detection models" (Image and Vision Computing, 2021) and
+    of the package ensemble-boxes, with everything in float64. A cluster of n boxes with weighted
+    scores s and the weights w of their models has the score
+
+    ======================== =============================================================
+    avg                      sum s / n * min(n, models) / W; with `allows_overflow`
+                             sum s / W
+    max                      max s / max of all weights
+    box_and_model_avg        sum s / sum w * (weights of models in the cluster) / W
+    absent_model_aware_avg   sum s / (sum w + weights of models that are not in the cluster)
+    ======================== =============================================================
+
+    where W is the sum of the models' weights; it is 0 where all s are 0, and the boxes then count
+    alike. There is no gradient. The result's size is waited for on CUDA.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> one = torch.tensor([[0.0, 0, 10, 10], [50, 50, 60, 60]])
+    >>> other = torch.tensor([[0.0, 0, 10, 12]])
+    >>> boxes, scores, labels = visops.weighted_boxes_fusion(
+    ...     [one, other],
+    ...     [torch.tensor([0.75, 0.5]), torch.tensor([0.25])],
+    ...     [torch.tensor([7, 7]), torch.tensor([7])],
+    ... )
+    >>> boxes
+    tensor([[ 0.0000,  0.0000, 10.0000, 10.5000],
+            [50.0000, 50.0000, 60.0000, 60.0000]])
+    >>> scores, labels
+    (tensor([0.5000, 0.2500]), tensor([7, 7]))
+    """
+    given = {"boxes": list(boxes), "scores": list(scores), "labels": list(labels)}
+    counts = [len(entries) for entries in given.values()]
+    if counts[0] == 0:  # neither tensors nor arrays
+        raise ValueError(f"visops.{_OP}: boxes is empty, must have an entry for each model")
+    tensors = {f"{name}[{m}]": e for name, entries in given.items() for m, e in enumerate(entries)}
+    of_models = [1.0] * counts[0] if weights is None else [float(weight) for weight in weights]
+    options = (of_models, iou_threshold, min_score, conf_type, allows_overflow)
+
+    def fuse(*parts: Tensor) -> Any:
+        second, third = counts[0], counts[0] + counts[1]
+        return _fuse(parts[:second], parts[second:third], parts[third:], *options)
+
+    fused: tuple[Array, Array, Array] = call_operator(_OP, fuse, device, tensors)
+    return fused
+
+
+@torch.library.register_fake("visops::weighted_boxes_fusion")
+def _fuse_fake(
+    boxes: Sequence[Tensor], scores: Sequence[Tensor], labels: Sequence[Tensor], *_: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Shapes and devices as csrc/torch/suppression/box_fusion.cpp checks them: fake tensors never get there."""
+    for m, of_model in enumerate(boxes):
+        shape = list(of_model.shape)
+        message = f"visops.{_OP}: boxes[{m}] has shape {shape}, must be [N, 4]"
+        require(of_model.dim() == 2, message)
+        require(of_model.shape[1] == 4, message)
+        for name, values in (("boxes", boxes), ("scores", scores), ("labels", labels)):
+            if name != "boxes":
+                check_shape(_OP, f"{name}[{m}]", values[m], of_model.shape[:1], str(shape[:1]))
+            check_same_device(_OP, "boxes[0]", boxes[0], f"{name}[{m}]", values[m])
+    count = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none takes part
+    of_boxes, of_scores = torch.cat(list(boxes)), torch.cat(list(scores))
+    return (
+        of_boxes.new_empty((count, 4)),
+        of_scores.new_empty((count,)),
+        labels[0].new_empty((count,)),
+    )

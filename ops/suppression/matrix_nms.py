@@ -1,0 +1,121 @@
+"""Matrix suppression: all scores decay at once.
+
+The schema is in csrc/library.cpp, the arguments' checks in csrc/torch/suppression/matrix_nms.cpp.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.call import call_operator, output_limit
+from .._torch.differentiable import without_gradient
+from .._torch.fake_checks import check_shape, require
+
+__all__ = ["matrix_nms"]
+
+Array = TypeVar("Array", Tensor, np.ndarray)
+
+_OP = "matrix_nms"
+_matrix_nms = torch.ops.visops.matrix_nms.default
+without_gradient("matrix_nms")
+
+
+def matrix_nms(
+    objects: Array,
+    scores: Array,
+    idxs: Array | None = None,
+    *,
+    method: str = "gaussian",
+    sigma: float = 2.0,
+    min_score: float = 0.0,
+    max_output: int | None = None,
+    device: torch.device | str | None = None,
+) -> tuple[Array, Array]:
+    """Lower the scores of boxes or masks that overlap better ones: SOLOv2's Matrix NMS.
+
+    Nothing is dropped for overlapping, and no object waits for the fate of another: its score
+    decays by how much the better ones of its group overlap it, each by the less the more it is
+    overlapped itself. Results are the same on every instruction set, at every thread count, and on
+    CPU and CUDA.
+
+    Parameters
+    ----------
+    objects : Tensor or ndarray ``[N, 4]`` or ``[N, H, W]``
+        Boxes with the corners ``x1, y1, x2, y2`` in any unit, floating or integers, or masks, bool
+        or uint8, where what is not 0 is inside. Boxes that are inverted, flat, infinite or NaN, and
+        empty masks, overlap nothing.
+    scores : Tensor or ndarray ``[N]``, floating
+        NaN and negative ones take no part.
+    idxs : Tensor or ndarray ``[N]``, integers, optional
+        Objects with different ones never meet: labels.
+    method : {"gaussian", "linear"}
+        f(iou) is exp(-sigma iou²) or 1 - iou; see the notes.
+    sigma : float > 0
+        Of "gaussian".
+    min_score : float >= 0
+        Objects whose new score is below are left out.
+    max_output : int, optional
+        The best of all groups, at most so many.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    keep : int64 ``[K]``
+        Indices by falling new score; equal ones by index.
+    new_scores : ``[K]``
+        In the scores' dtype.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For wrong shapes, dtypes, devices and ranges.
+
+    Notes
+    -----
+    X. Wang, R. Zhang, T. Kong, L. Li and C. Shen, "SOLOv2: Dynamic and Fast Instance Segmentation"
+    (NeurIPS 2020). By falling score (equal ones by index), with all better objects i of its group,
+    the score of object j is multiplied by the least f(iou_ij) / f(comp_i), where comp_i is the
+    largest overlap of i with an object that is better than i. An object that equals a better one
+    (comp = 1) decays nobody with "linear", where the published code divides by 0.
+
+    Overlaps and scores are computed in float32, and in float64 for float64 and integer boxes, masks
+    and, where it concerns scores, float64 scores. Pixels that masks have in common are counted
+    exactly. There is no gradient. On CUDA the result's size is waited for.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 8], [20, 20, 30, 30]])
+    >>> keep, scores = visops.matrix_nms(boxes, torch.tensor([0.9, 0.8, 0.7]), method="linear")
+    >>> keep, scores
+    (tensor([0, 2, 1]), tensor([0.9000, 0.7000, 0.1600]))
+    """
+    limit = output_limit(_OP, max_output, of_arrays=isinstance(objects, np.ndarray))
+    tensors = {"objects": objects, "scores": scores, "idxs": idxs}
+    options = (method, sigma, min_score, limit)
+    kept: tuple[Array, Array] = call_operator(
+        _OP, _matrix_nms, device, tensors, *options, optional=("idxs",)
+    )
+    return kept
+
+
+@torch.library.register_fake("visops::matrix_nms")
+def _matrix_nms_fake(
+    objects: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any
+) -> tuple[Tensor, Tensor]:
+    shape = list(objects.shape)
+    message = (
+        f"visops.{_OP}: objects has shape {shape}, must be [N, 4] (boxes) or [N, H, W] (masks)"
+    )
+    require(objects.dim() in (2, 3), message)
+    require(objects.dim() == 3 or objects.shape[1] == 4, message)
+    for name, tensor in (("scores", scores), ("idxs", idxs)):
+        if tensor is not None:
+            check_shape(_OP, name, tensor, objects.shape[:1], str(shape[:1]))
+    count = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none is kept
+    return objects.new_empty((count,), dtype=torch.int64), scores.new_empty((count,))

@@ -1,0 +1,150 @@
+"""What torch needs to know of the suppression operators: results of fake tensors, and vmap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.differentiable import without_gradient
+from .._torch.fake_checks import check_same_device, check_shape, require
+
+__all__ = [
+    "batched_nms",
+    "batched_soft_nms",
+    "nms",
+    "nms_match",
+    "nms_padded",
+    "nms_rotated",
+    "soft_nms",
+]
+
+nms = torch.ops.visops.nms.default
+batched_nms = torch.ops.visops.batched_nms.default
+nms_padded = torch.ops.visops.nms_padded.default
+nms_rotated = torch.ops.visops.nms_rotated.default
+nms_match = torch.ops.visops.nms_match.default
+soft_nms = torch.ops.visops.soft_nms.default
+batched_soft_nms = torch.ops.visops.batched_soft_nms.default
+
+without_gradient("soft_nms", "batched_soft_nms")
+
+
+def _check(
+    op: str,
+    boxes: Tensor,
+    scores: Tensor,
+    dims: tuple[int, ...],
+    ids: Tensor | None = None,
+    width: int = 4,
+) -> None:
+    """Shapes and devices as csrc/torch/suppression/nms_call.cpp checks them: fake tensors never get there."""
+    forms = {2: f"[N, {width}]", 3: f"[B, N, {width}]"}
+    allowed = " or ".join(forms[dim] for dim in dims)
+    message = f"visops.{op}: boxes has shape {list(boxes.shape)}, must be {allowed}"
+    require(boxes.dim() in dims, message)
+    require(boxes.shape[-1] == width, message)
+    sizes = boxes.shape[:-1]
+    text = str(list(sizes))
+    classes = dims == (2, 3) and boxes.dim() == 3
+    suffix = f" or {text[:-1]}, classes]" if classes else ""
+    check_shape(op, "scores", scores, sizes, text + suffix, int(classes))
+    for name, tensor in (("scores", scores), ("idxs", ids)):
+        check_same_device(op, "boxes", boxes, name, tensor)
+
+
+def _check_ids(
+    op: str, boxes: Tensor, scores: Tensor, ids: Tensor | None, required: bool = True
+) -> None:
+    if ids is None:
+        require(
+            boxes.dim() == 3 or not required,
+            f"visops.{op}: idxs must be given for boxes of shape {list(boxes.shape)}",
+        )
+        return
+    shape = list(scores.shape)
+    require(
+        scores.dim() < 3,
+        f"visops.{op}: idxs can't be given with scores of shape {shape}; each class is a group",
+    )
+    check_shape(op, "idxs", ids, scores.shape, str(shape))
+
+
+def _kept(boxes: Tensor, columns: int) -> Tensor:
+    size = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none
+    return boxes.new_empty((size,) if columns == 1 else (size, columns), dtype=torch.int64)
+
+
+def _columns(boxes: Tensor, scores: Tensor) -> int:
+    return 1 if boxes.dim() == 2 else scores.dim()
+
+
+@torch.library.register_fake("visops::nms")
+def _nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
+    _check("nms", boxes, scores, (2,))
+    return _kept(boxes, 1)
+
+
+@torch.library.register_fake("visops::batched_nms")
+def _batched_nms_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
+    _check("batched_nms", boxes, scores, (2, 3), idxs)
+    _check_ids("batched_nms", boxes, scores, idxs)
+    return _kept(boxes, _columns(boxes, scores))
+
+
+@torch.library.register_fake("visops::nms_rotated")
+def _nms_rotated_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
+    _check("nms_rotated", boxes, scores, (2,), idxs, width=5)
+    _check_ids("nms_rotated", boxes, scores, idxs, required=False)
+    return _kept(boxes, 1)
+
+
+@torch.library.register_fake("visops::nms_match")
+def _nms_match_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
+    _check("nms_match", boxes, scores, (2,))
+    return boxes.new_empty(boxes.shape[:1], dtype=torch.int64)
+
+
+@torch.library.register_fake("visops::soft_nms")
+def _soft_nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    _check("soft_nms", boxes, scores, (2,))
+    kept = _kept(boxes, 1)
+    return kept, scores.new_empty(kept.shape)
+
+
+@torch.library.register_fake("visops::batched_soft_nms")
+def _batched_soft_nms_fake(
+    boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any
+) -> tuple[Tensor, Tensor]:
+    _check("batched_soft_nms", boxes, scores, (2, 3), idxs)
+    _check_ids("batched_soft_nms", boxes, scores, idxs)
+    kept = _kept(boxes, _columns(boxes, scores))
+    return kept, scores.new_empty(kept.shape[:1])
+
+
+@torch.library.register_fake("visops::nms_padded")
+def _nms_padded_fake(
+    boxes: Tensor, scores: Tensor, iou_threshold: float, max_output: int, *_: Any
+) -> tuple[Tensor, Tensor]:
+    _check("nms_padded", boxes, scores, (3,))
+    batch = boxes.shape[0]
+    return (
+        boxes.new_empty((batch, max_output), dtype=torch.int64),
+        boxes.new_empty((batch,), dtype=torch.int64),
+    )
+
+
+@torch.library.register_vmap("visops::nms_padded")
+def _nms_padded_vmap(
+    info: Any, in_dims: Any, boxes: Tensor, scores: Tensor, *rest: Any
+) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    def mapped(tensor: Tensor, dim: int | None) -> Tensor:
+        if dim is None:
+            return tensor.expand(info.batch_size, *tensor.shape)
+        return tensor.movedim(dim, 0)
+
+    boxes, scores = mapped(boxes, in_dims[0]), mapped(scores, in_dims[1])
+    shape = (info.batch_size, boxes.shape[1])
+    indices, count = nms_padded(boxes.flatten(0, 1), scores.flatten(0, 1), *rest)
+    return (indices.unflatten(0, shape), count.unflatten(0, shape)), (0, 0)

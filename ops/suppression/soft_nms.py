@@ -1,0 +1,154 @@
+"""Suppression by lowering scores: the public functions.
+
+The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch, fake kernels in
+nms_fakes.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.call import call_operator, output_limit
+from .nms_fakes import batched_soft_nms as _batched_soft_nms
+from .nms_fakes import soft_nms as _soft_nms
+
+__all__ = ["batched_soft_nms", "soft_nms"]
+
+Array = TypeVar("Array", Tensor, np.ndarray)
+
+
+def soft_nms(
+    boxes: Array,
+    scores: Array,
+    *,
+    method: str = "linear",
+    iou_threshold: float = 0.3,
+    sigma: float = 0.5,
+    min_score: float = 0.001,
+    max_output: int | None = None,
+    device: torch.device | str | None = None,
+) -> tuple[Array, Array]:
+    """Lower the scores of boxes that overlap better ones, instead of dropping them.
+
+    The box of the highest score is kept, the scores of those that overlap it fall, and so on with
+    what they are then; equal scores go by index. Soft-NMS of Bodla, Singh, Chellappa and Davis
+    (2017), on the CPU and on CUDA with the same results.
+
+    Parameters
+    ----------
+    boxes : Tensor or ndarray ``[N, 4]``
+        Corners ``x1, y1, x2, y2``, in any unit, of any floating or integer dtype. Boxes that are
+        inverted, flat, infinite or NaN lower no score, and theirs stay.
+    scores : Tensor or ndarray ``[N]``, floating
+        NaN takes no part.
+    method : {"linear", "gaussian", "hard"}
+        What a score is multiplied by: ``1 - iou`` where the intersection over union is more than
+        `iou_threshold`; ``exp(-iou ** 2 / sigma)``, whatever it is; or 0 where it is more, which
+        keeps what :func:`nms` keeps.
+    iou_threshold : float in [0, 1]
+        Of "linear" and "hard".
+    sigma : float
+        Of "gaussian"; positive.
+    min_score : float
+        Boxes whose score falls below this are dropped; at least 0.
+    max_output : int, optional
+        Stop after so many.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    keep : int64 ``[K]``
+        Indices of the kept boxes, by falling new score.
+    new_scores : ``[K]``
+        Theirs, in the dtype of `scores`; computed in float32, or in float64 where boxes or scores
+        are float64 or boxes integers. No gradient flows through them.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For wrong shapes, dtypes, devices, or options out of range.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 5], [20, 20, 30, 30]])
+    >>> visops.soft_nms(boxes, torch.tensor([0.9, 0.8, 0.7]))
+    (tensor([0, 2, 1]), tensor([0.9000, 0.7000, 0.4000]))
+    """
+    tensors = {"boxes": boxes, "scores": scores}
+    options = (method, iou_threshold, sigma, min_score)
+    return _call("soft_nms", _soft_nms, device, tensors, options, max_output)
+
+
+def batched_soft_nms(
+    boxes: Array,
+    scores: Array,
+    idxs: Array | None,
+    *,
+    method: str = "linear",
+    iou_threshold: float = 0.3,
+    sigma: float = 0.5,
+    min_score: float = 0.001,
+    max_output: int | None = None,
+    device: torch.device | str | None = None,
+) -> tuple[Array, Array]:
+    """Lower scores within groups: classes, images, or both, in one call.
+
+    Every group is on its own, as if :func:`soft_nms` were called for each.
+
+    Parameters
+    ----------
+    boxes : Tensor or ndarray ``[N, 4]`` or ``[B, N, 4]``
+        As in :func:`soft_nms`; ``[B, N, 4]`` are the boxes of B images.
+    scores : Tensor or ndarray ``[N]``, ``[B, N]`` or ``[B, N, C]``
+        With C scores a box takes part in C groups, one a class.
+    idxs : Tensor or ndarray of the shape of `scores`, or None
+        Any integers: boxes with different ones never meet. Required for ``[N, 4]``, optional for
+        ``[B, N]``, None for ``[B, N, C]``.
+    method, iou_threshold, sigma, min_score
+        As in :func:`soft_nms`.
+    max_output : int, optional
+        Keep at most so many of an image, the best of all its groups.
+    device : optional
+        For arrays: where to compute.
+
+    Returns
+    -------
+    rows : int64 ``[K]``, ``[K, 2]`` or ``[K, 3]``
+        For ``[N]``: indices; for ``[B, N]``: (image, box); for ``[B, N, C]``: (image, class, box).
+        By image, then falling new score, then class and box.
+    new_scores : ``[K]``
+        In the dtype of `scores`.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        As :func:`soft_nms`, and for ids of another shape or dtype.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> boxes = torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 5], [0, 0, 10, 10]])
+    >>> visops.batched_soft_nms(boxes, torch.tensor([0.9, 0.8, 0.7]), torch.tensor([0, 0, 1]))
+    (tensor([0, 2, 1]), tensor([0.9000, 0.7000, 0.4000]))
+    """
+    tensors = {"boxes": boxes, "scores": scores, "idxs": idxs}
+    options = (method, iou_threshold, sigma, min_score)
+    return _call("batched_soft_nms", _batched_soft_nms, device, tensors, options, max_output)
+
+
+def _call(
+    op: str,
+    call: Any,
+    device: torch.device | str | None,
+    tensors: dict[str, Any],
+    options: tuple[str, float, float, float],
+    max_output: int | None,
+) -> Any:
+    limit = output_limit(op, max_output, of_arrays=isinstance(tensors["boxes"], np.ndarray))
+    return call_operator(op, call, device, tensors, *options, limit, optional=("idxs",))

@@ -1,0 +1,259 @@
+"""One-pass augmentation: the public function.
+
+augment_arguments.py brings its arguments into the operators' forms; fake kernels, gradients and
+vmap are in augment_autograd.py, the schemas in csrc/library.cpp, the checks in
+csrc/core/warp/augment.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.arrays import as_float64, number_list
+from .augment_arguments import (
+    batch_tensor,
+    color_tensor,
+    erase_tensor,
+    image_list,
+    window_tensor,
+)
+from .augment_autograd import augment as _augment
+from .augment_autograd import augment_list as _augment_list
+
+__all__ = ["augment"]
+
+_augment_out = torch.ops.visops.augment_out.default
+_augment_list_out = torch.ops.visops.augment_list_out.default
+
+
+def augment(
+    images: Tensor | np.ndarray | Sequence[Tensor | np.ndarray],
+    matrix: Any,
+    size: Sequence[int],
+    *,
+    color: Any = None,
+    clamp: bool = False,
+    mean: Any = None,
+    std: Any = None,
+    fill: Any = 0.0,
+    mode: str = "bilinear",
+    padding_mode: str = "constant",
+    antialias: bool = False,
+    window: Any = None,
+    erase: Any = None,
+    erase_value: Any = 0.0,
+    out_dtype: torch.dtype = torch.float32,
+    memory_format: torch.memory_format = torch.contiguous_format,
+    convention: str = "integer",
+    inverse_map: bool = False,
+    layout: str | None = None,
+    out: Tensor | None = None,
+) -> Tensor:
+    r"""Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass.
+
+    Every output pixel :math:`(x, y)` is sampled once, at :math:`M^{-1} (x, y, 1)`, and what is
+    sampled goes through the rest before it is stored:
+
+    .. math::
+
+       v_0 &= \text{image}(M^{-1} (x, y, 1)) / s_{in} \\
+       v_k &= \text{clamp}(A_k v_{k-1} + a_k) \qquad k = 1 \dots K \\
+       \text{output}(x, y) &= s_{out} (v_K - \text{mean}) / \text{std}
+
+    :math:`s` is what a dtype stores 1 as: 255 for uint8, 1 for floating types. So `color`, `clamp`,
+    `mean` and `std` are in units in which white is 1, whatever the dtypes; `fill` is in the
+    images' own units and goes through colour as a pixel does; `erase_value` is in the output's.
+
+    Coordinates and values are computed as :func:`warp_affine` does, in float32 (float64 for float64
+    images). Results are bit-identical on every instruction set, at every thread count, and on CPU
+    and CUDA.
+
+    Parameters
+    ----------
+    images : Tensor or ndarray ``[B, C, H, W]`` or ``[B, H, W, C]``, or a list of images
+        Of uint8, float16, bfloat16, float32 or float64; any strides, read in place. A list holds
+        one ``[C, H, W]`` or ``[H, W, C]`` per sample (arrays also ``[H, W]``), each of its own
+        height and width, all of one dtype, number of channels and device.
+    matrix : Tensor or array_like, ``[2, 3]``, ``[3, 3]``, ``[B, 2, 3]`` or ``[B, 3, 3]``
+        In pixels, for (x, y) columns. Maps source to destination, unless `inverse_map`; ``[3, 3]``
+        may be a perspective map. A tensor has any floating dtype and is on the images' device;
+        anything else is converted to float64. Without a batch it is for every sample.
+    size : pair of int
+        Height and width of the result.
+    color : Tensor or array_like ``[C, C + 1]``, ``[B, C, C + 1]``, ``[B, K, C, C + 1]``, optional
+        Linear colour maps, rows :math:`A | a`, for images of at most 4 channels; K (at most 8) of
+        them are applied in turn. Where B is 1 they are for every sample.
+    clamp : bool
+        Clamp to [0, 1] after every colour step, or once where there is none; NaN stays NaN.
+    mean, std : number or sequence of C numbers, optional
+        Subtracted and divided by, after colour.
+    fill : number or sequence of C numbers
+        The value outside of the image where `padding_mode` is "constant". No gradient flows to it.
+    mode : {"bilinear", "nearest", "bicubic"}
+        Interpolation. Bicubic is Keys' cubic convolution with a = -0.75, as in OpenCV and torch;
+        with `antialias` it has a = -0.5, as in Pillow and torch.
+    padding_mode : {"constant", "replicate", "reflect", "symmetric", "circular"}
+        What lies outside of the image or the window, as in :func:`warp_affine`.
+    antialias : bool
+        Where the image shrinks, sample with a filter as wide as an output pixel is in the source,
+        separately along the source's x and y. Axis-aligned, that is
+        ``F.interpolate(antialias=True)``. Not with "nearest".
+    window : Tensor or array_like, ``[4]`` or ``[B, 4]``, optional
+        The part x1, y1, x2, y2 of the images that exists, half-open, where pixel (0, 0) covers 0 to
+        1 in both conventions and a whole image is 0, 0, W, H. Only its pixels are sampled; what is
+        beyond it is up to `padding_mode`. With it, or with `antialias`, the edge towards `fill` is
+        one output pixel wide.
+    erase : integer Tensor or array_like, ``[B, 4]`` or ``[B, R, 4]``, optional
+        Rectangles x1, y1, x2, y2 of output pixels, half-open, that become `erase_value`. They may
+        be empty, or reach beyond the output.
+    erase_value : number or sequence of C numbers
+        In the output's own units, after normalisation.
+    out_dtype : torch.dtype
+        uint8, float16, bfloat16, float32 or float64. uint8 is rounded half to even and saturates.
+    memory_format : torch.memory_format
+        Of the result: ``torch.contiguous_format`` or ``torch.channels_last``.
+    convention : {"integer", "half_pixel"}
+        Where pixel (0, 0)'s centre is in `matrix`'s coordinates: at (0, 0) (OpenCV, kornia,
+        scikit-image) or at (0.5, 0.5) (torchvision, Pillow; a box ``0, 0, W, H`` is the image).
+    inverse_map : bool
+        `matrix` maps destination to source and is used as it is.
+    layout : {"CHW", "HWC"}, optional
+        Where the images' channels are. Default: where an axis of 1, 3 or 4 is first or last, but
+        not both (in a list, of the first image that can tell); else last for arrays, first for
+        tensors.
+    out : Tensor, optional
+        Where to write the result: ``[B, C, *size]`` on the images' device, any strides. Its dtype
+        takes the place of `out_dtype`, its strides that of `memory_format`. Not together with
+        gradients.
+
+    Returns
+    -------
+    Tensor
+        ``[B, C, *size]`` of `out_dtype`, on the images' device (CPU for arrays).
+
+    Raises
+    ------
+    RuntimeError, TypeError, ValueError
+        An argument has a wrong shape, type, device or value, is not finite, or can't be inverted.
+        The message names the argument and the sample; nothing has been written then. Values on a
+        CUDA device are not looked at, which would stop it: a sample whose matrix is singular or not
+        finite is `fill`, and so is one whose window is empty.
+
+    Notes
+    -----
+    Where a perspective map has no finite source coordinates the result is `fill`. Its footprint
+    for `antialias` is that of the middle of every 128 pixels of a row.
+
+    Differentiable with respect to `images` (floating), `matrix` and `color`, once. The widths of
+    the filter and of the edge count as constants in the gradient of `matrix`, and where `clamp` has
+    clamped no gradient passes. The backward is deterministic. Works under ``torch.compile``
+    (fullgraph, dynamic shapes), :func:`torch.vmap` and autocast.
+
+    A list is one launch on CUDA and needs neither a common size nor a collated copy. Read-only
+    arrays are shared; only arrays with negative strides, of foreign byte order or unaligned are
+    copied.
+
+    Sources: G. Bradski, "The OpenCV Library", 2000, for the geometry; R. G. Keys, "Cubic
+    convolution interpolation for digital image processing", IEEE Trans. ASSP 29(6), 1981; P. S.
+    Heckbert, "Fundamentals of texture mapping and image warping", 1989, for filters of the
+    footprint's width; P. Haeberli and D. Voorhies, "Image processing by interpolation and
+    extrapolation", 1994, for colour as matrices.
+
+    Examples
+    --------
+    Two photos of different size, mirrored, resized, normalised and collated:
+
+    >>> import numpy as np, torch, visops
+    >>> photos = [np.full((480, 640, 3), 51, np.uint8), np.full((300, 200, 3), 255, np.uint8)]
+    >>> mirrored = [
+    ...     [[-224 / width, 0, 224], [0, 224 / height, 0]]
+    ...     for height, width, _ in (photo.shape for photo in photos)
+    ... ]
+    >>> batch = visops.augment(
+    ...     photos, mirrored, (224, 224), convention="half_pixel", antialias=True, mean=0.5, std=0.5
+    ... )
+    >>> batch.shape, batch.dtype
+    (torch.Size([2, 3, 224, 224]), torch.float32)
+    >>> batch[:, 0, 100, 100]
+    tensor([-0.6000,  1.0000])
+
+    Half the contrast, about middle grey:
+
+    >>> grey = torch.tensor([[[[0.0, 0.5, 1.0]]]])
+    >>> identity = [[1, 0, 0], [0, 1, 0]]
+    >>> visops.augment(grey, identity, (1, 3), color=[[0.5, 0.25]])
+    tensor([[[[0.2500, 0.5000, 0.7500]]]])
+    """
+    half_pixel = convention == "half_pixel"
+    if not half_pixel and convention != "integer":
+        raise ValueError(
+            f"visops.augment: convention is {convention!r}, must be 'integer' or 'half_pixel'"
+        )
+    if layout is not None and layout not in ("CHW", "HWC"):
+        raise ValueError(f"visops.augment: layout is {layout!r}, must be 'CHW', 'HWC' or None")
+    channels_last = memory_format is torch.channels_last
+    if not channels_last and memory_format is not torch.contiguous_format:
+        raise ValueError(
+            f"visops.augment: memory_format is {memory_format}, "
+            "must be torch.contiguous_format or torch.channels_last"
+        )
+    pixels: Any
+    if listed := isinstance(images, (list, tuple)):
+        pixels = image_list(images, layout)
+        first, batch, channel_axis = pixels[0], len(pixels), 0
+    else:
+        pixels = first = batch_tensor(images, layout)
+        batch, channel_axis = first.shape[0], 1
+    device = first.device
+    if not isinstance(matrix, Tensor):
+        matrix = as_float64("augment", "matrix", matrix, device)
+    if color is not None:
+        channels = first.shape[channel_axis] if first.dim() > channel_axis else 0
+        color = color_tensor(color, batch, channels, device)
+    options = (
+        mode,
+        padding_mode,
+        number_list("augment", "fill", fill),
+        antialias,
+        None if window is None else window_tensor(window, batch, device),
+        color,
+        clamp,
+        [] if mean is None else number_list("augment", "mean", mean),
+        [] if std is None else number_list("augment", "std", std),
+        None if erase is None else erase_tensor(erase, batch, device),
+        number_list("augment", "erase_value", erase_value),
+        inverse_map,
+        half_pixel,
+    )
+    if out is not None:
+        _check_out(out, size, (*(pixels if listed else [pixels]), matrix, color, out))
+        (_augment_list_out if listed else _augment_out)(pixels, matrix, *options, out)
+        # What autograd has saved of `out` is no longer what it was.
+        if not torch.compiler.is_compiling() and not out.is_inference():
+            torch.autograd.graph.increment_version(out)
+        return out
+    if not isinstance(out_dtype, torch.dtype):
+        raise TypeError(f"visops.augment: out_dtype is {out_dtype!r}, must be a torch.dtype")
+    op = _augment_list if listed else _augment
+    return op(pixels, matrix, size, *options, out_dtype, channels_last)  # type: ignore[no-any-return]
+
+
+def _check_out(out: Any, size: Sequence[int], tensors: Sequence[Tensor | None]) -> None:
+    if not isinstance(out, Tensor):
+        kind = type(out).__name__
+        raise TypeError(f"visops.augment: out is a {kind}, must be a torch.Tensor")
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
+        raise RuntimeError(
+            "visops.augment: out can't be given where a gradient is required; "
+            "call it without out, or under torch.no_grad()"
+        )
+    if tuple(out.shape[-2:]) != tuple(size):
+        raise ValueError(
+            f"visops.augment: out has shape {list(out.shape)}, size is {tuple(size)}; "
+            "they must agree"
+        )

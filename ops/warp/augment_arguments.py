@@ -1,0 +1,169 @@
+"""What :func:`visops.augment` takes, brought into the forms that its operators take.
+
+Pixels are not copied unless torch has no view of them: negative strides, foreign byte order,
+unaligned arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.arrays import as_float64
+
+_OP = "augment"
+_CHANNELS = (1, 3, 4)  # sizes that an axis of channels is known by
+
+
+def batch_tensor(images: Any, layout: str | None) -> Tensor:
+    """Return [B, C, H, W] for a batch in either layout, tensor or array."""
+    is_array = isinstance(images, np.ndarray)
+    if not is_array and not isinstance(images, Tensor):
+        raise TypeError(
+            f"visops.augment: images is a {type(images).__name__}, must be a torch.Tensor, "
+            "a numpy.ndarray, or a list of them"
+        )
+    shape = images.shape
+    if len(shape) != 4:
+        raise ValueError(
+            f"visops.augment: images has shape {list(shape)}, must be [batch, channels, height, "
+            "width] or [batch, height, width, channels]; single images go in a list"
+        )
+    hwc = _is_hwc(shape[1], shape[3], is_array) if layout is None else layout == "HWC"
+    if is_array:
+        return _array_tensor(images.transpose(0, 3, 1, 2) if hwc else images, "images")
+    return images.permute(0, 3, 1, 2) if hwc else images  # type: ignore[no-any-return]
+
+
+def image_list(images: Sequence[Any], layout: str | None) -> list[Tensor]:
+    """Return [C, H_i, W_i] for each of the images."""
+    if len(images) == 0:
+        raise ValueError("visops.augment: images is an empty list, must hold at least one image")
+    hwc = _are_hwc(images) if layout is None else layout == "HWC"
+    tensors = []
+    for i, image in enumerate(images):
+        if isinstance(image, Tensor):
+            if hwc:
+                image = image.permute(2, 0, 1) if image.dim() == 3 else _refuse_rank(image, i, hwc)
+        elif isinstance(image, np.ndarray):
+            if image.ndim == 3:
+                image = image.transpose(2, 0, 1) if hwc else image
+            else:
+                image = image[None] if image.ndim == 2 else _refuse_rank(image, i, hwc)
+            image = _array_tensor(image, f"images[{i}]")
+        else:
+            raise TypeError(
+                f"visops.augment: images[{i}] is a {type(image).__name__}, must be a torch.Tensor "
+                "or a numpy.ndarray"
+            )
+        tensors.append(image)
+    return tensors
+
+
+def _is_hwc(first: int, last: int, is_array: bool) -> bool:
+    """Whether channels come last, by the axes' sizes, else by the custom of arrays and tensors."""
+    fits = last in _CHANNELS
+    return is_array if (first in _CHANNELS) == fits else fits
+
+
+def _are_hwc(images: Sequence[Any]) -> bool:
+    """_is_hwc of the first image whose axes can tell."""
+    for image in images:
+        shape: Sequence[int] = getattr(image, "shape", ())
+        if len(shape) == 3:
+            fits = shape[2] in _CHANNELS
+            if (shape[0] in _CHANNELS) != fits:
+                return fits
+    return isinstance(images[0], np.ndarray)
+
+
+def _refuse_rank(image: Any, i: int, hwc: bool) -> Any:
+    wanted = "[height, width, channels]" if hwc else "[channels, height, width]"
+    raise ValueError(f"visops.augment: images[{i}] has shape {list(image.shape)}, must be {wanted}")
+
+
+class _Memory:
+    """Memory of an array, for NumPy to make a writable array of."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        interface = array.__array_interface__
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+        self.owner = array  # as long as the array that is made of this lives
+
+
+def _array_tensor(array: np.ndarray, name: str) -> Tensor:
+    try:
+        # torch warns of read-only arrays, which tensors can't express. Images are never written.
+        shared = array if array.flags.writeable else np.asarray(_Memory(array))
+        return torch.from_numpy(shared)
+    except (TypeError, ValueError):
+        pass
+    try:
+        return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
+    except TypeError:
+        raise TypeError(
+            f"visops.augment: {name} has dtype {array.dtype}, must be uint8, float16, float32 or "
+            "float64"
+        ) from None
+
+
+def color_tensor(color: Any, batch: int, channels: int, device: torch.device) -> Tensor:
+    """Return [batch or 1, steps, C, C + 1] in float64."""
+    steps = as_float64(_OP, "color", color, device)
+    shape = steps.shape
+    rank = len(shape)
+    if (
+        not 2 <= rank <= 4
+        or shape[-2] != channels
+        or shape[-1] != channels + 1
+        or (rank > 2 and shape[0] not in (1, batch))
+    ):
+        c, n = channels, channels + 1
+        raise ValueError(
+            f"visops.augment: color has shape {list(shape)}, must be [{c}, {n}], "
+            f"[{batch}, {c}, {n}] or [{batch}, steps, {c}, {n}] for {batch} images of {c} channels"
+        )
+    if rank < 4:
+        steps = steps.unsqueeze(-3)
+        steps = steps if rank == 3 else steps.unsqueeze(0)
+    return steps.contiguous()
+
+
+def window_tensor(window: Any, batch: int, device: torch.device) -> Tensor:
+    """Return [batch, 4] in float64."""
+    windows = as_float64(_OP, "window", window, device)
+    shape = windows.shape
+    if tuple(shape) not in ((4,), (batch, 4)):
+        raise ValueError(
+            f"visops.augment: window has shape {list(shape)}, must be [4] or [{batch}, 4] "
+            f"(x1, y1, x2, y2) for {batch} images"
+        )
+    return (windows.expand(batch, 4) if len(shape) == 1 else windows).contiguous()
+
+
+def erase_tensor(erase: Any, batch: int, device: torch.device) -> Tensor:
+    """Return [batch, rectangles, 4] in int64."""
+    if isinstance(erase, Tensor):
+        integral = not (erase.is_floating_point() or erase.is_complex())
+        dtype: Any = erase.dtype
+    else:
+        erase = np.asarray(erase)
+        dtype = erase.dtype
+        integral = dtype.kind in "iu" or erase.size == 0  # an empty list has no type
+        if integral:
+            erase = torch.from_numpy(np.array(erase, dtype=np.int64)).to(device)
+    if not integral or dtype == torch.bool:
+        raise TypeError(f"visops.augment: erase has dtype {dtype}, must be an integer type")
+    shape = erase.shape
+    if len(shape) not in (2, 3) or shape[0] != batch or shape[-1] != 4:
+        raise ValueError(
+            f"visops.augment: erase has shape {list(shape)}, must be [{batch}, 4] or "
+            f"[{batch}, rectangles, 4] (x1, y1, x2, y2) for {batch} images"
+        )
+    rectangles = erase if len(shape) == 3 else erase.unsqueeze(1)
+    return rectangles.to(torch.int64).contiguous()

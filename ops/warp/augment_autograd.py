@@ -1,0 +1,346 @@
+"""What torch needs to know of the operators of the augmentation: fake kernels, gradients, vmap.
+
+The public function is in augment.py, the schemas are in csrc/library.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.channels_last import empty_maps, prefers_channels_last
+from .._torch.differentiable import Differentiable
+from .._torch.fake_checks import check_same_device
+
+# The options that all forms share, as the schemas order and default them, then what the forms that
+# allocate take. The dispatcher leaves out trailing arguments that equal their defaults.
+_DEFAULTS: tuple[Any, ...] = (
+    *("bilinear", "constant", [0.0], False, None, None, False, [], [], None, [0.0], False, False),
+    *(torch.float32, False),
+)
+_WINDOW, _COLOR, _ERASE = 4, 5, 9  # the tensors among them
+_OPTIONS = 13
+_INPUT_COLOR = 3 + _COLOR  # after images, matrix and size
+
+
+def _each_image(images: Sequence[Tensor], matrix: Tensor, *rest: Any) -> Tensor:
+    """augment_list as a call for each image: the same bits, with all tensors arguments."""
+    count = len(images)
+    results = []
+    for i, image in enumerate(images):
+        size, *options = rest
+        for place in (_WINDOW, _COLOR, _ERASE):
+            options[place] = _sample(options[place], i, count)
+        one = matrix[i : i + 1] if matrix.dim() == 3 else matrix
+        results.append(augment(image.unsqueeze(0), one, size, *options))
+    return torch.cat(results)
+
+
+augment = Differentiable("augment")
+augment_list = Differentiable("augment_list")
+_augment_backward = Differentiable("augment_backward")
+
+
+def _sample(tensor: Tensor | None, i: int, count: int) -> Tensor | None:
+    """Entry i, with the batch kept, of a [count, ...]; or all of a shared [1, ...]."""
+    return tensor if tensor is None or tensor.shape[0] != count else tensor[i : i + 1]
+
+
+def _check(
+    op: str, first: Tensor, batch: Any, channels: Any, matrix: Tensor, options: Sequence[Any]
+) -> None:
+    """Check what is known of fake tensors. Real ones go through the front's checks."""
+    torch._check(
+        matrix.dim() in (2, 3) and matrix.shape[-1] == 3 and matrix.shape[-2] in (2, 3),
+        lambda: (
+            f"visops.{op}: matrix has shape {list(matrix.shape)}, "
+            "must be [2, 3], [3, 3], [batch, 2, 3] or [batch, 3, 3]"
+        ),
+    )
+    torch._check(
+        matrix.dim() == 2 or matrix.shape[0] == batch,
+        lambda: f"visops.{op}: matrix has batch {matrix.shape[0]}, images have batch {batch}",
+    )
+    torch._check(
+        matrix.is_floating_point(),
+        lambda: f"visops.{op}: matrix has dtype {matrix.dtype}, must be a floating type",
+    )
+    window, color, erase = options[_WINDOW], options[_COLOR], options[_ERASE]
+    named = (("matrix", matrix), ("window", window), ("color", color), ("erase", erase))
+    for name, tensor in named:
+        check_same_device(op, "image", first, name, tensor)
+    if color is not None:
+        torch._check(
+            color.dim() == 4 and color.shape[2] == channels and color.shape[3] == channels + 1,
+            lambda: (
+                f"visops.{op}: color has shape {list(color.shape)}, must be "
+                f"[batch, steps, {channels}, {channels + 1}] with batch {batch} or 1"
+            ),
+        )
+    for name, tensor, rank in (("window", window, 2), ("erase", erase, 3)):
+        if tensor is not None:
+            form = "[batch, 4]" if rank == 2 else "[batch, rectangles, 4]"
+            torch._check(
+                tensor.dim() == rank and tensor.shape[0] == batch and tensor.shape[-1] == 4,
+                lambda name=name, tensor=tensor, form=form: (  # type: ignore[misc]
+                    f"visops.{op}: {name} has shape {list(tensor.shape)}, must be {form} with "
+                    f"batch {batch}"
+                ),
+            )
+
+
+def _check_batch(op: str, image: Tensor, matrix: Tensor, options: Sequence[Any]) -> None:
+    torch._check(
+        image.dim() == 4,
+        lambda: (
+            f"visops.{op}: image has shape {list(image.shape)}, "
+            "must be [batch, channels, height, width]"
+        ),
+    )
+    _check(op, image, image.shape[0], image.shape[1], matrix, options)
+
+
+def _check_list(images: Sequence[Tensor], matrix: Tensor, options: Sequence[Any]) -> None:
+    for i, image in enumerate(images):
+        check_same_device("augment", "images[0]", images[0], f"images[{i}]", image)
+        torch._check(
+            image.dim() == 3 and image.shape[0] == images[0].shape[0],
+            lambda i=i, image=image: (  # type: ignore[misc]
+                f"visops.augment: images[{i}] has shape {list(image.shape)}, must be "
+                f"[channels, height, width] with the channels of images[0]"
+            ),
+        )
+    first = images[0]
+    _check("augment", first, len(images), first.shape[0], matrix, options)
+
+
+@torch.library.register_fake("visops::augment")
+def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any) -> Tensor:
+    *options, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
+    _check_batch("augment", image, matrix, options)
+    torch._check(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
+    shape = (image.shape[0], image.shape[1], *size)
+    return empty_maps(image, shape, channels_last, dtype)
+
+
+@torch.library.register_fake("visops::augment_list")
+def _augment_list_fake(
+    images: Sequence[Tensor], matrix: Tensor, size: Sequence[Any], *rest: Any
+) -> Tensor:
+    *options, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
+    _check_list(images, matrix, options)
+    torch._check(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
+    shape = (len(images), images[0].shape[0], *size)
+    return empty_maps(images[0], shape, channels_last, dtype)
+
+
+def _check_out(out: Tensor, batch: Any, channels: Any) -> None:
+    torch._check(
+        out.dim() == 4 and out.shape[0] == batch and out.shape[1] == channels,
+        lambda: (
+            f"visops.augment: out has shape {list(out.shape)}, must begin with "
+            f"[{batch}, {channels}]"
+        ),
+    )
+
+
+@torch.library.register_fake("visops::augment_out")
+def _augment_out_fake(image: Tensor, matrix: Tensor, *rest: Any) -> None:
+    _check_batch("augment", image, matrix, rest)
+    _check_out(rest[-1], image.shape[0], image.shape[1])
+
+
+@torch.library.register_fake("visops::augment_list_out")
+def _augment_list_out_fake(images: Sequence[Tensor], matrix: Tensor, *rest: Any) -> None:
+    _check_list(images, matrix, rest)
+    _check_out(rest[-1], len(images), images[0].shape[0])
+
+
+@torch.library.register_fake("visops::augment_backward")
+def _augment_backward_fake(
+    grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    _check_batch("augment_backward", image, matrix, rest)
+    image_grad, matrix_grad, color_grad = rest[_OPTIONS:]
+    device, batch = image.device, image.shape[0]
+
+    def sums(wanted: bool, shape: Sequence[Any], dtype: torch.dtype = torch.float64) -> Tensor:
+        return torch.empty(shape if wanted else (0,), dtype=dtype, device=device)
+
+    if image_grad:
+        grad_image = empty_maps(image, image.shape, prefers_channels_last(image))
+    else:
+        single = image.dtype != torch.float64
+        grad_image = sums(False, (), torch.float32 if single else torch.float64)
+    steps = rest[_COLOR].shape[1:] if color_grad else ()
+    return (
+        grad_image,
+        sums(matrix_grad, (batch, 3, 3)),
+        sums(color_grad, (batch, *steps)),
+    )
+
+
+def _sum_samples(tensor: Tensor) -> Tensor:
+    """[B, ...] -> [1, ...], in the same order of additions on every device."""
+    count = tensor.shape[0]
+    while count > 1:
+        half = count // 2
+        sums = tensor[:half] + tensor[half : 2 * half]
+        tensor = torch.cat([sums, tensor[2 * half :]]) if count % 2 else sums
+        count = count - half
+    return tensor if count else tensor.sum(0, keepdim=True)
+
+
+def _matrix_gradient(each: Tensor, matrix: Tensor) -> Tensor:
+    """Gradient of the matrix as it was given, from that of each sample's [3, 3]."""
+    rows = each[:, : matrix.shape[-2]]
+    return (rows if matrix.dim() == 3 else _sum_samples(rows).squeeze(0)).to(matrix.dtype)
+
+
+def _color_gradient(each: Tensor, color: Tensor) -> Tensor:
+    return each if color.shape[0] == each.shape[0] else _sum_samples(each)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    image, matrix, _, *options = inputs
+    ctx.save_for_backward(image, matrix, *_take_tensors(ctx, options))
+
+
+def _take_tensors(ctx: Any, options: list[Any]) -> list[Any]:
+    """Leave the options without their tensors in `ctx.options`, and return those."""
+    ctx.options = options[:_OPTIONS]
+    for place in (_WINDOW, _COLOR, _ERASE):
+        ctx.options[place] = None
+    return [options[place] for place in (_WINDOW, _COLOR, _ERASE)]
+
+
+def _options(ctx: Any, window: Any, color: Any, erase: Any) -> list[Any]:
+    options = list(ctx.options)
+    options[_WINDOW], options[_COLOR], options[_ERASE] = window, color, erase
+    return options
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    image, matrix, window, color, erase = ctx.saved_tensors
+    needs = ctx.needs_input_grad
+    wanted = (needs[0], needs[1], color is not None and needs[_INPUT_COLOR])
+    options = _options(ctx, window, color, erase)
+    gradients = _augment_backward(grad, image, matrix, *options, *wanted)
+    result: list[Tensor | None] = [None] * len(needs)
+    if wanted[0]:
+        result[0] = gradients[0]
+    if wanted[1]:
+        result[1] = _matrix_gradient(gradients[1], matrix)
+    if wanted[2]:
+        result[_INPUT_COLOR] = _color_gradient(gradients[2], color)
+    return tuple(result)
+
+
+def _list_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    images, matrix, _, *options = inputs
+    ctx.save_for_backward(matrix, *_take_tensors(ctx, options), *images)
+
+
+def _list_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    matrix, window, color, erase, *images = ctx.saved_tensors
+    needs = ctx.needs_input_grad
+    count = len(images)
+    color_grad = color is not None and needs[_INPUT_COLOR]
+    image_grads: list[Tensor | None] = [None] * count
+    matrix_parts, color_parts = [], []
+    for i, image in enumerate(images):
+        wanted = (needs[0][i], needs[1], color_grad)
+        if not any(wanted):
+            continue
+        parts = _options(ctx, *(_sample(t, i, count) for t in (window, color, erase)))
+        one = matrix[i : i + 1] if matrix.dim() == 3 else matrix
+        gradients = _augment_backward(grad[i : i + 1], image.unsqueeze(0), one, *parts, *wanted)
+        if needs[0][i]:
+            image_grads[i] = gradients[0].squeeze(0)
+        matrix_parts.append(gradients[1])
+        color_parts.append(gradients[2])
+    result: list[Any] = [image_grads, *[None] * (len(needs) - 1)]
+    # Trailing options that equal their defaults may be left out of `needs`.
+    for place, option in enumerate(ctx.options[: len(needs) - 3], 3):
+        if option == []:  # torch takes it for a list of tensors
+            result[place] = []
+    if needs[1]:
+        result[1] = _matrix_gradient(torch.cat(matrix_parts), matrix)
+    if color_grad:
+        result[_INPUT_COLOR] = _color_gradient(torch.cat(color_parts), color)
+    return tuple(result)
+
+
+def _backward_backward(ctx: Any, *_: Any) -> None:
+    raise RuntimeError(
+        "visops.augment: its gradients can't be differentiated again; use warp_affine, which is "
+        "twice differentiable in its image, or detach where that is not needed"
+    )
+
+
+def _fold(tensor: Tensor, dim: int | None, count: int) -> Tensor:
+    """[B, ...] with a mapped dimension anywhere, or none, to [count * B, ...]."""
+    every = tensor.expand(count, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+    return every.flatten(0, 1)
+
+
+def _fold_options(options: Sequence[Any], dims: Any, count: int, batch: int) -> list[Any]:
+    folded = list(options)
+    for place in (_WINDOW, _COLOR, _ERASE):
+        tensor, dim = options[place], dims[place]
+        if tensor is None or (dim is None and tensor.shape[0] == 1 and batch != 1):
+            continue  # a color that all samples of all calls share
+        if dim is not None:
+            tensor = tensor.movedim(dim, 0)
+            tensor = tensor.expand(count, batch, *tensor.shape[2:])
+            dim = 0
+        folded[place] = _fold(tensor, dim, count).contiguous()
+    return folded
+
+
+def _fold_matrix(matrix: Tensor, dim: int | None, count: int, batch: int) -> Tensor:
+    if dim is None:
+        return matrix if matrix.dim() == 2 else _fold(matrix, dim, count)
+    matrix = matrix.movedim(dim, 0)
+    if matrix.dim() == 3:  # one for all samples of a call
+        matrix = matrix.unsqueeze(1).expand(count, batch, *matrix.shape[1:])
+    return matrix.flatten(0, 1)
+
+
+def _unfold(folded: Tensor, count: int) -> Tensor:
+    return folded.reshape(count, folded.shape[0] // count, *folded.shape[1:])
+
+
+def _vmap(
+    info: Any, in_dims: Any, image: Tensor, matrix: Tensor, size: Any, *options: Any
+) -> tuple[Tensor, int]:
+    count = info.batch_size
+    images = _fold(image, in_dims[0], count)
+    batch = images.shape[0] // count
+    matrices = _fold_matrix(matrix, in_dims[1], count, batch)
+    folded = _fold_options(options, in_dims[3:], count, batch)
+    return _unfold(augment(images, matrices, size, *folded), count), 0
+
+
+def _backward_vmap(
+    info: Any, in_dims: Any, grad: Tensor, image: Tensor, matrix: Tensor, *options: Any
+) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
+    count = info.batch_size
+    grads, images = _fold(grad, in_dims[0], count), _fold(image, in_dims[1], count)
+    batch = images.shape[0] // count
+    matrices = _fold_matrix(matrix, in_dims[2], count, batch)
+    folded = _fold_options(options, in_dims[3:], count, batch)
+    gradients = _augment_backward(grads, images, matrices, *folded)
+    wanted = options[_OPTIONS:]
+    results = [_unfold(g, count) if w else g for g, w in zip(gradients, wanted, strict=True)]
+    return tuple(results), tuple(0 if w else None for w in wanted)
+
+
+augment.register(setup_context=_setup, backward=_backward, vmap=_vmap)
+augment_list.register_list(
+    setup_context=_list_setup, backward=_list_backward, one_by_one=_each_image
+)
+_augment_backward.register(backward=_backward_backward, vmap=_backward_vmap)

@@ -1,0 +1,254 @@
+"""The pictures of the pages on augmentation: `python scripts/figures` draws them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import numpy.typing as npt
+import skimage.data
+import torch
+import visops
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch
+from skimage.draw import ellipse
+from torch import Tensor
+from visops import transforms
+
+RED, BLUE, GREEN, GREY = "#c0392b", "#2c6fbb", "#3b7d4f", "#666666"
+MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+JPEG: dict[str, Any] = {"dpi": 110, "pil_kwargs": {"quality": 88}}
+TIGHT: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.06}
+SIZE = 224
+
+
+def photo() -> Tensor:
+    """The photo in all of these pictures, uint8 [3, 512, 512]."""
+    return torch.from_numpy(skimage.data.astronaut()).permute(2, 0, 1).contiguous()
+
+
+def picture(image: Tensor) -> npt.NDArray[np.float64]:
+    """An image as matplotlib wants it; what Normalize made is brought back into sight."""
+    values = image.to(torch.float64) / (1.0 if image.is_floating_point() else 255.0)
+    if values.min() < -0.5:
+        values = values * 0.25 + 0.5
+    array: npt.NDArray[np.float64] = values.clamp(0, 1).permute(1, 2, 0).numpy()
+    return array
+
+
+def show(axes: Axes, image: Tensor, title: str, colour: str = "black") -> None:
+    axes.imshow(picture(image), interpolation="nearest")
+    axes.set_title(title, fontsize=8.5, color=colour, pad=4)
+    axes.set_axis_off()
+
+
+def steps_in_turn(
+    chain: transforms.Compose, image: Tensor, params: transforms.Parameters
+) -> list[Tensor]:
+    """What each transform of a chain makes of the image, called for itself."""
+    results = []
+    for transform, name, step in zip(chain.transforms, params.names, params.steps, strict=True):
+        size = np.array([image.shape[-2:]])
+        alone = transforms.Compose([transform], exact=True)
+        image = alone(image, params=transforms.Parameters([name], [step], size))
+        results.append(image)
+    return results
+
+
+def arrow(figure: Figure, x1: float, x2: float, y: float, colour: str) -> None:
+    """An arrow between two places of a figure, in its fractions."""
+    axes = figure.axes[0]
+    axes.annotate(
+        "", (x2, y), (x1, y), xycoords="figure fraction", textcoords="figure fraction",
+        arrowprops={"arrowstyle": "-|>", "color": colour, "lw": 1.4, "shrinkA": 0, "shrinkB": 0},
+    )  # fmt: skip
+
+
+def one_pass(path: Path) -> None:
+    """A chain's transforms in turn, and the same chain in one pass."""
+    chain = transforms.Compose(
+        [
+            transforms.RandomResizedCrop(SIZE, scale=(0.5, 0.5)),
+            transforms.RandomHorizontalFlip(p=1),
+            transforms.RandomAffine((12, 12), translate=(0.05, 0.05), shear=(5, 5)),
+            transforms.ColorJitter((0.9, 0.9), (1.1, 1.1), (1.5, 1.5), (-0.06, -0.06)),
+            transforms.ToDtype(torch.float32, scale=True),
+            transforms.Normalize(MEAN, STD),
+            transforms.RandomErasing(p=1, scale=(0.06, 0.06)),
+        ],
+        seed=8,
+    )
+    image = photo()
+    fused, params = chain(image, index=2, return_params=True)
+    turns = [image, *steps_in_turn(chain, image, params)]
+    names = ["photo", "crop, resize", "flip", "turn, shear", "colours", "float32", "normalise"]
+    names.append("erase")
+
+    figure = plt.figure(figsize=(11, 3.9))
+    count = len(turns)
+    pitch, side = 1.0 / count, 0.8 / count
+    height = side * 11 / 3.9
+    for place, (result, name) in enumerate(zip(turns, names, strict=True)):
+        left = place * pitch + 0.1 / count
+        show(figure.add_axes((left, 0.57, side, height)), result, name)
+        if place:
+            arrow(figure, left - 0.19 / count, left - 0.01 / count, 0.57 + height / 2, RED)
+    one: dict[str, Any] = {"va": "center", "transform": figure.transFigure}
+    text = figure.text
+    text(0.012, 0.94, "in turn: every arrow reads and writes all pixels", fontsize=11, color=RED)
+    text(0.012, 0.44, "in one pass: one arrow in, one arrow out", fontsize=11, color=BLUE)
+    first, last = 0.1 / count, (count - 1) * pitch + 0.1 / count
+    show(figure.add_axes((first, 0.04, side, height)), image, "photo", BLUE)
+    show(figure.add_axes((last, 0.04, side, height)), fused, "result", BLUE)
+    middle = 0.04 + height / 2
+    steps = [
+        (0.15, 0.34, "one matrix for the place\n$M$  (3 × 3)\ncrop · flip · turn · shear", BLUE),
+        (0.37, 0.56, "one matrix for the colour\n$A\\,|\\,a$  (3 × 4)\nbrightness … hue", GREEN),
+        (0.59, 0.845, "on the way out\n$(v - mean)\\,/\\,std$, rectangles,\ndtype, layout", GREY),
+    ]
+    edges = [first + side + 0.006]
+    for low, high, label, colour in steps:
+        box = FancyBboxPatch(
+            (low, middle - 0.13), high - low, 0.26, boxstyle="round,pad=0,rounding_size=0.012",
+            transform=figure.transFigure, facecolor="white", edgecolor=colour, lw=1.4,
+        )  # fmt: skip
+        figure.add_artist(box)
+        text((low + high) / 2, middle, label, fontsize=9, ha="center", color=colour, **one)
+        arrow(figure, edges[-1], low - 0.003, middle, BLUE)
+        edges.append(high + 0.003)
+    arrow(figure, edges[-1], last - 0.005, middle, BLUE)
+    figure.savefig(path, **JPEG)
+    plt.close(figure)
+
+
+def one_pixel(path: Path) -> None:
+    """The way of one output pixel, and the units of its values."""
+    steps = [
+        ("1  place", "$(u, v) = M^{-1}(x, y, 1)$", BLUE),
+        ("2  sample", "window, edge,\nfilter, fill", BLUE),
+        ("3  colour", "$v \\leftarrow A_k v + a_k$\n$k = 1 \\ldots K$, clamp", GREEN),
+        ("4  normalise", "$(v - mean)\\,/\\,std$", GREEN),
+        ("5  erase", "inside a rectangle:\nerase_value", GREY),
+        ("6  store", "round, saturate;\nCHW or HWC", GREY),
+    ]
+    figure, axes = plt.subplots(figsize=(11, 2.5), layout="constrained")
+    pitch, width, height = 1.0, 0.86, 0.62
+    for place, (name, what, colour) in enumerate(steps):
+        box = FancyBboxPatch(
+            (place * pitch, 0.0), width, height, boxstyle="round,pad=0,rounding_size=0.04",
+            facecolor="white", edgecolor=colour, lw=1.6,
+        )  # fmt: skip
+        axes.add_patch(box)
+        x = place * pitch + width / 2
+        axes.text(
+            x, height - 0.11, name, ha="center", va="center", color=colour, fontsize=11,
+            fontweight="bold",
+        )  # fmt: skip
+        axes.text(x, 0.23, what, ha="center", va="center", fontsize=9.5)
+        if place:
+            axes.annotate(
+                "", (place * pitch, height / 2), (place * pitch - 0.14, height / 2),
+                arrowprops={"arrowstyle": "-|>", "color": GREY, "shrinkA": 0, "shrinkB": 0},
+            )  # fmt: skip
+    units = [
+        (0.0, 1.86, "the image's units", "uint8: white is 255 · floating: white is 1", BLUE),
+        (2.0, 3.86, "white is 1", "whatever the dtypes", GREEN),
+        (4.0, 5.86, "the output's units", "uint8: white is 255 · floating: white is 1", GREY),
+    ]
+    for low, high, name, what, colour in units:
+        axes.plot([low, high], [-0.16, -0.16], color=colour, lw=3, solid_capstyle="butt")
+        axes.text((low + high) / 2, -0.29, name, ha="center", va="center", color=colour)
+        axes.text((low + high) / 2, -0.46, what, ha="center", va="center", fontsize=9, color=GREY)
+    axes.set_xlim(-0.05, 5.91)
+    axes.set_ylim(-0.56, height + 0.04)
+    axes.set_axis_off()
+    figure.savefig(path, dpi=110, **TIGHT)
+    plt.close(figure)
+
+
+def turned(scale: float, middle: float, out: int, degrees: float) -> Tensor:
+    """Source to destination: turn about the source's middle, scale, to the output's middle."""
+    return visops.get_affine_matrix(
+        (middle, middle), degrees, translate=(out / 2 - middle, out / 2 - middle), scale=scale
+    )
+
+
+def edges_and_filters(path: Path) -> None:
+    """An enlarged image's edge without and with a window, and a shrunk one's detail."""
+    figure, grid = plt.subplots(1, 4, figsize=(11, 3.25), layout="constrained")
+    y, x = np.indices((6, 6))
+    tiny = torch.from_numpy((0.55 + 0.4 * ((x + y) % 2)).astype(np.float32))[None, None]
+    enlarge = turned(26.0, 3.0, 200, 12.0)
+    options: dict[str, Any] = {"convention": "half_pixel", "fill": 0.0}
+    y, x = np.indices((600, 600)) - 299.5
+    rings = 0.5 + 0.5 * np.cos((x * x + y * y) * (np.pi / 2 / 300))
+    plate = torch.from_numpy(rings.astype(np.float32))[None, None]
+    shrink = turned(1 / 3.0, 300.0, 200, 12.0)
+    panels = [
+        (tiny, enlarge, {}, "enlarged 26 times"),
+        (tiny, enlarge, {"window": [0, 0, 6, 6]}, "the same, with window"),
+        (plate, shrink, {}, "shrunk to a third"),
+        (plate, shrink, {"antialias": True}, "the same, with antialias"),
+    ]
+    for axes, (image, matrix, more, title) in zip(grid, panels, strict=True):
+        result = visops.augment(image, matrix, (200, 200), **options, **more)
+        axes.imshow(result[0, 0].numpy(), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+        axes.set_title(title, fontsize=10)
+        axes.set_axis_off()
+    figure.savefig(path, **JPEG, **TIGHT)
+    plt.close(figure)
+
+
+def cut_off(path: Path) -> None:
+    """What a crop has cut off shows again where the chain is fused, and doesn't where exact."""
+    chain = [
+        transforms.CenterCrop(260),
+        transforms.RandomRotation((25, 25), fill=(240, 240, 240)),
+    ]
+    image = photo()[:, 20:480, 0:460]
+    crop = chain[0](image)
+    figure, grid = plt.subplots(1, 4, figsize=(11, 3.1), layout="constrained")
+    whole = transforms.Compose([transforms.CenterCrop(460)])(image)
+    show(grid[0], whole, "photo")
+    show(grid[1], crop, "CenterCrop(260)")
+    loose = transforms.Compose([transforms.Resize(460), *chain])(image)
+    show(grid[2], loose, "then RandomRotation, fused", BLUE)
+    exact = transforms.Compose([transforms.Resize(460), *chain], exact=True)(image)
+    show(grid[3], exact, "then RandomRotation, exact=True", GREEN)
+    figure.savefig(path, **JPEG, **TIGHT)
+    plt.close(figure)
+
+
+def annotated() -> dict[str, Any]:
+    """The photo with boxes, a mask and key points, drawn by hand."""
+    mask = np.zeros((512, 512), np.uint8)
+    for number, (row, column, rows, columns) in enumerate(
+        [(105, 228, 88, 76), (440, 395, 85, 105)]
+    ):
+        mask[ellipse(row, column, rows, columns, shape=mask.shape)] = number + 1
+    return {
+        "image": photo(),
+        "mask": torch.from_numpy(mask),
+        "boxes": torch.tensor([[152.0, 17, 304, 193], [290, 355, 500, 512]]),
+        "labels": ["face", "helmet"],
+        "keypoints": torch.tensor([[197.0, 110], [256, 107], [226, 150]]),
+    }
+
+
+def preview(path: Path) -> None:
+    """The grid of the page on transforms."""
+    chain = transforms.Compose(
+        [
+            transforms.RandomResizedCrop(SIZE, scale=(0.35, 1.0)),
+            transforms.RandomHorizontalFlip(),
+            transforms.RandomAffine(15, translate=(0.1, 0.1)),
+            transforms.ColorJitter(0.3, 0.3, 0.3, 0.05),
+        ],
+        seed=0,
+        boxes="sanitize",
+    )
+    figure = transforms.preview(chain, annotated(), n=9)
+    figure.savefig(path, dpi=100, pil_kwargs={"quality": 82})

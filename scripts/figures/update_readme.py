@@ -1,0 +1,354 @@
+"""Puts the newest benchmarks' main rows into README.md and docs/infer.md, between comment markers.
+
+``python scripts/figures/update_readme.py`` takes each operator's newest CPU result of docs/benchmarks; other
+files can be named instead. `make bench` writes these results.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+BEGIN, END = (
+    "<!-- benchmark: written by scripts/figures/update_readme.py -->",
+    "<!-- end of benchmark -->",
+)
+
+PACKAGES = {
+    "torch": "torch",
+    "cv2": "OpenCV",
+    "kornia": "kornia",
+    "torchvision": "torchvision",
+    "albumentations": "albumentations",
+    "scipy": "SciPy",
+}
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """What the README shows of one benchmark."""
+
+    op: str
+    head: str
+    peers: tuple[str, ...]
+    rows: dict[str, dict[str, Any]]  # label -> the row of the benchmark with these facts
+
+
+_ROTATED = {"geometry": "rotate", "batch": 1}
+_ONE = {**_ROTATED, "size": "512²"}
+_BACKWARD = {**_ROTATED, "api": "backward NCHW", "size": "224²"}
+AFFINE = Table(
+    "affine",
+    "`warp_affine`, one image of 512², rotated; one thread",
+    ("OpenCV", "affine_grid + grid_sample", "kornia", "torchvision"),
+    {
+        "NumPy u8 HWC, bilinear": {**_ONE, "api": "ndarray", "mode": "bilinear"},
+        "NumPy u8 HWC, bicubic": {**_ONE, "api": "ndarray", "mode": "bicubic"},
+        "NumPy u8 HWC, nearest": {**_ONE, "api": "ndarray", "mode": "nearest"},
+        "tensor u8 NCHW": {**_ONE, "api": "tensor u8 NCHW", "mode": "bilinear"},
+        "tensor u8 channels_last": {**_ONE, "api": "tensor u8 channels_last", "mode": "bilinear"},
+        "tensor f32 NCHW": {**_ONE, "api": "tensor f32 NCHW", "mode": "bilinear"},
+        "tensor f32 channels_last": {**_ONE, "api": "tensor f32 channels_last", "mode": "bilinear"},
+        "forward + backward, image (224²)": {**_BACKWARD, "matrix_gradient": False},
+        "forward + backward, image and matrix (224²)": {**_BACKWARD, "matrix_gradient": True},
+        "one 16×16 image, NumPy u8": {**_ROTATED, "api": "overhead ndarray u8"},
+        "one 16×16 image, tensor f32": {**_ROTATED, "api": "overhead tensor f32"},
+        "one 16×16 image, tensor u8": {**_ROTATED, "api": "overhead tensor u8"},
+    },
+)
+AUGMENT = Table(
+    "augment",
+    "`augment`, 512² u8 HWC → 224² f32 CHW where nothing else is said; one thread",
+    (
+        "visops.transforms",
+        "OpenCV warp alone",
+        "albumentations",
+        "torchvision",
+        "kornia",
+        "affine_grid + grid_sample",
+    ),
+    {
+        "rotation, colour matrix, normalisation": {"job": "by hand", "batch": 1},
+        "crop, flip, affine, full jitter": {
+            "job": "chain",
+            "chain": "crop, flip, affine, hue",
+            "batch": 1,
+        },
+        "affine, crop, flip, full jitter": {
+            "job": "chain",
+            "chain": "affine, crop, flip, hue",
+            "batch": 1,
+        },
+        "the same, 16 images": {
+            "job": "chain",
+            "chain": "affine, crop, flip, hue",
+            "batch": 16,
+        },
+        "32 photos of mixed sizes, resized with antialias": {
+            "job": "ragged",
+            "batch": 32,
+            "antialias": True,
+        },
+        "128 JPEG files, crop to jitter, DataLoader of 2": {"job": "files", "chain": "all"},
+        "forward + backward, 16 × 224² f32, image and matrix": {
+            "job": "backward",
+            "batch": 16,
+            "size": 224,
+            "color_gradient": False,
+        },
+    },
+)
+NMS = Table(
+    "nms",
+    "suppression of float32 boxes; one thread",
+    (
+        "torchvision",
+        "torchvision, a loop over classes",
+        "torchvision, image by image",
+        "mmcv's loop",
+        "a loop over all pairs",
+    ),
+    {
+        **{
+            f"{count:,} boxes, {layout}": {"job": "nms", "count": count, "layout": layout}
+            for layout in ("uniform", "clustered")
+            for count in (100, 1_000, 10_000, 100_000)
+        },
+        "50,000 boxes, 80 classes": {"job": "batched", "count": 50_000},
+        "4 images × 8,400 boxes × 80 classes, 1 % of the scores": {"job": "detector"},
+        **{
+            f"soft, {method}, 5,000 boxes, {layout}": {
+                "job": "soft",
+                "count": 5_000,
+                "method": method,
+                "layout": layout,
+            }
+            for method in ("linear", "gaussian")
+            for layout in ("uniform", "clustered")
+        },
+        **{
+            f"rotated, 10,000 boxes, {layout}": {
+                "job": "rotated",
+                "count": 10_000,
+                "layout": layout,
+            }
+            for layout in ("uniform", "clustered")
+        },
+    },
+)
+_PAIRS = {"count": 1_000_000}
+BOX_IOU = Table(
+    "box_iou",
+    "all pairs of 1,000 and 1,000 boxes, float32; one thread",
+    ("torchvision",),
+    {
+        **{
+            f"{measure}, {job}": {"job": job, "measure": measure, **_PAIRS}
+            for job in ("values", "values and gradients")
+            for measure in ("iou", "generalized", "distance", "complete")
+        },
+        "rotated": {"job": "rotated", **_PAIRS, "width": 1000.0},
+        "rotated, a hundred times as dense": {"job": "rotated", **_PAIRS, "width": 100.0},
+    },
+)
+
+ROI_ALIGN = Table(
+    "roi_align",
+    "`roi_align`, 1,000 boxes, 7 × 7, 256 channels of 200 × 336, float32; one thread",
+    ("torchvision",),
+    {
+        label: {"job": job, "layout": layout, "bins": 7, "ratio": ratio}
+        for layout in ("channels_last", "NCHW")
+        for label, job, ratio in (
+            (f"{layout}, 2 × 2 samples", "forward", 2),
+            (f"{layout}, adaptive samples", "forward", 0),
+            (f"{layout}, backward", "backward", 2),
+            (f"{layout}, pyramid of four levels", "pyramid", 2),
+        )
+    },
+)
+CONV = Table(
+    "conv",
+    "convolution, an image of 1080 × 1920 where nothing else is said; one thread",
+    ("SciPy", "cv2.filter2D", "F.conv2d", "clone() of the result", "F.unfold", "F.fold"),
+    {
+        **{
+            f"`convolve2d`, {dtype}, {side} × {side}": {
+                "job": "new array",
+                "dtype": dtype,
+                "side": side,
+            }
+            for dtype, sides in (
+                ("float32", (3, 7, 15, 25, 51)),
+                ("uint8", (7,)),
+                ("complex64", (7,)),
+            )
+            for side in sides
+        },
+        "`convolve2d`, float64, 25 × 25, 270 × 480": {"job": "float64"},
+        "`im2col`, float32, 8 × 64 × 56 × 56, 3 × 3": {
+            "job": "im2col",
+            "dtype": "float32",
+            "shape": [8, 64, 56, 56],
+        },
+        "`col2im`, the same": {"job": "col2im", "dtype": "float32", "shape": [8, 64, 56, 56]},
+        **{
+            f"`conv2d`, {label}": {"job": "conv2d", "layer": layer}
+            for label, layer in (
+                ("64 → 64 channels of 56 × 56, batch 8, 3 × 3", "64 channels"),
+                ("3 → 64 channels of 224 × 224, batch 8, 7 × 7, stride 2", "stem"),
+                ("1 → 1 channel, 3 × 3", "one channel"),
+                ("float64, 64 → 64 channels of 56 × 56, batch 4, 3 × 3", "float64"),
+            )
+        },
+    },
+)
+
+
+def duration(seconds: float) -> str:
+    """Three digits, and a unit that suits."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"
+
+
+def newest(op: str) -> Row | None:
+    """The newest result on a CPU."""
+    dated = []
+    for path in (ROOT / "docs" / "benchmarks").glob(f"{op}_*.json"):
+        result: Row = json.loads(path.read_text(encoding="utf-8"))
+        devices = [row["device"] for row in result.get("rows", [result])]
+        if all(device == "cpu" for device in devices):
+            dated.append((result["machine"]["date"], str(path), result))
+    return max(dated)[2] if dated else None
+
+
+def select(rows: list[Row], facts: dict[str, Any]) -> Row | None:
+    """The row on one thread that has these facts."""
+    for row in rows:
+        one = row["device"] == "cpu" and row["threads"] == 1
+        if one and facts.items() <= row["facts"].items():
+            return row
+    return None
+
+
+def ratio_text(cell: Row | None) -> str:
+    """How many times as long as visops a peer takes."""
+    if cell is None:
+        return "–"
+    if cell["ratio"] is None:
+        return "differs"
+    text = f"{cell['ratio']:.1f}×" if cell["ratio"] >= 2 else f"{cell['ratio']:.2f}×"
+    return f"**{text} (lost)**" if cell["ratio"] < 1 and not cell.get("bound") else text
+
+
+def text_of(table: Table, result: dict[str, Any]) -> str:
+    """A table, and how the whole run went."""
+    rows: list[Row] = result["rows"]
+    lines = [
+        f"| {table.head} | visops | {' | '.join(table.peers)} |",
+        "|-|-|" + "-|" * len(table.peers),
+    ]
+    for label, facts in table.rows.items():
+        row = select(rows, facts)
+        if row is None:
+            continue
+        cells = {cell["name"]: cell for cell in row["cells"]}
+        texts = [ratio_text(cells.get(peer)) for peer in table.peers]
+        lines.append(f"| {label} | {duration(row['cells'][0]['min_s'])} | {' | '.join(texts)} |")
+
+    judged = [(row, c) for row in rows for c in row["cells"][1:] if not c.get("bound")]
+    timed = [cell["ratio"] for _, cell in judged if cell["ratio"] is not None]
+    lost = [(row, cell) for row, cell in judged if (cell["ratio"] or 1.0) < 1.0]
+    cells_beside = [c for row in rows for c in row["cells"][1:]]
+    floors = [c for c in cells_beside if c["floor"] is not None and c["ratio"] is not None]
+    met = sum(cell["ratio"] >= cell["floor"] for cell in floors)
+    lines += [
+        "",
+        "Time of a call for visops; for the others, how many times as long they take (ratio of the "
+        f"minima, in one interleaved run). {machine_text(result)}",
+        "",
+        f"Of the {len(timed)} comparisons in that run visops lost {len(lost)}; it met {met} of "
+        f"{len(floors)} ratios that the project has set itself."
+        + (" Lost: " + "; ".join(map(_lost_text, lost)) + "." if lost else ""),
+    ]
+    return "\n".join(lines)
+
+
+def _lost_text(found: tuple[Row, Row]) -> str:
+    row, cell = found
+    threads = f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}"
+    return f"{row['group']}, {row['label']}, {threads}: {cell['ratio']:.2f}× {cell['name']}"
+
+
+def machine_text(result: Row) -> str:
+    """Chip, date and versions."""
+    machine = result["machine"]
+    versions = {PACKAGES[k]: v for k, v in machine["versions"].items() if v and k in PACKAGES}
+    return (
+        f"{machine['cpu']} ({machine['isa']} kernels), {machine['cores']} cores, "
+        f"{machine['date'][:10]}; {', '.join(f'{name} {v}' for name, v in versions.items())}."
+    )
+
+
+def inference_text(result: Row) -> str:
+    """The table of scripts/bench/infer.py, which times whole runs."""
+    images = result["images"]
+    lines = [
+        f"| five networks over {images:,} files, workers: {result['limits']['workers']} | images/s "
+        "| time saved | work of all processors | what limits |",
+        "|-|-|-|-|-|",
+    ]
+    group = ""
+    for row in result["variants"]:
+        if row["group"] != group:
+            group = row["group"]
+            lines.append(f"| **{group}** | | | | |")
+        saved = "" if row["key"] == "naive" else f"{row['saved']:.0%}"
+        lines.append(
+            f"| {row['label']} | {row['images_per_s']:.1f} | {saved} "
+            f"| {row['cpu_s'] / images * 1e3:.0f} ms an image "
+            f"| {row['limits']}, {row['limits_share']:.0%} of the time |"
+        )
+    return "\n".join([*lines, "", machine_text(result)])
+
+
+def put(text: str, path: Path) -> None:
+    """Put a text between a file's markers."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise SystemExit(f"{path} lacks the markers {BEGIN} and {END}")
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+
+
+def main() -> None:
+    """Rewrite the tables."""
+    paths = [Path(name) for name in sys.argv[1:]]
+    named = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    results = {result["op"]: result for result in named}
+    parts = []
+    for shown in (AUGMENT, AFFINE, NMS, BOX_IOU, ROI_ALIGN, CONV):
+        result = results.get(shown.op) or newest(shown.op)
+        if result is not None:
+            parts.append(text_of(shown, result))
+            print(f"README.md: {shown.op} of {result['machine']['date']}")
+    inference = results.get("infer") or newest("infer")
+    if inference is not None:
+        parts.append(inference_text(inference))
+        put(parts[-1], ROOT / "docs" / "infer.md")
+        print(f"README.md, docs/infer.md: infer of {inference['machine']['date']}")
+    if not parts:
+        raise SystemExit("no CPU result in docs/benchmarks: run scripts/bench/affine.py first")
+    put("\n\n".join(parts), ROOT / "README.md")
+
+
+if __name__ == "__main__":
+    main()

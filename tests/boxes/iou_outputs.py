@@ -1,0 +1,75 @@
+"""Everything that the kernels of pairwise overlaps compute: run once per backend and compared."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from suppression.nms_cases import BOXES, FLOATING, INTEGER, LAYOUTS
+from torch import Tensor
+
+from boxes.iou_cases import FUNCTIONS, SIZES, pair_of_sets, rotated_boxes, rotated_grid
+
+OPS = torch.ops.visops
+DTYPES = [(d, d) for d in (*FLOATING, torch.int32)]
+DTYPES += [(torch.float32, torch.float64), (torch.float16, torch.int64)]
+LARGER = ((70, 90), (400, 300))  # more than one task
+
+
+def bits(tensor: Tensor) -> np.ndarray:
+    """Values as integers, for -0 is not 0; but one NaN is as good as another."""
+    tensor = torch.where(tensor.isnan(), torch.nan, tensor).cpu()
+    whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
+    return tensor.view(whole).numpy()
+
+
+def grads(rng: np.random.Generator, values: Tensor) -> Iterator[Tensor]:
+    """Of the same numbers, lying one way and the other."""
+    grad = torch.from_numpy(rng.standard_normal(values.shape)).to(values.dtype)
+    yield grad.to(values.device)
+    yield grad.mT.contiguous().mT.to(values.device)
+
+
+def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
+    """Names and results of every operator, dtype and kind of boxes; layouts take turns."""
+    rng = np.random.default_rng(0)
+    layout = itertools.cycle(LAYOUTS.values())
+    for kind, dtypes, measure in itertools.product(BOXES, DTYPES, FUNCTIONS):
+        if kind == "odd" and any(d in INTEGER for d in dtypes):
+            continue  # NaN is no integer
+        larger = LARGER if kind == "clusters" else ()
+        for count1, count2 in (*SIZES[3:], *larger):
+            sets = pair_of_sets(kind, count1, count2, torch.float64)
+            boxes1, boxes2 = (
+                next(layout)(boxes.clamp(-1e4, 1e4).to(dtype)).to(device)
+                for boxes, dtype in zip(sets, dtypes, strict=True)
+            )
+            name = f"{kind}-{dtypes}-{measure}-{count1}-{count2}"
+            values = OPS.box_iou(boxes1, boxes2, measure)
+            yield f"overlap-{name}", bits(values)
+            if not boxes1.is_floating_point():
+                continue
+            for i, grad in enumerate(grads(rng, values)):
+                gradient = OPS.box_iou_backward(grad, boxes1, boxes2, measure, 1e-7)
+                yield f"gradient-{name}-{i}", bits(gradient)
+    for boxes_of, dtypes in itertools.product((rotated_boxes, rotated_grid), DTYPES):
+        for count1, count2 in SIZES[3:]:
+            boxes1 = next(layout)(torch.from_numpy(boxes_of(rng, count1)).to(dtypes[0]))
+            boxes2 = next(layout)(torch.from_numpy(boxes_of(rng, count2)).to(dtypes[1]))
+            boxes1, boxes2 = boxes1.to(device), boxes2.to(device)
+            name = f"{boxes_of.__name__}-{dtypes}-{count1}-{count2}"
+            values = OPS.box_iou_rotated(boxes1, boxes2)
+            yield f"overlap-{name}", bits(values)
+            if not boxes1.is_floating_point():
+                continue
+            for i, grad in enumerate(grads(rng, values)):
+                gradient = OPS.box_iou_rotated_backward(grad, boxes1, boxes2)
+                yield f"gradient-{name}-{i}", bits(gradient)
+
+
+def check(found: dict[str, np.ndarray]) -> None:
+    """That many cases, and not where all boxes are one."""
+    assert len(found) > 3000
+    assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.8

@@ -1,0 +1,279 @@
+"""Gradients of pairwise overlaps: torch's autograd of torchvision's formulas is the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from suppression.nms_cases import LAYOUTS
+from torch import Tensor
+
+from boxes.iou_cases import FUNCTIONS, PEERS, PROPER, SIZES, pair_of_sets
+
+every_measure = pytest.mark.parametrize("measure", FUNCTIONS)
+# Whose gradient is the derivative of the value: in `complete` alpha is a constant.
+smooth = pytest.mark.parametrize("measure", ["iou", "generalized", "distance"])
+
+
+def gradients(
+    function: Callable[..., Tensor], boxes1: Tensor, boxes2: Tensor, grad: Tensor
+) -> tuple[Tensor, ...]:
+    boxes1, boxes2 = (b.detach().clone().requires_grad_() for b in (boxes1, boxes2))
+    return torch.autograd.grad(function(boxes1, boxes2), (boxes1, boxes2), grad)
+
+
+def random_grad(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+    rng = np.random.default_rng(5)
+    values = torch.from_numpy(rng.standard_normal((len(boxes1), len(boxes2))))
+    return values.to(boxes1.dtype)
+
+
+def assert_near(found: Any, wanted: Any, within: float, least: float = 0.0) -> None:
+    """To within a part of the largest component, or of `least`."""
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+        size = float(theirs.abs().max()) if theirs.numel() else 1.0
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=within * max(size, least))
+
+
+def per_unit(boxes1: Tensor, boxes2: Tensor) -> float:
+    """How large a gradient is apart from coincidence: where all boxes are the same it is 0."""
+    sides = torch.cat([b[:, 2:] - b[:, :2] for b in (boxes1, boxes2)])
+    return len(sides) / float(sides.min())
+
+
+def touching_have_none() -> bool:
+    """Torch's gradient of clamp at the bound: 0 from 2.15 on, as ours; 1 before."""
+    side = torch.zeros((), requires_grad=True)
+    return torch.autograd.grad(side.clamp(min=0), side)[0].item() == 0
+
+
+@every_measure
+@pytest.mark.parametrize("kind", PROPER)
+def test_torchvision(kind: str, measure: str) -> None:
+    """Whole numbers and copies too: there arguments of max and min are equal, and share."""
+    if kind == "grid" and not touching_have_none():
+        pytest.skip("this torch's clamp has a gradient at the bound")
+    for count1, count2 in SIZES:
+        boxes1, boxes2 = pair_of_sets(kind, count1, count2, torch.float64)
+        grad = random_grad(boxes1, boxes2)
+        wanted = gradients(PEERS[measure], boxes1, boxes2, grad)
+        found = gradients(FUNCTIONS[measure], boxes1, boxes2, grad)
+        assert_near(found, wanted, 1e-11, per_unit(boxes1, boxes2) if kind == "one" else 0.0)
+
+
+@every_measure
+def test_float32(measure: str) -> None:
+    """As close to float64 as torchvision's own gradient in float32."""
+    boxes1, boxes2 = pair_of_sets("clusters", 60, 150, torch.float32)
+    grad = random_grad(boxes1, boxes2)
+    exact = gradients(PEERS[measure], boxes1.double(), boxes2.double(), grad.double())
+    found = gradients(FUNCTIONS[measure], boxes1, boxes2, grad)
+    theirs = gradients(PEERS[measure], boxes1, boxes2, grad)
+    for a, b, c in zip(found, theirs, exact, strict=True):
+        assert (a - c).abs().max() <= 2 * (b - c).abs().max()
+
+
+@every_measure
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half(dtype: torch.dtype, measure: str) -> None:
+    """Computed in float32, and rounded once."""
+    boxes1, boxes2 = pair_of_sets("clusters", 20, 30, dtype)
+    grad = random_grad(boxes1.float(), boxes2)
+    wanted = gradients(FUNCTIONS[measure], boxes1.float(), boxes2.float(), grad)
+    found = gradients(FUNCTIONS[measure], boxes1, boxes2, grad)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert ours.dtype == dtype
+        assert torch.equal(ours, theirs.to(dtype))
+
+
+@every_measure
+def test_two_dtypes(measure: str) -> None:
+    boxes1, boxes2 = pair_of_sets("clusters", 20, 30, torch.float32)
+    grad = random_grad(boxes1.double(), boxes2)
+    wanted = gradients(FUNCTIONS[measure], boxes1.double(), boxes2.double(), grad)
+    found = gradients(FUNCTIONS[measure], boxes1, boxes2.double(), grad)
+    assert torch.equal(found[0], wanted[0].float())
+    assert torch.equal(found[1], wanted[1])
+    whole = boxes2.round().to(torch.int32)
+    boxes = boxes1.clone().requires_grad_()
+    (found_1,) = torch.autograd.grad(FUNCTIONS[measure](boxes, whole), boxes, grad.float())
+    wanted = gradients(FUNCTIONS[measure], boxes1.double(), whole.double(), grad.float().double())
+    assert torch.equal(found_1, wanted[0].float())
+
+
+@smooth
+@pytest.mark.parametrize("kind", ["uniform", "clusters", "pile"])
+def test_gradcheck(kind: str, measure: str) -> None:
+    boxes1, boxes2 = pair_of_sets(kind, 5, 6, torch.float64)
+    boxes2 = boxes2 + 0.37  # no copies
+    inputs = boxes1.div(50).requires_grad_(), boxes2.div(50).requires_grad_()
+    torch.autograd.gradcheck(FUNCTIONS[measure], inputs, nondet_tol=0)
+    torch.autograd.gradgradcheck(FUNCTIONS[measure], inputs, nondet_tol=0)
+
+
+def second(
+    function: Callable[..., Tensor], boxes1: Tensor, boxes2: Tensor, grad: Tensor
+) -> tuple[Tensor, ...]:
+    boxes1, boxes2, grad = (t.detach().clone().requires_grad_() for t in (boxes1, boxes2, grad))
+    first = torch.autograd.grad(function(boxes1, boxes2), (boxes1, boxes2), grad, create_graph=True)
+    weighted = sum((f.sin() * f).sum() for f in first)
+    return torch.autograd.grad(weighted, (boxes1, boxes2, grad))  # type: ignore[arg-type]
+
+
+@every_measure
+@pytest.mark.parametrize("kind", ["uniform", "clusters", "grid"])
+def test_second_derivative(kind: str, measure: str) -> None:
+    """Also of `complete`, of which gradgradcheck would see alpha change."""
+    if kind == "grid" and not touching_have_none():
+        pytest.skip("this torch's clamp has a gradient at the bound")
+    boxes1, boxes2 = pair_of_sets(kind, 12, 20, torch.float64)
+    grad = random_grad(boxes1, boxes2)
+    wanted = second(PEERS[measure], boxes1, boxes2, grad)
+    assert_near(second(FUNCTIONS[measure], boxes1, boxes2, grad), wanted, 1e-10)
+
+
+@every_measure
+def test_third_derivative(measure: str) -> None:
+    boxes1, boxes2 = pair_of_sets("uniform", 4, 5, torch.float64)
+
+    def third(function: Callable[..., Tensor]) -> Tensor:
+        boxes = boxes1.clone().requires_grad_()
+        value = function(boxes, boxes2).sin().sum()
+        for _ in range(3):
+            (gradient,) = torch.autograd.grad(value, boxes, create_graph=True)
+            value = gradient.square().sum()
+        return gradient.detach()
+
+    assert_near([third(FUNCTIONS[measure])], [third(PEERS[measure])], 1e-9)
+
+
+@every_measure
+def test_second_derivative_of_some(measure: str) -> None:
+    """Integers, and boxes that need none, are left out."""
+    boxes1, boxes2 = pair_of_sets("grid", 6, 7, torch.float64)
+    boxes1, whole = boxes1 * 2 + 0.25, (boxes2 * 4).to(torch.int64)
+    results = []
+    for function, others in ((FUNCTIONS[measure], whole), (PEERS[measure], whole.double())):
+        boxes = boxes1.clone().requires_grad_()
+        (first,) = torch.autograd.grad(function(boxes, others).sum(), boxes, create_graph=True)
+        results.append(torch.autograd.grad(first.square().sum(), boxes))
+    assert_near(results[0], results[1], 1e-10)
+
+
+@every_measure
+@pytest.mark.parametrize("layout1", LAYOUTS)
+@pytest.mark.parametrize("layout2", ["transposed", "sliced"])
+def test_layouts(layout1: str, layout2: str, measure: str) -> None:
+    """Of boxes, and of the gradient that comes."""
+    boxes1, boxes2 = pair_of_sets("clusters", 21, 150, torch.float32)
+    grad = random_grad(boxes1, boxes2)
+    call = torch.ops.visops.box_iou_backward.default
+    wanted = call(grad, boxes1, boxes2, measure, 1e-7)
+    strided = LAYOUTS[layout1](boxes1), LAYOUTS[layout2](boxes2)
+    wide = torch.zeros(42, 500)
+    wide[::2, 3:453:3] = grad
+    for view in (grad, grad.mT.contiguous().mT, wide[::2, 3:453:3], wide.mT[3:453:3, ::2].mT):
+        found = call(view, *strided, measure, 1e-7)
+        assert torch.equal(found, wanted)
+        assert found.is_contiguous()
+    ones = torch.ones(())
+    wanted = call(ones.repeat(21, 150), boxes1, boxes2, measure, 1e-7)
+    assert torch.equal(call(ones.expand(21, 150), *strided, measure, 1e-7), wanted)
+
+
+@every_measure
+def test_the_second_set_has_the_first_with_roles_swapped(measure: str) -> None:
+    boxes1, boxes2 = pair_of_sets("clusters", 70, 30, torch.float32)
+    grad = random_grad(boxes1, boxes2)
+    found = gradients(FUNCTIONS[measure], boxes1, boxes2, grad)
+    other = gradients(FUNCTIONS[measure], boxes2, boxes1, grad.mT)
+    assert torch.equal(found[0], other[1])
+    assert torch.equal(found[1], other[0])
+
+
+@every_measure
+def test_only_what_is_needed(measure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from visops.boxes import iou_autograd as formulas
+
+    calls = []
+    backward = formulas._box_iou_backward
+
+    def counted(*arguments: Any) -> Tensor:
+        calls.append(arguments[1].shape[0])
+        result: Tensor = backward(*arguments)
+        return result
+
+    monkeypatch.setattr(formulas, "_box_iou_backward", counted)
+    boxes1, boxes2 = pair_of_sets("clusters", 4, 9, torch.float32)
+    for needed, count in ((boxes1, [4]), (boxes2, [9])):
+        calls.clear()
+        needed.requires_grad_()
+        FUNCTIONS[measure](boxes1, boxes2).sum().backward()
+        needed.requires_grad_(False)
+        assert calls == count
+
+
+@every_measure
+def test_no_boxes(measure: str) -> None:
+    """Nothing to sum up is 0."""
+    boxes1, boxes2 = pair_of_sets("clusters", 3, 0, torch.float32)
+    first, other = gradients(FUNCTIONS[measure], boxes1, boxes2, torch.zeros(3, 0))
+    assert torch.equal(first, torch.zeros(3, 4))
+    assert other.shape == (0, 4)
+
+
+@every_measure
+def test_boxes_without_area(measure: str) -> None:
+    """What is 0 instead of 0 / 0 has a gradient of 0; others are finite."""
+    flat = torch.tensor(
+        [[0.0, 0, 0, 0], [0, 0, 4, 0], [0, 0, 0, 4], [9, 9, 9, 9]], dtype=torch.float64
+    )
+    function = FUNCTIONS[measure]
+    for options in ((), (0.0,)) if measure in ("distance", "complete") else ((),):
+        for others in (flat, flat[:1], torch.tensor([[1.0, 1, 5, 3]], dtype=torch.float64)):
+            boxes1, boxes2 = flat.clone().requires_grad_(), others.clone().requires_grad_()
+            value = function(boxes1, boxes2, *options)
+            first = torch.autograd.grad(value.sum(), (boxes1, boxes2), create_graph=True)
+            assert all(bool(g.isfinite().all()) for g in first)
+            again = torch.autograd.grad(sum(g.sum() for g in first), (boxes1, boxes2))  # type: ignore[arg-type]
+            assert all(bool(g.isfinite().all()) for g in again)
+    points = torch.zeros(2, 4, requires_grad=True)
+    (gradient,) = torch.autograd.grad(function(points, points.detach()).sum(), points)
+    assert torch.equal(gradient, torch.zeros(2, 4))
+
+
+@every_measure
+def test_a_box_with_itself_stays(measure: str) -> None:
+    boxes = pair_of_sets("clusters", 30, 0, torch.float64)[0].requires_grad_()
+    value = FUNCTIONS[measure](boxes, boxes.detach()).diagonal()
+    (gradient,) = torch.autograd.grad(value.sum(), boxes)
+    assert value.tolist() == [1.0] * 30
+    np.testing.assert_allclose(gradient, 0, atol=1e-15)
+
+
+@every_measure
+def test_nan_reaches_what_it_meets(measure: str) -> None:
+    boxes1, boxes2 = pair_of_sets("clusters", 5, 9, torch.float32)
+    boxes1[2, 1] = float("nan")
+    first, other = gradients(FUNCTIONS[measure], boxes1, boxes2, torch.ones(5, 9))
+    assert first.isnan().any(1).tolist() == [False, False, True, False, False]
+    assert bool(other.isnan().any(1).all())
+
+
+def test_a_loss_falls() -> None:
+    """Apart at first: only the measures that know the distance move boxes."""
+    target = torch.tensor([[50.0, 50, 80, 70]])
+    for measure, function in FUNCTIONS.items():
+        box = torch.tensor([[0.0, 0, 20, 20]], requires_grad=True)
+        optimiser = torch.optim.Adam([box], lr=1.0)
+        for _ in range(400):
+            optimiser.zero_grad()
+            (1 - function(box, target)).sum().backward()
+            optimiser.step()
+        overlap = float(visops.box_iou(box.detach(), target))
+        assert (overlap > 0.9) == (measure != "iou")

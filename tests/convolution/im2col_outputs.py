@@ -1,0 +1,45 @@
+"""Everything that the kernels of im2col and col2im write: run once per backend and compared."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from convolution.im2col_cases import (
+    LARGE,
+    SUMMED,
+    UNSIGNED,
+    WINDOWS,
+    bytes_of,
+    every_window,
+    numbers,
+)
+
+OPS = torch.ops.visops
+DTYPES = [*SUMMED, *UNSIGNED[1:]]
+LEADS: list[tuple[int, ...]] = [(2, 3), (3,), ()]
+
+
+def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
+    """Names and bytes of both operators' results: every window, layout and dtype."""
+    leads = itertools.cycle(LEADS)
+    for (name, w), layout in itertools.product(
+        every_window([*WINDOWS, *LARGE]), ("unfold", "patches")
+    ):
+        dtypes = DTYPES if w in WINDOWS else [torch.uint8, torch.bfloat16, torch.complex64]
+        for dtype in dtypes:
+            image = numbers((*next(leads), *w.sizes), dtype).to(device)
+            fill = numbers((1,), dtype, 1)
+            columns = OPS.im2col(image, *w.arguments, fill, layout)
+            back = OPS.col2im(columns, w.sizes, *w.arguments, layout)
+            yield f"im2col-{name}-{layout}-{dtype}", bytes_of(columns.cpu())
+            yield f"col2im-{name}-{layout}-{dtype}", bytes_of(back.cpu())
+
+
+def check(found: dict[str, np.ndarray]) -> None:
+    """That many cases, and not where all is one value."""
+    assert len(found) > 800
+    assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.8

@@ -1,0 +1,250 @@
+"""Values of the network's convolution, and of its gradients' operators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+import visops
+from references.conv2d import conv2d as reference
+from torch import Tensor
+
+from convolution.conv2d_cases import (
+    CASES,
+    COMPLEX,
+    FLOATS,
+    INTEGERS,
+    LAYOUTS,
+    Case,
+    assert_near,
+    channels_last,
+    elements,
+    operands,
+)
+
+OPS = torch.ops.visops
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+def wide(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64)
+
+
+def terms_of(case: Case, dtype: torch.dtype = torch.float64) -> int:
+    return int(np.prod(case.weight[1:])) * (2 if dtype.is_complex else 1) + 1
+
+
+def by_torch(case: Case, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """In float64 or complex128; torch pads all sides alike."""
+    top, bottom, left, right = case.sides
+    padded = F.pad(wide(input), (left, right, top, bottom))
+    bias = None if bias is None else wide(bias)
+    return F.conv2d(padded, wide(weight), bias, case.stride, 0, case.dilation, case.groups)
+
+
+def exact_sums(case: Case, *tensors: Tensor) -> tuple[Tensor, Tensor]:
+    """The values, and the sums of their terms' magnitudes."""
+    return by_torch(case, *tensors), by_torch(case, *(wide(t).abs() for t in tensors)).abs()
+
+
+def both_gradients(case: Case, grad: Tensor, input: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    """Of input and weight, by torch in float64, not conjugated."""
+    leaves = [wide(t).clone().requires_grad_() for t in (input, weight)]
+    found = torch.autograd.grad(by_torch(case, *leaves), leaves, wide(grad).conj())
+    return tuple(g.conj().resolve_conj() for g in found)
+
+
+@every_case
+def test_definition(name: str) -> None:
+    """Loops give what the operator gives, and what torch gives, which other tests compare with."""
+    case = CASES[name]
+    tensors = operands(case)
+    found = OPS.conv2d(*tensors, *case.options)
+    input, weight, bias = (t.numpy() for t in tensors)
+    steps = (case.stride, case.sides, case.dilation, case.groups)
+    loops = reference(input, weight, bias, *steps)
+    np.testing.assert_allclose(found, loops, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(by_torch(case, *tensors), loops, rtol=0, atol=1e-12)
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX], ids=str)
+def test_numbers(dtype: torch.dtype, name: str) -> None:
+    case = CASES[name]
+    tensors = operands(case, dtype)
+    found = OPS.conv2d(*tensors, *case.options)
+    assert found.dtype == dtype
+    assert_near(found, *exact_sums(case, *tensors), terms_of(case, dtype))
+    without = OPS.conv2d(*tensors[:2], None, *case.options)
+    assert_near(without, *exact_sums(case, *tensors[:2]), terms_of(case, dtype))
+
+
+def whole_sums(case: Case, input: Tensor, weight: Tensor, bias: Tensor) -> np.ndarray:
+    """In int64, modulo 2**64."""
+    images, kernels, start = (t.numpy().astype(np.int64) for t in (input, weight, bias))
+    top, bottom, left, right = case.sides
+    padded = np.pad(images, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    reach = [d * (k - 1) + 1 for k, d in zip(case.weight[2:], case.dilation, strict=True)]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, reach, (2, 3))
+    windows = windows[:, :, :: case.stride[0], :: case.stride[1]]
+    windows = windows[..., :: case.dilation[0], :: case.dilation[1]]
+    groups = [
+        np.einsum("ncyxvu,mcvu->nmyx", w, k)
+        for w, k in zip(
+            np.split(windows, case.groups, 1), np.split(kernels, case.groups), strict=True
+        )
+    ]
+    return np.concatenate(groups, 1) + start[:, None, None]
+
+
+@every_case
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_integers_wrap(dtype: torch.dtype, name: str) -> None:
+    case = CASES[name]
+    tensors = operands(case, dtype)
+    found = OPS.conv2d(*tensors, *case.options)
+    assert found.dtype == dtype
+    expected = whole_sums(case, *tensors).astype(found.numpy().dtype)
+    assert np.array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize("name", ["3x3", "stem", "groups", "steps", "1x1"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)
+def test_layouts(dtype: torch.dtype, layout: str, name: str) -> None:
+    """Strides change no bit; channels_last stays."""
+    case = CASES[name]
+    input, weight, bias = operands(case, dtype)
+    expected = OPS.conv2d(input, weight, bias, *case.options)
+    laid = LAYOUTS[layout]
+    found = OPS.conv2d(laid(input), laid(weight), bias.repeat(2)[: len(bias)], *case.options)
+    assert torch.equal(found, expected)
+    last = layout == "channels_last" and not input.is_contiguous(memory_format=torch.channels_last)
+    assert found.is_contiguous(
+        memory_format=torch.channels_last if last else torch.contiguous_format
+    )
+    grad = elements(tuple(expected.shape), dtype, 3)
+    for op, (first, second), size in (
+        (OPS.conv2d_backward_input, (grad, weight), (input.shape, *case.options, False)),
+        (OPS.conv2d_backward_weight, (grad, input), (weight.shape, *case.options)),
+    ):
+        assert torch.equal(op(laid(first), laid(second), *size), op(first, second, *size))
+
+
+def test_channels_last_of_many_channels() -> None:
+    """Squares of pixels and channels are transposed, whole ones and parts."""
+    for channels, width in ((8, 16), (16, 33), (35, 7), (70, 50)):
+        case = Case((2, channels, 5, width), (19, channels, 3, 3), (1, 2), (1, 1))
+        input, weight, bias = operands(case, torch.float32)
+        expected = OPS.conv2d(input, weight, bias, *case.options)
+        assert torch.equal(OPS.conv2d(channels_last(input), weight, bias, *case.options), expected)
+        grad = elements(tuple(expected.shape), torch.float32, 3)
+        size = (weight.shape, *case.options)
+        gradient = OPS.conv2d_backward_weight(grad, input, *size)
+        laid = OPS.conv2d_backward_weight(channels_last(grad), channels_last(input), *size)
+        assert torch.equal(laid, gradient)
+
+
+@every_case
+@pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX], ids=str)
+def test_gradients(dtype: torch.dtype, name: str) -> None:
+    case = CASES[name]
+    input, weight, _ = operands(case, dtype)
+    grad = elements(tuple(OPS.conv2d(input, weight, None, *case.options).shape), dtype, 3)
+    exact = both_gradients(case, grad, input, weight)
+    magnitudes = both_gradients(case, *(wide(t).abs() for t in (grad, input, weight)))
+    terms = (case.weight[0] // case.groups * case.weight[2] * case.weight[3], grad[:, 0].numel())
+    found = (
+        OPS.conv2d_backward_input(grad, weight, input.shape, *case.options, False),
+        OPS.conv2d_backward_weight(grad, input, weight.shape, *case.options),
+    )
+    for i in range(2):
+        assert found[i].dtype == dtype
+        assert_near(found[i], exact[i], magnitudes[i].abs(), 2 * terms[i])
+
+
+@pytest.mark.parametrize("name", ["3x3", "steps", "depthwise"])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64], ids=str)
+def test_gradients_of_integers(dtype: torch.dtype, name: str) -> None:
+    """The operators take them too: the same sums, which wrap."""
+    case = CASES[name]
+    input, weight, _ = operands(case, dtype)
+    small = [t % 8 for t in (input, weight)]
+    grad = elements(tuple(OPS.conv2d(*small, None, *case.options).shape), dtype, 3) % 8
+    exact = both_gradients(case, grad, *small)
+    shapes = [t.shape for t in small]
+    by_input = OPS.conv2d_backward_input(grad, small[1], shapes[0], *case.options, False)
+    by_weight = OPS.conv2d_backward_weight(grad, small[0], shapes[1], *case.options)
+    assert torch.equal(by_input, exact[0].to(torch.int64).to(dtype))
+    assert torch.equal(by_weight, exact[1].to(torch.int64).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_many_blocks(dtype: torch.dtype) -> None:
+    """Images larger than a block in both directions, and more channels than one holds."""
+    for case in (
+        Case((1, 40, 37, 230), (9, 40, 3, 3), padding=(1, 1)),
+        Case((2, 130, 20, 20), (20, 130, 3, 3), (2, 1), (1, 1)),
+        Case((1, 300, 9, 9), (70, 300, 3, 3), padding=(1, 1)),
+        Case((3, 70, 24, 24), (16, 70, 1, 1)),
+    ):
+        input, weight, bias = operands(case, dtype)
+        exact, magnitude = exact_sums(case, input, weight, bias)
+        found = OPS.conv2d(input, weight, bias, *case.options)
+        assert_near(found, exact, magnitude, terms_of(case))
+        grad = elements(tuple(found.shape), dtype, 3)
+        gradients = both_gradients(case, grad, input, weight)
+        by_input = OPS.conv2d_backward_input(grad, weight, input.shape, *case.options, False)
+        by_weight = OPS.conv2d_backward_weight(grad, input, weight.shape, *case.options)
+        for ours, theirs in zip((by_input, by_weight), gradients, strict=True):
+            scale = float(theirs.abs().max())
+            assert float((ours - theirs).abs().max()) <= 100 * torch.finfo(dtype).eps * scale
+
+
+@pytest.mark.parametrize("name", ["3x3", "valid", "stem", "wide", "steps"])
+def test_not_finite_stays_where_it_belongs(name: str) -> None:
+    """What is computed between rows and beyond images reaches no result."""
+    case = CASES[name]
+    input, weight, _ = operands(case, torch.float32)
+    weight = weight.abs() + 1
+    for value in (float("inf"), float("nan")):
+        for at in ((0, 0), (0, -1), (-1, -1)):
+            marked = input.clone()
+            marked[0, 0, at[0], at[1]] = value
+            expected = by_torch(case, marked, weight)
+            found = OPS.conv2d(marked, weight, None, *case.options)
+            assert torch.equal(found.isfinite(), expected.isfinite())
+            grad = torch.ones(expected.shape)
+            by_weight = OPS.conv2d_backward_weight(grad, marked, weight.shape, *case.options)
+            reaches = both_gradients(case, grad, marked.isfinite().logical_not(), weight)[1] > 0
+            assert torch.equal(by_weight.isfinite(), ~reaches)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3, 5, 5), (2, 0, 5, 5)], ids=str)
+def test_empty(sizes: tuple[int, int, int, int]) -> None:
+    """No images, and no channels: only the bias."""
+    weight = torch.zeros(4, sizes[1], 3, 3)
+    bias = torch.arange(4.0)
+    found = visops.conv2d(torch.zeros(sizes), weight, bias, padding=1, method="implicit")
+    assert found.shape == (sizes[0], 4, 5, 5)
+    assert torch.equal(found, bias[:, None, None].expand(found.shape))
+    grad = torch.ones(found.shape)
+    options = ([1, 1], [1, 1], [1, 1], 1)
+    assert OPS.conv2d_backward_input(grad, weight, sizes, *options, False).shape == sizes
+    by_weight = OPS.conv2d_backward_weight(grad, torch.zeros(sizes), weight.shape, *options)
+    assert torch.equal(by_weight, torch.zeros(weight.shape))
+
+
+def test_image_of_no_pixels() -> None:
+    found = visops.conv2d(torch.zeros(1, 2, 0, 3), torch.ones(1, 2, 1, 1), torch.ones(1), padding=1)
+    assert torch.equal(found, torch.ones(1, 1, 2, 5))
+
+
+def test_no_output_channels() -> None:
+    input, weight = torch.ones(1, 2, 3, 3), torch.zeros(0, 2, 3, 3)
+    assert visops.conv2d(input, weight).shape == (1, 0, 1, 1)
+    gradient = OPS.conv2d_backward_input(
+        torch.zeros(1, 0, 1, 1), weight, input.shape, [1, 1], [0, 0], [1, 1], 1, False
+    )
+    assert torch.equal(gradient, torch.zeros(input.shape))

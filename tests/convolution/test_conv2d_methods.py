@@ -1,0 +1,119 @@
+"""The public function: its methods, and what it takes of torch.nn.functional.conv2d's contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+import visops
+
+from convolution.conv2d_cases import CASES, Case, channels_last, elements, operands
+
+METHODS = ("auto", "implicit", "im2col", "torch")
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")  # torch's, of even kernels
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("padding", [0, (1, 2), "same", "valid"], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64], ids=str)
+def test_methods(dtype: torch.dtype, padding: Any, method: str) -> None:
+    for kernel, dilation, groups in (((3, 3), 1, 1), ((2, 5), (3, 1), 2), ((4, 2), 2, 4)):
+        case = Case((2, 4, 9, 12), (8, 4 // groups, *kernel))
+        input, weight, bias = operands(case, dtype)
+        arguments = (bias, 1, padding, dilation, groups)
+        expected = F.conv2d(input, weight, *arguments)
+        found = visops.conv2d(input, weight, *arguments, method=method)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        one = visops.conv2d(input[0], weight, *arguments, method=method)
+        torch.testing.assert_close(one, expected[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_steps_and_layout(method: str) -> None:
+    input, weight, bias = operands(CASES["stem"], torch.float32)
+    for images in (input, channels_last(input)):
+        found = visops.conv2d(images, weight, bias, (2, 1), 3, method=method)
+        expected = F.conv2d(images, weight, bias, (2, 1), 3)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+        assert found.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("method", ["auto", "implicit", "im2col"])
+def test_integers(method: str) -> None:
+    input, weight, bias = operands(CASES["3x3"], torch.uint8)
+    found = visops.conv2d(input, weight, bias, padding="same", method=method)
+    whole = F.conv2d(input.double(), weight.double(), bias.double(), padding="same")
+    assert torch.equal(found, whole.to(torch.int64).to(torch.uint8))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_arrays(method: str) -> None:
+    input, weight, bias = operands(CASES["3x3"], torch.float32)
+    expected = visops.conv2d(input, weight, bias, 2, 1, method=method)
+    arrays = (input.numpy(), weight.numpy(), bias.numpy())
+    found = visops.conv2d(*arrays, 2, 1, method=method, device="cpu")
+    assert isinstance(found, np.ndarray)
+    assert np.array_equal(found, expected.numpy())
+    whole = visops.conv2d(arrays[0].astype(np.int16), arrays[1].astype(np.int16), method="auto")
+    assert whole.dtype == np.int16
+
+
+@pytest.mark.parametrize(
+    ("dtype", "channels", "line"),
+    [
+        (torch.float32, 64, "'implicit': float32 with 64 input channels a group, <= 64"),
+        (torch.float32, 65, "'torch': float32 with 65 input channels a group, > 64"),
+        (torch.complex64, 33, "'torch': complex64 with 33 input channels a group, > 32"),
+        (torch.float64, 64, "'implicit': oneDNN has no float64 here"),
+        (torch.complex128, 64, "'implicit': oneDNN has no complex128 here"),
+        (torch.int32, 64, "'implicit': torch has no convolution of int32"),
+    ],
+    ids=str,
+)
+def test_choice(dtype: torch.dtype, channels: int, line: str) -> None:
+    case = Case((1, channels, 4, 4), (2, channels, 3, 3))
+    input, weight, _ = operands(case, dtype)
+    lines: list[str] = []
+    found = visops.conv2d(input, weight, explain=lines.append)
+    assert lines == [f"visops.conv2d: method {line}"]
+    method = line.split("'")[1]
+    assert torch.equal(found, visops.conv2d(input, weight, method=method, explain=lines.append))
+    assert lines[1] == f"visops.conv2d: method '{method}': asked for"
+
+
+def test_groups_count_for_the_choice() -> None:
+    lines: list[str] = []
+    input, weight = torch.ones(1, 80, 3, 3), torch.ones(80, 1, 3, 3)
+    visops.conv2d(input, weight, groups=80, explain=lines.append)
+    reason = "float32 with 1 input channels a group, <= 64"
+    assert lines == [f"visops.conv2d: method 'implicit': {reason}"]
+
+
+def test_the_layout_counts_for_the_choice() -> None:
+    lines: list[str] = []
+    input = torch.ones(1, 8, 3, 3).contiguous(memory_format=torch.channels_last)
+    result = visops.conv2d(input, torch.ones(2, 8, 3, 3), explain=lines.append)
+    assert result.tolist() == [[[[72.0]], [[72.0]]]]
+    reason = "float32, channels_last, which oneDNN takes as it lies"
+    assert lines == [f"visops.conv2d: method 'torch': {reason}"]
+
+
+def test_one_dimension() -> None:
+    """F.conv1d is im2col and a product, for every number of dimensions."""
+    input, weight = elements((2, 3, 20), torch.float64, 0), elements((5, 3, 4), torch.float64, 1)
+    columns = visops.im2col(input, (4,), stride=2, padding=1, dilation=3)
+    found = weight.flatten(1) @ columns
+    torch.testing.assert_close(found, F.conv1d(input, weight, None, 2, 1, 3))
+
+
+def test_three_dimensions() -> None:
+    input = elements((2, 3, 6, 7, 8), torch.float64, 0)
+    weight = elements((4, 3, 2, 3, 2), torch.float64, 1)
+    stride, padding, dilation = (1, 2, 1), (1, 0, 1), (2, 1, 1)
+    columns = visops.im2col(input, (2, 3, 2), stride=stride, padding=padding, dilation=dilation)
+    expected = F.conv3d(input, weight, None, stride, padding, dilation)
+    found = (weight.flatten(1) @ columns).reshape(expected.shape)
+    torch.testing.assert_close(found, expected)

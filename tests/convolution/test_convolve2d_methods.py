@@ -1,0 +1,246 @@
+"""The methods of convolve2d beside one another, and the choice between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.signal
+import torch
+import visops
+from hypothesis import given
+from hypothesis import strategies as st
+from visops.convolution import convolve2d_costs as costs
+from visops.convolution.convolve2d_fft import convolve_fft
+from visops.convolution.convolve2d_methods import convolve_direct
+from visops.convolution.convolve2d_problem import problem
+from visops.convolution.convolve2d_separable import factors_of
+
+FLOATING = [torch.float32, torch.float64, torch.complex64, torch.complex128]
+
+
+def explained(*arguments: Any, **keywords: Any) -> str:
+    """What `explain` is told."""
+    lines: list[str] = []
+    visops.convolve2d(*arguments, **keywords, explain=lines.append)
+    (line,) = lines
+    return line
+
+
+def chosen(*arguments: Any, **keywords: Any) -> str:
+    return explained(*arguments, **keywords).split(": ", 1)[1].split(",")[0]
+
+
+@given(
+    size=st.tuples(st.integers(1, 90), st.integers(1, 90)),
+    kernel=st.tuples(st.integers(1, 12), st.integers(1, 12)),
+    tile=st.tuples(st.integers(12, 33), st.integers(12, 33)),
+    mode=st.sampled_from(["full", "same"]),
+    boundary=st.sampled_from(["fill", "wrap", "symm"]),
+    at_once=st.sampled_from([1, 4000, 1 << 20]),
+)
+def test_tiles_of_any_size(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    tile: tuple[int, int],
+    mode: str,
+    boundary: str,
+    at_once: int,
+) -> None:
+    """However the image is cut, and however many tiles are transformed at once."""
+    generator = torch.Generator().manual_seed(0)
+    image = torch.randn(2, *size, dtype=torch.float64, generator=generator)
+    weights = torch.randn(kernel, dtype=torch.float64, generator=generator)
+    p, _ = problem("convolve2d", image, weights, mode, boundary, 0.5, flip=True)
+    wanted = convolve_direct(p)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("visops.convolution.convolve2d_fft._AT_ONCE", at_once)
+        torch.testing.assert_close(convolve_fft(p, tile), wanted, rtol=0, atol=1e-11)
+    # The way that gradients flow through.
+    p = p._replace(image=image.requires_grad_())
+    torch.testing.assert_close(convolve_fft(p, tile).detach(), wanted, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    ("mode", "boundary", "fill"), [("full", "fill", 1.5), ("same", "symm", 0), ("valid", "fill", 0)]
+)
+def test_halves_as_one_complex_image(
+    mode: str, boundary: str, fill: float, dtype: torch.dtype
+) -> None:
+    """Large real images: of even and odd widths, for a bank of kernels too."""
+    generator = torch.Generator().manual_seed(0)
+    for width in (520, 531):
+        image = torch.randn(530, width, dtype=torch.float64, generator=generator).to(dtype)
+        kernel = torch.randn(2, 9, 8, dtype=torch.float64, generator=generator).to(dtype)
+        p, _ = problem("convolve2d", image, kernel, mode, boundary, fill, flip=True)
+        assert costs.fft_takes_halves(p.size, (9, 8), dtype)
+        wanted = convolve_direct(p)
+        exact = dtype == torch.float64
+        within: dict[str, Any] = {"rtol": 0, "atol": 1e-11} if exact else {}
+        torch.testing.assert_close(convolve_fft(p), wanted, **within)
+        # One tile for all of it, and many.
+        torch.testing.assert_close(convolve_fft(p, (64, 48)), wanted, **within)
+
+
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+def test_fft_of_large_kernels(dtype: torch.dtype) -> None:
+    """Errors are small next to what sums of magnitudes can be, as the page says."""
+    generator = torch.Generator().manual_seed(0)
+    image = torch.randn(150, 333, dtype=dtype, generator=generator)
+    kernel = torch.randn(51, 40, dtype=dtype, generator=generator)
+    found = visops.convolve2d(image, kernel, "same", "symm", method="fft")
+    wanted = scipy.signal.convolve2d(image.numpy(), kernel.numpy(), "same", "symm")
+    eps = torch.finfo(dtype).eps
+    assert np.abs(found.numpy() - wanted).max() <= 4 * eps * float(kernel.abs().sum())
+
+
+@pytest.mark.slow
+def test_kernels_larger_than_any_measured_tile() -> None:
+    generator = torch.Generator().manual_seed(0)
+    image = torch.randn(40, 60, dtype=torch.float64, generator=generator)
+    kernel = torch.randn(3, 1300, dtype=torch.float64, generator=generator)
+    wanted = scipy.signal.fftconvolve(image.numpy(), kernel.numpy())
+    for method in ("fft", "auto", "direct"):
+        found = visops.convolve2d(image, kernel, method=method)
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATING, torch.uint8, torch.int64, torch.uint64], ids=str)
+def test_factors(dtype: torch.dtype) -> None:
+    """A product of rounded factors, rounded and normalised, is one; one element off is not."""
+    exact = not (dtype.is_floating_point or dtype.is_complex)
+    rng = np.random.default_rng(0)
+    for kh, kw in ((1, 1), (3, 3), (1, 9), (9, 1), (25, 31)):
+        column, row = rng.integers(1, 12, kh).astype(float), rng.integers(0, 12, kw).astype(float)
+        row[rng.integers(kw)] = 7
+        if not exact:
+            column, row = column / 7, np.sin(row) + 0.1
+        kernel = torch.from_numpy(np.outer(column, row)).to(dtype)
+        if not exact:
+            kernel = kernel / kernel.abs().sum()
+        factors = factors_of(kernel)
+        assert factors is not None
+        column_found, row_found = (f.to(torch.complex128) for f in factors)
+        product = column_found * row_found
+        found = (product if kernel.is_complex() else product.real).to(kernel.dtype)
+        within = 0.0 if exact else 4 * torch.finfo(dtype).eps * float(kernel.abs().max())
+        wide = kernel.to(torch.complex128)
+        assert float((found.to(torch.complex128) - wide).abs().max()) <= within
+        if kh > 1 and kw > 1:
+            more = 1 if exact else 20 * torch.finfo(dtype).eps * float(kernel.norm())
+            kernel[1, 1] = kernel[1, 1].item() + more
+            assert factors_of(kernel) is None
+    zeros = factors_of(torch.zeros(3, 4, dtype=dtype))
+    assert zeros is not None
+    assert not any(bool((f != 0).any()) for f in zeros)
+
+
+@given(
+    column=st.lists(st.integers(-300, 300), min_size=1, max_size=6),
+    row=st.lists(st.integers(-300, 300), min_size=1, max_size=6),
+)
+def test_factors_of_integers(column: list[int], row: list[int]) -> None:
+    kernel = torch.outer(torch.tensor(column), torch.tensor(row))
+    factors = factors_of(kernel)
+    assert factors is not None
+    assert torch.equal(factors[0] * factors[1], kernel)
+
+
+def test_separable_wraps_as_direct_does() -> None:
+    """What lies between the passes is modulo 2^n as well; fills of both passes too."""
+    rng = np.random.default_rng(0)
+    for dtype in ("u1", "i2", "u4", "i8", "u8"):
+        limits = np.iinfo(dtype)
+        image = rng.integers(limits.min, limits.max, (9, 20), dtype, endpoint=True)
+        kernel = np.outer([1, 7, 3], [11, 2, 5, 3]).astype(dtype)
+        wanted = scipy.signal.convolve2d(image, kernel, fillvalue=limits.max)
+        found = visops.convolve2d(image, kernel, fillvalue=limits.max, method="separable")
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_auto_follows_the_costs() -> None:
+    generator = torch.Generator().manual_seed(0)
+    image = torch.rand(600, 800, generator=generator)
+    gaussian = torch.exp(-(torch.linspace(-2, 2, 31) ** 2))
+    product, other = torch.outer(gaussian, gaussian), torch.rand(31, 31, generator=generator)
+    assert chosen(image, other[:3, :3], "same") == "direct"
+    assert chosen(image, torch.rand(101, 101), "same") == "fft"
+    assert chosen(image, product, "same") == "separable"
+    assert chosen(image.to(torch.int32), (other * 9).int(), "same") == "direct"
+    # Of what must not be separated, the kernel has a gradient, or no values.
+    wanted = chosen(image, other, "same")
+    assert chosen(image, product.clone().requires_grad_(), "same") == wanted
+    with torch.no_grad():
+        assert chosen(image, product.clone().requires_grad_(), "same") == "separable"
+    almost = product.clone()
+    almost[3, 4] += 1e-3
+    assert chosen(image, almost, "same") == wanted
+
+
+def test_auto_takes_the_cheapest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the table says: here, that im2col costs nothing."""
+    free = {"direct": 1.0, "im2col": 0.0, "fft": 2.0}
+    monkeypatch.setattr(costs, "cost_of_methods", lambda *arguments: free)
+    costs.ranking.cache_clear()
+    image, kernel = torch.rand(300, 300), torch.rand(9, 9)
+    try:
+        assert chosen(image, kernel) == "im2col"
+    finally:
+        costs.ranking.cache_clear()
+
+
+def test_auto_is_the_method_that_it_names() -> None:
+    generator = torch.Generator().manual_seed(0)
+    image = torch.rand(300, 400, generator=generator)
+    for k in (3, 31, 71):
+        kernel = torch.rand(k, k, generator=generator)
+        for second in (kernel, torch.outer(kernel[0], kernel[1])):
+            method = chosen(image, second)
+            found = visops.convolve2d(image, second)
+            assert torch.equal(found, visops.convolve2d(image, second, method=method))
+
+
+def test_explain() -> None:
+    image, kernel = torch.rand(2, 300, 400), torch.rand(7, 7)
+    line = explained(image, kernel, "same")
+    assert line.startswith("convolve2d: direct, about ")
+    assert line.endswith("); [2, 300, 400] with [7, 7], float32 on cpu")
+    for method in ("direct", "im2col", "fft"):
+        wanted = f"convolve2d: {method}, as asked for; [2, 300, 400] with [7, 7], float32 on cpu"
+        assert explained(image, kernel, method=method) == wanted
+    lines: list[str] = []
+    visops.correlate2d(np.ones((3, 3)), np.ones((2, 2)), explain=lines.append)
+    assert lines == [
+        "correlate2d: direct, as there are no more than 524288 products; [3, 3] with [2, 2], "
+        "float64 on cpu"
+    ]
+
+
+def test_costs_of_all_dtypes() -> None:
+    """The table has every dtype, and only positive times."""
+    for dtype in (torch.int8, torch.uint64, torch.bfloat16, torch.float16, *FLOATING):
+        found = costs.ranking(dtype, (1080, 1920), (9, 9), (1080, 1920))
+        assert all(seconds > 0 for _, seconds in found)
+        methods = {"direct", "im2col", "separable"}
+        if dtype.is_floating_point or dtype.is_complex:
+            methods.add("fft")
+            least = costs.crossover(dtype, "cpu")
+            assert least is not None
+            assert 100 < least < 10000
+        assert {method for method, _ in found} == methods
+
+
+@pytest.mark.usefixtures("restored_threads")
+def test_threads_and_method_change_nothing() -> None:
+    """The direct method has one result; "auto" one method, whatever the number of threads."""
+    generator = torch.Generator().manual_seed(0)
+    image = torch.rand(200, 300, generator=generator)
+    found = []
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        for k in (3, 15, 41):
+            kernel = torch.rand(k, k, generator=torch.Generator().manual_seed(k))
+            found.append(chosen(image, kernel))
+    assert found[:3] == found[3:6] == found[6:]

@@ -1,0 +1,52 @@
+"""im2col and col2im of windows that hypothesis thinks of."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import visops  # noqa: F401 (registers the operators)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from convolution.im2col_cases import Window, numbers, sliding, unfolded, window
+
+OPS = torch.ops.visops
+DTYPES = st.sampled_from([torch.uint8, torch.int16, torch.int32, torch.int64])
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> Window:
+    """Any window within its padded image."""
+
+    def integers(least: int, most: int, count: int) -> list[int]:
+        return draw(st.lists(st.integers(least, most), min_size=count, max_size=count))
+
+    dims = draw(st.integers(1, 4))
+    kernel, stride, dilation = (integers(1, 4 if dims > 2 else 9, dims) for _ in range(3))
+    padding = integers(0, 4, 2 * dims)
+    beyond = integers(0, 40 if dims < 3 else 5, dims)
+    sizes = [
+        max(1, d * (k - 1) + 1 + more - padding[i] - padding[dims + i])
+        for i, (k, d, more) in enumerate(zip(kernel, dilation, beyond, strict=True))
+    ]
+    return window(sizes, kernel, stride, padding, dilation)
+
+
+@given(windows(), DTYPES, st.lists(st.integers(1, 3), max_size=2))
+@settings(max_examples=80)
+def test_copies_and_sums(w: Window, dtype: torch.dtype, leads: list[int]) -> None:
+    image = numbers((*leads, *w.sizes), dtype)
+    fill = numbers((), dtype, 1)
+    expected = sliding(image.numpy(), w, fill.numpy())
+    patches = OPS.im2col(image, *w.arguments, fill, "patches")
+    columns = OPS.im2col(image, *w.arguments, fill)
+    assert np.array_equal(patches.numpy(), expected)
+    assert np.array_equal(columns.numpy(), unfolded(expected, w))
+    # The adjoint, exactly: integers wrap.
+    others = numbers(patches.shape, dtype, 2)
+    back = OPS.col2im(others, w.sizes, *w.arguments, "patches")
+    seen = OPS.im2col(image, *w.arguments, None, "patches")
+    assert (seen * others).sum().to(dtype) == (image * back).sum().to(dtype)
+    if leads:
+        rows = torch.from_numpy(unfolded(others.numpy(), w))
+        assert torch.equal(OPS.col2im(rows, w.sizes, *w.arguments), back)

@@ -1,0 +1,159 @@
+"""Runs of `visops.infer` that end in the middle, for tests/infer/test_faults.py.
+
+They are processes of a server that has imported torch once: each starts in a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from typing import Any
+
+import torch
+from visops.infer import Pipeline, Preprocess
+
+from infer.networks import BATCH, Small
+
+# Of a folder of outputs, what one run and another one may differ in: times.
+TIMES = ("summary.json",)
+
+
+def pipeline(network: Callable[..., Any] | None = None, **options: Any) -> Pipeline:
+    """A small network, a picture of each image, and everything else as the tests want it."""
+    chosen = {
+        "batch_size": BATCH,
+        "workers": 0,
+        "preprocess": Preprocess((32, 32)),
+        "annotate": "png",
+        **options,
+    }
+    return Pipeline({"small": network or Small()}, **chosen)
+
+
+def tree(out: Path) -> dict[str, str]:
+    """Every file of a finished run that has to be the same in every other one, and its digest."""
+    return {
+        os.fsdecode(os.path.relpath(path, out)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and path.name not in TIMES
+    }
+
+
+def process(target: Callable[..., None], *arguments: Any) -> ForkServerProcess:
+    """Start a function of this module in a process of its own."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["visops.infer", "torchvision.io"])
+    child = context.Process(target=target, args=arguments)
+    child.start()
+    return child
+
+
+def finished(child: ForkServerProcess, seconds: float = 120.0) -> int:
+    """Wait for a process; its exit status, or minus the signal that ended it."""
+    child.join(seconds)
+    assert child.exitcode is not None, "the run hangs"
+    return child.exitcode
+
+
+def begin() -> None:
+    """What every process here starts with."""
+    torch.set_num_threads(1)
+    # Children of a fork server would start theirs by one as well, which is slow.
+    multiprocessing.set_start_method("fork", force=True)
+
+
+def whole_run(images: Path, out: Path, options: dict[str, Any]) -> None:
+    """Run to the end; the exit status is the summary's."""
+    begin()
+    sys.exit(pipeline(**options).run(images, out).exit_code)
+
+
+def slow_run(images: Path, out: Path, options: dict[str, Any], seconds: float) -> None:
+    """The same, with a network that takes its time, as a leader of its own process group."""
+    begin()
+    os.setsid()
+    sys.exit(pipeline(Slow(seconds), **options).run(images, out).exit_code)
+
+
+class Slow(Small):
+    """The same network to the check on resumption, but slower."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        time.sleep(self.seconds)
+        return super().forward(batch)
+
+
+# One class to the plan, whose check goes by names.
+Slow.__module__, Slow.__qualname__ = Small.__module__, Small.__qualname__
+
+
+def die_at(images: Path, out: Path, step: int) -> None:
+    """Run, and die just before the `step`-th thing that it does to the disk; 0 if there are fewer.
+
+    Such things are: opening a file below `out`, syncing, renaming, removing.
+    """
+    begin()
+    left = step
+    sync = os.fsync
+
+    def count() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted_sync(fd: Any) -> None:
+        count()
+        sync(fd)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        changes = event in ("os.rename", "os.remove", "os.mkdir") or (
+            event == "open"
+            and isinstance(arguments[2], int)
+            and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        )
+        if changes and os.fsdecode(arguments[0]).startswith(str(out)):
+            count()
+
+    run = pipeline(writer_threads=1)
+    os.fsync = counted_sync
+    sys.addaudithook(hook)
+    sys.exit(run.run(images, out).exit_code)
+
+
+def limited_run(
+    images: Path, out: Path, options: dict[str, Any], largest: int, message: Path
+) -> None:
+    """Run with a limit on the size of files; what it raises is written, the exit status is 3."""
+    begin()
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, most))
+    try:
+        pipeline(**options).run(images, out)
+    except Exception as error:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        message.write_text(f"{type(error).__name__}: {error}")
+        sys.exit(3)
+
+
+def kill_group(child: ForkServerProcess, alone: bool) -> None:
+    """SIGKILL to a process, and to its workers too unless it dies alone."""
+    assert child.pid is not None
+    with suppress(ProcessLookupError):
+        if alone:
+            os.kill(child.pid, signal.SIGKILL)
+        else:
+            os.killpg(child.pid, signal.SIGKILL)

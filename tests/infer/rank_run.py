@@ -1,0 +1,16 @@
+"""What `torchrun` starts in tests: one rank of a run. Rank 1 dies once, where a marker is given."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from visops.infer.distributed import run_rank
+
+from infer.networks import Small, pipeline
+
+if __name__ == "__main__":
+    images, out, *marker = sys.argv[1:]
+    dies = marker and os.environ["RANK"] == "1"
+    network = Small(marker[0] if dies else None, after=2)
+    sys.exit(run_rank(pipeline(network), images, out).exit_code)

@@ -1,0 +1,288 @@
+"""Pictures: what is drawn, of any results; where they go, in which format."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw, ImageFont
+from visops import infer
+from visops.infer import Detection, Model, Preprocess, Regions, run_lengths
+from visops.infer.annotate import encode, picture_path
+from visops.infer.batch import Picture
+from visops.infer.drawing import draw
+
+from infer.folders import Detector, Network, records, save
+
+pytestmark = pytest.mark.slow
+
+GREY = (90, 90, 90)
+NAN, INF = float("nan"), float("inf")
+
+
+def drawn(results: Any, size: tuple[int, int] = (120, 80)) -> Any:
+    """Return the pixels [H, W, 3] of a grey image with results on it."""
+    image = Image.new("RGB", size, GREY)
+    draw(image, {"net": results})
+    return np.asarray(image)
+
+
+def changed(results: Any) -> Any:
+    return (drawn(results) != GREY).any(2)
+
+
+def mask(rows: slice, columns: slice, size: tuple[int, int] = (80, 120)) -> Any:
+    pixels = torch.zeros(size, dtype=torch.bool)
+    pixels[rows, columns] = True
+    return run_lengths(pixels)
+
+
+def test_boxes_have_the_colour_of_their_label() -> None:
+    boxes = np.array([[10, 40, 50, 70], [60, 40, 110, 70]], np.float32)
+    pixels = drawn({"boxes": boxes, "scores": np.array([0.5, 0.25]), "labels": np.array([1, 12])})
+    assert pixels[60, 10].tolist() == [60, 180, 75]
+    assert pixels[60, 60].tolist() == [255, 225, 25]
+    assert pixels[60, 30].tolist() == list(GREY)
+
+
+BOX = [10.0, 40, 50, 70]
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        [50.0, 40, 10, 70],
+        [10.0, 70, 50, 40],
+        [NAN, 40, 50, 70],
+        [10.0, 40, INF, 70],
+        [None, 40, 50, 70],
+        [10.0, 40, 50],
+        "box",
+        {"x": 1},
+        None,
+    ],
+)
+def test_what_is_no_box_is_not_drawn(box: Any) -> None:
+    """Records of a caller's own may hold anything, and one of them ended the run and each rerun."""
+    found = {"boxes": [box, BOX], "scores": [0.5, 0.25], "labels": [1, 1]}
+    wanted = {"boxes": [BOX], "scores": [0.25], "labels": [1]}
+    np.testing.assert_array_equal(drawn(found), drawn(wanted))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["cat"],
+        np.array(["cat"]),
+        ["\udcff\0\n" * 5000],
+        [None],
+        [],
+        None,
+        [2.5],
+        [NAN],
+        [[1, 2]],
+        [{}],
+        7,
+        -3,
+        [10**30],
+    ],
+)
+@pytest.mark.parametrize("scores", [[0.5], 0.5, np.float16(0.5), ["high"], [None], [NAN]])
+def test_labels_and_scores_of_any_kind(labels: Any, scores: Any) -> None:
+    found = {"boxes": [BOX], "scores": scores, "labels": labels}
+    assert changed(found)[60, 10]
+    drawn({"scores": scores, "labels": labels})
+
+
+def test_labels_are_written_as_they_are() -> None:
+    def labelled(label: Any) -> Any:
+        return drawn({"boxes": [BOX], "scores": [1], "labels": [label]}, (900, 80))
+
+    np.testing.assert_array_equal(labelled(np.float32(3)), labelled(3))
+    assert (labelled(2.5) != labelled(2)).any()
+    np.testing.assert_array_equal(labelled("x" * 5000), labelled("x" * 59 + "…"))
+    assert (labelled("x" * 60) != labelled("x" * 59 + "…")).any()
+
+
+def test_names_are_told_apart_by_colours() -> None:
+    colors = {
+        tuple(drawn({"boxes": [BOX], "scores": [1], "labels": [name]})[60, 10])
+        for name in ("cat", "dog", "bird", "fish")
+    }
+    assert len(colors) > 1
+    assert not changed({"boxes": [BOX], "scores": []}).any()
+    assert changed({"boxes": [BOX], "scores": [1]})[60, 10]
+
+
+def test_boxes_far_outside() -> None:
+    found = changed({"boxes": [[-1e30, 40, 1e30, 1e30]], "scores": [0.5], "labels": [1]})
+    assert found[40].all()
+    assert not found[50:].any()
+
+
+@pytest.mark.parametrize("result", [None, 3, "x", [1], {"labels": 3}, {"boxes": 1, "scores": 2}])
+def test_results_of_other_forms(result: Any) -> None:
+    assert not changed(result).any()
+
+
+def test_masks_are_half_transparent_in_their_label_s_colour() -> None:
+    left, right = mask(slice(30, 80), slice(5, 30)), mask(slice(30, 80), slice(80, 100))
+    boxes = [[5, 30, 30, 80], [80, 30, 100, 80]]
+    found = {"boxes": boxes, "scores": [0.9, 0.8], "labels": [1, 3], "masks": [left, right]}
+    pixels = drawn(found).astype(int)
+    assert pixels[50, 15].tolist() == pytest.approx([75, 135, 82], abs=1)
+    assert pixels[50, 90].tolist() == pytest.approx([45, 110, 145], abs=1)
+    assert pixels[50, 50].tolist() == list(GREY)
+    assert pixels[79, 30].tolist() == [60, 180, 75]  # boxes are on top of masks
+
+
+def test_the_best_detection_s_mask_is_on_top() -> None:
+    whole = mask(slice(0, 80), slice(0, 120))
+    boxes = [[0, 0, 119, 79]] * 2
+    pixels = drawn({"boxes": boxes, "scores": [0.9, 0.8], "labels": [0, 1], "masks": [whole] * 2})
+    red, green, _ = pixels[70, 60].astype(int)
+    assert red > green
+
+
+def test_segmentations_are_drawn_but_for_their_background() -> None:
+    ground, thing = mask(slice(0, 40), slice(None)), mask(slice(40, 80), slice(None))
+    found = {
+        "labels": np.array([0, 12]),
+        "areas": np.array([4800, 4800]),
+        "masks": [ground, thing],
+    }
+    pixels = drawn(found).astype(int)
+    assert (pixels[:40] == GREY).all()
+    assert (abs(pixels[40:] - [172, 157, 57]) <= 1).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        mask(slice(0, 9), slice(0, 9), (80, 121)),
+        {"size": [80, 120], "counts": [1, 2]},
+        {"size": [80, 120], "counts": [10, -5, 9595]},
+        {"size": [80, 120], "counts": "compressed"},
+        {"size": [80, 120], "counts": []},
+        {"size": None, "counts": [9600]},
+        {"counts": [9600]},
+        np.zeros((80, 120), bool),
+        [[1, 2]],
+        None,
+    ],
+)
+def test_what_are_no_run_lengths_of_the_image_are_not_drawn(wrong: Any) -> None:
+    found = {"boxes": [BOX], "scores": [0.5], "labels": [1]}
+    np.testing.assert_array_equal(drawn(found), drawn(found | {"masks": [wrong]}))
+    assert not changed({"labels": [1], "masks": [wrong]}).any()
+
+
+def test_small_unsigned_run_lengths() -> None:
+    counts = np.array([20, 200] * 40 + [100] * 8, np.uint8)
+    found = changed({"labels": [1], "masks": [{"size": [80, 120], "counts": counts}]})
+    assert found.sum() == 200 * 40 + 400
+
+
+def test_a_run_draws_masks(tmp_path: Path) -> None:
+    class Masks(Detector):
+        def forward(self, batch: Any) -> Any:
+            found = super().forward(batch)
+            masks = torch.zeros(4, 1, 64, 64)
+            masks[:, :, 32:] = 1
+            return [
+                {"boxes": b, "scores": s[:, 0] + 0.2, "labels": torch.ones(4), "masks": masks}
+                for b, s in zip(found["boxes"], found["scores"], strict=True)
+            ]
+
+    save(tmp_path / "images" / "a.png", 1, 64, 64)
+    model = Model("net", Masks(), Preprocess((64, 64)), Detection(0.1))
+    infer.run(tmp_path / "images", tmp_path / "out", [model], workers=0, annotate="png")
+    before, after = (
+        np.asarray(Image.open(tmp_path / name)).astype(int)
+        for name in ("images/a.png", "out/annotated/a.png.png")
+    )
+    np.testing.assert_array_equal(before[26:31, 24:38], after[26:31, 24:38])
+    assert (before[55:, 5:] != after[55:, 5:]).any(2).all()
+
+
+@pytest.mark.parametrize(
+    ("image", "picture"),
+    [
+        ("a.png", "f/a.png.jpg"),
+        ("b/a.png", "f/b/a.png.jpg"),
+        ("a.png.jpg/b", "f/a.png.jpg_/b.jpg"),
+        ("a.PNG/c.JPG__/d.png.d/_/b", "f/a.PNG_/c.JPG___/d.png.d/_/b.jpg"),
+        ("x" * 255, f"f/{'x' * 186}-"),
+        (f"{'x' * 251}.jpg/b", f"f/{'x' * 189}-"),
+    ],
+)
+def test_where_pictures_go(image: str, picture: str) -> None:
+    path = picture_path("f", image, ".jpg")
+    assert path == picture or (picture.endswith("-") and path.startswith(picture))
+    assert max(map(len, path.split("/"))) <= 255
+
+
+def test_no_picture_is_where_another_s_folder_is() -> None:
+    names = ["a", "a.jpg", "a.jpg_", "a.jpg__", "a.png", "a.jpg.jpg", "a.jpg.jpg_", "A.JPG", "b"]
+    paths = [picture_path("f", name, ".jpg") for name in names]
+    paths += [picture_path("f", f"{name}/{inner}", ".jpg") for name in names for inner in names]
+    assert len(set(paths)) == len(paths)
+    folders = {path.rpartition("/")[0].lower() for path in paths}
+    assert not folders & {path.lower() for path in paths}
+
+
+def test_a_folder_named_like_a_picture(tmp_path: Path) -> None:
+    """The picture of the image was in its way, and no rerun got beyond it."""
+    save(tmp_path / "images" / "a.png", 1)
+    save(tmp_path / "images" / "a.png.png" / "b.png", 2)
+    out = tmp_path / "out"
+    summary = infer.run(
+        tmp_path / "images", out, {"net": Network()}, workers=0, annotate="png", batch_size=1
+    )
+    assert summary.counts.ok == len(records(out)) == 2
+    assert (out / "annotated" / "a.png.png").is_file()
+    assert (out / "annotated" / "a.png.png_" / "b.png.png").is_file()
+
+
+def test_a_picture_too_long_for_jpeg_is_a_png() -> None:
+    assert picture_path("f", "a.jpg", ".jpg", (3, 65_500, 9)) == "f/a.jpg.jpg"
+    for sides in ((3, 65_501, 2), (3, 2, 65_501)):
+        path = picture_path("f", "a.jpg", ".jpg", sides)
+        assert path == "f/a.jpg.png"
+        data = encode(Picture(path, torch.full(sides, 7, dtype=torch.uint8), {}))
+        with Image.open(io.BytesIO(data)) as image:
+            assert image.size == (sides[2], sides[1])
+            assert image.getpixel((0, 0)) == (7, 7, 7)
+    encode(Picture("f/a.jpg", torch.zeros(3, 65_500, 2, dtype=torch.uint8)))
+
+
+def test_a_run_over_a_picture_too_long_for_jpeg(tmp_path: Path) -> None:
+    save(tmp_path / "images" / "long.png", 1, 2, 65_501)
+    regions = Regions(
+        "net",
+        Model("detector", Detector(), Preprocess((64, 64))),
+        torch.nn.Identity(),
+        (4, 4),
+        paste="replace",
+    )
+    out = tmp_path / "out"
+    infer.run(tmp_path / "images", out, [regions], workers=0, annotate="jpeg")
+    found = records(out)["long.png"]["outputs"]["net"]["picture"]
+    assert found == "pictures/net/long.png.png"
+    for path in (found, "annotated/long.png.png"):
+        with Image.open(out / path) as image:
+            assert (image.format, image.size) == ("PNG", (65_501, 2))
+
+
+def test_texts_are_drawn_as_pillow_draws_them() -> None:
+    """They are kept, for the next box of that class and score."""
+    for _ in range(2):
+        picture = Image.new("RGB", (200, 90), (90, 120, 30))
+        draw(picture, {"colours": {"labels": [7], "scores": [0.25]}})
+        plain = Image.new("RGB", picture.size, (90, 120, 30))
+        canvas, font = ImageDraw.Draw(plain), ImageFont.load_default(12.0)
+        canvas.rectangle(canvas.textbbox((0, 0), "colours: 7 0.25", font), fill=(0, 0, 0))
+        canvas.text((0, 0), "colours: 7 0.25", (255, 255, 255), font)
+        assert np.array_equal(np.asarray(picture), np.asarray(plain))

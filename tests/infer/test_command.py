@@ -1,0 +1,269 @@
+"""The command: options, what it prints, exit status, signals."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from visops import infer
+from visops.infer import command
+from visops.infer.command import main, parser
+
+from infer.folders import Network, files, fill, records, save
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return fill(tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = str(tmp_path_factory.mktemp("models") / "net.pt")
+    torch.jit.trace(Network(), torch.rand(2, 3, 16, 16)).save(path)
+    return path
+
+
+@pytest.fixture
+def arguments(folder: Path, model: Any, tmp_path: Path) -> Any:
+    out = str(tmp_path / "out")
+    common = ["--images", str(folder), "--out", out, "--models", model, "--size", "16"]
+    return [*common, "--batch-size", "4", "--workers", "0"]
+
+
+def test_a_run(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "--top-k", "2", "--annotate"]) == 0
+    printed = capsys.readouterr().out
+    assert "19 listed: 13 ok, 4 failed, 2 skipped\n" in printed
+    assert "failed ones and why: quarantine.jsonl" in printed
+    assert " limits: " in printed or " limit: " in printed
+    for stage in ["list", "decode", "collate", "preprocess", "models", "postprocess", "write"]:
+        assert f"\n{stage} " in printed
+    found = records(tmp_path / "out")
+    assert len(found["01.jpg"]["outputs"]["net"]["labels"]) == 2
+    assert (tmp_path / "out" / "annotated" / "01.jpg.jpg").exists()
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["counts"] == {"listed": 19, "ok": 13, "failed": 4, "skipped": 2}
+    assert main([*arguments, "--top-k", "2", "--annotate"]) == 0
+    assert "images/s" not in capsys.readouterr().out
+
+
+def test_dry_run(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "--dry-run"]) == 0
+    assert "19 listed: 0 ok, 0 failed, 0 skipped, 19 left" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
+
+
+def test_random_weights_are_announced(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--images", str(folder), "--out", str(tmp_path / "out"), "--dry-run"]
+    assert main([*options, "--models", "squeezenet1_1"]) == 0
+    assert "squeezenet1_1 has random weights (seed 0); --weights DIR" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--models", "resnet19"], "visops.infer: 'resnet19' is neither a model of torchvision"),
+        (["--images", "/none"], "visops.infer: --images /none is not a folder"),
+        (["--models", "none.pt"], "visops.infer: there is no model file none.pt"),
+        (["--models", "alexnet", "--weights", "/none"], "there are no weights of alexnet: no file"),
+        (["--batch-size", "0"], "visops.infer: batch_size is 0, must be at least 1"),
+        (["--device", "cuda:77"], "visops.infer: "),
+        (["--annotate", "--reduced"], "visops.infer: reduced is True, but regions and annotations"),
+    ],
+)
+def test_errors(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], changes: Any, message: str
+) -> None:
+    assert main([*arguments, *changes]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_other_options_than_before(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 0
+    assert main([*arguments, "--top-k", "1"]) == 1
+    assert "models is net=postprocess=" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["--size", "0"], ["--size", "1x2x3"], ["--format", "csv"], ["--ray-networks", "0"], []],
+)
+def test_wrong_usage(wrong: Any, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--out", str(tmp_path), *wrong])
+    assert caught.value.code == 2
+
+
+def test_help_says_something_of_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    printed = capsys.readouterr().out
+    actions = parser()._actions
+    assert len(actions) > 25
+    for action in actions:
+        assert action.help, action.option_strings
+        for option in action.option_strings:
+            assert re.search(rf"(^|[\s,\[]){option}\b", printed), option
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["--engine", "ray", "--profile"], "--profile does nothing with --engine ray"),
+        (["--engine", "ray", "--writer-threads", "4"], "--writer-threads does nothing with --eng"),
+        (["--engine", "ray", "--workers", "0"], "--workers is 0, must be at least 1 with --engine"),
+        (["--ray-address", "auto"], "--ray-address does nothing without --engine ray"),
+        (["--ray-networks", "2"], "--ray-networks does nothing without --engine ray"),
+        (["--weights", "/none"], "weights is '/none', must be None for"),
+        (["--top-k", "0"], "top_k is 0, must be"),
+        (["--top-k", "-1"], "top_k is -1, must be"),
+        (["--max-detections", "-1"], "max_detections is -1, must be"),
+        (["--iou-threshold", "1.5"], "iou_threshold is 1.5, must be"),
+    ],
+)
+def test_options_that_do_nothing_or_nonsense_are_refused(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], changes: Any, message: str
+) -> None:
+    if "ray" in changes:
+        arguments = arguments[:-2]  # not --workers 0
+    assert main([*arguments, *changes]) == 1
+    assert f"visops.infer: {message}" in capsys.readouterr().err
+
+
+def test_ranks_have_no_trace(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    assert main([*arguments, "--profile"]) == 1
+    assert "--profile does nothing under torchrun: leave it out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [ImportError, TypeError, RuntimeError])
+def test_merging_says_what_is_wrong(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: type[Exception],
+) -> None:
+    def merge(*_: Any) -> Any:
+        raise error("not so")
+
+    monkeypatch.setattr(command, "merge", merge)
+    assert main(["--out", str(tmp_path), "--merge"]) == 1
+    assert capsys.readouterr().err == f"visops.infer: {error.__name__}: not so\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], {"squeezenet1_1": ((224, 224), "crop"), "ssd": ((320, 320), "letterbox")}),
+        (["--size", "64"], {"squeezenet1_1": ((64, 64), "crop"), "ssd": ((64, 64), "letterbox")}),
+        (
+            ["--fit", "stretch"],
+            {"squeezenet1_1": ((224, 224), "stretch"), "ssd": ((320, 320), "stretch")},
+        ),
+    ],
+)
+def test_size_and_fit_leave_the_other_to_each_model(
+    arguments: list[str], options: list[str], expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Any] = []
+
+    class Seen(infer.Pipeline):
+        def dry_run(self, *args: Any) -> Any:
+            seen.extend(self.models)
+            return super().dry_run(*args)
+
+    monkeypatch.setattr(command, "Pipeline", Seen)
+    names = "squeezenet1_1,ssdlite320_mobilenet_v3_large"
+    assert main([*arguments[:4], "--models", names, "--dry-run", *options]) == 0
+    found = {model.name: (model.preprocess.size, model.preprocess.fit) for model in seen}
+    assert found == {
+        "squeezenet1_1": expected["squeezenet1_1"],
+        "ssdlite320_mobilenet_v3_large": expected["ssd"],
+    }
+
+
+# A network that is slow enough for a signal to come in its middle.
+SLOW = """
+import sys, time, torch
+from visops import infer
+class Slow(torch.nn.Module):
+    def forward(self, batch):
+        print("batch", flush=True)
+        time.sleep(0.1)
+        return batch.mean((2, 3))
+model = infer.Model("net", Slow(), source="slow or not")
+summary = infer.run(sys.argv[1], sys.argv[2], [model], batch_size=2, workers=2,
+                    preprocess=infer.Preprocess((8, 8)))
+print("counts", summary.counts.missing, summary.pending)
+sys.exit(summary.exit_code)
+"""
+
+
+class Quick(torch.nn.Module):
+    def forward(self, batch: torch.Tensor) -> torch.Tensor:
+        return batch.mean((2, 3))
+
+
+def start(folder: Path, out: Path) -> Any:
+    return subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(folder), str(out)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains(tmp_path: Path, number: Any) -> None:
+    for i in range(60):
+        save(tmp_path / "images" / f"{i:02d}.png", i)
+    out = tmp_path / "out"
+    with start(tmp_path / "images", out) as run:
+        for _ in range(3):
+            assert run.stdout.readline() == "batch\n"
+        os.killpg(run.pid, number)  # as a terminal and batch systems do: workers get it too
+        rest = run.stdout.read()
+    assert run.returncode == 128 + number
+    begun = 3 + rest.count("batch\n")
+    lines = (out / "manifest.jsonl").read_bytes().splitlines()
+    assert len(lines) == begun < 30
+    assert f"counts {60 - 2 * begun} {60 - 2 * begun}\n" in rest
+    assert json.loads((out / "summary.json").read_text())["signal"] == number.name
+    quick = infer.Model("net", Quick(), source="slow or not")
+    options: dict[str, Any] = {
+        "batch_size": 2,
+        "workers": 0,
+        "preprocess": infer.Preprocess((8, 8)),
+    }
+    assert infer.run(tmp_path / "images", out, [quick], **options).done == 60 - 2 * begun
+    infer.run(tmp_path / "images", tmp_path / "whole", [quick], **options)
+    assert files(out) == files(tmp_path / "whole")
+
+
+def test_a_second_signal_kills(tmp_path: Path) -> None:
+    for i in range(60):
+        save(tmp_path / "images" / f"{i:02d}.png", i)
+    with start(tmp_path / "images", tmp_path / "out") as run:
+        run.stdout.readline()
+        # More than two: of signals that come before Python has looked at the first, it sees one.
+        while run.poll() is None:
+            os.kill(run.pid, signal.SIGTERM)
+            time.sleep(0.05)
+    assert run.returncode == -signal.SIGTERM

@@ -1,0 +1,133 @@
+"""What a post-processing is called in plans: the same in every process, other where it is other."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from visops.infer import Auto, Detection, Model
+from visops.infer.describe import describe
+from visops.infer.models import weights_digest
+
+from infer.folders import Network
+
+pytestmark = pytest.mark.slow
+
+
+def said(value: Any) -> str:
+    return describe(value, weights_digest)
+
+
+def plain(output: Any, places: Any) -> Any:
+    return [{} for _ in places]
+
+
+def over(threshold: float) -> Any:
+    def chosen(output: Any, places: Any) -> Any:
+        return [{"over": threshold} for _ in places]
+
+    return chosen
+
+
+class Own:
+    """No repr of its own."""
+
+    def __init__(self, threshold: float, inner: Any = None) -> None:
+        self.threshold, self.inner = threshold, inner
+
+    def __call__(self, output: Any, places: Any) -> Any:
+        return []
+
+
+class Slotted:
+    __slots__ = ("a", "b")
+
+    def __init__(self, a: Any) -> None:
+        self.a = a
+
+
+@dataclass
+class Fields:
+    inner: Any
+
+
+MAKERS: list[Any] = [
+    lambda: plain,
+    lambda: over(0.5),
+    lambda: over(0.6),
+    lambda: partial(over, threshold=0.5),
+    lambda: partial(plain, 3),
+    lambda: Own(0.5),
+    lambda: Own(0.6),
+    lambda: Own(0.5, plain),
+    lambda: Own(0.5, Own(0.5)),
+    lambda: Own(0.5).__call__,
+    lambda: Own(0.6).__call__,
+    lambda: Own(0.5, (1, "a", None)),
+    lambda: partial(plain, {"a": [Own(1), (2, {3})]}),
+    lambda: partial(plain, {"a": [Own(1), (2, {4})]}),
+    lambda: Own(0.5, torch.tensor([1.0, 2.0])),
+    lambda: Own(0.5, np.array([1.0, 3.0])),
+    lambda: Own(0.5, Network(0)),
+    lambda: Own(0.5, Network(1)),
+    lambda: Fields(plain),
+    lambda: Fields(Own(0.5)),
+    lambda: Slotted(1),
+    lambda: Slotted(2),
+    lambda: Auto(detection=over(0.5)),
+    lambda: Auto(detection=Detection(0.3)),
+    lambda: Own,
+    lambda: len,
+]
+
+
+def test_equal_things_are_called_alike_and_others_not() -> None:
+    names = [said(make()) for make in MAKERS]
+    assert names == [said(make()) for make in MAKERS]
+    assert len(set(names)) == len(names)
+    assert not any("0x" in name for name in names)
+
+
+def test_what_has_a_repr_of_its_own_keeps_it() -> None:
+    assert said(Auto()) == repr(Auto())
+    assert said(plain) == "test_infer_describe.plain"
+
+
+def test_what_is_collected_on_the_way_is_left_out() -> None:
+    calls: list[int] = []
+    own = Own(0.5, calls)
+
+    def counting(output: Any, places: Any) -> Any:
+        calls.append(1)
+
+    before = said(counting), said(own)
+    counting(None, None)
+    assert (said(counting), said(own)) == before
+
+
+def test_things_that_hold_each_other() -> None:
+    own = Own(0.5)
+    own.inner = own
+    assert said(own).count("Own") < 20
+
+
+PROGRAM = """
+import sys
+sys.path[:0] = sys.argv[1:]
+from infer.test_describe import Fields, Own, over
+from visops.infer import Model
+for postprocess in (over(0.5), Own(0.5, frozenset('abc')), Fields({"c", "a", "b"})):
+    print(Model("net", len, postprocess=postprocess).fingerprint()["postprocess"])
+"""
+
+
+def test_another_process_calls_them_alike() -> None:
+    run = [sys.executable, "-c", PROGRAM, *sys.path]
+    printed = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    here = [over(0.5), Own(0.5, frozenset("abc")), Fields({"c", "a", "b"})]
+    named = [Model("net", len, postprocess=one).fingerprint()["postprocess"] for one in here]
+    assert printed.splitlines() == named

@@ -1,0 +1,105 @@
+"""What is below a folder: order, links, loops, names, and what is no image."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from visops.infer import Entry, list_images
+
+from infer.folders import save
+
+pytestmark = pytest.mark.slow
+
+
+def paths(folder: Path) -> list[str]:
+    return [entry.path for entry in list_images(folder)]
+
+
+def test_order_is_that_of_bytes(tmp_path: Path) -> None:
+    names = ["a/b.png", "a.png", "a-b.png", "B.png", "é.png", "a/a/a.png", "z.png", "日本.png"]
+    for name in names:
+        save(tmp_path / name)
+    assert paths(tmp_path) == sorted(names, key=os.fsencode)
+
+
+def test_names_that_are_no_text(tmp_path: Path) -> None:
+    with open(os.path.join(os.fsencode(tmp_path), b"\xff\xfe.jpg"), "wb") as file:
+        file.write(b"x")
+    (entry,) = list_images(tmp_path)
+    assert os.fsencode(entry.path) == b"\xff\xfe.jpg"
+
+
+def test_what_is_no_image_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("")
+    (tmp_path / "README").write_text("")
+    os.mkfifo(tmp_path / "pipe.jpg")
+    save(tmp_path / "A.JPEG", format="jpeg")
+    assert list_images(tmp_path) == [
+        Entry("A.JPEG"),
+        Entry("README", "skipped", "a name without a suffix"),
+        Entry("notes.txt", "skipped", ".txt is no image's suffix"),
+        Entry("pipe.jpg", "skipped", "not a regular file"),
+    ]
+
+
+def test_links(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    save(images / "real" / "a.png")
+    save(tmp_path / "outside" / "b.png")
+    (images / "real" / "loop").symlink_to(images)
+    (images / "a_first").symlink_to(images / "real")
+    (images / "one").symlink_to(tmp_path / "outside")
+    (images / "two").symlink_to(tmp_path / "outside")
+    (images / "file.png").symlink_to(tmp_path / "outside" / "b.png")
+    (images / "nothing.png").symlink_to("nowhere")
+    # A folder by its own name, else by its first link; files by each of their names.
+    assert paths(images) == ["file.png", "nothing.png", "one/b.png", "real/a.png"]
+
+
+def test_links_to_each_other_end(tmp_path: Path) -> None:
+    for a, b in ("xy", "yx"):
+        (tmp_path / a).mkdir()
+        (tmp_path / a / "to").symlink_to(tmp_path / b)
+        save(tmp_path / a / "i.png")
+    assert paths(tmp_path) == ["x/i.png", "y/i.png"]
+
+
+def test_links_to_themselves(tmp_path: Path) -> None:
+    for a, b in (("c", "d"), ("d", "c"), ("a.jpg", "a.jpg")):
+        (tmp_path / a).symlink_to(b)
+    assert list_images(tmp_path) == [
+        Entry("a.jpg"),
+        Entry("c", "skipped", "a name without a suffix"),
+        Entry("d", "skipped", "a name without a suffix"),
+    ]
+
+
+def test_outputs_below_are_left_out(tmp_path: Path) -> None:
+    save(tmp_path / "a.png")
+    save(tmp_path / "out" / "annotated" / "a.png.jpg")
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    listed = list_images(tmp_path, leave_out=tmp_path / "out")
+    assert [entry.path for entry in listed] == ["a.png"]
+
+
+def test_a_folder_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(tmp_path / "a.png")
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if os.fspath(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert list_images(tmp_path) == [
+        Entry("a.png"),
+        Entry("closed", "failed", "folder can't be listed: Permission denied"),
+    ]
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        list_images(tmp_path / "none")

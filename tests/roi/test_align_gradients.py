@@ -1,0 +1,285 @@
+"""Gradients of RoIAlign: numerical ones, torch's autograd of the definition, and torchvision's."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+import visops
+from references import roi_align_gradients as reference
+from torch import Tensor
+
+from roi.align_cases import (
+    BOXES,
+    LAYOUTS,
+    OPTIONS,
+    SIZE,
+    boxes_of,
+    channels_last,
+    maps_of,
+    same_bits,
+)
+
+OPS = torch.ops.visops
+every_kind = pytest.mark.parametrize("kind", BOXES)
+every_reduce = pytest.mark.parametrize("reduce", ["mean", "max"])
+
+
+def size_for(kind: str) -> tuple[int, int, int, int]:
+    return (2, 3, 10, 10) if kind == "torchvision" else SIZE
+
+
+def sample(kind: str, scale: float, count: int = 8, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Maps in [-0.5, 0.5] and boxes, float64."""
+    maps = torch.from_numpy(maps_of(size_for(kind), seed)) - 0.5
+    return maps, torch.from_numpy(boxes_of(kind, count, scale, seed))
+
+
+def random_like(values: Tensor, seed: int = 5) -> Tensor:
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(rng.standard_normal(values.shape)).to(values.dtype)
+
+
+def gradients(
+    pool: Callable[[Tensor, Tensor], Tensor],
+    maps: Tensor,
+    boxes: Tensor,
+    grad: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """With respect to maps and boxes."""
+    maps, boxes = maps.detach().requires_grad_(), boxes.detach().requires_grad_()
+    values = pool(maps, boxes)
+    grad = random_like(values) if grad is None else grad
+    of_maps, of_boxes = torch.autograd.grad(values, (maps, boxes), grad, materialize_grads=True)
+    return of_maps, of_boxes
+
+
+def assert_near(found: Tensor, wanted: Tensor, within: float) -> None:
+    """To a part of the largest."""
+    assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
+    size = float(wanted.abs().max()) if wanted.numel() else 1.0
+    torch.testing.assert_close(found, wanted, rtol=0, atol=within * max(size, 1e-3))
+
+
+@every_reduce
+@every_kind
+def test_reference(kind: str, reduce: str) -> None:
+    """Of both arguments; also where samples lie on pixels and borders: the same side's slope."""
+    layouts = itertools.cycle(LAYOUTS.values())
+    for options in OPTIONS:
+        if kind == "large" and options[2] <= 0:
+            continue
+        maps, boxes = sample(kind, options[1])
+        wanted = gradients(
+            lambda m, b, o=options: reference.roi_align(m, b, *o, reduce=reduce),  # type: ignore[misc]
+            maps,
+            boxes,
+        )
+        found = gradients(
+            lambda m, b, o=options: visops.roi_align(m, b, *o, reduce=reduce),  # type: ignore[misc]
+            next(layouts)(maps),
+            boxes,
+        )
+        assert_near(found[0], wanted[0], 1e-12)
+        assert_near(found[1], wanted[1], 1e-11)
+        assert torch.equal(found[1][:, 0], torch.zeros(len(boxes), dtype=torch.float64))
+
+
+@every_kind
+def test_torchvision(kind: str) -> None:
+    for seed, options in enumerate(OPTIONS):
+        maps, boxes = (t.float() for t in sample(kind, options[1], 60, seed))
+        wanted, _ = gradients(
+            lambda m, b, o=options: torchvision.ops.roi_align(m, b, *o),  # type: ignore[misc]
+            maps,
+            boxes,
+        )
+        for layout in (torch.contiguous_format, torch.channels_last):
+            leaf = maps.contiguous(memory_format=layout).requires_grad_()
+            values = visops.roi_align(leaf, boxes, *options)
+            (found,) = torch.autograd.grad(values, leaf, random_like(values))
+            assert_near(found, wanted, 1e-5)
+            assert found.is_contiguous(memory_format=layout)
+
+
+@every_reduce
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half(dtype: torch.dtype, reduce: str) -> None:
+    """Computed in float32, and rounded once."""
+    for kind, layout in itertools.product(("overhanging", "grid"), ("contiguous", "channels_last")):
+        maps, boxes = (t.to(dtype) for t in sample(kind, 1.0, 30))
+        laid = LAYOUTS[layout](maps)
+
+        def pool(m: Tensor, b: Tensor) -> Tensor:
+            return visops.roi_align(m, b, 3, 1.0, 2, True, reduce=reduce)
+
+        grad = random_like(pool(laid, boxes))
+        found = gradients(pool, laid, boxes, grad)
+        wanted = gradients(pool, laid.float(), boxes.float(), grad.float())
+        for ours, theirs in zip(found, wanted, strict=True):
+            assert same_bits(ours, theirs.to(dtype))
+
+
+@every_reduce
+def test_boxes_of_another_dtype(reduce: str) -> None:
+    """Their gradient has it; integers have none."""
+    maps, boxes = sample("overhanging", 1.0, 20)
+    whole = torch.cat([boxes[:, :1], boxes[:, 1:].round()], 1)
+
+    def pool(m: Tensor, b: Tensor) -> Tensor:
+        return visops.roi_align(m, b, 3, 1.0, 2, True, reduce=reduce)
+
+    wanted = gradients(pool, maps.float(), whole.float())
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        found = gradients(pool, maps.float(), whole.to(dtype))
+        assert same_bits(found[0], wanted[0])
+        assert found[1].dtype == dtype
+        within = {torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float64: 1e-6}[dtype]
+        assert_near(found[1].float(), wanted[1], within)
+    leaf = maps.float().requires_grad_()
+    values = pool(leaf, whole.long())
+    (found_1,) = torch.autograd.grad(values, leaf, random_like(values))
+    assert same_bits(found_1, wanted[0])
+
+
+def grad_layouts(grad: Tensor) -> list[Tensor]:
+    """The same numbers, lying in other ways."""
+    wide = torch.zeros(*(2 * s + 1 for s in grad.shape), dtype=grad.dtype)
+    part = wide[1::2, 1::2, 1::2, 1::2]
+    part.copy_(grad)
+    return [channels_last(grad), grad.mT.contiguous().mT, part]
+
+
+@every_reduce
+def test_layouts(reduce: str) -> None:
+    """Of maps, of boxes and of what comes in: the same bits; a gradient lies as its maps."""
+    for channels in (1, 3, 40):
+        maps = torch.from_numpy(maps_of((2, channels, 9, 11))).float()
+        boxes = torch.from_numpy(boxes_of("overhanging", 40)).float()
+
+        def pool(m: Tensor, b: Tensor) -> Tensor:
+            return visops.roi_align(m, b, (3, 4), 1.0, 2, True, reduce=reduce)
+
+        grad = random_like(pool(maps, boxes))
+        wanted = gradients(pool, maps, boxes, grad)
+        for name, layout in LAYOUTS.items():
+            found = gradients(pool, layout(maps), boxes.mT.contiguous().mT, grad)
+            assert same_bits(found[0], wanted[0])
+            assert same_bits(found[1], wanted[1])
+            assert found[1].is_contiguous()
+            last = "channels_last" in name and channels > 1
+            memory = torch.channels_last if last else torch.contiguous_format
+            assert found[0].is_contiguous(memory_format=memory)
+        for form in grad_layouts(grad):
+            for laid in (maps, channels_last(maps)):
+                found = gradients(pool, laid, boxes, form)
+                assert same_bits(found[0], wanted[0])
+                assert same_bits(found[1], wanted[1])
+        one = torch.ones(()).expand(grad.shape)
+        wanted = gradients(pool, maps, boxes, one.contiguous())
+        found = gradients(pool, maps, boxes, one)
+        assert same_bits(found[0], wanted[0])
+        assert same_bits(found[1], wanted[1])
+
+
+@every_reduce
+@pytest.mark.parametrize(
+    ("size", "count", "bins"),
+    [
+        ((2, 3, 9, 11), 0, (7, 7)),
+        ((0, 3, 9, 11), 0, (2, 2)),
+        ((2, 0, 9, 11), 4, (2, 2)),
+        ((2, 3, 0, 11), 0, (2, 2)),
+        ((2, 3, 1, 1), 6, (2, 3)),
+        ((2, 3, 1, 70), 6, (2, 3)),
+        ((2, 70, 40, 1), 6, (2, 3)),
+        ((2, 9, 30, 50), 300, (7, 7)),
+        ((1, 1, 5, 5), 1, (30, 1)),
+    ],
+    ids=str,
+)
+def test_sizes(size: Any, count: int, bins: Any, reduce: str) -> None:
+    """Pixels that no box touches have a gradient of 0, not none."""
+    kinds = [*BOXES][:-1]
+    maps = torch.from_numpy(maps_of(size)).float() - 0.5
+    boxes = torch.from_numpy(boxes_of(kinds[count % len(kinds)], count)).float()
+    if size[0] == 1:
+        boxes[:, 0] = 0
+
+    def pool(m: Tensor, b: Tensor) -> Tensor:
+        return visops.roi_align(m, b, bins, 0.9, 2, reduce=reduce)
+
+    wanted = gradients(pool, maps, boxes)
+    assert (wanted[0].shape, wanted[1].shape) == (maps.shape, boxes.shape)
+    found = gradients(pool, channels_last(maps), boxes)
+    assert same_bits(found[0], wanted[0])
+    assert same_bits(found[1], wanted[1])
+    if maps.numel() and 0 < count < 100:
+        theirs = gradients(
+            lambda m, b: reference.roi_align(m, b, bins, 0.9, 2, False, reduce),
+            maps.double(),
+            boxes.double(),
+            random_like(pool(maps, boxes)).double(),
+        )
+        for ours, exact in zip(wanted, theirs, strict=True):
+            assert_near(ours.double(), exact, 1e-5)
+
+
+@every_reduce
+def test_repeated(reduce: str) -> None:
+    """Many boxes on few pixels: where atomics would add in any order."""
+    maps, boxes = (t.float() for t in sample("overhanging", 1.0, 400))
+
+    def pool(m: Tensor, b: Tensor) -> Tensor:
+        return visops.roi_align(m, b, 7, 1.0, 2, reduce=reduce)
+
+    wanted = gradients(pool, maps, boxes)
+    torch.use_deterministic_algorithms(True)
+    try:
+        for _ in range(3):
+            found = gradients(pool, maps, boxes)
+            assert same_bits(found[0], wanted[0])
+            assert same_bits(found[1], wanted[1])
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def test_only_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from visops.roi import align_autograd as formulas
+
+    calls = []
+    for name in ("_backward_input", "_backward_boxes"):
+        original = getattr(formulas, name)
+
+        def counted(*arguments: Any, name: str = name, original: Any = original) -> Tensor:
+            calls.append(name)
+            result: Tensor = original(*arguments)
+            return result
+
+        monkeypatch.setattr(formulas, name, counted)
+    maps, boxes = sample("inside", 1.0)
+    for needed, wanted in ((maps, ["_backward_input"]), (boxes, ["_backward_boxes"])):
+        calls.clear()
+        needed.requires_grad_()
+        visops.roi_align(maps, boxes, 2).sum().backward()
+        needed.requires_grad_(False)
+        assert calls == wanted
+
+
+def test_a_box_finds_its_object() -> None:
+    """What the boxes' gradient is for: a box that moves to where the map is large."""
+    y, x = torch.meshgrid(torch.arange(40.0), torch.arange(40.0), indexing="ij")
+    bright = torch.exp(-((x - 22) ** 2 + (y - 15) ** 2) / 60)[None, None]
+    centre = torch.tensor([11.0, 11.0], requires_grad=True)
+    optimiser = torch.optim.Adam([centre], lr=0.5)
+    for _ in range(100):
+        optimiser.zero_grad()
+        corners = torch.cat([centre - 6, centre + 6])[None]
+        (-visops.roi_align(bright, [corners], 4, 1.0, 2, True).mean()).backward()
+        optimiser.step()
+    assert (centre.detach() - 0.5).tolist() == pytest.approx([22, 15], abs=0.3)

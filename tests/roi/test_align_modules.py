@@ -1,0 +1,226 @@
+"""RoIAlign as modules: torchvision's names, and those of the extension that visops replaces."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+import visops
+from bad_input import check
+from torch import Tensor
+from visops import compat
+
+from roi.align_cases import boxes_of, maps_of, proposals, pyramid_of, same_bits
+
+NAMES = ["0", "1", "2", "3"]
+
+
+def sample() -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(maps_of()).float(), torch.from_numpy(boxes_of("inside", 9)).float()
+
+
+def named_pyramid(dtype: torch.dtype = torch.float32) -> dict[str, Tensor]:
+    maps = pyramid_of(4, 60, 80, dtype)
+    return {**dict(zip(NAMES, maps, strict=True)), "pool": maps[-1]}
+
+
+def lists_of_boxes(count: int = 60) -> list[Tensor]:
+    boxes = proposals(np.random.default_rng(0), count, 240, 320)
+    return [boxes[boxes[:, 0] == i, 1:] for i in range(2)]
+
+
+SHAPES = [(240, 320), (200, 310)]
+
+
+def pooler(*arguments: Any, **keywords: Any) -> Any:
+    return visops.MultiScaleRoIAlign(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("arguments", [(7, 0.5, 2), ((3, 4), 1.0, -1, True)], ids=str)
+def test_module(arguments: Any) -> None:
+    maps, boxes = sample()
+    ours, theirs = visops.RoIAlign(*arguments), torchvision.ops.RoIAlign(*arguments)
+    assert repr(ours) == repr(theirs)
+    lists = [boxes[:4, 1:], boxes[4:, 1:]]
+    for given in (boxes, lists):
+        torch.testing.assert_close(ours(maps, given), theirs(maps, given), rtol=0, atol=5e-6)
+    again = pickle.loads(pickle.dumps(ours))
+    assert same_bits(again(maps, boxes), ours(maps, boxes))
+    assert not ours.state_dict()
+
+
+@pytest.mark.parametrize("bins", [7, (7, 5)], ids=str)
+def test_pooler(bins: Any) -> None:
+    theirs = torchvision.ops.MultiScaleRoIAlign(NAMES, bins, 2, canonical_scale=60)
+    ours = pooler(NAMES, bins, 2, canonical_scale=60)
+    assert repr(ours) == repr(theirs)
+    assert isinstance(ours, torchvision.ops.MultiScaleRoIAlign)
+    wanted = theirs(named_pyramid(), lists_of_boxes(), SHAPES)
+    found = ours(named_pyramid(), lists_of_boxes(), SHAPES)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-5)
+    assert ours.scales == theirs.scales == [1 / 4, 1 / 8, 1 / 16, 1 / 32]
+    for other in (copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
+        assert type(other) is visops.MultiScaleRoIAlign
+        assert same_bits(other(named_pyramid(), lists_of_boxes(), SHAPES), found)
+    assert not ours.state_dict()
+
+
+def test_pooler_takes_the_maps_of_its_names() -> None:
+    """In the order of the dict, as torchvision."""
+    maps = named_pyramid()
+    for names in (["1"], ["2", "1"], ["0", "1", "missing"]):
+        theirs, ours = torchvision.ops.MultiScaleRoIAlign(names, 3, 2), pooler(names, 3, 2)
+        wanted = theirs(maps, lists_of_boxes(), SHAPES)
+        found = ours(maps, lists_of_boxes(), SHAPES)
+        assert ours.scales == theirs.scales
+        torch.testing.assert_close(found, wanted, rtol=0, atol=2e-5)
+
+
+def test_pooler_of_mixed_dtypes() -> None:
+    """What autocast may leave: the result has the first map's."""
+    maps = named_pyramid()
+    maps["0"] = maps["0"].to(torch.bfloat16)
+    ours = pooler(NAMES, 3, 2)
+    found = ours(maps, lists_of_boxes(), SHAPES)
+    assert found.dtype == torch.bfloat16
+    wanted = ours(named_pyramid(torch.bfloat16), lists_of_boxes(), SHAPES)
+    assert same_bits(found, wanted)
+
+
+def test_pooler_of_nothing() -> None:
+    empty = [torch.zeros(0, 4), torch.zeros(0, 4)]
+    assert pooler(NAMES, 3, 2)(named_pyramid(), empty, SHAPES).shape == (0, 3, 3, 3)
+
+
+def test_pooler_keeps_its_scales() -> None:
+    """Those of the first call, as torchvision's; until they are taken away."""
+    ours = pooler(["0"], 3, 2)
+    ours(named_pyramid(), lists_of_boxes(), SHAPES)
+    ours(named_pyramid(), lists_of_boxes(), [(480, 640)] * 2)
+    assert ours.scales == [1 / 4]
+    ours.scales = None
+    ours(named_pyramid(), lists_of_boxes(), [(480, 640)] * 2)
+    assert ours.scales == [1 / 8]
+
+
+def test_scales_are_those_of_heights() -> None:
+    """Of the highest image, as torchvision has it: its batches are padded to that."""
+    maps, boxes = {"0": torch.rand(2, 1, 60, 400)}, lists_of_boxes()
+    for shapes in ([(240, 320), (60, 1600)], [(60, 100), (480, 100)]):
+        theirs, ours = torchvision.ops.MultiScaleRoIAlign(["0"], 3, 2), pooler(["0"], 3, 2)
+        theirs(maps, boxes, shapes)
+        ours(maps, boxes, shapes)
+        assert ours.scales == theirs.scales
+
+
+def test_pooler_errors() -> None:
+    maps, boxes = named_pyramid(), lists_of_boxes()
+    for message, call in (
+        (
+            "MultiScaleRoIAlign: x has ['0', '1', '2', '3', 'pool'], none of ['a', 'b']",
+            lambda: pooler(["a", "b"], 3, 2)(maps, boxes, SHAPES),
+        ),
+        (
+            "MultiScaleRoIAlign: image_shapes is empty, must have every image",
+            lambda: pooler(NAMES, 3, 2)(maps, boxes, []),
+        ),
+        ("multiscale_roi_align: boxes", lambda: pooler(NAMES, 3, 2)(maps, boxes[:1], SHAPES)),
+    ):
+        check(ValueError, message, call)
+    with pytest.raises(TypeError, match=r"^visops\.MultiScaleRoIAlign: output_size is 'a'"):
+        pooler(NAMES, "a", 2)
+
+
+@pytest.mark.slow
+def test_compile() -> None:
+    """The first call in a graph too, where scales are inferred."""
+    torch._dynamo.reset()
+    for backend in ("eager", "aot_eager"):
+        module = pooler(NAMES, 3, 2)
+        compiled = torch.compile(module, fullgraph=True, backend=backend)
+        for count in (60, 20):
+            boxes = lists_of_boxes(count)
+            leaves = {k: m.requires_grad_() for k, m in named_pyramid().items()}
+            found = compiled(leaves, boxes, SHAPES)
+            wanted = pooler(NAMES, 3, 2)(leaves, boxes, SHAPES)
+            assert same_bits(found, wanted)
+            every = [leaves[name] for name in NAMES]
+            ours = torch.autograd.grad(found.square().sum(), every)
+            theirs = torch.autograd.grad(wanted.square().sum(), every)
+            assert all(same_bits(a, b) for a, b in zip(ours, theirs, strict=True))
+        assert module.scales == [1 / 4, 1 / 8, 1 / 16, 1 / 32]
+    single = visops.RoIAlign(3, 1.0, 2)
+    compiled = torch.compile(single, fullgraph=True, backend="aot_eager")
+    assert same_bits(compiled(*sample()), single(*sample()))
+
+
+WITHOUT = """
+import sys
+sys.modules["torchvision"] = None  # importing it fails
+import torch, visops
+pool = visops.MultiScaleRoIAlign(["a"], 2, 2)
+assert type(pool).__mro__[1] is torch.nn.Module
+boxes = [torch.tensor([[0.0, 0, 9, 9]])]
+print(pool({"a": torch.ones(1, 1, 8, 8)}, boxes, [(16, 16)]).sum().item())
+"""
+LAZY = "import sys, visops; visops.RoIAlign; assert 'torchvision' not in sys.modules"
+
+
+@pytest.mark.slow
+def test_torchvision_is_not_needed() -> None:
+    for program, printed in ((WITHOUT, "4.0"), (LAZY, "")):
+        finished = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        )
+        assert finished.returncode == 0, finished.stderr
+        assert finished.stdout.strip() == printed
+
+
+def test_no_other_names() -> None:
+    assert visops.MultiScaleRoIAlign is visops.MultiScaleRoIAlign
+    with pytest.raises(AttributeError, match="module 'visops' has no attribute 'RoiAlign'"):
+        visops.RoiAlign  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("out_size", [7, (3, 4)], ids=str)
+def test_previous_interface(out_size: Any, aligned: bool) -> None:
+    """Both values of aligned, positions and names as before."""
+    maps, boxes = sample()
+    for sample_num in (0, 2):
+        wanted = torchvision.ops.roi_align(maps, boxes, out_size, 0.5, sample_num, aligned)
+        found = compat.roi_align(maps, boxes, out_size, 0.5, sample_num, aligned)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=5e-6)
+        module = compat.RoIAlign(out_size, 0.5, sample_num, False, aligned)
+        assert same_bits(module(maps, boxes), found)
+        theirs = compat.RoIAlign(out_size, 0.5, sample_num, use_torchvision=True, aligned=aligned)
+        assert same_bits(theirs(maps, boxes), wanted)
+    keywords: Any = {"features": maps, "rois": boxes, "out_size": out_size, "spatial_scale": 0.5}
+    assert same_bits(
+        compat.roi_align(**keywords), compat.roi_align(maps, boxes, out_size, 0.5, 0, True)
+    )
+
+
+def test_previous_module() -> None:
+    module = compat.RoIAlign(7, 1 / 16, 2)
+    text = "RoIAlign(out_size=(7, 7), spatial_scale=0.0625, sample_num=2, use_torchvision=False, "
+    assert repr(module) == text + "aligned=True)"
+    assert (module.out_size, module.spatial_scale) == ((7, 7), 0.0625)
+    with pytest.raises(TypeError, match=r"^visops\.compat\.RoIAlign: output_size is"):
+        compat.RoIAlign("a", 1.0)  # type: ignore[arg-type]
+
+
+def test_previous_gradient() -> None:
+    """As their test had it: numerical, in float64."""
+    maps = torch.from_numpy(maps_of((1, 1, 5, 6))).requires_grad_()
+    boxes = torch.tensor([[0.0, 0.3, 0.2, 4.1, 3.7], [0, 1.1, 1.2, 2.3, 4.9]], dtype=torch.float64)
+    for aligned in (False, True):
+        module = compat.RoIAlign(2, 1.0, 2, aligned=aligned)
+        assert torch.autograd.gradcheck(lambda m, f=module: f(m, boxes), (maps,), nondet_tol=0)  # type: ignore[misc]

@@ -1,0 +1,294 @@
+"""RoIAlign on pyramids: torchvision's and detectron2's levels, and single maps put together."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+import visops
+from references import roi_align as reference
+from torch import Tensor
+from torchvision.ops.poolers import LevelMapper
+
+from roi.align_cases import LAYOUTS, channels_last, proposals, pyramid_of, same_bits
+
+OPS = torch.ops.visops
+SCALES = [1 / 4, 1 / 8, 1 / 16, 1 / 32]
+RULES = ("torchvision", "detectron2")
+every_rule = pytest.mark.parametrize("rule", RULES)
+
+
+def pools_alone(maps: list[Tensor], boxes: Tensor, levels: Any, *options: Any) -> Tensor:
+    """Every box by itself, from the level that is given for it."""
+    rows = [
+        visops.roi_align(maps[level], boxes[k : k + 1], options[0], SCALES[level], *options[1:])
+        for k, level in enumerate(levels)
+    ]
+    return torch.cat([torch.zeros_like(rows[0][:0]), *rows])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("bins", [7, (3, 14)], ids=str)
+def test_torchvision(bins: Any, dtype: torch.dtype) -> None:
+    """Its module, on lists of boxes."""
+    rng = np.random.default_rng(0)
+    maps = pyramid_of(4, 120, 160, dtype)
+    boxes = proposals(rng, 200, 480, 640).to(dtype)
+    lists = [boxes[boxes[:, 0] == i, 1:] for i in range(2)]
+    for ratio in (2, 0):
+        theirs = torchvision.ops.MultiScaleRoIAlign(["a", "b", "c", "d"], bins, ratio)
+        named = dict(zip("abcd", maps, strict=True))
+        wanted = theirs(named, lists, [(480, 640), (470, 600)])
+        found = visops.multiscale_roi_align(named, lists, bins, SCALES, ratio)
+        within = 2e-5 if dtype == torch.float32 else 1e-12  # of values up to 4
+        torch.testing.assert_close(found, wanted, rtol=0, atol=within)
+        assert theirs.scales == SCALES
+
+
+@every_rule
+@pytest.mark.parametrize("aligned", [False, True])
+def test_every_level_alone(aligned: bool, rule: str) -> None:
+    """The same bits, whatever the boxes' dtype."""
+    rng = np.random.default_rng(1)
+    maps = pyramid_of(4, 120, 160, torch.float32, 5)
+    every = set()
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.int32):
+        boxes = proposals(rng, 60, 480, 640).to(dtype)
+        computed = boxes.float() if dtype == torch.float16 else boxes
+        rows = (computed if computed.is_floating_point() else computed.double()).numpy()
+        levels = [reference.level(row, SCALES, 60, rule=rule) for row in rows]
+        every |= set(levels)
+        wanted = pools_alone(maps, boxes, levels, (3, 2), 2, aligned)
+        found = visops.multiscale_roi_align(
+            maps,
+            boxes,
+            (3, 2),
+            SCALES,
+            2,
+            canonical_scale=60,
+            aligned=aligned,
+            level_rule=rule,
+        )
+        assert same_bits(found, wanted)
+    assert every == {0, 1, 2, 3}
+
+
+def borderline(dtype: torch.dtype, steps: int = 40) -> Tensor:
+    """Boxes whose size is a power of two times 224, but for the last places of float32."""
+    sides = torch.tensor([56, 112, 224, 448, 896], dtype=dtype)
+    change = torch.arange(-steps, steps + 1, dtype=dtype) * 2.0**-24
+    wide = (sides[:, None] * (1 + change)).flatten()
+    tall = sides[:, None].expand(-1, 2 * steps + 1).flatten()
+    zero = torch.zeros_like(wide)
+    squares = torch.stack([zero, zero, zero, wide, wide], 1)
+    oblong = torch.stack([zero, zero, zero, wide * 2, tall / 2], 1)
+    moved = torch.stack([zero, zero + 7, zero + 3, wide + 7, tall + 3], 1)
+    return torch.cat([squares, oblong, moved])
+
+
+def levels_of(boxes: Tensor, scales: list[float], side: int = 512, **options: Any) -> Tensor:
+    """Which map is read in the middle of boxes, from maps that say so."""
+    maps = [torch.full((1, 1, side, side), float(i)) for i in range(len(scales))]
+    pooled = visops.multiscale_roi_align(maps, boxes, 1, scales, 1, **options)
+    return pooled.flatten().round().long()
+
+
+def detectron2_levels(boxes: Tensor, lowest: int, highest: int) -> Tensor:
+    """Its assign_boxes_to_levels, restated."""
+    areas = (boxes[:, 3] - boxes[:, 1]) * (boxes[:, 4] - boxes[:, 2])
+    levels = torch.floor(4 + torch.log2(torch.sqrt(areas) / 224 + 1e-8))
+    return levels.clamp(lowest, highest).long() - lowest
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_borderline_sizes(dtype: torch.dtype) -> None:
+    """Both rules, where the last place decides; they differ from each other."""
+    boxes = borderline(dtype)
+    torchvisions, detectron2s = LevelMapper(2, 5)([boxes[:, 1:]]), detectron2_levels(boxes, 2, 5)
+    # torch's own roots and logarithms are not the nearest float32 everywhere.
+    assert int((levels_of(boxes, SCALES) != torchvisions).sum()) <= len(boxes) / 200
+    assert torch.equal(levels_of(boxes, SCALES, level_rule="detectron2"), detectron2s)
+    assert len(boxes) / 20 < int((torchvisions != detectron2s).sum()) < len(boxes) / 2
+    for rule, wanted in zip(RULES, (torchvisions, detectron2s), strict=True):
+        found = [reference.level(row, SCALES, rule=rule) for row in boxes.numpy()]
+        assert found == levels_of(boxes, SCALES, level_rule=rule).tolist()
+        assert int((torch.tensor(found) != wanted).sum()) <= len(boxes) / 200
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_sizes_at_random(dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(0)
+    extent = 2.0 ** rng.uniform(0, 11, (2000, 2))
+    boxes = torch.from_numpy(np.concatenate([np.zeros((2000, 3)), extent], 1)).to(dtype)
+    assert torch.equal(levels_of(boxes, SCALES), LevelMapper(2, 5)([boxes[:, 1:]]))
+    found = levels_of(boxes, SCALES, level_rule="detectron2")
+    assert torch.equal(found, detectron2_levels(boxes, 2, 5))
+
+
+@pytest.mark.parametrize("canonical", [(224, 4), (112, 3), (300.5, 5), (1e-3, 20), (1e9, -3)])
+def test_canonical_box(canonical: tuple[float, int]) -> None:
+    rng = np.random.default_rng(0)
+    extent = 2.0 ** rng.uniform(0, 9, (300, 2))
+    boxes = torch.from_numpy(np.concatenate([np.zeros((300, 3)), extent], 1)).float()
+    options = {"canonical_scale": canonical[0], "canonical_level": canonical[1]}
+    wanted = LevelMapper(2, 5, *canonical)([boxes[:, 1:]])  # type: ignore[arg-type]
+    assert torch.equal(levels_of(boxes, SCALES, 150, **options), wanted)
+
+
+def test_boxes_without_area() -> None:
+    """The finest level."""
+    boxes = torch.tensor([[0.0, 5, 5, 5, 5], [0, 5, 5, 500, 5], [0, 5, 5, 5, 500]])
+    assert levels_of(boxes, SCALES).tolist() == [0, 0, 0]
+    assert levels_of(boxes, SCALES, level_rule="detectron2").tolist() == [0, 0, 0]
+
+
+def test_eight_levels() -> None:
+    scales = [2.0 ** (1 - i) for i in range(8)]
+    sides = torch.tensor([20.0 * 2**i for i in range(10)])
+    boxes = torch.stack([sides * 0, sides * 0, sides * 0, sides, sides], 1)
+    found = levels_of(boxes, scales, 120, canonical_scale=20, canonical_level=0)
+    assert found.tolist() == [1, 2, 3, 4, 5, 6, 7, 7, 7, 7]
+
+
+def test_gaps() -> None:
+    """A level that is not there: the next finer one."""
+    sides = torch.tensor([30.0, 60, 120, 230, 500, 1000])
+    boxes = torch.stack([sides * 0, sides * 0, sides * 0, sides, sides], 1)
+    for rule in RULES:
+        assert levels_of(boxes, SCALES, level_rule=rule).tolist() == [0, 0, 1, 2, 3, 3]
+        found = levels_of(boxes, [1 / 4, 1 / 16], level_rule=rule)
+        assert found.tolist() == [0, 0, 0, 1, 1, 1]
+        assert levels_of(boxes, [1 / 8, 1 / 64], level_rule=rule).tolist() == [0, 0, 0, 0, 0, 1]
+        wanted = [reference.level(row, [1 / 8, 1 / 64], rule=rule) for row in boxes.numpy()]
+        assert wanted == [0, 0, 0, 0, 0, 1]
+
+
+def test_one_level() -> None:
+    """No choice, and so no box that has no size to choose by."""
+    (maps,) = pyramid_of(1, 40, 50, torch.float32)
+    boxes = proposals(np.random.default_rng(0), 30, 160, 200)
+    for inverted in (False, True):
+        rows = boxes[:, [0, 3, 4, 1, 2]] if inverted else boxes
+        wanted = visops.roi_align(maps, rows, 5, 0.3, 2)
+        assert same_bits(visops.multiscale_roi_align([maps], rows, 5, [0.3], 2), wanted)
+        assert same_bits(visops.multiscale_roi_align((maps,), rows, 5, (0.3,), 2), wanted)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float64, torch.uint8], ids=str
+)
+def test_dtypes(dtype: torch.dtype) -> None:
+    maps = [(m * 50 + 100).to(dtype) for m in pyramid_of(3, 60, 80, torch.float64, 9)]
+    boxes = proposals(np.random.default_rng(0), 50, 240, 320)
+    levels = [reference.level(row, SCALES[:3]) for row in boxes.numpy()]
+    wanted = pools_alone(maps, boxes, levels, 3, 2)
+    assert same_bits(visops.multiscale_roi_align(maps, boxes, 3, SCALES[:3], 2), wanted)
+
+
+def test_layouts() -> None:
+    """Every level may lie in its own way; the result lies as the first."""
+    maps = pyramid_of(3, 24, 30, torch.float32, 5)
+    boxes = proposals(np.random.default_rng(0), 40, 96, 120)
+    options: Any = ((2, 3), SCALES[:3], 2)
+    wanted = visops.multiscale_roi_align(maps, boxes, *options)
+    assert wanted.is_contiguous()
+    for layouts in itertools.product(LAYOUTS, LAYOUTS):
+        laid = [LAYOUTS[name](m) for name, m in zip((*layouts, "sliced"), maps, strict=True)]
+        found = visops.multiscale_roi_align(laid, boxes, *options)
+        assert same_bits(found, wanted)
+        assert found.is_contiguous() == ("channels_last" not in layouts[0])
+
+
+@pytest.mark.parametrize("count", [0, 1, 500])
+def test_sizes(count: int) -> None:
+    maps = pyramid_of(2, 16, 20, torch.float32, 3)
+    boxes = proposals(np.random.default_rng(0), count, 64, 80)
+    levels = [reference.level(row, SCALES[:2]) for row in boxes.numpy()]
+    found = visops.multiscale_roi_align(maps, boxes, 3, SCALES[:2])
+    assert found.shape == (count, 3, 3, 3)
+    if count:
+        assert same_bits(found, pools_alone(maps, boxes, levels, 3))
+    nobody = [m[:0] for m in maps]
+    assert visops.multiscale_roi_align(nobody, [], 3, SCALES[:2]).shape == (0, 3, 3, 3)
+    no_channels = [m[:, :0] for m in maps]
+    assert visops.multiscale_roi_align(no_channels, boxes, 3, SCALES[:2]).shape == (count, 0, 3, 3)
+
+
+def gradients(
+    maps: list[Tensor], boxes: Tensor, grad: Tensor, *options: Any, **keywords: Any
+) -> list[Tensor]:
+    """With respect to every map and to boxes."""
+    leaves = [t.detach().requires_grad_() for t in (*maps, boxes)]
+    values = visops.multiscale_roi_align(leaves[:-1], leaves[-1], *options, **keywords)
+    return list(torch.autograd.grad(values, leaves, grad))
+
+
+@every_rule
+def test_gradients_of_every_level_alone(rule: str) -> None:
+    """The same bits: of maps, over the boxes that were pooled from them; and of boxes."""
+    rng = np.random.default_rng(2)
+    boxes = proposals(rng, 80, 240, 320)
+    rows = boxes.numpy()
+    levels = torch.tensor([reference.level(row, SCALES[:3], 60, rule=rule) for row in rows])
+    assert levels.unique().tolist() == [0, 1, 2]
+    for layout in (Tensor.contiguous, channels_last):
+        maps = [layout(m) for m in pyramid_of(3, 60, 80, torch.float32, 5)]
+        grad = torch.from_numpy(rng.standard_normal((80, 5, 3, 3))).float()
+        *of_maps, of_boxes = gradients(
+            maps,
+            boxes,
+            grad,
+            3,
+            SCALES[:3],
+            2,
+            canonical_scale=60,
+            aligned=True,
+            level_rule=rule,
+        )
+        for i, level_maps in enumerate(maps):
+            leaf, own = level_maps.detach().requires_grad_(), boxes[levels == i].requires_grad_()
+            alone = visops.roi_align(leaf, own, 3, SCALES[i], 2, True)
+            wanted = torch.autograd.grad(alone, (leaf, own), grad[levels == i])
+            assert same_bits(of_maps[i], wanted[0])
+            assert of_maps[i].stride() == leaf.stride()
+            assert same_bits(of_boxes[levels == i], wanted[1])
+
+
+def test_gradients_of_torchvision() -> None:
+    maps = pyramid_of(4, 120, 160, torch.float32)
+    boxes = proposals(np.random.default_rng(0), 200, 480, 640)
+    lists = [boxes[boxes[:, 0] == i, 1:] for i in range(2)]
+    grad = torch.from_numpy(np.random.default_rng(1).standard_normal((200, 3, 7, 7))).float()
+
+    def of(pool: Any) -> tuple[Tensor, ...]:
+        leaves = [m.detach().requires_grad_() for m in maps]
+        return torch.autograd.grad(pool(leaves), leaves, grad)
+
+    theirs = torchvision.ops.MultiScaleRoIAlign(["0", "1", "2", "3"], 7, 2)
+    wanted = of(lambda m: theirs({str(i): t for i, t in enumerate(m)}, lists, [(480, 640)] * 2))
+    found = of(lambda m: visops.multiscale_roi_align(m, lists, 7, SCALES, 2))
+    for ours, exact in zip(found, wanted, strict=True):
+        torch.testing.assert_close(ours, exact, rtol=0, atol=2e-5)
+
+
+def test_levels_of_derivatives_are_the_same() -> None:
+    """torch.func pools level by level, with levels that torch's operators choose."""
+    boxes = torch.cat(
+        [borderline(torch.float32), proposals(np.random.default_rng(0), 90, 300, 400)]
+    )
+    boxes[:, 0] = 0
+    maps = [m[:1] for m in pyramid_of(4, 40, 50, torch.float32, 2)]
+    for rule in RULES:
+
+        def pool(m: Tensor, rule: str = rule) -> Tensor:
+            return visops.multiscale_roi_align([m, *maps[1:]], boxes, 2, SCALES, 2, level_rule=rule)
+
+        wanted = pool(maps[0])
+        found = torch.vmap(pool)(maps[0][None])[0]
+        assert same_bits(found, wanted)
+    assert math.isfinite(float(wanted.sum()))

@@ -1,0 +1,232 @@
+"""Values of roi_pool, ps_roi_align and roi_align_rotated: against loops, and by hand."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torchvision
+import visops
+from references import roi_pooling as reference
+from torch import Tensor
+
+from roi.align_cases import (
+    BOXES,
+    FLOATING,
+    LAYOUTS,
+    boxes_of,
+    channels_last,
+    maps_of,
+    proposals,
+    same_bits,
+)
+from roi.pooling_cases import OPS, OUTPUT_SIZE, POOLINGS, problem
+
+NAN, INF = float("nan"), float("inf")
+every_pooling = pytest.mark.parametrize("name", POOLINGS)
+every_kind = pytest.mark.parametrize("kind", BOXES)
+
+
+def expected(name: str, maps: Tensor, boxes: Tensor, **options: Any) -> np.ndarray:
+    result: Any = getattr(reference, name)(maps.numpy(), boxes.numpy(), OUTPUT_SIZE, **options)
+    return np.asarray(result[0] if name == "roi_pool" else result)
+
+
+@every_kind
+@every_pooling
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_reference(dtype: torch.dtype, name: str, kind: str) -> None:
+    layouts = itertools.cycle(LAYOUTS.values())
+    within = 3e-6 if dtype == torch.float32 else 1e-13
+    for options in POOLINGS[name].options:
+        if kind == "large" and name != "roi_pool" and "sampling_ratio" not in options:
+            continue  # some 10^5 samples a box
+        scale = options.get("spatial_scale", 1.0)
+        maps, boxes = problem(name, kind, 6, dtype, scale=scale)
+        found = POOLINGS[name].function(next(layouts)(maps), boxes, OUTPUT_SIZE, **options)
+        assert found.dtype == dtype
+        wanted = expected(name, maps, boxes, **options)
+        if name == "roi_pool":
+            assert np.array_equal(found, wanted)
+        else:
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=within)
+
+
+@every_pooling
+def test_of_all_layouts_and_dtypes(name: str) -> None:
+    """Half precision and uint8 are the float32 result, rounded once; layouts change no bit."""
+    function = POOLINGS[name].function
+    maps, boxes = problem(name, count=12, channels=5)
+    for dtype in (*FLOATING, torch.uint8):
+        values = (maps * 255).round().to(dtype) if dtype == torch.uint8 else maps.to(dtype)
+        for boxes_dtype in (torch.float32, torch.float16):
+            lying = boxes.to(boxes_dtype)
+            double = torch.float64 if dtype == torch.float64 else torch.float32
+            wanted = function(values.to(double), lying.to(double), OUTPUT_SIZE)
+            if dtype == torch.uint8:
+                wanted = wanted.round().clamp(0, 255)
+            for layout, lay in LAYOUTS.items():
+                found = function(lay(values), lying.mT.contiguous().mT, OUTPUT_SIZE)
+                assert same_bits(found, wanted.to(dtype))
+                last = layout in ("channels_last", "sliced_channels_last")
+                assert found.is_contiguous(
+                    memory_format=torch.channels_last if last else torch.contiguous_format
+                )
+
+
+@every_kind
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_torchvision(layout: Any, kind: str) -> None:
+    """Values and gradients, of more boxes and channels than the loops could take."""
+    for seed, scale in enumerate((1.0, 0.25, 0.7)):
+        boxes = torch.from_numpy(boxes_of(kind, 60, scale, seed)).float()
+        maps = torch.from_numpy(maps_of((2, 36, 9, 11), seed)).float()
+        if kind == "torchvision":
+            maps = torch.nn.functional.pad(maps, (0, -1, 0, 1))
+        maps = maps.contiguous(memory_format=layout).requires_grad_()
+        for ours, theirs, more in (
+            (visops.roi_pool, torchvision.ops.roi_pool, ()),
+            (visops.ps_roi_align, torchvision.ops.ps_roi_align, (-1,)),
+            (visops.ps_roi_align, torchvision.ops.ps_roi_align, (2,)),
+        ):
+            found, wanted = (f(maps, boxes, (3, 4), scale, *more) for f in (ours, theirs))
+            wanted = wanted.nan_to_num()  # of boxes without area
+            within = 0 if ours is visops.roi_pool else 2e-6
+            torch.testing.assert_close(found, wanted, rtol=0, atol=within)
+            grad = torch.randn(found.shape, generator=torch.Generator().manual_seed(seed))
+            gradients = [torch.autograd.grad(v, maps, grad)[0] for v in (found, wanted)]
+            torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=within * 20)
+
+
+def test_ps_roi_align_is_slices_of_roi_align() -> None:
+    """Bit by bit."""
+    for seed, scale in enumerate((1.0, 0.4)):
+        boxes = torch.from_numpy(boxes_of("overhanging", 30, scale, seed)).float()
+        maps = torch.from_numpy(maps_of((2, 5 * 12, 9, 11), seed)).float()
+        for ratio in (-1, 3):
+            found = visops.ps_roi_align(maps, boxes, (3, 4), scale, ratio)
+            every = visops.roi_align(maps, boxes, (3, 4), scale, ratio, aligned=True)
+            every = every.unflatten(1, (5, 3, 4))
+            diagonal = every.diagonal(0, 2, 4).diagonal(0, 2, 3)
+            assert torch.equal(found, diagonal)
+
+
+def test_on_maps_of_a_detector() -> None:
+    """Where NCHW maps are brought into channels_last first, if that pays."""
+    rng = np.random.default_rng(0)
+    maps = torch.from_numpy(rng.random((2, 20, 50, 68))).float()
+    last = channels_last(maps)
+    for count in (3, 300):
+        boxes = proposals(rng, count, 800, 1088)
+        found = visops.roi_pool(maps, boxes, 7, 1 / 16)
+        assert torch.equal(found, torchvision.ops.roi_pool(maps, boxes, 7, 1 / 16))
+        assert torch.equal(found, visops.roi_pool(last, boxes, 7, 1 / 16))
+        sides = (boxes[:, 3:] - boxes[:, 1:3]).clamp(min=0)
+        turned = torch.cat([boxes[:, :3], sides, torch.rand(count, 1)], 1)
+        found = visops.roi_align_rotated(maps, turned, 7, 1 / 16, 2)
+        assert torch.equal(found, visops.roi_align_rotated(last, turned, 7, 1 / 16, 2))
+
+
+def test_roi_pool_of_ties_and_special_values() -> None:
+    """The first of equal ones, and NaN above all; the index says which was taken."""
+    maps = torch.zeros(1, 3, 2, 4)
+    maps[0, 1] = -INF
+    maps[0, 2] = torch.tensor([[1, NAN, 2, -INF], [INF, NAN, INF, INF]])
+    boxes = torch.tensor([[0.0, 0, 0, 3, 1]])
+    for layout in (Tensor.clone, channels_last):
+        values, index = OPS.roi_pool(layout(maps), boxes, (1, 2), 1.0)
+        assert values[0, :2].tolist() == [[[0, 0]], [[-INF, -INF]]]
+        assert values[0, 2, 0, 0].isnan()
+        assert values[0, 2, 0, 1] == INF
+        assert index[0, :, 0].tolist() == [[0, 2], [0, 2], [1, 6]]
+
+
+def test_roi_pool_rounds_halves_away_from_zero() -> None:
+    maps = torch.arange(25.0).reshape(1, 1, 5, 5)
+    for corner, column in ((0.5, 1), (1.5, 2), (2.49, 2), (-0.5, 0), (3.5, 4)):
+        boxes = torch.tensor([[0.0, corner, 0, corner, 0]])
+        value = visops.roi_pool(maps, boxes, 1)
+        assert float(value) == (column if corner > 0 else 0)
+    assert float(visops.roi_pool(maps, torch.tensor([[0.0, -0.51, 0, -0.51, 0]]), 1)) == 0
+
+
+def test_inverted_boxes() -> None:
+    """roi_pool takes them for a pixel, as torchvision."""
+    maps = torch.from_numpy(maps_of((2, 3, 9, 11)))
+    boxes = torch.tensor([[0.0, 5, 5, 2, 3], [1, 2, 7, 8, 3]], dtype=torch.float64)
+    found = visops.roi_pool(maps, boxes, (2, 3))
+    assert torch.equal(found, torchvision.ops.roi_pool(maps, boxes, (2, 3)))
+
+
+@every_pooling
+def test_huge_boxes_take_no_time(name: str) -> None:
+    """Samples beyond the map are not visited, however many there are."""
+    maps, boxes = problem(name, count=2)
+    sides = (1e5, 1.6e7) if name == "roi_align_rotated" else (1e5, 1e9, 1e30)
+    for side in sides:
+        if name == "roi_align_rotated":
+            boxes[:, 3:5] = side
+        else:
+            boxes[:, 1:] = torch.tensor([-side, -side, side, side])
+        for dtype in (torch.float32, torch.float64):
+            found = POOLINGS[name].function(maps.to(dtype), boxes, OUTPUT_SIZE)
+            assert found.isfinite().all()
+
+
+@every_pooling
+def test_nothing(name: str) -> None:
+    function = POOLINGS[name].function
+    maps, boxes = problem(name, count=3)
+    for empty, some, shape in (
+        (maps, boxes[:0], (0, 2, 2, 3)),
+        (maps[:, :0], boxes, (3, 0, 2, 3)),
+        (maps[:0], boxes[:0], (0, 2, 2, 3)),
+        (maps[:, :, :0], boxes[:0], (0, 2, 2, 3)),
+    ):
+        leaf = empty.clone().requires_grad_()
+        found = function(leaf, some, OUTPUT_SIZE)
+        assert found.shape == shape
+        (gradient,) = torch.autograd.grad(found.sum(), leaf)
+        assert torch.equal(gradient, torch.zeros_like(empty))
+
+
+@every_pooling
+def test_lists_of_boxes(name: str) -> None:
+    function = POOLINGS[name].function
+    maps, boxes = problem(name, count=9, dtype=torch.float32)
+    lists = [boxes[boxes[:, 0] == i, 1:] for i in range(2)]
+    ordered = boxes[boxes[:, 0].argsort(stable=True)]
+    assert torch.equal(function(maps, lists, OUTPUT_SIZE), function(maps, ordered, OUTPUT_SIZE))
+    lists[0] = lists[0][:0]
+    some = function(maps, lists, OUTPUT_SIZE)
+    assert torch.equal(some, function(maps, ordered[ordered[:, 0] == 1], OUTPUT_SIZE))
+
+
+@every_pooling
+def test_an_integer_is_both_sides(name: str) -> None:
+    function = POOLINGS[name].function
+    maps, boxes = problem(name)
+    maps = maps[:, :4] if name == "ps_roi_align" else maps
+    assert torch.equal(function(maps, boxes, 2), function(maps, boxes, [2, 2]))
+
+
+@pytest.mark.slow
+def test_more_than_two_billion_elements() -> None:
+    """Offsets beyond 32 bits: the last pixels of one large plane, or of the last of them."""
+    side = 46400
+    plane = torch.from_numpy(np.zeros((1, 1, side, side), np.uint8))  # pages that nobody touches
+    plane[0, 0, -2:, -2:] = torch.tensor([[10, 20], [30, 40]])
+    box = torch.tensor([[0.0, side - 2, side - 2, side, side]], dtype=torch.float64)
+    assert int(visops.ps_roi_align(plane, box, 1, sampling_ratio=1)) == 25
+    turned = torch.tensor([[0.0, side - 1, side - 1, 2, 2, 0]], dtype=torch.float64)
+    found = visops.roi_align_rotated(plane, turned, 2, sampling_ratio=1)
+    assert found.flatten().tolist() == [10, 20, 30, 40]
+
+    planes = plane.view(2, 2, 23200, 23200)
+    planes[1, 1, 5, 7] = 50
+    values, index = OPS.roi_pool(planes, torch.tensor([[1.0, 4, 4, 9, 9]]), (1, 1), 1.0)
+    assert values.flatten().tolist() == [0, 50]
+    assert index.flatten().tolist() == [4 * 23200 + 4, 5 * 23200 + 7]

@@ -1,0 +1,219 @@
+"""scripts/profile_op.py: every ladder is climbed, and what it writes is what it measured."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+for package in ("cv2", "matplotlib", "pyinstrument", "torchvision", "tqdm"):
+    pytest.importorskip(package)
+
+
+import profile_op  # noqa: E402
+from bench.harness import Timing, Tolerance  # noqa: E402
+from profiling import (  # noqa: E402
+    Climb,
+    Ladder,
+    Rung,
+    affine,
+    climb,
+    conv,
+    ladder,
+    nms,
+    plot,
+    profilers,
+    report,
+    roi_align,
+)
+
+pytestmark = pytest.mark.slow  # what scripts do, not how kernels do it
+
+ARGUMENTS = {
+    "conv": ["conv", "--size", "8", "12", "--kernel", "3"],
+    "conv_kernel": ["conv", "--size", "2", "3", "--image", "10"],
+    "affine": ["affine", "--size", "5", "8"],
+    "nms": ["nms", "--size", "4", "20"],
+    "roi_align": ["roi_align", "--size", "1", "2"],
+}
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profilers, "TARGET", 1e-3)
+    monkeypatch.setattr(ladder, "SAMPLE_SECONDS", 1e-4)
+
+
+@pytest.mark.parametrize("op", ARGUMENTS)
+def test_ladders(op: str, tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    lines: list[str] = []
+    options = ["--limit", "10", "--seconds", "1e-3", "--threads", "2", "--out", str(tmp_path)]
+    assert profile_op.main([*ARGUMENTS[op], *options], lines.append) == 0
+    assert torch.get_num_threads() == threads
+
+    content = json.loads((tmp_path / "times.json").read_text())
+    assert content["op"] == op
+    rungs = {rung["name"]: rung for rung in content["rungs"]}
+    sizes = [int(word) for word in ARGUMENTS[op][2:4]]
+    for name, rung in rungs.items():
+        assert [time["size"] for time in rung["times"]] == sizes, name
+        assert all(0 < time["min_s"] <= time["median_s"] for time in rung["times"]), name
+    assert next(iter(rungs)) == "Python loop"
+    assert any(name.endswith("2 threads") for name in rungs)
+
+    table = (tmp_path / "times.txt").read_text()
+    assert all(f"\n{name} " in table for name in rungs)
+    assert (tmp_path / "times.png").read_bytes().startswith(b"\x89PNG")
+    both = (tmp_path / "profilers.txt").read_text()
+    assert both.count("cProfile: every call") == both.count("pyinstrument: a look") >= 2
+    assert "function calls" in both
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    traced = {event["name"] for event in events if "name" in event}
+    own = [name for name in rungs if name.startswith("visops")]
+    assert own
+    assert {f"rung: {name}" for name in own} <= traced
+    assert any(name.startswith("visops::") for name in traced)
+    assert str(tmp_path / "trace.json") in lines[-1]
+
+
+@pytest.mark.parametrize("module", [affine, conv, nms, roi_align])
+def test_rungs_of_a_gpu(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do the same job: here on the CPU, which stands in."""
+    monkeypatch.setattr(module, "gpu", lambda: "cpu")
+    made = conv.by_image(3) if module is conv else module.LADDER
+    rungs = made.build(20)
+    assert rungs[-1].name.endswith("GPU")
+    Climb(made, [20]).check(rungs[-3:], 20)
+
+
+@pytest.mark.cuda
+def test_gpu(tmp_path: Path) -> None:
+    options = ["--seconds", "1e-3", "--out", str(tmp_path)]
+    assert profile_op.main(["affine", "--size", "8", *options], lambda line: None) == 0
+    assert "visops, GPU" in (tmp_path / "times.txt").read_text()
+
+
+def test_no_profilers(tmp_path: Path) -> None:
+    options = ["--seconds", "1e-3", "--no-profilers", "--out", str(tmp_path)]
+    assert profile_op.main(["nms", "--size", "3", *options], lambda line: None) == 0
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"times.txt", "times.json", "times.png"}
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fft"], ["nms", "--size", "0"], ["conv", "--kernel", "3", "--image", "8"]]
+)
+def test_bad_arguments(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        profile_op.main(arguments)
+    assert "error: argument" in capsys.readouterr().err
+
+
+def test_results_must_agree() -> None:
+    wrong = Rung("wrong", lambda: np.array([1.0, 2.5]), tolerance=Tolerance(max_abs=0.4))
+    right = Rung("right", lambda: torch.tensor([1, 2]))
+    with pytest.raises(ValueError, match=r"size 3: wrong differs from right by 0\.5, mean 0\.25"):
+        climb(made(lambda size: [wrong, right]), [3], limit=1.0, seconds=0)
+
+
+def test_slow_rungs_are_left_out() -> None:
+    slow: list[int] = []
+
+    def build(size: int) -> list[Rung]:
+        def call() -> list[int]:
+            slow.append(size)
+            time.sleep(0.005)
+            return [size]
+
+        late = [Rung("late" if size > 2 else "early", lambda: [size])]
+        return [Rung("slow", call), *late, Rung("fast", lambda: [size])]
+
+    def sizes(limit: float) -> dict[str, list[int]]:
+        found = climb(made(build), [8, 2, 8], limit=limit, seconds=0)
+        assert found.sizes == [2, 8]
+        return {name: list(times) for name, times in found.times.items()}
+
+    # Four times the size is sixteen times the work.
+    others = {"late": [8], "early": [2]}
+    assert list(sizes(limit=1.0).items()) == [
+        ("slow", [2, 8]),
+        ("late", [8]),
+        ("early", [2]),
+        ("fast", [2, 8]),
+    ]
+    slow.clear()
+    assert sizes(limit=0.07) == {"slow": [2], "fast": [2, 8], **others}
+    assert set(slow) == {2}
+    assert sizes(limit=0.0) == {"slow": [2], "fast": [2], **others}
+
+
+def test_threads_of_rungs() -> None:
+    seen: dict[int, set[int]] = {1: set(), 3: set()}
+
+    def rung(threads: int) -> Rung:
+        def call() -> list[int]:
+            seen[threads].add(torch.get_num_threads())
+            return [0]
+
+        return Rung(str(threads), call, threads=threads, profiled=True)
+
+    def build(size: int) -> list[Rung]:
+        return [rung(1), rung(3)]
+
+    threads = torch.get_num_threads()
+    found = climb(made(build), [1], limit=1.0, seconds=0)
+    seen[3].discard(threads)  # the last rung's result, which the others' are compared with
+    assert seen == {1: {1}, 3: {3}}
+    assert torch.get_num_threads() == threads
+    profilers.profile(found)
+    assert seen == {1: {1}, 3: {3}}
+    assert torch.get_num_threads() == threads
+
+
+def test_estimates() -> None:
+    found = Climb(made(lambda size: []), [2, 4, 8])
+    found.times = {
+        "loop": {2: Timing([3.0, 1.0]), 4: Timing([4.0])},
+        "fast": {2: Timing([0.5]), 4: Timing([0.5]), 8: Timing([0.8])},
+        "middle": {2: Timing([0.25])},
+    }
+    assert found.first == "loop"
+    assert found.minimum("loop", 2) == 1.0
+    assert found.minimum("loop", 8) is None
+    assert found.estimate("loop", 8) == 16.0
+    assert found.speed_up("fast") == (20.0, 8, False)
+    assert found.speed_up("middle") == (4.0, 2, True)
+    assert report.speed_up(found, "fast") == "≈20× at 8"
+    assert report.speed_up(found, "middle") == "4× at 2"
+    assert [report.ratio(value) for value in (0.123, 12.345, 1_234_567)] == [
+        "0.12×",
+        "12.3×",
+        "1,230,000×",
+    ]
+
+
+def test_side_by_side() -> None:
+    assert profilers.side_by_side("a\nlonger", "b", 4) == "a    │ b\nlon… │"
+
+
+@pytest.mark.parametrize("heights", [[0.5, 0.5, 0.5], [0.1, 0.9], [0.0, 0.3, 0.31, 0.32, 0.5], []])
+def test_labels_do_not_overlap(heights: list[float]) -> None:
+    moved = plot.spread(heights, 0.1)
+    ordered = sorted(moved)
+    gaps = [b - a for a, b in itertools.pairwise(ordered)]
+    assert all(gap > 0.1 - 1e-9 for gap in gaps)
+    assert sorted(range(len(moved)), key=moved.__getitem__) == list(range(len(moved)))
+    assert np.mean(moved or [0]) == pytest.approx(np.mean(heights or [0]), abs=0.05)
+
+
+def made(build: Callable[[int], Sequence[Rung]], **more: Any) -> Ladder:
+    return Ladder("op", "a job", "size", (1,), lambda size: size**2, build, **more)

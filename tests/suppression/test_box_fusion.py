@@ -1,0 +1,327 @@
+"""Values of weighted boxes fusion: against the reference in loops and by hand."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from references import box_fusion as reference
+from torch import Tensor
+
+from suppression.nms_cases import BOXES, FLOATING, INTEGER, LAYOUTS, SCORES, every_other
+
+NAN, INF = float("nan"), float("inf")
+CONF_TYPES = ("avg", "max", "box_and_model_avg", "absent_model_aware_avg")
+Ensemble = tuple[list[Tensor], list[Tensor], list[Tensor]]
+
+
+def ensemble(
+    rng: np.random.Generator,
+    sizes: tuple[int, ...] = (12, 0, 9, 15),
+    kind: str = "detections",
+    dtype: torch.dtype = torch.float64,
+    labels: int = 3,
+) -> Ensemble:
+    """What some models find of the same objects; scores are negative or NaN here and there."""
+    count = sum(sizes)
+    if kind == "detections":
+        objects = rng.uniform(0, 80, (max(1, count // 5), 4))
+        objects[:, 2:] = objects[:, :2] + rng.uniform(5, 30, objects[:, 2:].shape)
+        boxes = objects[rng.integers(0, len(objects), count)] + rng.normal(0, 1.5, (count, 4))
+    else:
+        boxes = BOXES[kind](rng, count)
+    scores = np.where(rng.random(count) < 0.1, SCORES["wild"](rng, count), rng.random(count))
+    ids = rng.integers(-1, labels - 1, count)
+    parts = [torch.from_numpy(t).split(sizes) for t in (boxes, scores, ids)]
+    return [b.to(dtype) for b in parts[0]], [s.to(dtype) for s in parts[1]], list(parts[2])
+
+
+def as_arrays(tensors: list[Tensor]) -> list[np.ndarray]:
+    """bfloat16, which NumPy hasn't, is the same numbers in float32."""
+    return [t.float().numpy() if t.dtype == torch.bfloat16 else t.numpy() for t in tensors]
+
+
+def check(models: Ensemble, **options: Any) -> int:
+    """How many clusters there are."""
+    found = visops.weighted_boxes_fusion(*models, **options)
+    for ours, given in zip(found, models, strict=True):
+        assert ours.dtype == given[0].dtype
+        assert ours.is_contiguous()
+    dtype = found[0].dtype
+    options["rounded"] = lambda score: torch.tensor(score, dtype=dtype).item()
+    boxes, scores, labels = (as_arrays(part) for part in models)
+    expected = reference.weighted_boxes_fusion(boxes, scores, labels, **options)
+    unit = float(torch.finfo(dtype).eps)
+    for ours, wanted in zip(found, expected, strict=True):
+        actual = ours.double().numpy()
+        np.testing.assert_allclose(actual, wanted, rtol=max(unit, 1e-13), atol=1e-12)
+    return len(found[1])
+
+
+@pytest.mark.parametrize("conf_type", CONF_TYPES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_reference(conf_type: str, weighted: bool) -> None:
+    rng = np.random.default_rng(0)
+    fused = 0
+    for threshold, least, overflow in itertools.product((0.0, 0.3, 0.55, 0.9), (0, 0.4), (0, 1)):
+        models = ensemble(rng)
+        fused += 36 - check(
+            models,
+            weights=[2.0, 0.5, 0.0, 1.25] if weighted else None,
+            iou_threshold=threshold,
+            min_score=least,
+            conf_type=conf_type,
+            allows_overflow=bool(overflow),
+        )
+    assert fused > 100
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+def test_dtypes_and_layouts(dtype: torch.dtype, layout: str) -> None:
+    rng = np.random.default_rng(1)
+    for sizes in ((0,), (1,), (1, 1), (0, 0), (7, 30), (300, 100, 1)):
+        boxes, scores, labels = ensemble(rng, sizes, dtype=dtype)
+        boxes = [LAYOUTS[layout](b) for b in boxes]
+        check((boxes, [every_other(s) for s in scores], labels), iou_threshold=0.4)
+
+
+@pytest.mark.parametrize("kind", BOXES)
+def test_kinds_of_boxes(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    for labels in (1, 4):
+        models = ensemble(rng, (40, 25), kind, labels=labels)
+        found = check(models, iou_threshold=0.3)
+        assert 0 < found <= 65
+
+
+@pytest.mark.parametrize("dtype", INTEGER, ids=str)
+def test_labels_of_all_dtypes(dtype: torch.dtype) -> None:
+    boxes, scores, labels = ensemble(np.random.default_rng(3))
+    found = visops.weighted_boxes_fusion(boxes, scores, [(i + 5).to(dtype) for i in labels])
+    expected = visops.weighted_boxes_fusion(boxes, scores, labels)
+    assert found[2].dtype == dtype
+    assert found[2].tolist() == (expected[2] + 5).tolist()
+    assert torch.equal(found[0], expected[0])
+
+
+def test_labels_far_apart() -> None:
+    box = torch.tensor([[0.0, 0, 9, 9]])
+    labels = torch.tensor([2**62, -(2**62), 2**62, 0])
+    result = visops.weighted_boxes_fusion([box.repeat(4, 1)], [torch.ones(4)], [labels])
+    assert result[2].tolist() == [-(2**62), 0, 2**62]
+
+
+PUBLISHED_BOXES = [
+    [0.1066667, 0.3166667, 0.7133333, 0.62],
+    [0.0018182, 0.4754545, 0.8136364, 0.9136364],
+    [0.03, 0.24, 0.12, 0.35],
+    [0.02, 0.53, 0.11, 0.94],
+    [0.38, 0.66, 0.79, 0.95],
+    [0.04, 0.56, 0.84, 0.92],
+    [0.08, 0.49, 0.21, 0.89],
+]
+PUBLISHED_LABELS = [1, 0, 1, 1, 1, 1, 0]
+PUBLISHED_SCORES = {
+    "avg": [0.8, 0.7333333, 0.4666667, 0.2666667, 0.2333333, 0.1666667, 0.1],
+    "max": [0.9, 0.8, 0.7, 0.4, 0.35, 0.25, 0.15],
+    "box_and_model_avg": [0.8, 0.4666667, 0.3666667, 0.2666667, 0.2333333, 0.1666667, 0.1],
+    "absent_model_aware_avg": [0.8, 0.4666667, 0.44, 0.2666667, 0.2333333, 0.1666667, 0.1],
+}
+
+
+def test_the_published_package() -> None:
+    """What ensemble-boxes 1.0.9 makes of the example in its README, in all its ways."""
+    boxes = [
+        [
+            [0.00, 0.51, 0.81, 0.91],
+            [0.10, 0.31, 0.71, 0.61],
+            [0.01, 0.32, 0.83, 0.93],
+            [0.02, 0.53, 0.11, 0.94],
+            [0.03, 0.24, 0.12, 0.35],
+        ],
+        [
+            [0.04, 0.56, 0.84, 0.92],
+            [0.12, 0.33, 0.72, 0.64],
+            [0.38, 0.66, 0.79, 0.95],
+            [0.08, 0.49, 0.21, 0.89],
+        ],
+    ]
+    scores = [[0.9, 0.8, 0.2, 0.4, 0.7], [0.5, 0.8, 0.7, 0.3]]
+    labels = [[0, 1, 0, 1, 1], [1, 1, 1, 0]]
+    tensors = [torch.tensor(b, dtype=torch.float64) for b in boxes]
+    values = [torch.tensor(s, dtype=torch.float64) for s in scores]
+    names = [torch.tensor(i) for i in labels]
+    for conf_type, expected in PUBLISHED_SCORES.items():
+        found = visops.weighted_boxes_fusion(
+            tensors, values, names, weights=[2, 1], iou_threshold=0.5, conf_type=conf_type
+        )
+        np.testing.assert_allclose(found[1].numpy(), expected, atol=1e-6)
+    fused = visops.weighted_boxes_fusion(tensors, values, names, weights=[2, 1], iou_threshold=0.5)
+    np.testing.assert_allclose(fused[0].numpy(), PUBLISHED_BOXES, atol=1e-6)
+    assert fused[2].tolist() == PUBLISHED_LABELS
+
+
+def fuse(boxes: Any, scores: Any, **options: Any) -> tuple[Any, Any]:
+    """Of one label and, if not told otherwise, one model a box."""
+    entries = [torch.tensor([b], dtype=torch.float64) for b in boxes]
+    values = [torch.tensor([s], dtype=torch.float64) for s in scores]
+    labels = [torch.zeros(1, dtype=torch.int64) for _ in boxes]
+    found = visops.weighted_boxes_fusion(entries, values, labels, **options)
+    return found[0].tolist(), found[1].tolist()
+
+
+UNIT = [0.0, 0.0, 10.0, 10.0]
+
+
+def test_overlap_must_be_more_than_the_threshold() -> None:
+    half = [0.0, 0.0, 10.0, 5.0]
+    assert len(fuse([UNIT, half], [0.9, 0.8], iou_threshold=0.5)[0]) == 2
+    assert len(fuse([UNIT, half], [0.9, 0.8], iou_threshold=0.499)[0]) == 1
+    assert len(fuse([UNIT, UNIT], [0.9, 0.8], iou_threshold=1)[0]) == 2
+    touching = [10.0, 0.0, 20.0, 10.0]
+    assert len(fuse([UNIT, touching], [0.9, 0.8], iou_threshold=0)[0]) == 2
+
+
+def test_the_best_cluster_and_the_first_of_equals() -> None:
+    left, right = [0.0, 0.0, 10.0, 10.0], [6.0, 0.0, 16.0, 10.0]
+    boxes, _ = fuse([left, right, [4.0, 0.0, 14.0, 10.0]], [0.9, 0.8, 0.4], iou_threshold=0.3)
+    assert [b[0] for b in boxes] == [pytest.approx((0.8 * 6 + 0.4 * 4) / 1.2), 0.0]
+    # In the middle: 7 / 13 with either.
+    boxes, _ = fuse([left, right, [3.0, 0.0, 13.0, 10.0]], [0.9, 0.8, 0.3], iou_threshold=0.3)
+    assert boxes[0][0] == pytest.approx(0.3 * 3 / 1.2)
+    assert boxes[1] == right
+
+
+def test_a_fused_box_moves_on() -> None:
+    """The third overlaps the first by too little, and what became of it by enough."""
+    steps = [[0.0, 0.0, 10.0, 10.0], [2.0, 0.0, 12.0, 10.0], [3.5, 0.0, 13.5, 10.0]]
+    assert reference.iou(tuple(steps[0]), tuple(steps[2])) < 0.55  # type: ignore[arg-type]
+    assert len(fuse(steps, [0.9, 0.9, 0.1])[0]) == 1
+    assert len(fuse([steps[0], steps[2]], [0.9, 0.1])[0]) == 2
+
+
+def test_scores_of_zero_count_alike() -> None:
+    boxes, scores = fuse([UNIT, [0.0, 0.0, 10.0, 12.0]], [0.0, 0.0])
+    assert (boxes, scores) == ([[0.0, 0.0, 10.0, 11.0]], [0.0])
+    for conf_type in CONF_TYPES:
+        boxes, scores = fuse([UNIT, UNIT], [0.5, 0.5], weights=[0, 1], conf_type=conf_type)
+        assert boxes == [UNIT]
+        assert scores == [0.5]
+    boxes, scores = fuse([UNIT, [50.0, 0, 60, 10]], [0.5, 0.5], weights=[0, 1])
+    assert scores == [0.5, 0.0]
+
+
+def test_a_score_of_zero_does_not_move_a_box() -> None:
+    boxes, scores = fuse([UNIT, [0.0, 0.0, 10.0, 12.0]], [0.5, 0.0])
+    assert (boxes, scores) == ([UNIT], [0.25])
+
+
+def test_who_takes_part() -> None:
+    for score in (NAN, INF, -INF, -0.1, -1e-300):
+        assert fuse([UNIT], [score]) == ([], [])
+    assert fuse([UNIT], [0.0])[1] == [0.0]
+    assert fuse([UNIT], [-0.0])[1] == [0.0]
+    # Compared in the scores' dtype: float32's 0.7 is less than 0.7.
+    for dtype in FLOATING:
+        value = torch.tensor([0.7], dtype=dtype)
+        found = visops.weighted_boxes_fusion(
+            [torch.tensor([UNIT])], [value], [torch.tensor([0])], min_score=0.7
+        )
+        assert found[1].tolist() == value.tolist()
+    # Beyond what float16 holds: nothing is that good.
+    value = torch.tensor([60000.0], dtype=torch.half)
+    boxes, labels = [torch.tensor([UNIT])], [torch.tensor([0])]
+    assert len(visops.weighted_boxes_fusion(boxes, [value], labels, min_score=1e6)[1]) == 0
+    # ... and before weighting.
+    assert fuse([UNIT, UNIT], [0.4, 0.1], weights=[1, 9], min_score=0.3)[1] == [pytest.approx(0.04)]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        [10.0, 0.0, 0.0, 10.0],
+        [10.0, 10.0, 0.0, 0.0],
+        [0.0, 0.0, 10.0, 0.0],
+        [0.0, 0.0, 10.0, INF],
+        [-INF, -INF, INF, INF],
+        [NAN, 0.0, 10.0, 10.0],
+        [0.0, 0.0, 1e200, 1e200],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_odd_boxes_stay_alone(odd: list[float], place: int) -> None:
+    boxes = [UNIT, UNIT]
+    boxes.insert(place, odd)
+    found, scores = fuse(boxes, [0.9, 0.6, 0.3], iou_threshold=0)
+    assert len(found) == 2
+    alone = [np.array_equal(box, odd, equal_nan=True) for box in found]
+    assert sum(alone) == 1
+    assert found[alone.index(False)] == pytest.approx(UNIT)
+    assert scores[alone.index(True)] == pytest.approx([0.9, 0.6, 0.3][place] / 3)
+
+
+def test_more_than_64_models() -> None:
+    """Models are bits of words."""
+    rng = np.random.default_rng(4)
+    weights = rng.uniform(0.5, 2, 150).tolist()
+    for conf_type in CONF_TYPES:
+        models = ensemble(rng, (3,) * 150, labels=2)
+        check(models, weights=weights, conf_type=conf_type, iou_threshold=0.2)
+
+
+def test_many_labels_and_one() -> None:
+    rng = np.random.default_rng(5)
+    check(ensemble(rng, (600, 500), labels=400), iou_threshold=0.1)
+    check(ensemble(rng, (600, 500), labels=1), iou_threshold=0.6)
+
+
+def test_ties_go_by_label_then_by_the_best_box() -> None:
+    apart = torch.arange(6.0)[:, None] * 20 + torch.tensor([0.0, 0, 10, 10])
+    labels = torch.tensor([5, 3, 5, 3, -1, 3])
+    found = visops.weighted_boxes_fusion([apart], [torch.full((6,), 0.5)], [labels])
+    assert found[2].tolist() == [-1, 3, 3, 3, 5, 5]
+    assert (found[0][:, 0] / 20).tolist() == [4, 1, 3, 5, 0, 2]
+
+
+def test_arrays() -> None:
+    models = ensemble(np.random.default_rng(6), dtype=torch.float32)
+    arrays = [[t.numpy() for t in part] for part in models]
+    found = visops.weighted_boxes_fusion(*arrays, conf_type="max")
+    for ours, wanted in zip(
+        found, visops.weighted_boxes_fusion(*models, conf_type="max"), strict=True
+    ):
+        assert isinstance(ours, np.ndarray)
+        np.testing.assert_array_equal(ours, wanted.numpy())
+    # Stacked models are a sequence too.
+    boxes, scores, labels = (np.stack([part[0]] * 2) for part in arrays)
+    stacked = visops.weighted_boxes_fusion(boxes, scores, labels)
+    np.testing.assert_array_equal(
+        stacked[1], visops.weighted_boxes_fusion(*([part[0]] * 2 for part in arrays))[1]
+    )
+
+
+def test_models_of_different_dtypes() -> None:
+    """Boxes and scores are promoted; labels are those of the first."""
+    boxes, scores, labels = ensemble(np.random.default_rng(8), (7, 9))
+    boxes, scores = [boxes[0].half(), boxes[1].float()], [scores[0].float(), scores[1].bfloat16()]
+    found = visops.weighted_boxes_fusion(boxes, scores, [labels[0].short(), labels[1]])
+    assert [t.dtype for t in found] == [torch.float32, torch.float32, torch.int16]
+    boxes, scores = ([t.float() for t in part] for part in (boxes, scores))
+    expected = visops.weighted_boxes_fusion(boxes, scores, labels)
+    assert torch.equal(found[0], expected[0])
+    assert torch.equal(found[1], expected[1])
+
+
+def test_inputs_are_left_alone() -> None:
+    models = ensemble(np.random.default_rng(7))
+    before = [[t.clone() for t in part] for part in models]
+    visops.weighted_boxes_fusion(*models)
+    for part, kept in zip(models, before, strict=True):
+        for tensor, old in zip(part, kept, strict=True):
+            torch.testing.assert_close(tensor, old, rtol=0, atol=0, equal_nan=True)

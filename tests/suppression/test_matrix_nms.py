@@ -1,0 +1,290 @@
+"""Values of matrix suppression: against the reference in loops, SOLOv2's matrices, and by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from references import matrix_nms as reference
+from torch import Tensor
+
+from suppression.nms_cases import (
+    BOXES,
+    FLOATING,
+    INTEGER,
+    LAYOUTS,
+    SCORES,
+    distinct_scores,
+    every_other,
+    tied_scores,
+)
+
+NAN, INF = float("nan"), float("inf")
+# The emulation takes a minute for large masks.
+EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
+METHODS = ("gaussian", "linear")
+Rng = np.random.Generator
+
+
+def disc_masks(rng: Rng, count: int, height: int = 24, width: int = 37) -> np.ndarray:
+    """Discs of all sizes; some equal, some empty."""
+    y, x = np.mgrid[:height, :width]
+    masks = np.zeros((count, height, width), bool)
+    for mask in masks:
+        centre, radius = rng.uniform(0, (height, width)), rng.uniform(0, height / 2)
+        mask[:] = (y - centre[0]) ** 2 + (x - centre[1]) ** 2 < radius**2
+    return masks[rng.integers(0, max(1, count - count // 4), count)] if count else masks
+
+
+def as_array(tensor: Tensor) -> np.ndarray:
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+
+
+def check(objects: Tensor, scores: Tensor, idxs: Tensor | None = None, **options: Any) -> None:
+    keep, changed = visops.matrix_nms(objects, scores, idxs, **options)
+    assert (keep.dtype, changed.dtype) == (torch.int64, scores.dtype)
+    assert keep.is_contiguous()
+    assert changed.is_contiguous()
+    groups = None if idxs is None else idxs.tolist()
+    expected = reference.new_scores(as_array(objects), as_array(scores), groups, **options)
+    assert set(keep.tolist()) == set(expected)
+    unit = max(1e-6, float(torch.finfo(scores.dtype).eps))
+    for index, score in zip(keep.tolist(), changed.tolist(), strict=True):
+        assert score == pytest.approx(expected[index], rel=unit, abs=1e-7)
+    order = sorted(range(len(keep)), key=lambda i: (-changed[i].item(), keep[i].item()))
+    assert order == list(range(len(keep)))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", FLOATING + INTEGER, ids=str)
+def test_boxes(dtype: torch.dtype, method: str) -> None:
+    rng = np.random.default_rng(0)
+    layouts = itertools.cycle(LAYOUTS.values())
+    for kind, count in itertools.product(("clusters", "grid", "one"), (0, 1, 2, 17, 40)):
+        plain = torch.from_numpy(BOXES[kind](rng, count)).abs()
+        boxes = next(layouts)((plain * 100 / (1e-9 + plain.amax(0))).to(dtype) if count else plain)
+        scores = torch.from_numpy(rng.random(count)).to(dtype if dtype in FLOATING else torch.half)
+        check(boxes, every_other(scores), method=method)
+        idxs = torch.from_numpy(rng.integers(-1, 2, count))
+        check(boxes, scores, idxs, method=method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("score", FLOATING, ids=str)
+@pytest.mark.parametrize("kind", BOXES)
+def test_kinds_of_boxes_and_scores(kind: str, score: torch.dtype, method: str) -> None:
+    rng = np.random.default_rng(1)
+    for scores_of, dtype in itertools.product(SCORES.values(), (np.float32, np.float64)):
+        boxes = torch.from_numpy(BOXES[kind](rng, 45).astype(dtype))
+        values = torch.from_numpy(scores_of(rng, 45)).nan_to_num(NAN, 7.0, -7.0)
+        check(boxes, values.to(score), method=method)
+
+
+@pytest.mark.parametrize("count", [200, 300, 700])
+def test_more_than_the_stack_holds(count: int) -> None:
+    rng = np.random.default_rng(2)
+    boxes = torch.from_numpy(BOXES["clusters"](rng, count)).float()
+    scores = torch.from_numpy(tied_scores(rng, count)).float()
+    check(boxes, scores)
+    check(boxes, scores, torch.from_numpy(rng.integers(0, 2, count)), method="linear")
+    check(boxes, scores, torch.arange(count))
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 0.5, 2.0, 100.0])
+def test_sigma(sigma: float) -> None:
+    rng = np.random.default_rng(3)
+    boxes = torch.from_numpy(BOXES["clusters"](rng, 60))
+    check(boxes, torch.from_numpy(distinct_scores(rng, 60)), sigma=sigma)
+
+
+MASK_LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": Tensor.contiguous,
+    "columns": lambda m: m.mT.contiguous().mT,
+    "last": lambda m: m.permute(1, 2, 0).contiguous().permute(2, 0, 1),
+    "part": lambda m: torch.nn.functional.pad(m, (3, 5, 1, 2), value=1)[:, 1:-2, 3:-5],
+    "every other": lambda m: m.repeat_interleave(2, 0)[::2],
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8], ids=str)
+@pytest.mark.parametrize("layout", MASK_LAYOUTS)
+def test_masks(layout: str, dtype: torch.dtype, method: str) -> None:
+    rng = np.random.default_rng(4)
+    for count, height, width in ((0, 5, 5), (1, 8, 8), (30, 24, 37), (9, 1, 64), (9, 130, 1)):
+        masks = torch.from_numpy(disc_masks(rng, count, height, width))
+        if dtype == torch.uint8:  # what is not 0 is inside, whichever bit is set
+            masks = masks * torch.from_numpy(2 ** rng.integers(0, 8, masks.shape)).to(dtype)
+        scores = torch.from_numpy(distinct_scores(rng, count)).float()
+        view = MASK_LAYOUTS[layout](masks.to(dtype))
+        assert torch.equal(view, masks.to(dtype))
+        check(view, scores, method=method)
+        check(view, scores, torch.from_numpy(rng.integers(0, 2, count)), method=method)
+
+
+@pytest.mark.parametrize(("height", "width"), [(0, 5), (5, 0), (0, 0)])
+def test_masks_without_pixels(height: int, width: int) -> None:
+    masks = torch.zeros(3, height, width, dtype=torch.bool)
+    keep, changed = visops.matrix_nms(masks, torch.tensor([0.2, 0.9, 0.5]))
+    assert keep.tolist() == [1, 2, 0]
+    assert changed.tolist() == pytest.approx([0.9, 0.5, 0.2])
+
+
+def test_large_masks_are_counted_exactly() -> None:
+    """Long runs of full words, ends within words, and areas that float32 would round."""
+    rng = np.random.default_rng(5)
+    height = 100 if EMULATED else 4200
+    masks = torch.zeros(6, height, 4100, dtype=torch.bool)
+    flat = masks.flatten(1)
+    for mask in flat:
+        begin, end = np.sort(rng.integers(0, flat.shape[1], 2))
+        mask[begin:end] = True
+    flat[0] = True
+    scores = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5, 0.4], dtype=torch.float64)
+    keep, changed = visops.matrix_nms(masks, scores, torch.tensor([0, 0, 1, 1, 2, 2]))
+    found = dict(zip(keep.tolist(), changed.tolist(), strict=True))
+    for better, worse in ((0, 1), (2, 3), (4, 5)):
+        inter = int((flat[better] & flat[worse]).sum())
+        iou = inter / int((flat[better] | flat[worse]).sum())
+        assert found[worse] == pytest.approx(
+            scores[worse].item() * math.exp(-2 * iou**2), rel=1e-14
+        )
+
+
+def by_matrices(
+    masks: Tensor, labels: Tensor, scores: Tensor, method: str, sigma: float = 2.0
+) -> Tensor:
+    """SOLOv2's matrices, for masks that come by falling score, as the paper's figure has them."""
+    flat = masks.flatten(1).double()
+    inter = flat @ flat.T
+    union = flat.sum(1)[:, None] + flat.sum(1)[None] - inter
+    same = (labels[:, None] == labels[None]).double()
+    iou = (inter / union * same).triu(1)
+    comp = iou.max(0)[0][:, None].expand_as(iou)
+    if method == "gaussian":
+        decay = torch.exp(-sigma * iou**2) / torch.exp(-sigma * comp**2)
+    else:
+        decay = (1 - iou) / (1 - comp)
+    return scores * decay.min(0)[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_solov2(method: str) -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(5):
+        masks = torch.from_numpy(disc_masks(rng, 40))
+        masks = masks.flatten(1).unique(dim=0).reshape(-1, 24, 37)  # theirs divides by 0
+        masks = masks[masks.sum((1, 2)) > 0]
+        masks = masks[torch.from_numpy(rng.permutation(len(masks)))]
+        scores = torch.from_numpy(distinct_scores(rng, len(masks))).sort(descending=True)[0]
+        labels = torch.from_numpy(rng.integers(0, 3, len(masks)))
+        keep, changed = visops.matrix_nms(masks, scores, labels, method=method)
+        expected = by_matrices(masks, labels, scores, method)
+        torch.testing.assert_close(changed, expected[keep], rtol=1e-12, atol=1e-14)
+        assert len(keep) == len(masks)
+
+
+BASE = [0.0, 0.0, 10.0, 10.0]
+
+
+def scores_of(boxes: Any, scores: Any, **options: Any) -> list[float]:
+    tensors = torch.tensor(boxes, dtype=torch.float64), torch.tensor(scores, dtype=torch.float64)
+    keep, changed = visops.matrix_nms(*tensors, **options)
+    result = [NAN] * len(boxes)
+    for index, score in zip(keep.tolist(), changed.tolist(), strict=True):
+        result[index] = score
+    return result
+
+
+def test_one_that_is_overlapped_itself_decays_others_by_less() -> None:
+    half = [0.0, 0.0, 10.0, 5.0]
+    quarter = [0.0, 0.0, 10.0, 2.5]
+    found = scores_of([BASE, half, quarter], [0.9, 0.8, 0.7], method="linear")
+    # 1/4 by the first, and (1 - 1/2) / (1 - 1/2) by the second.
+    assert found == pytest.approx([0.9, 0.8 * 0.5, 0.7 * 0.75])
+
+
+def test_an_equal_of_a_better_one_decays_nobody() -> None:
+    """comp = 1: the second says nothing about the third, the first does."""
+    third = [0.0, 0.0, 10.0, 5.0]
+    found = scores_of([BASE, BASE, third], [0.9, 0.8, 0.7], method="linear")
+    assert found == pytest.approx([0.9, 0.0, 0.35])
+    found = scores_of([BASE, BASE, third], [0.9, 0.8, 0.7])
+    assert found == pytest.approx([0.9, 0.8 * math.exp(-2), 0.7 * math.exp(-0.5)])
+
+
+def test_equal_scores_go_by_index() -> None:
+    found = scores_of([BASE, BASE], [0.5, 0.5], method="linear")
+    assert found == [0.5, 0.0]
+    assert math.copysign(1, found[1]) == 1
+    boxes = torch.tensor([BASE, [20.0, 0, 30, 10], [40.0, 0, 50, 10]])
+    assert visops.matrix_nms(boxes, torch.full((3,), 0.5))[0].tolist() == [0, 1, 2]
+
+
+def test_min_score() -> None:
+    apart = [BASE, [20.0, 0, 30, 10], [40.0, 0, 50, 10], [60.0, 0, 70, 10]]
+    for dtype in FLOATING:  # compared in the scores' dtype: float32's 0.7 is less than 0.7
+        scores = torch.tensor([0.7, 0.6, NAN, -0.5], dtype=dtype)
+        keep, changed = visops.matrix_nms(torch.tensor(apart), scores, min_score=0.7)
+        assert keep.tolist() == [0]
+        assert changed.tolist() == scores[:1].tolist()
+        assert visops.matrix_nms(torch.tensor(apart), scores)[0].tolist() == [0, 1]
+    # Beyond what float16 holds: nothing is that good.
+    scores = torch.full((4,), 60000.0, dtype=torch.half)
+    assert len(visops.matrix_nms(torch.tensor(apart), scores, min_score=1e6)[0]) == 0
+    # One that falls below still counts as better than others.
+    half = [0.0, 0.0, 10.0, 5.0]
+    found = scores_of([BASE, BASE, half], [0.9, 0.8, 0.7], method="linear", min_score=0.3)
+    assert found[0] == 0.9
+    assert math.isnan(found[1])
+    assert found[2] == pytest.approx(0.35)
+
+
+def test_max_output() -> None:
+    rng = np.random.default_rng(7)
+    boxes = torch.from_numpy(BOXES["clusters"](rng, 50)).float()
+    scores = torch.from_numpy(rng.random(50)).float()
+    keep, changed = visops.matrix_nms(boxes, scores)
+    for most in (0, 1, 7, 50, 1000):
+        found = visops.matrix_nms(boxes, scores, max_output=most)
+        assert torch.equal(found[0], keep[:most])
+        assert torch.equal(found[1], changed[:most])
+
+
+def test_groups() -> None:
+    """As if each were alone, whatever its name."""
+    rng = np.random.default_rng(8)
+    boxes = torch.from_numpy(BOXES["clusters"](rng, 200)).float()
+    scores = torch.from_numpy(rng.random(200)).float()
+    for names, dtype in (
+        ([-(2**62), 3, 2**62], torch.int64),
+        ([0, 7, 255], torch.uint8),
+        ([9, 40000, 65535], torch.uint16),
+    ):
+        idxs = torch.tensor(rng.choice(names, 200)).to(dtype)
+        keep, changed = visops.matrix_nms(boxes, scores, idxs)
+        for name in names:
+            own = torch.tensor([i for i, n in enumerate(idxs.tolist()) if n == name])
+            alone = visops.matrix_nms(boxes[own], scores[own])
+            members = torch.isin(keep, own)
+            assert torch.equal(keep[members], own[alone[0]])
+            assert torch.equal(changed[members], alone[1])
+
+
+def test_arrays() -> None:
+    rng = np.random.default_rng(9)
+    masks, scores = disc_masks(rng, 20), rng.random(20).astype(np.float32)
+    boxes = BOXES["clusters"](rng, 20)
+    idxs = rng.integers(0, 2, 20)
+    for objects in (masks, boxes):
+        found = visops.matrix_nms(objects, scores, idxs, max_output=9)
+        wanted = visops.matrix_nms(*map(torch.from_numpy, (objects, scores, idxs)), max_output=9)
+        for ours, expected in zip(found, wanted, strict=True):
+            assert isinstance(ours, np.ndarray)
+            np.testing.assert_array_equal(ours, expected.numpy())

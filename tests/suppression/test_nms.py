@@ -1,0 +1,328 @@
+"""Values of non-maximum suppression: against the reference in loops and against torchvision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from references import nms as reference
+from torch import Tensor
+
+from suppression.nms_cases import (
+    BOXES,
+    FLOATING,
+    INTEGER,
+    LAYOUTS,
+    SCORES,
+    THRESHOLDS,
+    distinct_scores,
+    every_other,
+    transposed,
+)
+
+torchvision = pytest.importorskip("torchvision")
+
+NAN, INF = float("nan"), float("inf")
+UNIT = [0.0, 0.0, 1.0, 1.0]
+
+
+def computed_dtype(boxes: Tensor) -> torch.dtype:
+    narrow = boxes.dtype in (torch.float16, torch.bfloat16, torch.float32)
+    return torch.float32 if narrow else torch.float64
+
+
+def by_torchvision(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
+    """torchvision's answer for any dtypes: it gets sorted boxes, and their places as scores."""
+    order = scores.double().sort(descending=True, stable=True)[1]
+    falling = torch.arange(len(order), 0, -1, dtype=computed_dtype(boxes))
+    ordered = boxes.to(computed_dtype(boxes))[order]
+    found: Tensor = order[torchvision.ops.nms(ordered, falling, iou_threshold)]
+    return found
+
+
+def check(boxes: Tensor, scores: Tensor, iou_threshold: float) -> int:
+    """How many are kept."""
+    kept = visops.nms(boxes, scores, iou_threshold)
+    assert (kept.dtype, kept.dim(), kept.is_contiguous()) == (torch.int64, 1, True)
+    assert torch.equal(kept, by_torchvision(boxes, scores, iou_threshold))
+    return len(kept)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", FLOATING + INTEGER, ids=str)
+def test_dtypes_and_layouts(dtype: torch.dtype, layout: str) -> None:
+    rng = np.random.default_rng(0)
+    some = 0
+    for count in (0, 1, 2, 9, 63, 64, 65, 257):
+        for threshold in (0.0, 0.3, 0.5, 0.8):
+            plain = torch.from_numpy(BOXES["clusters"](rng, count)).abs()
+            boxes = LAYOUTS[layout]((plain / 12).to(dtype))
+            scores = every_other(torch.from_numpy(SCORES["tied"](rng, count)).to(torch.float32))
+            before = boxes.clone(), scores.clone()
+            kept = check(boxes, scores, threshold)
+            assert torch.equal(boxes, before[0])
+            assert torch.equal(scores, before[1])
+            some += 1 < kept < count
+    assert some >= 10
+
+
+@pytest.mark.parametrize("score", FLOATING, ids=str)
+@pytest.mark.parametrize("dtype", [*FLOATING, torch.int32], ids=str)
+def test_reference(dtype: torch.dtype, score: torch.dtype) -> None:
+    """Every pair of dtypes; bfloat16, which NumPy hasn't, is the same numbers in float32."""
+    rng = np.random.default_rng(1)
+    for count in (0, 1, 2, 30):
+        for threshold in THRESHOLDS:
+            boxes = torch.from_numpy(BOXES["clusters"](rng, count)).to(dtype)
+            scores = torch.from_numpy(SCORES["wild"](rng, count)).to(score)
+            arrays = [
+                (t.float() if t.dtype == torch.bfloat16 else t).numpy() for t in (boxes, scores)
+            ]
+            expected = reference.nms(arrays[0], arrays[1], threshold)
+            assert visops.nms(boxes, scores, threshold).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("kind", BOXES)
+def test_larger(kind: str, dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(2)
+    for count in (64, 257, 1000):
+        boxes = torch.from_numpy(BOXES[kind](rng, count)).to(dtype)
+        for scores in SCORES.values():
+            for threshold in THRESHOLDS:
+                check(boxes, torch.from_numpy(scores(rng, count)).to(dtype), threshold)
+
+
+@pytest.mark.parametrize("kind", BOXES)
+def test_three_thousand(kind: str) -> None:
+    rng = np.random.default_rng(3)
+    boxes = torch.from_numpy(BOXES[kind](rng, 3000)).float()
+    for layout, threshold in (("contiguous", 0.0), ("transposed", 0.3), ("sliced", 0.7)):
+        scores = torch.from_numpy(SCORES["distinct"](rng, 3000)).float()
+        check(LAYOUTS[layout](boxes), scores, threshold)
+
+
+@pytest.mark.parametrize("exponent", [-140, -70, -62, -40, 40, 62, 70, 120])
+def test_very_small_and_very_large_boxes(exponent: int) -> None:
+    """Areas that are subnormal, vanish or are infinite in float32."""
+    rng = np.random.default_rng(4)
+    for kind in ("clusters", "mixed"):
+        boxes = torch.from_numpy(BOXES[kind](rng, 200) * 2.0**exponent)
+        scores = torch.from_numpy(distinct_scores(rng, 200))
+        for threshold in (0.0, 0.5):
+            for dtype in (torch.float32, torch.float64):
+                check(boxes.to(dtype), scores.to(dtype), threshold)
+    # And among those of usual size.
+    both = torch.cat([boxes, torch.from_numpy(BOXES["clusters"](rng, 200))]).float()
+    check(both, torch.from_numpy(distinct_scores(rng, 400)).float(), 0.4)
+
+
+def test_far_from_the_origin() -> None:
+    """Where float32 has no fractions left, and coordinates below zero."""
+    rng = np.random.default_rng(5)
+    for shift in (-1e3, -1e7, 1e7, 3e8, -1e30, 1e30):
+        boxes = (torch.from_numpy(BOXES["clusters"](rng, 300)) + shift).float()
+        check(boxes, torch.from_numpy(distinct_scores(rng, 300)).float(), 0.5)
+
+
+def kept(boxes: Any, threshold: float = 0.5, dtype: torch.dtype = torch.float32) -> list[int]:
+    """Of boxes in falling order of their scores."""
+    scores = torch.arange(len(boxes), 0, -1.0)
+    found: list[int] = visops.nms(torch.tensor(boxes, dtype=dtype), scores, threshold).tolist()
+    return found
+
+
+def test_a_ratio_must_exceed_the_threshold() -> None:
+    half = [0.0, 0.0, 1.0, 0.5]
+    assert kept([UNIT, half], 0.5) == [0, 1]
+    assert kept([UNIT, half], np.nextafter(0.5, 0)) == [0]
+    assert kept([UNIT, UNIT], 1.0) == [0, 1]
+    assert kept([UNIT, UNIT], np.nextafter(1.0, 0)) == [0]
+    touching, apart = [1.0, 0.0, 2.0, 1.0], [5.0, 0.0, 6.0, 1.0]
+    assert kept([UNIT, touching, apart], 0.0) == [0, 1, 2]
+    sliver = [0.999, 0.999, 2.0, 2.0]
+    assert kept([UNIT, sliver], 0.0) == [0]
+
+
+def test_thresholds_are_doubles() -> None:
+    """The float32 nearest to 0.1 is above 0.1, the one nearest to 0.7 below 0.7."""
+    tenth, seven = [0.0, 0.0, 10.0, 1.0], [0.0, 0.0, 0.7, 1.0]
+    assert kept([UNIT, tenth], 0.1) == [0]
+    assert kept([UNIT, tenth], 0.1, torch.float64) == [0, 1]
+    assert kept([UNIT, tenth], float(np.float32(0.1))) == [0, 1]
+    assert kept([UNIT, seven], 0.7) == [0, 1]
+    assert kept([UNIT, seven], float(np.nextafter(np.float32(0.7), np.float32(0)))) == [0]
+    # An integer's ratio is float64.
+    assert kept([[0, 0, 1, 1], [0, 0, 10, 1]], 0.1, torch.int32) == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_is_computed_in_float32(dtype: torch.dtype) -> None:
+    """Areas of 65,600 and more don't overflow, and ratios are not rounded to half."""
+    huge = [[0.0, 0.0, 4096.0, 4096.0], [0.0, 0.0, 4096.0, 3968.0]]
+    assert kept(huge, 0.9, dtype) == [0]
+    third = [[0.0, 0.0, 3.0, 1.0], [0.0, 0.0, 1.0, 1.0]]
+    assert kept(third, 0.33333, dtype) == [0]
+    assert kept(third, 0.33334, dtype) == [0, 1]
+
+
+def test_integers_are_computed_in_float64() -> None:
+    side = 2**26 + 1  # float32 would take them for equal
+    assert kept([[0, 0, side, 1], [0, 0, side - 1, 1]], 1 - 1e-8, torch.int64) == [0, 1]
+    assert kept([[0, 0, side, 1], [0, 0, side - 1, 1]], 1 - 2e-8, torch.int64) == [0]
+    # uint8 neither wraps nor saturates.
+    assert kept([[200, 0, 255, 255], [201, 0, 255, 255]], 0.9, torch.uint8) == [0]
+    assert kept([[-128, -128, 127, 127], [-128, -128, 126, 127]], 0.9, torch.int8) == [0]
+    beyond = [[0, 0, 2**62, 2**62], [0, 0, 2**62, 2**61]]
+    assert kept(beyond, 0.4, torch.int64) == [0]
+    assert kept(beyond, 0.5, torch.int64) == [0, 1]
+
+
+@pytest.mark.parametrize("box", [
+    [1.0, 0.0, 0.0, 1.0],  # inverted in x
+    [0.0, 1.0, 1.0, 0.0],  # in y
+    [1.0, 1.0, 0.0, 0.0],  # in both: a positive area
+    [0.0, 0.0, 0.0, 1.0],  # flat
+    [0.0, 0.5, 1.0, 0.5],
+    [0.5, 0.5, 0.5, 0.5],  # a point
+    [NAN, 0.0, 1.0, 1.0],
+    [0.0, 0.0, 1.0, NAN],
+    [NAN, NAN, NAN, NAN],
+    [-INF, 0.0, 1.0, 1.0],
+    [0.0, 0.0, INF, INF],
+    [-INF, -INF, INF, INF],
+    [INF, INF, INF, INF],
+    [INF, 0.0, -INF, 1.0],
+    [0.0, 0.0, 3e38, 3e38],  # an infinite area
+    [0.0, 0.0, 1e-30, 1e-30],  # an area of 0 in float32
+], ids=str)  # fmt: skip
+def test_boxes_that_overlap_nothing(box: list[float]) -> None:
+    """Not even copies of themselves; those around them go on as if they weren't there."""
+    boxes = [box, UNIT, box, UNIT, [0.0, 0.0, 1.0, 0.9], box]
+    for threshold in (0.0, 0.5, 1.0):
+        expected = [0, 1, 2, 5] if threshold < 1 else [0, 1, 2, 3, 4, 5]
+        assert kept(boxes, threshold) == expected
+        assert by_torchvision(torch.tensor(boxes), -torch.arange(6.0), threshold).tolist() == (
+            expected
+        )
+
+
+def test_ties_go_to_the_lower_index() -> None:
+    boxes = torch.tensor([UNIT]).repeat(5000, 1)
+    assert visops.nms(boxes, torch.zeros(5000), 0.5).tolist() == [0]
+    assert visops.nms(boxes, torch.zeros(5000), 1.0).tolist() == list(range(5000))
+    scores = torch.tensor([0.0, -0.0, 1.0, -0.0, 0.0])
+    assert visops.nms(boxes[:5], scores, 1.0).tolist() == [2, 0, 1, 3, 4]
+
+
+def test_nan_scores_come_first() -> None:
+    boxes = torch.tensor([UNIT]).repeat(7, 1)
+    scores = torch.tensor([INF, NAN, 1.0, -NAN, -INF, NAN, INF])
+    for dtype in FLOATING:
+        assert visops.nms(boxes, scores.to(dtype), 1.0).tolist() == [1, 3, 5, 0, 6, 2, 4]
+        assert visops.nms(boxes, scores.to(dtype), 0.5).tolist() == [1]
+        found = visops.nms(boxes, scores.to(dtype), 1.0, score_threshold=-INF)
+        assert found.tolist() == [0, 6, 2]
+
+
+def some_boxes(count: int = 200, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng(6)
+    boxes = torch.from_numpy(BOXES["clusters"](rng, count)).to(dtype)
+    return boxes, torch.from_numpy(distinct_scores(rng, count)).to(dtype)
+
+
+def test_max_output() -> None:
+    boxes, scores = some_boxes()
+    everything = visops.nms(boxes, scores, 0.5)
+    assert 20 < len(everything) < 150
+    for most in [*range(len(everything) + 3), 10**6, 2**40]:
+        found = visops.nms(boxes, scores, 0.5, max_output=most)
+        assert torch.equal(found, everything[:most])
+    assert torch.equal(visops.nms(boxes, scores, 0.5, max_output=None), everything)
+
+
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+def test_score_threshold(dtype: torch.dtype) -> None:
+    boxes, scores = some_boxes()
+    scores = scores.to(dtype)
+    scores[::17] = NAN
+    for threshold in (-INF, -1.0, 0.0, 0.3, float(scores[5]), 0.999, 2.0, INF):
+        candidates = (scores > threshold).nonzero()[:, 0]
+        kept = visops.nms(boxes, scores, 0.5, score_threshold=threshold)
+        expected = candidates[by_torchvision(boxes[candidates], scores[candidates], 0.5)]
+        assert torch.equal(kept, expected)
+        few = visops.nms(boxes, scores, 0.5, score_threshold=threshold, max_output=7)
+        assert torch.equal(few, expected[:7])
+
+
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+@pytest.mark.parametrize("threshold", [0.1, 0.7])
+def test_score_threshold_is_of_the_scores_dtype(threshold: float, dtype: torch.dtype) -> None:
+    """A score of 0.1 is not more than 0.1, though its float32 is."""
+    scores = torch.tensor([threshold], dtype=dtype)
+    assert visops.nms(torch.zeros(1, 4), scores, 0.5, score_threshold=threshold).tolist() == []
+    above = torch.nextafter(scores, torch.ones_like(scores))
+    assert visops.nms(torch.zeros(1, 4), above, 0.5, score_threshold=threshold).tolist() == [0]
+
+
+@pytest.mark.filterwarnings("error")  # torch's, of arrays that can't be written to
+@pytest.mark.parametrize("reorder", [np.asarray, np.asfortranarray, lambda a: a[::-1][::-1, ::1]])
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "u1", "i2", "u2", "i4", "i8"])
+def test_arrays(dtype: str, reorder: Callable[[Any], Any]) -> None:
+    tensor, scores = some_boxes()
+    boxes = reorder((tensor.abs() / 9).numpy().astype(dtype))
+    boxes.flags.writeable = False
+    values = np.repeat(scores.numpy(), 2)[::2]
+    found = visops.nms(boxes, values, 0.5)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.int64
+    assert found.ndim == 1
+    expected = visops.nms(torch.from_numpy(boxes.copy()), scores, 0.5)
+    assert 10 < len(expected) < 200
+    assert found.tolist() == expected.tolist()
+    found = visops.nms(boxes, values, 0.5, max_output=9, score_threshold=0.4)
+    expected = visops.nms(
+        torch.from_numpy(boxes.copy()), scores, 0.5, max_output=9, score_threshold=0.4
+    )
+    assert found.tolist() == expected.tolist()
+
+
+def test_arrays_from_the_back() -> None:
+    """Strides below zero, which tensors can't have."""
+    boxes, scores = (t.numpy() for t in some_boxes())
+    found = visops.nms(boxes[::-1], scores[::-1], 0.5)
+    assert (199 - found).tolist() == visops.nms(boxes, scores, 0.5).tolist()
+    mirrored = np.ascontiguousarray(boxes[:, ::-1])
+    assert visops.nms(mirrored[:, ::-1], scores, 0.5).tolist() == (199 - found).tolist()
+
+
+def test_empty_arrays() -> None:
+    found = visops.nms(np.zeros((0, 4), np.float32), np.zeros(0, np.float32), 0.5)
+    assert isinstance(found, np.ndarray)
+    assert found.dtype == np.int64
+    assert found.shape == (0,)
+
+
+def test_one_box_in_memory() -> None:
+    """Strides of 0: an expanded box is that many copies."""
+    boxes = torch.tensor(UNIT).expand(100, 4)
+    assert visops.nms(boxes, torch.zeros(()).expand(100), 0.5).tolist() == [0]
+    assert visops.nms(torch.zeros(1, 1).expand(70, 4), torch.rand(70), 0.5).numel() == 70
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("kind", BOXES)
+def test_cuda(kind: str) -> None:
+    rng = np.random.default_rng(7)
+    for count in (0, 1, 2, 63, 65, 257, 3000):
+        for threshold in THRESHOLDS:
+            boxes = torch.from_numpy(BOXES[kind](rng, count)).float()
+            scores = torch.from_numpy(SCORES["tied"](rng, count)).float()
+            for relayout in (Tensor.contiguous, transposed):
+                found = visops.nms(relayout(boxes.cuda()), scores.cuda(), threshold)
+                assert found.is_cuda
+                assert torch.equal(found.cpu(), by_torchvision(boxes, scores, threshold))

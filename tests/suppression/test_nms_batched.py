@@ -1,0 +1,283 @@
+"""Values of batched_nms and nms_padded, against the reference and per-class loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from references import nms as reference
+from torch import Tensor
+
+from suppression.nms_cases import (
+    BOXES,
+    FLOATING,
+    INTEGER,
+    LAYOUTS,
+    SCORES,
+    THRESHOLDS,
+    batch_boxes,
+    distinct_scores,
+    every_other,
+)
+
+torchvision = pytest.importorskip("torchvision")
+
+# Taken with lists of tensors, which types can't follow.
+batched_nms: Any = visops.batched_nms
+nms_padded: Any = visops.nms_padded
+
+LIMITS: list[dict[str, Any]] = [
+    {},
+    {"max_output": 5},
+    {"max_output": 0},
+    {"score_threshold": 0.3},
+    {"max_output": 3, "score_threshold": 0.5},
+    {"max_output": 10**9, "score_threshold": 2.0},
+]
+
+
+def per_group(boxes: Tensor, scores: Tensor, groups: Tensor, iou_threshold: float) -> Tensor:
+    """torchvision's suppression for one group after another, merged by score."""
+    keep = torch.zeros(len(scores), dtype=torch.bool)
+    for group in groups.unique():
+        members = (groups == group).nonzero()[:, 0]
+        keep[members[torchvision.ops.nms(boxes[members], scores[members], iou_threshold)]] = True
+    kept = keep.nonzero()[:, 0]
+    return kept[scores[kept].sort(descending=True, stable=True)[1]]
+
+
+def problem(count: int, ids: int, kind: str = "clusters", seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    boxes = torch.from_numpy(BOXES[kind](rng, count)).float()
+    scores = torch.from_numpy(distinct_scores(rng, count)).float()
+    return boxes, scores, torch.from_numpy(rng.integers(0, max(ids, 1), count))
+
+
+@pytest.mark.parametrize("ids", [1, 2, 7, 80, 5000])
+@pytest.mark.parametrize("kind", BOXES)
+def test_groups(kind: str, ids: int) -> None:
+    for count in (0, 1, 2, 65, 300, 1500):
+        boxes, scores, idxs = problem(count, ids, kind)
+        for threshold in (0.0, 0.5):
+            expected = per_group(boxes, scores, idxs, threshold)
+            found = visops.batched_nms(boxes, scores, idxs, threshold)
+            assert found.dtype == torch.int64
+            assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("score", SCORES)
+def test_groups_against_the_reference(score: str, limits: dict[str, Any]) -> None:
+    rng = np.random.default_rng(1)
+    for threshold in THRESHOLDS:
+        boxes, idxs = BOXES["clusters"](rng, 25), rng.integers(0, 3, 25)
+        scores = SCORES[score](rng, 25)
+        expected = reference.nms_of_groups(boxes, scores, idxs.tolist(), threshold, **limits)
+        tensors: Any = [torch.from_numpy(a) for a in (boxes, scores, idxs)]
+        assert batched_nms(*tensors, threshold, **limits).tolist() == expected
+
+
+IDS = torch.tensor([0, -1, 2**63 - 1, -(2**63), 2**62, 5, -7, 2**31, -(2**31), 2**53, 2**53 + 1])
+
+
+def test_any_ids() -> None:
+    """They are names: neither small, nor dense, nor positive."""
+    boxes, scores, idxs = problem(400, len(IDS))
+    expected = per_group(boxes, scores, idxs, 0.4)
+    assert torch.equal(visops.batched_nms(boxes, scores, IDS[idxs], 0.4), expected)
+    assert torch.equal(visops.batched_nms(boxes, scores, IDS.flip(0)[idxs], 0.4), expected)
+    assert len(visops.batched_nms(boxes[:1].expand(11, 4), scores[:11], IDS, 0.4)) == 11
+
+
+@pytest.mark.parametrize("dtype", INTEGER, ids=str)
+def test_dtypes_of_ids(dtype: torch.dtype) -> None:
+    boxes, scores, idxs = problem(200, 5)
+    expected = per_group(boxes, scores, idxs, 0.4)
+    ids = every_other(idxs.to(dtype))
+    assert torch.equal(visops.batched_nms(boxes, scores, ids, 0.4), expected)
+
+
+@pytest.mark.parametrize("dtype", FLOATING + INTEGER, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_dtypes_of_boxes(layout: str, dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(2)
+    plain = torch.from_numpy(np.stack([BOXES["clusters"](rng, 90) for _ in range(3)])).abs() / 12
+    boxes = plain.to(dtype)
+    scores = torch.from_numpy(distinct_scores(rng, (3, 90, 2))).float()
+    wide = boxes.float() if dtype.is_floating_point and dtype != torch.float64 else boxes.double()
+    expected = visops.batched_nms(wide, scores, None, 0.4)
+    assert 40 < len(expected) < 200
+    laid = LAYOUTS[layout](boxes)
+    for values in (scores, scores.mT.contiguous().mT, every_other(scores)):
+        assert torch.equal(visops.batched_nms(laid, values, None, 0.4), expected)
+    flat = LAYOUTS[layout](boxes[1])
+    first = visops.batched_nms(flat, scores[1, :, 0], torch.zeros(90, dtype=torch.int64), 0.4)
+    assert torch.equal(first, visops.nms(wide[1], scores[1, :, 0], 0.4))
+
+
+def test_right_where_the_coordinate_trick_is_wrong() -> None:
+    """Offsets of class times largest coordinate leave no fractions to small, far, many boxes."""
+    rng = np.random.default_rng(3)
+    corner = rng.uniform(8000, 8050, (900, 2))
+    extent = rng.uniform(1, 4, (900, 2))
+    boxes = torch.from_numpy(np.concatenate([corner, corner + extent], 1)).float()
+    scores = torch.from_numpy(distinct_scores(rng, 900)).float()
+    idxs = torch.from_numpy(rng.integers(0, 4, 900)) * 400
+    for shift in (0.0, -16000.0):  # all below zero: classes are moved onto each other
+        moved = boxes + shift
+        expected = per_group(moved, scores, idxs, 0.3)
+        assert torch.equal(visops.batched_nms(moved, scores, idxs, 0.3), expected)
+        offset = moved + (idxs * (moved.max() + 1))[:, None]
+        assert not torch.equal(torchvision.ops.nms(offset, scores, 0.3), expected)
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("score", SCORES)
+def test_images(score: str, limits: dict[str, Any]) -> None:
+    rng = np.random.default_rng(4)
+    for batch, count, threshold in ((7, 20, 0.3), (1, 30, 0.5), (3, 1, 0.0), (2, 0, 0.5)):
+        boxes = batch_boxes(rng, batch, count)
+        scores, idxs = SCORES[score](rng, (batch, count)), rng.integers(-2, 1, (batch, count))
+        tensors = [torch.from_numpy(a) for a in (boxes, scores)]
+        for groups in (None, idxs):
+            expected = reference.nms_of_images(boxes, scores, groups, threshold, **limits)
+            ids = None if groups is None else torch.from_numpy(groups)
+            found = visops.batched_nms(tensors[0], tensors[1], ids, threshold, **limits)
+            assert (found.dtype, found.shape[1], found.is_contiguous()) == (torch.int64, 2, True)
+            assert [tuple(row) for row in found.tolist()] == expected
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+@pytest.mark.parametrize("score", SCORES)
+def test_classes(score: str, limits: dict[str, Any]) -> None:
+    """Ties of an image go to the lower class, then to the lower box."""
+    rng = np.random.default_rng(5)
+    sizes = ((7, 12, 3, 0.3), (1, 1, 5, 0.5), (2, 15, 1, 0.0), (2, 0, 3, 0.5), (2, 3, 0, 0.5))
+    for batch, count, classes, threshold in sizes:
+        boxes = batch_boxes(rng, batch, count)
+        scores = SCORES[score](rng, (batch, count, classes))
+        expected = reference.nms_of_classes(boxes, scores, threshold, **limits)
+        found = visops.batched_nms(
+            torch.from_numpy(boxes), torch.from_numpy(scores), None, threshold, **limits
+        )
+        assert (found.dtype, found.shape[1], found.is_contiguous()) == (torch.int64, 3, True)
+        assert [tuple(row) for row in found.tolist()] == expected
+
+
+def test_no_images() -> None:
+    boxes = torch.zeros(0, 5, 4)
+    assert visops.batched_nms(boxes, torch.zeros(0, 5), None, 0.5).shape == (0, 2)
+    idxs = torch.zeros(0, 5, dtype=torch.int64)
+    assert visops.batched_nms(boxes, torch.zeros(0, 5), idxs, 0.5).shape == (0, 2)
+    assert visops.batched_nms(boxes, torch.zeros(0, 5, 3), None, 0.5).shape == (0, 3)
+    indices, count = visops.nms_padded(boxes, torch.zeros(0, 5), 0.5, 7)
+    assert (indices.shape, count.shape) == ((0, 7), (0,))
+
+
+def test_many_images_and_classes() -> None:
+    """As many groups as a detector makes, each against a call of its own."""
+    rng = np.random.default_rng(6)
+    boxes = torch.from_numpy(batch_boxes(rng, 4, 200)).float()
+    scores = torch.from_numpy(distinct_scores(rng, (4, 200, 20))).float()
+    found = visops.batched_nms(boxes, scores, None, 0.5, max_output=150, score_threshold=0.2)
+    for image in range(4):
+        rows = found[found[:, 0] == image]
+        values = scores[image][rows[:, 2], rows[:, 1]]
+        assert len(rows) == 150
+        assert torch.equal(values, values.sort(descending=True)[0])
+        least = float(values[-1])
+        for c in range(20):
+            own = scores[image, :, c].contiguous()
+            kept = torchvision.ops.nms(boxes[image], own, 0.5)
+            # Of the best 150 of the image, this class has those above the last one.
+            expected = kept[own[kept] >= least]
+            assert torch.equal(rows[rows[:, 1] == c][:, 2], expected)
+
+
+@pytest.mark.parametrize("score_threshold", [None, 0.4])
+@pytest.mark.parametrize("score", SCORES)
+def test_padded(score: str, score_threshold: float | None) -> None:
+    rng = np.random.default_rng(7)
+    for batch, count in ((7, 20), (1, 1), (2, 70), (2, 0)):
+        boxes, scores = batch_boxes(rng, batch, count), SCORES[score](rng, (batch, count))
+        for most in (0, 1, 5, count, count + 9):
+            tensors: Any = [torch.from_numpy(a) for a in (boxes, scores)]
+            indices, kept = nms_padded(*tensors, 0.4, most, score_threshold=score_threshold)
+            assert indices.dtype == kept.dtype == torch.int64
+            assert (indices.shape, kept.shape) == ((batch, most), (batch,))
+            expected = reference.nms_padded(boxes, scores, 0.4, most, score_threshold)
+            np.testing.assert_array_equal(indices, expected[0])
+            np.testing.assert_array_equal(kept, expected[1])
+
+
+def test_padded_is_the_dynamic_one() -> None:
+    rng = np.random.default_rng(8)
+    boxes = torch.from_numpy(batch_boxes(rng, 7, 300)).float()
+    scores = torch.from_numpy(SCORES["wild"](rng, (7, 300))).float()
+    for laid, most, least in (
+        (LAYOUTS["transposed"](boxes), 300, None),
+        (LAYOUTS["sliced"](boxes), 40, -0.5),
+        (LAYOUTS["spaced"](boxes), 1000, 0.1),
+    ):
+        indices, count = visops.nms_padded(laid, scores, 0.5, most, score_threshold=least)
+        rows = visops.batched_nms(laid, scores, None, 0.5, max_output=most, score_threshold=least)
+        image, place = torch.where(torch.arange(most) < count[:, None])
+        assert torch.equal(torch.stack([image, indices[image, place]], 1), rows)
+        assert (indices[torch.arange(most) >= count[:, None]] == -1).all()
+
+
+def test_arrays() -> None:
+    rng = np.random.default_rng(9)
+    boxes = np.stack([BOXES["clusters"](rng, 60) for _ in range(3)]).astype(np.float32)
+    scores = distinct_scores(rng, (3, 60, 2)).astype(np.float32)
+    idxs = rng.integers(0, 4, (3, 60))
+    forms: tuple[Any, ...] = (
+        (boxes[0], scores[0, :, 0], idxs[0]),
+        (boxes[0], scores[0, :, 0], idxs[0].astype(np.int16)[::-1]),
+        (boxes[::-1], scores[..., 1], None),
+        (np.asfortranarray(boxes), scores[..., 0], idxs),
+        (boxes, scores.transpose(0, 2, 1).copy().transpose(0, 2, 1), None),
+    )
+    for arrays in forms:
+        tensors: Any = [None if a is None else torch.from_numpy(a.copy()) for a in arrays]
+        for limits in LIMITS:
+            found = batched_nms(*arrays, 0.4, **limits)
+            assert isinstance(found, np.ndarray)
+            assert found.dtype == np.int64
+            np.testing.assert_array_equal(found, batched_nms(*tensors, 0.4, **limits))
+    padded = visops.nms_padded(boxes, scores[..., 0], 0.4, 30, score_threshold=0.2)
+    tensors = [torch.from_numpy(a.copy()) for a in (boxes, scores[..., 0])]
+    expected = visops.nms_padded(tensors[0], tensors[1], 0.4, 30, score_threshold=0.2)
+    for ours, theirs in zip(padded, expected, strict=True):
+        assert isinstance(ours, np.ndarray)
+        assert ours.dtype == np.int64
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.cuda
+def test_cuda() -> None:
+    for kind in BOXES:
+        for count, ids in ((0, 1), (65, 2), (3000, 1), (3000, 80)):
+            boxes, scores, idxs = problem(count, ids, kind)
+            moved: Any = [t.cuda() for t in (boxes, scores, IDS[idxs % len(IDS)])]
+            found = batched_nms(*moved, 0.5)
+            assert torch.equal(
+                found.cpu(), visops.batched_nms(boxes, scores, IDS[idxs % len(IDS)], 0.5)
+            )
+    rng = np.random.default_rng(10)
+    boxes = torch.from_numpy(batch_boxes(rng, 7, 300)).float()
+    scores = torch.from_numpy(SCORES["wild"](rng, (7, 300, 6))).float()
+    for limits in LIMITS:
+        found = visops.batched_nms(boxes.cuda(), scores.cuda(), None, 0.5, **limits)
+        assert torch.equal(found.cpu(), visops.batched_nms(boxes, scores, None, 0.5, **limits))
+    for least in (None, 0.3):
+        arguments = (0.5, 40)
+        padded = visops.nms_padded(
+            boxes.cuda(), scores[..., 0].cuda(), *arguments, score_threshold=least
+        )
+        expected = visops.nms_padded(boxes, scores[..., 0], *arguments, score_threshold=least)
+        for ours, theirs in zip(padded, expected, strict=True):
+            assert torch.equal(ours.cpu(), theirs)

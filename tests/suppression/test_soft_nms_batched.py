@@ -1,0 +1,277 @@
+"""Values of batched_soft_nms, against the reference and per-class loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from references import soft_nms as reference
+from torch import Tensor
+
+from suppression.nms_cases import (
+    BOXES,
+    FLOATING,
+    INTEGER,
+    LAYOUTS,
+    SCORES,
+    THRESHOLDS,
+    assert_same_scores,
+    batch_boxes,
+    distinct_scores,
+    every_other,
+)
+
+# The emulation takes milliseconds for a call.
+EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
+METHODS = ("linear", "gaussian", "hard")
+# Taken with lists of tensors and dicts, which types can't follow.
+batched: Any = visops.batched_soft_nms
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"max_output": 5},
+    {"max_output": 0},
+    {"min_score": 0.3},
+    {"min_score": 0.0, "iou_threshold": 0.5},
+    {"max_output": 3, "min_score": 0.25, "iou_threshold": 0.0},
+    {"max_output": 10**9, "min_score": 2.0},
+]
+
+
+def assert_same(found: Any, expected: Any, method: str) -> None:
+    assert (found[0].dtype, found[0].is_contiguous()) == (torch.int64, True)
+    assert_same_scores(found, expected, method)
+
+
+def problem(count: int, ids: int, kind: str = "clusters", seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    boxes = torch.from_numpy(BOXES[kind](rng, count)).float()
+    scores = torch.from_numpy(distinct_scores(rng, count)).float()
+    return boxes, scores, torch.from_numpy(rng.integers(0, max(ids, 1), count))
+
+
+def per_group(boxes: Tensor, scores: Tensor, groups: Tensor, **options: Any) -> Any:
+    """soft_nms for one group after another, merged by score, then index."""
+    rows, values = [torch.zeros(0, dtype=torch.int64)], [scores[:0]]
+    for group in groups.unique():
+        members = (groups == group).nonzero()[:, 0]
+        kept, new = visops.soft_nms(boxes[members], scores[members], **options)
+        rows.append(members[kept])
+        values.append(new)
+    index, order = torch.cat(rows).sort()
+    new, falling = torch.cat(values)[order].sort(descending=True, stable=True)
+    return index[falling], new
+
+
+@pytest.mark.parametrize("ids", [1, 2, 7, 80, 5000])
+@pytest.mark.parametrize("kind", BOXES)
+def test_groups(kind: str, ids: int) -> None:
+    for count in (0, 1, 2, 65, *(() if EMULATED else (300, 1500))):
+        boxes, scores, idxs = problem(count, ids, kind)
+        for options in ({}, {"method": "gaussian", "min_score": 0.25}, {"method": "hard"}):
+            found = batched(boxes, scores, idxs, **options)
+            expected = per_group(boxes, scores, idxs, **options)
+            for ours, wanted in zip(found, expected, strict=True):
+                assert torch.equal(ours, wanted)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("score", SCORES)
+def test_groups_against_the_reference(score: str, options: dict[str, Any], method: str) -> None:
+    rng = np.random.default_rng(1)
+    for threshold in THRESHOLDS:
+        boxes, idxs = BOXES["clusters"](rng, 25), rng.integers(0, 3, 25)
+        scores = SCORES[score](rng, 25)
+        chosen = {"iou_threshold": threshold, **options, "method": method}
+        expected = reference.soft_nms_of_groups(boxes, scores, idxs.tolist(), **chosen)
+        tensors = [torch.from_numpy(a) for a in (boxes, scores, idxs)]
+        assert_same(batched(*tensors, **chosen), expected, method)
+
+
+IDS = torch.tensor([0, -1, 2**63 - 1, -(2**63), 2**62, 5, -7, 2**31, -(2**31), 2**53, 2**53 + 1])
+
+
+def test_any_ids() -> None:
+    """They are names: neither small, nor dense, nor positive."""
+    boxes, scores, idxs = problem(400, len(IDS))
+    expected = batched(boxes, scores, idxs)
+    for names in (IDS, IDS.flip(0)):
+        found = batched(boxes, scores, names[idxs])
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    kept, values = batched(boxes[:1].expand(11, 4), scores[:11], IDS, min_score=0.0)
+    assert torch.equal(values, scores[:11].sort(descending=True)[0])
+    assert len(kept) == 11
+
+
+@pytest.mark.parametrize("dtype", INTEGER, ids=str)
+def test_dtypes_of_ids(dtype: torch.dtype) -> None:
+    boxes, scores, idxs = problem(200, 5)
+    expected = batched(boxes, scores, idxs)
+    found = batched(boxes, scores, every_other(idxs.to(dtype)))
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("dtype", FLOATING + INTEGER, ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_dtypes_of_boxes(layout: str, dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(2)
+    plain = torch.from_numpy(np.stack([BOXES["clusters"](rng, 90) for _ in range(3)])).abs() / 12
+    boxes = plain.to(dtype)
+    scores = torch.from_numpy(distinct_scores(rng, (3, 90, 2))).float()
+    wide = boxes.float() if dtype.is_floating_point and dtype != torch.float64 else boxes.double()
+    options: dict[str, Any] = {"method": "linear", "min_score": 0.3}
+    expected = batched(wide, scores, None, **options)
+    assert 40 < len(expected[0]) < 400
+    laid = LAYOUTS[layout](boxes)
+    for values in (scores, scores.mT.contiguous().mT, every_other(scores)):
+        found = batched(laid, values, None, **options)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    flat, own = LAYOUTS[layout](boxes[1]), scores[1, :, 0]
+    first = batched(flat, own, torch.zeros(90, dtype=torch.int64), **options)
+    alone = visops.soft_nms(wide[1], own, min_score=0.3)
+    assert all(torch.equal(a, b) for a, b in zip(first, alone, strict=True))
+
+
+@pytest.mark.parametrize("dtype", FLOATING, ids=str)
+def test_dtypes_of_scores(dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(3)
+    boxes = torch.from_numpy(batch_boxes(rng, 7, 20)).to(dtype)
+    scores = torch.from_numpy(distinct_scores(rng, (7, 20, 3))).to(dtype)
+    for method in METHODS:
+        rows, values = batched(boxes, scores, None, method=method)
+        assert values.dtype == dtype
+        for image in range(7):
+            for c in range(3):
+                own = visops.soft_nms(boxes[image], scores[image, :, c], method=method)
+                chosen = (rows[:, 0] == image) & (rows[:, 1] == c)
+                assert torch.equal(rows[chosen, 2], own[0])
+                assert torch.equal(values[chosen], own[1])
+            falling = values[rows[:, 0] == image]
+            assert torch.equal(falling, falling.sort(descending=True)[0])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("score", SCORES)
+def test_images(score: str, options: dict[str, Any], method: str) -> None:
+    rng = np.random.default_rng(4)
+    for batch, count in ((7, 20), (1, 30), (3, 1), (2, 0), (0, 5)):
+        boxes = batch_boxes(rng, batch, count)
+        scores, idxs = SCORES[score](rng, (batch, count)), rng.integers(-2, 1, (batch, count))
+        tensors = [torch.from_numpy(a) for a in (boxes, scores)]
+        for groups in (None, idxs):
+            ids = None if groups is None else torch.from_numpy(groups)
+            found = batched(*tensors, ids, method=method, **options)
+            assert found[0].shape == (len(found[1]), 2)
+            expected = reference.soft_nms_of_images(boxes, scores, groups, method=method, **options)
+            assert_same(found, expected, method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("score", SCORES)
+def test_classes(score: str, options: dict[str, Any], method: str) -> None:
+    """Ties of an image go to the lower class, then to the lower box."""
+    rng = np.random.default_rng(5)
+    for batch, count, classes in ((7, 12, 3), (1, 1, 5), (2, 15, 1), (2, 0, 3), (2, 3, 0)):
+        boxes = batch_boxes(rng, batch, count)
+        scores = SCORES[score](rng, (batch, count, classes))
+        expected = reference.soft_nms_of_classes(boxes, scores, method=method, **options)
+        tensors = [torch.from_numpy(a) for a in (boxes, scores)]
+        found = batched(*tensors, None, method=method, **options)
+        assert found[0].shape == (len(found[1]), 3)
+        assert_same(found, expected, method)
+
+
+def test_ties_by_class_then_box() -> None:
+    """Of scores that were equal, and of such as have become equal."""
+    one, half, far = [0.0, 0, 1, 1], [0.0, 0, 1, 0.5], [9.0, 9, 10, 10]
+    boxes = torch.tensor([[far, half, one]])
+    scores = torch.tensor([[[0.25, 0.5], [0.5, 0.25], [1.0, 1.0]]])
+    rows, values = batched(boxes, scores, None, iou_threshold=0.25)
+    assert rows.tolist() == [[0, 0, 2], [0, 1, 2], [0, 1, 0], [0, 0, 0], [0, 0, 1], [0, 1, 1]]
+    assert values.tolist() == [1.0, 1.0, 0.5, 0.25, 0.25, 0.125]
+    rows, values = batched(boxes, scores, None, iou_threshold=0.25, max_output=4)
+    assert rows.tolist() == [[0, 0, 2], [0, 1, 2], [0, 1, 0], [0, 0, 0]]
+
+
+def test_right_where_the_coordinate_trick_is_wrong() -> None:
+    """mmcv adds the class times the largest coordinate."""
+    rng = np.random.default_rng(6)
+    corner = rng.uniform(8000, 8050, (600, 2))
+    boxes = torch.from_numpy(np.concatenate([corner, corner + rng.uniform(1, 4, (600, 2))], 1))
+    boxes = boxes.float()
+    scores = torch.from_numpy(distinct_scores(rng, 600)).float()
+    idxs = torch.from_numpy(rng.integers(0, 4, 600)) * 400
+    expected = per_group(boxes, scores, idxs)
+    found = batched(boxes, scores, idxs)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+    offset = boxes + (idxs * (boxes.max() + 1))[:, None]
+    trick = visops.soft_nms(offset, scores)
+    assert len(trick[0]) != len(found[0]) or not torch.equal(trick[1], found[1])
+
+
+def test_many_images_and_classes() -> None:
+    rng = np.random.default_rng(7)
+    count, classes = (60, 4) if EMULATED else (200, 20)
+    boxes = torch.from_numpy(batch_boxes(rng, 4, count)).float()
+    scores = torch.from_numpy(distinct_scores(rng, (4, count, classes))).float()
+    most = count // 2
+    rows, values = batched(boxes, scores, None, max_output=most, min_score=0.2)
+    for image in range(4):
+        own = rows[:, 0] == image
+        assert own.sum() == most
+        least = float(values[own][-1])
+        for c in range(classes):
+            kept, new = visops.soft_nms(boxes[image], scores[image, :, c], min_score=0.2)
+            chosen = own & (rows[:, 1] == c)
+            # Of the best half of the image, this class has those above the last one.
+            its = int(chosen.sum())
+            assert torch.equal(rows[chosen][:, 2], kept[:its])
+            assert torch.equal(values[chosen], new[:its])
+            assert (new[its:] <= least).all()
+
+
+def test_arrays() -> None:
+    rng = np.random.default_rng(8)
+    boxes = np.stack([BOXES["clusters"](rng, 60) for _ in range(3)]).astype(np.float32)
+    scores = distinct_scores(rng, (3, 60, 2)).astype(np.float32)
+    idxs = rng.integers(0, 4, (3, 60))
+    forms: tuple[Any, ...] = (
+        (boxes[0], scores[0, :, 0], idxs[0]),
+        (boxes[0], scores[0, :, 0], idxs[0].astype(np.int16)[::-1]),
+        (boxes[::-1], scores[..., 1], None),
+        (np.asfortranarray(boxes), scores[..., 0], idxs),
+        (boxes, scores.transpose(0, 2, 1).copy().transpose(0, 2, 1), None),
+    )
+    for arrays in forms:
+        tensors = [None if a is None else torch.from_numpy(a.copy()) for a in arrays]
+        for options in OPTIONS:
+            found = batched(*arrays, **options)
+            for ours, wanted in zip(found, batched(*tensors, **options), strict=True):
+                assert isinstance(ours, np.ndarray)
+                assert torch.equal(torch.from_numpy(ours), wanted)
+
+
+@pytest.mark.cuda
+def test_cuda() -> None:
+    for kind in BOXES:
+        for count, ids in ((0, 1), (65, 2), (3000, 1), (3000, 80)):
+            boxes, scores, idxs = problem(count, ids, kind)
+            names = IDS[idxs % len(IDS)]
+            for method in METHODS:
+                found = batched(boxes.cuda(), scores.cuda(), names.cuda(), method=method)
+                expected = batched(boxes, scores, names, method=method)
+                for ours, wanted in zip(found, expected, strict=True):
+                    assert torch.equal(ours.cpu(), wanted)
+    rng = np.random.default_rng(9)
+    boxes = torch.from_numpy(batch_boxes(rng, 7, 300)).float()
+    scores = torch.from_numpy(SCORES["wild"](rng, (7, 300, 6))).float()
+    for options in OPTIONS:
+        found = batched(boxes.cuda(), scores.cuda(), None, **options)
+        for ours, wanted in zip(found, batched(boxes, scores, None, **options), strict=True):
+            assert torch.equal(ours.cpu(), wanted)

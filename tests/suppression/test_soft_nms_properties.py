@@ -1,0 +1,271 @@
+"""Properties of soft suppression, over many random problems for each seed that is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import visops
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from references import nms as greedy
+from references import soft_nms as reference
+from torch import Tensor
+
+from suppression.nms_cases import (
+    BOXES,
+    SCORES,
+    THRESHOLDS,
+    assert_same_scores,
+    distinct_scores,
+    from_corners,
+)
+
+# The emulation takes milliseconds for a call.
+EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
+METHODS = ("linear", "gaussian", "hard")
+few = settings(max_examples=20)
+seeds = st.integers(0, 2**32 - 1)
+
+Found = tuple[Tensor, Tensor]
+
+
+@dataclass
+class Problem:
+    boxes: Tensor
+    scores: Tensor
+    options: dict[str, Any]
+    rng: np.random.Generator
+
+    def soft_nms(self, order: Any = slice(None), **options: Any) -> Found:
+        chosen = {**self.options, **options}
+        return visops.soft_nms(self.boxes[order], self.scores[order], **chosen)
+
+
+def problems(
+    seed: int, count: int, largest: int = 40, score: Callable[..., np.ndarray] | None = None
+) -> Iterator[Problem]:
+    """Every kind of boxes and scores, method and threshold, in both dtypes."""
+    kinds, scores = list(BOXES.values()), list(SCORES.values())
+    for i in range(max(1, count // 20) if EMULATED else count):
+        rng = np.random.default_rng([seed, i])
+        size = int(rng.integers(0, largest))
+        dtype = (np.float32, np.float64)[rng.integers(0, 2)]
+        values = score or scores[rng.integers(0, len(scores))]
+        options = {
+            "method": METHODS[rng.integers(0, 3)],
+            "iou_threshold": THRESHOLDS[rng.integers(0, len(THRESHOLDS))],
+            "sigma": float(rng.choice([0.05, 0.5, 3.0])),
+            "min_score": float(rng.choice([0.0, 0.001, 0.3])),
+        }
+        yield Problem(
+            torch.from_numpy(kinds[rng.integers(0, len(kinds))](rng, size).astype(dtype)),
+            torch.from_numpy(values(rng, size).astype(dtype)),
+            options,
+            rng,
+        )
+
+
+def assert_equal(found: Found, expected: Found) -> None:
+    assert torch.equal(found[0], expected[0])
+    assert torch.equal(found[1], expected[1])
+
+
+@few
+@given(seeds)
+def test_reference(seed: int) -> None:
+    for p in problems(seed, 50):
+        expected = reference.soft_nms(p.boxes.numpy(), p.scores.numpy(), **p.options)
+        assert_same_scores(p.soft_nms(), expected, p.options["method"])
+
+
+@few
+@given(seeds)
+def test_hard_is_nms(seed: int) -> None:
+    """Of those whose score is enough."""
+    for p in problems(seed, 200):
+        kept, values = p.soft_nms(method="hard")
+        candidates = (p.scores >= p.options["min_score"]).nonzero()[:, 0]
+        threshold = p.options["iou_threshold"]
+        among = visops.nms(p.boxes[candidates], p.scores[candidates], threshold)
+        assert torch.equal(kept, candidates[among])
+        assert torch.equal(values, p.scores[kept])
+
+
+def separate(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Boxes and scores without ties of scores or of overlaps with the threshold."""
+    boxes = from_corners(rng.uniform(0, 12, (count, 2)), rng.uniform(1, 9, (count, 2)))
+    return boxes, rng.uniform(0.01, 1, count)
+
+
+@few
+@given(seeds, st.sampled_from(METHODS))
+def test_as_published(seed: int, method: str) -> None:
+    """The algorithm of mmcv, where ties don't matter, keeps the same with the same scores."""
+    for i in range(1 if EMULATED else 10):
+        rng = np.random.default_rng([seed, i])
+        boxes, scores = separate(rng, int(rng.integers(0, 30)))
+        options: dict[str, Any] = {
+            "method": method,
+            "iou_threshold": float(rng.uniform(0.05, 0.95)),
+            "sigma": float(rng.uniform(0.05, 2)),
+            "min_score": float(rng.choice([0.0001, 0.01])),
+        }
+        kept, values = visops.soft_nms(torch.from_numpy(boxes), torch.from_numpy(scores), **options)
+        expected = reference.as_published(boxes, scores, **options)
+        assert set(kept.tolist()) == expected.keys()
+        wanted = [expected[i] for i in kept.tolist()]
+        np.testing.assert_allclose(values, wanted, rtol=1e-12, atol=0)
+
+
+@few
+@given(seeds)
+def test_scores_fall(seed: int) -> None:
+    """From one kept box to the next, and never rise above what they were."""
+    for p in problems(seed, 100):
+        kept, values = p.soft_nms()
+        assert (values[1:] <= values[:-1]).all()
+        assert (values <= p.scores[kept]).all()
+        assert (values >= p.options["min_score"]).all()
+        assert len(kept.unique()) == len(kept)
+
+
+@few
+@given(seeds)
+def test_limits(seed: int) -> None:
+    for p in problems(seed, 50):
+        everything = p.soft_nms(min_score=0.0)
+        most = int(p.rng.integers(0, 12))
+        assert_equal(
+            p.soft_nms(min_score=0.0, max_output=most),
+            (everything[0][:most], everything[1][:most]),
+        )
+        # Scores fall, so that a box below min_score lowers none that is not.
+        high = everything[1] >= 0.3
+        assert_equal(p.soft_nms(min_score=0.3), (everything[0][high], everything[1][high]))
+
+
+@few
+@given(seeds)
+def test_order_of_boxes_is_nothing_where_scores_differ(seed: int) -> None:
+    for i in range(3 if EMULATED else 30):
+        rng = np.random.default_rng([seed, i])
+        boxes, scores = (torch.from_numpy(a) for a in separate(rng, int(rng.integers(0, 40))))
+        order = torch.from_numpy(rng.permutation(len(scores)))
+        method = METHODS[i % 3]
+        kept, values = visops.soft_nms(boxes, scores, method=method)
+        among, same = visops.soft_nms(boxes[order], scores[order], method=method)
+        assert torch.equal(order[among], kept)
+        assert torch.equal(same, values)
+
+
+@few
+@given(seeds)
+def test_powers_of_two_scale(seed: int) -> None:
+    """Of boxes and of scores: every rounding stays where it is."""
+    for p in problems(seed, 50, score=distinct_scores):
+        kept, values = p.soft_nms(min_score=2.0**-7)
+        scaled = visops.soft_nms(p.boxes * 4, p.scores / 8, **{**p.options, "min_score": 2.0**-10})
+        assert_equal((scaled[0], scaled[1] * 8), (kept, values))
+
+
+@few
+@given(seeds)
+def test_definition_of_the_factors(seed: int) -> None:
+    """Two boxes: the second has its score times what the overlap says."""
+    rng = np.random.default_rng(seed)
+    for _ in range(2 if EMULATED else 30):
+        boxes, scores = separate(rng, 2)
+        overlap = float(greedy.iou(list(boxes[0]), list(boxes[1])))
+        threshold, sigma = float(rng.uniform(0, 0.5)), float(rng.uniform(0.1, 2))
+        factors = {
+            "linear": 1 - overlap if overlap > threshold else 1,
+            "gaussian": np.exp(-(overlap**2) / sigma),
+            "hard": 0 if overlap > threshold else 1,
+        }
+        for method, factor in factors.items():
+            kept, values = visops.soft_nms(
+                torch.from_numpy(boxes),
+                torch.from_numpy(scores),
+                method=method,
+                iou_threshold=threshold,
+                sigma=sigma,
+                min_score=0.0,
+            )
+            best = int(scores.argmax())
+            expected = {best: scores[best]}
+            if factor:
+                expected[1 - best] = scores[1 - best] * factor
+            assert set(kept.tolist()) == expected.keys()
+            wanted = [expected[i] for i in kept.tolist()]
+            error = 1e-14 if method == "gaussian" else 0.0
+            np.testing.assert_allclose(values, wanted, rtol=error)
+
+
+@few
+@given(seeds)
+def test_groups_are_independent(seed: int) -> None:
+    for p in problems(seed, 20, largest=80):
+        names = p.rng.integers(-(2**63), 2**63 - 1, p.rng.integers(1, 6))
+        idxs = torch.from_numpy(p.rng.choice(names, len(p.scores)))
+        rows, values = visops.batched_soft_nms(p.boxes, p.scores, idxs, **p.options)
+        for name in idxs.unique():
+            own = (idxs == name).nonzero()[:, 0]
+            kept, new = p.soft_nms(own)
+            chosen = idxs[rows] == name
+            assert_equal((rows[chosen], values[chosen]), (own[kept], new))
+        assert torch.equal(values, values.sort(descending=True)[0])
+        one = torch.full_like(idxs, -3)
+        alone = visops.batched_soft_nms(p.boxes, p.scores, one, **p.options)
+        assert_equal(alone, p.soft_nms())
+        most = int(p.rng.integers(0, 12))
+        found = visops.batched_soft_nms(p.boxes, p.scores, idxs, **p.options, max_output=most)
+        assert_equal(found, (rows[:most], values[:most]))
+
+
+@few
+@given(seeds)
+def test_batches_are_loops(seed: int) -> None:
+    for p in problems(seed, 12, largest=50):
+        count, classes = len(p.scores), int(p.rng.integers(1, 5))
+        own = torch.stack([p.scores[p.rng.permutation(count)] for _ in range(classes)], 1)
+        boxes, scores = torch.stack([p.boxes, p.boxes.flip(0)]), torch.stack([own, own])
+        options = {**p.options, "max_output": int(p.rng.integers(0, 20))}
+        rows, values = visops.batched_soft_nms(boxes, scores, None, **options)
+        for image in range(2):
+            flat = scores[image].T.reshape(-1)
+            idxs = torch.arange(classes).repeat_interleave(count)
+            repeated = boxes[image].repeat(classes, 1)
+            found, new = visops.batched_soft_nms(repeated, flat, idxs, **options)
+            expected = torch.stack([idxs[found], found % max(count, 1)], 1)
+            chosen = rows[:, 0] == image
+            assert_equal((rows[chosen][:, 1:], values[chosen]), (expected, new))
+
+
+coordinates = st.one_of(
+    st.floats(width=32),  # of every magnitude, infinite and NaN
+    st.sampled_from([0.0, -0.0, 1.0, 2.0, 3.0, 1e-38, -1e-45, 1e19, -3e38, float("inf")]),
+)
+
+
+@settings(max_examples=20 if EMULATED else 300)
+@given(
+    st.lists(st.tuples(*[coordinates] * 5), max_size=12),
+    st.sampled_from(THRESHOLDS),
+    st.sampled_from(["linear", "hard"]),
+    st.sampled_from([0.0, 0.001, 1.0]),
+    st.sampled_from([torch.float32, torch.float64]),
+)
+def test_anything_goes(
+    dets: Any, threshold: float, method: str, least: float, dtype: torch.dtype
+) -> None:
+    tensor = torch.tensor(dets, dtype=dtype).reshape(-1, 5)
+    boxes, scores = tensor[:, :4], tensor[:, 4]
+    options: dict[str, Any] = {"method": method, "iou_threshold": threshold, "min_score": least}
+    kept, values = visops.soft_nms(boxes, scores, **options)
+    expected, lowered = reference.soft_nms(boxes.numpy(), scores.numpy(), **options)
+    assert kept.tolist() == expected
+    np.testing.assert_array_equal(values, lowered)

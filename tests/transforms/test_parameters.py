@@ -1,0 +1,246 @@
+"""What transforms draw: torchvision's distributions, with fixed random numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from visops import transforms
+from visops.transforms import Canvas
+
+from transforms.chains import drawn
+
+COUNT = 20000
+
+
+def uniform(values: np.ndarray, low: float, high: float) -> None:
+    assert scipy.stats.kstest(values, "uniform", (low, high - low)).pvalue > 0.01
+
+
+def evenly(values: np.ndarray, low: int, high: int) -> None:
+    """Whole numbers from low to high, each as often as any other."""
+    whole = values.astype(np.int64)
+    assert (whole == values).all()
+    assert whole.min() == low
+    assert whole.max() == high
+    assert scipy.stats.chisquare(np.bincount(whole - low)).pvalue > 0.01
+
+
+def happens(condition: np.ndarray, p: float) -> None:
+    assert condition.dtype == bool
+    assert scipy.stats.binomtest(int(condition.sum()), len(condition), p).pvalue > 0.01
+
+
+def from_torchvision(
+    name: str, count: int, canvas: tuple[int, int], **arguments: Any
+) -> np.ndarray:
+    """Parameters of torchvision's transform of the same name, [count, number of parameters]."""
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    transform = getattr(v2, name)(**arguments)
+    torch.manual_seed(1)
+    image = torch.empty(3, *canvas, device="meta")
+    rows = [transform.make_params([image]) for _ in range(count)]
+    return np.array([[value for key, value in row.items() if key != "v"] for row in rows])
+
+
+def same_distribution(ours: np.ndarray, theirs: np.ndarray) -> None:
+    assert scipy.stats.ks_2samp(ours, theirs).pvalue > 0.01
+
+
+def test_resized_crop_has_uniform_area_and_log_uniform_ratio() -> None:
+    crop = transforms.RandomResizedCrop(8, scale=(0.1, 0.3), ratio=(0.5, 2.0))
+    params = drawn(crop, COUNT, 9000, 9000)
+    uniform(params["height"] * params["width"] / 9000.0**2, 0.1, 0.3)
+    uniform(np.log(params["width"] / params["height"]), math.log(0.5), math.log(2.0))
+    uniform(params["top"] / (9000 - params["height"] + 1), 0.0, 1.0)
+    uniform(params["left"] / (9000 - params["width"] + 1), 0.0, 1.0)
+
+
+@pytest.mark.parametrize("size", [(300, 400), (60, 55), (30, 500), (700, 40)])
+def test_resized_crop_is_distributed_as_in_torchvision(size: tuple[int, int]) -> None:
+    # Of the narrow images many crops need several attempts, or the fallback.
+    ours = drawn(transforms.RandomResizedCrop(8), COUNT, *size)
+    theirs = from_torchvision("RandomResizedCrop", 3000, size, size=8)
+    for column, name in enumerate(("top", "left", "height", "width")):
+        same_distribution(ours[name], theirs[:, column])
+    same_distribution(ours["height"] * ours["width"], theirs[:, 2] * theirs[:, 3])
+
+
+@pytest.mark.parametrize("size", [(10, 1000), (1000, 10), (1, 7), (5, 5), (1, 1)])
+def test_resized_crop_falls_back_to_the_middle(size: tuple[int, int]) -> None:
+    # An area of the whole image or more fits only by the fallback.
+    crop = transforms.RandomResizedCrop(8, scale=(2.0, 3.0))
+    ours = drawn(crop, 10, *size)
+    theirs = from_torchvision("RandomResizedCrop", 1, size, size=8, scale=(2.0, 3.0))[0]
+    for column, name in enumerate(("top", "left", "height", "width")):
+        assert (ours[name] == theirs[column]).all(), name
+
+
+def test_resized_crop_stays_within_its_image() -> None:
+    rng = np.random.default_rng(0)
+    height, width = rng.integers(1, 200, (2, 5000)).astype(np.float64)
+    crop = transforms.RandomResizedCrop(8)
+    params = crop.make_params(rng.random((5000, crop.draws)), Canvas(height, width))
+    assert (params["height"] >= 1).all()
+    assert (params["width"] >= 1).all()
+    assert (params["top"] >= 0).all()
+    assert (params["left"] >= 0).all()
+    assert (params["top"] + params["height"] <= height).all()
+    assert (params["left"] + params["width"] <= width).all()
+
+
+def test_affine() -> None:
+    affine = transforms.RandomAffine((-20, 40), (0.1, 0.02), (0.5, 1.5), (-5, 10, -20, 3))
+    params = drawn(affine, COUNT, 300, 400)
+    uniform(params["angle"], -20, 40)
+    uniform(params["scale"], 0.5, 1.5)
+    uniform(params["shear_x"], -5, 10)
+    uniform(params["shear_y"], -20, 3)
+    # Rounded to whole pixels, the two ends are half as likely as the others.
+    inner = np.abs(params["translate_x"]) < 40
+    evenly(params["translate_x"][inner], -39, 39)
+    assert (params["translate_x"].min(), params["translate_x"].max()) == (-40, 40)
+    evenly(params["translate_y"][np.abs(params["translate_y"]) < 6], -5, 5)
+    assert (params["translate_y"].min(), params["translate_y"].max()) == (-6, 6)
+    related = np.corrcoef(np.stack(list(params.values())))
+    assert np.abs(related - np.eye(len(params))).max() < 0.03
+
+
+def test_affine_without_options_draws_an_angle_only() -> None:
+    assert list(drawn(transforms.RandomAffine(10), 5)) == ["angle"]
+
+
+def test_rotation() -> None:
+    uniform(drawn(transforms.RandomRotation(30), COUNT)["angle"], -30, 30)
+    uniform(drawn(transforms.RandomRotation((90, 100)), COUNT)["angle"], 90, 100)
+
+
+def test_perspective_moves_each_corner_within_its_rectangle() -> None:
+    height, width = 41, 60
+    params = drawn(transforms.RandomPerspective(0.4, p=0.3), COUNT, height, width)
+    happens(params["apply"], 0.3)
+    x, y = int(0.4 * (width // 2)), int(0.4 * (height // 2))
+    for name in ("topleft", "bottomleft"):
+        evenly(params[f"{name}_x"], 0, x)
+    for name in ("topright", "bottomright"):
+        evenly(params[f"{name}_x"], width - 1 - x, width - 1)
+    for name in ("topleft", "topright"):
+        evenly(params[f"{name}_y"], 0, y)
+    for name in ("bottomleft", "bottomright"):
+        evenly(params[f"{name}_y"], height - 1 - y, height - 1)
+
+
+@pytest.mark.parametrize("make", [transforms.RandomHorizontalFlip, transforms.RandomVerticalFlip])
+@pytest.mark.parametrize("p", [0.0, 0.2, 1.0])
+def test_flips(make: Callable[..., Any], p: float) -> None:
+    happens(drawn(make(p), COUNT)["apply"], p)
+
+
+def test_crop_takes_every_place() -> None:
+    params = drawn(transforms.RandomCrop((20, 30)), COUNT, 32, 30)
+    evenly(params["top"], 0, 12)
+    assert not params["left"].any()
+    params = drawn(transforms.RandomCrop((20, 30), padding=(1, 2, 3, 4)), COUNT, 32, 40)
+    evenly(params["top"], -2, 16)
+    evenly(params["left"], -1, 13)
+
+
+def test_crop_pads_both_sides_by_what_is_missing() -> None:
+    params = drawn(transforms.RandomCrop((20, 30), pad_if_needed=True), COUNT, 15, 40)
+    evenly(params["top"], -5, 0)
+    evenly(params["left"], 0, 10)
+
+
+def test_jitter() -> None:
+    jitter = transforms.ColorJitter(0.4, (0.5, 3.0), 1.2, 0.1)
+    params = drawn(jitter, COUNT)
+    uniform(params["brightness"], 0.6, 1.4)
+    uniform(params["contrast"], 0.5, 3.0)
+    uniform(params["saturation"], 0.0, 2.2)
+    uniform(params["hue"], -0.1, 0.1)
+    code = (params["order"] * [64, 16, 4, 1]).sum(1)
+    orders, counts = np.unique(code, return_counts=True)
+    assert len(orders) == 24
+    assert (np.sort(params["order"], axis=1) == range(4)).all()
+    assert scipy.stats.chisquare(counts).pvalue > 0.01
+
+
+def test_jitter_leaves_out_what_does_nothing() -> None:
+    jitter = transforms.ColorJitter(brightness=0, saturation=(1, 1), hue=0.2)
+    assert list(drawn(jitter, 5)) == ["order", "hue"]
+
+
+def test_grayscale() -> None:
+    happens(drawn(transforms.RandomGrayscale(0.1), COUNT)["apply"], 0.1)
+
+
+@pytest.mark.parametrize("size", [(300, 400), (12, 200), (9, 9)])
+def test_erasing_is_distributed_as_in_torchvision(size: tuple[int, int]) -> None:
+    erase = transforms.RandomErasing(1.0, scale=(0.02, 0.9), ratio=(0.2, 5.0))
+    ours = drawn(erase, COUNT, *size)
+    theirs = from_torchvision(
+        "RandomErasing", 3000, size, p=1.0, scale=(0.02, 0.9), ratio=(0.2, 5.0)
+    )
+    fits = ours["apply"]
+    theirs_fit = (theirs[:, 2] < size[0]) & (theirs[:, 3] < size[1])
+    rate = theirs_fit.mean()
+    assert abs(fits.mean() - rate) < 4 * math.sqrt(rate * (1 - rate) / 3000) + 1e-9
+    for column, name in enumerate(("top", "left", "height", "width")):
+        same_distribution(ours[name][fits], theirs[theirs_fit][:, column])
+
+
+def test_erasing_happens_with_its_probability() -> None:
+    params = drawn(transforms.RandomErasing(0.3, value="random"), COUNT, 3000, 3000)
+    happens(params["apply"], 0.3)
+    uniform(params["height"] * params["width"] / 3000.0**2, 0.02, 0.33)
+    uniform(params["noise"], 0.0, 1.0)
+
+
+def test_rand_augment_takes_every_operation() -> None:
+    params = drawn(transforms.RandAugment(2, 9, 31), COUNT, 300, 400)
+    reach = [0, 0.3, 0.3, 150 / 331 * 400, 150 / 331 * 300, 30, 0.9, 0.9, 0.9]
+    for step in range(2):
+        operation, magnitude = params[f"operation_{step}"], params[f"magnitude_{step}"]
+        evenly(operation, 0, 8)
+        expected = np.array(reach)[operation] * 9 / 30
+        np.testing.assert_allclose(np.abs(magnitude), expected, rtol=1e-12)
+        happens(magnitude[operation > 0] > 0, 0.5)
+    both = np.stack((params["operation_0"], params["operation_1"]))
+    assert abs(np.corrcoef(both)[0, 1]) < 0.03
+
+
+def test_trivial_augment_takes_every_operation_and_magnitude() -> None:
+    params = drawn(transforms.TrivialAugment(5), COUNT)
+    evenly(params["operation"], 0, 8)
+    reach = np.array([0, 0.99, 0.99, 32, 32, 135, 0.99, 0.99, 0.99])
+    moving = params["operation"] > 0
+    level = params["magnitude"][moving] / reach[params["operation"][moving]] * 4
+    np.testing.assert_allclose(level, np.rint(level), atol=1e-12)
+    evenly(np.abs(np.rint(level)), 0, 4)
+
+
+def test_resize_follows_the_shorter_side() -> None:
+    canvas = Canvas(np.array([300.0, 400.0, 31.0]), np.array([400.0, 300.0, 31.0]))
+    params = transforms.Resize(150).make_params(np.empty((3, 0)), canvas)
+    assert params["height"].tolist() == [150, 200, 150]
+    assert params["width"].tolist() == [200, 150, 150]
+
+
+@pytest.mark.parametrize("size", [(300, 400), (400, 300), (37, 91), (91, 37), (50, 50), (333, 1)])
+@pytest.mark.parametrize(("wanted", "longest"), [(150, None), (150, 160), (None, 77), (7, 300)])
+def test_resize_has_torchvisions_size(
+    size: tuple[int, int], wanted: int | None, longest: int | None
+) -> None:
+    functional = pytest.importorskip("torchvision.transforms.v2.functional")
+    image = torch.zeros(1, *size)
+    if min(size) == 1 and longest is not None:
+        with pytest.raises(ValueError, match="has height 333 and width 1; must leave a row"):
+            transforms.Resize(wanted, max_size=longest)(image)
+        return
+    expected = functional.resize(image, wanted, max_size=longest).shape
+    assert transforms.Resize(wanted, max_size=longest)(image).shape == expected

@@ -1,0 +1,322 @@
+"""Boxes and key points against loops and torchvision; visibility; dropping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from references.targets import distance, move_box, move_point
+from torch import Tensor
+from visops.transforms import visible
+from visops.transforms._images import image_sizes
+from visops.transforms._sample import split_sample
+from visops.transforms._targets import Geometry, TargetOptions, finish_targets, move_targets
+
+from transforms.targets_cases import (
+    IMAGE,
+    SIZE,
+    affine,
+    moved_boxes,
+    moved_points,
+    random_affine,
+    random_boxes,
+    random_perspective,
+    transformed,
+)
+
+v2 = pytest.importorskip("torchvision.transforms.v2.functional")
+tv = pytest.importorskip("torchvision.tv_tensors")
+interpolation = pytest.importorskip("torchvision.transforms").InterpolationMode.BILINEAR
+pytestmark = pytest.mark.slow  # tests no kernel
+
+NOWHERE = -32768.0
+
+
+@pytest.mark.parametrize("draw", [random_affine, random_perspective])
+@pytest.mark.parametrize("on", ["numpy", "torch", "gradient"])
+def test_boxes_equal_loops(draw: Callable[[np.random.Generator], np.ndarray], on: str) -> None:
+    rng = np.random.default_rng(0)
+    behind = cut = 0
+    for _ in range(30):
+        matrix, boxes = draw(rng), random_boxes(rng, 6)
+        given_boxes: Any = boxes
+        if on != "numpy":
+            given_boxes = torch.tensor(boxes, requires_grad=on == "gradient")
+        result = np.asarray(torch.as_tensor(moved_boxes(given_boxes, matrix)).detach())
+        expected = [move_box(matrix, SIZE, box) for box in boxes.tolist()]
+        np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+        behind += sum(box == [0.0] * 4 for box in expected)
+        cut += sum(max(map(abs, box)) > 1e4 for box in expected)
+    if draw is random_perspective:  # else the test would show nothing
+        assert behind > 3
+        assert cut > 10
+
+
+@pytest.mark.parametrize("draw", [random_affine, random_perspective])
+@pytest.mark.parametrize(("convention", "shift"), [("integer", 0.5), ("half_pixel", 0.0)])
+def test_points_equal_loops(
+    draw: Callable[[np.random.Generator], np.ndarray], convention: str, shift: float
+) -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        matrix, points = draw(rng), rng.uniform(-20, 80, (10, 2))
+        for give in (np.asarray, torch.tensor):
+            result, seen = moved_points(give(points), matrix, keypoint_convention=convention)
+            for point, new, is_visible in zip(points, result, seen, strict=True):
+                x, y = (point + shift).tolist()
+                if distance(matrix, SIZE, x, y) <= 0:
+                    expected = (NOWHERE, NOWHERE)
+                else:
+                    expected = move_point(matrix, x, y)
+                np.testing.assert_allclose(np.asarray(new) + shift, expected, rtol=1e-9, atol=shift)
+                # Within both pictures: beyond the first there was nothing to be seen.
+                inside = all(
+                    0 <= px < SIZE[1] and 0 <= py < SIZE[0] for px, py in ((x, y), expected)
+                )
+                assert bool(is_visible) == inside
+
+
+def test_integer_coordinates_move_exactly() -> None:
+    """Flips, quarter turns and shifts leave no rounding error behind."""
+    flip = affine([-1, 0, 60], [0, 1, 0])
+    turn = affine([0, -1, 40], [1, 0, 0])
+    boxes = torch.tensor([[3.0, 4, 10, 20]])
+    assert moved_boxes(boxes, flip).tolist() == [[50, 4, 57, 20]]
+    assert moved_boxes(boxes, turn, size_out=(60, 40)).tolist() == [[20, 3, 36, 10]]
+    points, _ = moved_points(torch.tensor([[0.0, 0], [59, 39]]), flip)
+    assert points.tolist() == [[59, 0], [0, 39]]
+    points, _ = moved_points(
+        torch.tensor([[0.0, 0], [60, 40]]), flip, keypoint_convention="half_pixel"
+    )
+    assert points.tolist() == [[60, 0], [0, 40]]
+
+
+def test_against_torchvision() -> None:
+    """The boxes that torchvision's functions give for the same geometry, in every format."""
+    rng = np.random.default_rng(2)
+    first = rng.uniform(0, 30, (8, 2))
+    corners = torch.tensor(np.concatenate((first, first + rng.uniform(0, 10, (8, 2))), 1))
+    boxes = tv.BoundingBoxes(corners, format="XYXY", canvas_size=SIZE, clamping_mode=None)
+    height, width = SIZE
+    middle = np.array([width / 2, height / 2])
+
+    def about_middle(linear: Any, shift: Any = (0, 0), size: tuple[int, int] = SIZE) -> np.ndarray:
+        linear = np.array(linear)
+        offset = np.array([size[1] / 2, size[0] / 2]) + shift - linear @ middle
+        return affine([*linear[0], offset[0]], [*linear[1], offset[1]])
+
+    angle = np.deg2rad(25.0)
+    cos, sin = np.cos(angle), np.sin(angle)
+    turn = np.array([[cos, -sin], [sin, cos]])
+    start = [[0, 0], [59, 0], [59, 39], [0, 39]]
+    end = [[4, 2], [55, 6], [50, 36], [8, 30]]
+    # torchvision's coefficients map destination to source.
+    coefficients = v2._geometry._get_perspective_coeffs(start, end)
+    perspective = np.linalg.inv(np.array([*coefficients, 1.0]).reshape(3, 3))
+    cases = {
+        "affine": (
+            lambda b: v2.affine(b, 25.0, [5, -3], 1.2, [0.0, 0.0], interpolation),
+            about_middle(1.2 * turn, (5, -3)),
+            SIZE,
+        ),
+        "rotate": (lambda b: v2.rotate(b, -25.0), about_middle(turn), SIZE),
+        "resize": (
+            lambda b: v2.resize(b, [50, 45]),
+            affine([45 / 60, 0, 0], [0, 50 / 40, 0]),
+            (50, 45),
+        ),
+        "crop": (lambda b: v2.crop(b, 3, 7, 20, 30), affine([1, 0, -7], [0, 1, -3]), (20, 30)),
+        "pad": (lambda b: v2.pad(b, [1, 2, 3, 4]), affine([1, 0, 1], [0, 1, 2]), (46, 64)),
+        "resized_crop": (
+            lambda b: v2.resized_crop(b, 3, 7, 20, 30, [10, 60]),
+            affine([2, 0, -14], [0, 0.5, -1.5]),
+            (10, 60),
+        ),
+        "horizontal_flip": (v2.horizontal_flip, affine([-1, 0, 60], [0, 1, 0]), SIZE),
+        "vertical_flip": (v2.vertical_flip, affine([1, 0, 0], [0, -1, 40]), SIZE),
+        "perspective": (
+            lambda b: v2.perspective(b, None, None, interpolation, coefficients=coefficients),
+            perspective,
+            SIZE,
+        ),
+    }
+    for name, (function, matrix, size_out) in cases.items():
+        expected = function(boxes)
+        result = moved_boxes(boxes, matrix, size_out=size_out)
+        assert type(result) is tv.BoundingBoxes
+        assert tuple(result.canvas_size) == size_out == tuple(expected.canvas_size), name
+        torch.testing.assert_close(
+            result.as_subclass(Tensor), expected.as_subclass(Tensor), rtol=1e-4, atol=1e-3, msg=name
+        )
+        clamped = moved_boxes(boxes, matrix, size_out=size_out, boxes="clamp")
+        torch.testing.assert_close(
+            clamped.as_subclass(Tensor),
+            v2.clamp_bounding_boxes(expected, clamping_mode="soft").as_subclass(Tensor),
+            rtol=1e-4,
+            atol=1e-3,
+            msg=name,
+        )
+        for form in ("XYWH", "CXCYWH"):
+            other = v2.convert_bounding_box_format(boxes, new_format=tv.BoundingBoxFormat[form])
+            back = moved_boxes(other, matrix, size_out=size_out)
+            assert back.format.value == form
+            torch.testing.assert_close(
+                v2.convert_bounding_box_format(back, new_format=tv.BoundingBoxFormat.XYXY),
+                result,
+                rtol=1e-9,
+                atol=1e-9,
+            )
+
+
+def test_points_against_torchvision() -> None:
+    """torchvision's flips count pixels in the integer convention, its resizes from the edge."""
+    points = tv.KeyPoints(torch.rand(5, 3, 2, dtype=torch.float64) * 35, canvas_size=SIZE)
+    flip = affine([-1, 0, 60], [0, 1, 0])
+    result, _ = moved_points(points, flip)
+    assert type(result) is tv.KeyPoints
+    torch.testing.assert_close(result, v2.horizontal_flip(points))
+    resize = affine([45 / 60, 0, 0], [0, 50 / 40, 0])
+    result, _ = moved_points(points, resize, size_out=(50, 45), keypoint_convention="half_pixel")
+    expected = v2.resize(points, [50, 45])
+    torch.testing.assert_close(result, expected)
+    assert tuple(result.canvas_size) == tuple(expected.canvas_size)
+
+
+def test_clamp_and_window() -> None:
+    shift = affine([1, 0, 20], [0, 1, -5])
+    boxes = torch.tensor([[0.0, 0, 30, 20], [50, 0, 55, 3], [-10, -10, 70, 60]])
+    # The third is cut to the picture that it comes from, too.
+    expected = [[20, 0, 50, 15], [60, 0, 60, 0], [20, 0, 60, 35]]
+    assert moved_boxes(boxes, shift, boxes="clamp").tolist() == expected
+    assert moved_boxes(boxes, shift)[2].tolist() == [10, -15, 90, 55]
+    window = np.array([5.0, 6, 40, 30])
+    cut = moved_boxes(boxes, shift, boxes="clamp", window=window)
+    assert cut.tolist() == [[25, 1, 50, 15], [60, 1, 60, 1], [25, 1, 60, 25]]
+    assert moved_boxes(boxes, shift, window=window)[2].tolist() == [10, -15, 90, 55]
+
+
+def test_sanitize_drops_what_goes_with_boxes() -> None:
+    boxes = torch.tensor([[0.0, 0, 30, 20], [50, 0, 55, 3], [10, 10, 12, 30]])
+    masks = torch.arange(3, dtype=torch.uint8)[:, None, None].expand(3, *SIZE)
+    sample = {
+        "image": IMAGE,
+        "target": {
+            "boxes": boxes,
+            "labels": ["a", "b", "c"],
+            "scores": torch.tensor([0.1, 0.2, 0.3]),
+            "iscrowd": np.array([0, 1, 0]),
+            "masks": masks,
+            "keypoints": torch.tensor([[[1.0, 1, 2]], [[2, 2, 2]], [[3, 3, 2]]]),
+            "image_id": torch.tensor([7]),
+            "orig_size": torch.tensor([40, 60, 3]),
+        },
+        "labels": torch.arange(3),  # in another dict than the boxes
+    }
+    shift = affine([1, 0, 20], [0, 1, 0])
+    result = transformed(sample, shift, boxes="sanitize")
+    target = result["target"]
+    assert target["boxes"].tolist() == [[20, 0, 50, 20], [30, 10, 32, 30]]
+    assert target["labels"] == ["a", "c"]
+    assert target["scores"].tolist() == pytest.approx([0.1, 0.3])
+    assert target["iscrowd"].tolist() == [0, 0]
+    assert target["masks"].shape == (2, *SIZE)
+    assert target["masks"][:, 0, 30].tolist() == [0, 2]
+    assert target["masks"][:, 0, 5].tolist() == [0, 0]  # beside single boxes nothing is "ignore"
+    assert target["keypoints"].tolist() == [[[21, 1, 2]], [[23, 3, 2]]]
+    assert target["image_id"].tolist() == [7]
+    assert target["orig_size"].tolist() == [40, 60, 3]
+    assert result["labels"].tolist() == [0, 1, 2]
+    small = transformed(sample, shift, boxes="sanitize", min_size=3.0)["target"]
+    assert small["labels"] == ["a"]
+    nothing = transformed(sample, affine([1, 0, 90], [0, 1, 0]), boxes="sanitize", min_size=0.0)
+    assert nothing["target"]["boxes"].shape == (0, 4)
+    assert nothing["target"]["labels"] == []
+
+
+def test_sanitize_keeps_visibilities_together() -> None:
+    points = torch.tensor([[[1.0, 1], [58, 1]], [[50, 2], [51, 2]], [[3, 3], [4, 4]]])
+    boxes = torch.tensor([[0.0, 0, 30, 20], [50, 0, 55, 3], [10, 10, 12, 30]])
+    sample = {"image": IMAGE, "boxes": boxes, "keypoints": points}
+    shift = affine([1, 0, 20], [0, 1, 0])
+    result = transformed(sample, shift, boxes="sanitize")
+    assert result["keypoints_visible"].tolist() == [[True, False], [True, True]]
+    sample["keypoints_visible"] = torch.tensor([[2, 2], [2, 2], [0, 1]])
+    result = transformed(sample, shift, boxes="sanitize")
+    assert result["keypoints_visible"].tolist() == [[2, 0], [0, 1]]
+    assert result["keypoints"].shape == (2, 2, 2)
+
+
+def test_visibility() -> None:
+    points = torch.tensor([[0.0, 0], [30, 20], [59, 39], [float("nan"), 3]])
+    shift = affine([1, 0, 20], [0, 1, 0])
+    result, seen = moved_points(points, shift)
+    assert seen.tolist() == [True, True, False, False]
+    assert torch.isnan(result[3]).all()
+    # As a third column, 0, 1 or 2: it stays in its place, and no key is added.
+    column = torch.tensor([2.0, 1.0, 2.0, 2.0])[:, None]
+    result, extra = moved_points(torch.cat((points, column), 1), shift)
+    assert result[:, 2].tolist() == [2, 1, 0, 0]
+    assert extra is None
+    # What was in the dict is ANDed with it, in its own dtype and form.
+    for given_flags, expected in (
+        (torch.tensor([True, False, True, True]), [True, False, False, False]),
+        (np.array([2, 1, 2, 2]), [2, 1, 0, 0]),
+        ([1.0, 0.0, 1.0, 1.0], [1.0, 0.0, 0.0, 0.0]),
+    ):
+        sample = {"image": IMAGE, "keypoints": points, "keypoints_visible": given_flags}
+        flags = transformed(sample, shift)["keypoints_visible"]
+        assert type(flags) is type(given_flags)
+        assert list(flags) == expected
+    # The window hides what lies outside of it, though the place is in the picture.
+    _, seen = moved_points(points, shift, window=np.array([10.0, 10, 60, 40]))
+    assert seen.tolist() == [False, True, False, False]
+    for convention, low in (("integer", -0.5), ("half_pixel", 0.0)):
+        edges = torch.tensor([[low, low], [low + 60, low], [low + 59.9, low + 39.9]])
+        assert visible(edges, SIZE, convention=convention).tolist() == [True, False, True]
+        _, seen = moved_points(edges, np.eye(3), keypoint_convention=convention)
+        assert seen.tolist() == [True, False, True]
+    assert visible([[1, 1], [70, 1]], SIZE).tolist() == [True, False]
+
+
+def test_points_lost_in_one_pass_stay_lost() -> None:
+    """A point behind the horizon, or cut off, doesn't return when a later pass moves it back."""
+    leaves, rebuild = split_sample(
+        {"image": IMAGE, "keypoints": torch.tensor([[5.0, 5], [30, 20]])}
+    )
+    sizes, options = image_sizes(leaves), TargetOptions()
+    there = Geometry(np.eye(3)[None], sizes, sizes, np.array([[10.0, 10, 50, 30]]))
+    back = Geometry(np.eye(3)[None], sizes, sizes)
+    for geometry in (there, back):
+        move_targets(leaves, geometry, options)
+    finish_targets(leaves, sizes, options)
+    assert rebuild(leaves)["keypoints_visible"].tolist() == [False, True]
+
+
+def test_what_leaves_the_picture_between_passes_is_cut_off() -> None:
+    sample = {
+        "image": IMAGE,
+        "boxes": torch.tensor([[0.0, 0, 10, 20]]),
+        "keypoints": torch.tensor([[3.0, 5], [8, 5]]),
+    }
+    leaves, rebuild = split_sample(sample)
+    sizes, options = image_sizes(leaves), TargetOptions(boxes="clamp")
+    for shift in (-6.0, 6.0):
+        matrix = affine([1, 0, shift], [0, 1, 0])[None]
+        move_targets(leaves, Geometry(matrix, sizes, sizes), options)
+    finish_targets(leaves, sizes, options)
+    result = rebuild(leaves)
+    assert result["boxes"].tolist() == [[6, 0, 10, 20]]
+    assert result["keypoints"].tolist() == [[3, 5], [8, 5]]
+    assert result["keypoints_visible"].tolist() == [False, True]
+
+
+def test_the_identity_is_exact_in_a_batch() -> None:
+    points = torch.rand(2, 50, 2, dtype=torch.float64) * 40
+    turn = random_affine(np.random.default_rng(0))
+    result = transformed(
+        {"image": torch.zeros(2, 3, *SIZE), "keypoints": points}, np.stack([np.eye(3), turn])
+    )
+    assert torch.equal(result["keypoints"][0], points[0])

@@ -1,0 +1,124 @@
+"""Everything that the augmentation's kernels compute, as bytes: run per backend and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import visops
+from references.affine import random_matrix
+from torch import Tensor
+
+from warp.affine_cases import LAYOUTS, PADDINGS, random_image
+from warp.affine_outputs import LAID_OUT, bytes_of
+from warp.augment_cases import (
+    DTYPES,
+    SAMPLERS,
+    name_of,
+    random_color,
+    random_erase,
+    random_perspective,
+    random_window,
+)
+
+SIZE = (6, 150)
+HEIGHT, WIDTH = 18, 41
+STEPS = (1, 0, 3)
+
+
+def aligned(
+    rng: np.random.Generator, height: int, width: int, size: Any, *, scale: tuple[float, float]
+) -> np.ndarray:
+    """A resize and perhaps a flip, as random_matrix otherwise."""
+    sx, sy = rng.uniform(*scale, 2) * rng.choice([-1, 1], 2)
+    x, y = (size[1] - 1) / 2 - sx * (width - 1) / 2, (size[0] - 1) / 2 - sy * (height - 1) / 2
+    return np.array([[sx, 0, x], [0, sy, y]])
+
+
+def problem(rng: np.random.Generator, number: int, channels: int) -> dict[str, Any]:
+    """Parameters of three samples; what a problem has goes by its number."""
+    scales = (0.15, 0.8, 3.0)
+    draw = (aligned, random_perspective, random_matrix)[number % 3]
+    matrices = [draw(rng, HEIGHT, WIDTH, SIZE, scale=(s, 1.3 * s)) for s in scales]
+    steps = STEPS[number % 3] if channels <= 4 else 0
+    window = [random_window(rng, HEIGHT, WIDTH) for _ in scales] if number % 5 in (0, 3) else None
+    return {
+        "matrix": np.stack(matrices),
+        "window": None if window is None else np.stack(window),
+        "color": np.stack([random_color(rng, steps, channels) for _ in scales]) if steps else None,
+        "clamp": number % 4 == 1,
+        "mean": 0.4 if number % 2 else None,
+        "std": 0.3 if number % 2 else None,
+        "fill": 1.0,
+        "erase": np.stack([random_erase(rng, 2, SIZE) for _ in scales])
+        if number % 4 == 2
+        else None,
+        "inverse_map": False,
+    }
+
+
+def gradients(
+    result: Tensor, leaves: dict[str, Tensor], rng: np.random.Generator
+) -> Iterator[tuple[str, np.ndarray]]:
+    incoming = torch.from_numpy(rng.standard_normal(tuple(result.shape)))
+    needed = {name: leaf for name, leaf in leaves.items() if leaf.requires_grad}
+    grads = torch.autograd.grad(
+        result, list(needed.values()), incoming.to(device=result.device, dtype=result.dtype)
+    )
+    for name, grad in zip(needed, grads, strict=True):
+        yield name, bytes_of(grad.cpu())
+
+
+def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
+    """Names and bytes of the forward, from batches and lists, and of the three gradients."""
+    rng = np.random.default_rng(0)
+    cases = [(d, s, p) for d in DTYPES for s in SAMPLERS for p in PADDINGS]
+    for number, (dtype, (mode, antialias), padding_mode) in enumerate(cases):
+        channels, strides = LAID_OUT[number % len(LAID_OUT)]
+        image = random_image(rng, (3, channels, HEIGHT, WIDTH), dtype)
+        given = problem(rng, number, channels)
+        on_device: dict[str, Any] = {
+            key: torch.from_numpy(value).to(device) if isinstance(value, np.ndarray) else value
+            for key, value in given.items()
+        }
+        leaves = {"image": LAYOUTS[strides](image).to(device), "matrix": on_device.pop("matrix")}
+        if on_device["color"] is not None:
+            leaves["color"] = on_device.pop("color")
+        for leaf in leaves.values():
+            leaf.requires_grad_(leaf.is_floating_point())
+        pixels, matrix = leaves["image"], leaves["matrix"]
+        out_dtype = DTYPES[number // 5 % 5]
+        result = visops.augment(
+            pixels,
+            matrix,
+            SIZE,
+            mode=mode,
+            antialias=antialias,
+            padding_mode=padding_mode,
+            out_dtype=out_dtype,
+            memory_format=(torch.contiguous_format, torch.channels_last)[number % 2],
+            layout="CHW",
+            **{**on_device, "color": leaves.get("color")},
+        )
+        name = f"{name_of(dtype)}-{channels}-{strides}-{mode}-{antialias}-{padding_mode}"
+        yield name, bytes_of(result.detach().cpu())
+        if out_dtype.is_floating_point:
+            for leaf_name, grad in gradients(result, leaves, rng):
+                yield f"{name}-{leaf_name}", grad
+        ragged = [pixels.detach()[i, :, i:, : WIDTH - 2 * i] for i in range(3)]
+        listed = visops.augment(
+            ragged, matrix.detach(), SIZE, mode=mode, antialias=antialias, layout="CHW", fill=1.0
+        )
+        yield f"{name}-list", bytes_of(listed.cpu())
+
+
+def check(found: dict[str, np.ndarray]) -> None:
+    """That many cases, none of them empty or blank. Nearest has no gradient to the matrix."""
+    assert len(found) > 450
+    assert all(
+        len(np.unique(values)) > 1
+        for name, values in found.items()
+        if "nearest" not in name or not name.endswith("matrix")
+    )

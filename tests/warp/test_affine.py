@@ -1,0 +1,253 @@
+"""Values of the affine warp against the reference of references/affine.py."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from references.affine import Size, padded_index, random_matrix, warp, warp_loops
+from torch import Tensor
+
+from warp.affine_cases import (
+    COPIED,
+    FLOATING,
+    INTERPOLATED,
+    MODES,
+    PADDINGS,
+    assert_matches,
+    largest_value,
+    modes_of,
+    random_image,
+    to_hwc,
+)
+
+ALL_CASES = [(d, m, p) for d in INTERPOLATED + COPIED for m in modes_of(d) for p in PADDINGS]
+
+
+def case_name(value: Any) -> str:
+    return str(value).removeprefix("torch.")
+
+
+def check(image: Tensor, matrices: np.ndarray, size: Size, **options: Any) -> Tensor:
+    """Warp [B, C, H, W] and compare every sample with the reference."""
+    result = visops.warp_affine(image, torch.from_numpy(matrices), size, **options)
+    assert result.dtype == image.dtype
+    assert result.shape == (*image.shape[:2], *size)
+    for sample, matrix, output in zip(image, matrices, result, strict=True):
+        expected = warp(to_hwc(sample), matrix, size, **options)
+        assert_matches(to_hwc(output), expected, image.dtype, options["mode"])
+    return result
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("padding_mode", PADDINGS)
+def test_reference_is_its_own_definition(mode: str, padding_mode: str) -> None:
+    rng = np.random.default_rng(0)
+    image = rng.random((5, 6, 2))
+    for convention in ("integer", "half_pixel"):
+        for inverse_map in (False, True):
+            matrix = random_matrix(rng, 5, 6, (7, 4))
+            options: dict[str, Any] = {
+                "mode": mode,
+                "padding_mode": padding_mode,
+                "fill": [0.25, 2.0],
+                "inverse_map": inverse_map,
+                "convention": convention,
+            }
+            loops = warp_loops(image, matrix, (7, 4), **options)
+            np.testing.assert_allclose(
+                warp(image, matrix, (7, 4), **options), loops, rtol=0, atol=1e-12
+            )
+
+
+def test_reference_pads_as_documented() -> None:
+    reach = range(-4, 8)
+    rows = {
+        "constant": [None] * 4 + [0, 1, 2, 3] + [None] * 4,
+        "replicate": [0, 0, 0, 0, 0, 1, 2, 3, 3, 3, 3, 3],
+        "reflect": [2, 3, 2, 1, 0, 1, 2, 3, 2, 1, 0, 1],
+        "symmetric": [3, 2, 1, 0, 0, 1, 2, 3, 3, 2, 1, 0],
+        "circular": [0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3],
+    }
+    for padding_mode, expected in rows.items():
+        assert [padded_index(i, 4, padding_mode) for i in reach] == expected
+
+
+@pytest.mark.parametrize(("dtype", "mode", "padding_mode"), ALL_CASES, ids=case_name)
+def test_values(dtype: torch.dtype, mode: str, padding_mode: str) -> None:
+    rng = np.random.default_rng(1)
+    image = random_image(rng, (2, 3, 40, 50), dtype)
+    size = (45, 131)
+    matrices = np.stack([random_matrix(rng, 40, 50, size) for _ in range(2)])
+    top = largest_value(dtype) if dtype != torch.bool else 1.0
+    fill = [0.0, 1.0, 1.0] if top == 1.0 else [0.0, 100.0, 3.0]
+    check(image, matrices, size, mode=mode, padding_mode=padding_mode, fill=fill)
+
+
+@pytest.mark.parametrize("inverse_map", [False, True])
+@pytest.mark.parametrize("convention", ["integer", "half_pixel"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=case_name)
+def test_conventions(dtype: torch.dtype, mode: str, convention: str, inverse_map: bool) -> None:
+    rng = np.random.default_rng(2)
+    image = random_image(rng, (3, 1, 31, 33), dtype)
+    matrices = np.stack([random_matrix(rng, 31, 33, (40, 70)) for _ in range(3)])
+    check(
+        image,
+        matrices,
+        (40, 70),
+        mode=mode,
+        padding_mode="constant",
+        inverse_map=inverse_map,
+        convention=convention,
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("padding_mode", PADDINGS)
+@pytest.mark.parametrize("image_size", [(1, 1), (1, 7), (9, 1), (2, 2), (3, 4), (64, 65)], ids=str)
+def test_sizes(image_size: Size, padding_mode: str, mode: str) -> None:
+    rng = np.random.default_rng(3)
+    sizes = ((1, 1), (1, 64), (5, 1), (3, 63), (2, 129), (17, 65))
+    channel_counts = (1, 3, 4, 2, 5)
+    for i, (size, channels) in enumerate(itertools.product(sizes, channel_counts)):
+        image = random_image(rng, (1, channels, *image_size), (torch.uint8, torch.float32)[i % 2])
+        matrix = random_matrix(rng, *image_size, size, scale=(0.3, 3.0))
+        check(image, matrix[None], size, mode=mode, padding_mode=padding_mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("scale", [0.05, 0.3, 1.0, 4.0, 40.0])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=case_name)
+def test_scales(dtype: torch.dtype, scale: float, mode: str) -> None:
+    rng = np.random.default_rng(4)
+    image = random_image(rng, (2, 3, 60, 70), dtype)
+    matrices = [random_matrix(rng, 60, 70, (50, 80), scale=(scale, scale)) for _ in range(2)]
+    check(image, np.stack(matrices), (50, 80), mode=mode, padding_mode="constant", fill=1.0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32], ids=case_name)
+def test_shifts_by_fractions(dtype: torch.dtype, mode: str) -> None:
+    rng = np.random.default_rng(5)
+    image = random_image(rng, (1, 3, 30, 150), dtype)
+    # Exact in binary, or far from giving integers their ties.
+    shifts = ((0.25, 0.0), (0.0, -0.5), (-7.25, 5.4142), (149.71, 0.2361), (-0.4142, -29.9))
+    for dx, dy in shifts:
+        matrix = np.array([[[1.0, 0.0, dx], [0.0, 1.0, dy]]])
+        check(image, matrix, (33, 160), mode=mode, padding_mode="constant", fill=1.0)
+
+
+def test_wide_images_keep_precise_coordinates() -> None:
+    # Naive float32 coordinates are off by 1e-3 at column 10,000: that would show as 1e-3 here.
+    rng = np.random.default_rng(6)
+    image = random_image(rng, (1, 1, 4, 20000), torch.float32)
+    matrix = np.array([[[0.97, 0.001, 3.3], [0.0001, 1.01, 0.2]]])
+    check(image, matrix, (4, 19000), mode="bilinear", padding_mode="reflect")
+
+
+@pytest.mark.parametrize("padding_mode", PADDINGS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=case_name)
+def test_far_outside(dtype: torch.dtype, padding_mode: str) -> None:
+    image = random_image(np.random.default_rng(7), (1, 2, 12, 13), dtype)
+    for offset in (1e3, -1e5, 1e9, -1e12, 1e15, 1e300):
+        for mode in MODES:
+            matrix = torch.tensor([[0.9, 0.1, offset], [0.2, 1.1, -offset]], dtype=torch.float64)
+            result = visops.warp_affine(
+                image, matrix, (9, 70), mode=mode, padding_mode=padding_mode, fill=1
+            )
+            if padding_mode == "constant":
+                assert torch.equal(result, torch.ones_like(result))
+            elif mode == "nearest":
+                assert torch.isin(result, image).all()
+            elif mode == "bilinear":
+                assert result.min() >= image.min() - 1e-6
+                assert result.max() <= image.max() + 1e-6
+
+
+@pytest.mark.parametrize("dtype", FLOATING, ids=case_name)
+def test_matrix_dtypes(dtype: torch.dtype) -> None:
+    rng = np.random.default_rng(8)
+    image = random_image(rng, (2, 3, 20, 30), torch.float32)
+    exact = [random_matrix(rng, 20, 30, (25, 66)) for _ in range(2)]
+    matrices = torch.from_numpy(np.stack(exact)).to(dtype)
+    result = visops.warp_affine(image, matrices, (25, 66))
+    assert torch.equal(result, visops.warp_affine(image, matrices.double(), (25, 66)))
+    transposed = matrices.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    assert torch.equal(result, visops.warp_affine(image, transposed, (25, 66)))
+
+
+def test_matrix_kinds() -> None:
+    rng = np.random.default_rng(9)
+    image = random_image(rng, (2, 3, 20, 30), torch.float32)
+    array = random_matrix(rng, 20, 30, (20, 30))
+    expected = visops.warp_affine(image, torch.from_numpy(array))
+    assert torch.equal(visops.warp_affine(image, array), expected)
+    assert torch.equal(visops.warp_affine(image, array.tolist()), expected)
+    assert torch.equal(visops.warp_affine(image, torch.from_numpy(array).expand(2, 2, 3)), expected)
+    one = visops.warp_affine(image[0], array)
+    assert torch.equal(one, expected[0])
+    assert torch.equal(visops.warp_affine(image[0], array[None]), expected[0])
+    hwc = image[0].permute(1, 2, 0).contiguous().numpy()
+    for matrix in (array, array.tolist(), torch.from_numpy(array), np.asfortranarray(array)):
+        np.testing.assert_array_equal(visops.warp_affine(hwc, matrix), to_hwc(expected[0]))
+
+
+def test_default_size_is_the_images() -> None:
+    image = torch.rand(2, 3, 5, 9)
+    assert visops.warp_affine(image, [[1, 0, 0.5], [0, 1, 0]]).shape == (2, 3, 5, 9)
+    assert visops.warp_affine(image[0, 0].numpy(), [[1, 0, 0.5], [0, 1, 0]]).shape == (5, 9)
+
+
+@pytest.mark.parametrize("fill", [0.5, 1, np.float32(0.5), torch.tensor(0.5), (0.25,)])
+def test_kinds_of_fill(fill: Any) -> None:
+    image = torch.zeros(1, 2, 3, 3)
+    number = float(fill[0]) if isinstance(fill, tuple) else float(fill)
+    result = visops.warp_affine(image, [[1, 0, 100.5], [0, 1, 0]], fill=fill)
+    assert torch.equal(result, torch.full_like(result, number))
+    hwc = np.zeros((3, 3, 2), np.float32)
+    array = visops.warp_affine(hwc, [[1, 0, 100.5], [0, 1, 0]], fill=fill)
+    assert np.array_equal(array, np.full_like(hwc, number))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 63, 64, 65, 130])
+def test_fill_per_channel(channels: int) -> None:
+    rng = np.random.default_rng(10)
+    image = random_image(rng, (2, channels, 6, 7), torch.float32)
+    fill = rng.random(channels).tolist()
+    matrices = np.stack([random_matrix(rng, 6, 7, (8, 9)) for _ in range(2)])
+    options: dict[str, Any] = {"mode": "bilinear", "padding_mode": "constant", "fill": fill}
+    check(image, matrices, (8, 9), **options)
+    per_channel = [
+        visops.warp_affine(image[:, c : c + 1], torch.from_numpy(matrices), (8, 9), fill=fill[c])
+        for c in range(channels)
+    ]
+    result = visops.warp_affine(image, torch.from_numpy(matrices), (8, 9), fill=fill)
+    assert torch.equal(result, torch.cat(per_channel, dim=1))
+
+
+def test_saturation_and_rounding() -> None:
+    # Bicubic overshoots at an edge; halves round to even.
+    edge = np.repeat([[0, 255]], 8, axis=1).astype(np.uint8).repeat(4, axis=0)
+    shifted = visops.warp_affine(edge, [[1, 0, 0.4], [0, 1, 0]], mode="bicubic")
+    assert {0, 255} <= set(shifted.ravel().tolist())
+    ramp = np.arange(0, 40, dtype=np.uint8)[None]
+    halves = visops.warp_affine(ramp, [[1, 0, -0.5], [0, 1, 0]], padding_mode="replicate")
+    assert halves[0, :-1].tolist() == np.rint(np.arange(39) + 0.5).astype(int).tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=case_name)
+@pytest.mark.parametrize("mode", MODES)
+def test_halves_are_rounded_once(dtype: torch.dtype, mode: str) -> None:
+    rng = np.random.default_rng(11)
+    image = random_image(rng, (2, 3, 40, 50), dtype)
+    matrices = np.stack([random_matrix(rng, 40, 50, (45, 131)) for _ in range(2)])
+    for padding_mode in PADDINGS:
+        options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "fill": 0.5}
+        exact = visops.warp_affine(image.float(), torch.from_numpy(matrices), (45, 131), **options)
+        result = visops.warp_affine(image, torch.from_numpy(matrices), (45, 131), **options)
+        assert torch.equal(result, exact.to(dtype))

@@ -1,0 +1,265 @@
+"""Values of the augmentation against the reference of references/augment.py."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from references.affine import Size, random_matrix
+from torch import Tensor
+
+from warp.affine_cases import LAYOUTS, PADDINGS, random_image
+from warp.augment_cases import (
+    DTYPES,
+    SAMPLERS,
+    assert_matches,
+    name_of,
+    random_color,
+    random_erase,
+    random_perspective,
+    random_window,
+    reference,
+)
+
+FORMATS = (torch.contiguous_format, torch.channels_last)
+MEAN, STD = [0.48, 0.45, 0.4, 0.5], [0.23, 0.22, 0.25, 0.3]
+
+
+def check(images: Any, matrices: Any, size: Size, *, gain: float = 1.0, **options: Any) -> Tensor:
+    """Augment a batch [B, C, H, W] or a list of [C, H, W], and compare it with the reference."""
+    in_dtype = images[0].dtype
+    out_dtype = options.pop("out_dtype", torch.float32)
+    memory_format = options.pop("memory_format", torch.contiguous_format)
+    result = visops.augment(
+        images,
+        np.stack(matrices),
+        size,
+        out_dtype=out_dtype,
+        memory_format=memory_format,
+        layout="CHW",
+        **options,
+    )
+    channels = images[0].shape[0]
+    assert result.shape == (len(images), channels, *size)
+    assert result.dtype == out_dtype
+    assert result.is_contiguous(memory_format=memory_format)
+    expected = reference(images, matrices, size, out_dtype, options)
+    assert_matches(result, expected, in_dtype, mode=options.get("mode", "bilinear"), gain=gain)
+    return result
+
+
+ALL_SAMPLERS = [
+    (mode, antialias, padding_mode, windowed)
+    for mode, antialias in SAMPLERS
+    for padding_mode in PADDINGS
+    for windowed in (False, True)
+]
+# What else a problem has takes turns over the samplers; counts without common divisors make all
+# pairs meet.
+ELSE = list(
+    itertools.product((0, 1, 2, 8), (False, True), (False, True), (0, 1, 3), LAYOUTS, FORMATS)
+)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name_of)
+@pytest.mark.parametrize(
+    ("mode", "antialias", "padding_mode", "windowed"), ALL_SAMPLERS, ids=name_of
+)
+def test_values(
+    dtype: torch.dtype, mode: str, antialias: bool, padding_mode: str, windowed: bool
+) -> None:
+    case = ALL_SAMPLERS.index((mode, antialias, padding_mode, windowed))
+    number = len(ALL_SAMPLERS) * DTYPES.index(dtype) + case
+    rng = np.random.default_rng(number)
+    steps, clamp, normalised, rectangles, layout, memory_format = ELSE[number * 7 % len(ELSE)]
+    out_dtype = DTYPES[(case + case // 5) % 5]
+    channels = (3, 1, 4, 2)[case % 4]
+    height, width, size = 23, 31, (14, (130, 37)[case % 2])
+    scale = (0.2, 1.5)
+    image = random_image(rng, (2, channels, height, width), dtype)
+    matrices = [
+        random_perspective(rng, height, width, size, scale=scale)
+        if case % 3 == 0
+        else random_matrix(rng, height, width, size, scale=scale)
+        for _ in range(2)
+    ]
+    colors = [random_color(rng, steps, channels) for _ in range(2)] if steps else None
+    options: dict[str, Any] = {
+        "mode": mode,
+        "antialias": antialias,
+        "padding_mode": padding_mode,
+        "window": np.stack([random_window(rng, height, width) for _ in range(2)])
+        if windowed
+        else None,
+        "color": np.stack(colors) if colors else None,
+        "clamp": clamp,
+        "mean": MEAN[:channels] if normalised else None,
+        "std": STD[:channels] if normalised else None,
+        "fill": [200.0, 30.0, 99.0, 10.0][:channels] if dtype == torch.uint8 else 0.7,
+        "erase": np.stack([random_erase(rng, rectangles, size) for _ in range(2)])
+        if rectangles
+        else None,
+        "erase_value": [7.0, 5.0, 3.0, 1.0][:channels],
+        "convention": ("integer", "half_pixel")[number % 2],
+    }
+    gain = (5.0 if normalised else 1.0) * 1.6**steps
+    check(
+        LAYOUTS[layout](image),
+        matrices if case % 3 == 0 else [m[:2] for m in matrices],
+        size,
+        out_dtype=out_dtype,
+        memory_format=memory_format,
+        gain=gain,
+        **options,
+    )
+
+
+@pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
+@pytest.mark.parametrize("image_size", [(1, 1), (1, 7), (9, 1), (2, 2), (64, 65)], ids=str)
+def test_sizes(image_size: Size, mode: str, antialias: bool) -> None:
+    rng = np.random.default_rng(1)
+    sizes = ((1, 1), (1, 64), (5, 1), (3, 63), (2, 129), (17, 65))
+    for i, (size, channels) in enumerate(itertools.product(sizes, (1, 3, 4, 2, 5))):
+        image = random_image(rng, (1, channels, *image_size), (torch.uint8, torch.float32)[i % 2])
+        matrix = random_matrix(rng, *image_size, size, scale=(0.3, 3.0))
+        padding_mode = PADDINGS[i % 5]
+        check(image, [matrix], size, mode=mode, antialias=antialias, padding_mode=padding_mode)
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.1, 0.5, 1.0, 8.0])
+@pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
+def test_scales(mode: str, antialias: bool, scale: float) -> None:
+    """From an image that is less than a pixel of the output to one that is all of it."""
+    rng = np.random.default_rng(2)
+    for dtype in (torch.uint8, torch.float32):
+        for padding_mode in ("constant", "reflect"):
+            image = random_image(rng, (2, 3, 18, 22), dtype)
+            matrices = [random_matrix(rng, 18, 22, (9, 33), scale=(scale, 2 * scale)) for _ in "ab"]
+            options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "fill": 0.3}
+            gain = max(1.0, 0.5 / scale)  # steps of many pixels, times float32's precision
+            check(image, matrices, (9, 33), antialias=antialias, gain=gain, **options)
+
+
+@pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float64], ids=name_of)
+def test_lists(dtype: torch.dtype, mode: str, antialias: bool) -> None:
+    """Differently sized images, with parameters of their own."""
+    rng = np.random.default_rng(3)
+    sides = ((1, 1), (37, 20), (5, 64), (20, 21), (2, 1))
+    size = (18, 131)
+    images = [random_image(rng, (3, *side), dtype) for side in sides]
+    images[1] = images[1].permute(2, 0, 1).contiguous().permute(1, 2, 0)
+    images[3] = images[3].repeat_interleave(2, 2)[..., ::2]
+    options: dict[str, Any] = {
+        "window": np.stack([random_window(rng, *side) for side in sides]),
+        "color": np.stack([random_color(rng, 2, 3) for _ in sides]),
+        "erase": np.stack([random_erase(rng, 2, size) for _ in sides]),
+        "fill": 0.5,
+        "std": 0.5,
+    }
+    matrices = [random_perspective(rng, *side, size, scale=(0.3, 2.0)) for side in sides]
+    result = check(images, matrices, size, mode=mode, antialias=antialias, gain=8.0, **options)
+    # To the bit what a batch of one gives.
+    for i, image in enumerate(images):
+        own: dict[str, Any] = {
+            k: v[i : i + 1] if isinstance(v, np.ndarray) else v for k, v in options.items()
+        }
+        one = visops.augment(
+            image[None], matrices[i], size, mode=mode, antialias=antialias, layout="CHW", **own
+        )
+        assert torch.equal(one[0], result[i])
+
+
+def test_per_sample_parameters_and_shared_ones() -> None:
+    rng = np.random.default_rng(4)
+    image = random_image(rng, (3, 3, 20, 30), torch.float32)
+    matrix = random_matrix(rng, 20, 30, (25, 66))
+    full = np.vstack([matrix, [0, 0, 1]])
+    color, window = random_color(rng, 1, 3), random_window(rng, 20, 30)
+    expected = check(
+        image,
+        [matrix] * 3,
+        (25, 66),
+        color=np.stack([color] * 3),
+        window=np.stack([window] * 3),
+        gain=2.0,
+    )
+    for given in (matrix, full, [full] * 3, matrix.tolist(), torch.from_numpy(full), 2 * full):
+        for maps in (color[0], color, np.stack([color] * 3), color[0].tolist(), color[None]):
+            for part in (window, [window] * 3, torch.from_numpy(window)):
+                result = visops.augment(image, given, (25, 66), color=maps, window=part)
+                assert torch.equal(result, expected)
+    # A map of both in between is neither.
+    steps = np.stack([random_color(rng, 2, 3)] * 3)
+    check(image, [matrix] * 3, (25, 66), color=steps, gain=2.0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=name_of)
+def test_matrix_dtypes(dtype: torch.dtype) -> None:
+    if not dtype.is_floating_point:
+        dtype = torch.float32
+    rng = np.random.default_rng(5)
+    image = random_image(rng, (2, 3, 20, 30), torch.float32)
+    exact = [random_perspective(rng, 20, 30, (25, 66), scale=(0.5, 2.0)) for _ in range(2)]
+    matrices = torch.from_numpy(np.stack(exact)).to(dtype)
+    result = visops.augment(image, matrices, (25, 66), antialias=True)
+    assert torch.equal(result, visops.augment(image, matrices.double(), (25, 66), antialias=True))
+    transposed = matrices.permute(2, 1, 0).contiguous().permute(2, 1, 0)
+    assert torch.equal(result, visops.augment(image, transposed, (25, 66), antialias=True))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 5, 64])
+def test_values_per_channel(channels: int) -> None:
+    rng = np.random.default_rng(6)
+    image = random_image(rng, (2, channels, 6, 7), torch.float32)
+    fill, mean, value = (rng.random(channels).tolist() for _ in range(3))
+    std = (0.1 + rng.random(channels)).tolist()
+    matrices = [random_matrix(rng, 6, 7, (8, 9)) for _ in range(2)]
+    erase = [random_erase(rng, 1, (8, 9)) for _ in range(2)]
+    each: dict[str, Any] = {"fill": fill, "mean": mean, "std": std, "erase_value": value}
+    options: dict[str, Any] = {"erase": np.stack(erase)}
+    result = check(image, matrices, (8, 9), gain=10.0, **each, **options)
+    for c in range(channels):
+        own: dict[str, Any] = {n: torch.tensor(v[c], dtype=torch.float64) for n, v in each.items()}
+        alone = visops.augment(
+            image[:, c : c + 1], np.stack(matrices), (8, 9), layout="CHW", **own, **options
+        )
+        assert torch.equal(alone[:, 0], result[:, c])
+
+
+def test_any_number_of_channels() -> None:
+    rng = np.random.default_rng(7)
+    for channels in (2, 6, 65, 200):
+        image = random_image(rng, (2, channels, 6, 7), torch.uint8)
+        matrices = [random_matrix(rng, 6, 7, (8, 9)) for _ in range(2)]
+        for memory_format in FORMATS:
+            check(image, matrices, (8, 9), fill=9, mean=0.5, memory_format=memory_format)
+
+
+def test_wide_images_keep_precise_coordinates() -> None:
+    rng = np.random.default_rng(8)
+    # Naive float32 coordinates are off by 2e-4 at column 3,000.
+    image = random_image(rng, (1, 1, 4, 3000), torch.float32)
+    matrix = np.array([[0.97, 0.001, 3.3], [0.0001, 1.01, 0.2], [1e-6, 1e-5, 1]])
+    check(image, [matrix], (1, 2900), padding_mode="reflect")
+    check(image, [matrix[:2]], (1, 2900), padding_mode="constant", window=[[9.5, 0, 2990, 3]])
+
+
+@pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
+def test_horizon(mode: str, antialias: bool) -> None:
+    """Where w passes through 0 within the output."""
+    rng = np.random.default_rng(9)
+    image = random_image(rng, (1, 3, 40, 50), torch.float32)
+    tilted = [[1.0, 0, -30], [0, 1, -20], [0.02, 0, -1.0]]
+    steep = [[1.0, 0, 30], [0, 1, 20], [0.9, 0.01, -60.0]]
+    for matrix in (tilted, steep, np.array(tilted)[:, [1, 0, 2]]):
+        options: dict[str, Any] = {"mode": mode, "antialias": antialias, "fill": 0.5}
+        exact = visops.augment(image.double(), matrix, (60, 140), inverse_map=True, **options)
+        result = check(image, [matrix], (60, 140), inverse_map=True, gain=10.0, **options)
+        assert torch.isfinite(exact).all()
+        if mode != "nearest":
+            torch.testing.assert_close(result.double(), exact.double(), rtol=0, atol=2e-4)

@@ -1,0 +1,313 @@
+"""The augmentation's operators within torch: opcheck, compile, vmap, autocast, fake tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from warp.affine_cases import LAYOUTS, random_image
+from warp.augment_cases import DTYPES, SAMPLERS, random_color, random_perspective
+
+OPS = torch.ops.visops
+SIZE = (9, 66)
+
+
+def sample(dtype: torch.dtype = torch.float32, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+    """An image [2, 3, 10, 12], matrices [2, 3, 3] and colours [2, 2, 3, 4]."""
+    rng = np.random.default_rng(seed)
+    image = random_image(rng, (2, 3, 10, 12), dtype)
+    matrices = [random_perspective(rng, 10, 12, SIZE, scale=(0.5, 2.0)) for _ in range(2)]
+    colors = [random_color(rng, 2, 3) for _ in range(2)]
+    return image, torch.from_numpy(np.stack(matrices)), torch.from_numpy(np.stack(colors))
+
+
+def options(color: Tensor | None) -> tuple[Any, ...]:
+    """The operators' tail, none of it default."""
+    window = torch.tensor([[1.5, 0.0, 9.0, 8.0]], dtype=torch.float64).expand(2, 4).contiguous()
+    erase = torch.tensor([[[1, 2, 30, 4]], [[0, 0, 5, 5]]])
+    sampling = ("bicubic", "constant", [0.5], True, window)
+    return (*sampling, color, True, [0.4], [0.2, 0.3, 0.4], erase, [7.0], False, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [
+        (torch.uint8, "contiguous"),
+        (torch.float32, "channels_last"),
+        (torch.bfloat16, "transposed"),
+    ],
+    ids=str,
+)
+def test_opcheck(dtype: torch.dtype, layout: str) -> None:
+    image, matrix, color = sample(dtype)
+    image = LAYOUTS[layout](image)
+    # Channels 0 and 2 of the second image, so that the list is ragged in strides.
+    images = [image[0], LAYOUTS["contiguous"](image)[1, :, 2:, 1:]]
+    tail = options(color)
+    floating = dtype.is_floating_point
+    for out_dtype, channels_last in ((torch.float32, False), (dtype, True)):
+        ends = (out_dtype, channels_last)
+        torch.library.opcheck(OPS.augment, (image, matrix, SIZE, *tail, *ends))
+        torch.library.opcheck(OPS.augment_list, (images, matrix, SIZE, *tail, *ends))
+    torch.library.opcheck(OPS.augment, (image, matrix[0, :2], SIZE))
+    torch.library.opcheck(OPS.augment_list, (images, matrix[0, :2], SIZE))
+    out = torch.empty(2, 3, *SIZE, dtype=dtype)
+    torch.library.opcheck(OPS.augment_out, (image, matrix, *tail, out))
+    torch.library.opcheck(OPS.augment_list_out, (images, matrix, *tail, out))
+    grad = LAYOUTS[layout](torch.rand(2, 3, *SIZE))
+    for wanted in ((floating, True, True), (False, True, False), (floating, False, True)):
+        torch.library.opcheck(OPS.augment_backward, (grad, image, matrix, *tail, *wanted))
+    if not floating:
+        return
+    leaves = [t.detach().requires_grad_() for t in (image, matrix, color)]
+    tail = options(leaves[2])
+    torch.library.opcheck(OPS.augment, (*leaves[:2], SIZE, *tail, torch.float32, True))
+    leaf_images = [i.detach().clone().requires_grad_() for i in images]
+    torch.library.opcheck(OPS.augment_list, (leaf_images, leaves[1], SIZE, *tail))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mode", "antialias"), SAMPLERS[2:4])
+def test_compile(mode: str, antialias: bool) -> None:
+    compilations = 0
+
+    def counting(graph: Any, _: Any) -> Any:
+        nonlocal compilations
+        compilations += 1
+        return graph
+
+    def step(image: Tensor, matrix: Tensor, color: Tensor, window: Tensor) -> Tensor:
+        size = (image.shape[-2] * 2, image.shape[-1] + 1)
+        result = visops.augment(
+            image,
+            matrix,
+            size,
+            color=color,
+            window=window,
+            mode=mode,
+            antialias=antialias,
+            mean=[0.4, 0.5, 0.6],
+            std=0.2,
+            clamp=True,
+            layout="CHW",
+        )
+        return result + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(step, fullgraph=True, dynamic=True, backend=counting)
+    # A batch of 2 would be taken for the 2 rows of a matrix, which never change.
+    for batch, height, width in ((5, 10, 12), (6, 11, 40), (7, 8, 9)):
+        image = torch.rand(batch, 3, height, width)
+        matrix = torch.tensor([[0.9, 0.2, 1.0], [-0.1, 1.1, 0.3]]).expand(batch, 2, 3)
+        color = torch.eye(3, 4).expand(batch, 3, 4) * 1.1
+        window = torch.tensor([1.0, 1.5, 7.0, 7.5]).expand(batch, 4)
+        arguments = (image, matrix, color, window)
+        assert torch.equal(compiled(*arguments), step(*arguments))
+    assert compilations == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("listed", "shared"), [(False, True), (True, False)])
+def test_compile_with_gradients(listed: bool, shared: bool) -> None:
+    def loss(image: Tensor, angle: Tensor, color: Tensor) -> Tensor:
+        matrix = visops.get_affine_matrix((5.5, 4.5), angle, scale=0.6)
+        images = [image[0], image[1, :, 1:]] if listed else image
+        result = visops.augment(
+            images, matrix, SIZE, color=color, erase=torch.tensor([[1, 2, 5, 6]] * 2), layout="CHW"
+        )
+        return result.square().sum()
+
+    torch._dynamo.reset()
+    compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend="aot_eager")
+    image, _, color = sample()
+    angle = torch.tensor(10.0) if shared else torch.tensor([10.0, -20.0])
+    color = color[0, 0] if shared else color
+    grads = []
+    for function in (loss, compiled):
+        leaves = tuple(t.clone().requires_grad_() for t in (image, angle, color))
+        grads.append(torch.autograd.grad(function(*leaves), leaves))
+    for got, wanted in zip(*grads, strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.slow
+def test_compile_lists_and_out() -> None:
+    def into(first: Tensor, second: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
+        visops.augment([first, second], matrix, SIZE, out=out, antialias=True)
+        return visops.augment([second, first], matrix, SIZE, out_dtype=torch.float16) + 1
+
+    torch._dynamo.reset()
+    compiled = torch.compile(into, fullgraph=True, backend="aot_eager")
+    image, matrix, _ = sample(torch.uint8)
+    images = (image[0], image[1, :, 3:, :8].contiguous())
+    outs = [torch.zeros(2, 3, *SIZE) for _ in range(2)]
+    results = [f(*images, matrix, out) for f, out in zip((into, compiled), outs, strict=True)]
+    assert torch.equal(*results)
+    assert torch.equal(*outs)
+    assert outs[0].abs().max() > 0
+
+
+# Shapes of image, matrix, color and window (or None), and which dimensions are mapped.
+VMAPS: list[tuple[Any, Any]] = [
+    (((4, 2, 3, 10, 12), (4, 2, 2, 3), None, None), (0, 0, None, None)),
+    (((4, 2, 3, 10, 12), (3, 3), (3, 4), (4,)), (0, None, None, None)),
+    (((2, 3, 10, 12), (4, 3, 3), (4, 3, 4), (4, 4)), (None, 0, 0, 0)),
+    (((2, 3, 10, 12, 4), (2, 2, 3), (2, 4, 3, 4), (2, 4)), (4, None, 1, None)),
+    (((2, 3, 4, 10, 12), (2, 4, 2, 3), (2, 2, 3, 4), (2, 4, 4)), (2, 1, None, 1)),
+    (((2, 3, 10, 12), (2, 3), (2, 4, 2, 3, 4), None), (None, None, 1, None)),
+    (((4, 1, 3, 10, 12), (1, 2, 3), (3, 4), (1, 4)), (0, None, None, None)),
+]
+
+
+def vmap_arguments(shapes: Any, in_dims: Any) -> list[Tensor | None]:
+    """Near the identity, whichever dimension is mapped."""
+    rng = np.random.default_rng(1)
+    result: list[Tensor | None] = []
+    centre = (None, torch.eye(3), torch.eye(3, 4), torch.tensor([0.5, 0.5, 11.0, 9.0]))
+    for shape, dim, middle in zip(shapes, in_dims, centre, strict=True):
+        if shape is None:
+            result.append(None)
+        elif middle is None:
+            result.append(torch.from_numpy(rng.random(shape)))
+        else:
+            last = [n for d, n in enumerate(shape) if d != dim][-middle.dim() :]
+            base = middle[: last[0]] if middle.dim() == 2 else middle
+            order = [d for d in range(len(shape)) if d != dim]
+            plain = [shape[d] for d in order] + ([] if dim is None else [shape[dim]])
+            noise = torch.from_numpy(rng.normal(0, 0.1, plain))
+            near = noise + (base if dim is None else base[..., None])
+            result.append(near if dim is None else near.movedim(-1, dim))
+    return result
+
+
+def augmented(image: Tensor, matrix: Tensor, color: Tensor | None, window: Tensor | None) -> Tensor:
+    return visops.augment(
+        image, matrix, SIZE, color=color, window=window, fill=0.5, std=0.5, layout="CHW"
+    )
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(("shapes", "in_dims"), VMAPS, ids=str)
+def test_vmap(shapes: Any, in_dims: Any, listed: bool) -> None:
+    tensors = vmap_arguments(shapes, in_dims)
+
+    def function(image: Any, *rest: Any) -> Tensor:
+        return augmented(list(image.unbind()) if listed else image, *rest)  # type: ignore[arg-type]
+
+    result = torch.vmap(function, in_dims=in_dims)(*tensors)
+    each = [
+        function(
+            *(
+                t if d is None or t is None else t.select(d, i)
+                for t, d in zip(tensors, in_dims, strict=True)
+            )
+        )
+        for i in range(4)
+    ]
+    assert torch.equal(result, torch.stack(each))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize(("shapes", "in_dims"), VMAPS, ids=str)
+def test_vmap_of_grad(shapes: Any, in_dims: Any, listed: bool) -> None:
+    tensors = vmap_arguments(shapes, in_dims)
+    argnums = (0, 1) if shapes[2] is None else (0, 1, 2)
+
+    def loss(image: Any, *rest: Any) -> Tensor:
+        images: Any = list(image.unbind()) if listed else image
+        return augmented(images, *rest).square().sum()
+
+    grads = torch.vmap(torch.func.grad(loss, argnums=argnums), in_dims=in_dims)(*tensors)
+    for i in range(4):
+        leaves: list[Any] = [
+            t if t is None else (t if d is None else t.select(d, i)).clone().requires_grad_()
+            for t, d in zip(tensors, in_dims, strict=True)
+        ]
+        wanted = torch.autograd.grad(loss(*leaves), [leaves[n] for n in argnums])
+        for got, expected in zip(grads, wanted, strict=True):
+            torch.testing.assert_close(got[i], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_autocast_leaves_dtypes_alone() -> None:
+    image, matrix, color = sample()
+    expected = visops.augment(image, matrix, SIZE, color=color)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(visops.augment(image, matrix, SIZE, color=color), expected)
+        # A network's output is bfloat16 here; the operator takes it as it is.
+        theta = torch.nn.Linear(4, 12)(torch.rand(2, 4)).reshape(2, 3, 4)
+        assert theta.dtype == torch.bfloat16
+        result = visops.augment(image.requires_grad_(), matrix, SIZE, color=theta)
+        assert result.dtype == torch.float32
+    result.sum().backward()
+    assert image.grad is not None
+    assert torch.equal(result, visops.augment(image, matrix, SIZE, color=theta.double()))
+
+
+def test_fake_and_meta_tensors_have_the_real_layout() -> None:
+    for dtype, relayout in zip(DTYPES, LAYOUTS.values(), strict=False):
+        image, matrix, color = sample(dtype)
+        image = relayout(image)
+        for memory_format in (torch.contiguous_format, torch.channels_last):
+            for listed in (False, True):
+                kind: dict[str, Any] = {"memory_format": memory_format, "out_dtype": dtype}
+
+                def run(
+                    i: Tensor, m: Tensor, c: Tensor, listed: bool = listed, kind: Any = kind
+                ) -> Tensor:
+                    return visops.augment(list(i) if listed else i, m, SIZE, color=c, **kind)
+
+                real = run(image, matrix, color)
+                meta = torch.empty_strided(image.shape, image.stride(), dtype=dtype, device="meta")
+                result = run(meta, matrix.to("meta"), color.to("meta"))
+                assert (result.shape, result.stride()) == (real.shape, real.stride())
+                assert (result.dtype, result.device.type) == (dtype, "meta")
+                with FakeTensorMode() as mode:
+                    fakes: Any = [mode.from_tensor(t) for t in (image, matrix, color)]
+                    fake = run(*fakes)
+                assert (fake.shape, fake.stride(), fake.dtype) == (
+                    real.shape,
+                    real.stride(),
+                    real.dtype,
+                )
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 2, 3), (1, 1, 2, 3)], ids=str)
+@pytest.mark.parametrize("listed", [False, True])
+def test_fake_tensors_are_checked(shape: tuple[int, ...], listed: bool) -> None:
+    image, matrix = (torch.empty(s, device="meta") for s in ((2, 3, 10, 12), shape))
+    with pytest.raises(RuntimeError, match=r"^visops\.augment: matrix has "):
+        visops.augment(list(image) if listed else image, matrix, SIZE)
+
+
+def test_inference_mode() -> None:
+    image, matrix, _ = sample()
+    expected = visops.augment(image, matrix, SIZE)
+    with torch.inference_mode():
+        assert torch.equal(visops.augment(image.clone(), matrix, SIZE), expected)
+        out = torch.empty(2, 3, *SIZE)
+        visops.augment(image, matrix, SIZE, out=out)
+        assert torch.equal(out, expected)
+
+
+def test_out_of_saved_tensors_is_noticed() -> None:
+    image, matrix, _ = sample()
+    out = torch.rand(2, 3, *SIZE)
+    product = torch.rand(2, 3, *SIZE, requires_grad=True) * out
+    visops.augment(image, matrix, SIZE, out=out)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+
+
+def test_defaults_of_the_operators() -> None:
+    """They are the public function's."""
+    image, matrix, _ = sample(torch.uint8)
+    expected = visops.augment(image, matrix, SIZE)
+    assert torch.equal(OPS.augment(image, matrix, SIZE), expected)
+    assert torch.equal(OPS.augment_list(list(image), matrix, SIZE), expected)
