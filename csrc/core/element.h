@@ -133,4 +133,6 @@ VISOPS_FN void store_element(BFloat16* p, float v) { p->bits = float_to_bfloat16
 VISOPS_FN void store_element(float* p, float v) { *p = v; }
 VISOPS_FN void store_element(double* p, double v) { *p = v; }
 
+VISOPS_FN bool is_finite(double v) { return v - v == 0.0; }
+
 }  // namespace visops

@@ -13,7 +13,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/warp/affine.h"
+#include "core/span.h"
 
 namespace visops {
 namespace {
@@ -22,7 +22,7 @@ constexpr int64_t kCacheLine = 64;
 constexpr int64_t kBandRows = 32;  // of the output
 // Wide outputs are made in strips of columns: what a band of one reads stays in the second-level
 // cache.
-constexpr int64_t kStripColumns = 4 * kSegment;
+constexpr int64_t kStripColumns = 512;
 
 // An image in memory: `planes` (1 where channels are interleaved) of height x width.
 struct ImageBytes {

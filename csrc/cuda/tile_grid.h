@@ -3,13 +3,13 @@
 
 #include <cstdint>
 
-#include "core/warp/affine.h"
+#include "core/platform.h"
+#include "cuda/launch.h"
 
 namespace visops {
 namespace {
 
 constexpr int kTileWidth = 64;
-static_assert(kSegment % kTileWidth == 0, "a tile lies in one segment");
 
 // Tiles of kTileWidth x Height pixels, the column fastest.
 struct TileGrid {

@@ -6,8 +6,8 @@
 // that of rotated boxes in core/rotated_box.h and core/boxes/rotated_gradient.h.
 //
 // NOTE [ Sums of the pairs' gradients ]
-// A box's gradient is a sum over all boxes of the other set. It has one order on every device: 32
-// lanes, pair j in lane j mod 32, then lanes are halved into one (l += l + 16, ..., l += l + 1).
+// A box's gradient is a sum over all boxes of the other set, as NOTE [ Lane sums ]
+// (core/lane_sum.h) has it: pair j is item j.
 //
 // The operators give the gradient of boxes1. That of boxes2 is the same with the roles swapped and
 // the gradient of the result transposed, which is only a matter of its strides.
@@ -56,8 +56,6 @@ extern KernelStub<BoxIouParams> box_iou_stub;
 extern KernelStub<BoxIouParams> box_iou_backward_stub;
 extern KernelStub<BoxIouParams> box_iou_rotated_stub;
 extern KernelStub<BoxIouParams> box_iou_rotated_backward_stub;
-
-constexpr int64_t kPairLanes = 32;
 
 BoxOverlap parse_box_overlap(const char* op, const std::string& name);
 

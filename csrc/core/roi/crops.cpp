@@ -1,8 +1,8 @@
 #include "core/roi/crops.h"
 
 #include "core/check.h"
+#include "core/image_front.h"
 #include "core/roi/paste.h"
-#include "core/warp/affine_front.h"
 
 namespace visops {
 

@@ -9,7 +9,7 @@
 //
 // where pixel centres are integers and a box's coordinates are those of pixels' corners. All of it
 // is in float64, once a column and once a row; t is then rounded to what pixels are computed in.
-// Taps and blends are those of core/warp/affine_pixel.h. Where u is an integer for all j, along
+// Taps and blends are those of core/pixel.h. Where u is an integer for all j, along
 // both axes, every interpolation is a copy, exact for infinities and NaN too.
 //
 // NOTE [ Transposed samples ]
@@ -27,7 +27,9 @@
 #pragma once
 
 #include "core/box.h"
-#include "core/warp/affine.h"
+#include "core/kernel_stub.h"
+#include "core/pixel.h"
+#include "core/span.h"
 
 namespace visops {
 

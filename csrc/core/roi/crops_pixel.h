@@ -1,10 +1,10 @@
 // One sample of a crop or of a pasted patch in plain scalar code: the arithmetic that every backend
-// must reproduce bit for bit (NOTE [ One pixel ] in core/warp/affine_pixel.h).
+// must reproduce bit for bit (NOTE [ One pixel ] in core/pixel.h).
 #pragma once
 
+#include "core/pixel.h"
 #include "core/roi/crops.h"
 #include "core/roi/paste.h"
-#include "core/warp/affine_pixel.h"
 
 namespace visops {
 

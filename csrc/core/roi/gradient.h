@@ -17,12 +17,13 @@
 // A box's gradient is a sum over rows of bins, channels and bins of a row. It has one order on
 // every device: 32 lanes, channel c in lane c mod 32. For each row of bins a lane starts from 0 and
 // adds grad * change, by rising channel and, within a channel, by rising bin, also where the change
-// is 0; then it is added to the lane's total. At last lanes are halved as in NOTE [ Sums of the
-// pairs' gradients ] (core/boxes/iou.h). For maxima (core/roi/max.h) it is the same, with their
+// is 0; then it is added to the lane's total. At last lanes are halved as in NOTE [ Lane sums ]
+// (core/lane_sum.h). For maxima (core/roi/max.h) it is the same, with their
 // samples' slopes; bins without a sample add nothing.
 #pragma once
 
-#include "core/boxes/iou.h"
+#include "core/box.h"
+#include "core/lane_sum.h"
 #include "core/roi/align.h"
 
 namespace visops {

@@ -18,20 +18,15 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/element.h"
+#include "core/image.h"
 #include "core/kernel_stub.h"
-#include "core/platform.h"
-#include "core/sampling.h"
+#include "core/pixel.h"
+#include "core/span.h"
 
 namespace visops {
 
 constexpr int64_t kSegment = 128;
-constexpr int64_t kSumLanes = 64;  // pixels, and rows, that a tree of the matrix gradient adds up
-constexpr int64_t kMaxFill = 64;   // fronts cut wider per-channel fills into groups of channels
-
-struct Strides {
-  int64_t batch, channel, row, column;  // in elements
-};
+constexpr int64_t kTreeLeaves = 64;  // pixels, and rows, that a tree of the matrix gradient adds up
 
 // A [B, 2, 3] or (shared, batch stride 0) [2, 3] matrix of any floating type.
 struct MatrixView {
@@ -99,8 +94,6 @@ VISOPS_FN double load_matrix_element(const MatrixView& view, int64_t sample, int
     default: return load_element(static_cast<const BFloat16*>(view.data) + i);
   }
 }
-
-VISOPS_FN bool is_finite(double v) { return v - v == 0.0; }
 
 // A 2x2 part whose determinant is no more than the rounding error of computing it.
 VISOPS_FN bool is_singular(const double m[6]) {
@@ -192,16 +185,6 @@ struct SegmentOrigin {
   Coord fx, fy;  // in [0, 1]
 };
 
-// Splits v into integer and fraction. Beyond 2^40 pixels there is no image: saturate.
-template <class Coord>
-VISOPS_FN void split_coordinate(double v, int64_t* integer, Coord* fraction) {
-  const double limit = 1099511627776.0;
-  const bool sane = v > -limit && v < limit;
-  const double whole = sane ? floor(v) : (v > 0.0 ? limit : -limit);
-  *integer = static_cast<int64_t>(whole);
-  *fraction = sane ? static_cast<Coord>(v - whole) : static_cast<Coord>(0);
-}
-
 template <class Coord>
 VISOPS_FN SegmentOrigin<Coord> segment_origin(const double m[6], int64_t x0, int64_t y) {
   const double dx = static_cast<double>(x0 + kSegment / 2), dy = static_cast<double>(y);
@@ -216,13 +199,6 @@ template <class Coord>
 VISOPS_HOT_FN Coord from_centre(int lane) {
   return static_cast<Coord>(lane - static_cast<int>(kSegment / 2));
 }
-
-// One axis of one pixel: the integer tap at or before the coordinate, and the way on to the next.
-template <class Coord>
-struct AxisSample {
-  int64_t tap;
-  Coord weight;  // in [0, 1]; 0 for nearest
-};
 
 template <class Coord>
 VISOPS_FN AxisSample<Coord> axis_sample(int64_t origin, Coord fraction, double step, int lane,
@@ -244,20 +220,6 @@ VISOPS_FN AxisSample<Coord> axis_sample(int64_t origin, Coord fraction, double s
 // and nearest copies exactly, infinities and NaN included.
 VISOPS_FN Interpolation effective_mode(const AffineParams& p, const AffineMap& map) {
   return map.integral ? Interpolation::kNearest : p.mode;
-}
-
-// A half-open range of output columns.
-struct Span {
-  int64_t begin, end;
-};
-
-VISOPS_HOT_FN Span make_span(double first, double last, int64_t count) {
-  Span span = {0, 0};
-  if (!(first <= last) || !(first < static_cast<double>(count)) || !(last >= 0.0)) return span;
-  span.begin = first > 0.0 ? static_cast<int64_t>(first) : 0;
-  span.end = last < static_cast<double>(count) ? static_cast<int64_t>(last) + 1 : count;
-  if (span.end > count) span.end = count;
-  return span;
 }
 
 // How far a coordinate of NOTE [ Affine coordinates ] may lie from the exact one, generously.
@@ -291,14 +253,6 @@ VISOPS_HOT_FN Span columns_surely_within(double step, double base, double low, d
   const double first = ceil(a < b ? a : b), last = floor(a < b ? b : a);
   if (!(low < high)) return make_span(0.0, -1.0, count);
   return make_span(first, last, count);
-}
-
-VISOPS_FN Span intersect(Span a, Span b) {
-  Span both;
-  both.begin = a.begin > b.begin ? a.begin : b.begin;
-  both.end = a.end < b.end ? a.end : b.end;
-  if (both.end < both.begin) both.end = both.begin;
-  return both;
 }
 
 VISOPS_FN double affine_fill(const AffineParams& p, int64_t channel) {

@@ -4,7 +4,7 @@
 // The arithmetic that every backend must reproduce bit for bit; CUDA runs it as it stands, the CPU
 // runs it where no vector path fits. In this order, without contraction:
 //
-//   sample   the taps of NOTE [ One pixel ] (core/warp/affine_pixel.h) at the clamped coordinate,
+//   sample   the taps of NOTE [ One pixel ] (core/pixel.h) at the clamped coordinate,
 //   then
 //            blended with fill (NOTE [ Window and edge ], core/warp/augment.h)
 //   filter   antialias: v_j = sum_i wy_i p_ij, value = sum_j wx_j v_j, taps in ascending order,

@@ -4,21 +4,21 @@
 // for with the roles swapped, or be one number expanded: of kRows boxes at a time, a part of it is
 // copied to where its rows are adjacent. Work is cut by boxes, never within a box's sum.
 #include "core/boxes/pair.h"
-#include "cpu/simd/pair_lanes.h"
+#include "cpu/lane_sum.h"
 
 namespace visops {
 namespace {
 
 constexpr int64_t kRows = 16;   // a cache line of float32
 constexpr int64_t kPart = 128;  // pairs of a row at a time; a multiple of the lanes
-static_assert(kPart % kLanes == 0, "a part begins at the first lane");
+static_assert(kPart % kSumLanes == 0, "a part begins at the first lane");
 
 template <class Acc>
 struct Lanes {
-  Acc x1[kLanes], y1[kLanes], x2[kLanes], y2[kLanes], area[kLanes], angle[kLanes];
+  Acc x1[kSumLanes], y1[kSumLanes], x2[kSumLanes], y2[kSumLanes], area[kSumLanes], angle[kSumLanes];
 };
 
-// Pairs of `box` with `count` <= kLanes others, from `first` on.
+// Pairs of `box` with `count` <= kSumLanes others, from `first` on.
 template <BoxOverlap kind, class Acc>
 VISOPS_ALWAYS_INLINE void add_pairs(const PairBox<Acc>& box, const Acc* VISOPS_RESTRICT columns,
                                     int64_t columns_count, int64_t first, int64_t count, Acc eps,
@@ -74,8 +74,8 @@ void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
         const PairBox<Acc> box = load_pair_box(columns1, p.boxes1.count, first + i);
         const Acc* row = part + i * kPart;
         int64_t j = 0;
-        for (; j + kLanes <= columns; j += kLanes) {
-          add_pairs<kind>(box, columns2, count, at + j, kLanes, eps, row + j, &sums[i]);
+        for (; j + kSumLanes <= columns; j += kSumLanes) {
+          add_pairs<kind>(box, columns2, count, at + j, kSumLanes, eps, row + j, &sums[i]);
         }
         add_pairs<kind>(box, columns2, count, at + j, columns - j, eps, row + j, &sums[i]);
       }

@@ -4,7 +4,7 @@
 // summed in 32 lanes (NOTE [ Sums of the pairs' gradients ]). Work is cut by boxes.
 #include "core/boxes/iou.h"
 #include "core/boxes/rotated_gradient.h"
-#include "cpu/simd/pair_lanes.h"
+#include "cpu/lane_sum.h"
 
 namespace visops {
 namespace {
@@ -49,10 +49,10 @@ void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     const RotatedBox& box = static_cast<const RotatedBox*>(p.columns1)[i];
     const T* grad = static_cast<const T*>(p.grad) + i * p.grad_row_stride;
-    double x[kLanes] = {}, y[kLanes] = {}, width[kLanes] = {}, height[kLanes] = {};
-    double angle[kLanes] = {}, area[kLanes] = {};
+    double x[kSumLanes] = {}, y[kSumLanes] = {}, width[kSumLanes] = {}, height[kSumLanes] = {};
+    double angle[kSumLanes] = {}, area[kSumLanes] = {};
     for (int64_t j = 0; j < p.boxes2.count; ++j) {
-      const int64_t l = j % kLanes;
+      const int64_t l = j % kSumLanes;
       const RotatedPairGradient pair =
           rotated_iou_gradient(box, boxes2[j], static_cast<double>(grad[j * p.grad_column_stride]));
       x[l] += pair.x;

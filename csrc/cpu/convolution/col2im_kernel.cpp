@@ -10,7 +10,7 @@
 // Assumed from the checks: every place is within the padded image.
 #include "core/convolution/col2im_sum.h"
 #include "core/convolution/im2col.h"
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 
 namespace visops {
 namespace {

@@ -18,7 +18,7 @@ struct WeightWorker {
   using Value = typename Element::Value;
   using Stored = typename Element::Stored;
   static constexpr int kParts = Element::kParts;
-  static constexpr int kLanes = Lanes<Value>::kCount;
+  static constexpr int kWidth = Vector<Value>::kCount;
 
   const Conv2dWeightParams& p;
   char* scratch;
@@ -67,7 +67,7 @@ struct WeightWorker {
         const ConvBlock block = conv_block(y, x, row, rows, 0, x.count);
         if (rows != last_rows) {
           length = (rows - 1) * block.width + block.columns;
-          length = (length + kLanes - 1) / kLanes * kLanes;
+          length = (length + kWidth - 1) / kWidth * kWidth;
           fill_mask(block, length, mask);
           band_offsets(block, in_planes, offsets);
           last_rows = rows;

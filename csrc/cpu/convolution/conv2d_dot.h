@@ -8,15 +8,15 @@ namespace {
 
 // Bits of x where `mask` has them, so that 0 times what is masked is 0 even if that is infinite.
 template <class T>
-VISOPS_GEMM_INLINE Lanes<T> gemm_masked(Lanes<T> x, const T* mask) {
+VISOPS_GEMM_INLINE Vector<T> gemm_masked(Vector<T> x, const T* mask) {
 #if defined(__GNUC__)
   if constexpr (T(0.5) != T(0)) {
     using Bits = Register<uint64_t>::type;
-    return {(typename Register<T>::type)((Bits)x.v & (Bits)load_lanes(mask).v)};
+    return {(typename Register<T>::type)((Bits)x.v & (Bits)load_vector(mask).v)};
   }
 #else
-  Lanes<T> kept = x;
-  for (int i = 0; i < Lanes<T>::kCount; ++i) kept.v.lane[i] = mask[i] == T{} ? T{} : x.v.lane[i];
+  Vector<T> kept = x;
+  for (int i = 0; i < Vector<T>::kCount; ++i) kept.v.lane[i] = mask[i] == T{} ? T{} : x.v.lane[i];
   return kept;
 #endif
   return x;
@@ -26,33 +26,33 @@ VISOPS_GEMM_INLINE Lanes<T> gemm_masked(Lanes<T> x, const T* mask) {
 template <class T, int rows, int columns>
 VISOPS_GEMM void gemm_dot(const T* g, int64_t length, const T* x, const int32_t* offsets,
                           const T* mask, T* sums, int64_t sums_row) {
-  constexpr int kLanes = Lanes<T>::kCount;
+  constexpr int kWidth = Vector<T>::kCount;
   const T* from[columns];
   VISOPS_UNROLL
   for (int j = 0; j < columns; ++j) from[j] = x + offsets[j];
-  Lanes<T> sum[rows][columns];
+  Vector<T> sum[rows][columns];
   VISOPS_UNROLL
   for (int m = 0; m < rows; ++m) {
     VISOPS_UNROLL
-    for (int j = 0; j < columns; ++j) sum[m][j] = all_lanes(T{});
+    for (int j = 0; j < columns; ++j) sum[m][j] = broadcast(T{});
   }
-  for (int64_t q = 0; q < length; q += kLanes) {
-    Lanes<T> pixels[columns];
+  for (int64_t q = 0; q < length; q += kWidth) {
+    Vector<T> pixels[columns];
     VISOPS_UNROLL
-    for (int j = 0; j < columns; ++j) pixels[j] = gemm_masked(load_lanes(from[j] + q), mask + q);
+    for (int j = 0; j < columns; ++j) pixels[j] = gemm_masked(load_vector(from[j] + q), mask + q);
     VISOPS_UNROLL
     for (int m = 0; m < rows; ++m) {
-      const Lanes<T> grad = load_lanes(g + m * length + q);
+      const Vector<T> grad = load_vector(g + m * length + q);
       VISOPS_UNROLL
       for (int j = 0; j < columns; ++j) sum[m][j] = gemm_multiply_add(grad, pixels[j], sum[m][j]);
     }
   }
   for (int m = 0; m < rows; ++m) {
     for (int j = 0; j < columns; ++j) {
-      T lanes[kLanes];
-      store_lanes(lanes, sum[m][j]);
+      T lanes[kWidth];
+      store_vector(lanes, sum[m][j]);
       VISOPS_UNROLL
-      for (int half = kLanes / 2; half > 0; half /= 2) {
+      for (int half = kWidth / 2; half > 0; half /= 2) {
         for (int i = 0; i < half; ++i) lanes[i] = static_cast<T>(lanes[i] + lanes[i + half]);
       }
       T& total = sums[m * sums_row + j];

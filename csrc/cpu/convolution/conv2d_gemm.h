@@ -6,7 +6,7 @@
 #pragma once
 
 #include "core/platform.h"
-#include "cpu/simd/lanes.h"
+#include "cpu/simd/vector.h"
 
 #if VISOPS_ISA_SLOT >= 1
 #include <immintrin.h>
@@ -37,25 +37,25 @@ constexpr int kGemmRows = 4, kGemmVectors = 2;
 #endif
 
 template <class T>
-VISOPS_GEMM_INLINE Lanes<T> gemm_multiply_add(Lanes<T> a, Lanes<T> b, Lanes<T> sum) {
+VISOPS_GEMM_INLINE Vector<T> gemm_multiply_add(Vector<T> a, Vector<T> b, Vector<T> sum) {
   return sum + a * b;
 }
 #if VISOPS_ISA_SLOT == 2
-VISOPS_GEMM_INLINE Lanes<float> gemm_multiply_add(Lanes<float> a, Lanes<float> b,
-                                                  Lanes<float> sum) {
+VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float> b,
+                                                  Vector<float> sum) {
   return {(Register<float>::type)_mm512_fmadd_ps((__m512)a.v, (__m512)b.v, (__m512)sum.v)};
 }
-VISOPS_GEMM_INLINE Lanes<double> gemm_multiply_add(Lanes<double> a, Lanes<double> b,
-                                                   Lanes<double> sum) {
+VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<double> b,
+                                                   Vector<double> sum) {
   return {(Register<double>::type)_mm512_fmadd_pd((__m512d)a.v, (__m512d)b.v, (__m512d)sum.v)};
 }
 #elif VISOPS_ISA_SLOT == 1
-VISOPS_GEMM_INLINE Lanes<float> gemm_multiply_add(Lanes<float> a, Lanes<float> b,
-                                                  Lanes<float> sum) {
+VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float> b,
+                                                  Vector<float> sum) {
   return {(Register<float>::type)_mm256_fmadd_ps((__m256)a.v, (__m256)b.v, (__m256)sum.v)};
 }
-VISOPS_GEMM_INLINE Lanes<double> gemm_multiply_add(Lanes<double> a, Lanes<double> b,
-                                                   Lanes<double> sum) {
+VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<double> b,
+                                                   Vector<double> sum) {
   return {(Register<double>::type)_mm256_fmadd_pd((__m256d)a.v, (__m256d)b.v, (__m256d)sum.v)};
 }
 #endif
@@ -64,22 +64,22 @@ VISOPS_GEMM_INLINE Lanes<double> gemm_multiply_add(Lanes<double> a, Lanes<double
 template <class T, int rows, int vectors>
 VISOPS_GEMM void gemm_tile(const T* a, const T* b, const int32_t* offsets, int64_t depth, T* tile,
                            int64_t tile_row) {
-  constexpr int kLanes = Lanes<T>::kCount;
-  Lanes<T> sum[rows][vectors];
+  constexpr int kWidth = Vector<T>::kCount;
+  Vector<T> sum[rows][vectors];
   VISOPS_UNROLL
   for (int m = 0; m < rows; ++m) {
     VISOPS_UNROLL
-    for (int v = 0; v < vectors; ++v) sum[m][v] = all_lanes(a[m]);
+    for (int v = 0; v < vectors; ++v) sum[m][v] = broadcast(a[m]);
   }
   for (int64_t k = 0; k < depth; ++k) {
     a += rows;
     const T* column = b + offsets[k];
-    Lanes<T> x[vectors];
+    Vector<T> x[vectors];
     VISOPS_UNROLL
-    for (int v = 0; v < vectors; ++v) x[v] = load_lanes(column + v * kLanes);
+    for (int v = 0; v < vectors; ++v) x[v] = load_vector(column + v * kWidth);
     VISOPS_UNROLL
     for (int m = 0; m < rows; ++m) {
-      const Lanes<T> weight = all_lanes(a[m]);
+      const Vector<T> weight = broadcast(a[m]);
       VISOPS_UNROLL
       for (int v = 0; v < vectors; ++v) sum[m][v] = gemm_multiply_add(weight, x[v], sum[m][v]);
     }
@@ -87,7 +87,7 @@ VISOPS_GEMM void gemm_tile(const T* a, const T* b, const int32_t* offsets, int64
   VISOPS_UNROLL
   for (int m = 0; m < rows; ++m) {
     VISOPS_UNROLL
-    for (int v = 0; v < vectors; ++v) store_lanes(tile + m * tile_row + v * kLanes, sum[m][v]);
+    for (int v = 0; v < vectors; ++v) store_vector(tile + m * tile_row + v * kWidth, sum[m][v]);
   }
 }
 

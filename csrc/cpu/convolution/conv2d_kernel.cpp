@@ -105,14 +105,14 @@ struct TileRun {
 };
 
 // A tile has at most this many columns, of the smallest values.
-constexpr int kMostTile = kGemmVectors * kLaneBytes / 2;
+constexpr int kMostTile = kGemmVectors * kVectorBytes / 2;
 
 template <class Element>
 struct BlockRunner {
   using Value = typename Element::Value;
   using Stored = typename Element::Stored;
-  static constexpr int kLanes = Lanes<Value>::kCount;
-  static constexpr int kTile = kGemmVectors * kLanes;
+  static constexpr int kWidth = Vector<Value>::kCount;
+  static constexpr int kTile = kGemmVectors * kWidth;
 
   const Conv2dParams& p;
   const ConvBlock& block;
@@ -168,7 +168,7 @@ struct BlockRunner {
         whole(a, band + pixel, offsets, depth, out, p.to.channel_stride);
         continue;
       }
-      const int vectors = static_cast<int>((columns + kLanes - 1) / kLanes);
+      const int vectors = static_cast<int>((columns + kWidth - 1) / kWidth);
       const GemmTile<Value> gemm = vectors == kGemmVectors ? whole : gemm_of<Value>(rows, vectors);
       gemm(a, band + pixel, offsets, depth, tile, kTile);
       write(tile, first, written, runs, count);

@@ -11,19 +11,19 @@ namespace {
 
 // The elements of a and b in turn: of their first halves, or of their second ones.
 template <class T, int first, size_t... i>
-VISOPS_ALWAYS_INLINE Lanes<T> in_turn(Lanes<T> a, Lanes<T> b, std::index_sequence<i...>) {
-  constexpr int kLanes = Lanes<T>::kCount;
+VISOPS_ALWAYS_INLINE Vector<T> in_turn(Vector<T> a, Vector<T> b, std::index_sequence<i...>) {
+  constexpr int kWidth = Vector<T>::kCount;
 #if defined(__clang__)
-  return {__builtin_shufflevector(a.v, b.v, (static_cast<int>(i) / 2 + first + i % 2 * kLanes)...)};
+  return {__builtin_shufflevector(a.v, b.v, (static_cast<int>(i) / 2 + first + i % 2 * kWidth)...)};
 #elif defined(__GNUC__)
   using Index = std::conditional_t<sizeof(T) == 8, int64_t,
                                    std::conditional_t<sizeof(T) == 4, int32_t, int16_t>>;
   return {__builtin_shuffle(a.v, b.v,
                             typename Register<Index>::type{static_cast<Index>(
-                                static_cast<int>(i) / 2 + first + i % 2 * kLanes)...})};
+                                static_cast<int>(i) / 2 + first + i % 2 * kWidth)...})};
 #else
-  Lanes<T> mixed;
-  for (size_t j = 0; j < kLanes; ++j) {
+  Vector<T> mixed;
+  for (size_t j = 0; j < kWidth; ++j) {
     mixed.v.lane[j] = (j % 2 ? b : a).v.lane[j / 2 + first];
   }
   return mixed;
@@ -32,16 +32,16 @@ VISOPS_ALWAYS_INLINE Lanes<T> in_turn(Lanes<T> a, Lanes<T> b, std::index_sequenc
 
 // A square of kCount rows.
 template <class T>
-VISOPS_ALWAYS_INLINE void transpose_square(Lanes<T> (&rows)[Lanes<T>::kCount]) {
-  constexpr int kLanes = Lanes<T>::kCount;
-  using Indices = std::make_index_sequence<kLanes>;
-  for (int distance = 1; distance < kLanes; distance *= 2) {
-    Lanes<T> next[kLanes];
-    for (int i = 0; i < kLanes / 2; ++i) {
-      next[2 * i] = in_turn<T, 0>(rows[i], rows[i + kLanes / 2], Indices{});
-      next[2 * i + 1] = in_turn<T, kLanes / 2>(rows[i], rows[i + kLanes / 2], Indices{});
+VISOPS_ALWAYS_INLINE void transpose_square(Vector<T> (&rows)[Vector<T>::kCount]) {
+  constexpr int kWidth = Vector<T>::kCount;
+  using Indices = std::make_index_sequence<kWidth>;
+  for (int distance = 1; distance < kWidth; distance *= 2) {
+    Vector<T> next[kWidth];
+    for (int i = 0; i < kWidth / 2; ++i) {
+      next[2 * i] = in_turn<T, 0>(rows[i], rows[i + kWidth / 2], Indices{});
+      next[2 * i + 1] = in_turn<T, kWidth / 2>(rows[i], rows[i + kWidth / 2], Indices{});
     }
-    for (int i = 0; i < kLanes; ++i) rows[i] = next[i];
+    for (int i = 0; i < kWidth; ++i) rows[i] = next[i];
   }
 }
 
@@ -50,21 +50,21 @@ template <class Element>
 void transpose_pixels(const typename Element::Stored* from, int64_t pixel_stride, int64_t pixels,
                       int64_t channels, typename Element::Value* to, int64_t plane) {
   using Value = typename Element::Value;
-  constexpr int kLanes = Lanes<Value>::kCount;
-  for (int64_t c = 0; c < channels; c += kLanes) {
-    const int64_t count = least_of(kLanes, channels - c);
-    for (int64_t x = 0; x < pixels; x += kLanes) {
-      const int64_t width = least_of(kLanes, pixels - x);
-      Lanes<Value> square[kLanes];
-      for (int64_t i = 0; i < kLanes; ++i) {
-        Value pixel[kLanes] = {};
+  constexpr int kWidth = Vector<Value>::kCount;
+  for (int64_t c = 0; c < channels; c += kWidth) {
+    const int64_t count = least_of(kWidth, channels - c);
+    for (int64_t x = 0; x < pixels; x += kWidth) {
+      const int64_t width = least_of(kWidth, pixels - x);
+      Vector<Value> square[kWidth];
+      for (int64_t i = 0; i < kWidth; ++i) {
+        Value pixel[kWidth] = {};
         if (i < width) load_run<Element>(pixel, from + (x + i) * pixel_stride + c, 1, count);
-        square[i] = load_lanes(pixel);
+        square[i] = load_vector(pixel);
       }
       transpose_square(square);
       for (int64_t i = 0; i < count; ++i) {
-        Value run[kLanes];
-        store_lanes(run, square[i]);
+        Value run[kWidth];
+        store_vector(run, square[i]);
         copy_adjacent(to + (c + i) * plane + x, run, width);
       }
     }

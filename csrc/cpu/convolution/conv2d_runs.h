@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/convolution/conv2d_element.h"
-#include "cpu/simd/lanes.h"
+#include "cpu/simd/vector.h"
 
 #if VISOPS_ISA_SLOT >= 1
 #include <immintrin.h>
@@ -17,8 +17,8 @@ namespace {
 template <class T>
 VISOPS_ALWAYS_INLINE void copy_adjacent(T* to, const T* from, int64_t count) {
   int64_t i = 0;
-  for (; i + Lanes<T>::kCount <= count; i += Lanes<T>::kCount) {
-    store_lanes(to + i, load_lanes(from + i));
+  for (; i + Vector<T>::kCount <= count; i += Vector<T>::kCount) {
+    store_vector(to + i, load_vector(from + i));
   }
 #if VISOPS_ISA_SLOT == 2
   const int64_t rest = count - i;
@@ -77,7 +77,7 @@ void store_run(typename Element::Stored* to, int64_t stride, const typename Elem
 // Whole vectors, up to the one that has the last: what follows must be written later.
 template <class T>
 VISOPS_ALWAYS_INLINE void zero_vectors(T* to, int64_t count) {
-  for (int64_t i = 0; i < count; i += Lanes<T>::kCount) store_lanes(to + i, all_lanes(T{}));
+  for (int64_t i = 0; i < count; i += Vector<T>::kCount) store_vector(to + i, broadcast(T{}));
 }
 
 // Brings `bytes` bytes nearer that are going to be read: hardware foresees rows of a plane, not the

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cpu/convolution/convolve2d_weights.h"
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 #include "cpu/simd/streaming.h"
 
 namespace visops {
@@ -23,11 +23,11 @@ template <class T, int Rows, int Vectors>
 struct Sums {
   using Real = typename Terms<T>::Real;
   static constexpr int kCount = Terms<T>::kCount;
-  Lanes<Real> sum[Rows][Vectors];
+  Vector<Real> sum[Rows][Vectors];
 
   VISOPS_ALWAYS_INLINE void clear() {
     for (auto& row : sum) {
-      for (auto& lanes : row) lanes = all_lanes(Real(0));
+      for (auto& lanes : row) lanes = broadcast(Real(0));
     }
   }
 
@@ -48,12 +48,12 @@ struct Sums {
 
   VISOPS_ALWAYS_INLINE void put_row(int i, T* to) const {
     for (int v = 0; v < Vectors; ++v) {
-      store_lanes(reinterpret_cast<Real*>(to + v * kCount), sum[i][v]);
+      store_vector(reinterpret_cast<Real*>(to + v * kCount), sum[i][v]);
     }
   }
   VISOPS_ALWAYS_INLINE void stream_row(int i, T* to) const {
     for (int v = 0; v < Vectors; ++v) {
-      stream_lanes(reinterpret_cast<Real*>(to + v * kCount), sum[i][v]);
+      stream_vector(reinterpret_cast<Real*>(to + v * kCount), sum[i][v]);
     }
   }
 };

@@ -172,7 +172,7 @@ class Part {
   // By way of a piece that stays in the cache, where the output is streamed.
   void store_row(const Term<T>* sums, T* output, int64_t columns) const {
     constexpr int64_t kPiece = 2048 / static_cast<int64_t>(sizeof(T));
-    using Bytes = Lanes<uint64_t>;
+    using Bytes = Vector<uint64_t>;
     int64_t j = 0;
     for (; streams_ && j + kPiece <= columns; j += kPiece) {
       alignas(64) T piece[kPiece];
@@ -181,7 +181,7 @@ class Part {
         uint64_t words[Bytes::kCount];
         memcpy(words, reinterpret_cast<const char*>(piece) + at, sizeof(words));
         char* to = reinterpret_cast<char*>(output + j) + at;
-        stream_lanes(reinterpret_cast<uint64_t*>(to), load_lanes(words));
+        stream_vector(reinterpret_cast<uint64_t*>(to), load_vector(words));
       }
     }
     store_terms(output + j, sums + j, columns - j);

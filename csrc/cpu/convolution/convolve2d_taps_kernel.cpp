@@ -14,18 +14,18 @@ namespace {
 // kTapLanes sums of a tap; of complex numbers the real ones, then the imaginary ones.
 template <class T, int Planes>
 struct TapLanes {
-  static constexpr int kVectors = kTapLanes / Lanes<T>::kCount;
+  static constexpr int kVectors = kTapLanes / Vector<T>::kCount;
   static constexpr int kSize = kTapLanes * Planes;
-  Lanes<T> sum[Planes][kVectors];
+  Vector<T> sum[Planes][kVectors];
 
   VISOPS_ALWAYS_INLINE void load(const T* from) {
     for (int v = 0; v < kVectors * Planes; ++v) {
-      sum[v / kVectors][v % kVectors] = load_lanes(from + v * Lanes<T>::kCount);
+      sum[v / kVectors][v % kVectors] = load_vector(from + v * Vector<T>::kCount);
     }
   }
   VISOPS_ALWAYS_INLINE void store(T* to) const {
     for (int v = 0; v < kVectors * Planes; ++v) {
-      store_lanes(to + v * Lanes<T>::kCount, sum[v / kVectors][v % kVectors]);
+      store_vector(to + v * Vector<T>::kCount, sum[v / kVectors][v % kVectors]);
     }
   }
 };
@@ -50,19 +50,19 @@ void add_taps(const TapRow<T>& row, int64_t at, T* VISOPS_RESTRICT sums) {
   const int64_t whole = row.columns / kTapLanes * kTapLanes;
   for (int64_t j = 0; j < whole; j += kTapLanes) {
     for (int v = 0; v < Sums::kVectors; ++v) {
-      const int64_t column = j + v * Lanes<T>::kCount;
-      const Lanes<T> g = load_lanes(row.grad + column);
+      const int64_t column = j + v * Vector<T>::kCount;
+      const Vector<T> g = load_vector(row.grad + column);
       if constexpr (Planes == 1) {
         for (int n = 0; n < Taps; ++n) {
-          Lanes<T>& sum = taps[n].sum[0][v];
-          sum = sum + g * load_lanes(row.input + at + n + column);
+          Vector<T>& sum = taps[n].sum[0][v];
+          sum = sum + g * load_vector(row.input + at + n + column);
         }
       } else {
-        const Lanes<T> gi = load_lanes(row.grad + row.grad_plane + column);
+        const Vector<T> gi = load_vector(row.grad + row.grad_plane + column);
         for (int n = 0; n < Taps; ++n) {
-          const Lanes<T> x = load_lanes(row.input + at + n + column);
-          const Lanes<T> xi = load_lanes(row.input + row.input_plane + at + n + column);
-          Lanes<T>&re = taps[n].sum[0][v], &im = taps[n].sum[Planes - 1][v];
+          const Vector<T> x = load_vector(row.input + at + n + column);
+          const Vector<T> xi = load_vector(row.input + row.input_plane + at + n + column);
+          Vector<T>&re = taps[n].sum[0][v], &im = taps[n].sum[Planes - 1][v];
           re = re + g * x;
           re = re - gi * xi;
           im = im + g * xi;

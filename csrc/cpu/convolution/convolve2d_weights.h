@@ -6,7 +6,7 @@
 
 #include "core/convolution/convolve2d.h"
 #include "core/convolution/convolve2d_element.h"
-#include "cpu/simd/lanes.h"
+#include "cpu/simd/vector.h"
 
 #if VISOPS_ISA_SLOT > 0
 #include <immintrin.h>
@@ -45,53 +45,53 @@ using Weight = typename WeightOf<T>::type;
 
 // A vector with each pair turned round.
 #if defined(__GNUC__) && VISOPS_ISA_SLOT == 2
-VISOPS_ALWAYS_INLINE Lanes<float> swap_pairs(Lanes<float> x) {
+VISOPS_ALWAYS_INLINE Vector<float> swap_pairs(Vector<float> x) {
   return {(Register<float>::type)_mm512_permute_ps((__m512)x.v, 0xb1)};
 }
-VISOPS_ALWAYS_INLINE Lanes<double> swap_pairs(Lanes<double> x) {
+VISOPS_ALWAYS_INLINE Vector<double> swap_pairs(Vector<double> x) {
   return {(Register<double>::type)_mm512_permute_pd((__m512d)x.v, 0x55)};
 }
 #elif defined(__GNUC__) && VISOPS_ISA_SLOT == 1
-VISOPS_ALWAYS_INLINE Lanes<float> swap_pairs(Lanes<float> x) {
+VISOPS_ALWAYS_INLINE Vector<float> swap_pairs(Vector<float> x) {
   return {(Register<float>::type)_mm256_permute_ps((__m256)x.v, 0xb1)};
 }
-VISOPS_ALWAYS_INLINE Lanes<double> swap_pairs(Lanes<double> x) {
+VISOPS_ALWAYS_INLINE Vector<double> swap_pairs(Vector<double> x) {
   return {(Register<double>::type)_mm256_permute_pd((__m256d)x.v, 0x5)};
 }
 #elif defined(__GNUC__) && defined(__SSE2__)
-VISOPS_ALWAYS_INLINE Lanes<float> swap_pairs(Lanes<float> x) {
+VISOPS_ALWAYS_INLINE Vector<float> swap_pairs(Vector<float> x) {
   return {(Register<float>::type)_mm_shuffle_ps((__m128)x.v, (__m128)x.v, 0xb1)};
 }
-VISOPS_ALWAYS_INLINE Lanes<double> swap_pairs(Lanes<double> x) {
+VISOPS_ALWAYS_INLINE Vector<double> swap_pairs(Vector<double> x) {
   return {(Register<double>::type)_mm_shuffle_pd((__m128d)x.v, (__m128d)x.v, 0x1)};
 }
 #else
 template <class T>
-VISOPS_ALWAYS_INLINE Lanes<T> swap_pairs(Lanes<T> x) {
-  T lane[Lanes<T>::kCount];
-  T swapped[Lanes<T>::kCount];
-  store_lanes(lane, x);
-  for (int l = 0; l < Lanes<T>::kCount; ++l) swapped[l] = lane[l ^ 1];
-  return load_lanes(swapped);
+VISOPS_ALWAYS_INLINE Vector<T> swap_pairs(Vector<T> x) {
+  T lane[Vector<T>::kCount];
+  T swapped[Vector<T>::kCount];
+  store_vector(lane, x);
+  for (int l = 0; l < Vector<T>::kCount; ++l) swapped[l] = lane[l ^ 1];
+  return load_vector(swapped);
 }
 #endif
 
 // 16 bytes over and over.
 template <class T>
-VISOPS_ALWAYS_INLINE Lanes<T> repeat_lanes(const T* p) {
+VISOPS_ALWAYS_INLINE Vector<T> repeat_lanes(const T* p) {
 #if VISOPS_ISA_SLOT == 2
   const __m512i bits = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  Lanes<T> lanes;
+  Vector<T> lanes;
   memcpy(&lanes.v, &bits, sizeof(lanes.v));
   return lanes;
 #elif VISOPS_ISA_SLOT == 1
   const __m256i bits =
       _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-  Lanes<T> lanes;
+  Vector<T> lanes;
   memcpy(&lanes.v, &bits, sizeof(lanes.v));
   return lanes;
 #else
-  return load_lanes(p);
+  return load_vector(p);
 #endif
 }
 
@@ -99,19 +99,19 @@ VISOPS_ALWAYS_INLINE Lanes<T> repeat_lanes(const T* p) {
 template <class T>
 struct Terms {
   using Real = T;
-  static constexpr int kCount = Lanes<T>::kCount;
-  Lanes<T> x;
+  static constexpr int kCount = Vector<T>::kCount;
+  Vector<T> x;
 
-  VISOPS_ALWAYS_INLINE void load(const T* from) { x = load_lanes(from); }
+  VISOPS_ALWAYS_INLINE void load(const T* from) { x = load_vector(from); }
 };
 template <class T>
 struct Terms<Complex<T>> {
   using Real = T;
-  static constexpr int kCount = Lanes<T>::kCount / 2;
-  Lanes<T> x, swapped;
+  static constexpr int kCount = Vector<T>::kCount / 2;
+  Vector<T> x, swapped;
 
   VISOPS_ALWAYS_INLINE void load(const Complex<T>* from) {
-    x = load_lanes(reinterpret_cast<const T*>(from));
+    x = load_vector(reinterpret_cast<const T*>(from));
     swapped = swap_pairs(x);
   }
 };
@@ -119,10 +119,10 @@ struct Terms<Complex<T>> {
 // A weight in all lanes.
 template <class T>
 struct Weights {
-  Lanes<T> w;
+  Vector<T> w;
 
-  VISOPS_ALWAYS_INLINE explicit Weights(T weight) : w(all_lanes(weight)) {}
-  VISOPS_ALWAYS_INLINE void add_products(Lanes<T>& sum, const Terms<T>& terms) const {
+  VISOPS_ALWAYS_INLINE explicit Weights(T weight) : w(broadcast(weight)) {}
+  VISOPS_ALWAYS_INLINE void add_products(Vector<T>& sum, const Terms<T>& terms) const {
     sum = sum + w * terms.x;
   }
 };
@@ -130,12 +130,12 @@ template <class T>
 struct Weights<Complex<T>> {
   // SSE2 has no load of one number to all lanes; with AVX it is a part of the product.
   static constexpr bool kRepeats = VISOPS_ISA_SLOT == 0;
-  Lanes<T> re, im;
+  Vector<T> re, im;
 
   VISOPS_ALWAYS_INLINE explicit Weights(const ComplexWeight<T>& weight)
-      : re(kRepeats ? repeat_lanes(weight.re) : all_lanes(weight.re[0])),
+      : re(kRepeats ? repeat_lanes(weight.re) : broadcast(weight.re[0])),
         im(repeat_lanes(weight.im)) {}
-  VISOPS_ALWAYS_INLINE void add_products(Lanes<T>& sum, const Terms<Complex<T>>& terms) const {
+  VISOPS_ALWAYS_INLINE void add_products(Vector<T>& sum, const Terms<Complex<T>>& terms) const {
     sum = sum + re * terms.x;
     sum = sum + im * terms.swapped;
   }

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/convolution/im2col.h"
-#include "cpu/simd/lanes.h"
-#include "cpu/simd/simd.h"
+#include "cpu/simd/vector.h"
+#include "cpu/simd/floats.h"
 
 namespace visops {
 namespace {
@@ -102,9 +102,9 @@ struct PairOf<uint32_t> {
 template <class T>
 struct Halves {
   using Pair = typename PairOf<T>::type;
-  static constexpr int64_t kCount = kLaneBytes / static_cast<int64_t>(sizeof(Pair));
-  typedef Pair Pairs __attribute__((vector_size(kLaneBytes)));
-  typedef T Half __attribute__((vector_size(kLaneBytes / 2)));
+  static constexpr int64_t kCount = kVectorBytes / static_cast<int64_t>(sizeof(Pair));
+  typedef Pair Pairs __attribute__((vector_size(kVectorBytes)));
+  typedef T Half __attribute__((vector_size(kVectorBytes / 2)));
 
   // to[i] = from[2 * i + kOdd] for kCount elements; reads twice as many.
   template <int kOdd>

@@ -12,7 +12,7 @@
 namespace visops {
 namespace {
 
-static_assert(kLanes % kChannels<float> == 0 && kLanes % kChannels<double> == 0,
+static_assert(kSumLanes % kChannels<float> == 0 && kLanes % kChannels<double> == 0,
               "channels computed together have lanes side by side");
 
 // The PixelSlopes of a bin, times `factor`.
@@ -90,7 +90,7 @@ class BoxGradient {
     const auto map = map_channels<T>(p_, roi_, channel, ahead(bin_y));
     const T* grad = static_cast<const T*>(p_.bins) + k_ * p_.roi_stride +
                     channel * p_.channel_stride + bin_y * p_.bin_row_stride;
-    const int64_t lane = channel % kLanes;
+    const int64_t lane = channel % kSumLanes;
     for (int64_t bin_x = 0; bin_x < p_.bins_x; ++bin_x) {
       const Changes<Channels<Acc>> changes = changes_of(map, bin_y, bin_x);
       const auto by =

@@ -86,7 +86,7 @@ void gradient_of_box(const RoiAlignParams& p, int64_t k) {
           const Acc grad = load_element(bin);
           const Acc along_y = grad * slope_along_y(s.y, s.x, v[0], v[1], v[2], v[3]);
           const Acc along_x = grad * slope_along_x(s.y, s.x, v[0], v[1], v[2], v[3]);
-          const int64_t l = c % kLanes;
+          const int64_t l = c % kSumLanes;
           add_slopes(along_y, along_x, part_of_box(roi.y, bin_y, s.row, y2_moves),
                      part_of_box(roi.x, bin_x, s.column, x2_moves), &row.x1[l], &row.y1[l],
                      &row.x2[l], &row.y2[l]);

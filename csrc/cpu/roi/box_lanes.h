@@ -2,20 +2,20 @@
 #pragma once
 
 #include "core/roi/gradient.h"
-#include "cpu/simd/pair_lanes.h"
+#include "cpu/lane_sum.h"
 
 namespace visops {
 namespace {
 
 template <class Acc>
 struct alignas(64) BoxLanes {
-  Acc x1[kLanes], y1[kLanes], x2[kLanes], y2[kLanes];
+  Acc x1[kSumLanes], y1[kSumLanes], x2[kSumLanes], y2[kSumLanes];
 };
 
 // A row of bins to the total.
 template <class Acc>
 void add_lanes(const BoxLanes<Acc>& row, BoxLanes<Acc>* total) {
-  for (int64_t l = 0; l < kLanes; ++l) {
+  for (int64_t l = 0; l < kSumLanes; ++l) {
     total->x1[l] += row.x1[l];
     total->y1[l] += row.y1[l];
     total->x2[l] += row.x2[l];

@@ -5,8 +5,8 @@
 // halved into one; then over rows likewise. Work is cut by row of a patch, then by box.
 // Assumes what check_roi_crops() establishes; gradients are floating.
 #include "cpu/roi/crops_transpose.h"
-#include "cpu/simd/pair_lanes.h"
-#include "cpu/warp/affine_rows.h"
+#include "cpu/lane_sum.h"
+#include "cpu/rows.h"
 
 namespace visops {
 namespace {
@@ -65,7 +65,7 @@ template <class T, Interpolation mode>
 void row_sums(const RoiCropParams& p, int64_t k, int64_t i, double* sums) {
   using Acc = typename Accumulate<T>::type;
   const CropMap& map = p.maps[k];
-  double gx[kLanes] = {}, gx_at[kLanes] = {}, gy[kLanes] = {};
+  double gx[kSumLanes] = {}, gx_at[kSumLanes] = {}, gy[kSumLanes] = {};
   const auto y = grid_taps<mode, Acc>(map.y, i, p.padding, p.height);
   if (!y.outside()) {
     const T* image = static_cast<const T*>(p.images) + map.image * p.image_stride.batch;
@@ -76,9 +76,9 @@ void row_sums(const RoiCropParams& p, int64_t k, int64_t i, double* sums) {
       if (taps.outside()) continue;
       const PixelGradient<Acc> sum = crop_gradient<T, mode>(p, taps, image, grad, j);
       const double x = static_cast<double>(sum.x);
-      gx[j % kLanes] += x;
-      gx_at[j % kLanes] += x * patch_fraction(j, p.patch_width);
-      gy[j % kLanes] += static_cast<double>(sum.y);
+      gx[j % kSumLanes] += x;
+      gx_at[j % kSumLanes] += x * patch_fraction(j, p.patch_width);
+      gy[j % kSumLanes] += static_cast<double>(sum.y);
     }
   }
   sums[0] = sum_lanes(gx);
@@ -115,10 +115,10 @@ void roi_crops_backward_boxes_kernel(const RoiCropParams& p, int64_t begin, int6
 
 void roi_crops_backward_boxes_finish_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; ++k) {
-    double lanes[4][kLanes] = {};
+    double lanes[4][kSumLanes] = {};
     for (int64_t i = 0; i < p.patch_height; ++i) {
       const double* sums = p.row_sums + (k * p.patch_height + i) * kCropSums;
-      const int64_t l = i % kLanes;
+      const int64_t l = i % kSumLanes;
       lanes[0][l] += sums[0];
       lanes[1][l] += sums[1];
       lanes[2][l] += sums[2];

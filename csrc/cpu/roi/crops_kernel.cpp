@@ -5,7 +5,8 @@
 // without looking at them, in runs where a pixel's neighbour in the patch is its neighbour in the
 // image. Assumes what check_roi_crops() establishes; maps may be of boxes that are not valid.
 #include "cpu/roi/crops_rows.h"
-#include "cpu/warp/affine_copies.h"
+#include "cpu/copies.h"
+#include "cpu/rows.h"
 
 namespace visops {
 namespace {

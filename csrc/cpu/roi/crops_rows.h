@@ -3,7 +3,7 @@
 // NOTE [ Sampled rows ]
 // Taps along y are the same for all of a row, so the rows they lie in are blended first, over all
 // columns that the row needs, in vectors along the memory; then every place blends its few columns
-// of that. This is the order of NOTE [ One pixel ] (core/warp/affine_pixel.h), so the bits are
+// of that. This is the order of NOTE [ One pixel ] (core/pixel.h), so the bits are
 // those of the scalar code. Columns are taken kRowColumns at a time; for these, what lies beyond
 // the border gets a place of its own beside the image's columns (`index_`), so that taps are always
 // adjacent. Where the columns needed are too many (shrinking by far), pixels are sampled one by
@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include "core/roi/crops_pixel.h"
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 
 namespace visops {
 namespace {

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "core/roi/layout.h"
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 
 namespace visops {
 namespace {

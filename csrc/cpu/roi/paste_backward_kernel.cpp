@@ -4,7 +4,7 @@
 // pasting ] (core/roi/paste.h), found once for all channels.
 // Assumes what check_roi_paste() establishes; gradients are floating.
 #include "cpu/roi/crops_transpose.h"
-#include "cpu/warp/affine_rows.h"
+#include "cpu/rows.h"
 
 namespace visops {
 namespace {

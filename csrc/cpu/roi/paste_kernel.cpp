@@ -5,7 +5,7 @@
 // in cpu/roi/crops_rows.h), and it is stored, rounded once. Tiles that no box covers stay copies.
 // Assumes what check_roi_paste() establishes; maps may be of boxes that are not valid.
 #include "cpu/roi/crops_rows.h"
-#include "cpu/warp/affine_rows.h"
+#include "cpu/rows.h"
 
 namespace visops {
 namespace {

@@ -2,7 +2,7 @@
 // otherwise be read only to be overwritten.
 #pragma once
 
-#include "cpu/simd/lanes.h"
+#include "cpu/simd/vector.h"
 
 #if VISOPS_ISA_SLOT > 0
 #include <immintrin.h>
@@ -18,7 +18,7 @@ constexpr int64_t kWorthStreaming = int64_t{1} << 22;
 constexpr int64_t kStreamLine = 64;
 
 template <class T>
-VISOPS_ALWAYS_INLINE void stream_lanes(T* p, Lanes<T> lanes) {
+VISOPS_ALWAYS_INLINE void stream_vector(T* p, Vector<T> lanes) {
 #if VISOPS_ISA_SLOT == 2
   __m512i bits;
   memcpy(&bits, &lanes.v, sizeof(bits));
@@ -32,7 +32,7 @@ VISOPS_ALWAYS_INLINE void stream_lanes(T* p, Lanes<T> lanes) {
   memcpy(&bits, &lanes.v, sizeof(bits));
   _mm_stream_si128(reinterpret_cast<__m128i*>(p), bits);
 #else
-  store_lanes(p, lanes);
+  store_vector(p, lanes);
 #endif
 }
 

@@ -8,15 +8,15 @@
 
 #include "core/warp/affine.h"
 #include "core/warp/affine_pixel.h"
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 #include "cpu/warp/affine_rows.h"
 
 namespace visops {
 namespace {
 
 // 64 lanes to one, as a CUDA block does it.
-VISOPS_ALWAYS_INLINE double sum_lanes(double (&lane)[kSumLanes]) {
-  for (int64_t w = kSumLanes / 2; w >= 1; w /= 2) {
+VISOPS_ALWAYS_INLINE double sum_lanes(double (&lane)[kTreeLeaves]) {
+  for (int64_t w = kTreeLeaves / 2; w >= 1; w /= 2) {
     for (int64_t i = 0; i < w; ++i) lane[i] += lane[i + w];
   }
   return lane[0];
@@ -195,9 +195,9 @@ void row_gradient(const AffineParams& p, const AffineMap& map, int64_t sample, i
     };
     one_by_one(segment.begin, run.begin);
     one_by_one(run.end, segment.end);
-    for (int64_t group = 0; group < kSegment; group += kSumLanes) {
-      double lane[4][kSumLanes];
-      for (int64_t i = 0; i < kSumLanes; ++i) {
+    for (int64_t group = 0; group < kSegment; group += kTreeLeaves) {
+      double lane[4][kTreeLeaves];
+      for (int64_t i = 0; i < kTreeLeaves; ++i) {
         const double x = static_cast<double>(x0 + group + i);
         const double gx = static_cast<double>(sums.x[group + i]);
         const double gy = static_cast<double>(sums.y[group + i]);
@@ -248,10 +248,10 @@ void affine_backward_matrix_finish_kernel(const AffineBackwardMatrixParams& para
   const AffineParams& p = params.forward;
   const int64_t rows = p.batch * p.output_height / params.matrices;
   for (int64_t matrix = begin; matrix < end; ++matrix) {
-    double lane[6][kSumLanes] = {};
+    double lane[6][kTreeLeaves] = {};
     for (int64_t r = 0; r < rows; ++r) {
       const double* sums = params.row_sums + (matrix * rows + r) * 4;
-      const int64_t l = r % kSumLanes;
+      const int64_t l = r % kTreeLeaves;
       const double y = static_cast<double>(r % p.output_height);
       lane[0][l] += sums[1];
       lane[1][l] += sums[0] * y;

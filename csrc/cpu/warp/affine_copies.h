@@ -1,50 +1,12 @@
-// Nearest: moves elements without looking at them, by size.
+// The nearest warp: moves elements without looking at them, by size.
 #pragma once
 
 #include "core/warp/affine_pixel.h"
+#include "cpu/copies.h"
 #include "cpu/warp/affine_rows.h"
 
 namespace visops {
 namespace {
-
-// out[x * stride] for x in [begin, end), elements of `size` bytes.
-template <class Word>
-VISOPS_ALWAYS_INLINE void fill_words(char* out, int64_t stride, int64_t begin, int64_t end,
-                                     uint64_t bits) {
-  const Word word = static_cast<Word>(bits);
-  Word* words = reinterpret_cast<Word*>(out);
-  for (int64_t x = begin; x < end; ++x) words[x * stride] = word;
-}
-
-void fill_elements(char* out, int64_t stride, int64_t begin, int64_t end, int64_t size,
-                   uint64_t bits) {
-  switch (size) {
-    case 1: return fill_words<uint8_t>(out, stride, begin, end, bits);
-    case 2: return fill_words<uint16_t>(out, stride, begin, end, bits);
-    case 4: return fill_words<uint32_t>(out, stride, begin, end, bits);
-    default: return fill_words<uint64_t>(out, stride, begin, end, bits);
-  }
-}
-
-// Pixels of Bytes bytes each, from image + offset[i] to out + i * step.
-template <int Bytes>
-VISOPS_ALWAYS_INLINE void copy_pixels(const char* image, const int32_t* offset, int count,
-                                      char* out, int64_t step) {
-  if (step == Bytes) {
-    VISOPS_UNROLL
-    for (int i = 0; i < count; ++i) memcpy(out + i * Bytes, image + offset[i], Bytes);
-  } else {
-    for (int i = 0; i < count; ++i) memcpy(out + i * step, image + offset[i], Bytes);
-  }
-}
-
-// Packed pixels of three bytes: four are moved, the fourth over the next pixel, which comes later.
-VISOPS_ALWAYS_INLINE void copy_triples(const char* image, const int32_t* offset, int count,
-                                       char* out) {
-  VISOPS_UNROLL
-  for (int i = 0; i < count - 1; ++i) memcpy(out + i * 3, image + offset[i], 4);
-  memcpy(out + (count - 1) * 3, image + offset[count - 1], 3);
-}
 
 template <class CoordType>
 struct CopySampler {

@@ -3,7 +3,7 @@
 // Inside the image there are four ways to sample, chosen once per sample by layout:
 //   pairs    8 bytes at a pixel hold its tap and the next one along x, for all channels of up to
 //            4 x uint8, for one plane of 16-bit elements and of float32: a load per pixel and row
-//            of taps, then vectors over pixels (cpu/simd/simd.h)
+//            of taps, then vectors over pixels (cpu/simd/floats.h)
 //   quads    float32 with channels side by side: vectors over channels, one pixel at a time
 //   copies   nearest, and maps whose coordinates are all integers
 //   pixels   everything else: core/warp/affine_pixel.h

@@ -1,7 +1,7 @@
 // Samples runs of pixels in vectors, where 8 bytes hold a pixel's taps along x.
 #pragma once
 
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 #include "cpu/warp/affine_pixels.h"
 #include "cpu/warp/affine_rows.h"
 

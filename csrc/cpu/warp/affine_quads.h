@@ -1,7 +1,7 @@
 // Samples float32 images whose channels lie side by side: vectors over channels.
 #pragma once
 
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 #include "cpu/warp/affine_pixels.h"
 #include "cpu/warp/affine_rows.h"
 

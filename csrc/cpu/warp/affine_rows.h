@@ -14,24 +14,12 @@
 #include "core/warp/affine.h"
 #include "core/warp/affine_pixel.h"
 #include "cpu/read_ahead.h"
+#include "cpu/rows.h"
 
 namespace visops {
 namespace {
 
 constexpr int kMaxWidth = 16;  // of any Floats
-
-// The parts of [begin, end) x rows that lie in one sample each.
-template <class Body>
-VISOPS_ALWAYS_INLINE void for_each_sample(int64_t begin, int64_t end, int64_t rows,
-                                          const Body& body) {
-  while (begin < end) {
-    const int64_t sample = begin / rows;
-    const int64_t first = begin - sample * rows;
-    const int64_t last = first + (rows - first < end - begin ? rows - first : end - begin);
-    body(sample, first, last);
-    begin += last - first;
-  }
-}
 
 // For these columns and rows of a sample's output.
 inline ReadAhead read_ahead(const AffineParams& p, const AffineMap& map, int64_t sample,

@@ -203,14 +203,14 @@ void augment_backward_kernel(const AugmentBackwardParams& b, int64_t begin, int6
 
 void finish_matrix(const AugmentBackwardParams& b, int64_t sample, const double* sums) {
   const AugmentParams& p = b.forward;
-  double lanes[kSumLanes][9] = {};
+  double lanes[kTreeLeaves][9] = {};
   for (int64_t y = 0; y < p.output_height; ++y) {
-    add_row_sums(sums + y * b.row_sum_count, static_cast<double>(y), lanes[y % kSumLanes]);
+    add_row_sums(sums + y * b.row_sum_count, static_cast<double>(y), lanes[y % kTreeLeaves]);
   }
   double grad_map[9];
   for (int k = 0; k < 9; ++k) {
     SumLanes lane;
-    for (int64_t l = 0; l < kSumLanes; ++l) lane[l] = lanes[l][k];
+    for (int64_t l = 0; l < kTreeLeaves; ++l) lane[l] = lanes[l][k];
     grad_map[k] = sum_lanes(lane);
   }
   double* grad_matrix = b.grad_matrix + 9 * sample;
@@ -224,7 +224,7 @@ void finish_color(const AugmentBackwardParams& b, int64_t sample, const double* 
   for (int64_t k = 0; k < count; ++k) {
     SumLanes lane = {};
     for (int64_t y = 0; y < p.output_height; ++y) {
-      lane[y % kSumLanes] += sums[y * b.row_sum_count + first_color_sum(b) + k];
+      lane[y % kTreeLeaves] += sums[y * b.row_sum_count + first_color_sum(b) + k];
     }
     b.grad_color[sample * count + k] = sum_lanes(lane) * color_sum_scale(p, k);
   }

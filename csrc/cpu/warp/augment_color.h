@@ -1,7 +1,7 @@
 // What follows sampling, a segment at a time: colour, scale and offset, erased rectangles, storing.
 #pragma once
 
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 #include "cpu/warp/augment_lanes.h"
 
 namespace visops {

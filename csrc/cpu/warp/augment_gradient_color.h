@@ -7,10 +7,10 @@ namespace visops {
 namespace {
 
 // Sums of a row, by column modulo 64: NOTE [ Gradient of the augmentation ].
-using SumLanes = double[kSumLanes];
+using SumLanes = double[kTreeLeaves];
 
 VISOPS_ALWAYS_INLINE double sum_lanes(SumLanes& lane) {
-  for (int64_t w = kSumLanes / 2; w >= 1; w /= 2) {
+  for (int64_t w = kTreeLeaves / 2; w >= 1; w /= 2) {
     for (int64_t i = 0; i < w; ++i) lane[i] += lane[i + w];
   }
   return lane[0];
@@ -19,7 +19,7 @@ VISOPS_ALWAYS_INLINE double sum_lanes(SumLanes& lane) {
 // body(first lane, one past the last, first place in SumLanes) for each 64 columns of a segment.
 template <class Body>
 VISOPS_ALWAYS_INLINE void for_each_sum_group(int begin, int end, const Body& body) {
-  constexpr int kGroup = static_cast<int>(kSumLanes);
+  constexpr int kGroup = static_cast<int>(kTreeLeaves);
   for (int from = begin; from < end;) {
     const int next = (from / kGroup + 1) * kGroup;
     const int to = next < end ? next : end;
@@ -106,7 +106,7 @@ void add_color_sums(int channels, const Plane<Acc>* e, const Plane<Acc>* input, 
                     int begin, int end, SumLanes* sums) {
   for_each_sum_group(begin, end, [&](int from, int to, int lane) {
     const int n = to - from;
-    double v[kSumLanes];
+    double v[kTreeLeaves];
     for (int j = 0; j <= channels; ++j) {
       if (j < channels) {
         const Acc* in = input[j] + from;

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "core/warp/augment_group.h"
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 
 namespace visops {
 namespace {

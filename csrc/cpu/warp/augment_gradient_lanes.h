@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "core/warp/augment_gradient.h"
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 #include "cpu/warp/affine_rows.h"
 
 namespace visops {

@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "cpu/simd/simd.h"
+#include "cpu/simd/floats.h"
 #include "cpu/warp/affine_pairs.h"
 #include "cpu/warp/augment_lanes.h"
 

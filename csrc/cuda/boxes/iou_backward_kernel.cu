@@ -6,7 +6,7 @@
 // Rounding: NOTE [ Pairs of boxes ], without contraction (-fmad=false).
 #include "core/boxes/pair.h"
 #include "cuda/launch.h"
-#include "cuda/pair_lanes.h"
+#include "cuda/lane_sum.h"
 
 namespace visops {
 namespace {
@@ -14,20 +14,20 @@ namespace {
 constexpr int kWarps = 8;
 
 template <BoxOverlap kind, class Acc, class T>
-__global__ void __launch_bounds__(kLanes* kWarps)
+__global__ void __launch_bounds__(kWarpLanes* kWarps)
     box_iou_backward(const __grid_constant__ BoxIouParams p) {
   const auto* columns1 = static_cast<const Acc*>(p.columns1);
   const auto* columns2 = static_cast<const Acc*>(p.columns2);
   const int64_t rows = p.boxes1.count, count = p.boxes2.count;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int64_t warp = threadIdx.x / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
+  const int64_t warp = threadIdx.x / kWarpLanes;
   const Acc eps = static_cast<Acc>(p.eps);
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kWarps;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kWarps + warp; i < rows; i += stride) {
     const PairBox<Acc> box = load_pair_box(columns1, rows, i);
     const T* grad = static_cast<const T*>(p.grad) + i * p.grad_row_stride;
     PairGradient<Acc> sum = {};
-    for (int64_t j = lane; j < count; j += kLanes) {
+    for (int64_t j = lane; j < count; j += kWarpLanes) {
       const PairBox<Acc> other = load_pair_box(columns2, count, j);
       const Acc g = static_cast<Acc>(grad[j * p.grad_column_stride]);
       const PairGradient<Acc> pair = pair_gradient<kind>(box, other, eps, g);
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kLanes* kWarps)
 template <BoxOverlap kind>
 void launch_kind(const BoxIouParams& p, void* stream) {
   const auto start = [&](auto kernel) {
-    launch(kernel, grid_for((p.boxes1.count + kWarps - 1) / kWarps), dim3(kLanes * kWarps), 0,
+    launch(kernel, grid_for((p.boxes1.count + kWarps - 1) / kWarps), dim3(kWarpLanes * kWarps), 0,
            stream, p);
   };
   if (!p.in_double) {

@@ -6,14 +6,14 @@
 #include "core/boxes/iou.h"
 #include "core/boxes/rotated_gradient.h"
 #include "cuda/launch.h"
-#include "cuda/pair_lanes.h"
+#include "cuda/lane_sum.h"
 
 namespace visops {
 namespace {
 
 constexpr int kThreads = 128;
 constexpr int kRows = 8;
-constexpr int kWarps = kThreads / kLanes;
+constexpr int kWarps = kThreads / kWarpLanes;
 
 __global__ void __launch_bounds__(kThreads)
     rotated_columns(const __grid_constant__ BoxIouParams p) {
@@ -71,15 +71,15 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     box_iou_rotated_backward(const __grid_constant__ BoxIouParams p) {
   const auto* boxes2 = static_cast<const RotatedBox*>(p.columns2);
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int64_t warp = threadIdx.x / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
+  const int64_t warp = threadIdx.x / kWarpLanes;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kWarps;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kWarps + warp; i < p.boxes1.count;
        i += stride) {
     const RotatedBox box = static_cast<const RotatedBox*>(p.columns1)[i];
     const T* grad = static_cast<const T*>(p.grad) + i * p.grad_row_stride;
     RotatedPairGradient sum = {};
-    for (int64_t j = lane; j < p.boxes2.count; j += kLanes) {
+    for (int64_t j = lane; j < p.boxes2.count; j += kWarpLanes) {
       const RotatedPairGradient pair =
           rotated_iou_gradient(box, boxes2[j], static_cast<double>(grad[j * p.grad_column_stride]));
       sum.x += pair.x;

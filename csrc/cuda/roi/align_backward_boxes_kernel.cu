@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kSumThreads, blocks_at_once<T>(listed))
   using Acc = typename Accumulate<T>::type;
   __shared__ ListedBox<Acc> box;
   __shared__ RowSums<Acc> row_sums;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   for (int64_t k = blockIdx.x; k < p.boxes.count; k += gridDim.x) {
     const auto lists = list_bins<SlopeStream<Acc>>(p, room, k, &box);
     const Roi<Acc>& roi = box.roi;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kSumThreads, blocks_at_once<T>(listed))
       const RoiMap& map = p.maps[roi.level];
       sum_rows(p, k, roi, &row_sums, [&](int64_t y) {
         BoxSums<Acc> sum = {};
-        for (int64_t c = lane; c < p.channels; c += kLanes) {
+        for (int64_t c = lane; c < p.channels; c += kWarpLanes) {
           const T* data = map_pixel<const T>(map, roi.image, c, 0, 0);
           const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, c, y, 0);
           for (int64_t x = 0; x < p.bins_x; ++x) {

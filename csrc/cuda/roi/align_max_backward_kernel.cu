@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 2 : 3)
   using Acc = typename Accumulate<T>::type;
   __shared__ Roi<Acc> roi;
   __shared__ RowSums<Acc> row_sums;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   for (int64_t k = blockIdx.x; k < p.boxes.count; k += gridDim.x) {
     if (threadIdx.x == 0) {
       roi = load_roi<Acc>(p, k);
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 2 : 3)
     const bool y2_moves = end_moves(roi.y, p.aligned), x2_moves = end_moves(roi.x, p.aligned);
     sum_rows(p, k, roi, &row_sums, [&](int64_t y) {
       BoxSums<Acc> sum = {};
-      for (int64_t c = lane; c < p.channels; c += kLanes) {
+      for (int64_t c = lane; c < p.channels; c += kWarpLanes) {
         const int64_t* index = p.index + index_offset(p, k, c, y, 0);
         const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, c, y, 0);
         for (int64_t x = 0; x < p.bins_x; ++x) {

@@ -7,7 +7,7 @@
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/launch.h"
-#include "cuda/pair_lanes.h"
+#include "cuda/lane_sum.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_transpose.h"
 
@@ -82,13 +82,13 @@ __global__ void __launch_bounds__(kListThreads)
 constexpr int kSumWarps = 8;
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kLanes* kSumWarps)
+__global__ void __launch_bounds__(kWarpLanes* kSumWarps)
     roi_crops_backward_boxes(const __grid_constant__ RoiCropParams p) {
   using Acc = typename Accumulate<T>::type;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int64_t rows = p.boxes.count * p.patch_height;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kSumWarps;
-  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kSumWarps + threadIdx.x / kLanes;
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kSumWarps + threadIdx.x / kWarpLanes;
        row < rows; row += stride) {
     const int64_t k = row / p.patch_height, i = row - k * p.patch_height;
     const CropMap map = p.maps[k];
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kLanes* kSumWarps)
       const T* image = static_cast<const T*>(p.images) + map.image * p.image_stride.batch;
       const T* grad =
           static_cast<const T*>(p.patches) + k * p.patch_stride.batch + i * p.patch_stride.row;
-      for (int64_t j = lane; j < p.patch_width; j += kLanes) {
+      for (int64_t j = lane; j < p.patch_width; j += kWarpLanes) {
         taps.x = grid_taps<mode, Acc>(map.x, j, p.padding, p.width);
         if (taps.outside()) continue;
         const PixelGradient<Acc> sum = crop_gradient<T, mode>(p, taps, image, grad, j);
@@ -120,14 +120,14 @@ __global__ void __launch_bounds__(kLanes* kSumWarps)
   }
 }
 
-__global__ void __launch_bounds__(kLanes* kSumWarps)
+__global__ void __launch_bounds__(kWarpLanes* kSumWarps)
     roi_crops_backward_boxes_finish(const __grid_constant__ RoiCropParams p) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kSumWarps;
-  for (int64_t k = static_cast<int64_t>(blockIdx.x) * kSumWarps + threadIdx.x / kLanes;
+  for (int64_t k = static_cast<int64_t>(blockIdx.x) * kSumWarps + threadIdx.x / kWarpLanes;
        k < p.boxes.count; k += stride) {
     double gx = 0.0, gx_at = 0.0, gy = 0.0, gy_at = 0.0;
-    for (int64_t i = lane; i < p.patch_height; i += kLanes) {
+    for (int64_t i = lane; i < p.patch_height; i += kWarpLanes) {
       const double* sums = p.row_sums + (k * p.patch_height + i) * kCropSums;
       gx += sums[0];
       gx_at += sums[1];
@@ -163,7 +163,7 @@ dim3 grid_of_warps(int64_t count) { return grid_for((count + kSumWarps - 1) / kS
 template <class T>
 void boxes_of(const RoiCropParams& p, void* stream) {
   const auto start = [&](auto kernel) {
-    launch(kernel, grid_of_warps(p.boxes.count * p.patch_height), dim3(kLanes * kSumWarps), 0,
+    launch(kernel, grid_of_warps(p.boxes.count * p.patch_height), dim3(kWarpLanes * kSumWarps), 0,
            stream, p);
   };
   if (p.mode == Interpolation::kBilinear) {
@@ -192,7 +192,7 @@ void backward_boxes_cuda(const RoiCropParams& p, void* stream) {
 }
 
 void backward_boxes_finish_cuda(const RoiCropParams& p, void* stream) {
-  launch(roi_crops_backward_boxes_finish, grid_of_warps(p.boxes.count), dim3(kLanes * kSumWarps), 0,
+  launch(roi_crops_backward_boxes_finish, grid_of_warps(p.boxes.count), dim3(kWarpLanes * kSumWarps), 0,
          stream, p);
 }
 

@@ -3,16 +3,18 @@
 // blend per channel. Blocks are tiles of 64 x 4 and stride over all patches. Nothing is shared
 // between pixels.
 //
-// Rounding: NOTE [ One pixel ] (core/warp/affine_pixel.h), without contraction (-fmad=false): the
+// Rounding: NOTE [ One pixel ] (core/pixel.h), without contraction (-fmad=false): the
 // bits of the CPU kernels. Boxes that are not valid, and images without pixels, give `fill`.
 #include "core/roi/crops_pixel.h"
 #include "cuda/launch.h"
-#include "cuda/warp/affine_tile.h"
+#include "cuda/tile_grid.h"
 
 namespace visops {
 namespace {
 
 constexpr int kMapThreads = 128;
+constexpr int kTileHeight = 4;
+constexpr int kTileThreads = kTileWidth * kTileHeight;  // a pixel each
 
 __global__ void roi_crop_maps(const __grid_constant__ RoiCropParams p) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kMapThreads;

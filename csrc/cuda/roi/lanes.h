@@ -4,13 +4,13 @@
 
 #include "core/roi/gradient.h"
 #include "cuda/launch.h"
-#include "cuda/pair_lanes.h"
+#include "cuda/lane_sum.h"
 
 namespace visops {
 namespace {
 
 constexpr int kSumWarps = 8;
-constexpr int kSumThreads = kSumWarps * kLanes;
+constexpr int kSumThreads = kSumWarps * kWarpLanes;
 
 template <class Acc>
 struct BoxSums {
@@ -20,7 +20,7 @@ struct BoxSums {
 // What the warps of a block hand over.
 template <class Acc>
 struct RowSums {
-  BoxSums<Acc> of_row[kSumWarps][kLanes];
+  BoxSums<Acc> of_row[kSumWarps][kWarpLanes];
 };
 
 // Writes the gradient of box k. row_sums(y) gives this lane's sums of one row of bins. By all
@@ -28,8 +28,8 @@ struct RowSums {
 template <class Acc, class F>
 __device__ void sum_rows(const RoiAlignParams& p, int64_t k, const Roi<Acc>& roi,
                          RowSums<Acc>* shared, const F& row_sums) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpLanes;
   BoxSums<Acc> total = {};  // of the first warp
   for (int64_t first = 0; roi.valid && first < p.bins_y; first += kSumWarps) {
     if (first + warp < p.bins_y) shared->of_row[warp][lane] = row_sums(first + warp);

@@ -135,7 +135,7 @@ void backward_image_as(const AffineBackwardImageParams& b, void* stream) {
          grid);
 }
 
-constexpr int kLanes = static_cast<int>(kSumLanes);
+constexpr int kLanes = static_cast<int>(kTreeLeaves);
 constexpr int kGroupsAtOnce = 4;
 constexpr int kRowThreads = kLanes * kGroupsAtOnce;
 constexpr int kRowSums = 4;  // of gx, gx x, gy, gy x

@@ -11,6 +11,7 @@ namespace {
 // A tile lies in one segment of NOTE [ Affine coordinates ]; a thread has one of its pixels.
 constexpr int kTileHeight = 4;
 constexpr int kTileThreads = kTileWidth * kTileHeight;
+static_assert(kSegment % kTileWidth == 0, "a tile lies in one segment");
 
 // The map and the segment of each row of the tile.
 template <class Acc>

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kPullThreads, 2)
       prepare_segments(p, y0, chunk, &block);
       if (y < p.output_height) {
         for (int64_t x = chunk + thread.lane; x < p.output_width && x < chunk + kPullColumns;
-             x += kSumLanes) {
+             x += kTreeLeaves) {
           pull_pixel<T, mode>(b, block, thread.row, sample, y, x, sum);
         }
       }
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kPullThreads, 2)
       prepare_segments(p, y0, chunk, &block);
       if (y < p.output_height) {
         for (int64_t x = chunk + thread.lane; x < p.output_width && x < chunk + kPullColumns;
-             x += kSumLanes) {
+             x += kTreeLeaves) {
           pull_pixel_color<T, mode>(p, block, thread.row, sample, y, x, step, sum);
         }
       }
@@ -275,7 +275,7 @@ __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 3 : 4)
   }
 }
 
-constexpr int kFinishThreads = static_cast<int>(kSumLanes);
+constexpr int kFinishThreads = static_cast<int>(kTreeLeaves);
 constexpr int kFinishSums = 16;  // that are halved at once
 using FinishRow = double[kFinishThreads + 1];
 

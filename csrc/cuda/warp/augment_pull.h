@@ -9,16 +9,16 @@ namespace visops {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kPullRows = 4;  // to a block, kSumLanes threads each
-constexpr int kPullThreads = kPullRows * static_cast<int>(kSumLanes);
+constexpr int kPullRows = 4;  // to a block, kTreeLeaves threads each
+constexpr int kPullThreads = kPullRows * static_cast<int>(kTreeLeaves);
 constexpr int kPullSegments = 8;  // of a row, that are prepared at once
 constexpr int64_t kPullColumns = kPullSegments * kSegment;
 
 struct PullThread {
   int row, lane;
   __device__ PullThread()
-      : row(static_cast<int>(threadIdx.x) / static_cast<int>(kSumLanes)),
-        lane(static_cast<int>(threadIdx.x) % static_cast<int>(kSumLanes)) {}
+      : row(static_cast<int>(threadIdx.x) / static_cast<int>(kTreeLeaves)),
+        lane(static_cast<int>(threadIdx.x) % static_cast<int>(kTreeLeaves)) {}
 };
 
 // Bands of kPullRows rows of a sample.

@@ -12,42 +12,42 @@ namespace visops {
 namespace {
 
 #if VISOPS_ISA_SLOT == 2
-constexpr int kLaneBytes = 64;
+constexpr int kVectorBytes = 64;
 #elif VISOPS_ISA_SLOT == 1
-constexpr int kLaneBytes = 32;
+constexpr int kVectorBytes = 32;
 #else
-constexpr int kLaneBytes = 16;
+constexpr int kVectorBytes = 16;
 #endif
 
 #if defined(__GNUC__)
 template <class T>
 struct Register {
-  typedef T type __attribute__((vector_size(kLaneBytes)));
+  typedef T type __attribute__((vector_size(kVectorBytes)));
 };
 #else
 // What the vector types of GCC and Clang do, in loops for the compiler to vectorise.
 template <class T>
 struct Register {
   struct type {
-    T lane[kLaneBytes / sizeof(T)];
+    T lane[kVectorBytes / sizeof(T)];
     type operator+(const type& b) const {
       type sum;
-      for (size_t i = 0; i < kLaneBytes / sizeof(T); ++i) sum.lane[i] = lane[i] + b.lane[i];
+      for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i) sum.lane[i] = lane[i] + b.lane[i];
       return sum;
     }
     type operator-(const type& b) const {
       type difference;
-      for (size_t i = 0; i < kLaneBytes / sizeof(T); ++i) difference.lane[i] = lane[i] - b.lane[i];
+      for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i) difference.lane[i] = lane[i] - b.lane[i];
       return difference;
     }
     type operator*(const type& b) const {
       type product;
-      for (size_t i = 0; i < kLaneBytes / sizeof(T); ++i) product.lane[i] = lane[i] * b.lane[i];
+      for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i) product.lane[i] = lane[i] * b.lane[i];
       return product;
     }
     friend type operator-(T value, const type& b) {
       type difference;
-      for (size_t i = 0; i < kLaneBytes / sizeof(T); ++i) difference.lane[i] = value - b.lane[i];
+      for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i) difference.lane[i] = value - b.lane[i];
       return difference;
     }
   };
@@ -57,38 +57,38 @@ struct Register {
 // T is float, double, uint16_t, uint32_t or uint64_t: there is no product of bytes in any
 // instruction set; compute those in 16 bits.
 template <class T>
-struct Lanes {
-  static constexpr int kCount = kLaneBytes / static_cast<int>(sizeof(T));
+struct Vector {
+  static constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(T));
   typename Register<T>::type v;
 };
 
 template <class T>
-VISOPS_ALWAYS_INLINE Lanes<T> operator+(Lanes<T> a, Lanes<T> b) {
+VISOPS_ALWAYS_INLINE Vector<T> operator+(Vector<T> a, Vector<T> b) {
   return {a.v + b.v};
 }
 template <class T>
-VISOPS_ALWAYS_INLINE Lanes<T> operator-(Lanes<T> a, Lanes<T> b) {
+VISOPS_ALWAYS_INLINE Vector<T> operator-(Vector<T> a, Vector<T> b) {
   return {a.v - b.v};
 }
 template <class T>
-VISOPS_ALWAYS_INLINE Lanes<T> operator*(Lanes<T> a, Lanes<T> b) {
+VISOPS_ALWAYS_INLINE Vector<T> operator*(Vector<T> a, Vector<T> b) {
   return {a.v * b.v};
 }
 
 // kCount adjacent elements, at any address.
 template <class T>
-VISOPS_ALWAYS_INLINE Lanes<T> load_lanes(const T* p) {
-  Lanes<T> lanes;
-  memcpy(&lanes.v, p, kLaneBytes);
+VISOPS_ALWAYS_INLINE Vector<T> load_vector(const T* p) {
+  Vector<T> lanes;
+  memcpy(&lanes.v, p, kVectorBytes);
   return lanes;
 }
 template <class T>
-VISOPS_ALWAYS_INLINE void store_lanes(T* p, Lanes<T> lanes) {
-  memcpy(p, &lanes.v, kLaneBytes);
+VISOPS_ALWAYS_INLINE void store_vector(T* p, Vector<T> lanes) {
+  memcpy(p, &lanes.v, kVectorBytes);
 }
 
 template <class T>
-VISOPS_ALWAYS_INLINE Lanes<T> all_lanes(T value) {
+VISOPS_ALWAYS_INLINE Vector<T> broadcast(T value) {
   // A vector of GCC takes a number as its operand, and less 0 every number is itself; filling lane
   // by lane would become one instruction for each.
   return {value - typename Register<T>::type{}};

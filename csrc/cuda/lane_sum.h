@@ -1,0 +1,21 @@
+// NOTE [ Lane sums ] (core/lane_sum.h) on CUDA: a lane is a thread of a warp.
+#pragma once
+
+#include "core/lane_sum.h"
+#include "cuda/launch.h"
+
+namespace visops {
+namespace {
+
+constexpr int kWarpLanes = static_cast<int>(kSumLanes);
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+// The sum is lane 0's.
+template <class Acc>
+__device__ Acc sum_lanes(Acc lane) {
+  for (int half = kWarpLanes / 2; half > 0; half /= 2) lane += __shfl_down_sync(kAllLanes, lane, half);
+  return lane;
+}
+
+}  // namespace
+}  // namespace visops
