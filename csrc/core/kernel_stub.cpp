@@ -53,23 +53,29 @@ bool has_emulation() {
   return false;
 }
 
-Slot choose() {
-  const char* forced = std::getenv("VISOPS_CPU");
-  const std::vector<Slot> slots = available_cpu_slots();
-  if (forced == nullptr || *forced == '\0') {
-    Slot best = Slot::kDefault;
-    for (Slot slot : slots) {
-      if (slot != Slot::kCudaEmulated) best = slot;
-    }
-    return best;
-  }
+Slot slot_named(const std::string& name) {
   std::string names;
-  for (Slot slot : slots) {
-    if (std::string(forced) == slot_name(slot)) return slot;
+  for (Slot slot : available_cpu_slots()) {
+    if (name == slot_name(slot)) return slot;
     names += (names.empty() ? "" : ", ") + std::string(slot_name(slot));
   }
-  throw std::runtime_error("visops: VISOPS_CPU=" + std::string(forced) +
+  throw std::runtime_error("visops: VISOPS_CPU=" + name +
                            " is not available; this build on this processor has: " + names);
+}
+
+Slot choose() {
+  const char* forced = std::getenv("VISOPS_CPU");
+  if (forced != nullptr && *forced != '\0') return slot_named(forced);
+  Slot best = Slot::kDefault;
+  for (Slot slot : available_cpu_slots()) {
+    if (slot != Slot::kCudaEmulated) best = slot;
+  }
+  return best;
+}
+
+Slot& chosen_slot() {
+  static Slot slot = choose();
+  return slot;
 }
 
 }  // namespace
@@ -88,10 +94,9 @@ std::vector<Slot> available_cpu_slots() {
   return slots;
 }
 
-Slot cpu_slot() {
-  static const Slot slot = choose();
-  return slot;
-}
+Slot cpu_slot() { return chosen_slot(); }
+
+void force_cpu_slot(const std::string& name) { chosen_slot() = slot_named(name); }
 
 const char* StubTable::name() const { return name_; }
 

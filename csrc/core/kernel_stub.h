@@ -3,7 +3,11 @@
 // A kernel file registers itself:   const bool registered = affine_stub.set(Slot::kAvx2, kernel);
 // A front asks for what fits:       affine_stub.cpu()(params, begin, end);
 //                                   affine_stub.cuda()(params, stream);
-// CPU slots are chosen by what the processor has and the kernel offers; VISOPS_CPU overrides it.
+// The kernels of a KernelStub compute a part of the work, which the front cuts. Those of a
+// ScheduledStub take all of it and schedule themselves, with scratch from a Workspace; they have
+// one signature on every backend.
+//
+// The CPU slot is the best one that the processor has and the kernel offers; VISOPS_CPU forces one.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +29,10 @@ Slot cpu_slot();
 
 // What VISOPS_CPU may name here.
 std::vector<Slot> available_cpu_slots();
+
+// Puts another CPU slot in force, as VISOPS_CPU does when the process starts; for tests
+// (tests/cuda_emulation/force_cpu.cpp). No kernel may be running.
+void force_cpu_slot(const std::string& name);
 
 using AnyKernel = void (*)();
 
@@ -70,6 +78,24 @@ class KernelStub : public StubTable {
   CudaKernel emulated() const { return reinterpret_cast<CudaKernel>(best_cpu()); }
   CudaKernel cuda(int device_index) const {
     return reinterpret_cast<CudaKernel>(cuda_or_throw(device_index));
+  }
+};
+
+class Workspace;
+
+template <class Params>
+class ScheduledStub : public StubTable {
+ public:
+  using Kernel = void (*)(const Params&, Workspace&);
+
+  constexpr explicit ScheduledStub(const char* name) : StubTable(name) {}
+
+  VISOPS_ALWAYS_INLINE bool set(Slot slot, Kernel kernel) {
+    return store(slot, reinterpret_cast<AnyKernel>(kernel));
+  }
+  Kernel cpu() const { return reinterpret_cast<Kernel>(best_cpu()); }
+  Kernel cuda(int device_index) const {
+    return reinterpret_cast<Kernel>(cuda_or_throw(device_index));
   }
 };
 

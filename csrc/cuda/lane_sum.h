@@ -13,7 +13,8 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 // The sum is lane 0's.
 template <class Acc>
 __device__ Acc sum_lanes(Acc lane) {
-  for (int half = kWarpLanes / 2; half > 0; half /= 2) lane += __shfl_down_sync(kAllLanes, lane, half);
+  for (int half = kWarpLanes / 2; half > 0; half /= 2)
+    lane += __shfl_down_sync(kAllLanes, lane, half);
   return lane;
 }
 

@@ -12,6 +12,7 @@
 
 #include "core/element.h"
 #include "core/kernel_stub.h"
+#include "core/workspace.h"
 #include "torch/parallel.h"
 
 namespace visops {
@@ -46,6 +47,28 @@ Tensor empty_tensor(const char* op, const char* what, const Tensor& like,
 
 void* current_cuda_stream(const Tensor& tensor);
 
+// Whether CUDA kernels do the work for tensors like `on`: on a GPU, and under emulation. Nothing
+// else decides between the two ways that a front may have.
+inline bool runs_cuda_kernels(const Tensor& on) {
+  return on.is_cuda() || cpu_slot() == Slot::kCudaEmulated;
+}
+
+// Scratch is made of tensors, loops run on torch's threads, and the stream is the current one.
+class TensorWorkspace final : public Workspace {
+ public:
+  TensorWorkspace(const char* op, const Tensor& on) : op_(op), on_(on) {}
+  void* allocate(int64_t bytes) override;
+  int64_t threads() const override;
+  void for_each_part(int64_t count, int64_t grain, void (*body)(void*, int64_t, int64_t),
+                     void* context) override;
+  void* stream() const override;
+
+ private:
+  const char* op_;
+  const Tensor& on_;
+  std::vector<Tensor> held_;
+};
+
 // Runs the kernel that fits the device of `on`; `work` items of about `cost` elements each.
 template <class Params>
 void run(const KernelStub<Params>& stub, const Params& params, const Tensor& on, int64_t work,
@@ -57,6 +80,21 @@ void run(const KernelStub<Params>& stub, const Params& params, const Tensor& on,
     kernel(params, current_cuda_stream(on));
   } else {
     run_on_cpu(stub, params, work, cost);
+  }
+}
+
+// Runs a kernel that schedules itself, with scratch on the device of `on`; errors name `op`.
+template <class Params>
+void run(const ScheduledStub<Params>& stub, const char* op, const Params& params,
+         const Tensor& on) {
+  TensorWorkspace workspace(op, on);
+  if (on.is_cuda()) {
+    const int device_index = static_cast<int>(on.get_device_index());
+    const auto kernel = stub.cuda(device_index);
+    torch::stable::accelerator::DeviceGuard guard(device_index);
+    kernel(params, workspace);
+  } else {
+    stub.cpu()(params, workspace);
   }
 }
 

@@ -42,20 +42,20 @@ VISOPS_GEMM_INLINE Vector<T> gemm_multiply_add(Vector<T> a, Vector<T> b, Vector<
 }
 #if VISOPS_ISA_SLOT == 2
 VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float> b,
-                                                  Vector<float> sum) {
+                                                   Vector<float> sum) {
   return {(Register<float>::type)_mm512_fmadd_ps((__m512)a.v, (__m512)b.v, (__m512)sum.v)};
 }
 VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<double> b,
-                                                   Vector<double> sum) {
+                                                    Vector<double> sum) {
   return {(Register<double>::type)_mm512_fmadd_pd((__m512d)a.v, (__m512d)b.v, (__m512d)sum.v)};
 }
 #elif VISOPS_ISA_SLOT == 1
 VISOPS_GEMM_INLINE Vector<float> gemm_multiply_add(Vector<float> a, Vector<float> b,
-                                                  Vector<float> sum) {
+                                                   Vector<float> sum) {
   return {(Register<float>::type)_mm256_fmadd_ps((__m256)a.v, (__m256)b.v, (__m256)sum.v)};
 }
 VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<double> b,
-                                                   Vector<double> sum) {
+                                                    Vector<double> sum) {
   return {(Register<double>::type)_mm256_fmadd_pd((__m256d)a.v, (__m256d)b.v, (__m256d)sum.v)};
 }
 #endif

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/convolution/convolve2d_element.h"
-#include "cpu/simd/vector.h"
 #include "cpu/simd/floats.h"
+#include "cpu/simd/vector.h"
 
 namespace visops {
 namespace {

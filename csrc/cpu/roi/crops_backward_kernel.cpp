@@ -4,8 +4,8 @@
 // order, then in float64: over a row's columns in 32 lanes, column j in lane j mod 32, which are
 // halved into one; then over rows likewise. Work is cut by row of a patch, then by box.
 // Assumes what check_roi_crops() establishes; gradients are floating.
-#include "cpu/roi/crops_transpose.h"
 #include "cpu/lane_sum.h"
+#include "cpu/roi/crops_transpose.h"
 #include "cpu/rows.h"
 
 namespace visops {

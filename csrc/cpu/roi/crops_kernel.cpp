@@ -4,8 +4,8 @@
 // cpu/roi/crops_rows.h). Nearest, and boxes whose samples lie on pixel centres, move elements
 // without looking at them, in runs where a pixel's neighbour in the patch is its neighbour in the
 // image. Assumes what check_roi_crops() establishes; maps may be of boxes that are not valid.
-#include "cpu/roi/crops_rows.h"
 #include "cpu/copies.h"
+#include "cpu/roi/crops_rows.h"
 #include "cpu/rows.h"
 
 namespace visops {

@@ -37,7 +37,8 @@ struct Register {
     }
     type operator-(const type& b) const {
       type difference;
-      for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i) difference.lane[i] = lane[i] - b.lane[i];
+      for (size_t i = 0; i < kVectorBytes / sizeof(T); ++i)
+        difference.lane[i] = lane[i] - b.lane[i];
       return difference;
     }
     type operator*(const type& b) const {

@@ -5,8 +5,8 @@
 //
 // Rounding: NOTE [ Pairs of boxes ], without contraction (-fmad=false).
 #include "core/boxes/pair.h"
-#include "cuda/launch.h"
 #include "cuda/lane_sum.h"
+#include "cuda/launch.h"
 
 namespace visops {
 namespace {

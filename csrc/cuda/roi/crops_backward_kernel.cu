@@ -6,8 +6,8 @@
 // Of the boxes: a warp has a row of a patch, then a warp a box; the lanes are those of the CPU.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
-#include "cuda/launch.h"
 #include "cuda/lane_sum.h"
+#include "cuda/launch.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_transpose.h"
 
@@ -192,8 +192,8 @@ void backward_boxes_cuda(const RoiCropParams& p, void* stream) {
 }
 
 void backward_boxes_finish_cuda(const RoiCropParams& p, void* stream) {
-  launch(roi_crops_backward_boxes_finish, grid_of_warps(p.boxes.count), dim3(kWarpLanes * kSumWarps), 0,
-         stream, p);
+  launch(roi_crops_backward_boxes_finish, grid_of_warps(p.boxes.count),
+         dim3(kWarpLanes * kSumWarps), 0, stream, p);
 }
 
 const bool registered =

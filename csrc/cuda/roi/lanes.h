@@ -3,8 +3,8 @@
 #pragma once
 
 #include "core/roi/gradient.h"
-#include "cuda/launch.h"
 #include "cuda/lane_sum.h"
+#include "cuda/launch.h"
 
 namespace visops {
 namespace {

@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/rotated_box.h"
+#include "torch/register.h"
 #include "torch/tensor.h"
 
 namespace visops {
@@ -158,14 +159,7 @@ Tensor box_iou_rotated_backward(const Tensor& grad, const Tensor& boxes1, const 
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("box_iou", TORCH_BOX(&visops::box_iou));
-  m.impl("box_iou_backward", TORCH_BOX(&visops::box_iou_backward));
-  m.impl("box_iou_rotated", TORCH_BOX(&visops::box_iou_rotated));
-  m.impl("box_iou_rotated_backward", TORCH_BOX(&visops::box_iou_rotated_backward));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("box_iou", TORCH_BOX(&visops::box_iou));
   m.impl("box_iou_backward", TORCH_BOX(&visops::box_iou_backward));
   m.impl("box_iou_rotated", TORCH_BOX(&visops::box_iou_rotated));

@@ -6,6 +6,7 @@
 #include "torch/arithmetic.h"
 #include "torch/contiguous.h"
 #include "torch/dispatcher.h"
+#include "torch/register.h"
 #include "torch/tensor.h"
 
 namespace visops {
@@ -104,7 +105,7 @@ Tensor scratch_of(const char* op, const Tensor& like, int64_t bytes) {
 }
 
 void run_conv2d(const ConvCall& call, Conv2dParams& p, const Tensor& on) {
-  if (on.is_cuda() || cpu_slot() == Slot::kCudaEmulated) {
+  if (runs_cuda_kernels(on)) {
     run(conv2d_stub, p, on, 1, kGrain);
     return;
   }
@@ -196,7 +197,7 @@ Tensor conv2d_backward_weight(const Tensor& grad, const Tensor& input, const Siz
   p.y = call.axis(0);
   p.x = call.axis(1);
   if (gradient.numel() == 0) return gradient;
-  if (grad.is_cuda() || cpu_slot() == Slot::kCudaEmulated) {
+  if (runs_cuda_kernels(grad)) {
     run(conv2d_backward_weight_stub, p, grad, 1, kGrain);
     return gradient;
   }
@@ -210,13 +211,7 @@ Tensor conv2d_backward_weight(const Tensor& grad, const Tensor& input, const Siz
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("conv2d", TORCH_BOX(&visops::conv2d));
-  m.impl("conv2d_backward_input", TORCH_BOX(&visops::conv2d_backward_input));
-  m.impl("conv2d_backward_weight", TORCH_BOX(&visops::conv2d_backward_weight));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("conv2d", TORCH_BOX(&visops::conv2d));
   m.impl("conv2d_backward_input", TORCH_BOX(&visops::conv2d_backward_input));
   m.impl("conv2d_backward_weight", TORCH_BOX(&visops::conv2d_backward_weight));

@@ -9,6 +9,7 @@
 #include "torch/arithmetic.h"
 #include "torch/contiguous.h"
 #include "torch/convolution/convolve2d.h"
+#include "torch/register.h"
 
 namespace visops {
 namespace {
@@ -116,12 +117,7 @@ void convolve2d_out(const Tensor& input, const Tensor& kernel, const std::vector
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("convolve2d", TORCH_BOX(&visops::convolve2d));
-  m.impl("convolve2d_out", TORCH_BOX(&visops::convolve2d_out));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("convolve2d", TORCH_BOX(&visops::convolve2d));
   m.impl("convolve2d_out", TORCH_BOX(&visops::convolve2d_out));
 }

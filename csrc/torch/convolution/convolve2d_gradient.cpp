@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "torch/contiguous.h"
 #include "torch/convolution/convolve2d.h"
+#include "torch/register.h"
 
 namespace visops {
 namespace {
@@ -110,12 +111,7 @@ Tensor convolve2d_backward_kernel(const Tensor& grad, const Tensor& input,
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("convolve2d_fold", TORCH_BOX(&visops::convolve2d_fold));
-  m.impl("convolve2d_backward_kernel", TORCH_BOX(&visops::convolve2d_backward_kernel));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("convolve2d_fold", TORCH_BOX(&visops::convolve2d_fold));
   m.impl("convolve2d_backward_kernel", TORCH_BOX(&visops::convolve2d_backward_kernel));
 }

@@ -8,6 +8,7 @@
 #include "torch/arithmetic.h"
 #include "torch/contiguous.h"
 #include "torch/fill.h"
+#include "torch/register.h"
 #include "torch/tensor.h"
 
 namespace visops {
@@ -178,12 +179,7 @@ Tensor col2im(const Tensor& input, const Sizes& output_size, const Sizes& kernel
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("im2col", TORCH_BOX(&visops::im2col));
-  m.impl("col2im", TORCH_BOX(&visops::col2im));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("im2col", TORCH_BOX(&visops::im2col));
   m.impl("col2im", TORCH_BOX(&visops::col2im));
 }

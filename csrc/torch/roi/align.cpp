@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "torch/register.h"
 #include "torch/roi/front.h"
 #include "torch/roi/run.h"
 
@@ -219,19 +220,17 @@ Tensor multiscale_roi_align_backward_boxes(const Tensor& grad, const std::vector
 }  // namespace
 }  // namespace visops
 
-#define VISOPS_ROI_ALIGN(m)                                                                 \
-  m.impl("roi_align", TORCH_BOX(&visops::roi_align));                                       \
-  m.impl("roi_align_backward_input", TORCH_BOX(&visops::roi_align_backward_input));         \
-  m.impl("roi_align_backward_boxes", TORCH_BOX(&visops::roi_align_backward_boxes));         \
-  m.impl("roi_align_max", TORCH_BOX(&visops::roi_align_max));                               \
-  m.impl("roi_align_max_at", TORCH_BOX(&visops::roi_align_max_at));                         \
-  m.impl("roi_align_max_backward_input", TORCH_BOX(&visops::roi_align_max_backward_input)); \
-  m.impl("roi_align_max_backward_boxes", TORCH_BOX(&visops::roi_align_max_backward_boxes)); \
-  m.impl("multiscale_roi_align", TORCH_BOX(&visops::multiscale_roi_align));                 \
-  m.impl("multiscale_roi_align_backward_input",                                             \
-         TORCH_BOX(&visops::multiscale_roi_align_backward_input));                          \
-  m.impl("multiscale_roi_align_backward_boxes",                                             \
-         TORCH_BOX(&visops::multiscale_roi_align_backward_boxes))
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) { VISOPS_ROI_ALIGN(m); }
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) { VISOPS_ROI_ALIGN(m); }
+VISOPS_KERNELS(m) {
+  m.impl("roi_align", TORCH_BOX(&visops::roi_align));
+  m.impl("roi_align_backward_input", TORCH_BOX(&visops::roi_align_backward_input));
+  m.impl("roi_align_backward_boxes", TORCH_BOX(&visops::roi_align_backward_boxes));
+  m.impl("roi_align_max", TORCH_BOX(&visops::roi_align_max));
+  m.impl("roi_align_max_at", TORCH_BOX(&visops::roi_align_max_at));
+  m.impl("roi_align_max_backward_input", TORCH_BOX(&visops::roi_align_max_backward_input));
+  m.impl("roi_align_max_backward_boxes", TORCH_BOX(&visops::roi_align_max_backward_boxes));
+  m.impl("multiscale_roi_align", TORCH_BOX(&visops::multiscale_roi_align));
+  m.impl("multiscale_roi_align_backward_input",
+         TORCH_BOX(&visops::multiscale_roi_align_backward_input));
+  m.impl("multiscale_roi_align_backward_boxes",
+         TORCH_BOX(&visops::multiscale_roi_align_backward_boxes));
+}

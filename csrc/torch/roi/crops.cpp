@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/image_front.h"
+#include "torch/register.h"
 #include "torch/roi/crops_front.h"
 
 namespace visops {
@@ -167,13 +168,7 @@ Tensor crop_rois_backward_boxes(const Tensor& grad, const Tensor& images, const 
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("crop_rois", TORCH_BOX(&visops::crop_rois));
-  m.impl("crop_rois_backward_images", TORCH_BOX(&visops::crop_rois_backward_images));
-  m.impl("crop_rois_backward_boxes", TORCH_BOX(&visops::crop_rois_backward_boxes));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("crop_rois", TORCH_BOX(&visops::crop_rois));
   m.impl("crop_rois_backward_images", TORCH_BOX(&visops::crop_rois_backward_images));
   m.impl("crop_rois_backward_boxes", TORCH_BOX(&visops::crop_rois_backward_boxes));

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/check.h"
+#include "torch/register.h"
 #include "torch/roi/crops_front.h"
 
 namespace visops {
@@ -198,13 +199,7 @@ Tensor paste_rois_backward_alpha(const Tensor& grad, const Tensor& images, const
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("paste_rois", TORCH_BOX(&visops::paste_rois));
-  m.impl("paste_rois_backward_patches", TORCH_BOX(&visops::paste_rois_backward_patches));
-  m.impl("paste_rois_backward_alpha", TORCH_BOX(&visops::paste_rois_backward_alpha));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("paste_rois", TORCH_BOX(&visops::paste_rois));
   m.impl("paste_rois_backward_patches", TORCH_BOX(&visops::paste_rois_backward_patches));
   m.impl("paste_rois_backward_alpha", TORCH_BOX(&visops::paste_rois_backward_alpha));

@@ -4,6 +4,7 @@
 #include "core/roi/channel_blocks.h"
 #include "core/roi/pool.h"
 #include "core/roi/ps_align.h"
+#include "torch/register.h"
 #include "torch/roi/front.h"
 
 namespace visops {
@@ -206,14 +207,12 @@ Tensor roi_align_rotated_backward(const Tensor& grad, const Tensor& boxes, const
 }  // namespace
 }  // namespace visops
 
-#define VISOPS_ROI_POOLING(m)                                                 \
-  m.impl("roi_pool", TORCH_BOX(&visops::roi_pool));                           \
-  m.impl("roi_pool_backward", TORCH_BOX(&visops::roi_pool_backward));         \
-  m.impl("roi_pool_at", TORCH_BOX(&visops::roi_pool_at));                     \
-  m.impl("ps_roi_align", TORCH_BOX(&visops::ps_roi_align));                   \
-  m.impl("ps_roi_align_backward", TORCH_BOX(&visops::ps_roi_align_backward)); \
-  m.impl("roi_align_rotated", TORCH_BOX(&visops::roi_align_rotated));         \
-  m.impl("roi_align_rotated_backward", TORCH_BOX(&visops::roi_align_rotated_backward))
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) { VISOPS_ROI_POOLING(m); }
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) { VISOPS_ROI_POOLING(m); }
+VISOPS_KERNELS(m) {
+  m.impl("roi_pool", TORCH_BOX(&visops::roi_pool));
+  m.impl("roi_pool_backward", TORCH_BOX(&visops::roi_pool_backward));
+  m.impl("roi_pool_at", TORCH_BOX(&visops::roi_pool_at));
+  m.impl("ps_roi_align", TORCH_BOX(&visops::ps_roi_align));
+  m.impl("ps_roi_align_backward", TORCH_BOX(&visops::ps_roi_align_backward));
+  m.impl("roi_align_rotated", TORCH_BOX(&visops::roi_align_rotated));
+  m.impl("roi_align_rotated_backward", TORCH_BOX(&visops::roi_align_rotated_backward));
+}

@@ -16,10 +16,6 @@ constexpr int64_t kBandBytes = int64_t{4} << 20;
 constexpr int64_t kLanes = 64, kFewLanes = 16;  // as in cpu/roi/sums.h
 constexpr int64_t kLeastLanes = 32;             // fewer take three times as long, each (measured)
 
-bool runs_kernels_of_cuda(const Tensor& on) {
-  return on.is_cuda() || cpu_slot() == Slot::kCudaEmulated;
-}
-
 int64_t accumulator_bytes(const RoiAlignParams& p) { return p.dtype == DType::kFloat64 ? 8 : 4; }
 
 int64_t rounded_up(int64_t count, int64_t step) { return (count + step - 1) / step * step; }
@@ -100,7 +96,7 @@ void run_over_boxes(const KernelStub<RoiAlignParams>& stub, RoiCall& call, const
   RoiAlignParams& p = call.params;
   if (p.boxes.count == 0 || (p.channels == 0 && p.grad_boxes == nullptr)) return;
   const auto run_boxes = [&] { run(stub, p, on, p.boxes.count, box_cost(p)); };
-  const bool on_cuda = runs_kernels_of_cuda(on);
+  const bool on_cuda = runs_cuda_kernels(on);
   if (on_cuda && p.grad_boxes == nullptr) return run_boxes();
   call.gather_channels();
   if (on_cuda) return run_boxes();
@@ -111,7 +107,7 @@ void run_roi_align(RoiCall& call, const Tensor& on) {
   RoiAlignParams& p = call.params;
   if (p.boxes.count == 0 || p.channels == 0) return;
   const auto run_boxes = [&] { run(roi_align_stub, p, on, p.boxes.count, box_cost(p)); };
-  if (runs_kernels_of_cuda(on)) return run_boxes();
+  if (runs_cuda_kernels(on)) return run_boxes();
   if (maps_are_lanes(p) && p.channel_stride == 1) return with_tables(p, Order::kByPlace, run_boxes);
   const int64_t pixels = most_pixels(p), bytes = accumulator_bytes(p);
   const auto bytes_of = [&](int64_t channels) {
@@ -132,7 +128,7 @@ void run_roi_align(RoiCall& call, const Tensor& on) {
 void run_over_maps(const KernelStub<RoiAlignParams>& stub, RoiCall& call, const Tensor& on) {
   RoiAlignParams& p = call.params;
   if (p.channels == 0 || p.images == 0 || most_pixels(p) == 0) return;
-  if (runs_kernels_of_cuda(on)) {
+  if (runs_cuda_kernels(on)) {
     const Tensor spans = empty_tensor(call.op, "scratch", on, {p.boxes.count, 3}, DType::kInt64);
     p.spans = spans.mutable_data_ptr();
     return run(stub, p, on, p.images, most_pixels(p));

@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "torch/operators.h"
+#include "torch/register.h"
 
 namespace visops {
 namespace {
@@ -168,10 +169,4 @@ std::tuple<Tensor, Tensor, Tensor> weighted_boxes_fusion(
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("weighted_boxes_fusion", TORCH_BOX(&visops::weighted_boxes_fusion));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
-  m.impl("weighted_boxes_fusion", TORCH_BOX(&visops::weighted_boxes_fusion));
-}
+VISOPS_KERNELS(m) { m.impl("weighted_boxes_fusion", TORCH_BOX(&visops::weighted_boxes_fusion)); }

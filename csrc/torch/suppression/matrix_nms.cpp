@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "torch/operators.h"
+#include "torch/register.h"
 
 namespace visops {
 namespace {
@@ -132,6 +133,4 @@ std::tuple<Tensor, Tensor> matrix_nms(const Tensor& objects, const Tensor& score
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) { m.impl("matrix_nms", TORCH_BOX(&visops::matrix_nms)); }
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) { m.impl("matrix_nms", TORCH_BOX(&visops::matrix_nms)); }
+VISOPS_KERNELS(m) { m.impl("matrix_nms", TORCH_BOX(&visops::matrix_nms)); }

@@ -1,6 +1,7 @@
 // The torch front of greedy suppression: which operator is which call, and which way it is done.
 #include "torch/suppression/nms.h"
 #include "core/check.h"
+#include "torch/register.h"
 
 namespace visops {
 namespace {
@@ -47,14 +48,7 @@ std::tuple<Tensor, Tensor> nms_padded(const Tensor& boxes, const Tensor& scores,
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("nms", TORCH_BOX(&visops::nms));
-  m.impl("batched_nms", TORCH_BOX(&visops::batched_nms));
-  m.impl("nms_padded", TORCH_BOX(&visops::nms_padded));
-  m.impl("nms_rotated", TORCH_BOX(&visops::nms_rotated));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("nms", TORCH_BOX(&visops::nms));
   m.impl("batched_nms", TORCH_BOX(&visops::batched_nms));
   m.impl("nms_padded", TORCH_BOX(&visops::nms_padded));

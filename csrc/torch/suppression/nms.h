@@ -44,8 +44,8 @@ struct NmsCall {
     return out;
   }
 
-  // Whether the work is done without a look at memory: on CUDA, and by its emulation.
-  bool on_device() const { return boxes.is_cuda() || cpu_slot() == Slot::kCudaEmulated; }
+  // Whether the work is done without a look at memory.
+  bool on_device() const { return runs_cuda_kernels(boxes); }
 };
 
 // Throws where an argument is not what it must be. max_output: -1 for none.

@@ -2,6 +2,7 @@
 #include "core/suppression/nms_match.h"
 
 #include "torch/operators.h"
+#include "torch/register.h"
 #include "torch/suppression/nms.h"
 
 namespace visops {
@@ -46,6 +47,4 @@ Tensor nms_match(const Tensor& boxes, const Tensor& scores, double iou_threshold
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) { m.impl("nms_match", TORCH_BOX(&visops::nms_match)); }
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) { m.impl("nms_match", TORCH_BOX(&visops::nms_match)); }
+VISOPS_KERNELS(m) { m.impl("nms_match", TORCH_BOX(&visops::nms_match)); }

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "torch/operators.h"
+#include "torch/register.h"
 #include "torch/suppression/nms_candidates.h"
 
 namespace visops {
@@ -170,12 +171,7 @@ RowsAndScores batched_soft_nms(const Tensor& boxes, const Tensor& scores, const 
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("soft_nms", TORCH_BOX(&visops::soft_nms));
-  m.impl("batched_soft_nms", TORCH_BOX(&visops::batched_soft_nms));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("soft_nms", TORCH_BOX(&visops::soft_nms));
   m.impl("batched_soft_nms", TORCH_BOX(&visops::batched_soft_nms));
 }

@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/warp/affine_front.h"
+#include "torch/register.h"
 #include "torch/tensor.h"
 
 namespace visops {
@@ -195,14 +196,7 @@ Tensor affine_backward_matrix(const Tensor& grad, const Tensor& image, const Ten
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("affine", TORCH_BOX(&visops::affine));
-  m.impl("affine_out", TORCH_BOX(&visops::affine_out));
-  m.impl("affine_backward_image", TORCH_BOX(&visops::affine_backward_image));
-  m.impl("affine_backward_matrix", TORCH_BOX(&visops::affine_backward_matrix));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("affine", TORCH_BOX(&visops::affine));
   m.impl("affine_out", TORCH_BOX(&visops::affine_out));
   m.impl("affine_backward_image", TORCH_BOX(&visops::affine_backward_image));

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/warp/affine_front.h"
 #include "core/warp/augment_front.h"
+#include "torch/register.h"
 #include "torch/tensor.h"
 
 namespace visops {
@@ -314,7 +315,7 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
   if (matrix_grad) b.grad_matrix = static_cast<double*>(grad_matrix.mutable_data_ptr());
   if (color_grad) b.grad_color = static_cast<double*>(grad_color.mutable_data_ptr());
   b.row_sums = static_cast<double*>(row_sums.mutable_data_ptr());
-  const bool gathers = image_grad && (image.is_cuda() || cpu_slot() == Slot::kCudaEmulated);
+  const bool gathers = image_grad && runs_cuda_kernels(image);
   const Tensor grad_sampled = empty_tensor(
       op, "scratch", image,
       gathers ? std::vector<int64_t>{p.batch, p.channels, p.output_height, p.output_width} : none,
@@ -332,15 +333,7 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
 }  // namespace
 }  // namespace visops
 
-STABLE_TORCH_LIBRARY_IMPL(visops, CPU, m) {
-  m.impl("augment", TORCH_BOX(&visops::augment));
-  m.impl("augment_list", TORCH_BOX(&visops::augment_list));
-  m.impl("augment_out", TORCH_BOX(&visops::augment_out));
-  m.impl("augment_list_out", TORCH_BOX(&visops::augment_list_out));
-  m.impl("augment_backward", TORCH_BOX(&visops::augment_backward));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(visops, CUDA, m) {
+VISOPS_KERNELS(m) {
   m.impl("augment", TORCH_BOX(&visops::augment));
   m.impl("augment_list", TORCH_BOX(&visops::augment_list));
   m.impl("augment_out", TORCH_BOX(&visops::augment_out));

@@ -1,0 +1,18 @@
+// Lets a test process change between kinds of kernel: linked into test builds only, and called
+// through ctypes by tests/kernels.py. Each module has kernels, and a slot in force, of its own.
+#include <exception>
+#include <string>
+
+#include "core/kernel_stub.h"
+
+// Null, or what is wrong with the name.
+extern "C" VISOPS_API const char* visops_force_cpu(const char* name) {
+  static std::string error;
+  try {
+    visops::force_cpu_slot(name);
+    return nullptr;
+  } catch (const std::exception& caught) {
+    error = caught.what();
+    return error.c_str();
+  }
+}

@@ -1,0 +1,36 @@
+"""Which kinds of kernel this machine has, and how a test changes between them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import visops
+from visops import _C, _numpy
+
+SLOTS: list[str] = visops.build_info()["cpu_available"]
+
+every_slot = pytest.mark.parametrize("slot", SLOTS)
+
+
+@contextmanager
+def use_slot(slot: str) -> Iterator[None]:
+    """Run what is inside on the kernels of `slot`, as VISOPS_CPU does for a whole process."""
+    before: str = visops.build_info()["cpu"]
+    _force(slot)
+    try:
+        yield
+    finally:
+        _force(before)
+
+
+def _force(slot: str) -> None:
+    for module in (_C, _numpy):
+        function = getattr(ctypes.CDLL(module.__file__), "visops_force_cpu", None)
+        if function is None:
+            pytest.skip("only test builds (VISOPS_EMULATION=1) can change kernels")
+        function.restype = ctypes.c_char_p
+        error = function(slot.encode())
+        assert error is None, error.decode()
