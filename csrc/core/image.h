@@ -1,6 +1,7 @@
 // Images in memory: strides, and the values that `fill` takes.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 

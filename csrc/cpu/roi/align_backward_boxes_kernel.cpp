@@ -12,7 +12,7 @@
 namespace visops {
 namespace {
 
-static_assert(kSumLanes % kChannels<float> == 0 && kLanes % kChannels<double> == 0,
+static_assert(kSumLanes % kChannels<float> == 0 && kSumLanes % kChannels<double> == 0,
               "channels computed together have lanes side by side");
 
 // The PixelSlopes of a bin, times `factor`.
