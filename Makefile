@@ -20,7 +20,8 @@ SOURCES := $(shell find csrc tests/cuda_emulation -type f)
 CPP := $(shell find csrc tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test bench docs lint format typecheck test-gpu test-abi test-ray wheel clean
+.PHONY: help build demo test test-matrix test-infer test-gpu test-abi bench docs lint format \
+  typecheck wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,13 +46,18 @@ build: $(VENV)/.installed  ## set up .venv and compile (only what has changed)
 demo: build  ## augment and warp real photos, compare with other libraries (IMAGES=folder)
 	$(PY) scripts/demo $(if $(IMAGES),--images $(IMAGES))
 
-# The first run is on the kernels that the machine gets by itself: only the others come again.
-test: build  ## the whole test suite, then again on every other kind of kernel this machine can run
-	$(PYTEST)
+test: build  ## every test once, on this machine's best kernels, and all kernels' bits
+	$(PYTEST) -m "not cluster"
+
+test-matrix: build  ## the tests of values again, on every other kind of kernel
 	@set -e; for cpu in $$($(PY) -c "import visops; info = visops.build_info(); \
 	    print(*sorted({*info['cpu_available']} - {info['cpu']}))"); do \
-	  echo "== VISOPS_CPU=$$cpu"; VISOPS_CPU=$$cpu $(PYTEST) -m "not slow"; \
+	  echo "== VISOPS_CPU=$$cpu"; VISOPS_CPU=$$cpu $(PYTEST) -m "matrix and not cluster"; \
 	done
+
+test-infer: build  ## inference on Ray and torchrun, and when processes are killed
+	$(PY) -m pip install --quiet "ray[data]"
+	OMP_NUM_THREADS=2 $(PY) -m pytest -m cluster $(PYTEST_ARGS) tests/infer
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
 	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done
@@ -102,10 +108,6 @@ test-abi: wheel $(ABI)/.packages  ## run the suite on the wheel, not rebuilt, un
 	$(ABI)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/visops-*.whl
 	$(ABI)/bin/python -c "import torch, visops; print('torch', torch.__version__, visops.build_info())"
 	OMP_NUM_THREADS=2 $(ABI)/bin/python -m pytest -n auto $(PYTEST_ARGS)
-
-test-ray: build  ## the inference tests that start Ray clusters, for which ray[data] goes into .venv
-	$(PY) -m pip install --quiet "ray[data]"
-	OMP_NUM_THREADS=2 $(PY) -m pytest $(PYTEST_ARGS) tests/infer/test_ray.py
 
 clean:  ## remove everything that was built, and the virtual environments
 	rm -rf build dist out *.egg-info docs/_build ops/*.so ops/*.pyd ops/_build.py $(VENV) $(ABI)
