@@ -1,4 +1,4 @@
-// Errors and checked arithmetic. For fronts and core/*.cpp; kernel files never throw.
+// Errors and checked arithmetic, for fronts and core/*.cpp. Kernel files never throw.
 //
 // Every message reads `visops.<op>: <argument> <what came>, <what is allowed>`.
 #pragma once
