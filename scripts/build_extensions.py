@@ -4,11 +4,11 @@ NOTE [ How the extensions are built ]
 One ninja file holds every object of both modules, so that all of them compile in parallel and a
 second build compiles only what a changed source or header touches.
 
-- csrc/core is compiled once and linked into both modules: neither torch nor Python is in it.
-- csrc/cpu is compiled once per instruction set and linked into both; the kernels register
-  themselves and core/kernel_stub.cpp chooses at run time.
+- csrc/core is compiled once: it needs neither torch nor Python.
+- csrc/cpu is compiled once per instruction set; the kernels register themselves, and
+  core/kernel_stub.cpp chooses at run time.
 - csrc/library.cpp and csrc/torch (`_C`) see torch's stable headers and the limited Python API.
-- csrc/numpy (`_numpy`) sees pybind11.
+- csrc/numpy (`_numpy`) sees pybind11. Of the above it links only what warps of arrays use.
 - csrc/cuda goes through nvcc into `_C`; with VISOPS_EMULATION=1 also through the C++ compiler,
   with tests/cuda_emulation/cuda_runtime.h standing in for CUDA's, into both modules.
 
@@ -55,7 +55,7 @@ class Flags:
     define: str
     include: str
     system_include: str
-    plain_cpp: list[str]  # for .cu files compiled as C++
+    emulation: list[str]  # for .cu files compiled as C++, which need not be fast
     isa: dict[str, list[str]]  # in the order of Slot in core/kernel_stub.h
 
 
@@ -71,7 +71,7 @@ GNU = Flags(  # GCC and Clang
     define="-D",
     include="-I",
     system_include="-isystem",
-    plain_cpp=["-Wno-unknown-pragmas", "-x", "c++"],
+    emulation=["-O2", "-Wno-unknown-pragmas", "-x", "c++"],
     isa={
         "default": [],
         "avx2": ["-mavx2", "-mf16c"],
@@ -91,7 +91,7 @@ MSVC = Flags(
     define="/D",
     include="/I",
     system_include="/external:I",
-    plain_cpp=["/wd4068", "/TP"],
+    emulation=["/wd4068", "/TP"],
     isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
 )
 WINDOWS = os.name == "nt"
@@ -308,6 +308,17 @@ def link_flags(cuda: Cuda | None) -> list[str]:
     return flags + extra
 
 
+def used_by_numpy(objects: Iterable[Path]) -> list[Path]:
+    """Objects that `_numpy` needs: what every kernel shares, and the forward affine warp."""
+    families = {path.name for path in (ROOT / "csrc" / "core").iterdir() if path.is_dir()}
+    return [
+        path
+        for path in objects
+        if path.parent.name not in families
+        or (path.name.startswith("affine") and "backward" not in path.name)
+    ]
+
+
 def isa_levels() -> dict[str, tuple[int, list[str]]]:
     """Slot number and flags per instruction set."""
     x86 = platform.machine().lower() in ("x86_64", "amd64")
@@ -356,7 +367,7 @@ class BuildExtensions(build_ext):
                 *defines({"VISOPS_CUDA_EMULATION": "1"}),
             ]
             shared += file.objects("emulated", files_below("tests/cuda_emulation"), flags)
-            shared += file.objects("emulated", cuda_files, [*flags, *FLAGS.plain_cpp])
+            shared += file.objects("emulated", cuda_files, [*flags, *FLAGS.emulation])
 
         objects = {
             "visops._C": file.objects(
@@ -378,7 +389,8 @@ class BuildExtensions(build_ext):
             name = Path(self.get_ext_filename(extension.name)).name
             built[extension.name] = BUILD / ("test" if emulation else "release") / name
             flags = link_flags(cuda if extension.name == "visops._C" else None)
-            inputs = shared + objects[extension.name]
+            needed = shared if extension.name == "visops._C" else used_by_numpy(shared)
+            inputs = needed + objects[extension.name]
             file.build(built[extension.name], "link", inputs, flags)
         file.run()
 

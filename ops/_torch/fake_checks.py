@@ -22,7 +22,7 @@ def require(condition: Any, message: str) -> None:
 def check_shape(
     op: str, name: str, tensor: Tensor, sizes: Sequence[Any], text: str, more: int = 0
 ) -> None:
-    """Raise unless `tensor` has these sizes, and at most `more` extra dimensions; `text` names them."""
+    """Raise unless `tensor` has these sizes (`text`) and at most `more` extra dimensions."""
     message = f"visops.{op}: {name} has shape {list(tensor.shape)}, must be {text}"
     require(tensor.dim() in (len(sizes), len(sizes) + more), message)
     for size, expected in zip(tensor.shape, sizes, strict=False):

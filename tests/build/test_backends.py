@@ -25,7 +25,11 @@ RUNS = [(slot, 1 if slot == "cuda_emulated" else 2) for slot in SLOTS]
 Outputs = dict[str, np.ndarray]
 
 
-@pytest.fixture(scope="module", params=MODULES)
+# Each module's tests run in one process, which computes `expected` once.
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in MODULES],
+)
 def module(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
