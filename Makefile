@@ -7,10 +7,8 @@ PY := $(VENV)/bin/python
 IMAGES ?=
 PYTEST_ARGS ?=
 
-# Builds made here are for development: the CUDA kernels are also compiled as plain C++ for
-# VISOPS_CPU=cuda_emulated, and a compiler warning is an error (VISOPS_WERROR=0 lets it pass).
-# `make wheel` leaves the emulation out.
-export VISOPS_EMULATION ?= 1
+# In builds made here a compiler warning is an error (VISOPS_WERROR=0 lets it pass). Tests need the
+# CUDA kernels compiled as plain C++ as well, for VISOPS_CPU=cuda_emulated; nothing else does.
 export VISOPS_WERROR ?= 1
 
 # A test process per core, each with two torch threads: enough for every thread-count test.
@@ -20,7 +18,7 @@ SOURCES := $(shell find csrc tests/cuda_emulation -type f)
 CPP := $(shell find csrc tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-matrix test-infer test-gpu test-abi bench docs lint format \
+.PHONY: help build build-tests demo test test-matrix test-infer test-gpu test-abi bench docs lint format \
   typecheck wheel clean
 
 help:  ## list the targets
@@ -36,26 +34,36 @@ $(VENV)/.packages: requirements.txt requirements-dev.txt requirements-test.txt |
 	$(PY) -m pip install -r requirements.txt -r requirements-dev.txt
 	@touch $@
 
-$(VENV)/.installed: $(VENV)/.packages pyproject.toml setup.py scripts/build_extensions.py $(SOURCES)
-	$(PY) setup.py --quiet build_ext --inplace
+BUILD_INPUTS := $(VENV)/.packages pyproject.toml setup.py scripts/build_extensions.py $(SOURCES)
+
+$(VENV)/.installed: $(BUILD_INPUTS)
+	VISOPS_EMULATION=0 $(PY) setup.py --quiet build_ext --inplace
 	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# A build for tests does for everything else too.
+$(VENV)/.installed-for-tests: $(BUILD_INPUTS)
+	VISOPS_EMULATION=1 $(PY) setup.py --quiet build_ext --inplace
+	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/.installed
+
 build: $(VENV)/.installed  ## set up .venv and compile (only what has changed)
+
+build-tests: $(VENV)/.installed-for-tests  ## the same, with the emulation that tests use
 
 demo: build  ## augment and warp real photos, compare with other libraries (IMAGES=folder)
 	$(PY) scripts/demo $(if $(IMAGES),--images $(IMAGES))
 
-test: build  ## every test once, on this machine's best kernels, and all kernels' bits
+test: build-tests  ## every test once, on this machine's best kernels, and all kernels' bits
 	$(PYTEST) -m "not cluster"
 
-test-matrix: build  ## the tests of values again, on every other kind of kernel
+test-matrix: build-tests  ## the tests of values again, on every other kind of kernel
 	@set -e; for cpu in $$($(PY) -c "import visops; info = visops.build_info(); \
 	    print(*sorted({*info['cpu_available']} - {info['cpu']}))"); do \
 	  echo "== VISOPS_CPU=$$cpu"; VISOPS_CPU=$$cpu $(PYTEST) -m "matrix and not cluster"; \
 	done
 
-test-infer: build  ## inference on Ray and torchrun, and when processes are killed
+test-infer: build-tests  ## inference on Ray and torchrun, and when processes are killed
 	$(PY) -m pip install --quiet "ray[data]"
 	OMP_NUM_THREADS=2 $(PY) -m pytest -m cluster $(PYTEST_ARGS) tests/infer
 
@@ -84,10 +92,10 @@ typecheck: $(VENV)/.packages  ## check the types of the package, the scripts and
 	MYPYPATH=build/typing $(VENV)/bin/mypy -p visops
 	MYPYPATH=build/typing:scripts:tests $(VENV)/bin/mypy --explicit-package-bases setup.py scripts tests
 
-test-gpu: build  ## run the CUDA tests on a GPU, then again under compute-sanitizer
+test-gpu: build-tests  ## run the CUDA tests on a GPU, then again under compute-sanitizer
 	$(PY) -m pytest -m cuda $(PYTEST_ARGS)
 	@set -e; for tool in memcheck racecheck initcheck synccheck; do \
-	  compute-sanitizer --tool $$tool --error-exitcode 1 $(PY) -m pytest -m "cuda and not slow" \
+	  compute-sanitizer --tool $$tool --error-exitcode 1 $(PY) -m pytest -m "cuda and not cluster" \
 	    -p no:cacheprovider $(PYTEST_ARGS); \
 	done
 

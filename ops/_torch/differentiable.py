@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd import forward_ad
 
 _is_compiling = torch.compiler.is_compiling
@@ -27,6 +28,36 @@ def without_gradient(*names: str) -> None:
     """
     for name in names:
         _library.impl(name, torch.library.fallthrough_kernel, "Autograd")
+
+
+def refuse_lazy_out(*names: str) -> None:
+    """Refuse an `out` that is a lazily negated or conjugated view.
+
+    Torch's own fallback for such views aborts on operators that return nothing. Other arguments
+    are resolved, as the fallback does.
+    """
+    for name in names:
+        kernel = _resolving(name, getattr(torch.ops.visops, name).default)
+        for key in ("Negative", "Conjugate"):
+            _library.impl(name, kernel, key)
+
+
+def _resolving(name: str, op: Callable[..., None]) -> Callable[..., None]:
+    def resolved(argument: Any) -> Any:
+        if isinstance(argument, list | tuple):
+            return [resolved(item) for item in argument]
+        return argument.resolve_conj().resolve_neg() if isinstance(argument, Tensor) else argument
+
+    def kernel(*arguments: Any, out: Tensor | None = None) -> None:
+        *others, out = (*arguments, *([] if out is None else [out]))
+        if out.is_neg() or out.is_conj():
+            view = "negated" if out.is_neg() else "conjugated"
+            raise RuntimeError(
+                f"visops.{name}: out is a lazily {view} view, must be a tensor with its own values"
+            )
+        op(*(resolved(argument) for argument in others), out)
+
+    return kernel
 
 
 class Differentiable:
