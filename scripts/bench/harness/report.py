@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import importlib
-import json
 import os
 import platform
 import re
@@ -17,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from . import results
 
 ROOT = Path(__file__).resolve().parents[3]
 LABEL = 32  # characters of a row's label
@@ -236,15 +237,11 @@ def default_path(op: str, machine: dict[str, Any], rows: Sequence[Row]) -> Path:
 def write_json(
     path: Path, op: str, description: str, machine: dict[str, Any], rows: Sequence[Row]
 ) -> None:
-    """Write everything that was measured."""
-    content = {
+    """Write a result file: see `results`."""
+    result = {
         "op": op,
         "description": description.strip(),
         "machine": machine,
-        "rows": [
-            {**dataclasses.asdict(row), "best": row.best, "met": [c.met for c in row.cells]}
-            for row in rows
-        ],
+        "rows": [dataclasses.asdict(row) for row in rows],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    results.write(path, result)
