@@ -116,7 +116,9 @@ def draw(path: Path, newest: Callable[[str], dict[str, Any] | None]) -> Path:
     for at, (headline, ratio, peer) in enumerate(found):
         colour = BLUE if ratio >= 1 else RED
         axes.barh(at + 0.16, ratio - 1, left=1, height=0.4, color=colour)
-        text = f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×" if ratio >= 2 else f"{ratio:.2f}×"
+        text = (
+            f"{ratio:.0f}×" if ratio >= 10 else f"{ratio:.1f}×" if ratio >= 2 else f"{ratio:.2f}×"
+        )
         axes.annotate(
             f"{text}  {peer}", (max(ratio, 1.0), at + 0.16), xytext=(6, 0),
             textcoords="offset points", va="center", fontsize=9.5, color=colour,

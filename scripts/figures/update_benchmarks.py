@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))  # `bench` and `figures` are packages
 
 from bench.harness import results  # noqa: E402
+
 from figures import headlines  # noqa: E402
 
 DOCS = ROOT / "docs"
@@ -280,8 +281,7 @@ def text_of(table: Table, result: dict[str, Any]) -> str:
         f"minima in one interleaved run). {machine_text(result)}",
         "",
         f"Of all {len(timed)} comparisons in the run, visops lost {len(lost)}; it reached {met} of "
-        f"the {len(floors)} ratios that the project aims for."
-        + (" Lost:" if lost else ""),
+        f"the {len(floors)} ratios that the project aims for." + (" Lost:" if lost else ""),
     ]
     if lost:
         lines += ["", *(f"- {_lost_text(found)}" for found in lost)]
