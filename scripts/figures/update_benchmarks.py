@@ -69,7 +69,7 @@ AFFINE = Table(
 )
 AUGMENT = Table(
     "augment",
-    "`augment`, 512² u8 HWC → 224² f32 CHW where nothing else is said; one thread",
+    "`augment`, 512² u8 HWC → 224² f32 CHW unless noted; one thread",
     (
         "visops.transforms",
         "OpenCV warp alone",
@@ -159,7 +159,7 @@ BOX_IOU = Table(
             for measure in ("iou", "generalized", "distance", "complete")
         },
         "rotated": {"job": "rotated", **_PAIRS, "width": 1000.0},
-        "rotated, a hundred times as dense": {"job": "rotated", **_PAIRS, "width": 100.0},
+        "rotated, a hundred times denser": {"job": "rotated", **_PAIRS, "width": 100.0},
     },
 )
 
@@ -180,7 +180,7 @@ ROI_ALIGN = Table(
 )
 CONV = Table(
     "conv",
-    "convolution, an image of 1080 × 1920 where nothing else is said; one thread",
+    "convolution, a 1080 × 1920 image unless noted; one thread",
     ("SciPy", "cv2.filter2D", "F.conv2d", "clone() of the result", "F.unfold", "F.fold"),
     {
         **{
