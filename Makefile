@@ -14,7 +14,7 @@ export VISOPS_EMULATION ?= 1
 export VISOPS_WERROR ?= 1
 
 # A test process per core, each with two torch threads: enough for every thread-count test.
-PYTEST := OMP_NUM_THREADS=2 $(PY) -m pytest -n auto $(PYTEST_ARGS)
+PYTEST := OMP_NUM_THREADS=2 $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
 SOURCES := $(shell find csrc tests/cuda_emulation -type f)
 CPP := $(shell find csrc tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)

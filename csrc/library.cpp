@@ -1,12 +1,12 @@
-// Every operator of visops: the table of contents. Implementations register themselves in
-// csrc/torch/<op>.cpp; fake kernels, autograd and vmap are in ops/<op>.py.
+// The schema of every operator: the table of contents. Implementations register themselves in
+// csrc/torch/<family>/<op>.cpp; fake kernels, autograd and vmap are in ops/<family>/.
 #include <Python.h>
 
 #include <torch/csrc/stable/library.h>
 
 #include "core/platform.h"
 
-// What every form of the augmentation takes after its tensors and size.
+// Options that all forms of `augment` share.
 #define AUGMENT_OPTIONS                                                               \
   "str interpolation='bilinear', str padding_mode='constant', float[] fill=[0.0], "   \
   "bool antialias=False, Tensor? window=None, Tensor? color=None, bool clamp=False, " \

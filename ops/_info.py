@@ -1,4 +1,4 @@
-"""What this build of visops is, and what it found on this machine."""
+"""Describes this build of visops and the machine it runs on."""
 
 from __future__ import annotations
 

@@ -4,11 +4,11 @@ NOTE [ How the extensions are built ]
 One ninja file holds every object of both modules, so that all of them compile in parallel and a
 second build compiles only what a changed source or header touches.
 
-- csrc/core is compiled once and linked into both modules: neither torch nor Python is in it.
-- csrc/cpu is compiled once per instruction set and linked into both; the kernels register
-  themselves and core/kernel_stub.cpp chooses at run time.
+- csrc/core is compiled once: it needs neither torch nor Python.
+- csrc/cpu is compiled once per instruction set; the kernels register themselves, and
+  core/kernel_stub.cpp chooses at run time.
 - csrc/library.cpp and csrc/torch (`_C`) see torch's stable headers and the limited Python API.
-- csrc/numpy (`_numpy`) sees pybind11.
+- csrc/numpy (`_numpy`) sees pybind11. Of the above it links only what warps of arrays use.
 - csrc/cuda goes through nvcc into `_C`; with VISOPS_EMULATION=1 also through the C++ compiler,
   with tests/cuda_emulation/cuda_runtime.h standing in for CUDA's, into both modules.
 
@@ -48,14 +48,14 @@ DEFAULT_CUDA_ARCHS = "8.0;9.0+PTX"
 
 @dataclass(frozen=True)
 class Flags:
-    """How one family of compilers spells what the build needs."""
+    """The options that one family of compilers takes."""
 
     compile: list[str]
     warnings_are_errors: list[str]
     define: str
     include: str
     system_include: str
-    plain_cpp: list[str]  # for .cu files compiled as C++
+    emulation: list[str]  # for .cu files compiled as C++, which need not be fast
     isa: dict[str, list[str]]  # in the order of Slot in core/kernel_stub.h
 
 
@@ -64,14 +64,14 @@ GNU = Flags(  # GCC and Clang
         *("-std=c++17", "-O3", "-DNDEBUG", "-fPIC"),
         *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
         *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
-        # GCC 12 warns of its own AVX-512 headers (its bug 105593); Clang has no such warning.
+        # GCC 12 warns about its own AVX-512 headers (GCC bug 105593); Clang lacks this warning.
         *("-Wall", "-Wextra", "-Wno-unknown-warning-option", "-Wno-maybe-uninitialized"),
     ],
     warnings_are_errors=["-Werror"],
     define="-D",
     include="-I",
     system_include="-isystem",
-    plain_cpp=["-Wno-unknown-pragmas", "-x", "c++"],
+    emulation=["-O2", "-Wno-unknown-pragmas", "-x", "c++"],
     isa={
         "default": [],
         "avx2": ["-mavx2", "-mf16c"],
@@ -91,7 +91,7 @@ MSVC = Flags(
     define="/D",
     include="/I",
     system_include="/external:I",
-    plain_cpp=["/wd4068", "/TP"],
+    emulation=["/wd4068", "/TP"],
     isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
 )
 WINDOWS = os.name == "nt"
@@ -161,7 +161,7 @@ class Cuda:
 
 
 def find_cuda(torch_cuda: str | None) -> Cuda | None:
-    """Decide whether CUDA kernels are compiled; say so in one line where they are left out."""
+    """Find the toolkit for CUDA kernels; print one line if they are left out."""
     request = switch("VISOPS_CUDA")
     if request is False:
         print("visops: building without CUDA kernels: VISOPS_CUDA=0")
@@ -213,7 +213,7 @@ def defines(macros: Mapping[str, str]) -> list[str]:
 
 
 def includes(paths: Iterable[str | Path]) -> list[str]:
-    """Include folders of others, whose headers give no warnings."""
+    """Third-party include folders, whose headers must not warn."""
     return [word for path in paths for word in (FLAGS.system_include, str(path))]
 
 
@@ -238,7 +238,7 @@ class NinjaFile:
             nvcc = command_line([cuda.nvcc])
             self._rule("nvcc", f"{nvcc} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
             host = [flag for flag in FLAGS.compile if not flag.startswith(("-std", "/std"))]
-            # The host compiler sees what nvcc wrote, headers in place: all that goes unused there.
+            # The host compiler sees nvcc's output with headers expanded, much of it unused.
             host += (
                 [] if WINDOWS else ["-Wno-unused-function", "-Wno-unneeded-internal-declaration"]
             )
@@ -289,7 +289,7 @@ class NinjaFile:
 
 
 def link_flags(cuda: Cuda | None) -> list[str]:
-    """Link with torch's libraries, whose names are recorded and whose places are not."""
+    """Link with torch's libraries: their names are recorded, their paths are not."""
     torch_lib = Path(torch.__file__).parent / "lib"
     libraries = ["torch_cpu", "c10"] + (["torch_cuda"] if cuda else [])
     cuda_dirs = cuda.library_dirs() if cuda else []
@@ -306,6 +306,17 @@ def link_flags(cuda: Cuda | None) -> list[str]:
     flags += [f"-l{name}" for name in libraries]
     flags += ["-lcudart_static", "-lrt", "-lpthread", "-ldl"] if cuda else []
     return flags + extra
+
+
+def used_by_numpy(objects: Iterable[Path]) -> list[Path]:
+    """Objects that `_numpy` needs: what every kernel shares, and the forward affine warp."""
+    families = {path.name for path in (ROOT / "csrc" / "core").iterdir() if path.is_dir()}
+    return [
+        path
+        for path in objects
+        if path.parent.name not in families
+        or (path.name.startswith("affine") and "backward" not in path.name)
+    ]
 
 
 def isa_levels() -> dict[str, tuple[int, list[str]]]:
@@ -350,13 +361,13 @@ class BuildExtensions(build_ext):
             slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
             shared += file.objects(isa, files_below("csrc/cpu"), slot_flags)
         if emulation:
-            # Ahead of every other folder: here <cuda_runtime.h> is ours.
+            # First on the include path, so that <cuda_runtime.h> is the emulation's.
             flags = [
                 f"{FLAGS.include}tests/cuda_emulation",
                 *defines({"VISOPS_CUDA_EMULATION": "1"}),
             ]
             shared += file.objects("emulated", files_below("tests/cuda_emulation"), flags)
-            shared += file.objects("emulated", cuda_files, [*flags, *FLAGS.plain_cpp])
+            shared += file.objects("emulated", cuda_files, [*flags, *FLAGS.emulation])
 
         objects = {
             "visops._C": file.objects(
@@ -378,7 +389,8 @@ class BuildExtensions(build_ext):
             name = Path(self.get_ext_filename(extension.name)).name
             built[extension.name] = BUILD / ("test" if emulation else "release") / name
             flags = link_flags(cuda if extension.name == "visops._C" else None)
-            inputs = shared + objects[extension.name]
+            needed = shared if extension.name == "visops._C" else used_by_numpy(shared)
+            inputs = needed + objects[extension.name]
             file.build(built[extension.name], "link", inputs, flags)
         file.run()
 
@@ -391,14 +403,14 @@ torch_version = "{torch.__version__}"
         Path(self.get_ext_fullpath("visops._C")).with_name("_build.py").write_text(record)
 
     def copy_extensions_to_source(self) -> None:
-        """Also bring the record of the build along: editable installs import from there."""
+        """Copy the record of the build as well: editable installs import it."""
         super().copy_extensions_to_source()
         package = self.get_finalized_command("build_py").get_package_dir("visops")
         install(Path(self.build_lib, "visops", "_build.py"), Path(package, "_build.py"))
 
 
 def install(source: Path, target: Path) -> None:
-    """Copy without writing into a file that a running process may have loaded."""
+    """Replace a file without writing into one that a running process has loaded."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     shutil.copy2(source, target)

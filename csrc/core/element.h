@@ -25,7 +25,7 @@ enum class DType : int {
   kFloat64
 };
 
-// Bytes of the largest element that torch has: of complex128.
+// Bytes of torch's largest element, complex128.
 constexpr int64_t kLargestElement = 16;
 
 struct Half {
@@ -92,7 +92,7 @@ VISOPS_FN uint16_t float_to_bfloat16(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-// What a sample of each stored type is computed in.
+// The type that samples of a stored type are computed in.
 template <class T>
 struct Accumulate {
   using type = float;

@@ -1,4 +1,4 @@
-// What the compilers spell differently. No torch, no Python.
+// Spellings that differ between compilers. No torch, no Python.
 //
 // Functions of the core headers are `static`: kernel files are compiled once per instruction set,
 // and an ordinary inline function emitted from an AVX-512 object could be picked by the linker

@@ -1,7 +1,7 @@
-// How CUDA files start kernels, and the few things that differ where they are emulated.
+// How CUDA files start kernels, and the little that differs under emulation.
 //
-// VISOPS_CUDA_EMULATION compiles the same files as plain C++ against tests/cuda_emulation, for the
-// suite to run the kernels' own code on CPU tensors.
+// With VISOPS_CUDA_EMULATION the same files compile as plain C++ against tests/cuda_emulation, and
+// tests run the kernels' own code on CPU tensors.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,14 +25,14 @@ constexpr Slot kCudaSlot = Slot::kCuda;
 constexpr int64_t kMostBlocks = int64_t{1} << 24;
 #endif
 
-// Blocks for `count` pieces of work: a block each, up to kMostBlocks. A kernel strides by gridDim.x
-// over what is left.
+// A block for each of `count` pieces of work, up to kMostBlocks. Kernels stride by gridDim.x over
+// the rest.
 static inline dim3 grid_for(int64_t count) {
   return dim3(static_cast<unsigned>(count < kMostBlocks ? count : kMostBlocks));
 }
 
-// Starts kernel(args...) on `stream` (a cudaStream_t); neither waits for it. Nothing is started
-// for an empty grid. Throws std::runtime_error where the launch is refused.
+// Starts kernel(args...) on `stream` (a cudaStream_t) and returns at once. An empty grid starts
+// nothing. Throws std::runtime_error if CUDA refuses the launch.
 template <class... Formal>
 void launch(void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_bytes, void* stream,
             const std::common_type_t<Formal>&... args) {

@@ -1,4 +1,4 @@
-// What this build is and what it found on this machine, as JSON for visops.build_info().
+// Describes the build and the machine as JSON, for visops.build_info().
 #include <torch/csrc/stable/library.h>
 
 #include <sstream>

@@ -8,7 +8,7 @@
 
 namespace visops {
 
-// All of the operator's arguments, in order; results begin at the stack's first element.
+// Takes all of the operator's arguments in order. The stack it returns begins with the results.
 template <class... Args>
 std::array<StableIValue, sizeof...(Args)> call_operator(const char* name, const char* overload,
                                                         const Args&... args) {

@@ -1,5 +1,5 @@
-// How both fronts run a CPU kernel: over torch's thread pool, so that torch.set_num_threads rules
-// NumPy calls too.
+// Both fronts run CPU kernels on torch's thread pool, so torch.set_num_threads also governs calls
+// on NumPy arrays.
 #pragma once
 
 #include <torch/csrc/stable/ops.h>
@@ -10,7 +10,7 @@
 
 namespace visops {
 
-// A task smaller than this (in elements touched) costs more to hand out than to do.
+// Tasks that touch fewer elements cost more to hand out than to do.
 constexpr int64_t kGrain = 32768;
 
 template <class Params>

@@ -1,4 +1,4 @@
-// What the torch fronts share: from stable tensors to raw pointers, and how a kernel is run.
+// What the torch fronts share: checks of stable tensors, fresh tensors, and running a kernel.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
@@ -31,24 +31,25 @@ std::string shape_text(const Tensor& tensor);
 void check_same_device(const char* op, const char* reference_name, const Tensor& reference,
                        const char* name, const Tensor& tensor);
 
-// For what an `out` argument must be: elements of their own, none of them the input's. `what` can't
-// be done in place.
+// Throw unless `out` can be written: its elements don't overlap, and share no memory with the
+// input. `what` names what can't be done in place.
 void check_writable(const char* op, const Tensor& out);
 void check_no_overlap(const char* op, const char* name, const Tensor& input, const Tensor& out,
                       const char* what);
 
-// channels_last where the input is (channels adjacent, and not also plainly contiguous).
+// Whether a result follows its input into channels_last: channels are adjacent, and the input is
+// not contiguous as well.
 bool prefers_channels_last(const Tensor& image);
 
-// An uninitialised tensor of 1 to 4 dimensions on the device of `like`; channels_last is for
-// four dimensions. Throws, naming op and what it was to be, where memory runs out.
+// An uninitialised tensor of 1 to 4 dimensions (4 for channels_last) on the device of `like`.
+// Throws where memory runs out, naming the operator and `what`.
 Tensor empty_tensor(const char* op, const char* what, const Tensor& like,
                     const std::vector<int64_t>& sizes, DType dtype, bool channels_last = false);
 
 void* current_cuda_stream(const Tensor& tensor);
 
-// Whether CUDA kernels do the work for tensors like `on`: on a GPU, and under emulation. Nothing
-// else decides between the two ways that a front may have.
+// Whether CUDA kernels do the work for tensors like `on`: on a GPU, and under emulation. A front
+// that has two ways to prepare the work asks this, and nothing else, which one to take.
 inline bool runs_cuda_kernels(const Tensor& on) {
   return on.is_cuda() || cpu_slot() == Slot::kCudaEmulated;
 }
@@ -69,7 +70,7 @@ class TensorWorkspace final : public Workspace {
   std::vector<Tensor> held_;
 };
 
-// Runs the kernel that fits the device of `on`; `work` items of about `cost` elements each.
+// Runs the kernel for the device of `on` over `work` items, each of about `cost` elements.
 template <class Params>
 void run(const KernelStub<Params>& stub, const Params& params, const Tensor& on, int64_t work,
          int64_t cost) {

@@ -15,14 +15,14 @@ _any_requires_grad = torch._C._any_requires_grad
 _BelowAutograd = torch._C._AutoDispatchBelowAutograd
 
 
-# Holds registrations: they end with it.
+# Registrations last as long as this object.
 _library = torch.library.Library("visops", "IMPL")
 
 
 def without_gradient(*names: str) -> None:
-    """Let no gradient flow through operators that have floating results.
+    """Let no gradient flow through operators with floating results.
 
-    Otherwise their results would require one where their arguments do, and the backward pass
+    Without this, results would require a gradient whenever arguments do, and the backward pass
     would stop there with a warning.
     """
     for name in names:
@@ -30,11 +30,11 @@ def without_gradient(*names: str) -> None:
 
 
 class Differentiable:
-    """An operator of ``torch.ops.visops`` that autograd, vmap and torch.func see through.
+    """An operator of ``torch.ops.visops`` that autograd, vmap and torch.func can differentiate.
 
-    Formulas registered with torch.library serve autograd and torch.compile, but torch.func's
-    transforms of gradients refuse them ("must override the setup_context staticmethod"). While a
-    transform is active the call goes through an autograd.Function made of the same formulas.
+    Formulas registered with torch.library work with autograd and torch.compile, but torch.func's
+    gradient transforms refuse them ("must override the setup_context staticmethod"). While a
+    transform is active, calls go through an autograd.Function made from the same formulas.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Differentiable:
         vmap: Callable[..., tuple[Any, Any]],
         setup_context: Callable[..., None] = lambda ctx, inputs, output: None,
     ) -> None:
-        """Register the formulas, in the forms that torch.library and autograd.Function share."""
+        """Register the formulas with torch.library and build the autograd.Function from them."""
         qualified = f"visops::{self._name}"
         torch.library.register_autograd(qualified, backward, setup_context=setup_context)
         torch.library.register_vmap(qualified, vmap)
@@ -77,8 +77,8 @@ class Differentiable:
     ) -> None:
         """Register the gradient of an operator that takes a list of tensors.
 
-        An autograd.Function doesn't see tensors within lists: while a transform is active,
-        `one_by_one` is called instead.
+        An autograd.Function doesn't see tensors inside lists, so `one_by_one` is called instead
+        while a transform is active.
         """
         qualified = f"visops::{self._name}"
         torch.library.register_autograd(qualified, backward, setup_context=setup_context)
@@ -86,12 +86,12 @@ class Differentiable:
 
     def __call__(self, *arguments: Any) -> Any:
         if not _is_compiling():
-            # The function has no forward-mode derivative and says so; torch.library would drop it.
+            # The function raises for forward-mode derivatives; torch.library would drop them.
             if _are_transforms_active() or forward_ad._current_level >= 0:
                 return self._transformed(*arguments)
             if not (_is_grad_enabled() and _any_requires_grad(*arguments)):
-                # Straight to the kernel: autograd's registered formulas are Python, and calling
-                # them to find that no gradient is wanted takes as long as the rest of the call.
+                # Straight to the kernel: the registered formulas are Python, and calling them only
+                # to learn that no gradient is wanted takes as long as the rest of the call.
                 with _BelowAutograd():
                     return self._op(*arguments)
         return self._op(*arguments)

@@ -1,4 +1,4 @@
-"""What fake kernels check: the dispatcher's fronts, which check all, never see fake tensors."""
+"""Checks for fake kernels: the C++ fronts check everything, but never see fake tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["check_fill", "check_same_device", "check_shape", "require"]
 
 
 def require(condition: Any, message: str) -> None:
-    """Raise now or, where `condition` is about sizes that are not known yet, at run time."""
+    """Raise now, or at run time if `condition` depends on sizes that are not known yet."""
     if condition is False:
         raise RuntimeError(message)
     if condition is not True:
@@ -22,7 +22,7 @@ def require(condition: Any, message: str) -> None:
 def check_shape(
     op: str, name: str, tensor: Tensor, sizes: Sequence[Any], text: str, more: int = 0
 ) -> None:
-    """Raise unless `tensor` has these sizes, `text` in the error, and up to `more` dimensions."""
+    """Raise unless `tensor` has these sizes (`text`) and at most `more` extra dimensions."""
     message = f"visops.{op}: {name} has shape {list(tensor.shape)}, must be {text}"
     require(tensor.dim() in (len(sizes), len(sizes) + more), message)
     for size, expected in zip(tensor.shape, sizes, strict=False):
@@ -30,7 +30,7 @@ def check_shape(
 
 
 def check_fill(op: str, input: Tensor, fill: Tensor | None) -> None:
-    """Check the element beyond the input as csrc/torch/fill.cpp does."""
+    """Check `fill`, the value outside the input, as csrc/torch/fill.cpp does."""
     if fill is None:
         return
     require(
@@ -50,7 +50,7 @@ def check_fill(op: str, input: Tensor, fill: Tensor | None) -> None:
 def check_same_device(
     op: str, reference_name: str, reference: Tensor, name: str, tensor: Tensor | None
 ) -> None:
-    """Raise unless `tensor`, if there is one, is on the device of `reference`."""
+    """Raise unless `tensor` is None or on the device of `reference`."""
     if tensor is not None and tensor.device != reference.device:
         raise RuntimeError(
             f"visops.{op}: {name} is on {tensor.device}, {reference_name} is on "

@@ -1,4 +1,4 @@
-"""The vmap rule of operators whose arguments have no dimension of a batch to fold calls into."""
+"""The vmap rule of operators that have no batch dimension to fold calls into."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["one_call_each"]
 
 
 def one_call_each(call: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
-    """Return the rule that calls once for each mapped entry, and stacks the results."""
+    """Return a rule that calls once per mapped entry and stacks the results."""
 
     def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
         results = [
@@ -28,6 +28,6 @@ def one_call_each(call: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
 
 
 def _entry(argument: Any, dim: Any, i: int) -> Any:
-    if isinstance(argument, (list, tuple)) and isinstance(dim, (list, tuple)):  # of tensors
+    if isinstance(argument, (list, tuple)) and isinstance(dim, (list, tuple)):  # a list of tensors
         return [_entry(a, d, i) for a, d in zip(argument, dim, strict=True)]
     return argument if dim is None else argument.select(dim, i)

@@ -1,10 +1,14 @@
 """The interface of the extension that visops replaces: change the import, keep the calls.
 
-Differences from it, all of them corrections: a pixel at a coordinate between -1 and 0 is
-interpolated with the border (the previous code truncated towards zero instead of rounding down,
-which gave negative weights); outputs of any size are written completely (blocks beyond a launch's
-65,000 were left unwritten); matrices of any strides and dtype are read correctly; classes are
-suppressed without shifting coordinates; invalid arguments raise.
+The results differ only where the previous extension was wrong:
+
+- Coordinates between -1 and 0 are interpolated with the border. The old code truncated towards
+  zero instead of rounding down, which gave negative weights.
+- Outputs of any size are written completely. The old code left out what lay beyond a launch's
+  65,000 blocks.
+- Matrices of any strides and dtype are read correctly.
+- Classes are suppressed without shifting coordinates.
+- Invalid arguments raise.
 """
 
 from __future__ import annotations

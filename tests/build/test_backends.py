@@ -1,52 +1,80 @@
 """One answer: every instruction set, thread count and device gives the same bits.
 
-What is compared is in the modules named *_outputs.py: `outputs(device)` has the names and values of
-everything that an operator's kernels decide, `check(found)` says what makes their equality mean
-something.
+What is compared is in the modules tests/*/*_outputs.py: `outputs(device)` yields the name and value
+of everything that an operator's kernels decide, and `check(found)` says what makes their equality
+mean something.
 """
 
 from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from build.backend_runs import assert_same_bits, every_backend, run
-
-pytestmark = pytest.mark.slow
+import torch
+from kernels import SLOTS, use_slot
 
 TESTS = Path(__file__).resolve().parents[1]
 MODULES = sorted(f"{file.parent.name}.{file.stem}" for file in TESTS.glob("*/*_outputs.py"))
 
+# Two threads everywhere: those bits are compared with the ones of a single thread. The emulation
+# runs on one thread whatever it is told.
+RUNS = [(slot, 1 if slot == "cuda_emulated" else 2) for slot in SLOTS]
 
-@pytest.fixture(scope="module", params=MODULES)
+Outputs = dict[str, np.ndarray]
+
+
+# Each module's tests run in one process, which computes `expected` once.
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in MODULES],
+)
 def module(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def run(module: str, slot: str, threads: int) -> Outputs:
+    """What the module's `outputs()` gives there."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with use_slot(slot):
+            return dict(importlib.import_module(module).outputs())
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
-def expected(module: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, np.ndarray]:
-    return run(module, "default", 1, tmp_path_factory.mktemp("default"))
+def expected(module: str) -> Outputs:
+    return run(module, "default", 1)
+
+
+def assert_same_bits(actual: Outputs, expected: Outputs) -> None:
+    """Also signs of zeros, dtypes and shapes."""
+    assert actual.keys() == expected.keys()
+    differing = [
+        name
+        for name, array in expected.items()
+        if (actual[name].dtype, actual[name].shape) != (array.dtype, array.shape)
+        or actual[name].tobytes() != array.tobytes()
+    ]
+    assert not differing
 
 
 def test_there_are_modules() -> None:
     assert len(MODULES) >= 7
 
 
-def test_outputs_mean_something(module: str, expected: dict[str, np.ndarray]) -> None:
+def test_outputs_mean_something(module: str, expected: Outputs) -> None:
     importlib.import_module(module).check(expected)
 
 
-@every_backend
-def test_same_bits(
-    module: str, backend: str, threads: int, expected: dict[str, np.ndarray], tmp_path: Path
-) -> None:
-    assert_same_bits(run(module, backend, threads, tmp_path), expected)
+@pytest.mark.parametrize(("slot", "threads"), RUNS)
+def test_same_bits(module: str, slot: str, threads: int, expected: Outputs) -> None:
+    assert_same_bits(run(module, slot, threads), expected)
 
 
 @pytest.mark.cuda
-def test_same_bits_on_cuda(module: str, expected: dict[str, np.ndarray]) -> None:
-    outputs: Any = importlib.import_module(module).outputs
-    assert_same_bits(dict(outputs("cuda")), expected)
+def test_same_bits_on_cuda(module: str, expected: Outputs) -> None:
+    assert_same_bits(dict(importlib.import_module(module).outputs("cuda")), expected)

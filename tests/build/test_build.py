@@ -144,7 +144,6 @@ def import_copy(folder: Path) -> str:
     return run.stdout + run.stderr
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the loader's message is that of Linux")
 @pytest.mark.parametrize(
     ("module", "content", "message"),
@@ -167,14 +166,12 @@ def test_broken_extension(tmp_path: Path, module: str, content: bytes | None, me
     assert f"the torch found is {torch.__version__}" in printed
 
 
-@pytest.mark.slow
 def test_never_built(tmp_path: Path) -> None:
     patterns = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "_build.py")
     shutil.copytree(PACKAGE, tmp_path / "visops", ignore=patterns)
     assert "visops was never built here" in import_copy(tmp_path)
 
 
-@pytest.mark.slow
 def test_collect_env_works_without_visops(tmp_path: Path) -> None:
     (tmp_path / "visops.py").write_text("raise ImportError('broken on purpose')\n")
     run = subprocess.run(

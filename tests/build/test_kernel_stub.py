@@ -1,4 +1,4 @@
-"""The choice of the kernel: VISOPS_CPU, read once per process, so every case is its own."""
+"""The choice of the kernel. VISOPS_CPU is read once per process."""
 
 from __future__ import annotations
 
@@ -6,17 +6,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
 import visops
-
-pytestmark = pytest.mark.slow
-
-WARPS = """
-image = torch.arange(12.0).reshape(1, 1, 3, 4)
-print(visops.warp_affine(image, torch.eye(2, 3)).tolist() == image.tolist())
-image = np.arange(12, dtype=np.uint8).reshape(3, 4)
-print((visops.warp_affine(image, np.eye(2, 3)) == image).all())
-"""
+from kernels import every_slot, use_slot
 
 
 def run(code: str, cpu: str | None) -> subprocess.CompletedProcess[str]:
@@ -32,10 +26,18 @@ def run(code: str, cpu: str | None) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("cpu", visops.build_info()["cpu_available"])
-def test_every_available_value(cpu: str) -> None:
-    code = "print(visops.build_info()['cpu'])" + WARPS
-    assert run(code, cpu).stdout.split() == [cpu, "True", "True"]
+def test_the_environment_forces_a_slot() -> None:
+    assert run("print(visops.build_info()['cpu'])", "default").stdout.split() == ["default"]
+
+
+@every_slot
+def test_every_slot_has_kernels(slot: str) -> None:
+    image = torch.arange(12.0).reshape(1, 1, 3, 4)
+    array = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    with use_slot(slot):
+        assert visops.build_info()["cpu"] == slot
+        assert torch.equal(visops.warp_affine(image, torch.eye(2, 3)), image)
+        assert (visops.warp_affine(array, np.eye(2, 3)) == array).all()
 
 
 @pytest.mark.parametrize("cpu", [None, ""])
