@@ -87,7 +87,7 @@ def interleave(
         spent = time.perf_counter() - began
         if (n >= MIN_ROUNDS and spent > budget) or (n >= SLOW_ROUNDS and spent > 8 * budget):
             break
-        # A call finds the input of the call before it in the cache, so the order changes each round.
+        # A call finds the previous call's input in the cache, so the order changes each round.
         for i in order.sample(range(len(calls)), len(calls)):
             timings[i].samples.append(_sample(calls[i], loops[i], device))
     return timings
