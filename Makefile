@@ -70,7 +70,7 @@ test-infer: build-tests  ## inference on Ray and torchrun, and when processes ar
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
 	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done
 	$(PY) scripts/bench/plot.py
-	$(PY) scripts/figures/update_readme.py
+	$(PY) scripts/figures/update_benchmarks.py
 
 docs: build  ## build the documentation in docs/_build and run its examples
 	$(PY) -m sphinx -W --keep-going -b doctest docs docs/_build/doctest

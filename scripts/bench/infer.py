@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
-import json
 import os
 import shutil
 import sys
@@ -29,6 +28,7 @@ from tqdm import tqdm
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
+from bench.harness import results
 from bench.harness.report import ROOT, describe, machine_facts, slug
 from bench.inference import chart
 from bench.inference.agreement import Agreement, compare
@@ -295,8 +295,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         chip = slug(machine["cpu" if device.type == "cpu" else "gpu"])
         path = ROOT / "docs" / "benchmarks" / f"infer_{chip}.json"
     if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+        results.write(path, result)
         print(f"wrote {path}")
     wrong = [variant.label for variant in variants if not variant.agreement.fine]
     if wrong:

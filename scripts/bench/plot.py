@@ -1,13 +1,12 @@
-"""Draws what the benchmarks wrote: a picture for each operator, a Markdown table for each result.
+"""Renders benchmark results: a page of tables for each result, a picture for each operator.
 
-``docs/benchmarks/<op>_<chip>.json`` becomes ``docs/benchmarks/<op>_<chip>.md``, all its rows, and
-the newest result of an operator becomes ``docs/images/bench_<op>.png``.
+``docs/benchmarks/<op>_<chip>.json`` becomes ``docs/benchmarks/<op>_<chip>.md``, with all its rows.
+The newest result of each operator becomes ``docs/images/bench_<op>.png``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
@@ -19,6 +18,7 @@ import matplotlib.pyplot as plt
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
+from bench.harness import results
 from bench.harness.report import ROOT, duration, mebibytes, rate
 from bench.inference import chart
 
@@ -45,12 +45,12 @@ def chip(result: Result) -> str:
 
 
 def versions(result: Result) -> str:
-    """The versions of all that took part."""
+    """The versions of every library in the run."""
     return ", ".join(f"{k} {v}" for k, v in result["machine"]["versions"].items() if v)
 
 
 def groups(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Rows by the table that they belong to, in the order of the run."""
+    """The rows of each table, in the order of the run."""
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         name = row["group"] if row["device"] == "cpu" else f"{row['group']}, {row['device']}"
@@ -70,11 +70,23 @@ def _markdown_cell(cell: dict[str, Any] | None, ours: bool, images: int | None) 
     if ours:
         return f"{time} {memory}".strip()
     ratio = f"{cell['ratio']:.2f}×"
-    if cell["ratio"] < 1 and not cell.get("bound"):
+    if cell["ratio"] < 1 and not cell["bound"]:
         ratio = f"**{ratio} (lost)**"
     elif cell["floor"] is not None and cell["ratio"] < cell["floor"]:
         ratio = f"*{ratio} (below {cell['floor']:g})*"
     return f"{ratio}, {time} {memory}".strip()
+
+
+def page(result: Result, path: Path) -> str:
+    """The page of a result: a heading, where it comes from, and its tables."""
+    whole_runs = "variants" in result  # of scripts/bench/infer.py
+    gpu = any(row["device"] != "cpu" for row in result.get("rows", [result]))
+    tables = chart.markdown(result) if whole_runs else markdown(result)
+    return (
+        f"# `{result['op']}` on {result['machine']['gpu' if gpu else 'cpu']}\n\n"
+        f"Written by `scripts/bench/plot.py` from `docs/benchmarks/{path.name}`. "
+        f"[Benchmarks](../benchmarks.md) explains the method.\n\n{tables}"
+    )
 
 
 def markdown(result: Result) -> str:
@@ -85,9 +97,9 @@ def markdown(result: Result) -> str:
         f"{chip(result)}; {machine['cores']} cores; {versions(result)}; Python "
         f"{machine['python']}; {date}, commit {machine['commit']}.",
         "",
-        "Minimum / median of a call; before it, how many times as long as visops the peer takes "
-        "(ratio of the minima); after it, peak memory beyond the output, in MiB. Rows that visops "
-        'loses are in bold, those below the project\'s own floor in italics. "/s" is images per '
+        "Each cell has the ratio to visops (time of the peer / time of visops, from the minima), "
+        "then the minimum and median time of a call, then peak memory beyond the output in MiB. "
+        "Bold: visops is slower. Italic: below the ratio the project aims for. /s: images per "
         "second.",
     ]
     for name, rows in groups(result["rows"]).items():
@@ -116,7 +128,7 @@ def picture(result: Result, path: Path) -> None:
         (name, peer, [r for row in rows for r in _ratios(row, peer)], _floor(rows, peer))
         for name, rows in tables.items()
         for peer in dict.fromkeys(
-            c["name"] for row in rows for c in row["cells"][1:] if not c.get("bound")
+            c["name"] for row in rows for c in row["cells"][1:] if not c["bound"]
         )
     ]
     bars = [bar for bar in bars if bar[2]]
@@ -179,7 +191,7 @@ def picture(result: Result, path: Path) -> None:
         axes.spines[side].set_visible(False)
     axes.set_xlabel(
         "time of the peer ÷ time of visops, log scale; left of the red line visops is slower\n"
-        "bar: median over the cases; dot: one case at one thread count; black tick: own floor",
+        "bar: median over the cases; dot: one case at one thread count; black tick: target",
         fontsize=8.5,
     )
     axes.set_title(
@@ -203,16 +215,15 @@ def _floor(rows: list[dict[str, Any]], peer: str) -> float | None:
 
 
 def render(paths: list[Path], docs: Path = ROOT / "docs") -> list[Path]:
-    """Write the tables next to the results, and the pictures; returns what was written."""
+    """Write the pages next to the results, and the pictures; returns what was written."""
     newest: dict[str, Result] = {}
     written = []
     for path in paths:
-        result: Result = json.loads(path.read_text(encoding="utf-8"))
-        whole_run = "variants" in result  # of scripts/bench/infer.py, which has no rows of calls
-        if not whole_run and not result["rows"]:
+        result = results.read(path)
+        if not result.get("rows", True):
             continue
         table = path.with_suffix(".md")
-        table.write_text(chart.markdown(result) if whole_run else markdown(result), "utf-8")
+        table.write_text(page(result, path), "utf-8")
         written.append(table)
         known = newest.get(result["op"])
         if known is None or known["machine"]["date"] < result["machine"]["date"]:

@@ -1,4 +1,4 @@
-"""Draws the pictures of these pages: run ``python scripts/figures``."""
+"""Draws the pictures of the documentation: run ``python scripts/figures``."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def pixel_centres(path: Path) -> None:
 
 
 def padding_modes(path: Path) -> None:
-    """What lies left and right of a row of five pixels."""
+    """A row of five pixels, extended by each padding mode."""
     row = np.array([[40, 90, 140, 190, 240]], np.uint8)
     around = 7
     total = row.shape[1] + 2 * around

@@ -1,4 +1,4 @@
-"""The pictures of the pages on augmentation: `python scripts/figures` draws them all."""
+"""Pictures for the pages on augmentation; `python scripts/figures` draws them all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def photo() -> Tensor:
 
 
 def picture(image: Tensor) -> npt.NDArray[np.float64]:
-    """An image as matplotlib wants it; what Normalize made is brought back into sight."""
+    """An image as matplotlib wants it; normalised values are mapped back to the visible range."""
     values = image.to(torch.float64) / (1.0 if image.is_floating_point() else 255.0)
     if values.min() < -0.5:
         values = values * 0.25 + 0.5
@@ -48,7 +48,7 @@ def show(axes: Axes, image: Tensor, title: str, colour: str = "black") -> None:
 def steps_in_turn(
     chain: transforms.Compose, image: Tensor, params: transforms.Parameters
 ) -> list[Tensor]:
-    """What each transform of a chain makes of the image, called for itself."""
+    """The image after each transform of a chain, run one by one."""
     results = []
     for transform, name, step in zip(chain.transforms, params.names, params.steps, strict=True):
         size = np.array([image.shape[-2:]])
@@ -59,7 +59,7 @@ def steps_in_turn(
 
 
 def arrow(figure: Figure, x1: float, x2: float, y: float, colour: str) -> None:
-    """An arrow between two places of a figure, in its fractions."""
+    """An arrow between two points of a figure, in figure fractions."""
     axes = figure.axes[0]
     axes.annotate(
         "", (x2, y), (x1, y), xycoords="figure fraction", textcoords="figure fraction",
@@ -68,7 +68,7 @@ def arrow(figure: Figure, x1: float, x2: float, y: float, colour: str) -> None:
 
 
 def one_pass(path: Path) -> None:
-    """A chain's transforms in turn, and the same chain in one pass."""
+    """A chain run one transform at a time, and the same chain in one pass."""
     chain = transforms.Compose(
         [
             transforms.RandomResizedCrop(SIZE, scale=(0.5, 0.5)),
@@ -125,7 +125,7 @@ def one_pass(path: Path) -> None:
 
 
 def one_pixel(path: Path) -> None:
-    """The way of one output pixel, and the units of its values."""
+    """The steps that an output pixel goes through, and the units of its values."""
     steps = [
         ("1  place", "$(u, v) = M^{-1}(x, y, 1)$", BLUE),
         ("2  sample", "window, edge,\nfilter, fill", BLUE),
@@ -170,14 +170,14 @@ def one_pixel(path: Path) -> None:
 
 
 def turned(scale: float, middle: float, out: int, degrees: float) -> Tensor:
-    """Source to destination: turn about the source's middle, scale, to the output's middle."""
+    """Source to destination: rotate about the source's middle, scale, move to the output's."""
     return visops.get_affine_matrix(
         (middle, middle), degrees, translate=(out / 2 - middle, out / 2 - middle), scale=scale
     )
 
 
 def edges_and_filters(path: Path) -> None:
-    """An enlarged image's edge without and with a window, and a shrunk one's detail."""
+    """The edge of an enlarged image without and with a window; the detail of a shrunk one."""
     figure, grid = plt.subplots(1, 4, figsize=(11, 3.25), layout="constrained")
     y, x = np.indices((6, 6))
     tiny = torch.from_numpy((0.55 + 0.4 * ((x + y) % 2)).astype(np.float32))[None, None]
@@ -187,7 +187,7 @@ def edges_and_filters(path: Path) -> None:
     rings = 0.5 + 0.5 * np.cos((x * x + y * y) * (np.pi / 2 / 300))
     plate = torch.from_numpy(rings.astype(np.float32))[None, None]
     shrink = turned(1 / 3.0, 300.0, 200, 12.0)
-    panels = [
+    panels: list[tuple[torch.Tensor, Any, dict[str, Any], str]] = [
         (tiny, enlarge, {}, "enlarged 26 times"),
         (tiny, enlarge, {"window": [0, 0, 6, 6]}, "the same, with window"),
         (plate, shrink, {}, "shrunk to a third"),
@@ -203,7 +203,7 @@ def edges_and_filters(path: Path) -> None:
 
 
 def cut_off(path: Path) -> None:
-    """What a crop has cut off shows again where the chain is fused, and doesn't where exact."""
+    """What a crop cuts off shows again in a fused chain, but not in an exact one."""
     chain = [
         transforms.CenterCrop(260),
         transforms.RandomRotation((25, 25), fill=(240, 240, 240)),

@@ -24,7 +24,7 @@ INPUT = 256
 
 
 class Faces:
-    """A detector that needs no weights of its own: scikit-image's cascade, one image at a time."""
+    """A detector without weights: scikit-image's cascade, one image at a time."""
 
     def __init__(self) -> None:
         data = Path(skimage.__file__).parent / "data"
@@ -35,7 +35,7 @@ class Faces:
         return [self.faces(image.permute(1, 2, 0).numpy()) for image in batch]
 
     def faces(self, image: npt.NDArray[np.float32]) -> dict[str, Tensor]:
-        """Return those of one image [h, w, 3], in [0, 1]."""
+        """Return boxes and scores of one image [h, w, 3], in [0, 1]."""
         found = self.cascade.detect_multi_scale(
             img=image, scale_factor=1.1, step_ratio=1, min_size=(40, 40), max_size=(160, 160)
         )
@@ -47,23 +47,23 @@ class Faces:
 
 
 class Mosaic(nn.Module):
-    """What is done to a region: its tiles, each of one colour."""
+    """Turns a region into a mosaic: tiles of one colour each."""
 
     def forward(self, patches: Tensor) -> Tensor:
-        """Return pictures of the patches' size."""
+        """Return the mosaics, with the size of the patches."""
         tiles = F.adaptive_avg_pool2d(patches, (12, 12))
         return F.interpolate(tiles, size=patches.shape[-2:], mode="nearest")
 
 
 def regions() -> infer.Regions:
-    """Faces, cut out of whole images, made mosaics, and pasted back."""
+    """Faces cut out of whole images, turned into mosaics, and pasted back."""
     preprocess = infer.Preprocess((INPUT, INPUT), "letterbox", mean=None, std=None)
     detector = infer.Model("faces", Faces(), preprocess)
     return infer.Regions("anonymous", detector, Mosaic(), (96, 96), paste="feather", feather=12)
 
 
 def anonymised(path: Path) -> None:
-    """Photos, and what is written of them."""
+    """Photos, and the pictures that a run writes for them."""
     photos = packaged_photos()
     first, second = NAMES
     with tempfile.TemporaryDirectory() as folder:

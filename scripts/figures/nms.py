@@ -44,7 +44,7 @@ SHIP_SCORES = torch.tensor([0.95, 0.8, 0.9, 0.85, 0.6, 0.7])
 
 
 def corners(boxes: Tensor) -> Tensor:
-    """[N, 4, 2] of boxes [N, 4] or rotated ones [N, 5]."""
+    """Corners [N, 4, 2] of boxes [N, 4] or rotated boxes [N, 5]."""
     signs = torch.tensor([[-1.0, -1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
     if boxes.shape[1] == 4:
         middle, half = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 2
@@ -57,7 +57,7 @@ def corners(boxes: Tensor) -> Tensor:
 def draw(
     axes: Axes, title: str, boxes: Tensor, labels: Sequence[str], strength: Sequence[float]
 ) -> None:
-    """Boxes as strong as `strength`, in (0, 1]; where it is 0, broken lines."""
+    """Draw boxes with opacity `strength`, in (0, 1]; dashed where it is 0."""
     for outline, label, much in zip(corners(boxes), labels, strength, strict=True):
         kept = much > 0
         style: dict[str, Any] = {"lw": 0.7 + 2.2 * much, "edgecolor": BLUE}
@@ -81,7 +81,7 @@ def draw(
 
 
 def suppression(path: Path) -> None:
-    """What is kept of the same boxes: by nms, by soft_nms; and of long ones by nms_rotated."""
+    """The boxes that nms and soft_nms keep, and the long ones that nms_rotated keeps."""
     figure, grid = plt.subplots(1, 4, figsize=(12.4, 3.7), layout="constrained")
     given = [f"{score:.2f}" for score in SCORES.tolist()]
     draw(grid[0], "boxes, scores", BOXES, given, SCORES.tolist())

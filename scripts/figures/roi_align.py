@@ -21,7 +21,7 @@ RATIO = 2
 
 
 def region(low: float, high: float, aligned: bool) -> tuple[float, float]:
-    """From where to where a box is pooled along an axis, where pixel i covers i to i + 1."""
+    """The range of a box that is pooled along an axis, where pixel i covers i to i + 1."""
     if aligned:
         return low, high
     return low + 0.5, low + 0.5 + max(high - low, 1.0)
@@ -49,7 +49,7 @@ def draw_map(axes: Axes) -> None:
 
 
 def draw_bins(axes: Axes, box: tuple[float, ...], aligned: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The box, its bins where they are pooled; returns the samples' coordinates."""
+    """Draw the box and its bins; returns the samples' coordinates."""
     x1, x2 = region(box[0], box[2], aligned)
     y1, y2 = region(box[1], box[3], aligned)
     axes.add_patch(
@@ -69,7 +69,7 @@ def draw_bins(axes: Axes, box: tuple[float, ...], aligned: bool) -> tuple[np.nda
 
 
 def draw_sample(axes: Axes, x: float, y: float) -> None:
-    """One sample, and the four pixels that it is interpolated between."""
+    """Draw one sample, and the four pixels it is interpolated from."""
     left, top = math.floor(x - 0.5) + 0.5, math.floor(y - 0.5) + 0.5
     for px, py in ((left, top), (left + 1, top), (left, top + 1), (left + 1, top + 1)):
         axes.plot([x, px], [y, py], color=GREY, lw=0.9, zorder=5)
@@ -85,7 +85,7 @@ def draw_whole(axes: Axes, aligned: bool) -> None:
 
 
 def draw_border(axes: Axes) -> None:
-    """Which samples of a box over the border count."""
+    """Draw which samples of a box across the border count."""
     draw_map(axes)
     xs, ys = draw_bins(axes, OVER, True)
     outside = (np.minimum(xs, ys) < -0.5) | (xs > WIDTH + 0.5) | (ys > HEIGHT + 0.5)
@@ -103,7 +103,7 @@ def draw_border(axes: Axes) -> None:
 
 
 def bins_and_samples(path: Path) -> None:
-    """Both values of aligned, and a box over the border."""
+    """Both values of `aligned`, and a box across the border."""
     figure, grid = plt.subplots(
         1, 3, figsize=(13.0, 4.0), width_ratios=(1, 1, 1.22), layout="constrained"
     )

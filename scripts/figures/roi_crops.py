@@ -19,7 +19,7 @@ SIZE = 160
 
 
 def processed(patches: Tensor) -> Tensor:
-    """What a model might do to a region: here pop art, so that it can't be overlooked."""
+    """Stands in for a model: turns a region into pop art, which is easy to spot."""
     lightness = patches.float().mean(1, keepdim=True) / 255
     low, high = torch.tensor([70.0, 10, 120]), torch.tensor([255.0, 220, 40])
     colours = low[:, None, None] + (high - low)[:, None, None] * lightness

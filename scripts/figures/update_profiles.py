@@ -1,7 +1,7 @@
-"""Climbs all ladders of scripts/profile_op.py, and puts what they print where profiling.md has it.
+"""Runs every ladder of scripts/profile_op.py, and updates the output that docs/profiling.md shows.
 
-``python scripts/figures/update_profiles.py`` takes a few minutes, on a machine that does nothing else; names
-of ladders (conv, conv_kernel, affine, nms, roi_align) run these alone.
+``python scripts/figures/update_profiles.py`` takes a few minutes on an otherwise idle machine. Name
+ladders (conv, conv_kernel, affine, nms, roi_align) to run only those.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TEXTS = {"times": "", "profilers": "_profilers", "trace": "_trace"}
 
 
 def update(name: str) -> None:
-    """One ladder: its texts into docs/profiles, its picture into docs/images."""
+    """Run a ladder; write its texts to docs/profiles and its picture to docs/images."""
     texts, images = ROOT / "docs" / "profiles", ROOT / "docs" / "images"
     texts.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +47,7 @@ def update(name: str) -> None:
 
 
 def explain() -> None:
-    """What `auto` says of the page's examples."""
+    """Write what `auto` reports for the examples of the page."""
     lines: list[str] = []
     image = np.random.default_rng(0).uniform(size=(1080, 1920)).astype(np.float32)
     for side in (3, 15, 51):

@@ -17,8 +17,6 @@ import skimage.data
 import torch
 from visops import transforms as T
 
-pytestmark = pytest.mark.slow  # what chains do, not how kernels do it
-
 PHOTO = skimage.data.astronaut()[:300, 60:500]
 IMAGE = torch.from_numpy(PHOTO).permute(2, 0, 1)
 Make = Callable[[Any], Any]

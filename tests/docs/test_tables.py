@@ -11,8 +11,6 @@ from visops import transforms
 
 v2 = pytest.importorskip("torchvision.transforms.v2")
 
-pytestmark = pytest.mark.slow  # what chains do, not how kernels do it
-
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "one_pass.md"
 NAMES = {
     **vars(transforms),

@@ -1,4 +1,4 @@
-"""What is compared: contenders, the cases they meet in, and how far their outputs may differ."""
+"""Contenders, the cases they meet in, and how far their outputs may differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far a peer's output may lie from ours, in the output's own units."""
+    """How far a peer's output may differ from ours, in the output's own units."""
 
     max_abs: float = math.inf
     mean_abs: float = math.inf
@@ -28,7 +28,7 @@ EXACT = Tolerance(max_abs=0.0, why="the same bits")
 
 @dataclass(frozen=True)
 class Difference:
-    """How far a peer's output lies from ours."""
+    """How far a peer's output differs from ours."""
 
     max_abs: float
     mean_abs: float
@@ -52,15 +52,15 @@ class Contender:
     name
         Column of the table.
     call
-        What is timed. Its result is what the job has to produce, so its memory is not "extra".
+        What is timed. Its result is the job's output, so its memory is not "extra".
     tolerance
-        How far the output may lie from ours.
+        How far the output may differ from ours.
     floor
-        The ratio, theirs to ours, that this project has set itself.
+        The ratio, theirs to ours, that the project aims for.
     comparable
-        Turns the result of `call` into what is compared, where that is not the result itself.
+        Turns the result of `call` into what is compared, if not the result itself.
     bound
-        A part of our own work, or another form of it, and no peer: it may well be faster.
+        Not a peer, but a part of our own work or another form of it: it may be faster.
     """
 
     name: str
@@ -86,8 +86,8 @@ class Case:
     device: str = "cpu"
     quick: bool = False  # also run by --quick
     facts: dict[str, Any] = field(default_factory=dict)  # into the JSON, for the plots
-    threads: int | None = None  # run at this number only, where threads are not what it is about
-    memory: bool = True  # whether a call's memory is that of this process
+    threads: int | None = None  # run at this number only, where threads don't matter
+    memory: bool = True  # whether a call uses only this process's memory
 
     @property
     def key(self) -> str:

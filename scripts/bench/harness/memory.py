@@ -1,19 +1,19 @@
 """Peak memory of one call beyond its inputs and its output.
 
-On the CPU this is what the process really holds, so it covers torch, NumPy and OpenCV alike,
-scratch buffers inside a C++ library too. Linux keeps the peak of a process's resident set and
-resets it on request (``/proc/self/clear_refs``). An allocator that keeps freed blocks for later
-would hide a peak inside memory that is resident already; so the measurement runs in a process of
-its own, in which glibc is told through its environment to give every block of 64 KiB or more back
-to the system at once, which would be too slow a way to time anything. Each contender is called once
-to settle thread pools and caches, its result is dropped, the peak is reset, and then
+On the CPU this is what the process really holds, so it covers torch, NumPy and OpenCV alike, and
+scratch buffers inside C++ libraries. Linux tracks the peak of a process's resident set and resets
+it on request (``/proc/self/clear_refs``). An allocator that keeps freed blocks would hide a peak
+inside memory that is already resident. So the measurement runs in a separate process, whose
+environment makes glibc return every block of 64 KiB or more to the system at once; that would be
+too slow for timing. Each contender is called once to settle thread pools and caches, its result is
+dropped, the peak is reset, and then
 
     extra = peak during a second call - resident before it - bytes of its result
 
-The kernel counts pages per core and adds up late: figures below half a MiB are noise, and are
-reported as 0. Blocks below 64 KiB may come from memory that is resident already.
+The kernel counts pages per core and adds them up late: figures below half a MiB are noise, and
+reported as 0. Blocks below 64 KiB may come from memory that is already resident.
 
-On a GPU the caching allocator's own peak is taken.
+On a GPU it is the caching allocator's own peak.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ENVIRONMENT = {
 
 
 def result_bytes(value: Any) -> int:
-    """Bytes of the arrays that a call returned."""
+    """Bytes of the arrays that a call returns."""
     if isinstance(value, (tuple, list)):
         return sum(result_bytes(item) for item in value)
     if isinstance(value, torch.Tensor):
@@ -80,7 +80,7 @@ def _once_cuda(call: Callable[[], Any], device: str) -> int:
 
 
 def extra_bytes(call: Callable[[], Any], device: str) -> int:
-    """The least of a few measurements, since all that disturbs one makes it larger."""
+    """The least of a few measurements, since every disturbance adds memory."""
     call()
     once = _once_cpu if device == "cpu" else lambda c: _once_cuda(c, device)
     least = once(call)

@@ -1,11 +1,10 @@
-"""What a benchmark found: the rows, their table on the terminal, and their JSON."""
+"""What a benchmark measured: its rows, their table on the terminal, and the machine."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
 import importlib
-import json
 import os
 import platform
 import re
@@ -18,6 +17,8 @@ from typing import Any
 
 import torch
 
+from . import results
+
 ROOT = Path(__file__).resolve().parents[3]
 LABEL = 32  # characters of a row's label
 PACKAGES = ("torch", "torchvision", "cv2", "kornia", "numpy", "visops")
@@ -26,7 +27,7 @@ MORE_PACKAGES = ("albumentations", "PIL", "scipy", "simplejpeg")  # named where 
 
 @dataclass
 class Cell:
-    """What was found about one contender in one case. Times are in seconds."""
+    """One contender in one case. Times are in seconds."""
 
     name: str
     min_s: float | None = None
@@ -39,8 +40,8 @@ class Cell:
     mean_abs: float | None = None
     fraction: float | None = None
     extra_bytes: int | None = None
-    refused: bool = False  # its output differed too much, so it was not timed
-    bound: bool = False  # no peer: part of our own work, or another form of it
+    refused: bool = False  # not timed, because its output differed too much
+    bound: bool = False  # not a peer: a part of our own work, or another form of it
 
     @property
     def met(self) -> bool | None:
@@ -108,7 +109,7 @@ def _commit() -> str | None:
 
 
 def machine_facts() -> dict[str, Any]:
-    """All that a reader needs to judge the figures."""
+    """Everything a reader needs to judge the figures."""
     import visops
 
     gpu = torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
@@ -142,7 +143,7 @@ def describe(machine: dict[str, Any]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Three digits, and a unit that suits."""
+    """The time in a suitable unit, to three digits."""
     units = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
     unit, scale = next((u for u in units if seconds >= u[1]), units[-1])
     value = seconds / scale
@@ -150,7 +151,7 @@ def duration(seconds: float) -> str:
 
 
 def mebibytes(count: int | None) -> str:
-    """Extra memory as the table has it."""
+    """Extra memory, as the tables show it."""
     return "" if count is None else f"+{count / 2**20:.0f}M" if count else "+0"
 
 
@@ -175,14 +176,14 @@ def cell_text(cell: Cell, ours: bool, images: int | None = None) -> str:
 
 
 class Table:
-    """Prints rows as they come; a new group starts a new table."""
+    """Prints rows as they arrive; a new group starts a new table."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
         self._group: tuple[str, str] | None = None
 
     def add(self, row: Row) -> None:
-        """Print one row, and the head of its table before the first."""
+        """Print one row, preceded by the table's head if it is the first."""
         images = row.facts.get("images")
         texts = [cell_text(cell, i == 0, images) for i, cell in enumerate(row.cells)]
         if self._group != (row.device, row.group):
@@ -202,7 +203,7 @@ class Table:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How many floors were met, and every row that was not, or was lost."""
+    """How many floors were met, and every row that missed its floor or was lost."""
     judged = [(row, cell) for row in rows for cell in row.cells[1:]]
     floors = [cell.met for _, cell in judged if cell.met is not None]
     lines = [f"floors met: {sum(floors)} of {len(floors)}"]
@@ -223,12 +224,12 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def slug(name: str) -> str:
-    """A chip's name as part of a file's name."""
+    """A chip's name, fit for a file name."""
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r"\(.*?\)|@.*$", " ", name.lower())).strip("_")
 
 
 def default_path(op: str, machine: dict[str, Any], rows: Sequence[Row]) -> Path:
-    """Where the results of a whole run belong."""
+    """The result file of a whole run."""
     on_gpu = any(row.device != "cpu" for row in rows)
     return ROOT / "docs" / "benchmarks" / f"{op}_{slug(machine['gpu' if on_gpu else 'cpu'])}.json"
 
@@ -236,15 +237,11 @@ def default_path(op: str, machine: dict[str, Any], rows: Sequence[Row]) -> Path:
 def write_json(
     path: Path, op: str, description: str, machine: dict[str, Any], rows: Sequence[Row]
 ) -> None:
-    """Write everything that was measured."""
-    content = {
+    """Write a result file: see `results`."""
+    result = {
         "op": op,
         "description": description.strip(),
         "machine": machine,
-        "rows": [
-            {**dataclasses.asdict(row), "best": row.best, "met": [c.met for c in row.cells]}
-            for row in rows
-        ],
+        "rows": [dataclasses.asdict(row) for row in rows],
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    results.write(path, result)

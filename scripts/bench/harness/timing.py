@@ -18,7 +18,7 @@ cv2: Any = None
 with contextlib.suppress(ImportError):  # a benchmark without it as a peer does not need it
     cv2 = importlib.import_module("cv2")
 
-SAMPLE_SECONDS = 2e-3  # a sample repeats its call until it lasts this long: timer noise drowns
+SAMPLE_SECONDS = 2e-3  # a sample repeats its call for this long, to drown timer noise
 MIN_ROUNDS, SLOW_ROUNDS, MAX_ROUNDS = 5, 3, 400
 
 
@@ -61,12 +61,11 @@ def interleave(
     Parameters
     ----------
     calls
-        What to time; their results are thrown away.
+        What to time; results are discarded.
     min_time
-        Seconds to spend on each call, on average. Calls so slow that this would be too few rounds
-        get a few more, up to a limit.
+        Seconds to spend on each call, on average. Slow calls get a few more rounds, up to a limit.
     device
-        ``"cpu"`` takes the wall clock, a CUDA device its own events.
+        ``"cpu"`` uses the wall clock, a CUDA device its own events.
 
     Returns
     -------
@@ -88,15 +87,14 @@ def interleave(
         spent = time.perf_counter() - began
         if (n >= MIN_ROUNDS and spent > budget) or (n >= SLOW_ROUNDS and spent > 8 * budget):
             break
-        # Whoever comes after a call with the same input finds it in the cache: the order is another
-        # one in each round.
+        # A call finds the previous call's input in the cache, so the order changes each round.
         for i in order.sample(range(len(calls)), len(calls)):
             timings[i].samples.append(_sample(calls[i], loops[i], device))
     return timings
 
 
 def set_threads(count: int) -> None:
-    """Let torch, and all that runs on its pool, and OpenCV use `count` threads."""
+    """Let torch, everything on its pool, and OpenCV use `count` threads."""
     torch.set_num_threads(count)
     if cv2 is not None:
         cv2.setNumThreads(count)

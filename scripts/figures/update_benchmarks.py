@@ -1,22 +1,27 @@
-"""Puts the newest benchmarks' main rows into README.md and docs/infer.md, between comment markers.
+"""Writes the main rows of the newest benchmarks into docs/benchmarks.md and docs/infer.md.
 
-``python scripts/figures/update_readme.py`` takes each operator's newest CPU result of docs/benchmarks; other
-files can be named instead. `make bench` writes these results.
+``python scripts/figures/update_benchmarks.py`` takes each operator's newest CPU result in
+docs/benchmarks, or the files named as arguments, and replaces the text between that operator's
+comment markers. It also draws the README's chart. `make bench` runs it last.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-BEGIN, END = (
-    "<!-- benchmark: written by scripts/figures/update_readme.py -->",
-    "<!-- end of benchmark -->",
-)
+sys.path.insert(0, str(ROOT / "scripts"))  # `bench` and `figures` are packages
+
+from bench.harness import results  # noqa: E402
+
+from figures import headlines  # noqa: E402
+
+DOCS = ROOT / "docs"
+BEGIN = "<!-- benchmark {}: written by scripts/figures/update_benchmarks.py -->"
+END = "<!-- end of benchmark -->"
 
 PACKAGES = {
     "torch": "torch",
@@ -32,7 +37,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """What the README shows of one benchmark."""
+    """The rows of one benchmark that docs/benchmarks.md shows."""
 
     op: str
     head: str
@@ -64,7 +69,7 @@ AFFINE = Table(
 )
 AUGMENT = Table(
     "augment",
-    "`augment`, 512² u8 HWC → 224² f32 CHW where nothing else is said; one thread",
+    "`augment`, 512² u8 HWC → 224² f32 CHW unless noted; one thread",
     (
         "visops.transforms",
         "OpenCV warp alone",
@@ -154,7 +159,7 @@ BOX_IOU = Table(
             for measure in ("iou", "generalized", "distance", "complete")
         },
         "rotated": {"job": "rotated", **_PAIRS, "width": 1000.0},
-        "rotated, a hundred times as dense": {"job": "rotated", **_PAIRS, "width": 100.0},
+        "rotated, a hundred times denser": {"job": "rotated", **_PAIRS, "width": 100.0},
     },
 )
 
@@ -175,7 +180,7 @@ ROI_ALIGN = Table(
 )
 CONV = Table(
     "conv",
-    "convolution, an image of 1080 × 1920 where nothing else is said; one thread",
+    "convolution, a 1080 × 1920 image unless noted; one thread",
     ("SciPy", "cv2.filter2D", "F.conv2d", "clone() of the result", "F.unfold", "F.fold"),
     {
         **{
@@ -222,10 +227,10 @@ def duration(seconds: float) -> str:
 def newest(op: str) -> Row | None:
     """The newest result on a CPU."""
     dated = []
-    for path in (ROOT / "docs" / "benchmarks").glob(f"{op}_*.json"):
-        result: Row = json.loads(path.read_text(encoding="utf-8"))
+    for path in (DOCS / "benchmarks").glob(f"{op}_*.json"):
+        result = results.read(path)
         devices = [row["device"] for row in result.get("rows", [result])]
-        if all(device == "cpu" for device in devices):
+        if result["op"] == op and all(device == "cpu" for device in devices):
             dated.append((result["machine"]["date"], str(path), result))
     return max(dated)[2] if dated else None
 
@@ -246,7 +251,7 @@ def ratio_text(cell: Row | None) -> str:
     if cell["ratio"] is None:
         return "differs"
     text = f"{cell['ratio']:.1f}×" if cell["ratio"] >= 2 else f"{cell['ratio']:.2f}×"
-    return f"**{text} (lost)**" if cell["ratio"] < 1 and not cell.get("bound") else text
+    return f"**{text} (lost)**" if cell["ratio"] < 1 and not cell["bound"] else text
 
 
 def text_of(table: Table, result: dict[str, Any]) -> str:
@@ -264,7 +269,7 @@ def text_of(table: Table, result: dict[str, Any]) -> str:
         texts = [ratio_text(cells.get(peer)) for peer in table.peers]
         lines.append(f"| {label} | {duration(row['cells'][0]['min_s'])} | {' | '.join(texts)} |")
 
-    judged = [(row, c) for row in rows for c in row["cells"][1:] if not c.get("bound")]
+    judged = [(row, c) for row in rows for c in row["cells"][1:] if not c["bound"]]
     timed = [cell["ratio"] for _, cell in judged if cell["ratio"] is not None]
     lost = [(row, cell) for row, cell in judged if (cell["ratio"] or 1.0) < 1.0]
     cells_beside = [c for row in rows for c in row["cells"][1:]]
@@ -272,13 +277,14 @@ def text_of(table: Table, result: dict[str, Any]) -> str:
     met = sum(cell["ratio"] >= cell["floor"] for cell in floors)
     lines += [
         "",
-        "Time of a call for visops; for the others, how many times as long they take (ratio of the "
-        f"minima, in one interleaved run). {machine_text(result)}",
+        "visops: minimum time of a call. Others: how many times as long they take (ratio of the "
+        f"minima in one interleaved run). {machine_text(result)}",
         "",
-        f"Of the {len(timed)} comparisons in that run visops lost {len(lost)}; it met {met} of "
-        f"{len(floors)} ratios that the project has set itself."
-        + (" Lost: " + "; ".join(map(_lost_text, lost)) + "." if lost else ""),
+        f"Of all {len(timed)} comparisons in the run, visops lost {len(lost)}; it reached {met} of "
+        f"the {len(floors)} ratios that the project aims for." + (" Lost:" if lost else ""),
     ]
+    if lost:
+        lines += ["", *(f"- {_lost_text(found)}" for found in lost)]
     return "\n".join(lines)
 
 
@@ -303,7 +309,7 @@ def inference_text(result: Row) -> str:
     images = result["images"]
     lines = [
         f"| five networks over {images:,} files, workers: {result['limits']['workers']} | images/s "
-        "| time saved | work of all processors | what limits |",
+        "| time saved | processor time | bottleneck |",
         "|-|-|-|-|-|",
     ]
     group = ""
@@ -320,34 +326,36 @@ def inference_text(result: Row) -> str:
     return "\n".join([*lines, "", machine_text(result)])
 
 
-def put(text: str, path: Path) -> None:
-    """Put a text between a file's markers."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+def put(text: str, op: str, path: Path) -> None:
+    """Replace what is between an operator's markers in a file."""
+    begin = BEGIN.format(op)
+    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
     _, found, after = rest.partition(END)
     if not found:
-        raise SystemExit(f"{path} lacks the markers {BEGIN} and {END}")
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
+        raise SystemExit(f"{path} lacks the markers {begin} and {END}")
+    path.write_text(f"{before}{begin}\n{text}\n{END}{after}", encoding="utf-8")
 
 
 def main() -> None:
-    """Rewrite the tables."""
-    paths = [Path(name) for name in sys.argv[1:]]
-    named = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
-    results = {result["op"]: result for result in named}
-    parts = []
+    """Rewrite the tables, and draw the README's chart."""
+    named = [results.read(Path(name)) for name in sys.argv[1:]]
+    found = {result["op"]: result for result in named}
+    written = []
     for shown in (AUGMENT, AFFINE, NMS, BOX_IOU, ROI_ALIGN, CONV):
-        result = results.get(shown.op) or newest(shown.op)
+        result = found.get(shown.op) or newest(shown.op)
         if result is not None:
-            parts.append(text_of(shown, result))
-            print(f"README.md: {shown.op} of {result['machine']['date']}")
-    inference = results.get("infer") or newest("infer")
+            put(text_of(shown, result), shown.op, DOCS / "benchmarks.md")
+            written.append(result)
+    inference = found.get("infer") or newest("infer")
     if inference is not None:
-        parts.append(inference_text(inference))
-        put(parts[-1], ROOT / "docs" / "infer.md")
-        print(f"README.md, docs/infer.md: infer of {inference['machine']['date']}")
-    if not parts:
+        for page in ("benchmarks.md", "infer.md"):
+            put(inference_text(inference), "infer", DOCS / page)
+        written.append(inference)
+    if not written:
         raise SystemExit("no CPU result in docs/benchmarks: run scripts/bench/affine.py first")
-    put("\n\n".join(parts), ROOT / "README.md")
+    for result in written:
+        print(f"docs/benchmarks.md: {result['op']} of {result['machine']['date']}")
+    print(f"wrote {headlines.draw(DOCS / 'images' / 'headlines.png', newest)}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,103 @@
+"""The committed benchmark results: their form, and the pages made of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.harness import report, results
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+FILES = sorted((DOCS / "benchmarks").glob("*.json"))
+
+
+def file_name(path: Path) -> str:
+    return path.name
+
+
+def test_there_are_results() -> None:
+    assert len(FILES) >= 10
+
+
+@pytest.mark.parametrize("path", FILES, ids=file_name)
+def test_one_contender_a_line(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert text == results.dumps(results.read(path))
+    result = json.loads(text)
+    rows = result.get("rows", [])
+    named = sum(len(row["cells"]) for row in rows) or len(result["variants"])
+    assert named + len(rows) <= len(text.splitlines()) <= named + len(rows) + 16
+
+
+@pytest.mark.parametrize("path", FILES, ids=file_name)
+def test_pages_have_the_results(path: Path) -> None:
+    plot = pytest.importorskip("bench.plot", exc_type=ImportError)  # needs matplotlib
+    page = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert page == plot.page(results.read(path), path)
+
+
+def test_main_rows_are_those_of_the_results(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from figures import update_benchmarks as update
+
+    pages = {
+        page: (DOCS / page).read_text(encoding="utf-8") for page in ("benchmarks.md", "infer.md")
+    }
+    tables = [update.AUGMENT, update.AFFINE, update.NMS, update.BOX_IOU, update.ROI_ALIGN]
+    for table in (*tables, update.CONV):
+        result = update.newest(table.op)
+        assert result is not None
+        for facts in table.rows.values():
+            assert update.select(result["rows"], facts) is not None, facts
+        assert (
+            f"{update.BEGIN.format(table.op)}\n{update.text_of(table, result)}\n"
+            in pages["benchmarks.md"]
+        )
+    inference = update.newest("infer")
+    assert inference is not None
+    for page in pages.values():
+        assert f"{update.BEGIN.format('infer')}\n{update.inference_text(inference)}\n" in page
+
+
+def test_headlines_have_their_rows() -> None:
+    pytest.importorskip("matplotlib")
+    from figures import headlines, update_benchmarks
+
+    ratios = []
+    for headline in headlines.HEADLINES:
+        result = update_benchmarks.newest(headline.op)
+        assert result is not None
+        ratios.append(headlines.best_peer(headline, result["rows"])[0])
+    assert 6 <= len(ratios) <= 8
+    assert min(ratios) < 1  # a row that we lose is among them
+
+
+def test_written_and_read(tmp_path: Path) -> None:
+    cells = [
+        report.Cell("visops", min_s=1.0, median_s=1.5, rounds=9, ratio=1.0, extra_bytes=0),
+        report.Cell("peer", 2.0, 2.5, 9, 2.0, 1.7, floor=1.5, max_abs=0.25, fraction=0.5),
+        report.Cell("part", 0.5, 0.75, 9, 0.5, 0.5, bound=True),
+        report.Cell("wrong", max_abs=7.0, mean_abs=3.0, refused=True),
+    ]
+    rows = [report.Row("a group", "a × b", "cpu", 2, cells, {"job": "x", "sizes": [1, 2]})]
+    machine: dict[str, Any] = {"cpu": "A chip", "versions": {"torch": "2"}}
+    path = tmp_path / "results" / "op.json"
+    report.write_json(path, "op", "\n What it compares. \n", machine, rows)
+    assert len(path.read_text(encoding="utf-8").splitlines()) == 12
+    found = results.read(path)
+    assert found["description"] == "What it compares."
+    assert found["machine"] == machine
+    (row,) = found["rows"]
+    assert row["facts"] == {"job": "x", "sizes": [1, 2]}
+    ours, peer, part, wrong = row["cells"]
+    assert (ours["min_s"], ours["extra_bytes"], ours["floor"]) == (1.0, 0, None)
+    assert (peer["median_s"], peer["ratio"], peer["floor"], peer["max_abs"]) == (
+        2.5,
+        2.0,
+        1.5,
+        None,
+    )
+    assert (part["bound"], peer["bound"]) == (True, False)
+    assert (wrong["min_s"], wrong["max_abs"]) == (None, 7.0)
