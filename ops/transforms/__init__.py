@@ -4,24 +4,25 @@ A :class:`Compose` of these transforms reads and writes each pixel once, whateve
 the CPU and on CUDA, for a sample in a ``Dataset`` and for a batch with parameters for each sample.
 """
 
-from ._color import ColorJitter, RandomGrayscale
-from ._compose import Compose, Parameters
-from ._convert import Normalize, ToDtype
-from ._cropping import (
+from .color import ColorJitter, RandomGrayscale
+from .compose import Compose, Parameters
+from .convert import Normalize, ToDtype
+from .cropping import (
     CenterCrop,
     Pad,
     RandomCrop,
     RandomHorizontalFlip,
     RandomVerticalFlip,
 )
-from ._erasing import RandomErasing
-from ._geometric import RandomAffine, RandomPerspective, RandomRotation
-from ._plan import Canvas, Plan
-from ._policies import RandAugment, TrivialAugment
-from ._preview import preview
-from ._resizing import RandomResizedCrop, Resize
-from ._targets import visible
-from ._transform import Effects, Transform
+from .engine.effects import Effects
+from .engine.plan import Canvas, Plan
+from .erasing import RandomErasing
+from .geometric import RandomAffine, RandomPerspective, RandomRotation
+from .policies import RandAugment, TrivialAugment
+from .preview import preview
+from .resizing import RandomResizedCrop, Resize
+from .targets.move import visible
+from .transform import Transform
 
 # The name in the literature's plain words, and torchvision's.
 RandomAugment = RandAugment

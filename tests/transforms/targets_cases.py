@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
 
 SIZE = (40, 60)
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from visops import transforms as T
 from visops.transforms import Canvas, Parameters
-from visops.transforms._random import uniforms
+from visops.transforms.engine.random import uniforms
 
 from transforms.chains import CHAINS, classification, photo
 
@@ -384,13 +384,13 @@ def test_parameters_can_be_made_by_hand() -> None:
 
 def test_means_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     # What a CUDA image takes is done with tensors: the same bits as with arrays.
-    from visops.transforms import _run
+    from visops.transforms.engine.run import Pixels
 
     batch = torch.stack((photo(), photo().flip(0), photo().flip(1)))
     chains = [T.Compose(CHAINS[n](), seed=4, exact=e) for n in CHAINS for e in (False, True)]
     expected = [chain(batch, index=range(3)) for chain in chains]
 
-    class Elsewhere(_run.Pixels):
+    class Elsewhere(Pixels):
         def __init__(self, leaf: Any) -> None:
             super().__init__(leaf)
             self.device: Any = SimpleNamespace(type="elsewhere")
@@ -398,7 +398,7 @@ def test_means_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
         def put(self, array: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(array.copy())
 
-    monkeypatch.setattr("visops.transforms._compose.Pixels", Elsewhere)
+    monkeypatch.setattr("visops.transforms.compose.Pixels", Elsewhere)
     for chain, image in zip(chains, expected, strict=True):
         assert torch.equal(chain(batch, index=range(3)), image)
 

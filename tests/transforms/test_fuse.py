@@ -9,8 +9,8 @@ import pytest
 import torch
 from visops import transforms as T
 from visops.transforms import Canvas, Plan
-from visops.transforms._fuse import split_passes
-from visops.transforms._numbers import columns
+from visops.transforms.engine.fuse import split_passes
+from visops.transforms.engine.numbers import columns
 
 from transforms.chains import classification, drawn
 

@@ -11,7 +11,7 @@ import torch
 from bad_input import check
 from visops import transforms
 from visops.transforms import preview
-from visops.transforms._preview import describe
+from visops.transforms.preview import describe
 
 pytest.importorskip("matplotlib")
 pytestmark = pytest.mark.slow  # tests no kernel

@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 import torch
 from visops import transforms
-from visops.transforms._random import normals, uniforms
+from visops.transforms.engine.random import normals, uniforms
 
 from transforms.chains import CHAINS, classification, photo
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 pil = pytest.importorskip("PIL.Image")
@@ -268,7 +268,7 @@ def test_the_callers_containers_stay_as_they_are() -> None:
 
 def test_torchvision_and_pillow_are_not_imported() -> None:
     program = (
-        "import sys, torch, visops.transforms._sample as s\n"
+        "import sys, torch, visops.transforms.sample.split as s\n"
         "sample = {'image': torch.zeros(3, 4, 5), 'boxes': [[0, 0, 1, 1]]}\n"
         "leaves, rebuild = s.split_sample(sample)\n"
         "rebuild(leaves)\n"

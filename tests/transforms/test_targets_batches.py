@@ -10,11 +10,11 @@ import torch
 from bad_input import check
 from torch import Tensor
 from visops import transforms
-from visops.transforms._batches import batch_leaves, unbatch_leaves
-from visops.transforms._foreign import call_foreign
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.engine.foreign import call_foreign
+from visops.transforms.sample.batches import batch_leaves, unbatch_leaves
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")

@@ -11,8 +11,8 @@ import pytest
 import torch
 from bad_input import check, table
 from torch import Tensor
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 pytestmark = pytest.mark.slow  # tests no kernel

@@ -10,9 +10,9 @@ import pytest
 import torch
 from bad_input import check, table
 from torch import Tensor
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import TargetOptions, check_options, visible
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.move import TargetOptions, check_options, visible
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 pytestmark = pytest.mark.slow  # tests no kernel

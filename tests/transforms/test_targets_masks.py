@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from references.targets import move_mask
-from visops.transforms._masks import move_mask as move
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import Geometry, TargetOptions, move_targets
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.masks import move_mask as move
+from visops.transforms.targets.move import Geometry, TargetOptions, move_targets
 
 pil = pytest.importorskip("PIL.Image")
 tv = pytest.importorskip("torchvision.tv_tensors")

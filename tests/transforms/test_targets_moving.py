@@ -11,9 +11,9 @@ import torch
 from references.targets import distance, move_box, move_point
 from torch import Tensor
 from visops.transforms import visible
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
 
 from transforms.targets_cases import (
     IMAGE,

@@ -378,7 +378,7 @@ def test_policies_do_what_torchvisions_do() -> None:
         "Contrast": F.adjust_contrast(image, 0.7),
     }
     magnitudes = {"TranslateX": -7.9, "TranslateY": -7.9, "Rotate": -20.5}
-    from visops.transforms._policies import OPERATIONS
+    from visops.transforms.policies import OPERATIONS
 
     assert tuple(expected) == OPERATIONS
     policy = T.Compose([T.TrivialAugment()], exact=True)

@@ -1,0 +1,1 @@
+"""Fusing a chain into passes, planning each pass, and running it."""

@@ -1,0 +1,1 @@
+"""Masks, boxes and key points that follow their image."""

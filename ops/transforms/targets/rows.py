@@ -1,0 +1,142 @@
+"""The rows of boxes and key points of all samples together, in float64.
+
+One sample or many, tensor, array or list: the arithmetic is done on all rows at once, with NumPy
+where it can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..sample.leaf import Leaf
+
+__all__ = [
+    "area_shares",
+    "flat_flags",
+    "note_visible",
+    "numbers",
+    "point_width",
+    "restore_dtype",
+    "rows_of",
+    "scale_area",
+]
+
+
+def numbers(value: Any) -> Any:
+    """Return float64: NumPy's where the values are in reach and no gradient is wanted."""
+    if isinstance(value, Tensor):
+        if value.device.type != "cpu" or value.requires_grad or value.dtype == torch.bfloat16:
+            return value.to(torch.float64)
+        value = value.numpy()
+    return value.astype(np.float64)
+
+
+def rows_of(value: Any, batch: int | None, width: int) -> tuple[Any, Any, Callable[[Any], Any]]:
+    """Return all rows of a target [R, width], whose they are, and what gives them its form."""
+    if not isinstance(value, list):
+        rows = numbers(value)
+        shape = tuple(rows.shape)
+        rows = rows.reshape(-1, width)
+        owners: Any = slice(0, 1)
+        if batch is not None:
+            owners = np.repeat(np.arange(batch), rows.shape[0] // max(batch, 1))
+        return rows, owners, lambda moved: moved.reshape(shape)
+    parts = [numbers(item) for item in value]
+    if any(isinstance(part, Tensor) for part in parts):
+        parts = [p if isinstance(p, Tensor) else torch.from_numpy(p) for p in parts]
+    shapes = [tuple(part.shape) for part in parts]
+    flat = [part.reshape(-1, width) for part in parts]
+    counts = [part.shape[0] for part in flat]
+    rows = torch.cat(flat) if isinstance(flat[0], Tensor) else np.concatenate(flat)
+    ends = np.cumsum(counts).tolist()
+
+    def restore(moved: Any) -> list[Any]:
+        pieces = zip(ends, counts, shapes, strict=True)
+        return [moved[end - count : end].reshape(shape) for end, count, shape in pieces]
+
+    return rows, np.repeat(np.arange(len(parts)), counts), restore
+
+
+def point_width(leaf: Leaf) -> int:
+    values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
+    widths = {int(value.shape[-1]) for value in values}
+    if len(widths) > 1:
+        raise ValueError(
+            f"visops.transforms: {leaf.name} mixes last dimensions {sorted(widths)}, must be alike"
+        )
+    return widths.pop()
+
+
+def flat_flags(flags: Any) -> Any:
+    if not isinstance(flags, list):
+        return flags.reshape(-1)
+    parts = [part.reshape(-1) for part in flags]
+    return torch.cat(parts) if isinstance(parts[0], Tensor) else np.concatenate(parts)
+
+
+def note_visible(leaf: Leaf, seen: Any) -> None:
+    """AND flags [R], for all points of a leaf in turn, with those that it has."""
+    if leaf.visible is not None:
+        seen = seen & flat_flags(leaf.visible)
+    if not isinstance(leaf.value, list):
+        leaf.visible = seen.reshape(tuple(leaf.value.shape[:-1]))
+        return
+    leaf.visible, start = [], 0
+    for value in leaf.value:
+        count = int(np.prod(value.shape[:-1]))
+        leaf.visible.append(seen[start : start + count].reshape(tuple(value.shape[:-1])))
+        start += count
+
+
+def area_shares(before: Any, after: Any) -> Any:
+    """Return which part of the area of each box is left."""
+    xp: Any = torch if isinstance(before, Tensor) else np
+    whole = (before[:, 2] - before[:, 0]) * (before[:, 3] - before[:, 1])
+    rest = (after[:, 2] - after[:, 0]) * (after[:, 3] - after[:, 1])
+    return xp.where(whole > 0, rest / xp.where(whole > 0, whole, 1.0), 1.0)
+
+
+def scale_area(area: Leaf, factor: Any) -> None:
+    rows, _, restore = rows_of(area.value, area.batch, 1)
+    if isinstance(rows, Tensor) and not isinstance(factor, Tensor):
+        factor = torch.from_numpy(factor)
+    elif not isinstance(rows, Tensor) and isinstance(factor, Tensor):
+        factor = factor.detach().cpu().numpy()
+    factor = factor.to(rows.device) if isinstance(rows, Tensor) else factor
+    area.value = restore(rows * factor[:, None])
+
+
+def restore_dtype(leaf: Leaf) -> None:
+    """Give boxes, points and areas the dtypes that they came with; integers are rounded."""
+    like = leaf.like
+    if isinstance(leaf.value, list):
+        likes = like if isinstance(like, (list, tuple)) else [like] * len(leaf.value)
+        leaf.value = [_as_dtype(v, lk) for v, lk in zip(leaf.value, likes, strict=True)]
+    else:
+        leaf.value = _as_dtype(leaf.value, like)
+
+
+def _as_dtype(value: Any, like: Any) -> Any:
+    while isinstance(like, (list, tuple)) and like:
+        like = like[0]
+    if isinstance(like, Tensor):
+        if not isinstance(value, Tensor):
+            if value.dtype.type is _NUMPY_FLOATS.get(like.dtype):
+                return torch.from_numpy(value)
+            value = torch.from_numpy(value if value.flags.writeable else value.copy())
+        if value.dtype == like.dtype:
+            return value
+        return (value if like.is_floating_point() else value.round()).to(like.dtype)
+    if isinstance(value, Tensor):  # another library's transform made a tensor of an array
+        value = value.numpy()
+    if isinstance(like, np.ndarray) and value.dtype != like.dtype:
+        return (value if like.dtype.kind == "f" else np.rint(value)).astype(like.dtype)
+    return value
+
+
+_NUMPY_FLOATS = {torch.float64: np.float64, torch.float32: np.float32}
