@@ -1,7 +1,8 @@
-"""Augmentation that fuses itself: transforms in the manner of torchvision's v2.
+"""Augmentation that fuses itself: transforms with the interface of torchvision's v2.
 
-A :class:`Compose` of these transforms reads and writes each pixel once, whatever their number, on
-the CPU and on CUDA, for a sample in a ``Dataset`` and for a batch with parameters for each sample.
+A :class:`Compose` of these transforms reads and writes each pixel once, however many there are. It
+works on the CPU and on CUDA, on one sample in a ``Dataset`` or on a batch, where every sample draws
+its own parameters.
 """
 
 from .color import ColorJitter, RandomGrayscale
@@ -24,7 +25,7 @@ from .resizing import RandomResizedCrop, Resize
 from .targets.move import visible
 from .transform import Transform
 
-# The name in the literature's plain words, and torchvision's.
+# The full name, and torchvision's.
 RandomAugment = RandAugment
 TrivialAugmentWide = TrivialAugment
 

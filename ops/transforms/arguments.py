@@ -1,4 +1,4 @@
-"""Checks of the transforms' arguments: each message names transform, argument, value and range."""
+"""Checks of the transforms' arguments; messages name transform, argument, value and range."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INTERPOLATIONS = {
     "nearest-exact": "nearest",
     "bilinear": "bilinear",
     "bicubic": "bicubic",
-    0: "nearest",  # Pillow's constants, which torchvision takes too
+    0: "nearest",  # Pillow's constants, as in torchvision
     2: "bilinear",
     3: "bicubic",
 }
@@ -43,6 +43,7 @@ PADDINGS = {
 
 
 def fail(owner: str, argument: str, value: Any, allowed: str, error: type = ValueError) -> NoReturn:
+    """Raise the error of a wrong argument."""
     raise error(f"visops.transforms.{owner}: {argument} is {value!r}, must be {allowed}")
 
 
@@ -55,7 +56,7 @@ def number(
     allowed: str = "a finite number",
     whole_value: Any = None,
 ) -> float:
-    """Check one number in [low, high]; `whole_value` is the argument that it is an entry of."""
+    """Check one number in [low, high]; `whole_value` is the argument it is part of, if any."""
     shown = value if whole_value is None else whole_value
     if isinstance(value, bool) or not isinstance(value, Real):
         fail(owner, argument, shown, allowed, TypeError)
@@ -103,7 +104,7 @@ def interval(
 
 
 def spread(owner: str, argument: str, value: Any) -> tuple[float, float]:
-    """Check a range of angles: d for [-d, d], or a pair."""
+    """Check a range of angles: a pair, or d for [-d, d]."""
     allowed = "a number >= 0 or two finite numbers (min, max)"
     if is_sequence(value):
         return interval(owner, argument, value, allowed=allowed)
@@ -112,7 +113,7 @@ def spread(owner: str, argument: str, value: Any) -> tuple[float, float]:
 
 
 def size_pair(owner: str, argument: str, value: Any) -> tuple[int, int]:
-    """Check a size: one number for both, or height and width."""
+    """Check a size: height and width, or one number for both."""
     allowed = "a whole number >= 1 or a pair (height, width) of such"
     if not is_sequence(value):
         side = whole(owner, argument, value, 1, allowed)
@@ -124,10 +125,9 @@ def size_pair(owner: str, argument: str, value: Any) -> tuple[int, int]:
 
 
 def fill_values(owner: str, value: Any) -> tuple[float, ...]:
-    """Check a fill: a number or one per channel; None means 0."""
+    """Check a fill: a number, one per channel, or None for 0."""
     allowed = (
-        "a finite number or one per channel, in the image's units (that of masks: Compose's "
-        "mask_fill)"
+        "a finite number or one per channel, in the image's units (masks take Compose's mask_fill)"
     )
     if value is None:
         return (0.0,)
@@ -140,7 +140,7 @@ def fill_values(owner: str, value: Any) -> tuple[float, ...]:
 
 
 def interpolation_mode(owner: str, value: Any) -> str:
-    """Check an interpolation: a name, torchvision's InterpolationMode or Pillow's constant."""
+    """Check an interpolation: a name, an InterpolationMode of torchvision or a Pillow constant."""
     name = getattr(value, "value", value)
     mode = INTERPOLATIONS.get(name) if isinstance(name, (str, int)) else None
     if mode is None:
@@ -149,7 +149,7 @@ def interpolation_mode(owner: str, value: Any) -> str:
 
 
 def padding_name(owner: str, value: Any) -> str:
-    """Check a padding mode; return the name that visops.augment knows it by."""
+    """Check a padding mode; return visops.augment's name for it."""
     name = PADDINGS.get(value) if isinstance(value, str) else None
     if name is None:
         fail(

@@ -1,4 +1,4 @@
-"""Colour transforms: every step is a matrix, v' = A v + a."""
+"""Colour transforms. Every step is an affine map of the channels, v' = A v + a."""
 
 # ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
 
@@ -28,16 +28,16 @@ BRIGHTNESS, CONTRAST, SATURATION, HUE = range(4)
 
 
 def _hue_basis() -> tuple[tuple[float, float, float], ...]:
-    """Nine triples: a turn of hue by t is, element by element, their sum times 1, cos t and sin t.
+    """Return nine triples (p, q, r): a hue shift by t has matrix elements p + q cos t + r sin t.
 
-    As a turn in YIQ: about the grey axis, in the plane of equal luma. The plane's axes are those
-    for which red, green and blue lie 120 degrees apart, as they do on the wheel of HSV.
+    As in YIQ, hue turns about the grey axis in planes of equal luma. Each plane's axes are chosen
+    so that red, green and blue lie 120 degrees apart, as they do on HSV's wheel.
     """
     total = sum(GREY)
     luma = [weight / total for weight in GREY]
     x = [math.cos(i * 2.0 * math.pi / 3.0) for i in range(3)]
     y = [math.sin(i * 2.0 * math.pi / 3.0) for i in range(3)]
-    # The directions along the axes: x and y, moved along the grey axis to a luma of 0.
+    # The axes' directions: x and y, shifted along the grey axis to a luma of 0.
     x_luma = sum(w * v for w, v in zip(luma, x, strict=True))
     y_luma = sum(w * v for w, v in zip(luma, y, strict=True))
     to_x, to_y = [(v - x_luma) / 1.5 for v in x], [(v - y_luma) / 1.5 for v in y]
@@ -52,7 +52,7 @@ _HUE = _hue_basis()
 
 
 def jitter(scale: Number, saturation: Number = None, hue: Number = None) -> list[Number]:
-    """Linear part of brightness and contrast (`scale`), saturation and hue: 9 numbers."""
+    """Return the 9 linear elements of brightness and contrast (`scale`), saturation and hue."""
     turned: Sequence[Number] = _KEEP
     if hue is not None:
         angle = hue * (2.0 * math.pi)
@@ -64,13 +64,14 @@ def jitter(scale: Number, saturation: Number = None, hue: Number = None) -> list
 
 
 def rows_of(linear: Sequence[Number]) -> list[Number]:
-    """Make a colour matrix without an offset, C rows of C + 1, of its linear part."""
+    """Add zero offsets to a linear part: a colour matrix, C rows of C + 1."""
     if len(linear) == 1:
         return [linear[0], 0.0]
     return [*linear[:3], 0.0, *linear[3:6], 0.0, *linear[6:], 0.0]
 
 
 def check_channels(owner: str, channels: int) -> None:
+    """Refuse an image that is neither grey nor RGB."""
     if channels not in (1, 3):
         raise ValueError(
             f"visops.transforms.{owner}: the image has {channels} channels, must have 1 or 3"
@@ -78,27 +79,28 @@ def check_channels(owner: str, channels: int) -> None:
 
 
 class ColorJitter(Builtin):
-    """Change brightness, contrast, saturation and hue, in random order for each sample.
+    """Change brightness, contrast, saturation and hue, in a random order for each sample.
 
-    The arguments and the distribution are those of torchvision's, and so are brightness, contrast
-    and saturation. Hue is different: here it turns colours about the grey axis at constant luma (a
-    matrix), torchvision shifts the H of HSV (not linear, and a pure blue's luma jumps).
+    Arguments, distribution, brightness, contrast and saturation match torchvision's. Hue differs:
+    here it turns colours about the grey axis at constant luma, which is linear; torchvision shifts
+    HSV's H, which is not, and makes the luma of a pure blue jump.
 
     Parameters
     ----------
     brightness, contrast, saturation : float or pair of float, optional
-        f for a factor in [max(0, 1 - f), 1 + f], or the range itself, not negative.
+        f for a factor in [max(0, 1 - f), 1 + f], or the range itself, which must not be negative.
     hue : float or pair of float, optional
-        h for a shift in [-h, h], or the range itself, within [-0.5, 0.5]; 1 is a full turn.
+        h for a shift in [-h, h], or the range itself, within [-0.5, 0.5]. 1 is a full turn.
 
     Notes
     -----
-    Parameters: ``order`` ``[B, 4]`` of brightness, contrast, saturation and hue (0 to 3), and
-    of those in use ``brightness``, ``contrast``, ``saturation``, ``hue``.
+    Parameters: ``order`` ``[B, 4]``, the order of brightness, contrast, saturation and hue (0 to
+    3), and those of ``brightness``, ``contrast``, ``saturation`` and ``hue`` that are in use.
 
-    Values are clamped to [0, 1] (255 for uint8) after every step with ``Compose(exact=True)``, else
-    once after the last. The contrast's grey mean is that of the image at this point of the chain,
-    of a grid of 32 x 32 points, or with ``exact`` of all pixels. No gradient flows through it.
+    Values are clamped to [0, 1] (uint8: 255) once, after the last step; with
+    ``Compose(exact=True)``, after every step. Contrast takes the grey mean of the image at its
+    point of the chain, over a grid of 32 x 32 points, or over all pixels with ``exact``. No
+    gradient flows through that mean.
 
     Examples
     --------
@@ -177,8 +179,8 @@ class ColorJitter(Builtin):
         if plan.exact:
             self._extend_by_steps(plan, params["order"], (brightness, contrast, saturation, hue))
             return
-        # Without clamping in between, the steps commute: S H = s H + (1 - s) G, as H keeps luma
-        # and grey. Nor does the grey mean hang on the order, but for brightness that clamps.
+        # Unclamped, the steps commute: S H = s H + (1 - s) G, since H keeps luma and grey. Nor
+        # does the grey mean depend on their order, except on where brightness comes: it may clamp.
         scale: Number = 1.0 if contrast is None else contrast
         scale = scale if brightness is None else scale * brightness
         matrix = _step(scale, saturation, hue, gray)
@@ -193,7 +195,7 @@ class ColorJitter(Builtin):
         plan.color(matrix, weight, before)
 
     def _extend_by_steps(self, plan: Plan, order: Any, factors: Sequence[Number]) -> None:
-        """One step for each kind in use, in each sample's order, to be clamped after each."""
+        """Add a step for each kind in use, in each sample's order; each clamps its values."""
         gray = plan.canvas.channels == 1
         steps = {}
         for kind, factor in enumerate(factors):
@@ -205,7 +207,7 @@ class ColorJitter(Builtin):
         contrast = factors[CONTRAST]
         if isinstance(order, np.ndarray):
             place = np.argsort(order, axis=1)
-            order = np.argsort(place[:, list(steps)], axis=1).T  # [K, B] numbers within `steps`
+            order = np.argsort(place[:, list(steps)], axis=1).T  # [K, B], indices into `steps`
             matrices = np.stack([columns(step, plan.batch) for step in steps.values()])
             kinds = np.array(list(steps))
             for chosen in order:
@@ -224,7 +226,7 @@ def _step(scale: Number, saturation: Number, hue: Number, gray: bool) -> list[Nu
 
 
 def _before_contrast(order: Any) -> Number:
-    """Whether brightness comes before contrast."""
+    """Return whether brightness comes before contrast."""
     if isinstance(order, np.ndarray):
         place = np.argsort(order, axis=1).T
         return place[BRIGHTNESS] < place[CONTRAST]
@@ -232,7 +234,7 @@ def _before_contrast(order: Any) -> Number:
 
 
 class RandomGrayscale(RandomlyApplied):
-    """Make the image grey, with probability `p`; the number of channels stays.
+    """Make the image grey with probability `p`; the number of channels stays the same.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Chains of transforms, fused."""
+"""Chains of transforms that run in as few passes as possible."""
 
 from __future__ import annotations
 
@@ -30,48 +30,49 @@ _TARGETS = ("mask", "boxes", "keypoints")
 
 
 class Compose(nn.Module):
-    """Transforms in turn, in as few passes over the pixels as they allow.
+    """Run transforms in turn, in as few passes over the pixels as they allow.
 
-    Geometry composes into one matrix a sample, colour into another, and one call of
+    Geometry composes into one matrix per sample and colour into another; one call of
     :func:`visops.augment` applies both, normalises, erases and converts. Print a `Compose` to see
-    its passes, and why each begins: a transform that is none of this package (a blur, anything of
-    ``torchvision.transforms.v2``), colour after :class:`Normalize`, geometry after
-    :class:`RandomErasing`, a second interpolation or fill.
+    its passes and why each begins. A new pass is needed by a transform from another package (a
+    blur, anything from ``torchvision.transforms.v2``), by colour after :class:`Normalize`, by
+    geometry after :class:`RandomErasing`, and by a second interpolation or fill.
 
     Parameters
     ----------
     transforms : sequence of callable
-        Of this package or foreign. Other `Compose` are taken apart.
+        From this package or another. A `Compose` among them is flattened.
     seed : int, optional
-        With it and `index`, every draw is a function of (seed, epoch, index) alone.
+        Given a seed and an `index`, every draw is a function of (seed, epoch, index) alone.
     exact : bool
-        Do what the transforms would do one after the other: keep what a crop has cut off from
-        showing again, apply colour to the pixels that are there then, clamp after every step, and
-        take the grey mean of contrast over all pixels. It may take more passes. Interpolation stays
-        one where there is one pass: sharper than several.
+        Do exactly what the transforms would do one by one: never show again what a crop has cut
+        off, apply colour to the pixels present at that point, clamp after every step, and take
+        contrast's grey mean over all pixels. This may need more passes. Each pass still
+        interpolates only once, which is sharper than one by one.
     keys : mapping of str to sequence of str, optional
-        Names of a dict's values beside the usual ones: ``{"mask": ["seg"]}``. Kinds: image, mask,
-        masks, boxes, keypoints, labels, other.
+        Names of dict entries in addition to the usual ones: ``{"mask": ["seg"]}``. Kinds: image,
+        mask, masks, boxes, keypoints, labels, other.
     mask_fill : int
-        Value of masks outside the image, the label that losses ignore.
+        Value of masks outside the image: the label that losses ignore.
     boxes : {"keep", "clamp", "sanitize"}
-        Leave boxes as they come out; cut them off at the image's edge; or do that and drop those
-        shorter than a pixel, with their labels.
+        Leave boxes as they come out; clip them to the image; or clip them and drop those with a
+        side shorter than a pixel, along with their labels.
     keypoint_convention : {"integer", "half_pixel"}
-        Where the middle of pixel (0, 0) is, for key points in plain arrays: (0, 0) or (0.5, 0.5).
+        Where key points place the centre of pixel (0, 0): at (0, 0) or at (0.5, 0.5).
     memory_format : torch.memory_format
-        Of the resulting images.
+        Memory format of the resulting images.
 
     Notes
     -----
-    Without `exact`, a fused chain differs from its transforms called one by one in that content
-    that an intermediate crop would have cut off shows again if a later transform moves it back in;
-    that `fill` is there before colour; that values are clamped once, after the last colour step;
-    and in both modes in that pixels are interpolated once, and rounded to uint8 once.
+    Without `exact`, a fused chain differs from its transforms called one by one: content that an
+    intermediate crop would have cut off shows again if a later transform moves it back in; `fill`
+    is applied before colour; values are clamped once, after the last colour step. In both modes,
+    each pass interpolates pixels once and rounds them to uint8 once.
 
-    Images may be uint8 or floating, a tensor or array of either layout, of PIL, or a tv_tensor;
-    they come out as tensors ``[C, H, W]``, a batch as ``[B, C, H, W]``. Every sample of a batch has
-    parameters of its own. Foreign transforms are run for each sample, under a seed of its own.
+    Images may be uint8 or floating: tensors or arrays of either layout, PIL images or tv_tensors.
+    They come out as tensors ``[C, H, W]``, batches as ``[B, C, H, W]``. Every sample of a batch has
+    its own parameters. Transforms from other packages run sample by sample, each under its own
+    seed.
 
     Examples
     --------
@@ -137,7 +138,7 @@ class Compose(nn.Module):
         self.options = TargetOptions(mask_fill, boxes, keypoint_convention)
         check_options([], self.options)
         self.passes = split_passes(self.transforms, self.exact)
-        # Each transform's slice of a sample's uniform numbers.
+        # Where each transform's uniform numbers lie among a sample's.
         self._slices: list[slice] = []
         self._draws = 0
         for transform in self.transforms:
@@ -165,22 +166,22 @@ class Compose(nn.Module):
         Parameters
         ----------
         *sample : Tensor, ndarray, PIL image, tv_tensor, or dict, tuple or list of such
-            Several arguments are taken as a tuple.
+            Several arguments count as one tuple.
         generator : torch.Generator, optional
-            Draws the key of this call's random numbers; torch's global generator by default. On
-            the CPU.
+            Draws the key of this call's random numbers; by default, torch's global generator. Must
+            be on the CPU.
         index : int or sequence of int, optional
-            Position in the data set, of each sample of a batch: with `seed`, the parameters are a
-            function of it and `epoch`.
+            Position in the data set, for each sample of a batch. Parameters are a function of
+            `seed`, `epoch` and this.
         epoch : int
         params : Parameters, optional
-            Take these instead of drawing: those of an earlier call, for as many samples.
+            Use these instead of drawing: those of an earlier call with as many samples.
         return_params : bool
-            Return the parameters too.
+            Return the parameters as well.
 
         Returns
         -------
-        As `sample`, or (sample, Parameters)
+        A sample like the one given, or (sample, Parameters)
         """
         leaves, rebuild = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
         drawn, sizes = self._transform(leaves, self._source(generator, index, epoch, params))
@@ -194,10 +195,10 @@ class Compose(nn.Module):
         index: int | Sequence[int] | Tensor | None = None,
         epoch: int = 0,
     ) -> Parameters:
-        """Draw parameters for a sample or a batch, without touching it.
+        """Draw parameters for a sample or a batch without transforming it.
 
-        A foreign transform is taken to leave the image's size as it is. The arguments are those of
-        a call.
+        Transforms from other packages are assumed to keep the image's size. The arguments are those
+        of a call.
 
         Examples
         --------
@@ -220,18 +221,18 @@ class Compose(nn.Module):
         index: Sequence[int] | Tensor | None = None,
         epoch: int = 0,
     ) -> Any:
-        """Transform samples, whose images may differ in size, into a batch: a ``collate_fn``.
+        """Transform samples into a batch, as a ``collate_fn``; their images may differ in size.
 
-        The images are read where they are, in one call for all. Boxes, key points and their labels
-        come out as lists, everything else as torch's ``default_collate`` has it.
+        One call reads all images in place. Boxes, key points and their labels come out as lists,
+        everything else as torch's ``default_collate`` returns it.
 
         Parameters
         ----------
         samples : sequence
-            Of one structure.
+            All of the same structure.
         generator, index, epoch
-            As in a call. With `seed` and samples that are dicts with an ``"index"``, that is the
-            `index`.
+            As in a call. If the chain has a seed and every sample is a dict with an ``"index"``,
+            `index` defaults to those.
 
         Examples
         --------
@@ -252,10 +253,10 @@ class Compose(nn.Module):
         return split[0][1](leaves)
 
     def inverse(self, sample: Any, params: Parameters) -> Any:
-        """Undo the geometry: image, masks, boxes and key points back on the original canvas.
+        """Undo the geometry: bring image, masks, boxes and key points back to the original canvas.
 
-        What has left the picture is lost, and shows as fill. Colour and dtype stay, and so does
-        what foreign transforms did, as long as they left the size as it was.
+        What has left the picture is lost and shows as fill. Colour and dtype stay as they are, and
+        so do the effects of other packages' transforms, which must have kept the image's size.
 
         Parameters
         ----------
@@ -290,8 +291,8 @@ class Compose(nn.Module):
         before = canvas.size(batch)
         if sizes.shape != before.shape or (sizes != before).any():
             raise ValueError(
-                f"visops.transforms.Compose.inverse: the images are of {sizes.tolist()} rows and "
-                f"columns, must be of {before.tolist()}, as these parameters make them"
+                f"visops.transforms.Compose.inverse: the images have {sizes.tolist()} rows and "
+                f"columns, must have {before.tolist()}, as these parameters produce"
             )
         check_options(leaves, self.options)
         back = np.linalg.inv(np.tile(np.eye(3), (batch, 1, 1)) if matrix is None else matrix)
@@ -319,7 +320,7 @@ class Compose(nn.Module):
             )
         if params.names != names:
             raise ValueError(
-                f"visops.transforms.Compose: params is of {params.names}, must be of {names}"
+                f"visops.transforms.Compose: params is for {params.names}, must be for {names}"
             )
 
     def _source(
@@ -336,7 +337,7 @@ class Compose(nn.Module):
     def _transform(
         self, leaves: list[Leaf], source: Source, dry: bool = False
     ) -> tuple[list[Params], np.ndarray]:
-        """Transform the leaves' values, with `dry` only draw; return parameters and sizes."""
+        """Transform the leaves' values, or only draw if `dry`; return parameters and sizes."""
         sizes = image_sizes(leaves)
         batch = sizes.shape[0]
         images = [leaf for leaf in leaves if leaf.kind == "image"]
@@ -372,7 +373,7 @@ class Compose(nn.Module):
                 plan = self._plan_again(plan, part, draw.steps, own)
                 run_plan(plan, part, leaf, own, self.memory_format)
             if has_targets:
-                # Pass by pass, as the image: a canvas between two passes cuts off labels too.
+                # Pass by pass, as the image: a canvas between passes also cuts off targets.
                 follow(plan, leaves, self.options)
         if not dry:
             if self.passes[-1].kind != "fused":
@@ -386,7 +387,7 @@ class Compose(nn.Module):
         return Parameters(names, [as_arrays(step, sizes.shape[0]) for step in steps], sizes)
 
     def _plan_again(self, plan: Plan, part: Pass, steps: list[Params], pixels: Pixels) -> Plan:
-        """Return the plan for another image of the sample, of perhaps another dtype."""
+        """Return the plan for another image of the sample, whose dtype may differ."""
         if (pixels.dtype, pixels.channels) == (plan.source_dtype, plan.source.channels):
             return plan
         source = Canvas(plan.source.height, plan.source.width, pixels.channels)
@@ -420,7 +421,7 @@ def _canvas(sizes: np.ndarray, channels: int = 3) -> Canvas:
 
 
 def _stack(images: Sequence[Leaf], sizes: np.ndarray) -> None:
-    """Make a batch of lists that unfused transforms have left."""
+    """Stack the lists that unfused transforms leave into batches."""
     for leaf in images:
         if isinstance(leaf.value, list):
             if (sizes != sizes[0]).any():

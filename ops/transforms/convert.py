@@ -1,4 +1,4 @@
-"""Change of dtype, and normalisation."""
+"""Dtype conversion and normalisation."""
 
 # ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
 
@@ -25,10 +25,10 @@ class Normalize(Builtin):
     Parameters
     ----------
     mean, std : sequence of C numbers, or number
-        In the units that the values have by then: after ``ToDtype(torch.float32, scale=True)``
+        In the units of the values at that point: after ``ToDtype(torch.float32, scale=True)``,
         white is 1.
     inplace : bool
-        Without effect; it is there for code written for torchvision.
+        Ignored; accepted for compatibility with torchvision.
 
     Examples
     --------
@@ -88,8 +88,8 @@ class ToDtype(Builtin):
     dtype : torch.dtype
         uint8, float16, bfloat16 or float32.
     scale : bool
-        White stays white: 255 of uint8 is 1 of the floating types. Else the numbers stay. Going to
-        uint8, values are rounded half to even and saturate (torchvision cuts them off).
+        Keep white white: 255 in uint8 is 1 in the floating dtypes. Otherwise keep the numbers.
+        Conversion to uint8 rounds half to even and saturates (torchvision truncates).
 
     Examples
     --------

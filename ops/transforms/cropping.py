@@ -17,7 +17,7 @@ __all__ = ["CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVer
 
 
 class CenterCrop(Builtin):
-    """Crop the middle of the image; where it is too small, pad it with zeros.
+    """Crop the middle of the image, padding it with zeros where it is too small.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class CenterCrop(Builtin):
         offsets = []
         for length, wanted in ((canvas.height, self.size[0]), (canvas.width, self.size[1])):
             free = (length - wanted) * 0.5
-            # As torchvision: a crop's position is rounded half to even, the padding down.
+            # As in torchvision: round a crop's position half to even, and padding down.
             offsets.append(where(free < 0.0, -floor(-free), rint(free)))
         return {"top": offsets[0], "left": offsets[1]}
 
@@ -65,14 +65,14 @@ class RandomCrop(Builtin):
     size : int or pair of int
         Height and width of the result.
     padding : int or sequence of 2 or 4 int, optional
-        Pixels added first: on all sides; left and right, top and bottom; or left, top, right,
+        Pixels to add first: on all sides; left and right, top and bottom; or left, top, right,
         bottom.
     pad_if_needed : bool
-        Pad an image smaller than `size`, on both sides by what is missing; else it is an error.
+        Pad an image smaller than `size` by what is missing, on both sides; otherwise such an image
+        is an error.
     fill : number or sequence of C numbers
         The padding's value, in the image's units (white is 255 for uint8).
     padding_mode : {"constant", "edge", "reflect", "symmetric", "circular"}
-        The padding.
 
     Notes
     -----

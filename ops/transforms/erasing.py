@@ -1,4 +1,4 @@
-"""Erasing of rectangles."""
+"""Random erasing."""
 
 # ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
 
@@ -21,9 +21,9 @@ __all__ = ["RandomErasing"]
 class RandomErasing(RandomlyApplied):
     """Erase a random rectangle, with probability `p`.
 
-    The arguments and the distribution are those of torchvision's: the area is uniform, the aspect
-    ratio log-uniform; if ten attempts don't fit into the image, nothing is erased. Masks, boxes and
-    key points stay.
+    Arguments and distribution match torchvision's: the area is uniform, the aspect ratio
+    log-uniform; if none of ten attempts fits into the image, nothing is erased. Masks, boxes and
+    key points are left alone.
 
     Parameters
     ----------
@@ -34,15 +34,15 @@ class RandomErasing(RandomlyApplied):
     ratio : pair of float
         Range of its height divided by its width.
     value : number, sequence of C numbers, or "random"
-        The value, in the units that the image has by then; "random": each value of the normal
-        distribution, the same on every device, in a pass of its own.
+        The fill, in the image's units at that point. "random" draws every value from the normal
+        distribution, identically on every device, in a separate pass.
     inplace : bool
-        Without effect; it is there for code written for torchvision.
+        Ignored; accepted for compatibility with torchvision.
 
     Notes
     -----
-    Parameters: ``apply``, ``top``, ``left``, ``height``, ``width``; with random values ``noise``, a
-    number that stands for all of them.
+    Parameters: ``apply``, ``top``, ``left``, ``height``, ``width``, and with random values
+    ``noise``, the number that determines them all.
 
     Source: Z. Zhong et al., "Random Erasing Data Augmentation", AAAI 2020.
 
@@ -109,7 +109,7 @@ class RandomErasing(RandomlyApplied):
         return params
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
-        """Add the rectangle; random values are no part of a plan."""
+        """Add the rectangle; random values never reach a plan."""
         plan.erase(rectangle(params), self.value or [0.0])
 
     def extra_repr(self) -> str:

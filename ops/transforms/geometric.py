@@ -1,4 +1,4 @@
-"""Transforms that turn, shear or tilt the image."""
+"""Transforms that rotate, shear or tilt the image."""
 
 # ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
 
@@ -62,7 +62,7 @@ def _tan(degrees: Number) -> Number:
 def about(
     linear: Sequence[Number], x: Number, y: Number, x_shift: Number = 0.0, y_shift: Number = 0.0
 ) -> list[Number]:
-    """Affine map of the linear part a, b, c, d that keeps (x, y), and then shifts."""
+    """Return the affine map with linear part a, b, c, d that fixes (x, y) and then shifts."""
     a, b, c, d = linear
     return [a, b, x - (a * x + b * y) + x_shift, c, d, y - (c * x + d * y) + y_shift]
 
@@ -78,21 +78,21 @@ def _center(owner: str, value: Any) -> tuple[float, float] | None:
 
 
 class RandomAffine(Builtin):
-    """Turn, shift, scale and shear the image.
+    """Rotate, shift, scale and shear the image.
 
-    The arguments and the distribution are those of torchvision's, but for the default of
-    `interpolation`: bilinear, that it may share its pass with other transforms' defaults.
+    Arguments and distribution match torchvision's, except that `interpolation` defaults to
+    bilinear, so that it can share a pass with the defaults of other transforms.
 
     Parameters
     ----------
     degrees : number or pair of number
-        Range of the angle in degrees; d means [-d, d]. Positive turns clockwise on the screen.
+        Range of the angle in degrees; d means [-d, d]. Positive is clockwise on screen.
     translate : pair of float, optional
-        Largest shift along x and y, as a fraction of width and height; whole pixels are drawn.
+        Largest shift along x and y, as fractions of width and height; draws are whole pixels.
     scale : pair of float, optional
         Range of the scale factor.
     shear : number or sequence of 2 or 4 numbers, optional
-        Range of the shear angle along x, in degrees; the third and fourth number: along y.
+        Range of the shear angle along x, in degrees; the third and fourth numbers are for y.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
     fill : number or sequence of C numbers
         The value outside the image, in the image's units (white is 255 for uint8).
@@ -185,7 +185,7 @@ class RandomAffine(Builtin):
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         canvas = plan.canvas
         cosine, sine = cos_sin(params["angle"])
-        # Rotation, then after it in the product (before it in time) the shears along y and x.
+        # The product is rotation, shear along y, shear along x: in time, x shears first.
         a, c = cosine, sine
         if "shear_y" in params:
             tangent = _tan(params["shear_y"])
@@ -203,19 +203,19 @@ class RandomAffine(Builtin):
 
 
 class RandomRotation(Builtin):
-    """Turn the image.
+    """Rotate the image.
 
-    The arguments and the distribution are those of torchvision's, but for the default of
-    `interpolation`: bilinear, that it may share its pass with other transforms' defaults.
+    Arguments and distribution match torchvision's, except that `interpolation` defaults to
+    bilinear, so that it can share a pass with the defaults of other transforms.
 
     Parameters
     ----------
     degrees : number or pair of number
-        Range of the angle in degrees; d means [-d, d]. Positive turns counter-clockwise on the
-        screen (the other way round than :class:`RandomAffine`, as in torchvision).
+        Range of the angle in degrees; d means [-d, d]. Positive is counter-clockwise on screen (the
+        opposite of :class:`RandomAffine`, as in torchvision).
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
     expand : bool
-        Make the result as large as the turned image; else it is as large as the image was.
+        Enlarge the canvas to hold the whole rotated image; otherwise it keeps its size.
     center : pair of float, optional
         Fixed point (x, y) in pixels from the upper left corner. Default: the middle.
     fill : number or sequence of C numbers
@@ -273,7 +273,7 @@ class RandomRotation(Builtin):
         x, y = self.center or (canvas.width * 0.5, canvas.height * 0.5)
         x_shift = y_shift = 0.0
         if self.expand:
-            # torchvision and Pillow look where the corners come from, not where they go.
+            # As torchvision and Pillow: from where the corners come, not where they go.
             canvas = _bounds(about((cosine, -sine, sine, cosine), x, y), canvas)
             if self.center is None:
                 quarter = (sine == 1.0) | (sine == -1.0)
@@ -286,14 +286,14 @@ class RandomRotation(Builtin):
 
 
 def _bounds(matrix: Sequence[Number], canvas: Canvas) -> Canvas:
-    """Size of the bounds of the canvas, moved, in whole pixels."""
+    """Return the bounds of the moved canvas, in whole pixels, as a canvas."""
     sides = []
     corner = canvas.width, canvas.height
     for a, b, c in (matrix[:3], matrix[3:]):
         low: Number = None
         high: Number = None
         for x, y in ((0.0, 0.0), (canvas.width, 0.0), (0.0, canvas.height), corner):
-            # A corner 1e-14 beyond a pixel's edge doesn't ask for another pixel.
+            # A corner 1e-14 beyond a pixel's edge must not add a pixel.
             moved = trunc((a * x + b * y + c) * 1e4) * 1e-4
             low = moved if low is None else minimum(low, moved)
             high = moved if high is None else maximum(high, moved)
@@ -304,12 +304,12 @@ def _bounds(matrix: Sequence[Number], canvas: Canvas) -> Canvas:
 class RandomPerspective(RandomlyApplied):
     """Move the image's four corners towards its middle.
 
-    The arguments and the distribution are those of torchvision's.
+    Arguments and distribution match torchvision's.
 
     Parameters
     ----------
     distortion_scale : float
-        How far a corner moves at most, as a fraction of half the image's sides, in [0, 1].
+        Largest move of a corner, as a fraction of half the image's sides, in [0, 1].
     p : float
         Probability, for each sample.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
@@ -318,8 +318,8 @@ class RandomPerspective(RandomlyApplied):
 
     Notes
     -----
-    Parameters: ``apply``, and where the corners (0, 0), (W - 1, 0), (W - 1, H - 1) and (0, H - 1)
-    come to lie: ``topleft_x``, ``topleft_y``, and so on for ``topright``, ``bottomright`` and
+    Parameters: ``apply``, and the new places of the corners (0, 0), (W - 1, 0), (W - 1, H - 1) and
+    (0, H - 1): ``topleft_x``, ``topleft_y``, and likewise for ``topright``, ``bottomright`` and
     ``bottomleft``.
 
     Source of the closed form: P. Heckbert, "Fundamentals of Texture Mapping and Image Warping",
@@ -361,7 +361,7 @@ class RandomPerspective(RandomlyApplied):
         for corner, name in enumerate(_CORNERS):
             x = floor(uniforms[1 + 2 * corner] * x_bound)
             y = floor(uniforms[2 + 2 * corner] * y_bound)
-            # On the far sides, one of the last `bound` columns or rows.
+            # On the right and at the bottom: one of the last `bound` columns or rows.
             right, bottom = name.endswith("right"), name.startswith("bottom")
             params[f"{name}_x"] = canvas.width - x_bound + x if right else x
             params[f"{name}_y"] = canvas.height - y_bound + y if bottom else y
@@ -382,10 +382,10 @@ _CORNERS = ("topleft", "topright", "bottomright", "bottomleft")
 def _rectangle_to_corners(
     canvas: Canvas, corners: Sequence[tuple[Number, Number]]
 ) -> tuple[list[Number], Number]:
-    """Perspective of (0, 0), (W-1, 0), (W-1, H-1), (0, H-1) to the corners, row by row.
+    """Return the perspective, row by row, that takes (0, 0), (W-1, 0), (W-1, H-1), (0, H-1) there.
 
-    The second result is False where three of the corners lie on a line, or W or H is 1: there is
-    no such perspective.
+    The second result is False where no such perspective exists: three of the corners lie on a line,
+    or W or H is 1.
     """
     regular: Number = (canvas.width > 1.0) & (canvas.height > 1.0)
     for i in range(4):
@@ -396,7 +396,7 @@ def _rectangle_to_corners(
     cx, cy = x0 - x1 + x2 - x3, y0 - y1 + y2 - y3
     det = where(regular, ax * by - bx * ay, 1.0)
     g, h = (cx * by - bx * cy) / det, (ax * cy - cx * ay) / det
-    # For a square of side 1; the rectangle's sides make it one.
+    # The closed form is for the unit square: scale the rectangle to it.
     u, v = 1.0 / maximum(canvas.width - 1.0, 1.0), 1.0 / maximum(canvas.height - 1.0, 1.0)
     return [
         *((x1 - x0 + g * x1) * u, (x3 - x0 + h * x3) * v, x0),

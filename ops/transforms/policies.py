@@ -1,4 +1,4 @@
-"""Augmentation policies: a random choice among the linear operations, for each sample."""
+"""Augmentation policies: each sample draws one of the linear operations."""
 
 # ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
 
@@ -36,7 +36,7 @@ OPERATIONS = (
 
 
 class _Choice(Builtin):
-    """One operation for each sample, of `OPERATIONS`."""
+    """Apply one of `OPERATIONS`, drawn for each sample."""
 
     draws = 3
 
@@ -54,7 +54,7 @@ class _Choice(Builtin):
         self._owner = owner
         self._reach = tuple(reach)  # largest magnitude of each operation
         self._reaches = np.array(reach)
-        self._relative = relative  # shifts are in units of the image's sides
+        self._relative = relative  # shifts are fractions of the image's sides
         self._bins = bins
         self._magnitude = magnitude
         self._interpolation = interpolation
@@ -98,8 +98,8 @@ class _Choice(Builtin):
 def apply_operations(plan: Plan, operation: Any, magnitude: Number) -> None:
     """Add each sample's operation to the plan: its geometry and its colour step."""
     canvas = plan.canvas
-    # One of the operations at most is not the identity. Shears keep the upper left corner where it
-    # is, as in AutoAugment's policies.
+    # At most one of the operations is not the identity. Shears fix the upper left corner, as in
+    # AutoAugment's policies.
     turns = (operation == _ROTATE) * 1.0
     cosine, sine = cos_sin(magnitude * turns)
     b = sine - magnitude * (operation == _SHEAR_X)
@@ -119,10 +119,10 @@ def apply_operations(plan: Plan, operation: Any, magnitude: Number) -> None:
 
 
 class RandAugment(Builtin):
-    """Apply operations chosen at random in turn, all of one magnitude.
+    """Apply randomly chosen operations one after another, all with the same magnitude.
 
-    Of the operations of torchvision's RandAugment these are the linear ones: Identity, ShearX,
-    ShearY, TranslateX, TranslateY, Rotate, Brightness, Color, Contrast, with its ranges. (Not:
+    The operations are the linear ones of torchvision's RandAugment, with its ranges: Identity,
+    ShearX, ShearY, TranslateX, TranslateY, Rotate, Brightness, Color, Contrast. (Left out:
     Sharpness, Posterize, Solarize, AutoContrast, Equalize.)
 
     Parameters
@@ -139,7 +139,7 @@ class RandAugment(Builtin):
 
     Notes
     -----
-    Parameters: ``operation_0`` and ``magnitude_0`` of the first operation, and so on; the
+    Parameters: ``operation_0`` and ``magnitude_0`` for the first operation, and so on. An
     operation's number is its place in the list above.
 
     Source: E. D. Cubuk et al., "RandAugment: Practical automated data augmentation with a reduced
@@ -204,10 +204,10 @@ class RandAugment(Builtin):
 
 
 class TrivialAugment(Builtin):
-    """Apply one operation chosen at random, of random magnitude.
+    """Apply one randomly chosen operation with a random magnitude.
 
-    Of the operations of torchvision's TrivialAugmentWide these are the linear ones: Identity,
-    ShearX, ShearY, TranslateX, TranslateY, Rotate, Brightness, Color, Contrast, with its ranges.
+    The operations are the linear ones of torchvision's TrivialAugmentWide, with its ranges:
+    Identity, ShearX, ShearY, TranslateX, TranslateY, Rotate, Brightness, Color, Contrast.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ class TrivialAugment(Builtin):
 
     Notes
     -----
-    Parameters: ``operation`` and ``magnitude``; the operation's number is its place in the list
+    Parameters: ``operation`` and ``magnitude``. The operation's number is its place in the list
     above.
 
     Source: S. G. Müller and F. Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data

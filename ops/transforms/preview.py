@@ -1,4 +1,4 @@
-"""A picture of what a chain does to a sample."""
+"""Pictures of what a chain does to a sample."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = ["preview"]
 
 _CELL = 2.3  # inches
 _LINE = 0.125
-_CHARACTERS = 44  # of a line of a caption
-# Okabe and Ito's colours, which colour-blind people can tell apart, without black and grey.
+_CHARACTERS = 44  # in a line of a caption
+# Okabe and Ito's colours, which colour-blind people can tell apart; black and grey left out.
 _COLORS = np.array(
     [(230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66), (213, 94, 0), (204, 121, 167)]
 ) / 255.0  # fmt: skip
@@ -40,38 +40,37 @@ _OPACITY = 0.45
 
 
 def preview(transform: Any, sample: Any, n: int = 16) -> Figure:
-    """Draw what a chain makes of a sample: a grid of results, with their targets and parameters.
+    """Draw a grid of a chain's results for one sample, with their targets and parameters.
 
-    The first picture is the sample itself. Masks are tinted, one colour a class (the class that
-    masks are filled with is hatched), boxes and key points drawn over them; boxes that have labels
-    show them. Above each picture stand the parameters drawn for it. :class:`Normalize` is undone
-    for the eye.
+    The first picture is the sample itself. Masks are tinted, one colour per class, and the fill
+    class is hatched. Boxes, with their labels if they have any, and key points are drawn on top.
+    The drawn parameters stand above each picture. :class:`Normalize` is undone for display.
 
     Parameters
     ----------
     transform : Compose, Transform or callable
     sample : as for `transform`
-        One sample, not a batch. Of a video the first frame is shown, of several images the first.
+        One sample, not a batch. Shows the first frame of a video, and the first of several images.
     n : int
         Number of results.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Made without pyplot, which is left as it is: show it as the value of a notebook's cell, or
-        save it with ``figure.savefig("preview.png")``.
+        Created without touching pyplot: show it as the value of a notebook cell, or save it with
+        ``figure.savefig("preview.png")``.
 
     Raises
     ------
     ImportError
-        There is no matplotlib.
+        matplotlib is not installed.
     ValueError
         The sample is a batch, or `n` is less than 1.
 
     Notes
     -----
-    The draws are those of the indices 0 to n - 1 where the chain has a seed; else those of a
-    generator with the seed 0. torch's global generator is not touched.
+    A chain with a seed draws as for the indices 0 to n - 1; otherwise a generator seeded with 0
+    draws. torch's global generator is not touched.
 
     Examples
     --------
@@ -134,14 +133,14 @@ def preview(transform: Any, sample: Any, n: int = 16) -> Figure:
 
 
 def describe(transform: Any, params: Mapping[str, np.ndarray]) -> str:
-    """Return one sample's drawn parameters of a transform in words; empty: nothing was drawn."""
+    """Return the parameters that one sample drew for a transform, as text; empty if none."""
     name = type(transform).__name__.removeprefix("Random")
     if not isinstance(transform, Transform):
         return name
     if transform.draws == 0 or ("apply" in params and not params["apply"][0]):
         return ""
     values = {key: value[0] for key, value in params.items() if key not in ("apply", "order")}
-    brief = len(values) > 6  # the corners of a perspective: their names would take three lines
+    brief = len(values) > 6  # a perspective's corners: with names they would take three lines
     parts: list[str] = []
     for key, value in values.items():
         stem = key[:-2]
@@ -202,7 +201,7 @@ def _picture(leaf: Leaf, chain: Compose | None) -> np.ndarray:
                 mean, std = (torch.tensor(v).reshape(-1, 1, 1) for v in (step.mean, step.std))
                 values = values * std + mean
     if image.is_floating_point() and values.numel() and values.max() > 2.0:
-        values = values / 255.0  # of uint8's numbers, converted without scaling
+        values = values / 255.0  # uint8 converted without scaling
     array: np.ndarray = torch.nan_to_num(values).clamp(0.0, 1.0).movedim(0, -1).numpy()
     return array[..., :3] if array.shape[-1] >= 3 else array[..., :1].repeat(3, -1)
 
@@ -227,7 +226,7 @@ def _draw_mask(axes: Axes, leaf: Leaf, options: TargetOptions) -> None:
     classes = plane.to(torch.int64).numpy()
     for value in np.unique(classes).tolist():
         if value == options.mask_fill and value != 0:
-            # Hatched, with a stripe every few pixels whatever the picture's size.
+            # Hatched, with about as many stripes whatever the picture's size.
             rows, columns = np.indices(classes.shape)
             stripe = max(max(classes.shape) // 40, 1)
             hatch = (rows + columns) // stripe % 3 == 0
@@ -248,7 +247,7 @@ def _draw_boxes(axes: Axes, leaf: Leaf, labels: Any) -> None:
 
     rows = np.asarray(torch.as_tensor(numbers(leaf.value)).detach().cpu()).reshape(-1, 4)
     names = None if labels is None else list(labels)
-    # Boxes count from a pixel's corner, matplotlib from its middle.
+    # Boxes count from a pixel's corner, matplotlib from its centre.
     for number, (x1, y1, x2, y2) in enumerate(to_corners(rows, leaf.format) - 0.5):
         color = _color(number)
         axes.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor=color, lw=1.4))
@@ -275,7 +274,7 @@ def _draw_points(axes: Axes, leaf: Leaf, options: TargetOptions) -> None:
     if leaf.partner is not None:
         seen &= np.asarray(torch.as_tensor(leaf.partner.value).cpu()) > 0
     flat, flags = points[..., :2].reshape(-1, 2) + shift, seen.reshape(-1)
-    # One colour for each box's points; for points of the image, one.
+    # A colour for each box's points; a single one for points that belong to the image.
     count = max(len(flat) // max(len(points), 1), 1) if leaf.per_box else len(flat) or 1
     colors = np.array([_color(number // count) for number in range(len(flat))]).reshape(-1, 3)
     axes.scatter(

@@ -1,4 +1,4 @@
-"""Resizing, of the whole image and of a random crop."""
+"""Resizing of the whole image or of a random crop."""
 
 # ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
 
@@ -39,9 +39,9 @@ __all__ = ["RandomResizedCrop", "Resize"]
 class RandomResizedCrop(Builtin):
     """Crop a random part of the image and resize it.
 
-    The arguments and the distribution are those of torchvision's: the crop's area is uniform, its
-    aspect ratio log-uniform; if ten attempts don't fit into the image, the largest central crop of
-    an allowed ratio is taken.
+    Arguments and distribution match torchvision's: the crop's area is uniform, its aspect ratio
+    log-uniform; if none of ten attempts fits into the image, the largest central crop of an allowed
+    ratio is taken.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class RandomResizedCrop(Builtin):
         Range of the crop's width divided by its height.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
     antialias : bool
-        Average over all pixels that an output pixel covers, where the crop is shrunk.
+        Where the crop shrinks, average over all pixels that an output pixel covers.
 
     Notes
     -----
@@ -127,14 +127,14 @@ class Resize(Builtin):
     Parameters
     ----------
     size : int, pair of int, or None
-        Height and width of the result; or the length of the shorter side, the longer one follows.
-        None: `max_size` rules.
+        Height and width of the result; or the length of its shorter side, the aspect ratio being
+        kept; or None, for `max_size` to decide.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
-        "nearest" takes the nearest pixel, as torchvision's "nearest-exact".
+        "nearest" is torchvision's "nearest-exact".
     max_size : int, optional
-        Longest side of the result where `size` is a number; its longer side where `size` is None.
+        Upper limit of the longer side where `size` is a number; its length where `size` is None.
     antialias : bool
-        Average over all pixels that an output pixel covers, where the image is shrunk.
+        Where the image shrinks, average over all pixels that an output pixel covers.
 
     Notes
     -----

@@ -212,7 +212,7 @@ def test_parameters_of_several_passes_are_drawn_without_an_image() -> None:
 def test_parameters_of_another_chain_or_size_are_refused() -> None:
     flip = T.Compose([T.RandomHorizontalFlip()])
     params = flip.make_params(photo())
-    with pytest.raises(ValueError, match=r"params is of \['RandomHorizontalFlip'\], must be of"):
+    with pytest.raises(ValueError, match=r"params is for \['RandomHorizontalFlip'\], must be for"):
         T.Compose([T.RandomVerticalFlip()])(photo(), params=params)
     with pytest.raises(ValueError, match=r"\[\[380, 440\]\], the images have \[\[380, 439\]\]"):
         flip(photo()[..., 1:], params=params)
@@ -286,7 +286,7 @@ def test_inverse_keeps_every_box() -> None:
 def test_inverse_of_another_size_is_refused() -> None:
     chain = T.Compose([T.Resize((30, 40))])
     params = chain.make_params(photo())
-    with pytest.raises(ValueError, match=r"inverse: the images are of \[\[31, 40\]\] rows"):
+    with pytest.raises(ValueError, match=r"inverse: the images have \[\[31, 40\]\] rows"):
         chain.inverse(torch.zeros(3, 31, 40), params)
 
 

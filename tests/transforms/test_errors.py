@@ -14,9 +14,7 @@ from visops import transforms
 T: Any = transforms  # arguments of wrong types are what is tested
 
 PAIR = "a whole number >= 1 or a pair (height, width) of such"
-FILL = (
-    "a finite number or one per channel, in the image's units (that of masks: Compose's mask_fill)"
-)
+FILL = "a finite number or one per channel, in the image's units (masks take Compose's mask_fill)"
 PADDING = (
     "a whole number >= 0, or 2 (left and right, top and bottom) or 4 of them (left, top, right, "
     "bottom)"

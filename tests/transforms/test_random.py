@@ -218,7 +218,7 @@ def test_wrong_sources_are_refused(
 
 def test_indices_must_be_as_many_as_samples() -> None:
     chain = transforms.Compose([transforms.RandomHorizontalFlip()], seed=1)
-    with pytest.raises(ValueError, match="index is 3, must be 2 whole numbers, one a sample"):
+    with pytest.raises(ValueError, match="index is 3, must be 2 whole numbers, one per sample"):
         chain(torch.zeros(2, 3, 4, 5), index=3)
     images = torch.rand(2, 3, 4, 5)
     expected = chain(images, index=[3, 4])

@@ -167,7 +167,7 @@ def test_samples_that_do_not_fit() -> None:
 
     check(
         ValueError,
-        "transforms: there are no samples, must be at least one",
+        "transforms: samples is empty, must hold at least one",
         lambda: batch_leaves([]),
     )
     check(
@@ -294,14 +294,14 @@ def test_what_other_transforms_must_not_do() -> None:
     )
     check(
         TypeError,
-        "transforms: <lambda> made ndarray of the sample, a tensor of shape [3, 6, 8]; must return",
+        "transforms: <lambda> returned ndarray for the sample, a tensor of shape [3, 6, 8]; must",
         lambda: foreign(lambda x: x.numpy(), image),
     )
     for dropping in (v2.SanitizeBoundingBoxes(), v2.SanitizeKeyPoints()):
         check(
             ValueError,
-            f"transforms: {type(dropping).__name__} drops boxes or key points, and what goes with "
-            "them can't follow; must be left out",
+            f"transforms: {type(dropping).__name__} drops boxes or key points, and what belongs "
+            "to them can't follow; must be left out",
             lambda dropping=dropping: foreign(dropping, sample),  # type: ignore[misc]
         )
 
@@ -311,11 +311,11 @@ def test_what_other_transforms_must_not_do() -> None:
 
     check(
         ValueError,
-        "transforms: Half left 1 of 2 boxes of sample['boxes'], and what goes with them can't",
+        "transforms: Half left 1 of 2 boxes of sample['boxes'], and what belongs to them can't",
         lambda: foreign(Half(), sample),
     )
     check(
         TypeError,
-        "transforms: ToPILImage made a Image of sample['image'], must return a tensor",
+        "transforms: ToPILImage returned a Image for sample['image'], must return a tensor",
         lambda: foreign(v2.ToPILImage(), sample),
     )

@@ -83,7 +83,7 @@ GOOD = boxes([0.0, 0, 1, 1], [2.0, 2, 3, 3])
     ),
     (
         ValueError,
-        "transforms: the sample mixes [C, H, W] and [H, W, C], must be all alike",
+        "transforms: the sample mixes [C, H, W] and [H, W, C], must be all the same",
         split([IMAGE, torch.zeros(5, 7, 3)]),
     ),
     (

@@ -1,4 +1,4 @@
-"""The targets of a sample follow the geometry of a pass."""
+"""Targets follow the geometry of a pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["follow", "in_turn"]
 
 
 def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
-    """Move the targets as a pass has moved the image, from its canvas onto the next."""
+    """Move the targets as a pass moved the image, from its canvas to the next."""
     matrix, window = plan.matrices, plan.window
     size_in, size_out = plan.source.size(plan.batch), plan.canvas.size(plan.batch)
     if window is None and (matrix == np.eye(3)).all() and (size_in == size_out).all():
@@ -25,8 +25,8 @@ def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
 
 
 def in_turn(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
-    """One matrix [B, 3, 3] for two; None does nothing."""
+    """Return one matrix [B, 3, 3] for two; None stands for the identity."""
     if first is None:
         return second
-    # Written out: a library's order of summation may depend on the number of samples.
+    # Not matmul: a library's order of summation may depend on the number of samples.
     return (second[..., None] * first[:, None]).sum(2)  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Transforms of other libraries, called with a sample's leaves."""
+"""Calls of other libraries' transforms with a sample's leaves."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ _TYPED = ("image", "mask", "boxes", "keypoints")
 
 
 def call_foreign(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
-    """Call a transform that is not of this library; the leaves' values become its results.
+    """Call another library's transform; its results replace the leaves' values.
 
-    A transform of ``torchvision.transforms.v2`` gets images, masks, boxes and key points as
-    tv_tensors in one call. Anything else gets each image alone, and must leave its size as it is
-    where there is something that would have to move with it.
+    A transform from ``torchvision.transforms.v2`` gets images, masks, boxes and key points as
+    tv_tensors, in one call. Anything else gets one image at a time, and must keep its size if the
+    sample has targets.
 
     Parameters
     ----------
     transform : callable
     leaves : list of Leaf
-        Of one sample, with images as tensors ``[C, H, W]``; changed in place.
+        Those of one sample, with images as tensors ``[C, H, W]``. Changed in place.
 
     Raises
     ------
     TypeError, ValueError
-        The transform returned something else than it was given, dropped boxes, or resized an image
-        that has targets.
+        The transform returned something unlike what it was given, dropped boxes, or resized an
+        image that has targets.
     """
     v2 = sys.modules.get("torchvision.transforms.v2")
     if v2 is not None and isinstance(transform, v2.Transform):
         if "Sanitize" in type(transform).__name__:
             raise ValueError(
-                f"visops.transforms: {_name(transform)} drops boxes or key points, and what goes "
-                "with them can't follow; must be left out (Compose(boxes='sanitize') drops boxes "
-                "that have left the picture, with their labels; key points get visibilities)"
+                f"visops.transforms: {_name(transform)} drops boxes or key points, and what "
+                "belongs to them can't follow; must be left out (Compose(boxes='sanitize') drops "
+                "boxes outside the picture with their labels; key points there become invisible)"
             )
         _call_v2(transform, [leaf for leaf in leaves if leaf.kind in _TYPED])
         return
@@ -55,8 +55,8 @@ def call_foreign(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
         if not isinstance(result, Tensor) or result.dim() != leaf.value.dim():
             got = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
             raise TypeError(
-                f"visops.transforms: {name} made {got} of {leaf.name}, a tensor of shape "
-                f"{list(leaf.value.shape)}; must return a tensor of as many dimensions"
+                f"visops.transforms: {name} returned {got} for {leaf.name}, a tensor of shape "
+                f"{list(leaf.value.shape)}; must return a tensor with as many dimensions"
             )
         if targets and result.shape[-2:] != leaf.value.shape[-2:]:
             raise ValueError(
@@ -79,14 +79,14 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
     name = _name(transform)
     if not isinstance(results, tuple) or len(results) != len(leaves):
         raise TypeError(
-            f"visops.transforms: {name} made a {type(results).__name__} of a tuple of "
-            f"{len(leaves)}, must return as many"
+            f"visops.transforms: {name} returned a {type(results).__name__} for a tuple of "
+            f"{len(leaves)}, must return a tuple of as many"
         )
     for leaf, result in zip(leaves, results, strict=True):
         if not isinstance(result, Tensor):
             raise TypeError(
-                f"visops.transforms: {name} made a {type(result).__name__} of {leaf.name}, must "
-                "return a tensor"
+                f"visops.transforms: {name} returned a {type(result).__name__} for {leaf.name}, "
+                "must return a tensor"
             )
     size = tuple(results[place].shape[-2:])
     for leaf, result in zip(leaves, results, strict=True):
@@ -95,8 +95,8 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
             if plain.shape[0] != leaf.value.shape[0]:
                 raise ValueError(
                     f"visops.transforms: {name} left {plain.shape[0]} of {leaf.value.shape[0]} "
-                    f"boxes of {leaf.name}, and what goes with them can't follow; must keep them "
-                    "(Compose(boxes='sanitize') drops those that have left the picture)"
+                    f"boxes of {leaf.name}, and what belongs to them can't follow; must keep them "
+                    "(Compose(boxes='sanitize') drops those outside the picture)"
                 )
             if tv_kind(result) == "boxes":
                 leaf.format = result.format.value  # type: ignore[attr-defined]

@@ -1,9 +1,9 @@
-"""Splitting of a chain of transforms into passes over the pixels.
+"""Splits a chain of transforms into passes over the pixels.
 
-A pass is one call of :func:`visops.augment`: geometry, then colour, then normalisation, then erased
-rectangles, then the conversion. A transform joins the pass of the one before it as long as what
-they do together can be said in that order. Type and arguments decide, never an image or a draw: a
-chain has the same passes for every sample.
+A pass is one call of :func:`visops.augment`: geometry, colour, normalisation, erased rectangles and
+dtype conversion, in this order. A transform joins the pass of its predecessor if that order can
+express what both do. Only types and arguments decide, never an image or a draw: a chain has the
+same passes for every sample.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _FULL_PRECISION = (torch.float32, torch.float64)
 
 @dataclass
 class Pass:
-    """Transforms that run together, and what the call that runs them is told."""
+    """Transforms that run together, and the options of the call that runs them."""
 
     transforms: list[Any] = field(default_factory=list)
     first: int = 0  # index in the chain
-    reason: str = ""  # why it begins; empty for the first
+    reason: str = ""  # why it is a new pass; empty for the first
     kind: str = "fused"  # "fused", "foreign" or "noise"
     exact: bool = False
     interpolation: str | None = None
     antialias: bool | None = None
     resizes: bool = False
-    fill: tuple[float, ...] | None = None  # None: nothing can be seen from outside so far
+    fill: tuple[float, ...] | None = None  # None: so far nothing outside the image can show
     padding_mode: str = "constant"
     colors: int = 0
     normalizes: bool = False
@@ -43,10 +43,10 @@ class Pass:
     erases: tuple[float, ...] | None = None
     changed: bool = False  # values changed since the first erase
     aligned: bool = True
-    last_cut: str = ""  # the last transform whose cut can't be kept in a window
+    last_cut: str = ""  # the last transform whose cut no window can describe
 
     def refusal(self, name: str, new: Effects) -> str | None:
-        """Say why a transform can't join, None if it can."""
+        """Return why a transform can't join, or None if it can."""
         if self.kind != "fused":
             return f"{name_of(self.transforms[-1])} ends its pass"
         if new.moves and (reason := self._geometry_refusal(name, new)) is not None:
@@ -99,7 +99,7 @@ class Pass:
         return None
 
     def join(self, transform: Any, new: Effects) -> None:
-        """Take a transform in."""
+        """Add a transform, which must be one that can join."""
         self.transforms.append(transform)
         if new.moves:
             self.interpolation = self.interpolation or new.interpolation
@@ -118,7 +118,7 @@ class Pass:
         self.erases = new.erases if self.erases is None else self.erases
 
     def describe(self, number: int) -> str:
-        """Write the pass on a line for itself and one for each transform."""
+        """Describe the pass on one line, and each transform on lines below it."""
         what = {"fused": "one pass", "foreign": "as it is", "noise": "random values"}[self.kind]
         why = f": {self.reason}" if self.reason else ""
         lines = [f"  pass {number} ({what}){why}"]
@@ -139,7 +139,7 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
     ['', 'Resize moves the erased rectangle']
     """
     passes: list[Pass] = []
-    height, width = 0, 0  # what the image is known to measure at least
+    height, width = 0, 0  # lower bounds on the image's size
     for index, transform in enumerate(transforms):
         name = name_of(transform)
         if not isinstance(transform, Fusable):
@@ -163,7 +163,7 @@ def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[
 
 
 def name_of(transform: Any) -> str:
-    """Return what a transform is called in messages and parameters."""
+    """Return a transform's name for messages and parameters."""
     if isinstance(transform, Fusable):
         return transform._get_name()
     return getattr(transform, "__name__", type(transform).__name__)

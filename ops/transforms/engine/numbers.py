@@ -1,11 +1,12 @@
-"""Arithmetic on what is a number for one sample, and an array ``[B]`` for a batch.
+"""Arithmetic on numbers that are floats for one sample and arrays ``[B]`` for a batch.
 
-NOTE on numbers and arrays. A chain draws and combines some sixty numbers a sample. With NumPy each
-operation costs the same for one sample and for thirty, about as much as ten of Python's own on
-plain floats. So the transforms' formulas are written once, with operators and the functions of
-this module, and run on either: on floats for a sample in a data loader, on arrays for a batch. Both
-do the same IEEE operations in the same order, and cosine, sine and exponential come from the same
-C library, number by number: a sample's parameters have the same bits alone and in any batch.
+NOTE on numbers and arrays. A chain draws and combines some sixty numbers per sample. A NumPy
+operation costs the same for one sample as for thirty, about as much as ten operations on Python
+floats. So the transforms' formulas are written once, with operators and the functions of this
+module, and run on either: on floats for a sample in a data loader, on arrays for a batch. Both
+perform the same IEEE operations in the same order, and cosine, sine and exponential come from the
+same C library, one number at a time. A sample's parameters therefore have the same bits alone and
+in any batch.
 """
 
 # ruff: noqa: D103 (functions do what their namesakes in NumPy do)
@@ -44,8 +45,8 @@ __all__ = [
 # ITU-R BT.601's luma, rounded as in torchvision and Pillow: the weights add up to 0.9999.
 GREY = (0.2989, 0.587, 0.114)
 
-# A float (or bool, where it is a condition), or an array [B] of such. Numbers that are the same for
-# all samples of a batch may be floats too.
+# A float (or a bool, for conditions), or an array [B] of them. A number that all samples of a batch
+# share may be a float as well.
 Number = Any
 Params = dict[str, Any]
 
@@ -118,7 +119,7 @@ def columns(numbers: Sequence[Number], batch: int) -> np.ndarray:
     if batch == 1:
         try:
             out = np.array((numbers,), np.float64)
-        except ValueError:  # arrays [1] among the floats
+        except ValueError:  # floats mixed with arrays [1]
             pass
         else:
             if out.ndim == 2:
@@ -141,7 +142,7 @@ def as_arrays(params: Mapping[str, Any], batch: int) -> dict[str, np.ndarray]:
 
 
 def as_numbers(arrays: Mapping[str, np.ndarray]) -> Params:
-    """Undo as_arrays for a single sample; leave a batch as it is."""
+    """Undo as_arrays for a single sample; return a batch unchanged."""
     return {
         name: array[0].tolist() if array.shape[0] == 1 else array for name, array in arrays.items()
     }

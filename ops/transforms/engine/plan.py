@@ -1,7 +1,7 @@
-"""What one pass over the pixels does to each sample: gathered by the transforms, pixels untouched.
+"""What one pass does to each sample: transforms add to a plan before any pixel is touched.
 
-Numbers are those of NOTE on numbers and arrays in _numbers.py. Products of matrices are written out
-in elements: a library's order of summation may depend on the number of samples.
+Numbers follow NOTE on numbers and arrays in numbers.py. Matrix products are written out element by
+element: a library's order of summation may depend on the number of samples.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from .numbers import Number, columns, maximum, minimum, rint
 
 __all__ = ["Canvas", "Color", "Plan", "Snapshot", "full_scale"]
 
-# Windows are rounded to 2^-16 of a pixel: 117.00000000000001 must not let a 118th column in.
+# Windows are rounded to 2^-16 pixels: an edge at 117.00000000000001 must not let column 118 in.
 _SNAP = 65536.0
 
 
 @dataclass(slots=True)
 class Canvas:
-    """The image that a transform gets, for each sample.
+    """The image that a transform receives, for each sample.
 
     Parameters
     ----------
     height, width : float, or ndarray of float64 ``[B]``
-        Whole numbers; floats where all samples of a batch are alike.
+        Whole numbers; floats if all samples of a batch are the same size.
     channels : int
     """
 
@@ -40,7 +40,7 @@ class Canvas:
         return columns((self.height, self.width), batch).astype(np.int64)
 
     def describe(self, condition: Number) -> str:
-        """Say which size the image has, or the first one for which a condition holds."""
+        """Describe the image's size, or that of the first sample for which a condition holds."""
         sizes, which = (self.height, self.width), ""
         if isinstance(condition, np.ndarray) and condition.ndim > 0:
             index = int(condition.argmax())
@@ -49,7 +49,7 @@ class Canvas:
         return f"the image{which} has height {int(sizes[0])} and width {int(sizes[1])}"
 
     def uniform(self) -> tuple[int, int] | None:
-        """Height and width of all samples; None if they differ."""
+        """Return the height and width of all samples, or None if they differ."""
         sides = []
         for side in (self.height, self.width):
             if isinstance(side, np.ndarray):
@@ -71,20 +71,20 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Color:
-    """A colour step v' = A v + a, to which a contrast adds its share of the grey mean.
+    """A colour step v' = A v + a, and the share of the grey mean that a contrast adds.
 
-    A contrast of factor c is v' = c v + (1 - c) m, with the grey mean m of the image at that point.
-    The mean is not known to a plan.
+    A contrast by factor c is v' = c v + (1 - c) m, where m is the grey mean of the image at that
+    point. A plan doesn't know the mean.
     """
 
     matrix: list[Number]  # C rows of C + 1
-    weight: Number = None  # how much of the grey mean is added to every channel; None: nothing
-    before: list[Number] | None = None  # what is done, within the step, before the mean is taken
-    geometry: Snapshot | None = None  # of the image that the mean is of
+    weight: Number = None  # share of the grey mean to add to every channel; None: none
+    before: list[Number] | None = None  # the part of the step that comes before the mean is taken
+    geometry: Snapshot | None = None  # of the image whose mean it is
 
 
 def full_scale(dtype: torch.dtype) -> float:
-    """Return the value of white."""
+    """Return the value of white in a dtype."""
     return 255.0 if dtype is torch.uint8 else 1.0
 
 
@@ -98,17 +98,17 @@ class Plan:
     batch : int
         Number of samples.
     dtype : torch.dtype
-        Of the source images.
+        That of the source images.
     exact : bool
-        Keep what each step's canvas cuts off from showing again.
+        Never show again what a step's canvas has cut off.
 
     Attributes
     ----------
     canvas : Canvas
-        The current image, that the next transform gets.
+        The image that the next transform receives.
     matrix : list of 6 or 9 numbers
-        Source to current canvas, row by row; a whole image is 0, 0, W, H
-        (``convention="half_pixel"``). 9 of them after a perspective.
+        Maps the source to the current canvas, row by row, with ``convention="half_pixel"``: a whole
+        image spans 0, 0, W, H. There are 9 numbers after a perspective.
     """
 
     __slots__ = (
@@ -143,7 +143,7 @@ class Plan:
         self.matrix: list[Number] = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
         self.window: list[Number] | None = None  # x1, y1, x2, y2
         self.colors: list[Color] = []
-        self.mean: list[float] = []  # with std, what Normalize and unscaled conversions come to
+        self.mean: list[float] = []  # with std: Normalize and unscaled conversions combined
         self.std: list[float] = []
         self.erased: list[list[Number]] = []  # each x1, y1, x2, y2
         self.erase_value: list[float] = [0.0]  # in the current units
@@ -169,9 +169,9 @@ class Plan:
         ----------
         x_scale, y_scale, x_shift, y_shift : float or ndarray ``[B]``
         canvas : Canvas
-            What remains in sight.
+            The image after it.
         cuts : bool
-            Whether it may be less than there was, or have other pixels.
+            Whether that may lose some of the image before it.
         """
         a, b, c, d, e, f, *bottom = self.matrix
         if bottom:
@@ -184,7 +184,7 @@ class Plan:
         self._show(canvas, cuts)
 
     def shift(self, x: Number, y: Number, canvas: Canvas, cuts: bool = True) -> None:
-        """Shift; the rest as in `scale`."""
+        """Shift; `canvas` and `cuts` are those of `scale`."""
         if len(self.matrix) == 9:
             self._project(1.0, 0.0, x, 0.0, 1.0, y, 0.0, 0.0, 1.0)
         else:
@@ -222,13 +222,13 @@ class Plan:
 
     def _show(self, canvas: Canvas, cuts: bool) -> None:
         self.canvas = canvas
-        # Whether there is a window hangs on the transforms, not on what was drawn for a sample:
-        # a batch has one for all of its samples or for none.
+        # Whether there is a window depends on the transforms alone, not on a sample's draw: a batch
+        # has one for all of its samples or for none.
         if not (self.exact and self.aligned and cuts):
             return
         old = self.window or [0.0, 0.0, self.source.width, self.source.height]
         m = self.matrix
-        # Along each axis the canvas's two edges, in the source.
+        # Both edges of the canvas along each axis, in source coordinates.
         x = (-m[2] / m[0], (canvas.width - m[2]) / m[0])
         y = (-m[5] / m[4], (canvas.height - m[5]) / m[4])
         low = (minimum(*x), minimum(*y))
@@ -252,7 +252,7 @@ class Plan:
         self.colors.append(Color(matrix, weight, before, geometry))
 
     def normalize(self, mean: list[float], std: list[float]) -> None:
-        """Add v' = (v - mean) / std, of values that are floating by now."""
+        """Add v' = (v - mean) / std, for values that are floating at this point."""
         if self.erased:
             values = _aligned(self.erase_value, mean, std)
             self.erase_value = [(v - m) / s for v, m, s in values]
@@ -264,7 +264,7 @@ class Plan:
         self.std = [s * t for _, s, _, t in both]
 
     def convert(self, dtype: torch.dtype, scale: bool) -> None:
-        """Change the dtype; white stays white with `scale`, else the numbers stay."""
+        """Change the dtype. With `scale`, white stays white; otherwise the numbers stay."""
         ratio = full_scale(dtype) / full_scale(self.dtype)
         self.dtype = dtype
         if ratio == 1.0:
@@ -277,13 +277,13 @@ class Plan:
             self.std = [s * ratio for s in self.std or [1.0]]
 
     def erase(self, rectangle: list[Number], value: list[float]) -> None:
-        """Set a rectangle x1, y1, x2, y2, which may be empty, to a value."""
+        """Set a rectangle x1, y1, x2, y2 to a value; it may be empty."""
         self.erased.append(rectangle)
         self.erase_value = value
 
 
 def _aligned(*lists: list[float]) -> list[tuple[float, ...]]:
-    """Entry by entry of lists that have one number for all channels, or one for each."""
+    """Zip lists that hold one number for all channels, or one for each."""
     count = max(len(values) for values in lists)
     spread = [values * count if len(values) == 1 else values for values in lists]
     return list(zip(*spread, strict=True))

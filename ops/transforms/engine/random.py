@@ -1,9 +1,9 @@
-"""Random numbers that depend on a key and a position only: not on who asks, or in which order.
+"""Random numbers that depend only on a key and a position, not on who draws them or in what order.
 
 Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a key and a
-counter into random bits. The key is (seed, epoch), the counter holds the sample's index: any worker
-draws the same for a sample, alone or within any batch. The bits are drawn on the CPU whatever the
-images' device.
+counter into random bits. The key is (seed, epoch) and the counter holds the sample's index, so any
+worker draws the same numbers for a sample, alone or within any batch. Bits are always drawn on the
+CPU, whatever the images' device.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORD = 2**64 - 1
 
 
 class _Bits(threading.local):
-    """One generator a thread: setting its state costs a tenth of making it."""
+    """One generator per thread: setting its state costs a tenth of creating one."""
 
     def __init__(self) -> None:
         self.philox = Philox(key=0)
@@ -33,7 +33,7 @@ class _Bits(threading.local):
 
     def seek(self, key: tuple[int, int], index: int, stream: int) -> Philox:
         self.key[0], self.key[1] = key[0] & _WORD, key[1] & _WORD
-        # Word 0 counts blocks of four numbers: no two streams can run into one another.
+        # Word 0 counts blocks of four numbers, so no two streams can overlap.
         self.counter[:] = (0, index & _WORD, stream, 0)
         self.philox.state = self.state
         return self.philox
@@ -48,17 +48,17 @@ def uniforms(seed: int, epoch: int, indices: Sequence[int], count: int) -> np.nd
     Parameters
     ----------
     seed, epoch : int
-        The key; its lower 64 bits count.
+        The key; only the lower 64 bits matter.
     indices : sequence of int
         Position of each sample in the data set.
     count : int
-        Numbers a sample. The first ones don't depend on it.
+        Numbers per sample. The leading ones don't depend on it.
 
     Returns
     -------
     ndarray, float64 ``[B, count]``
-        Multiples of 2^-53. Column by column in memory, so that a column is computed with in the
-        same way whatever B is.
+        Multiples of 2^-53. Stored column by column, so that arithmetic on a column is the same
+        whatever B is.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def uniforms(seed: int, epoch: int, indices: Sequence[int], count: int) -> np.nd
 
 
 def normals(key: float, stream: int, count: int) -> np.ndarray:
-    """Draw `count` numbers of the normal distribution, float32, that depend on a uniform number.
+    """Draw `count` normally distributed numbers, float32, determined by a uniform number.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def normals(key: float, stream: int, count: int) -> np.ndarray:
     """
     pairs = -(-count // 2)
     raw = _bits.seek((int(key * 2.0**53), 0), 0, 1 + stream).random_raw(pairs)
-    # Box and Muller's method: of the two halves, one is a radius and one an angle.
+    # Box and Muller's method: one half of the bits is a radius, the other an angle.
     radius = np.sqrt(-2.0 * np.log(((raw >> np.uint64(32)) + 1.0) * 2.0**-32))
     angle = (raw & np.uint64(2**32 - 1)) * (2.0 * np.pi * 2.0**-32)
     both = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=1)
@@ -94,10 +94,10 @@ def normals(key: float, stream: int, count: int) -> np.ndarray:
 
 
 def fresh_key(generator: torch.Generator | None) -> int:
-    """Draw a key from torch's global generator or from the given one."""
+    """Draw a key from the given generator, or from torch's global one."""
     if generator is not None and generator.device.type != "cpu":
         raise ValueError(
             f"visops.transforms.Compose: generator is on {generator.device}, must be on the CPU "
-            "(where parameters are drawn for images on any device)"
+            "(where parameters are drawn, whatever the images' device)"
         )
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator))

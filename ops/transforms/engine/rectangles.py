@@ -20,7 +20,7 @@ def draw_rectangles(
     log_ratio: tuple[float, float],
     strict: bool,
 ) -> tuple[Number, Number, Number]:
-    """Draw sides by area and the logarithm of their ratio until they fit, at most ten times.
+    """Draw area and log ratio until the rectangle fits, at most ten times.
 
     Parameters
     ----------
@@ -29,15 +29,16 @@ def draw_rectangles(
     scale, log_ratio : pair of float
         Ranges of the area, as a fraction of the canvas's, and of log(first side / second side).
     strict : bool
-        The sides must be smaller than the canvas's, and are height and width. Else they may be
-        equal, and are width and height. (So torchvision has it in its two transforms.)
+        Which of torchvision's two transforms to follow. If strict, the sides are height and width,
+        and must be smaller than the canvas's; otherwise they are width and height, and may equal
+        them.
 
     Returns
     -------
     number, number
-        The sides; where no attempt has fitted they mean nothing.
+        The sides; meaningless where no attempt fits.
     condition
-        Whether one has.
+        Whether one fits.
     """
     area = canvas.height * canvas.width
     low, log_low = scale[0], log_ratio[0]
@@ -55,7 +56,7 @@ def draw_rectangles(
         if attempt == 0:
             first, second, fits = one, other, fit
         else:
-            # Each sample keeps the first that fits, whatever others of its batch still try.
+            # Each sample keeps its first fit, however long others of its batch still try.
             first, second = where(fits, first, one), where(fits, second, other)
             fits = fits | fit
         if all_true(fits):
@@ -64,7 +65,7 @@ def draw_rectangles(
 
 
 def rectangle(params: Mapping[str, Any]) -> list[Number]:
-    """Rectangle x1, y1, x2, y2, empty where nothing is erased."""
+    """Return the rectangle x1, y1, x2, y2, empty where nothing is erased."""
     left, top, apply = params["left"], params["top"], params["apply"]
     right, bottom = left + params["width"], top + params["height"]
     return [left * apply, top * apply, right * apply, bottom * apply]

@@ -1,9 +1,9 @@
-"""A plan carried out on the pixels of one image of the sample: one call, and one for a contrast.
+"""Runs a plan on one image of a sample: one call, and one more per contrast.
 
-NOTE on the grey means. Contrast moves values away from the grey mean of the image as it is at that
-point of the chain. A small picture of that image, made with the geometry and the colour steps up to
-there, gives the mean; nothing of it is known to the CPU, so a CUDA image doesn't stop the device.
-Sums are of integers: they don't depend on the order, hence not on batch, threads or device.
+NOTE on the grey means. Contrast moves values away from the grey mean of the image at that point of
+the chain. The mean is taken over a small picture of that image, made with the geometry and colour
+steps up to there. The CPU never needs its value, so a CUDA image doesn't synchronize. Sums are of
+integers: they don't depend on order, and hence not on batch, threads or device.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ DTYPES = {
     np.dtype(np.float64): torch.float64,
 }
 _DTYPES = {*DTYPES.values(), torch.bfloat16}
-# Points, along each axis, that a grey mean is taken of where it needn't be exact.
+# Grid points along each axis for a grey mean that needn't be exact.
 _GRID = 32
 _MEAN_SCALE = 2.0**32
 
 
 class Pixels:
-    """The pixels of an image leaf, and where they are."""
+    """How an image leaf holds its pixels: dtype, device, channels, frames."""
 
     def __init__(self, leaf: Leaf) -> None:
         value = leaf.value
@@ -58,7 +58,7 @@ class Pixels:
             self.dtype, self.device = dtype, torch.device("cpu")
 
     def tensors(self, leaf: Leaf) -> Any:
-        """Return [N, C, H, W], or a list of [C, H, W]: views where torch has one."""
+        """Return [N, C, H, W], or a list of [C, H, W]: views where possible."""
         if self.listed:
             return [_channels_first(value, leaf.layout) for value in leaf.value]
         value = _channels_first(leaf.value, leaf.layout)
@@ -67,7 +67,7 @@ class Pixels:
         return value.flatten(0, 1) if value.dim() == 5 else value
 
     def store(self, leaf: Leaf, images: Any) -> None:
-        """Make a leaf's value of [N, C, H, W], or of a list of [C, H, W]."""
+        """Set a leaf's value from [N, C, H, W], or from a list of [C, H, W]."""
         leaf.layout = "CHW"
         if not isinstance(images, list):
             if leaf.batch is None and not leaf.frames:
@@ -75,13 +75,13 @@ class Pixels:
             elif leaf.batch is not None and leaf.frames:
                 images = images.unflatten(0, (leaf.batch, self.frames))
         elif leaf.frames:
-            # Frames of one sample share their size, those of different samples need not.
+            # The frames of a sample share their size, the samples need not.
             count = self.frames
             images = [torch.stack(images[i : i + count]) for i in range(0, len(images), count)]
         leaf.value = images
 
     def put(self, array: np.ndarray) -> Tensor:
-        """Return an array as a tensor on the images' device."""
+        """Return an array as a tensor on the image's device."""
         tensor = torch.from_numpy(array)
         return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
@@ -95,14 +95,14 @@ def _channels_first(value: Any, layout: str) -> Tensor:
 
 
 def _readable(array: np.ndarray) -> np.ndarray:
-    """Return an array that torch takes without a warning or a refusal: images are only read."""
+    """Return an array that torch accepts without a warning: images are only read."""
     return _array_tensor(array, "the image").numpy()  # type: ignore[no-any-return]
 
 
 def run_plan(
     plan: Plan, part: Pass, leaf: Leaf, pixels: Pixels, memory_format: torch.memory_format
 ) -> None:
-    """Set the leaf's value to what the plan makes of it."""
+    """Apply a plan to a leaf's value."""
     if pixels.dtype not in _DTYPES:
         raise TypeError(
             f"visops.transforms: {leaf.name} has dtype {pixels.dtype}, must be uint8, float16, "
@@ -133,10 +133,10 @@ def run_plan(
 
 
 def _sampling(part: Pass) -> tuple[Any, ...]:
-    """Return the operator's first options."""
+    """Return the operator's sampling options."""
     mode, antialias = part.interpolation or "nearest", bool(part.antialias)
     if part.fill is None:
-        # Nothing from outside can be seen. A resized image must not take it in at its rim.
+        # Nothing outside can show, and none of it may leak into a resized image's rim.
         return mode, "replicate" if part.resizes and not antialias else "constant", [0.0], antialias
     return mode, part.padding_mode, list(part.fill), antialias
 
@@ -149,7 +149,7 @@ def _all(images: Any, matrix: Tensor, size: Sequence[int], options: tuple[Any, .
 def _each(
     images: Any, matrix: Tensor, sizes: list[list[int]], options: tuple[Any, ...]
 ) -> list[Tensor]:
-    """Run the samples one by one: each has a size of its own."""
+    """Run the samples one by one, as their sizes differ."""
     results = []
     for i, size in enumerate(sizes):
         one = slice(i, i + 1)
@@ -160,7 +160,7 @@ def _each(
 
 
 def _repeat(array: np.ndarray, frames: int) -> np.ndarray:
-    """Give every frame of a video what its sample has."""
+    """Repeat each sample's entry for every frame of its video."""
     return array.repeat(frames, 0) if frames > 1 else array
 
 
@@ -171,24 +171,24 @@ def _put_columns(numbers: Sequence[Number], plan: Plan, pixels: Pixels) -> Tenso
 def _window(
     window: Sequence[Number] | None, part: Pass, plan: Plan, pixels: Pixels
 ) -> Tensor | None:
-    """Return windows [N, 4]: with them, the edge towards the fill is one output pixel wide."""
+    """Return windows [N, 4], which make the edge towards the fill one output pixel wide."""
     if window is None and part.resizes and part.fill is not None and not part.antialias:
-        # Else it would be one pixel of the image before it was resized.
+        # Without a window it would be one pixel of the unresized image wide.
         window = (0.0, 0.0, plan.source.width, plan.source.height)
     return None if window is None else _put_columns(window, plan, pixels)
 
 
 def _put_matrix(matrix: Sequence[Number], plan: Plan, pixels: Pixels) -> Tensor:
-    """Return matrices as the operator takes them, [N, 2 or 3, 3]."""
+    """Return matrices in the operator's form, [N, 2 or 3, 3]."""
     return _put_columns(matrix, plan, pixels).view(-1, len(matrix) // 3, 3)
 
 
-# Grey means [N], on CUDA a tensor, and how much of each goes to which offsets.
+# Grey means [N], tensors on CUDA, each with its weights in the offsets.
 Means = list[tuple[Any, np.ndarray]]
 
 
 def color_tensor(plan: Plan, part: Pass, images: Any, pixels: Pixels) -> Tensor:
-    """Return the colour steps, [N, K, C, C + 1], with the grey means that they need."""
+    """Return the colour steps, [N, K, C, C + 1], grey means included."""
     channels, frames, batch = pixels.channels, pixels.frames, plan.batch
     means: Means = []  # with weights [N, C]
     if plan.exact:
@@ -216,7 +216,7 @@ def color_tensor(plan: Plan, part: Pass, images: Any, pixels: Pixels) -> Tensor:
 
 
 def _chain(second: list[Number] | None, first: list[Number], channels: int) -> list[Number]:
-    """Make one colour matrix of two; an empty one, or None, does nothing."""
+    """Compose two colour matrices; an empty one, or None, is the identity."""
     if not second or not first:
         return second or first
     row = channels + 1
@@ -237,7 +237,7 @@ def _matrices(matrix: list[Number], plan: Plan, pixels: Pixels) -> np.ndarray:
 
 
 def _times(matrix: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """Linear part of [N, C, C+1], times [N, C]."""
+    """Multiply the linear parts of [N, C, C + 1] by [N, C]."""
     return (matrix[..., :-1] * vector[:, None]).sum(-1)  # type: ignore[no-any-return]
 
 
@@ -247,11 +247,11 @@ def _one_step(matrix: list[Number], means: Means, plan: Plan, pixels: Pixels) ->
 
 
 def _stepwise(plan: Plan, part: Pass, images: Any, pixels: Pixels) -> tuple[np.ndarray, Means]:
-    """Return all steps [N, K, C, C + 1], to be clamped after each, and the grey means."""
+    """Return all steps [N, K, C, C + 1], each followed by a clamp, and the grey means."""
     steps = np.stack([_matrices(step.matrix, plan, pixels) for step in plan.colors], axis=1)
     means: Means = []  # with weights [N, K, 1]
     for geometry, weight in _rounds(plan, pixels.frames):
-        # Pixels go through the steps before their sample's contrast; the others do nothing.
+        # Pixels take the steps before their sample's contrast; the rest become the identity.
         place = (weight != 0.0).argmax(1)
         count = int(place.max())
         prefix = None
@@ -267,9 +267,9 @@ def _stepwise(plan: Plan, part: Pass, images: Any, pixels: Pixels) -> tuple[np.n
 
 
 def _rounds(plan: Plan, frames: int) -> list[tuple[Color, np.ndarray]]:
-    """Contrasts whose grey means can be taken together, with their weights [N, K].
+    """Group contrasts whose grey means can be taken together, with their weights [N, K].
 
-    These are the steps of a jitter, in which each sample has its contrast at another place.
+    They are the steps of one jitter, which may place each sample's contrast differently.
     """
     rounds: list[tuple[Color, np.ndarray]] = []
     for place, step in enumerate(plan.colors):
@@ -290,7 +290,7 @@ def _rounds(plan: Plan, frames: int) -> list[tuple[Color, np.ndarray]]:
 
 
 def _with_means(steps: np.ndarray, means: Means, pixels: Pixels) -> Tensor:
-    """Add grey means [N], times weights [N, K, C or 1], to the offsets of steps."""
+    """Add grey means [N], times weights [N, K, C or 1], to the steps' offsets."""
     if pixels.device.type == "cpu":
         for mean, weight in means:
             steps[..., -1] += mean[:, None, None] * weight
@@ -304,7 +304,7 @@ def _with_means(steps: np.ndarray, means: Means, pixels: Pixels) -> Tensor:
 def _grey_means(
     plan: Plan, part: Pass, step: Color, images: Any, prefix: Tensor | None, pixels: Pixels
 ) -> Any:
-    """Grey mean [N] of each image at a contrast, float64: an ndarray, on CUDA a Tensor."""
+    """Return each image's grey mean at a contrast, float64 [N]: an ndarray, or a tensor on CUDA."""
     at = step.geometry
     assert at is not None
     matrix, exact, on_cpu = at.matrix, plan.exact, pixels.device.type == "cpu"
@@ -313,7 +313,7 @@ def _grey_means(
         x, y = _GRID / at.canvas.width, _GRID / at.canvas.height
         matrix = [*(m * x for m in matrix[:3]), *(m * y for m in matrix[3:6]), *matrix[6:]]
     options = (
-        # Of a grid, the nearest pixels do: reading them is what takes the time.
+        # A grid needs only the nearest pixels: reading them takes most of the time.
         *(_sampling(part) if exact else ("nearest", *_sampling(part)[1:3], False)),
         _window(at.window, part, plan, pixels),
         prefix,
@@ -334,7 +334,7 @@ def _grey_means(
     if sums.shape[1] == 1:
         grey = sums[:, 0] * 1.0
     else:
-        # Written out: the order of a sum over the channels would be the library's.
+        # Written out: a library would choose the order of a sum over the channels.
         grey = sums[:, 0] * GREY[0] + sums[:, 1] * GREY[1] + sums[:, 2] * GREY[2]
     if not exact:
         return grey * (1.0 / (255.0 * _GRID * _GRID))

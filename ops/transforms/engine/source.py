@@ -1,4 +1,4 @@
-"""Where the numbers of one call come from: a seed and an index, a generator, or an earlier call."""
+"""Where one call's numbers come from: a seed and an index, a generator, or an earlier call."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["Draws", "Parameters", "Source"]
 
 @dataclass
 class Parameters:
-    """What was drawn for a sample or a batch.
+    """The parameters drawn for a sample or a batch.
 
     Attributes
     ----------
     names : list of str
-        The transforms' classes.
+        The transforms' class names.
     steps : list of dict of ndarray
-        For each transform its parameters by name, each with a first dimension B (1 for a single
-        sample); whole numbers are float64 too. Of a foreign transform it is what its seed is made
-        of.
+        The parameters of each transform by name, each with a first dimension B (1 for a single
+        sample). Whole numbers are float64, too. A transform from another package has one, ``seed``,
+        from which its seed is made.
     size : ndarray, int64 ``[B, 2]``
         Heights and widths of the images before the first transform.
     """
@@ -50,7 +50,7 @@ class Source:
     params: Parameters | None
 
     def numbers(self, sizes: np.ndarray, count: int) -> Sequence[Number]:
-        """Draw `count` uniform numbers, as floats or as arrays [B]; none if params are given."""
+        """Draw `count` uniform numbers, floats or arrays [B]; none if `params` is given."""
         batch = sizes.shape[0]
         if self.params is not None:
             self._check_params(sizes)
@@ -71,7 +71,7 @@ class Source:
         if isinstance(given, (Tensor, np.ndarray)):
             given = given.tolist()
         indices = list(given) if isinstance(given, (Sequence, range)) else [given]
-        wanted = "a whole number" if batch == 1 else f"{batch} whole numbers, one a sample"
+        wanted = "a whole number" if batch == 1 else f"{batch} whole numbers, one per sample"
         if any(isinstance(i, bool) or not isinstance(i, (int, np.integer)) for i in indices):
             self._fail("index", self.index, wanted, TypeError)
         if len(indices) != batch:
@@ -96,7 +96,7 @@ class Source:
 
 
 class Draws:
-    """The parameters of one call, transform by transform."""
+    """The parameters of one call, drawn transform by transform."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What can't be part of a fused pass: random values, and transforms of other libraries."""
+"""What can't join a fused pass: random values, and other libraries' transforms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["erase_with_noise", "run_foreign"]
 
 
 def erase_with_noise(leaf: Leaf, params: Mapping[str, Any]) -> None:
-    """Erase a rectangle of each sample with values of the normal distribution."""
+    """Erase a rectangle of each sample with normally distributed values."""
     pixels = Pixels(leaf)
     if not pixels.dtype.is_floating_point:
         raise TypeError(
@@ -46,7 +46,7 @@ def erase_with_noise(leaf: Leaf, params: Mapping[str, Any]) -> None:
 def run_foreign(
     transform: Callable[..., Any], leaves: list[Leaf], params: Mapping[str, Any]
 ) -> None:
-    """Run another library's transform on every sample, under a seed of its own."""
+    """Run another library's transform on each sample, under the sample's own seed."""
     for leaf in leaves:
         if leaf.kind == "image":
             pixels = Pixels(leaf)

@@ -1,4 +1,4 @@
-"""Batches taken apart into samples, and samples collated into batches."""
+"""Splits batches into samples, and collates samples into batches."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _MOVABLE = ("mask", "boxes", "keypoints", "visible", "area")
 
 
 def unbatch_leaves(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
-    """Leaves of single samples, views of those of a batch.
+    """Split a batch's leaves into leaves of single samples, which are views.
 
-    Labels and what else doesn't move stay whole; :func:`batch_leaves` gives them back.
+    Labels and everything else that doesn't move stay whole; :func:`batch_leaves` restores them.
     """
     count = next(leaf.batch for leaf in leaves if leaf.kind == "image")
     assert count is not None
@@ -54,21 +54,21 @@ def _sample_of(leaf: Leaf, index: int) -> Leaf:
 
 
 def batch_leaves(samples: Sequence[Sequence[Leaf]], *, stack: bool = True) -> list[Leaf]:
-    """Leaves of a batch from those of its samples.
+    """Collate the leaves of samples into leaves of a batch.
 
-    Images of one size become a tensor, others a list; so do masks of the image. Boxes, key points
-    and what goes with single boxes become lists, even where their numbers happen to be the same.
-    What else there is goes through torch's ``default_collate``, or becomes a list. Without `stack`
-    images are not copied: they become a list even where they have one size.
+    Images of equal size become a tensor, others a list; so do masks that belong to the image.
+    Boxes, key points and whatever belongs to single boxes become lists, even if their counts happen
+    to agree. Everything else goes through torch's ``default_collate``, or becomes a list. Without
+    `stack`, images are not copied and always become a list.
 
     Raises
     ------
     TypeError, ValueError
-        There is no sample, or the samples don't have the same structure, or their images the same
-        dtype and channels. The message names the sample.
+        There is no sample, or samples differ in structure, or their images in dtype or channels.
+        The message names the sample.
     """
     if not samples:
-        raise ValueError("visops.transforms: there are no samples, must be at least one")
+        raise ValueError("visops.transforms: samples is empty, must hold at least one")
     first = samples[0]
     for index, sample in enumerate(samples):
         if len(sample) != len(first):
@@ -145,7 +145,7 @@ def _refuse_mixed_images(leaves: Sequence[Leaf]) -> None:
     first = _image_traits(leaves[0])
     for index, leaf in enumerate(leaves):
         traits = _image_traits(leaf)
-        # An array's dtype is not a tensor's, though both may be uint8.
+        # NumPy's uint8 and torch's are different objects: compare their names as well.
         if traits != first and _traits_text(traits) != _traits_text(first):
             raise ValueError(
                 f"visops.transforms: {leaf.name} of sample {index} has {_traits_text(traits)}, "
@@ -173,7 +173,7 @@ def _stacked(values: Sequence[Any]) -> Any:
 
 
 def _collated_target(leaf: Leaf) -> Tensor:
-    """Return a sample's target as a tensor: numbers from Python have torch's default dtype."""
+    """Return a sample's target as a tensor; Python numbers take torch's default dtype."""
     value = leaf.value
     if isinstance(value, Tensor):
         return value

@@ -1,4 +1,4 @@
-"""The images of a sample: where their channels are, and their sizes."""
+"""The images of a sample: their layout and sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHANNELS = (1, 3, 4)
 
 
 def image_leaf(value: Any, name: str, **place: Any) -> Leaf:
-    """Make the leaf of one image, of a batch of images, or of a list of images."""
+    """Make a leaf of an image, a batch of images or a list of images."""
     if isinstance(value, (list, tuple)):
         return _list_leaf(value, name, place)
     if isinstance(value, np.ndarray):
@@ -47,7 +47,7 @@ def image_leaf(value: Any, name: str, **place: Any) -> Leaf:
 
 
 def _layout(ends: list[tuple[int, int]], is_array: bool) -> str:
-    """Where the channels are: where there are 1, 3 or 4; if that can't decide, by the type."""
+    """Find the channels' side: the one of length 1, 3 or 4; if both or neither, by the type."""
     first, last = (all(end[side] in _CHANNELS for end in ends) for side in (0, 1))
     if first != last:
         return "CHW" if first else "HWC"
@@ -72,7 +72,7 @@ def _typed_leaf(value: Tensor, name: str, place: dict[str, Any]) -> Leaf:
 
 
 def _list_leaf(value: Sequence[Any], name: str, place: dict[str, Any]) -> Leaf:
-    """Make the leaf of a list of images of any sizes, which have one layout."""
+    """Make a leaf of a list of images, of any sizes but the same layout."""
     if not value:
         raise ValueError(f"visops.transforms: {name} is empty, must hold at least one image")
     images = [image_leaf(item, f"{name}[{index}]") for index, item in enumerate(value)]
@@ -84,20 +84,20 @@ def _list_leaf(value: Sequence[Any], name: str, place: dict[str, Any]) -> Leaf:
             )
     layouts = {image.layout for image in images}
     if len(layouts) > 1:
-        # Some look like either: they are what the others are.
+        # An image that could have either layout has that of the others.
         ends = [(image.value.shape[0], image.value.shape[-1]) for image in images]
         either = [first in _CHANNELS and last in _CHANNELS for first, last in ends]
         layouts = {image.layout for image, any_ in zip(images, either, strict=True) if not any_}
         if len(layouts) != 1:
             raise ValueError(
-                f"visops.transforms: {name} mixes [C, H, W] and [H, W, C], must be all alike"
+                f"visops.transforms: {name} mixes [C, H, W] and [H, W, C], must be all the same"
             )
     values = [image.value for image in images]
     return Leaf("image", values, len(values), layouts.pop(), False, value, name, **place)
 
 
 def may_be_image(value: Any) -> bool:
-    """Whether something without a name can be an image."""
+    """Return whether a value without a name can be an image."""
     kind = tv_kind(value)
     if kind is not None:
         return kind == "image"
@@ -107,12 +107,12 @@ def may_be_image(value: Any) -> bool:
 
 
 def image_sizes(leaves: list[Leaf]) -> np.ndarray:
-    """Heights and widths of the images of each sample, int64 ``[B, 2]``.
+    """Return heights and widths of each sample's images, int64 ``[B, 2]``.
 
     Raises
     ------
     ValueError
-        Images, masks and canvas sizes that belong together differ.
+        Images, masks and canvas sizes of a sample differ.
     """
     first: Leaf | None = None
     sizes = np.zeros((0, 2), np.int64)
@@ -135,7 +135,7 @@ def image_sizes(leaves: list[Leaf]) -> np.ndarray:
 
 
 def sizes_of(leaf: Leaf) -> np.ndarray:
-    """Heights and widths of an image or mask leaf, [B, 2]; [1, 2] where all have one shape."""
+    """Return heights and widths of an image or mask leaf, [B, 2]; [1, 2] for a single sample."""
     end = -1 if leaf.layout == "HWC" else None
     values = leaf.value if isinstance(leaf.value, list) else (leaf.value,)
     sizes = np.array([value.shape[:end][-2:] for value in values], np.int64)
@@ -157,7 +157,7 @@ def _refuse_difference(first: Leaf, sizes: np.ndarray, leaf: Leaf, own: np.ndarr
 
 
 def finished_image(leaf: Leaf) -> Any:
-    """Return an image as a tensor with its channels first, typed where it was."""
+    """Return an image as a tensor with channels first, and as a tv_tensor if it was one."""
     value, like = leaf.value, leaf.like
     if isinstance(value, list):
         return [

@@ -1,7 +1,7 @@
-"""One value of a sample, and what types say about it.
+"""One value of a sample, and what its type says about it.
 
-torchvision and Pillow are looked at only where the caller has imported them already: without them
-there can be none of their values.
+torchvision and Pillow are consulted only if the caller has already imported them: otherwise no
+value can be of their types.
 """
 
 from __future__ import annotations
@@ -22,34 +22,36 @@ class Leaf:
 
     kind: str  # image, mask, boxes, keypoints, visible, labels or other
     value: Any
-    batch: int | None = None  # samples in `value`: its first dimension, or a list; None: one
-    layout: str = "CHW"  # of images: where the channels are, the batch's dimension aside
-    frames: bool = False  # a dimension of frames before the image's own three
-    like: Any = None  # what was in the sample
+    batch: int | None = (
+        None  # samples in `value`, along its first dimension or in a list; None: one
+    )
+    layout: str = "CHW"  # of images, without the batch's dimension
+    frames: bool = False  # has a dimension of frames before the image's own three
+    like: Any = None  # the value in the sample
     name: str = "the sample"  # for messages
-    key: Any = None  # under which its dict holds it
-    group: int = -1  # the container that holds it
-    named: str | None = None  # the kind that its key stands for
+    key: Any = None  # its key, if a dict holds it
+    group: int = -1  # number of the container that holds it
+    named: str | None = None  # the kind its key stands for
     per_box: bool = False  # has an entry for each box of its group
     format: str = "XYXY"  # of boxes
-    canvas: np.ndarray | None = None  # [B, 2] of boxes and key points, once they have moved
-    visible: Any = None  # bool, of key points: False for those lost on the way
+    canvas: np.ndarray | None = None  # [B, 2]: of typed boxes and key points, and of all once moved
+    visible: Any = None  # of key points, bool: False once they are lost
     partner: Leaf | None = None  # of key points: the leaf that holds their visibility
-    source: Leaf | None = None  # the batch's leaf that this is one sample of
+    source: Leaf | None = None  # the leaf of the batch that this sample is from
 
     def samples(self) -> list[Any]:
-        """Return the values of the samples, one by one."""
+        """Return the values, one per sample."""
         return [self.value] if self.batch is None else list(self.value)
 
 
 def is_pil(value: Any) -> bool:
-    """Whether this is a Pillow image."""
+    """Return whether this is a Pillow image."""
     module = sys.modules.get("PIL.Image")
     return module is not None and isinstance(value, module.Image)
 
 
 def tv_kind(value: Any) -> str | None:
-    """Return which kind of leaf one of torchvision's typed tensors is; None for anything else."""
+    """Return the kind of leaf that a tv_tensor makes, or None for anything else."""
     if type(value) is Tensor or not isinstance(value, Tensor):
         return None
     tv = sys.modules.get("torchvision.tv_tensors")
@@ -68,7 +70,7 @@ def tv_kind(value: Any) -> str | None:
 
 
 def tv_wrap(value: Tensor, like: Tensor, **fields: Any) -> Tensor:
-    """Return `value` as the typed tensor that `like` is."""
+    """Return `value` as a tv_tensor of the type of `like`."""
     import torchvision.tv_tensors as tv
 
     wrapped: Tensor = tv.wrap(value, like=like, **fields)

@@ -1,9 +1,9 @@
-"""A sample taken apart into leaves, and put together again.
+"""Splits a sample into leaves, and puts it together again.
 
-A sample is an image, or a dict, tuple or list (nested at will) of images and what belongs to them.
-Typed values (torchvision's tv_tensors, Pillow images) say what they are; plain tensors and arrays
-say it by their key in a dict. What is neither known nor clearly no target raises: a mask that
-stayed where it was while its image moved would be found much later, in the trained model.
+A sample is an image, or a nest of dicts, tuples and lists of images and what belongs to them. Typed
+values (torchvision's tv_tensors, Pillow images) say what they are; plain tensors and arrays are
+known by their key in a dict. Anything that might be an unknown target raises: a mask left behind by
+its image would be noticed only much later, in the trained model.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from .target_leaves import finished_target, settle_targets, visibility_of
 
 __all__ = ["split_sample"]
 
-# Kinds, and the names in a dict by which plain arrays are known to be of that kind.
+# Kinds, and the dict keys that plain arrays of each kind have.
 NAMES: dict[str, tuple[str, ...]] = {
     "image": ("image", "img", "images"),
     "mask": ("mask",),
-    "masks": ("masks",),  # one for each box, where there are boxes
+    "masks": ("masks",),  # one per box, if there are boxes
     "boxes": ("boxes", "bboxes"),
     "keypoints": ("keypoints",),
-    "labels": ("labels", "scores", "area", "iscrowd"),  # of each box, where there are boxes
-    "other": (),  # nothing that moves
+    "labels": ("labels", "scores", "area", "iscrowd"),  # one per box, if there are boxes
+    "other": (),  # does not move
 }
 _DEFAULT_KINDS = {name: kind for kind, names in NAMES.items() for name in names}
 
-# Annotations that would pass unnoticed, as they come in lists of numbers or with one dimension.
+# Annotations that usually come as lists of numbers or 1-d arrays, and would go unnoticed.
 _UNMOVABLE = frozenset(("bbox", "box", "landmarks", "polygon", "polygons", "segmentation"))
 _NUMBERS = (bool, int, float, complex, np.generic)
 _PLAIN_ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None)))
@@ -54,28 +54,28 @@ Rebuild = Callable[[list[Leaf]], Any]
 def split_sample(
     sample: Any, keys: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[list[Leaf], Rebuild]:
-    """Take a sample, or a batch, apart.
+    """Split a sample or a batch into leaves.
 
     Parameters
     ----------
     sample : Tensor, ndarray, PIL image, or dict, tuple or list of such, nested at will
-        An image ``[C, H, W]`` or ``[H, W, C]``, or a batch ``[B, ...]``, or a list of images of
-        different sizes, with what belongs to it.
+        An image ``[C, H, W]`` or ``[H, W, C]``, a batch ``[B, ...]`` or a list of images of
+        different sizes, and what belongs to it.
     keys : mapping of kind to names, optional
-        Names in dicts beside the usual ones: ``{"mask": ["seg"]}``. The kinds are image, mask,
-        masks (one for each box), boxes, keypoints, labels (one for each box) and other (passes).
+        Dict keys in addition to the usual ones: ``{"mask": ["seg"]}``. The kinds are image, mask,
+        masks (one per box), boxes, keypoints, labels (one per box) and other (left alone).
 
     Returns
     -------
     list of Leaf
     callable
-        Puts the leaves, with the values that they then have, together as in `sample`.
+        Puts leaves, with their current values, together in the structure of `sample`.
 
     Raises
     ------
     TypeError, ValueError
-        There is no image; something can't be told to be a target or not; a target's shape, dtype
-        or values are wrong. The message names the place.
+        There is no image; a value may or may not be a target; a target's shape, dtype or values
+        are wrong. The message names the place.
 
     Examples
     --------
@@ -122,10 +122,10 @@ class _Splitter:
         self.kinds = kinds
         self.leaves: list[Leaf] = []
         self.groups = 0
-        self.untyped: list[Leaf] = []  # plain arrays of two or more dimensions
+        self.untyped: list[Leaf] = []  # plain arrays with at least two dimensions
 
     def split(self, sample: Any) -> Any:
-        """Return the structure of the sample, with indices in place of the leaves."""
+        """Return the sample's structure, with indices in place of leaves."""
         if type(sample) is list and sample and all(may_be_image(item) for item in sample):
             spec: Any = self.add(image_leaf(sample, "the sample"))
         else:
@@ -148,7 +148,7 @@ class _Splitter:
         return spec
 
     def walk(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
-        """Return the index of a leaf, or a container with what is at its places."""
+        """Return the index of a leaf, or a container and its walked contents."""
         cls = type(value)
         if kind == "other" or cls in _PLAIN_ATOMS:
             if kind in _EXPECTED and value is not None:
@@ -164,7 +164,7 @@ class _Splitter:
                 return self.walk_sequence(value, name, key, group)
             if kind == "image":
                 return self.add(image_leaf(value, name, key=key, group=group, named=kind))
-            # One sample's numbers, or a value for each of many: settle_targets tells.
+            # One sample's numbers, or one value per sample: settle_targets tells which.
             leaf_kind = "mask" if kind == "masks" else kind
             return self.add(
                 Leaf(leaf_kind, value, like=value, name=name, key=key, group=group, named=kind)
@@ -175,8 +175,8 @@ class _Splitter:
             return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
         raise TypeError(
             f"visops.transforms: {name} is a {cls.__name__}, which may hold something that has to "
-            "move with the image; must be made of dicts, lists, tuples, tensors, arrays, numbers "
-            "and strings, or be under a name in keys={'other': [...]}"
+            "move with the image; must consist of dicts, lists, tuples, tensors, arrays, numbers "
+            "and strings, or have a name in keys={'other': [...]}"
         )
 
     def walk_mapping(self, value: MutableMapping[Any, Any], name: str) -> Any:
@@ -190,13 +190,13 @@ class _Splitter:
                 raise TypeError(
                     f"visops.transforms: {place} can't be moved in this form; must be boxes "
                     "[N, 4], key points [..., 2] or masks [N, H, W] under a name that says so "
-                    "(add names with keys=, of kind 'other' for what doesn't move)"
+                    "(add names with keys=; kind 'other' is for what doesn't move)"
                 )
             items.append((key, self.walk(inner, place, kind, key, group)))
         return value, items
 
     def kind_of(self, key: str, siblings: Mapping[Any, Any]) -> str | None:
-        """Return what a name in a dict stands for."""
+        """Return the kind that a dict's key stands for."""
         kind = self.kinds.get(key)
         base = key.removesuffix("_visible")
         if kind is None and base != key and base in siblings:
@@ -235,7 +235,7 @@ class _Splitter:
         return len(self.leaves) - 1
 
     def settle_untyped(self) -> None:
-        """Find the image among the plain arrays of a tuple; refuse the other plain arrays."""
+        """Find the image among a tuple's plain arrays, and refuse all others."""
         if not self.untyped:
             return
         has_image = any(leaf.kind == "image" for leaf in self.leaves)
@@ -253,7 +253,7 @@ def _refuse_untyped(name: str, what: str) -> None:
     raise TypeError(
         f"visops.transforms: {name} is a {what}, which may have to move with the image; must be a "
         "tv_tensor, or in a dict under a name that says what it is (add names with "
-        "keys={'mask': [...]}, of kind 'other' for what doesn't move; a list of samples is for "
+        "keys={'mask': [...]}; kind 'other' is for what doesn't move; a list of samples is for "
         "Compose.collate)"
     )
 
@@ -263,7 +263,7 @@ def _count(leaf: Leaf) -> str:
 
 
 def _says_what(value: Any) -> bool:
-    """Whether a value is known by its type, or is refused unless it is."""
+    """Return whether a value's type tells its kind, or else gets it refused later."""
     return tv_kind(value) is not None or is_pil(value) or getattr(value, "ndim", 0) >= 2
 
 

@@ -1,7 +1,7 @@
-"""The targets among a sample's leaves: brought to arrays and checked, and given back.
+"""Turns a sample's targets into checked arrays, and back into the types they came in.
 
-Everything about a target that can be wrong is found here, before a pixel is moved. Values on an
-accelerator are not looked at, which would stop the device.
+Everything that can be wrong with a target is found here, before a pixel moves. Values on an
+accelerator go unchecked: reading them would synchronize.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _EXPECTED = {
 
 
 def settle_targets(leaves: list[Leaf], image: Leaf) -> None:
-    """Bring masks, boxes and key points to arrays or lists of such, and check them.
+    """Turn masks, boxes and key points into arrays or lists of arrays, and check them.
 
     Parameters
     ----------
     leaves : list of Leaf
-        All of a sample; changed in place.
+        All leaves of a sample; changed in place.
     image : Leaf
-        Its first image, which says whether the sample is a batch.
+        The first image, which tells whether the sample is a batch.
     """
     targets = [leaf for leaf in leaves if leaf.kind in _RANKS]
     for leaf in targets:
@@ -56,7 +56,7 @@ def settle_targets(leaves: list[Leaf], image: Leaf) -> None:
 
 
 def _settle(leaf: Leaf, image: Leaf) -> None:
-    """Bring a target's value to an array, for a batch to one or to a list of one per sample."""
+    """Turn a target's value into an array or, for a batch, into a list with one per sample."""
     value, batch = leaf.value, image.batch
     typed: Sequence[Any] = (value,)
     if batch is None:
@@ -92,7 +92,7 @@ def _common_format(leaf: Leaf, typed: Sequence[Any]) -> str:
     formats = {item.format.value for item in typed}
     if len(formats) > 1:
         raise ValueError(
-            f"visops.transforms: {leaf.name} mixes the formats {sorted(formats)}, must be of one"
+            f"visops.transforms: {leaf.name} mixes the formats {sorted(formats)}, must have one"
         )
     found: str = formats.pop()
     if found not in _FORMATS:
@@ -104,7 +104,7 @@ def _common_format(leaf: Leaf, typed: Sequence[Any]) -> str:
 
 
 def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any:
-    """Return a tensor or an array of one sample's target, or of a whole batch's."""
+    """Return the target of one sample or of a whole batch as a tensor or an array."""
     if isinstance(value, Tensor):
         return value if type(value) is Tensor else value.as_subclass(Tensor)
     if isinstance(value, np.ndarray):
@@ -131,7 +131,7 @@ def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any
         ) from None
     if array.dtype.kind not in "fiub":
         _refuse_dtype(leaf, name, array.dtype)
-    # Python's integers say nothing of the precision that is wanted; those of masks are classes.
+    # Python integers may well mean coordinates with fractions; in masks they are classes.
     is_numbers = not any(isinstance(item, np.ndarray) or is_pil(item) for item in value)
     return array.astype(np.float64) if is_numbers and leaf.kind != "mask" else array
 
@@ -168,7 +168,7 @@ _SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def _check_boxes(leaf: Leaf) -> None:
-    """Refuse boxes that are not finite or have negative sides, where they can be looked at."""
+    """Refuse boxes that are not finite or have negative sides, where the CPU can read them."""
     for index, value in enumerate(leaf.value if isinstance(leaf.value, list) else [leaf.value]):
         if isinstance(value, Tensor):
             if value.device.type != "cpu":
@@ -194,7 +194,7 @@ def _check_boxes(leaf: Leaf) -> None:
 
 
 def _find_visibility(leaf: Leaf, leaves: list[Leaf]) -> None:
-    """Find what a dict holds as `keypoints_visible` beside its `keypoints`."""
+    """Find the `keypoints_visible` that a dict may hold beside its `keypoints`."""
     if not isinstance(leaf.key, str):
         return
     key, group = f"{leaf.key}_visible", leaf.group
@@ -207,7 +207,7 @@ def _find_visibility(leaf: Leaf, leaves: list[Leaf]) -> None:
         if not isinstance(partner.value, (list, tuple)) or len(partner.value) != leaf.batch:
             raise TypeError(
                 f"visops.transforms: {partner.name} is a {type(partner.value).__name__}, must be a "
-                f"list of {leaf.batch} as {leaf.name}"
+                f"list of {leaf.batch}, like {leaf.name}"
             )
         partner.value = [_plain_array(item) for item in partner.value]
     else:
@@ -228,7 +228,7 @@ def _plain_array(value: Any) -> Any:
 
 
 def _relate(leaf: Leaf, boxes: Leaf) -> None:
-    """Find out whether a leaf has an entry for each box of its group, and check their number."""
+    """Decide whether a leaf has one entry per box of its group, and check the count."""
     if leaf.kind == "labels":
         lengths = _lengths(leaf, boxes)
     elif (leaf.kind == "mask" and leaf.named == "masks") or (
@@ -247,7 +247,7 @@ def _relate(leaf: Leaf, boxes: Leaf) -> None:
         if length != value.shape[0]:
             place = "" if leaf.batch is None and boxes.batch is None else f"[{index}]"
             got = "no length" if length is None else f"length {length}"
-            # Nothing of the kind for what has to move.
+            # What has to move can't be declared as something else.
             hint = " (or be named in keys={'other': [...]})" if leaf.kind == "labels" else ""
             raise ValueError(
                 f"visops.transforms: {leaf.name}{place} has {got}, {boxes.name}{place} has "
@@ -268,7 +268,7 @@ def _relate(leaf: Leaf, boxes: Leaf) -> None:
 
 
 def _lengths(leaf: Leaf, boxes: Leaf) -> list[int | None] | None:
-    """Return the number of entries of each sample's labels; None where they belong to images."""
+    """Return how many labels each sample has; None if the labels belong to images."""
     value = leaf.value
     if boxes.batch is None:
         length = _length(value)
@@ -295,7 +295,7 @@ def _length(value: Any) -> int | None:
 
 
 def finished_target(leaf: Leaf) -> Any:
-    """Return a leaf's value as the type that it came in."""
+    """Return a leaf's value in the type it came in."""
     value, like = leaf.value, leaf.like
     if leaf.kind in ("labels", "other") or value is like:
         return value
@@ -307,7 +307,7 @@ def finished_target(leaf: Leaf) -> Any:
 
 def _typed(leaf: Leaf, value: Any, like: Any, index: int) -> Any:
     if isinstance(like, (list, tuple)) and leaf.batch is not None and isinstance(value, Tensor):
-        like = like[0] if like else None  # stacked from what a collated list held
+        like = like[0] if like else None  # stacked when a list was collated
     if isinstance(value, np.ndarray):
         if isinstance(like, (list, tuple)):
             arrays = any(isinstance(i, np.ndarray) or is_pil(i) for i in like)
@@ -327,7 +327,7 @@ def _typed(leaf: Leaf, value: Any, like: Any, index: int) -> Any:
 
 
 def visibility_of(leaf: Leaf) -> Any:
-    """Return what goes beside key points in a dict; None where it has a place of its own."""
+    """Return the flags to put beside key points in a dict; None if they have a place already."""
     if leaf.visible is None or leaf.partner is not None or not isinstance(leaf.key, str):
         return None
     if any(value.shape[-1] != 2 for value in leaf.samples()):

@@ -1,13 +1,13 @@
-"""Boxes and points moved by 3x3 matrices: the arithmetic, on NumPy arrays or on tensors.
+"""The arithmetic of moving boxes and points by 3x3 matrices, on NumPy arrays or tensors.
 
-Coordinates are in the half-pixel convention and in float64: rows are [R, 2] or [R, 4]; matrices,
-always NumPy's, are [R, 3, 3] or [1, 3, 3]. A tensor of CPU values without gradients comes as a
-NumPy array, since NumPy takes a fraction of torch's time for a dozen boxes.
+Coordinates follow the half-pixel convention, in float64. Rows are [R, 2] or [R, 4]; matrices are
+always NumPy arrays, [R, 3, 3] or [1, 3, 3]. CPU tensors without gradients arrive as NumPy arrays,
+since for a dozen boxes NumPy takes a fraction of torch's time.
 
-Beyond the horizon. A perspective divides by w, which is 0 on one line of the source plane: the
-horizon. What lies on the middle of the image's side of it is in front; the rest, behind, has no
-place in the picture. A box is cut along a line just in front of the horizon; one that is behind
-altogether becomes 0, 0, 0, 0. A point that is behind goes to NOWHERE, outside of every picture.
+Beyond the horizon. A perspective divides by w, which is 0 along one line of the source plane: the
+horizon. The side with the image's centre is in front; the other side, behind, has no place in the
+picture. A box is cut along a line just in front of the horizon, and one entirely behind it becomes
+0, 0, 0, 0. A point behind goes to NOWHERE, outside every picture.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from torch import Tensor
 
 __all__ = ["NOWHERE", "area_scale", "move_boxes", "move_points"]
 
-NOWHERE = -32768.0  # also a float16 and an int16
-_NEAR = 1e-4  # nearest distance to the horizon, in parts of the middle's
+NOWHERE = -32768.0  # representable in float16 and int16, too
+_NEAR = 1e-4  # least distance from the horizon, relative to that of the image's centre
 
 
 def _module(rows: Any) -> ModuleType:
@@ -40,7 +40,7 @@ def _is_affine(matrix: np.ndarray) -> bool:
 
 
 def _facing(matrix: np.ndarray, middles: np.ndarray) -> np.ndarray:
-    """Scale matrices so that w is 1 at the middles of the sources, [R, 2] x, y."""
+    """Scale matrices so that w is 1 at the sources' centres, [R, 2] x, y."""
     w = (matrix[:, 2, :2] * middles).sum(1) + matrix[:, 2, 2]
     return matrix / np.where(w == 0.0, 1.0, w)[:, None, None]
 
@@ -55,12 +55,12 @@ def move_points(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> tuple[Any
     matrix : ndarray, float64 ``[R, 3, 3]`` or ``[1, 3, 3]``
         Source to destination.
     middles : ndarray, float64 ``[R, 2]`` or ``[1, 2]``
-        x, y of the middles of the source images.
+        x, y of the source images' centres.
 
     Returns
     -------
     Tensor or ndarray, ``[R, 2]``
-        Moved.
+        The moved points.
     Tensor or ndarray of bool, ``[R]``, or None
         Which of them are in front of the horizon; None: all.
     """
@@ -73,7 +73,7 @@ def move_points(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> tuple[Any
     if affine:
         return xp.stack((u, v), -1), None
     w = m[:, 2, 0] * x + m[:, 2, 1] * y + m[:, 2, 2]
-    # Not w > 0: points that are NaN, missing ones, stay NaN.
+    # Not w > 0: missing points are NaN, and stay NaN.
     behind = w <= 0.0
     w = xp.where(behind, 1.0, w)
     u, v = (xp.where(behind, NOWHERE, value / w) for value in (u, v))
@@ -81,7 +81,7 @@ def move_points(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> tuple[Any
 
 
 def with_origin(matrix: np.ndarray, shift: float) -> np.ndarray:
-    """Matrices for coordinates that are less by `shift`; the identity stays exactly that."""
+    """Adapt matrices to coordinates less by `shift`; the identity stays exact."""
     if shift == 0.0:
         return matrix
     moved = matrix.copy()
@@ -93,7 +93,7 @@ def with_origin(matrix: np.ndarray, shift: float) -> np.ndarray:
 def move_boxes(
     rows: Any, matrix: np.ndarray, middles: np.ndarray, window: np.ndarray | None
 ) -> Any:
-    """Upright bounds of boxes whose corners have moved.
+    """Return the upright bounds of boxes after moving their corners.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def move_boxes(
     matrix, middles : ndarray
         As for :func:`move_points`.
     window : ndarray, float64 ``[R, 4]`` or ``[1, 4]``, optional
-        What boxes are cut to before they move.
+        Boxes are clipped to it before they move.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def move_boxes(
             bounds.append(xp.minimum(ax1, ax2) + xp.minimum(by1, by2) + c)
             bounds.append(xp.maximum(ax1, ax2) + xp.maximum(by1, by2) + c)
         return xp.stack((bounds[0], bounds[2], bounds[1], bounds[3]), -1)
-    # Corners in order around the box, [R, 4], and where edges cross the line near the horizon.
+    # Corners in order around the box, [R, 4]; then where edges cross the line near the horizon.
     x, y = xp.stack((x1, x2, x2, x1), -1), xp.stack((y1, y1, y2, y2), -1)
     u, v, w = (m[:, i, :1] * x + m[:, i, 1:2] * y + m[:, i, 2:] for i in range(3))
     inside = w >= _NEAR
@@ -144,25 +144,25 @@ def move_boxes(
 
 
 def clamp_boxes(rows: Any, window: np.ndarray) -> Any:
-    """Cut boxes x1, y1, x2, y2 to windows, [R, 4] or [1, 4], given in the same way."""
+    """Clip boxes x1, y1, x2, y2 to windows in the same form, [R, 4] or [1, 4]."""
     xp = _module(rows)
     low, high = _matrix(window[:, [0, 1, 0, 1]], rows), _matrix(window[:, [2, 3, 2, 3]], rows)
     return xp.minimum(xp.maximum(rows, low), high)
 
 
 def inside(rows: Any, window: np.ndarray) -> Any:
-    """Which points lie in windows [R, 4] or [1, 4], their right and lower edges excluded."""
+    """Return which points lie in windows [R, 4] or [1, 4], right and lower edges excluded."""
     w = _matrix(window, rows)
     x, y = rows[:, 0], rows[:, 1]
     return (x >= w[:, 0]) & (y >= w[:, 1]) & (x < w[:, 2]) & (y < w[:, 3])
 
 
 def area_scale(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> Any:
-    """How many times larger a small piece at the middle of each box becomes, ``[R]``."""
+    """Return the factor by which area grows at the centre of each box, ``[R]``."""
     xp = _module(rows)
     turned = matrix if _is_affine(matrix) else _facing(matrix, middles)
-    # Spelt out: numpy.linalg.det rounds even where all is integers, and an affine map's must not
-    # depend on whether there is a perspective in the batch.
+    # Written out: numpy.linalg.det rounds even for integers, and an affine map's factor must not
+    # depend on whether its batch holds a perspective.
     (a, b, c), (d, e, f), (g, h, i) = turned.transpose(1, 2, 0)
     determinant = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
     m = _matrix(turned, rows)
@@ -173,7 +173,7 @@ def area_scale(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> Any:
 
 
 def to_corners(rows: Any, form: str) -> Any:
-    """Boxes x1, y1, x2, y2 from XYXY, XYWH or CXCYWH."""
+    """Convert boxes from XYXY, XYWH or CXCYWH to x1, y1, x2, y2."""
     if form == "XYXY":
         return rows
     xp = _module(rows)

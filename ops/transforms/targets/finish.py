@@ -1,4 +1,4 @@
-"""The last step of targets: dtypes, boxes cut to the picture or dropped, visibilities."""
+"""The last step for targets: dtypes, boxes clipped or dropped, visibilities."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["finish_targets"]
 
 
 def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
-    """Give targets their final form: dtypes, boxes cut to the picture, visibilities.
+    """Give targets their final form: dtypes, boxes clipped or dropped, visibilities.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def _clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray) -> None:
 
 
 def _drop(leaf: Leaf, members: Sequence[Leaf], min_size: float) -> None:
-    """Drop the boxes that are too small, and what goes with them. Stops the device on CUDA."""
+    """Drop boxes that are too small, and what belongs to them. Synchronizes on CUDA."""
     boxes = leaf.samples()
     keeps = []
     for value in boxes:
@@ -88,7 +88,7 @@ def _selected(value: Any, keep: Any) -> Any:
     flags = keep.cpu().numpy() if isinstance(keep, Tensor) else keep
     if isinstance(value, np.ndarray):
         return value[flags]
-    if value is None:  # labels that this sample doesn't have
+    if value is None:  # this sample has no labels
         return None
     return type(value)(v for v, k in zip(value, flags.tolist(), strict=True) if k)
 
@@ -115,7 +115,7 @@ def _finish_keypoints(leaf: Leaf, sizes: np.ndarray, convention: str) -> None:
 
 
 def _masked(value: Any, flags: Any) -> Any:
-    """Return the visibilities that a sample came with, 0 where a point is out of sight now."""
+    """Return a sample's own visibilities, with 0 where a point is now out of sight."""
     if isinstance(value, Tensor):
         flags = flags if isinstance(flags, Tensor) else torch.from_numpy(flags)
         return torch.where(flags.to(value.device), value, torch.zeros((), dtype=value.dtype))

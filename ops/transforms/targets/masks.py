@@ -1,4 +1,4 @@
-"""Masks moved by the matrix and window of their images, by the nearest pixel."""
+"""Moves masks with their images, by the nearest pixel."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .options import Geometry
 
 __all__ = ["as_tensor", "move_mask"]
 
-# What the kernel takes and computes coordinates in float32 for. Masks of one content move alike
-# whatever their dtype, so float64, whose coordinates are finer, isn't among them.
+# Dtypes whose coordinates the kernel computes in float32. float64 is not among them: its finer
+# coordinates would move the same mask differently.
 _SAMPLED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 _SMALL = (torch.int8, torch.int16, torch.uint16)  # float32 holds all their values
 _LARGEST_IN_FLOAT32 = 2**24
@@ -26,19 +26,18 @@ def move_mask(value: Any, batched: bool, geometry: Geometry, fill: int) -> Any:
     Parameters
     ----------
     value : Tensor or ndarray, or list of such
-        One sample's mask ``[H, W]`` or masks ``[N, H, W]``; if `batched`, those of all samples, in
-        an array or in a list. Any real dtype.
+        One sample's mask ``[H, W]`` or masks ``[N, H, W]``; if `batched`, those of all samples, as
+        one array or as a list. Any real dtype.
     batched : bool
-        Whether `value` has the batch's dimension, or is a list.
+        Whether `value` has a batch dimension or is a list.
     geometry : Geometry
     fill : int
-        The class of what lies outside.
+        The class outside the image.
 
     Returns
     -------
     Tensor or ndarray, or list of such
-        In the form and of the dtype of `value`; a batch whose sizes are not all the same, as a
-        list.
+        With the form and dtype of `value`, except that a batch of different sizes becomes a list.
     """
     sizes = [(height, width) for height, width in geometry.size_out.tolist()]
     if not batched:
@@ -73,7 +72,7 @@ def as_tensor(value: Any) -> Tensor:
     """Return a mask as a tensor, without a copy where torch can share its memory."""
     if isinstance(value, Tensor):
         return value
-    # torch takes neither foreign byte orders nor negative strides, and warns of read-only memory.
+    # torch refuses foreign byte orders and negative strides, and warns about read-only memory.
     plain = value.flags.writeable and value.dtype.isnative and min(value.strides, default=0) >= 0
     return torch.from_numpy(value if plain else np.array(value, value.dtype.newbyteorder("=")))
 
@@ -100,7 +99,7 @@ def _nearest(
         window = window[samples]
     sampled = _sampled_dtype(planes, dtype, fill)
     if sampled is None:
-        # As bytes, which are channels of one plane.
+        # Move the bytes, as channels of one plane.
         split = [_bytes(p) for p in planes] if isinstance(planes, list) else _bytes(planes)
         if isinstance(split, list):
             split = [plane for part in split for plane in part]
@@ -124,7 +123,7 @@ def _nearest(
 def _sampled_dtype(
     planes: Tensor | list[Tensor], dtype: torch.dtype, fill: int
 ) -> torch.dtype | None:
-    """Return the dtype in which masks go through the kernel; None: only their bytes can."""
+    """Return the dtype in which the kernel can move masks; None: it can only move their bytes."""
     if dtype in _SAMPLED:
         return dtype
     if dtype == torch.bool:
@@ -133,7 +132,7 @@ def _sampled_dtype(
         return torch.float32
     parts = planes if isinstance(planes, list) else [planes]
     if parts[0].device.type == "cpu" and dtype in (torch.int32, torch.int64):
-        # Classes are small numbers; a look at them costs less than moving all their bytes.
+        # Classes are small numbers: finding their range is cheaper than moving all bytes.
         ends = [fill]
         for part in parts:
             if part.numel():
@@ -146,7 +145,7 @@ def _sampled_dtype(
 
 
 def _bytes(planes: Tensor) -> Tensor:
-    """[..., H, W] as uint8 [..., bytes, H, W]."""
+    """View [..., H, W] as uint8 [..., bytes, H, W]."""
     return planes.contiguous().unsqueeze(-1).view(torch.uint8).movedim(-1, -3)
 
 

@@ -1,4 +1,4 @@
-"""Masks, boxes and key points moved as their images are."""
+"""Moves masks, boxes and key points with their images."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
 
 
 def move_masks(leaf: Leaf, geometry: Geometry, fill: int) -> Any:
-    """Return the moved masks of a leaf, in the form that they have there."""
+    """Return a leaf's moved masks, in the form they have there."""
     first = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
     return move_mask(leaf.value, leaf.batch is not None, geometry, mask_fill_of(leaf, first, fill))
 
 
 def move_boxes(leaf: Leaf, areas: Sequence[Leaf], geometry: Geometry, *, cut: bool) -> None:
-    """Move a leaf's boxes, and scale the areas that go with them."""
+    """Move a leaf's boxes, and scale their areas."""
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
     matrix, middles = geometry.matrix[owners], geometry.middles()[owners]
@@ -66,7 +66,7 @@ def move_boxes(leaf: Leaf, areas: Sequence[Leaf], geometry: Geometry, *, cut: bo
 
 
 def move_keypoints(leaf: Leaf, geometry: Geometry, convention: str) -> None:
-    """Move a leaf's key points, and note which of them are lost for good."""
+    """Move a leaf's key points, and note which are lost for good."""
     width = point_width(leaf)
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
     points = rows[:, :2]
@@ -81,28 +81,28 @@ def move_keypoints(leaf: Leaf, geometry: Geometry, convention: str) -> None:
 
 
 def visible(keypoints: Any, size: Sequence[int], *, convention: str = "integer") -> Any:
-    """Which key points lie within an image.
+    """Return which key points lie within an image.
 
     Parameters
     ----------
     keypoints : Tensor or ndarray or nested sequence, ``[..., 2]`` or ``[..., 3]``
-        x, y in pixels; what comes third is not looked at.
+        x, y in pixels; a third entry is ignored.
     size : pair of int
         Height and width of the image.
     convention : {"integer", "half_pixel"}
-        Whether the middle of pixel (0, 0) is the point (0, 0) or (0.5, 0.5). A point is within
-        the image if it is within one of its pixels, whose right and lower edges don't belong to
-        it: ``-0.5 <= x < W - 0.5`` or ``0 <= x < W``.
+        Whether the centre of pixel (0, 0) is the point (0, 0) or (0.5, 0.5). A point is within the
+        image if it is within one of its pixels, right and lower edges excluded:
+        ``-0.5 <= x < W - 0.5`` or ``0 <= x < W``.
 
     Returns
     -------
     Tensor or ndarray of bool, ``[...]``
-        A tensor, on its device, for a tensor; else an array. NaN is not visible.
+        A tensor on the same device for a tensor, otherwise an array. NaN is not visible.
 
     Raises
     ------
     ValueError
-        The shape, `size` or `convention` is wrong.
+        The shape of `keypoints`, `size` or `convention` is wrong.
 
     Examples
     --------

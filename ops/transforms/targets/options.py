@@ -1,4 +1,4 @@
-"""How targets are treated, and which of them can't be treated so."""
+"""Options for targets, and which targets can't follow them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = [
 ]
 
 POLICIES = ("keep", "clamp", "sanitize")
-# What is added to come to the half-pixel convention.
+# Shifts that lead to the half-pixel convention.
 CONVENTIONS = {"integer": 0.5, "half_pixel": 0.0}
 
 
 def canvas_windows(sizes: np.ndarray) -> np.ndarray:
-    """Windows [B, 4] that are the whole of pictures of these sizes, [B, 2]."""
+    """Return windows [B, 4] that span whole pictures of these sizes, [B, 2]."""
     windows = np.zeros((sizes.shape[0], 4))
     windows[:, 2:] = sizes[:, ::-1]
     return windows
@@ -40,14 +40,14 @@ class Geometry:
     matrix: np.ndarray  # [B, 3, 3] float64, source to destination, half-pixel convention
     size_in: np.ndarray  # [B, 2] height, width
     size_out: np.ndarray  # [B, 2]
-    window: np.ndarray | None = None  # [B, 4] x1, y1, x2, y2 of the source: the rest is cut off
+    window: np.ndarray | None = None  # [B, 4] x1, y1, x2, y2 of the source; the rest is cut
 
     def middles(self) -> np.ndarray:
-        """x, y of the middles of the sources, [B, 2]."""
+        """Return x, y of the sources' centres, [B, 2]."""
         return self.size_in[:, ::-1] / 2.0
 
     def source(self) -> np.ndarray:
-        """x1, y1, x2, y2 of what there is of the sources, [B, 4]."""
+        """Return x1, y1, x2, y2 of what the windows leave of the sources, [B, 4]."""
         whole = canvas_windows(self.size_in)
         if self.window is None:
             return whole
@@ -58,16 +58,16 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class TargetOptions:
-    """How targets are treated."""
+    """How to treat targets."""
 
-    mask_fill: int = 255  # of integer masks of the image; others are filled with 0
+    mask_fill: int = 255  # for integer masks of the image; others get 0
     boxes: str = "keep"  # or "clamp" or "sanitize"
     keypoint_convention: str = "integer"  # or "half_pixel"
-    min_size: float = 1.0  # shorter boxes are dropped by "sanitize"
+    min_size: float = 1.0  # "sanitize" drops boxes with a shorter side
 
 
 def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
-    """Refuse options that are wrong, or that can't be followed for these leaves."""
+    """Refuse options that are wrong, or that these leaves can't follow."""
     if options.boxes not in POLICIES:
         raise ValueError(
             f"visops.transforms: boxes is {options.boxes!r}, must be one of {', '.join(POLICIES)}"
@@ -107,7 +107,7 @@ def _check_sanitize(leaves: Sequence[Leaf]) -> None:
         if leaf.batch is not None and not isinstance(leaf.value, list):
             raise ValueError(
                 f"visops.transforms: {leaf.name} has shape {list(leaf.value.shape)}; must be a "
-                "list of each sample's boxes [N, 4] for boxes='sanitize', which leaves different "
+                "list of each sample's boxes [N, 4] for boxes='sanitize', which keeps different "
                 "numbers of them"
             )
         others = [x for x in leaves if x.group == leaf.group and x is not leaf]
@@ -115,24 +115,24 @@ def _check_sanitize(leaves: Sequence[Leaf]) -> None:
             if other.kind == "boxes":
                 raise ValueError(
                     f"visops.transforms: {leaf.name} and {other.name} are in one container; "
-                    "boxes='sanitize' can't tell what belongs to which, must be in two"
+                    "must be in two, or boxes='sanitize' can't tell what belongs to which"
                 )
             if not other.per_box and _may_be_per_box(other):
                 raise ValueError(
-                    f"visops.transforms: boxes='sanitize' can't tell whether {other.name} goes "
-                    f"with {leaf.name}; must be in a dict, under a name in keys={{'labels': [...]}}"
-                    " or keys={'masks': [...]} if it has an entry for each box, else in "
+                    f"visops.transforms: boxes='sanitize' can't tell whether {other.name} belongs "
+                    f"to {leaf.name}; must be in a dict, under a name in keys={{'labels': [...]}} "
+                    "or keys={'masks': [...]} if it has an entry per box, otherwise in "
                     "keys={'other': [...]}"
                 )
 
 
 def _may_be_per_box(leaf: Leaf) -> bool:
-    """Whether neither name nor shape say that a leaf doesn't go with the boxes beside it."""
+    """Return whether a leaf may have an entry per box, as far as its name and shape tell."""
     if leaf.named is not None or leaf.kind in ("image", "visible"):
         return False
     sequence = isinstance(leaf.value, (list, tuple, Tensor, np.ndarray))
     if leaf.kind == "other":
-        # In a dict its name says enough: those that go with boxes are known.
+        # In a dict its name tells: the names of what belongs to boxes are known.
         return leaf.key is None and sequence and getattr(leaf.value, "ndim", 1) > 0
     dense = leaf.batch is not None and not isinstance(leaf.value, list)
     values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
@@ -140,7 +140,7 @@ def _may_be_per_box(leaf: Leaf) -> bool:
 
 
 def mask_fill_of(leaf: Leaf, value: Any, fill: int) -> int:
-    """Masks of single boxes, of booleans and of shares have no class that means 'ignore'."""
+    """Return the fill: 0 for masks of boxes, bool and floats, which have no class to ignore."""
     if leaf.per_box:
         return 0
     if isinstance(value, Tensor):

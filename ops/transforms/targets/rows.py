@@ -1,7 +1,7 @@
-"""The rows of boxes and key points of all samples together, in float64.
+"""The rows of all samples' boxes and key points together, in float64.
 
-One sample or many, tensor, array or list: the arithmetic is done on all rows at once, with NumPy
-where it can be.
+Whether there is one sample or many, in a tensor, an array or a list, the arithmetic runs on all
+rows at once, and with NumPy where possible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def numbers(value: Any) -> Any:
-    """Return float64: NumPy's where the values are in reach and no gradient is wanted."""
+    """Convert to float64: to an array, or to a tensor if on a device or if it needs a gradient."""
     if isinstance(value, Tensor):
         if value.device.type != "cpu" or value.requires_grad or value.dtype == torch.bfloat16:
             return value.to(torch.float64)
@@ -37,7 +37,7 @@ def numbers(value: Any) -> Any:
 
 
 def rows_of(value: Any, batch: int | None, width: int) -> tuple[Any, Any, Callable[[Any], Any]]:
-    """Return all rows of a target [R, width], whose they are, and what gives them its form."""
+    """Return a target's rows [R, width], the sample of each, and the way back to its form."""
     if not isinstance(value, list):
         rows = numbers(value)
         shape = tuple(rows.shape)
@@ -63,16 +63,18 @@ def rows_of(value: Any, batch: int | None, width: int) -> tuple[Any, Any, Callab
 
 
 def point_width(leaf: Leaf) -> int:
+    """Return the last dimension of key points: 2, or 3 with visibilities."""
     values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
     widths = {int(value.shape[-1]) for value in values}
     if len(widths) > 1:
         raise ValueError(
-            f"visops.transforms: {leaf.name} mixes last dimensions {sorted(widths)}, must be alike"
+            f"visops.transforms: {leaf.name} mixes last dimensions {sorted(widths)}, must have one"
         )
     return widths.pop()
 
 
 def flat_flags(flags: Any) -> Any:
+    """Return the flags of all points of a leaf, [R]."""
     if not isinstance(flags, list):
         return flags.reshape(-1)
     parts = [part.reshape(-1) for part in flags]
@@ -80,7 +82,7 @@ def flat_flags(flags: Any) -> Any:
 
 
 def note_visible(leaf: Leaf, seen: Any) -> None:
-    """AND flags [R], for all points of a leaf in turn, with those that it has."""
+    """AND flags [R], for all points of a leaf in turn, into those it has."""
     if leaf.visible is not None:
         seen = seen & flat_flags(leaf.visible)
     if not isinstance(leaf.value, list):
@@ -94,7 +96,7 @@ def note_visible(leaf: Leaf, seen: Any) -> None:
 
 
 def area_shares(before: Any, after: Any) -> Any:
-    """Return which part of the area of each box is left."""
+    """Return the share of each box's area that is left."""
     xp: Any = torch if isinstance(before, Tensor) else np
     whole = (before[:, 2] - before[:, 0]) * (before[:, 3] - before[:, 1])
     rest = (after[:, 2] - after[:, 0]) * (after[:, 3] - after[:, 1])
@@ -102,6 +104,7 @@ def area_shares(before: Any, after: Any) -> Any:
 
 
 def scale_area(area: Leaf, factor: Any) -> None:
+    """Multiply a leaf's areas by factors [R]."""
     rows, _, restore = rows_of(area.value, area.batch, 1)
     if isinstance(rows, Tensor) and not isinstance(factor, Tensor):
         factor = torch.from_numpy(factor)
@@ -112,7 +115,7 @@ def scale_area(area: Leaf, factor: Any) -> None:
 
 
 def restore_dtype(leaf: Leaf) -> None:
-    """Give boxes, points and areas the dtypes that they came with; integers are rounded."""
+    """Restore the dtypes that boxes, points and areas came with, rounding to integers."""
     like = leaf.like
     if isinstance(leaf.value, list):
         likes = like if isinstance(like, (list, tuple)) else [like] * len(leaf.value)
@@ -132,7 +135,7 @@ def _as_dtype(value: Any, like: Any) -> Any:
         if value.dtype == like.dtype:
             return value
         return (value if like.is_floating_point() else value.round()).to(like.dtype)
-    if isinstance(value, Tensor):  # another library's transform made a tensor of an array
+    if isinstance(value, Tensor):  # another library's transform made it one
         value = value.numpy()
     if isinstance(like, np.ndarray) and value.dtype != like.dtype:
         return (value if like.dtype.kind == "f" else np.rint(value)).astype(like.dtype)
