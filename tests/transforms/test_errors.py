@@ -336,7 +336,7 @@ def test_images(call: Callable[[], Any], error: type[Exception], message: str) -
     assert str(caught.value) == f"visops.transforms.{message}"
 
 
-def test_numpys_numbers_are_numbers() -> None:
+def test_numpy_numbers_are_accepted() -> None:
     import numpy as np
 
     assert T.Resize(np.int64(3)).size == 3
@@ -345,7 +345,7 @@ def test_numpys_numbers_are_numbers() -> None:
     assert T.RandomRotation(np.array([1, 2])).degrees == (1.0, 2.0)
 
 
-def test_interpolation_may_be_torchvisions() -> None:
+def test_interpolation_may_come_from_torchvision() -> None:
     mode = pytest.importorskip("torchvision.transforms").InterpolationMode
     assert T.Resize(3, interpolation=mode.BICUBIC).interpolation == "bicubic"
     assert T.Resize(3, interpolation=mode.NEAREST_EXACT).interpolation == "nearest"
@@ -353,7 +353,7 @@ def test_interpolation_may_be_torchvisions() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int64, torch.bool, torch.complex64])
-def test_images_that_no_pass_takes(dtype: torch.dtype) -> None:
+def test_dtypes_that_no_pass_takes(dtype: torch.dtype) -> None:
     message = (
         f"visops.transforms: the sample has dtype {dtype}, must be uint8, float16, bfloat16, "
         "float32 or float64"

@@ -1,4 +1,4 @@
-"""Batches taken apart, samples collated, and transforms of other libraries called."""
+"""Splitting batches, collating samples, and calling other libraries' transforms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from visops.transforms.targets.move import Geometry, TargetOptions, finish_targe
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")
-pytestmark = pytest.mark.slow  # tests no kernel
 
 SIZE = (6, 8)
 SHIFT = np.array([[[1.0, 0, 2], [0, 1, 0], [0, 0, 1]]])
@@ -54,8 +53,8 @@ BATCH: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-def test_apart_and_together_again(ragged: bool) -> None:
-    """The same as if the batch had stayed one, on every kind of leaf."""
+def test_split_and_collated_again(ragged: bool) -> None:
+    """Every kind of leaf moves as if the batch had never been split."""
     sample = dict(BATCH)
     if ragged:
         for key in ("image", "mask", "boxes", "labels", "area", "keypoints", "keypoints_visible"):
@@ -109,7 +108,7 @@ def detection(count: int, size: tuple[int, int] = SIZE) -> dict[str, Any]:
 
 
 def test_collated_detection() -> None:
-    # The same number of boxes in both changes no type.
+    # Types don't depend on whether the counts of boxes agree.
     for counts in ((2, 3), (2, 2)):
         result = collated([detection(count) for count in counts])
         assert result["image"].shape == (2, 3, *SIZE)
@@ -159,7 +158,7 @@ def test_collated_types() -> None:
         assert own.shape == (count, 4)
 
 
-def test_samples_that_do_not_fit() -> None:
+def test_samples_that_do_not_fit_together() -> None:
     image, other = torch.rand(3, *SIZE), torch.rand(1, *SIZE)
 
     def collate(*samples: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Samples that can't be transformed: each row is a sample and the message that it must give."""
+"""Samples that can't be transformed: each row is a sample and the message it must give."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
 
 tv = pytest.importorskip("torchvision.tv_tensors")
-pytestmark = pytest.mark.slow  # tests no kernel
 
 NAN, INF = float("nan"), float("inf")
 IMAGE = torch.zeros(3, 5, 7)
@@ -171,7 +170,7 @@ def test_images(error: type[Exception], message: str, call: Callable[[], Any]) -
         split({"image": IMAGE}, keys={"mask": "seg"}),
     ),
 )
-def test_nothing_stays_in_silence(
+def test_no_possible_target_is_silently_left_behind(
     error: type[Exception], message: str, call: Callable[[], Any]
 ) -> None:
     check(error, message, call)

@@ -1,4 +1,4 @@
-"""Batches and options that can't be followed: each row is one and the message that it must give."""
+"""Batches and options that can't work: each row is one and the message it must give."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from visops.transforms.sample.split import split_sample
 from visops.transforms.targets.move import TargetOptions, check_options, visible
 
 tv = pytest.importorskip("torchvision.tv_tensors")
-pytestmark = pytest.mark.slow  # tests no kernel
 
 IMAGE = torch.zeros(3, 5, 7)
 BATCH = torch.zeros(2, 3, 5, 7)
