@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from .engine.effects import Fusable
-from .engine.follow import follow, in_turn
+from .engine.follow import combined, follow
 from .engine.fuse import Pass, name_of, split_passes
 from .engine.numbers import Params, as_arrays, as_numbers
 from .engine.plan import Canvas, Plan
@@ -186,7 +186,7 @@ class Compose(nn.Module):
         leaves, rebuild = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
         drawn, sizes = self._transform(leaves, self._source(generator, index, epoch, params))
         result = rebuild(leaves)
-        return (result, self._noted(drawn, sizes)) if return_params else result
+        return (result, self._recorded(drawn, sizes)) if return_params else result
 
     def make_params(
         self,
@@ -211,7 +211,7 @@ class Compose(nn.Module):
         """
         leaves, _ = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
         source = self._source(generator, index, epoch, None)
-        return self._noted(*self._transform(leaves, source, dry=True))
+        return self._recorded(*self._transform(leaves, source, dry=True))
 
     def collate(
         self,
@@ -286,7 +286,7 @@ class Compose(nn.Module):
             plan = Plan(canvas, batch, torch.float32)
             for transform, step in zip(part.transforms, params.steps[part.first :], strict=False):
                 transform.extend(plan, as_numbers(step))
-            canvas, matrix = plan.canvas, in_turn(matrix, plan.matrices)
+            canvas, matrix = plan.canvas, combined(matrix, plan.matrices)
             mode = part.interpolation or mode
         before = canvas.size(batch)
         if sizes.shape != before.shape or (sizes != before).any():
@@ -382,7 +382,7 @@ class Compose(nn.Module):
                 finish_targets(leaves, canvas.size(batch), self.options)
         return draw.steps, sizes
 
-    def _noted(self, steps: list[Params], sizes: np.ndarray) -> Parameters:
+    def _recorded(self, steps: list[Params], sizes: np.ndarray) -> Parameters:
         names = [name_of(transform) for transform in self.transforms]
         return Parameters(names, [as_arrays(step, sizes.shape[0]) for step in steps], sizes)
 

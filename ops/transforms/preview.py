@@ -14,7 +14,7 @@ from torch import Tensor
 from .compose import Compose
 from .convert import Normalize
 from .policies import OPERATIONS
-from .sample.images import finished_image
+from .sample.images import restored_image
 from .sample.leaf import Leaf
 from .sample.split import split_sample
 from .targets.coordinates import to_corners
@@ -190,7 +190,7 @@ def _draw(axes: Axes, leaves: Sequence[Leaf], chain: Compose, *, is_result: bool
 
 def _picture(leaf: Leaf, chain: Compose | None) -> np.ndarray:
     """Return an image as matplotlib wants it, [H, W, 3] in [0, 1]."""
-    image = finished_image(leaf).as_subclass(Tensor).detach().cpu()
+    image = restored_image(leaf).as_subclass(Tensor).detach().cpu()
     image = image[0] if leaf.frames else image
     values = image.to(torch.float64)
     if not image.is_floating_point():

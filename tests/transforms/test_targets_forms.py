@@ -66,10 +66,9 @@ def test_areas() -> None:
     half_out = affine([1, 0, 5], [0, 1, 0])
     assert transformed(sample, half_out, boxes="clamp")["area"].tolist() == [100, 20]
     assert transformed(sample, half_out)["area"].tolist() == [100, 40]
-    window = np.array([2.0, 0, 60, 40])  # cuts a fifth off the first box; clamping
-    cut = transformed(sample, half_out, boxes="clamp", window=window)[
-        "area"
-    ]  # cuts half off the second
+    # The window cuts a fifth off the first box, and clamping half off the second.
+    window = np.array([2.0, 0, 60, 40])
+    cut = transformed(sample, half_out, boxes="clamp", window=window)["area"]
     assert cut.tolist() == [80, 20]
     turn = affine([np.cos(0.5), -np.sin(0.5), 0], [np.sin(0.5), np.cos(0.5), 0])
     torch.testing.assert_close(transformed(sample, turn)["area"], sample["area"])

@@ -1,1 +1,1 @@
-"""Fusing a chain into passes, planning each pass, and running it."""
+"""Splits chains into passes, plans what each pass does, and runs it."""

@@ -11,7 +11,7 @@ from ..targets.move import Geometry, TargetOptions, move_targets
 from .numbers import columns
 from .plan import Plan
 
-__all__ = ["follow", "in_turn"]
+__all__ = ["combined", "follow"]
 
 
 def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
@@ -24,7 +24,7 @@ def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
     move_targets(leaves, Geometry(matrix, size_in, size_out, cut), options)
 
 
-def in_turn(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
+def combined(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
     """Return one matrix [B, 3, 3] for two; None stands for the identity."""
     if first is None:
         return second

@@ -1,1 +1,1 @@
-"""A sample taken apart into leaves: its images, its targets, and what passes through."""
+"""Splits samples into leaves: images, targets and everything else."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 
-__all__ = ["finished_image", "image_leaf", "image_sizes", "may_be_image"]
+__all__ = ["image_leaf", "image_sizes", "may_be_image", "restored_image"]
 
 _CHANNELS = (1, 3, 4)
 
@@ -156,12 +156,12 @@ def _refuse_difference(first: Leaf, sizes: np.ndarray, leaf: Leaf, own: np.ndarr
         )
 
 
-def finished_image(leaf: Leaf) -> Any:
+def restored_image(leaf: Leaf) -> Any:
     """Return an image as a tensor with channels first, and as a tv_tensor if it was one."""
     value, like = leaf.value, leaf.like
     if isinstance(value, list):
         return [
-            finished_image(Leaf("image", item, layout=leaf.layout, like=like[i]))
+            restored_image(Leaf("image", item, layout=leaf.layout, like=like[i]))
             for i, item in enumerate(value)
         ]
     if isinstance(value, np.ndarray):

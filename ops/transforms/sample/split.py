@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .images import finished_image, image_leaf, may_be_image
+from .images import image_leaf, may_be_image, restored_image
 from .leaf import Leaf, is_pil, tv_kind
-from .target_leaves import finished_target, settle_targets, visibility_of
+from .target_leaves import prepare_targets, restored_target, visibility_of
 
 __all__ = ["split_sample"]
 
@@ -96,7 +96,7 @@ def split_sample(
 
 
 def _only_image(leaves: list[Leaf]) -> Any:
-    return finished_image(leaves[0])
+    return restored_image(leaves[0])
 
 
 def _named_kinds(keys: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -130,7 +130,7 @@ class _Splitter:
             spec: Any = self.add(image_leaf(sample, "the sample"))
         else:
             spec = self.walk(sample, "sample", None, None, -1)
-        self.settle_untyped()
+        self.resolve_untyped()
         images = [leaf for leaf in self.leaves if leaf.kind == "image"]
         if not images:
             raise TypeError(
@@ -144,7 +144,7 @@ class _Splitter:
                     f"holds {_count(leaf)}; must be the same"
                 )
         if len(self.leaves) > 1:
-            settle_targets(self.leaves, images[0])
+            prepare_targets(self.leaves, images[0])
         return spec
 
     def walk(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
@@ -164,7 +164,7 @@ class _Splitter:
                 return self.walk_sequence(value, name, key, group)
             if kind == "image":
                 return self.add(image_leaf(value, name, key=key, group=group, named=kind))
-            # One sample's numbers, or one value per sample: settle_targets tells which.
+            # One sample's numbers, or one value per sample: prepare_targets tells which.
             leaf_kind = "mask" if kind == "masks" else kind
             return self.add(
                 Leaf(leaf_kind, value, like=value, name=name, key=key, group=group, named=kind)
@@ -186,7 +186,12 @@ class _Splitter:
         for key, inner in value.items():
             kind = self.kind_of(key, value) if isinstance(key, str) else None
             place = f"{name}[{key!r}]"
-            if kind is None and key in _UNMOVABLE and inner is not None and not _says_what(inner):
+            if (
+                kind is None
+                and key in _UNMOVABLE
+                and inner is not None
+                and not _known_by_type(inner)
+            ):
                 raise TypeError(
                     f"visops.transforms: {place} can't be moved in this form; must be boxes "
                     "[N, 4], key points [..., 2] or masks [N, H, W] under a name that says so "
@@ -234,7 +239,7 @@ class _Splitter:
         self.leaves.append(leaf)
         return len(self.leaves) - 1
 
-    def settle_untyped(self) -> None:
+    def resolve_untyped(self) -> None:
         """Find the image among a tuple's plain arrays, and refuse all others."""
         if not self.untyped:
             return
@@ -262,8 +267,8 @@ def _count(leaf: Leaf) -> str:
     return "one image" if leaf.batch is None else f"{leaf.batch} images"
 
 
-def _says_what(value: Any) -> bool:
-    """Return whether a value's type tells its kind, or else gets it refused later."""
+def _known_by_type(value: Any) -> bool:
+    """Return whether a value's type tells its kind, or will get it refused."""
     return tv_kind(value) is not None or is_pil(value) or getattr(value, "ndim", 0) >= 2
 
 
@@ -278,7 +283,7 @@ def _is_number_list(value: Any) -> bool:
 def _build(spec: Any, leaves: list[Leaf]) -> Any:
     if type(spec) is int:
         leaf = leaves[spec]
-        return finished_image(leaf) if leaf.kind == "image" else finished_target(leaf)
+        return restored_image(leaf) if leaf.kind == "image" else restored_target(leaf)
     container, items = spec
     if isinstance(container, MutableMapping):
         out = copy.copy(container)

@@ -16,7 +16,7 @@ from torch import Tensor
 from .images import sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 
-__all__ = ["finished_target", "settle_targets", "visibility_of"]
+__all__ = ["prepare_targets", "restored_target", "visibility_of"]
 
 _FORMATS = ("XYXY", "XYWH", "CXCYWH")
 _RANKS = {"mask": (2, 3), "boxes": (2, 2), "keypoints": (2, 99)}
@@ -27,7 +27,7 @@ _EXPECTED = {
 }
 
 
-def settle_targets(leaves: list[Leaf], image: Leaf) -> None:
+def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
     """Turn masks, boxes and key points into arrays or lists of arrays, and check them.
 
     Parameters
@@ -39,7 +39,7 @@ def settle_targets(leaves: list[Leaf], image: Leaf) -> None:
     """
     targets = [leaf for leaf in leaves if leaf.kind in _RANKS]
     for leaf in targets:
-        _settle(leaf, image)
+        _prepare(leaf, image)
         _check_shapes(leaf)
     for leaf in targets:
         if leaf.kind == "keypoints":
@@ -52,10 +52,10 @@ def settle_targets(leaves: list[Leaf], image: Leaf) -> None:
     for leaf in leaves:
         boxes = groups.get(leaf.group)
         if boxes is not None and len(boxes) == 1:
-            _relate(leaf, boxes[0])
+            _match_to_boxes(leaf, boxes[0])
 
 
-def _settle(leaf: Leaf, image: Leaf) -> None:
+def _prepare(leaf: Leaf, image: Leaf) -> None:
     """Turn a target's value into an array or, for a batch, into a list with one per sample."""
     value, batch = leaf.value, image.batch
     typed: Sequence[Any] = (value,)
@@ -227,7 +227,7 @@ def _plain_array(value: Any) -> Any:
     return value if isinstance(value, Tensor) else np.asarray(value)
 
 
-def _relate(leaf: Leaf, boxes: Leaf) -> None:
+def _match_to_boxes(leaf: Leaf, boxes: Leaf) -> None:
     """Decide whether a leaf has one entry per box of its group, and check the count."""
     if leaf.kind == "labels":
         lengths = _lengths(leaf, boxes)
@@ -294,7 +294,7 @@ def _length(value: Any) -> int | None:
     return len(value) if isinstance(value, (list, tuple)) else None
 
 
-def finished_target(leaf: Leaf) -> Any:
+def restored_target(leaf: Leaf) -> Any:
     """Return a leaf's value in the type it came in."""
     value, like = leaf.value, leaf.like
     if leaf.kind in ("labels", "other") or value is like:

@@ -1,1 +1,1 @@
-"""Masks, boxes and key points that follow their image."""
+"""Moves masks, boxes and key points with their image."""

@@ -39,13 +39,13 @@ def _is_affine(matrix: np.ndarray) -> bool:
     return bool((matrix[:, 2] == (0.0, 0.0, 1.0)).all())
 
 
-def _facing(matrix: np.ndarray, middles: np.ndarray) -> np.ndarray:
+def _with_unit_w(matrix: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Scale matrices so that w is 1 at the sources' centres, [R, 2] x, y."""
-    w = (matrix[:, 2, :2] * middles).sum(1) + matrix[:, 2, 2]
+    w = (matrix[:, 2, :2] * centres).sum(1) + matrix[:, 2, 2]
     return matrix / np.where(w == 0.0, 1.0, w)[:, None, None]
 
 
-def move_points(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> tuple[Any, Any]:
+def move_points(rows: Any, matrix: np.ndarray, centres: np.ndarray) -> tuple[Any, Any]:
     """Move points.
 
     Parameters
@@ -54,7 +54,7 @@ def move_points(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> tuple[Any
         x, y.
     matrix : ndarray, float64 ``[R, 3, 3]`` or ``[1, 3, 3]``
         Source to destination.
-    middles : ndarray, float64 ``[R, 2]`` or ``[1, 2]``
+    centres : ndarray, float64 ``[R, 2]`` or ``[1, 2]``
         x, y of the source images' centres.
 
     Returns
@@ -66,7 +66,7 @@ def move_points(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> tuple[Any
     """
     xp = _module(rows)
     affine = _is_affine(matrix)
-    m = _matrix(matrix if affine else _facing(matrix, middles), rows)
+    m = _matrix(matrix if affine else _with_unit_w(matrix, centres), rows)
     x, y = rows[:, 0], rows[:, 1]
     u = m[:, 0, 0] * x + m[:, 0, 1] * y + m[:, 0, 2]
     v = m[:, 1, 0] * x + m[:, 1, 1] * y + m[:, 1, 2]
@@ -91,7 +91,7 @@ def with_origin(matrix: np.ndarray, shift: float) -> np.ndarray:
 
 
 def move_boxes(
-    rows: Any, matrix: np.ndarray, middles: np.ndarray, window: np.ndarray | None
+    rows: Any, matrix: np.ndarray, centres: np.ndarray, window: np.ndarray | None
 ) -> Any:
     """Return the upright bounds of boxes after moving their corners.
 
@@ -99,7 +99,7 @@ def move_boxes(
     ----------
     rows : Tensor or ndarray, float64 ``[R, 4]``
         x1, y1, x2, y2.
-    matrix, middles : ndarray
+    matrix, centres : ndarray
         As for :func:`move_points`.
     window : ndarray, float64 ``[R, 4]`` or ``[1, 4]``, optional
         Boxes are clipped to it before they move.
@@ -112,7 +112,7 @@ def move_boxes(
     if window is not None:
         rows = clamp_boxes(rows, window)
     affine = _is_affine(matrix)
-    m = _matrix(matrix if affine else _facing(matrix, middles), rows)
+    m = _matrix(matrix if affine else _with_unit_w(matrix, centres), rows)
     x1, y1, x2, y2 = (rows[:, i] for i in range(4))
     if affine:
         bounds = []
@@ -157,10 +157,10 @@ def inside(rows: Any, window: np.ndarray) -> Any:
     return (x >= w[:, 0]) & (y >= w[:, 1]) & (x < w[:, 2]) & (y < w[:, 3])
 
 
-def area_scale(rows: Any, matrix: np.ndarray, middles: np.ndarray) -> Any:
+def area_scale(rows: Any, matrix: np.ndarray, centres: np.ndarray) -> Any:
     """Return the factor by which area grows at the centre of each box, ``[R]``."""
     xp = _module(rows)
-    turned = matrix if _is_affine(matrix) else _facing(matrix, middles)
+    turned = matrix if _is_affine(matrix) else _with_unit_w(matrix, centres)
     # Written out: numpy.linalg.det rounds even for integers, and an affine map's factor must not
     # depend on whether its batch holds a perspective.
     (a, b, c), (d, e, f), (g, h, i) = turned.transpose(1, 2, 0)

@@ -55,13 +55,13 @@ def move_boxes(leaf: Leaf, areas: Sequence[Leaf], geometry: Geometry, *, cut: bo
     """Move a leaf's boxes, and scale their areas."""
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
-    matrix, middles = geometry.matrix[owners], geometry.middles()[owners]
+    matrix, centres = geometry.matrix[owners], geometry.centres()[owners]
     window = geometry.source()[owners] if cut else None
     for area in areas:
-        scale_area(area, area_scale(corners, matrix, middles))
+        scale_area(area, area_scale(corners, matrix, centres))
         if window is not None:
             scale_area(area, area_shares(corners, clamp_boxes(corners, window)))
-    moved = move_box_rows(corners, matrix, middles, window)
+    moved = move_box_rows(corners, matrix, centres, window)
     leaf.value = restore(from_corners(moved, leaf.format))
 
 
@@ -72,7 +72,7 @@ def move_keypoints(leaf: Leaf, geometry: Geometry, convention: str) -> None:
     points = rows[:, :2]
     shift = CONVENTIONS[convention]
     matrix = with_origin(geometry.matrix, shift)[owners]
-    moved, seen = move_point_rows(points, matrix, (geometry.middles() - shift)[owners])
+    moved, seen = move_point_rows(points, matrix, (geometry.centres() - shift)[owners])
     kept = inside(points, (geometry.source() - shift)[owners])
     seen = kept if seen is None else seen & kept
     xp: Any = torch if isinstance(rows, Tensor) else np

@@ -42,7 +42,7 @@ class Geometry:
     size_out: np.ndarray  # [B, 2]
     window: np.ndarray | None = None  # [B, 4] x1, y1, x2, y2 of the source; the rest is cut
 
-    def middles(self) -> np.ndarray:
+    def centres(self) -> np.ndarray:
         """Return x, y of the sources' centres, [B, 2]."""
         return self.size_in[:, ::-1] / 2.0
 
