@@ -5,6 +5,9 @@ works on the CPU and on CUDA, on one sample in a ``Dataset`` or on a batch, wher
 its own parameters.
 """
 
+# The transforms are on top of three rooms, each importing only those before it: `sample` splits a
+# sample into images and targets, `targets` moves targets, `engine` forms passes and runs them.
+
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose, Parameters
 from .convert import Normalize, ToDtype
