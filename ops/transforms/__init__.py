@@ -1,29 +1,34 @@
-"""Augmentation that fuses itself: transforms in the manner of torchvision's v2.
+"""Augmentation that fuses itself: transforms with the interface of torchvision's v2.
 
-A :class:`Compose` of these transforms reads and writes each pixel once, whatever their number, on
-the CPU and on CUDA, for a sample in a ``Dataset`` and for a batch with parameters for each sample.
+A :class:`Compose` of these transforms reads and writes each pixel once, however many there are. It
+works on the CPU and on CUDA, on one sample in a ``Dataset`` or on a batch, where every sample draws
+its own parameters.
 """
 
-from ._color import ColorJitter, RandomGrayscale
-from ._compose import Compose, Parameters
-from ._convert import Normalize, ToDtype
-from ._cropping import (
+# The transforms are on top of three rooms, each importing only those before it: `sample` splits a
+# sample into images and targets, `targets` moves targets, `engine` forms passes and runs them.
+
+from .color import ColorJitter, RandomGrayscale
+from .compose import Compose, Parameters
+from .convert import Normalize, ToDtype
+from .cropping import (
     CenterCrop,
     Pad,
     RandomCrop,
     RandomHorizontalFlip,
     RandomVerticalFlip,
 )
-from ._erasing import RandomErasing
-from ._geometric import RandomAffine, RandomPerspective, RandomRotation
-from ._plan import Canvas, Plan
-from ._policies import RandAugment, TrivialAugment
-from ._preview import preview
-from ._resizing import RandomResizedCrop, Resize
-from ._targets import visible
-from ._transform import Effects, Transform
+from .engine.effects import Effects
+from .engine.plan import Canvas, Plan
+from .erasing import RandomErasing
+from .geometric import RandomAffine, RandomPerspective, RandomRotation
+from .policies import RandAugment, TrivialAugment
+from .preview import preview
+from .resizing import RandomResizedCrop, Resize
+from .targets.move import visible
+from .transform import Transform
 
-# The name in the literature's plain words, and torchvision's.
+# The full name, and torchvision's.
 RandomAugment = RandAugment
 TrivialAugmentWide = TrivialAugment
 

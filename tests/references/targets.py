@@ -1,4 +1,4 @@
-"""Targets moved as slow, obviously correct loops in float64."""
+"""Moving targets, as slow, obviously correct loops in float64."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import math
 
 import numpy as np
 
-# x, y, w of a point of the picture that a box is cut in front of: see visops.transforms.
+# Boxes are cut at this distance from the horizon: see ops/transforms/targets/coordinates.py.
 NEAR = 1e-4
 
 
 def homogeneous(matrix: np.ndarray, x: float, y: float) -> tuple[float, float, float]:
-    """Multiply a 3x3 matrix with (x, y, 1)."""
+    """Multiply a 3x3 matrix by (x, y, 1)."""
     u, v, w = (row[0] * x + row[1] * y + row[2] for row in matrix.tolist())
     return u, v, w
 
 
 def move_point(matrix: np.ndarray, x: float, y: float) -> tuple[float, float]:
-    """Where a point in front of the horizon goes."""
+    """Move a point in front of the horizon."""
     u, v, w = homogeneous(matrix, x, y)
     return u / w, v / w
 
 
 def distance(matrix: np.ndarray, size: tuple[int, int], x: float, y: float) -> float:
-    """Distance from the horizon, in parts of that of the middle of an image of size (H, W)."""
+    """Return the distance from the horizon, relative to that of the centre of an (H, W) image."""
     return homogeneous(matrix, x, y)[2] / homogeneous(matrix, size[1] / 2, size[0] / 2)[2]
 
 
 def move_box(
     matrix: np.ndarray, size: tuple[int, int], box: list[float], steps: int = 200
 ) -> list[float]:
-    """Bounds of many points on the outline of a box, as far as it is in front of the horizon."""
+    """Return the bounds of many points on a box's outline, those in front of the horizon."""
     x1, y1, x2, y2 = box
     corners = [(x1, y1), (x2, y1), (x2, y2), (x1, y2)]
     points = []
@@ -56,7 +56,7 @@ def move_mask(
     fill: float,
     window: list[float] | None = None,
 ) -> np.ndarray:
-    """Nearest pixel of a mask [H, W], for a matrix of the half-pixel convention."""
+    """Move a mask [H, W] by a matrix in the half-pixel convention, taking the nearest pixel."""
     height, width = mask.shape
     x1, y1, x2, y2 = window or [0, 0, width, height]
     inverse = np.linalg.inv(matrix)

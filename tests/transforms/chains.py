@@ -1,4 +1,4 @@
-"""Chains and photos that several tests of the transforms use."""
+"""Chains and photos that several tests of the transforms share."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
 
 
 def photo(dtype: torch.dtype = torch.uint8, rows: slice = slice(20, 400)) -> Tensor:
-    """A photo [3, 380, 440], in [0, 1] where it is floating."""
+    """Return a photo [3, 380, 440], in [0, 1] if floating."""
     image = torch.from_numpy(skimage.data.astronaut()).permute(2, 0, 1)[:, rows, 60:500]
     image = image.contiguous()
     return image if dtype is torch.uint8 else (image.to(torch.float64) / 255.0).to(dtype)
 
 
 def classification() -> list[Any]:
-    """The chain that everybody trains with."""
+    """Return the chain that everybody trains with."""
     return [
         transforms.RandomResizedCrop(64),
         transforms.RandomHorizontalFlip(),
@@ -35,7 +35,7 @@ def classification() -> list[Any]:
     ]
 
 
-# Chains of every kind: what comes out must not hang on how they are called.
+# Chains of every kind. Their results must not depend on how they are called.
 CHAINS: dict[str, Callable[[], list[Any]]] = {
     "classification": classification,
     "geometry": lambda: [
@@ -67,7 +67,7 @@ CHAINS: dict[str, Callable[[], list[Any]]] = {
 def drawn(
     transform: transforms.Transform, count: int, height: int = 300, width: int = 400
 ) -> dict[str, np.ndarray]:
-    """Parameters of `count` samples, with fixed random numbers."""
+    """Return the parameters of `count` samples, from fixed random numbers."""
     uniforms = np.random.default_rng(7).random((transform.draws, count)).T
     return transform.make_params(uniforms, Canvas(float(height), float(width)))
 
@@ -75,7 +75,7 @@ def drawn(
 def one_by_one(
     chain: transforms.Compose, image: Tensor, params: Parameters, exact: bool = True
 ) -> Tensor:
-    """The transforms of a chain called in turn on an image, with a chain's parameters."""
+    """Call a chain's transforms one by one, with the chain's parameters."""
     for transform, name, step in zip(chain.transforms, params.names, params.steps, strict=True):
         alone = transforms.Compose([transform], exact=exact)
         size = np.array([image.shape[-2:]])

@@ -1,4 +1,4 @@
-"""What the tests of targets share: matrices, boxes, and a call without an image's transform."""
+"""What tests of targets share: matrices, boxes, and ways to move targets without their image."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
 
 SIZE = (40, 60)
 
@@ -25,7 +25,7 @@ def random_affine(rng: np.random.Generator) -> np.ndarray:
 
 
 def random_perspective(rng: np.random.Generator) -> np.ndarray:
-    """Horizon within or beyond the image; either sign of w in its middle."""
+    """Draw a perspective: its horizon in the image or not, w of either sign at the centre."""
     matrix = random_affine(rng)
     matrix[2, :2] = rng.uniform(-0.1, 0.1, 2)
     matrix[2, 2] = 1.0 - matrix[2, :2] @ (30.0, 20.0)
@@ -45,7 +45,7 @@ def transformed(
     keys: Any = None,
     **options: Any,
 ) -> Any:
-    """Move a sample's targets by a matrix [3, 3] or [B, 3, 3]; its images stay."""
+    """Move a sample's targets by a matrix [3, 3] or [B, 3, 3], but not its images."""
     leaves, rebuild = split_sample(sample, keys)
     sizes = image_sizes(leaves)
     matrices = np.broadcast_to(matrix, (len(sizes), 3, 3)).copy()

@@ -1,4 +1,4 @@
-"""Calling a chain: what goes in and comes out, parameters returned and replayed, the way back."""
+"""Calling a chain: inputs and results, parameters returned and replayed, the inverse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import torch
 from visops import transforms as T
 from visops.transforms import Canvas, Parameters
-from visops.transforms._random import uniforms
+from visops.transforms.engine.random import uniforms
 
 from transforms.chains import CHAINS, classification, photo
 
@@ -48,14 +48,14 @@ def test_gray_images_need_no_channels() -> None:
 
 def test_image_is_never_written() -> None:
     for make in CHAINS.values():
-        image = photo()
+        image = photo()[:, ::3, ::3]
         kept = image.clone()
         T.Compose(make())(image)
         T.Compose(make())(image[None].expand(3, -1, -1, -1))
         assert torch.equal(image, kept)
 
 
-def test_several_arguments_are_a_tuple() -> None:
+def test_several_arguments_count_as_a_tuple() -> None:
     chain = T.Compose(classification(), seed=1)
     image, label = chain(photo(), 7, index=2)
     assert label == 7
@@ -80,7 +80,7 @@ def test_transforms_are_copied_and_pickled() -> None:
         chain = T.Compose(make(), seed=3)
         single = make()[0]
         if not isinstance(single, T.ToDtype):
-            single(image)  # keeps a chain of its own
+            single(image)  # creates the chain that it keeps
         expected = chain(image, index=1)
         for other in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain))):
             assert torch.equal(other(image, index=1), expected)
@@ -106,7 +106,7 @@ def test_several_images_share_their_draw() -> None:
     assert torch.equal(both["right"], two(right, index=2))
 
 
-def test_images_of_different_dtype_are_converted_each() -> None:
+def test_images_of_different_dtypes_are_each_converted() -> None:
     chain = T.Compose(
         [T.RandomHorizontalFlip(), T.ToDtype(torch.float32, scale=False), T.Normalize(1.0, 2.0)],
         seed=1,
@@ -136,7 +136,7 @@ def test_frames_of_a_video_share_their_draw() -> None:
 @pytest.mark.parametrize("name", CHAINS)
 def test_parameters_are_replayed(name: str, exact: bool) -> None:
     chain = T.Compose(CHAINS[name](), exact=exact)
-    image = photo()[:, ::3, ::3]
+    image = photo()[:, ::5, ::5]
     for sample in (image, torch.stack((image, image.flip(1), image.flip(2)))):
         out, params = chain(sample, return_params=True)
         again, same = chain(sample, params=params, return_params=True)
@@ -212,7 +212,7 @@ def test_parameters_of_several_passes_are_drawn_without_an_image() -> None:
 def test_parameters_of_another_chain_or_size_are_refused() -> None:
     flip = T.Compose([T.RandomHorizontalFlip()])
     params = flip.make_params(photo())
-    with pytest.raises(ValueError, match=r"params is of \['RandomHorizontalFlip'\], must be of"):
+    with pytest.raises(ValueError, match=r"params is for \['RandomHorizontalFlip'\], must be for"):
         T.Compose([T.RandomVerticalFlip()])(photo(), params=params)
     with pytest.raises(ValueError, match=r"\[\[380, 440\]\], the images have \[\[380, 439\]\]"):
         flip(photo()[..., 1:], params=params)
@@ -222,7 +222,7 @@ def test_parameters_of_another_chain_or_size_are_refused() -> None:
         flip(photo(), params=params, index=3)
 
 
-# Everything of a smooth image that stays in sight comes back to its place.
+# What stays in sight of a smooth image must come back to its place.
 BACK: dict[str, list[Any]] = {
     "turn": [T.RandomRotation(180, expand=True)],
     "perspective": [T.RandomPerspective(0.3, p=1), T.RandomHorizontalFlip(), T.Pad(9)],
@@ -246,7 +246,7 @@ def test_inverse_brings_everything_back(name: str) -> None:
         photo(torch.float32)[None, :, ::40, ::40], (200, 240), mode="bicubic", align_corners=True
     )[0]
     chain = T.Compose(BACK[name], seed=1)
-    for index in range(4):
+    for index in range(2):
         out, params = chain(smooth, index=index, return_params=True)
         back = chain.inverse(out, params)
         assert back.shape == smooth.shape
@@ -277,7 +277,7 @@ def test_inverse_keeps_every_box() -> None:
     sample = {"image": torch.rand(3, 40, 60), "boxes": torch.tensor([[20.0, 10.0, 40.0, 30.0]])}
     for index in range(5):
         out, params = chain(sample, index=index, return_params=True)
-        out["boxes"] = torch.tensor([[0.0, 0.0, 60.0, 40.0]])  # of which a part comes from outside
+        out["boxes"] = torch.tensor([[0.0, 0.0, 60.0, 40.0]])  # some of it comes from outside
         x, y = (params.steps[0][f"translate_{axis}"].item() for axis in "xy")
         back = chain.inverse(out, params)["boxes"]
         assert back.tolist() == [[-x, -y, 60 - x, 40 - y]]
@@ -286,7 +286,7 @@ def test_inverse_keeps_every_box() -> None:
 def test_inverse_of_another_size_is_refused() -> None:
     chain = T.Compose([T.Resize((30, 40))])
     params = chain.make_params(photo())
-    with pytest.raises(ValueError, match=r"inverse: the images are of \[\[31, 40\]\] rows"):
+    with pytest.raises(ValueError, match=r"inverse: the images have \[\[31, 40\]\] rows"):
         chain.inverse(torch.zeros(3, 31, 40), params)
 
 
@@ -383,14 +383,15 @@ def test_parameters_can_be_made_by_hand() -> None:
 
 
 def test_means_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What a CUDA image takes is done with tensors: the same bits as with arrays.
-    from visops.transforms import _run
+    # CUDA images take tensors instead of arrays: both must give the same bits.
+    from visops.transforms.engine.run import Pixels
 
-    batch = torch.stack((photo(), photo().flip(0), photo().flip(1)))
+    image = photo()[:, ::3, ::3]
+    batch = torch.stack((image, image.flip(0), image.flip(1)))
     chains = [T.Compose(CHAINS[n](), seed=4, exact=e) for n in CHAINS for e in (False, True)]
     expected = [chain(batch, index=range(3)) for chain in chains]
 
-    class Elsewhere(_run.Pixels):
+    class Elsewhere(Pixels):
         def __init__(self, leaf: Any) -> None:
             super().__init__(leaf)
             self.device: Any = SimpleNamespace(type="elsewhere")
@@ -398,7 +399,7 @@ def test_means_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
         def put(self, array: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(array.copy())
 
-    monkeypatch.setattr("visops.transforms._compose.Pixels", Elsewhere)
+    monkeypatch.setattr("visops.transforms.compose.Pixels", Elsewhere)
     for chain, image in zip(chains, expected, strict=True):
         assert torch.equal(chain(batch, index=range(3)), image)
 
@@ -420,12 +421,11 @@ def test_cuda_gives_the_bits_of_the_cpu(name: str, exact: bool) -> None:
     assert torch.equal(out.cpu(), chain(batch, index=range(3)))
 
 
-@pytest.mark.slow
-def test_import_takes_no_torchvision_nor_matplotlib() -> None:
+def test_neither_import_nor_call_loads_torchvision_or_matplotlib() -> None:
     code = """
 import sys, torch, visops
-image = torch.rand(3, 20, 30)
-visops.transforms.Compose([visops.transforms.RandomRotation(5)])({"image": image, "labels": [1]})
+sample = {"image": torch.rand(3, 20, 30), "boxes": [[0, 0, 1, 1]], "labels": [1]}
+visops.transforms.Compose([visops.transforms.RandomRotation(5)])(sample)
 print([m for m in ("torchvision", "matplotlib", "PIL", "scipy") if m in sys.modules])
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

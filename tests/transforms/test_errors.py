@@ -14,9 +14,7 @@ from visops import transforms
 T: Any = transforms  # arguments of wrong types are what is tested
 
 PAIR = "a whole number >= 1 or a pair (height, width) of such"
-FILL = (
-    "a finite number or one per channel, in the image's units (that of masks: Compose's mask_fill)"
-)
+FILL = "a finite number or one per channel, in the image's units (masks take Compose's mask_fill)"
 PADDING = (
     "a whole number >= 0, or 2 (left and right, top and bottom) or 4 of them (left, top, right, "
     "bottom)"
@@ -338,7 +336,7 @@ def test_images(call: Callable[[], Any], error: type[Exception], message: str) -
     assert str(caught.value) == f"visops.transforms.{message}"
 
 
-def test_numpys_numbers_are_numbers() -> None:
+def test_numpy_numbers_are_accepted() -> None:
     import numpy as np
 
     assert T.Resize(np.int64(3)).size == 3
@@ -347,7 +345,7 @@ def test_numpys_numbers_are_numbers() -> None:
     assert T.RandomRotation(np.array([1, 2])).degrees == (1.0, 2.0)
 
 
-def test_interpolation_may_be_torchvisions() -> None:
+def test_interpolation_may_come_from_torchvision() -> None:
     mode = pytest.importorskip("torchvision.transforms").InterpolationMode
     assert T.Resize(3, interpolation=mode.BICUBIC).interpolation == "bicubic"
     assert T.Resize(3, interpolation=mode.NEAREST_EXACT).interpolation == "nearest"
@@ -355,7 +353,7 @@ def test_interpolation_may_be_torchvisions() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int64, torch.bool, torch.complex64])
-def test_images_that_no_pass_takes(dtype: torch.dtype) -> None:
+def test_dtypes_that_no_pass_takes(dtype: torch.dtype) -> None:
     message = (
         f"visops.transforms: the sample has dtype {dtype}, must be uint8, float16, bfloat16, "
         "float32 or float64"

@@ -1,4 +1,4 @@
-"""Fused chains against their transforms called one after the other in float64."""
+"""Fused chains against their transforms called one by one, in float64."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from visops import transforms as T
 
 from transforms.chains import MEAN, STD, one_by_one, photo
 
-# Chains that move by whole pixels and quarter turns only: nothing is interpolated, so that what
-# has been cut off, filled, clamped and erased must agree to the last bit but a few.
+# Chains that move only by whole pixels and quarter turns. Nothing is interpolated, so what is cut
+# off, filled, clamped and erased must agree to within a few bits.
 STILL: dict[str, list[Any]] = {
     "crop, then pad": [T.CenterCrop((60, 80)), T.Pad(20), T.RandomHorizontalFlip()],
     "crops within crops": [
@@ -48,7 +48,7 @@ STILL: dict[str, list[Any]] = {
         T.RandomGrayscale(0.3),
         T.ColorJitter((0.2, 3), (0.2, 3)),
     ],
-    "contrast of what is there then": [
+    "contrast of the image at that point": [
         T.RandomCrop(50),
         T.ColorJitter(contrast=(0.1, 0.5)),
         T.RandomVerticalFlip(),
@@ -75,9 +75,10 @@ def image() -> torch.Tensor:
     return photo(torch.float64)[:, 40:140, 60:180]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.matrix
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", STILL)
-def test_exact_chain_is_its_transforms_in_turn(name: str, seed: int) -> None:
+def test_exact_chain_equals_its_transforms_in_turn(name: str, seed: int) -> None:
     chain = T.Compose(STILL[name], seed=seed, exact=True)
     fused, params = chain(image(), index=0, return_params=True)
     expected = one_by_one(chain, image(), params)
@@ -86,15 +87,15 @@ def test_exact_chain_is_its_transforms_in_turn(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["crop, then pad", "turned canvas cuts", "colour, then fill"])
-def test_otherwise_what_was_cut_off_shows_again(name: str) -> None:
+def test_unless_exact_what_was_cut_off_shows_again(name: str) -> None:
     chain = T.Compose(STILL[name], seed=0)
     fused, params = chain(image(), index=0, return_params=True)
     assert len(chain.passes) < len(T.Compose(STILL[name], exact=True).passes) or "crop" in name
     assert (fused - one_by_one(chain, image(), params)).abs().max() > 0.1
 
 
-# Chains that interpolate, once instead of several times: on an image without detail that makes
-# little difference, anywhere.
+# Chains that interpolate once instead of several times: on a smooth image this makes little
+# difference.
 MOVING: dict[str, list[Any]] = {
     "resized crop, turn": [
         T.RandomResizedCrop((90, 110), scale=(0.3, 0.7)),
@@ -118,9 +119,9 @@ MOVING: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", MOVING)
-def test_interpolated_once_it_is_nearly_the_same(name: str, seed: int) -> None:
+def test_interpolating_once_is_nearly_the_same(name: str, seed: int) -> None:
     smooth = torch.nn.functional.interpolate(
         photo(torch.float64)[None, :, ::40, ::40], (200, 240), mode="bicubic", align_corners=True
     )[0].clamp(0, 1)
@@ -130,19 +131,19 @@ def test_interpolated_once_it_is_nearly_the_same(name: str, seed: int) -> None:
     assert fused.shape == expected.shape
     difference = (fused - expected).abs()
     spread = expected.max() - expected.min()
-    # The cut-off edges are one pixel wide or two: only there it may differ by more.
+    # Only at cut edges, one or two pixels wide, may it differ by more.
     assert difference.median() < 0.002 * spread
     assert (difference > 0.03 * spread).double().mean() < 0.04
 
 
 @pytest.mark.parametrize("name", MOVING)
 def test_exact_keeps_the_cuts_that_fusing_would_undo(name: str) -> None:
-    # White image, black fill: only what has been cut off makes a difference.
+    # White image, black fill: only what is cut off makes a difference.
     white = torch.ones(3, 100, 120, dtype=torch.float64)
     chain = [t for t in MOVING[name] if not isinstance(t, (T.ColorJitter, T.RandomErasing))]
     exact, loose = T.Compose(chain, seed=1, exact=True), T.Compose(chain, seed=1)
     wrong = []
-    for index in range(8):
+    for index in range(4):
         fused, params = exact(white, index=index, return_params=True)
         expected = one_by_one(exact, white, params)
         edge = 3.0 / min(expected.shape[1:])

@@ -1,4 +1,4 @@
-"""Which transforms share a pass, what a pass makes of them, and what print() says."""
+"""Which transforms share a pass, what the pass does, and what print() says."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 import torch
 from visops import transforms as T
 from visops.transforms import Canvas, Plan
-from visops.transforms._fuse import split_passes
-from visops.transforms._numbers import columns
+from visops.transforms.engine.fuse import split_passes
+from visops.transforms.engine.numbers import columns
 
 from transforms.chains import classification, drawn
 
@@ -34,7 +34,7 @@ def normalize() -> T.Normalize:
 
 ANOTHER_VALUE = "RandomErasing erases with another value"
 
-# name: chain, reasons of its passes, reasons of the further passes where it is to be exact
+# name: chain, the reasons of its passes, and those with exact=True if they differ
 SPLITS: dict[str, tuple[list[Any], list[str], list[str] | None]] = {
     "classification": (classification(), [""], None),
     "evaluation": ([T.Resize(8), T.CenterCrop(6), to_float(), normalize()], [""], None),
@@ -233,7 +233,7 @@ def test_print_shows_the_passes_and_why_they_begin() -> None:
 
 
 def moved(plan: Plan, points: np.ndarray) -> np.ndarray:
-    """Points [N, 2] of the source on the canvas, [B, N, 2]."""
+    """Map points [N, 2] of the source to the canvas, [B, N, 2]."""
     homogeneous = np.concatenate((points, np.ones((len(points), 1))), axis=1)
     out = homogeneous @ plan.matrices.transpose(0, 2, 1)
     return out[..., :2] / out[..., 2:]
@@ -256,7 +256,7 @@ GEOMETRY: dict[str, Any] = {
 
 @pytest.mark.parametrize("first", GEOMETRY)
 @pytest.mark.parametrize("second", GEOMETRY)
-def test_plan_composes_what_its_transforms_do(first: str, second: str) -> None:
+def test_plan_composes_its_transforms(first: str, second: str) -> None:
     one, two = GEOMETRY[first](), GEOMETRY[second]()
     batch, start = 6, Canvas(90.0, 120.0)
     points = np.random.default_rng(1).uniform(0, 90, (20, 2))
@@ -274,7 +274,7 @@ def test_plan_composes_what_its_transforms_do(first: str, second: str) -> None:
     assert (plan.canvas.size(batch) == following.canvas.size(batch)).all()
 
 
-def test_window_is_what_crops_have_left() -> None:
+def test_window_is_what_crops_leave() -> None:
     plan = Plan(Canvas(80.0, 180.0), 1, exact=True)
     T.Pad(10).extend(plan, {})
     T.RandomHorizontalFlip().extend(plan, {"apply": False})
@@ -287,7 +287,7 @@ def test_window_is_what_crops_have_left() -> None:
     T.RandomHorizontalFlip().extend(plan, {"apply": True})
     T.Pad(10).extend(plan, {})
     assert plan.window == [50, 25, 150, 75]
-    # 30 columns of the padded and mirrored image's left: 20 of the image's right, enlarged thrice.
+    # The left 30 columns, padded and mirrored: the image's right 20, enlarged threefold.
     T.RandomCrop((200, 30)).extend(plan, {"top": 0.0, "left": 0.0})
     assert plan.window == pytest.approx([150 - 20 / 3, 25, 150, 75], abs=1e-4)
     T.RandomRotation(9).extend(plan, {"angle": 9.0})
@@ -296,7 +296,7 @@ def test_window_is_what_crops_have_left() -> None:
 
 
 def test_window_of_a_crop_holds_its_columns_exactly() -> None:
-    # 117.00000000000001 would let one column more in.
+    # 117.00000000000001 would let in another column.
     for width in range(1, 200):
         plan = Plan(Canvas(300.0, 300.0), 1, exact=True)
         params = {"top": 3.0, "left": 17.0, "height": float(width), "width": float(width)}
@@ -329,7 +329,7 @@ def test_unscaled_conversion_keeps_the_numbers() -> None:
     plan = Plan(Canvas(4.0, 4.0), 1, torch.uint8)
     plan.convert(torch.float32, scale=False)
     plan.normalize([127.5], [10.0])
-    # The operator's values are of a white of 1.
+    # In the operator's values, white is 1.
     assert (1.0 - plan.mean[0]) / plan.std[0] == pytest.approx((255.0 - 127.5) / 10.0)
     back = Plan(Canvas(4.0, 4.0), 1, torch.float32)
     back.convert(torch.uint8, scale=False)
@@ -344,5 +344,5 @@ def test_numbers_side_by_side() -> None:
     assert columns([two, 4.0], 2).tolist() == [[1, 4], [2, 4]]
 
 
-def test_passes_do_not_hang_on_images() -> None:
+def test_passes_do_not_depend_on_images() -> None:
     assert [p.reason for p in split_passes([T.CenterCrop(3), T.RandomRotation(4)], False)] == [""]

@@ -1,4 +1,4 @@
-"""preview: what is drawn, and where."""
+"""preview(): what it draws, and where."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ import torch
 from bad_input import check
 from visops import transforms
 from visops.transforms import preview
-from visops.transforms._preview import describe
+from visops.transforms.preview import describe
 
 pytest.importorskip("matplotlib")
-pytestmark = pytest.mark.slow  # tests no kernel
 
 IMAGE = (
     torch.arange(3 * 40 * 60, dtype=torch.int64).remainder(251).to(torch.uint8).reshape(3, 40, 60)
@@ -44,7 +43,7 @@ def test_grid() -> None:
     from matplotlib.figure import Figure
 
     chain = transforms.Compose([transforms.RandomRotation(30)], seed=4)
-    for count in (1, 2, 5, 16):
+    for count in (1, 2, 5):
         figure = preview(chain, SAMPLE, count)
         assert type(figure) is Figure
         assert len(figure.axes) == count + 1
@@ -81,7 +80,7 @@ def test_results_are_those_of_the_chain() -> None:
         points = np.asarray(axes.collections[0].get_offsets())
         flags = result["keypoints_visible"]
         np.testing.assert_allclose(points, result["keypoints"][flags], atol=1e-5)
-        # matplotlib keeps what is inside of the axes' limits: the whole picture.
+        # matplotlib shows what is within the axes' limits: the whole picture.
         assert axes.get_xlim() == (-0.5, 59.5)
         assert axes.get_ylim() == (39.5, -0.5)
 
@@ -142,8 +141,7 @@ def test_kinds_of_samples() -> None:
     assert np.asarray(offsets).tolist() == [[5, 6]]
 
 
-def test_the_same_every_time() -> None:
-    """And torch's global generator is left alone."""
+def test_draws_are_repeatable_and_leave_the_global_generator_alone() -> None:
     state = torch.get_rng_state()
     chain = transforms.Compose([transforms.RandomAffine(30, (0.1, 0.1))])
     first, second = (pictures(preview(chain, IMAGE, 3)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Random numbers: their stream, who may change it, and that parameters hang on nothing else."""
+"""Random numbers: their stream, what changes it, and that parameters depend on nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 import torch
 from visops import transforms
-from visops.transforms._random import normals, uniforms
+from visops.transforms.engine.random import normals, uniforms
 
 from transforms.chains import CHAINS, classification, photo
 
@@ -31,7 +31,7 @@ def philox(key: list[int], counter: list[int]) -> list[int]:
 
 
 def test_stream_is_that_of_philox() -> None:
-    # What a seed stands for must not change, whatever NumPy does.
+    # The numbers of a seed must never change, whatever NumPy does.
     seed, epoch, index = 3, 1, 2
     raw = philox([seed, epoch], [1, index, 0, 0]) + philox([seed, epoch], [2, index, 0, 0])
     expected = [(number >> 11) * 2.0**-53 for number in raw]
@@ -78,10 +78,11 @@ def test_noise_is_normal_and_depends_on_its_key() -> None:
 def test_sample_is_the_same_alone_and_in_a_batch(name: str, exact: bool) -> None:
     chain = transforms.Compose(CHAINS[name](), seed=5, exact=exact)
     image = photo()[:, ::4, ::4]
-    batch = torch.stack([image.roll(7 * i, 2) for i in range(12)])
-    indices = [i * i for i in range(12)]
+    count = 5
+    batch = torch.stack([image.roll(7 * i, 2) for i in range(count)])
+    indices = [i * i for i in range(count)]
     images, params = chain(batch, index=indices, epoch=2, return_params=True)
-    for i in range(12):
+    for i in range(count):
         alone, own = chain(batch[i], index=indices[i], epoch=2, return_params=True)
         for together, single in zip(params.steps, own.steps, strict=True):
             assert together.keys() == single.keys()
@@ -91,11 +92,11 @@ def test_sample_is_the_same_alone_and_in_a_batch(name: str, exact: bool) -> None
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_collated_samples_are_those_of_calls(name: str) -> None:
+def test_collated_samples_equal_single_calls(name: str) -> None:
     chain = transforms.Compose([transforms.Resize((70, 90)), *CHAINS[name]()], seed=1)
-    samples = [photo()[:, : 100 + 9 * i, : 200 - 7 * i] for i in range(6)]
-    batch = chain.collate([(image, i) for i, image in enumerate(samples)], index=range(3, 9))
-    assert batch[1].tolist() == list(range(6))
+    samples = [photo()[:, : 100 + 9 * i, : 200 - 7 * i] for i in range(4)]
+    batch = chain.collate([(image, i) for i, image in enumerate(samples)], index=range(3, 7))
+    assert batch[1].tolist() == list(range(4))
     for i, image in enumerate(samples):
         assert torch.equal(batch[0][i], chain(image, index=3 + i))
 
@@ -109,7 +110,7 @@ def test_appending_a_transform_keeps_the_draws() -> None:
         assert all((one[key] == other[key]).all() for key in one)
 
 
-def test_global_generator_rules_where_no_index_is_given() -> None:
+def test_without_an_index_the_global_generator_draws() -> None:
     chain = transforms.Compose(classification(), seed=3)
     image = photo()
     torch.manual_seed(4)
@@ -130,7 +131,7 @@ def test_generator_leaves_the_global_one_alone() -> None:
 
 
 class Photos(torch.utils.data.Dataset):
-    """A data set whose transform is stateless, or draws from the worker's generator."""
+    """Photos under a chain that is stateless, or that draws from its worker's generator."""
 
     def __init__(self, chain: transforms.Compose, stateless: bool) -> None:
         self.chain, self.stateless = chain, stateless
@@ -153,23 +154,19 @@ def load(dataset: Photos, workers: int) -> torch.Tensor:
     return torch.cat(list(loader))
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_bytes_are_the_same_with_any_number_of_workers() -> None:
     dataset = Photos(transforms.Compose(classification(), seed=6), stateless=True)
-    expected = load(dataset, 0)
-    assert torch.equal(load(dataset, 1), expected)
-    assert torch.equal(load(dataset, 4), expected)
+    assert torch.equal(load(dataset, 3), load(dataset, 0))
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 def test_workers_draw_different_numbers_without_an_index() -> None:
     class Same(Photos):
         def __getitem__(self, i: int) -> Any:
             return self.chain(photo())
 
-    images = load(Same(transforms.Compose(classification()), stateless=False), 3)
+    images = load(Same(transforms.Compose(classification()), stateless=False), 2)
     assert len({image.numpy().tobytes() for image in images}) == len(images)
 
 
@@ -216,9 +213,9 @@ def test_wrong_sources_are_refused(
     options["seed"] = seed
 
 
-def test_indices_must_be_as_many_as_samples() -> None:
+def test_there_must_be_an_index_for_each_sample() -> None:
     chain = transforms.Compose([transforms.RandomHorizontalFlip()], seed=1)
-    with pytest.raises(ValueError, match="index is 3, must be 2 whole numbers, one a sample"):
+    with pytest.raises(ValueError, match="index is 3, must be 2 whole numbers, one per sample"):
         chain(torch.zeros(2, 3, 4, 5), index=3)
     images = torch.rand(2, 3, 4, 5)
     expected = chain(images, index=[3, 4])

@@ -1,4 +1,4 @@
-"""Batches taken apart, samples collated, and transforms of other libraries called."""
+"""Splitting batches, collating samples, and calling other libraries' transforms."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import torch
 from bad_input import check
 from torch import Tensor
 from visops import transforms
-from visops.transforms._batches import batch_leaves, unbatch_leaves
-from visops.transforms._foreign import call_foreign
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.engine.foreign import call_foreign
+from visops.transforms.sample.batches import batch_leaves, unbatch_leaves
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
 
 tv = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")
-pytestmark = pytest.mark.slow  # tests no kernel
 
 SIZE = (6, 8)
 SHIFT = np.array([[[1.0, 0, 2], [0, 1, 0], [0, 0, 1]]])
@@ -54,8 +53,8 @@ BATCH: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("ragged", [False, True])
-def test_apart_and_together_again(ragged: bool) -> None:
-    """The same as if the batch had stayed one, on every kind of leaf."""
+def test_split_and_collated_again(ragged: bool) -> None:
+    """Every kind of leaf moves as if the batch had never been split."""
     sample = dict(BATCH)
     if ragged:
         for key in ("image", "mask", "boxes", "labels", "area", "keypoints", "keypoints_visible"):
@@ -109,7 +108,7 @@ def detection(count: int, size: tuple[int, int] = SIZE) -> dict[str, Any]:
 
 
 def test_collated_detection() -> None:
-    # The same number of boxes in both changes no type.
+    # Types don't depend on whether the counts of boxes agree.
     for counts in ((2, 3), (2, 2)):
         result = collated([detection(count) for count in counts])
         assert result["image"].shape == (2, 3, *SIZE)
@@ -159,7 +158,7 @@ def test_collated_types() -> None:
         assert own.shape == (count, 4)
 
 
-def test_samples_that_do_not_fit() -> None:
+def test_samples_that_do_not_fit_together() -> None:
     image, other = torch.rand(3, *SIZE), torch.rand(1, *SIZE)
 
     def collate(*samples: Any) -> Any:
@@ -167,7 +166,7 @@ def test_samples_that_do_not_fit() -> None:
 
     check(
         ValueError,
-        "transforms: there are no samples, must be at least one",
+        "transforms: samples is empty, must hold at least one",
         lambda: batch_leaves([]),
     )
     check(
@@ -294,14 +293,14 @@ def test_what_other_transforms_must_not_do() -> None:
     )
     check(
         TypeError,
-        "transforms: <lambda> made ndarray of the sample, a tensor of shape [3, 6, 8]; must return",
+        "transforms: <lambda> returned ndarray for the sample, a tensor of shape [3, 6, 8]; must",
         lambda: foreign(lambda x: x.numpy(), image),
     )
     for dropping in (v2.SanitizeBoundingBoxes(), v2.SanitizeKeyPoints()):
         check(
             ValueError,
-            f"transforms: {type(dropping).__name__} drops boxes or key points, and what goes with "
-            "them can't follow; must be left out",
+            f"transforms: {type(dropping).__name__} drops boxes or key points, and what belongs "
+            "to them can't follow; must be left out",
             lambda dropping=dropping: foreign(dropping, sample),  # type: ignore[misc]
         )
 
@@ -311,11 +310,11 @@ def test_what_other_transforms_must_not_do() -> None:
 
     check(
         ValueError,
-        "transforms: Half left 1 of 2 boxes of sample['boxes'], and what goes with them can't",
+        "transforms: Half left 1 of 2 boxes of sample['boxes'], and what belongs to them can't",
         lambda: foreign(Half(), sample),
     )
     check(
         TypeError,
-        "transforms: ToPILImage made a Image of sample['image'], must return a tensor",
+        "transforms: ToPILImage returned a Image for sample['image'], must return a tensor",
         lambda: foreign(v2.ToPILImage(), sample),
     )

@@ -1,4 +1,4 @@
-"""Samples that can't be transformed: each row is a sample and the message that it must give."""
+"""Samples that can't be transformed: each row is a sample and the message it must give."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import pytest
 import torch
 from bad_input import check, table
 from torch import Tensor
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
 
 tv = pytest.importorskip("torchvision.tv_tensors")
-pytestmark = pytest.mark.slow  # tests no kernel
 
 NAN, INF = float("nan"), float("inf")
 IMAGE = torch.zeros(3, 5, 7)
@@ -83,7 +82,7 @@ GOOD = boxes([0.0, 0, 1, 1], [2.0, 2, 3, 3])
     ),
     (
         ValueError,
-        "transforms: the sample mixes [C, H, W] and [H, W, C], must be all alike",
+        "transforms: the sample mixes [C, H, W] and [H, W, C], must be all the same",
         split([IMAGE, torch.zeros(5, 7, 3)]),
     ),
     (
@@ -171,7 +170,7 @@ def test_images(error: type[Exception], message: str, call: Callable[[], Any]) -
         split({"image": IMAGE}, keys={"mask": "seg"}),
     ),
 )
-def test_nothing_stays_in_silence(
+def test_no_possible_target_is_silently_left_behind(
     error: type[Exception], message: str, call: Callable[[], Any]
 ) -> None:
     check(error, message, call)

@@ -1,4 +1,4 @@
-"""Batches and options that can't be followed: each row is one and the message that it must give."""
+"""Batches and options that can't work: each row is one and the message it must give."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import pytest
 import torch
 from bad_input import check, table
 from torch import Tensor
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import TargetOptions, check_options, visible
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.move import TargetOptions, check_options, visible
 
 tv = pytest.importorskip("torchvision.tv_tensors")
-pytestmark = pytest.mark.slow  # tests no kernel
 
 IMAGE = torch.zeros(3, 5, 7)
 BATCH = torch.zeros(2, 3, 5, 7)
@@ -81,7 +80,7 @@ GOOD = boxes([0.0, 0, 1, 1], [2.0, 2, 3, 3])
     ),
     (
         ValueError,
-        "transforms: sample['boxes'] mixes the formats ['XYWH', 'XYXY'], must be of one",
+        "transforms: sample['boxes'] mixes the formats ['XYWH', 'XYXY'], must have one",
         batch_having(
             boxes=[
                 tv.BoundingBoxes(GOOD, format=form, canvas_size=SIZE) for form in ("XYXY", "XYWH")
@@ -95,7 +94,7 @@ GOOD = boxes([0.0, 0, 1, 1], [2.0, 2, 3, 3])
     ),
     (
         TypeError,
-        "transforms: sample['keypoints_visible'] is a Tensor, must be a list of 2 as",
+        "transforms: sample['keypoints_visible'] is a Tensor, must be a list of 2, like",
         batch_having(keypoints=[torch.zeros(1, 2)] * 2, keypoints_visible=torch.ones(2, 1)),
     ),
 )
@@ -133,13 +132,13 @@ def test_batches(error: type[Exception], message: str, call: Callable[[], Any]) 
     ),
     (
         ValueError,
-        "transforms: sample['boxes'] and sample['bboxes'] are in one container; boxes='sanitize'",
+        "transforms: sample['boxes'] and sample['bboxes'] are in one container; must be in two, or",
         options({"image": IMAGE, "boxes": GOOD, "bboxes": GOOD}, boxes="sanitize"),
     ),
     (
         ValueError,
-        "transforms: boxes='sanitize' can't tell whether sample[2] goes with sample[1]; must be in "
-        "a dict, under a name in keys={'labels': [...]}",
+        "transforms: boxes='sanitize' can't tell whether sample[2] belongs to sample[1]; must be "
+        "in a dict, under a name in keys={'labels': [...]}",
         options(
             (
                 IMAGE,
@@ -151,7 +150,7 @@ def test_batches(error: type[Exception], message: str, call: Callable[[], Any]) 
     ),
     (
         ValueError,
-        "transforms: boxes='sanitize' can't tell whether sample['m'] goes with sample['boxes']",
+        "transforms: boxes='sanitize' can't tell whether sample['m'] belongs to sample['boxes']",
         options(
             {"image": IMAGE, "boxes": GOOD, "m": tv.Mask(torch.zeros(2, 5, 7))}, boxes="sanitize"
         ),

@@ -1,4 +1,4 @@
-"""Targets' dtypes, areas, batches, gradients and extremes; CUDA."""
+"""Targets: dtypes, areas, batches, gradients, extremes and CUDA."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from hypothesis import given
 from references.targets import move_point
 from torch import Tensor
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
 
 from transforms.targets_cases import (
     IMAGE,
@@ -28,7 +28,6 @@ from transforms.targets_cases import (
 )
 
 tv = pytest.importorskip("torchvision.tv_tensors")
-pytestmark = pytest.mark.slow  # tests no kernel
 
 
 def test_dtypes() -> None:
@@ -42,12 +41,12 @@ def test_dtypes() -> None:
         assert boxes.dtype == integer
         assert boxes.tolist() == [[2, 2, 4, 4]]  # rounded, half to even
     typed = tv.BoundingBoxes([[1, 2, 2, 3]], format="XYWH", canvas_size=SIZE)
-    assert moved_boxes(typed, shift).tolist() == [[2, 2, 2, 3]]  # a shift leaves sizes
+    assert moved_boxes(typed, shift).tolist() == [[2, 2, 2, 3]]  # a shift keeps sizes
     array = moved_boxes(np.array([[1, 2, 3, 4]], np.int16), shift)
     assert (array.dtype, array.tolist()) == (np.int16, [[2, 2, 4, 4]])
     points, _ = moved_points(np.array([[1, 2]], np.float32), shift)
     assert points.dtype == np.float32
-    # Between two passes nothing is rounded.
+    # Nothing is rounded between passes.
     leaves, rebuild = split_sample({"image": IMAGE, "boxes": torch.tensor([[1, 2, 3, 4]])})
     sizes, options = image_sizes(leaves), TargetOptions()
     third = Geometry(affine([1, 0, 1 / 3], [0, 1, 1 / 3])[None], sizes, sizes)
@@ -58,7 +57,7 @@ def test_dtypes() -> None:
 
 
 def test_areas() -> None:
-    """They scale as the plane does, and with what clamping leaves of the box."""
+    """Areas scale with the plane, and with what clamping leaves of the box."""
     boxes = torch.tensor([[0.0, 0, 10, 10], [50, 0, 60, 10]])
     areas: Any = torch.tensor([100.0, 40.0])
     sample = {"image": IMAGE, "boxes": boxes, "area": areas}
@@ -67,14 +66,15 @@ def test_areas() -> None:
     half_out = affine([1, 0, 5], [0, 1, 0])
     assert transformed(sample, half_out, boxes="clamp")["area"].tolist() == [100, 20]
     assert transformed(sample, half_out)["area"].tolist() == [100, 40]
-    window = np.array([2.0, 0, 60, 40])  # cuts a fifth off the first box, and clamping half
-    cut = transformed(sample, half_out, boxes="clamp", window=window)["area"]  # off the second
+    # The window cuts a fifth off the first box, and clamping half off the second.
+    window = np.array([2.0, 0, 60, 40])
+    cut = transformed(sample, half_out, boxes="clamp", window=window)["area"]
     assert cut.tolist() == [80, 20]
     turn = affine([np.cos(0.5), -np.sin(0.5), 0], [np.sin(0.5), np.cos(0.5), 0])
     torch.testing.assert_close(transformed(sample, turn)["area"], sample["area"])
     sample["area"] = [100, 40]
     assert transformed(sample, double)["area"] == [300, 120]
-    # Of a small box in a perspective: as that of its corners' quadrilateral.
+    # Under a perspective, a small box scales like the quadrilateral of its corners.
     matrix = np.array([[1.0, 0.1, 3], [0.05, 1.2, 2], [0.002, 0.004, 1]])
     small = {"image": IMAGE, "boxes": np.array([[20.0, 20, 20.1, 20.1]]), "area": np.array([0.01])}
     corners = [
@@ -98,7 +98,7 @@ def test_gradients_flow_to_boxes_and_points() -> None:
     assert torch.autograd.gradcheck(both, (boxes, points))
 
 
-def test_batches_are_their_samples() -> None:
+def test_batches_equal_their_samples() -> None:
     rng = np.random.default_rng(4)
     matrices = np.stack([random_affine(rng), random_perspective(rng), random_affine(rng)])
     images = torch.zeros(3, 3, *SIZE)
@@ -154,7 +154,7 @@ def test_typed_batches() -> None:
 
 
 def test_nothing_to_move() -> None:
-    """No boxes, no points: shapes and types stay."""
+    """Without boxes and points, shapes and types stay."""
     empty = {
         "image": IMAGE,
         "boxes": torch.zeros(0, 4),
@@ -178,7 +178,7 @@ def test_nothing_to_move() -> None:
     st.lists(st.floats(-1e4, 1e4), min_size=4, max_size=4),
 )
 def test_results_are_always_defined(elements: list[float], numbers: list[float]) -> None:
-    """Whatever the matrix, boxes are finite and have no negative sides."""
+    """Whatever the matrix, finite boxes have no negative sides."""
     x, y = sorted(numbers[:2]), sorted(numbers[2:])
     box = np.array([[x[0], y[0], x[1], y[1]]])
     with np.errstate(all="ignore"):
@@ -216,7 +216,7 @@ def test_cuda_without_a_sync() -> None:
     torch.testing.assert_close(result["keypoints"].cpu(), expected["keypoints"])
     for own, other in zip(result["boxes"], expected["boxes"], strict=True):
         torch.testing.assert_close(own.cpu(), other)
-    sanitized = transformed(on_device, matrices, boxes="sanitize")  # stops the device
+    sanitized = transformed(on_device, matrices, boxes="sanitize")  # synchronizes
     expected = transformed(sample, matrices, boxes="sanitize")
     for own, other in zip(sanitized["boxes"], expected["boxes"], strict=True):
         torch.testing.assert_close(own.cpu(), other)

@@ -1,4 +1,4 @@
-"""Masks against loops: every dtype, form, window and batch; what they are filled with."""
+"""Masks against loops: every dtype, form, window and batch; their fill."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 from references.targets import move_mask
-from visops.transforms._masks import move_mask as move
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import Geometry, TargetOptions, move_targets
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.masks import move_mask as move
+from visops.transforms.targets.move import Geometry, TargetOptions, move_targets
 
 pil = pytest.importorskip("PIL.Image")
 tv = pytest.importorskip("torchvision.tv_tensors")
@@ -19,7 +19,7 @@ SIZE = (11, 14)
 OUT = (9, 12)
 RNG = np.random.default_rng(0)
 SHIFT = np.array([[1.0, 0, 3], [0, 1, -2], [0, 0, 1]])
-# Numbers that leave no pixel half way between two.
+# Numbers that leave no pixel halfway between two.
 TURN = np.array([[0.9123, -0.5217, 4.117], [0.4531, 0.8579, -2.313], [0, 0, 1]])
 PERSPECTIVE = np.array([[0.9, -0.2, 2.1], [0.1, 0.85, -1.3], [0.01, 0.02, 1]])
 
@@ -31,13 +31,14 @@ def geometry(matrices: Any, window: Any = None, out: Any = OUT, size: Any = SIZE
     return Geometry(m, sizes[0], sizes[1], windows)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("matrix", [SHIFT, TURN, PERSPECTIVE], ids=["shift", "turn", "perspective"])
 @pytest.mark.parametrize("window", [None, [2.0, 3, 11, 9], [2.3, 3.4, 10.2, 8.6]], ids=str)
 def test_masks_equal_loops(matrix: np.ndarray, window: list[float] | None) -> None:
     mask = RNG.integers(0, 200, SIZE).astype(np.uint8)
     result = move(mask, False, geometry(matrix, window), 255)
     expected = move_mask(mask, matrix, OUT, 255, window)
-    assert len(np.unique(expected)) > 10  # else the test would show nothing
+    assert len(np.unique(expected)) > 10  # otherwise the test shows nothing
     np.testing.assert_array_equal(result, expected)
 
 
@@ -70,7 +71,7 @@ def test_integers_are_exact(dtype: torch.dtype, low: int, high: int) -> None:
 
 
 def test_dtypes_move_alike() -> None:
-    """Also where a pixel's middle falls on the border between two of the source."""
+    """Also where a pixel's centre falls on the border between two of the source."""
     mask = torch.from_numpy(RNG.integers(0, 100, (2, 40, 60)))
     shrink = np.array([[0.8, 0.0, 0.0], [0.0, 0.8, 0.0], [0.0, 0.0, 1.0]])
     for matrix in (shrink, PERSPECTIVE, TURN):
@@ -163,7 +164,7 @@ def test_batches() -> None:
 
 
 def filled(sample: Any, **options: Any) -> Any:
-    """Move all pixels out of the picture: what is left is fill."""
+    """Move all pixels out of the picture, which leaves only fill."""
     leaves, rebuild = split_sample(sample)
     away = np.array([[1.0, 0, 99], [0, 1, 99], [0, 0, 1]])
     move_targets(leaves, geometry(away, out=SIZE), TargetOptions(**options))
@@ -187,7 +188,7 @@ def test_fill() -> None:
     for fill in (255, 7, 0):
         result = filled(sample, mask_fill=fill)
         assert torch.equal(result["mask"], torch.full(SIZE, fill, dtype=torch.uint8))
-        assert result["target"]["masks"].unique().tolist() == [0]  # one for each box
+        assert result["target"]["masks"].unique().tolist() == [0]  # one per box
         assert result["target"]["mask"].unique().tolist() == [fill]
         kinds = [mask.unique().tolist() for mask in result["more"]]
         assert kinds == [[False], [0.0], [fill]]

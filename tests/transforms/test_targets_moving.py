@@ -1,4 +1,4 @@
-"""Boxes and key points against loops and torchvision; visibility; dropping."""
+"""Boxes and key points against loops and torchvision; visibility; dropped boxes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import torch
 from references.targets import distance, move_box, move_point
 from torch import Tensor
 from visops.transforms import visible
-from visops.transforms._images import image_sizes
-from visops.transforms._sample import split_sample
-from visops.transforms._targets import Geometry, TargetOptions, finish_targets, move_targets
+from visops.transforms.sample.images import image_sizes
+from visops.transforms.sample.split import split_sample
+from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
 
 from transforms.targets_cases import (
     IMAGE,
@@ -30,27 +30,23 @@ from transforms.targets_cases import (
 v2 = pytest.importorskip("torchvision.transforms.v2.functional")
 tv = pytest.importorskip("torchvision.tv_tensors")
 interpolation = pytest.importorskip("torchvision.transforms").InterpolationMode.BILINEAR
-pytestmark = pytest.mark.slow  # tests no kernel
 
 NOWHERE = -32768.0
 
 
 @pytest.mark.parametrize("draw", [random_affine, random_perspective])
-@pytest.mark.parametrize("on", ["numpy", "torch", "gradient"])
-def test_boxes_equal_loops(draw: Callable[[np.random.Generator], np.ndarray], on: str) -> None:
+def test_boxes_equal_loops(draw: Callable[[np.random.Generator], np.ndarray]) -> None:
     rng = np.random.default_rng(0)
     behind = cut = 0
     for _ in range(30):
         matrix, boxes = draw(rng), random_boxes(rng, 6)
-        given_boxes: Any = boxes
-        if on != "numpy":
-            given_boxes = torch.tensor(boxes, requires_grad=on == "gradient")
-        result = np.asarray(torch.as_tensor(moved_boxes(given_boxes, matrix)).detach())
         expected = [move_box(matrix, SIZE, box) for box in boxes.tolist()]
-        np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+        for given_boxes in (boxes, torch.tensor(boxes), torch.tensor(boxes, requires_grad=True)):
+            result = np.asarray(torch.as_tensor(moved_boxes(given_boxes, matrix)).detach())
+            np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
         behind += sum(box == [0.0] * 4 for box in expected)
         cut += sum(max(map(abs, box)) > 1e4 for box in expected)
-    if draw is random_perspective:  # else the test would show nothing
+    if draw is random_perspective:  # otherwise the test shows nothing
         assert behind > 3
         assert cut > 10
 
@@ -72,7 +68,7 @@ def test_points_equal_loops(
                 else:
                     expected = move_point(matrix, x, y)
                 np.testing.assert_allclose(np.asarray(new) + shift, expected, rtol=1e-9, atol=shift)
-                # Within both pictures: beyond the first there was nothing to be seen.
+                # Visible in both pictures: outside the first there was nothing to see.
                 inside = all(
                     0 <= px < SIZE[1] and 0 <= py < SIZE[0] for px, py in ((x, y), expected)
                 )
@@ -80,7 +76,7 @@ def test_points_equal_loops(
 
 
 def test_integer_coordinates_move_exactly() -> None:
-    """Flips, quarter turns and shifts leave no rounding error behind."""
+    """Flips, quarter turns and shifts leave no rounding error."""
     flip = affine([-1, 0, 60], [0, 1, 0])
     turn = affine([0, -1, 40], [1, 0, 0])
     boxes = torch.tensor([[3.0, 4, 10, 20]])
@@ -95,7 +91,7 @@ def test_integer_coordinates_move_exactly() -> None:
 
 
 def test_against_torchvision() -> None:
-    """The boxes that torchvision's functions give for the same geometry, in every format."""
+    """Boxes in every format match torchvision's functions for the same geometry."""
     rng = np.random.default_rng(2)
     first = rng.uniform(0, 30, (8, 2))
     corners = torch.tensor(np.concatenate((first, first + rng.uniform(0, 10, (8, 2))), 1))
@@ -172,7 +168,7 @@ def test_against_torchvision() -> None:
 
 
 def test_points_against_torchvision() -> None:
-    """torchvision's flips count pixels in the integer convention, its resizes from the edge."""
+    """torchvision flips in the integer convention, but resizes in the half-pixel one."""
     points = tv.KeyPoints(torch.rand(5, 3, 2, dtype=torch.float64) * 35, canvas_size=SIZE)
     flip = affine([-1, 0, 60], [0, 1, 0])
     result, _ = moved_points(points, flip)
@@ -188,7 +184,7 @@ def test_points_against_torchvision() -> None:
 def test_clamp_and_window() -> None:
     shift = affine([1, 0, 20], [0, 1, -5])
     boxes = torch.tensor([[0.0, 0, 30, 20], [50, 0, 55, 3], [-10, -10, 70, 60]])
-    # The third is cut to the picture that it comes from, too.
+    # The third is also clipped to the picture it comes from.
     expected = [[20, 0, 50, 15], [60, 0, 60, 0], [20, 0, 60, 35]]
     assert moved_boxes(boxes, shift, boxes="clamp").tolist() == expected
     assert moved_boxes(boxes, shift)[2].tolist() == [10, -15, 90, 55]
@@ -198,7 +194,7 @@ def test_clamp_and_window() -> None:
     assert moved_boxes(boxes, shift, window=window)[2].tolist() == [10, -15, 90, 55]
 
 
-def test_sanitize_drops_what_goes_with_boxes() -> None:
+def test_sanitize_drops_what_belongs_to_boxes() -> None:
     boxes = torch.tensor([[0.0, 0, 30, 20], [50, 0, 55, 3], [10, 10, 12, 30]])
     masks = torch.arange(3, dtype=torch.uint8)[:, None, None].expand(3, *SIZE)
     sample = {
@@ -213,7 +209,7 @@ def test_sanitize_drops_what_goes_with_boxes() -> None:
             "image_id": torch.tensor([7]),
             "orig_size": torch.tensor([40, 60, 3]),
         },
-        "labels": torch.arange(3),  # in another dict than the boxes
+        "labels": torch.arange(3),  # not in the dict of the boxes
     }
     shift = affine([1, 0, 20], [0, 1, 0])
     result = transformed(sample, shift, boxes="sanitize")
@@ -224,7 +220,7 @@ def test_sanitize_drops_what_goes_with_boxes() -> None:
     assert target["iscrowd"].tolist() == [0, 0]
     assert target["masks"].shape == (2, *SIZE)
     assert target["masks"][:, 0, 30].tolist() == [0, 2]
-    assert target["masks"][:, 0, 5].tolist() == [0, 0]  # beside single boxes nothing is "ignore"
+    assert target["masks"][:, 0, 5].tolist() == [0, 0]  # masks of boxes have no class to ignore
     assert target["keypoints"].tolist() == [[[21, 1, 2]], [[23, 3, 2]]]
     assert target["image_id"].tolist() == [7]
     assert target["orig_size"].tolist() == [40, 60, 3]
@@ -255,12 +251,12 @@ def test_visibility() -> None:
     result, seen = moved_points(points, shift)
     assert seen.tolist() == [True, True, False, False]
     assert torch.isnan(result[3]).all()
-    # As a third column, 0, 1 or 2: it stays in its place, and no key is added.
+    # A third column of 0, 1 or 2 stays in its place, and no key is added.
     column = torch.tensor([2.0, 1.0, 2.0, 2.0])[:, None]
     result, extra = moved_points(torch.cat((points, column), 1), shift)
     assert result[:, 2].tolist() == [2, 1, 0, 0]
     assert extra is None
-    # What was in the dict is ANDed with it, in its own dtype and form.
+    # Flags from the dict are ANDed in, and keep their dtype and form.
     for given_flags, expected in (
         (torch.tensor([True, False, True, True]), [True, False, False, False]),
         (np.array([2, 1, 2, 2]), [2, 1, 0, 0]),
@@ -270,7 +266,7 @@ def test_visibility() -> None:
         flags = transformed(sample, shift)["keypoints_visible"]
         assert type(flags) is type(given_flags)
         assert list(flags) == expected
-    # The window hides what lies outside of it, though the place is in the picture.
+    # The window hides points outside it, even if their place is in the picture.
     _, seen = moved_points(points, shift, window=np.array([10.0, 10, 60, 40]))
     assert seen.tolist() == [False, True, False, False]
     for convention, low in (("integer", -0.5), ("half_pixel", 0.0)):
@@ -282,7 +278,7 @@ def test_visibility() -> None:
 
 
 def test_points_lost_in_one_pass_stay_lost() -> None:
-    """A point behind the horizon, or cut off, doesn't return when a later pass moves it back."""
+    """A point cut off or behind the horizon stays lost when a later pass moves it back."""
     leaves, rebuild = split_sample(
         {"image": IMAGE, "keypoints": torch.tensor([[5.0, 5], [30, 20]])}
     )

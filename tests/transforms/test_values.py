@@ -1,4 +1,4 @@
-"""Pixels: single transforms against torchvision's functions with the same parameters, on photos."""
+"""Pixels: single transforms against torchvision with the same parameters, on photos."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CORNERS = ("topleft", "topright", "bottomright", "bottomleft")
 
 
 def run(transform: T.Transform, image: Tensor, exact: bool = True) -> tuple[Tensor, dict[str, Any]]:
-    """Return the image and the parameters that were drawn for it."""
+    """Return the result and the parameters drawn for it."""
     chain = T.Compose([transform], seed=3, exact=exact)
     out, params = chain(image, index=4, return_params=True)
     assert out.dtype == image.dtype
@@ -27,7 +27,7 @@ def run(transform: T.Transform, image: Tensor, exact: bool = True) -> tuple[Tens
 
 
 def close(ours: Tensor, theirs: Tensor, tolerance: float, share: float = 0.0) -> None:
-    """Differ by no more, but for a share of the pixels."""
+    """Check that all but a share of the pixels are within the tolerance."""
     assert ours.shape == theirs.shape
     difference = (ours.double() - theirs.double()).abs()
     wrong = (difference > tolerance).double().mean().item()
@@ -38,18 +38,21 @@ def levels(dtype: torch.dtype, of_uint8: float, of_float: float) -> float:
     return of_uint8 if dtype is torch.uint8 else of_float
 
 
-@pytest.mark.parametrize("exact", [False, True])
+SIZES = [(100, 130), (600, 700), (90, 700)]
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [(100, 130), (600, 700), (90, 700)])
+@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
-def test_resize(
-    mode: str, antialias: bool, size: tuple[int, int], dtype: torch.dtype, exact: bool
-) -> None:
+def test_resize(mode: str, antialias: bool, size: tuple[int, int], dtype: torch.dtype) -> None:
     image = photo(dtype)
+    # `exact` takes turns: every pair of it with another factor occurs.
+    turns = SIZES.index(size) + DTYPES.index(dtype) + antialias + (mode == "bicubic")
+    exact = turns % 2 == 1
     ours, _ = run(T.Resize(size, interpolation=mode, antialias=antialias), image, exact)
     theirs = F.resize(image, list(size), interpolation=mode, antialias=antialias)
-    # torchvision rounds and clamps uint8 between rows and columns, which bicubic may overshoot.
+    # torchvision rounds and clamps uint8 between rows and columns, and bicubic overshoots.
     close(ours, theirs, levels(dtype, 1, 5e-5), 0.003 if mode == "bicubic" else 0.0)
 
 
@@ -59,7 +62,7 @@ def test_resize_nearest(size: tuple[int, int], dtype: torch.dtype) -> None:
     image = photo(dtype)
     ours, _ = run(T.Resize(size, interpolation="nearest"), image)
     theirs = F.resize(image, list(size), interpolation="nearest-exact")
-    close(ours, theirs, 0.0, 0.02)  # ties: pixels exactly between two
+    close(ours, theirs, 0.0, 0.02)  # ties: points exactly between two pixels
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -71,7 +74,7 @@ def test_resized_crop(antialias: bool, dtype: torch.dtype) -> None:
     place = [int(p[name]) for name in ("top", "left", "height", "width")]
     theirs = F.resized_crop(image, *place, [120, 120], antialias=antialias)
     close(ours, theirs, levels(dtype, 1, 5e-5))
-    # Without `exact` the rim is sampled from what lies around the crop: only there it differs.
+    # Without `exact`, the rim samples what lies around the crop: only there it differs.
     loose, _ = run(transform, image, exact=False)
     close(loose[:, 3:-3, 3:-3], theirs[:, 3:-3, 3:-3], levels(dtype, 1, 5e-5))
     if antialias:
@@ -80,7 +83,7 @@ def test_resized_crop(antialias: bool, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("antialias", [True, False])
 def test_enlarged_image_has_an_edge_of_one_pixel(antialias: bool) -> None:
-    # Turned by nothing, its fill comes no further in than that.
+    # After a rotation by 0 degrees, fill comes no further in than that.
     chain = T.Compose([T.Resize((400, 800), antialias=antialias), T.RandomRotation((0, 0), fill=0)])
     assert len(chain.passes) == 1
     assert torch.equal(chain(torch.ones(1, 4, 5)), torch.ones(1, 400, 800))
@@ -89,15 +92,15 @@ def test_enlarged_image_has_an_edge_of_one_pixel(antialias: bool) -> None:
 
 
 def inside(image: Tensor, warp: Any) -> Tensor:
-    """Where a warp's result has nothing of the border: torchvision counts it twice there."""
+    """Find where a warp's result is free of the border, which torchvision counts twice."""
     cover = warp(torch.ones_like(image[:1], dtype=torch.float32))
     return (cover > 0.9999) | (cover < 0.0001)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
-@pytest.mark.parametrize("center", [None, (30.0, 50.0)])
-def test_affine(center: Any, mode: str, dtype: torch.dtype) -> None:
+def test_affine(mode: str, dtype: torch.dtype) -> None:
+    center = (30.0, 50.0) if (mode == "nearest") == (dtype is torch.uint8) else None
     image = photo(dtype)
     fill = [10, 200, 100] if dtype is torch.uint8 else [0.1, 0.2, 0.9]
     ours, p = run(
@@ -130,18 +133,18 @@ def test_affine(center: Any, mode: str, dtype: torch.dtype) -> None:
         )
 
     where = inside(image, lambda ones: theirs(ones, None)).expand_as(image)
-    # grid_sample's float32 coordinates: 1e-4 of a pixel, and the other one of two nearest.
+    # grid_sample's float32 coordinates are off by 1e-4 pixels: some nearest pixels differ.
     share = 1e-4 if mode == "nearest" else 0.0
     close(ours[where], theirs(image, fill)[where], levels(dtype, 1, 2e-4), share)
     assert where.double().mean() > 0.98
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 @pytest.mark.parametrize("center", [None, (30.0, 50.0)])
 @pytest.mark.parametrize("expand", [False, True])
-def test_rotation(expand: bool, center: Any, mode: str, dtype: torch.dtype) -> None:
+def test_rotation(expand: bool, center: Any, dtype: torch.dtype) -> None:
     image = photo(dtype)
+    mode = ("bilinear", "nearest")[(DTYPES.index(dtype) + expand + (center is None)) % 2]
     transform = T.RandomRotation(80, interpolation=mode, expand=expand, center=center)
     ours, p = run(transform, image)
     theirs = F.rotate(
@@ -169,7 +172,7 @@ def test_quarter_turns_are_exact(shape: tuple[int, int], expand: bool, angle: in
 
 def test_expanded_size_is_torchvisions() -> None:
     rng = np.random.default_rng(0)
-    for _ in range(150):
+    for _ in range(60):
         height, width = rng.integers(1, 60, 2).tolist()
         angle = float(rng.uniform(-400, 400))
         image = torch.zeros(1, height, width)
@@ -192,8 +195,8 @@ def test_perspective(mode: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (2, 2), (3, 2)])
 def test_perspective_of_tiny_images(shape: tuple[int, int]) -> None:
-    # Their corners may come to lie on a line: no matrix does that, and they stay.
-    image = torch.rand(2000, 1, *shape)
+    # Their corners may end on a line. No matrix does that, and such images stay as they are.
+    image = torch.rand(500, 1, *shape)
     out = T.RandomPerspective(1.0, p=1.0)(image)
     assert torch.isfinite(out).all()
     if min(shape) == 1:
@@ -240,13 +243,13 @@ def test_jitter(kind: str, dtype: torch.dtype, exact: bool) -> None:
     image = photo(dtype)
     ours, p = run(T.ColorJitter(**{kind: 0.8}), image, exact)
     theirs = getattr(F, f"adjust_{kind}")(image, p[kind])
-    # torchvision cuts uint8 off, grey twice; and the mean of a grid is not that of all pixels.
+    # torchvision truncates uint8, grey twice; a grid's mean is not that of all pixels.
     tolerance = 5e-3 if kind == "contrast" and not exact else 1e-6
     close(ours, theirs, levels(dtype, 1 if kind == "brightness" else 2, tolerance))
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_jitter_steps_are_in_the_drawn_order(seed: int, channels: int) -> None:
     image = photo(torch.float64)[:channels, ::3, ::3]
     jitter = T.ColorJitter(0.8, 0.8, 0.8)
@@ -259,15 +262,15 @@ def test_jitter_steps_are_in_the_drawn_order(seed: int, channels: int) -> None:
             name = ("brightness", "contrast", "saturation")[kind]
             theirs = getattr(F, f"adjust_{name}")(theirs, step[name])
     close(ours, theirs, 1e-6)
-    # Without `exact`, the same where nothing is clamped.
+    # Without `exact` the result is the same where nothing is clamped.
     dim = image * 0.1 + 0.3
     loose = T.Compose([jitter])(dim, params=params)
     unclamped = chain(dim, params=params)
     close(loose, unclamped, 1e-3)
 
 
-def test_colours_of_a_chain_are_those_of_its_steps_where_nothing_is_clamped() -> None:
-    image = photo(torch.float64)[:, ::2, ::2] * 0.1 + 0.2
+def test_unclamped_colours_of_a_chain_equal_those_of_its_steps() -> None:
+    image = photo(torch.float64)[:, ::4, ::4] * 0.1 + 0.2
     transforms = [
         T.ColorJitter(contrast=(1.5, 2), brightness=(1.2, 1.5)),
         T.ColorJitter(brightness=(1.2, 1.5), hue=0.1),
@@ -275,17 +278,17 @@ def test_colours_of_a_chain_are_those_of_its_steps_where_nothing_is_clamped() ->
         T.RandomGrayscale(0.3),
     ]
     loose, exact = T.Compose(transforms, seed=1), T.Compose(transforms, seed=1, exact=True)
-    for index in range(5):
+    for index in range(3):
         one, other = loose(image, index=index), exact(image, index=index)
         assert one.max() < 1
         close(one, other, 2e-3)
-    batch = torch.stack([image] * 5)
-    close(loose(batch, index=range(5)), exact(batch, index=range(5)), 2e-3)
+    batch = torch.stack([image] * 3)
+    close(loose(batch, index=range(3)), exact(batch, index=range(3)), 2e-3)
 
 
 def test_hue_turns_about_grey_at_constant_luma() -> None:
     luma = torch.tensor([0.2989, 0.587, 0.114], dtype=torch.float64)[:, None, None]
-    image = photo(torch.float64)[:, ::4, ::4] * 0.2 + 0.4  # far from being clamped
+    image = photo(torch.float64)[:, ::4, ::4] * 0.2 + 0.4  # far from the clamps
     for turn in (-0.5, -0.1, 0.05, 0.3):
         ours, _ = run(T.ColorJitter(hue=(turn, turn)), image)
         close((ours * luma).sum(0), (image * luma).sum(0), 1e-9)
@@ -296,7 +299,7 @@ def test_hue_turns_about_grey_at_constant_luma() -> None:
     close(run(T.ColorJitter(hue=(0.3, 0.3)), gray)[0], gray, 1e-9)
 
 
-def test_hue_turns_the_way_of_torchvision() -> None:
+def test_hue_turns_the_same_way_as_in_torchvision() -> None:
     image = photo(torch.float64)[:, ::4, ::4] * 0.2 + 0.4
     for turn in (-1 / 3, -0.05, 0.05, 1 / 3):
         ours = run(T.ColorJitter(hue=(turn, turn)), image)[0] - image
@@ -330,7 +333,7 @@ def test_to_dtype(dtype: torch.dtype, scale: bool) -> None:
     assert ours.dtype == dtype
     assert torch.equal(ours, F.to_dtype(image, dtype, scale=scale))
     back = T.ToDtype(torch.uint8, scale=scale)(ours)
-    if dtype is not torch.bfloat16:  # its 8 bits are one too few for 255 levels
+    if dtype is not torch.bfloat16:  # its 8 bits can't hold all 256 levels
         assert torch.equal(back, image)
 
 
@@ -378,7 +381,7 @@ def test_policies_do_what_torchvisions_do() -> None:
         "Contrast": F.adjust_contrast(image, 0.7),
     }
     magnitudes = {"TranslateX": -7.9, "TranslateY": -7.9, "Rotate": -20.5}
-    from visops.transforms._policies import OPERATIONS
+    from visops.transforms.policies import OPERATIONS
 
     assert tuple(expected) == OPERATIONS
     policy = T.Compose([T.TrivialAugment()], exact=True)

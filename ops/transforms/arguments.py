@@ -1,0 +1,172 @@
+"""Checks of the transforms' arguments; messages name transform, argument, value and range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, NoReturn, TypeGuard
+
+import numpy as np
+
+__all__ = [
+    "fail",
+    "fill_values",
+    "interpolation_mode",
+    "interval",
+    "number",
+    "padding_ltrb",
+    "padding_name",
+    "size_pair",
+    "spread",
+    "whole",
+]
+
+INTERPOLATIONS = {
+    "nearest": "nearest",
+    "nearest-exact": "nearest",
+    "bilinear": "bilinear",
+    "bicubic": "bicubic",
+    0: "nearest",  # Pillow's constants, as in torchvision
+    2: "bilinear",
+    3: "bicubic",
+}
+
+PADDINGS = {
+    "constant": "constant",
+    "edge": "replicate",
+    "replicate": "replicate",
+    "reflect": "reflect",
+    "symmetric": "symmetric",
+    "circular": "circular",
+}
+
+
+def fail(owner: str, argument: str, value: Any, allowed: str, error: type = ValueError) -> NoReturn:
+    """Raise the error of a wrong argument."""
+    raise error(f"visops.transforms.{owner}: {argument} is {value!r}, must be {allowed}")
+
+
+def number(
+    owner: str,
+    argument: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    allowed: str = "a finite number",
+    whole_value: Any = None,
+) -> float:
+    """Check one number in [low, high]; `whole_value` is the argument it is part of, if any."""
+    shown = value if whole_value is None else whole_value
+    if isinstance(value, bool) or not isinstance(value, Real):
+        fail(owner, argument, shown, allowed, TypeError)
+    result = float(value)
+    if not (math.isfinite(result) and low <= result <= high):
+        fail(owner, argument, shown, allowed)
+    return result
+
+
+def whole(
+    owner: str, argument: str, value: Any, low: int, allowed: str, high: float = math.inf
+) -> int:
+    """Check one integer in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        fail(owner, argument, value, allowed, TypeError)
+    result = int(value)
+    if not low <= result <= high:
+        fail(owner, argument, value, allowed)
+    return result
+
+
+def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str)
+
+
+def interval(
+    owner: str,
+    argument: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    allowed: str = "two finite numbers (min, max)",
+    whole_value: Any = None,
+) -> tuple[float, float]:
+    """Check a pair low <= a <= b <= high."""
+    if not is_sequence(value):
+        fail(owner, argument, value, allowed, TypeError)
+    whole_value = value if whole_value is None else whole_value
+    if len(value) != 2:
+        fail(owner, argument, value, allowed)
+    a, b = (number(owner, argument, v, low, high, allowed, whole_value) for v in value)
+    if a > b:
+        fail(owner, argument, whole_value, f"{allowed}, the smaller first")
+    return a, b
+
+
+def spread(owner: str, argument: str, value: Any) -> tuple[float, float]:
+    """Check a range of angles: a pair, or d for [-d, d]."""
+    allowed = "a number >= 0 or two finite numbers (min, max)"
+    if is_sequence(value):
+        return interval(owner, argument, value, allowed=allowed)
+    d = number(owner, argument, value, 0.0, allowed=allowed)
+    return -d, d
+
+
+def size_pair(owner: str, argument: str, value: Any) -> tuple[int, int]:
+    """Check a size: height and width, or one number for both."""
+    allowed = "a whole number >= 1 or a pair (height, width) of such"
+    if not is_sequence(value):
+        side = whole(owner, argument, value, 1, allowed)
+        return side, side
+    if len(value) not in (1, 2):
+        fail(owner, argument, value, allowed)
+    sides = [whole(owner, argument, v, 1, allowed) for v in value]
+    return sides[0], sides[-1]
+
+
+def fill_values(owner: str, value: Any) -> tuple[float, ...]:
+    """Check a fill: a number, one per channel, or None for 0."""
+    allowed = (
+        "a finite number or one per channel, in the image's units (masks take Compose's mask_fill)"
+    )
+    if value is None:
+        return (0.0,)
+    if not is_sequence(value):
+        return (number(owner, "fill", value, allowed=allowed),)
+    if len(value) == 0:
+        fail(owner, "fill", value, allowed)
+    values = tuple(number(owner, "fill", v, allowed=allowed, whole_value=value) for v in value)
+    return values[:1] if len(set(values)) == 1 else values
+
+
+def interpolation_mode(owner: str, value: Any) -> str:
+    """Check an interpolation: a name, an InterpolationMode of torchvision or a Pillow constant."""
+    name = getattr(value, "value", value)
+    mode = INTERPOLATIONS.get(name) if isinstance(name, (str, int)) else None
+    if mode is None:
+        fail(owner, "interpolation", name, "'nearest', 'bilinear' or 'bicubic'")
+    return mode
+
+
+def padding_name(owner: str, value: Any) -> str:
+    """Check a padding mode; return visops.augment's name for it."""
+    name = PADDINGS.get(value) if isinstance(value, str) else None
+    if name is None:
+        fail(
+            owner, "padding_mode", value, "'constant', 'edge', 'reflect', 'symmetric' or 'circular'"
+        )
+    return name
+
+
+def padding_ltrb(owner: str, value: Any) -> tuple[int, int, int, int]:
+    """Check a padding: one number, (left/right, top/bottom) or (left, top, right, bottom)."""
+    allowed = (
+        "a whole number >= 0, or 2 (left and right, top and bottom) or 4 of them (left, top, "
+        "right, bottom)"
+    )
+    sides = list(value) if is_sequence(value) else [value]
+    if len(sides) not in (1, 2, 4):
+        fail(owner, "padding", value, allowed)
+    sides = [whole(owner, "padding", side, 0, allowed) for side in sides]
+    left, top, right, bottom = sides * (4 // len(sides))
+    return left, top, right, bottom

@@ -1,0 +1,1 @@
+"""Splits chains into passes, plans what each pass does, and runs it."""

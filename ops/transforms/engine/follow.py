@@ -1,0 +1,32 @@
+"""Targets follow the geometry of a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..sample.leaf import Leaf
+from ..targets.move import Geometry, TargetOptions, move_targets
+from .numbers import columns
+from .plan import Plan
+
+__all__ = ["combined", "follow"]
+
+
+def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
+    """Move the targets as a pass moved the image, from its canvas to the next."""
+    matrix, window = plan.matrices, plan.window
+    size_in, size_out = plan.source.size(plan.batch), plan.canvas.size(plan.batch)
+    if window is None and (matrix == np.eye(3)).all() and (size_in == size_out).all():
+        return
+    cut = None if window is None else columns(window, plan.batch)
+    move_targets(leaves, Geometry(matrix, size_in, size_out, cut), options)
+
+
+def combined(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:
+    """Return one matrix [B, 3, 3] for two; None stands for the identity."""
+    if first is None:
+        return second
+    # Not matmul: a library's order of summation may depend on the number of samples.
+    return (second[..., None] * first[:, None]).sum(2)  # type: ignore[no-any-return]

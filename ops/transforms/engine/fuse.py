@@ -1,0 +1,177 @@
+"""Splits a chain of transforms into passes over the pixels.
+
+A pass is one call of :func:`visops.augment`: geometry, colour, normalisation, erased rectangles and
+dtype conversion, in this order. A transform joins the pass of its predecessor if that order can
+express what both do. Only types and arguments decide, never an image or a draw: a chain has the
+same passes for every sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from .effects import Effects, Fusable
+
+__all__ = ["MAX_COLORS", "Pass", "name_of", "split_passes"]
+
+MAX_COLORS = 8
+
+_FULL_PRECISION = (torch.float32, torch.float64)
+
+
+@dataclass
+class Pass:
+    """Transforms that run together, and the options of the call that runs them."""
+
+    transforms: list[Any] = field(default_factory=list)
+    first: int = 0  # index in the chain
+    reason: str = ""  # why it is a new pass; empty for the first
+    kind: str = "fused"  # "fused", "foreign" or "noise"
+    exact: bool = False
+    interpolation: str | None = None
+    antialias: bool | None = None
+    resizes: bool = False
+    fill: tuple[float, ...] | None = None  # None: so far nothing outside the image can show
+    padding_mode: str = "constant"
+    colors: int = 0
+    normalizes: bool = False
+    dtype: torch.dtype | None = None
+    erases: tuple[float, ...] | None = None
+    changed: bool = False  # values changed since the first erase
+    aligned: bool = True
+    last_cut: str = ""  # the last transform whose cut no window can describe
+
+    def refusal(self, name: str, new: Effects) -> str | None:
+        """Return why a transform can't join, or None if it can."""
+        if self.kind != "fused":
+            return f"{name_of(self.transforms[-1])} ends its pass"
+        if new.moves and (reason := self._geometry_refusal(name, new)) is not None:
+            return reason
+        if new.colors:
+            if self.erases is not None:
+                return f"{name} changes colours after the erased rectangle"
+            if self.normalizes:
+                return f"{name} changes colours after Normalize"
+            if self.colors + new.colors > MAX_COLORS:
+                return f"{name} makes more than {MAX_COLORS} colour steps"
+        if new.dtype is not None and self.dtype not in (None, new.dtype, *_FULL_PRECISION):
+            return f"{name} converts from {_name(self.dtype)}"
+        if new.dtype is torch.uint8 and self.normalizes:
+            return f"{name} rounds to uint8 after Normalize"
+        if new.normalizes and self.dtype is torch.uint8:
+            return f"{name} follows the conversion to uint8"
+        if new.erases is not None and self.erases is not None:
+            if self.changed:
+                return f"{name} erases again, in other units"
+            if new.erases != self.erases:
+                return f"{name} erases with another value"
+        return None
+
+    def _geometry_refusal(self, name: str, new: Effects) -> str | None:
+        if self.erases is not None:
+            return f"{name} moves the erased rectangle"
+        mode, old = new.interpolation, self.interpolation
+        if None not in (mode, old) and mode != old:
+            return f"{name} has interpolation {mode!r} after {old!r}"
+        if None not in (new.antialias, self.antialias) and new.antialias != self.antialias:
+            return f"{name} has antialias={new.antialias} after antialias={self.antialias}"
+        if new.fill is None:
+            return None
+        constant = new.padding_mode == "constant"
+        if self.fill is not None:
+            if new.padding_mode != self.padding_mode:
+                return f"{name} pads with {new.padding_mode!r} after {self.padding_mode!r}"
+            if constant and new.fill != self.fill:
+                return f"{name} has fill {_shown(new.fill)} after {_shown(self.fill)}"
+        if constant:
+            if self.normalizes:
+                return f"{name} can show its fill after Normalize"
+            if self.dtype is not None and any(new.fill):
+                return f"{name} can show its fill after ToDtype"
+            if self.exact and self.colors:
+                return f"{name} can show its fill after a change of colours"
+        if self.exact and self.last_cut:
+            return f"{name} could show again what {self.last_cut} cut off"
+        return None
+
+    def join(self, transform: Any, new: Effects) -> None:
+        """Add a transform, which must be one that can join."""
+        self.transforms.append(transform)
+        if new.moves:
+            self.interpolation = self.interpolation or new.interpolation
+            self.antialias = new.antialias if self.antialias is None else self.antialias
+            self.resizes = self.resizes or new.antialias is not None
+            if self.fill is None and new.fill is not None:
+                self.fill, self.padding_mode = new.fill, new.padding_mode
+            self.aligned = self.aligned and new.aligned
+            if not self.aligned:
+                self.last_cut = name_of(transform)
+        self.colors += new.colors
+        if self.erases is not None and (new.normalizes or new.dtype is not None):
+            self.changed = True
+        self.normalizes = self.normalizes or new.normalizes
+        self.dtype = new.dtype or self.dtype
+        self.erases = new.erases if self.erases is None else self.erases
+
+    def describe(self, number: int) -> str:
+        """Describe the pass on one line, and each transform on lines below it."""
+        what = {"fused": "one pass", "foreign": "as it is", "noise": "random values"}[self.kind]
+        why = f": {self.reason}" if self.reason else ""
+        lines = [f"  pass {number} ({what}){why}"]
+        for transform in self.transforms:
+            lines += [f"    {line}" for line in repr(transform).splitlines()]
+        return "\n".join(lines)
+
+
+def split_passes(transforms: Sequence[Callable[..., Any]], exact: bool) -> list[Pass]:
+    """Split a chain into passes.
+
+    Examples
+    --------
+    >>> from visops import transforms
+    >>> from visops.transforms.engine.fuse import split_passes
+    >>> chain = [transforms.RandomRotation(9), transforms.RandomErasing(), transforms.Resize(8)]
+    >>> [p.reason for p in split_passes(chain, exact=False)]
+    ['', 'Resize moves the erased rectangle']
+    """
+    passes: list[Pass] = []
+    height, width = 0, 0  # lower bounds on the image's size
+    for index, transform in enumerate(transforms):
+        name = name_of(transform)
+        if not isinstance(transform, Fusable):
+            reason = f"{name} is not one of visops"
+            passes.append(Pass([transform], index, reason, "foreign", exact))
+            height, width = 0, 0
+            continue
+        effects = transform.effects()
+        inside = effects.inside
+        if inside is not None and inside[0] <= height and inside[1] <= width:
+            effects = replace(effects, fill=None)
+        height, width = effects.size or (height, width)
+        if effects.alone is not None:
+            passes.append(Pass([transform], index, f"{name}: {effects.alone}", "noise", exact))
+            continue
+        refusal = passes[-1].refusal(name, effects) if passes else ""
+        if refusal is not None:
+            passes.append(Pass([], index, refusal, "fused", exact))
+        passes[-1].join(transform, effects)
+    return passes
+
+
+def name_of(transform: Any) -> str:
+    """Return a transform's name for messages and parameters."""
+    if isinstance(transform, Fusable):
+        return transform._get_name()
+    return getattr(transform, "__name__", type(transform).__name__)
+
+
+def _name(dtype: torch.dtype | None) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _shown(fill: tuple[float, ...]) -> str:
+    return f"{fill[0]:g}" if len(fill) == 1 else f"({', '.join(f'{v:g}' for v in fill)})"

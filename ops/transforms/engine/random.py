@@ -1,0 +1,103 @@
+"""Random numbers that depend only on a key and a position, not on who draws them or in what order.
+
+Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a key and a
+counter into random bits. The key is (seed, epoch) and the counter holds the sample's index, so any
+worker draws the same numbers for a sample, alone or within any batch. Bits are always drawn on the
+CPU, whatever the images' device.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.random import Philox
+
+__all__ = ["fresh_key", "normals", "uniforms"]
+
+_WORD = 2**64 - 1
+
+
+class _Bits(threading.local):
+    """One generator per thread: setting its state costs a tenth of creating one."""
+
+    def __init__(self) -> None:
+        self.philox = Philox(key=0)
+        state: Any = self.philox.state
+        self.state = state
+        self.key: np.ndarray = state["state"]["key"]
+        self.counter: np.ndarray = state["state"]["counter"]
+
+    def seek(self, key: tuple[int, int], index: int, stream: int) -> Philox:
+        self.key[0], self.key[1] = key[0] & _WORD, key[1] & _WORD
+        # Word 0 counts blocks of four numbers, so no two streams can overlap.
+        self.counter[:] = (0, index & _WORD, stream, 0)
+        self.philox.state = self.state
+        return self.philox
+
+
+_bits = _Bits()
+
+
+def uniforms(seed: int, epoch: int, indices: Sequence[int], count: int) -> np.ndarray:
+    """Draw `count` numbers in [0, 1) for each sample.
+
+    Parameters
+    ----------
+    seed, epoch : int
+        The key; only the lower 64 bits matter.
+    indices : sequence of int
+        Position of each sample in the data set.
+    count : int
+        Numbers per sample. The leading ones don't depend on it.
+
+    Returns
+    -------
+    ndarray, float64 ``[B, count]``
+        Multiples of 2^-53. Stored column by column, so that arithmetic on a column is the same
+        whatever B is.
+
+    Examples
+    --------
+    >>> from visops.transforms.engine.random import uniforms
+    >>> batch = uniforms(seed=1, epoch=0, indices=[5, 6, 7], count=4)
+    >>> bool((batch[1] == uniforms(seed=1, epoch=0, indices=[6], count=9)[0, :4]).all())
+    True
+    """
+    raw = np.empty((len(indices), count), np.uint64, order="F")
+    key = (seed, epoch)
+    for row, index in enumerate(indices):
+        raw[row] = _bits.seek(key, index, 0).random_raw(count)
+    raw >>= np.uint64(11)
+    return raw * 2.0**-53
+
+
+def normals(key: float, stream: int, count: int) -> np.ndarray:
+    """Draw `count` normally distributed numbers, float32, determined by a uniform number.
+
+    Examples
+    --------
+    >>> from visops.transforms.engine.random import normals
+    >>> bool((normals(0.25, 0, 7)[:4] == normals(0.25, 0, 4)).all())
+    True
+    """
+    pairs = -(-count // 2)
+    raw = _bits.seek((int(key * 2.0**53), 0), 0, 1 + stream).random_raw(pairs)
+    # Box and Muller's method: one half of the bits is a radius, the other an angle.
+    radius = np.sqrt(-2.0 * np.log(((raw >> np.uint64(32)) + 1.0) * 2.0**-32))
+    angle = (raw & np.uint64(2**32 - 1)) * (2.0 * np.pi * 2.0**-32)
+    both = np.stack((radius * np.cos(angle), radius * np.sin(angle)), axis=1)
+    return both.reshape(-1)[:count].astype(np.float32)
+
+
+def fresh_key(generator: torch.Generator | None) -> int:
+    """Draw a key from the given generator, or from torch's global one."""
+    if generator is not None and generator.device.type != "cpu":
+        raise ValueError(
+            f"visops.transforms.Compose: generator is on {generator.device}, must be on the CPU "
+            "(where parameters are drawn, whatever the images' device)"
+        )
+    return int(torch.empty((), dtype=torch.int64).random_(generator=generator))

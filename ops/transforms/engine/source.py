@@ -1,0 +1,130 @@
+"""Where one call's numbers come from: a seed and an index, a generator, or an earlier call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .effects import Fusable
+from .numbers import Number, Params, as_numbers
+from .plan import Canvas
+from .random import fresh_key, uniforms
+
+__all__ = ["Draws", "Parameters", "Source"]
+
+
+@dataclass
+class Parameters:
+    """The parameters drawn for a sample or a batch.
+
+    Attributes
+    ----------
+    names : list of str
+        The transforms' class names.
+    steps : list of dict of ndarray
+        The parameters of each transform by name, each with a first dimension B (1 for a single
+        sample). Whole numbers are float64, too. A transform from another package has one, ``seed``,
+        from which its seed is made.
+    size : ndarray, int64 ``[B, 2]``
+        Heights and widths of the images before the first transform.
+    """
+
+    names: list[str]
+    steps: list[dict[str, np.ndarray]]
+    size: np.ndarray
+
+
+@dataclass(slots=True)
+class Source:
+    """The arguments of one call."""
+
+    seed: int | None
+    generator: torch.Generator | None
+    index: int | Sequence[int] | Tensor | None
+    epoch: int
+    params: Parameters | None
+
+    def numbers(self, sizes: np.ndarray, count: int) -> Sequence[Number]:
+        """Draw `count` uniform numbers, floats or arrays [B]; none if `params` is given."""
+        batch = sizes.shape[0]
+        if self.params is not None:
+            self._check_params(sizes)
+            return []
+        if self.index is None:
+            return _split(uniforms(fresh_key(self.generator), 0, range(batch), count))
+        seed = self.seed
+        if seed is None:
+            self._fail("index", self.index, "None, or Compose must be given a seed")
+        if self.generator is not None:
+            self._fail("generator", self.generator, "None where an index is given")
+        if isinstance(self.epoch, bool) or not isinstance(self.epoch, (int, np.integer)):
+            self._fail("epoch", self.epoch, "a whole number", TypeError)
+        return _split(uniforms(seed, int(self.epoch), self._indices(batch), count))
+
+    def _indices(self, batch: int) -> list[int]:
+        given: Any = self.index
+        if isinstance(given, (Tensor, np.ndarray)):
+            given = given.tolist()
+        indices = list(given) if isinstance(given, (Sequence, range)) else [given]
+        wanted = "a whole number" if batch == 1 else f"{batch} whole numbers, one per sample"
+        if any(isinstance(i, bool) or not isinstance(i, (int, np.integer)) for i in indices):
+            self._fail("index", self.index, wanted, TypeError)
+        if len(indices) != batch:
+            self._fail("index", self.index, wanted)
+        return [int(i) for i in indices]
+
+    def _check_params(self, sizes: np.ndarray) -> None:
+        assert self.params is not None
+        if self.generator is not None or self.index is not None:
+            name = "index" if self.generator is None else "generator"
+            self._fail(name, getattr(self, name), "None where params is given")
+        given = self.params.size
+        if given.shape != sizes.shape or (given != sizes).any():
+            raise ValueError(
+                "visops.transforms.Compose: params is for images of heights and widths "
+                f"{given.tolist()}, the images have {sizes.tolist()}; must be the same"
+            )
+
+    @staticmethod
+    def _fail(name: str, value: Any, allowed: str, error: type[Exception] = ValueError) -> NoReturn:
+        raise error(f"visops.transforms.Compose: {name} is {value!r}, must be {allowed}")
+
+
+class Draws:
+    """The parameters of one call, drawn transform by transform."""
+
+    def __init__(
+        self,
+        transforms: Sequence[Any],
+        slices: Sequence[slice],
+        source: Source,
+        numbers: Sequence[Number],
+    ) -> None:
+        self.transforms, self.slices = transforms, slices
+        self.given = None if source.params is None else source.params.steps
+        self.numbers = numbers
+        self.steps: list[Params] = []
+
+    def __call__(self, canvas: Canvas) -> Params:
+        """Return the parameters of the next transform."""
+        place = len(self.steps)
+        if self.given is not None:
+            step = as_numbers(self.given[place])
+        else:
+            own = self.numbers[self.slices[place]]
+            transform = self.transforms[place]
+            if isinstance(transform, Fusable):
+                step = transform.draw(own, canvas)
+            else:
+                step = {"seed": own[0]}
+        self.steps.append(step)
+        return step
+
+
+def _split(numbers: np.ndarray) -> Sequence[Number]:
+    return numbers[0].tolist() if numbers.shape[0] == 1 else numbers.T  # type: ignore[return-value]

@@ -1,0 +1,66 @@
+"""What can't join a fused pass: random values, and other libraries' transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..sample.batches import batch_leaves, unbatch_leaves
+from ..sample.leaf import Leaf
+from .foreign import call_foreign
+from .numbers import columns
+from .random import normals
+from .rectangles import rectangle
+from .run import Pixels
+
+__all__ = ["erase_with_noise", "run_foreign"]
+
+
+def erase_with_noise(leaf: Leaf, params: Mapping[str, Any]) -> None:
+    """Erase a rectangle of each sample with normally distributed values."""
+    pixels = Pixels(leaf)
+    if not pixels.dtype.is_floating_point:
+        raise TypeError(
+            f"visops.transforms.RandomErasing: {leaf.name} has dtype {pixels.dtype}, must be "
+            "floating for value='random'; put ToDtype(torch.float32, scale=True) before it"
+        )
+    images = pixels.tensors(leaf)
+    images = [image.clone() for image in images] if pixels.listed else images.clone()
+    batch = 1 if leaf.batch is None else leaf.batch
+    places = columns(rectangle(params), batch).astype(np.int64).tolist()
+    keys = columns((params["noise"],), batch)[:, 0].tolist()
+    for sample, (x1, y1, x2, y2) in enumerate(places):
+        shape = (pixels.channels, y2 - y1, x2 - x1)
+        count = shape[0] * shape[1] * shape[2]
+        if count > 0:
+            values = normals(keys[sample], 0, count).reshape(shape)
+            noise = pixels.put(values).to(pixels.dtype)
+            for frame in range(pixels.frames):
+                images[sample * pixels.frames + frame][:, y1:y2, x1:x2] = noise
+    pixels.store(leaf, images)
+
+
+def run_foreign(
+    transform: Callable[..., Any], leaves: list[Leaf], params: Mapping[str, Any]
+) -> None:
+    """Run another library's transform on each sample, under the sample's own seed."""
+    for leaf in leaves:
+        if leaf.kind == "image":
+            pixels = Pixels(leaf)
+            pixels.store(leaf, pixels.tensors(leaf))
+    batched = leaves[0].batch is not None or any(leaf.batch is not None for leaf in leaves)
+    samples = unbatch_leaves(leaves) if batched else [leaves]
+    image = next(leaf for leaf in leaves if leaf.kind == "image")
+    device = Pixels(image).device
+    with torch.random.fork_rng([device] if device.type == "cuda" else []):
+        seeds = columns((params["seed"],), len(samples))[:, 0].tolist()
+        for sample, seed in zip(samples, seeds, strict=True):
+            torch.manual_seed(int(seed * 2.0**53))
+            call_foreign(transform, sample)
+    if batched:
+        for leaf, moved in zip(leaves, batch_leaves(samples), strict=True):
+            for name in Leaf.__slots__:
+                setattr(leaf, name, getattr(moved, name))

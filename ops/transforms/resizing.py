@@ -1,0 +1,218 @@
+"""Resizing of the whole image or of a random crop."""
+
+# ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .arguments import (
+    fail,
+    interpolation_mode,
+    interval,
+    is_sequence,
+    size_pair,
+    whole,
+)
+from .engine.effects import Effects
+from .engine.numbers import (
+    Number,
+    Params,
+    all_true,
+    any_true,
+    floor,
+    maximum,
+    minimum,
+    negate,
+    rint,
+    where,
+)
+from .engine.plan import Canvas, Plan
+from .engine.rectangles import ATTEMPTS, draw_rectangles
+from .transform import Builtin
+
+__all__ = ["RandomResizedCrop", "Resize"]
+
+
+class RandomResizedCrop(Builtin):
+    """Crop a random part of the image and resize it.
+
+    Arguments and distribution match torchvision's: the crop's area is uniform, its aspect ratio
+    log-uniform; if none of ten attempts fits into the image, the largest central crop of an allowed
+    ratio is taken.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of the result.
+    scale : pair of float
+        Range of the crop's area, as a fraction of the image's.
+    ratio : pair of float
+        Range of the crop's width divided by its height.
+    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    antialias : bool
+        Where the crop shrinks, average over all pixels that an output pixel covers.
+
+    Notes
+    -----
+    Parameters: ``top``, ``left``, ``height``, ``width`` of the crop, in pixels.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> crop = transforms.RandomResizedCrop(32, scale=(0.5, 1.0))
+    >>> crop(torch.rand(3, 60, 80)).shape
+    torch.Size([3, 32, 32])
+    """
+
+    draws = 2 * ATTEMPTS + 2
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        scale: Sequence[float] = (0.08, 1.0),
+        ratio: Sequence[float] = (3.0 / 4.0, 4.0 / 3.0),
+        interpolation: Any = "bilinear",
+        antialias: bool | None = True,
+    ) -> None:
+        super().__init__()
+        owner = type(self).__name__
+        tiny = math.nextafter(0.0, 1.0)
+        self.size = size_pair(owner, "size", size)
+        self.scale = interval(owner, "scale", scale, tiny, allowed="two numbers > 0 (min, max)")
+        self.ratio = interval(owner, "ratio", ratio, tiny, allowed="two numbers > 0 (min, max)")
+        self.interpolation = interpolation_mode(owner, interpolation)
+        self.antialias = bool(antialias) and self.interpolation != "nearest"
+        self._log_ratio = (math.log(self.ratio[0]), math.log(self.ratio[1]))
+
+    def effects(self) -> Effects:
+        return Effects(
+            moves=True,
+            interpolation=self.interpolation,
+            antialias=self.antialias,
+            size=self.size,
+        )
+
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        width, height, fits = draw_rectangles(
+            uniforms, canvas, self.scale, self._log_ratio, strict=False
+        )
+        fallback = not all_true(fits)
+        if fallback:
+            whole_width = minimum(canvas.width, rint(canvas.height * self.ratio[1]))
+            whole_height = minimum(canvas.height, rint(canvas.width / self.ratio[0]))
+            width, height = where(fits, width, whole_width), where(fits, height, whole_height)
+        free_rows, free_columns = canvas.height - height, canvas.width - width
+        top = floor(uniforms[-2] * (free_rows + 1.0))
+        left = floor(uniforms[-1] * (free_columns + 1.0))
+        if fallback:
+            middle = negate(fits)
+            top = where(middle, floor(free_rows * 0.5), top)
+            left = where(middle, floor(free_columns * 0.5), left)
+        return {"top": top, "left": left, "height": height, "width": width}
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        height, width = self.size
+        x_scale, y_scale = width / params["width"], height / params["height"]
+        canvas = Canvas(float(height), float(width), plan.canvas.channels)
+        plan.scale(x_scale, y_scale, params["left"] * -x_scale, params["top"] * -y_scale, canvas)
+
+
+class Resize(Builtin):
+    """Resize the image.
+
+    Parameters
+    ----------
+    size : int, pair of int, or None
+        Height and width of the result; or the length of its shorter side, the aspect ratio being
+        kept; or None, for `max_size` to decide.
+    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+        "nearest" is torchvision's "nearest-exact".
+    max_size : int, optional
+        Upper limit of the longer side where `size` is a number; its length where `size` is None.
+    antialias : bool
+        Where the image shrinks, average over all pixels that an output pixel covers.
+
+    Notes
+    -----
+    Parameters: ``height``, ``width`` of the result.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> transforms.Resize(30)(torch.rand(3, 60, 80)).shape
+    torch.Size([3, 30, 40])
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int] | None,
+        interpolation: Any = "bilinear",
+        max_size: int | None = None,
+        antialias: bool | None = True,
+    ) -> None:
+        super().__init__()
+        owner = type(self).__name__
+        self.size: int | tuple[int, int] | None = None
+        if size is not None:
+            pair = size_pair(owner, "size", size)
+            self.size = pair if is_sequence(size) and len(size) == 2 else pair[0]  # type: ignore[arg-type]
+        self.max_size = None
+        if max_size is not None:
+            self.max_size = whole(owner, "max_size", max_size, 1, "a whole number >= 1")
+        if self.size is None and max_size is None:
+            fail(owner, "max_size", None, "given where size is None")
+        if isinstance(self.size, tuple) and max_size is not None:
+            fail(owner, "max_size", max_size, "None where size is a pair (height, width)")
+        if isinstance(self.size, int) and self.max_size is not None and self.max_size <= self.size:
+            fail(owner, "max_size", max_size, f"larger than size, which is {self.size}")
+        self.interpolation = interpolation_mode(owner, interpolation)
+        self.antialias = bool(antialias) and self.interpolation != "nearest"
+
+    def effects(self) -> Effects:
+        size = (0, 0)
+        if isinstance(self.size, tuple):
+            size = self.size
+        elif self.size is not None and self.max_size is None:
+            size = (self.size, self.size)
+        return Effects(
+            moves=True,
+            interpolation=self.interpolation,
+            antialias=self.antialias,
+            size=size,
+        )
+
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        if isinstance(self.size, tuple):
+            return {"height": float(self.size[0]), "width": float(self.size[1])}
+        short = minimum(canvas.height, canvas.width)
+        long = maximum(canvas.height, canvas.width)
+        if self.size is None:
+            new_long: Number = float(self.max_size or 0)
+            new_short: Number = floor(new_long * short / long)
+        else:
+            new_short = float(self.size)
+            new_long = floor(new_short * long / short)
+            if self.max_size is not None:
+                limit = float(self.max_size)
+                new_short = where(new_long > limit, floor(limit * new_short / new_long), new_short)
+                new_long = minimum(new_long, limit)
+        if any_true(new_short <= 0.0):
+            raise ValueError(
+                f"visops.transforms.Resize: max_size is {self.max_size}, "
+                f"{canvas.describe(new_short <= 0.0)}; must leave a row and a column"
+            )
+        upright = canvas.width <= canvas.height
+        return {
+            "height": where(upright, new_long, new_short),
+            "width": where(upright, new_short, new_long),
+        }
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        old, height, width = plan.canvas, params["height"], params["width"]
+        canvas = Canvas(height, width, old.channels)
+        plan.scale(width / old.width, height / old.height, 0.0, 0.0, canvas)

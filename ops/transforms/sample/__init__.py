@@ -1,0 +1,1 @@
+"""Splits samples into leaves: images, targets and everything else."""

@@ -1,0 +1,191 @@
+"""Splits batches into samples, and collates samples into batches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import default_collate
+
+from .leaf import Leaf, tv_kind
+
+__all__ = ["batch_leaves", "unbatch_leaves"]
+
+_MOVABLE = ("mask", "boxes", "keypoints", "visible", "area")
+
+
+def unbatch_leaves(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
+    """Split a batch's leaves into leaves of single samples, which are views.
+
+    Labels and everything else that doesn't move stay whole; :func:`batch_leaves` restores them.
+    """
+    count = next(leaf.batch for leaf in leaves if leaf.kind == "image")
+    assert count is not None
+    samples = []
+    for index in range(count):
+        sample = [_sample_of(leaf, index) for leaf in leaves]
+        by_source = {id(leaf): own for leaf, own in zip(leaves, sample, strict=True)}
+        for own in sample:
+            if own.partner is not None:
+                own.partner = by_source[id(own.partner)]
+        samples.append(sample)
+    return samples
+
+
+def _sample_of(leaf: Leaf, index: int) -> Leaf:
+    if leaf.kind != "image" and leaf.kind not in _MOVABLE:
+        return dataclasses.replace(leaf, batch=None, source=leaf)
+    like = leaf.like
+    if isinstance(like, (list, tuple)):
+        like = like[index]
+    return dataclasses.replace(
+        leaf,
+        value=leaf.value[index],
+        batch=None,
+        like=like,
+        canvas=None if leaf.canvas is None else leaf.canvas[index : index + 1],
+        visible=None if leaf.visible is None else leaf.visible[index],
+        source=leaf,
+    )
+
+
+def batch_leaves(samples: Sequence[Sequence[Leaf]], *, stack: bool = True) -> list[Leaf]:
+    """Collate the leaves of samples into leaves of a batch.
+
+    Images of equal size become a tensor, others a list; so do masks that belong to the image.
+    Boxes, key points and whatever belongs to single boxes become lists, even if their counts happen
+    to agree. Everything else goes through torch's ``default_collate``, or becomes a list. Without
+    `stack`, images are not copied and always become a list.
+
+    Raises
+    ------
+    TypeError, ValueError
+        There is no sample, or samples differ in structure, or their images in dtype or channels.
+        The message names the sample.
+    """
+    if not samples:
+        raise ValueError("visops.transforms: samples is empty, must hold at least one")
+    first = samples[0]
+    for index, sample in enumerate(samples):
+        if len(sample) != len(first):
+            raise TypeError(
+                f"visops.transforms: sample {index} has {len(sample)} values, sample 0 has "
+                f"{len(first)}; must be the same"
+            )
+        for leaf, other in zip(sample, first, strict=True):
+            if (leaf.kind, leaf.name) != (other.kind, other.name):
+                raise TypeError(
+                    f"visops.transforms: sample {index} has {leaf.kind} at {leaf.name}, sample 0 "
+                    f"has {other.kind} at {other.name}; must be the same"
+                )
+    batched = [_collated([sample[i] for sample in samples], stack) for i in range(len(first))]
+    by_first = {id(leaf): own for leaf, own in zip(first, batched, strict=True)}
+    for own in batched:
+        if own.partner is not None:
+            own.partner = by_first[id(own.partner)]
+    return batched
+
+
+def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
+    first = leaves[0]
+    source = first.source
+    values: list[Any] = [leaf.value for leaf in leaves]
+    if first.kind == "image":
+        _refuse_mixed_images(leaves)
+        if stack and all(isinstance(value, Tensor) for value in values) and _alike(values):
+            value: Any = torch.stack(values)
+        else:
+            value = values
+        like = [leaf.like for leaf in leaves] if source is None else source.like
+        return dataclasses.replace(first, value=value, batch=len(leaves), like=like, source=None)
+    if first.kind not in _MOVABLE:
+        if source is not None:
+            return source
+        return dataclasses.replace(
+            first, value=_collated_labels(values, first), batch=None, like=None
+        )
+    if first.kind == "boxes" and len({leaf.format for leaf in leaves}) > 1:
+        formats = sorted({leaf.format for leaf in leaves})
+        raise ValueError(f"visops.transforms: {first.name} mixes the formats {formats}")
+    canvases = [leaf.canvas for leaf in leaves]
+    flags: Any = [leaf.visible for leaf in leaves]
+    if any(flag is None for flag in flags):
+        flags = None
+    value = values
+    if source is not None:
+        like = source.like
+        if not isinstance(source.value, list) and _alike(values):
+            value, flags = _stacked(values), None if flags is None else _stacked(flags)
+    else:
+        value = [_collated_target(leaf) for leaf in leaves]
+        like = [
+            leaf.like if tv_kind(leaf.like) is not None else own
+            for leaf, own in zip(leaves, value, strict=True)
+        ]
+        if flags is not None:
+            flags = [flag if isinstance(flag, Tensor) else torch.from_numpy(flag) for flag in flags]
+        if first.kind == "mask" and not first.per_box and _alike(value):
+            value = torch.stack(value)
+    return dataclasses.replace(
+        first,
+        value=value,
+        batch=len(leaves),
+        like=like,
+        canvas=None if any(c is None for c in canvases) else np.concatenate(canvases),  # type: ignore[arg-type]
+        visible=flags,
+        source=None,
+    )
+
+
+def _refuse_mixed_images(leaves: Sequence[Leaf]) -> None:
+    first = _image_traits(leaves[0])
+    for index, leaf in enumerate(leaves):
+        traits = _image_traits(leaf)
+        # NumPy's uint8 and torch's are different objects: compare their names as well.
+        if traits != first and _traits_text(traits) != _traits_text(first):
+            raise ValueError(
+                f"visops.transforms: {leaf.name} of sample {index} has {_traits_text(traits)}, "
+                f"that of sample 0 has {_traits_text(first)}; must be the same"
+            )
+
+
+def _image_traits(leaf: Leaf) -> tuple[int, str, Any]:
+    value = leaf.value
+    return value.shape[-1 if leaf.layout == "HWC" else -3], leaf.layout, value.dtype
+
+
+def _traits_text(traits: tuple[int, str, Any]) -> str:
+    channels, layout, dtype = traits
+    return f"{channels} channels ({layout}) of {str(dtype).removeprefix('torch.')}"
+
+
+def _alike(values: Sequence[Any]) -> bool:
+    first = values[0]
+    return all(v.shape == first.shape and v.dtype == first.dtype for v in values)
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    return torch.stack(list(values)) if isinstance(values[0], Tensor) else np.stack(values)
+
+
+def _collated_target(leaf: Leaf) -> Tensor:
+    """Return a sample's target as a tensor; Python numbers take torch's default dtype."""
+    value = leaf.value
+    if isinstance(value, Tensor):
+        return value
+    if not isinstance(leaf.like, (Tensor, np.ndarray)) and value.dtype == np.float64:
+        value = value.astype(torch.empty(()).numpy().dtype)
+    return torch.from_numpy(value if value.flags.writeable else value.copy())
+
+
+def _collated_labels(values: list[Any], first: Leaf) -> Any:
+    if first.per_box or isinstance(first.value, (list, tuple)):
+        return values
+    try:
+        return default_collate(values)
+    except (TypeError, RuntimeError):
+        return values

@@ -1,0 +1,173 @@
+"""The images of a sample: their layout and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .leaf import Leaf, is_pil, tv_kind, tv_wrap
+
+__all__ = ["image_leaf", "image_sizes", "may_be_image", "restored_image"]
+
+_CHANNELS = (1, 3, 4)
+
+
+def image_leaf(value: Any, name: str, **place: Any) -> Leaf:
+    """Make a leaf of an image, a batch of images or a list of images."""
+    if isinstance(value, (list, tuple)):
+        return _list_leaf(value, name, place)
+    if isinstance(value, np.ndarray):
+        if value.ndim == 2:
+            return Leaf("image", value[..., None], None, "HWC", False, value, name, **place)
+    elif is_pil(value):
+        array = np.asarray(value.convert("RGB") if value.mode == "P" else value)
+        array = array[..., None] if array.ndim == 2 else array
+        return Leaf("image", array, None, "HWC", False, value, name, **place)
+    elif not isinstance(value, Tensor):
+        raise TypeError(
+            f"visops.transforms: {name} is a {type(value).__name__}, must be an image: a tensor, "
+            "an array or a PIL image"
+        )
+    elif tv_kind(value) is not None:
+        return _typed_leaf(value, name, place)
+    shape = value.shape
+    if len(shape) not in (3, 4):
+        raise ValueError(
+            f"visops.transforms: {name} has shape {list(shape)}, must be an image [C, H, W] or "
+            "[H, W, C], or a batch of them"
+        )
+    layout = _layout([(shape[-3], shape[-1])], isinstance(value, np.ndarray))
+    return Leaf(
+        "image", value, shape[0] if len(shape) == 4 else None, layout, False, value, name, **place
+    )
+
+
+def _layout(ends: list[tuple[int, int]], is_array: bool) -> str:
+    """Find the channels' side: the one of length 1, 3 or 4; if both or neither, by the type."""
+    first, last = (all(end[side] in _CHANNELS for end in ends) for side in (0, 1))
+    if first != last:
+        return "CHW" if first else "HWC"
+    return "HWC" if is_array else "CHW"
+
+
+def _typed_leaf(value: Tensor, name: str, place: dict[str, Any]) -> Leaf:
+    if tv_kind(value) != "image":
+        raise TypeError(
+            f"visops.transforms: {name} is a {type(value).__name__}, must be an Image or Video"
+        )
+    frames = type(value).__name__ == "Video"
+    plain = value.as_subclass(Tensor)
+    rank = plain.dim() - frames
+    if rank not in (3, 4):
+        expected = "[T, C, H, W] or [B, T, C, H, W]" if frames else "[C, H, W] or [B, C, H, W]"
+        raise ValueError(
+            f"visops.transforms: {name} has shape {list(plain.shape)}, must be {expected}"
+        )
+    batch = plain.shape[0] if rank == 4 else None
+    return Leaf("image", plain, batch, "CHW", frames, value, name, **place)
+
+
+def _list_leaf(value: Sequence[Any], name: str, place: dict[str, Any]) -> Leaf:
+    """Make a leaf of a list of images, of any sizes but the same layout."""
+    if not value:
+        raise ValueError(f"visops.transforms: {name} is empty, must hold at least one image")
+    images = [image_leaf(item, f"{name}[{index}]") for index, item in enumerate(value)]
+    for image in images:
+        if image.batch is not None or image.frames:
+            raise ValueError(
+                f"visops.transforms: {image.name} has shape {list(image.value.shape)}, "
+                "must be one image"
+            )
+    layouts = {image.layout for image in images}
+    if len(layouts) > 1:
+        # An image that could have either layout has that of the others.
+        ends = [(image.value.shape[0], image.value.shape[-1]) for image in images]
+        either = [first in _CHANNELS and last in _CHANNELS for first, last in ends]
+        layouts = {image.layout for image, any_ in zip(images, either, strict=True) if not any_}
+        if len(layouts) != 1:
+            raise ValueError(
+                f"visops.transforms: {name} mixes [C, H, W] and [H, W, C], must be all the same"
+            )
+    values = [image.value for image in images]
+    return Leaf("image", values, len(values), layouts.pop(), False, value, name, **place)
+
+
+def may_be_image(value: Any) -> bool:
+    """Return whether a value without a name can be an image."""
+    kind = tv_kind(value)
+    if kind is not None:
+        return kind == "image"
+    if isinstance(value, Tensor):
+        return value.dim() in (3, 4)
+    return value.ndim in (2, 3, 4) if isinstance(value, np.ndarray) else is_pil(value)
+
+
+def image_sizes(leaves: list[Leaf]) -> np.ndarray:
+    """Return heights and widths of each sample's images, int64 ``[B, 2]``.
+
+    Raises
+    ------
+    ValueError
+        Images, masks and canvas sizes of a sample differ.
+    """
+    first: Leaf | None = None
+    sizes = np.zeros((0, 2), np.int64)
+    for leaf in leaves:
+        if leaf.kind == "image":
+            own = sizes_of(leaf)
+            if first is None:
+                first, sizes = leaf, own
+            else:
+                _refuse_difference(first, sizes, leaf, own)
+    if first is None:
+        raise TypeError("visops.transforms: the sample holds no image")
+    if len(leaves) > 1:
+        for leaf in leaves:
+            if leaf.kind == "mask":
+                _refuse_difference(first, sizes, leaf, sizes_of(leaf))
+            elif leaf.kind in ("boxes", "keypoints") and leaf.canvas is not None:
+                _refuse_difference(first, sizes, leaf, leaf.canvas)
+    return sizes
+
+
+def sizes_of(leaf: Leaf) -> np.ndarray:
+    """Return heights and widths of an image or mask leaf, [B, 2]; [1, 2] for a single sample."""
+    end = -1 if leaf.layout == "HWC" else None
+    values = leaf.value if isinstance(leaf.value, list) else (leaf.value,)
+    sizes = np.array([value.shape[:end][-2:] for value in values], np.int64)
+    if leaf.batch is not None and not isinstance(leaf.value, list):
+        return sizes.repeat(leaf.batch, 0)
+    return sizes
+
+
+def _refuse_difference(first: Leaf, sizes: np.ndarray, leaf: Leaf, own: np.ndarray) -> None:
+    wrong = (sizes != own).any(1)
+    if wrong.any():
+        index = int(wrong.argmax())
+        where = "" if leaf.batch is None else f"[{index}]"
+        height, width = own[index].tolist()
+        raise ValueError(
+            f"visops.transforms: {leaf.name}{where} is for {height} rows and {width} columns, "
+            f"{first.name}{where} has {sizes[index, 0]} and {sizes[index, 1]}; must be the same"
+        )
+
+
+def restored_image(leaf: Leaf) -> Any:
+    """Return an image as a tensor with channels first, and as a tv_tensor if it was one."""
+    value, like = leaf.value, leaf.like
+    if isinstance(value, list):
+        return [
+            restored_image(Leaf("image", item, layout=leaf.layout, like=like[i]))
+            for i, item in enumerate(value)
+        ]
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(value if value.flags.writeable else value.copy())
+    if leaf.layout == "HWC":
+        value = value.movedim(-1, -3)
+    if isinstance(like, (list, tuple)):
+        like = like[0]
+    return tv_wrap(value, like) if tv_kind(like) is not None else value

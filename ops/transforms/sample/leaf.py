@@ -1,0 +1,77 @@
+"""One value of a sample, and what its type says about it.
+
+torchvision and Pillow are consulted only if the caller has already imported them: otherwise no
+value can be of their types.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+__all__ = ["Leaf", "is_pil", "tv_kind"]
+
+
+@dataclass(slots=True)
+class Leaf:
+    """One value of a sample, or of a batch of samples."""
+
+    kind: str  # image, mask, boxes, keypoints, visible, labels or other
+    value: Any
+    batch: int | None = (
+        None  # samples in `value`, along its first dimension or in a list; None: one
+    )
+    layout: str = "CHW"  # of images, without the batch's dimension
+    frames: bool = False  # has a dimension of frames before the image's own three
+    like: Any = None  # the value in the sample
+    name: str = "the sample"  # for messages
+    key: Any = None  # its key, if a dict holds it
+    group: int = -1  # number of the container that holds it
+    named: str | None = None  # the kind its key stands for
+    per_box: bool = False  # has an entry for each box of its group
+    format: str = "XYXY"  # of boxes
+    canvas: np.ndarray | None = None  # [B, 2]: of typed boxes and key points, and of all once moved
+    visible: Any = None  # of key points, bool: False once they are lost
+    partner: Leaf | None = None  # of key points: the leaf that holds their visibility
+    source: Leaf | None = None  # the leaf of the batch that this sample is from
+
+    def samples(self) -> list[Any]:
+        """Return the values, one per sample."""
+        return [self.value] if self.batch is None else list(self.value)
+
+
+def is_pil(value: Any) -> bool:
+    """Return whether this is a Pillow image."""
+    module = sys.modules.get("PIL.Image")
+    return module is not None and isinstance(value, module.Image)
+
+
+def tv_kind(value: Any) -> str | None:
+    """Return the kind of leaf that a tv_tensor makes, or None for anything else."""
+    if type(value) is Tensor or not isinstance(value, Tensor):
+        return None
+    tv = sys.modules.get("torchvision.tv_tensors")
+    if tv is None or not isinstance(value, tv.TVTensor):
+        return None
+    if isinstance(value, (tv.Image, tv.Video)):
+        return "image"
+    # KeyPoints came with torchvision 0.23.
+    for kind, cls in (("mask", "Mask"), ("boxes", "BoundingBoxes"), ("keypoints", "KeyPoints")):
+        if isinstance(value, getattr(tv, cls, ())):
+            return kind
+    raise TypeError(
+        f"visops.transforms: can't move a {type(value).__name__}, must be an Image, Video, Mask, "
+        "BoundingBoxes or KeyPoints"
+    )
+
+
+def tv_wrap(value: Tensor, like: Tensor, **fields: Any) -> Tensor:
+    """Return `value` as a tv_tensor of the type of `like`."""
+    import torchvision.tv_tensors as tv
+
+    wrapped: Tensor = tv.wrap(value, like=like, **fields)
+    return wrapped

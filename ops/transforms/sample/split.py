@@ -1,0 +1,300 @@
+"""Splits a sample into leaves, and puts it together again.
+
+A sample is an image, or a nest of dicts, tuples and lists of images and what belongs to them. Typed
+values (torchvision's tv_tensors, Pillow images) say what they are; plain tensors and arrays are
+known by their key in a dict. Anything that might be an unknown target raises: a mask left behind by
+its image would be noticed only much later, in the trained model.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import os
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .images import image_leaf, may_be_image, restored_image
+from .leaf import Leaf, is_pil, tv_kind
+from .target_leaves import prepare_targets, restored_target, visibility_of
+
+__all__ = ["split_sample"]
+
+# Kinds, and the dict keys that plain arrays of each kind have.
+NAMES: dict[str, tuple[str, ...]] = {
+    "image": ("image", "img", "images"),
+    "mask": ("mask",),
+    "masks": ("masks",),  # one per box, if there are boxes
+    "boxes": ("boxes", "bboxes"),
+    "keypoints": ("keypoints",),
+    "labels": ("labels", "scores", "area", "iscrowd"),  # one per box, if there are boxes
+    "other": (),  # does not move
+}
+_DEFAULT_KINDS = {name: kind for kind, names in NAMES.items() for name in names}
+
+# Annotations that usually come as lists of numbers or 1-d arrays, and would go unnoticed.
+_UNMOVABLE = frozenset(("bbox", "box", "landmarks", "polygon", "polygons", "segmentation"))
+_NUMBERS = (bool, int, float, complex, np.generic)
+_PLAIN_ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None)))
+_ATOMS = (*_NUMBERS, str, bytes, os.PathLike, datetime.date, datetime.time)
+_EXPECTED = {
+    "image": "an image",
+    "mask": "a mask [H, W]",
+    "masks": "masks [N, H, W]",
+    "boxes": "boxes [N, 4]",
+    "keypoints": "key points [..., 2]",
+}
+
+Rebuild = Callable[[list[Leaf]], Any]
+
+
+def split_sample(
+    sample: Any, keys: Mapping[str, Sequence[str]] | None = None
+) -> tuple[list[Leaf], Rebuild]:
+    """Split a sample or a batch into leaves.
+
+    Parameters
+    ----------
+    sample : Tensor, ndarray, PIL image, or dict, tuple or list of such, nested at will
+        An image ``[C, H, W]`` or ``[H, W, C]``, a batch ``[B, ...]`` or a list of images of
+        different sizes, and what belongs to it.
+    keys : mapping of kind to names, optional
+        Dict keys in addition to the usual ones: ``{"mask": ["seg"]}``. The kinds are image, mask,
+        masks (one per box), boxes, keypoints, labels (one per box) and other (left alone).
+
+    Returns
+    -------
+    list of Leaf
+    callable
+        Puts leaves, with their current values, together in the structure of `sample`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        There is no image; a value may or may not be a target; a target's shape, dtype or values
+        are wrong. The message names the place.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops.transforms.sample.split import split_sample
+    >>> sample = {"image": torch.zeros(3, 4, 6), "boxes": [[0, 0, 2, 2]], "labels": ["cat"]}
+    >>> leaves, rebuild = split_sample(sample)
+    >>> [(leaf.kind, leaf.name) for leaf in leaves]
+    [('image', "sample['image']"), ('boxes', "sample['boxes']"), ('labels', "sample['labels']")]
+    >>> rebuild(leaves)["boxes"]
+    [[0.0, 0.0, 2.0, 2.0]]
+    """
+    if type(sample) is Tensor or type(sample) is np.ndarray:
+        return [image_leaf(sample, "the sample")], _only_image
+    splitter = _Splitter(_DEFAULT_KINDS if keys is None else _named_kinds(keys))
+    spec = splitter.split(sample)
+    return splitter.leaves, lambda leaves: _build(spec, leaves)
+
+
+def _only_image(leaves: list[Leaf]) -> Any:
+    return restored_image(leaves[0])
+
+
+def _named_kinds(keys: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    kinds = dict(_DEFAULT_KINDS)
+    for kind, names in keys.items():
+        if kind not in NAMES:
+            allowed = ", ".join(NAMES)
+            raise ValueError(
+                f"visops.transforms: keys names the kind {kind!r}, must be one of {allowed}"
+            )
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise TypeError(
+                f"visops.transforms: keys[{kind!r}] is {names!r}, must be a list of names"
+            )
+        kinds.update(dict.fromkeys(names, kind))
+    return kinds
+
+
+class _Splitter:
+    """The walk through one sample."""
+
+    def __init__(self, kinds: Mapping[str, str]) -> None:
+        self.kinds = kinds
+        self.leaves: list[Leaf] = []
+        self.groups = 0
+        self.untyped: list[Leaf] = []  # plain arrays with at least two dimensions
+
+    def split(self, sample: Any) -> Any:
+        """Return the sample's structure, with indices in place of leaves."""
+        if type(sample) is list and sample and all(may_be_image(item) for item in sample):
+            spec: Any = self.add(image_leaf(sample, "the sample"))
+        else:
+            spec = self.walk(sample, "sample", None, None, -1)
+        self.resolve_untyped()
+        images = [leaf for leaf in self.leaves if leaf.kind == "image"]
+        if not images:
+            raise TypeError(
+                f"visops.transforms: found no image in the sample, a {type(sample).__name__}; "
+                "must be an image, or hold one under a known name (see keys=) or as a tv_tensor"
+            )
+        for leaf in images:
+            if leaf.batch != images[0].batch:
+                raise ValueError(
+                    f"visops.transforms: {images[0].name} holds {_count(images[0])}, {leaf.name} "
+                    f"holds {_count(leaf)}; must be the same"
+                )
+        if len(self.leaves) > 1:
+            prepare_targets(self.leaves, images[0])
+        return spec
+
+    def walk(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
+        """Return the index of a leaf, or a container and its walked contents."""
+        cls = type(value)
+        if kind == "other" or cls in _PLAIN_ATOMS:
+            if kind in _EXPECTED and value is not None:
+                raise TypeError(
+                    f"visops.transforms: {name} is {value!r}, must be {_EXPECTED[kind]}"
+                )
+            kind = kind if kind in ("labels", "visible") else "other"
+            return self.add(Leaf(kind, value, like=value, name=name, key=key, group=group))
+        if isinstance(value, (Tensor, np.ndarray)) or is_pil(value):
+            return self.walk_array(value, name, kind, key, group)
+        if isinstance(value, (list, tuple)):
+            if kind is None:
+                return self.walk_sequence(value, name, key, group)
+            if kind == "image":
+                return self.add(image_leaf(value, name, key=key, group=group, named=kind))
+            # One sample's numbers, or one value per sample: prepare_targets tells which.
+            leaf_kind = "mask" if kind == "masks" else kind
+            return self.add(
+                Leaf(leaf_kind, value, like=value, name=name, key=key, group=group, named=kind)
+            )
+        if isinstance(value, MutableMapping):
+            return self.walk_mapping(value, name)
+        if isinstance(value, _ATOMS):
+            return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
+        raise TypeError(
+            f"visops.transforms: {name} is a {cls.__name__}, which may hold something that has to "
+            "move with the image; must consist of dicts, lists, tuples, tensors, arrays, numbers "
+            "and strings, or have a name in keys={'other': [...]}"
+        )
+
+    def walk_mapping(self, value: MutableMapping[Any, Any], name: str) -> Any:
+        self.groups += 1
+        group = self.groups
+        items = []
+        for key, inner in value.items():
+            kind = self.kind_of(key, value) if isinstance(key, str) else None
+            place = f"{name}[{key!r}]"
+            if (
+                kind is None
+                and key in _UNMOVABLE
+                and inner is not None
+                and not _known_by_type(inner)
+            ):
+                raise TypeError(
+                    f"visops.transforms: {place} can't be moved in this form; must be boxes "
+                    "[N, 4], key points [..., 2] or masks [N, H, W] under a name that says so "
+                    "(add names with keys=; kind 'other' is for what doesn't move)"
+                )
+            items.append((key, self.walk(inner, place, kind, key, group)))
+        return value, items
+
+    def kind_of(self, key: str, siblings: Mapping[Any, Any]) -> str | None:
+        """Return the kind that a dict's key stands for."""
+        kind = self.kinds.get(key)
+        base = key.removesuffix("_visible")
+        if kind is None and base != key and base in siblings:
+            points = siblings[base]
+            first = points[0] if isinstance(points, (list, tuple)) and points else points
+            if "keypoints" in (self.kinds.get(base), tv_kind(first)):
+                return "visible"
+        return kind
+
+    def walk_sequence(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
+        if all(type(item) in _PLAIN_ATOMS for item in value):
+            return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
+        if all(_is_number_list(item) for item in value):
+            _refuse_untyped(name, f"{type(value).__name__} of lists of numbers")
+        self.groups += 1
+        group = self.groups
+        walked = [self.walk(v, f"{name}[{i}]", None, None, group) for i, v in enumerate(value)]
+        return value, walked
+
+    def walk_array(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
+        typed = tv_kind(value)
+        actual = typed or ("mask" if kind == "masks" else kind)
+        if is_pil(value):
+            actual = "mask" if actual == "mask" else "image"
+        if actual == "image":
+            return self.add(image_leaf(value, name, key=key, group=group, named=kind))
+        leaf = Leaf(
+            actual or "other", value, like=value, name=name, key=key, group=group, named=kind
+        )
+        if actual is None and value.ndim >= 2:
+            self.untyped.append(leaf)
+        return self.add(leaf)
+
+    def add(self, leaf: Leaf) -> int:
+        self.leaves.append(leaf)
+        return len(self.leaves) - 1
+
+    def resolve_untyped(self) -> None:
+        """Find the image among a tuple's plain arrays, and refuse all others."""
+        if not self.untyped:
+            return
+        has_image = any(leaf.kind == "image" for leaf in self.leaves)
+        for leaf in self.untyped:
+            if has_image or leaf.key is not None or not may_be_image(leaf.value):
+                cls = type(leaf.value).__name__
+                _refuse_untyped(leaf.name, f"plain {cls} of shape {list(leaf.value.shape)}")
+            image = image_leaf(leaf.value, leaf.name)
+            leaf.kind, leaf.value, leaf.batch = "image", image.value, image.batch
+            leaf.layout = image.layout
+            has_image = True
+
+
+def _refuse_untyped(name: str, what: str) -> None:
+    raise TypeError(
+        f"visops.transforms: {name} is a {what}, which may have to move with the image; must be a "
+        "tv_tensor, or in a dict under a name that says what it is (add names with "
+        "keys={'mask': [...]}; kind 'other' is for what doesn't move; a list of samples is for "
+        "Compose.collate)"
+    )
+
+
+def _count(leaf: Leaf) -> str:
+    return "one image" if leaf.batch is None else f"{leaf.batch} images"
+
+
+def _known_by_type(value: Any) -> bool:
+    """Return whether a value's type tells its kind, or will get it refused."""
+    return tv_kind(value) is not None or is_pil(value) or getattr(value, "ndim", 0) >= 2
+
+
+def _is_number_list(value: Any) -> bool:
+    return (
+        isinstance(value, (list, tuple))
+        and len(value) > 0
+        and all(isinstance(item, _NUMBERS) for item in value)
+    )
+
+
+def _build(spec: Any, leaves: list[Leaf]) -> Any:
+    if type(spec) is int:
+        leaf = leaves[spec]
+        return restored_image(leaf) if leaf.kind == "image" else restored_target(leaf)
+    container, items = spec
+    if isinstance(container, MutableMapping):
+        out = copy.copy(container)
+        for key, inner in items:
+            out[key] = _build(inner, leaves)
+            if type(inner) is int and leaves[inner].kind == "keypoints":
+                visible = visibility_of(leaves[inner])
+                if visible is not None:
+                    out[f"{key}_visible"] = visible
+        return out
+    values = [_build(inner, leaves) for inner in items]
+    if hasattr(container, "_fields"):  # a namedtuple
+        return type(container)(*values)
+    return type(container)(values)

@@ -1,0 +1,348 @@
+"""Turns a sample's targets into checked arrays, and back into the types they came in.
+
+Everything that can be wrong with a target is found here, before a pixel moves. Values on an
+accelerator go unchecked: reading them would synchronize.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .images import sizes_of
+from .leaf import Leaf, is_pil, tv_kind, tv_wrap
+
+__all__ = ["prepare_targets", "restored_target", "visibility_of"]
+
+_FORMATS = ("XYXY", "XYWH", "CXCYWH")
+_RANKS = {"mask": (2, 3), "boxes": (2, 2), "keypoints": (2, 99)}
+_EXPECTED = {
+    "mask": "[H, W] or [N, H, W]",
+    "boxes": "[N, 4]",
+    "keypoints": "[..., 2], or [..., 3] with visibilities",
+}
+
+
+def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
+    """Turn masks, boxes and key points into arrays or lists of arrays, and check them.
+
+    Parameters
+    ----------
+    leaves : list of Leaf
+        All leaves of a sample; changed in place.
+    image : Leaf
+        The first image, which tells whether the sample is a batch.
+    """
+    targets = [leaf for leaf in leaves if leaf.kind in _RANKS]
+    for leaf in targets:
+        _prepare(leaf, image)
+        _check_shapes(leaf)
+    for leaf in targets:
+        if leaf.kind == "keypoints":
+            _find_visibility(leaf, leaves)
+    groups: dict[int, list[Leaf]] = {}
+    for leaf in targets:
+        if leaf.kind == "boxes":
+            _check_boxes(leaf)
+            groups.setdefault(leaf.group, []).append(leaf)
+    for leaf in leaves:
+        boxes = groups.get(leaf.group)
+        if boxes is not None and len(boxes) == 1:
+            _match_to_boxes(leaf, boxes[0])
+
+
+def _prepare(leaf: Leaf, image: Leaf) -> None:
+    """Turn a target's value into an array or, for a batch, into a list with one per sample."""
+    value, batch = leaf.value, image.batch
+    typed: Sequence[Any] = (value,)
+    if batch is None:
+        leaf.value = _as_array(leaf, value, image, 0, leaf.name)
+    elif isinstance(value, (list, tuple)):
+        if len(value) != batch:
+            raise ValueError(
+                f"visops.transforms: {leaf.name} has {len(value)} entries, {image.name} holds "
+                f"{batch} images; must be one for each"
+            )
+        names = [f"{leaf.name}[{index}]" for index in range(batch)]
+        leaf.value = [_as_array(leaf, value[i], image, i, names[i]) for i in range(batch)]
+        leaf.batch, typed = batch, value
+    else:
+        leaf.value = _as_array(leaf, value, image, 0, leaf.name)
+        leaf.batch = batch
+        shape = list(leaf.value.shape)
+        if len(shape) <= _RANKS[leaf.kind][0] or shape[0] != batch:
+            raise ValueError(
+                f"visops.transforms: {leaf.name} has shape {shape}, {image.name} holds {batch} "
+                f"images; must have a first dimension of {batch} or be a list of {batch}"
+            )
+    if all(tv_kind(item) is not None for item in typed):
+        if leaf.kind == "boxes":
+            leaf.format = _common_format(leaf, typed)
+        if leaf.kind != "mask":
+            sizes = [item.canvas_size for item in typed]
+            count = 1 if batch is None else batch
+            leaf.canvas = np.array(sizes if len(sizes) == count else sizes * count, np.int64)
+
+
+def _common_format(leaf: Leaf, typed: Sequence[Any]) -> str:
+    formats = {item.format.value for item in typed}
+    if len(formats) > 1:
+        raise ValueError(
+            f"visops.transforms: {leaf.name} mixes the formats {sorted(formats)}, must have one"
+        )
+    found: str = formats.pop()
+    if found not in _FORMATS:
+        raise ValueError(
+            f"visops.transforms: {leaf.name} has format {found}, must be {', '.join(_FORMATS)}: "
+            "rotated boxes can't be moved (give their corners as key points)"
+        )
+    return found
+
+
+def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any:
+    """Return the target of one sample or of a whole batch as a tensor or an array."""
+    if isinstance(value, Tensor):
+        return value if type(value) is Tensor else value.as_subclass(Tensor)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "fiub":
+            _refuse_dtype(leaf, name, value.dtype)
+        return value
+    if is_pil(value):
+        return np.asarray(value)
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(
+            f"visops.transforms: {name} is a {type(value).__name__}, must be {_EXPECTED[leaf.kind]}"
+        )
+    if not value:
+        height, width = sizes_of(image)[index].tolist()
+        shape = {"mask": (0, height, width), "boxes": (0, 4), "keypoints": (0, 2)}[leaf.kind]
+        return np.zeros(shape, np.uint8 if leaf.kind == "mask" else np.float64)
+    try:
+        if all(isinstance(item, Tensor) for item in value):
+            return torch.stack([item.as_subclass(Tensor) for item in value])
+        array = np.stack([np.asarray(item) for item in value])
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"visops.transforms: {name} can't be read as {_EXPECTED[leaf.kind]}: {error}"
+        ) from None
+    if array.dtype.kind not in "fiub":
+        _refuse_dtype(leaf, name, array.dtype)
+    # Python integers may well mean coordinates with fractions; in masks they are classes.
+    is_numbers = not any(isinstance(item, np.ndarray) or is_pil(item) for item in value)
+    return array.astype(np.float64) if is_numbers and leaf.kind != "mask" else array
+
+
+def _refuse_dtype(leaf: Leaf, name: str, dtype: Any) -> None:
+    allowed = "numbers" if leaf.kind == "mask" else "floating or signed integers"
+    raise TypeError(f"visops.transforms: {name} has dtype {dtype}, must be {allowed}")
+
+
+def _check_shapes(leaf: Leaf) -> None:
+    dense = leaf.batch is not None and not isinstance(leaf.value, list)
+    low, high = _RANKS[leaf.kind]
+    for index, value in enumerate(leaf.value if isinstance(leaf.value, list) else [leaf.value]):
+        name = f"{leaf.name}[{index}]" if isinstance(leaf.value, list) else leaf.name
+        shape = value.shape
+        rank = len(shape) - dense
+        lasts = {"boxes": (4,), "keypoints": (2, 3)}.get(leaf.kind)
+        if not low <= rank <= high or (lasts is not None and shape[-1] not in lasts):
+            expected = _EXPECTED[leaf.kind]
+            raise ValueError(
+                f"visops.transforms: {name} has shape {list(shape)}, must be {expected}"
+                + (f" after a first dimension of {leaf.batch}" if dense else "")
+            )
+        if isinstance(value, Tensor):
+            signed = value.is_floating_point() or value.dtype in _SIGNED
+            number = not value.is_complex()
+        else:
+            signed, number = value.dtype.kind in "fi", True
+        if not (number if leaf.kind == "mask" else signed):
+            _refuse_dtype(leaf, name, value.dtype)
+
+
+_SIGNED = (torch.int8, torch.int16, torch.int32, torch.int64)
+
+
+def _check_boxes(leaf: Leaf) -> None:
+    """Refuse boxes that are not finite or have negative sides, where the CPU can read them."""
+    for index, value in enumerate(leaf.value if isinstance(leaf.value, list) else [leaf.value]):
+        if isinstance(value, Tensor):
+            if value.device.type != "cpu":
+                continue
+            value = value.detach()
+            value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
+        first, second = value[..., :2], value[..., 2:]
+        good = second >= (first if leaf.format == "XYXY" else 0)
+        if good.all() and np.isfinite(value).all():
+            continue
+        place = f"{leaf.name}[{index}]" if isinstance(leaf.value, list) else leaf.name
+        finite = np.isfinite(value).all(-1)
+        where = tuple(np.argwhere(~(good.all(-1) & finite))[0].tolist())
+        box = ", ".join(f"{v:g}" for v in value[where].tolist())
+        name = place + "".join(f"[{i}]" for i in where)
+        if not finite[where]:
+            problem = "must be finite"
+        elif leaf.format == "XYXY":
+            problem = "must have x1 <= x2 and y1 <= y2 (for other formats use tv_tensors)"
+        else:
+            problem = "must have a width and a height of at least 0"
+        raise ValueError(f"visops.transforms: {name} is [{box}] ({leaf.format}), {problem}")
+
+
+def _find_visibility(leaf: Leaf, leaves: list[Leaf]) -> None:
+    """Find the `keypoints_visible` that a dict may hold beside its `keypoints`."""
+    if not isinstance(leaf.key, str):
+        return
+    key, group = f"{leaf.key}_visible", leaf.group
+    found = (x for x in leaves if x.kind == "visible" and x.group == group and x.key == key)
+    partner = next(found, None)
+    if partner is None:
+        return
+    partner.batch = leaf.batch
+    if isinstance(leaf.value, list):
+        if not isinstance(partner.value, (list, tuple)) or len(partner.value) != leaf.batch:
+            raise TypeError(
+                f"visops.transforms: {partner.name} is a {type(partner.value).__name__}, must be a "
+                f"list of {leaf.batch}, like {leaf.name}"
+            )
+        partner.value = [_plain_array(item) for item in partner.value]
+    else:
+        partner.value = _plain_array(partner.value)
+    values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
+    owns = partner.value if isinstance(partner.value, list) else [partner.value]
+    for value, own in zip(values, owns, strict=True):
+        if tuple(own.shape) != tuple(value.shape[:-1]):
+            raise ValueError(
+                f"visops.transforms: {partner.name} has shape {list(own.shape)}, must be that of "
+                f"{leaf.name} without its last dimension: {list(value.shape[:-1])}"
+            )
+    leaf.partner = partner
+
+
+def _plain_array(value: Any) -> Any:
+    return value if isinstance(value, Tensor) else np.asarray(value)
+
+
+def _match_to_boxes(leaf: Leaf, boxes: Leaf) -> None:
+    """Decide whether a leaf has one entry per box of its group, and check the count."""
+    if leaf.kind == "labels":
+        lengths = _lengths(leaf, boxes)
+    elif (leaf.kind == "mask" and leaf.named == "masks") or (
+        leaf.kind == "keypoints" and leaf.named == "keypoints"
+    ):
+        dense = leaf.batch is not None and not isinstance(leaf.value, list)
+        values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
+        if any(value.ndim - dense != 3 for value in values):
+            return
+        lengths = [value.shape[0] for value in leaf.samples()]
+    else:
+        return
+    if lengths is None:
+        return
+    for index, (length, value) in enumerate(zip(lengths, boxes.samples(), strict=True)):
+        if length != value.shape[0]:
+            place = "" if leaf.batch is None and boxes.batch is None else f"[{index}]"
+            got = "no length" if length is None else f"length {length}"
+            # What has to move can't be declared as something else.
+            hint = " (or be named in keys={'other': [...]})" if leaf.kind == "labels" else ""
+            raise ValueError(
+                f"visops.transforms: {leaf.name}{place} has {got}, {boxes.name}{place} has "
+                f"{value.shape[0]} boxes; must be the same{hint}"
+            )
+    leaf.per_box = True
+    leaf.batch = boxes.batch
+    if leaf.partner is not None:
+        leaf.partner.per_box = True
+    if leaf.key == "area":
+        leaf.kind = "area"
+        if isinstance(leaf.value, (list, tuple)):
+            leaf.value = (
+                _plain_array(leaf.value)
+                if leaf.batch is None
+                else [_plain_array(item) for item in leaf.value]
+            )
+
+
+def _lengths(leaf: Leaf, boxes: Leaf) -> list[int | None] | None:
+    """Return how many labels each sample has; None if the labels belong to images."""
+    value = leaf.value
+    if boxes.batch is None:
+        length = _length(value)
+        return None if length is None else [length]
+    if isinstance(value, (Tensor, np.ndarray)):
+        if value.ndim < 2 or value.shape[0] != boxes.batch:
+            return None
+        return [value.shape[1]] * boxes.batch
+    if not isinstance(value, (list, tuple)):
+        return None
+    if len(value) != boxes.batch:
+        raise ValueError(
+            f"visops.transforms: {leaf.name} has {len(value)} entries, {boxes.name} is for "
+            f"{boxes.batch} images; must be one for each"
+        )
+    lengths = [_length(item) for item in value]
+    return None if all(length is None for length in lengths) else lengths
+
+
+def _length(value: Any) -> int | None:
+    if isinstance(value, (Tensor, np.ndarray)):
+        return value.shape[0] if value.ndim else None
+    return len(value) if isinstance(value, (list, tuple)) else None
+
+
+def restored_target(leaf: Leaf) -> Any:
+    """Return a leaf's value in the type it came in."""
+    value, like = leaf.value, leaf.like
+    if leaf.kind in ("labels", "other") or value is like:
+        return value
+    if isinstance(value, list) and leaf.batch is not None:
+        likes = like if isinstance(like, (list, tuple)) else [like] * len(value)
+        return [_typed(leaf, v, likes[i], i) for i, v in enumerate(value)]
+    return _typed(leaf, value, like, 0)
+
+
+def _typed(leaf: Leaf, value: Any, like: Any, index: int) -> Any:
+    if isinstance(like, (list, tuple)) and leaf.batch is not None and isinstance(value, Tensor):
+        like = like[0] if like else None  # stacked when a list was collated
+    if isinstance(value, np.ndarray):
+        if isinstance(like, (list, tuple)):
+            arrays = any(isinstance(i, np.ndarray) or is_pil(i) for i in like)
+            return list(value) if arrays else value.tolist()
+        if not isinstance(like, np.ndarray):
+            value = torch.from_numpy(value if value.flags.writeable else value.copy())
+    elif isinstance(like, (list, tuple)):
+        return list(value)
+    if tv_kind(like) is None:
+        return value
+    if leaf.kind == "mask":
+        return tv_wrap(value, like)
+    assert leaf.canvas is not None
+    height, width = leaf.canvas[index].tolist()
+    fields = {"format": leaf.format} if leaf.kind == "boxes" else {}
+    return tv_wrap(value, like, canvas_size=(height, width), **fields)
+
+
+def visibility_of(leaf: Leaf) -> Any:
+    """Return the flags to put beside key points in a dict; None if they have a place already."""
+    if leaf.visible is None or leaf.partner is not None or not isinstance(leaf.key, str):
+        return None
+    if any(value.shape[-1] != 2 for value in leaf.samples()):
+        return None  # the third column says it
+    if isinstance(leaf.visible, list):
+        likes = (
+            leaf.like if isinstance(leaf.like, (list, tuple)) else [leaf.like] * len(leaf.visible)
+        )
+        return [_typed_flags(v, lk) for v, lk in zip(leaf.visible, likes, strict=True)]
+    return _typed_flags(leaf.visible, leaf.like)
+
+
+def _typed_flags(visible: Any, like: Any) -> Any:
+    if isinstance(like, Tensor):
+        return visible if isinstance(visible, Tensor) else torch.from_numpy(visible)
+    if isinstance(like, (list, tuple)) and isinstance(visible, np.ndarray):
+        return visible.tolist()
+    return visible

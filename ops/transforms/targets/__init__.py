@@ -1,0 +1,1 @@
+"""Moves masks, boxes and key points with their image."""

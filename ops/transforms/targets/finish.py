@@ -1,0 +1,123 @@
+"""The last step for targets: dtypes, boxes clipped or dropped, visibilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..sample.leaf import Leaf
+from .coordinates import clamp_boxes, from_corners, inside, to_corners
+from .options import CONVENTIONS, TargetOptions, canvas_windows
+from .rows import (
+    area_shares,
+    flat_flags,
+    note_visible,
+    point_width,
+    restore_dtype,
+    rows_of,
+    scale_area,
+)
+
+__all__ = ["finish_targets"]
+
+
+def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
+    """Give targets their final form: dtypes, boxes clipped or dropped, visibilities.
+
+    Parameters
+    ----------
+    leaves : list of Leaf
+        Changed in place.
+    sizes : ndarray, int ``[B, 2]``
+        Heights and widths of the final images.
+    options : TargetOptions
+    """
+    for leaf in leaves:
+        if leaf.kind == "keypoints":
+            _finish_keypoints(leaf, sizes, options.keypoint_convention)
+        elif leaf.kind == "boxes":
+            leaf.canvas = sizes
+            members = [x for x in leaves if x.group == leaf.group and x.per_box]
+            if options.boxes != "keep":
+                _clamp(leaf, [x for x in members if x.kind == "area"], sizes)
+            restore_dtype(leaf)
+            if options.boxes == "sanitize":
+                _drop(leaf, members, options.min_size)
+    for leaf in leaves:
+        if leaf.kind == "area":
+            restore_dtype(leaf)
+
+
+def _clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray) -> None:
+    rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
+    corners = to_corners(rows, leaf.format)
+    clamped = clamp_boxes(corners, canvas_windows(sizes)[owners])
+    for area in areas:
+        scale_area(area, area_shares(corners, clamped))
+    leaf.value = restore(from_corners(clamped, leaf.format))
+
+
+def _drop(leaf: Leaf, members: Sequence[Leaf], min_size: float) -> None:
+    """Drop boxes that are too small, and what belongs to them. Synchronizes on CUDA."""
+    boxes = leaf.samples()
+    keeps = []
+    for value in boxes:
+        corners = to_corners(value, leaf.format)
+        sides = corners[:, 2:] - corners[:, :2]
+        keeps.append(((sides >= min_size) & (sides > 0)).all(-1))
+    for member in (leaf, *members):
+        for field in ("value", "visible"):
+            values = getattr(member, field)
+            if values is None:
+                continue
+            if leaf.batch is None:
+                setattr(member, field, _selected(values, keeps[0]))
+            else:
+                kept = [_selected(v, k) for v, k in zip(values, keeps, strict=True)]
+                setattr(member, field, kept)
+
+
+def _selected(value: Any, keep: Any) -> Any:
+    if isinstance(value, Tensor):
+        keep = keep if isinstance(keep, Tensor) else torch.from_numpy(keep)
+        return value[keep.to(value.device)]
+    flags = keep.cpu().numpy() if isinstance(keep, Tensor) else keep
+    if isinstance(value, np.ndarray):
+        return value[flags]
+    if value is None:  # this sample has no labels
+        return None
+    return type(value)(v for v, k in zip(value, flags.tolist(), strict=True) if k)
+
+
+def _finish_keypoints(leaf: Leaf, sizes: np.ndarray, convention: str) -> None:
+    width = point_width(leaf)
+    rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
+    seen = inside(rows[:, :2], (canvas_windows(sizes) - CONVENTIONS[convention])[owners])
+    note_visible(leaf, seen)
+    if width > 2:
+        xp: Any = torch if isinstance(rows, Tensor) else np
+        flags = flat_flags(leaf.visible)
+        third = xp.where(flags, rows[:, 2], 0.0)[:, None]
+        leaf.value = restore(xp.concatenate((rows[:, :2], third), 1))
+    if leaf.partner is not None:
+        partner = leaf.partner
+        if isinstance(leaf.visible, list):
+            pairs = zip(partner.value, leaf.visible, strict=True)
+            partner.value = [_masked(value, flags) for value, flags in pairs]
+        else:
+            partner.value = _masked(partner.value, leaf.visible)
+    leaf.canvas = sizes
+    restore_dtype(leaf)
+
+
+def _masked(value: Any, flags: Any) -> Any:
+    """Return a sample's own visibilities, with 0 where a point is now out of sight."""
+    if isinstance(value, Tensor):
+        flags = flags if isinstance(flags, Tensor) else torch.from_numpy(flags)
+        return torch.where(flags.to(value.device), value, torch.zeros((), dtype=value.dtype))
+    flags = flags.cpu().numpy() if isinstance(flags, Tensor) else flags
+    return np.where(flags, value, value.dtype.type(0))

@@ -1,0 +1,178 @@
+"""Moves masks with their images, by the nearest pixel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...warp.augment import augment
+from .options import Geometry
+
+__all__ = ["as_tensor", "move_mask"]
+
+# Dtypes whose coordinates the kernel computes in float32. float64 is not among them: its finer
+# coordinates would move the same mask differently.
+_SAMPLED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+_SMALL = (torch.int8, torch.int16, torch.uint16)  # float32 holds all their values
+_LARGEST_IN_FLOAT32 = 2**24
+
+
+def move_mask(value: Any, batched: bool, geometry: Geometry, fill: int) -> Any:
+    """Move masks.
+
+    Parameters
+    ----------
+    value : Tensor or ndarray, or list of such
+        One sample's mask ``[H, W]`` or masks ``[N, H, W]``; if `batched`, those of all samples, as
+        one array or as a list. Any real dtype.
+    batched : bool
+        Whether `value` has a batch dimension or is a list.
+    geometry : Geometry
+    fill : int
+        The class outside the image.
+
+    Returns
+    -------
+    Tensor or ndarray, or list of such
+        With the form and dtype of `value`, except that a batch of different sizes becomes a list.
+    """
+    sizes = [(height, width) for height, width in geometry.size_out.tolist()]
+    if not batched:
+        return _one(value, geometry, 0, sizes[0], fill)
+    uniform = all(size == sizes[0] for size in sizes)
+    if not isinstance(value, list):
+        if not uniform:
+            return [_one(v, geometry, i, sizes[i], fill) for i, v in enumerate(value)]
+        masks = as_tensor(value)
+        planes = masks.unsqueeze(1) if masks.dim() == 3 else masks
+        moved = _nearest(planes, planes.dtype, geometry, slice(None), sizes[0], fill)
+        return _as_given(moved.squeeze(1) if masks.dim() == 3 else moved, value)
+    masks_list = [as_tensor(item) for item in value]
+    alike = {(mask.shape[:-2], mask.dtype, mask.device) for mask in masks_list}
+    if not uniform or len(alike) > 1:
+        return [_one(v, geometry, i, sizes[i], fill) for i, v in enumerate(value)]
+    first = masks_list[0]
+    stacked = [mask.reshape(-1, *mask.shape[-2:]) for mask in masks_list]
+    moved = _nearest(stacked, first.dtype, geometry, slice(None), sizes[0], fill)
+    pieces = moved.squeeze(1) if first.dim() == 2 else moved
+    return [_as_given(piece, v) for piece, v in zip(pieces, value, strict=True)]
+
+
+def _one(value: Any, geometry: Geometry, index: int, size: tuple[int, int], fill: int) -> Any:
+    mask = as_tensor(value)
+    planes = mask.reshape(1, -1, *mask.shape[-2:])
+    moved = _nearest(planes, planes.dtype, geometry, slice(index, index + 1), size, fill)
+    return _as_given(moved.reshape(*mask.shape[:-2], *size), value)
+
+
+def as_tensor(value: Any) -> Tensor:
+    """Return a mask as a tensor, without a copy where torch can share its memory."""
+    if isinstance(value, Tensor):
+        return value
+    # torch refuses foreign byte orders and negative strides, and warns about read-only memory.
+    plain = value.flags.writeable and value.dtype.isnative and min(value.strides, default=0) >= 0
+    return torch.from_numpy(value if plain else np.array(value, value.dtype.newbyteorder("=")))
+
+
+def _as_given(moved: Tensor, value: Any) -> Any:
+    return moved if isinstance(value, Tensor) else moved.numpy()
+
+
+def _nearest(
+    planes: Tensor | list[Tensor],
+    dtype: torch.dtype,
+    geometry: Geometry,
+    samples: slice,
+    size: tuple[int, int],
+    fill: int,
+) -> Tensor:
+    """Move masks [B, N, H, W] or a list of [N, H, W], of any dtype."""
+    first = planes[0] if isinstance(planes, list) else planes
+    count = first.shape[-3]
+    if count == 0 or len(planes) == 0:
+        return first.new_zeros((len(planes), count, *size))
+    matrix, window = geometry.matrix[samples], geometry.window
+    if window is not None:
+        window = window[samples]
+    sampled = _sampled_dtype(planes, dtype, fill)
+    if sampled is None:
+        # Move the bytes, as channels of one plane.
+        split = [_bytes(p) for p in planes] if isinstance(planes, list) else _bytes(planes)
+        if isinstance(split, list):
+            split = [plane for part in split for plane in part]
+        else:
+            split = split.flatten(0, 1)
+        window = None if window is None else window.repeat(count, 0)
+        fills = torch.tensor([fill], dtype=dtype).view(torch.uint8).tolist()
+        moved = _call(split, matrix.repeat(count, 0), window, size, fills, torch.uint8)
+        joined = moved.permute(0, 2, 3, 1).contiguous().view(dtype)
+        return joined.reshape(len(planes), count, *size)
+    if dtype == torch.bool:
+        planes = (
+            [p.view(sampled) for p in planes] if isinstance(planes, list) else planes.view(sampled)
+        )
+    elif sampled is not dtype:
+        planes = [p.to(sampled) for p in planes] if isinstance(planes, list) else planes.to(sampled)
+    moved = _call(planes, matrix, window, size, [float(fill)], sampled)
+    return moved.view(dtype) if dtype == torch.bool else moved.to(dtype)
+
+
+def _sampled_dtype(
+    planes: Tensor | list[Tensor], dtype: torch.dtype, fill: int
+) -> torch.dtype | None:
+    """Return the dtype in which the kernel can move masks; None: it can only move their bytes."""
+    if dtype in _SAMPLED:
+        return dtype
+    if dtype == torch.bool:
+        return torch.uint8
+    if dtype in _SMALL:
+        return torch.float32
+    parts = planes if isinstance(planes, list) else [planes]
+    if parts[0].device.type == "cpu" and dtype in (torch.int32, torch.int64):
+        # Classes are small numbers: finding their range is cheaper than moving all bytes.
+        ends = [fill]
+        for part in parts:
+            if part.numel():
+                ends += [int(end) for end in torch.aminmax(part)]
+        if min(ends) >= 0 and max(ends) <= 255:
+            return torch.uint8
+        if max(map(abs, ends)) <= _LARGEST_IN_FLOAT32:
+            return torch.float32
+    return None
+
+
+def _bytes(planes: Tensor) -> Tensor:
+    """View [..., H, W] as uint8 [..., bytes, H, W]."""
+    return planes.contiguous().unsqueeze(-1).view(torch.uint8).movedim(-1, -3)
+
+
+def _call(
+    planes: Tensor | list[Tensor],
+    matrix: Any,
+    window: Any,
+    size: tuple[int, int],
+    fill: list[float],
+    dtype: torch.dtype,
+) -> Tensor:
+    device = planes[0].device
+    if device.type != "cpu":
+        matrix = torch.from_numpy(matrix).to(device, non_blocking=True)
+        if window is not None:
+            window = torch.from_numpy(window).to(device, non_blocking=True)
+    return augment(
+        planes,
+        matrix,
+        size,
+        mode="nearest",
+        fill=fill,
+        window=window,
+        out_dtype=dtype,
+        memory_format=torch.channels_last
+        if dtype == torch.uint8 and len(fill) > 1
+        else torch.contiguous_format,
+        convention="half_pixel",
+        layout="CHW",
+    )

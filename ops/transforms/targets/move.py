@@ -1,0 +1,128 @@
+"""Moves masks, boxes and key points with their images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..sample.leaf import Leaf
+from .coordinates import area_scale, clamp_boxes, from_corners, inside, to_corners, with_origin
+from .coordinates import move_boxes as move_box_rows
+from .coordinates import move_points as move_point_rows
+from .finish import finish_targets
+from .masks import move_mask
+from .options import CONVENTIONS, Geometry, TargetOptions, check_options, mask_fill_of
+from .rows import area_shares, note_visible, point_width, rows_of, scale_area
+
+__all__ = [
+    "Geometry",
+    "TargetOptions",
+    "check_options",
+    "finish_targets",
+    "move_boxes",
+    "move_keypoints",
+    "move_masks",
+    "move_targets",
+    "visible",
+]
+
+
+def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOptions) -> None:
+    """Move masks, boxes and key points; boxes and points stay float64 until finish_targets."""
+    for leaf in leaves:
+        if leaf.kind == "mask":
+            leaf.value = move_masks(leaf, geometry, options.mask_fill)
+        elif leaf.kind == "boxes":
+            areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
+            move_boxes(leaf, areas, geometry, cut=options.boxes != "keep")
+        elif leaf.kind == "keypoints":
+            move_keypoints(leaf, geometry, options.keypoint_convention)
+        if leaf.canvas is not None:
+            leaf.canvas = geometry.size_out
+
+
+def move_masks(leaf: Leaf, geometry: Geometry, fill: int) -> Any:
+    """Return a leaf's moved masks, in the form they have there."""
+    first = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
+    return move_mask(leaf.value, leaf.batch is not None, geometry, mask_fill_of(leaf, first, fill))
+
+
+def move_boxes(leaf: Leaf, areas: Sequence[Leaf], geometry: Geometry, *, cut: bool) -> None:
+    """Move a leaf's boxes, and scale their areas."""
+    rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
+    corners = to_corners(rows, leaf.format)
+    matrix, centres = geometry.matrix[owners], geometry.centres()[owners]
+    window = geometry.source()[owners] if cut else None
+    for area in areas:
+        scale_area(area, area_scale(corners, matrix, centres))
+        if window is not None:
+            scale_area(area, area_shares(corners, clamp_boxes(corners, window)))
+    moved = move_box_rows(corners, matrix, centres, window)
+    leaf.value = restore(from_corners(moved, leaf.format))
+
+
+def move_keypoints(leaf: Leaf, geometry: Geometry, convention: str) -> None:
+    """Move a leaf's key points, and note which are lost for good."""
+    width = point_width(leaf)
+    rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
+    points = rows[:, :2]
+    shift = CONVENTIONS[convention]
+    matrix = with_origin(geometry.matrix, shift)[owners]
+    moved, seen = move_point_rows(points, matrix, (geometry.centres() - shift)[owners])
+    kept = inside(points, (geometry.source() - shift)[owners])
+    seen = kept if seen is None else seen & kept
+    xp: Any = torch if isinstance(rows, Tensor) else np
+    leaf.value = restore(xp.concatenate((moved, rows[:, 2:]), 1) if width > 2 else moved)
+    note_visible(leaf, seen)
+
+
+def visible(keypoints: Any, size: Sequence[int], *, convention: str = "integer") -> Any:
+    """Return which key points lie within an image.
+
+    Parameters
+    ----------
+    keypoints : Tensor or ndarray or nested sequence, ``[..., 2]`` or ``[..., 3]``
+        x, y in pixels; a third entry is ignored.
+    size : pair of int
+        Height and width of the image.
+    convention : {"integer", "half_pixel"}
+        Whether the centre of pixel (0, 0) is the point (0, 0) or (0.5, 0.5). A point is within the
+        image if it is within one of its pixels, right and lower edges excluded:
+        ``-0.5 <= x < W - 0.5`` or ``0 <= x < W``.
+
+    Returns
+    -------
+    Tensor or ndarray of bool, ``[...]``
+        A tensor on the same device for a tensor, otherwise an array. NaN is not visible.
+
+    Raises
+    ------
+    ValueError
+        The shape of `keypoints`, `size` or `convention` is wrong.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops.transforms import visible
+    >>> visible(torch.tensor([[0.0, 0.0], [7.6, 2.0], [-3.0, 1.0]]), (6, 8))
+    tensor([ True, False, False])
+    """
+    if convention not in CONVENTIONS:
+        raise ValueError(
+            f"visops.visible: convention is {convention!r}, must be 'integer' or 'half_pixel'"
+        )
+    if len(size) != 2 or min(size) < 0:
+        raise ValueError(f"visops.visible: size is {tuple(size)}, must be (height, width)")
+    points = keypoints if isinstance(keypoints, Tensor) else np.asarray(keypoints)
+    if points.ndim < 1 or points.shape[-1] not in (2, 3):
+        raise ValueError(
+            f"visops.visible: keypoints has shape {list(points.shape)}, must be [..., 2] or "
+            "[..., 3]"
+        )
+    low = -CONVENTIONS[convention]
+    x, y = points[..., 0], points[..., 1]
+    return (x >= low) & (y >= low) & (x < size[1] + low) & (y < size[0] + low)

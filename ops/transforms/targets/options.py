@@ -1,0 +1,150 @@
+"""Options for targets, and which targets can't follow them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..sample.leaf import Leaf
+
+__all__ = [
+    "CONVENTIONS",
+    "Geometry",
+    "TargetOptions",
+    "canvas_windows",
+    "check_options",
+    "mask_fill_of",
+]
+
+POLICIES = ("keep", "clamp", "sanitize")
+# Shifts that lead to the half-pixel convention.
+CONVENTIONS = {"integer": 0.5, "half_pixel": 0.0}
+
+
+def canvas_windows(sizes: np.ndarray) -> np.ndarray:
+    """Return windows [B, 4] that span whole pictures of these sizes, [B, 2]."""
+    windows = np.zeros((sizes.shape[0], 4))
+    windows[:, 2:] = sizes[:, ::-1]
+    return windows
+
+
+@dataclass(slots=True)
+class Geometry:
+    """Where one pass, or several in turn, put each sample's pixels."""
+
+    matrix: np.ndarray  # [B, 3, 3] float64, source to destination, half-pixel convention
+    size_in: np.ndarray  # [B, 2] height, width
+    size_out: np.ndarray  # [B, 2]
+    window: np.ndarray | None = None  # [B, 4] x1, y1, x2, y2 of the source; the rest is cut
+
+    def centres(self) -> np.ndarray:
+        """Return x, y of the sources' centres, [B, 2]."""
+        return self.size_in[:, ::-1] / 2.0
+
+    def source(self) -> np.ndarray:
+        """Return x1, y1, x2, y2 of what the windows leave of the sources, [B, 4]."""
+        whole = canvas_windows(self.size_in)
+        if self.window is None:
+            return whole
+        whole[:, :2] = np.maximum(whole[:, :2], self.window[:, :2])
+        whole[:, 2:] = np.minimum(whole[:, 2:], self.window[:, 2:])
+        return whole
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOptions:
+    """How to treat targets."""
+
+    mask_fill: int = 255  # for integer masks of the image; others get 0
+    boxes: str = "keep"  # or "clamp" or "sanitize"
+    keypoint_convention: str = "integer"  # or "half_pixel"
+    min_size: float = 1.0  # "sanitize" drops boxes with a shorter side
+
+
+def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
+    """Refuse options that are wrong, or that these leaves can't follow."""
+    if options.boxes not in POLICIES:
+        raise ValueError(
+            f"visops.transforms: boxes is {options.boxes!r}, must be one of {', '.join(POLICIES)}"
+        )
+    if options.keypoint_convention not in CONVENTIONS:
+        raise ValueError(
+            f"visops.transforms: keypoint_convention is {options.keypoint_convention!r}, "
+            "must be 'integer' or 'half_pixel'"
+        )
+    if len(leaves) > 1:
+        for leaf in leaves:
+            if leaf.kind == "mask":
+                _check_fill(leaf, options.mask_fill)
+        if options.boxes == "sanitize":
+            _check_sanitize(leaves)
+
+
+def _check_fill(leaf: Leaf, fill: int) -> None:
+    for value in leaf.value if isinstance(leaf.value, list) else [leaf.value]:
+        if mask_fill_of(leaf, value, fill) == 0:
+            continue
+        dtype = value.dtype
+        if isinstance(value, Tensor):
+            info: Any = torch.iinfo(dtype)
+        else:
+            info = np.iinfo(dtype)
+        if not info.min <= fill <= info.max:
+            raise ValueError(
+                f"visops.transforms: mask_fill is {fill}, {leaf.name} has dtype {dtype}; must be "
+                f"from {info.min} to {info.max}"
+            )
+
+
+def _check_sanitize(leaves: Sequence[Leaf]) -> None:
+    boxes = [leaf for leaf in leaves if leaf.kind == "boxes"]
+    for leaf in boxes:
+        if leaf.batch is not None and not isinstance(leaf.value, list):
+            raise ValueError(
+                f"visops.transforms: {leaf.name} has shape {list(leaf.value.shape)}; must be a "
+                "list of each sample's boxes [N, 4] for boxes='sanitize', which keeps different "
+                "numbers of them"
+            )
+        others = [x for x in leaves if x.group == leaf.group and x is not leaf]
+        for other in others:
+            if other.kind == "boxes":
+                raise ValueError(
+                    f"visops.transforms: {leaf.name} and {other.name} are in one container; "
+                    "must be in two, or boxes='sanitize' can't tell what belongs to which"
+                )
+            if not other.per_box and _may_be_per_box(other):
+                raise ValueError(
+                    f"visops.transforms: boxes='sanitize' can't tell whether {other.name} belongs "
+                    f"to {leaf.name}; must be in a dict, under a name in keys={{'labels': [...]}} "
+                    "or keys={'masks': [...]} if it has an entry per box, otherwise in "
+                    "keys={'other': [...]}"
+                )
+
+
+def _may_be_per_box(leaf: Leaf) -> bool:
+    """Return whether a leaf may have an entry per box, as far as its name and shape tell."""
+    if leaf.named is not None or leaf.kind in ("image", "visible"):
+        return False
+    sequence = isinstance(leaf.value, (list, tuple, Tensor, np.ndarray))
+    if leaf.kind == "other":
+        # In a dict its name tells: the names of what belongs to boxes are known.
+        return leaf.key is None and sequence and getattr(leaf.value, "ndim", 1) > 0
+    dense = leaf.batch is not None and not isinstance(leaf.value, list)
+    values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
+    return any(value.ndim - dense >= 3 for value in values)
+
+
+def mask_fill_of(leaf: Leaf, value: Any, fill: int) -> int:
+    """Return the fill: 0 for masks of boxes, bool and floats, which have no class to ignore."""
+    if leaf.per_box:
+        return 0
+    if isinstance(value, Tensor):
+        countable = not value.is_floating_point() and value.dtype != torch.bool
+    else:
+        countable = value.dtype.kind in "iu"
+    return fill if countable else 0

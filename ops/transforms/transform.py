@@ -1,0 +1,94 @@
+"""The base classes of the transforms."""
+
+# ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .arguments import number
+from .compose import Compose
+from .engine.effects import Fusable
+from .engine.numbers import Number, Params, as_arrays
+from .engine.plan import Canvas
+
+__all__ = ["Builtin", "RandomlyApplied", "Transform"]
+
+
+class Transform(Fusable):
+    """A transform that can be fused with others.
+
+    Call it on a sample, or put it into a :class:`Compose`. Calling it is the same as calling
+    ``Compose([transform])``, with the same keyword arguments.
+
+    To write your own, subclass it and define three methods: `effects` says what the transform does,
+    `make_params` turns uniform numbers into parameters, `extend` adds them to a plan.
+
+    Attributes
+    ----------
+    draws : int
+        How many uniform numbers it needs per sample.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> class RandomInvert(transforms.Transform):
+    ...     draws = 1
+    ...
+    ...     def effects(self):
+    ...         return transforms.Effects(colors=1)
+    ...
+    ...     def make_params(self, uniforms, canvas):
+    ...         return {"apply": uniforms[:, 0] < 0.5}
+    ...
+    ...     def extend(self, plan, params):
+    ...         apply = params["apply"]
+    ...         plan.color([1.0 - 2.0 * apply, 1.0 * apply])  # for one channel: A | a
+    >>> chain = transforms.Compose([RandomInvert(), transforms.RandomHorizontalFlip()])
+    >>> len(chain.passes)
+    1
+    >>> chain(torch.zeros(4, 1, 8, 8)).shape
+    torch.Size([4, 1, 8, 8])
+    """
+
+    def forward(self, *sample: Any, **options: Any) -> Any:
+        """Transform a sample, as ``Compose([self])`` does."""
+        alone = self.__dict__.get("_alone")
+        if alone is None:
+            # nn.Module's own attributes would register it as a child of this module: a cycle.
+            alone = self.__dict__["_alone"] = Compose([self])
+        return alone(*sample, **options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_alone"}
+
+    def extra_repr(self) -> str:
+        shown = []
+        for name, value in self.__dict__.items():
+            hidden = name.startswith("_") or name in ("training", "draws")
+            if not hidden and value is not None:
+                shown.append(f"{name}={value!r}")
+        return ", ".join(shown)
+
+
+class Builtin(Transform):
+    """A transform of this package: its `draw` takes floats and arrays alike."""
+
+    def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
+        """Turn uniform numbers ``[B, draws]`` into parameters."""
+        return as_arrays(self.draw(uniforms.T, canvas), uniforms.shape[0])  # type: ignore[arg-type]
+
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        return {}
+
+
+class RandomlyApplied(Builtin):
+    """A transform applied to each sample with a given probability."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")

@@ -1,0 +1,166 @@
+"""The layout holds: no circular imports, families apart, layers pointing down, files of a size."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILIES = {"warp", "boxes", "suppression", "roi", "convolution"}
+BUILT_ON_FAMILIES = {"compat", "transforms", "infer"}
+MAX_LINES = 450
+
+# Every layer of csrc, and the layers whose headers it may include.
+LAYERS = {
+    "core": {"core"},
+    "cpu": {"core", "cpu"},
+    "cuda": {"core", "cuda"},
+    "torch": {"core", "torch"},
+    "numpy": {"core", "numpy", "torch"},  # torch/parallel.h: torch's threads run NumPy's calls too
+}
+
+
+def modules() -> dict[str, Path]:
+    """Return every module of the package by its dotted name; extensions have a stub."""
+    named = {}
+    for path in sorted((ROOT / "ops").rglob("*.py*")):
+        if path.suffix not in (".py", ".pyi"):
+            continue
+        parts = ("visops", *path.relative_to(ROOT / "ops").with_suffix("").parts)
+        named[".".join(parts).removesuffix(".__init__")] = path
+    return named
+
+
+def statements(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield imports at any depth, but for those behind ``if TYPE_CHECKING``."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            for other in node.orelse:
+                yield from statements(ast.Module([other], []))
+        else:
+            yield from statements(node)
+
+
+def imported(source: str, module: str, is_package: bool, known: set[str]) -> set[str]:
+    """Return the modules of the package that a module names in its imports."""
+    found = set()
+    for node in statements(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+            continue
+        base = node.module or ""
+        if node.level:
+            parents = module.split(".")
+            parents = parents[: len(parents) - node.level + is_package]
+            base = ".".join([*parents, base] if base else parents)
+        for alias in node.names:
+            whole = f"{base}.{alias.name}"
+            found.add(whole if whole in known else base)
+    return found & known
+
+
+def graph() -> dict[str, set[str]]:
+    named = modules()
+    known = set(named)
+    return {
+        name: imported(path.read_text(), name, path.name == "__init__.py", known)
+        for name, path in named.items()
+    }
+
+
+def room(module: str) -> str:
+    """Return the folder of ops that a module is in."""
+    return [*module.split("."), ""][1]
+
+
+def test_imports_have_no_circle() -> None:
+    edges = graph()
+    assert len(edges) > 100
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        pytest.fail(f"circular import: {' <- '.join(error.args[1])}")
+
+
+def test_families_import_neither_each_other_nor_what_is_built_on_them() -> None:
+    wrong = [
+        f"{module} imports {other}"
+        for module, others in graph().items()
+        for other in others
+        if room(module) in FAMILIES
+        and room(other) in (FAMILIES | BUILT_ON_FAMILIES) - {room(module)}
+    ]
+    assert not wrong
+
+
+def includes() -> Iterator[tuple[str, str]]:
+    """Yield the path of a file of csrc, and a header that it includes."""
+    for path in sorted((ROOT / "csrc").rglob("*.*")):
+        for header in re.findall(r'^#\s*include "(.+)"', path.read_text(), re.MULTILINE):
+            yield path.relative_to(ROOT / "csrc").as_posix(), header
+
+
+def test_layers_include_only_layers_below() -> None:
+    found = [(path, header) for path, header in includes() if "/" in path]
+    assert len(found) > 300
+    assert {path.split("/")[0] for path, _ in found} == set(LAYERS)
+    wrong = [
+        f"{path} includes {header}"
+        for path, header in found
+        if header.split("/")[0] not in LAYERS[path.split("/")[0]]
+    ]
+    assert not wrong
+
+
+def test_families_include_no_header_of_another() -> None:
+    wrong = []
+    for path, header in includes():
+        own, other = FAMILIES & set(path.split("/")[:-1]), FAMILIES & set(header.split("/")[:-1])
+        # A file outside the families is shared, and may depend on none of them. The exceptions are
+        # the fronts in numpy/, one file an operator.
+        if other - own and not path.startswith("numpy/"):
+            wrong.append(f"{path} includes {header}")
+    assert not wrong
+
+
+def test_no_file_is_too_long_to_hold_in_the_head() -> None:
+    files = [
+        path
+        for folder in ("ops", "csrc", "tests", "scripts")
+        for pattern in ("*.py", "*.pyi", "*.h", "*.cpp", "*.cu")
+        for path in (ROOT / folder).rglob(pattern)
+    ]
+    assert len(files) > 400
+    lines = {path: len(path.read_text().splitlines()) for path in files}
+    long = {str(p.relative_to(ROOT)): count for p, count in lines.items() if count > MAX_LINES}
+    assert not long
+
+
+@pytest.mark.parametrize(
+    ("source", "module", "is_package", "expected"),
+    [
+        ("from ..b import c", "visops.a.d", False, {"visops.b.c"}),
+        ("from ..b import e", "visops.a.d", False, {"visops.b"}),
+        ("from .d import f", "visops.a", True, {"visops.a.d"}),
+        ("def f():\n  import visops.b.c, os", "visops", True, {"visops.b.c"}),
+        ("from . import d", "visops.a", True, {"visops.a.d"}),
+        (
+            "if TYPE_CHECKING:\n  from .a import d\nelse:\n  from . import b",
+            "visops",
+            True,
+            {"visops.b"},
+        ),
+    ],
+)
+def test_how_imports_are_read(
+    source: str, module: str, is_package: bool, expected: set[str]
+) -> None:
+    known = {"visops", "visops.a", "visops.a.d", "visops.b", "visops.b.c"}
+    assert imported(source, module, is_package, known) == expected

@@ -1,0 +1,152 @@
+"""The public interface. A change here is a change for users: it belongs in the changelog."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+import torch
+import visops  # registers the operators
+
+# Schemas of `torch.ops.visops`, one per line, as the dispatcher prints them.
+OPERATORS = Path(__file__).with_name("operators.txt").read_text().splitlines()
+
+NAMES = {
+    "visops": [
+        "MultiScaleRoIAlign",
+        "RoIAlign",
+        "__version__",
+        "affine_from_points",
+        "augment",
+        "batched_nms",
+        "batched_soft_nms",
+        "box_iou",
+        "box_iou_rotated",
+        "build_info",
+        "col2im",
+        "compat",
+        "complete_box_iou",
+        "compose_affine",
+        "conv2d",
+        "convolve2d",
+        "correlate2d",
+        "crop_rois",
+        "distance_box_iou",
+        "generalized_box_iou",
+        "get_affine_matrix",
+        "im2col",
+        "invert_affine",
+        "matrix_nms",
+        "multiscale_roi_align",
+        "nms",
+        "nms_match",
+        "nms_padded",
+        "nms_rotated",
+        "paste_rois",
+        "ps_roi_align",
+        "roi_align",
+        "roi_align_rotated",
+        "roi_pool",
+        "soft_nms",
+        "transform_boxes",
+        "transform_points",
+        "transforms",
+        "warp_affine",
+        "weighted_boxes_fusion",
+    ],
+    "visops.transforms": [
+        "Canvas",
+        "CenterCrop",
+        "ColorJitter",
+        "Compose",
+        "Effects",
+        "Normalize",
+        "Pad",
+        "Parameters",
+        "Plan",
+        "RandAugment",
+        "RandomAffine",
+        "RandomAugment",
+        "RandomCrop",
+        "RandomErasing",
+        "RandomGrayscale",
+        "RandomHorizontalFlip",
+        "RandomPerspective",
+        "RandomResizedCrop",
+        "RandomRotation",
+        "RandomVerticalFlip",
+        "Resize",
+        "ToDtype",
+        "Transform",
+        "TrivialAugment",
+        "TrivialAugmentWide",
+        "preview",
+        "visible",
+    ],
+    "visops.infer": [
+        "Auto",
+        "Classification",
+        "Commit",
+        "Counts",
+        "Decoder",
+        "Detection",
+        "Entry",
+        "IMAGENET_MEAN",
+        "IMAGENET_STD",
+        "Job",
+        "Model",
+        "Options",
+        "Pipeline",
+        "Placement",
+        "Plan",
+        "PlannedBatch",
+        "PostProcess",
+        "Preprocess",
+        "Raw",
+        "Regions",
+        "Segmentation",
+        "StageError",
+        "StageTimes",
+        "Summary",
+        "keep_freed_memory",
+        "list_images",
+        "load_model",
+        "load_models",
+        "run",
+        "run_lengths",
+    ],
+    "visops.compat": [
+        "RoIAlign",
+        "affine_opencv",
+        "affine_torch",
+        "batched_nms",
+        "get_compiler_version",
+        "get_compiling_cuda_version",
+        "nms",
+        "roi_align",
+        "soft_nms",
+    ],
+}
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_names(module: str) -> None:
+    found = importlib.import_module(module)
+    assert sorted(found.__all__) == NAMES[module]
+    missing = [name for name in found.__all__ if not hasattr(found, name)]
+    assert not missing
+
+
+def test_operators() -> None:
+    names = [n for n in torch._C._dispatch_get_all_op_names() if n.startswith("visops::")]
+    found = [str(s) for n in names for s in torch._C._jit_get_schemas_for_operator(n)]
+    # Parse and print the listed ones too: torch versions may print defaults differently.
+    assert sorted(found) == sorted(str(torch._C.parse_schema(line)) for line in OPERATORS)
+    assert sorted(OPERATORS) == OPERATORS
+    assert all(hasattr(torch.ops.visops, name.removeprefix("visops::")) for name in names)
+
+
+def test_second_names() -> None:
+    assert visops.transforms.RandomAugment is visops.transforms.RandAugment
+    assert visops.transforms.TrivialAugmentWide is visops.transforms.TrivialAugment
