@@ -1,7 +1,5 @@
 """Colour transforms. Every step is an affine map of the channels, v' = A v + a."""
 
-# ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
-
 from __future__ import annotations
 
 import itertools

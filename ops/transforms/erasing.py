@@ -1,7 +1,5 @@
 """Random erasing."""
 
-# ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
-
 from __future__ import annotations
 
 import math

@@ -1,7 +1,5 @@
 """Augmentation policies: each sample draws one of the linear operations."""
 
-# ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

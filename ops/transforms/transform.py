@@ -1,7 +1,5 @@
 """The base classes of the transforms."""
 
-# ruff: noqa: D102 (`engine/effects.py` documents the methods of a transform)
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -9,8 +9,6 @@ same C library, one number at a time. A sample's parameters therefore have the s
 in any batch.
 """
 
-# ruff: noqa: D103 (functions do what their namesakes in NumPy do)
-
 from __future__ import annotations
 
 import math
