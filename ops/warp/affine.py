@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .. import _numpy
-from .._torch.arrays import number_list
+from .._torch.arrays import as_tensor, number_list
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fake_checks import check_same_device
@@ -155,6 +155,8 @@ def warp_affine(
 
 def _matrix_tensor(matrix: Any, device: torch.device) -> Tensor:
     try:
+        if isinstance(matrix, np.ndarray):
+            matrix = as_tensor("warp_affine", "matrix", matrix)
         return torch.as_tensor(matrix, dtype=torch.float64, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(

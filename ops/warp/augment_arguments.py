@@ -1,8 +1,4 @@
-"""What :func:`visops.augment` takes, brought into the forms that its operators take.
-
-Pixels are not copied unless torch has no view of them: negative strides, foreign byte order,
-unaligned arrays.
-"""
+"""Brings the arguments of :func:`visops.augment` into the forms that its operators take."""
 
 from __future__ import annotations
 
@@ -13,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.arrays import as_float64
+from .._torch.arrays import as_float64, as_tensor
 
 _OP = "augment"
+_DTYPES = "uint8, float16, float32 or float64"  # of arrays
 _CHANNELS = (1, 3, 4)  # sizes that an axis of channels is known by
 
 
@@ -35,7 +32,8 @@ def batch_tensor(images: Any, layout: str | None) -> Tensor:
         )
     hwc = _is_hwc(shape[1], shape[3], is_array) if layout is None else layout == "HWC"
     if is_array:
-        return _array_tensor(images.transpose(0, 3, 1, 2) if hwc else images, "images")
+        array = images.transpose(0, 3, 1, 2) if hwc else images
+        return as_tensor(_OP, "images", array, _DTYPES)
     return images.permute(0, 3, 1, 2) if hwc else images  # type: ignore[no-any-return]
 
 
@@ -54,7 +52,7 @@ def image_list(images: Sequence[Any], layout: str | None) -> list[Tensor]:
                 image = image.transpose(2, 0, 1) if hwc else image
             else:
                 image = image[None] if image.ndim == 2 else _refuse_rank(image, i, hwc)
-            image = _array_tensor(image, f"images[{i}]")
+            image = as_tensor(_OP, f"images[{i}]", image, _DTYPES)
         else:
             raise TypeError(
                 f"visops.augment: images[{i}] is a {type(image).__name__}, must be a torch.Tensor "
@@ -84,32 +82,6 @@ def _are_hwc(images: Sequence[Any]) -> bool:
 def _refuse_rank(image: Any, i: int, hwc: bool) -> Any:
     wanted = "[height, width, channels]" if hwc else "[channels, height, width]"
     raise ValueError(f"visops.augment: images[{i}] has shape {list(image.shape)}, must be {wanted}")
-
-
-class _Memory:
-    """Memory of an array, for NumPy to make a writable array of."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        interface = array.__array_interface__
-        interface["data"] = (interface["data"][0], False)
-        self.__array_interface__ = interface
-        self.owner = array  # as long as the array that is made of this lives
-
-
-def _array_tensor(array: np.ndarray, name: str) -> Tensor:
-    try:
-        # torch warns of read-only arrays, which tensors can't express. Images are never written.
-        shared = array if array.flags.writeable else np.asarray(_Memory(array))
-        return torch.from_numpy(shared)
-    except (TypeError, ValueError):
-        pass
-    try:
-        return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
-    except TypeError:
-        raise TypeError(
-            f"visops.augment: {name} has dtype {array.dtype}, must be uint8, float16, float32 or "
-            "float64"
-        ) from None
 
 
 def color_tensor(color: Any, batch: int, channels: int, device: torch.device) -> Tensor:

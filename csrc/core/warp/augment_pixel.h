@@ -6,7 +6,7 @@
 //
 //   sample   the taps of NOTE [ One pixel ] (core/pixel.h) at the clamped coordinate,
 //   then
-//            blended with fill (NOTE [ Window and edge ], core/warp/augment.h)
+//            blended with fill (NOTE [ Window and edge ], core/warp/augment_segment.h)
 //   filter   antialias: v_j = sum_i wy_i p_ij, value = sum_j wx_j v_j, taps in ascending order,
 //            weights f(distance x filter_scale) / sum of those of the taps that exist
 //   colour   per step v'_c = ((a_c0 v_0 + a_c1 v_1) + ...) + a_cC, then clamp
@@ -14,7 +14,8 @@
 #pragma once
 
 #include "core/warp/affine_pixel.h"
-#include "core/warp/augment.h"
+#include "core/warp/augment_color.h"
+#include "core/warp/augment_segment.h"
 
 namespace visops {
 

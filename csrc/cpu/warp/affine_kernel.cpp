@@ -45,32 +45,61 @@ void fill_pixels(const Row& row, int64_t begin, int64_t end) {
   }
 }
 
-// A sampler has has_inside, whether inside() can ever return true; inside(), which samples columns
-// that are surely inside the image, and returns false where it would read past the image's end;
-// border(), which samples any columns, one by one; and kMode, row_bytes and column_bytes, from a
-// tap to its neighbours, for fill_lanes().
-template <class Sampler>
-void warp_segment(const Sampler& sampler, const Row& row, Span segment, Span inside,
-                  const SegmentOrigin<typename Sampler::Coord>& origin, const Lanes& lanes,
-                  int64_t x0) {
+// How the pixels of one sample are sampled, for one dtype, layout and interpolation. Calls go
+// through pointers: a segment is long enough, and so the walk over rows is compiled once.
+template <class Coord>
+struct SegmentSampler {
+  const void* self;
+  // Columns that surely lie inside the image; false where it would read past the image's end.
+  bool (*inside)(const void* self, int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin,
+                 const SegmentTaps& taps, int64_t x0, int64_t begin, int64_t end);
+  // Any columns, one by one.
+  void (*border)(const void* self, int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin,
+                 int64_t x0, int64_t begin, int64_t end);
+  bool has_inside;                  // whether inside() can ever return true
+  int32_t row_bytes, column_bytes;  // from a tap to its neighbours, where has_inside
+};
+
+template <class Sampler, class Coord = typename Sampler::Coord>
+SegmentSampler<Coord> segment_sampler(const Sampler& sampler) {
+  SegmentSampler<Coord> calls;
+  calls.self = &sampler;
+  calls.inside = [](const void* self, int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin,
+                    const SegmentTaps& taps, int64_t x0, int64_t begin, int64_t end) {
+    return static_cast<const Sampler*>(self)->inside(sample, y, origin, taps, x0, begin, end);
+  };
+  calls.border = [](const void* self, int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin,
+                    int64_t x0, int64_t begin, int64_t end) {
+    if (begin < end) {
+      static_cast<const Sampler*>(self)->border(sample, y, origin, x0, begin, end);
+    }
+  };
+  calls.has_inside = sampler.has_inside;
+  calls.row_bytes = sampler.row_bytes;
+  calls.column_bytes = sampler.column_bytes;
+  return calls;
+}
+
+template <class Coord>
+void warp_segment(const SegmentSampler<Coord>& sampler, const Row& row, Span segment, Span inside,
+                  const SegmentOrigin<Coord>& origin, const SegmentTaps& taps, int64_t x0) {
   if (segment.begin == segment.end) return;
-  if (inside.begin == inside.end ||
-      !sampler.inside(row.sample, row.y, origin, lanes, x0, inside.begin, inside.end)) {
-    sampler.border(row.sample, row.y, origin, x0, segment.begin, segment.end);
+  if (inside.begin == inside.end || !sampler.inside(sampler.self, row.sample, row.y, origin, taps,
+                                                    x0, inside.begin, inside.end)) {
+    sampler.border(sampler.self, row.sample, row.y, origin, x0, segment.begin, segment.end);
     return;
   }
-  sampler.border(row.sample, row.y, origin, x0, segment.begin, inside.begin);
-  sampler.border(row.sample, row.y, origin, x0, inside.end, segment.end);
+  sampler.border(sampler.self, row.sample, row.y, origin, x0, segment.begin, inside.begin);
+  sampler.border(sampler.self, row.sample, row.y, origin, x0, inside.end, segment.end);
 }
 
 // Rows go in blocks, a segment of all of them before the next one: under rotation a row crosses
 // many rows of the image, and the cache lines that one row of the block fetches serve the others.
 constexpr int64_t kBlockRows = 8;
 
-template <class Sampler>
-void warp_strip(const Sampler& sampler, const AffineParams& p, const AffineMap& map,
+template <class Coord>
+void warp_strip(const SegmentSampler<Coord>& sampler, const AffineParams& p, const AffineMap& map,
                 Interpolation mode, int64_t sample, int64_t begin, int64_t end, Span strip) {
-  using Coord = typename Sampler::Coord;
   ReadAhead ahead = read_ahead(p, map, sample, strip, {begin, end});
   for (int64_t y0 = begin; y0 < end; y0 += kBlockRows) {
     const int64_t rows = end - y0 < kBlockRows ? end - y0 : kBlockRows;
@@ -97,7 +126,7 @@ void warp_strip(const Sampler& sampler, const AffineParams& p, const AffineMap& 
       // operations, and offsets are loaded one by one from where vectors have stored them.
       SegmentOrigin<Coord> origins[kBlockRows];
       Span segments[kBlockRows], insides[kBlockRows];
-      Lanes lanes[kBlockRows];
+      SegmentTaps taps[kBlockRows];
       for (int64_t i = 0; i < rows; ++i) {
         origins[i] = segment_origin<Coord>(map.m, x0, y0 + i);
         segments[i] = intersect(spans[i].touching, {x0, x0 + kSegment});
@@ -106,14 +135,14 @@ void warp_strip(const Sampler& sampler, const AffineParams& p, const AffineMap& 
       if constexpr (std::is_same<Coord, float>::value) {
         for (int64_t i = 0; i < rows && sampler.has_inside; ++i) {
           if (insides[i].begin == insides[i].end) continue;
-          fill_lanes<Sampler::kMode>(map, origins[i], static_cast<int>(insides[i].begin - x0),
-                                     static_cast<int>(insides[i].end - insides[i].begin),
-                                     sampler.row_bytes, sampler.column_bytes, lanes[i]);
+          fill_taps(mode, map, origins[i], static_cast<int>(insides[i].begin - x0),
+                    static_cast<int>(insides[i].end - insides[i].begin), sampler.row_bytes,
+                    sampler.column_bytes, taps[i]);
         }
       }
       for (int64_t i = 0; i < rows; ++i) {
         warp_segment(sampler, {p, map, mode, sample, y0 + i}, segments[i], insides[i], origins[i],
-                     lanes[i], x0);
+                     taps[i], x0);
       }
     }
   }
@@ -122,7 +151,8 @@ void warp_strip(const Sampler& sampler, const AffineParams& p, const AffineMap& 
 template <class Sampler>
 void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, int64_t sample,
                int64_t begin, int64_t end) {
-  const Sampler sampler(p, map);
+  const Sampler how(p, map);
+  const auto sampler = segment_sampler(how);
   const Span all = {0, p.output_width};
   for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
     warp_strip(sampler, p, map, mode, sample, begin, end, intersect(all, {x, x + kStripColumns}));

@@ -11,7 +11,6 @@ template <class T, Interpolation mode>
 struct PixelSampler {
   using Coord = typename Accumulate<T>::type;
   static constexpr bool has_inside = false;
-  static constexpr Interpolation kMode = mode;
   static constexpr int32_t row_bytes = 0, column_bytes = 0;
 
   const AffineParams& p;
@@ -19,14 +18,13 @@ struct PixelSampler {
 
   PixelSampler(const AffineParams& params, const AffineMap& m) : p(params), map(m) {}
 
-  bool inside(int64_t, int64_t, const SegmentOrigin<Coord>&, const Lanes&, int64_t, int64_t,
+  bool inside(int64_t, int64_t, const SegmentOrigin<Coord>&, const SegmentTaps&, int64_t, int64_t,
               int64_t) const {
     return false;
   }
 
   void border(int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin, int64_t x0,
               int64_t begin, int64_t end) const {
-    if (begin >= end) return;
     // Copies, for the compiler can't know that a store to the output leaves *this as it is.
     const AffineMap m = map;
     const Strides image_stride = p.image_stride, output_stride = p.output_stride;

@@ -13,6 +13,7 @@
 //
 // Assumes what check_augment() and check_augment_data() establish; the gradient is floating.
 #include "core/warp/augment_gradient.h"
+#include "core/workspace.h"
 #include "cpu/warp/augment_gradient_color.h"
 #include "cpu/warp/augment_gradient_samples.h"
 #include "cpu/warp/augment_read_ahead.h"
@@ -22,6 +23,11 @@ namespace visops {
 namespace {
 
 constexpr int64_t kMostSums = kMatrixSums + int64_t{kMaxColorSteps} * kMaxMatrixElements;
+
+// A sample can be cut into this many tasks; whole samples take the least time in total.
+constexpr int64_t kBackwardTasks = 16;
+// Tasks with fewer elements cost more to hand out than to do.
+constexpr int64_t kLeastElements = 32768;
 
 struct Interval {
   double low, high;
@@ -64,12 +70,12 @@ Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
 }
 
 // What one segment adds; `sums` is null where its row is another task's.
-template <class T, Interpolation mode, class Acc>
+template <class Acc>
 void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLanes* sums,
                   GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   const bool matrix = sums != nullptr && task.b.grad_matrix != nullptr;
-  const bool slopes = matrix && mode != Interpolation::kNearest && !task.s.is_fill;
+  const bool slopes = matrix && p.mode != Interpolation::kNearest && !task.s.is_fill;
   SumLanes* color_sums = nullptr;
   if (sums != nullptr && task.b.grad_color != nullptr) color_sums = sums + first_color_sum(task.b);
   const bool values = p.clamp || color_sums != nullptr;
@@ -84,7 +90,7 @@ void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLa
   }
   place_lanes(task, at, planes);
   meet_edges(task, at, planes);
-  tap_lanes<T>(task, at, planes);
+  tap_lanes(task, at, planes);
   if (task.grad_image != nullptr) near_lanes(task, at, planes);
   if (slopes) {
     for (int i = at.begin; i < at.end; ++i) {
@@ -94,8 +100,8 @@ void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLa
   for (int64_t first = 0; first < p.channels; first += kPixelGroup) {
     const int count = group_size(p, first);
     if (slopes || values) {
-      sample_planes<T, mode>(task, at, first, count, slopes, planes);
-      if (values) blend_planes<T>(task, at, first, count, planes);
+      task.sampler.sample(task, at, first, count, slopes, planes);
+      if (values) blend_planes(task, at, first, count, planes);
     }
     load_gradients(task, at, first, count, planes);
     pull_colors(task, at, count, color_sums, planes);
@@ -108,17 +114,37 @@ void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLa
         }
       }
     }
-    if (task.grad_image != nullptr) scatter_planes<mode>(task, at, first, count, planes);
+    if (task.grad_image != nullptr) scatter_planes(task, at, first, count, planes);
   }
   if (slopes) add_matrix_sums(task, at, planes, sums);
 }
 
-// `own` are the output rows whose sums are this task's.
-template <class T, Interpolation mode>
-void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own) {
-  using Acc = typename Accumulate<T>::type;
+template <class Acc>
+void clear_rows(const AugmentBackwardParams& b, int64_t sample, Span rows) {
   const AugmentParams& p = b.forward;
-  const GradientTask<Acc> task(b, sample, rows);
+  const Strides& stride = b.grad_image_stride;
+  Acc* image = static_cast<Acc*>(b.grad_image) + sample * stride.batch;
+  // Along the innermost dimension last, so that the compiler can turn it into a memset.
+  const bool planar = stride.column == 1;
+  const int64_t outer = planar ? p.channels : p.first.width;
+  const int64_t inner = planar ? p.first.width : p.channels;
+  const int64_t outer_step = planar ? stride.channel : stride.column;
+  const int64_t inner_step = planar ? stride.column : stride.channel;
+  for (int64_t a = 0; a < outer; ++a) {
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      Acc* run = image + y * stride.row + a * outer_step;
+      for (int64_t i = 0; i < inner; ++i) run[i * inner_step] = static_cast<Acc>(0);
+    }
+  }
+}
+
+// `own` are the output rows whose sums are this task's.
+template <class Acc>
+void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own,
+               const GradientSampler<Acc>& sampler) {
+  const AugmentParams& p = b.forward;
+  if (b.grad_image != nullptr) clear_rows<Acc>(b, sample, rows);
+  const GradientTask<Acc> task(b, sample, rows, sampler);
   GradientPlanes<Acc> planes;
   SumLanes sums[kMostSums];
   ReadAhead ahead = read_ahead(p, task.s, {0, p.output_width}, own);
@@ -143,7 +169,7 @@ void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span o
       at.y = y;
       at.begin = static_cast<int>(lanes.begin - x0) & -kMaxWidth;  // whole vectors, to begin with
       at.end = static_cast<int>(lanes.end - x0);
-      pull_segment<T, mode>(task, at, mine ? sums : nullptr, planes);
+      pull_segment(task, at, mine ? sums : nullptr, planes);
     }
     if (mine) {
       double* row = b.row_sums + (sample * p.output_height + y) * b.row_sum_count;
@@ -152,53 +178,31 @@ void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span o
   }
 }
 
-template <class Acc>
-void clear_rows(const AugmentBackwardParams& b, int64_t sample, Span rows) {
-  const AugmentParams& p = b.forward;
-  const Strides& stride = b.grad_image_stride;
-  Acc* image = static_cast<Acc*>(b.grad_image) + sample * stride.batch;
-  // Along the innermost dimension last, so that the compiler can turn it into a memset.
-  const bool planar = stride.column == 1;
-  const int64_t outer = planar ? p.channels : p.first.width;
-  const int64_t inner = planar ? p.first.width : p.channels;
-  const int64_t outer_step = planar ? stride.channel : stride.column;
-  const int64_t inner_step = planar ? stride.column : stride.channel;
-  for (int64_t a = 0; a < outer; ++a) {
-    for (int64_t y = rows.begin; y < rows.end; ++y) {
-      Acc* run = image + y * stride.row + a * outer_step;
-      for (int64_t i = 0; i < inner; ++i) run[i * inner_step] = static_cast<Acc>(0);
-    }
-  }
-}
-
-template <class T>
-void pull_sample(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own) {
-  if (b.grad_image != nullptr) clear_rows<typename Accumulate<T>::type>(b, sample, rows);
-  switch (b.forward.mode) {
-    case Interpolation::kNearest:
-      return pull_rows<T, Interpolation::kNearest>(b, sample, rows, own);
-    case Interpolation::kBilinear:
-      return pull_rows<T, Interpolation::kBilinear>(b, sample, rows, own);
-    case Interpolation::kBicubic:
-      return pull_rows<T, Interpolation::kBicubic>(b, sample, rows, own);
-  }
-}
-
-void augment_backward_kernel(const AugmentBackwardParams& b, int64_t begin, int64_t end) {
+void pull_tasks(const AugmentBackwardParams& b, int64_t begin, int64_t end) {
   const AugmentParams& p = b.forward;
   for_each_sample(begin, end, kBackwardTasks, [&](int64_t sample, int64_t first, int64_t last) {
     const auto part = [first, last](int64_t n) {
       return Span{n * first / kBackwardTasks, n * last / kBackwardTasks};
     };
     const Span rows = part(p.first.height), own = part(p.output_height);
+    const auto pull = [&](const auto& sampler) { pull_rows(b, sample, rows, own, sampler); };
     switch (p.dtype) {
-      case DType::kUInt8: return pull_sample<uint8_t>(b, sample, rows, own);
-      case DType::kFloat16: return pull_sample<Half>(b, sample, rows, own);
-      case DType::kBFloat16: return pull_sample<BFloat16>(b, sample, rows, own);
-      case DType::kFloat64: return pull_sample<double>(b, sample, rows, own);
-      default: return pull_sample<float>(b, sample, rows, own);
+      case DType::kUInt8: return pull(gradient_sampler<uint8_t>(p.mode));
+      case DType::kFloat16: return pull(gradient_sampler<Half>(p.mode));
+      case DType::kBFloat16: return pull(gradient_sampler<BFloat16>(p.mode));
+      case DType::kFloat64: return pull(gradient_sampler<double>(p.mode));
+      default: return pull(gradient_sampler<float>(p.mode));
     }
   });
+}
+
+void augment_backward_kernel(const AugmentBackwardParams& b, Workspace& workspace) {
+  const AugmentParams& p = b.forward;
+  // An element costs several times what a copy does.
+  const int64_t cost = 4 * p.channels * p.output_width * p.output_height / kBackwardTasks;
+  const int64_t grain = cost > 0 ? kLeastElements / cost : kLeastElements;
+  parallel_for(workspace, p.batch * kBackwardTasks, grain > 0 ? grain : 1,
+               [&](int64_t begin, int64_t end) { pull_tasks(b, begin, end); });
 }
 
 void finish_matrix(const AugmentBackwardParams& b, int64_t sample, const double* sums) {

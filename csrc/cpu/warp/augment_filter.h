@@ -17,11 +17,11 @@ constexpr int kMaxFilterTaps = 32;  // beyond, a pixel is so much work that vect
 struct FilterLanes {
   int count_x, count_y;
   int begin, end;  // lanes with all their taps in the window
-  alignas(64) int32_t offset[kLanes];
-  alignas(64) float first_x[kLanes];
-  alignas(64) float first_y[kLanes];
-  alignas(64) float wx[kMaxFilterTaps][kLanes];
-  alignas(64) float wy[kMaxFilterTaps][kLanes];
+  alignas(64) int32_t offset[kPaddedSegment];
+  alignas(64) float first_x[kPaddedSegment];
+  alignas(64) float first_y[kPaddedSegment];
+  alignas(64) float wx[kMaxFilterTaps][kPaddedSegment];
+  alignas(64) float wy[kMaxFilterTaps][kPaddedSegment];
 };
 
 // The number of taps of an axis; 0 where they are too many.
@@ -39,9 +39,9 @@ VISOPS_ALWAYS_INLINE void filter_firsts(const SegmentAxis<float>& axis, const fl
 template <Interpolation mode>
 VISOPS_ALWAYS_INLINE void filter_weights(const SegmentAxis<float>& axis, const float* at,
                                          const float* first, int count, int padded,
-                                         float (*weight)[kLanes]) {
+                                         float (*weight)[kPaddedSegment]) {
   const float scale = axis.filter_scale;
-  alignas(64) float norm[kLanes];
+  alignas(64) float norm[kPaddedSegment];
   for (int i = 0; i < padded; ++i) norm[i] = 0.0f;
   for (int k = 0; k < count; ++k) {
     const float step = static_cast<float>(k);
@@ -86,7 +86,7 @@ bool filter_lanes(const SegmentAt& at, const AugmentLanes& lanes, int32_t row_by
     f.offset[i] = (static_cast<int32_t>(f.first_y[i]) + y0) * row_bytes +
                   (static_cast<int32_t>(f.first_x[i]) + x0) * column_bytes;
   }
-  for (int i = f.end; i < kLanes; ++i) f.offset[i] = f.offset[f.end - 1];
+  for (int i = f.end; i < kPaddedSegment; ++i) f.offset[i] = f.offset[f.end - 1];
   return true;
 }
 
@@ -102,7 +102,7 @@ VISOPS_ALWAYS_INLINE void add_filtered(const PixelPairs& raw, const FloatPairs& 
 // Lanes [f.begin, f.end), and what a last vector has beyond.
 template <class T, int Channels>
 void filter_run(const char* image, int64_t row_bytes, const FilterLanes& f,
-                float (*planes)[kLanes]) {
+                float (*planes)[kPaddedSegment]) {
   const Floats zero(0.0f);
   for (int i = f.begin; i < f.end; i += Floats::kWidth) {
     Floats sum[Channels];
@@ -154,8 +154,8 @@ inline void filter_quads(const char* image, int64_t row_bytes, int64_t column_by
 // Filters the lanes [f.begin, f.end) of a segment; false where the layout or the image's end does
 // not allow loads of 8 bytes.
 template <class T>
-bool filter_segment(const LaneSampler<T>& sampler, const FilterLanes& f, int64_t first,
-                    int64_t channels, Planes& planes) {
+bool filter_segment(const LaneImage& sampler, const FilterLanes& f, int64_t first, int64_t channels,
+                    Planes& planes) {
   if (sampler.layout == Layout::kPixels) return false;
   const char* image =
       static_cast<const char*>(sampler.s.image.data) + first * sampler.channel_bytes;

@@ -18,10 +18,27 @@
 namespace visops {
 namespace {
 
-constexpr int kLanes = kSegment + kMaxWidth;
+template <class Acc>
+using Plane = Acc[kPaddedSegment];
 
 template <class Acc>
-using Plane = Acc[kLanes];
+struct GradientTask;
+template <class Acc>
+struct GradientPlanes;
+template <class Acc>
+struct GradientSegment;
+
+// What depends on the image's dtype and the interpolation. Calls go through pointers, one per
+// segment and group of channels, and so the rest is compiled once per accumulation type.
+template <class Acc>
+struct GradientSampler {
+  // Planes `value` and, for `slopes`, dx and dy of `count` channels.
+  void (*sample)(const GradientTask<Acc>& task, GradientSegment<Acc>& at, int64_t first, int count,
+                 bool slopes, GradientPlanes<Acc>& planes);
+  // Planes `blended` where the forward copied elements.
+  void (*copy)(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
+               int count, GradientPlanes<Acc>& planes);
+};
 
 // What a task has in hand: one sample, and what is wanted of it.
 template <class Acc>
@@ -38,8 +55,10 @@ struct GradientTask {
   Span rows;              // of the image gradient, that the task owns
   bool all_rows;
   Acc* grad_image;  // of the sample; or null
+  GradientSampler<Acc> sampler;
 
-  GradientTask(const AugmentBackwardParams& params, int64_t at, Span owned)
+  GradientTask(const AugmentBackwardParams& params, int64_t at, Span owned,
+               const GradientSampler<Acc>& how)
       : b(params),
         p(params.forward),
         sample(at),
@@ -48,7 +67,8 @@ struct GradientTask {
         copies(s.mode != p.mode),
         rows(owned),
         all_rows(owned.begin == 0 && owned.end == s.image.height),
-        grad_image(static_cast<Acc*>(params.grad_image)) {
+        grad_image(static_cast<Acc*>(params.grad_image)),
+        sampler(how) {
     load_color_plan(p, sample, &plan);
     set_axis_widths(slope, s.x, s.map.width_x, &axes.x);
     set_axis_widths(slope, s.y, s.map.width_y, &axes.y);
@@ -182,7 +202,7 @@ bool ends_within(const GradientSegment<Acc>& at, const GradientPlanes<Acc>& plan
 
 // Sets `tapped` and its planes where bilinear taps are two by two neighbours in the window. Lanes
 // up to a whole vector repeat the last one.
-template <class T, class Acc>
+template <class Acc>
 void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
                GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
@@ -194,9 +214,10 @@ void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
               (clamps || ends_within(at, planes, zero, zero));
   if (!at.tapped) return;
   const int begin = at.begin, end = at.end;
-  constexpr auto kSize = int64_t{sizeof(T)}, kTo = int64_t{sizeof(Acc)};
-  const auto row = static_cast<int32_t>(task.s.image.row_stride * kSize);
-  const auto column = static_cast<int32_t>(task.s.image.column_stride * kSize);
+  constexpr auto kTo = int64_t{sizeof(Acc)};
+  const int64_t size = element_size(p.dtype);
+  const auto row = static_cast<int32_t>(task.s.image.row_stride * size);
+  const auto column = static_cast<int32_t>(task.s.image.column_stride * size);
   const auto to_row = static_cast<int32_t>(task.b.grad_image_stride.row * kTo);
   const auto to_column = static_cast<int32_t>(task.b.grad_image_stride.column * kTo);
   const auto x0 = static_cast<int32_t>(at.segment.x), y0 = static_cast<int32_t>(at.segment.y);

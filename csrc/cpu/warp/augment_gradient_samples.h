@@ -114,39 +114,65 @@ void sample_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at, int64
   }
 }
 
-// Planes `value` and, for `slopes`, dx and dy of `count` channels. `mode` is that of the forward.
+// GradientSampler::sample. `mode` is that of the forward.
 template <class T, Interpolation mode, class Acc>
 void sample_planes(const GradientTask<Acc>& task, GradientSegment<Acc>& at, int64_t first,
                    int count, bool slopes, GradientPlanes<Acc>& planes) {
-  if (at.tapped) {
-    const AugmentImage& image = task.s.image;
-    for (int c = 0; c < count; ++c) {
-      const T* plane = static_cast<const T*>(image.data) + (first + c) * image.channel_stride;
-      const char* bytes = reinterpret_cast<const char*>(plane);
-      if constexpr (std::is_same<T, float>::value) {
-        if (image.column_stride == 1) {
-          sample_tapped_pairs(bytes, image.row_stride * int64_t{sizeof(float)}, at, planes,
-                              planes.value[c], planes.dx[c], planes.dy[c]);
-          continue;
-        }
-      }
-      sample_tapped<T>(bytes, image.row_stride, image.column_stride, at, slopes, planes,
-                       planes.value[c], planes.dx[c], planes.dy[c]);
-    }
-  } else if (slopes) {
-    sample_lanes<T, mode, true>(task, at, first, count, planes);
-  } else {
+  if constexpr (mode == Interpolation::kNearest) {
     sample_lanes<T, mode, false>(task, at, first, count, planes);
+    return;
+  }
+  if constexpr (mode == Interpolation::kBilinear) {
+    if (at.tapped) {
+      const AugmentImage& image = task.s.image;
+      for (int c = 0; c < count; ++c) {
+        const T* plane = static_cast<const T*>(image.data) + (first + c) * image.channel_stride;
+        const char* bytes = reinterpret_cast<const char*>(plane);
+        if constexpr (std::is_same<T, float>::value) {
+          if (image.column_stride == 1) {
+            sample_tapped_pairs(bytes, image.row_stride * int64_t{sizeof(float)}, at, planes,
+                                planes.value[c], planes.dx[c], planes.dy[c]);
+            continue;
+          }
+        }
+        sample_tapped<T>(bytes, image.row_stride, image.column_stride, at, slopes, planes,
+                         planes.value[c], planes.dx[c], planes.dy[c]);
+      }
+      return;
+    }
+  }
+  if constexpr (mode != Interpolation::kNearest) {
+    if (slopes) {
+      sample_lanes<T, mode, true>(task, at, first, count, planes);
+    } else {
+      sample_lanes<T, mode, false>(task, at, first, count, planes);
+    }
+  }
+}
+
+// GradientSampler::copy.
+template <class T, class Acc>
+void copy_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
+                 int count, GradientPlanes<Acc>& planes) {
+  const AugmentSample& s = task.s;
+  const T* image = static_cast<const T*>(s.image.data) + first * s.image.channel_stride;
+  for (int i = at.begin; i < at.end; ++i) {
+    PixelGroup<Acc> group;
+    const bool inside = sample_group<T, Interpolation::kNearest, false>(
+        task.p, s, at.axes, {planes.x[i], planes.y[i], true}, image, first, count, &group);
+    for (int c = 0; c < count; ++c) {
+      planes.blended[c][i] =
+          inside ? group.value[c] : static_cast<Acc>(task.p.fill[value_index(task.p, first + c)]);
+    }
   }
 }
 
 // Planes `blended`: what colour was applied to.
-template <class T, class Acc>
+template <class Acc>
 void blend_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
                   int count, GradientPlanes<Acc>& planes) {
-  const AugmentSample& s = task.s;
+  if (task.copies && !task.s.is_fill) return task.sampler.copy(task, at, first, count, planes);
   const int begin = at.begin, end = at.end;
-  const T* image = static_cast<const T*>(s.image.data) + first * s.image.channel_stride;
   for (int c = 0; c < count; ++c) {
     const Acc fill = static_cast<Acc>(task.p.fill[value_index(task.p, first + c)]);
     Acc* blended = planes.blended[c];
@@ -158,15 +184,16 @@ void blend_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
       }
     }
   }
-  if (!task.copies || s.is_fill) return;
-  for (int i = begin; i < end; ++i) {
-    PixelGroup<Acc> group;
-    const bool inside = sample_group<T, Interpolation::kNearest, false>(
-        task.p, s, at.axes, {planes.x[i], planes.y[i], true}, image, first, count, &group);
-    for (int c = 0; c < count; ++c) {
-      planes.blended[c][i] =
-          inside ? group.value[c] : static_cast<Acc>(task.p.fill[value_index(task.p, first + c)]);
-    }
+}
+
+template <class T, class Acc = typename Accumulate<T>::type>
+GradientSampler<Acc> gradient_sampler(Interpolation mode) {
+  switch (mode) {
+    case Interpolation::kNearest:
+      return {sample_planes<T, Interpolation::kNearest, Acc>, copy_planes<T, Acc>};
+    case Interpolation::kBilinear:
+      return {sample_planes<T, Interpolation::kBilinear, Acc>, copy_planes<T, Acc>};
+    default: return {sample_planes<T, Interpolation::kBicubic, Acc>, copy_planes<T, Acc>};
   }
 }
 

@@ -17,12 +17,11 @@
 namespace visops {
 namespace {
 
-constexpr int kLanes = kSegment + kMaxWidth;
 constexpr int kGroup = 4;  // channels that are sampled at a time
 
 // Sampled values of up to kGroup channels.
 struct Planes {
-  alignas(64) float v[kGroup][kLanes];
+  alignas(64) float v[kGroup][kPaddedSegment];
 };
 
 struct SegmentAt {
@@ -39,14 +38,15 @@ struct SegmentAt {
 VISOPS_ALWAYS_INLINE int whole_vectors(int padded) { return padded & -kMaxWidth; }
 
 struct AugmentLanes {
-  alignas(64) float x[kLanes];  // source, from the segment's origin
-  alignas(64) float y[kLanes];
-  alignas(64) float wx[kLanes];
-  alignas(64) float wy[kLanes];
-  alignas(64) float out[kLanes];       // the part that is fill
-  alignas(64) int32_t offset[kLanes];  // bytes from the image's first element to the first tap
-  bool blended;                        // whether `out` is set and not all 0
-  int begin, end;                      // lanes that are not all fill
+  alignas(64) float x[kPaddedSegment];  // source, from the segment's origin
+  alignas(64) float y[kPaddedSegment];
+  alignas(64) float wx[kPaddedSegment];
+  alignas(64) float wy[kPaddedSegment];
+  alignas(64) float out[kPaddedSegment];  // the part that is fill
+  alignas(
+      64) int32_t offset[kPaddedSegment];  // bytes from the image's first element to the first tap
+  bool blended;                            // whether `out` is set and not all 0
+  int begin, end;                          // lanes that are not all fill
 };
 
 VISOPS_ALWAYS_INLINE void lane_points(const SegmentAt& at, AugmentLanes& lanes) {

@@ -1,7 +1,7 @@
 // NOTE [ Read ahead ] for the augmentation.
 #pragma once
 
-#include "core/warp/augment.h"
+#include "core/warp/augment_segment.h"
 #include "cpu/read_ahead.h"
 
 namespace visops {

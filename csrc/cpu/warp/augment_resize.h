@@ -24,7 +24,7 @@ struct ResizeChunk {
   int32_t low, high;  // columns of the image, counted from the axis' origin: [low, high)
   bool covered;       // no column is blended with fill
   float cover[kSegment];
-  int32_t first[kLanes];  // tap, counted from `low`
+  int32_t first[kPaddedSegment];  // tap, counted from `low`
   int32_t taps[kSegment];
   int uniform;  // as many taps for all columns, some of weight 0; or 0
   int stride;   // weights of a column
@@ -96,18 +96,56 @@ void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& seg
   if (finite) make_uniform(chunk);
 }
 
-// sum[e] = sum over rows of weight x element, for n elements of rows `row_stride` apart.
-template <Interpolation mode, class T>
-void filter_rows(const T* rows, int64_t row_stride, const FilterTaps<float>& taps, int64_t n,
+inline void make_chunk(Interpolation mode, const SegmentAxis<float>& axis,
+                       const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
+                       bool finite, ResizeChunk& chunk) {
+  if (mode == Interpolation::kBilinear) {
+    make_chunk<Interpolation::kBilinear>(axis, segment, x0, lane, lanes, finite, chunk);
+  } else {
+    make_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, finite, chunk);
+  }
+}
+
+// The taps of one row, and their weights.
+struct RowTaps {
+  Interpolation mode;
+  FilterTaps<float> taps;
+
+  RowTaps(Interpolation interpolation, const SegmentAxis<float>& axis, float at)
+      : mode(interpolation),
+        taps(mode == Interpolation::kBilinear
+                 ? filter_taps<Interpolation::kBilinear>(axis, Padding::kConstant, at)
+                 : filter_taps<Interpolation::kBicubic>(axis, Padding::kConstant, at)) {}
+
+  // Of taps [first, first + count), counted from the first one.
+  void weights(int32_t first, int count, float* weight) const {
+    const int32_t tap = taps.first + first;
+    if (mode == Interpolation::kBilinear) {
+      for (int k = 0; k < count; ++k) {
+        weight[k] = filter_tap<Interpolation::kBilinear>(taps, tap + k) * taps.norm;
+      }
+    } else {
+      for (int k = 0; k < count; ++k) {
+        weight[k] = filter_tap<Interpolation::kBicubic>(taps, tap + k) * taps.norm;
+      }
+    }
+  }
+};
+
+// sum[e] = sum over rows of weight x element, for n elements of rows `row_stride` elements apart.
+using RowFilter = void(const void* rows, int64_t row_stride, const RowTaps& row_taps, int64_t n,
+                       float* sum);
+
+template <class T>
+void filter_rows(const void* rows, int64_t row_stride, const RowTaps& row_taps, int64_t n,
                  float* sum) {
   constexpr int kMost = 32, kWidth = Floats::kWidth;
+  const FilterTaps<float>& taps = row_taps.taps;
   for (int32_t k0 = 0; k0 < taps.count; k0 += kMost) {
     const int count = taps.count - k0 < kMost ? taps.count - k0 : kMost;
     float weight[kMost];
-    for (int k = 0; k < count; ++k) {
-      weight[k] = filter_tap<mode>(taps, taps.first + k0 + k) * taps.norm;
-    }
-    const T* first = rows + k0 * row_stride;
+    row_taps.weights(k0, count, weight);
+    const T* first = static_cast<const T*>(rows) + k0 * row_stride;
     const bool fresh = k0 == 0;
     const auto block = [&](int64_t e) {
       Floats v[4];
@@ -218,42 +256,42 @@ struct ResizeBuffers {
   alignas(64) float pixels[kBufferFloats + kMaxWidth];
 };
 
-template <class T>
-bool is_interleaved(const AugmentParams& p, const AugmentImage& image) {
+inline bool is_interleaved(const AugmentParams& p, const AugmentImage& image) {
   return (p.channels == 3 || p.channels == 4) && image.channel_stride == 1 &&
          image.column_stride == p.channels;
 }
 
 // Whether augment_resized() can do the sample.
-template <class T>
-bool is_resize(const AugmentParams& p, const AugmentSample& s) {
+inline bool is_resize(const AugmentParams& p, const AugmentSample& s) {
   const double* m = s.map.m;
   const bool aligned = !s.map.perspective && m[1] == 0.0 && m[3] == 0.0;
   SegmentAxis<float> axis;
   set_axis_widths(s, s.x, s.map.width_x, &axis);
   return aligned && s.antialias && !s.is_fill && p.padding == Padding::kConstant &&
-         sizeof(T) <= 4 && 2.0 * std::ceil(static_cast<double>(axis.radius)) <= kMostTaps &&
-         (s.image.column_stride == 1 || is_interleaved<T>(p, s.image));
+         2.0 * std::ceil(static_cast<double>(axis.radius)) <= kMostTaps &&
+         (s.image.column_stride == 1 || is_interleaved(p, s.image));
 }
 
 // One row of a chunk: sampled values of channels [first, first + channels) into planes.
-template <class T, Interpolation mode>
-void resize_row(const SegmentAt& at, const ResizeChunk& chunk, int64_t first, int64_t channels,
-                ResizeBuffers& buffers, Planes& planes) {
+inline void resize_row(const SegmentAt& at, const ResizeChunk& chunk, RowFilter* filter_rows,
+                       int64_t first, int64_t channels, ResizeBuffers& buffers, Planes& planes) {
   const AugmentSample& s = at.s;
-  const FilterTaps<float> y = filter_taps<mode>(at.axes.y, Padding::kConstant, at.segment.fy);
+  const RowTaps y(s.mode, at.axes.y, at.segment.fy);
   const int64_t n = chunk.high - chunk.low;
   const AugmentImage& image = s.image;
-  const T* data = static_cast<const T*>(image.data) + first * image.channel_stride +
-                  (at.segment.y + y.first) * image.row_stride +
-                  (at.segment.x + chunk.low) * image.column_stride;
-  if (is_interleaved<T>(at.p, image)) {
-    filter_rows<mode>(data, image.row_stride, y, n * channels, buffers.rows);
+  const int64_t size = element_size(at.p.dtype);
+  const char* data =
+      static_cast<const char*>(image.data) +
+      (first * image.channel_stride + (at.segment.y + y.taps.first) * image.row_stride +
+       (at.segment.x + chunk.low) * image.column_stride) *
+          size;
+  if (is_interleaved(at.p, image)) {
+    filter_rows(data, image.row_stride, y, n * channels, buffers.rows);
     filter_columns(chunk, buffers.rows, static_cast<int>(channels), planes);
   } else {
     for (int64_t c = 0; c < channels; ++c) {
-      filter_rows<mode>(data + c * image.channel_stride, image.row_stride, y, n,
-                        buffers.rows + c * n);
+      filter_rows(data + c * image.channel_stride * size, image.row_stride, y, n,
+                  buffers.rows + c * n);
     }
     interleave(buffers.rows, n, channels, n, buffers.pixels);
     filter_columns(chunk, buffers.pixels, 4, planes);

@@ -153,8 +153,24 @@ void scatter_filtered(const GradientTask<Acc>& task, const GradientSegment<Acc>&
   }
 }
 
-// Plane `e` of `count` channels from `first` on. `mode` is the forward's.
+// Lanes one by one; `mode` is that of the taps.
 template <Interpolation mode, class Acc>
+void scatter_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int begin,
+                   int end, Acc* to, int count, const GradientPlanes<Acc>& planes) {
+  for (int i = begin; i < end; ++i) {
+    if (at.edged && !(planes.out[i] < static_cast<Acc>(1))) continue;  // fill
+    if constexpr (mode != Interpolation::kNearest) {
+      if (task.s.antialias) {
+        scatter_filtered<mode>(task, at, i, to, count, planes);
+        continue;
+      }
+    }
+    scatter_pixel<mode>(task, at, i, to, count, planes);
+  }
+}
+
+// Plane `e` of `count` channels from `first` on.
+template <class Acc>
 void scatter_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
                     int count, const GradientPlanes<Acc>& planes) {
   if (task.s.is_fill) return;
@@ -172,17 +188,13 @@ void scatter_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& a
     if (count == 3) return scatter_tapped<3, true>(task, begin, end, bytes, count, planes);
     return scatter_tapped<0, true>(task, begin, end, bytes, count, planes);
   }
-  for (int i = begin; i < end; ++i) {
-    if (at.edged && fill(i)) continue;
-    if (task.copies || mode == Interpolation::kNearest) {
-      scatter_pixel<Interpolation::kNearest>(task, at, i, to, count, planes);
-    } else if constexpr (mode != Interpolation::kNearest) {
-      if (task.s.antialias) {
-        scatter_filtered<mode>(task, at, i, to, count, planes);
-      } else {
-        scatter_pixel<mode>(task, at, i, to, count, planes);
-      }
-    }
+  switch (task.s.mode) {
+    case Interpolation::kNearest:
+      return scatter_lanes<Interpolation::kNearest>(task, at, begin, end, to, count, planes);
+    case Interpolation::kBilinear:
+      return scatter_lanes<Interpolation::kBilinear>(task, at, begin, end, to, count, planes);
+    case Interpolation::kBicubic:
+      return scatter_lanes<Interpolation::kBicubic>(task, at, begin, end, to, count, planes);
   }
 }
 

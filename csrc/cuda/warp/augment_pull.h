@@ -144,10 +144,12 @@ struct PullPixel {
   }
 };
 
-// From the gradient of a pixel to that of its samples, and its part of the matrix sums.
+// From the gradient of a pixel to that of its samples, which goes to `grad_sampled` ([batch,
+// channels, output_height, output_width]; or null), and its part of the matrix sums.
 template <class T, Interpolation mode, class Acc>
-__device__ void pull_pixel(const AugmentBackwardParams& b, const PullBlock<Acc>& block, int row,
-                           int64_t sample, int64_t y, int64_t x, double sum[kMatrixSums]) {
+__device__ void pull_pixel(const AugmentBackwardParams& b, Acc* grad_sampled,
+                           const PullBlock<Acc>& block, int row, int64_t sample, int64_t y,
+                           int64_t x, double sum[kMatrixSums]) {
   const AugmentParams& p = b.forward;
   const Acc zero = static_cast<Acc>(0);
   PullPixel<T, mode> pixel(p, block, row, sample, y, x);
@@ -173,9 +175,9 @@ __device__ void pull_pixel(const AugmentBackwardParams& b, const PullBlock<Acc>&
         gx = gx + d * group.dx[c];
         gy = gy + d * group.dy[c];
       }
-      if (b.grad_sampled != nullptr) {
+      if (grad_sampled != nullptr) {
         const int64_t plane = sample * p.channels + first + c;
-        static_cast<Acc*>(b.grad_sampled)[(plane * p.output_height + y) * p.output_width + x] = d;
+        grad_sampled[(plane * p.output_height + y) * p.output_width + x] = d;
       }
     }
   }

@@ -315,14 +315,7 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
   if (matrix_grad) b.grad_matrix = static_cast<double*>(grad_matrix.mutable_data_ptr());
   if (color_grad) b.grad_color = static_cast<double*>(grad_color.mutable_data_ptr());
   b.row_sums = static_cast<double*>(row_sums.mutable_data_ptr());
-  const bool gathers = image_grad && runs_cuda_kernels(image);
-  const Tensor grad_sampled = empty_tensor(
-      op, "scratch", image,
-      gathers ? std::vector<int64_t>{p.batch, p.channels, p.output_height, p.output_width} : none,
-      sum_dtype);
-  if (gathers) b.grad_sampled = grad_sampled.mutable_data_ptr();
-  run(augment_backward_stub, b, image, p.batch * kBackwardTasks,
-      p.output_height * row_cost(p) / kBackwardTasks);
+  run(augment_backward_stub, op, b, image);
   run(augment_backward_finish_stub, b, image, p.batch, p.output_height * b.row_sum_count);
   if (image_grad && sum_dtype != p.dtype) {
     grad_image = torch::stable::to(grad_image, scalar_type_of(p.dtype));
