@@ -1,8 +1,8 @@
 """Tensors, NumPy arrays and plain numbers in; the same kind out.
 
-One rule for arrays: any layout is accepted, and gives the same result. Foreign byte order, unaligned
-data and negative strides are copied, because torch has no view of them; everything else is shared,
-read-only arrays too.
+One rule for arrays: every layout is accepted and gives the same result. Arrays with foreign byte
+order, unaligned data or negative strides are copied, because torch has no view of them; all others
+are shared, read-only ones too.
 """
 
 from __future__ import annotations

@@ -42,9 +42,8 @@ def problem(
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("padding_mode", PADDINGS)
-@pytest.mark.parametrize("shared", [False, True])
-def test_gradcheck(mode: str, padding_mode: str, shared: bool) -> None:
-    image, matrix = problem(0, shared=shared)
+def test_gradcheck(mode: str, padding_mode: str) -> None:
+    image, matrix = problem(0, shared=(MODES.index(mode) + PADDINGS.index(padding_mode)) % 2 == 1)
 
     def function(image: Tensor, matrix: Tensor) -> Tensor:
         return visops.warp_affine(
@@ -95,9 +94,9 @@ def test_layouts_agree(layout: str, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("padding_mode", PADDINGS)
-@pytest.mark.parametrize("scale", [0.1, 1.0, 6.0])
-def test_image_gradient_is_the_transpose(mode: str, padding_mode: str, scale: float) -> None:
+def test_image_gradient_is_the_transpose(mode: str, padding_mode: str) -> None:
     """<warp(x), g> = <x, warp'(g)> at sizes that gradcheck can't afford."""
+    scale = (0.1, 1.0, 6.0)[(MODES.index(mode) + PADDINGS.index(padding_mode)) % 3]
     rng = np.random.default_rng(3)
     for dtype, tolerance in ((torch.float32, 1e-4), (torch.float64, 1e-11)):
         image = random_image(rng, (2, 3, 70, 90), dtype).requires_grad_()

@@ -17,8 +17,8 @@ from torch import Tensor
 from warp.affine_cases import LAYOUTS, PADDINGS, random_image
 from warp.augment_cases import DTYPES, SAMPLERS, random_color, random_erase, random_perspective
 
-few = settings(max_examples=60)
-many = settings(max_examples=400)
+few = settings(max_examples=25)
+many = settings(max_examples=150)
 
 samplers = st.sampled_from(SAMPLERS)
 paddings = st.sampled_from(PADDINGS)
