@@ -7,7 +7,7 @@ namespace visops {
 
 constexpr int kMaxColorChannels = 4;
 constexpr int kMaxColorSteps = 8;
-constexpr int kMaxAugmentChannels = 64;  // where fill, mean, std or erase value are per channel
+constexpr int kMaxAugmentChannels = 64;  // where fill, mean, std or the erase value is per channel
 
 // One image of a list, or the first of a batch.
 struct AugmentImage {
@@ -17,9 +17,9 @@ struct AugmentImage {
 };
 
 struct AugmentParams {
-  AugmentImage first;          // of a batch; the others lie image_batch_stride elements apart
+  AugmentImage first;          // of a batch; the others are image_batch_stride elements apart
   int64_t image_batch_stride;  // in elements
-  const AugmentImage* list;    // [batch] in host memory: a list of images; or null: a batch
+  const AugmentImage* list;    // [batch] a list of images, in host memory; null for a batch
   void* output;                // [batch, channels, output_height, output_width]
   Strides output_stride;
   int64_t batch, channels, output_height, output_width;
@@ -38,27 +38,27 @@ struct AugmentParams {
   int64_t color_steps;
   const int64_t* erase;  // [batch, erase_count, 4] x1, y1, x2, y2 in the output, half-open; or null
   int64_t erase_count;
-  int64_t value_count;  // 1: entry 0 of the following is for all channels; else `channels`
+  int64_t value_count;  // 1: entry 0 of the arrays below is for all channels; else `channels`
   double fill[kMaxAugmentChannels];   // in the image's units
   double scale[kMaxAugmentChannels];  // output = scale x colour + offset: mean, std, full scales
   double offset[kMaxAugmentChannels];
   double erase_value[kMaxAugmentChannels];  // in the output's units
-  double input_scale;                       // what brings an element to where the full scale is 1
+  double input_scale;                       // brings an element to a full scale of 1
 };
 
 // Work is cut over batch x output_height.
 extern KernelStub<AugmentParams> augment_stub;
 
-// d loss / d image, matrix and colour, from `forward.output` (the incoming gradient, of
-// output_dtype). What is not wanted is null.
+// d loss / d image, matrix and colour, from `forward.output` (the incoming gradient, in
+// output_dtype). Gradients that are not wanted are null.
 struct AugmentBackwardParams {
   AugmentParams forward;  // a batch, not a list; output_dtype is floating
   void* grad_image;       // [batch, channels, height, width]; float32, or float64 for float64
   Strides grad_image_stride;
-  double* grad_matrix;    // [batch, 3, 3], also where the matrix is shared: of each sample's share
-  double* grad_color;     // [batch, color_steps, channels, channels + 1], also where it is shared
+  double* grad_matrix;    // [batch, 3, 3]; each sample's share where the matrix is shared
+  double* grad_color;     // [batch, color_steps, channels, channels + 1]; likewise
   double* row_sums;       // [batch, output_height, row_sum_count] scratch
-  int64_t row_sum_count;  // 6 for the matrix + the elements of a sample's colour matrices
+  int64_t row_sum_count;  // 6 for the matrix, plus the elements of a sample's colour matrices
 };
 
 // Fills grad_image and row_sums.
@@ -66,7 +66,7 @@ extern ScheduledStub<AugmentBackwardParams> augment_backward_stub;
 // Turns row_sums into grad_matrix and grad_color; work is cut over batch.
 extern KernelStub<AugmentBackwardParams> augment_backward_finish_stub;
 
-// Index of a per-channel value.
+// The index of a channel's fill, scale, offset and erase value.
 VISOPS_FN int64_t value_index(const AugmentParams& p, int64_t channel) {
   return p.value_count == 1 ? 0 : channel;
 }

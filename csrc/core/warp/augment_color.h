@@ -17,7 +17,7 @@ VISOPS_FN Acc color_element(const AugmentParams& p, int64_t sample, int64_t step
   const int64_t c = p.channels;
   const int64_t matrix = (p.color_shared ? 0 : sample * p.color_steps) + step;
   const double v = p.color[(matrix * c + row) * (c + 1) + column];
-  // Elements come in the image's units: the first step brings them to full scale 1.
+  // Pixels come in the image's units; the first step brings them to a full scale of 1.
   return static_cast<Acc>(step == 0 && column < c ? v * p.input_scale : v);
 }
 

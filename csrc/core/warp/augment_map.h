@@ -1,4 +1,4 @@
-// The map of one sample: from the matrix given to destination -> source.
+// The map of one sample: from the given matrix to destination -> source.
 #pragma once
 
 #include "core/warp/augment.h"
@@ -8,13 +8,13 @@ namespace visops {
 // Destination -> source, integer pixel centres, homogeneous: m[8] is 1 for an affine map.
 struct AugmentMap {
   double m[9];
-  bool valid;  // finite and, where it had to be inverted, not singular
+  bool valid;  // finite and, if it had to be inverted, not singular
   bool perspective;
   bool integral;            // all coordinates are integers
-  double width_x, width_y;  // footprint of an affine map; 1 for a perspective one
+  double width_x, width_y;  // footprint of an affine map; 1 for perspective
 };
 
-// p = inverse(m). False where m's determinant is no more than the rounding error of computing it.
+// p = inverse(m). False if m's determinant is within the rounding error of computing it.
 VISOPS_FN bool invert_homography(const double m[9], double p[9]) {
   const double c0 = m[4] * m[8] - m[5] * m[7];
   const double c1 = m[5] * m[6] - m[3] * m[8];
@@ -36,16 +36,16 @@ VISOPS_FN bool invert_homography(const double m[9], double p[9]) {
   return true;
 }
 
-// The matrix as it was given, in nine elements.
+// The given matrix, in nine elements.
 VISOPS_FN void load_matrix(const AugmentParams& p, int64_t sample, double given[9]) {
   given[6] = given[7] = 0.0;
   given[8] = 1.0;
-  for (int i = 0; i < 9; ++i) {  // of constant length, for GPUs to keep it in registers
+  for (int i = 0; i < 9; ++i) {  // of constant length, so that GPUs keep it in registers
     if (i < 3 * p.matrix_rows) given[i] = load_matrix_element(p.matrix, sample, i / 3, i % 3);
   }
 }
 
-// Whether the kernel can do anything with the given matrix; the fronts' check and its message.
+// What keeps a kernel from using the given matrix; the fronts' message depends on it.
 enum class MatrixFault { kNone, kNotFinite, kSingular };
 
 VISOPS_FN MatrixFault matrix_fault(const double given[9], bool inverse_map) {

@@ -2,16 +2,16 @@
 // source.
 //
 // NOTE [ Augment coordinates ]
-// As NOTE [ Affine coordinates ] (core/warp/affine.h): rows are cut into segments of 128 pixels,
+// As in NOTE [ Affine coordinates ] (core/warp/affine.h), rows are cut into segments of 128 pixels;
 // the source of a segment's centre is computed in float64 and split into integer and fraction, and
-// only the way from there is float32 (float64 for float64 images). Under a perspective map
+// only the offset from there is float32 (float64 for float64 images). Under a perspective map
 //
 //     u(x) = (m0 x + m1 y + m2) / (m6 x + m7 y + m8)
 //
-// the same holds: with u and w taken at the centre, d = x - centre and t = d / (1 + (m6 / w) d),
-// u(x) = u + ((m0 - u m6) / w) t exactly, so one division a pixel serves both coordinates. An
-// affine map has m6 = 0 and t = d. Where w changes too much within the segment (the horizon is
-// near), every pixel's coordinate is computed in float64 from scratch.
+// take u and w at the centre, d = x - centre and t = d / (1 + (m6 / w) d); then
+// u(x) = u + ((m0 - u m6) / w) t exactly, and one division per pixel serves both coordinates. An
+// affine map has m6 = 0 and t = d. Where w changes too much within the segment (near the horizon),
+// every pixel's coordinates are computed in float64 from scratch.
 //
 // NOTE [ Window and edge ]
 // A sample's window is the part of its image that exists: all of it, or the rectangle given. Under
@@ -21,15 +21,15 @@
 //     cover(x) = clamp(min(x - low, high - x) / s + 1/2, 0, 1),    out = 1 - cover(x) cover(y)
 //     value    = v + out (fill - v)
 //
-// low and high are the window's edges (-1/2 and n - 1/2), s the width of the edge. With s = 1 that
-// is, tap by tap, the border of warp_affine and OpenCV. Where a window is given or `antialias` is
-// set, s is the footprint of an output pixel instead, so that an image that is enlarged or shrunk
-// ends where the resized image would end, without a dark rim.
+// low and high are the window's edges (-1/2 and n - 1/2), s is the width of the edge. With s = 1
+// this is, tap by tap, the border of warp_affine and OpenCV. If a window is given or `antialias` is
+// set, s is the footprint of an output pixel instead: an enlarged or shrunk image then ends where
+// the resized image would, without a dark rim.
 //
 // NOTE [ Footprint ]
 // The row norms r of the Jacobian d source / d destination are the widths of an output pixel along
-// the axes of the source. `antialias` samples with a separable filter of those widths, no narrower
-// than 1 and no wider than the window: for axis-aligned maps that of F.interpolate(antialias=True).
+// the axes of the source. `antialias` samples with a separable filter of those widths, at least 1
+// and at most the window's; for axis-aligned maps, the filter of F.interpolate(antialias=True).
 #pragma once
 
 #include "core/warp/augment_map.h"
@@ -38,7 +38,7 @@ namespace visops {
 
 // The window along one axis.
 struct AxisWindow {
-  int64_t first, last;  // taps that exist; none where last < first
+  int64_t first, last;  // taps that exist; none if last < first
   double low, high;     // edges, in integer-centre coordinates
 };
 
@@ -54,15 +54,15 @@ VISOPS_FN AxisWindow axis_window(double low, double high, int64_t n) {
   return w;
 }
 
-// All that a kernel knows of a sample before it looks at a row.
+// What a kernel knows about a sample before it looks at a row.
 struct AugmentSample {
   AugmentImage image;
   AugmentMap map;
   AxisWindow x, y;
-  Interpolation mode;  // nearest also where every coordinate is an integer: exact copies
-  bool antialias;      // for affine maps: whether it makes a difference
+  Interpolation mode;  // also nearest where every coordinate is an integer: exact copies
+  bool antialias;      // off for affine maps where it makes no difference
   bool soft_edge;      // the edge is one output pixel wide
-  bool is_fill;        // nothing to sample: an invalid map or an empty window
+  bool is_fill;        // nothing to sample: the map is invalid or the window empty
 };
 
 VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
@@ -78,7 +78,7 @@ VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
     s.x = axis_window(0.0, static_cast<double>(image.width), image.width);
     s.y = axis_window(0.0, static_cast<double>(image.height), image.height);
   }
-  // Bicubic resampling with antialias has another kernel (a = -1/2) even where it enlarges.
+  // With antialias, bicubic has another kernel (a = -1/2), even where it enlarges.
   const bool shrinks = s.map.width_x > 1.0 || s.map.width_y > 1.0;
   const bool always = s.map.perspective || p.mode == Interpolation::kBicubic;
   const bool copies = s.map.integral && p.window == nullptr && !(p.antialias && shrinks);
@@ -97,7 +97,7 @@ struct AugmentSegment {
   Coord step_x, step_y;     // per column, at the centre
   Coord bend;               // relative change of w per column; 0 for an affine map
   double width_x, width_y;  // footprint
-  bool direct;              // the horizon is near: coordinates of each lane from scratch
+  bool direct;              // near the horizon: each lane's coordinates from scratch
 };
 
 template <class Coord>
@@ -136,11 +136,11 @@ VISOPS_FN AugmentSegment<Coord> augment_segment(const AugmentMap& map, int64_t x
   return s;
 }
 
-// Where a lane lies in the source, counted from the segment's integer origin.
+// Where a lane lies in the source, relative to the segment's integer origin.
 template <class Coord>
 struct LanePoint {
   Coord x, y;
-  bool valid;  // false: no such point (w = 0), the pixel is fill
+  bool valid;  // false: there is no such point (w = 0), and the pixel is fill
 };
 
 template <class Coord>
@@ -150,7 +150,7 @@ VISOPS_HOT_FN LanePoint<Coord> lane_point(const AugmentSegment<Coord>& s, int la
   return {s.step_x * t + s.fx, s.step_y * t + s.fy, true};
 }
 
-// The same where the segment is `direct`; x is the pixel's column.
+// The same for a `direct` segment; x is the pixel's column.
 template <class Coord>
 VISOPS_FN LanePoint<Coord> lane_point_direct(const AugmentMap& map, int64_t x, int64_t y) {
   const double* m = map.m;
@@ -175,7 +175,7 @@ struct SegmentAxis {
   Coord filter_scale;  // 1 / its width
 };
 
-// Distances from a segment's origin, saturated: where they matter they are small.
+// Saturates a distance from a segment's origin: where it matters, it is small.
 VISOPS_FN double near_origin(double distance) {
   const double far = 1073741824.0;
   return distance > -far ? (distance < far ? distance : far) : -far;
@@ -228,13 +228,13 @@ VISOPS_HOT_FN Coord edge_cover(const SegmentAxis<Coord>& axis, Coord at) {
   const Coord within = before < after ? before : after;
   const Coord cover = within * axis.edge_scale + static_cast<Coord>(0.5);
   const Coord positive = cover > static_cast<Coord>(0) ? cover : static_cast<Coord>(0);
-  // The outermost pixels of a resized image lie half a footprint inside, where rounding alone would
-  // let fill through (an infinite one, all of it).
+  // The outermost pixels of a resized image lie half a footprint inside. Rounding alone would let
+  // some fill through there, and all of an infinite one.
   const Coord whole = static_cast<Coord>(1.0 - 1.0 / 32768.0);
   return positive < whole ? positive : static_cast<Coord>(1);
 }
 
-// out = 1 - the part that is covered.
+// out = 1 - cover.
 template <class Coord>
 VISOPS_HOT_FN Coord blend_fill(Coord value, Coord fill, Coord out) {
   const Coord mixed = value + out * (fill - value);

@@ -1,10 +1,10 @@
 // NOTE [ Affine image gradient on the CPU ]
-// The warp's transpose scatters an output pixel's gradient to its taps. Work is cut by row of the
+// The warp's transpose scatters an output pixel's gradient to its taps. Work is cut by rows of the
 // *image*: a task owns rows [begin, end), walks the output in raster order, and adds only what
-// falls into its rows. So every element is written by one task and receives its terms in raster
-// order, tap rows before tap columns, whatever the number of threads; the CUDA kernel gathers in
-// the same order. Which columns of an output row reach the task's rows is found by division.
-// Assumes what check_affine() and check_matrices() establish; gradients are floating.
+// falls into its rows. So one task writes each element, adding its terms in raster order, tap rows
+// before tap columns, whatever the number of threads; the CUDA kernel gathers in the same order.
+// Division finds the columns of an output row that reach the task's rows. Assumes what
+// check_affine() and check_matrices() establish; gradients are floating.
 #include "core/warp/affine.h"
 #include "core/warp/affine_pixel.h"
 #include "cpu/warp/affine_rows.h"
@@ -35,8 +35,8 @@ struct Scatter {
         taps_fit(sizeof(Acc) == sizeof(float) &&
                  fits_taps(m, given.grad_image_stride.row, given.grad_image_stride.column)) {}
 
-  // Columns of output row y that may reach the owned rows, and those that surely have all their
-  // taps in owned rows.
+  // The columns of output row y that may reach the owned rows, and those whose taps surely all lie
+  // in owned rows.
   RowSpans spans(int64_t y) const {
     RowSpans s = row_spans(p, map, mode, y);
     const double base = map.m[4] * static_cast<double>(y) + map.m[5];
@@ -139,7 +139,7 @@ void clear_rows(const AffineBackwardImageParams& params, int64_t sample, int64_t
   const AffineParams& p = params.forward;
   const Strides& stride = params.grad_image_stride;
   Acc* image = static_cast<Acc*>(params.grad_image) + sample * stride.batch;
-  // Along the innermost dimension last, so that the compiler can turn it into a memset.
+  // The innermost dimension goes last, so that the compiler can emit a memset.
   const bool planes = stride.column == 1;
   const int64_t outer = planes ? p.channels : p.width, inner = planes ? p.width : p.channels;
   const int64_t outer_step = planes ? stride.channel : stride.column;

@@ -1,8 +1,8 @@
 // NOTE [ Affine matrix gradient on the CPU ]
-// d out / d coordinate, times the incoming gradient, is summed over channels in ascending order,
-// then over pixels in float64: 64 columns by a tree that halves 64 lanes to 1, such groups of a row
-// in ascending order; the finish kernel adds rows l, l + 64, ... in lane l and halves again. The
-// trees are those of a CUDA block, so the results agree to the bit.
+// The incoming gradient times d out / d coordinate is summed over channels in ascending order, then
+// over pixels in float64: a tree halves 64 columns to one sum, and a row adds up these groups in
+// ascending order; the finish kernel adds rows l, l + 64, ... in lane l and halves again. The trees
+// are those of a CUDA block, so results agree to the bit.
 // Assumes what check_affine() and check_matrices() establish; gradients are floating.
 #include <type_traits>
 
@@ -14,7 +14,7 @@
 namespace visops {
 namespace {
 
-// 64 lanes to one, as a CUDA block does it.
+// Halves 64 lanes to one, as a CUDA block does.
 VISOPS_ALWAYS_INLINE double sum_lanes(double (&lane)[kTreeLeaves]) {
   for (int64_t w = kTreeLeaves / 2; w >= 1; w /= 2) {
     for (int64_t i = 0; i < w; ++i) lane[i] += lane[i + w];
@@ -22,15 +22,15 @@ VISOPS_ALWAYS_INLINE double sum_lanes(double (&lane)[kTreeLeaves]) {
   return lane[0];
 }
 
-// gx and gy of the pixels of a segment: sums over channels of gradient x d out / d coordinate.
+// gx and gy of a segment's pixels: sums over channels of gradient x d out / d coordinate.
 template <class Acc>
 struct SegmentGradient {
   alignas(64) Acc x[kPaddedSegment];
   alignas(64) Acc y[kPaddedSegment];
 };
 
-// How runs of pixels inside the image are taken: bilinear float32 in planes, or with channels side
-// by side; the rest one pixel at a time.
+// How runs of pixels inside the image are processed: bilinear float32 as planes or with interleaved
+// channels; everything else one pixel at a time.
 enum class Runs { kNone, kPlanes, kQuads };
 
 template <class T>
@@ -114,8 +114,8 @@ void differentiate_planes(const AffineParams& p, const AffineMap& map,
   }
 }
 
-// As differentiate_planes, for channels side by side; false where it would read past the end of
-// the image or of the gradient.
+// differentiate_planes() for interleaved channels; false if it would read past the end of the image
+// or of the gradient.
 bool differentiate_quads(const AffineParams& p, const AffineMap& map,
                          const SegmentOrigin<float>& origin, const float* image, const float* grad,
                          int64_t x0, int64_t begin, int64_t end, SegmentGradient<float>& sums) {
@@ -143,7 +143,7 @@ bool differentiate_quads(const AffineParams& p, const AffineMap& map,
     const Quad wx(taps.wx[i]), wy(taps.wy[i]);
     float gx = 0.0f, gy = 0.0f;
     for (int64_t c = 0; c < p.channels; c += 4) {
-      // The last quad ends with the last channel, and repeats some that came before.
+      // The last quad ends with the last channel, and repeats some earlier ones.
       const int64_t at = c + 4 <= p.channels || p.channels < 4 ? c : p.channels - 4;
       const Quad a = Quad::load(tap + at), b = Quad::load(tap + stride.column + at);
       const Quad left = Quad::load(tap + stride.row + at) - a;

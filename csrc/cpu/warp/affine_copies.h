@@ -1,4 +1,4 @@
-// The nearest warp: moves elements without looking at them, by size.
+// The nearest warp: moves elements by size, whatever they mean.
 #pragma once
 
 #include "core/warp/affine_pixel.h"
@@ -16,8 +16,8 @@ struct CopySampler {
   const AffineParams& p;
   const AffineMap& map;
   int64_t size;       // of an element, in bytes
-  bool whole_pixels;  // channels side by side on both sides: one move for all of them
-  bool straight;      // a row of output is a run of a row of the image
+  bool whole_pixels;  // interleaved channels on both sides: one move for all of them
+  bool straight;      // an output row is a run of an image row
   bool has_inside;
   int32_t row_bytes, column_bytes;  // where has_inside
   const char* image_end;
@@ -48,7 +48,7 @@ struct CopySampler {
 
   bool inside(int64_t, int64_t, const SegmentOrigin<double>&, const SegmentTaps&, int64_t, int64_t,
               int64_t) const {
-    return false;  // float64 coordinates have no lanes
+    return false;  // float64 coordinates have no SegmentTaps
   }
 
   bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin,

@@ -1,16 +1,16 @@
 // NOTE [ Affine forward on the CPU ]
 // Work is cut by output row; a task walks its rows, a row its segments (NOTE [ Rows and spans ]).
 // Inside the image there are four ways to sample, chosen once per sample by layout:
-//   pairs    8 bytes at a pixel hold its tap and the next one along x, for all channels of up to
-//            4 x uint8, for one plane of 16-bit elements and of float32: a load per pixel and row
-//            of taps, then vectors over pixels (cpu/simd/floats.h)
-//   quads    float32 with channels side by side: vectors over channels, one pixel at a time
+//   pairs    8 bytes at a pixel hold its tap and the next one along x (all channels of up to
+//            4 x uint8; one plane of 16-bit elements or float32): one load per pixel and row of
+//            taps, then vectors over pixels (cpu/simd/floats.h)
+//   quads    float32 with interleaved channels: vectors over channels, one pixel at a time
 //   copies   nearest, and maps whose coordinates are all integers
 //   pixels   everything else: core/warp/affine_pixel.h
-// Interpolation goes vertically first, in the order of NOTE [ One pixel ]
-// (core/warp/affine_pixel.h), so all four ways agree to the bit. Integers are rounded half to even
-// and saturated when stored. Assumes what check_affine() and check_matrices() establish: finite
-// matrices, sizes below 2^31, fill within the dtype, a non-empty image unless padding is constant.
+// All four interpolate vertically first, in the order of NOTE [ One pixel ] (core/pixel.h), so they
+// agree to the bit. Integers are rounded half to even and saturate when stored. Assumes what
+// check_affine() and check_matrices() establish: finite matrices, sizes below 2^31, fill within the
+// dtype's range, a non-empty image unless padding is constant.
 #include "core/warp/affine.h"
 
 #include <type_traits>
@@ -24,7 +24,7 @@
 namespace visops {
 namespace {
 
-// The pixels of one sample, one row at a time.
+// One output row of one sample.
 struct Row {
   const AffineParams& p;
   const AffineMap& map;
@@ -45,8 +45,8 @@ void fill_pixels(const Row& row, int64_t begin, int64_t end) {
   }
 }
 
-// How the pixels of one sample are sampled, for one dtype, layout and interpolation. Calls go
-// through pointers: a segment is long enough, and so the walk over rows is compiled once.
+// How one sample's pixels are sampled, for its dtype, layout and interpolation. Calls go through
+// pointers, so that the walk over rows is compiled once; a segment is long enough to hide them.
 template <class Coord>
 struct SegmentSampler {
   const void* self;
@@ -93,8 +93,9 @@ void warp_segment(const SegmentSampler<Coord>& sampler, const Row& row, Span seg
   sampler.border(sampler.self, row.sample, row.y, origin, x0, inside.end, segment.end);
 }
 
-// Rows go in blocks, a segment of all of them before the next one: under rotation a row crosses
-// many rows of the image, and the cache lines that one row of the block fetches serve the others.
+// Rows go in blocks: all rows of a block finish a segment before the next one begins. Under
+// rotation a row crosses many rows of the image, and cache lines that one row fetches serve the
+// others.
 constexpr int64_t kBlockRows = 8;
 
 template <class Coord>
@@ -122,8 +123,8 @@ void warp_strip(const SegmentSampler<Coord>& sampler, const AffineParams& p, con
       all.end = all.end > touching.end ? all.end : touching.end;
     }
     for (int64_t x0 = all.begin & -kSegment; x0 < all.end; x0 += kSegment) {
-      // All rows' coordinates ahead of their use: a segment begins with a long chain of float64
-      // operations, and offsets are loaded one by one from where vectors have stored them.
+      // Compute all rows' coordinates ahead of their use: a segment begins with a long chain of
+      // float64 operations, and offsets are loaded one by one from where vectors stored them.
       SegmentOrigin<Coord> origins[kBlockRows];
       Span segments[kBlockRows], insides[kBlockRows];
       SegmentTaps taps[kBlockRows];
@@ -196,7 +197,7 @@ void warp_sample(const AffineParams& p, const AffineMap& map, int64_t sample, in
   }
 }
 
-// float64 images use float64 coordinates, whatever is done with them.
+// float64 images have float64 coordinates in every mode.
 void copy_sample(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t begin,
                  int64_t end) {
   constexpr auto mode = Interpolation::kNearest;
@@ -229,7 +230,7 @@ void affine_kernel(const AffineParams& p, int64_t begin, int64_t end) {
       case DType::kBFloat16: return warp_sample<BFloat16>(p, map, sample, first, last);
       case DType::kFloat32: return warp_sample<float>(p, map, sample, first, last);
       case DType::kFloat64: return warp_sample<double>(p, map, sample, first, last);
-      default: return;  // check_affine() lets other integers through with nearest only
+      default: return;  // check_affine() lets other dtypes through only with nearest
     }
   });
 }

@@ -1,4 +1,4 @@
-// Samples runs of pixels in vectors, where 8 bytes hold a pixel's taps along x.
+// Samples runs of pixels in vectors where 8 bytes hold a pixel's taps along x.
 #pragma once
 
 #include "cpu/simd/floats.h"
@@ -34,7 +34,7 @@ VISOPS_ALWAYS_INLINE Floats bicubic(const PixelPairs (&rows)[2][4], const FloatP
          wx[3] * second_of_pairs(v[1]);
 }
 
-// All channels of kWidth pixels: the first taps lie at image + offset, weights are per pixel.
+// All channels of kWidth pixels. The first taps are at image + offset, weights are per pixel.
 template <class T, int Channels, Interpolation mode>
 VISOPS_ALWAYS_INLINE void sample_pairs(const char* image, int64_t row_bytes, const int32_t* offset,
                                        const float* weight_x, const float* weight_y,
@@ -68,7 +68,7 @@ VISOPS_ALWAYS_INLINE void sample_pairs(const char* image, int64_t row_bytes, con
   }
 }
 
-// Channels > 1: channels side by side in image and output. Channels == 1: planes.
+// Channels > 1: interleaved in image and output. Channels == 1: planes.
 template <class T, int Channels, Interpolation mode>
 struct PairSampler {
   using Coord = float;
@@ -108,7 +108,7 @@ struct PairSampler {
     const int64_t first = sample * p.image_stride.batch * size +
                           (origin.y + first_tap(mode)) * row_bytes +
                           (origin.x + first_tap(mode)) * column_bytes;
-    // A load reads 8 bytes, more than the taps may have: not past the end of the tensor.
+    // A load reads 8 bytes, which may be more than the taps: stay within the tensor.
     const int64_t last_row = row_bytes > 0 ? (kTaps - 1) * int64_t{row_bytes} : 0;
     const int64_t last_plane =
         Channels == 1 && p.image_stride.channel > 0 ? (p.channels - 1) * p.image_stride.channel : 0;

@@ -1,4 +1,4 @@
-// Samples any pixel of any layout, one at a time: borders, and what no vector path takes.
+// Samples pixels of any layout one at a time: borders, and what no vector path takes.
 #pragma once
 
 #include "core/warp/affine_pixel.h"
@@ -25,7 +25,7 @@ struct PixelSampler {
 
   void border(int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin, int64_t x0,
               int64_t begin, int64_t end) const {
-    // Copies, for the compiler can't know that a store to the output leaves *this as it is.
+    // Copies: the compiler can't know that stores to the output leave *this unchanged.
     const AffineMap m = map;
     const Strides image_stride = p.image_stride, output_stride = p.output_stride;
     const int64_t channels = p.channels, fill_step = p.fill_count == 1 ? 0 : 1;

@@ -1,4 +1,4 @@
-// Samples float32 images whose channels lie side by side: vectors over channels.
+// Samples float32 images with interleaved channels: vectors over channels.
 #pragma once
 
 #include "cpu/simd/floats.h"
@@ -59,7 +59,7 @@ struct QuadSampler {
       const char* pixel_taps = image + first + taps.offset[i];
       float* pixel = out + i * p.channels;
       if (p.channels == 3) {
-        // Four floats are stored, the fourth over the next pixel, which comes later.
+        // Stores four floats: the next pixel overwrites the fourth.
         const Quad value = blend<Quad>(pixel_taps, 0, taps.wx[i], taps.wy[i]);
         if (i + 1 < count) {
           value.store(pixel);
@@ -74,7 +74,7 @@ struct QuadSampler {
           blend<Floats>(pixel_taps, c, taps.wx[i], taps.wy[i]).store(pixel + c);
         }
         for (; c < p.channels; c += 4) {
-          if (c > p.channels - 4) c = p.channels - 4;  // the last quad overlaps the one before
+          if (c > p.channels - 4) c = p.channels - 4;  // the last quad overlaps the previous one
           blend<Quad>(pixel_taps, c, taps.wx[i], taps.wy[i]).store(pixel + c);
         }
       }

@@ -1,11 +1,11 @@
 // How the CPU kernels walk an output row: its segments, and the coordinates in them.
 //
 // NOTE [ Rows and spans ]
-// Coordinates are linear along a row, so the columns that can touch the image, and those all of
-// whose taps surely lie inside it, are two intervals found by division. Beyond the first the row
-// is fill (constant padding only). Within the second, pixels are sampled in vectors without a
-// test; the columns between, and all columns of images too large for 32-bit offsets, go through
-// the one-pixel code of core/warp/affine_pixel.h, which gives the same bits.
+// Coordinates are linear along a row, so division finds two intervals: the columns that may touch
+// the image, and the columns whose taps surely all lie inside it. Outside the first the row is fill
+// (constant padding only). Within the second, pixels are sampled in vectors, untested. The columns
+// in between, and all columns of images too large for 32-bit offsets, go through the one-pixel code
+// of core/warp/affine_pixel.h, which gives the same bits.
 #pragma once
 
 #include <cmath>
@@ -22,7 +22,7 @@ namespace {
 constexpr int kMaxWidth = 16;                         // of any Floats
 constexpr int kPaddedSegment = kSegment + kMaxWidth;  // a segment; vectors may run over its end
 
-// For these columns and rows of a sample's output.
+// For columns and rows of a sample's output.
 inline ReadAhead read_ahead(const AffineParams& p, const AffineMap& map, int64_t sample,
                             Span columns, Span rows) {
   const int64_t size = element_size(p.dtype);
@@ -68,10 +68,10 @@ struct SegmentTaps {
   alignas(64) int32_t offset[kPaddedSegment];
   alignas(64) float wx[kPaddedSegment];
   alignas(64) float wy[kPaddedSegment];
-  int32_t highest;  // none of the offsets is larger
+  int32_t highest;  // bound on the offsets
 };
 
-// floor() for |v| < 2^31. Where the instruction set has no rounding, a call would be made of it.
+// floor() for |v| < 2^31. Without a rounding instruction, compilers would emit a call.
 VISOPS_ALWAYS_INLINE float floor_of(float v) {
 #if VISOPS_ISA_SLOT > 0
   return std::floor(v);
@@ -81,7 +81,7 @@ VISOPS_ALWAYS_INLINE float floor_of(float v) {
 #endif
 }
 
-// The largest floor(coordinate) x bytes along one axis: taps move one way, so it is at an end.
+// The largest floor(coordinate) x bytes along one axis. Taps move one way, so it is at an end.
 VISOPS_ALWAYS_INLINE int32_t extreme_tap(float step, float fraction, float half, int first,
                                          int count, int32_t bytes) {
   const bool at_last = (step > 0.0f) == (bytes > 0);
@@ -112,7 +112,7 @@ VISOPS_ALWAYS_INLINE void fill_taps(Interpolation mode, const AffineMap& map,
                  extreme_tap(step_y, origin.fy, half, first, count, row_bytes);
 }
 
-// Whether every offset that fill_taps can meet inside a segment fits 32 bits.
+// Whether every offset that fill_taps() can compute within a segment fits 32 bits.
 VISOPS_ALWAYS_INLINE bool fits_taps(const AffineMap& map, int64_t row_bytes, int64_t column_bytes) {
   const double reach_x = fabs(map.m[0]) * kSegment + 4.0, reach_y = fabs(map.m[3]) * kSegment + 4.0;
   const double bytes = reach_y * fabs(static_cast<double>(row_bytes)) +
