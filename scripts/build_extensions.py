@@ -48,7 +48,7 @@ DEFAULT_CUDA_ARCHS = "8.0;9.0+PTX"
 
 @dataclass(frozen=True)
 class Flags:
-    """How one family of compilers spells what the build needs."""
+    """The options that one family of compilers takes."""
 
     compile: list[str]
     warnings_are_errors: list[str]
@@ -64,7 +64,7 @@ GNU = Flags(  # GCC and Clang
         *("-std=c++17", "-O3", "-DNDEBUG", "-fPIC"),
         *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
         *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
-        # GCC 12 warns of its own AVX-512 headers (its bug 105593); Clang has no such warning.
+        # GCC 12 warns about its own AVX-512 headers (GCC bug 105593); Clang lacks this warning.
         *("-Wall", "-Wextra", "-Wno-unknown-warning-option", "-Wno-maybe-uninitialized"),
     ],
     warnings_are_errors=["-Werror"],
@@ -161,7 +161,7 @@ class Cuda:
 
 
 def find_cuda(torch_cuda: str | None) -> Cuda | None:
-    """Decide whether CUDA kernels are compiled; say so in one line where they are left out."""
+    """Find the toolkit for CUDA kernels; print one line if they are left out."""
     request = switch("VISOPS_CUDA")
     if request is False:
         print("visops: building without CUDA kernels: VISOPS_CUDA=0")
@@ -213,7 +213,7 @@ def defines(macros: Mapping[str, str]) -> list[str]:
 
 
 def includes(paths: Iterable[str | Path]) -> list[str]:
-    """Include folders of others, whose headers give no warnings."""
+    """Third-party include folders, whose headers must not warn."""
     return [word for path in paths for word in (FLAGS.system_include, str(path))]
 
 
@@ -238,7 +238,7 @@ class NinjaFile:
             nvcc = command_line([cuda.nvcc])
             self._rule("nvcc", f"{nvcc} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
             host = [flag for flag in FLAGS.compile if not flag.startswith(("-std", "/std"))]
-            # The host compiler sees what nvcc wrote, headers in place: all that goes unused there.
+            # The host compiler sees nvcc's output with headers expanded, much of it unused.
             host += (
                 [] if WINDOWS else ["-Wno-unused-function", "-Wno-unneeded-internal-declaration"]
             )
@@ -289,7 +289,7 @@ class NinjaFile:
 
 
 def link_flags(cuda: Cuda | None) -> list[str]:
-    """Link with torch's libraries, whose names are recorded and whose places are not."""
+    """Link with torch's libraries: their names are recorded, their paths are not."""
     torch_lib = Path(torch.__file__).parent / "lib"
     libraries = ["torch_cpu", "c10"] + (["torch_cuda"] if cuda else [])
     cuda_dirs = cuda.library_dirs() if cuda else []
@@ -361,7 +361,7 @@ class BuildExtensions(build_ext):
             slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
             shared += file.objects(isa, files_below("csrc/cpu"), slot_flags)
         if emulation:
-            # Ahead of every other folder: here <cuda_runtime.h> is ours.
+            # First on the include path, so that <cuda_runtime.h> is the emulation's.
             flags = [
                 f"{FLAGS.include}tests/cuda_emulation",
                 *defines({"VISOPS_CUDA_EMULATION": "1"}),
@@ -403,14 +403,14 @@ torch_version = "{torch.__version__}"
         Path(self.get_ext_fullpath("visops._C")).with_name("_build.py").write_text(record)
 
     def copy_extensions_to_source(self) -> None:
-        """Also bring the record of the build along: editable installs import from there."""
+        """Copy the record of the build as well: editable installs import it."""
         super().copy_extensions_to_source()
         package = self.get_finalized_command("build_py").get_package_dir("visops")
         install(Path(self.build_lib, "visops", "_build.py"), Path(package, "_build.py"))
 
 
 def install(source: Path, target: Path) -> None:
-    """Copy without writing into a file that a running process may have loaded."""
+    """Replace a file without writing into one that a running process has loaded."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.unlink(missing_ok=True)
     shutil.copy2(source, target)

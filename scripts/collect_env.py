@@ -1,6 +1,6 @@
 """Print what a bug report needs: machine, Python, torch and friends, compilers, and the build.
 
-Works even where visops can't be imported: then the loader's error is what it prints.
+If visops can't be imported, the report has the loader's error instead.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def version_of(module: str) -> str:
 
 
 def nvcc() -> str:
-    """Return nvcc's release line; its first one is only its name."""
+    """Return nvcc's release line; the first line is only its name."""
     path = shutil.which("nvcc")
     if path is None:
         return "not found"
@@ -59,7 +59,7 @@ def nvcc() -> str:
 
 
 def cuda() -> str:
-    """Return what torch says about CUDA."""
+    """Return what torch reports about CUDA."""
     import torch
 
     if torch.version.cuda is None:
@@ -80,7 +80,7 @@ def visops_info() -> str:
 
 
 def attempt(report: Callable[..., str], *args: str) -> str:
-    """Return a report, or the error it died of."""
+    """Return a report, or the error that stopped it."""
     try:
         return report(*args)
     except Exception as error:  # whatever is broken is what the report must show

@@ -1,8 +1,8 @@
-"""Climbs from a Python loop to the fastest kernel, and shows where the time goes on each rung.
+"""Climbs from a Python loop to the fastest kernel and shows where each rung spends its time.
 
 conv (one channel of float32), affine, nms, roi_align: the same job by a Python loop, by NumPy, by
 other libraries and by visops, on one thread, all threads, and a GPU when there is one. All results
-are compared before they are timed. A rung is left out at sizes at which it would take too long.
+are compared before they are timed. Rungs that would take too long at a size are left out there.
 
 Written to --out: the times as a table and as JSON, a picture of time by size with the speed-up of
 every rung, the reports of cProfile and pyinstrument side by side, and a trace of torch.profiler.
@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-# The loops are those that the tests compare with.
+# The Python loops are the test suite's references.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from bench.harness import set_threads
@@ -64,7 +64,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: out/profile_<op>")
     parser.add_argument(
-        "--threads", type=_positive, default=torch.get_num_threads(), help="of the widest rung"
+        "--threads",
+        type=_positive,
+        default=torch.get_num_threads(),
+        help="threads of the widest rung",
     )
     parser.add_argument(
         "--limit", type=float, default=2.0, help="seconds that a call may take (default: 2)"

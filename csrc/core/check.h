@@ -47,9 +47,10 @@ std::string shape_text(const Container& sizes) {
   return text.str();
 }
 
-// a * b for sizes (>= 0), or the largest int64 where that would overflow.
+// a * b for sizes, or the largest int64 where that would overflow. 0 for a negative size: whatever
+// is computed from it, its own check refuses it.
 inline int64_t saturating_product(int64_t a, int64_t b) {
-  if (a == 0 || b == 0) return 0;
+  if (a <= 0 || b <= 0) return 0;
   const int64_t most = std::numeric_limits<int64_t>::max();
   return a > most / b ? most : a * b;
 }

@@ -1,4 +1,4 @@
-"""The affine warp against OpenCV, torch's own two calls, kornia and torchvision.
+"""The affine warp against OpenCV, torch's affine_grid + grid_sample, kornia and torchvision.
 
 Every row warps the same white-noise images by the same matrix in all contenders: three channels,
 zeros outside, integer pixel centres. Geometries: `rotate` (17.3 degrees and scale 1.13 about the
@@ -41,8 +41,8 @@ CV_FLAGS = {
     "bicubic": cv2.INTER_CUBIC,
 }
 
-# White noise has a whole range of values between neighbouring pixels, so a coordinate that is off
-# by half a pixel shows as a mean difference of tens of levels: these bounds are far below that.
+# Neighbouring pixels of white noise differ by the whole range of values, so a coordinate that is
+# off by half a pixel shows as a mean difference of tens of levels, far above these bounds.
 if int(cv2.__version__.split(".")[0]) >= 5:
     _CV_LINEAR = _CV_CUBIC = Tolerance(
         max_abs=1, fraction=0.01, why="OpenCV's coordinates are plain float32"
@@ -66,7 +66,7 @@ GRADIENT = Tolerance(
 
 @dataclass(frozen=True)
 class Geometry:
-    """A warp in the terms of torchvision, plus the output's size as a divisor of the input's."""
+    """A warp in torchvision's terms, and how much smaller the output is than the input."""
 
     angle: float = 0.0  # degrees
     translate: tuple[float, float] = (0.0, 0.0)  # pixels
@@ -106,7 +106,7 @@ def normaliser(size: Size) -> torch.Tensor:
 
 
 def theta_of(inverse: torch.Tensor, size: Size, out_size: Size) -> torch.Tensor:
-    """A destination -> source matrix [2, 3] as affine_grid wants it, float32."""
+    """A float32 destination -> source matrix [2, 3] in affine_grid's form."""
     square = torch.cat([inverse.double(), torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64)])
     theta = normaliser(size) @ square @ torch.linalg.inv(normaliser(out_size))
     as_float: torch.Tensor = theta[:2].float()
@@ -115,7 +115,7 @@ def theta_of(inverse: torch.Tensor, size: Size, out_size: Size) -> torch.Tensor:
 
 @functools.lru_cache(maxsize=2)
 def noise(dtype: torch.dtype, batch: int, size: Size, layout: str, device: str) -> torch.Tensor:
-    """White noise [B, 3, H, W]: uint8 of its whole range, floats in [0, 1)."""
+    """White noise [B, 3, H, W]: all uint8 values, or floats in [0, 1)."""
     generator = torch.Generator().manual_seed(0)
     shape = (batch, 3, *size)
     if dtype == torch.uint8:
@@ -152,7 +152,7 @@ def tensor_contenders(
     geometry: Geometry,
     device: str,
 ) -> list[Contender]:
-    """A batch of tensors, with a matrix for each image, against the three that take tensors."""
+    """A batch of tensors with a matrix per image, against the three peers that take tensors."""
     image = noise(dtype, batch, size, layout, device)
     out_size = geometry.output_size(size)
     single = geometry.matrix(size)
@@ -212,7 +212,7 @@ def tensor_contenders(
 def backward_contenders(
     layout: str, batch: int, size: Size, geometry: Geometry, with_matrix: bool, device: str
 ) -> list[Contender]:
-    """Forward and backward, image gradient and perhaps that of the destination -> source matrix."""
+    """Forward and backward: the image's gradient, and optionally the matrix's."""
     image = noise(torch.float32, batch, size, layout, device).detach().requires_grad_()
     inverse = visops.invert_affine(geometry.matrix(size))
     theta = theta_of(inverse, size, size).repeat(batch, 1, 1).to(device)
@@ -222,8 +222,8 @@ def backward_contenders(
     grad = noise(torch.float32, batch, size, layout, device).flip(0) - 0.5
     left = normaliser(size).T.float().to(device)
     right = torch.linalg.inv(normaliser(size)).T.float().to(device)
-    # An entry of the matrix gradient is a sum over all pixels, of terms as large as a coordinate;
-    # relative to that sum's random walk it is a number of order one.
+    # An entry of the matrix gradient sums terms as large as a coordinate over all pixels. Divided
+    # by the size of such a random walk it is of order one.
     walk = (3 * size[0] * size[1]) ** 0.5
     weight = torch.tensor([size[1], size[0], 1.0], device=device) * walk
 
@@ -362,7 +362,7 @@ def backward_cases(device: str) -> list[Case]:
 
 
 def all_cases() -> list[Case]:
-    """What this machine can run."""
+    """The cases that this machine can run."""
     overhead = [
         case(
             f"overhead, one 16×16 {kind}",

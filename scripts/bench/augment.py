@@ -24,7 +24,7 @@ from bench.harness import Case, main
 
 
 def all_cases() -> list[Case]:
-    """What this machine can run."""
+    """The cases that this machine can run."""
     cases = [
         *one_warp.cases(),
         *chains.cases(),

@@ -1,4 +1,4 @@
-"""Weighted boxes fusion and matrix suppression against their authors' ways.
+"""Weighted boxes fusion and Matrix NMS against their authors' implementations.
 
 Fusion: four models that see the same objects, float64 boxes in [0, 1], random scores, a threshold
 of 0.55. The peers are the package ensemble-boxes, where it is installed (it needs numba), and its
@@ -37,7 +37,7 @@ Arrays = list[np.ndarray]
 
 
 def restated(boxes: Arrays, scores: Arrays, labels: Arrays) -> tuple[np.ndarray, ...]:
-    """The published algorithm with weights of 1 and the average of scores."""
+    """The published algorithm with unit weights and averaged scores."""
     everything = [np.concatenate(part) for part in (boxes, scores, labels)]
     rows = []
     for label in np.unique(everything[2]):
@@ -51,7 +51,7 @@ def restated(boxes: Arrays, scores: Arrays, labels: Arrays) -> tuple[np.ndarray,
 def fuse_label(
     boxes: np.ndarray, scores: np.ndarray, models: int, label: int
 ) -> list[tuple[np.ndarray, float, int]]:
-    """Clusters of one label, whose boxes come by falling score."""
+    """Cluster the boxes of one label, given by falling score."""
     fused = np.empty((len(boxes), 4))
     sums, totals, counts = np.zeros((len(boxes), 4)), np.zeros(len(boxes)), np.zeros(len(boxes))
     used = 0
@@ -75,7 +75,7 @@ def fuse_label(
 
 
 def detections(count: int, labels: int) -> tuple[Arrays, Arrays, Arrays]:
-    """Of four models, about two of each object's boxes by each."""
+    """Boxes of four models, about two per object from each."""
     rng = np.random.default_rng(count + labels)
     objects = rng.uniform(0, 0.9, (max(1, count // 8), 2))
     sides, names = rng.uniform(0.02, 0.1, objects.shape), rng.integers(0, labels, len(objects))
@@ -91,7 +91,7 @@ def detections(count: int, labels: int) -> tuple[Arrays, Arrays, Arrays]:
 
 
 def fusion(count: int, labels: int) -> list[Contender]:
-    """All models' boxes at once."""
+    """Fuse all models' boxes."""
     models = detections(count, labels)
     contenders = [
         Contender("visops", lambda: visops.weighted_boxes_fusion(*models, iou_threshold=THRESHOLD)),
@@ -110,7 +110,7 @@ def fusion(count: int, labels: int) -> list[Contender]:
 
 
 def by_matrices(iou: Tensor, labels: Tensor, scores: Tensor, sigma: float = 2.0) -> Tensor:
-    """New scores of objects that come by falling score."""
+    """New scores of objects, which are given by falling score."""
     iou = (iou * (labels[:, None] == labels[None])).triu(1)
     most = iou.max(0)[0][:, None]
     decay = torch.exp(-sigma * iou**2) / torch.exp(-sigma * most**2)
@@ -118,7 +118,7 @@ def by_matrices(iou: Tensor, labels: Tensor, scores: Tensor, sigma: float = 2.0)
 
 
 def suppression(objects: Tensor, overlaps: Callable[[], Tensor], labels: int) -> list[Contender]:
-    """Objects come by falling score."""
+    """Objects are given by falling score."""
     count = len(objects)
     scores = torch.rand(count).sort(descending=True)[0]
     ids = torch.randint(0, labels, (count,))
@@ -148,7 +148,7 @@ def masks(count: int, labels: int) -> list[Contender]:
 
 
 def boxes(count: int, labels: int) -> list[Contender]:
-    """Anywhere in 1000 × 1000."""
+    """Boxes anywhere in 1000 × 1000."""
     torch.manual_seed(count)
     corner = torch.rand(count, 2) * 1000
     given = torch.cat([corner, corner + torch.rand(count, 2) * 60 + 5], 1)
@@ -156,7 +156,7 @@ def boxes(count: int, labels: int) -> list[Contender]:
 
 
 def all_cases() -> list[Case]:
-    """What this machine can run."""
+    """The cases that this machine can run."""
     cases = [
         case(
             "weighted boxes fusion",

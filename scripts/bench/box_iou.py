@@ -1,4 +1,4 @@
-"""Pairwise overlaps against torchvision's: values, and values with the gradients of both sets.
+"""Pairwise overlaps against torchvision: values, and values with both gradients.
 
 Boxes are float32, sides of 5 to 65 in 1000 × 1000. torchvision computes in several passes, each
 with a number or more for every pair. Rotated boxes are as dense, or all within 100 × 100; there
@@ -43,13 +43,13 @@ def straight(count: int) -> Tensor:
 
 
 def rotated(count: int, width: float) -> Tensor:
-    """Boxes [N, 5] of any angle."""
+    """Boxes [N, 5] at any angle."""
     numbers = torch.rand(count, 2) * width, torch.rand(count, 2) * 60 + 5, torch.rand(count, 1) * 6
     return torch.cat(numbers, 1)
 
 
 def values(measure: str, count1: int, count2: int) -> list[Contender]:
-    """Forward alone."""
+    """Forward only."""
     torch.manual_seed(count1)
     a, b = straight(count1), straight(count2)
     ours, theirs, tolerance = MEASURES[measure]
@@ -61,7 +61,7 @@ def values(measure: str, count1: int, count2: int) -> list[Contender]:
 
 
 def gradients(measure: str, count1: int, count2: int) -> list[Contender]:
-    """Forward, and the gradients of both sets."""
+    """Forward and the gradients of both sets."""
     torch.manual_seed(count1)
     a, b = straight(count1).requires_grad_(), straight(count2).requires_grad_()
     grad = torch.rand(count1, count2)
@@ -77,7 +77,7 @@ def gradients(measure: str, count1: int, count2: int) -> list[Contender]:
 
 
 def turned(count1: int, count2: int, width: float) -> list[Contender]:
-    """Rotated boxes; torchvision's angles are degrees, and go the other way."""
+    """Rotated boxes; torchvision's angles are in degrees with the opposite sign."""
     torch.manual_seed(count1)
     a, b = rotated(count1, width), rotated(count2, width)
     degrees = torch.tensor([1, 1, 1, 1, -180 / math.pi])
@@ -90,7 +90,7 @@ def turned(count1: int, count2: int, width: float) -> list[Contender]:
 
 
 def all_cases() -> list[Case]:
-    """What this machine can run."""
+    """The cases that this machine can run."""
     cases = [
         case(
             group,

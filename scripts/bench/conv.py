@@ -1,4 +1,4 @@
-"""Convolutions, columns of patches and layers of networks, against what else computes them.
+"""Convolutions, im2col and network layers against other libraries.
 
 One image and one kernel: SciPy, OpenCV and F.conv2d, with a new array for each result, then with
 the same one for all. im2col: a copy of its own result, F.unfold. Layers: F.conv2d, that is oneDNN.
@@ -17,7 +17,7 @@ from bench.harness import Case, main
 
 
 def all_cases() -> list[Case]:
-    """What this machine can run."""
+    """The cases that this machine can run."""
     return images.cases() + columns.cases() + networks.cases()
 
 

@@ -1,4 +1,4 @@
-"""Greedy non-maximum suppression against torchvision's, index for index.
+"""Greedy non-maximum suppression against torchvision, index for index.
 
 Boxes are float32, scores random, the threshold 0.5. "uniform": sides of 5 to 65 anywhere in
 1000 × 1000, the more the denser; "clustered": about fifty proposals to an object; "one pile": all
@@ -34,7 +34,7 @@ TRICK = Tolerance(
 
 
 def distinct_scores(count: int) -> Tensor:
-    """All different: torchvision's loop does not order equal ones by index."""
+    """Distinct scores: torchvision's loop does not order ties by index."""
     return torch.randperm(count).float() / count
 
 
@@ -56,7 +56,7 @@ def growth(count: int) -> list[Contender]:
 
 
 def classes(count: int, kinds: int) -> list[Contender]:
-    """Labels, as common as COCO's: a few make up most."""
+    """Labels distributed like COCO's: a few classes make up most boxes."""
     torch.manual_seed(count)
     b, s = uniform(count), distinct_scores(count)
     labels = torch.multinomial(1.0 / torch.arange(1.0, kinds + 1), count, replacement=True)
@@ -77,7 +77,7 @@ def classes(count: int, kinds: int) -> list[Contender]:
 
 
 def detector(images: int, count: int, kinds: int) -> list[Contender]:
-    """All images and classes."""
+    """Batches of images with classes."""
     torch.manual_seed(images)
     b = torch.stack([uniform(count, 640.0) for _ in range(images)])
     s = distinct_scores(images * count * kinds).reshape(images, count, kinds)
@@ -104,7 +104,7 @@ def detector(images: int, count: int, kinds: int) -> list[Contender]:
 
 
 def all_cases() -> list[Case]:
-    """What this machine can run."""
+    """The cases that this machine can run."""
     kinds = {"uniform": uniform, "clustered": clustered, "one pile": pile, "mixed": mixed}
     floors = {100: 1.0, 1_000: 12.0, 10_000: 100.0, 100_000: 300.0}
     cases = [
@@ -116,7 +116,7 @@ def all_cases() -> list[Case]:
             count,
             floors[count] if name == "uniform" else None,
             quick=count <= 1_000,
-            threads=1,  # one segment: neither uses a second
+            threads=1,  # one segment: neither uses a second thread
             job="nms",
             layout=name,
             count=count,

@@ -1,4 +1,4 @@
-"""RoIAlign against torchvision's: one map and a pyramid, forward and backward.
+"""RoIAlign against torchvision: one map and a pyramid, forward and backward.
 
 1,000 boxes on an image of 800 × 1344 with sides log-uniform between 16 and 512 pixels, as proposals
 have them; 256 channels of float32. One map is 200 × 336, of a quarter of the image's size; a
@@ -31,7 +31,7 @@ GRADIENT = Tolerance(max_abs=2e-3, mean_abs=1e-5, why="sums in another order")
 
 
 def proposals(count: int = COUNT) -> Tensor:
-    """[K, 5] within the image."""
+    """Boxes [K, 5] inside the image."""
     height, width = IMAGE
     sides = 2 ** (4 + 5 * torch.rand(count, 2))
     low = torch.rand(count, 2) * (torch.tensor([width, height]) - sides)
@@ -72,7 +72,7 @@ def forward(bins: int, ratio: int, layout: str) -> list[Contender]:
 
 
 def few(count: int, channels: int, layout: str) -> list[Contender]:
-    """What a call costs: few boxes, few channels."""
+    """The cost of a call: few boxes, few channels."""
     torch.manual_seed(0)
     ours, theirs = one_map(7, 2, count)
     plain = maps(1 / 4, channels)
@@ -84,7 +84,7 @@ def few(count: int, channels: int, layout: str) -> list[Contender]:
 
 
 def gradient(pool: Callable[..., Tensor], leaves: list[Tensor], grad: Tensor) -> Callable[[], Any]:
-    """The backward alone."""
+    """Backward only."""
     pooled = pool(*leaves)
     laid = grad
     if pooled.is_contiguous(memory_format=torch.channels_last):
@@ -93,7 +93,7 @@ def gradient(pool: Callable[..., Tensor], leaves: list[Tensor], grad: Tensor) ->
 
 
 def backward(bins: int, ratio: int, layout: str) -> list[Contender]:
-    """One map's gradient."""
+    """The gradient of one map."""
     torch.manual_seed(0)
     ours, theirs = one_map(bins, ratio)
     plain = maps(1 / 4)
@@ -144,7 +144,7 @@ def pyramids(bins: int, ratio: int, layout: str, is_backward: bool) -> list[Cont
 
 
 def all_cases() -> list[Case]:
-    """What this machine can run."""
+    """The cases that this machine can run."""
     cases: list[Case] = []
     sizes = [(bins, ratio) for bins in (7, 14) for ratio in (2, 0)]
     for group, build in (("forward", forward), ("backward", backward)):

@@ -1,4 +1,4 @@
-"""Crops of boxes and pasting against what people do today: a loop over slices, or grid_sample.
+"""Cropping and pasting boxes against today's practice: a loop over slices, or grid_sample.
 
 Boxes have whole numbers, for slices; sides of 40 to 400 pixels in images of 720 x 1280. Slices end
 where the box does, so that a loop's samples near a box's border differ: means are compared.
@@ -49,7 +49,7 @@ def slices(boxes: Tensor) -> list[tuple[int, slice, slice]]:
 
 
 def with_cv2(images: Tensor, boxes: Tensor, size: int) -> Callable[[], Tensor]:
-    """A loop over views of the same memory; its result is [K, h, w, C]."""
+    """Loop over views of the same memory; returns [K, h, w, C]."""
     arrays, parts = images.permute(0, 2, 3, 1).numpy(), slices(boxes)
 
     def run() -> Tensor:
@@ -79,7 +79,7 @@ def with_torchvision(images: Tensor, boxes: Tensor, size: int) -> Callable[[], T
 
 
 def grid_sample(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """All boxes at once: a copy of the image, and a grid, for each."""
+    """All boxes at once, with a copy of the image and a grid for each."""
     x1, y1, x2, y2 = (v[:, None] for v in boxes[:, 1:].unbind(1))
     steps = (torch.arange(size) + 0.5) / size
     x, y = (x1 + steps * (x2 - x1)) * 2 / WIDTH - 1, (y1 + steps * (y2 - y1)) * 2 / HEIGHT - 1
@@ -104,7 +104,7 @@ def crops(dtype: torch.dtype, layout: str, count: int, size: int) -> list[Conten
 
 
 def gradients(count: int, size: int) -> list[Contender]:
-    """Forward, and the gradients of images and boxes."""
+    """Forward and the gradients of images and boxes."""
     images, boxes = problem(count, torch.float32, "contiguous")
     images, boxes = (images / 255).requires_grad_(), boxes.requires_grad_()
     grad = torch.rand(count, 3, size, size)
@@ -148,7 +148,7 @@ def pasting(dtype: torch.dtype, layout: str, count: int, size: int, blend: str) 
 
 
 def all_cases() -> list[Case]:
-    """What this machine can run."""
+    """The cases that this machine can run."""
     kinds = [
         (torch.uint8, "channels_last"),
         (torch.uint8, "contiguous"),

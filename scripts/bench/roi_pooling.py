@@ -1,4 +1,4 @@
-"""roi_pool and ps_roi_align against torchvision's, forward and backward.
+"""roi_pool and ps_roi_align against torchvision, forward and backward.
 
 1,000 boxes on an image of 800 × 1344 with sides log-uniform between 16 and 512 pixels, as proposals
 have them; maps of float32 at 1/16 of its size: 256 channels, or 10 for each of 7 × 7 bins.
@@ -34,7 +34,7 @@ Pool = Callable[[Tensor], Tensor]
 
 
 def proposals() -> Tensor:
-    """[K, 5] within the image."""
+    """Boxes [K, 5] inside the image."""
     height, width = IMAGE
     sides = 2 ** (4 + 5 * torch.rand(COUNT, 2))
     low = torch.rand(COUNT, 2) * (torch.tensor([width, height]) - sides)
@@ -42,13 +42,13 @@ def proposals() -> Tensor:
 
 
 def rotated(boxes: Tensor) -> Tensor:
-    """[K, 6] of the same places and sizes."""
+    """Rotated boxes [K, 6] of the same places and sizes."""
     low, high = boxes[:, 1:3], boxes[:, 3:]
     return torch.cat([boxes[:, :1], (low + high) / 2, high - low, 6 * torch.rand(COUNT, 1)], 1)
 
 
 def pools(name: str) -> tuple[Pool, Pool, int, Tolerance, Tolerance]:
-    """Ours and theirs, the channels of maps, how equal values and gradients must be."""
+    """Both functions, the maps' channels, and the tolerances of values and gradients."""
     boxes = proposals()
     if name == "roi_pool":
         return (
@@ -82,7 +82,7 @@ def maps(channels: int) -> Tensor:
 
 
 def forward(name: str, layout: str) -> list[Contender]:
-    """Values alone."""
+    """Forward only."""
     torch.manual_seed(0)
     ours, theirs, channels, tolerance, _ = pools(name)
     plain = maps(channels)
@@ -94,7 +94,7 @@ def forward(name: str, layout: str) -> list[Contender]:
 
 
 def gradient(pool: Pool, leaf: Tensor) -> Callable[[], Any]:
-    """The backward alone, with a gradient that lies as the result does."""
+    """Backward only, with a gradient in the result's memory format."""
     pooled = pool(leaf)
     torch.manual_seed(1)
     grad = torch.randn(pooled.shape)
@@ -104,7 +104,7 @@ def gradient(pool: Pool, leaf: Tensor) -> Callable[[], Any]:
 
 
 def backward(name: str, layout: str) -> list[Contender]:
-    """The maps' gradient."""
+    """The gradient of the maps."""
     torch.manual_seed(0)
     ours, theirs, channels, _, tolerance = pools(name)
     plain = maps(channels)
@@ -116,7 +116,7 @@ def backward(name: str, layout: str) -> list[Contender]:
 
 
 def all_cases() -> list[Case]:
-    """What this machine can run."""
+    """The cases that this machine can run."""
     return [
         case(
             group,

@@ -33,7 +33,7 @@ SCENES = 8  # photos of a folder that are augmented
 
 
 def run(options: argparse.Namespace) -> None:
-    """The demo itself."""
+    """Run both parts."""
     if options.count < 1 or options.size < 16:
         raise DemoError("--count must be at least 1 and --size at least 16")
     if options.images:

@@ -54,7 +54,7 @@ def keep(sample: Sample, index: int) -> Sample:
 
 
 def drop(sample: Sample, index: int) -> int:
-    """Throw the photo away: what is left of the time is decoding."""
+    """Drop the photo, which leaves only the time of decoding."""
     return index
 
 
@@ -65,7 +65,7 @@ def collate(samples: list[Sample]) -> Sample:
 
 
 def one_thread(_: int) -> None:
-    """A worker's own thread is all it has."""
+    """Give each worker one thread."""
     torch.set_num_threads(1)
     cv2.setNumThreads(0)
 
@@ -107,7 +107,7 @@ def loader_rates(loaders: Sequence[DataLoader[Any]], seconds: float) -> list[flo
 
 @dataclass
 class Row:
-    """A line of the table."""
+    """One line of the table."""
 
     name: str
     how: str
@@ -169,14 +169,14 @@ def digests(scenes: Sequence[Scene], workers: int) -> str:
 
 
 def save_preview(scene: Scene, path: Path) -> None:
-    """What the chain makes of the first photo."""
+    """What the chain does to the first photo."""
     figure = transforms.preview(visops_chain(), scene.sample(), 11)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
 
 
 def run(scenes: Sequence[Scene], output: Path, min_time: float) -> None:
-    """This part of the demo."""
+    """Run this part of the demo."""
     workers = max(1, min(2, len(os.sched_getaffinity(0))))
     chain = visops_chain()
     print(chain)

@@ -84,7 +84,7 @@ class Torchvision:
         )
 
     def __call__(self, sample: Sample, _: int) -> Sample:
-        # Not an attribute: workers may get this object through pickle, which takes no modules.
+        # Not an attribute: this object may be pickled for workers, and modules can't be.
         tv: Any = importlib.import_module("torchvision.tv_tensors")
         photo = torch.from_numpy(sample["image"]).permute(2, 0, 1)
         size = tuple(photo.shape[1:])
@@ -151,7 +151,7 @@ class Albumentations:
 
 
 class Kornia:
-    """Float batches of one: photos of different sizes make no larger one."""
+    """Float batches of one photo, since photos of different sizes can't share a batch."""
 
     def __init__(self) -> None:
         k: Any = importlib.import_module("kornia.augmentation")

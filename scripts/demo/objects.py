@@ -1,4 +1,4 @@
-"""What is to be seen in the demo's photos: outlines drawn by hand, or found by their brightness.
+"""Objects in the demo's photos: outlined by hand, or found by brightness.
 
 An object is a name and a polygon in pixels from the photo's upper left corner; its mask is what
 the polygon encloses, its box the polygon's bounds. Points are key points of the whole photo.
@@ -21,7 +21,7 @@ Points = list[tuple[float, float]]
 
 @dataclass(frozen=True)
 class Scene:
-    """A photo with its annotations, as data sets for detection and segmentation have them."""
+    """A photo with the annotations of a detection and segmentation data set."""
 
     photo: Photo
     boxes: npt.NDArray[np.float32]  # [N, 4] x1, y1, x2, y2
@@ -30,7 +30,7 @@ class Scene:
     keypoints: npt.NDArray[np.float32]  # [K, 2] x, y
 
     def sample(self) -> dict[str, Any]:
-        """As a data set's ``__getitem__`` gives it."""
+        """Return it as a data set's ``__getitem__`` would."""
         return {
             "image": self.photo,
             "boxes": self.boxes,
@@ -48,7 +48,7 @@ def ellipse(x: float, y: float, rx: float, ry: float, degrees: float = 0.0) -> P
     return [(x + cos * dx - sin * dy, y + sin * dx + cos * dy) for dx, dy in offsets]
 
 
-# Behind comes first: later outlines cover earlier ones.
+# Back to front: later outlines cover earlier ones.
 OUTLINES: dict[str, list[tuple[str, Points]]] = {
     "astronaut.png": [
         (
@@ -134,13 +134,13 @@ KEYPOINTS: dict[str, Points] = {
 
 
 def scene(name: str, photo: Photo) -> Scene:
-    """Return a packaged photo with its annotations; another photo with what Otsu finds in it."""
+    """Return a packaged photo with its annotations, or any photo with what Otsu finds in it."""
     outlines = OUTLINES.get(name) or found_outlines(photo)
     height, width = photo.shape[:2]
     mask = np.zeros((height, width), np.uint8)
     boxes = []
     for number, (_, points) in enumerate(outlines, start=1):
-        # Pixel (0, 0) covers 0 to 1; skimage takes it for the point (0, 0).
+        # Here pixel (0, 0) covers 0 to 1; in skimage it is the point (0, 0).
         columns, rows = np.array(points).T - 0.5
         mask[draw.polygon(rows, columns, mask.shape)] = number
         corners = np.array(points).clip(0, (width, height))
@@ -155,7 +155,7 @@ def scene(name: str, photo: Photo) -> Scene:
 
 
 def found_outlines(photo: Photo) -> list[tuple[str, Points]]:
-    """Outlines of up to three regions that are brighter, or darker, than most of the photo."""
+    """Outline up to three regions that are brighter, or darker, than most of the photo."""
     step = max(photo.shape) // 600 + 1  # outlines this rough need no more pixels
     grey = filters.gaussian(color.rgb2gray(photo[::step, ::step]), sigma=5)
     bright = grey > (grey.min() + grey.max()) / 2
@@ -169,7 +169,7 @@ def found_outlines(photo: Photo) -> list[tuple[str, Points]]:
         padded = np.pad(region.image, 1)  # an outline is closed also where it meets the edge
         outline = max(measure.find_contours(padded, 0.5), key=len)
         top, left = region.bbox[:2]
-        # Of the pixels' middles, one further for the padding; then of the photo's pixel corners.
+        # From pixel centres, shifted by the padding, to the photo's pixel corners.
         points = (outline[:, ::-1] + (left - 0.5, top - 0.5)) * step
         found.append(("region", [(x, y) for x, y in points.tolist()]))
     height, width = photo.shape[:2]

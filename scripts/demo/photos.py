@@ -37,7 +37,7 @@ SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
 class DemoError(Exception):
-    """Something that the user can put right; shown without a traceback."""
+    """A mistake that the user can fix, shown without a traceback."""
 
 
 def read_photo(path: Path) -> Photo:
@@ -50,18 +50,18 @@ def read_photo(path: Path) -> Photo:
 
 
 def packaged_photos() -> dict[str, Photo]:
-    """The photos inside scikit-learn and scikit-image by name: from disk, never fetched."""
+    """The photos packaged with scikit-learn and scikit-image, by name; nothing is downloaded."""
     folder = Path(skimage.__file__).parent / "data"
     samples = load_sample_images()
     images = zip(samples.filenames, samples.images, strict=True)
     own = [(Path(name).name, np.array(image, dtype=np.uint8)) for name, image in images]
     photos = [(name, read_photo(folder / name)) for name in PACKAGED if (folder / name).is_file()]
-    # The photo that everybody knows first, the near-monochrome ones last.
+    # The best-known photo first, near-monochrome ones last.
     return dict([*photos[:3], *own, *photos[3:]])
 
 
 def folder_photos(folder: Path, limit: int) -> dict[str, Photo]:
-    """The first `limit` photos of a folder; a file that can't be read is named and left out."""
+    """The first `limit` photos of a folder; unreadable files are named and skipped."""
     if not folder.is_dir():
         raise DemoError(f"{folder} is not a folder")
     paths = sorted(p for p in folder.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
@@ -73,7 +73,7 @@ def folder_photos(folder: Path, limit: int) -> dict[str, Photo]:
             try:
                 photos[str(path)] = read_photo(path)
             except (OSError, RuntimeError) as error:
-                # torchvision's messages begin with its own function, file and line.
+                # torchvision's messages start with its function, file and line.
                 reason = re.sub(r"^\w+, \S+:\d+, ", "", str(error)) or type(error).__name__
                 bar.write(f"skipped {path}: not a readable image ({reason})", file=sys.stderr)
             if len(photos) == limit:
@@ -89,7 +89,7 @@ def square(photo: Photo, size: int) -> Photo:
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
     crop = torch.from_numpy(photo[top : top + side, left : left + side].copy()).permute(2, 0, 1)
-    # With a filter, not a warp: four neighbours are too few where many pixels become one.
+    # A filter rather than a warp: four neighbours are too few when many pixels become one.
     resized = torch.nn.functional.interpolate(
         crop[None].float(), (size, size), mode="bilinear", antialias=True
     )

@@ -54,7 +54,7 @@ def draw_warps(count: int, size: int, seed: int) -> list[Warp]:
 
 @dataclass
 class Runner:
-    """A library doing the whole job once; the result is [B, 3, H, W] uint8 after `as_tensor`."""
+    """One library doing the whole job; `as_tensor` makes the result uint8 [B, 3, H, W]."""
 
     name: str
     how: str
@@ -160,7 +160,7 @@ def make_runners(photos: list[Photo], warps: list[Warp]) -> tuple[list[Runner], 
 
 
 def gpu_runner(photos: list[Photo], warps: list[Warp]) -> Runner:
-    """The tensor call on photos that are on the GPU already."""
+    """The tensor call on photos already on the GPU."""
     batch = _hwc(photos).contiguous().cuda()
     matrices = torch.stack([warp.matrix(photos[0].shape[0]) for warp in warps]).cuda()
     return Runner(
@@ -172,7 +172,7 @@ def gpu_runner(photos: list[Photo], warps: list[Warp]) -> Runner:
 
 
 def save_preview(photos: list[Photo], warps: list[Warp], path: Path) -> None:
-    """Originals, warped, and warped back, one photo a column."""
+    """Draw originals, warped photos, and photos warped back: one column each."""
     count = min(SHOWN, len(photos))
     size = photos[0].shape[0]
     batch = _hwc(photos[:count])
@@ -242,7 +242,7 @@ def measure(
 
 
 def difference_text(ours: torch.Tensor, runner: Runner) -> str:
-    """How far the result of a runner lies from ours."""
+    """How far a runner's result is from ours."""
     difference = compare(ours, runner.as_tensor(runner.call()))
     if not difference.max_abs:
         return "none"
@@ -282,7 +282,7 @@ def print_table(runners: list[Runner], rates: dict[str, list[float]], threads: l
 
 
 def print_gpu(photos: list[Photo], warps: list[Warp], cpu: Runner, min_time: float) -> None:
-    """The tensor call on photos that are on the GPU already, or a line that there is none."""
+    """Time the tensor call on photos already on the GPU, or say that there is none."""
     if not torch.cuda.is_available():
         print("No CUDA device: nothing was run on a GPU.")
         return
@@ -298,7 +298,7 @@ def print_gpu(photos: list[Photo], warps: list[Warp], cpu: Runner, min_time: flo
 def run(
     photos: list[Photo], different: int, origin: str, seed: int, output: Path, min_time: float
 ) -> None:
-    """This part of the demo, on square photos of one size of which some may be the same."""
+    """Run this part of the demo on square photos of one size; some may be the same."""
     size = photos[0].shape[0]
     warps = draw_warps(len(photos), size, seed)
     print(

@@ -1,4 +1,4 @@
-"""The affine warp: a photo-like uint8 image of [size, size, 3], turned, bilinear."""
+"""The affine warp: a photo-like uint8 image [size, size, 3], rotated, bilinear."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ours(image: torch.Tensor, matrix: torch.Tensor) -> torch.Tensor:
 
 
 def build(size: int) -> list[Rung]:
-    """All that this machine can run."""
+    """Every rung that this machine can run."""
     image, middle = picture(size), (size - 1) / 2
     matrix = visops.get_affine_matrix(center=(middle, middle), angle=30.0, scale=0.9)
     array = matrix.numpy()
@@ -51,7 +51,7 @@ def build(size: int) -> list[Rung]:
         values = reference.warp(image, array, shape, mode="bilinear", padding_mode="constant")
         return reference.to_dtype(values, np.uint8)
 
-    # grid_sample's -1 and 1 are the first and the last pixel's centre, and so is its matrix.
+    # In grid_sample, -1 and 1 are the centres of the first and last pixel; its matrix follows.
     linear = np.linalg.inv(np.vstack([array, [0, 0, 1]]))
     to_pixels = np.array([[middle, 0, middle], [0, middle, middle], [0, 0, 1]])
     theta = (np.linalg.inv(to_pixels) @ linear @ to_pixels)[:2]

@@ -22,12 +22,12 @@ SUMS = Tolerance(max_abs=1e-3, why="float32 sums in another order")
 
 
 def convolve(image: Tensor, kernel: Tensor, method: str) -> Tensor:
-    """Ours, with as many pixels as the image has."""
+    """Our convolution, whose result is as large as the image."""
     return visops.convolve2d(image, kernel, mode="same", method=method)
 
 
 def build(image_size: int, kernel_size: int) -> list[Rung]:
-    """All that this machine can run."""
+    """Every rung that this machine can run."""
     rng = np.random.default_rng(0)
     image = rng.uniform(-1, 1, (image_size, image_size)).astype(np.float32)
     kernel = rng.uniform(-1, 1, (kernel_size, kernel_size)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Implementations of one job from the slowest to the fastest, and what each of them takes."""
+"""Implementations of one job, slowest to fastest, and the time that each takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROUNDING = Tolerance(max_abs=1e-4, why="sums in another order")
 
 @dataclass(frozen=True)
 class Rung:
-    """One way of doing the job.
+    """One way to do the job.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Ladder:
 
 @dataclass
 class Climb:
-    """What was measured: by rung and size."""
+    """Measurements by rung and size."""
 
     ladder: Ladder
     sizes: list[int]
@@ -89,7 +89,7 @@ class Climb:
 
     @property
     def first(self) -> str:
-        """The rung that the others are compared with."""
+        """The rung that others are compared with."""
         return next(iter(self.times))
 
     def minimum(self, name: str, size: int) -> float | None:
@@ -98,7 +98,7 @@ class Climb:
         return None if timing is None else timing.minimum
 
     def estimate(self, name: str, size: int) -> float:
-        """Seconds of a call, or what they would be if the time grew as the work does."""
+        """Seconds of a call, or an estimate that assumes time grows with the work."""
         timed = self.times[name]
         if size in timed:
             return timed[size].minimum
@@ -106,11 +106,11 @@ class Climb:
         return timed[nearest].minimum * self.ladder.work(size) / self.ladder.work(nearest)
 
     def expected(self, name: str, size: int) -> float:
-        """The estimate, or 0 for a rung that has never been timed."""
+        """The estimate; 0 for a rung that was never timed."""
         return self.estimate(name, size) if name in self.times else 0.0
 
     def check(self, rungs: Sequence[Rung], size: int) -> None:
-        """Compare all with the last, and note the largest differences."""
+        """Compare all results with the last one and record the largest differences."""
         reference = comparable(rungs[-1].call())
         for rung in rungs:
             set_threads(rung.threads)
@@ -125,21 +125,21 @@ class Climb:
                 self.differences[rung.name] = difference
 
     def speed_up(self, name: str) -> tuple[float, int, bool]:
-        """How many times as fast as the first rung; at which size; whether that was measured."""
+        """Return the speed-up over the first rung, at which size, and whether it was measured."""
         size = max(self.times[name])
         measured = size in self.times[self.first]
         return self.estimate(self.first, size) / self.times[name][size].minimum, size, measured
 
 
 def gpu() -> str | None:
-    """The CUDA device that a rung of its own can be built for."""
+    """The CUDA device, if there is one and visops has kernels for it."""
     import visops
 
     return "cuda" if torch.cuda.is_available() and visops.build_info()["cuda_built"] else None
 
 
 def on_threads(name: str, call: Callable[[], Any], threads: int) -> Iterator[Rung]:
-    """The same on one thread and on all of them."""
+    """Make the same rung on one thread and on all threads."""
     yield Rung(f"{name}, 1 thread", call)
     if threads > 1:
         yield Rung(f"{name}, {threads} threads", call, threads=threads)
@@ -147,7 +147,7 @@ def on_threads(name: str, call: Callable[[], Any], threads: int) -> Iterator[Run
 
 @contextlib.contextmanager
 def same_threads() -> Iterator[None]:
-    """Afterwards there are as many threads as before."""
+    """Restore the number of threads."""
     threads = torch.get_num_threads()
     try:
         yield
@@ -156,7 +156,7 @@ def same_threads() -> Iterator[None]:
 
 
 class Stopwatch:
-    """Repeats of a rung's call, as `timeit` makes them."""
+    """Repeats a rung's call, as `timeit` does."""
 
     def __init__(self, rung: Rung) -> None:
         self.rung = rung
@@ -188,7 +188,7 @@ class Stopwatch:
 
 
 def measure(rungs: Sequence[Rung], seconds: float) -> list[Timing]:
-    """Time several rungs in turn, each for about that time: what disturbs one disturbs all."""
+    """Time several rungs in turn for about that long each, so that disturbances hit all."""
     watches = [Stopwatch(rung) for rung in rungs]
     for n in range(REPEATS):
         for watch in watches:
@@ -198,7 +198,7 @@ def measure(rungs: Sequence[Rung], seconds: float) -> list[Timing]:
 
 
 def comparable(result: Any) -> torch.Tensor:
-    """A result in the form in which rungs are compared."""
+    """Bring a result into the form that rungs are compared in."""
     if isinstance(result, torch.Tensor):
         return result.detach().to("cpu", torch.float64)
     return torch.from_numpy(np.asarray(result).astype(np.float64))
@@ -212,7 +212,7 @@ def climb(
     seconds: float,
     write: Callable[[str], object] = lambda line: None,
 ) -> Climb:
-    """Time every rung at every size at which it is expected to take no longer than `limit`.
+    """Time every rung at every size where it should take no longer than `limit`.
 
     Raises
     ------
@@ -237,7 +237,7 @@ def climb(
 
 
 def _merge(order: list[str], names: Sequence[str]) -> None:
-    """Insert those names that are new behind the ones that precede them."""
+    """Insert new names after the ones that precede them."""
     at = 0
     for name in names:
         if name in order:

@@ -17,7 +17,7 @@ THRESHOLD = 0.5
 
 
 def vectorised(boxes: np.ndarray, scores: np.ndarray, threshold: float) -> list[int]:
-    """The loop over the kept is left; one box against all that remain is a few array operations."""
+    """Loop over kept boxes only; one box against all others is a few array operations."""
     x1, y1, x2, y2 = boxes.T
     areas = (x2 - x1) * (y2 - y1)
     left = np.argsort(-scores, kind="stable")
@@ -34,7 +34,7 @@ def vectorised(boxes: np.ndarray, scores: np.ndarray, threshold: float) -> list[
 
 
 def build(size: int) -> list[Rung]:
-    """All that this machine can run."""
+    """Every rung that this machine can run."""
     rng = np.random.default_rng(0)
     centres = rng.uniform(0, (1000 * size) ** 0.5, (size, 2))
     sides = rng.uniform(5, 65, (size, 2))

@@ -18,7 +18,7 @@ LINE = 0.052  # of the axes' height: a label's
 
 
 def spread(heights: list[float], gap: float) -> list[float]:
-    """The same heights, in the same order, at least `gap` apart, and moved as little as it takes.
+    """Move heights as little as possible so that they keep their order and are `gap` apart.
 
     What is too close becomes a block around its mean; blocks that then meet are joined.
     """
@@ -71,7 +71,7 @@ def _seconds(value: float, _: Any) -> str:
 
 
 def _lines(found: Climb, axes: Any) -> None:
-    """A line for each rung, and a label in its colour to the right of all."""
+    """Draw a line for each rung, and its label in the same colour on the right."""
     own, peers = iter(COLOURS * 2), iter(PEER_COLOURS * 3)
     largest = max(found.sizes)
     ends, labels, colours = [], [], []

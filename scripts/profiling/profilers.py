@@ -35,7 +35,7 @@ COLUMN = 66  # characters
 
 @dataclass(frozen=True)
 class Profiled:
-    """One rung under both profilers; times are the CPU's, of all calls."""
+    """One rung under both profilers; times are CPU times of all calls."""
 
     name: str
     size: int
@@ -62,7 +62,7 @@ class Profiled:
 
 
 def side_by_side(left: str, right: str, width: int = COLUMN) -> str:
-    """Two texts in columns; what is too long is cut."""
+    """Set two texts in columns and cut long lines."""
 
     def cut(line: str) -> str:
         return line if len(line) <= width else line[: width - 1] + "…"
@@ -72,7 +72,7 @@ def side_by_side(left: str, right: str, width: int = COLUMN) -> str:
 
 
 def _seconds(call: Callable[[], Any], calls: int) -> float:
-    """Of this thread's own work: what else the machine does is no fault of a profiler's."""
+    """CPU time of this thread, which other processes don't change."""
     began = time.thread_time()
     for _ in range(calls):
         call()
@@ -87,7 +87,7 @@ def _events(call: Callable[[], Any], calls: int) -> tuple[float, str]:
     stream = io.StringIO()
     pstats.Stats(profile, stream=stream).strip_dirs().sort_stats("tottime").print_stats(FUNCTIONS)
     lines = [line.rstrip() for line in stream.getvalue().splitlines() if line.strip()]
-    # Without the columns of seconds per call, which are quotients of the others.
+    # Leave out seconds per call, which follow from the other columns.
     table = r"^( *\S+ +\S+) +\S+( +\S+) +\S+ (\S.*)$"
     head = next(i for i, line in enumerate(lines) if line.lstrip().startswith("ncalls"))
     rows = [re.sub(table, r"\1\2 \3", line) for line in lines[head:]]
@@ -100,7 +100,7 @@ def _samples(call: Callable[[], Any], calls: int) -> tuple[float, str]:
         seconds = _seconds(call, calls)
     renderer = ConsoleRenderer(unicode=True, color=False, show_all=True)
     tree = profiler.output(renderer).splitlines()
-    # Not the head, which has a date and a path, nor the frames of this module.
+    # Leave out the header, which has a date and a path, and this module's frames.
     body = [line for line in tree if re.match(r"\W*\d", line) and "profilers.py" not in line]
     indent = min((len(line) - len(line.lstrip(" │├└─")) for line in body), default=0)
     session = profiler.last_session
@@ -109,7 +109,7 @@ def _samples(call: Callable[[], Any], calls: int) -> tuple[float, str]:
 
 
 def profile_rung(rung: Rung, size: int) -> Profiled:
-    """Under both profilers, after a run without any."""
+    """Run under both profilers, after one run without."""
     set_threads(rung.threads)
     calls = max(1, round(TARGET / max(_seconds(rung.call, 1), 1e-9)))
     plain, events, samples = [], [], []
@@ -121,13 +121,13 @@ def profile_rung(rung: Rung, size: int) -> Profiled:
 
 
 def profile_size(found: Climb, name: str) -> int:
-    """The largest size at which a call takes no longer than is profiled, or the smallest."""
+    """The largest size whose call fits the profiling time, or else the smallest."""
     short = [size for size, timing in found.times[name].items() if timing.minimum <= TARGET]
     return max(short, default=min(found.times[name]))
 
 
 def profile(found: Climb) -> list[Profiled]:
-    """Every rung that Python's profilers have something to say about."""
+    """The rungs that are worth profiling in Python."""
     names = [name for name, rung in found.rungs.items() if rung.profiled]
     with same_threads():
         return [

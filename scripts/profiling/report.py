@@ -1,4 +1,4 @@
-"""What a climb found, as a table and as JSON."""
+"""The results of a climb as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from .ladder import Climb
 
 
 def ratio(value: float) -> str:
-    """Two or three digits."""
+    """Format with two or three digits."""
     rounded = float(f"{value:.{3 if value >= 10 else 2}g}")
     return f"{rounded:,.0f}×" if rounded >= 100 else f"{rounded:g}×"
 
 
 def speed_up(found: Climb, name: str) -> str:
-    """Over the first rung; where that would take too long, over what it would take."""
+    """Format the speed-up over the first rung, whose time may be an estimate."""
     value, size, measured = found.speed_up(name)
     return f"{'' if measured else '≈'}{ratio(value)} at {size:,}"
 
 
 def table(found: Climb) -> str:
-    """A row for each rung: its times, and how many times as fast as the first it is."""
+    """One row per rung: its times and its speed-up over the first."""
     names = list(found.times)
     width = max(len(name) for name in names)
     heads = [f"{size:>9,}" for size in found.sizes]
@@ -68,5 +68,5 @@ def write_json(found: Climb, path: Path) -> None:
 
 
 def machine() -> str:
-    """What it ran on."""
+    """Describe the machine."""
     return describe(machine_facts())

@@ -15,7 +15,7 @@ BINS, SAMPLES, SCALE = 7, 2, 1 / 8
 
 
 def axis(low: np.ndarray, high: np.ndarray, length: int) -> tuple[np.ndarray, ...]:
-    """Of samples [K, BINS * SAMPLES] along an axis: both neighbours and their weights."""
+    """Both neighbours, and their weights, of samples [K, BINS * SAMPLES] along an axis."""
     start, bin_size = low * SCALE - 0.5, (high - low) * SCALE / BINS
     steps = (np.arange(BINS * SAMPLES) + 0.5) / SAMPLES
     at = start[:, None] + steps * bin_size[:, None]
@@ -27,7 +27,7 @@ def axis(low: np.ndarray, high: np.ndarray, length: int) -> tuple[np.ndarray, ..
 
 
 def vectorised(features: np.ndarray, boxes: np.ndarray) -> np.ndarray:
-    """All samples of all boxes at once: four gathered arrays, which are then averaged."""
+    """Take all samples of all boxes at once: four gathered arrays, then averaged."""
     count = len(boxes)
     x0, x1, left, right = axis(boxes[:, 1], boxes[:, 3], WIDTH)
     y0, y1, top, bottom = axis(boxes[:, 2], boxes[:, 4], HEIGHT)
@@ -41,7 +41,7 @@ def vectorised(features: np.ndarray, boxes: np.ndarray) -> np.ndarray:
 
 
 def build(size: int) -> list[Rung]:
-    """All that this machine can run."""
+    """Every rung that this machine can run."""
     rng = np.random.default_rng(0)
     features = rng.uniform(-1, 1, (1, CHANNELS, HEIGHT, WIDTH)).astype(np.float32)
     limits = np.array([WIDTH, HEIGHT]) / SCALE

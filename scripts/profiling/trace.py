@@ -1,4 +1,4 @@
-"""What happens below Python: torch's own profiler, on all rungs that are fast enough."""
+"""What happens below Python: torch's profiler, on all rungs that are fast enough."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = 14  # of the table
 
 
 def trace(found: Climb, path: Path) -> str:
-    """Write a trace of the rungs at a size that all fast ones were timed at; return its totals."""
+    """Trace the rungs at a size where all fast ones were timed; return the totals."""
     size = min(max(found.times[name]) for name, rung in found.rungs.items() if not rung.profiled)
     built = found.ladder.build(size)
     rungs = [rung for rung in built if size in found.times.get(rung.name, {})]

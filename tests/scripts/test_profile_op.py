@@ -35,7 +35,6 @@ from profiling import (  # noqa: E402
     roi_align,
 )
 
-pytestmark = pytest.mark.slow  # what scripts do, not how kernels do it
 
 ARGUMENTS = {
     "conv": ["conv", "--size", "8", "12", "--kernel", "3"],

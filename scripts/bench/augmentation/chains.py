@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # it would ask a server for its version
+os.environ.setdefault("NO_ALBUMENTATIONS_UPDATE", "1")  # it would look for updates on the network
 
 import albumentations as A
 import kornia.augmentation as K
@@ -39,9 +39,9 @@ _HUE = (0.05, 0.05)
 
 @dataclass(frozen=True)
 class Chain:
-    """What differs from row to row."""
+    """What varies between rows."""
 
-    affine_first: bool = False  # on the photo; else on the crop
+    affine_first: bool = False  # applied to the photo instead of the crop
     jitter: bool = True
     hue: bool = False  # with the jitter
     antialias: bool = False
@@ -51,7 +51,7 @@ class Chain:
 
     @property
     def tolerance(self) -> Tolerance:
-        """White noise in place of a smooth picture, or a wrong sign of an angle, is above 0.5."""
+        """A bound: a wrong picture, or an angle of the wrong sign, differs by more than 0.5."""
         if self.hue:
             return Tolerance(mean_abs=0.12, why="hue is linear here, HSV in the peers")
         return Tolerance(
@@ -61,7 +61,7 @@ class Chain:
 
 
 def visops_chain(chain: Chain) -> V.Compose:
-    """All of it in one pass."""
+    """The whole chain in one pass."""
     geometry = chain.ordered(
         V.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, antialias=chain.antialias),
         V.RandomHorizontalFlip(1.0),
@@ -74,7 +74,7 @@ def visops_chain(chain: Chain) -> V.Compose:
 
 
 def torchvision_chain(chain: Chain, pil: bool) -> T.Compose:
-    """Version 2, for tensors or PIL images (which it always filters when it shrinks them)."""
+    """transforms.v2 on tensors or PIL images (which it always filters when shrinking)."""
     geometry = chain.ordered(
         T.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, antialias=pil or chain.antialias),
         T.RandomHorizontalFlip(1.0),
@@ -82,14 +82,14 @@ def torchvision_chain(chain: Chain, pil: bool) -> T.Compose:
     )
     hue = _HUE if chain.hue else None
     jitter = [T.ColorJitter(**_GAIN, hue=hue)] if chain.jitter else []
-    # Photos are HWC, and resized fastest as such; to CHW while they are still uint8.
+    # HWC photos are resized fastest as they are; they become CHW while still uint8.
     planes = T.ToImage() if pil else T.Lambda(torch.Tensor.contiguous)
     finish = [planes, T.ToDtype(torch.float32, scale=True), T.Normalize(MEAN, STD)]
     return T.Compose([*geometry, *jitter, *finish])
 
 
 def albumentations_chain(chain: Chain) -> A.Compose:
-    """OpenCV inside; `area_for_downscale` is its filter against aliasing."""
+    """Built on OpenCV; `area_for_downscale` is its antialiasing filter."""
     area = "image" if chain.antialias else None
     geometry = chain.ordered(
         A.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, area_for_downscale=area, p=1.0),
@@ -103,7 +103,7 @@ def albumentations_chain(chain: Chain) -> A.Compose:
 
 
 def kornia_chain(chain: Chain) -> torch.nn.Sequential:
-    """Faster so than as kornia's own AugmentationSequential."""
+    """Written this way because kornia's own AugmentationSequential is slower."""
     geometry = chain.ordered(
         K.RandomResizedCrop(TARGET, _WHOLE, _WHOLE, p=1.0, cropping_mode="resample"),
         K.RandomHorizontalFlip(p=1.0),
@@ -125,7 +125,7 @@ def chain_contenders(chain: Chain, batch: int) -> list[Contender]:
     def ours_whole() -> torch.Tensor:
         return ours(photos, index=index)  # type: ignore[no-any-return]
 
-    # The floors are for a chain with all that a jitter can do.
+    # The floors are for a chain with full colour jitter.
     tolerance, floors = chain.tolerance, chain.hue
     contenders = [
         Contender("visops", operator_call(ours_whole)),
@@ -144,7 +144,7 @@ def chain_contenders(chain: Chain, batch: int) -> list[Contender]:
         ),
         Contender("torchvision PIL", _pil(torchvision_chain(chain, pil=True), photos), tolerance),
     ]
-    if not chain.antialias:  # kornia has no filter for it
+    if not chain.antialias:  # kornia has no such filter
         contenders.append(
             Contender(
                 "kornia",
@@ -251,7 +251,7 @@ def class_contenders(batch: int, listed: bool, jitter: bool, antialias: bool) ->
 
 
 def class_cases() -> list[Case]:
-    """What the classes add to the operator."""
+    """What the classes cost beyond the operator."""
     kinds = [(32, False), (32, True), (1, False)]
     return [
         case(

@@ -28,7 +28,7 @@ def gradient_contenders(
     shape = [batch, 3, *target]
     left = normaliser(SOURCE).T.float().to(device)
     right = torch.linalg.inv(normaliser(target)).T.float().to(device)
-    # Entries of the matrix' gradient are sums over all pixels, of terms as large as a coordinate.
+    # Entries of the matrix gradient sum terms as large as a coordinate over all pixels.
     walk = (3 * target[0] * target[1]) ** 0.5 / min(STD)
     weight = torch.tensor([target[1], target[0], 1.0], device=device) * walk
 
@@ -69,7 +69,7 @@ def gradient_contenders(
 
 
 def cases(device: str = "cpu") -> list[Case]:
-    """With the colour matrix' gradient and without."""
+    """With and without the gradient of the colour matrix."""
     return [
         case(
             "forward + backward f32: images and matrix, colour and normalisation in between",

@@ -30,7 +30,7 @@ from visops import transforms as V
 TARGET: Size = (224, 224)
 BATCH = 32
 WORKERS = 2
-REDUCED = 3 * TARGET[0] // 2  # decoded no smaller: the filter after it still has its say
+REDUCED = 3 * TARGET[0] // 2  # not decoded smaller, so that the resizing filter still matters
 
 Decode = Callable[[bytes], Any]
 
@@ -97,7 +97,7 @@ def _thumbnails(photos: Sequence[Any]) -> torch.Tensor:
 
 
 def decoder_contenders(count: int, large: bool) -> list[Contender]:
-    """Files, one after another."""
+    """Decode files one after another."""
     files = jpeg_files(count, large)
     decoders: dict[str, Decode] = {
         "simplejpeg": by_simplejpeg,
@@ -121,7 +121,7 @@ def decoder_contenders(count: int, large: bool) -> list[Contender]:
             each(decode),
             SAME_PHOTO,
             comparable=_thumbnails,
-            bound=name != "simplejpeg",  # none of these is ours
+            bound=name != "simplejpeg",  # none of them is ours
         )
         for name, decode in decoders.items()
     ]
@@ -146,7 +146,7 @@ def _single_thread(_: int) -> None:
 
 
 class Loader:
-    """A whole pass over the files; its result is the mean of each channel."""
+    """Run one epoch; returns the mean of each channel."""
 
     def __init__(self, files: Sequence[bytes], load: Decode, collate: Any = None) -> None:
         self.loader: Any = DataLoader(
@@ -168,12 +168,12 @@ class Loader:
 
 
 def _empty(photos: list[Any]) -> torch.Tensor:
-    """No chain at all: what no chain can beat, since batches go to the main process as they do."""
+    """No transform, only the transfer to the main process: the bound for every chain."""
     return torch.zeros(len(photos), 3, *TARGET)
 
 
 def visops_chain(kind: str) -> V.Compose:
-    """Of a kind in KINDS."""
+    """Our chain of a kind in KINDS."""
     crop = [V.Resize(TARGET)] if kind == "resize" else [V.RandomResizedCrop(TARGET, (0.25, 1.0))]
     more = [V.RandomAffine(10.0, (0.1, 0.1), (0.9, 1.1)), V.ColorJitter(0.2, 0.2, 0.2, 0.05)]
     finish = [V.ToDtype(torch.float32, scale=True), V.Normalize(MEAN, STD)]
@@ -182,7 +182,7 @@ def visops_chain(kind: str) -> V.Compose:
 
 
 def torchvision_chain(kind: str, pil: bool) -> T.Compose:
-    """The same."""
+    """torchvision's chain."""
     bilinear = T.InterpolationMode.BILINEAR
     crop = [T.Resize(TARGET)] if kind == "resize" else [T.RandomResizedCrop(TARGET, (0.25, 1.0))]
     more = [
@@ -196,7 +196,7 @@ def torchvision_chain(kind: str, pil: bool) -> T.Compose:
 
 
 def albumentations_chain(kind: str) -> A.Compose:
-    """The same; where it shrinks, its filter is a box."""
+    """albumentations' chain, whose filter for shrinking is a box."""
     crop = (
         [A.Resize(*TARGET, area_for_downscale="image")]
         if kind == "resize"
@@ -214,7 +214,7 @@ def albumentations_chain(kind: str) -> A.Compose:
 
 def loader_contenders(count: int, large: bool, kind: str) -> list[Contender]:
     """Every library's chain behind the decoder that suits it best."""
-    gc.collect()  # workers of an earlier case
+    gc.collect()  # ends workers of earlier cases
     files = jpeg_files(count, large)
     decode = reduced_by_simplejpeg if large else by_simplejpeg
     ours = visops_chain(kind)

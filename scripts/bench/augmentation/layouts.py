@@ -28,7 +28,7 @@ DTYPES = {
     "f32": torch.float32,
 }
 FORMATS = {"NCHW": torch.contiguous_format, "channels_last": torch.channels_last}
-# Results reach 2.6; half and bfloat16 are rounded when they are stored, by both.
+# Results reach 2.6; both sides round half and bfloat16 when storing.
 STORED = {
     "f16": Tolerance(max_abs=5e-2, mean_abs=5e-4, why="float16 has steps of 0.001 there"),
     "bf16": Tolerance(max_abs=6e-2, mean_abs=2e-3, why="bfloat16 has steps of 0.01 there"),
@@ -78,7 +78,7 @@ def layout_contenders(dtype: str, layout: str, out: str, out_layout: str) -> lis
 
 
 def layout_cases() -> list[Case]:
-    """Every input dtype and layout to float32 NCHW; uint8 and float32 to every other result."""
+    """Every input dtype and layout to float32 NCHW, and uint8 and float32 to all other outputs."""
     rows = [(*source, "f32", "NCHW") for source in itertools.product(DTYPES, FORMATS)]
     rows += [
         ("u8", "channels_last", *target)
@@ -130,7 +130,7 @@ def mask_contenders(target: Size) -> list[Contender]:
 
 
 def mask_cases() -> list[Case]:
-    """Of the same size, and shrunk."""
+    """Masks of the same size, and shrunk."""
     return [
         case(
             "mask, nearest with a fill of its own, uint8",
@@ -194,7 +194,7 @@ def _resized_by_pil(images: list[Image.Image]) -> Callable[[], torch.Tensor]:
 
 
 def resize_cases() -> list[Case]:
-    """Without rotation, the peers' home ground."""
+    """Resizing without rotation, which peers are made for."""
     return [
         case(
             "antialias, without rotation: 640×480 → 224²",
@@ -219,7 +219,7 @@ def resize_cases() -> list[Case]:
 
 
 def rotated_contenders() -> list[Contender]:
-    """A smooth picture: no peer has the filter itself, only what people do instead of it."""
+    """A smooth picture, since peers have no such filter, only substitutes for it."""
     picture = smooth(SOURCE)
     matrix = rotation()
     array, (height, width) = matrix.numpy(), TARGET

@@ -26,14 +26,14 @@ _LUMA = np.array([0.299, 0.587, 0.114])
 # Saturation 0.7, brightness 1.2, and 5 % darker: [3, 4], for values in [0, 1].
 COLOR = np.column_stack([1.2 * (0.7 * np.eye(3) + 0.3 * _LUMA), np.full(3, -0.05)])
 
-# OpenCV rounds to whole levels after the warp, and after colour if by hand; a level is 1.3 / 255 /
-# 0.224 = 0.023 here.
+# OpenCV rounds to whole levels after the warp, and again after colour when done by hand; a level
+# is 1.3 / 255 / 0.224 = 0.023 here.
 ROUNDED = Tolerance(max_abs=0.06, mean_abs=0.012, why="OpenCV rounds to whole levels in between")
 FLOAT = Tolerance(max_abs=5e-2, mean_abs=1e-4, why="peers' coordinates are float32 in [-1, 1]")
 
 
 def rotation(source: Size = SOURCE, target: Size = TARGET) -> torch.Tensor:
-    """By 17.3 degrees about the centre, and to 1.13 times the target's size: float64 [2, 3]."""
+    """Rotate by 17.3 degrees about the centre and scale to 1.13 targets: float64 [2, 3]."""
     centre = ((source[1] - 1) / 2, (source[0] - 1) / 2)
     move = ((target[1] - source[1]) / 2, (target[0] - source[0]) / 2)
     matrix: torch.Tensor = visops.get_affine_matrix(
@@ -50,7 +50,7 @@ def finish_levels(warped: np.ndarray) -> torch.Tensor:
 
 
 def by_opencv(photos: Photo, matrix: np.ndarray, size: Size) -> torch.Tensor:
-    """The fastest way there is in OpenCV: uint8 up to the last step, which a table does."""
+    """OpenCV's fastest way: uint8 up to the last step, which is a table lookup."""
     color = COLOR.copy()
     color[:, 3] *= 255.0
     batch = np.empty((len(photos), 3, *size), np.float32)

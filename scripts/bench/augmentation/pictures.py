@@ -1,4 +1,4 @@
-"""What the benchmarks of the augmentation work on: arrays without detail, noise, JPEG files."""
+"""Inputs of the augmentation benchmarks: smooth arrays, noise, JPEG files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Size = tuple[int, int]  # height, width
 MEAN = [0.485, 0.456, 0.406]
 STD = [0.229, 0.224, 0.225]
 
-# Of photos as data sets have them.
+# Sizes of photos in common data sets.
 MIXED_SIZES: tuple[Size, ...] = (
     (480, 640),
     (640, 480),
@@ -34,7 +34,7 @@ MIXED_SIZES: tuple[Size, ...] = (
 
 @functools.lru_cache(maxsize=64)
 def smooth(size: Size, seed: int = 0) -> Photo:
-    """Noise without fine detail, and away from 0 and 255.
+    """Smooth noise, away from 0 and 255.
 
     Some peers interpolate several times where others do once. On these pictures that makes a small
     difference, so that a wrong geometry or colour still shows.
@@ -52,7 +52,7 @@ def smooth_batch(batch: int, size: Size) -> Photo:
 
 @functools.lru_cache(maxsize=2)
 def ragged_noise(count: int) -> tuple[Photo, ...]:
-    """White noise of the sizes that photos have."""
+    """White noise in sizes of photos."""
     rng = np.random.default_rng(0)
     sizes = itertools.islice(itertools.cycle(MIXED_SIZES), count)
     return tuple(rng.integers(0, 256, (*size, 3), dtype=np.uint8) for size in sizes)

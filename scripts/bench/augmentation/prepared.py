@@ -1,4 +1,4 @@
-"""The operator's call inside a chain of transforms, to be run again without the chain."""
+"""Captures the operator call inside a chain of transforms, to repeat it without the chain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class _Calls(TorchDispatchMode):
-    """Notes the calls of our operators."""
+    """Records calls of our operators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class _Calls(TorchDispatchMode):
 
 
 def operator_call(chain: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
-    """What `chain` does to the pixels, with the parameters that it has made of its transforms.
+    """Return what `chain` does to the pixels, with its parameters already computed.
 
     That is its last call: the small picture that a contrast takes its mean of comes before.
     """

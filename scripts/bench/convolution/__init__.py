@@ -1,1 +1,1 @@
-"""The cases of ``scripts/bench/conv.py``: images, columns of patches, and layers of networks."""
+"""The cases of ``scripts/bench/conv.py``: images, im2col, and network layers."""

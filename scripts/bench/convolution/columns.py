@@ -1,4 +1,4 @@
-"""im2col against a copy of its own result, which is what memory allows, and col2im."""
+"""im2col against copying its own result, the limit that memory sets; and col2im."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def numbers(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 
 def copy_of(result: Tensor) -> Contender:
-    """Reads as much as it writes, where im2col reads a fraction."""
+    """A copy reads as much as it writes; im2col reads a fraction."""
     return Contender("clone() of the result", result.clone, floor=1.0)
 
 
@@ -44,7 +44,7 @@ def unfold(
 
 
 def volumes(shape: Sequence[int], kernel_size: int) -> list[Contender]:
-    """Three dimensions, which ``F.unfold`` doesn't know: views of views, and a copy."""
+    """Three dimensions, which ``F.unfold`` lacks: nested views and a copy."""
     images = numbers(shape, torch.float32)
     result = visops.im2col(images, (kernel_size,) * 3)
     channels = shape[1] * kernel_size**3
@@ -82,7 +82,7 @@ def patches(shape: tuple[int, int], kernel_size: int) -> list[Contender]:
 def fold(
     shape: Sequence[int], kernel_size: int, padding: int, dtype: torch.dtype
 ) -> list[Contender]:
-    """The adjoint: every pixel is a sum."""
+    """The adjoint: every pixel becomes a sum."""
     size = tuple(shape[2:])
     places = math.prod(length + 2 * padding - kernel_size + 1 for length in size)
     columns = numbers((shape[0], shape[1] * kernel_size**2, places), dtype)
@@ -102,7 +102,7 @@ def fold(
 
 
 def cases() -> list[Case]:
-    """In the order of the tables."""
+    """The cases, in the order of the tables."""
     network, photo = (8, 64, 56, 56), (1, 3, 1080, 1920)
     found = [
         case(

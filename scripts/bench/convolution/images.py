@@ -18,18 +18,18 @@ from torch import Tensor
 from torch.nn import functional
 
 HEIGHT, WIDTH = 1080, 1920
-COLUMNS = 2**29  # bytes of a column matrix that is still made
+COLUMNS = 2**29  # bytes of the largest column matrix
 DFT = Tolerance(max_abs=0.05, mean_abs=1e-3, why="Fourier transforms in the image's precision")
-NEAR_BEST = 0.9  # what `auto` may lose to the best of the methods
+NEAR_BEST = 0.9  # of the best method's speed, which `auto` must reach
 SATURATED = (3, 7)  # sides of kernels whose sums can fit into uint8
 DTYPES = ("float32", "float64", "complex64", "uint8")
 
 
 def numbers(dtype: str, height: int, width: int, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """An image, and a kernel that has no zeros to skip and doesn't separate."""
+    """An image, and a kernel without zeros that isn't separable."""
     rng = np.random.default_rng(side)
     most = 5
-    if dtype == "uint8":  # sums that fit where OpenCV takes part, others wrap
+    if dtype == "uint8":  # sums fit uint8 where OpenCV takes part, and wrap elsewhere
         most = 255 // (2 * side**2) + 1 if side in SATURATED else 256
     image = rng.integers(0, most, (height, width)).astype(dtype)
     kernel = rng.integers(1, 3, (side, side)).astype(dtype)
@@ -40,25 +40,25 @@ def numbers(dtype: str, height: int, width: int, side: int) -> tuple[np.ndarray,
 
 
 def parts(result: np.ndarray | Tensor) -> Tensor:
-    """Complex numbers as pairs, which can be compared."""
+    """View complex numbers as pairs to compare them."""
     tensor = torch.as_tensor(result)
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def with_torch(image: np.ndarray, kernel: np.ndarray) -> Callable[[], Tensor]:
-    """``F.conv2d`` correlates: its kernel is turned beforehand."""
+    """``F.conv2d`` correlates, so the kernel is flipped beforehand."""
     pixels = torch.from_numpy(image)[None, None]
     turned = torch.from_numpy(np.ascontiguousarray(np.flip(kernel)))[None, None]
     return lambda: functional.conv2d(pixels, turned, padding="same")[0, 0]
 
 
 def one_thread() -> bool:
-    """SciPy and a torch without oneDNN use no more, and take seconds: once is enough."""
+    """SciPy and torch without oneDNN use one thread and take seconds: time them once."""
     return torch.get_num_threads() == 1
 
 
 def allocating(dtype: str, side: int) -> list[Contender]:
-    """Arrays in, a new array out."""
+    """Into a new array."""
     image, kernel = numbers(dtype, HEIGHT, WIDTH, side)
     turned = np.ascontiguousarray(np.flip(kernel))
     tolerance = EXACT if side < 11 or dtype == "uint8" else DFT
@@ -90,7 +90,7 @@ def allocating(dtype: str, side: int) -> list[Contender]:
 
 
 def preallocated(dtype: str, side: int) -> list[Contender]:
-    """Into an array that is there already: arithmetic without page faults."""
+    """Into an existing array: arithmetic without page faults."""
     image, kernel = numbers(dtype, HEIGHT, WIDTH, side)
     tensors = torch.from_numpy(image), torch.from_numpy(kernel)
     out, array = torch.empty_like(tensors[0]), np.empty_like(image)
@@ -109,7 +109,7 @@ def preallocated(dtype: str, side: int) -> list[Contender]:
 
 
 def without_onednn(side: int) -> list[Contender]:
-    """float64, for which torch copies all patches: an image that needs 0.6 GB and not ten."""
+    """float64, where torch copies all patches: an image for which that takes 0.6 GB, not ten."""
     image, kernel = numbers("float64", HEIGHT // 4, WIDTH // 4, side)
     tensors = torch.from_numpy(image), torch.from_numpy(kernel)
     return [
@@ -119,7 +119,7 @@ def without_onednn(side: int) -> list[Contender]:
 
 
 def methods(dtype: str, side: int, height: int, width: int) -> list[Contender]:
-    """`auto` against every method that can do it."""
+    """`auto` against every method that applies."""
     image, kernel = (torch.from_numpy(a) for a in numbers(dtype, height, width, side))
 
     def method(name: str) -> Callable[[], Tensor]:
@@ -140,7 +140,7 @@ def methods(dtype: str, side: int, height: int, width: int) -> list[Contender]:
 
 
 def cases() -> list[Case]:
-    """In the order of the tables."""
+    """The cases, in the order of the tables."""
     sides = (3, 5, 7, 11, 15, 25, 51)
     new = [("float32", side) for side in sides]
     new += [("float64", 3), ("float64", 15)]
@@ -159,7 +159,7 @@ def cases() -> list[Case]:
             quick=side == 7, job="preallocated", dtype="float32", side=side,
         )
         for side in sides
-        if side <= 25  # the direct kernel; larger ones are transformed
+        if side <= 25  # the direct kernel; larger kernels use transforms
     ]  # fmt: skip
     found.append(
         case(
@@ -169,7 +169,7 @@ def cases() -> list[Case]:
     )  # fmt: skip
     sizes = [(dtype, side, HEIGHT, WIDTH) for dtype in DTYPES for side in (3, 7, 15, 25, 51)]
     sizes += [("float32", side, h, w) for h, w in ((64, 64), (3000, 4000)) for side in (3, 15, 51)]
-    sizes.sort(key=lambda size: size[0] == "uint8")  # a table of their own: integers have no "fft"
+    sizes.sort(key=lambda size: size[0] == "uint8")  # their own table: integers have no "fft"
     found += [
         case(
             "auto and the methods" + (", integers" if dtype == "uint8" else ""),

@@ -1,4 +1,4 @@
-"""Layers of networks: the implicit GEMM against oneDNN, and `auto` against both."""
+"""Network layers: the implicit GEMM against oneDNN, and `auto` against both."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from torch.nn import functional
 SUMS = Tolerance(max_abs=2e-3, mean_abs=1e-4, why="sums in another order, fused products")
 HALF = Tolerance(max_abs=0.1, mean_abs=1e-2, why="results rounded to bfloat16")
 GRADIENT = Tolerance(max_abs=0.1, mean_abs=1e-3, why="sums over all pixels")
-NEAR_BEST = 0.9  # what `auto` may lose to the best of the methods
+NEAR_BEST = 0.9  # of the best method's speed, which `auto` must reach
 
 
 class Layer(NamedTuple):
-    """Its input and weight, and how many times F.conv2d's speed is asked for."""
+    """Sizes of input and weight, and the required ratio to F.conv2d's speed."""
 
     name: str
     input: tuple[int, int, int, int]
@@ -31,14 +31,14 @@ class Layer(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Sizes, and what is unusual."""
+        """A label with sizes and options."""
         shape = "×".join(map(str, self.input))
         more = "" if self.dtype == torch.float32 else f", {str(self.dtype)[6:]}"
         more += "" if self.layout == torch.contiguous_format else ", NHWC"
         return f"{shape} → {self.channels}, {self.kernel}×{self.kernel}{more}"
 
     def operands(self) -> tuple[Tensor, Tensor]:
-        """Input and weight, such that results are about 1."""
+        """Input and weight, scaled for results of about 1."""
         torch.manual_seed(0)
         weight = torch.randn(self.channels, self.input[1], self.kernel, self.kernel)
         weight /= (weight[0].numel()) ** 0.5
@@ -47,12 +47,12 @@ class Layer(NamedTuple):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Those that F.conv2d takes too."""
+        """The options that F.conv2d takes too."""
         return {"stride": self.stride, "padding": self.kernel // 2}
 
     @property
     def tolerance(self) -> Tolerance:
-        """By its precision."""
+        """The tolerance of its precision."""
         return HALF if self.dtype == torch.bfloat16 else SUMS
 
 
@@ -72,7 +72,7 @@ LAYERS = (
 
 
 def parts(result: Tensor) -> Tensor:
-    """Complex numbers as pairs, which can be compared."""
+    """View complex numbers as pairs to compare them."""
     return torch.view_as_real(result) if result.is_complex() else result
 
 
@@ -115,7 +115,7 @@ def auto(layer: Layer) -> list[Contender]:
 
 
 def training(layer: Layer) -> list[Contender]:
-    """Forward, and the gradients of input and weight."""
+    """Forward and the gradients of input and weight."""
     data, weight = (operand.requires_grad_() for operand in layer.operands())
     shape = functional.conv2d(data, weight, **layer.arguments).shape
     grad = torch.randn(shape, dtype=layer.dtype)
@@ -134,7 +134,7 @@ def training(layer: Layer) -> list[Contender]:
 
 
 def cases() -> list[Case]:
-    """In the order of the tables."""
+    """The cases, in the order of the tables."""
     jobs = (
         ("conv2d", forward, LAYERS, "conv2d"),
         ("conv2d, auto and the methods", auto, LAYERS, "conv2d auto"),

@@ -1,1 +1,1 @@
-"""Peers and cases of scripts/bench/nms.py that need more than a line."""
+"""Peers and cases of scripts/bench/nms.py."""

@@ -1,4 +1,4 @@
-"""Boxes as detectors have them, float32."""
+"""Boxes as detectors produce them, float32."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def uniform(count: int, width: float = 1000.0) -> Tensor:
 
 
 def clustered(count: int) -> Tensor:
-    """Fifty proposals to an object."""
+    """Fifty proposals per object."""
     objects = torch.rand(max(1, count // 50), 2) * 1000
     centres = objects[torch.randint(len(objects), (count,))] + torch.randn(count, 2) * 5
     return corners(centres, 40 + torch.randn(count, 2).abs() * 8)
 
 
 def pile(count: int) -> Tensor:
-    """All on one spot."""
+    """All boxes in one spot."""
     return corners(torch.rand(count, 2) * 20, 100 + torch.rand(count, 2) * 20)
 
 
 def mixed(count: int) -> Tensor:
-    """Huge and tiny ones."""
+    """Huge and tiny boxes."""
     sides = 10 ** (torch.rand(count, 1) * 3) * (0.5 + torch.rand(count, 2))
     return corners(torch.rand(count, 2) * 1000, sides)

@@ -1,4 +1,4 @@
-"""The loops of loops.cpp, compiled when first needed, as functions of tensors."""
+"""The loops of loops.cpp as functions of tensors, compiled on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Soft suppression and rotated boxes, against loops over all pairs."""
+"""Soft-NMS and rotated NMS against loops over all pairs."""
 
 from __future__ import annotations
 
