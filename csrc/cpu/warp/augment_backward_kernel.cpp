@@ -1,15 +1,14 @@
 // NOTE [ Augment gradients on the CPU ]
-// One pass over the output of a sample does all three gradients: a segment at a time the samples
-// and colour steps are computed once more (where they are needed), the incoming gradient is pulled
-// back through them, handed to the taps it came from, and summed for matrix and colour (NOTE
-// [ Gradient of the augmentation ], NOTE [ Gradient lanes ]).
+// One pass over a sample's output computes all three gradients. Segment by segment, it recomputes
+// the samples and colour steps (where they are needed), pulls the incoming gradient back through
+// them, hands it to the taps it came from, and sums it for matrix and colour (NOTE [ Gradient of
+// the augmentation ], NOTE [ Gradient lanes ]).
 //
 // A sample is cut into kBackwardTasks, for batches smaller than the number of threads. A task owns
-// rows of the image gradient and rows of the output: the sums of its output rows, and whatever any
-// output row adds to its image rows. So every element is written by one task and receives its terms
-// in raster order of the output, however the work is cut; the CUDA kernel gathers in that order.
-// What two tasks need of a sample they both compute, so that neighbouring tasks that one thread
-// runs are one task.
+// rows of the image gradient and rows of the output: it computes its output rows' sums, and what
+// any output row adds to its image rows. So one task writes each element, adding its terms in
+// raster order of the output, however the work is cut; the CUDA kernel gathers in that order. Tasks
+// repeat what they share of a sample, so neighbouring tasks on one thread run as one task.
 //
 // Assumes what check_augment() and check_augment_data() establish; the gradient is floating.
 #include "core/warp/augment_gradient.h"
@@ -33,8 +32,8 @@ struct Interval {
   double low, high;
 };
 
-// Columns of output row y that can reach rows [first, last) of the image, generously; with
-// unbounded rows, columns that are not wholly fill.
+// The columns of output row y that may reach `rows` of the image, generously; given all rows, the
+// columns that are not wholly fill.
 template <class Acc>
 Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
   const AugmentParams& p = task.p;
@@ -47,7 +46,7 @@ Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
   const double base_y = m[4] * static_cast<double>(y) + m[5];
   Span span = all;
   if (p.padding == Padding::kConstant) {
-    // A soft edge reaches half its width beyond; else taps reach in from 2 pixels at most.
+    // A soft edge reaches half its width beyond the window; otherwise taps reach in by 2 pixels.
     const bool soft = s.soft_edge && blends_edge(p, s);
     const auto within = [soft](const AxisWindow& w, double width) {
       if (soft) return Interval{w.low - 0.5 * width, w.high + 0.5 * width};
@@ -59,7 +58,7 @@ Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
   } else if (p.padding != Padding::kReplicate) {
     return span;
   }
-  // Taps stay within `reach`; but at the window's ends some stand for all that lies beyond.
+  // Taps stay within `reach`, but those at the window's ends stand for all that lies beyond.
   const double reach = (s.antialias ? static_cast<double>(task.axes.y.radius) : 2.0) + 1.0;
   const double low = static_cast<double>(rows.begin) - reach;
   const double high = static_cast<double>(rows.end - 1) + reach;
@@ -69,7 +68,7 @@ Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
                                               open_high ? 1e300 : high, p.output_width));
 }
 
-// What one segment adds; `sums` is null where its row is another task's.
+// Adds one segment; `sums` is null if another task owns its row.
 template <class Acc>
 void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLanes* sums,
                   GradientPlanes<Acc>& planes) {
@@ -124,7 +123,7 @@ void clear_rows(const AugmentBackwardParams& b, int64_t sample, Span rows) {
   const AugmentParams& p = b.forward;
   const Strides& stride = b.grad_image_stride;
   Acc* image = static_cast<Acc*>(b.grad_image) + sample * stride.batch;
-  // Along the innermost dimension last, so that the compiler can turn it into a memset.
+  // The innermost dimension goes last, so that the compiler can emit a memset.
   const bool planar = stride.column == 1;
   const int64_t outer = planar ? p.channels : p.first.width;
   const int64_t inner = planar ? p.first.width : p.channels;
@@ -138,7 +137,7 @@ void clear_rows(const AugmentBackwardParams& b, int64_t sample, Span rows) {
   }
 }
 
-// `own` are the output rows whose sums are this task's.
+// `own`: the output rows whose sums belong to this task.
 template <class Acc>
 void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own,
                const GradientSampler<Acc>& sampler) {
@@ -167,7 +166,7 @@ void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span o
       GradientSegment<Acc> at = {};
       at.x0 = x0;
       at.y = y;
-      at.begin = static_cast<int>(lanes.begin - x0) & -kMaxWidth;  // whole vectors, to begin with
+      at.begin = static_cast<int>(lanes.begin - x0) & -kMaxWidth;  // start at a whole vector
       at.end = static_cast<int>(lanes.end - x0);
       pull_segment(task, at, mine ? sums : nullptr, planes);
     }

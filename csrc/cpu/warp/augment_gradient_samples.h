@@ -1,4 +1,4 @@
-// Samples a segment's pixels once more, for what their gradient needs: values and derivatives.
+// Samples a segment's pixels again, for the values and derivatives that their gradient needs.
 #pragma once
 
 #include "cpu/warp/augment_gradient_filter.h"
@@ -7,7 +7,7 @@
 namespace visops {
 namespace {
 
-// Elements of any type as the accumulation type. Vectors may read and write kMaxWidth lanes more.
+// Converts elements to the accumulation type. Vectors may read and write kMaxWidth lanes too many.
 template <class T, class Acc>
 VISOPS_ALWAYS_INLINE void convert_lanes(const T* from, int begin, int end, Acc* to) {
   if constexpr (std::is_same<Acc, double>::value) {
@@ -17,7 +17,7 @@ VISOPS_ALWAYS_INLINE void convert_lanes(const T* from, int begin, int end, Acc* 
   }
 }
 
-// One channel of tapped lanes: value and, where they are wanted, derivatives.
+// One channel of tapped lanes: values and, if wanted, derivatives.
 template <class T, class Acc>
 void sample_tapped(const char* plane, int64_t row, int64_t column, const GradientSegment<Acc>& at,
                    bool slopes, const GradientPlanes<Acc>& planes, Acc* VISOPS_RESTRICT value,
@@ -73,7 +73,7 @@ inline void sample_tapped_pairs(const char* plane, int64_t row_bytes,
   }
 }
 
-// The lanes that are not tapped, one after another. `first` is a lane's first channel.
+// Lanes that are not tapped, one by one, from channel `first` on.
 template <class T, Interpolation mode, bool slopes, class Acc>
 void sample_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at, int64_t first, int count,
                   GradientPlanes<Acc>& planes) {

@@ -1,11 +1,11 @@
 // NOTE [ Augment forward on the CPU ]
 // Work is cut by output row; a task walks its rows in blocks, a block by segments of 128 pixels. A
 // segment is sampled into planes of float32 that stay in the first-level cache
-// (cpu/warp/augment_lanes.h, cpu/warp/augment_samplers.h), and from there goes through colour and
-// normalisation to the output in its own type and layout (cpu/warp/augment_color.h): the image is
-// read once, the output written once. float64 images, and what the lanes cannot hold, go pixel by
+// (cpu/warp/augment_lanes.h, cpu/warp/augment_samplers.h); from there it goes through colour and
+// normalisation to the output's dtype and layout (cpu/warp/augment_color.h). So the image is read
+// once and the output written once. float64 images, and segments that lanes can't hold, go pixel by
 // pixel through core/warp/augment_pixel.h; all ways agree to the bit. Integers are rounded half to
-// even and saturated when stored. Assumes what check_augment() and check_augment_data() establish:
+// even and saturate when stored. Assumes what check_augment() and check_augment_data() establish:
 // regular matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless
 // padding is constant.
 #include "cpu/warp/augment_color.h"
@@ -17,7 +17,7 @@
 namespace visops {
 namespace {
 
-// One pixel after another: every layout, dtype and mode.
+// One pixel after another, in any layout.
 template <class T, Interpolation mode>
 void augment_pixels(const AugmentParams& p, const AugmentSample& s,
                     const ColorPlan<typename Accumulate<T>::type>& plan, int64_t sample, int64_t y,
@@ -49,7 +49,7 @@ void augment_pixels(const AugmentParams& p, const AugmentSample& s,
   }
 }
 
-// Lanes [begin, end) of a segment, one after another, into planes.
+// Samples lanes [begin, end) of a segment into planes, one by one.
 template <class T, Interpolation mode>
 void sample_lanes(const SegmentAt& at, int begin, int end, int64_t first, int64_t channels,
                   Planes& planes) {
@@ -70,8 +70,8 @@ void fill_planes(const SegmentAt& at, int64_t first, int64_t channels, Planes& p
   }
 }
 
-// What depends on dtype and interpolation, chosen once per sample. Calls go through pointers: a
-// segment is long enough, and so the walk over segments is compiled once instead of per dtype.
+// How segments are sampled, for one dtype and interpolation. Calls go through pointers, so that the
+// walk over segments is compiled once; a segment is long enough to hide them.
 struct SegmentSampler {
   // The taps at `lanes`, which all lie in the image, in vectors.
   void (*taps)(const LaneImage&, const AugmentLanes&, int padded, int64_t first, int64_t channels,
@@ -111,7 +111,7 @@ SegmentSampler segment_sampler(Interpolation mode) {
   }
 }
 
-// One sample, and how it is sampled.
+// A sample, and how it is sampled.
 struct AugmentTask {
   const AugmentParams& p;
   const AugmentSample& s;
@@ -123,7 +123,7 @@ struct AugmentTask {
 // How a segment's lanes are sampled.
 enum class LaneWay { kFill, kTaps, kFilter, kPixels };
 
-// Chooses it, and sets the lanes for kTaps; `out` also for kFilter.
+// Chooses the way. Sets the lanes for kTaps, and `out` for kFilter.
 LaneWay prepare_lanes(const SegmentAt& at, const LaneImage& image, AugmentLanes& lanes) {
   if (at.s.is_fill) return LaneWay::kFill;
   if (!image.fits || !fits_lanes(at)) return LaneWay::kPixels;
@@ -156,7 +156,7 @@ bool filter_lanes_of(const SegmentAt& at, const LaneImage& image, const AugmentL
                                                filter);
 }
 
-// antialias: lanes with all their taps in vectors, the others one by one.
+// antialias: lanes with all their taps in the window as vectors, the others one by one.
 void sample_filter(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
                    AugmentLanes& lanes, FilterLanes& filter, int64_t first, int64_t channels,
                    Planes& planes) {
@@ -170,7 +170,7 @@ void sample_filter(const AugmentTask& task, const SegmentAt& at, const LaneImage
   task.sampler.pixels(at, filter.end, lanes.end, first, channels, planes);
 }
 
-// One row of a chunk, to the output.
+// Writes one row of a chunk to the output.
 void augment_resized_row(const AugmentTask& task, const SegmentAt& at, const ResizeChunk& chunk,
                          ResizeBuffers& buffers) {
   AugmentLanes& lanes = buffers.lanes;
@@ -223,7 +223,7 @@ void augment_resized(const AugmentTask& task, int64_t first, int64_t last) {
   }
 }
 
-// Rows go in blocks, a segment of all of them before the next one, as in affine_kernel.cpp.
+// Rows go in blocks, segment by segment, as in affine_kernel.cpp.
 constexpr int64_t kBlockRows = 4;
 
 // Where a segment of one row lies, and how it is sampled.
@@ -234,7 +234,7 @@ struct SegmentPlace {
   AugmentLanes lanes;
 };
 
-// A segment whose lanes are prepared, to the output.
+// Writes a segment whose lanes are prepared to the output.
 void augment_place(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
                    SegmentPlace& place, FilterLanes& filter, Planes& planes) {
   for (int64_t c = 0; c < at.p.channels; c += kGroup) {
@@ -278,8 +278,8 @@ void augment_segments(const AugmentTask& task, int64_t first, int64_t last, Span
                 place.axes, task.sample, x0,
                 y0 + row,   count,       (count + kMaxWidth - 1) & -kMaxWidth};
       };
-      // All rows' coordinates ahead of their use: they begin with a long chain of float64
-      // operations, and offsets are loaded one by one from where vectors have stored them.
+      // Compute all rows' coordinates ahead of their use: they begin with a long chain of float64
+      // operations, and offsets are loaded one by one from where vectors stored them.
       for (int row = 0; row < rows; ++row) {
         SegmentPlace& place = places[row];
         place.segment = augment_segment<float>(s.map, x0, y0 + row);
@@ -310,7 +310,7 @@ void augment_rows(AugmentTask& task, int64_t first, int64_t last) {
   }
 }
 
-// float64, in float64.
+// float64 images, in float64.
 template <Interpolation mode>
 void augment_double_rows(const AugmentParams& p, const AugmentSample& s, int64_t sample,
                          int64_t first, int64_t last) {

@@ -1,11 +1,11 @@
 // antialias without rotation: rows are filtered vertically once, then horizontally.
 //
 // NOTE [ Resized rows ]
-// Where columns of the output depend on x alone and rows on y alone, the sums over a tap column,
-// v_j = sum_i wy_i p_ij, serve all pixels of a row that have that column. So a row of the output is
-// made in two steps: v over all columns that its pixels need, in vectors along the row; then
-// sum_j wx_j v_j per pixel, all channels at once. Order and weights are those of filter_pixel().
-// Constant padding only: elsewhere taps fold.
+// Where output columns depend on x alone and rows on y alone, the sum over a tap column,
+// v_j = sum_i wy_i p_ij, serves all pixels of a row that share the column. So an output row takes
+// two steps: v for all columns that its pixels need, in vectors along the row; then sum_j wx_j v_j
+// per pixel, all channels at once. Order and weights are those of filter_pixel(). Constant padding
+// only: under the others taps fold.
 #pragma once
 
 #include "cpu/warp/augment_color.h"
@@ -15,26 +15,26 @@ namespace visops {
 namespace {
 
 constexpr int kTableFloats = 8192;    // weights of a chunk of columns
-constexpr int kBufferFloats = 16384;  // filtered elements that a chunk needs, four a column
+constexpr int kBufferFloats = 16384;  // filtered elements of a chunk, four per column
 
 // A run of output columns and their taps.
 struct ResizeChunk {
   int64_t x0;  // first column
   int count;
-  int32_t low, high;  // columns of the image, counted from the axis' origin: [low, high)
-  bool covered;       // no column is blended with fill
+  int32_t low, high;  // columns [low, high) of the image, relative to the axis' origin
+  bool covered;       // no column blends with fill
   float cover[kSegment];
-  int32_t first[kPaddedSegment];  // tap, counted from `low`
+  int32_t first[kPaddedSegment];  // tap, relative to `low`
   int32_t taps[kSegment];
-  int uniform;  // as many taps for all columns, some of weight 0; or 0
-  int stride;   // weights of a column
+  int uniform;  // number of taps if all columns have as many, some of weight 0; else 0
+  int stride;   // weights per column
   alignas(64) float weight[kTableFloats];
-  alignas(64) float spread[kTableFloats];  // each four times, for kWidth / 4 columns at a time
+  alignas(64) float spread[kTableFloats];  // each four times, for kWidth / 4 columns at once
 };
 
-// Taps of weight 0 change no sum of finite values, and loops of one length are faster: gives all
-// columns, in whole vectors, as many taps as the one that has most. At the right end the new taps
-// go before the others.
+// Taps of weight 0 change no sum of finite values, and loops of one length are faster. So this
+// gives all columns, in whole vectors, as many taps as the one with most. At the right end the new
+// taps go first.
 inline void make_uniform(ResizeChunk& chunk) {
   int most = 0;
   for (int i = 0; i < chunk.count; ++i) most = chunk.taps[i] > most ? chunk.taps[i] : most;
@@ -56,10 +56,10 @@ inline void make_uniform(ResizeChunk& chunk) {
   }
 }
 
-// Taps that a chunk of one column surely holds.
+// Taps that certainly fit a chunk of one column.
 constexpr double kMostTaps = 2048.0;
 
-// As many of the lanes from `lane` on as fit; at least one. `finite`: elements can't be infinite.
+// As many lanes from `lane` on as fit, at least one. `finite`: elements are never infinite or NaN.
 template <Interpolation mode>
 void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment, int64_t x0,
                 int lane, int lanes, bool finite, ResizeChunk& chunk) {
@@ -106,7 +106,7 @@ inline void make_chunk(Interpolation mode, const SegmentAxis<float>& axis,
   }
 }
 
-// The taps of one row, and their weights.
+// The tap rows of one output row, and their weights.
 struct RowTaps {
   Interpolation mode;
   FilterTaps<float> taps;
@@ -117,7 +117,7 @@ struct RowTaps {
                  ? filter_taps<Interpolation::kBilinear>(axis, Padding::kConstant, at)
                  : filter_taps<Interpolation::kBicubic>(axis, Padding::kConstant, at)) {}
 
-  // Of taps [first, first + count), counted from the first one.
+  // The weights of taps [first, first + count), counted from taps.first.
   void weights(int32_t first, int count, float* weight) const {
     const int32_t tap = taps.first + first;
     if (mode == Interpolation::kBilinear) {
@@ -132,7 +132,8 @@ struct RowTaps {
   }
 };
 
-// sum[e] = sum over rows of weight x element, for n elements of rows `row_stride` elements apart.
+// sum[e] = sum over rows of weight x element e, for n elements; rows are `row_stride` elements
+// apart.
 using RowFilter = void(const void* rows, int64_t row_stride, const RowTaps& row_taps, int64_t n,
                        float* sum);
 
@@ -160,7 +161,7 @@ void filter_rows(const void* rows, int64_t row_stride, const RowTaps& row_taps, 
     int64_t e = 0;
     for (; e + 4 * kWidth <= n; e += 4 * kWidth) block(e);
     if (e < n && n >= 4 * kWidth && taps.count <= kMost) {
-      block(n - 4 * kWidth);  // the last block overlaps the one before, and finds the same sums
+      block(n - 4 * kWidth);  // the last block overlaps the previous one, and finds the same sums
       return;
     }
     for (; e < n; ++e) {
@@ -188,8 +189,8 @@ inline void interleave(const float* planes, int64_t stride, int64_t channels, in
   }
 }
 
-// Sixteen columns, kWidth / 4 at a time, of `Taps` taps each (0: chunk.uniform). `sum` is four
-// floats a column.
+// Sixteen columns, kWidth / 4 at a time, with `Taps` taps each (0: chunk.uniform). `sum` has four
+// floats per column.
 template <int Taps>
 void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step, int i, float* sum) {
   constexpr int kQuads = Floats::kWidth / 4;
@@ -219,7 +220,7 @@ inline void filter_uniform(const ResizeChunk& chunk, const float* pixels, int st
   }
 }
 
-// Pixels of `step` floats (3 or 4), of which four can be read at any, to planes.
+// Pixels of `step` floats (3 or 4) to planes. Four floats must be readable at every pixel.
 inline void filter_columns(const ResizeChunk& chunk, const float* pixels, int step,
                            Planes& planes) {
   for (int i = 0; i < chunk.count; i += kMaxWidth) {
@@ -246,7 +247,7 @@ inline void filter_columns(const ResizeChunk& chunk, const float* pixels, int st
   }
 }
 
-constexpr int kChunks = 2;  // that are resized together, row by row: an image is walked once
+constexpr int kChunks = 2;  // resized together, row by row, so that an image is walked once
 
 struct ResizeBuffers {
   ResizeChunk chunks[kChunks];
@@ -272,7 +273,7 @@ inline bool is_resize(const AugmentParams& p, const AugmentSample& s) {
          (s.image.column_stride == 1 || is_interleaved(p, s.image));
 }
 
-// One row of a chunk: sampled values of channels [first, first + channels) into planes.
+// Samples channels [first, first + channels) of one row of a chunk into planes.
 inline void resize_row(const SegmentAt& at, const ResizeChunk& chunk, RowFilter* filter_rows,
                        int64_t first, int64_t channels, ResizeBuffers& buffers, Planes& planes) {
   const AugmentSample& s = at.s;

@@ -1,4 +1,4 @@
-// Samples the lanes of a segment into planes, for the layout of one image.
+// Samples the lanes of a segment into planes, by the layout of the image.
 #pragma once
 
 #include <type_traits>
@@ -10,13 +10,13 @@
 namespace visops {
 namespace {
 
-// How an image's elements lie, as far as loads of 8 bytes are concerned.
+// How an image's elements lie, as loads of 8 bytes see them.
 enum class Layout {
   kPixels,        // any strides: one element at a time
   kPlanes,        // columns adjacent
-  kInterleaved3,  // three or four uint8 channels side by side
+  kInterleaved3,  // three or four interleaved uint8 channels
   kInterleaved4,
-  kQuads,  // three or four float32 channels side by side
+  kQuads,  // three or four interleaved float32 channels
 };
 
 inline Layout layout_of(const AugmentParams& p, const AugmentImage& image) {
@@ -78,7 +78,7 @@ template <class T>
 struct LaneSampler : LaneImage {
   explicit LaneSampler(const LaneImage& image) : LaneImage(image) {}
 
-  // Bilinear or bicubic taps at `lanes`, which all lie in the image.
+  // Bilinear or bicubic: the taps at `lanes`, which all lie in the image.
   template <Interpolation mode>
   void sample(const AugmentLanes& lanes, int begin, int padded, int64_t first, int64_t channels,
               Planes& planes) const {
@@ -175,7 +175,7 @@ struct LaneSampler : LaneImage {
         return;
       }
     }
-    // Columns as they lie, for whole vectors that no tap is clamped in.
+    // Contiguous columns, for whole vectors without a clamped tap.
     const double* m = s.map.m;
     const int32_t size = sizeof(T);
     const int whole = lanes.end & -Floats::kWidth;
