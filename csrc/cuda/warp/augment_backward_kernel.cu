@@ -4,26 +4,26 @@
 // All gradients are deterministic: no atomics, and every sum has one order, that of the CPU kernel
 // (NOTE [ Gradient of the augmentation ]).
 //
-// Pulling back. A block has four output rows, 64 threads to a row. A thread takes every 64th pixel:
-// it samples once more, pulls the incoming gradient back to the samples, writes that to
-// `grad_sampled`, and adds up its share of the matrix gradient in float64. At the end the row's 64
-// lanes are halved into one by a fixed tree, a thread to a sum.
+// Pull. A block has four output rows, with 64 threads per row. A thread takes every 64th pixel: it
+// samples again, pulls the incoming gradient back to the samples, writes that to `grad_sampled`
+// (scratch), and adds its share of the matrix gradient in float64. At the end a fixed tree halves
+// the row's 64 lanes to one, a thread per sum.
 //
-// Colour gradient. The same walk once more for each colour step, so that the sums of a step's
-// matrix stay in registers.
+// Colour gradient. The same walk again for each colour step, so that the sums of a step's matrix
+// stay in registers.
 //
-// Image gradient. Scattered by many threads at once, the additions to a source pixel would come in
+// Image gradient. If many threads scattered at once, the additions to a source pixel could come in
 // any order; so this gathers: one thread per source pixel and group of four channels looks up the
 // output pixels with a tap on it (NOTE [ Search of the augmentation's image gradient ]) and adds
 // their shares in raster order, an output pixel's own taps row by row.
 //
-// Finish. A block per sample adds up the rows and leads the matrix gradient to the matrix given.
+// Finish. A block per sample adds up the rows, and the chain rule leads to the given matrix.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
 //
 // Assumes from check_augment(): sizes below 2^31, a floating incoming gradient, an image gradient
-// in float32 (float64 for float64). Not that matrices, windows or colours make sense: a sample that
-// is all fill has no gradient but that of colour.
+// in float32 (float64 for float64). It does not assume sensible matrices, windows or colours: a
+// sample that is all fill has no gradient except that of colour.
 
 #include "core/warp/augment_gradient.h"
 #include "core/workspace.h"
@@ -34,7 +34,7 @@
 namespace visops {
 namespace {
 
-// Where a kernel's row sums go.
+// Where the sums of a row go.
 __device__ inline double* row_sums_at(const AugmentBackwardParams& b, int64_t sample, int64_t y) {
   return b.row_sums + (sample * b.forward.output_height + y) * b.row_sum_count;
 }
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kPullThreads, 2)
   }
 }
 
-// Source pixels of a block: the search takes a good deal of preparation, so a thread has several.
+// Source pixels of a block. Preparing the search is expensive, so a thread has several.
 constexpr int kGatherWidth = 32, kGatherHeight = 16, kGatherStep = 4;
 constexpr int kGatherThreads = kGatherWidth * kGatherStep;
 
@@ -121,7 +121,7 @@ template <class Acc>
 struct GatherBlock {
   AugmentSample sample;
   ReachMap reach;
-  SegmentAxes<Acc> axes;  // of an affine map, to be placed
+  SegmentAxes<Acc> axes;  // of an affine map, to be placed per segment
 };
 
 // The sums of one source pixel for `channels` channels.
@@ -155,7 +155,7 @@ struct Gather {
     }
   }
 
-  // Which of a filter's taps may be on a source index: one of them, or any where padding folds.
+  // Which of a filter's taps may be on a source index: one of them, or any if padding folds.
   __device__ Span matching(const SegmentAxis<Acc>& axis, const FilterTaps<Acc>& taps,
                            int64_t source) const {
     if (p.padding != Padding::kConstant) return {0, taps.count};
@@ -277,10 +277,10 @@ __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 3 : 4)
 }
 
 constexpr int kFinishThreads = static_cast<int>(kTreeLeaves);
-constexpr int kFinishSums = 16;  // that are halved at once
+constexpr int kFinishSums = 16;  // halved at once
 using FinishRow = double[kFinishThreads + 1];
 
-// Halves 64 lanes of sums into one: that of sum k for thread k. By all threads of the block.
+// Halves 64 lanes of sums to one; thread k gets sum k. Called by all threads of the block.
 template <int Count>
 __device__ inline double sum_threads(const double (&sum)[Count], FinishRow* lanes) {
   const int thread = static_cast<int>(threadIdx.x);

@@ -7,7 +7,7 @@
 namespace visops {
 namespace {
 
-// load_color_plan() by `threads` threads of the block, of which this is number `thread`.
+// load_color_plan() by `threads` threads of the block; this is number `thread`.
 template <class Acc>
 __device__ inline void share_color_plan(const AugmentParams& p, int64_t sample, int thread,
                                         int threads, ColorPlan<Acc>* plan) {
