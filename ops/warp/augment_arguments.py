@@ -13,11 +13,11 @@ from .._torch.arrays import as_float64, as_tensor
 
 _OP = "augment"
 _DTYPES = "uint8, float16, float32 or float64"  # of arrays
-_CHANNELS = (1, 3, 4)  # sizes that an axis of channels is known by
+_CHANNELS = (1, 3, 4)  # sizes that give away an axis of channels
 
 
 def batch_tensor(images: Any, layout: str | None) -> Tensor:
-    """Return [B, C, H, W] for a batch in either layout, tensor or array."""
+    """Return a batch in either layout, tensor or array, as [B, C, H, W]."""
     is_array = isinstance(images, np.ndarray)
     if not is_array and not isinstance(images, Tensor):
         raise TypeError(
@@ -38,7 +38,7 @@ def batch_tensor(images: Any, layout: str | None) -> Tensor:
 
 
 def image_list(images: Sequence[Any], layout: str | None) -> list[Tensor]:
-    """Return [C, H_i, W_i] for each of the images."""
+    """Return each image as [C, H_i, W_i]."""
     if len(images) == 0:
         raise ValueError("visops.augment: images is an empty list, must hold at least one image")
     hwc = _are_hwc(images) if layout is None else layout == "HWC"
@@ -63,13 +63,13 @@ def image_list(images: Sequence[Any], layout: str | None) -> list[Tensor]:
 
 
 def _is_hwc(first: int, last: int, is_array: bool) -> bool:
-    """Whether channels come last, by the axes' sizes, else by the custom of arrays and tensors."""
+    """Whether channels come last: by the axes' sizes, else as is usual for arrays and tensors."""
     fits = last in _CHANNELS
     return is_array if (first in _CHANNELS) == fits else fits
 
 
 def _are_hwc(images: Sequence[Any]) -> bool:
-    """_is_hwc of the first image whose axes can tell."""
+    """_is_hwc() of the first image whose axes decide."""
     for image in images:
         shape: Sequence[int] = getattr(image, "shape", ())
         if len(shape) == 3:
