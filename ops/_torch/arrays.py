@@ -76,7 +76,8 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "fiub":
             raise TypeError(f"visops.{op}: {name} has dtype {value.dtype}, expected real numbers")
-        return torch.from_numpy(np.array(value, dtype=np.float64)).to(device)
+        # One order of memory, for one order of sums.
+        return torch.from_numpy(np.array(value, dtype=np.float64, order="C")).to(device)
     try:
         return torch.as_tensor(value, dtype=torch.float64, device=device)
     except (TypeError, ValueError, RuntimeError) as error:

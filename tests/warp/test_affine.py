@@ -145,7 +145,7 @@ def test_scales(dtype: torch.dtype, scale: float, mode: str) -> None:
 def test_shifts_by_fractions(dtype: torch.dtype, mode: str) -> None:
     rng = np.random.default_rng(5)
     image = random_image(rng, (1, 3, 30, 150), dtype)
-    # Exact in binary, or far from giving integers their ties.
+    # Exact in binary, or far from ties of integers.
     shifts = ((0.25, 0.0), (0.0, -0.5), (-7.25, 5.4142), (149.71, 0.2361), (-0.4142, -29.9))
     for dx, dy in shifts:
         matrix = np.array([[[1.0, 0.0, dx], [0.0, 1.0, dy]]])
@@ -153,7 +153,7 @@ def test_shifts_by_fractions(dtype: torch.dtype, mode: str) -> None:
 
 
 def test_wide_images_keep_precise_coordinates() -> None:
-    # Naive float32 coordinates are off by 1e-3 at column 10,000: that would show as 1e-3 here.
+    # Naive float32 coordinates would be off by 1e-3 at column 10,000, and values here with them.
     rng = np.random.default_rng(6)
     image = random_image(rng, (1, 1, 4, 20000), torch.float32)
     matrix = np.array([[[0.97, 0.001, 3.3], [0.0001, 1.01, 0.2]]])

@@ -192,7 +192,7 @@ def test_autocast_leaves_dtypes_alone() -> None:
     expected = visops.warp_affine(image, matrix, SIZE)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(visops.warp_affine(image, matrix, SIZE), expected)
-        # A localisation network's output is bfloat16 here; the warp takes it as it is.
+        # A localisation network's output is bfloat16 here; the warp accepts it.
         theta = torch.nn.Linear(4, 6)(torch.rand(2, 4)).reshape(2, 2, 3)
         assert theta.dtype == torch.bfloat16
         theta = theta + torch.tensor([[1.0, 0, 0], [0, 1, 0]], dtype=torch.bfloat16)

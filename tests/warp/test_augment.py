@@ -57,8 +57,7 @@ ALL_SAMPLERS = [
 ]
 ALL_CASES = [(dtype, *sampler) for dtype in DTYPES for sampler in ALL_SAMPLERS]
 MATRIX_CASES = set(ALL_CASES[::4])  # repeated on every kind of kernel
-# What else a problem has takes turns over the samplers; counts without common divisors make all
-# pairs meet.
+# The other options rotate over the samplers; their counts share no divisors, so all pairs meet.
 ELSE = list(
     itertools.product((0, 1, 2, 8), (False, True), (False, True), (0, 1, 3), LAYOUTS, FORMATS)
 )
@@ -135,7 +134,7 @@ def test_sizes(image_size: Size, mode: str, antialias: bool) -> None:
 @pytest.mark.parametrize("scale", [0.02, 0.1, 0.5, 1.0, 8.0])
 @pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
 def test_scales(mode: str, antialias: bool, scale: float) -> None:
-    """From an image that is less than a pixel of the output to one that is all of it."""
+    """From an image smaller than an output pixel to one larger than the output."""
     rng = np.random.default_rng(2)
     for dtype, padding_mode in ((torch.uint8, "reflect"), (torch.float32, "constant")):
         image = random_image(rng, (2, 3, 18, 22), dtype)
@@ -148,7 +147,7 @@ def test_scales(mode: str, antialias: bool, scale: float) -> None:
 @pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float64], ids=name_of)
 def test_lists(dtype: torch.dtype, mode: str, antialias: bool) -> None:
-    """Differently sized images, with parameters of their own."""
+    """Images of different sizes, with their own parameters."""
     rng = np.random.default_rng(3)
     sides = ((1, 1), (37, 20), (5, 64), (20, 21), (2, 1))
     size = (18, 131)
@@ -164,7 +163,7 @@ def test_lists(dtype: torch.dtype, mode: str, antialias: bool) -> None:
     }
     matrices = [random_perspective(rng, *side, size, scale=(0.3, 2.0)) for side in sides]
     result = check(images, matrices, size, mode=mode, antialias=antialias, gain=8.0, **options)
-    # To the bit what a batch of one gives.
+    # Bit for bit the result of a batch of one.
     for i, image in enumerate(images):
         own: dict[str, Any] = {
             k: v[i : i + 1] if isinstance(v, np.ndarray) else v for k, v in options.items()
@@ -194,7 +193,7 @@ def test_per_sample_parameters_and_shared_ones() -> None:
             for part in (window, [window] * 3, torch.from_numpy(window)):
                 result = visops.augment(image, given, (25, 66), color=maps, window=part)
                 assert torch.equal(result, expected)
-    # A map of both in between is neither.
+    # Several steps per sample.
     steps = np.stack([random_color(rng, 2, 3)] * 3)
     check(image, [matrix] * 3, (25, 66), color=steps, gain=2.0)
 

@@ -20,12 +20,12 @@ from warp.augment_cases import SAMPLERS, name_of, random_color, random_erase, ra
 SIZE = (5, 6)
 HEIGHT, WIDTH = 5, 6
 WINDOW = [1.3, 0.6, 4.9, 4.3]
-# Kinks: where a tap changes, where the window's edge begins and ends.
+# Kinks: where a tap changes, and where the window's edge begins and ends.
 BENDS = np.array([*range(-30, 40), *(np.arange(-60, 80) / 2), 0.8, 0.1, 4.4, 3.8])
 
 
 def clear_of_kinks(matrix: np.ndarray, size: Any = SIZE) -> bool:
-    """Whether no pixel's source is where a numerical derivative is none."""
+    """Whether no pixel's source is at a kink, where numerical derivatives are wrong."""
     m = destination_to_source(matrix, inverse_map=False, convention="integer")
     y, x = np.indices(size)
     u, v, w = m @ np.stack([x.ravel(), y.ravel(), np.ones(x.size)])
@@ -94,14 +94,14 @@ def test_gradcheck_of_colour(channels: int, steps: int) -> None:
     erase = np.stack([random_erase(rng, 2, SIZE) for _ in range(2)])
     tensors = problem(1, steps=steps, channels=channels)
     check(tensors, mean=0.4, std=[0.2, 0.5, 2.0][:channels], erase=erase, erase_value=3.0)
-    # Some of the values are cut off at every step.
+    # Every step clamps some values.
     check(tensors, clamp=True, mean=0.4, std=0.2)
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("padding_mode", ["constant", "reflect"])
 def test_gradcheck_of_the_window(padding_mode: str, mode: str) -> None:
-    """At a width of 1 the edge is no constant, but does not change under a shift and a turn."""
+    """The edge's width is not constant, but shifts and turns leave it alone."""
     image, matrix, color = problem(2)
     options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "window": WINDOW}
     angle = torch.tensor([0.3, -1.2], dtype=torch.float64)
@@ -115,14 +115,14 @@ def test_gradcheck_of_the_window(padding_mode: str, mode: str) -> None:
 
     leaves = (image, angle.requires_grad_(), shift.requires_grad_(), color)
     assert gradcheck(function, leaves, eps=1e-7, atol=1e-5)
-    # Without a matrix that moves, any width will do.
+    # With a constant matrix, any width will do.
     check((image, matrix.detach(), color), **options)
 
 
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_gradcheck_of_antialias(mode: str, padding_mode: str) -> None:
-    """Of the image and the colour; the matrix's takes the widths for constants."""
+    """Image and colour only: the matrix's gradient takes the widths as constants."""
     for window, perspective in ((None, False), (WINDOW, True)):
         image, matrix, color = problem(3, perspective=perspective, scale=(0.3, 0.8), steps=2)
         options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "window": window}
@@ -131,7 +131,7 @@ def test_gradcheck_of_antialias(mode: str, padding_mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_matrix_gradient_of_antialias(mode: str) -> None:
-    """Where the widths are constant: under shifts."""
+    """Under shifts, where the widths are constant."""
     image, _, _ = problem(4)
     image = image.detach()
     shift = torch.tensor([[0.37, 0.21], [1.13, -0.77]], dtype=torch.float64, requires_grad=True)
@@ -175,7 +175,7 @@ def test_gradcheck_of_conventions(shared: bool, perspective: bool, convention: s
 
 @pytest.mark.parametrize("inverse_map", [False, True])
 def test_gradcheck_of_affine_maps_in_nine_elements(inverse_map: bool) -> None:
-    """The last row is 0, 0, w, but it has a gradient all the same."""
+    """The last row is 0, 0, w, and still has a gradient."""
     image, matrix, color = problem(5)
     row = torch.tensor([[[0.0, 0.0, 1.0]]], dtype=torch.float64).expand(2, 1, 3)
     full = 1.7 * torch.cat([matrix.detach(), row], 1)
@@ -308,7 +308,7 @@ def test_dtypes(out_dtype: torch.dtype, dtype: torch.dtype) -> None:
 
 
 def test_uint8_images_and_results() -> None:
-    """Gradients flow to matrix and colour from images that have none; none from uint8 results."""
+    """uint8 images pass gradients to matrix and colour; uint8 results have none."""
     image = torch.randint(0, 256, (2, 2, HEIGHT, WIDTH), dtype=torch.uint8)
     _, matrix, color = problem(12)
     grads = []

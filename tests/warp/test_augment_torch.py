@@ -28,7 +28,7 @@ def sample(dtype: torch.dtype = torch.float32, seed: int = 0) -> tuple[Tensor, T
 
 
 def options(color: Tensor | None) -> tuple[Any, ...]:
-    """The operators' tail, none of it default."""
+    """The operators' last arguments, none with its default."""
     window = torch.tensor([[1.5, 0.0, 9.0, 8.0]], dtype=torch.float64).expand(2, 4).contiguous()
     erase = torch.tensor([[[1, 2, 30, 4]], [[0, 0, 5, 5]]])
     sampling = ("bicubic", "constant", [0.5], True, window)
@@ -47,7 +47,7 @@ def options(color: Tensor | None) -> tuple[Any, ...]:
 def test_opcheck(dtype: torch.dtype, layout: str, gradients: tuple[bool, ...]) -> None:
     image, matrix, color = sample(dtype)
     image = LAYOUTS[layout](image)
-    # Channels 0 and 2 of the second image, so that the list is ragged in strides.
+    # A part of the second image, so that the list is ragged in sizes and strides.
     images = [image[0], LAYOUTS["contiguous"](image)[1, :, 2:, 1:]]
     tail = options(color)
     floating = dtype.is_floating_point
@@ -160,7 +160,7 @@ VMAPS: list[tuple[Any, Any]] = [
 
 
 def vmap_arguments(shapes: Any, in_dims: Any) -> list[Tensor | None]:
-    """Near the identity, whichever dimension is mapped."""
+    """Arguments near the identity, whichever dimension is mapped."""
     rng = np.random.default_rng(1)
     result: list[Tensor | None] = []
     centre = (None, torch.eye(3), torch.eye(3, 4), torch.tensor([0.5, 0.5, 11.0, 9.0]))
@@ -233,7 +233,7 @@ def test_autocast_leaves_dtypes_alone() -> None:
     expected = visops.augment(image, matrix, SIZE, color=color)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(visops.augment(image, matrix, SIZE, color=color), expected)
-        # A network's output is bfloat16 here; the operator takes it as it is.
+        # A network's output is bfloat16 here; the operator accepts it.
         theta = torch.nn.Linear(4, 12)(torch.rand(2, 4)).reshape(2, 3, 4)
         assert theta.dtype == torch.bfloat16
         result = visops.augment(image.requires_grad_(), matrix, SIZE, color=theta)
