@@ -1,8 +1,8 @@
 """The one-pass augmentation as its definition reads, in float64 and without concern for speed.
 
 Each output pixel has, per axis, a row of weights over the source's columns (or rows), built from
-the piecewise polynomials themselves; the sampled value is the sum over both. It shares no formula with
-the kernels, which work with segments, footprints of spans and folded scales.
+the piecewise polynomials themselves; the sampled value is the sum over both. It shares no formula
+with the kernels, which work with segments, footprints of spans and folded scales.
 """
 
 from __future__ import annotations
