@@ -11,7 +11,7 @@ namespace visops {
 namespace {
 
 constexpr const char* kOp = "warp_affine";
-// Below this many elements a call is over before another thread could use the interpreter.
+// With fewer elements, a call ends before another thread could use the interpreter.
 constexpr int64_t kKeepGil = 16384;
 
 struct Matrix {
@@ -19,7 +19,7 @@ struct Matrix {
   MatrixView view;
 };
 
-// A float64 array is read in place; anything else that NumPy can convert is converted.
+// A float64 array is read in place; anything else is converted if NumPy can.
 py::array float64_array(py::handle value) {
   if (py::isinstance<py::array_t<double>>(value)) return py::reinterpret_borrow<py::array>(value);
   const auto given = py::array::ensure(value);
@@ -64,7 +64,7 @@ struct Extent {
   const char* last;
 };
 
-// The bytes that an array's elements lie in; strides may be negative.
+// The bytes that hold an array's elements; strides may be negative.
 Extent extent(const py::array& array) {
   const char* first = static_cast<const char*>(array.data());
   const char* last = first + array.itemsize();

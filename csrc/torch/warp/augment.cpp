@@ -16,7 +16,7 @@ namespace {
 using Numbers = std::vector<double>;
 using MaybeTensor = std::optional<Tensor>;
 
-// The arguments that all forms share, as the schema orders them (AUGMENT_OPTIONS in library.cpp).
+// The arguments that all forms share, in the schema's order (AUGMENT_OPTIONS in library.cpp).
 struct Options {
   const std::string &interpolation, &padding_mode;
   const Numbers& fill;
@@ -51,7 +51,7 @@ MatrixView matrix_view(const char* op, const Tensor& image, int64_t batch, const
           matrix.stride(dim - 1)};
 }
 
-// What kernels read without strides.
+// The data of a tensor that kernels read without strides.
 const void* plain_data(const char* op, const char* name, const Tensor& image, const Tensor& tensor,
                        ScalarType dtype) {
   check_same_device(op, "image", image, name, tensor);
@@ -145,7 +145,7 @@ void set_output(AugmentParams& p, const Tensor& output) {
   p.output_stride = {output.stride(0), output.stride(1), output.stride(2), output.stride(3)};
 }
 
-// Resampling, colour and conversion cost several times what a copy does.
+// Resampling, colour and conversion cost several times as much as a copy.
 int64_t row_cost(const AugmentParams& p) { return 4 * p.channels * p.output_width; }
 
 Tensor augment_new(const char* op, AugmentParams& p, const Tensor& image, const Tensor& matrix,
