@@ -1,4 +1,4 @@
-// Images in memory: strides, and the values that `fill` takes.
+// Images in memory: strides, and `fill` as an element.
 #pragma once
 
 #include <cmath>
@@ -10,13 +10,13 @@
 
 namespace visops {
 
-constexpr int64_t kMaxFill = 64;  // fronts cut wider per-channel fills into groups of channels
+constexpr int64_t kMaxFill = 64;  // fronts cut a wider per-channel fill into groups of channels
 
 struct Strides {
   int64_t batch, channel, row, column;  // in elements
 };
 
-// Images are read through the read-only path on a GPU: stores cannot delay the loads behind them.
+// GPUs read images through the read-only path, so stores can't delay the loads behind them.
 template <class T>
 VISOPS_FN T load_readonly(const T* p) {
 #if defined(__CUDA_ARCH__)
@@ -38,7 +38,7 @@ VISOPS_FN uint64_t fill_bits(DType dtype, double fill) {
     case DType::kInt16: return static_cast<uint64_t>(round_saturate(single, -32768.0f, 32767.0f));
     case DType::kInt8:
     case DType::kInt32:
-    case DType::kInt64:  // check_fill() has seen the range
+    case DType::kInt64:  // check_fill() has checked the range
       return static_cast<uint64_t>(static_cast<int64_t>(rint(fill)));
     case DType::kFloat16: return float_to_half(single);
     case DType::kBFloat16: return float_to_bfloat16(single);
@@ -48,8 +48,7 @@ VISOPS_FN uint64_t fill_bits(DType dtype, double fill) {
   return 0;
 }
 
-// The element whose bytes are the low bytes of `bits` (little-endian machines only, as are all
-// that torch supports).
+// The element whose bytes are the low bytes of `bits`. Little-endian only, like torch itself.
 template <class T>
 VISOPS_FN T element_from_bits(uint64_t bits) {
   T element;

@@ -7,7 +7,7 @@
 namespace visops {
 namespace {
 
-// What `fill` may be. Integers beyond 2^53 have no exact double.
+// The range of `fill`. Integers beyond 2^53 have no exact double.
 struct Range {
   double low, high;
 };

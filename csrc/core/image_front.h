@@ -1,4 +1,4 @@
-// What fronts do with the options of an image operator before a kernel sees them.
+// How fronts parse and check the options of image operators.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@ namespace visops {
 Interpolation parse_interpolation(const char* op, std::string_view name);
 Padding parse_padding(const char* op, std::string_view name);
 
-// Values of `fill` within what the dtype holds.
+// Requires the values of `fill` to be within the dtype's range.
 void check_fill(const char* op, DType dtype, const double* fill, int64_t count);
 
 }  // namespace visops

@@ -1,9 +1,9 @@
-// One pixel of an image in plain scalar code: which taps, blended how, and the derivatives.
+// One pixel of an image in plain scalar code: its taps, how they blend, and the derivatives.
 //
 // NOTE [ One pixel ]
-// This is the arithmetic that every backend must reproduce bit for bit. The CUDA kernels run it as
-// it stands, CPU kernels run it at borders and a vectorised copy of it elsewhere. Nothing here may
-// be reassociated or contracted:
+// The arithmetic that every backend must reproduce bit for bit. CUDA kernels run it as it stands;
+// CPU kernels run it at borders, and a vectorised copy elsewhere. Nothing here may be reassociated
+// or contracted:
 //
 //     bilinear   t0 = a + wy (c - a),  t1 = b + wy (e - b),  out = t0 + wx (t1 - t0)     a b
 //                d/dx = t1 - t0,  d/dy = (c - a) + wx ((e - b) - (c - a))                c e
@@ -11,9 +11,9 @@
 //                out = ((wx0 v0 + wx1 v1) + wx2 v2) + wx3 v3
 //                d/dx is `out` with dwx for wx; d/dy is `out` with dwy for wy
 //
-// A tap beyond a constant border has the value `fill`. A pixel none of whose taps lies in the image
-// is `fill` itself, not a blend of it (which rounds, and makes NaN of an infinite fill), and its
-// derivatives are zero; so kernels may find such pixels by analysis.
+// A tap beyond a constant border has the value `fill`. A pixel with no tap in the image is `fill`
+// itself, not a blend of it (a blend rounds, and turns an infinite fill into NaN), and its
+// derivatives are zero. So kernels may find such pixels by analysis.
 #pragma once
 
 #include <cmath>
@@ -23,7 +23,7 @@
 
 namespace visops {
 
-// One axis of one pixel: the integer tap at or before the coordinate, and the way on to the next.
+// One axis of one pixel: the tap at or before the coordinate, and the fraction towards the next.
 template <class Coord>
 struct AxisSample {
   int64_t tap;
@@ -45,7 +45,7 @@ template <Interpolation mode, class Acc>
 struct AxisTaps {
   static constexpr int kCount = tap_count(mode);
   int32_t index[kCount];  // inside [0, n), or -1: beyond a constant border
-  Acc t;                  // from tap `-first_tap` to the next
+  Acc t;                  // the fraction from tap `-first_tap` towards the next
   Acc weight[kCount];
 
   VISOPS_DEVICE VISOPS_ALWAYS_INLINE bool outside() const {
@@ -119,7 +119,7 @@ VISOPS_FN void columns_weighted(const Acc w[4], const Acc p[4][4], Acc v[4]) {
   for (int j = 0; j < 4; ++j) v[j] = weighted_sum(w, p[0][j], p[1][j], p[2][j], p[3][j]);
 }
 
-// Bilinear and bicubic; nearest copies elements and never comes here.
+// Bilinear and bicubic; nearest copies elements instead.
 template <Interpolation mode, class Acc>
 VISOPS_FN Acc blend_taps(const PixelTaps<mode, Acc>& taps,
                          const Acc p[tap_count(mode)][tap_count(mode)]) {

@@ -1,4 +1,4 @@
-// How images are sampled: interpolation weights, and what lies beyond the border.
+// How images are sampled: interpolation weights, and padding beyond the border.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace visops {
 enum class Interpolation : int { kNearest, kBilinear, kBicubic };
 enum class Padding : int { kConstant, kReplicate, kReflect, kSymmetric, kCircular };
 
-// Taps an axis needs, and how far before floor(coordinate) the first of them lies.
+// The taps of an axis: how many, and where the first one is relative to floor(coordinate).
 VISOPS_FN constexpr int tap_count(Interpolation mode) {
   return mode == Interpolation::kNearest ? 1 : mode == Interpolation::kBilinear ? 2 : 4;
 }
@@ -18,8 +18,7 @@ VISOPS_FN constexpr int first_tap(Interpolation mode) {
   return mode == Interpolation::kBicubic ? -1 : 0;
 }
 
-// The index inside [0, n) that stands for `i`, or -1 where `constant` padding supplies the value.
-// n > 0.
+// The index in [0, n) that stands for `i`, or -1 where constant padding supplies the value. n > 0.
 VISOPS_FN int64_t pad_index(Padding padding, int64_t i, int64_t n) {
   if (i >= 0 && i < n) return i;
   switch (padding) {
@@ -47,8 +46,8 @@ VISOPS_FN int64_t pad_index(Padding padding, int64_t i, int64_t n) {
 }
 
 // Keys' cubic convolution with a = -0.75, as OpenCV and torch use it; t in [0, 1].
-// At t = 0 the weights are exactly 0, 1, 0, 0. Written as plain expressions, without a table, so
-// that every backend rounds alike; V is float, double or a vector of floats.
+// At t = 0 the weights are exactly 0, 1, 0, 0. Plain expressions, no table, so that every backend
+// rounds alike. V is float, double or a vector of floats.
 template <class V>
 VISOPS_FN void cubic_weights(V t, V w[4]) {
   const V one = V(1.0f), a = V(-0.75f);

@@ -1,4 +1,4 @@
-// Moves and fills elements by their size, without looking at them.
+// Moves and fills elements by size, whatever they mean.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ void fill_elements(char* out, int64_t stride, int64_t begin, int64_t end, int64_
   }
 }
 
-// Pixels of Bytes bytes each, from image + offset[i] to out + i * step.
+// Copies pixels of `Bytes` bytes from image + offset[i] to out + i * step.
 template <int Bytes>
 VISOPS_ALWAYS_INLINE void copy_pixels(const char* image, const int32_t* offset, int count,
                                       char* out, int64_t step) {
@@ -40,7 +40,7 @@ VISOPS_ALWAYS_INLINE void copy_pixels(const char* image, const int32_t* offset, 
   }
 }
 
-// Packed pixels of three bytes: four are moved, the fourth over the next pixel, which comes later.
+// Packed pixels of three bytes. Moves four: the next pixel overwrites the fourth.
 VISOPS_ALWAYS_INLINE void copy_triples(const char* image, const int32_t* offset, int count,
                                        char* out) {
   VISOPS_UNROLL

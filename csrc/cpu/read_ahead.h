@@ -1,13 +1,12 @@
 // Brings an image into the caches in the order of memory, before a rotated walk needs it.
 //
 // NOTE [ Read ahead ]
-// A rotated or shrunk row visits another cache line with every pixel, in an order that no processor
-// foresees; a batch that does not lie in the caches yet would wait for most lines one after another
-// (measured: three quarters of the time, and prefetch instructions for the taps to come gained
-// nothing). Read once in the order of memory, the same lines come at the full speed of the memory.
-// So before a band of output rows is sampled, one byte is loaded from every cache line of the rows
-// of the image between the lowest and the highest that the band needs, and that bands before it
-// did not read.
+// A rotated or shrunk row touches another cache line with every pixel, in an order that no
+// processor predicts; a batch that is not in the caches yet would wait for most lines one after
+// another (measured: three quarters of the time; prefetching the taps to come gained nothing). Read
+// in the order of memory, the same lines arrive at full memory speed. So before a band of output
+// rows is sampled, one byte is loaded from every cache line of the image rows that the band needs
+// and earlier bands did not read.
 #pragma once
 
 #include <cmath>
@@ -20,8 +19,8 @@ namespace {
 
 constexpr int64_t kCacheLine = 64;
 constexpr int64_t kBandRows = 32;  // of the output
-// Wide outputs are made in strips of columns: what a band of one reads stays in the second-level
-// cache.
+// Wide outputs are made in strips of columns, so that what a strip's band reads stays in the
+// second-level cache.
 constexpr int64_t kStripColumns = 512;
 
 // An image in memory: `planes` (1 where channels are interleaved) of height x width.
@@ -31,12 +30,12 @@ struct ImageBytes {
   int64_t plane_bytes, row_bytes, column_bytes;  // from one to the next
 };
 
-// Columns or rows [first, last] of an image; none if last < first.
+// Columns or rows [first, last] of an image; empty if last < first.
 struct SourceRange {
   int64_t first, last;
 };
 
-// Those that a * x + b * y + c can need for corners of columns x, rows y of the output.
+// The source columns (rows) that a * x + b * y + c may need for output columns x and rows y.
 inline SourceRange source_range(double a, double b, double c, Span x, Span y, int64_t size) {
   const double ax0 = a * static_cast<double>(x.begin), ax1 = a * static_cast<double>(x.end - 1);
   const double by0 = b * static_cast<double>(y.begin), by1 = b * static_cast<double>(y.end - 1);
@@ -51,12 +50,12 @@ inline SourceRange source_range(double a, double b, double c, Span x, Span y, in
 
 class ReadAhead {
  public:
-  // m: output to image, affine. These columns and rows of the output are going to be sampled, a
-  // pixel from `rows_used` rows of the image.
+  // m: output to image, affine. `columns` and `rows` of the output will be sampled, each pixel from
+  // `rows_used` rows of the image.
   ReadAhead(const ImageBytes& image, const double* m, int64_t rows_used, Span columns, Span rows)
       : image_(image), m_(m), output_(columns), rows_(rows) {
     columns_ = source_range(m[0], m[1], m[2], columns, rows, image.width);
-    // Upright walks leave out rows, and through grey images are so fast that hardware foresees them
+    // Upright walks may skip rows; through grey images they are fast, and hardware predicts them
     // better.
     const bool upright = m[3] == 0.0;
     const bool grey = image.planes * image.column_bytes < 3;
@@ -74,14 +73,14 @@ class ReadAhead {
   void read(Span band) {
     SourceRange rows = source_range(m_[3], m_[4], m_[5], output_, band, image_.height);
     if (rows.last < rows.first) return;
-    if (read_.last >= read_.first) {  // what is new, above or below what was read
+    if (read_.last >= read_.first) {  // only what is new, above or below
       if (rows.first >= read_.first && rows.first <= read_.last) rows.first = read_.last + 1;
       if (rows.last <= read_.last && rows.last >= read_.first) rows.last = read_.first - 1;
     }
     const int64_t count = rows.last - rows.first + 1;
     const int64_t bytes = (columns_.last - columns_.first) * image_.column_bytes + 1;
     const int64_t lines = count * image_.planes * (bytes / kCacheLine + 1);
-    // No more lines than taps, else most of them are not needed.
+    // With more lines than taps, most of them would not be needed.
     if (count <= 0 ||
         lines > 2 * image_.planes * (band.end - band.begin) * (output_.end - output_.begin)) {
       return;

@@ -1,4 +1,4 @@
-// How rows of a batch are handed out to tasks.
+// How a task walks the rows of a batch.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace visops {
 namespace {
 
-// The parts of [begin, end) x rows that lie in one sample each.
+// Calls body(sample, first, last) for the part of [begin, end) in each sample of `rows` rows.
 template <class Body>
 VISOPS_ALWAYS_INLINE void for_each_sample(int64_t begin, int64_t end, int64_t rows,
                                           const Body& body) {

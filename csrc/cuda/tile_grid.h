@@ -1,4 +1,4 @@
-// Tiles of an output, [batch, height, width], and which of them a block has.
+// Tiles of an output [batch, height, width], and how blocks find theirs.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kTileWidth = 64;
 
-// Tiles of kTileWidth x Height pixels, the column fastest.
+// Tiles of kTileWidth x Height pixels; columns vary fastest.
 struct TileGrid {
   int64_t columns, rows, count;
 };

@@ -11,7 +11,7 @@ namespace visops {
 namespace {
 
 constexpr const char* kOp = "warp_affine";
-// Below this many elements a call is over before another thread could use the interpreter.
+// With fewer elements, a call ends before another thread could use the interpreter.
 constexpr int64_t kKeepGil = 16384;
 
 struct Matrix {
@@ -19,7 +19,7 @@ struct Matrix {
   MatrixView view;
 };
 
-// A float64 array is read in place; anything else that NumPy can convert is converted.
+// A float64 array is read in place; anything else is converted if NumPy can.
 py::array float64_array(py::handle value) {
   if (py::isinstance<py::array_t<double>>(value)) return py::reinterpret_borrow<py::array>(value);
   const auto given = py::array::ensure(value);
@@ -38,22 +38,16 @@ Matrix matrix_argument(py::handle value) {
     fail(kOp, "matrix has shape ", shape_text(shape), ", must be [2, 3]");
   }
   constexpr int64_t size = sizeof(double);
-  if (array.strides(0) % size != 0 || array.strides(1) % size != 0 ||
-      reinterpret_cast<uintptr_t>(array.data()) % size != 0) {
-    array = py::array_t<double, py::array::c_style>(array);
-  }
+  array = input_argument(kOp, "matrix", array);  // aligned
   const MatrixView view = {
       array.data(), DType::kFloat64, true, 0, array.strides(0) / size, array.strides(1) / size};
   return {std::move(array), view};
 }
 
-// Byte strides of NumPy -> element strides of the kernels.
-Strides strides_of(const char* name, const py::array& array, int64_t size) {
-  const int64_t row = array.strides(0), column = array.strides(1);
+// NumPy's byte strides as the kernels' element strides.
+Strides strides_of(const py::array& array, int64_t size) {
   const int64_t channel = array.ndim() == 3 ? array.strides(2) : size;
-  require(row % size == 0 && column % size == 0 && channel % size == 0, kOp, name,
-          " has strides that are not multiples of its element size; copy it with numpy.array(...)");
-  return {0, channel / size, row / size, column / size};
+  return {0, channel / size, array.strides(0) / size, array.strides(1) / size};
 }
 
 int64_t channels_of(const py::array& array) { return array.ndim() == 3 ? array.shape(2) : 1; }
@@ -70,7 +64,7 @@ struct Extent {
   const char* last;
 };
 
-// The bytes that an array's elements lie in; strides may be negative.
+// The bytes that hold an array's elements; strides may be negative.
 Extent extent(const py::array& array) {
   const char* first = static_cast<const char*>(array.data());
   const char* last = first + array.itemsize();
@@ -81,12 +75,12 @@ Extent extent(const py::array& array) {
   return {first, last};
 }
 
-py::array output_argument(py::handle out, const py::array& image, int64_t height, int64_t width) {
+py::array output_for(py::handle out, const py::array& image, int64_t height, int64_t width) {
   if (out.is_none()) {
     if (image.ndim() == 2) return py::array(image.dtype(), {height, width});
     return py::array(image.dtype(), {height, width, static_cast<int64_t>(image.shape(2))});
   }
-  py::array array = array_argument(kOp, "out", out);
+  py::array array = output_argument(kOp, "out", out);
   const bool same_rank = array.ndim() == image.ndim();
   if (!same_rank || array.shape(0) != height || array.shape(1) != width ||
       channels_of(array) != channels_of(image)) {
@@ -114,7 +108,7 @@ py::array output_argument(py::handle out, const py::array& image, int64_t height
 py::array warp_affine(py::handle image_argument, py::handle matrix_value, py::handle size,
                       py::handle mode, py::handle padding_mode, py::handle fill_argument,
                       bool inverse_map, bool half_pixel, py::handle out) {
-  const py::array image = array_argument(kOp, "image", image_argument);
+  const py::array image = input_argument(kOp, "image", image_argument);
   check_rank("image", image);
   const Matrix matrix = matrix_argument(matrix_value);
 
@@ -132,7 +126,7 @@ py::array warp_affine(py::handle image_argument, py::handle matrix_value, py::ha
   p.output_height = p.height;
   p.output_width = p.width;
   if (size.is_none() && !out.is_none()) {
-    const py::array given = array_argument(kOp, "out", out);
+    const py::array given = output_argument(kOp, "out", out);
     check_rank("out", given);
     p.output_height = given.shape(0);
     p.output_width = given.shape(1);
@@ -151,10 +145,10 @@ py::array warp_affine(py::handle image_argument, py::handle matrix_value, py::ha
 
   const int64_t element = element_size(p.dtype);
   p.image = image.data();
-  p.image_stride = strides_of("image", image, element);
-  py::array output = output_argument(out, image, p.output_height, p.output_width);
+  p.image_stride = strides_of(image, element);
+  py::array output = output_for(out, image, p.output_height, p.output_width);
   p.output = output.mutable_data();
-  p.output_stride = strides_of("out", output, element);
+  p.output_stride = strides_of(output, element);
 
   const int64_t row_elements = p.channels * p.output_width;
   const auto run = [&] {

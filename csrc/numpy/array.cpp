@@ -24,23 +24,42 @@ double to_double(const char* op, const char* name, py::handle value) {
   return number;
 }
 
-}  // namespace
-
 py::array array_argument(const char* op, const char* name, py::handle value) {
   if (!py::isinstance<py::array>(value)) {
     type_error(op, name, " is a ", type_name(value), ", must be a numpy.ndarray or a torch.Tensor");
   }
-  auto array = py::reinterpret_borrow<py::array>(value);
+  return py::reinterpret_borrow<py::array>(value);
+}
+
+bool is_native(const py::array& array) {
   const char order = array.dtype().byteorder();
-  if (order != '=' && order != '|') {
-    type_error(
-        op, name, " has byte order '", order,
-        "', not this machine's; convert it with array.astype(array.dtype.newbyteorder('='))");
-  }
+  return order == '=' || order == '|';
+}
+
+bool is_aligned(const py::array& array) {
   const int flags = py::detail::array_proxy(array.ptr())->flags;
-  if ((flags & py::detail::npy_api::NPY_ARRAY_ALIGNED_) == 0) {
-    type_error(op, name, " is not aligned to its element size; copy it with numpy.array(...)");
+  bool aligned = (flags & py::detail::npy_api::NPY_ARRAY_ALIGNED_) != 0;
+  for (py::ssize_t d = 0; d < array.ndim() && array.itemsize() > 0; ++d) {
+    aligned = aligned && array.strides(d) % array.itemsize() == 0;
   }
+  return aligned;
+}
+
+}  // namespace
+
+py::array input_argument(const char* op, const char* name, py::handle value) {
+  const py::array array = array_argument(op, name, value);
+  if (is_native(array) && is_aligned(array)) return array;
+  return array.attr("astype")(array.dtype().attr("newbyteorder")("="), "C");
+}
+
+py::array output_argument(const char* op, const char* name, py::handle value) {
+  py::array array = array_argument(op, name, value);
+  if (!is_native(array)) {
+    type_error(op, name, " has byte order '", array.dtype().byteorder(),
+               "', must have this machine's");
+  }
+  if (!is_aligned(array)) type_error(op, name, " is not aligned to its element size");
   return array;
 }
 

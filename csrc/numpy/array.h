@@ -1,4 +1,4 @@
-// What the NumPy fronts share: from arrays to raw pointers, with errors that say what to do.
+// What the NumPy fronts share: arrays to raw pointers, with errors that say what to do.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -13,10 +13,16 @@ namespace visops {
 
 namespace py = pybind11;
 
-// The argument as an ndarray; TypeError naming op and argument for anything else, for a dtype that
-// no visops op takes, for a byte order that is not the machine's, and for unaligned data.
-py::array array_argument(const char* op, const char* name, py::handle value);
+// The argument as an ndarray that kernels can read: in place, or a copy of an array with foreign
+// byte order, unaligned data or strides that are not multiples of the element size. TypeError
+// naming op and argument for anything else.
+py::array input_argument(const char* op, const char* name, py::handle value);
 
+// The argument as an ndarray that kernels can write to; TypeError where input_argument() would
+// copy.
+py::array output_argument(const char* op, const char* name, py::handle value);
+
+// TypeError for a dtype that no visops op takes.
 DType dtype_of(const char* op, const char* name, const py::array& array);
 
 // A number, or a sequence of numbers.

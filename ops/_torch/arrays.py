@@ -1,4 +1,9 @@
-"""Tensors, NumPy arrays and plain numbers in; the same kind out."""
+"""Tensors, NumPy arrays and plain numbers in; the same kind out.
+
+One rule for arrays: every layout is accepted and gives the same result. Arrays with foreign byte
+order, unaligned data or negative strides are copied, because torch has no view of them; all others
+are shared, read-only ones too.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +31,40 @@ def common_device(op: str, arguments: Iterable[Any]) -> torch.device | None:
     return device
 
 
+class _Writable:
+    """A read-only array's memory, declared writable."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        interface = array.__array_interface__
+        interface["data"] = (interface["data"][0], False)
+        self.__array_interface__ = interface
+        self.owner = array  # keeps the memory as long as an array of it lives
+
+
+def as_tensor(
+    op: str, name: str, array: np.ndarray, allowed: str = "a number type of torch's"
+) -> Tensor:
+    """Return the array, in any layout, as a tensor that must only be read.
+
+    `allowed` says in the error which dtypes an operator takes.
+    """
+    # torch.from_numpy() would share unaligned data, which kernels can't read.
+    if not array.flags.aligned or not array.dtype.isnative or min(array.strides, default=0) < 0:
+        array = np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+    try:
+        # torch warns of read-only arrays, which tensors can't express.
+        shared = array if array.flags.writeable else np.asarray(_Writable(array))
+    except (TypeError, ValueError):  # a dtype that the array interface can't describe
+        shared = array
+    try:
+        return torch.from_numpy(shared)
+    except TypeError:
+        pass
+    except ValueError:  # strides that are not multiples of the element size
+        return torch.from_numpy(np.array(array))
+    raise TypeError(f"visops.{op}: {name} has dtype {array.dtype}, must be {allowed}")
+
+
 def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> Tensor:
     """Return `value` as a float64 tensor; gradients flow through."""
     if isinstance(value, Tensor):
@@ -37,8 +76,8 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "fiub":
             raise TypeError(f"visops.{op}: {name} has dtype {value.dtype}, expected real numbers")
-        # Also makes native, aligned and positive-strided what torch can't take.
-        return torch.from_numpy(np.array(value, dtype=np.float64)).to(device)
+        # One order of memory, for one order of sums.
+        return torch.from_numpy(np.array(value, dtype=np.float64, order="C")).to(device)
     try:
         return torch.as_tensor(value, dtype=torch.float64, device=device)
     except (TypeError, ValueError, RuntimeError) as error:

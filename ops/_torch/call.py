@@ -10,7 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["as_tensor", "call_operator", "output_limit"]
+from .arrays import as_tensor
+
+__all__ = ["call_operator", "output_limit"]
 
 Device = torch.device | str | None
 
@@ -86,25 +88,3 @@ def _require_kind(op: str, kind: type, allowed: str, given: Mapping[str, Any]) -
     for name, value in given.items():
         if not isinstance(value, kind):
             raise TypeError(f"visops.{op}: {name} is a {type(value).__name__}, must be {allowed}")
-
-
-def as_tensor(op: str, name: str, array: np.ndarray) -> Tensor:
-    """Return a tensor that shares the array's memory where torch can."""
-    if not array.dtype.isnative:
-        raise TypeError(
-            f"visops.{op}: {name} has byte order {array.dtype.byteorder!r}, not this machine's; "
-            "convert it with array.astype(array.dtype.newbyteorder('='))"
-        )
-    if not array.flags.aligned:
-        raise TypeError(
-            f"visops.{op}: {name} is not aligned to its element size; copy it with numpy.array(...)"
-        )
-    # A copy where torch can't share: negative strides, and memory that must not be written to.
-    if not array.flags.writeable or any(stride < 0 for stride in array.strides):
-        array = np.array(array)
-    try:
-        return torch.from_numpy(array)
-    except TypeError:
-        raise TypeError(
-            f"visops.{op}: {name} has dtype {array.dtype}, must be a number type of torch's"
-        ) from None

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.arrays import number_list
-from .._torch.call import as_tensor, call_operator
+from .._torch.arrays import as_tensor, number_list
+from .._torch.call import call_operator
 from .arguments import as_boxes, output_pair
 from .crops_autograd import crop_rois as _crop
 from .crops_autograd import paste_rois as _paste

@@ -1,6 +1,6 @@
-"""The affine warp: the public function and what torch needs to know of its operators.
+"""The affine warp: the public function, and its operators' fake kernels, gradients and vmap.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/core/warp/affine.cpp.
+Their schemas are in csrc/library.cpp, the checks of their arguments in csrc/core/warp/affine.cpp.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .. import _numpy
-from .._torch.arrays import number_list
+from .._torch.arrays import as_tensor, number_list
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fake_checks import check_same_device
@@ -48,8 +48,8 @@ def warp_affine(
 
     .. math:: output(x, y) = image(p_0 x + p_1 y + p_2,\; p_3 x + p_4 y + p_5), \quad P = M^{-1}
 
-    Pixel centres are integers. Matrices are inverted in float64; coordinates are computed in
-    float32 (float64 for float64 images) with their integer parts apart, whatever the image's
+    Pixel centres are integers. Matrices are inverted in float64. Coordinates are computed in
+    float32 (float64 for float64 images) with their integer parts kept apart, whatever the image's
     dtype, also under autocast. Values accumulate in float32 (float64 for float64); integers are
     rounded half to even and saturate; nearest takes the pixel at ``floor(coordinate + 0.5)``.
     Integer shifts, flips and quarter turns reproduce the input exactly. Results are bit-identical
@@ -58,12 +58,13 @@ def warp_affine(
     Parameters
     ----------
     image : Tensor ``[B, C, H, W]`` or ``[C, H, W]``, or ndarray ``[H, W]`` or ``[H, W, C]``
-        Any strides, read in place. uint8, int16, uint16, float16, bfloat16, float32 or float64 in
-        every mode; bool, int8, int32 and int64 with ``mode="nearest"``, exact for every value.
+        uint8, int16, uint16, float16, bfloat16, float32 or float64 in every mode; bool, int8, int32
+        and int64 with ``mode="nearest"``, exact for every value. Read in place with any strides;
+        only arrays that are unaligned or have foreign byte order are copied.
     matrix : Tensor or array_like, ``[2, 3]`` or ``[B, 2, 3]``
-        In pixels, for (x, y) columns. Maps source to destination, unless `inverse_map`. A tensor
+        In pixels, for columns (x, y). Maps source to destination, unless `inverse_map`. A tensor
         has any floating dtype and is on the image's device; anything else is converted to float64.
-        A ``[2, 3]`` matrix is for every sample.
+        A ``[2, 3]`` matrix applies to every sample.
     size : pair of int, optional
         Height and width of the result. Default: those of `out` where given, else the image's.
     mode : {"bilinear", "nearest", "bicubic"}
@@ -80,8 +81,8 @@ def warp_affine(
         Where pixel (0, 0)'s centre is in `matrix`'s coordinates: at (0, 0) (OpenCV, kornia,
         scikit-image) or at (0.5, 0.5) (torchvision, Pillow; a box ``0, 0, W, H`` is the image).
     out : Tensor or ndarray, optional
-        Where to write the result: shape, dtype and device of the result, any strides. Not together
-        with gradients.
+        Where to write the result: its shape, dtype and device, any strides. Not together with
+        gradients.
 
     Returns
     -------
@@ -92,9 +93,9 @@ def warp_affine(
     Raises
     ------
     RuntimeError, TypeError, ValueError
-        An argument has a wrong shape, type, device or value; a matrix is not finite or, where it
-        has to be inverted, singular. The message names the argument and the sample. CUDA matrices
-        are not looked at, which would stop the device: a sample with such a matrix is `fill`.
+        An argument has a wrong shape, type, device or value; a matrix is not finite or, if it has
+        to be inverted, singular. The message names the argument and the sample. CUDA matrices are
+        not checked, which would synchronize: a sample with such a matrix becomes `fill`.
 
     Notes
     -----
@@ -155,6 +156,8 @@ def warp_affine(
 
 def _matrix_tensor(matrix: Any, device: torch.device) -> Tensor:
     try:
+        if isinstance(matrix, np.ndarray):
+            matrix = as_tensor("warp_affine", "matrix", matrix)
         return torch.as_tensor(matrix, dtype=torch.float64, device=device)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(
@@ -181,7 +184,7 @@ def _warp_into(
         )
     outs = out.unsqueeze(0) if out.dim() == 3 else out
     _affine_out(images, matrix, *options, outs)
-    # What autograd has saved of `out` is no longer what it was.
+    # `out` may be saved for a backward: tell autograd that it has changed.
     if not torch.compiler.is_compiling() and not out.is_inference():
         torch.autograd.graph.increment_version(out)
 
@@ -256,7 +259,7 @@ def _affine_backward_matrix_fake(grad: Tensor, image: Tensor, matrix: Tensor, *_
 
 def _affine_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     image, matrix, _, mode, padding_mode, fill, inverse_map, half_pixel = inputs
-    # The warp is linear in the image: only the matrix's gradient needs it.
+    # The warp is linear in the image, so only the matrix's gradient needs it.
     ctx.save_for_backward(matrix, image if ctx.needs_input_grad[1] else None)
     ctx.image_size = image.shape[2:]
     ctx.fill = fill
@@ -283,7 +286,7 @@ def _affine_backward_image_setup(ctx: Any, inputs: tuple[Any, ...], output: Tens
 
 
 def _affine_backward_image_backward(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...]:
-    # <u, warp^T g> = <warp u, g>: its derivatives are those of a warp of u, without fill.
+    # <u, warp^T g> = <warp u, g>: the derivatives are those of a warp of u, without fill.
     matrix, grad = ctx.saved_tensors
     mode, padding_mode, *how = ctx.options
     options = (mode, padding_mode, [0.0], *how)
@@ -347,8 +350,8 @@ def _affine_backward_matrix_vmap(
     if matrix.dim() - (dim is not None) == 3:
         matrices = _fold_matrix(matrix, dim, count, batch)
         return _unfold(_affine_backward_matrix(grads, images, matrices, *rest), count)
-    # Every mapped call has a gradient of its own for the matrix that its samples share: added up
-    # here, in float64 and rounded once.
+    # Each mapped call has its own gradient for the matrix that its samples share: summed here in
+    # float64 and rounded once.
     matrix, dim = (matrix.expand(count, 2, 3), 0) if dim is None else (matrix, dim)
     matrices = _fold_matrix(matrix, dim, count, batch).double()
     per_sample = _affine_backward_matrix(grads, images, matrices, *rest)

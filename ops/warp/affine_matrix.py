@@ -4,9 +4,9 @@ Every function takes tensors or NumPy arrays, with or without batch dimensions, 
 and is differentiable. The first argument that is a tensor or an array decides which of the two
 comes back.
 
-Values that make no sense (not finite, singular, collinear) raise an error that names the sample.
-On CUDA, under ``torch.compile`` and under ``vmap`` they can't be looked at without stopping the
-device or the trace; there such a sample's result is NaN.
+Invalid values (not finite, singular, collinear) raise an error that names the sample. On CUDA,
+under ``torch.compile`` and under ``vmap`` values can't be checked without synchronizing or breaking
+the graph; there the result of such a sample is NaN.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ def get_affine_matrix(
     -------
     Tensor or ndarray, float64
         ``[2, 3]``, or ``[B, 2, 3]`` if any argument is batched. Maps source to destination, as
-        :func:`visops.warp_affine` takes it. An ndarray if the first argument that is either a
-        tensor or an array is an array; else a tensor.
+        :func:`visops.warp_affine` expects. An ndarray if the first argument that is a tensor or an
+        array is an array; otherwise a tensor.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def get_affine_matrix(
 
 
 def invert_affine(matrix: Array) -> Array:
-    """Inverse of an affine matrix: destination to source from source to destination.
+    """Invert affine matrices: from source to destination, to destination to source.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def invert_affine(matrix: Array) -> Array:
     m = as_matrix(op, "matrix", matrix, common_device(op, (matrix,)))
     (a, b, tx), (c, d, ty) = matrix_elements(m)
     det = a * d - b * c
-    # The determinant's own rounding error: 2^-51 of what was subtracted.
+    # The determinant's own rounding error: 2^-51 of the terms subtracted.
     singular = ~(det.abs() > 2.0**-51 * ((a * d).abs() + (b * c).abs()))
     refuse(op, "matrix", singular, "is singular")
     det = torch.where(singular, math.nan, det)
@@ -153,9 +153,9 @@ def invert_affine(matrix: Array) -> Array:
 
 
 def compose_affine(*matrices: Array) -> Array:
-    """One matrix that does what all of them do in turn, the first argument first.
+    """Compose affine matrices into one that applies them in turn, the first argument first.
 
-    Warping once with the composition interpolates once: sharper and cheaper than warping twice.
+    Warping once with the composition interpolates once, which is sharper and cheaper than twice.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def compose_affine(*matrices: Array) -> Array:
     Raises
     ------
     ValueError
-        No matrix, or shapes that don't fit.
+        There is no matrix, or shapes don't fit.
 
     Examples
     --------
@@ -243,7 +243,7 @@ def _cos_sin_of_degrees(degrees: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _cos_sin_of_number(degrees: float) -> tuple[float, float]:
-    """As _cos_sin_of_degrees, without the cost of tensors."""
+    """_cos_sin_of_degrees() without the cost of tensors."""
     quarters = round(degrees / 90.0)
     rest = math.radians(degrees - 90.0 * quarters)
     cos, sin = math.cos(rest), math.sin(rest)

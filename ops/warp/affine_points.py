@@ -1,7 +1,7 @@
 """Points and boxes moved by an affine matrix, and the matrix from points.
 
-As in :mod:`visops.affine_matrix`: tensors or NumPy arrays, batched or not, float64 inside,
-differentiable; invalid samples raise, or become NaN where values can't be looked at.
+As in :mod:`visops.affine_matrix`: tensors or NumPy arrays, batched or not, computed in float64,
+differentiable. Invalid samples raise, or become NaN where values can't be checked.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Array = TypeVar("Array", Tensor, np.ndarray)
 
 
 def affine_from_points(src: Any, dst: Any) -> Any:
-    """Affine matrix that maps the points `src` to the points `dst`.
+    """Find the affine matrix that maps the points `src` to the points `dst`.
 
-    Three points are mapped exactly (as ``cv2.getAffineTransform``); more are mapped with the least
-    sum of squared distances.
+    Three points map exactly (as with ``cv2.getAffineTransform``); more map with the least sum of
+    squared distances.
 
     Parameters
     ----------

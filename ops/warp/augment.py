@@ -1,8 +1,7 @@
 """One-pass augmentation: the public function.
 
-augment_arguments.py brings its arguments into the operators' forms; fake kernels, gradients and
-vmap are in augment_autograd.py, the schemas in csrc/library.cpp, the checks in
-csrc/core/warp/augment.cpp.
+augment_arguments.py brings its arguments into the operators' forms. Fake kernels, gradients and
+vmap are in augment_autograd.py, schemas in csrc/library.cpp, checks in csrc/core/warp/augment.cpp.
 """
 
 from __future__ import annotations
@@ -65,98 +64,97 @@ def augment(
        v_k &= \text{clamp}(A_k v_{k-1} + a_k) \qquad k = 1 \dots K \\
        \text{output}(x, y) &= s_{out} (v_K - \text{mean}) / \text{std}
 
-    :math:`s` is what a dtype stores 1 as: 255 for uint8, 1 for floating types. So `color`, `clamp`,
-    `mean` and `std` are in units in which white is 1, whatever the dtypes; `fill` is in the
-    images' own units and goes through colour as a pixel does; `erase_value` is in the output's.
+    :math:`s` is how a dtype stores 1: as 255 in uint8, as 1 in floating types. So for `color`,
+    `clamp`, `mean` and `std` white is 1, whatever the dtypes; `fill` is in the images' own units
+    and goes through colour like a pixel; `erase_value` is in the output's units.
 
-    Coordinates and values are computed as :func:`warp_affine` does, in float32 (float64 for float64
+    Coordinates and values are computed as in :func:`warp_affine`, in float32 (float64 for float64
     images). Results are bit-identical on every instruction set, at every thread count, and on CPU
     and CUDA.
 
     Parameters
     ----------
     images : Tensor or ndarray ``[B, C, H, W]`` or ``[B, H, W, C]``, or a list of images
-        Of uint8, float16, bfloat16, float32 or float64; any strides, read in place. A list holds
-        one ``[C, H, W]`` or ``[H, W, C]`` per sample (arrays also ``[H, W]``), each of its own
-        height and width, all of one dtype, number of channels and device.
+        uint8, float16, bfloat16, float32 or float64; any strides, read in place. A list holds one
+        ``[C, H, W]`` or ``[H, W, C]`` per sample (arrays also ``[H, W]``), each with its own height
+        and width, all with the same dtype, channels and device.
     matrix : Tensor or array_like, ``[2, 3]``, ``[3, 3]``, ``[B, 2, 3]`` or ``[B, 3, 3]``
-        In pixels, for (x, y) columns. Maps source to destination, unless `inverse_map`; ``[3, 3]``
+        In pixels, for columns (x, y). Maps source to destination, unless `inverse_map`; ``[3, 3]``
         may be a perspective map. A tensor has any floating dtype and is on the images' device;
-        anything else is converted to float64. Without a batch it is for every sample.
+        anything else is converted to float64. Without a batch it applies to every sample.
     size : pair of int
         Height and width of the result.
     color : Tensor or array_like ``[C, C + 1]``, ``[B, C, C + 1]``, ``[B, K, C, C + 1]``, optional
-        Linear colour maps, rows :math:`A | a`, for images of at most 4 channels; K (at most 8) of
-        them are applied in turn. Where B is 1 they are for every sample.
+        Linear colour maps, rows :math:`A | a`, for images of at most 4 channels; K of them (at most
+        8) apply in turn. If B is 1, they apply to every sample.
     clamp : bool
-        Clamp to [0, 1] after every colour step, or once where there is none; NaN stays NaN.
+        Clamp to [0, 1] after every colour step, or once if there is none; NaN stays NaN.
     mean, std : number or sequence of C numbers, optional
         Subtracted and divided by, after colour.
     fill : number or sequence of C numbers
-        The value outside of the image where `padding_mode` is "constant". No gradient flows to it.
+        The value outside the image where `padding_mode` is "constant". No gradient flows to it.
     mode : {"bilinear", "nearest", "bicubic"}
         Interpolation. Bicubic is Keys' cubic convolution with a = -0.75, as in OpenCV and torch;
         with `antialias` it has a = -0.5, as in Pillow and torch.
     padding_mode : {"constant", "replicate", "reflect", "symmetric", "circular"}
-        What lies outside of the image or the window, as in :func:`warp_affine`.
+        What lies outside the image or the window, as in :func:`warp_affine`.
     antialias : bool
-        Where the image shrinks, sample with a filter as wide as an output pixel is in the source,
-        separately along the source's x and y. Axis-aligned, that is
+        Where the image shrinks, sample with a filter as wide as an output pixel's footprint in the
+        source, separately along the source's x and y. For axis-aligned maps that is
         ``F.interpolate(antialias=True)``. Not with "nearest".
     window : Tensor or array_like, ``[4]`` or ``[B, 4]``, optional
-        The part x1, y1, x2, y2 of the images that exists, half-open, where pixel (0, 0) covers 0 to
-        1 in both conventions and a whole image is 0, 0, W, H. Only its pixels are sampled; what is
-        beyond it is up to `padding_mode`. With it, or with `antialias`, the edge towards `fill` is
-        one output pixel wide.
+        The part x1, y1, x2, y2 of the images that exists, half-open. Pixel (0, 0) covers 0 to 1 in
+        both conventions, so a whole image is 0, 0, W, H. Only pixels in the window are sampled;
+        `padding_mode` decides what lies beyond it. With a window, or with `antialias`, the edge
+        towards `fill` is one output pixel wide.
     erase : integer Tensor or array_like, ``[B, 4]`` or ``[B, R, 4]``, optional
         Rectangles x1, y1, x2, y2 of output pixels, half-open, that become `erase_value`. They may
-        be empty, or reach beyond the output.
+        be empty or reach beyond the output.
     erase_value : number or sequence of C numbers
         In the output's own units, after normalisation.
     out_dtype : torch.dtype
         uint8, float16, bfloat16, float32 or float64. uint8 is rounded half to even and saturates.
     memory_format : torch.memory_format
-        Of the result: ``torch.contiguous_format`` or ``torch.channels_last``.
+        The result's: ``torch.contiguous_format`` or ``torch.channels_last``.
     convention : {"integer", "half_pixel"}
         Where pixel (0, 0)'s centre is in `matrix`'s coordinates: at (0, 0) (OpenCV, kornia,
         scikit-image) or at (0.5, 0.5) (torchvision, Pillow; a box ``0, 0, W, H`` is the image).
     inverse_map : bool
         `matrix` maps destination to source and is used as it is.
     layout : {"CHW", "HWC"}, optional
-        Where the images' channels are. Default: where an axis of 1, 3 or 4 is first or last, but
-        not both (in a list, of the first image that can tell); else last for arrays, first for
-        tensors.
+        Where the images' channels are. By default, the first or the last axis, whichever has 1, 3
+        or 4 elements (in a list, of the first image where only one does); if that does not decide,
+        the last axis of arrays and the first of tensors.
     out : Tensor, optional
         Where to write the result: ``[B, C, *size]`` on the images' device, any strides. Its dtype
-        takes the place of `out_dtype`, its strides that of `memory_format`. Not together with
-        gradients.
+        and strides replace `out_dtype` and `memory_format`. Not together with gradients.
 
     Returns
     -------
     Tensor
-        ``[B, C, *size]`` of `out_dtype`, on the images' device (CPU for arrays).
+        ``[B, C, *size]`` in `out_dtype`, on the images' device (CPU for arrays).
 
     Raises
     ------
     RuntimeError, TypeError, ValueError
         An argument has a wrong shape, type, device or value, is not finite, or can't be inverted.
-        The message names the argument and the sample; nothing has been written then. Values on a
-        CUDA device are not looked at, which would stop it: a sample whose matrix is singular or not
-        finite is `fill`, and so is one whose window is empty.
+        The message names the argument and the sample; nothing has been written. Values on a CUDA
+        device are not checked, which would synchronize: a sample with a singular or non-finite
+        matrix, or an empty window, becomes `fill`.
 
     Notes
     -----
-    Where a perspective map has no finite source coordinates the result is `fill`. Its footprint
-    for `antialias` is that of the middle of every 128 pixels of a row.
+    Where a perspective map has no finite source coordinates, the result is `fill`. Its footprint
+    for `antialias` is computed at the middle of every 128 pixels of a row.
 
-    Differentiable with respect to `images` (floating), `matrix` and `color`, once. The widths of
-    the filter and of the edge count as constants in the gradient of `matrix`, and where `clamp` has
-    clamped no gradient passes. The backward is deterministic. Works under ``torch.compile``
+    Differentiable once with respect to `images` (floating), `matrix` and `color`. In the gradient
+    of `matrix` the widths of the filter and the edge count as constants; no gradient passes where
+    `clamp` has clamped. The backward is deterministic. Works under ``torch.compile``
     (fullgraph, dynamic shapes), :func:`torch.vmap` and autocast.
 
-    A list is one launch on CUDA and needs neither a common size nor a collated copy. Read-only
-    arrays are shared; only arrays with negative strides, of foreign byte order or unaligned are
-    copied.
+    A list is one launch on CUDA and needs neither a common size nor a collated copy. Arrays are
+    shared, read-only ones too; only those with foreign byte order, unaligned data or negative
+    strides are copied.
 
     Sources: G. Bradski, "The OpenCV Library", 2000, for the geometry; R. G. Keys, "Cubic
     convolution interpolation for digital image processing", IEEE Trans. ASSP 29(6), 1981; P. S.
@@ -166,7 +164,7 @@ def augment(
 
     Examples
     --------
-    Two photos of different size, mirrored, resized, normalised and collated:
+    Two photos of different sizes, mirrored, resized, normalised and collated:
 
     >>> import numpy as np, torch, visops
     >>> photos = [np.full((480, 640, 3), 51, np.uint8), np.full((300, 200, 3), 255, np.uint8)]
@@ -233,7 +231,7 @@ def augment(
     if out is not None:
         _check_out(out, size, (*(pixels if listed else [pixels]), matrix, color, out))
         (_augment_list_out if listed else _augment_out)(pixels, matrix, *options, out)
-        # What autograd has saved of `out` is no longer what it was.
+        # `out` may be saved for a backward: tell autograd that it has changed.
         if not torch.compiler.is_compiling() and not out.is_inference():
             torch.autograd.graph.increment_version(out)
         return out

@@ -1,8 +1,4 @@
-"""What :func:`visops.augment` takes, brought into the forms that its operators take.
-
-Pixels are not copied unless torch has no view of them: negative strides, foreign byte order,
-unaligned arrays.
-"""
+"""Brings the arguments of :func:`visops.augment` into the forms that its operators take."""
 
 from __future__ import annotations
 
@@ -13,14 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.arrays import as_float64
+from .._torch.arrays import as_float64, as_tensor
 
 _OP = "augment"
-_CHANNELS = (1, 3, 4)  # sizes that an axis of channels is known by
+_DTYPES = "uint8, float16, float32 or float64"  # of arrays
+_CHANNELS = (1, 3, 4)  # sizes that give away an axis of channels
 
 
 def batch_tensor(images: Any, layout: str | None) -> Tensor:
-    """Return [B, C, H, W] for a batch in either layout, tensor or array."""
+    """Return a batch in either layout, tensor or array, as [B, C, H, W]."""
     is_array = isinstance(images, np.ndarray)
     if not is_array and not isinstance(images, Tensor):
         raise TypeError(
@@ -35,12 +32,13 @@ def batch_tensor(images: Any, layout: str | None) -> Tensor:
         )
     hwc = _is_hwc(shape[1], shape[3], is_array) if layout is None else layout == "HWC"
     if is_array:
-        return _array_tensor(images.transpose(0, 3, 1, 2) if hwc else images, "images")
+        array = images.transpose(0, 3, 1, 2) if hwc else images
+        return as_tensor(_OP, "images", array, _DTYPES)
     return images.permute(0, 3, 1, 2) if hwc else images  # type: ignore[no-any-return]
 
 
 def image_list(images: Sequence[Any], layout: str | None) -> list[Tensor]:
-    """Return [C, H_i, W_i] for each of the images."""
+    """Return each image as [C, H_i, W_i]."""
     if len(images) == 0:
         raise ValueError("visops.augment: images is an empty list, must hold at least one image")
     hwc = _are_hwc(images) if layout is None else layout == "HWC"
@@ -54,7 +52,7 @@ def image_list(images: Sequence[Any], layout: str | None) -> list[Tensor]:
                 image = image.transpose(2, 0, 1) if hwc else image
             else:
                 image = image[None] if image.ndim == 2 else _refuse_rank(image, i, hwc)
-            image = _array_tensor(image, f"images[{i}]")
+            image = as_tensor(_OP, f"images[{i}]", image, _DTYPES)
         else:
             raise TypeError(
                 f"visops.augment: images[{i}] is a {type(image).__name__}, must be a torch.Tensor "
@@ -65,13 +63,13 @@ def image_list(images: Sequence[Any], layout: str | None) -> list[Tensor]:
 
 
 def _is_hwc(first: int, last: int, is_array: bool) -> bool:
-    """Whether channels come last, by the axes' sizes, else by the custom of arrays and tensors."""
+    """Whether channels come last: by the axes' sizes, else as is usual for arrays and tensors."""
     fits = last in _CHANNELS
     return is_array if (first in _CHANNELS) == fits else fits
 
 
 def _are_hwc(images: Sequence[Any]) -> bool:
-    """_is_hwc of the first image whose axes can tell."""
+    """_is_hwc() of the first image whose axes decide."""
     for image in images:
         shape: Sequence[int] = getattr(image, "shape", ())
         if len(shape) == 3:
@@ -84,32 +82,6 @@ def _are_hwc(images: Sequence[Any]) -> bool:
 def _refuse_rank(image: Any, i: int, hwc: bool) -> Any:
     wanted = "[height, width, channels]" if hwc else "[channels, height, width]"
     raise ValueError(f"visops.augment: images[{i}] has shape {list(image.shape)}, must be {wanted}")
-
-
-class _Memory:
-    """Memory of an array, for NumPy to make a writable array of."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        interface = array.__array_interface__
-        interface["data"] = (interface["data"][0], False)
-        self.__array_interface__ = interface
-        self.owner = array  # as long as the array that is made of this lives
-
-
-def _array_tensor(array: np.ndarray, name: str) -> Tensor:
-    try:
-        # torch warns of read-only arrays, which tensors can't express. Images are never written.
-        shared = array if array.flags.writeable else np.asarray(_Memory(array))
-        return torch.from_numpy(shared)
-    except (TypeError, ValueError):
-        pass
-    try:
-        return torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("="), order="C"))
-    except TypeError:
-        raise TypeError(
-            f"visops.augment: {name} has dtype {array.dtype}, must be uint8, float16, float32 or "
-            "float64"
-        ) from None
 
 
 def color_tensor(color: Any, batch: int, channels: int, device: torch.device) -> Tensor:

@@ -1,4 +1,4 @@
-"""What torch needs to know of the operators of the augmentation: fake kernels, gradients, vmap.
+"""The augmentation's operators in torch: fake kernels, gradients, vmap.
 
 The public function is in augment.py, the schemas are in csrc/library.cpp.
 """
@@ -15,8 +15,8 @@ from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fake_checks import check_same_device
 
-# The options that all forms share, as the schemas order and default them, then what the forms that
-# allocate take. The dispatcher leaves out trailing arguments that equal their defaults.
+# The options that all forms share, in the order and with the defaults of the schemas, then those of
+# the forms that allocate. The dispatcher leaves out trailing arguments that equal their defaults.
 _DEFAULTS: tuple[Any, ...] = (
     *("bilinear", "constant", [0.0], False, None, None, False, [], [], None, [0.0], False, False),
     *(torch.float32, False),
@@ -27,7 +27,7 @@ _INPUT_COLOR = 3 + _COLOR  # after images, matrix and size
 
 
 def _each_image(images: Sequence[Tensor], matrix: Tensor, *rest: Any) -> Tensor:
-    """augment_list as a call for each image: the same bits, with all tensors arguments."""
+    """augment_list as one call per image: the same bits, with every tensor an argument."""
     count = len(images)
     results = []
     for i, image in enumerate(images):
@@ -45,14 +45,14 @@ _augment_backward = Differentiable("augment_backward")
 
 
 def _sample(tensor: Tensor | None, i: int, count: int) -> Tensor | None:
-    """Entry i, with the batch kept, of a [count, ...]; or all of a shared [1, ...]."""
+    """Entry i of a [count, ...], as [1, ...]; or all of a shared [1, ...]."""
     return tensor if tensor is None or tensor.shape[0] != count else tensor[i : i + 1]
 
 
 def _check(
     op: str, first: Tensor, batch: Any, channels: Any, matrix: Tensor, options: Sequence[Any]
 ) -> None:
-    """Check what is known of fake tensors. Real ones go through the front's checks."""
+    """Check what fake tensors know. Real ones go through the front's checks."""
     torch._check(
         matrix.dim() in (2, 3) and matrix.shape[-1] == 3 and matrix.shape[-2] in (2, 3),
         lambda: (
@@ -184,7 +184,7 @@ def _augment_backward_fake(
 
 
 def _sum_samples(tensor: Tensor) -> Tensor:
-    """[B, ...] -> [1, ...], in the same order of additions on every device."""
+    """[B, ...] -> [1, ...], adding in the same order on every device."""
     count = tensor.shape[0]
     while count > 1:
         half = count // 2
@@ -195,7 +195,7 @@ def _sum_samples(tensor: Tensor) -> Tensor:
 
 
 def _matrix_gradient(each: Tensor, matrix: Tensor) -> Tensor:
-    """Gradient of the matrix as it was given, from that of each sample's [3, 3]."""
+    """Gradient of the given matrix, from those of each sample's [3, 3]."""
     rows = each[:, : matrix.shape[-2]]
     return (rows if matrix.dim() == 3 else _sum_samples(rows).squeeze(0)).to(matrix.dtype)
 
@@ -210,7 +210,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _take_tensors(ctx: Any, options: list[Any]) -> list[Any]:
-    """Leave the options without their tensors in `ctx.options`, and return those."""
+    """Keep the options without their tensors in `ctx.options`; return the tensors."""
     ctx.options = options[:_OPTIONS]
     for place in (_WINDOW, _COLOR, _ERASE):
         ctx.options[place] = None
@@ -292,7 +292,7 @@ def _fold_options(options: Sequence[Any], dims: Any, count: int, batch: int) -> 
     for place in (_WINDOW, _COLOR, _ERASE):
         tensor, dim = options[place], dims[place]
         if tensor is None or (dim is None and tensor.shape[0] == 1 and batch != 1):
-            continue  # a color that all samples of all calls share
+            continue  # a color shared by all samples of all calls
         if dim is not None:
             tensor = tensor.movedim(dim, 0)
             tensor = tensor.expand(count, batch, *tensor.shape[2:])
@@ -305,7 +305,7 @@ def _fold_matrix(matrix: Tensor, dim: int | None, count: int, batch: int) -> Ten
     if dim is None:
         return matrix if matrix.dim() == 2 else _fold(matrix, dim, count)
     matrix = matrix.movedim(dim, 0)
-    if matrix.dim() == 3:  # one for all samples of a call
+    if matrix.dim() == 3:  # one matrix for all samples of a call
         matrix = matrix.unsqueeze(1).expand(count, batch, *matrix.shape[1:])
     return matrix.flatten(0, 1)
 

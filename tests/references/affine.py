@@ -1,9 +1,9 @@
-"""The affine warp as its definition reads, in float64 and without any concern for speed.
+"""The affine warp as its definition reads, in float64 and without concern for speed.
 
-`warp_loops` visits one pixel after another. `warp` is the same with NumPy's indexing, for images of
-more than a few pixels; a test holds the two together. Neither shares code or formulas with the
-kernels: padding is looked up in what `numpy.pad` makes of the indices, and the weights of bicubic
-come from Keys' piecewise polynomial itself.
+`warp_loops` visits one pixel after another. `warp` does the same with NumPy's indexing, for images
+of more than a few pixels; a test compares the two. Neither shares code or formulas with the
+kernels: padding is looked up in indices padded by `numpy.pad`, and the weights of bicubic come from
+Keys' piecewise polynomial itself.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def destination_to_source(
 
 
 def padded_index(i: int, n: int, padding_mode: str) -> int | None:
-    """The index in [0, n) that stands for i; None where `constant` supplies the value."""
+    """The index in [0, n) that stands for i; None where constant padding supplies the value."""
     if 0 <= i < n:
         return i
     if padding_mode == "constant":
@@ -128,7 +128,7 @@ def warp(
     inverse_map: bool = False,
     convention: str = "integer",
 ) -> np.ndarray:
-    """As warp_loops; keeps integers exact beyond 2^53 with nearest."""
+    """warp_loops with arrays; nearest keeps integers beyond 2^53 exact."""
     height, width, channels = image.shape
     fills = np.broadcast_to(np.asarray(fill, np.float64), (channels,))
     m = destination_to_source(matrix, inverse_map=inverse_map, convention=convention)
@@ -167,7 +167,7 @@ def random_matrix(
     *,
     scale: tuple[float, float] = (0.5, 2.0),
 ) -> np.ndarray:
-    """Source -> destination: any angle, uneven scale and shear, the image's middle in sight."""
+    """Source -> destination: any angle, uneven scale and shear, with the image's middle in view."""
     angle = rng.uniform(-math.pi, math.pi)
     shear = rng.uniform(-0.5, 0.5)
     sx, sy = rng.uniform(*scale, 2)

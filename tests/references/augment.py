@@ -1,8 +1,8 @@
 """The one-pass augmentation as its definition reads, in float64 and without concern for speed.
 
-Per output pixel and axis there is a row of weights over the source's columns (or rows), built from
-the piecewise polynomials themselves; the sampled value is the sum over both. No formula is shared
-with the kernels, which know segments, footprints of spans and folded scales.
+Each output pixel has, per axis, a row of weights over the source's columns (or rows), built from
+the piecewise polynomials themselves; the sampled value is the sum over both. It shares no formula
+with the kernels, which work with segments, footprints of spans and folded scales.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from references.affine import TAPS, Size, padded_index, weight
 
-# Perspective footprints are those of the middle of 128 pixels, as documented.
+# Perspective footprints are taken at the middle of every 128 pixels, as documented.
 SEGMENT = 128
 
-_padded_index = cache(padded_index)  # numpy.pad, a filter's width of times for every pixel
+_padded_index = cache(padded_index)  # numpy.pad would run for every tap of every pixel
 
 
 def full_scale(dtype: str) -> float:
-    """The value that stands for 1 in units of colour."""
+    """The value that stands for 1 in colour."""
     return 255.0 if dtype == "uint8" else 1.0
 
 
@@ -52,7 +52,7 @@ def filter_weight(distance: np.ndarray, mode: str) -> np.ndarray:
 
 @dataclass
 class Axis:
-    """The window along one axis of the source, and where the output's pixels lie on it."""
+    """The window along one axis of the source, and the output pixels' places on it."""
 
     at: np.ndarray  # [P] coordinates, pixel centres at integers
     footprint: np.ndarray  # [P] width of an output pixel
@@ -73,25 +73,25 @@ class Axis:
         return not self.low < self.high
 
     def cover(self, width: np.ndarray) -> np.ndarray:
-        """How much of each output pixel lies in the window, its edge `width` wide."""
+        """The part of each output pixel that lies in the window, whose edge is `width` wide."""
         within = np.minimum(self.at - self.low, self.high - self.at)
         cover = np.clip(within / width + 0.5, 0.0, 1.0)
-        return np.where(cover < 1 - 2.0**-15, cover, 1.0)  # rounding lets no fill through
+        return np.where(cover < 1 - 2.0**-15, cover, 1.0)  # rounding must let no fill through
 
     def clamped(self) -> np.ndarray:
         return np.clip(self.at, self.first, self.last)
 
     def add(self, weights: np.ndarray, tap: np.ndarray, w: np.ndarray, padding_mode: str) -> None:
-        """Add `w` [P] to the weights [P, count] of the pixels that taps [P] stand for."""
+        """Add `w` [P] to the weights [P, count] of the pixels that the taps [P] stand for."""
         n = self.last - self.first + 1
         taps, which = np.unique(tap, return_inverse=True)
         found = [_padded_index(k - self.first, n, padding_mode) for k in taps.tolist()]
         pixel = np.array([-1 if i is None else self.first + i for i in found])[which]
         inside = np.flatnonzero(pixel >= 0)
-        weights[inside, pixel[inside]] += w[inside]  # one tap per row: no index comes twice
+        weights[inside, pixel[inside]] += w[inside]  # one tap per row: no index repeats
 
     def interpolation(self, at: np.ndarray, mode: str, padding_mode: str) -> np.ndarray:
-        """Weights [P, count] at unit width; what is missing from a sum of 1 is fill's."""
+        """Weights [P, count] at unit width; what they lack to a sum of 1 goes to fill."""
         weights = np.zeros((len(at), self.count))
         base = np.floor(at + 0.5 if mode == "nearest" else at).astype(np.int64)
         for offset in TAPS[mode]:
@@ -99,12 +99,12 @@ class Axis:
         return weights
 
     def filter(self, mode: str, padding_mode: str) -> np.ndarray:
-        """Weights [P, count] of the filter as wide as the footprint; they add up to 1.
+        """Weights [P, count] of a filter as wide as the footprint; they add up to 1.
 
         No narrower than a pixel, and no wider than the window.
         """
         width = np.maximum(np.minimum(self.footprint, self.last - self.first + 1), 1.0)
-        # Farther out there is nothing to filter: cover decides alone.
+        # Farther out there is nothing to filter: only cover matters.
         at = self.at
         if padding_mode == "constant":
             at = np.clip(at, min(self.low, self.first), max(self.high, self.last))
@@ -127,7 +127,7 @@ def footprints(m: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     for row, at in ((0, u / w), (1, v / w)):
         slope = (m[row, :2, None] - at * m[2, :2, None]) / w
         result.append(np.hypot(slope[0], slope[1]))
-    # Where w halves or doubles within half a segment its middle says nothing about the rest.
+    # Where w halves or doubles within half a segment, its middle says nothing about the rest.
     near_horizon = np.abs(m[2, 0] / w) * (SEGMENT / 2) >= 0.5
     return np.where(near_horizon, 1.0, np.stack(result))
 

@@ -41,13 +41,13 @@ def random_image(rng: np.random.Generator, shape: tuple[int, ...], dtype: torch.
 
 
 def to_hwc(image: Tensor) -> np.ndarray:
-    """[C, H, W] -> [H, W, C] of float64 for what NumPy lacks, else of the same dtype."""
+    """[C, H, W] -> [H, W, C], in the same dtype or, where NumPy lacks it, in float64."""
     image = image.permute(1, 2, 0)
     return (image.double() if image.dtype == torch.bfloat16 else image).numpy()
 
 
 def _storage_order(*order: int) -> Callable[[Tensor], Tensor]:
-    """The same values with the dimensions stored in another order, the last one adjacent."""
+    """Return a function that stores the dimensions in another order, the last one adjacent."""
 
     def relayout(image: Tensor) -> Tensor:
         stored = image.permute(order).contiguous()
@@ -63,7 +63,7 @@ def _every_other(image: Tensor) -> Tensor:
     return wide[:, 1:, ::2, 1::3]
 
 
-# Each takes a contiguous [B, C, H, W] and returns the same values in other strides.
+# Each takes a contiguous [B, C, H, W] and returns the same values with other strides.
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
     "contiguous": lambda image: image.contiguous(),
     "channels_last": lambda image: image.contiguous(memory_format=torch.channels_last),

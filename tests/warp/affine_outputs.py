@@ -1,4 +1,4 @@
-"""Everything that the affine kernels compute, as bytes: run once per backend and compared."""
+"""Everything that the affine kernels compute, as bytes: runs on each backend, to be compared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from warp.affine_cases import (
 
 SIZE = (19, 150)
 SCALES = (0.15, 0.8, 5.0)
-# Seven, so that the five paddings meet all of them.
+# Seven, so that each of the five paddings meets all of them.
 LAID_OUT = (
     (3, "contiguous"),
     (3, "channels_last"),
@@ -71,6 +71,6 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 
 def check(found: dict[str, np.ndarray]) -> None:
-    """That many cases, none of them empty or blank."""
+    """Enough cases, none of them empty or blank."""
     assert len(found) > 240
     assert all(len(np.unique(v)) > 1 for name, v in found.items() if "bool" not in name)

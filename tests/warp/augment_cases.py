@@ -30,14 +30,14 @@ def name_of(value: Any) -> str:
 
 
 def random_color(rng: np.random.Generator, steps: int, channels: int) -> np.ndarray:
-    """[K, C, C + 1], steps near the identity, so that colours neither vanish nor explode."""
+    """[K, C, C + 1], steps near the identity so that colours neither vanish nor explode."""
     maps = np.zeros((steps, channels, channels + 1))
     maps[:, :, :channels] = np.eye(channels)
     return maps + rng.uniform(-0.3, 0.3, maps.shape)
 
 
 def random_window(rng: np.random.Generator, height: int, width: int) -> np.ndarray:
-    """A part of the image with at least a pixel of it; some edges beyond it."""
+    """A window with at least one pixel of the image; some edges lie beyond it."""
     x1, y1 = rng.uniform(-0.2 * width, 0.4 * width), rng.uniform(-0.2 * height, 0.4 * height)
     x2, y2 = rng.uniform(0.6 * width, 1.2 * width), rng.uniform(0.6 * height, 1.2 * height)
     return np.array([x1, y1, x2, y2])

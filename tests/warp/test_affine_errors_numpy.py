@@ -29,21 +29,10 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
         warp(array(shape=(4,))),
     ),
     (ValueError, "warp_affine: image has shape [1, 4, 5, 3]", warp(array(shape=(1, 4, 5, 3)))),
-    (
-        TypeError,
-        "warp_affine: image has byte order '>', not this machine's; convert it with "
-        "array.astype(array.dtype.newbyteorder('='))",
-        warp(array(">u2")),
-    ),
     (TypeError, "warp_affine: image has dtype uint32, which is not supported", warp(array("u4"))),
     (TypeError, "warp_affine: image has dtype complex64, which is", warp(array(np.complex64))),
     (TypeError, "warp_affine: image has dtype object, which is", warp(array(object))),
     (TypeError, "warp_affine: image has dtype [('a', 'u1')], which", warp(array([("a", "u1")]))),
-    (
-        TypeError,
-        "warp_affine: image is not aligned to its element size; copy it with numpy.array(...)",
-        warp(np.frombuffer(bytes(81), np.float32, 20, 1).reshape(4, 5)),
-    ),
     (
         ValueError,
         "warp_affine: mode of an image of bool must be 'nearest'",

@@ -1,4 +1,4 @@
-"""What must hold to the bit: copies, layouts, shared matrices, constant images, `out`."""
+"""Exact results: copies, layouts, shared matrices, constant images, `out`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def case_name(value: Any) -> str:
 
 
 def extreme_image(dtype: torch.dtype, side: int) -> Tensor:
-    """Noise, with the values that arithmetic would not survive."""
+    """Noise with values that would not survive arithmetic."""
     image = random_image(np.random.default_rng(0), (2, 3, side, side), dtype)
     if dtype.is_floating_point:
         info = torch.finfo(dtype)
@@ -108,14 +108,14 @@ def test_integer_shifts_pad_as_numpy(padding_mode: str) -> None:
 
 
 def test_integers_beyond_their_float() -> None:
-    """Masks with ids that float32 or float64 can't tell apart."""
+    """Masks with ids that float32 or float64 can't distinguish."""
     matrix = random_matrix(np.random.default_rng(2), 20, 30, (25, 66))
     for dtype, first in ((torch.int32, 2**24), (torch.int64, 2**53), (torch.int64, 2**62)):
         ids = torch.arange(first, first + 600, dtype=torch.int64).to(dtype).reshape(1, 1, 20, 30)
         options: dict[str, Any] = {"mode": "nearest", "padding_mode": "reflect"}
         places = torch.arange(600, dtype=torch.float64).reshape(1, 1, 20, 30)
         expected = visops.warp_affine(places, matrix, (25, 66), **options)
-        # float64 images have float64 coordinates: a tie may fall the other way.
+        # float64 images have float64 coordinates, where a tie may fall the other way.
         result = visops.warp_affine(ids, matrix, (25, 66), **options)
         assert ((result - first) != expected).sum() <= 1
         assert visops.warp_affine(ids, [[1, 0, 0], [0, 1, 0]], mode="nearest").equal(ids)

@@ -295,7 +295,6 @@ def test_where_values_cannot_be_looked_at() -> None:
     assert visops.invert_affine(matrices.to("meta")).shape == (2, 2, 3)
 
 
-@pytest.mark.slow
 def test_compile() -> None:
     def chain(angle: Tensor, scale: Tensor) -> Tensor:
         matrix = visops.get_affine_matrix((3.0, 4.0), angle, translate=(1, 2), scale=scale)

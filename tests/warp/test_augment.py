@@ -53,31 +53,32 @@ def check(images: Any, matrices: Any, size: Size, *, gain: float = 1.0, **option
 
 
 ALL_SAMPLERS = [
-    (mode, antialias, padding_mode, windowed)
-    for mode, antialias in SAMPLERS
-    for padding_mode in PADDINGS
-    for windowed in (False, True)
+    (mode, antialias, padding_mode) for mode, antialias in SAMPLERS for padding_mode in PADDINGS
 ]
-# What else a problem has takes turns over the samplers; counts without common divisors make all
-# pairs meet.
+ALL_CASES = [(dtype, *sampler) for dtype in DTYPES for sampler in ALL_SAMPLERS]
+MATRIX_CASES = set(ALL_CASES[::4])  # repeated on every kind of kernel
+# The other options rotate over the samplers; their counts share no divisors, so all pairs meet.
 ELSE = list(
     itertools.product((0, 1, 2, 8), (False, True), (False, True), (0, 1, 3), LAYOUTS, FORMATS)
 )
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=name_of)
 @pytest.mark.parametrize(
-    ("mode", "antialias", "padding_mode", "windowed"), ALL_SAMPLERS, ids=name_of
+    ("dtype", "mode", "antialias", "padding_mode"),
+    [
+        pytest.param(*case, marks=[pytest.mark.matrix] if case in MATRIX_CASES else [])
+        for case in ALL_CASES
+    ],
+    ids=name_of,
 )
-def test_values(
-    dtype: torch.dtype, mode: str, antialias: bool, padding_mode: str, windowed: bool
-) -> None:
-    case = ALL_SAMPLERS.index((mode, antialias, padding_mode, windowed))
-    number = len(ALL_SAMPLERS) * DTYPES.index(dtype) + case
+def test_values(dtype: torch.dtype, mode: str, antialias: bool, padding_mode: str) -> None:
+    case = ALL_SAMPLERS.index((mode, antialias, padding_mode))
+    number = ALL_CASES.index((dtype, mode, antialias, padding_mode))
+    windowed = (case + DTYPES.index(dtype)) % 2 == 1
     rng = np.random.default_rng(number)
     steps, clamp, normalised, rectangles, layout, memory_format = ELSE[number * 7 % len(ELSE)]
     out_dtype = DTYPES[(case + case // 5) % 5]
-    channels = (3, 1, 4, 2)[case % 4]
+    channels = (3, 1, 4, 2)[number % 4]
     height, width, size = 23, 31, (14, (130, 37)[case % 2])
     scale = (0.2, 1.5)
     image = random_image(rng, (2, channels, height, width), dtype)
@@ -133,21 +134,20 @@ def test_sizes(image_size: Size, mode: str, antialias: bool) -> None:
 @pytest.mark.parametrize("scale", [0.02, 0.1, 0.5, 1.0, 8.0])
 @pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
 def test_scales(mode: str, antialias: bool, scale: float) -> None:
-    """From an image that is less than a pixel of the output to one that is all of it."""
+    """From an image smaller than an output pixel to one larger than the output."""
     rng = np.random.default_rng(2)
-    for dtype in (torch.uint8, torch.float32):
-        for padding_mode in ("constant", "reflect"):
-            image = random_image(rng, (2, 3, 18, 22), dtype)
-            matrices = [random_matrix(rng, 18, 22, (9, 33), scale=(scale, 2 * scale)) for _ in "ab"]
-            options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "fill": 0.3}
-            gain = max(1.0, 0.5 / scale)  # steps of many pixels, times float32's precision
-            check(image, matrices, (9, 33), antialias=antialias, gain=gain, **options)
+    for dtype, padding_mode in ((torch.uint8, "reflect"), (torch.float32, "constant")):
+        image = random_image(rng, (2, 3, 18, 22), dtype)
+        matrices = [random_matrix(rng, 18, 22, (9, 33), scale=(scale, 2 * scale)) for _ in "ab"]
+        options: dict[str, Any] = {"mode": mode, "padding_mode": padding_mode, "fill": 0.3}
+        gain = max(1.0, 0.5 / scale)  # steps of many pixels, times float32's precision
+        check(image, matrices, (9, 33), antialias=antialias, gain=gain, **options)
 
 
 @pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float64], ids=name_of)
 def test_lists(dtype: torch.dtype, mode: str, antialias: bool) -> None:
-    """Differently sized images, with parameters of their own."""
+    """Images of different sizes, with their own parameters."""
     rng = np.random.default_rng(3)
     sides = ((1, 1), (37, 20), (5, 64), (20, 21), (2, 1))
     size = (18, 131)
@@ -163,7 +163,7 @@ def test_lists(dtype: torch.dtype, mode: str, antialias: bool) -> None:
     }
     matrices = [random_perspective(rng, *side, size, scale=(0.3, 2.0)) for side in sides]
     result = check(images, matrices, size, mode=mode, antialias=antialias, gain=8.0, **options)
-    # To the bit what a batch of one gives.
+    # Bit for bit the result of a batch of one.
     for i, image in enumerate(images):
         own: dict[str, Any] = {
             k: v[i : i + 1] if isinstance(v, np.ndarray) else v for k, v in options.items()
@@ -193,7 +193,7 @@ def test_per_sample_parameters_and_shared_ones() -> None:
             for part in (window, [window] * 3, torch.from_numpy(window)):
                 result = visops.augment(image, given, (25, 66), color=maps, window=part)
                 assert torch.equal(result, expected)
-    # A map of both in between is neither.
+    # Several steps per sample.
     steps = np.stack([random_color(rng, 2, 3)] * 3)
     check(image, [matrix] * 3, (25, 66), color=steps, gain=2.0)
 
@@ -249,6 +249,7 @@ def test_wide_images_keep_precise_coordinates() -> None:
     check(image, [matrix[:2]], (1, 2900), padding_mode="constant", window=[[9.5, 0, 2990, 3]])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("mode", "antialias"), SAMPLERS)
 def test_horizon(mode: str, antialias: bool) -> None:
     """Where w passes through 0 within the output."""

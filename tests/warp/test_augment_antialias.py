@@ -1,9 +1,9 @@
 """Rotated shrinking with antialias, against what is known of band-limited images.
 
-A plane wave that is resampled with a filter stays that wave, times the filter's frequency response:
-sinc^2(f r) per axis for a tent of width r. So for an image that is a sum of waves the result of any
-affine map is known in closed form. Waves beyond the output's Nyquist frequency have to vanish;
-without antialias they come back as waves that were never in the image.
+A plane wave resampled with a filter stays that wave, times the filter's frequency response:
+sinc^2(f r) per axis for a tent of width r. So if an image is a sum of waves, the result of any
+affine map has a closed form. Waves beyond the output's Nyquist frequency must vanish; without
+antialias they come back as waves that were never in the image.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HIGH = (((0.30, 0.31), 0.5), ((0.36, -0.29), 2.0), ((0.33, 0.02), 0.9))
 
 
 def waves(parts: Any, x: np.ndarray, y: np.ndarray, widths: tuple[float, float]) -> np.ndarray:
-    """The sum of waves at (x, y), each as a tent of these widths sees it."""
+    """The sum of waves at (x, y), each filtered with a tent of these widths."""
     total = np.full(np.shape(x), 0.5)
     for (fx, fy), phase in parts:
         response = (np.sinc(fx * widths[0]) * np.sinc(fy * widths[1])) ** 2
@@ -34,7 +34,7 @@ def waves(parts: Any, x: np.ndarray, y: np.ndarray, widths: tuple[float, float])
 
 
 def shrinking(angle: float, scale: tuple[float, float] = (1 / 3, 1 / 3)) -> np.ndarray:
-    """Source to destination: turn about the middle, then scale; all of the output is covered."""
+    """Source to destination: turn about the middle, then scale; the image covers the output."""
     a = math.radians(angle)
     linear = np.diag(scale) @ np.array([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]])
     middle = np.array([(SIDE - 1) / 2] * 2)
@@ -43,7 +43,7 @@ def shrinking(angle: float, scale: tuple[float, float] = (1 / 3, 1 / 3)) -> np.n
 
 
 def sources(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
-    """Where the output's pixels lie in the source, and how wide they are along its axes."""
+    """The output pixels' places in the source, and their widths along its axes."""
     inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))
     y, x = np.indices(SIZE)
     u, v = (inverse[r, 0] * x + inverse[r, 1] * y + inverse[r, 2] for r in (0, 1))
@@ -60,9 +60,9 @@ def resampled(parts: Any, matrix: np.ndarray, **options: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("angle", ANGLES)
 def test_known_result(angle: float) -> None:
-    """What passes is what should, to 1 % of the contrast: a tent sampled at integers is no sinc^2.
+    """The right waves pass, to 1 % of the contrast (a tent sampled at integers is no exact sinc^2).
 
-    Widths are those of the map: a tent a tenth narrower or wider is told apart.
+    Widths are those of the map: a tent a tenth narrower or wider would fail.
     """
     for scale in ((1 / 3, 1 / 3), (0.4, 0.3)):
         matrix = shrinking(angle, scale)
@@ -86,14 +86,14 @@ def test_what_the_output_cannot_hold_vanishes(angle: float, mode: str) -> None:
     filtered = resampled(LOW + HIGH, matrix, antialias=True, mode=mode)
     plain = resampled(LOW + HIGH, matrix, mode=mode)
     assert np.abs(filtered - ideal).max() <= 0.03
-    # The same without antialias fails that, by far: the waves are there at another frequency.
+    # Without antialias this fails by far: the waves are there at another frequency.
     assert np.abs(plain - ideal).max() >= 0.2
     assert np.sqrt(np.mean((plain - ideal) ** 2)) >= 8 * np.sqrt(np.mean((filtered - ideal) ** 2))
 
 
 @pytest.mark.parametrize("angle", ANGLES)
 def test_frequencies_that_come_back(angle: float) -> None:
-    """The spectrum of one high wave: without antialias a peak where there should be nothing."""
+    """The spectrum of one high wave: without antialias, a peak where there should be none."""
     matrix = shrinking(angle)
     window = np.outer(np.hanning(SIZE[0]), np.hanning(SIZE[1]))
 
@@ -108,7 +108,7 @@ def test_frequencies_that_come_back(angle: float) -> None:
 
 @pytest.mark.parametrize("angle", ANGLES)
 def test_noise_is_averaged(angle: float) -> None:
-    """White noise loses variance as the mean of the pixels under the filter does."""
+    """White noise loses as much variance as a mean over the filter's pixels does."""
     rng = np.random.default_rng(0)
     image = torch.from_numpy(rng.standard_normal((16, 1, SIDE, SIDE))).float()
     matrix = shrinking(angle)
@@ -137,7 +137,7 @@ def test_perspective() -> None:
 
 
 def test_rim_of_a_rotated_photo_is_one_pixel_wide() -> None:
-    """A white image on black, shrunk and turned: area is kept, and no rim is darker than that."""
+    """A white image on black, shrunk and turned, keeps its area and gets no dark rim."""
     image = torch.ones(1, 1, SIDE, SIDE)
     for angle in ANGLES:
         matrix = shrinking(angle, (1 / 8, 1 / 8))
@@ -154,7 +154,7 @@ def test_rim_of_a_rotated_photo_is_one_pixel_wide() -> None:
 @pytest.mark.parametrize("padding_mode", ["replicate", "reflect", "symmetric", "circular"])
 @pytest.mark.parametrize("scale", [2.0**18, 2.0**19 - 2, 2.0**20, 2.0**23])
 def test_coordinates_sparser_than_the_filter(scale: float, padding_mode: str) -> None:
-    """Steps so large that no float lies within the filter's width of a coordinate."""
+    """Steps so large that floats at a coordinate are sparser than the filter is wide."""
     image = torch.full((1, 1, 1, 1), 0.75)  # filters are no wider than images
     matrix = np.diag([scale, scale, 1.0])  # output to image
     got = visops.augment(

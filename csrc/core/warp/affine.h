@@ -1,4 +1,4 @@
-// The affine warp: what a valid problem is, and the coordinate arithmetic all kernels share.
+// The affine warp: what a valid problem is, and the coordinate arithmetic that all kernels share.
 //
 // NOTE [ Affine coordinates ]
 // An output pixel (x, y) samples the image at (m0 x + m1 y + m2, m3 x + m4 y + m5), where m maps
@@ -26,7 +26,8 @@
 namespace visops {
 
 constexpr int64_t kSegment = 128;
-constexpr int64_t kTreeLeaves = 64;  // pixels, and rows, that a tree of the matrix gradient adds up
+constexpr int64_t kTreeLeaves =
+    64;  // pixels, or rows, that one tree of the matrix gradient adds up
 
 // A [B, 2, 3] or (shared, batch stride 0) [2, 3] matrix of any floating type.
 struct MatrixView {
@@ -36,7 +37,7 @@ struct MatrixView {
   int64_t batch_stride, row_stride, column_stride;  // in elements
 };
 
-// Forward: image -> output. Backward: `output` is the gradient that comes in.
+// Forward: image -> output. Backward: `output` is the incoming gradient.
 struct AffineParams {
   const void* image;  // [batch, channels, height, width]
   Strides image_stride;
@@ -49,7 +50,7 @@ struct AffineParams {
   Padding padding;
   bool inverse_map;       // the matrix maps destination to source
   bool half_pixel;        // the matrix is in coordinates where pixel (0, 0)'s centre is (0.5, 0.5)
-  double fill[kMaxFill];  // per channel; where fill_count is 1, fill[0] is for all of them
+  double fill[kMaxFill];  // per channel; fill[0] for all of them where fill_count is 1
   int64_t fill_count;
 };
 
@@ -66,7 +67,7 @@ struct AffineBackwardMatrixParams {
   AffineParams forward;
   double* row_sums;     // [batch, output_height, 4] scratch: sums of gx, gx x, gy, gy x
   double* grad_matrix;  // [matrices, 2, 3]
-  int64_t matrices;     // batch, or 1: a shared matrix sums over the rows of all samples
+  int64_t matrices;     // batch; or 1: a shared matrix sums the rows of all samples
 };
 
 // Work is cut over batch x output_height (forward, backward_matrix) or batch x height
@@ -80,7 +81,7 @@ extern KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_finish_stub
 // Destination -> source, integer pixel centres.
 struct AffineMap {
   double m[6];
-  bool valid;     // finite and, where it had to be inverted, not singular
+  bool valid;     // finite and, if it had to be inverted, not singular
   bool integral;  // all coordinates are integers: every interpolation is a copy
 };
 
@@ -95,7 +96,7 @@ VISOPS_FN double load_matrix_element(const MatrixView& view, int64_t sample, int
   }
 }
 
-// A 2x2 part whose determinant is no more than the rounding error of computing it.
+// Whether the determinant of the 2x2 part is within the rounding error of computing it.
 VISOPS_FN bool is_singular(const double m[6]) {
   const double ad = m[0] * m[4], bc = m[1] * m[3];
   const double det = ad - bc;
@@ -145,7 +146,7 @@ VISOPS_FN AffineMap affine_map(const AffineParams& p, int64_t sample) {
   return map;
 }
 
-// Chain rule from the gradient of the destination -> source map to that of the matrix given.
+// Chain rule: from the gradient of the destination -> source map to that of the given matrix.
 VISOPS_FN void affine_map_backward(const AffineParams& p, int64_t sample, const double grad_map[6],
                                    double grad_matrix[6]) {
   double g[6];
@@ -161,7 +162,7 @@ VISOPS_FN void affine_map_backward(const AffineParams& p, int64_t sample, const 
     return;
   }
   // The map is [P | -P t] with P = inverse(A). dP = -P dA P, so the gradient of A is
-  // -P^T (G - g t^T) P^T, that of t is -P^T g; G and g are those of P and of the offset.
+  // -P^T (G - g t^T) P^T, that of t is -P^T g, with G and g the gradients of P and of the offset.
   double given[6], inverse[6];
   for (int i = 0; i < 6; ++i) given[i] = load_matrix_element(p.matrix, sample, i / 3, i % 3);
   invert_affine(given, inverse);
@@ -178,7 +179,7 @@ VISOPS_FN void affine_map_backward(const AffineParams& p, int64_t sample, const 
   grad_matrix[5] = -(p01 * g[2] + p11 * g[5]);
 }
 
-// Where the centre of a segment lies in the source: integer and fraction apart.
+// The source coordinates of a segment's centre, split into integer and fraction.
 template <class Coord>
 struct SegmentOrigin {
   int64_t x, y;
@@ -194,7 +195,7 @@ VISOPS_FN SegmentOrigin<Coord> segment_origin(const double m[6], int64_t x0, int
   return origin;
 }
 
-// Columns from the centre of its segment to a pixel's lane.
+// A lane's distance from the centre of its segment, in columns.
 template <class Coord>
 VISOPS_HOT_FN Coord from_centre(int lane) {
   return static_cast<Coord>(lane - static_cast<int>(kSegment / 2));
@@ -216,16 +217,16 @@ VISOPS_FN AxisSample<Coord> axis_sample(int64_t origin, Coord fraction, double s
   return sample;
 }
 
-// The mode that a kernel computes in: where every coordinate is an integer all modes are a copy,
-// and nearest copies exactly, infinities and NaN included.
+// The mode that kernels run: where every coordinate is an integer, all modes copy, and nearest
+// copies exactly, even infinities and NaN.
 VISOPS_FN Interpolation effective_mode(const AffineParams& p, const AffineMap& map) {
   return map.integral ? Interpolation::kNearest : p.mode;
 }
 
-// How far a coordinate of NOTE [ Affine coordinates ] may lie from the exact one, generously.
+// A generous bound on the error of a coordinate of NOTE [ Affine coordinates ].
 VISOPS_FN double coordinate_slack(double step) { return 1e-4 + fabs(step) * 1e-4; }
 
-// Columns x of [0, count) at which low < step x + base < high might hold: none is missed.
+// Columns x in [0, count) where low < step x + base < high may hold; none is missed.
 VISOPS_HOT_FN Span columns_maybe_within(double step, double base, double low, double high,
                                         int64_t count) {
   const double slack = coordinate_slack(step);
@@ -234,12 +235,12 @@ VISOPS_HOT_FN Span columns_maybe_within(double step, double base, double low, do
   if (step == 0.0) {
     return make_span(0.0, base > low && base < high ? static_cast<double>(count) : -1.0, count);
   }
-  const double inverse = 1.0 / step;  // the same for every row: compilers take it out of the loop
+  const double inverse = 1.0 / step;  // the same for every row: compilers hoist it
   const double a = (low - base) * inverse, b = (high - base) * inverse;
   return make_span(floor(a < b ? a : b), ceil(a < b ? b : a), count);
 }
 
-// Columns x of [0, count) at which low <= step x + base < high holds for certain.
+// Columns x in [0, count) where low <= step x + base < high certainly holds.
 VISOPS_HOT_FN Span columns_surely_within(double step, double base, double low, double high,
                                          int64_t count) {
   const double slack = coordinate_slack(step);

@@ -11,10 +11,10 @@ namespace visops {
 // Sizes, dtype and mode, fill. Reads no tensor data, allocates nothing.
 void check_affine(const char* op, const AffineParams& params);
 
-// Every matrix finite and, where it is to be inverted, not singular. Reads host memory.
+// Requires every matrix to be finite and, if it is to be inverted, not singular. Reads host memory.
 void check_matrices(const char* op, const AffineParams& params);
 
-// Kernels carry at most kMaxFill fills: a wider per-channel fill is done in groups of channels.
+// Kernels carry at most kMaxFill fills: a wider per-channel fill runs in groups of channels.
 template <class Body>
 void for_each_fill_group(AffineParams p, const double* fill, int64_t count, const Body& body) {
   const int64_t size = element_size(p.dtype);

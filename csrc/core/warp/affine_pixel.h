@@ -5,9 +5,9 @@
 
 namespace visops {
 
-// `origin` is that of the pixel's segment, `lane` its place in it. An empty image has constant
-// padding (check_affine), so that its pixels are all outside(). The map may be invalid: the taps
-// are then meaningless, yet inside the image or -1.
+// `origin` is that of the pixel's segment, `lane` its place there. An empty image has constant
+// padding (check_affine), so all its pixels are outside(). With an invalid map the taps are
+// meaningless, but still inside the image or -1.
 template <Interpolation mode, class Acc>
 VISOPS_HOT_FN PixelTaps<mode, Acc> pixel_taps(const AffineParams& p, const AffineMap& map,
                                               const SegmentOrigin<Acc>& origin, int lane) {

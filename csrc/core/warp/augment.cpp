@@ -7,11 +7,12 @@
 #include "core/check.h"
 #include "core/warp/affine_front.h"
 #include "core/warp/augment_front.h"
+#include "core/warp/augment_segment.h"
 
 namespace visops {
 
 KernelStub<AugmentParams> augment_stub{"augment"};
-KernelStub<AugmentBackwardParams> augment_backward_stub{"augment_backward"};
+ScheduledStub<AugmentBackwardParams> augment_backward_stub{"augment_backward"};
 KernelStub<AugmentBackwardParams> augment_backward_finish_stub{"augment_backward_finish"};
 
 namespace {

@@ -1,34 +1,4 @@
-// One-pass augmentation: what a valid problem is, and the geometry that all kernels share.
-//
-// NOTE [ Augment coordinates ]
-// As NOTE [ Affine coordinates ] (core/warp/affine.h): rows are cut into segments of 128 pixels,
-// the source of a segment's centre is computed in float64 and split into integer and fraction, and
-// only the way from there is float32 (float64 for float64 images). Under a perspective map
-//
-//     u(x) = (m0 x + m1 y + m2) / (m6 x + m7 y + m8)
-//
-// the same holds: with u and w taken at the centre, d = x - centre and t = d / (1 + (m6 / w) d),
-// u(x) = u + ((m0 - u m6) / w) t exactly, so one division a pixel serves both coordinates. An
-// affine map has m6 = 0 and t = d. Where w changes too much within the segment (the horizon is
-// near), every pixel's coordinate is computed in float64 from scratch.
-//
-// NOTE [ Window and edge ]
-// A sample's window is the part of its image that exists: all of it, or the rectangle given. Under
-// constant padding a bilinear sample is taken at the coordinate clamped to the window and blended
-// with `fill` by how much of the pixel the window covers:
-//
-//     cover(x) = clamp(min(x - low, high - x) / s + 1/2, 0, 1),    out = 1 - cover(x) cover(y)
-//     value    = v + out (fill - v)
-//
-// low and high are the window's edges (-1/2 and n - 1/2), s the width of the edge. With s = 1 that
-// is, tap by tap, the border of warp_affine and OpenCV. Where a window is given or `antialias` is
-// set, s is the footprint of an output pixel instead, so that an image that is enlarged or shrunk
-// ends where the resized image would end, without a dark rim.
-//
-// NOTE [ Footprint ]
-// The row norms r of the Jacobian d source / d destination are the widths of an output pixel along
-// the axes of the source. `antialias` samples with a separable filter of those widths, no narrower
-// than 1 and no wider than the window: for axis-aligned maps that of F.interpolate(antialias=True).
+// One-pass augmentation: what a valid problem is.
 #pragma once
 
 #include "core/warp/affine.h"
@@ -37,7 +7,7 @@ namespace visops {
 
 constexpr int kMaxColorChannels = 4;
 constexpr int kMaxColorSteps = 8;
-constexpr int kMaxAugmentChannels = 64;  // where fill, mean, std or erase value are per channel
+constexpr int kMaxAugmentChannels = 64;  // where fill, mean, std or the erase value is per channel
 
 // One image of a list, or the first of a batch.
 struct AugmentImage {
@@ -47,9 +17,9 @@ struct AugmentImage {
 };
 
 struct AugmentParams {
-  AugmentImage first;          // of a batch; the others lie image_batch_stride elements apart
+  AugmentImage first;          // of a batch; the others are image_batch_stride elements apart
   int64_t image_batch_stride;  // in elements
-  const AugmentImage* list;    // [batch] in host memory: a list of images; or null: a batch
+  const AugmentImage* list;    // [batch] a list of images, in host memory; null for a batch
   void* output;                // [batch, channels, output_height, output_width]
   Strides output_stride;
   int64_t batch, channels, output_height, output_width;
@@ -68,41 +38,35 @@ struct AugmentParams {
   int64_t color_steps;
   const int64_t* erase;  // [batch, erase_count, 4] x1, y1, x2, y2 in the output, half-open; or null
   int64_t erase_count;
-  int64_t value_count;  // 1: entry 0 of the following is for all channels; else `channels`
+  int64_t value_count;  // 1: entry 0 of the arrays below is for all channels; else `channels`
   double fill[kMaxAugmentChannels];   // in the image's units
   double scale[kMaxAugmentChannels];  // output = scale x colour + offset: mean, std, full scales
   double offset[kMaxAugmentChannels];
   double erase_value[kMaxAugmentChannels];  // in the output's units
-  double input_scale;                       // what brings an element to where the full scale is 1
+  double input_scale;                       // brings an element to a full scale of 1
 };
 
 // Work is cut over batch x output_height.
 extern KernelStub<AugmentParams> augment_stub;
 
-// d loss / d image, matrix and colour, from `forward.output` (the incoming gradient, of
-// output_dtype). What is not wanted is null.
+// d loss / d image, matrix and colour, from `forward.output` (the incoming gradient, in
+// output_dtype). Gradients that are not wanted are null.
 struct AugmentBackwardParams {
   AugmentParams forward;  // a batch, not a list; output_dtype is floating
   void* grad_image;       // [batch, channels, height, width]; float32, or float64 for float64
   Strides grad_image_stride;
-  double* grad_matrix;    // [batch, 3, 3], also where the matrix is shared: of each sample's share
-  double* grad_color;     // [batch, color_steps, channels, channels + 1], also where it is shared
+  double* grad_matrix;    // [batch, 3, 3]; each sample's share where the matrix is shared
+  double* grad_color;     // [batch, color_steps, channels, channels + 1]; likewise
   double* row_sums;       // [batch, output_height, row_sum_count] scratch
-  int64_t row_sum_count;  // 6 for the matrix + the elements of a sample's colour matrices
-  // [batch, channels, output_height, output_width] of the type of grad_image: scratch of the CUDA
-  // kernels for the gradient by the sampled values. Null where grad_image is.
-  void* grad_sampled;
+  int64_t row_sum_count;  // 6 for the matrix, plus the elements of a sample's colour matrices
 };
 
-// A sample's work can be cut into so many tasks; whole samples take the least time in total.
-constexpr int64_t kBackwardTasks = 16;
-
-// Work is cut over batch x kBackwardTasks.
-extern KernelStub<AugmentBackwardParams> augment_backward_stub;
+// Fills grad_image and row_sums.
+extern ScheduledStub<AugmentBackwardParams> augment_backward_stub;
 // Turns row_sums into grad_matrix and grad_color; work is cut over batch.
 extern KernelStub<AugmentBackwardParams> augment_backward_finish_stub;
 
-// Index of a per-channel value.
+// The index of a channel's fill, scale, offset and erase value.
 VISOPS_FN int64_t value_index(const AugmentParams& p, int64_t channel) {
   return p.value_count == 1 ? 0 : channel;
 }
@@ -112,347 +76,6 @@ VISOPS_FN AugmentImage augment_image(const AugmentParams& p, int64_t sample) {
   image.data = static_cast<const char*>(p.first.data) +
                sample * p.image_batch_stride * element_size(p.dtype);
   return image;
-}
-
-// Destination -> source, integer pixel centres, homogeneous: m[8] is 1 for an affine map.
-struct AugmentMap {
-  double m[9];
-  bool valid;  // finite and, where it had to be inverted, not singular
-  bool perspective;
-  bool integral;            // all coordinates are integers
-  double width_x, width_y;  // footprint of an affine map; 1 for a perspective one
-};
-
-// p = inverse(m). False where m's determinant is no more than the rounding error of computing it.
-VISOPS_FN bool invert_homography(const double m[9], double p[9]) {
-  const double c0 = m[4] * m[8] - m[5] * m[7];
-  const double c1 = m[5] * m[6] - m[3] * m[8];
-  const double c2 = m[3] * m[7] - m[4] * m[6];
-  const double det = m[0] * c0 + (m[1] * c1 + m[2] * c2);
-  const double size = fabs(m[0]) * (fabs(m[4] * m[8]) + fabs(m[5] * m[7])) +
-                      (fabs(m[1]) * (fabs(m[5] * m[6]) + fabs(m[3] * m[8])) +
-                       fabs(m[2]) * (fabs(m[3] * m[7]) + fabs(m[4] * m[6])));
-  if (!(fabs(det) > 8.881784197001252e-16 * size) || !is_finite(1.0 / det)) return false;  // 2^-50
-  p[0] = c0 / det;
-  p[1] = (m[2] * m[7] - m[1] * m[8]) / det;
-  p[2] = (m[1] * m[5] - m[2] * m[4]) / det;
-  p[3] = c1 / det;
-  p[4] = (m[0] * m[8] - m[2] * m[6]) / det;
-  p[5] = (m[2] * m[3] - m[0] * m[5]) / det;
-  p[6] = c2 / det;
-  p[7] = (m[1] * m[6] - m[0] * m[7]) / det;
-  p[8] = (m[0] * m[4] - m[1] * m[3]) / det;
-  return true;
-}
-
-// The matrix as it was given, in nine elements.
-VISOPS_FN void load_matrix(const AugmentParams& p, int64_t sample, double given[9]) {
-  given[6] = given[7] = 0.0;
-  given[8] = 1.0;
-  for (int i = 0; i < 9; ++i) {  // of constant length, for GPUs to keep it in registers
-    if (i < 3 * p.matrix_rows) given[i] = load_matrix_element(p.matrix, sample, i / 3, i % 3);
-  }
-}
-
-// Whether the kernel can do anything with the given matrix; the fronts' check and its message.
-enum class MatrixFault { kNone, kNotFinite, kSingular };
-
-VISOPS_FN MatrixFault matrix_fault(const double given[9], bool inverse_map) {
-  for (int i = 0; i < 9; ++i) {
-    if (!is_finite(given[i])) return MatrixFault::kNotFinite;
-  }
-  const bool affine = given[6] == 0.0 && given[7] == 0.0;
-  if (affine && !is_finite(1.0 / given[8])) return MatrixFault::kSingular;
-  if (inverse_map) return MatrixFault::kNone;
-  double inverse[9];
-  const bool regular = affine ? !is_singular(given) : invert_homography(given, inverse);
-  return regular ? MatrixFault::kNone : MatrixFault::kSingular;
-}
-
-VISOPS_FN AugmentMap augment_map(const AugmentParams& p, int64_t sample) {
-  AugmentMap map;
-  double given[9];
-  load_matrix(p, sample, given);
-  map.valid = matrix_fault(given, p.inverse_map) == MatrixFault::kNone;
-  map.perspective = !(given[6] == 0.0 && given[7] == 0.0);
-  map.integral = false;
-  map.width_x = map.width_y = 1.0;
-  for (int i = 0; i < 9; ++i) map.m[i] = 0.0;
-  if (!map.valid) return map;
-  double* m = map.m;
-  if (!map.perspective) {
-    for (int i = 0; i < 6; ++i) given[i] /= given[8];
-    if (p.inverse_map) {
-      for (int i = 0; i < 6; ++i) m[i] = given[i];
-    } else {
-      invert_affine(given, m);
-    }
-    m[8] = 1.0;
-    if (p.half_pixel) {
-      m[2] += 0.5 * (m[0] + m[1]) - 0.5;
-      m[5] += 0.5 * (m[3] + m[4]) - 0.5;
-    }
-    map.integral = true;
-    for (int i = 0; i < 6; ++i) {
-      map.integral = map.integral && fabs(m[i]) < 1073741824.0 && m[i] == floor(m[i]);
-    }
-    map.width_x = sqrt(m[0] * m[0] + m[1] * m[1]);
-    map.width_y = sqrt(m[3] * m[3] + m[4] * m[4]);
-  } else {
-    if (p.inverse_map) {
-      for (int i = 0; i < 9; ++i) m[i] = given[i];
-    } else {
-      invert_homography(given, m);
-    }
-    if (p.half_pixel) {
-      for (int i = 0; i < 9; i += 3) m[i + 2] += 0.5 * (m[i] + m[i + 1]);
-      for (int i = 0; i < 3; ++i) {
-        m[i] -= 0.5 * m[6 + i];
-        m[3 + i] -= 0.5 * m[6 + i];
-      }
-    }
-  }
-  for (int i = 0; i < 9; ++i) map.valid = map.valid && is_finite(m[i]);
-  return map;
-}
-
-// The window along one axis.
-struct AxisWindow {
-  int64_t first, last;  // taps that exist; none where last < first
-  double low, high;     // edges, in integer-centre coordinates
-};
-
-VISOPS_FN AxisWindow axis_window(double low, double high, int64_t n) {
-  AxisWindow w;
-  const double size = static_cast<double>(n);
-  const double from = low > 0.0 ? low : 0.0, to = high < size ? high : size;
-  const bool some = from < to;  // false for NaN
-  w.first = some ? static_cast<int64_t>(floor(from)) : 0;
-  w.last = some ? static_cast<int64_t>(ceil(to)) - 1 : -1;
-  w.low = some ? from - 0.5 : 0.0;
-  w.high = some ? to - 0.5 : 0.0;
-  return w;
-}
-
-// All that a kernel knows of a sample before it looks at a row.
-struct AugmentSample {
-  AugmentImage image;
-  AugmentMap map;
-  AxisWindow x, y;
-  Interpolation mode;  // nearest also where every coordinate is an integer: exact copies
-  bool antialias;      // for affine maps: whether it makes a difference
-  bool soft_edge;      // the edge is one output pixel wide
-  bool is_fill;        // nothing to sample: an invalid map or an empty window
-};
-
-VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
-                                       const AugmentImage& image) {
-  AugmentSample s;
-  s.image = image;
-  s.map = augment_map(p, sample);
-  if (p.window != nullptr) {
-    const double* w = p.window + 4 * sample;
-    s.x = axis_window(w[0], w[2], image.width);
-    s.y = axis_window(w[1], w[3], image.height);
-  } else {
-    s.x = axis_window(0.0, static_cast<double>(image.width), image.width);
-    s.y = axis_window(0.0, static_cast<double>(image.height), image.height);
-  }
-  // Bicubic resampling with antialias has another kernel (a = -1/2) even where it enlarges.
-  const bool shrinks = s.map.width_x > 1.0 || s.map.width_y > 1.0;
-  const bool always = s.map.perspective || p.mode == Interpolation::kBicubic;
-  const bool copies = s.map.integral && p.window == nullptr && !(p.antialias && shrinks);
-  s.mode = copies ? Interpolation::kNearest : p.mode;
-  s.antialias = p.antialias && !copies && (shrinks || always);
-  s.soft_edge = p.antialias || p.window != nullptr;
-  s.is_fill = !s.map.valid || s.x.last < s.x.first || s.y.last < s.y.first;
-  return s;
-}
-
-// A row's segment: how its lanes map to the source.
-template <class Coord>
-struct AugmentSegment {
-  int64_t x, y;             // integer part of the centre's source
-  Coord fx, fy;             // its fraction
-  Coord step_x, step_y;     // per column, at the centre
-  Coord bend;               // relative change of w per column; 0 for an affine map
-  double width_x, width_y;  // footprint
-  bool direct;              // the horizon is near: coordinates of each lane from scratch
-};
-
-template <class Coord>
-VISOPS_FN AugmentSegment<Coord> augment_segment(const AugmentMap& map, int64_t x0, int64_t y) {
-  AugmentSegment<Coord> s;
-  const double* m = map.m;
-  const double dx = static_cast<double>(x0 + kSegment / 2), dy = static_cast<double>(y);
-  double u = m[0] * dx + (m[1] * dy + m[2]), v = m[3] * dx + (m[4] * dy + m[5]);
-  s.step_x = static_cast<Coord>(m[0]);
-  s.step_y = static_cast<Coord>(m[3]);
-  s.bend = static_cast<Coord>(0);
-  s.width_x = map.width_x;
-  s.width_y = map.width_y;
-  s.direct = false;
-  if (map.perspective) {
-    const double w = m[6] * dx + (m[7] * dy + m[8]);
-    u /= w;
-    v /= w;
-    const double bend = m[6] / w;
-    const double far = 1073741824.0;
-    s.direct = !(fabs(bend) * (kSegment / 2) < 0.5 && fabs(u) < far && fabs(v) < far);
-    if (s.direct) {
-      u = v = 0.0;
-    } else {
-      const double xx = (m[0] - u * m[6]) / w, xy = (m[1] - u * m[7]) / w;
-      const double yx = (m[3] - v * m[6]) / w, yy = (m[4] - v * m[7]) / w;
-      s.step_x = static_cast<Coord>(xx);
-      s.step_y = static_cast<Coord>(yx);
-      s.bend = static_cast<Coord>(bend);
-      s.width_x = sqrt(xx * xx + xy * xy);
-      s.width_y = sqrt(yx * yx + yy * yy);
-    }
-  }
-  split_coordinate(u, &s.x, &s.fx);
-  split_coordinate(v, &s.y, &s.fy);
-  return s;
-}
-
-// Where a lane lies in the source, counted from the segment's integer origin.
-template <class Coord>
-struct LanePoint {
-  Coord x, y;
-  bool valid;  // false: no such point (w = 0), the pixel is fill
-};
-
-template <class Coord>
-VISOPS_HOT_FN LanePoint<Coord> lane_point(const AugmentSegment<Coord>& s, int lane) {
-  const Coord d = from_centre<Coord>(lane);
-  const Coord t = d / (static_cast<Coord>(1) + s.bend * d);
-  return {s.step_x * t + s.fx, s.step_y * t + s.fy, true};
-}
-
-// The same where the segment is `direct`; x is the pixel's column.
-template <class Coord>
-VISOPS_FN LanePoint<Coord> lane_point_direct(const AugmentMap& map, int64_t x, int64_t y) {
-  const double* m = map.m;
-  const double dx = static_cast<double>(x), dy = static_cast<double>(y);
-  const double w = m[6] * dx + (m[7] * dy + m[8]);
-  const double u = (m[0] * dx + (m[1] * dy + m[2])) / w;
-  const double v = (m[3] * dx + (m[4] * dy + m[5])) / w;
-  const double far = 1073741824.0;
-  LanePoint<Coord> point = {static_cast<Coord>(0), static_cast<Coord>(0), false};
-  if (fabs(u) < far && fabs(v) < far) point = {static_cast<Coord>(u), static_cast<Coord>(v), true};
-  return point;
-}
-
-// One axis of a segment: the window relative to the segment's origin, and the widths.
-template <class Coord>
-struct SegmentAxis {
-  int64_t origin;
-  Coord first, last;   // taps
-  Coord low, high;     // edges
-  Coord edge_scale;    // 1 / width of the edge
-  Coord radius;        // of the filter; antialias only
-  Coord filter_scale;  // 1 / its width
-};
-
-// Distances from a segment's origin, saturated: where they matter they are small.
-VISOPS_FN double near_origin(double distance) {
-  const double far = 1073741824.0;
-  return distance > -far ? (distance < far ? distance : far) : -far;
-}
-
-// The widths of an axis: the same for all segments of an affine map.
-template <class Coord>
-VISOPS_FN void set_axis_widths(const AugmentSample& s, const AxisWindow& window, double width,
-                               SegmentAxis<Coord>* axis) {
-  const double edge = s.soft_edge ? (width > 1e-6 ? width : 1e-6) : 1.0;
-  axis->edge_scale = static_cast<Coord>(1.0 / edge);
-  double most = static_cast<double>(window.last - window.first + 1);
-  if (most > 16777216.0) most = 16777216.0;
-  const double wide = width < most ? width : most;
-  const double filter = wide > 1.0 ? wide : 1.0;
-  axis->radius = static_cast<Coord>(s.mode == Interpolation::kBicubic ? 2.0 * filter : filter);
-  axis->filter_scale = static_cast<Coord>(1.0 / filter);
-}
-
-template <class Coord>
-VISOPS_FN void place_axis(const AxisWindow& window, int64_t origin, SegmentAxis<Coord>* axis) {
-  const double at = static_cast<double>(origin);
-  axis->origin = origin;
-  axis->first = static_cast<Coord>(near_origin(static_cast<double>(window.first) - at));
-  axis->last = static_cast<Coord>(near_origin(static_cast<double>(window.last) - at));
-  axis->low = static_cast<Coord>(near_origin(window.low - at));
-  axis->high = static_cast<Coord>(near_origin(window.high - at));
-}
-
-template <class Coord>
-struct SegmentAxes {
-  SegmentAxis<Coord> x, y;
-};
-
-template <class Coord>
-VISOPS_FN SegmentAxes<Coord> segment_axes(const AugmentSample& s,
-                                          const AugmentSegment<Coord>& segment) {
-  SegmentAxes<Coord> axes;
-  set_axis_widths(s, s.x, segment.width_x, &axes.x);
-  set_axis_widths(s, s.y, segment.width_y, &axes.y);
-  place_axis(s.x, segment.x, &axes.x);
-  place_axis(s.y, segment.y, &axes.y);
-  return axes;
-}
-
-// How much of the pixel at `at` the window covers along one axis.
-template <class Coord>
-VISOPS_HOT_FN Coord edge_cover(const SegmentAxis<Coord>& axis, Coord at) {
-  const Coord before = at - axis.low, after = axis.high - at;
-  const Coord within = before < after ? before : after;
-  const Coord cover = within * axis.edge_scale + static_cast<Coord>(0.5);
-  const Coord positive = cover > static_cast<Coord>(0) ? cover : static_cast<Coord>(0);
-  // The outermost pixels of a resized image lie half a footprint inside, where rounding alone would
-  // let fill through (an infinite one, all of it).
-  const Coord whole = static_cast<Coord>(1.0 - 1.0 / 32768.0);
-  return positive < whole ? positive : static_cast<Coord>(1);
-}
-
-// out = 1 - the part that is covered.
-template <class Coord>
-VISOPS_HOT_FN Coord blend_fill(Coord value, Coord fill, Coord out) {
-  const Coord mixed = value + out * (fill - value);
-  const Coord chosen = out > static_cast<Coord>(0) ? mixed : value;
-  return out < static_cast<Coord>(1) ? chosen : fill;
-}
-
-// The colour steps of one sample, in the accumulation type.
-template <class Acc>
-struct ColorPlan {
-  Acc step[kMaxColorSteps][kMaxColorChannels][kMaxColorChannels + 1];
-};
-
-template <class Acc>
-VISOPS_FN Acc color_element(const AugmentParams& p, int64_t sample, int64_t step, int64_t row,
-                            int64_t column) {
-  const int64_t c = p.channels;
-  const int64_t matrix = (p.color_shared ? 0 : sample * p.color_steps) + step;
-  const double v = p.color[(matrix * c + row) * (c + 1) + column];
-  // Elements come in the image's units: the first step brings them to full scale 1.
-  return static_cast<Acc>(step == 0 && column < c ? v * p.input_scale : v);
-}
-
-template <class Acc>
-VISOPS_FN void load_color_plan(const AugmentParams& p, int64_t sample, ColorPlan<Acc>* plan) {
-  for (int64_t k = 0; k < p.color_steps; ++k) {
-    for (int64_t i = 0; i < p.channels; ++i) {
-      for (int64_t j = 0; j <= p.channels; ++j) {
-        plan->step[k][i][j] = color_element<Acc>(p, sample, k, i, j);
-      }
-    }
-  }
-}
-
-template <class Acc>
-VISOPS_HOT_FN Acc clamp_unit(Acc v) {
-  const Acc above = v < static_cast<Acc>(0) ? static_cast<Acc>(0) : v;  // NaN stays
-  return above > static_cast<Acc>(1) ? static_cast<Acc>(1) : above;
 }
 
 }  // namespace visops

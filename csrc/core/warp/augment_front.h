@@ -21,7 +21,7 @@ void check_augment_data(const char* op, const AugmentParams& params);
 // Copies the numbers, with mean, std and the dtypes' full scales folded into one scale and offset.
 void set_values(AugmentParams& params, const AugmentValues& values);
 
-// The value that stands for 1.0.
+// The element that stands for 1.0.
 double full_scale(DType dtype);
 
 }  // namespace visops

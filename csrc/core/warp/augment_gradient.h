@@ -1,4 +1,4 @@
-// The derivatives of an augmented pixel in plain scalar code: what all backends compute.
+// The derivatives of an augmented pixel, in plain scalar code: what all backends compute.
 //
 // NOTE [ Gradient of the augmentation ]
 // The incoming gradient g of a pixel's channels is pulled back through NOTE [ One augmented pixel
@@ -32,21 +32,21 @@ namespace visops {
 constexpr int kMatrixSums = 6;  // of a row: a, a x, b, b x, c, c x
 constexpr int kMaxMatrixElements = kMaxColorChannels * (kMaxColorChannels + 1);
 
-// Elements of one colour step's matrix.
+// The number of elements of one colour step's matrix.
 VISOPS_FN int64_t color_elements(const AugmentParams& p) { return p.channels * (p.channels + 1); }
 
-// Where a row's sums of the colour gradient begin; those of the matrix come first.
+// Where the colour gradient's sums begin in a row; those of the matrix come first.
 VISOPS_FN int64_t first_color_sum(const AugmentBackwardParams& b) {
   return b.grad_matrix != nullptr ? kMatrixSums : 0;
 }
 
-// What the total of a sum of the colour gradient is multiplied by: color_element().
+// The factor for the total of a colour gradient's sum, as in color_element().
 VISOPS_FN double color_sum_scale(const AugmentParams& p, int64_t element) {
   const bool first_step = element < color_elements(p);
   return first_step && element % (p.channels + 1) < p.channels ? p.input_scale : 1.0;
 }
 
-// The sample as its derivatives see it.
+// The sample as it is differentiated.
 VISOPS_FN AugmentSample slope_sample(const AugmentParams& p, const AugmentSample& s) {
   AugmentSample slope = s;
   slope.mode = p.mode;
@@ -54,7 +54,7 @@ VISOPS_FN AugmentSample slope_sample(const AugmentParams& p, const AugmentSample
   return slope;
 }
 
-// Coordinates [low, high) at which a pixel's taps move with it.
+// The coordinates [low, high) where a pixel's taps move with it.
 template <class Acc>
 struct MovingRange {
   Acc low, high;
@@ -124,13 +124,13 @@ VISOPS_HOT_FN Acc pull_clamp(Acc e, Acc unclamped) {
   return within ? e : static_cast<Acc>(0);
 }
 
-// Without colour steps: the gradient by a blended value.
+// Without colour steps: the gradient with respect to a blended value.
 template <class Acc>
 VISOPS_HOT_FN Acc pull_plain(Acc e, Acc value, Acc input_scale, bool clamp) {
   return (clamp ? pull_clamp(e, value * input_scale) : e) * input_scale;
 }
 
-// e by a step's inputs from e by its unclamped results.
+// Turns e with respect to a step's unclamped results into e with respect to its inputs.
 template <class Acc>
 VISOPS_FN void pull_step(const ColorPlan<Acc>& plan, int64_t step, int channels,
                          Acc e[kPixelGroup]) {
@@ -150,8 +150,9 @@ VISOPS_FN void pull_step(const ColorPlan<Acc>& plan, int64_t step, int channels,
   }
 }
 
-// From e by the last step's results to e by the unclamped results of step `step`, whose inputs are
-// `input`. The steps before are repeated from the blended values: they are cheaper than memory.
+// From e with respect to the last step's results to e with respect to the unclamped results of step
+// `step`, whose inputs go to `input`. Earlier steps are recomputed from the blended values: that is
+// cheaper than memory.
 template <class Acc>
 VISOPS_FN void pull_color_to(const AugmentParams& p, const ColorPlan<Acc>& plan, int64_t step,
                              const Acc value[kPixelGroup], Acc e[kPixelGroup],
@@ -173,7 +174,7 @@ VISOPS_FN void pull_color_to(const AugmentParams& p, const ColorPlan<Acc>& plan,
   }
 }
 
-// From the gradient g of `count` channels' outputs to e by their blended values.
+// From the gradient g of `count` channels' outputs to e with respect to their blended values.
 template <class Acc>
 VISOPS_FN void pull_group(const AugmentParams& p, const ColorPlan<Acc>& plan, int64_t first,
                           int count, const Acc value[kPixelGroup], Acc e[kPixelGroup]) {
@@ -202,7 +203,7 @@ VISOPS_FN Acc load_gradient(DType dtype, const void* gradient, int64_t index) {
   }
 }
 
-// a, b and c of one pixel. c is for the third row of the matrix; without one it is 0.
+// a, b and c of one pixel. c is for the matrix's third row, and 0 if there is none.
 struct MapTerms {
   double a, b, c;
 };
@@ -212,7 +213,7 @@ VISOPS_HOT_FN MapTerms map_terms(const AugmentMap& map, bool third_row, double x
   MapTerms t = {gx, gy, 0.0};
   if (map.perspective) {
     const double w = map.m[6] * x + (map.m[7] * y + map.m[8]);
-    const double inverse = w != 0.0 ? 1.0 / w : 0.0;  // a pixel without a source has no gradient
+    const double inverse = w != 0.0 ? 1.0 / w : 0.0;  // no source, no gradient
     t.a = gx * inverse;
     t.b = gy * inverse;
   }
@@ -220,7 +221,7 @@ VISOPS_HOT_FN MapTerms map_terms(const AugmentMap& map, bool third_row, double x
   return t;
 }
 
-// The sums of a sample's rows, by one lane: grad_map += those of row y.
+// One lane's sum over the rows of a sample: grad_map += the sums of row y.
 VISOPS_HOT_FN void add_row_sums(const double* row, double y, double grad_map[9]) {
   for (int i = 0; i < 3; ++i) {
     grad_map[3 * i] += row[2 * i + 1];
@@ -229,7 +230,7 @@ VISOPS_HOT_FN void add_row_sums(const double* row, double y, double grad_map[9])
   }
 }
 
-// Chain rule from the gradient of the destination -> source map to that of the matrix given.
+// Chain rule: from the gradient of the destination -> source map to that of the given matrix.
 VISOPS_FN void augment_map_backward(const AugmentParams& p, int64_t sample,
                                     const double grad_map[9], double grad_matrix[9]) {
   double g[9], given[9];
@@ -242,13 +243,13 @@ VISOPS_FN void augment_map_backward(const AugmentParams& p, int64_t sample,
       g[i + 1] += 0.5 * g[i + 2];
     }
   }
-  // An affine map is that of the matrix, or of its inverse, brought to a last element of 1.
+  // An affine map is the matrix, or its inverse, scaled to a last element of 1.
   const bool perspective = !(given[6] == 0.0 && given[7] == 0.0);
   const double last = perspective ? 1.0 : given[8];
   if (p.inverse_map) {
     for (int i = 0; i < 9; ++i) grad_matrix[i] = g[i] / last;
   } else {
-    // With M = last inverse(matrix), the gradient by the matrix is -M^T g M^T / last.
+    // With M = last inverse(matrix), the gradient of the matrix is -M^T g M^T / last.
     double m[9];
     if (perspective) {
       invert_homography(given, m);

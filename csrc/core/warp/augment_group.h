@@ -2,8 +2,8 @@
 //
 // The arithmetic is that of NOTE [ One augmented pixel ] (core/warp/augment_pixel.h), arranged so
 // that a GPU keeps the channels in registers, which can't be indexed at run time: loops over
-// channels have a fixed end and are left early. The taps' weights are found once for all channels,
-// and so are the derivatives by the source coordinates, where they are asked for.
+// channels have a fixed end and break early. The taps' weights, and their derivatives where they
+// are wanted, are computed once for all channels.
 #pragma once
 
 #include "core/warp/augment_pixel.h"
@@ -21,11 +21,11 @@ VISOPS_FN int group_size(const AugmentParams& p, int64_t first) {
 template <class Acc>
 struct PixelGroup {
   Acc value[kPixelGroup];                // sampled, before it is blended with fill
-  Acc dx[kPixelGroup], dy[kPixelGroup];  // its derivatives; where they are asked for
+  Acc dx[kPixelGroup], dy[kPixelGroup];  // its derivatives, where they are wanted
 };
 
-// d filter_weight / d distance, from the left where there are two: the distance of a tap shrinks as
-// the coordinate grows, and its taps are those of the interval open on the left.
+// d filter_weight / d distance; the left-hand one where there are two: a tap's distance shrinks as
+// the coordinate grows, and the taps are those of the interval open on the left.
 template <Interpolation mode, class Acc>
 VISOPS_HOT_FN Acc filter_derivative(Acc distance) {
   const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
@@ -42,7 +42,7 @@ VISOPS_HOT_FN Acc filter_derivative(Acc distance) {
   return before ? -slope : slope;
 }
 
-// d (filter_tap) / d at, before the taps' sum is divided by.
+// d (filter_tap) / d at, before it is divided by the taps' sum.
 template <Interpolation mode, class Acc>
 VISOPS_HOT_FN Acc filter_tap_slope(const FilterTaps<Acc>& taps, int32_t k) {
   const Acc distance = (static_cast<Acc>(k) - taps.at) * taps.scale;
@@ -76,7 +76,7 @@ VISOPS_HOT_FN FilterWeight<Acc> filter_weight_at(const FilterTaps<Acc>& taps, Ac
   return w;
 }
 
-// filter_pixel() of a group. `image` is the plane of its first channel.
+// filter_pixel() for a group. `image` is the plane of its first channel.
 template <class T, Interpolation mode, bool slopes, class Acc>
 VISOPS_FN void filter_group(const AugmentParams& p, const AugmentSample& s,
                             const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
@@ -113,8 +113,8 @@ VISOPS_FN void filter_group(const AugmentParams& p, const AugmentSample& s,
   }
 }
 
-// Samples `count` channels; `image` is the plane of the first of them. False where the pixel has no
-// taps: it is fill. `mode` is the sample's own, the sample is not is_fill and the point is valid.
+// Samples `count` channels; `image` is the plane of the first one. False if the pixel has no taps:
+// it is fill. `mode` is the sample's own, the sample is not is_fill, and the point is valid.
 template <class T, Interpolation mode, bool slopes, class Acc>
 VISOPS_FN bool sample_group(const AugmentParams& p, const AugmentSample& s,
                             const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
@@ -150,7 +150,7 @@ VISOPS_FN bool sample_group(const AugmentParams& p, const AugmentSample& s,
   return true;
 }
 
-// One colour step before it is clamped.
+// One colour step, before the clamp.
 template <class Acc>
 VISOPS_FN void color_step(const ColorPlan<Acc>& plan, int64_t step, int channels,
                           const Acc value[kPixelGroup], Acc next[kPixelGroup]) {
@@ -166,7 +166,7 @@ VISOPS_FN void color_step(const ColorPlan<Acc>& plan, int64_t step, int channels
   }
 }
 
-// color_pixel() of a group.
+// color_pixel() for a group.
 template <class Acc>
 VISOPS_FN void color_group(const AugmentParams& p, const ColorPlan<Acc>& plan, int64_t steps,
                            Acc value[kPixelGroup]) {

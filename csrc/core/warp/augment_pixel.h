@@ -1,24 +1,24 @@
-// One pixel of the augmentation in plain scalar code: sampling, colour, what is stored.
+// One pixel of the augmentation in plain scalar code: sampling, colour, output.
 //
 // NOTE [ One augmented pixel ]
-// The arithmetic that every backend must reproduce bit for bit; CUDA runs it as it stands, the CPU
-// runs it where no vector path fits. In this order, without contraction:
+// The arithmetic that every backend must reproduce bit for bit: CUDA runs it as it stands, the CPU
+// where no vector path fits. In this order, without contraction:
 //
-//   sample   the taps of NOTE [ One pixel ] (core/pixel.h) at the clamped coordinate,
-//   then
-//            blended with fill (NOTE [ Window and edge ], core/warp/augment.h)
+//   sample   the taps of NOTE [ One pixel ] (core/pixel.h) at the clamped coordinate, then
+//            blended with fill (NOTE [ Window and edge ], core/warp/augment_segment.h)
 //   filter   antialias: v_j = sum_i wy_i p_ij, value = sum_j wx_j v_j, taps in ascending order,
-//            weights f(distance x filter_scale) / sum of those of the taps that exist
+//            weights f(distance x filter_scale), divided by their sum over existing taps
 //   colour   per step v'_c = ((a_c0 v_0 + a_c1 v_1) + ...) + a_cC, then clamp
 //   output   v scale + offset, erased where a rectangle covers the pixel, rounded when stored
 #pragma once
 
 #include "core/warp/affine_pixel.h"
-#include "core/warp/augment.h"
+#include "core/warp/augment_color.h"
+#include "core/warp/augment_segment.h"
 
 namespace visops {
 
-// The taps of one axis without antialias. `at` counts from the axis' origin.
+// The taps of one axis without antialias. `at` is relative to the axis' origin.
 template <Interpolation mode, class Acc>
 VISOPS_FN AxisTaps<mode, Acc> augment_axis_taps(const SegmentAxis<Acc>& axis,
                                                 const AxisWindow& window, Padding padding,
@@ -37,7 +37,7 @@ VISOPS_FN AxisTaps<mode, Acc> augment_axis_taps(const SegmentAxis<Acc>& axis,
       if (left < low) left = low;
       taps.t = clamped - left;
       tap_weights<mode>(taps.t, taps.weight);
-      // Far from the origin floats round: the integers are what keeps the taps inside.
+      // Far from the origin floats round, so integers keep the taps inside.
       int64_t first = axis.origin + static_cast<int64_t>(left);
       if (first > window.last) first = window.last;
       if (first < window.first) first = window.first;
@@ -51,7 +51,7 @@ VISOPS_FN AxisTaps<mode, Acc> augment_axis_taps(const SegmentAxis<Acc>& axis,
   taps.t = mode == Interpolation::kNearest ? static_cast<Acc>(0) : from - whole;
   tap_weights<mode>(taps.t, taps.weight);
   const int64_t first = axis.origin + static_cast<int64_t>(whole) + first_tap(mode);
-  // A soft edge is blended by cover; the taps beyond it repeat the border.
+  // A soft edge is blended by cover; taps beyond it repeat the border.
   const bool repeat = soft_edge && padding == Padding::kConstant && mode == Interpolation::kBicubic;
   const Padding beyond = repeat ? Padding::kReplicate : padding;
   for (int i = 0; i < kCount; ++i) {
@@ -62,7 +62,7 @@ VISOPS_FN AxisTaps<mode, Acc> augment_axis_taps(const SegmentAxis<Acc>& axis,
   return taps;
 }
 
-// Whether constant padding blends by cover (else by taps that are fill).
+// Whether constant padding blends by cover (otherwise by taps that are fill).
 VISOPS_FN bool blends_edge(const AugmentParams& p, const AugmentSample& s) {
   return p.padding == Padding::kConstant &&
          (s.mode == Interpolation::kBilinear || (s.mode == Interpolation::kBicubic && s.soft_edge));
@@ -84,8 +84,8 @@ VISOPS_HOT_FN Acc filter_weight(Acc distance) {
   }
 }
 
-// The taps of one axis with antialias: columns (rows) [first, first + count), counted from the
-// axis' origin; the weight of tap k is filter_weight((k - at) filter_scale) x norm.
+// The taps of one axis with antialias: columns or rows [first, first + count), relative to the
+// axis' origin. Tap k has the weight filter_weight((k - at) scale) x norm.
 template <class Acc>
 struct FilterTaps {
   int32_t first, count;
@@ -102,14 +102,14 @@ VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padd
   FilterTaps<Acc> taps;
   const Acc limit = static_cast<Acc>(1073741824.0);
   Acc centre = at > -limit ? (at < limit ? at : limit) : -limit;
-  if (padding == Padding::kConstant) {  // a soft edge reaches farther than the filter may
+  if (padding == Padding::kConstant) {  // a soft edge may reach farther than the filter
     const Acc low = axis.low < axis.first ? axis.low : axis.first;
     const Acc high = axis.high > axis.last ? axis.high : axis.last;
     centre = centre > low ? (centre < high ? centre : high) : low;
   }
   Acc first = floor(centre - axis.radius) + static_cast<Acc>(1);
   Acc last = first + (static_cast<Acc>(2) * ceil(axis.radius) - static_cast<Acc>(1));
-  if (padding == Padding::kConstant) {  // others fold what lies outside back into the window
+  if (padding == Padding::kConstant) {  // the others fold what lies outside back into the window
     if (first < axis.first) first = axis.first;
     if (last > axis.last) last = axis.last;
   }
@@ -121,7 +121,7 @@ VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padd
   Acc sum = static_cast<Acc>(0);
   for (int32_t i = 0; i < taps.count; ++i) sum = sum + filter_tap<mode>(taps, taps.first + i);
   if (some && sum == static_cast<Acc>(0)) {
-    // Coordinates this large are sparser than the filter is wide: the element at the coordinate.
+    // Coordinates this large are sparser than the filter is wide: take the element there.
     taps.at = floor(centre);
     taps.first = static_cast<int32_t>(taps.at);
     taps.count = 1;
@@ -162,8 +162,8 @@ VISOPS_FN Acc filter_pixel(const T* plane, const AugmentSample& s, const Segment
   return value;
 }
 
-// The sampled value of `count` channels, `first` the first of them, before colour. `mode` is the
-// sample's own.
+// The sampled values of `count` channels from `first` on, before colour. `mode` is the sample's
+// own.
 template <class T, Interpolation mode, class Acc>
 VISOPS_FN void sample_augmented(const AugmentParams& p, const AugmentSample& s,
                                 const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
@@ -227,7 +227,7 @@ VISOPS_FN void color_pixel(const AugmentParams& p, const ColorPlan<Acc>& plan, A
   }
 }
 
-// What colour steps leave to do for one channel: clamp without them, scale and offset.
+// The rest for one channel: the clamp if there are no colour steps, then scale and offset.
 template <class Acc>
 VISOPS_FN Acc finish_value(const AugmentParams& p, int64_t channel, Acc value) {
   Acc v = value;

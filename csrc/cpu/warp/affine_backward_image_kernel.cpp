@@ -1,10 +1,10 @@
 // NOTE [ Affine image gradient on the CPU ]
-// The warp's transpose scatters an output pixel's gradient to its taps. Work is cut by row of the
+// The warp's transpose scatters an output pixel's gradient to its taps. Work is cut by rows of the
 // *image*: a task owns rows [begin, end), walks the output in raster order, and adds only what
-// falls into its rows. So every element is written by one task and receives its terms in raster
-// order, tap rows before tap columns, whatever the number of threads; the CUDA kernel gathers in
-// the same order. Which columns of an output row reach the task's rows is found by division.
-// Assumes what check_affine() and check_matrices() establish; gradients are floating.
+// falls into its rows. So one task writes each element, adding its terms in raster order, tap rows
+// before tap columns, whatever the number of threads; the CUDA kernel gathers in the same order.
+// Division finds the columns of an output row that reach the task's rows. Assumes what
+// check_affine() and check_matrices() establish; gradients are floating.
 #include "core/warp/affine.h"
 #include "core/warp/affine_pixel.h"
 #include "cpu/warp/affine_rows.h"
@@ -23,7 +23,7 @@ struct Scatter {
   int64_t sample;
   Span rows;  // of the image, owned by this task
   Acc* image;
-  bool lanes_fit;
+  bool taps_fit;
 
   Scatter(const AffineBackwardImageParams& given, const AffineMap& m, int64_t s, Span owned)
       : params(given),
@@ -32,11 +32,11 @@ struct Scatter {
         sample(s),
         rows(owned),
         image(static_cast<Acc*>(given.grad_image) + s * given.grad_image_stride.batch),
-        lanes_fit(sizeof(Acc) == sizeof(float) &&
-                  fits_lanes(m, given.grad_image_stride.row, given.grad_image_stride.column)) {}
+        taps_fit(sizeof(Acc) == sizeof(float) &&
+                 fits_taps(m, given.grad_image_stride.row, given.grad_image_stride.column)) {}
 
-  // Columns of output row y that may reach the owned rows, and those that surely have all their
-  // taps in owned rows.
+  // The columns of output row y that may reach the owned rows, and those whose taps surely all lie
+  // in owned rows.
   RowSpans spans(int64_t y) const {
     RowSpans s = row_spans(p, map, mode, y);
     const double base = map.m[4] * static_cast<double>(y) + map.m[5];
@@ -56,7 +56,7 @@ struct Scatter {
     s.inside = intersect(
         intersect(s.inside, s.touching),
         columns_surely_within(map.m[3], base, low + before, high - after, p.output_width));
-    if (!lanes_fit) s.inside = {s.touching.begin, s.touching.begin};
+    if (!taps_fit) s.inside = {s.touching.begin, s.touching.begin};
     return s;
   }
 
@@ -99,27 +99,27 @@ struct Scatter {
     }
   }
 
-  // float64 coordinates have no lanes, and lanes_fit is false.
+  // float64 coordinates have no SegmentTaps: taps_fit is false.
   void inside(const T*, const SegmentOrigin<double>&, int64_t, int64_t, int64_t) const {}
 
   void inside(const T* grad, const SegmentOrigin<float>& origin, int64_t x0, int64_t begin,
               int64_t end) const {
     const Strides& stride = params.grad_image_stride;
-    Lanes lanes;
+    SegmentTaps taps;
     const int count = static_cast<int>(end - begin);
-    fill_lanes<mode>(map, origin, static_cast<int>(begin - x0), count,
-                     static_cast<int32_t>(stride.row), static_cast<int32_t>(stride.column), lanes);
+    fill_taps(mode, map, origin, static_cast<int>(begin - x0), count,
+              static_cast<int32_t>(stride.row), static_cast<int32_t>(stride.column), taps);
     Acc* first = image + (origin.y + first_tap(mode)) * stride.row +
                  (origin.x + first_tap(mode)) * stride.column;
     for (int i = 0; i < count; ++i) {
       Acc wx[kTaps], wy[kTaps], weight[kTaps][kTaps];
-      tap_weights<mode>(static_cast<Acc>(lanes.wx[i]), wx);
-      tap_weights<mode>(static_cast<Acc>(lanes.wy[i]), wy);
+      tap_weights<mode>(static_cast<Acc>(taps.wx[i]), wx);
+      tap_weights<mode>(static_cast<Acc>(taps.wy[i]), wy);
       for (int r = 0; r < kTaps; ++r) {
         for (int j = 0; j < kTaps; ++j) weight[r][j] = wy[r] * wx[j];
       }
       const T* from = grad + (begin + i) * p.output_stride.column;
-      Acc* to = first + lanes.offset[i];
+      Acc* to = first + taps.offset[i];
       for (int64_t c = 0; c < p.channels; ++c) {
         const Acc g = load_element(from + c * p.output_stride.channel);
         Acc* plane = to + c * stride.channel;
@@ -139,7 +139,7 @@ void clear_rows(const AffineBackwardImageParams& params, int64_t sample, int64_t
   const AffineParams& p = params.forward;
   const Strides& stride = params.grad_image_stride;
   Acc* image = static_cast<Acc*>(params.grad_image) + sample * stride.batch;
-  // Along the innermost dimension last, so that the compiler can turn it into a memset.
+  // The innermost dimension goes last, so that the compiler can emit a memset.
   const bool planes = stride.column == 1;
   const int64_t outer = planes ? p.channels : p.width, inner = planes ? p.width : p.channels;
   const int64_t outer_step = planes ? stride.channel : stride.column;

@@ -1,8 +1,8 @@
 // NOTE [ Affine matrix gradient on the CPU ]
-// d out / d coordinate, times the incoming gradient, is summed over channels in ascending order,
-// then over pixels in float64: 64 columns by a tree that halves 64 lanes to 1, such groups of a row
-// in ascending order; the finish kernel adds rows l, l + 64, ... in lane l and halves again. The
-// trees are those of a CUDA block, so the results agree to the bit.
+// The incoming gradient times d out / d coordinate is summed over channels in ascending order, then
+// over pixels in float64: a tree halves 64 columns to one sum, and a row adds up these groups in
+// ascending order; the finish kernel adds rows l, l + 64, ... in lane l and halves again. The trees
+// are those of a CUDA block, so results agree to the bit.
 // Assumes what check_affine() and check_matrices() establish; gradients are floating.
 #include <type_traits>
 
@@ -14,7 +14,7 @@
 namespace visops {
 namespace {
 
-// 64 lanes to one, as a CUDA block does it.
+// Halves 64 lanes to one, as a CUDA block does.
 VISOPS_ALWAYS_INLINE double sum_lanes(double (&lane)[kTreeLeaves]) {
   for (int64_t w = kTreeLeaves / 2; w >= 1; w /= 2) {
     for (int64_t i = 0; i < w; ++i) lane[i] += lane[i + w];
@@ -22,22 +22,22 @@ VISOPS_ALWAYS_INLINE double sum_lanes(double (&lane)[kTreeLeaves]) {
   return lane[0];
 }
 
-// gx and gy of the pixels of a segment: sums over channels of gradient x d out / d coordinate.
+// gx and gy of a segment's pixels: sums over channels of gradient x d out / d coordinate.
 template <class Acc>
 struct SegmentGradient {
-  alignas(64) Acc x[kSegment + kMaxWidth];
-  alignas(64) Acc y[kSegment + kMaxWidth];
+  alignas(64) Acc x[kPaddedSegment];
+  alignas(64) Acc y[kPaddedSegment];
 };
 
-// How runs of pixels inside the image are taken: bilinear float32 in planes, or with channels side
-// by side; the rest one pixel at a time.
+// How runs of pixels inside the image are processed: bilinear float32 as planes or with interleaved
+// channels; everything else one pixel at a time.
 enum class Runs { kNone, kPlanes, kQuads };
 
 template <class T>
 Runs runs_of(const AffineParams& p, const AffineMap& map) {
   constexpr int64_t size = sizeof(float);
   const bool possible = std::is_same<T, float>::value && p.mode == Interpolation::kBilinear &&
-                        fits_lanes(map, p.image_stride.row * size, p.image_stride.column * size);
+                        fits_taps(map, p.image_stride.row * size, p.image_stride.column * size);
   if (!possible) return Runs::kNone;
   if (p.image_stride.column == 1 && p.output_stride.column == 1) return Runs::kPlanes;
   const bool adjacent = p.image_stride.channel == 1 && p.output_stride.channel == 1;
@@ -73,23 +73,22 @@ void differentiate_planes(const AffineParams& p, const AffineMap& map,
   constexpr auto mode = Interpolation::kBilinear;
   constexpr int kWidth = Floats::kWidth;
   const int32_t row_bytes = static_cast<int32_t>(p.image_stride.row * int64_t{sizeof(float)});
-  Lanes lanes;
+  SegmentTaps taps;
   const int count = static_cast<int>(end - begin);
-  fill_lanes<mode>(map, origin, static_cast<int>(begin - x0), count, row_bytes, sizeof(float),
-                   lanes);
-  const char* taps =
+  fill_taps(mode, map, origin, static_cast<int>(begin - x0), count, row_bytes, sizeof(float), taps);
+  const char* origin_taps =
       reinterpret_cast<const char*>(image + origin.y * p.image_stride.row + origin.x);
   float* out_x = sums.x + (begin - x0);
   float* out_y = sums.y + (begin - x0);
   for (int i = 0; i < count; i += kWidth) {
-    const Floats wx = Floats::load(lanes.wx + i);
-    const FloatPairs wy = spread(Floats::load(lanes.wy + i));
+    const Floats wx = Floats::load(taps.wx + i);
+    const FloatPairs wy = spread(Floats::load(taps.wy + i));
     const bool whole = count - i >= kWidth;
     Floats gx(0.0f), gy(0.0f);
     for (int64_t c = 0; c < p.channels; ++c) {
-      const char* plane = taps + c * p.image_stride.channel * int64_t{sizeof(float)};
+      const char* plane = origin_taps + c * p.image_stride.channel * int64_t{sizeof(float)};
       PixelPairs rows[2];
-      load_pairs({plane, plane + row_bytes}, lanes.offset + i, rows);
+      load_pairs({plane, plane + row_bytes}, taps.offset + i, rows);
       const FloatPairs top = channel_pairs<float, 1, 0>(rows[0]);
       const FloatPairs bottom = channel_pairs<float, 1, 0>(rows[1]);
       const FloatPairs slope = bottom - top;
@@ -115,8 +114,8 @@ void differentiate_planes(const AffineParams& p, const AffineMap& map,
   }
 }
 
-// As differentiate_planes, for channels side by side; false where it would read past the end of
-// the image or of the gradient.
+// differentiate_planes() for interleaved channels; false if it would read past the end of the image
+// or of the gradient.
 bool differentiate_quads(const AffineParams& p, const AffineMap& map,
                          const SegmentOrigin<float>& origin, const float* image, const float* grad,
                          int64_t x0, int64_t begin, int64_t end, SegmentGradient<float>& sums) {
@@ -124,10 +123,10 @@ bool differentiate_quads(const AffineParams& p, const AffineMap& map,
   const Strides& stride = p.image_stride;
   const auto row_bytes = static_cast<int32_t>(stride.row * size);
   const auto column_bytes = static_cast<int32_t>(stride.column * size);
-  Lanes lanes;
+  SegmentTaps taps;
   const int count = static_cast<int>(end - begin);
-  fill_lanes<Interpolation::kBilinear>(map, origin, static_cast<int>(begin - x0), count, row_bytes,
-                                       column_bytes, lanes);
+  fill_taps(Interpolation::kBilinear, map, origin, static_cast<int>(begin - x0), count, row_bytes,
+            column_bytes, taps);
   const float* first = image + origin.y * stride.row + origin.x * stride.column;
   const int64_t widest = p.channels > 4 ? p.channels : 4;  // floats read at a pixel
   const int64_t reach =
@@ -136,19 +135,19 @@ bool differentiate_quads(const AffineParams& p, const AffineMap& map,
   const char* grad_end =
       end_of(p.output, p.output_stride, p.batch, p.channels, p.output_height, p.output_width, size);
   const float* last_grad = grad + (end - 1) * p.output_stride.column;
-  if (lanes.highest + reach * size > image_end - reinterpret_cast<const char*>(first)) return false;
+  if (taps.highest + reach * size > image_end - reinterpret_cast<const char*>(first)) return false;
   if (reinterpret_cast<const char*>(last_grad + widest) > grad_end) return false;
   for (int i = 0; i < count; ++i) {
-    const float* taps = first + lanes.offset[i] / size;
+    const float* tap = first + taps.offset[i] / size;
     const float* from = grad + (begin + i) * p.output_stride.column;
-    const Quad wx(lanes.wx[i]), wy(lanes.wy[i]);
+    const Quad wx(taps.wx[i]), wy(taps.wy[i]);
     float gx = 0.0f, gy = 0.0f;
     for (int64_t c = 0; c < p.channels; c += 4) {
-      // The last quad ends with the last channel, and repeats some that came before.
+      // The last quad ends with the last channel, and repeats some earlier ones.
       const int64_t at = c + 4 <= p.channels || p.channels < 4 ? c : p.channels - 4;
-      const Quad a = Quad::load(taps + at), b = Quad::load(taps + stride.column + at);
-      const Quad left = Quad::load(taps + stride.row + at) - a;
-      const Quad right = Quad::load(taps + stride.row + stride.column + at) - b;
+      const Quad a = Quad::load(tap + at), b = Quad::load(tap + stride.column + at);
+      const Quad left = Quad::load(tap + stride.row + at) - a;
+      const Quad right = Quad::load(tap + stride.row + stride.column + at) - b;
       const Quad g = Quad::load(from + at);
       float x[4], y[4];
       (g * ((b + wy * right) - (a + wy * left))).store(x);

@@ -1,4 +1,4 @@
-// The nearest warp: moves elements without looking at them, by size.
+// The nearest warp: moves elements by size, whatever they mean.
 #pragma once
 
 #include "core/warp/affine_pixel.h"
@@ -16,8 +16,8 @@ struct CopySampler {
   const AffineParams& p;
   const AffineMap& map;
   int64_t size;       // of an element, in bytes
-  bool whole_pixels;  // channels side by side on both sides: one move for all of them
-  bool straight;      // a row of output is a run of a row of the image
+  bool whole_pixels;  // interleaved channels on both sides: one move for all of them
+  bool straight;      // an output row is a run of an image row
   bool has_inside;
   int32_t row_bytes, column_bytes;  // where has_inside
   const char* image_end;
@@ -32,7 +32,7 @@ struct CopySampler {
                  p.image_stride.column == p.output_stride.column &&
                  p.image_stride.column == (whole_pixels ? p.channels : 1)),
         has_inside(sizeof(Coord) == sizeof(float) &&
-                   fits_lanes(map, p.image_stride.row * size, p.image_stride.column * size)),
+                   fits_taps(map, p.image_stride.row * size, p.image_stride.column * size)),
         row_bytes(static_cast<int32_t>(p.image_stride.row * size)),
         column_bytes(static_cast<int32_t>(p.image_stride.column * size)),
         image_end(end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width, size)) {}
@@ -46,13 +46,13 @@ struct CopySampler {
                size;
   }
 
-  bool inside(int64_t, int64_t, const SegmentOrigin<double>&, const Lanes&, int64_t, int64_t,
+  bool inside(int64_t, int64_t, const SegmentOrigin<double>&, const SegmentTaps&, int64_t, int64_t,
               int64_t) const {
-    return false;  // float64 coordinates have no lanes
+    return false;  // float64 coordinates have no SegmentTaps
   }
 
-  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, const Lanes& lanes,
-              int64_t x0, int64_t begin, int64_t end) const {
+  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin,
+              const SegmentTaps& taps, int64_t x0, int64_t begin, int64_t end) const {
     const int count = static_cast<int>(end - begin);
     const char* image = image_of(sample) + origin.y * row_bytes + origin.x * column_bytes;
     char* out = output_of(sample, y, begin);
@@ -68,22 +68,22 @@ struct CopySampler {
         continue;
       }
       switch (pixel) {
-        case 1: copy_pixels<1>(plane, lanes.offset, count, to, step); break;
-        case 2: copy_pixels<2>(plane, lanes.offset, count, to, step); break;
+        case 1: copy_pixels<1>(plane, taps.offset, count, to, step); break;
+        case 2: copy_pixels<2>(plane, taps.offset, count, to, step); break;
         case 3:
-          if (step == 3 && plane + lanes.highest + 4 <= image_end) {
-            copy_triples(plane, lanes.offset, count, to);
+          if (step == 3 && plane + taps.highest + 4 <= image_end) {
+            copy_triples(plane, taps.offset, count, to);
           } else {
-            copy_pixels<3>(plane, lanes.offset, count, to, step);
+            copy_pixels<3>(plane, taps.offset, count, to, step);
           }
           break;
-        case 4: copy_pixels<4>(plane, lanes.offset, count, to, step); break;
-        case 8: copy_pixels<8>(plane, lanes.offset, count, to, step); break;
-        case 12: copy_pixels<12>(plane, lanes.offset, count, to, step); break;
-        case 16: copy_pixels<16>(plane, lanes.offset, count, to, step); break;
+        case 4: copy_pixels<4>(plane, taps.offset, count, to, step); break;
+        case 8: copy_pixels<8>(plane, taps.offset, count, to, step); break;
+        case 12: copy_pixels<12>(plane, taps.offset, count, to, step); break;
+        case 16: copy_pixels<16>(plane, taps.offset, count, to, step); break;
         default:
           for (int i = 0; i < count; ++i) {
-            memcpy(to + i * step, plane + lanes.offset[i], static_cast<size_t>(pixel));
+            memcpy(to + i * step, plane + taps.offset[i], static_cast<size_t>(pixel));
           }
       }
     }

@@ -1,16 +1,16 @@
 // NOTE [ Affine forward on the CPU ]
 // Work is cut by output row; a task walks its rows, a row its segments (NOTE [ Rows and spans ]).
 // Inside the image there are four ways to sample, chosen once per sample by layout:
-//   pairs    8 bytes at a pixel hold its tap and the next one along x, for all channels of up to
-//            4 x uint8, for one plane of 16-bit elements and of float32: a load per pixel and row
-//            of taps, then vectors over pixels (cpu/simd/floats.h)
-//   quads    float32 with channels side by side: vectors over channels, one pixel at a time
+//   pairs    8 bytes at a pixel hold its tap and the next one along x (all channels of up to
+//            4 x uint8; one plane of 16-bit elements or float32): one load per pixel and row of
+//            taps, then vectors over pixels (cpu/simd/floats.h)
+//   quads    float32 with interleaved channels: vectors over channels, one pixel at a time
 //   copies   nearest, and maps whose coordinates are all integers
 //   pixels   everything else: core/warp/affine_pixel.h
-// Interpolation goes vertically first, in the order of NOTE [ One pixel ]
-// (core/warp/affine_pixel.h), so all four ways agree to the bit. Integers are rounded half to even
-// and saturated when stored. Assumes what check_affine() and check_matrices() establish: finite
-// matrices, sizes below 2^31, fill within the dtype, a non-empty image unless padding is constant.
+// All four interpolate vertically first, in the order of NOTE [ One pixel ] (core/pixel.h), so they
+// agree to the bit. Integers are rounded half to even and saturate when stored. Assumes what
+// check_affine() and check_matrices() establish: finite matrices, sizes below 2^31, fill within the
+// dtype's range, a non-empty image unless padding is constant.
 #include "core/warp/affine.h"
 
 #include <type_traits>
@@ -24,7 +24,7 @@
 namespace visops {
 namespace {
 
-// The pixels of one sample, one row at a time.
+// One output row of one sample.
 struct Row {
   const AffineParams& p;
   const AffineMap& map;
@@ -45,32 +45,62 @@ void fill_pixels(const Row& row, int64_t begin, int64_t end) {
   }
 }
 
-// A sampler has has_inside, whether inside() can ever return true; inside(), which samples columns
-// that are surely inside the image, and returns false where it would read past the image's end;
-// border(), which samples any columns, one by one; and kMode, row_bytes and column_bytes, from a
-// tap to its neighbours, for fill_lanes().
-template <class Sampler>
-void warp_segment(const Sampler& sampler, const Row& row, Span segment, Span inside,
-                  const SegmentOrigin<typename Sampler::Coord>& origin, const Lanes& lanes,
-                  int64_t x0) {
-  if (segment.begin == segment.end) return;
-  if (inside.begin == inside.end ||
-      !sampler.inside(row.sample, row.y, origin, lanes, x0, inside.begin, inside.end)) {
-    sampler.border(row.sample, row.y, origin, x0, segment.begin, segment.end);
-    return;
-  }
-  sampler.border(row.sample, row.y, origin, x0, segment.begin, inside.begin);
-  sampler.border(row.sample, row.y, origin, x0, inside.end, segment.end);
+// How one sample's pixels are sampled, for its dtype, layout and interpolation. Calls go through
+// pointers, so that the walk over rows is compiled once; a segment is long enough to hide them.
+template <class Coord>
+struct SegmentSampler {
+  const void* self;
+  // Columns that surely lie inside the image; false where it would read past the image's end.
+  bool (*inside)(const void* self, int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin,
+                 const SegmentTaps& taps, int64_t x0, int64_t begin, int64_t end);
+  // Any columns, one by one.
+  void (*border)(const void* self, int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin,
+                 int64_t x0, int64_t begin, int64_t end);
+  bool has_inside;                  // whether inside() can ever return true
+  int32_t row_bytes, column_bytes;  // from a tap to its neighbours, where has_inside
+};
+
+template <class Sampler, class Coord = typename Sampler::Coord>
+SegmentSampler<Coord> segment_sampler(const Sampler& sampler) {
+  SegmentSampler<Coord> calls;
+  calls.self = &sampler;
+  calls.inside = [](const void* self, int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin,
+                    const SegmentTaps& taps, int64_t x0, int64_t begin, int64_t end) {
+    return static_cast<const Sampler*>(self)->inside(sample, y, origin, taps, x0, begin, end);
+  };
+  calls.border = [](const void* self, int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin,
+                    int64_t x0, int64_t begin, int64_t end) {
+    if (begin < end) {
+      static_cast<const Sampler*>(self)->border(sample, y, origin, x0, begin, end);
+    }
+  };
+  calls.has_inside = sampler.has_inside;
+  calls.row_bytes = sampler.row_bytes;
+  calls.column_bytes = sampler.column_bytes;
+  return calls;
 }
 
-// Rows go in blocks, a segment of all of them before the next one: under rotation a row crosses
-// many rows of the image, and the cache lines that one row of the block fetches serve the others.
+template <class Coord>
+void warp_segment(const SegmentSampler<Coord>& sampler, const Row& row, Span segment, Span inside,
+                  const SegmentOrigin<Coord>& origin, const SegmentTaps& taps, int64_t x0) {
+  if (segment.begin == segment.end) return;
+  if (inside.begin == inside.end || !sampler.inside(sampler.self, row.sample, row.y, origin, taps,
+                                                    x0, inside.begin, inside.end)) {
+    sampler.border(sampler.self, row.sample, row.y, origin, x0, segment.begin, segment.end);
+    return;
+  }
+  sampler.border(sampler.self, row.sample, row.y, origin, x0, segment.begin, inside.begin);
+  sampler.border(sampler.self, row.sample, row.y, origin, x0, inside.end, segment.end);
+}
+
+// Rows go in blocks: all rows of a block finish a segment before the next one begins. Under
+// rotation a row crosses many rows of the image, and cache lines that one row fetches serve the
+// others.
 constexpr int64_t kBlockRows = 8;
 
-template <class Sampler>
-void warp_strip(const Sampler& sampler, const AffineParams& p, const AffineMap& map,
+template <class Coord>
+void warp_strip(const SegmentSampler<Coord>& sampler, const AffineParams& p, const AffineMap& map,
                 Interpolation mode, int64_t sample, int64_t begin, int64_t end, Span strip) {
-  using Coord = typename Sampler::Coord;
   ReadAhead ahead = read_ahead(p, map, sample, strip, {begin, end});
   for (int64_t y0 = begin; y0 < end; y0 += kBlockRows) {
     const int64_t rows = end - y0 < kBlockRows ? end - y0 : kBlockRows;
@@ -93,11 +123,11 @@ void warp_strip(const Sampler& sampler, const AffineParams& p, const AffineMap& 
       all.end = all.end > touching.end ? all.end : touching.end;
     }
     for (int64_t x0 = all.begin & -kSegment; x0 < all.end; x0 += kSegment) {
-      // All rows' coordinates ahead of their use: a segment begins with a long chain of float64
-      // operations, and offsets are loaded one by one from where vectors have stored them.
+      // Compute all rows' coordinates ahead of their use: a segment begins with a long chain of
+      // float64 operations, and offsets are loaded one by one from where vectors stored them.
       SegmentOrigin<Coord> origins[kBlockRows];
       Span segments[kBlockRows], insides[kBlockRows];
-      Lanes lanes[kBlockRows];
+      SegmentTaps taps[kBlockRows];
       for (int64_t i = 0; i < rows; ++i) {
         origins[i] = segment_origin<Coord>(map.m, x0, y0 + i);
         segments[i] = intersect(spans[i].touching, {x0, x0 + kSegment});
@@ -106,14 +136,14 @@ void warp_strip(const Sampler& sampler, const AffineParams& p, const AffineMap& 
       if constexpr (std::is_same<Coord, float>::value) {
         for (int64_t i = 0; i < rows && sampler.has_inside; ++i) {
           if (insides[i].begin == insides[i].end) continue;
-          fill_lanes<Sampler::kMode>(map, origins[i], static_cast<int>(insides[i].begin - x0),
-                                     static_cast<int>(insides[i].end - insides[i].begin),
-                                     sampler.row_bytes, sampler.column_bytes, lanes[i]);
+          fill_taps(mode, map, origins[i], static_cast<int>(insides[i].begin - x0),
+                    static_cast<int>(insides[i].end - insides[i].begin), sampler.row_bytes,
+                    sampler.column_bytes, taps[i]);
         }
       }
       for (int64_t i = 0; i < rows; ++i) {
         warp_segment(sampler, {p, map, mode, sample, y0 + i}, segments[i], insides[i], origins[i],
-                     lanes[i], x0);
+                     taps[i], x0);
       }
     }
   }
@@ -122,7 +152,8 @@ void warp_strip(const Sampler& sampler, const AffineParams& p, const AffineMap& 
 template <class Sampler>
 void warp_rows(const AffineParams& p, const AffineMap& map, Interpolation mode, int64_t sample,
                int64_t begin, int64_t end) {
-  const Sampler sampler(p, map);
+  const Sampler how(p, map);
+  const auto sampler = segment_sampler(how);
   const Span all = {0, p.output_width};
   for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
     warp_strip(sampler, p, map, mode, sample, begin, end, intersect(all, {x, x + kStripColumns}));
@@ -166,7 +197,7 @@ void warp_sample(const AffineParams& p, const AffineMap& map, int64_t sample, in
   }
 }
 
-// float64 images use float64 coordinates, whatever is done with them.
+// float64 images have float64 coordinates in every mode.
 void copy_sample(const AffineParams& p, const AffineMap& map, int64_t sample, int64_t begin,
                  int64_t end) {
   constexpr auto mode = Interpolation::kNearest;
@@ -199,7 +230,7 @@ void affine_kernel(const AffineParams& p, int64_t begin, int64_t end) {
       case DType::kBFloat16: return warp_sample<BFloat16>(p, map, sample, first, last);
       case DType::kFloat32: return warp_sample<float>(p, map, sample, first, last);
       case DType::kFloat64: return warp_sample<double>(p, map, sample, first, last);
-      default: return;  // check_affine() lets other integers through with nearest only
+      default: return;  // check_affine() lets other dtypes through only with nearest
     }
   });
 }

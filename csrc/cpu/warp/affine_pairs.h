@@ -1,4 +1,4 @@
-// Samples runs of pixels in vectors, where 8 bytes hold a pixel's taps along x.
+// Samples runs of pixels in vectors where 8 bytes hold a pixel's taps along x.
 #pragma once
 
 #include "cpu/simd/floats.h"
@@ -34,7 +34,7 @@ VISOPS_ALWAYS_INLINE Floats bicubic(const PixelPairs (&rows)[2][4], const FloatP
          wx[3] * second_of_pairs(v[1]);
 }
 
-// All channels of kWidth pixels: the first taps lie at image + offset, weights are per pixel.
+// All channels of kWidth pixels. The first taps are at image + offset, weights are per pixel.
 template <class T, int Channels, Interpolation mode>
 VISOPS_ALWAYS_INLINE void sample_pairs(const char* image, int64_t row_bytes, const int32_t* offset,
                                        const float* weight_x, const float* weight_y,
@@ -68,13 +68,12 @@ VISOPS_ALWAYS_INLINE void sample_pairs(const char* image, int64_t row_bytes, con
   }
 }
 
-// Channels > 1: channels side by side in image and output. Channels == 1: planes.
+// Channels > 1: interleaved in image and output. Channels == 1: planes.
 template <class T, int Channels, Interpolation mode>
 struct PairSampler {
   using Coord = float;
   static constexpr bool has_inside = true;
   static constexpr int kTaps = tap_count(mode);
-  static constexpr Interpolation kMode = mode;
   static constexpr int32_t column_bytes = Channels * int32_t{sizeof(T)};
 
   const AffineParams& p;
@@ -87,7 +86,7 @@ struct PairSampler {
     const bool interleaved =
         p.channels == Channels && p.image_stride.channel == 1 && p.output_stride.channel == 1;
     return adjacent && (Channels == 1 || interleaved) &&
-           fits_lanes(map, p.image_stride.row * int64_t{sizeof(T)}, Channels * int64_t{sizeof(T)});
+           fits_taps(map, p.image_stride.row * int64_t{sizeof(T)}, Channels * int64_t{sizeof(T)});
   }
 
   PairSampler(const AffineParams& params, const AffineMap& m)
@@ -102,19 +101,19 @@ struct PairSampler {
     PixelSampler<T, mode>(p, map).border(sample, y, origin, x0, begin, end);
   }
 
-  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, const Lanes& lanes,
-              int64_t, int64_t begin, int64_t end) const {
+  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin,
+              const SegmentTaps& taps, int64_t, int64_t begin, int64_t end) const {
     const int count = static_cast<int>(end - begin);
     const int64_t size = sizeof(T);
     const int64_t first = sample * p.image_stride.batch * size +
                           (origin.y + first_tap(mode)) * row_bytes +
                           (origin.x + first_tap(mode)) * column_bytes;
-    // A load reads 8 bytes, more than the taps may have: not past the end of the tensor.
+    // A load reads 8 bytes, which may be more than the taps: stay within the tensor.
     const int64_t last_row = row_bytes > 0 ? (kTaps - 1) * int64_t{row_bytes} : 0;
     const int64_t last_plane =
         Channels == 1 && p.image_stride.channel > 0 ? (p.channels - 1) * p.image_stride.channel : 0;
     const int64_t last =
-        first + lanes.highest + last_row + (kTaps - 2) * column_bytes + last_plane * size + 8;
+        first + taps.highest + last_row + (kTaps - 2) * column_bytes + last_plane * size + 8;
     const char* image = static_cast<const char*>(p.image);
     if (last > image_end - image) return false;
 
@@ -122,22 +121,22 @@ struct PairSampler {
              begin * p.output_stride.column;
     if constexpr (Channels == 1) {
       for (int64_t c = 0; c < p.channels; ++c) {
-        sample_run(image + first + c * p.image_stride.channel * size, lanes, count,
+        sample_run(image + first + c * p.image_stride.channel * size, taps, count,
                    out + c * p.output_stride.channel);
       }
     } else {
-      sample_run(image + first, lanes, count, out);
+      sample_run(image + first, taps, count, out);
     }
     return true;
   }
 
-  VISOPS_ALWAYS_INLINE void sample_run(const char* image, const Lanes& lanes, int count,
+  VISOPS_ALWAYS_INLINE void sample_run(const char* image, const SegmentTaps& taps, int count,
                                        T* out) const {
     constexpr int kWidth = Floats::kWidth;
     for (int i = 0; i < count; i += kWidth) {
       Floats result[Channels];
-      sample_pairs<T, Channels, mode>(image, row_bytes, lanes.offset + i, lanes.wx + i,
-                                      lanes.wy + i, result);
+      sample_pairs<T, Channels, mode>(image, row_bytes, taps.offset + i, taps.wx + i, taps.wy + i,
+                                      result);
       if (count - i >= kWidth) {
         store_pixels(out + i * Channels, result);
       } else {

@@ -1,4 +1,4 @@
-// Samples any pixel of any layout, one at a time: borders, and what no vector path takes.
+// Samples pixels of any layout one at a time: borders, and what no vector path takes.
 #pragma once
 
 #include "core/warp/affine_pixel.h"
@@ -11,7 +11,6 @@ template <class T, Interpolation mode>
 struct PixelSampler {
   using Coord = typename Accumulate<T>::type;
   static constexpr bool has_inside = false;
-  static constexpr Interpolation kMode = mode;
   static constexpr int32_t row_bytes = 0, column_bytes = 0;
 
   const AffineParams& p;
@@ -19,15 +18,14 @@ struct PixelSampler {
 
   PixelSampler(const AffineParams& params, const AffineMap& m) : p(params), map(m) {}
 
-  bool inside(int64_t, int64_t, const SegmentOrigin<Coord>&, const Lanes&, int64_t, int64_t,
+  bool inside(int64_t, int64_t, const SegmentOrigin<Coord>&, const SegmentTaps&, int64_t, int64_t,
               int64_t) const {
     return false;
   }
 
   void border(int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin, int64_t x0,
               int64_t begin, int64_t end) const {
-    if (begin >= end) return;
-    // Copies, for the compiler can't know that a store to the output leaves *this as it is.
+    // Copies: the compiler can't know that stores to the output leave *this unchanged.
     const AffineMap m = map;
     const Strides image_stride = p.image_stride, output_stride = p.output_stride;
     const int64_t channels = p.channels, fill_step = p.fill_count == 1 ? 0 : 1;

@@ -1,4 +1,4 @@
-// Samples float32 images whose channels lie side by side: vectors over channels.
+// Samples float32 images with interleaved channels: vectors over channels.
 #pragma once
 
 #include "cpu/simd/floats.h"
@@ -13,7 +13,6 @@ struct QuadSampler {
   using Coord = float;
   static constexpr bool has_inside = true;
   static constexpr int kTaps = tap_count(mode);
-  static constexpr Interpolation kMode = mode;
 
   const AffineParams& p;
   const AffineMap& map;
@@ -23,8 +22,8 @@ struct QuadSampler {
   static bool accepts(const AffineParams& p, const AffineMap& map) {
     return p.channels >= 3 && p.image_stride.channel == 1 && p.output_stride.channel == 1 &&
            p.output_stride.column == p.channels &&
-           fits_lanes(map, p.image_stride.row * int64_t{sizeof(float)},
-                      p.image_stride.column * int64_t{sizeof(float)});
+           fits_taps(map, p.image_stride.row * int64_t{sizeof(float)},
+                     p.image_stride.column * int64_t{sizeof(float)});
   }
 
   QuadSampler(const AffineParams& params, const AffineMap& m)
@@ -40,8 +39,8 @@ struct QuadSampler {
     PixelSampler<float, mode>(p, map).border(sample, y, origin, x0, begin, end);
   }
 
-  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, const Lanes& lanes,
-              int64_t, int64_t begin, int64_t end) const {
+  bool inside(int64_t sample, int64_t y, const SegmentOrigin<float>& origin,
+              const SegmentTaps& taps, int64_t, int64_t begin, int64_t end) const {
     const int count = static_cast<int>(end - begin);
     const int64_t first = sample * p.image_stride.batch * int64_t{sizeof(float)} +
                           (origin.y + first_tap(mode)) * row_bytes +
@@ -50,18 +49,18 @@ struct QuadSampler {
     const int64_t last_column = column_bytes > 0 ? (kTaps - 1) * int64_t{column_bytes} : 0;
     const int64_t channels = p.channels > 4 ? p.channels : 4;  // a quad reads four
     const int64_t last =
-        first + lanes.highest + last_row + last_column + channels * int64_t{sizeof(float)};
+        first + taps.highest + last_row + last_column + channels * int64_t{sizeof(float)};
     const char* image = static_cast<const char*>(p.image);
     if (last > image_end - image) return false;
 
     float* out = static_cast<float*>(p.output) + sample * p.output_stride.batch +
                  y * p.output_stride.row + begin * p.output_stride.column;
     for (int i = 0; i < count; ++i) {
-      const char* taps = image + first + lanes.offset[i];
+      const char* pixel_taps = image + first + taps.offset[i];
       float* pixel = out + i * p.channels;
       if (p.channels == 3) {
-        // Four floats are stored, the fourth over the next pixel, which comes later.
-        const Quad value = blend<Quad>(taps, 0, lanes.wx[i], lanes.wy[i]);
+        // Stores four floats: the next pixel overwrites the fourth.
+        const Quad value = blend<Quad>(pixel_taps, 0, taps.wx[i], taps.wy[i]);
         if (i + 1 < count) {
           value.store(pixel);
         } else {
@@ -72,11 +71,11 @@ struct QuadSampler {
       } else {
         int64_t c = 0;
         for (; c + Floats::kWidth <= p.channels; c += Floats::kWidth) {
-          blend<Floats>(taps, c, lanes.wx[i], lanes.wy[i]).store(pixel + c);
+          blend<Floats>(pixel_taps, c, taps.wx[i], taps.wy[i]).store(pixel + c);
         }
         for (; c < p.channels; c += 4) {
-          if (c > p.channels - 4) c = p.channels - 4;  // the last quad overlaps the one before
-          blend<Quad>(taps, c, lanes.wx[i], lanes.wy[i]).store(pixel + c);
+          if (c > p.channels - 4) c = p.channels - 4;  // the last quad overlaps the previous one
+          blend<Quad>(pixel_taps, c, taps.wx[i], taps.wy[i]).store(pixel + c);
         }
       }
     }

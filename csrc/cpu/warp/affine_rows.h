@@ -1,11 +1,11 @@
 // How the CPU kernels walk an output row: its segments, and the coordinates in them.
 //
 // NOTE [ Rows and spans ]
-// Coordinates are linear along a row, so the columns that can touch the image, and those all of
-// whose taps surely lie inside it, are two intervals found by division. Beyond the first the row
-// is fill (constant padding only). Within the second, pixels are sampled in vectors without a
-// test; the columns between, and all columns of images too large for 32-bit offsets, go through
-// the one-pixel code of core/warp/affine_pixel.h, which gives the same bits.
+// Coordinates are linear along a row, so division finds two intervals: the columns that may touch
+// the image, and the columns whose taps surely all lie inside it. Outside the first the row is fill
+// (constant padding only). Within the second, pixels are sampled in vectors, untested. The columns
+// in between, and all columns of images too large for 32-bit offsets, go through the one-pixel code
+// of core/warp/affine_pixel.h, which gives the same bits.
 #pragma once
 
 #include <cmath>
@@ -19,9 +19,10 @@
 namespace visops {
 namespace {
 
-constexpr int kMaxWidth = 16;  // of any Floats
+constexpr int kMaxWidth = 16;                         // of any Floats
+constexpr int kPaddedSegment = kSegment + kMaxWidth;  // a segment; vectors may run over its end
 
-// For these columns and rows of a sample's output.
+// For columns and rows of a sample's output.
 inline ReadAhead read_ahead(const AffineParams& p, const AffineMap& map, int64_t sample,
                             Span columns, Span rows) {
   const int64_t size = element_size(p.dtype);
@@ -63,14 +64,14 @@ VISOPS_ALWAYS_INLINE RowSpans row_spans(const AffineParams& p, const AffineMap& 
 }
 
 // Byte offsets and weights of up to kSegment pixels, relative to the segment's origin.
-struct Lanes {
-  alignas(64) int32_t offset[kSegment + kMaxWidth];
-  alignas(64) float wx[kSegment + kMaxWidth];
-  alignas(64) float wy[kSegment + kMaxWidth];
-  int32_t highest;  // none of the offsets is larger
+struct SegmentTaps {
+  alignas(64) int32_t offset[kPaddedSegment];
+  alignas(64) float wx[kPaddedSegment];
+  alignas(64) float wy[kPaddedSegment];
+  int32_t highest;  // bound on the offsets
 };
 
-// floor() for |v| < 2^31. Where the instruction set has no rounding, a call would be made of it.
+// floor() for |v| < 2^31. Without a rounding instruction, compilers would emit a call.
 VISOPS_ALWAYS_INLINE float floor_of(float v) {
 #if VISOPS_ISA_SLOT > 0
   return std::floor(v);
@@ -80,7 +81,7 @@ VISOPS_ALWAYS_INLINE float floor_of(float v) {
 #endif
 }
 
-// The largest floor(coordinate) x bytes along one axis: taps move one way, so it is at an end.
+// The largest floor(coordinate) x bytes along one axis. Taps move one way, so it is at an end.
 VISOPS_ALWAYS_INLINE int32_t extreme_tap(float step, float fraction, float half, int first,
                                          int count, int32_t bytes) {
   const bool at_last = (step > 0.0f) == (bytes > 0);
@@ -89,12 +90,11 @@ VISOPS_ALWAYS_INLINE int32_t extreme_tap(float step, float fraction, float half,
   return static_cast<int32_t>(floor_of(at)) * bytes;
 }
 
-// Lanes [first, first + count) of a segment, all of them inside the image; entries beyond `count`
-// repeat the last one, so that vectors may run over.
-template <Interpolation mode>
-VISOPS_ALWAYS_INLINE void fill_lanes(const AffineMap& map, const SegmentOrigin<float>& origin,
-                                     int first, int count, int32_t row_bytes, int32_t column_bytes,
-                                     Lanes& lanes) {
+// Pixels [first, first + count) of a segment, all of them inside the image. Entries beyond `count`
+// repeat the last one, so vectors may run over the end.
+VISOPS_ALWAYS_INLINE void fill_taps(Interpolation mode, const AffineMap& map,
+                                    const SegmentOrigin<float>& origin, int first, int count,
+                                    int32_t row_bytes, int32_t column_bytes, SegmentTaps& taps) {
   const float step_x = static_cast<float>(map.m[0]), step_y = static_cast<float>(map.m[3]);
   const float half = mode == Interpolation::kNearest ? 0.5f : 0.0f;
   const int padded = (count + kMaxWidth - 1) & -kMaxWidth;
@@ -102,19 +102,18 @@ VISOPS_ALWAYS_INLINE void fill_lanes(const AffineMap& map, const SegmentOrigin<f
     const float lane = from_centre<float>(first + i);
     const float x = (step_x * lane + origin.fx) + half, y = (step_y * lane + origin.fy) + half;
     const float left = floor_of(x), top = floor_of(y);
-    lanes.wx[i] = x - left;
-    lanes.wy[i] = y - top;
-    lanes.offset[i] =
+    taps.wx[i] = x - left;
+    taps.wy[i] = y - top;
+    taps.offset[i] =
         static_cast<int32_t>(top) * row_bytes + static_cast<int32_t>(left) * column_bytes;
   }
-  for (int i = count; i < padded; ++i) lanes.offset[i] = lanes.offset[count - 1];
-  lanes.highest = extreme_tap(step_x, origin.fx, half, first, count, column_bytes) +
-                  extreme_tap(step_y, origin.fy, half, first, count, row_bytes);
+  for (int i = count; i < padded; ++i) taps.offset[i] = taps.offset[count - 1];
+  taps.highest = extreme_tap(step_x, origin.fx, half, first, count, column_bytes) +
+                 extreme_tap(step_y, origin.fy, half, first, count, row_bytes);
 }
 
-// Whether every offset that fill_lanes can meet inside a segment fits 32 bits.
-VISOPS_ALWAYS_INLINE bool fits_lanes(const AffineMap& map, int64_t row_bytes,
-                                     int64_t column_bytes) {
+// Whether every offset that fill_taps() can compute within a segment fits 32 bits.
+VISOPS_ALWAYS_INLINE bool fits_taps(const AffineMap& map, int64_t row_bytes, int64_t column_bytes) {
   const double reach_x = fabs(map.m[0]) * kSegment + 4.0, reach_y = fabs(map.m[3]) * kSegment + 4.0;
   const double bytes = reach_y * fabs(static_cast<double>(row_bytes)) +
                        reach_x * fabs(static_cast<double>(column_bytes));

@@ -1,18 +1,18 @@
 // NOTE [ Augment gradients on the CPU ]
-// One pass over the output of a sample does all three gradients: a segment at a time the samples
-// and colour steps are computed once more (where they are needed), the incoming gradient is pulled
-// back through them, handed to the taps it came from, and summed for matrix and colour (NOTE
-// [ Gradient of the augmentation ], NOTE [ Gradient lanes ]).
+// One pass over a sample's output computes all three gradients. Segment by segment, it recomputes
+// the samples and colour steps (where they are needed), pulls the incoming gradient back through
+// them, hands it to the taps it came from, and sums it for matrix and colour (NOTE [ Gradient of
+// the augmentation ], NOTE [ Gradient lanes ]).
 //
 // A sample is cut into kBackwardTasks, for batches smaller than the number of threads. A task owns
-// rows of the image gradient and rows of the output: the sums of its output rows, and whatever any
-// output row adds to its image rows. So every element is written by one task and receives its terms
-// in raster order of the output, however the work is cut; the CUDA kernel gathers in that order.
-// What two tasks need of a sample they both compute, so that neighbouring tasks that one thread
-// runs are one task.
+// rows of the image gradient and rows of the output: it computes its output rows' sums, and what
+// any output row adds to its image rows. So one task writes each element, adding its terms in
+// raster order of the output, however the work is cut; the CUDA kernel gathers in that order. Tasks
+// repeat what they share of a sample, so neighbouring tasks on one thread run as one task.
 //
 // Assumes what check_augment() and check_augment_data() establish; the gradient is floating.
 #include "core/warp/augment_gradient.h"
+#include "core/workspace.h"
 #include "cpu/warp/augment_gradient_color.h"
 #include "cpu/warp/augment_gradient_samples.h"
 #include "cpu/warp/augment_read_ahead.h"
@@ -23,12 +23,17 @@ namespace {
 
 constexpr int64_t kMostSums = kMatrixSums + int64_t{kMaxColorSteps} * kMaxMatrixElements;
 
+// A sample can be cut into this many tasks; whole samples take the least time in total.
+constexpr int64_t kBackwardTasks = 16;
+// Tasks with fewer elements cost more to hand out than to do.
+constexpr int64_t kLeastElements = 32768;
+
 struct Interval {
   double low, high;
 };
 
-// Columns of output row y that can reach rows [first, last) of the image, generously; with
-// unbounded rows, columns that are not wholly fill.
+// The columns of output row y that may reach `rows` of the image, generously; given all rows, the
+// columns that are not wholly fill.
 template <class Acc>
 Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
   const AugmentParams& p = task.p;
@@ -41,7 +46,7 @@ Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
   const double base_y = m[4] * static_cast<double>(y) + m[5];
   Span span = all;
   if (p.padding == Padding::kConstant) {
-    // A soft edge reaches half its width beyond; else taps reach in from 2 pixels at most.
+    // A soft edge reaches half its width beyond the window; otherwise taps reach in by 2 pixels.
     const bool soft = s.soft_edge && blends_edge(p, s);
     const auto within = [soft](const AxisWindow& w, double width) {
       if (soft) return Interval{w.low - 0.5 * width, w.high + 0.5 * width};
@@ -53,7 +58,7 @@ Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
   } else if (p.padding != Padding::kReplicate) {
     return span;
   }
-  // Taps stay within `reach`; but at the window's ends some stand for all that lies beyond.
+  // Taps stay within `reach`, but those at the window's ends stand for all that lies beyond.
   const double reach = (s.antialias ? static_cast<double>(task.axes.y.radius) : 2.0) + 1.0;
   const double low = static_cast<double>(rows.begin) - reach;
   const double high = static_cast<double>(rows.end - 1) + reach;
@@ -63,13 +68,13 @@ Span reaching_columns(const GradientTask<Acc>& task, int64_t y, Span rows) {
                                               open_high ? 1e300 : high, p.output_width));
 }
 
-// What one segment adds; `sums` is null where its row is another task's.
-template <class T, Interpolation mode, class Acc>
+// Adds one segment; `sums` is null if another task owns its row.
+template <class Acc>
 void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLanes* sums,
                   GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   const bool matrix = sums != nullptr && task.b.grad_matrix != nullptr;
-  const bool slopes = matrix && mode != Interpolation::kNearest && !task.s.is_fill;
+  const bool slopes = matrix && p.mode != Interpolation::kNearest && !task.s.is_fill;
   SumLanes* color_sums = nullptr;
   if (sums != nullptr && task.b.grad_color != nullptr) color_sums = sums + first_color_sum(task.b);
   const bool values = p.clamp || color_sums != nullptr;
@@ -84,7 +89,7 @@ void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLa
   }
   place_lanes(task, at, planes);
   meet_edges(task, at, planes);
-  tap_lanes<T>(task, at, planes);
+  tap_lanes(task, at, planes);
   if (task.grad_image != nullptr) near_lanes(task, at, planes);
   if (slopes) {
     for (int i = at.begin; i < at.end; ++i) {
@@ -94,8 +99,8 @@ void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLa
   for (int64_t first = 0; first < p.channels; first += kPixelGroup) {
     const int count = group_size(p, first);
     if (slopes || values) {
-      sample_planes<T, mode>(task, at, first, count, slopes, planes);
-      if (values) blend_planes<T>(task, at, first, count, planes);
+      task.sampler.sample(task, at, first, count, slopes, planes);
+      if (values) blend_planes(task, at, first, count, planes);
     }
     load_gradients(task, at, first, count, planes);
     pull_colors(task, at, count, color_sums, planes);
@@ -108,17 +113,37 @@ void pull_segment(const GradientTask<Acc>& task, GradientSegment<Acc>& at, SumLa
         }
       }
     }
-    if (task.grad_image != nullptr) scatter_planes<mode>(task, at, first, count, planes);
+    if (task.grad_image != nullptr) scatter_planes(task, at, first, count, planes);
   }
   if (slopes) add_matrix_sums(task, at, planes, sums);
 }
 
-// `own` are the output rows whose sums are this task's.
-template <class T, Interpolation mode>
-void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own) {
-  using Acc = typename Accumulate<T>::type;
+template <class Acc>
+void clear_rows(const AugmentBackwardParams& b, int64_t sample, Span rows) {
   const AugmentParams& p = b.forward;
-  const GradientTask<Acc> task(b, sample, rows);
+  const Strides& stride = b.grad_image_stride;
+  Acc* image = static_cast<Acc*>(b.grad_image) + sample * stride.batch;
+  // The innermost dimension goes last, so that the compiler can emit a memset.
+  const bool planar = stride.column == 1;
+  const int64_t outer = planar ? p.channels : p.first.width;
+  const int64_t inner = planar ? p.first.width : p.channels;
+  const int64_t outer_step = planar ? stride.channel : stride.column;
+  const int64_t inner_step = planar ? stride.column : stride.channel;
+  for (int64_t a = 0; a < outer; ++a) {
+    for (int64_t y = rows.begin; y < rows.end; ++y) {
+      Acc* run = image + y * stride.row + a * outer_step;
+      for (int64_t i = 0; i < inner; ++i) run[i * inner_step] = static_cast<Acc>(0);
+    }
+  }
+}
+
+// `own`: the output rows whose sums belong to this task.
+template <class Acc>
+void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own,
+               const GradientSampler<Acc>& sampler) {
+  const AugmentParams& p = b.forward;
+  if (b.grad_image != nullptr) clear_rows<Acc>(b, sample, rows);
+  const GradientTask<Acc> task(b, sample, rows, sampler);
   GradientPlanes<Acc> planes;
   SumLanes sums[kMostSums];
   ReadAhead ahead = read_ahead(p, task.s, {0, p.output_width}, own);
@@ -141,9 +166,9 @@ void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span o
       GradientSegment<Acc> at = {};
       at.x0 = x0;
       at.y = y;
-      at.begin = static_cast<int>(lanes.begin - x0) & -kMaxWidth;  // whole vectors, to begin with
+      at.begin = static_cast<int>(lanes.begin - x0) & -kMaxWidth;  // start at a whole vector
       at.end = static_cast<int>(lanes.end - x0);
-      pull_segment<T, mode>(task, at, mine ? sums : nullptr, planes);
+      pull_segment(task, at, mine ? sums : nullptr, planes);
     }
     if (mine) {
       double* row = b.row_sums + (sample * p.output_height + y) * b.row_sum_count;
@@ -152,53 +177,31 @@ void pull_rows(const AugmentBackwardParams& b, int64_t sample, Span rows, Span o
   }
 }
 
-template <class Acc>
-void clear_rows(const AugmentBackwardParams& b, int64_t sample, Span rows) {
-  const AugmentParams& p = b.forward;
-  const Strides& stride = b.grad_image_stride;
-  Acc* image = static_cast<Acc*>(b.grad_image) + sample * stride.batch;
-  // Along the innermost dimension last, so that the compiler can turn it into a memset.
-  const bool planar = stride.column == 1;
-  const int64_t outer = planar ? p.channels : p.first.width;
-  const int64_t inner = planar ? p.first.width : p.channels;
-  const int64_t outer_step = planar ? stride.channel : stride.column;
-  const int64_t inner_step = planar ? stride.column : stride.channel;
-  for (int64_t a = 0; a < outer; ++a) {
-    for (int64_t y = rows.begin; y < rows.end; ++y) {
-      Acc* run = image + y * stride.row + a * outer_step;
-      for (int64_t i = 0; i < inner; ++i) run[i * inner_step] = static_cast<Acc>(0);
-    }
-  }
-}
-
-template <class T>
-void pull_sample(const AugmentBackwardParams& b, int64_t sample, Span rows, Span own) {
-  if (b.grad_image != nullptr) clear_rows<typename Accumulate<T>::type>(b, sample, rows);
-  switch (b.forward.mode) {
-    case Interpolation::kNearest:
-      return pull_rows<T, Interpolation::kNearest>(b, sample, rows, own);
-    case Interpolation::kBilinear:
-      return pull_rows<T, Interpolation::kBilinear>(b, sample, rows, own);
-    case Interpolation::kBicubic:
-      return pull_rows<T, Interpolation::kBicubic>(b, sample, rows, own);
-  }
-}
-
-void augment_backward_kernel(const AugmentBackwardParams& b, int64_t begin, int64_t end) {
+void pull_tasks(const AugmentBackwardParams& b, int64_t begin, int64_t end) {
   const AugmentParams& p = b.forward;
   for_each_sample(begin, end, kBackwardTasks, [&](int64_t sample, int64_t first, int64_t last) {
     const auto part = [first, last](int64_t n) {
       return Span{n * first / kBackwardTasks, n * last / kBackwardTasks};
     };
     const Span rows = part(p.first.height), own = part(p.output_height);
+    const auto pull = [&](const auto& sampler) { pull_rows(b, sample, rows, own, sampler); };
     switch (p.dtype) {
-      case DType::kUInt8: return pull_sample<uint8_t>(b, sample, rows, own);
-      case DType::kFloat16: return pull_sample<Half>(b, sample, rows, own);
-      case DType::kBFloat16: return pull_sample<BFloat16>(b, sample, rows, own);
-      case DType::kFloat64: return pull_sample<double>(b, sample, rows, own);
-      default: return pull_sample<float>(b, sample, rows, own);
+      case DType::kUInt8: return pull(gradient_sampler<uint8_t>(p.mode));
+      case DType::kFloat16: return pull(gradient_sampler<Half>(p.mode));
+      case DType::kBFloat16: return pull(gradient_sampler<BFloat16>(p.mode));
+      case DType::kFloat64: return pull(gradient_sampler<double>(p.mode));
+      default: return pull(gradient_sampler<float>(p.mode));
     }
   });
+}
+
+void augment_backward_kernel(const AugmentBackwardParams& b, Workspace& workspace) {
+  const AugmentParams& p = b.forward;
+  // An element costs several times what a copy does.
+  const int64_t cost = 4 * p.channels * p.output_width * p.output_height / kBackwardTasks;
+  const int64_t grain = cost > 0 ? kLeastElements / cost : kLeastElements;
+  parallel_for(workspace, p.batch * kBackwardTasks, grain > 0 ? grain : 1,
+               [&](int64_t begin, int64_t end) { pull_tasks(b, begin, end); });
 }
 
 void finish_matrix(const AugmentBackwardParams& b, int64_t sample, const double* sums) {

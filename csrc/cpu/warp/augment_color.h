@@ -1,4 +1,4 @@
-// What follows sampling, a segment at a time: colour, scale and offset, erased rectangles, storing.
+// What follows sampling, segment by segment: colour, scale and offset, erased rectangles, output.
 #pragma once
 
 #include "cpu/simd/floats.h"
@@ -7,8 +7,8 @@
 namespace visops {
 namespace {
 
-// The colour steps of `Channels` planes, then scale and offset; into `result`, which may be the
-// planes themselves. A vector stays in registers from the first step to the last.
+// The colour steps of `Channels` planes, then scale and offset, into `result` (which may be the
+// planes themselves). A vector stays in registers from the first step to the last.
 template <int Channels, bool clamp>
 void color_planes(const AugmentParams& p, const ColorPlan<float>& plan, int padded,
                   const Planes& planes, float* const (&result)[kGroup]) {
@@ -48,7 +48,7 @@ void color_segment(const AugmentParams& p, const ColorPlan<float>& plan, int pad
   }
 }
 
-// finish_value() of one plane of an image without colour steps.
+// finish_value() for one plane of an image without colour steps.
 inline void finish_plane(const AugmentParams& p, int64_t channel, int padded, const float* v,
                          float* result) {
   const int64_t at = value_index(p, channel);
@@ -100,7 +100,7 @@ void store_interleaved(const Planes& planes, int count, uint8_t* out) {
     if (i + kWidth <= count) {
       store_pixels(out + i * Channels, pixels);
     } else {
-      uint8_t rest[kMaxWidth * Channels];  // more than kWidth, or compilers fear for copy_part
+      uint8_t rest[kMaxWidth * Channels];  // more than kWidth, or compilers warn about copy_part
       store_pixels(rest, pixels);
       copy_part(out + i * Channels, rest, static_cast<size_t>(count - i) * Channels);
     }
@@ -110,7 +110,7 @@ void store_interleaved(const Planes& planes, int count, uint8_t* out) {
 template <int Channels>
 void store_interleaved(const Planes& planes, int count, float* out) {
   int i = 0;
-  // With three channels a store of four spills over to the next pixel, which comes later.
+  // With three channels, the next pixel overwrites the fourth float stored.
   for (; i + 4 < count; i += 4) {
     Quad q[4];
     for (int c = 0; c < 4; ++c) q[c] = Quad::load(planes.v[c < Channels ? c : 0] + i);
@@ -138,12 +138,12 @@ void store_planes(const SegmentAt& at, int64_t first, int64_t channels, const Pl
   }
 }
 
-// From sampled values to the output.
+// Takes a segment from sampled values to the output.
 inline void finish_segment(const SegmentAt& at, const ColorPlan<float>& plan, int64_t first,
                            int64_t channels, Planes& planes) {
   const AugmentParams& p = at.p;
-  // Planes of float32 are written as they are finished; the rest is finished in place and then
-  // converted, as is the end of a row that is no whole vector.
+  // float32 planes are written as they are finished. Everything else is finished in place and then
+  // converted, and so is the end of a row that does not fill a vector.
   const Strides stride = p.output_stride;
   const bool direct =
       p.output_dtype == DType::kFloat32 && stride.column == 1 && at.count == at.padded;

@@ -1,10 +1,10 @@
 // antialias under rotation, shear and perspective: filters of many taps, in vectors over pixels.
 //
 // NOTE [ Filtered lanes ]
-// All lanes of a segment have the same number of taps, 2 ceil(radius) along each axis; only where
-// they begin differs. Lanes all of whose taps lie in the window are filtered in vectors, two tap
-// columns at a time as in cpu/warp/affine_pairs.h; those at the window's edge, whose taps are
-// fewer, go through core/warp/augment_pixel.h, which gives the same bits.
+// All lanes of a segment have the same number of taps, 2 ceil(radius) along each axis; they differ
+// only in the first one. Lanes with all taps in the window are filtered in vectors, two tap columns
+// at a time as in cpu/warp/affine_pairs.h. Lanes at the window's edge have fewer taps and go
+// through core/warp/augment_pixel.h, which gives the same bits.
 #pragma once
 
 #include "cpu/warp/augment_samplers.h"
@@ -12,19 +12,19 @@
 namespace visops {
 namespace {
 
-constexpr int kMaxFilterTaps = 32;  // beyond, a pixel is so much work that vectors save little
+constexpr int kMaxFilterTaps = 32;  // a pixel with more is so much work that vectors save little
 
 struct FilterLanes {
   int count_x, count_y;
   int begin, end;  // lanes with all their taps in the window
-  alignas(64) int32_t offset[kLanes];
-  alignas(64) float first_x[kLanes];
-  alignas(64) float first_y[kLanes];
-  alignas(64) float wx[kMaxFilterTaps][kLanes];
-  alignas(64) float wy[kMaxFilterTaps][kLanes];
+  alignas(64) int32_t offset[kPaddedSegment];
+  alignas(64) float first_x[kPaddedSegment];
+  alignas(64) float first_y[kPaddedSegment];
+  alignas(64) float wx[kMaxFilterTaps][kPaddedSegment];
+  alignas(64) float wy[kMaxFilterTaps][kPaddedSegment];
 };
 
-// The number of taps of an axis; 0 where they are too many.
+// The number of taps of an axis; 0 if there are too many.
 inline int filter_count(const SegmentAxis<float>& axis) {
   const float count = 2.0f * std::ceil(axis.radius);
   return count <= static_cast<float>(kMaxFilterTaps) ? static_cast<int>(count) : 0;
@@ -39,9 +39,9 @@ VISOPS_ALWAYS_INLINE void filter_firsts(const SegmentAxis<float>& axis, const fl
 template <Interpolation mode>
 VISOPS_ALWAYS_INLINE void filter_weights(const SegmentAxis<float>& axis, const float* at,
                                          const float* first, int count, int padded,
-                                         float (*weight)[kLanes]) {
+                                         float (*weight)[kPaddedSegment]) {
   const float scale = axis.filter_scale;
-  alignas(64) float norm[kLanes];
+  alignas(64) float norm[kPaddedSegment];
   for (int i = 0; i < padded; ++i) norm[i] = 0.0f;
   for (int k = 0; k < count; ++k) {
     const float step = static_cast<float>(k);
@@ -58,7 +58,7 @@ VISOPS_ALWAYS_INLINE void filter_weights(const SegmentAxis<float>& axis, const f
   }
 }
 
-// Fills `f` for the lanes of a segment, whose points are set. False where there is no such lane.
+// Fills `f` for the lanes of a segment, whose points are set. False if no lane has all its taps.
 template <Interpolation mode>
 bool filter_lanes(const SegmentAt& at, const AugmentLanes& lanes, int32_t row_bytes,
                   int32_t column_bytes, FilterLanes& f) {
@@ -86,7 +86,7 @@ bool filter_lanes(const SegmentAt& at, const AugmentLanes& lanes, int32_t row_by
     f.offset[i] = (static_cast<int32_t>(f.first_y[i]) + y0) * row_bytes +
                   (static_cast<int32_t>(f.first_x[i]) + x0) * column_bytes;
   }
-  for (int i = f.end; i < kLanes; ++i) f.offset[i] = f.offset[f.end - 1];
+  for (int i = f.end; i < kPaddedSegment; ++i) f.offset[i] = f.offset[f.end - 1];
   return true;
 }
 
@@ -99,10 +99,10 @@ VISOPS_ALWAYS_INLINE void add_filtered(const PixelPairs& raw, const FloatPairs& 
   if constexpr (Channels > 3) v[3] = v[3] + weight * channel_pairs<T, Channels, 3>(raw);
 }
 
-// Lanes [f.begin, f.end), and what a last vector has beyond.
+// Lanes [f.begin, f.end), up to a whole vector.
 template <class T, int Channels>
 void filter_run(const char* image, int64_t row_bytes, const FilterLanes& f,
-                float (*planes)[kLanes]) {
+                float (*planes)[kPaddedSegment]) {
   const Floats zero(0.0f);
   for (int i = f.begin; i < f.end; i += Floats::kWidth) {
     Floats sum[Channels];
@@ -129,7 +129,7 @@ void filter_run(const char* image, int64_t row_bytes, const FilterLanes& f,
   }
 }
 
-// The same of float32 pixels of three or four channels, all at once.
+// The same for float32 pixels of three or four channels, all channels at once.
 inline void filter_quads(const char* image, int64_t row_bytes, int64_t column_bytes,
                          const FilterLanes& f, Planes& planes) {
   for (int i = f.begin; i < f.end; i += 4) {
@@ -151,11 +151,11 @@ inline void filter_quads(const char* image, int64_t row_bytes, int64_t column_by
   }
 }
 
-// Filters the lanes [f.begin, f.end) of a segment; false where the layout or the image's end does
-// not allow loads of 8 bytes.
+// Filters the lanes [f.begin, f.end) of a segment. False if the layout or the image's end rules out
+// loads of 8 bytes.
 template <class T>
-bool filter_segment(const LaneSampler<T>& sampler, const FilterLanes& f, int64_t first,
-                    int64_t channels, Planes& planes) {
+bool filter_segment(const LaneImage& sampler, const FilterLanes& f, int64_t first, int64_t channels,
+                    Planes& planes) {
   if (sampler.layout == Layout::kPixels) return false;
   const char* image =
       static_cast<const char*>(sampler.s.image.data) + first * sampler.channel_bytes;

@@ -1,4 +1,4 @@
-// A segment's gradient on its way from the output to the samples, and the sums it leaves behind.
+// Pulls a segment's gradient back from the output to the samples, and sums it on the way.
 #pragma once
 
 #include "cpu/warp/augment_gradient_lanes.h"
@@ -39,7 +39,7 @@ void load_gradient_plane(const G* from, int64_t step, int begin, int end, Acc sc
   }
 }
 
-// Planes `e`: the incoming gradient by what colour resulted in.
+// Planes `e`: the incoming gradient with respect to the results of colour.
 template <class Acc>
 void load_gradients(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
                     int count, GradientPlanes<Acc>& planes) {
@@ -85,7 +85,7 @@ void color_planes(const Acc (&a)[kMaxColorChannels][kMaxColorChannels + 1],
   }
 }
 
-// e by a step's inputs from e by its unclamped results, in place.
+// Turns e with respect to a step's unclamped results into e with respect to its inputs, in place.
 template <int Channels, class Acc>
 void pull_planes(const Acc (&a)[kMaxColorChannels][kMaxColorChannels + 1], int begin, int end,
                  Plane<Acc>* e) {
@@ -127,7 +127,8 @@ void add_color_sums(int channels, const Plane<Acc>* e, const Plane<Acc>* input, 
   });
 }
 
-// From `e` by colour's results to `e` by `blended`. `color_sums` is null where they are not wanted.
+// From `e` with respect to colour's results to `e` with respect to `blended`. `color_sums` is null
+// if not wanted.
 template <int Channels, class Acc>
 void pull_color_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
                        SumLanes* color_sums, GradientPlanes<Acc>& planes) {
@@ -180,7 +181,8 @@ void pull_colors(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, 
   }
 }
 
-// From `e` by blended values to that by samples, in place, and what `fills` needs of it.
+// From `e` with respect to blended values to `e` with respect to samples, in place; adds to
+// `fills`.
 template <class Acc>
 void pull_blends(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
                  int count, bool slopes, GradientPlanes<Acc>& planes) {

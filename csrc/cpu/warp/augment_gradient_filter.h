@@ -1,5 +1,5 @@
-// The filter of one pixel on the CPU: its weights are computed once for all rows and channels, and
-// neighbouring columns are taken four at a time. Bit for bit filter_group()
+// The filter of one pixel on the CPU: computes its weights once for all rows and channels, and
+// takes neighbouring columns four at a time. Bit for bit filter_group()
 // (core/warp/augment_group.h): each column still adds up its rows in order.
 #pragma once
 
@@ -16,12 +16,12 @@ constexpr int kKnownTaps = 64;  // along an axis; wider filters go through filte
 template <class Acc>
 struct KnownTaps {
   int count;
-  bool adjacent;  // on neighbours
+  bool adjacent;  // on neighbouring elements
   Acc weight[kKnownTaps], slope[kKnownTaps];
   int64_t offset[kKnownTaps];  // elements
 };
 
-// False where there are more than kKnownTaps of them.
+// False if there are more than kKnownTaps.
 template <Interpolation mode, bool slopes, class Acc>
 bool know_taps(const SegmentAxis<Acc>& axis, const AxisWindow& window, Padding padding, Acc at,
                int64_t stride, KnownTaps<Acc>& known) {
@@ -45,7 +45,7 @@ bool know_taps(const SegmentAxis<Acc>& axis, const AxisWindow& window, Padding p
   return true;
 }
 
-// Columns of one channel, each added up over the rows: v with the rows' weights, dv with slopes.
+// Sums each column of one channel over the rows: v with the rows' weights, dv with their slopes.
 template <bool slopes, class T, class Acc>
 void add_rows(const T* plane, const KnownTaps<Acc>& x, const KnownTaps<Acc>& y, Acc* v, Acc* dv) {
   for (int j = 0; j < x.count; ++j) {
@@ -60,12 +60,12 @@ void add_rows(const T* plane, const KnownTaps<Acc>& x, const KnownTaps<Acc>& y, 
   }
 }
 
-// The same for adjacent columns of floats, of which there are four or more.
+// The same for four or more adjacent columns of floats.
 template <bool slopes>
 void add_rows_of_quads(const float* plane, const KnownTaps<float>& x, const KnownTaps<float>& y,
                        float* v, float* dv) {
   for (int j = 0; j < x.count; j += Quad::kWidth) {
-    // The last four end with the last column, and repeat some that came before.
+    // The last four end with the last column, and repeat some earlier ones.
     const int at = j + Quad::kWidth <= x.count ? j : x.count - Quad::kWidth;
     const float* column = plane + x.offset[at];
     Quad sum(0.0f), slope(0.0f);

@@ -1,11 +1,11 @@
-// A segment of an output row as its gradient needs it: places, edges and taps.
+// A segment of an output row for its gradient: places, edges and taps.
 //
 // NOTE [ Gradient lanes ]
-// Everything is done for the 128 pixels of a segment before the next thing is: plain loops over
-// planes, which compilers turn into vectors. Only sampling and scattering go pixel by pixel.
-// Bilinear taps that lie in the window, as they do at the clamped coordinate of NOTE [ Window and
-// edge ], are offsets and weights; other modes, paddings that fold, filters, the horizon and images
-// of 1 GiB go through core/warp/augment_group.h, which gives the same bits.
+// Every step runs over all 128 pixels of a segment before the next one: plain loops over planes,
+// which compilers vectorise. Only sampling and scattering go pixel by pixel. Bilinear taps that lie
+// in the window, as they do at the clamped coordinate of NOTE [ Window and edge ], are offsets and
+// weights. Other modes, paddings that fold, filters, the horizon and images of 1 GiB go through
+// core/warp/augment_group.h, which gives the same bits.
 #pragma once
 
 #include <cmath>
@@ -18,28 +18,47 @@
 namespace visops {
 namespace {
 
-constexpr int kLanes = kSegment + kMaxWidth;
+template <class Acc>
+using Plane = Acc[kPaddedSegment];
 
 template <class Acc>
-using Plane = Acc[kLanes];
+struct GradientTask;
+template <class Acc>
+struct GradientPlanes;
+template <class Acc>
+struct GradientSegment;
 
-// What a task has in hand: one sample, and what is wanted of it.
+// How segments are sampled, for one image dtype and interpolation. Calls go through pointers, one
+// per segment and group of channels, so that the rest is compiled once per accumulation type.
+template <class Acc>
+struct GradientSampler {
+  // Planes `value` and, for `slopes`, dx and dy of `count` channels.
+  void (*sample)(const GradientTask<Acc>& task, GradientSegment<Acc>& at, int64_t first, int count,
+                 bool slopes, GradientPlanes<Acc>& planes);
+  // Planes `blended` where the forward copied elements.
+  void (*copy)(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
+               int count, GradientPlanes<Acc>& planes);
+};
+
+// A task: one sample, and the gradients wanted of it.
 template <class Acc>
 struct GradientTask {
   const AugmentBackwardParams& b;
   const AugmentParams& p;
   int64_t sample;
   AugmentSample s;      // as it was sampled
-  AugmentSample slope;  // as its derivatives see it
+  AugmentSample slope;  // as it is differentiated
   ColorPlan<Acc> plan;
-  SegmentAxes<Acc> axes;  // of an affine map, to be placed
+  SegmentAxes<Acc> axes;  // of an affine map, to be placed per segment
   bool copies;            // s.mode is not p.mode
   bool small;             // 32-bit byte offsets reach all of the image and of its gradient
-  Span rows;              // of the image gradient, that the task owns
+  Span rows;              // of the image gradient, owned by the task
   bool all_rows;
   Acc* grad_image;  // of the sample; or null
+  GradientSampler<Acc> sampler;
 
-  GradientTask(const AugmentBackwardParams& params, int64_t at, Span owned)
+  GradientTask(const AugmentBackwardParams& params, int64_t at, Span owned,
+               const GradientSampler<Acc>& how)
       : b(params),
         p(params.forward),
         sample(at),
@@ -48,7 +67,8 @@ struct GradientTask {
         copies(s.mode != p.mode),
         rows(owned),
         all_rows(owned.begin == 0 && owned.end == s.image.height),
-        grad_image(static_cast<Acc*>(params.grad_image)) {
+        grad_image(static_cast<Acc*>(params.grad_image)),
+        sampler(how) {
     load_color_plan(p, sample, &plan);
     set_axis_widths(slope, s.x, s.map.width_x, &axes.x);
     set_axis_widths(slope, s.y, s.map.width_y, &axes.y);
@@ -67,14 +87,14 @@ struct GradientTask {
   }
 };
 
-// Planes of a segment and, from `value` on, of a group of channels.
+// Planes of a segment; from `value` on, of a group of channels.
 template <class Acc>
 struct GradientPlanes {
   alignas(64) Plane<Acc> x, y;  // places, from the segment's origin
   alignas(64) Plane<Acc> out, edge_x, edge_y;
   alignas(64) Plane<Acc> wx, wy;
-  alignas(64) Plane<int32_t> from, to;   // bytes to the first tap: in the image, in its gradient
-  alignas(64) Plane<int32_t> top;        // row of the first tap
+  alignas(64) Plane<int32_t> from, to;  // bytes to the first tap: in the image, and in its gradient
+  alignas(64) Plane<int32_t> top;       // row of the first tap
   alignas(64) Plane<Acc> gx, gy, fills;  // sums over channels
   alignas(64) Plane<Acc> value[kPixelGroup], dx[kPixelGroup], dy[kPixelGroup];
   alignas(64) Plane<Acc> blended[kPixelGroup];
@@ -88,9 +108,9 @@ struct GradientSegment {
   SegmentAxes<Acc> axes;
   int64_t x0, y;
   int begin, end;  // lanes
-  bool edged;    // some pixel meets the window's edge or has no source: planes out, edge_x, edge_y
-  bool tapped;   // planes wx, wy, from, to and top are set, for bilinear taps
-  bool nearest;  // planes to and top are set, for copies; `to` is negative beyond the window
+  bool edged;      // a pixel meets the window's edge or has no source: out, edge_x, edge_y are set
+  bool tapped;     // planes wx, wy, from, to and top are set, for bilinear taps
+  bool nearest;    // planes to and top are set, for copies; `to` is negative beyond the window
 
   LanePoint<Acc> point(const AugmentMap& map, int lane) const {
     return segment.direct ? lane_point_direct<Acc>(map, x0 + lane, y) : lane_point(segment, lane);
@@ -134,7 +154,7 @@ void meet_edges(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
   const bool blends = !task.s.is_fill && blends_edge(task.p, task.slope);
   at.edged = blends || task.s.is_fill || at.segment.direct;
   if (blends && !task.s.map.perspective) {
-    // Cover is concave along a row: where both ends are wholly inside, so is what lies between.
+    // Cover is concave along a row: if both ends are wholly inside, so is everything between.
     const auto inside = [&](int i) {
       const PixelEdge<Acc> edge = pixel_edge(axes, planes.x[i], planes.y[i]);
       return edge.out == zero && edge.x == zero && edge.y == zero;
@@ -159,7 +179,7 @@ void meet_edges(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
 
 VISOPS_ALWAYS_INLINE double floor_of(double v) { return std::floor(v); }
 
-// Whether 32-bit offsets, and floats, hold the lanes' taps; `last` is the last tap of a window.
+// Whether 32-bit offsets and floats can hold the lanes' taps.
 template <class Acc>
 bool fits_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at) {
   const auto fits = [](const SegmentAxis<Acc>& axis) {
@@ -180,9 +200,9 @@ bool ends_within(const GradientSegment<Acc>& at, const GradientPlanes<Acc>& plan
          within(at.axes.y, planes.y[at.begin]) && within(at.axes.y, planes.y[last]);
 }
 
-// Sets `tapped` and its planes where bilinear taps are two by two neighbours in the window. Lanes
-// up to a whole vector repeat the last one.
-template <class T, class Acc>
+// Sets `tapped` and its planes if the bilinear taps are two by two neighbours in the window. Lanes
+// beyond the end, up to a whole vector, repeat the last one.
+template <class Acc>
 void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
                GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
@@ -194,9 +214,10 @@ void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
               (clamps || ends_within(at, planes, zero, zero));
   if (!at.tapped) return;
   const int begin = at.begin, end = at.end;
-  constexpr auto kSize = int64_t{sizeof(T)}, kTo = int64_t{sizeof(Acc)};
-  const auto row = static_cast<int32_t>(task.s.image.row_stride * kSize);
-  const auto column = static_cast<int32_t>(task.s.image.column_stride * kSize);
+  constexpr auto kTo = int64_t{sizeof(Acc)};
+  const int64_t size = element_size(p.dtype);
+  const auto row = static_cast<int32_t>(task.s.image.row_stride * size);
+  const auto column = static_cast<int32_t>(task.s.image.column_stride * size);
   const auto to_row = static_cast<int32_t>(task.b.grad_image_stride.row * kTo);
   const auto to_column = static_cast<int32_t>(task.b.grad_image_stride.column * kTo);
   const auto x0 = static_cast<int32_t>(at.segment.x), y0 = static_cast<int32_t>(at.segment.y);
@@ -219,7 +240,7 @@ void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
   }
 }
 
-// Sets `nearest` and its planes, after what needs the planes of `tapped`.
+// Sets `nearest` and its planes, once nothing needs those of `tapped` any more.
 template <class Acc>
 void near_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
                 GradientPlanes<Acc>& planes) {

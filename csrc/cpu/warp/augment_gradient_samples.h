@@ -1,4 +1,4 @@
-// Samples a segment's pixels once more, for what their gradient needs: values and derivatives.
+// Samples a segment's pixels again, for the values and derivatives that their gradient needs.
 #pragma once
 
 #include "cpu/warp/augment_gradient_filter.h"
@@ -7,7 +7,7 @@
 namespace visops {
 namespace {
 
-// Elements of any type as the accumulation type. Vectors may read and write kMaxWidth lanes more.
+// Converts elements to the accumulation type. Vectors may read and write kMaxWidth lanes too many.
 template <class T, class Acc>
 VISOPS_ALWAYS_INLINE void convert_lanes(const T* from, int begin, int end, Acc* to) {
   if constexpr (std::is_same<Acc, double>::value) {
@@ -17,7 +17,7 @@ VISOPS_ALWAYS_INLINE void convert_lanes(const T* from, int begin, int end, Acc* 
   }
 }
 
-// One channel of tapped lanes: value and, where they are wanted, derivatives.
+// One channel of tapped lanes: values and, if wanted, derivatives.
 template <class T, class Acc>
 void sample_tapped(const char* plane, int64_t row, int64_t column, const GradientSegment<Acc>& at,
                    bool slopes, const GradientPlanes<Acc>& planes, Acc* VISOPS_RESTRICT value,
@@ -73,7 +73,7 @@ inline void sample_tapped_pairs(const char* plane, int64_t row_bytes,
   }
 }
 
-// The lanes that are not tapped, one after another. `first` is a lane's first channel.
+// Lanes that are not tapped, one by one, from channel `first` on.
 template <class T, Interpolation mode, bool slopes, class Acc>
 void sample_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at, int64_t first, int count,
                   GradientPlanes<Acc>& planes) {
@@ -114,39 +114,65 @@ void sample_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at, int64
   }
 }
 
-// Planes `value` and, for `slopes`, dx and dy of `count` channels. `mode` is that of the forward.
+// GradientSampler::sample. `mode` is that of the forward.
 template <class T, Interpolation mode, class Acc>
 void sample_planes(const GradientTask<Acc>& task, GradientSegment<Acc>& at, int64_t first,
                    int count, bool slopes, GradientPlanes<Acc>& planes) {
-  if (at.tapped) {
-    const AugmentImage& image = task.s.image;
-    for (int c = 0; c < count; ++c) {
-      const T* plane = static_cast<const T*>(image.data) + (first + c) * image.channel_stride;
-      const char* bytes = reinterpret_cast<const char*>(plane);
-      if constexpr (std::is_same<T, float>::value) {
-        if (image.column_stride == 1) {
-          sample_tapped_pairs(bytes, image.row_stride * int64_t{sizeof(float)}, at, planes,
-                              planes.value[c], planes.dx[c], planes.dy[c]);
-          continue;
-        }
-      }
-      sample_tapped<T>(bytes, image.row_stride, image.column_stride, at, slopes, planes,
-                       planes.value[c], planes.dx[c], planes.dy[c]);
-    }
-  } else if (slopes) {
-    sample_lanes<T, mode, true>(task, at, first, count, planes);
-  } else {
+  if constexpr (mode == Interpolation::kNearest) {
     sample_lanes<T, mode, false>(task, at, first, count, planes);
+    return;
+  }
+  if constexpr (mode == Interpolation::kBilinear) {
+    if (at.tapped) {
+      const AugmentImage& image = task.s.image;
+      for (int c = 0; c < count; ++c) {
+        const T* plane = static_cast<const T*>(image.data) + (first + c) * image.channel_stride;
+        const char* bytes = reinterpret_cast<const char*>(plane);
+        if constexpr (std::is_same<T, float>::value) {
+          if (image.column_stride == 1) {
+            sample_tapped_pairs(bytes, image.row_stride * int64_t{sizeof(float)}, at, planes,
+                                planes.value[c], planes.dx[c], planes.dy[c]);
+            continue;
+          }
+        }
+        sample_tapped<T>(bytes, image.row_stride, image.column_stride, at, slopes, planes,
+                         planes.value[c], planes.dx[c], planes.dy[c]);
+      }
+      return;
+    }
+  }
+  if constexpr (mode != Interpolation::kNearest) {
+    if (slopes) {
+      sample_lanes<T, mode, true>(task, at, first, count, planes);
+    } else {
+      sample_lanes<T, mode, false>(task, at, first, count, planes);
+    }
+  }
+}
+
+// GradientSampler::copy.
+template <class T, class Acc>
+void copy_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
+                 int count, GradientPlanes<Acc>& planes) {
+  const AugmentSample& s = task.s;
+  const T* image = static_cast<const T*>(s.image.data) + first * s.image.channel_stride;
+  for (int i = at.begin; i < at.end; ++i) {
+    PixelGroup<Acc> group;
+    const bool inside = sample_group<T, Interpolation::kNearest, false>(
+        task.p, s, at.axes, {planes.x[i], planes.y[i], true}, image, first, count, &group);
+    for (int c = 0; c < count; ++c) {
+      planes.blended[c][i] =
+          inside ? group.value[c] : static_cast<Acc>(task.p.fill[value_index(task.p, first + c)]);
+    }
   }
 }
 
 // Planes `blended`: what colour was applied to.
-template <class T, class Acc>
+template <class Acc>
 void blend_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
                   int count, GradientPlanes<Acc>& planes) {
-  const AugmentSample& s = task.s;
+  if (task.copies && !task.s.is_fill) return task.sampler.copy(task, at, first, count, planes);
   const int begin = at.begin, end = at.end;
-  const T* image = static_cast<const T*>(s.image.data) + first * s.image.channel_stride;
   for (int c = 0; c < count; ++c) {
     const Acc fill = static_cast<Acc>(task.p.fill[value_index(task.p, first + c)]);
     Acc* blended = planes.blended[c];
@@ -158,15 +184,16 @@ void blend_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
       }
     }
   }
-  if (!task.copies || s.is_fill) return;
-  for (int i = begin; i < end; ++i) {
-    PixelGroup<Acc> group;
-    const bool inside = sample_group<T, Interpolation::kNearest, false>(
-        task.p, s, at.axes, {planes.x[i], planes.y[i], true}, image, first, count, &group);
-    for (int c = 0; c < count; ++c) {
-      planes.blended[c][i] =
-          inside ? group.value[c] : static_cast<Acc>(task.p.fill[value_index(task.p, first + c)]);
-    }
+}
+
+template <class T, class Acc = typename Accumulate<T>::type>
+GradientSampler<Acc> gradient_sampler(Interpolation mode) {
+  switch (mode) {
+    case Interpolation::kNearest:
+      return {sample_planes<T, Interpolation::kNearest, Acc>, copy_planes<T, Acc>};
+    case Interpolation::kBilinear:
+      return {sample_planes<T, Interpolation::kBilinear, Acc>, copy_planes<T, Acc>};
+    default: return {sample_planes<T, Interpolation::kBicubic, Acc>, copy_planes<T, Acc>};
   }
 }
 

@@ -1,11 +1,11 @@
 // NOTE [ Augment forward on the CPU ]
 // Work is cut by output row; a task walks its rows in blocks, a block by segments of 128 pixels. A
 // segment is sampled into planes of float32 that stay in the first-level cache
-// (cpu/warp/augment_lanes.h, cpu/warp/augment_samplers.h), and from there goes through colour and
-// normalisation to the output in its own type and layout (cpu/warp/augment_color.h): the image is
-// read once, the output written once. float64 images, and what the lanes cannot hold, go pixel by
+// (cpu/warp/augment_lanes.h, cpu/warp/augment_samplers.h); from there it goes through colour and
+// normalisation to the output's dtype and layout (cpu/warp/augment_color.h). So the image is read
+// once and the output written once. float64 images, and segments that lanes can't hold, go pixel by
 // pixel through core/warp/augment_pixel.h; all ways agree to the bit. Integers are rounded half to
-// even and saturated when stored. Assumes what check_augment() and check_augment_data() establish:
+// even and saturate when stored. Assumes what check_augment() and check_augment_data() establish:
 // regular matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless
 // padding is constant.
 #include "cpu/warp/augment_color.h"
@@ -17,7 +17,7 @@
 namespace visops {
 namespace {
 
-// One pixel after another: every layout, dtype and mode.
+// One pixel after another, in any layout.
 template <class T, Interpolation mode>
 void augment_pixels(const AugmentParams& p, const AugmentSample& s,
                     const ColorPlan<typename Accumulate<T>::type>& plan, int64_t sample, int64_t y,
@@ -49,7 +49,7 @@ void augment_pixels(const AugmentParams& p, const AugmentSample& s,
   }
 }
 
-// Lanes [begin, end) of a segment, one after another, into planes.
+// Samples lanes [begin, end) of a segment into planes, one by one.
 template <class T, Interpolation mode>
 void sample_lanes(const SegmentAt& at, int begin, int end, int64_t first, int64_t channels,
                   Planes& planes) {
@@ -70,65 +70,109 @@ void fill_planes(const SegmentAt& at, int64_t first, int64_t channels, Planes& p
   }
 }
 
-// How a segment's lanes are sampled.
-enum class LaneWay { kFill, kTaps, kFilter, kPixels };
-
-// Chooses it, and sets the lanes for kTaps; `out` also for kFilter.
-template <Interpolation mode, class Sampler>
-LaneWay prepare_lanes(const SegmentAt& at, const Sampler& sampler, AugmentLanes& lanes) {
-  if (at.s.is_fill) return LaneWay::kFill;
-  if (!sampler.fits || !fits_lanes(at)) return LaneWay::kPixels;
-  const bool clamps = at.p.padding == Padding::kConstant || at.p.padding == Padding::kReplicate;
-  if constexpr (mode == Interpolation::kNearest) {
-    if (!clamps) return LaneWay::kPixels;
-    nearest_taps(at, sampler.row_bytes, sampler.column_bytes, lanes);
-    return LaneWay::kTaps;
-  } else {
-    blend_lanes(at, lanes);
-    if (lanes.begin == lanes.end) return LaneWay::kFill;
-    if (at.s.antialias) return LaneWay::kFilter;
-    if (mode == Interpolation::kBilinear && clamps) {
-      bilinear_taps(at, sampler.row_bytes, sampler.column_bytes, lanes);
-      return LaneWay::kTaps;
-    }
-    const bool inner = inner_taps(at, first_tap(mode), tap_count(mode), sampler.row_bytes,
-                                  sampler.column_bytes, lanes);
-    return inner ? LaneWay::kTaps : LaneWay::kPixels;
-  }
-}
+// How segments are sampled, for one dtype and interpolation. Calls go through pointers, so that the
+// walk over segments is compiled once; a segment is long enough to hide them.
+struct SegmentSampler {
+  // The taps at `lanes`, which all lie in the image, in vectors.
+  void (*taps)(const LaneImage&, const AugmentLanes&, int padded, int64_t first, int64_t channels,
+               Planes&);
+  // filter_segment() and filter_rows(); null for nearest.
+  bool (*filter)(const LaneImage&, const FilterLanes&, int64_t first, int64_t channels, Planes&);
+  RowFilter* rows;
+  // Lanes [begin, end) one by one, wherever they lie.
+  void (*pixels)(const SegmentAt&, int begin, int end, int64_t first, int64_t channels, Planes&);
+};
 
 template <class T, Interpolation mode>
-void sample_taps(const SegmentAt& at, const LaneSampler<T>& sampler, const AugmentLanes& lanes,
-                 int64_t first, int64_t channels, Planes& planes) {
+void sample_taps(const LaneImage& image, const AugmentLanes& lanes, int padded, int64_t first,
+                 int64_t channels, Planes& planes) {
+  const LaneSampler<T> sampler(image);
   if constexpr (mode == Interpolation::kNearest) {
-    sampler.copy(lanes, at.padded, first, channels, planes);
+    sampler.copy(lanes, padded, first, channels, planes);
   } else {
     const int end = (lanes.end + kMaxWidth - 1) & -kMaxWidth;
     sampler.template sample<mode>(lanes, lanes.begin, end, first, channels, planes);
   }
-  blend_planes(at, lanes, first, channels, planes);
 }
 
-// antialias: lanes with all their taps in vectors, the others one by one.
-template <class T, Interpolation mode>
-void sample_filter(const SegmentAt& at, const LaneSampler<T>& sampler, AugmentLanes& lanes,
-                   FilterLanes& filter, int64_t first, int64_t channels, Planes& planes) {
-  if constexpr (mode != Interpolation::kNearest) {
-    lane_points(at, lanes);
-    if (!filter_lanes<mode>(at, lanes, sampler.row_bytes, sampler.column_bytes, filter) ||
-        !filter_segment<T>(sampler, filter, first, channels, planes)) {
-      filter.begin = filter.end = lanes.end;
-    }
-    blend_planes(at, lanes, first, channels, planes);
-    sample_lanes<T, mode>(at, lanes.begin, filter.begin, first, channels, planes);
-    sample_lanes<T, mode>(at, filter.end, lanes.end, first, channels, planes);
+template <class T>
+SegmentSampler segment_sampler(Interpolation mode) {
+  constexpr auto kNearest = Interpolation::kNearest;
+  constexpr auto kBilinear = Interpolation::kBilinear;
+  constexpr auto kBicubic = Interpolation::kBicubic;
+  switch (mode) {
+    case kNearest: return {sample_taps<T, kNearest>, nullptr, nullptr, sample_lanes<T, kNearest>};
+    case kBilinear:
+      return {sample_taps<T, kBilinear>, filter_segment<T>, filter_rows<T>,
+              sample_lanes<T, kBilinear>};
+    default:
+      return {sample_taps<T, kBicubic>, filter_segment<T>, filter_rows<T>,
+              sample_lanes<T, kBicubic>};
   }
 }
 
-// One row of a chunk, to the output.
-template <class T, Interpolation mode>
-void augment_resized_row(const SegmentAt& at, const ResizeChunk& chunk,
-                         const ColorPlan<float>& plan, ResizeBuffers& buffers) {
+// A sample, and how it is sampled.
+struct AugmentTask {
+  const AugmentParams& p;
+  const AugmentSample& s;
+  SegmentSampler sampler;
+  int64_t sample;
+  ColorPlan<float> plan;
+};
+
+// How a segment's lanes are sampled.
+enum class LaneWay { kFill, kTaps, kFilter, kPixels };
+
+// Chooses the way. Sets the lanes for kTaps, and `out` for kFilter.
+LaneWay prepare_lanes(const SegmentAt& at, const LaneImage& image, AugmentLanes& lanes) {
+  if (at.s.is_fill) return LaneWay::kFill;
+  if (!image.fits || !fits_lanes(at)) return LaneWay::kPixels;
+  const Interpolation mode = at.s.mode;
+  const bool clamps = at.p.padding == Padding::kConstant || at.p.padding == Padding::kReplicate;
+  if (mode == Interpolation::kNearest) {
+    if (!clamps) return LaneWay::kPixels;
+    nearest_taps(at, image.row_bytes, image.column_bytes, lanes);
+    return LaneWay::kTaps;
+  }
+  blend_lanes(at, lanes);
+  if (lanes.begin == lanes.end) return LaneWay::kFill;
+  if (at.s.antialias) return LaneWay::kFilter;
+  if (mode == Interpolation::kBilinear && clamps) {
+    bilinear_taps(at, image.row_bytes, image.column_bytes, lanes);
+    return LaneWay::kTaps;
+  }
+  const bool inner =
+      inner_taps(at, first_tap(mode), tap_count(mode), image.row_bytes, image.column_bytes, lanes);
+  return inner ? LaneWay::kTaps : LaneWay::kPixels;
+}
+
+bool filter_lanes_of(const SegmentAt& at, const LaneImage& image, const AugmentLanes& lanes,
+                     FilterLanes& filter) {
+  if (at.s.mode == Interpolation::kBilinear) {
+    return filter_lanes<Interpolation::kBilinear>(at, lanes, image.row_bytes, image.column_bytes,
+                                                  filter);
+  }
+  return filter_lanes<Interpolation::kBicubic>(at, lanes, image.row_bytes, image.column_bytes,
+                                               filter);
+}
+
+// antialias: lanes with all their taps in the window as vectors, the others one by one.
+void sample_filter(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
+                   AugmentLanes& lanes, FilterLanes& filter, int64_t first, int64_t channels,
+                   Planes& planes) {
+  lane_points(at, lanes);
+  if (!filter_lanes_of(at, image, lanes, filter) ||
+      !task.sampler.filter(image, filter, first, channels, planes)) {
+    filter.begin = filter.end = lanes.end;
+  }
+  blend_planes(at, lanes, first, channels, planes);
+  task.sampler.pixels(at, lanes.begin, filter.begin, first, channels, planes);
+  task.sampler.pixels(at, filter.end, lanes.end, first, channels, planes);
+}
+
+// Writes one row of a chunk to the output.
+void augment_resized_row(const AugmentTask& task, const SegmentAt& at, const ResizeChunk& chunk,
+                         ResizeBuffers& buffers) {
   AugmentLanes& lanes = buffers.lanes;
   const float cover = edge_cover(at.axes.y, at.segment.fy);
   lanes.blended = !(chunk.covered && cover == 1.0f);
@@ -137,16 +181,16 @@ void augment_resized_row(const SegmentAt& at, const ResizeChunk& chunk,
   }
   for (int64_t c = 0; c < at.p.channels; c += kGroup) {
     const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
-    resize_row<T, mode>(at, chunk, c, channels, buffers, buffers.planes);
+    resize_row(at, chunk, task.sampler.rows, c, channels, buffers, buffers.planes);
     blend_planes(at, lanes, c, channels, buffers.planes);
-    finish_segment(at, plan, c, channels, buffers.planes);
+    finish_segment(at, task.plan, c, channels, buffers.planes);
   }
 }
 
 // antialias without rotation (NOTE [ Resized rows ], cpu/warp/augment_resize.h).
-template <class T, Interpolation mode>
-void augment_resized(const AugmentParams& p, const AugmentSample& s, const ColorPlan<float>& plan,
-                     int64_t sample, int64_t first, int64_t last) {
+void augment_resized(const AugmentTask& task, int64_t first, int64_t last) {
+  const AugmentParams& p = task.p;
+  const AugmentSample& s = task.s;
   ResizeBuffers buffers;
   SegmentAxes<float> axes;
   set_axis_widths(s, s.x, s.map.width_x, &axes.x);
@@ -158,9 +202,9 @@ void augment_resized(const AugmentParams& p, const AugmentSample& s, const Color
       const int64_t x0 = x & -kSegment, left = p.output_width - x0;
       const auto segment = augment_segment<float>(s.map, x0, first);
       place_axis(s.x, segment.x, &axes.x);
-      make_chunk<mode>(axes.x, segment, x0, static_cast<int>(x - x0),
-                       static_cast<int>(left < kSegment ? left : kSegment), sizeof(T) == 1,
-                       buffers.chunks[chunks]);
+      make_chunk(s.mode, axes.x, segment, x0, static_cast<int>(x - x0),
+                 static_cast<int>(left < kSegment ? left : kSegment), p.dtype == DType::kUInt8,
+                 buffers.chunks[chunks]);
       x += buffers.chunks[chunks].count;
     }
     ReadAhead ahead = read_ahead(p, s, {begin, x}, {first, last});
@@ -171,14 +215,15 @@ void augment_resized(const AugmentParams& p, const AugmentSample& s, const Color
         const auto segment = augment_segment<float>(s.map, chunk.x0 & -kSegment, y);
         place_axis(s.y, segment.y, &axes.y);
         const int padded = (chunk.count + kMaxWidth - 1) & -kMaxWidth;
-        augment_resized_row<T, mode>(
-            {p, s, segment, axes, sample, chunk.x0, y, chunk.count, padded}, chunk, plan, buffers);
+        augment_resized_row(task,
+                            {p, s, segment, axes, task.sample, chunk.x0, y, chunk.count, padded},
+                            chunk, buffers);
       }
     }
   }
 }
 
-// Rows go in blocks, a segment of all of them before the next one, as in affine_kernel.cpp.
+// Rows go in blocks, segment by segment, as in affine_kernel.cpp.
 constexpr int64_t kBlockRows = 4;
 
 // Where a segment of one row lies, and how it is sampled.
@@ -189,10 +234,30 @@ struct SegmentPlace {
   AugmentLanes lanes;
 };
 
-template <class T, Interpolation mode>
-void augment_segments(const AugmentParams& p, const AugmentSample& s, const ColorPlan<float>& plan,
-                      int64_t sample, int64_t first, int64_t last, Span strip) {
-  const LaneSampler<T> sampler(p, s);
+// Writes a segment whose lanes are prepared to the output.
+void augment_place(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
+                   SegmentPlace& place, FilterLanes& filter, Planes& planes) {
+  for (int64_t c = 0; c < at.p.channels; c += kGroup) {
+    const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
+    switch (place.way) {
+      case LaneWay::kFill: fill_planes(at, c, channels, planes); break;
+      case LaneWay::kTaps:
+        task.sampler.taps(image, place.lanes, at.padded, c, channels, planes);
+        blend_planes(at, place.lanes, c, channels, planes);
+        break;
+      case LaneWay::kFilter:
+        sample_filter(task, at, image, place.lanes, filter, c, channels, planes);
+        break;
+      case LaneWay::kPixels: task.sampler.pixels(at, 0, at.count, c, channels, planes); break;
+    }
+    finish_segment(at, task.plan, c, channels, planes);
+  }
+}
+
+void augment_segments(const AugmentTask& task, int64_t first, int64_t last, Span strip) {
+  const AugmentParams& p = task.p;
+  const AugmentSample& s = task.s;
+  const LaneImage image(p, s);
   SegmentPlace places[kBlockRows];
   FilterLanes filter;
   Planes planes;
@@ -209,12 +274,12 @@ void augment_segments(const AugmentParams& p, const AugmentSample& s, const Colo
       const int count = static_cast<int>(left < kSegment ? left : kSegment);
       const auto at = [&](int row) -> SegmentAt {
         const SegmentPlace& place = places[row];
-        return {p,          s,      place.segment,
-                place.axes, sample, x0,
-                y0 + row,   count,  (count + kMaxWidth - 1) & -kMaxWidth};
+        return {p,          s,           place.segment,
+                place.axes, task.sample, x0,
+                y0 + row,   count,       (count + kMaxWidth - 1) & -kMaxWidth};
       };
-      // All rows' coordinates ahead of their use: they begin with a long chain of float64
-      // operations, and offsets are loaded one by one from where vectors have stored them.
+      // Compute all rows' coordinates ahead of their use: they begin with a long chain of float64
+      // operations, and offsets are loaded one by one from where vectors stored them.
       for (int row = 0; row < rows; ++row) {
         SegmentPlace& place = places[row];
         place.segment = augment_segment<float>(s.map, x0, y0 + row);
@@ -226,77 +291,64 @@ void augment_segments(const AugmentParams& p, const AugmentSample& s, const Colo
         }
       }
       for (int row = 0; row < rows; ++row) {
-        places[row].way = prepare_lanes<mode>(at(row), sampler, places[row].lanes);
+        places[row].way = prepare_lanes(at(row), image, places[row].lanes);
       }
       for (int row = 0; row < rows; ++row) {
-        const SegmentAt here = at(row);
-        SegmentPlace& place = places[row];
-        for (int64_t c = 0; c < p.channels; c += kGroup) {
-          const int64_t channels = p.channels - c < kGroup ? p.channels - c : kGroup;
-          switch (place.way) {
-            case LaneWay::kFill: fill_planes(here, c, channels, planes); break;
-            case LaneWay::kTaps:
-              sample_taps<T, mode>(here, sampler, place.lanes, c, channels, planes);
-              break;
-            case LaneWay::kFilter:
-              sample_filter<T, mode>(here, sampler, place.lanes, filter, c, channels, planes);
-              break;
-            case LaneWay::kPixels:
-              sample_lanes<T, mode>(here, 0, count, c, channels, planes);
-              break;
-          }
-          finish_segment(here, plan, c, channels, planes);
-        }
+        augment_place(task, at(row), image, places[row], filter, planes);
       }
     }
   }
 }
 
-template <class T, Interpolation mode>
-void augment_rows(const AugmentParams& p, const AugmentSample& s, int64_t sample, int64_t first,
-                  int64_t last) {
-  using Acc = typename Accumulate<T>::type;
-  ColorPlan<Acc> plan;
-  load_color_plan(p, sample, &plan);
-  if constexpr (sizeof(Acc) == sizeof(double)) {
-    for (int64_t y = first; y < last; ++y) {
-      augment_pixels<T, mode>(p, s, plan, sample, y, 0, p.output_width);
-    }
-  } else {
-    if constexpr (mode != Interpolation::kNearest) {
-      if (is_resize<T>(p, s)) return augment_resized<T, mode>(p, s, plan, sample, first, last);
-    }
-    for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
-      augment_segments<T, mode>(p, s, plan, sample, first, last,
-                                intersect({0, p.output_width}, {x, x + kStripColumns}));
-    }
+// Images that are sampled in float32.
+void augment_rows(AugmentTask& task, int64_t first, int64_t last) {
+  const AugmentParams& p = task.p;
+  load_color_plan(p, task.sample, &task.plan);
+  if (is_resize(p, task.s)) return augment_resized(task, first, last);
+  for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
+    augment_segments(task, first, last, intersect({0, p.output_width}, {x, x + kStripColumns}));
   }
 }
 
-template <class T>
-void augment_sample_rows(const AugmentParams& p, int64_t sample, int64_t first, int64_t last) {
-  const AugmentSample s =
-      augment_sample(p, sample, p.list != nullptr ? p.list[sample] : augment_image(p, sample));
+// float64 images, in float64.
+template <Interpolation mode>
+void augment_double_rows(const AugmentParams& p, const AugmentSample& s, int64_t sample,
+                         int64_t first, int64_t last) {
+  ColorPlan<double> plan;
+  load_color_plan(p, sample, &plan);
+  for (int64_t y = first; y < last; ++y) {
+    augment_pixels<double, mode>(p, s, plan, sample, y, 0, p.output_width);
+  }
+}
+
+void augment_doubles(const AugmentParams& p, const AugmentSample& s, int64_t sample, int64_t first,
+                     int64_t last) {
   switch (s.mode) {
     case Interpolation::kNearest:
-      return augment_rows<T, Interpolation::kNearest>(p, s, sample, first, last);
+      return augment_double_rows<Interpolation::kNearest>(p, s, sample, first, last);
     case Interpolation::kBilinear:
-      return augment_rows<T, Interpolation::kBilinear>(p, s, sample, first, last);
+      return augment_double_rows<Interpolation::kBilinear>(p, s, sample, first, last);
     case Interpolation::kBicubic:
-      return augment_rows<T, Interpolation::kBicubic>(p, s, sample, first, last);
+      return augment_double_rows<Interpolation::kBicubic>(p, s, sample, first, last);
+  }
+}
+
+SegmentSampler sampler_of(DType dtype, Interpolation mode) {
+  switch (dtype) {
+    case DType::kUInt8: return segment_sampler<uint8_t>(mode);
+    case DType::kFloat16: return segment_sampler<Half>(mode);
+    case DType::kBFloat16: return segment_sampler<BFloat16>(mode);
+    default: return segment_sampler<float>(mode);  // check_augment() lets no other through
   }
 }
 
 void augment_kernel(const AugmentParams& p, int64_t begin, int64_t end) {
   for_each_sample(begin, end, p.output_height, [&](int64_t sample, int64_t first, int64_t last) {
-    switch (p.dtype) {
-      case DType::kUInt8: return augment_sample_rows<uint8_t>(p, sample, first, last);
-      case DType::kFloat16: return augment_sample_rows<Half>(p, sample, first, last);
-      case DType::kBFloat16: return augment_sample_rows<BFloat16>(p, sample, first, last);
-      case DType::kFloat32: return augment_sample_rows<float>(p, sample, first, last);
-      case DType::kFloat64: return augment_sample_rows<double>(p, sample, first, last);
-      default: return;  // check_augment() lets no other through
-    }
+    const AugmentSample s =
+        augment_sample(p, sample, p.list != nullptr ? p.list[sample] : augment_image(p, sample));
+    if (p.dtype == DType::kFloat64) return augment_doubles(p, s, sample, first, last);
+    AugmentTask task = {p, s, sampler_of(p.dtype, s.mode), sample, {}};
+    augment_rows(task, first, last);
   });
 }
 

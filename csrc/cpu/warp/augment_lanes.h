@@ -1,12 +1,12 @@
-// A segment of an output row: where its pixels lie in the image, as offsets and weights.
+// The pixels of a segment of an output row, as offsets into the image and weights.
 //
 // NOTE [ Augment lanes ]
-// Coordinates are monotonic along a segment, so its two ends tell what lies between: wholly inside
-// the window no pixel needs to be blended with fill, wholly beyond an edge all are fill. Under
-// bilinear constant and replicate padding the coordinate itself is clamped to the window (NOTE
-// [ Window and edge ]), so that every lane has its taps inside and no pixel needs a path of its
-// own. What these lanes cannot hold (images of 1 GiB and more, windows a pixel wide, the horizon,
-// paddings that fold) goes through core/warp/augment_pixel.h, which gives the same bits.
+// Coordinates are monotonic along a segment, so its two ends tell what lies between: with both
+// wholly inside the window no pixel blends with fill, with both beyond the same edge all are fill.
+// Bilinear sampling under constant and replicate padding clamps the coordinate itself to the window
+// (NOTE [ Window and edge ]), so every lane's taps lie inside and no pixel needs a path of its own.
+// What lanes can't hold (images of 1 GiB or more, windows one pixel wide, the horizon, paddings
+// that fold) goes through core/warp/augment_pixel.h, which gives the same bits.
 #pragma once
 
 #include <cmath>
@@ -17,12 +17,11 @@
 namespace visops {
 namespace {
 
-constexpr int kLanes = kSegment + kMaxWidth;
-constexpr int kGroup = 4;  // channels that are sampled at a time
+constexpr int kGroup = 4;  // channels sampled at a time
 
 // Sampled values of up to kGroup channels.
 struct Planes {
-  alignas(64) float v[kGroup][kLanes];
+  alignas(64) float v[kGroup][kPaddedSegment];
 };
 
 struct SegmentAt {
@@ -35,18 +34,19 @@ struct SegmentAt {
   int padded;  // rounded up to whole vectors
 };
 
-// Tells compilers that a loop over lanes has no rest.
+// Tells compilers that a loop over lanes has no remainder.
 VISOPS_ALWAYS_INLINE int whole_vectors(int padded) { return padded & -kMaxWidth; }
 
 struct AugmentLanes {
-  alignas(64) float x[kLanes];  // source, from the segment's origin
-  alignas(64) float y[kLanes];
-  alignas(64) float wx[kLanes];
-  alignas(64) float wy[kLanes];
-  alignas(64) float out[kLanes];       // the part that is fill
-  alignas(64) int32_t offset[kLanes];  // bytes from the image's first element to the first tap
-  bool blended;                        // whether `out` is set and not all 0
-  int begin, end;                      // lanes that are not all fill
+  alignas(64) float x[kPaddedSegment];  // source, from the segment's origin
+  alignas(64) float y[kPaddedSegment];
+  alignas(64) float wx[kPaddedSegment];
+  alignas(64) float wy[kPaddedSegment];
+  alignas(64) float out[kPaddedSegment];  // the part that is fill
+  alignas(
+      64) int32_t offset[kPaddedSegment];  // bytes from the image's first element to the first tap
+  bool blended;                            // whether `out` is set, and not all 0
+  int begin, end;                          // lanes that are not all fill
 };
 
 VISOPS_ALWAYS_INLINE void lane_points(const SegmentAt& at, AugmentLanes& lanes) {
@@ -73,13 +73,13 @@ VISOPS_ALWAYS_INLINE float cover_of(const SegmentAt& at, const LanePoint<float>&
   return edge_cover(at.axes.x, point.x) * edge_cover(at.axes.y, point.y);
 }
 
-// Whether every lane surely is fill: both ends lie beyond the same edge.
+// Whether every lane is certainly fill: both ends lie beyond the same edge.
 VISOPS_ALWAYS_INLINE bool all_fill(const SegmentAxis<float>& axis, float first, float last) {
   if (edge_cover(axis, first) > 0.0f || edge_cover(axis, last) > 0.0f) return false;
   return (first < axis.low) == (last < axis.low);
 }
 
-// Sets `blended`, `begin` and `end`, and, where a lane is blended, `x`, `y` and `out`.
+// Sets `blended`, `begin` and `end`; if a lane is blended, also `x`, `y` and `out`.
 VISOPS_ALWAYS_INLINE void blend_lanes(const SegmentAt& at, AugmentLanes& lanes) {
   lanes.begin = 0;
   lanes.end = at.count;
@@ -103,7 +103,7 @@ VISOPS_ALWAYS_INLINE void blend_lanes(const SegmentAt& at, AugmentLanes& lanes) 
   while (lanes.begin < lanes.end && !(lanes.out[lanes.end - 1] < 1.0f)) --lanes.end;
 }
 
-// Blends what was sampled with fill.
+// Blends sampled values with fill.
 VISOPS_ALWAYS_INLINE void blend_planes(const SegmentAt& at, const AugmentLanes& lanes,
                                        int64_t first, int64_t channels, Planes& planes) {
   if (!lanes.blended) return;
@@ -115,7 +115,7 @@ VISOPS_ALWAYS_INLINE void blend_planes(const SegmentAt& at, const AugmentLanes& 
   }
 }
 
-// Whether floats and 32-bit offsets hold what lane_taps() computes.
+// Whether floats and 32-bit offsets can hold a segment's taps.
 VISOPS_ALWAYS_INLINE bool fits_lanes(const SegmentAt& at) {
   const SegmentAxis<float>&x = at.axes.x, &y = at.axes.y;
   constexpr float kExact = 8388608.0f;  // 2^23
@@ -159,7 +159,7 @@ VISOPS_ALWAYS_INLINE void bilinear_taps(const SegmentAt& at, int32_t row_bytes,
   }
 }
 
-// The nearest taps; where the window has none and padding is constant, `out` is 1.
+// The nearest taps; `out` is 1 where the window has none and padding is constant.
 VISOPS_ALWAYS_INLINE void nearest_taps(const SegmentAt& at, int32_t row_bytes, int32_t column_bytes,
                                        AugmentLanes& lanes) {
   lane_points(at, lanes);
@@ -181,8 +181,8 @@ VISOPS_ALWAYS_INLINE void nearest_taps(const SegmentAt& at, int32_t row_bytes, i
   lanes.blended = at.p.padding == Padding::kConstant;
 }
 
-// Taps from floor(coordinate) + first on, `count` of them, where all of every lane's lie in the
-// window; false where they do not.
+// `count` taps from floor(coordinate) + first on. False unless every lane has all of them in the
+// window.
 VISOPS_ALWAYS_INLINE bool inner_taps(const SegmentAt& at, int first, int count, int32_t row_bytes,
                                      int32_t column_bytes, AugmentLanes& lanes) {
   const auto fits = [first, count](const SegmentAxis<float>& axis, float v) {

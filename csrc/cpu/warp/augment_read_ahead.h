@@ -1,13 +1,13 @@
 // NOTE [ Read ahead ] for the augmentation.
 #pragma once
 
-#include "core/warp/augment.h"
+#include "core/warp/augment_segment.h"
 #include "cpu/read_ahead.h"
 
 namespace visops {
 namespace {
 
-// For these columns and rows of the output. Horizons and fill are not read ahead.
+// For columns and rows of the output. Perspective maps and fill are not read ahead.
 inline ReadAhead read_ahead(const AugmentParams& p, const AugmentSample& s, Span columns,
                             Span rows) {
   const int64_t size = element_size(p.dtype);

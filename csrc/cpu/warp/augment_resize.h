@@ -1,11 +1,11 @@
 // antialias without rotation: rows are filtered vertically once, then horizontally.
 //
 // NOTE [ Resized rows ]
-// Where columns of the output depend on x alone and rows on y alone, the sums over a tap column,
-// v_j = sum_i wy_i p_ij, serve all pixels of a row that have that column. So a row of the output is
-// made in two steps: v over all columns that its pixels need, in vectors along the row; then
-// sum_j wx_j v_j per pixel, all channels at once. Order and weights are those of filter_pixel().
-// Constant padding only: elsewhere taps fold.
+// Where output columns depend on x alone and rows on y alone, the sum over a tap column,
+// v_j = sum_i wy_i p_ij, serves all pixels of a row that share the column. So an output row takes
+// two steps: v for all columns that its pixels need, in vectors along the row; then sum_j wx_j v_j
+// per pixel, all channels at once. Order and weights are those of filter_pixel(). Constant padding
+// only: under the others taps fold.
 #pragma once
 
 #include "cpu/warp/augment_color.h"
@@ -15,26 +15,26 @@ namespace visops {
 namespace {
 
 constexpr int kTableFloats = 8192;    // weights of a chunk of columns
-constexpr int kBufferFloats = 16384;  // filtered elements that a chunk needs, four a column
+constexpr int kBufferFloats = 16384;  // filtered elements of a chunk, four per column
 
 // A run of output columns and their taps.
 struct ResizeChunk {
   int64_t x0;  // first column
   int count;
-  int32_t low, high;  // columns of the image, counted from the axis' origin: [low, high)
-  bool covered;       // no column is blended with fill
+  int32_t low, high;  // columns [low, high) of the image, relative to the axis' origin
+  bool covered;       // no column blends with fill
   float cover[kSegment];
-  int32_t first[kLanes];  // tap, counted from `low`
+  int32_t first[kPaddedSegment];  // tap, relative to `low`
   int32_t taps[kSegment];
-  int uniform;  // as many taps for all columns, some of weight 0; or 0
-  int stride;   // weights of a column
+  int uniform;  // number of taps if all columns have as many, some of weight 0; else 0
+  int stride;   // weights per column
   alignas(64) float weight[kTableFloats];
-  alignas(64) float spread[kTableFloats];  // each four times, for kWidth / 4 columns at a time
+  alignas(64) float spread[kTableFloats];  // each four times, for kWidth / 4 columns at once
 };
 
-// Taps of weight 0 change no sum of finite values, and loops of one length are faster: gives all
-// columns, in whole vectors, as many taps as the one that has most. At the right end the new taps
-// go before the others.
+// Taps of weight 0 change no sum of finite values, and loops of one length are faster. So this
+// gives all columns, in whole vectors, as many taps as the one with most. At the right end the new
+// taps go first.
 inline void make_uniform(ResizeChunk& chunk) {
   int most = 0;
   for (int i = 0; i < chunk.count; ++i) most = chunk.taps[i] > most ? chunk.taps[i] : most;
@@ -56,10 +56,10 @@ inline void make_uniform(ResizeChunk& chunk) {
   }
 }
 
-// Taps that a chunk of one column surely holds.
+// Taps that certainly fit a chunk of one column.
 constexpr double kMostTaps = 2048.0;
 
-// As many of the lanes from `lane` on as fit; at least one. `finite`: elements can't be infinite.
+// As many lanes from `lane` on as fit, at least one. `finite`: elements are never infinite or NaN.
 template <Interpolation mode>
 void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment, int64_t x0,
                 int lane, int lanes, bool finite, ResizeChunk& chunk) {
@@ -96,18 +96,57 @@ void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& seg
   if (finite) make_uniform(chunk);
 }
 
-// sum[e] = sum over rows of weight x element, for n elements of rows `row_stride` apart.
-template <Interpolation mode, class T>
-void filter_rows(const T* rows, int64_t row_stride, const FilterTaps<float>& taps, int64_t n,
+inline void make_chunk(Interpolation mode, const SegmentAxis<float>& axis,
+                       const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
+                       bool finite, ResizeChunk& chunk) {
+  if (mode == Interpolation::kBilinear) {
+    make_chunk<Interpolation::kBilinear>(axis, segment, x0, lane, lanes, finite, chunk);
+  } else {
+    make_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, finite, chunk);
+  }
+}
+
+// The tap rows of one output row, and their weights.
+struct RowTaps {
+  Interpolation mode;
+  FilterTaps<float> taps;
+
+  RowTaps(Interpolation interpolation, const SegmentAxis<float>& axis, float at)
+      : mode(interpolation),
+        taps(mode == Interpolation::kBilinear
+                 ? filter_taps<Interpolation::kBilinear>(axis, Padding::kConstant, at)
+                 : filter_taps<Interpolation::kBicubic>(axis, Padding::kConstant, at)) {}
+
+  // The weights of taps [first, first + count), counted from taps.first.
+  void weights(int32_t first, int count, float* weight) const {
+    const int32_t tap = taps.first + first;
+    if (mode == Interpolation::kBilinear) {
+      for (int k = 0; k < count; ++k) {
+        weight[k] = filter_tap<Interpolation::kBilinear>(taps, tap + k) * taps.norm;
+      }
+    } else {
+      for (int k = 0; k < count; ++k) {
+        weight[k] = filter_tap<Interpolation::kBicubic>(taps, tap + k) * taps.norm;
+      }
+    }
+  }
+};
+
+// sum[e] = sum over rows of weight x element e, for n elements; rows are `row_stride` elements
+// apart.
+using RowFilter = void(const void* rows, int64_t row_stride, const RowTaps& row_taps, int64_t n,
+                       float* sum);
+
+template <class T>
+void filter_rows(const void* rows, int64_t row_stride, const RowTaps& row_taps, int64_t n,
                  float* sum) {
   constexpr int kMost = 32, kWidth = Floats::kWidth;
+  const FilterTaps<float>& taps = row_taps.taps;
   for (int32_t k0 = 0; k0 < taps.count; k0 += kMost) {
     const int count = taps.count - k0 < kMost ? taps.count - k0 : kMost;
     float weight[kMost];
-    for (int k = 0; k < count; ++k) {
-      weight[k] = filter_tap<mode>(taps, taps.first + k0 + k) * taps.norm;
-    }
-    const T* first = rows + k0 * row_stride;
+    row_taps.weights(k0, count, weight);
+    const T* first = static_cast<const T*>(rows) + k0 * row_stride;
     const bool fresh = k0 == 0;
     const auto block = [&](int64_t e) {
       Floats v[4];
@@ -122,7 +161,7 @@ void filter_rows(const T* rows, int64_t row_stride, const FilterTaps<float>& tap
     int64_t e = 0;
     for (; e + 4 * kWidth <= n; e += 4 * kWidth) block(e);
     if (e < n && n >= 4 * kWidth && taps.count <= kMost) {
-      block(n - 4 * kWidth);  // the last block overlaps the one before, and finds the same sums
+      block(n - 4 * kWidth);  // the last block overlaps the previous one, and finds the same sums
       return;
     }
     for (; e < n; ++e) {
@@ -150,8 +189,8 @@ inline void interleave(const float* planes, int64_t stride, int64_t channels, in
   }
 }
 
-// Sixteen columns, kWidth / 4 at a time, of `Taps` taps each (0: chunk.uniform). `sum` is four
-// floats a column.
+// Sixteen columns, kWidth / 4 at a time, with `Taps` taps each (0: chunk.uniform). `sum` has four
+// floats per column.
 template <int Taps>
 void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step, int i, float* sum) {
   constexpr int kQuads = Floats::kWidth / 4;
@@ -181,7 +220,7 @@ inline void filter_uniform(const ResizeChunk& chunk, const float* pixels, int st
   }
 }
 
-// Pixels of `step` floats (3 or 4), of which four can be read at any, to planes.
+// Pixels of `step` floats (3 or 4) to planes. Four floats must be readable at every pixel.
 inline void filter_columns(const ResizeChunk& chunk, const float* pixels, int step,
                            Planes& planes) {
   for (int i = 0; i < chunk.count; i += kMaxWidth) {
@@ -208,7 +247,7 @@ inline void filter_columns(const ResizeChunk& chunk, const float* pixels, int st
   }
 }
 
-constexpr int kChunks = 2;  // that are resized together, row by row: an image is walked once
+constexpr int kChunks = 2;  // resized together, row by row, so that an image is walked once
 
 struct ResizeBuffers {
   ResizeChunk chunks[kChunks];
@@ -218,42 +257,42 @@ struct ResizeBuffers {
   alignas(64) float pixels[kBufferFloats + kMaxWidth];
 };
 
-template <class T>
-bool is_interleaved(const AugmentParams& p, const AugmentImage& image) {
+inline bool is_interleaved(const AugmentParams& p, const AugmentImage& image) {
   return (p.channels == 3 || p.channels == 4) && image.channel_stride == 1 &&
          image.column_stride == p.channels;
 }
 
 // Whether augment_resized() can do the sample.
-template <class T>
-bool is_resize(const AugmentParams& p, const AugmentSample& s) {
+inline bool is_resize(const AugmentParams& p, const AugmentSample& s) {
   const double* m = s.map.m;
   const bool aligned = !s.map.perspective && m[1] == 0.0 && m[3] == 0.0;
   SegmentAxis<float> axis;
   set_axis_widths(s, s.x, s.map.width_x, &axis);
   return aligned && s.antialias && !s.is_fill && p.padding == Padding::kConstant &&
-         sizeof(T) <= 4 && 2.0 * std::ceil(static_cast<double>(axis.radius)) <= kMostTaps &&
-         (s.image.column_stride == 1 || is_interleaved<T>(p, s.image));
+         2.0 * std::ceil(static_cast<double>(axis.radius)) <= kMostTaps &&
+         (s.image.column_stride == 1 || is_interleaved(p, s.image));
 }
 
-// One row of a chunk: sampled values of channels [first, first + channels) into planes.
-template <class T, Interpolation mode>
-void resize_row(const SegmentAt& at, const ResizeChunk& chunk, int64_t first, int64_t channels,
-                ResizeBuffers& buffers, Planes& planes) {
+// Samples channels [first, first + channels) of one row of a chunk into planes.
+inline void resize_row(const SegmentAt& at, const ResizeChunk& chunk, RowFilter* filter_rows,
+                       int64_t first, int64_t channels, ResizeBuffers& buffers, Planes& planes) {
   const AugmentSample& s = at.s;
-  const FilterTaps<float> y = filter_taps<mode>(at.axes.y, Padding::kConstant, at.segment.fy);
+  const RowTaps y(s.mode, at.axes.y, at.segment.fy);
   const int64_t n = chunk.high - chunk.low;
   const AugmentImage& image = s.image;
-  const T* data = static_cast<const T*>(image.data) + first * image.channel_stride +
-                  (at.segment.y + y.first) * image.row_stride +
-                  (at.segment.x + chunk.low) * image.column_stride;
-  if (is_interleaved<T>(at.p, image)) {
-    filter_rows<mode>(data, image.row_stride, y, n * channels, buffers.rows);
+  const int64_t size = element_size(at.p.dtype);
+  const char* data =
+      static_cast<const char*>(image.data) +
+      (first * image.channel_stride + (at.segment.y + y.taps.first) * image.row_stride +
+       (at.segment.x + chunk.low) * image.column_stride) *
+          size;
+  if (is_interleaved(at.p, image)) {
+    filter_rows(data, image.row_stride, y, n * channels, buffers.rows);
     filter_columns(chunk, buffers.rows, static_cast<int>(channels), planes);
   } else {
     for (int64_t c = 0; c < channels; ++c) {
-      filter_rows<mode>(data + c * image.channel_stride, image.row_stride, y, n,
-                        buffers.rows + c * n);
+      filter_rows(data + c * image.channel_stride * size, image.row_stride, y, n,
+                  buffers.rows + c * n);
     }
     interleave(buffers.rows, n, channels, n, buffers.pixels);
     filter_columns(chunk, buffers.pixels, 4, planes);

@@ -1,4 +1,4 @@
-// Samples the lanes of a segment into planes, for the layout of one image.
+// Samples the lanes of a segment into planes, by the layout of the image.
 #pragma once
 
 #include <type_traits>
@@ -10,41 +10,42 @@
 namespace visops {
 namespace {
 
-// How an image's elements lie, as far as loads of 8 bytes are concerned.
+// How an image's elements lie, as loads of 8 bytes see them.
 enum class Layout {
   kPixels,        // any strides: one element at a time
   kPlanes,        // columns adjacent
-  kInterleaved3,  // three or four uint8 channels side by side
+  kInterleaved3,  // three or four interleaved uint8 channels
   kInterleaved4,
-  kQuads,  // three or four float32 channels side by side
+  kQuads,  // three or four interleaved float32 channels
 };
 
-template <class T>
-Layout layout_of(const AugmentParams& p, const AugmentImage& image) {
-  if (sizeof(T) > 4) return Layout::kPixels;
+inline Layout layout_of(const AugmentParams& p, const AugmentImage& image) {
+  if (p.dtype == DType::kFloat64) return Layout::kPixels;
   if (image.column_stride == 1) return Layout::kPlanes;
   const bool few = p.channels == 3 || p.channels == 4;
   if (few && image.channel_stride == 1 && image.column_stride == p.channels) {
-    if (sizeof(T) == 1) return p.channels == 3 ? Layout::kInterleaved3 : Layout::kInterleaved4;
-    if (std::is_same<T, float>::value) return Layout::kQuads;
+    if (p.dtype == DType::kUInt8) {
+      return p.channels == 3 ? Layout::kInterleaved3 : Layout::kInterleaved4;
+    }
+    if (p.dtype == DType::kFloat32) return Layout::kQuads;
   }
   return Layout::kPixels;
 }
 
-template <class T>
-struct LaneSampler {
+// How the bytes of one sample's image are reached.
+struct LaneImage {
   const AugmentParams& p;
   const AugmentSample& s;
   Layout layout;
-  bool fits;  // 32-bit offsets reach all of the image
+  bool fits;  // 32-bit offsets reach the whole image
   int32_t row_bytes, column_bytes;
   int64_t channel_bytes;
   int64_t end;  // bytes from the image's first element to the end of the last
 
-  LaneSampler(const AugmentParams& params, const AugmentSample& sample)
-      : p(params), s(sample), layout(layout_of<T>(params, sample.image)) {
+  LaneImage(const AugmentParams& params, const AugmentSample& sample)
+      : p(params), s(sample), layout(layout_of(params, sample.image)) {
     const AugmentImage& image = s.image;
-    constexpr int64_t size = sizeof(T);
+    const int64_t size = element_size(p.dtype);
     const double bytes =
         (static_cast<double>(image.height) * fabs(static_cast<double>(image.row_stride)) +
          static_cast<double>(image.width) * fabs(static_cast<double>(image.column_stride))) *
@@ -58,7 +59,26 @@ struct LaneSampler {
     end = end_of(data, stride, 1, p.channels, image.height, image.width, size) - data;
   }
 
-  // Bilinear or bicubic taps at `lanes`, which all lie in the image.
+  // Whether the loads stay before the end of the image, for first taps up to `highest` and channels
+  // up to `last_channel`. They take 8 bytes (16 for quads), more than the taps may have.
+  VISOPS_ALWAYS_INLINE bool reads_within(int32_t highest, int rows, int columns,
+                                         int64_t last_channel) const {
+    if (layout == Layout::kPixels) return true;
+    const bool quads = layout == Layout::kQuads;
+    const int64_t rows_after = row_bytes > 0 ? (rows - 1) * int64_t{row_bytes} : 0;
+    const int64_t planes_after =
+        layout == Layout::kPlanes && channel_bytes > 0 ? (last_channel - 1) * channel_bytes : 0;
+    const int64_t columns_after = (columns - (quads ? 1 : 2)) * int64_t{column_bytes};
+    return highest + rows_after + planes_after + columns_after + (quads ? 16 : 8) <= end;
+  }
+};
+
+// Its elements, as float32 planes.
+template <class T>
+struct LaneSampler : LaneImage {
+  explicit LaneSampler(const LaneImage& image) : LaneImage(image) {}
+
+  // Bilinear or bicubic: the taps at `lanes`, which all lie in the image.
   template <Interpolation mode>
   void sample(const AugmentLanes& lanes, int begin, int padded, int64_t first, int64_t channels,
               Planes& planes) const {
@@ -94,19 +114,6 @@ struct LaneSampler {
     }
   }
 
-  // Whether loads of 8 bytes (of 16, for quads), more than the taps may have, stay before the end
-  // of the image, for first taps up to `highest` and channels up to `last_channel`.
-  VISOPS_ALWAYS_INLINE bool reads_within(int32_t highest, int rows, int columns,
-                                         int64_t last_channel) const {
-    if (layout == Layout::kPixels) return true;
-    const bool quads = layout == Layout::kQuads;
-    const int64_t rows_after = row_bytes > 0 ? (rows - 1) * int64_t{row_bytes} : 0;
-    const int64_t planes_after =
-        layout == Layout::kPlanes && channel_bytes > 0 ? (last_channel - 1) * channel_bytes : 0;
-    const int64_t columns_after = (columns - (quads ? 1 : 2)) * int64_t{column_bytes};
-    return highest + rows_after + planes_after + columns_after + (quads ? 16 : 8) <= end;
-  }
-
   // All channels at once, one pixel after another.
   void sample_quads(const char* image, const AugmentLanes& lanes, int begin, int end_lane,
                     Planes& planes) const {
@@ -139,7 +146,8 @@ struct LaneSampler {
 
   template <int Channels, Interpolation mode>
   VISOPS_ALWAYS_INLINE void sample_pairs_run(const char* image, const AugmentLanes& lanes,
-                                             int begin, int end_lane, float (*v)[kLanes]) const {
+                                             int begin, int end_lane,
+                                             float (*v)[kPaddedSegment]) const {
     for (int i = begin; i < end_lane; i += Floats::kWidth) {
       Floats result[Channels];
       sample_pairs<T, Channels, mode>(image, row_bytes, lanes.offset + i, lanes.wx + i,
@@ -156,7 +164,7 @@ struct LaneSampler {
     if constexpr (sizeof(T) == 1) {
       const bool words = layout == Layout::kInterleaved3 || layout == Layout::kInterleaved4;
       if (words && highest_offset(lanes, 0, count) + int64_t{4} <= end) {
-        alignas(64) int32_t pixel[kLanes];
+        alignas(64) int32_t pixel[kPaddedSegment];
         for (int i = 0; i < count; ++i) memcpy(pixel + i, image + lanes.offset[i], 4);
         for (int64_t c = 0; c < channels; ++c) {
           const int shift = 8 * static_cast<int>(c);
@@ -167,7 +175,7 @@ struct LaneSampler {
         return;
       }
     }
-    // Columns as they lie, for whole vectors that no tap is clamped in.
+    // Contiguous columns, for whole vectors without a clamped tap.
     const double* m = s.map.m;
     const int32_t size = sizeof(T);
     const int whole = lanes.end & -Floats::kWidth;
@@ -180,7 +188,7 @@ struct LaneSampler {
         const T* row = reinterpret_cast<const T*>(plane + lanes.offset[0]);
         for (; i < whole; i += Floats::kWidth) load_floats(row + i).store(planes.v[c] + i);
       }
-      alignas(64) T element[kLanes];
+      alignas(64) T element[kPaddedSegment];
       for (int k = i; k < count; ++k) memcpy(element + k, plane + lanes.offset[k], sizeof(T));
       for (; i < count; i += Floats::kWidth) load_floats(element + i).store(planes.v[c] + i);
     }

@@ -1,7 +1,7 @@
-// Hands the gradient of a segment's samples to the taps they were taken from.
+// Hands the gradient of a segment's samples to the taps that they came from.
 //
 // Pixels go in raster order and a pixel's taps row by row, so every element of the image gradient
-// receives its terms in one order, whichever rows of it a task owns.
+// receives its terms in one order, whichever rows a task owns.
 #pragma once
 
 #include "cpu/warp/augment_gradient_filter.h"
@@ -10,7 +10,7 @@
 namespace visops {
 namespace {
 
-// Bilinear lanes that are tapped; `Channels` of them, or `count` where it is 0.
+// Tapped bilinear lanes, with `Channels` channels, or `count` if that is 0.
 template <int Channels, bool all_rows, class Acc>
 void scatter_tapped(const GradientTask<Acc>& task, int begin, int end, char* first, int count,
                     const GradientPlanes<Acc>& planes) {
@@ -56,7 +56,7 @@ void scatter_nearest(const GradientTask<Acc>& task, int begin, int end, char* fi
   }
 }
 
-// One pixel of any mode without a filter; `to` is the first channel's plane.
+// One pixel without a filter, in any mode; `to` is the first channel's plane.
 template <Interpolation mode, class Acc>
 void scatter_pixel(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int lane, Acc* to,
                    int count, const GradientPlanes<Acc>& planes) {
@@ -78,7 +78,7 @@ void scatter_pixel(const GradientTask<Acc>& task, const GradientSegment<Acc>& at
   }
 }
 
-// Four columns at a time; whatever is not a multiple of four, and all of double, one by one.
+// Four columns at a time. Returns how many are done: the rest, and all doubles, go one by one.
 VISOPS_ALWAYS_INLINE int scatter_quads(const float* weight, float by_row, float d, int columns,
                                        float* to) {
   int j = 0;
@@ -90,13 +90,13 @@ VISOPS_ALWAYS_INLINE int scatter_quads(const float* weight, float by_row, float 
 }
 VISOPS_ALWAYS_INLINE int scatter_quads(const double*, double, double, int, double*) { return 0; }
 
-// A filter whose taps are known: `x` and `y` have the offsets of the image gradient.
+// A filter with known taps; `x` and `y` hold offsets in the image gradient.
 template <class Acc>
 void scatter_known(const GradientTask<Acc>& task, const KnownTaps<Acc>& x, const KnownTaps<Acc>& y,
                    int lane, Acc* to, int count, const GradientPlanes<Acc>& planes) {
   const Strides& stride = task.b.grad_image_stride;
   const Acc zero = static_cast<Acc>(0);
-  // A weight of zero hands nothing on, not even what is not finite.
+  // A weight of zero hands on nothing, not even NaN or infinity.
   int begin = 0, end = x.count;
   while (begin < end && x.weight[begin] == zero) ++begin;
   while (begin < end && x.weight[end - 1] == zero) --end;
@@ -153,8 +153,24 @@ void scatter_filtered(const GradientTask<Acc>& task, const GradientSegment<Acc>&
   }
 }
 
-// Plane `e` of `count` channels from `first` on. `mode` is the forward's.
+// Lanes one by one; `mode` is the sample's own.
 template <Interpolation mode, class Acc>
+void scatter_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int begin,
+                   int end, Acc* to, int count, const GradientPlanes<Acc>& planes) {
+  for (int i = begin; i < end; ++i) {
+    if (at.edged && !(planes.out[i] < static_cast<Acc>(1))) continue;  // fill
+    if constexpr (mode != Interpolation::kNearest) {
+      if (task.s.antialias) {
+        scatter_filtered<mode>(task, at, i, to, count, planes);
+        continue;
+      }
+    }
+    scatter_pixel<mode>(task, at, i, to, count, planes);
+  }
+}
+
+// Plane `e` of `count` channels from `first` on.
+template <class Acc>
 void scatter_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
                     int count, const GradientPlanes<Acc>& planes) {
   if (task.s.is_fill) return;
@@ -172,17 +188,13 @@ void scatter_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& a
     if (count == 3) return scatter_tapped<3, true>(task, begin, end, bytes, count, planes);
     return scatter_tapped<0, true>(task, begin, end, bytes, count, planes);
   }
-  for (int i = begin; i < end; ++i) {
-    if (at.edged && fill(i)) continue;
-    if (task.copies || mode == Interpolation::kNearest) {
-      scatter_pixel<Interpolation::kNearest>(task, at, i, to, count, planes);
-    } else if constexpr (mode != Interpolation::kNearest) {
-      if (task.s.antialias) {
-        scatter_filtered<mode>(task, at, i, to, count, planes);
-      } else {
-        scatter_pixel<mode>(task, at, i, to, count, planes);
-      }
-    }
+  switch (task.s.mode) {
+    case Interpolation::kNearest:
+      return scatter_lanes<Interpolation::kNearest>(task, at, begin, end, to, count, planes);
+    case Interpolation::kBilinear:
+      return scatter_lanes<Interpolation::kBilinear>(task, at, begin, end, to, count, planes);
+    case Interpolation::kBicubic:
+      return scatter_lanes<Interpolation::kBicubic>(task, at, begin, end, to, count, planes);
   }
 }
 

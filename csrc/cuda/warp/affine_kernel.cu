@@ -1,27 +1,27 @@
 // The affine warp on CUDA.
 //
 // NOTE [ Affine forward on CUDA ]
-// Strategy: one thread per output pixel, in tiles of 64 x 4. The map (an inversion in float64) and
-// the origins of its four rows' segments are computed once per tile, by four threads; every thread
-// then works in float32 (float64 for float64 images): coordinate, taps and weights once, then one
-// blend per channel. Taps of a pixel inside the image skip the padding arithmetic with its
+// Strategy: one thread per output pixel, in tiles of 64 x 4. Four threads compute the map (an
+// inversion in float64) and the origins of the tile's four row segments, once per tile. Every
+// thread then works in float32 (float64 for float64 images): coordinate, taps and weights once,
+// then one blend per channel. Pixels inside the image skip the padding arithmetic with its
 // divisions.
 //
-// Split: blocks stride over the tiles of all samples, so that any size fits any grid. Nothing is
-// shared between pixels; the result does not depend on the split.
+// Split: blocks stride over the tiles of all samples, so any size fits any grid. Pixels share
+// nothing; the result does not depend on the split.
 //
-// Memory: neighbouring threads have neighbouring columns, so planar output is written coalesced,
-// and the image is read through the read-only cache, in which a tile's taps overlap. Interleaved
-// output of 2 to 4 channels would be written with a stride; a warp gathers its 32 pixels in shared
-// memory instead and writes whole words.
+// Memory: neighbouring threads have neighbouring columns, so writes of planar output coalesce. The
+// image is read through the read-only cache, where a tile's taps overlap. Interleaved output of 2
+// to 4 channels would be written with a stride; instead a warp gathers its 32 pixels in shared
+// memory and writes whole words.
 //
-// Rounding: NOTE [ One pixel ], without contraction (-fmad=false): the bits of the CPU kernels. The
-// payload of a NaN is not part of that.
+// Rounding: NOTE [ One pixel ], without contraction (-fmad=false): the bits of the CPU kernels,
+// except for NaN payloads.
 //
 // Assumes from check_affine(): sizes below 2^31, fill_count 1 or `channels`, channels <= kMaxFill
-// where it is not 1, bilinear and bicubic only for the types that have load_element. It does not
-// assume the matrix to be finite or regular: such a sample becomes `fill`, as does the output of an
-// empty image.
+// unless fill_count is 1, bilinear and bicubic only for types that have load_element. It does not
+// assume a finite or regular matrix: with another, a sample becomes `fill`, as does the output of
+// an empty image.
 
 #include "core/warp/affine_pixel.h"
 #include "cuda/launch.h"
@@ -31,7 +31,7 @@ namespace visops {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kMaxInterleaved = 4;  // channels that are written through shared memory
+constexpr int kMaxInterleaved = 4;  // channels written through shared memory
 
 // One output pixel: the taps, computed once, and the value of any channel.
 template <class T, Interpolation mode>
@@ -55,7 +55,7 @@ struct Pixel {
   }
 };
 
-// Whether this warp's 32 pixels are one run of whole words of interleaved output, at `run`.
+// Whether this warp's 32 pixels are one run of whole words, at `run`, of interleaved output.
 template <class T>
 __device__ bool writes_words(const AffineParams& p, const T* run, int64_t first_column) {
   return p.channels >= 2 && p.channels <= kMaxInterleaved && p.output_stride.channel == 1 &&
@@ -63,7 +63,7 @@ __device__ bool writes_words(const AffineParams& p, const T* run, int64_t first_
          reinterpret_cast<uintptr_t>(run) % sizeof(uint32_t) == 0;
 }
 
-// The pixel of this thread. `staged` is this warp's part of shared memory.
+// This thread's pixel. `staged` is this warp's part of shared memory.
 template <class T, Interpolation mode, class Acc>
 __device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMap<Acc>& tile,
                            uint32_t* staged) {
@@ -82,7 +82,7 @@ __device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMa
 
   const int in_warp = lane % kWarp;
   T* run = output_row + (x - in_warp) * p.output_stride.column;
-  if (writes_words(p, run, x - in_warp)) {  // all of the warp or none
+  if (writes_words(p, run, x - in_warp)) {  // the whole warp or none of it
     const int channels = static_cast<int>(p.channels);
     T* mine = reinterpret_cast<T*>(staged) + in_warp * channels;
     for (int c = 0; c < channels; ++c) mine[c] = pixel.value(p, image, c);
@@ -124,7 +124,7 @@ void forward_as(const AffineParams& p, void* stream) {
   launch(affine_forward<T, mode>, grid_for(grid.count), dim3(kTileThreads), 0, stream, p, grid);
 }
 
-// Copies elements, whatever they mean; only float64 has coordinates of its own.
+// Copies elements by size, whatever they mean; but float64 has coordinates of its own.
 void forward_nearest(const AffineParams& p, void* stream) {
   constexpr Interpolation kNearest = Interpolation::kNearest;
   if (p.dtype == DType::kFloat64) return forward_as<double, kNearest>(p, stream);

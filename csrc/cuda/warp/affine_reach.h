@@ -1,20 +1,20 @@
 // Which output pixels can have a tap on a given source pixel: the search of the gather kernel.
 //
 // NOTE [ Search of the image gradient ]
-// A source index stands not only for its own position: beyond the border, padding folds other
-// positions onto it (AxisPositions). A position is within the reach of an output pixel when the
-// coordinate lies in an interval of 1, 2 or 4 pixels about it; in output rows and columns those are
-// intervals as well, found through the inverse map and by division, widened generously. The search
-// walks through their union in raster order, each pixel once; the caller tests every candidate with
-// the coordinate arithmetic itself, so a candidate too many costs time and nothing else.
+// A source index stands for more than its own position: padding folds positions beyond the border
+// onto it (AxisPositions). An output pixel has a tap on a position if its coordinate lies in an
+// interval of 1, 2 or 4 pixels about it. In output rows and columns these are intervals too, found
+// by the inverse map and by division, and widened generously. The search walks their union in
+// raster order, each pixel once. The caller tests every candidate with the coordinate arithmetic
+// itself, so an extra candidate costs only time.
 //
-// Cost for one source pixel: its candidates, about taps^2 / |det| for each pair of positions, and
-// one step for each row they are in. Three cases cost more.
-//   - Replicate: the border's pixels stand for all that lies beyond; a corner visits the output
-//     pixels that map beyond it. Those are as many as there are.
-//   - A map that is singular, or nearly: all rows are looked through, columns are still found.
-//   - Coordinates beyond 2^30, where the arithmetic saturates, and images so much smaller than
-//     their output that they are repeated very often: all output pixels are tested.
+// Cost per source pixel: its candidates, about taps^2 / |det| for each pair of positions, and one
+// step per row that they are in. Three cases cost more.
+//   - Replicate: the border's pixels stand for all that lies beyond. A corner visits all output
+//     pixels that map beyond it.
+//   - A singular or nearly singular map: all rows are searched; columns are still found.
+//   - Coordinates beyond 2^30, where the arithmetic saturates, and images so much smaller than the
+//     output that they repeat very often: all output pixels are tested.
 #pragma once
 
 #include "core/warp/affine_pixel.h"
@@ -23,11 +23,11 @@
 namespace visops {
 namespace {
 
-// What the search needs to know of a sample.
+// What the search needs to know about a sample.
 struct SampleMap {
   AffineMap map;
   double row_step_x, row_step_y;  // output row = row_step_x (sx - m2) + row_step_y (sy - m5)
-  bool invertible;                // ... is accurate enough to rely on
+  bool invertible;                // that is accurate enough to rely on
   bool tame;                      // no coordinate of the output saturates
 };
 
@@ -58,11 +58,11 @@ VISOPS_FN int64_t floor_divide(int64_t a, int64_t b) {  // b > 0
   return q - (a % b < 0);
 }
 
-// The positions, within a range, that padding takes for one index of an axis: one or two
-// arithmetic progressions.
+// The positions in a range that padding maps to one index of an axis: one or two arithmetic
+// progressions.
 class AxisPositions {
  public:
-  // Positions within [first, last]; a few more do no harm. 0 <= index < n.
+  // Positions in [first, last]; a few more do no harm. 0 <= index < n.
   __device__ AxisPositions(Padding padding, int64_t index, int64_t n, int64_t first, int64_t last)
       : period_(0),
         families_(1),
@@ -89,7 +89,7 @@ class AxisPositions {
 
   __device__ int64_t count() const { return count_; }
 
-  // The coordinates at which a tap is on position i.
+  // The coordinates that have a tap on position i.
   template <Interpolation mode>
   __device__ Interval reach(int64_t i) const {
     const int64_t position = (families_ == 2 && (i & 1) ? start_[1] : start_[0]) +
@@ -118,8 +118,8 @@ class AxisPositions {
   bool opens_low_, opens_high_;
 };
 
-// The positions of index `index` that the output's coordinates along an axis can reach; a, b and c
-// are the map's row for that axis.
+// The positions of `index` that the output's coordinates along an axis can reach; a, b, c is the
+// map's row for that axis.
 __device__ inline AxisPositions positions_in_reach(const AffineParams& p, bool tame, double a,
                                                    double b, double c, int64_t index, int64_t n) {
   int64_t first = 0, last = -1;
@@ -141,13 +141,13 @@ class CandidateSearch {
         height_(p.output_height),
         xs_(positions_in_reach(p, s.tame, s.map.m[0], s.map.m[1], s.map.m[2], x, p.width)),
         ys_(positions_in_reach(p, s.tame, s.map.m[3], s.map.m[4], s.map.m[5], y, p.height)) {
-    // Each step of the walk through all pairs looks at all of them.
+    // Each step of a walk through all pairs looks at all of them.
     const double pairs = static_cast<double>(xs_.count()) * static_cast<double>(ys_.count());
     const double all = static_cast<double>(width_) * static_cast<double>(height_);
     exhaustive_ = !s.tame || (pairs > 1.0 && pairs * pairs * 8.0 > all);
   }
 
-  // The first run of rows, from row `from` on, in which there may be candidates; empty: none.
+  // The first run of rows, from row `from` on, that may have candidates; empty if none has.
   __device__ Span rows(int64_t from) const {
     if (exhaustive_) return {from, height_};
     Span run = {height_, height_};
@@ -196,7 +196,7 @@ class CandidateSearch {
     const Interval x = xs_.template reach<mode>(i), y = ys_.template reach<mode>(j);
     const Interval a = times(s_.row_step_x, x, m[2], coordinate_slack(m[0]));
     const Interval b = times(s_.row_step_y, y, m[5], coordinate_slack(m[3]));
-    // The determinant has ten good digits at least.
+    // The determinant has at least ten good digits.
     const double low = a.low + b.low - 1e-3 - 1e-9 * (fabs(a.low) + fabs(b.low));
     const double high = a.high + b.high + 1e-3 + 1e-9 * (fabs(a.high) + fabs(b.high));
     return make_span(floor(low), ceil(high), height_);

@@ -1,4 +1,4 @@
-// What a block of the affine kernels knows of its sample, prepared once in shared memory.
+// What a block of the affine kernels knows about its tile, prepared once in shared memory.
 #pragma once
 
 #include "core/warp/affine_pixel.h"
@@ -8,7 +8,7 @@
 namespace visops {
 namespace {
 
-// A tile lies in one segment of NOTE [ Affine coordinates ]; a thread has one of its pixels.
+// A tile lies in one segment of NOTE [ Affine coordinates ]; each thread has one pixel.
 constexpr int kTileHeight = 4;
 constexpr int kTileThreads = kTileWidth * kTileHeight;
 static_assert(kSegment % kTileWidth == 0, "a tile lies in one segment");
@@ -20,7 +20,7 @@ struct TileMap {
   SegmentOrigin<Acc> origin[kTileHeight];
 };
 
-// By all threads of the block, which meet here. The threads of one warp each do a row.
+// Called by all threads of the block, and synchronizes them. Threads of one warp do a row each.
 template <class Acc>
 __device__ inline void prepare_tile(const AffineParams& p, const TileAt& at, TileMap<Acc>* tile) {
   const int row = static_cast<int>(threadIdx.x);

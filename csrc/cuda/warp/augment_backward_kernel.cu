@@ -4,28 +4,29 @@
 // All gradients are deterministic: no atomics, and every sum has one order, that of the CPU kernel
 // (NOTE [ Gradient of the augmentation ]).
 //
-// Pulling back. A block has four output rows, 64 threads to a row. A thread takes every 64th pixel:
-// it samples once more, pulls the incoming gradient back to the samples, writes that to
-// `grad_sampled`, and adds up its share of the matrix gradient in float64. At the end the row's 64
-// lanes are halved into one by a fixed tree, a thread to a sum.
+// Pull. A block has four output rows, with 64 threads per row. A thread takes every 64th pixel: it
+// samples again, pulls the incoming gradient back to the samples, writes that to `grad_sampled`
+// (scratch), and adds its share of the matrix gradient in float64. At the end a fixed tree halves
+// the row's 64 lanes to one, a thread per sum.
 //
-// Colour gradient. The same walk once more for each colour step, so that the sums of a step's
-// matrix stay in registers.
+// Colour gradient. The same walk again for each colour step, so that the sums of a step's matrix
+// stay in registers.
 //
-// Image gradient. Scattered by many threads at once, the additions to a source pixel would come in
+// Image gradient. If many threads scattered at once, the additions to a source pixel could come in
 // any order; so this gathers: one thread per source pixel and group of four channels looks up the
 // output pixels with a tap on it (NOTE [ Search of the augmentation's image gradient ]) and adds
 // their shares in raster order, an output pixel's own taps row by row.
 //
-// Finish. A block per sample adds up the rows and leads the matrix gradient to the matrix given.
+// Finish. A block per sample adds up the rows, and the chain rule leads to the given matrix.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
 //
 // Assumes from check_augment(): sizes below 2^31, a floating incoming gradient, an image gradient
-// in float32 (float64 for float64). Not that matrices, windows or colours make sense: a sample that
-// is all fill has no gradient but that of colour.
+// in float32 (float64 for float64). It does not assume sensible matrices, windows or colours: a
+// sample that is all fill has no gradient except that of colour.
 
 #include "core/warp/augment_gradient.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_pull.h"
 #include "cuda/warp/augment_reach.h"
@@ -33,15 +34,14 @@
 namespace visops {
 namespace {
 
-// Where a kernel's row sums go.
+// Where the sums of a row go.
 __device__ inline double* row_sums_at(const AugmentBackwardParams& b, int64_t sample, int64_t y) {
   return b.row_sums + (sample * b.forward.output_height + y) * b.row_sum_count;
 }
 
-template <class T, Interpolation mode>
+template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
 __global__ void __launch_bounds__(kPullThreads, 2)
-    augment_pull(const __grid_constant__ AugmentBackwardParams b) {
-  using Acc = typename Accumulate<T>::type;
+    augment_pull(const __grid_constant__ AugmentBackwardParams b, Acc* grad_sampled) {
   const AugmentParams& p = b.forward;
   __shared__ PullBlock<Acc> block;
   __shared__ HalfRow half[kPullRows][kMatrixSums];
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kPullThreads, 2)
       if (y < p.output_height) {
         for (int64_t x = chunk + thread.lane; x < p.output_width && x < chunk + kPullColumns;
              x += kTreeLeaves) {
-          pull_pixel<T, mode>(b, block, thread.row, sample, y, x, sum);
+          pull_pixel<T, mode>(b, grad_sampled, block, thread.row, sample, y, x, sum);
         }
       }
       __syncthreads();  // before the next chunk's segments, or the next sample, replace these
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kPullThreads, 2)
   }
 }
 
-// Source pixels of a block: the search takes a good deal of preparation, so a thread has several.
+// Source pixels of a block. Preparing the search is expensive, so a thread has several.
 constexpr int kGatherWidth = 32, kGatherHeight = 16, kGatherStep = 4;
 constexpr int kGatherThreads = kGatherWidth * kGatherStep;
 
@@ -121,7 +121,7 @@ template <class Acc>
 struct GatherBlock {
   AugmentSample sample;
   ReachMap reach;
-  SegmentAxes<Acc> axes;  // of an affine map, to be placed
+  SegmentAxes<Acc> axes;  // of an affine map, to be placed per segment
 };
 
 // The sums of one source pixel for `channels` channels.
@@ -155,7 +155,7 @@ struct Gather {
     }
   }
 
-  // Which of a filter's taps may be on a source index: one of them, or any where padding folds.
+  // Which of a filter's taps may be on a source index: one of them, or any if padding folds.
   __device__ Span matching(const SegmentAxis<Acc>& axis, const FilterTaps<Acc>& taps,
                            int64_t source) const {
     if (p.padding != Padding::kConstant) return {0, taps.count};
@@ -239,7 +239,8 @@ __device__ void gather(const AugmentBackwardParams& b, const GatherBlock<Acc>& b
 
 template <Interpolation mode, bool folds, class Acc>
 __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 3 : 4)
-    augment_gather(const __grid_constant__ AugmentBackwardParams b, const GatherGrid grid) {
+    augment_gather(const __grid_constant__ AugmentBackwardParams b, const Acc* grad_sampled,
+                   const GatherGrid grid) {
   const AugmentParams& p = b.forward;
   __shared__ GatherBlock<Acc> block;
   for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
@@ -258,8 +259,8 @@ __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 3 : 4)
     const int channels = group_size(p, channel);
     const int64_t x = (tile - tile_row * grid.columns) * kGatherWidth + threadIdx.x % kGatherWidth;
     const int64_t y0 = (tile_row - sample * grid.rows) * kGatherHeight;
-    const Acc* grad = static_cast<const Acc*>(b.grad_sampled) +
-                      (sample * p.channels + channel) * p.output_height * p.output_width;
+    const Acc* grad =
+        grad_sampled + (sample * p.channels + channel) * p.output_height * p.output_width;
     const Strides& stride = b.grad_image_stride;
     Acc* image = static_cast<Acc*>(b.grad_image) + sample * stride.batch + channel * stride.channel;
     for (int64_t y = y0 + threadIdx.x / kGatherWidth;
@@ -276,10 +277,10 @@ __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 3 : 4)
 }
 
 constexpr int kFinishThreads = static_cast<int>(kTreeLeaves);
-constexpr int kFinishSums = 16;  // that are halved at once
+constexpr int kFinishSums = 16;  // halved at once
 using FinishRow = double[kFinishThreads + 1];
 
-// Halves 64 lanes of sums into one: that of sum k for thread k. By all threads of the block.
+// Halves 64 lanes of sums to one; thread k gets sum k. Called by all threads of the block.
 template <int Count>
 __device__ inline double sum_threads(const double (&sum)[Count], FinishRow* lanes) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -335,12 +336,12 @@ __global__ void __launch_bounds__(kFinishThreads)
   }
 }
 
-template <class T, Interpolation mode>
-void pull_as(const AugmentBackwardParams& b, void* stream) {
+template <class T, Interpolation mode, class Acc>
+void pull_as(const AugmentBackwardParams& b, Acc* grad_sampled, void* stream) {
   const AugmentParams& p = b.forward;
   const int64_t bands = p.batch * pull_bands(p);
-  if (b.grad_matrix != nullptr || b.grad_sampled != nullptr) {
-    launch(augment_pull<T, mode>, grid_for(bands), dim3(kPullThreads), 0, stream, b);
+  if (b.grad_matrix != nullptr || grad_sampled != nullptr) {
+    launch(augment_pull<T, mode>, grid_for(bands), dim3(kPullThreads), 0, stream, b, grad_sampled);
   }
   if (b.grad_color != nullptr) {
     launch(augment_pull_color<T, mode>, grid_for(bands * p.color_steps), dim3(kPullThreads), 0,
@@ -349,7 +350,7 @@ void pull_as(const AugmentBackwardParams& b, void* stream) {
 }
 
 template <Interpolation mode, class Acc>
-void gather_as(const AugmentBackwardParams& b, void* stream) {
+void gather_as(const AugmentBackwardParams& b, const Acc* grad_sampled, void* stream) {
   const AugmentParams& p = b.forward;
   GatherGrid grid;
   grid.groups = (p.channels + kPixelGroup - 1) / kPixelGroup;
@@ -358,29 +359,38 @@ void gather_as(const AugmentBackwardParams& b, void* stream) {
   grid.count = p.batch * grid.rows * grid.columns * grid.groups;
   const bool folds = p.padding != Padding::kConstant && p.padding != Padding::kReplicate;
   const auto kernel = folds ? augment_gather<mode, true, Acc> : augment_gather<mode, false, Acc>;
-  launch(kernel, grid_for(grid.count), dim3(kGatherThreads), 0, stream, b, grid);
+  launch(kernel, grid_for(grid.count), dim3(kGatherThreads), 0, stream, b, grad_sampled, grid);
+}
+
+template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
+void backward_as(const AugmentBackwardParams& b, Workspace& workspace) {
+  const AugmentParams& p = b.forward;
+  Acc* grad_sampled = nullptr;
+  if (b.grad_image != nullptr) {
+    grad_sampled =
+        allocate<Acc>(workspace, p.batch * p.channels * p.output_height * p.output_width);
+  }
+  pull_as<T, mode>(b, grad_sampled, workspace.stream());
+  if (b.grad_image != nullptr) gather_as<mode>(b, grad_sampled, workspace.stream());
 }
 
 template <Interpolation mode>
-void backward_mode(const AugmentBackwardParams& b, void* stream) {
+void backward_mode(const AugmentBackwardParams& b, Workspace& workspace) {
   switch (b.forward.dtype) {
-    case DType::kUInt8: pull_as<uint8_t, mode>(b, stream); break;
-    case DType::kFloat16: pull_as<Half, mode>(b, stream); break;
-    case DType::kBFloat16: pull_as<BFloat16, mode>(b, stream); break;
-    case DType::kFloat32: pull_as<float, mode>(b, stream); break;
-    case DType::kFloat64: pull_as<double, mode>(b, stream); break;
+    case DType::kUInt8: return backward_as<uint8_t, mode>(b, workspace);
+    case DType::kFloat16: return backward_as<Half, mode>(b, workspace);
+    case DType::kBFloat16: return backward_as<BFloat16, mode>(b, workspace);
+    case DType::kFloat32: return backward_as<float, mode>(b, workspace);
+    case DType::kFloat64: return backward_as<double, mode>(b, workspace);
     default: throw std::logic_error("visops.augment_backward: no kernel for this dtype");
   }
-  if (b.grad_image == nullptr) return;
-  if (b.forward.dtype == DType::kFloat64) return gather_as<mode, double>(b, stream);
-  gather_as<mode, float>(b, stream);
 }
 
-void backward_cuda(const AugmentBackwardParams& b, void* stream) {
+void backward_cuda(const AugmentBackwardParams& b, Workspace& workspace) {
   switch (b.forward.mode) {
-    case Interpolation::kNearest: return backward_mode<Interpolation::kNearest>(b, stream);
-    case Interpolation::kBilinear: return backward_mode<Interpolation::kBilinear>(b, stream);
-    case Interpolation::kBicubic: return backward_mode<Interpolation::kBicubic>(b, stream);
+    case Interpolation::kNearest: return backward_mode<Interpolation::kNearest>(b, workspace);
+    case Interpolation::kBilinear: return backward_mode<Interpolation::kBilinear>(b, workspace);
+    case Interpolation::kBicubic: return backward_mode<Interpolation::kBicubic>(b, workspace);
   }
 }
 

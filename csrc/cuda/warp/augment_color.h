@@ -1,13 +1,13 @@
 // The colour matrices of a sample in shared memory.
 #pragma once
 
-#include "core/warp/augment.h"
+#include "core/warp/augment_color.h"
 #include "cuda/launch.h"
 
 namespace visops {
 namespace {
 
-// load_color_plan() by `threads` threads of the block, of which this is number `thread`.
+// load_color_plan() by `threads` threads of the block; this is number `thread`.
 template <class Acc>
 __device__ inline void share_color_plan(const AugmentParams& p, int64_t sample, int thread,
                                         int threads, ColorPlan<Acc>* plan) {

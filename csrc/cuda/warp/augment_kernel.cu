@@ -1,28 +1,28 @@
 // The one-pass augmentation on CUDA.
 //
 // NOTE [ Augment forward on CUDA ]
-// Strategy: tiles of 64 x 8 output pixels, two to a thread. What belongs to the sample (an
-// inversion in float64, the segments of the tile's rows, the colour matrices) is prepared once per
-// tile in shared memory; every thread then works in float32 (float64 for float64 images): one
-// coordinate and one set of weights for up to four channels, which stay in registers through
-// sampling, colour and output. More channels go in groups of four; they have no colour.
+// Strategy: tiles of 64 x 8 output pixels, two per thread. Each tile prepares its sample in shared
+// memory once (an inversion in float64, the segments of the tile's rows, the colour matrices).
+// Every thread then works in float32 (float64 for float64 images): one coordinate and one set of
+// weights for up to four channels, which stay in registers through sampling, colour and output.
+// More channels go in groups of four; they have no colour.
 //
-// Lists: the images of a list lie anywhere and have any size, so each needs a descriptor. They
-// travel by value in the kernel's parameters, up to kListImages a launch: a ragged batch needs no
-// copy to the device, no buffer that outlives the call, and no synchronisation.
+// Lists: a list's images lie anywhere and have any size, so each needs a descriptor. Descriptors
+// travel by value in the kernel's parameters, up to kListImages per launch: a ragged batch needs no
+// copy to the device, no buffer that outlives the call, and no synchronization.
 //
-// Split: blocks stride over the tiles of all samples, so that any size fits any grid. Nothing is
-// shared between pixels; the result does not depend on the split.
+// Split: blocks stride over the tiles of all samples, so any size fits any grid. Pixels share
+// nothing; the result does not depend on the split.
 //
-// Memory: as NOTE [ Affine forward on CUDA ]: planar output is written coalesced; a warp gathers
-// interleaved output of 2 to 4 channels in shared memory and writes whole words.
+// Memory: as in NOTE [ Affine forward on CUDA ], writes of planar output coalesce, and a warp
+// gathers interleaved output of 2 to 4 channels in shared memory and writes whole words.
 //
 // Rounding: NOTE [ One augmented pixel ], without contraction (-fmad=false): the bits of the CPU
-// kernels. The payload of a NaN is not part of that.
+// kernels, except for NaN payloads.
 //
-// Assumes from check_augment(): sizes below 2^31, at most 4 channels where there is colour, values
-// for 1 channel or for all. It does not assume matrices, windows, colours or rectangles to make
-// sense: a matrix that has no inverse, or an empty window, makes the sample `fill`.
+// Assumes from check_augment(): sizes below 2^31, at most 4 channels with colour, values for 1
+// channel or for all. It does not assume sensible matrices, windows, colours or rectangles: a
+// matrix without an inverse, or an empty window, makes the sample `fill`.
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_tile.h"
@@ -31,18 +31,18 @@ namespace visops {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kMaxInterleaved = 4;                // channels that are written through shared memory
+constexpr int kMaxInterleaved = 4;                // channels written through shared memory
 constexpr int kStaged = kMaxInterleaved * kWarp;  // elements of a warp, 8 bytes each at most
 
 #if defined(VISOPS_CUDA_EMULATION)
-constexpr int kListImages = 5;  // so few that tests see several launches
+constexpr int kListImages = 5;  // few, so that tests see several launches
 #elif CUDART_VERSION >= 12010
 constexpr int kListImages = 512;  // parameters take 32,764 bytes
 #else
 constexpr int kListImages = 32;  // parameters take 4,096 bytes
 #endif
 
-// The images of one launch: a whole batch, or a part of a list.
+// The images of one launch: a whole batch, or part of a list.
 struct BatchImages {
   static constexpr int64_t first = 0;
   __device__ AugmentImage at(const AugmentParams& p, int64_t sample) const {
@@ -58,7 +58,7 @@ struct ListedImages {
   }
 };
 
-// The first `count` values of a pixel, from `first` on, before colour.
+// `count` values of a pixel, from channel `first` on, before colour.
 template <class T, Interpolation mode, class Acc>
 __device__ void sample_values(const AugmentParams& p, const AugmentTile<Acc>& tile, int row,
                               const LanePoint<Acc>& point, int64_t first, int count,
@@ -82,8 +82,8 @@ __device__ void sample_values(const AugmentParams& p, const AugmentTile<Acc>& ti
   }
 }
 
-// Stores this thread's pixel, or its share of the warp's pixels where those are one run of whole
-// words of interleaved output.
+// Stores this thread's pixel; or, if the warp's pixels are one run of whole words of interleaved
+// output, its share of them.
 template <class Acc>
 __device__ void store_group(const AugmentParams& p, int64_t sample, int64_t y, int64_t x,
                             int64_t first, int count, const Acc value[kPixelGroup], void* staged) {

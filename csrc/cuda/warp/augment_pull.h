@@ -1,4 +1,4 @@
-// How a block walks four rows of the output and pulls their gradient back to the samples.
+// How a block walks four output rows and pulls their gradient back to the samples.
 #pragma once
 
 #include "core/warp/augment_gradient.h"
@@ -9,9 +9,9 @@ namespace visops {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kPullRows = 4;  // to a block, kTreeLeaves threads each
+constexpr int kPullRows = 4;  // per block, kTreeLeaves threads each
 constexpr int kPullThreads = kPullRows * static_cast<int>(kTreeLeaves);
-constexpr int kPullSegments = 8;  // of a row, that are prepared at once
+constexpr int kPullSegments = 8;  // of a row, prepared at once
 constexpr int64_t kPullColumns = kPullSegments * kSegment;
 
 struct PullThread {
@@ -29,13 +29,13 @@ VISOPS_FN int64_t pull_bands(const AugmentParams& p) {
 template <class Acc>
 struct PullBlock {
   AugmentSample sample;  // as it was sampled
-  AugmentSample slope;   // as its derivatives see it
+  AugmentSample slope;   // as it is differentiated
   ColorPlan<Acc> plan;
   AugmentSegment<Acc> segment[kPullRows][kPullSegments];
   SegmentAxes<Acc> axes[kPullRows][kPullSegments];
 };
 
-// By all threads of the block; prepare_segments() is where they meet.
+// Called by all threads of the block, and synchronizes them.
 template <class Acc>
 __device__ inline void prepare_pull(const AugmentParams& p, int64_t sample, PullBlock<Acc>* block) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -63,7 +63,7 @@ __device__ inline void prepare_segments(const AugmentParams& p, int64_t y, int64
   __syncthreads();
 }
 
-// A pixel on its way back: where it lies, and up to four of its channels.
+// A pixel whose gradient is pulled back: its place, and up to four of its channels.
 template <class T, Interpolation mode>
 struct PullPixel {
   using Acc = typename Accumulate<T>::type;
@@ -94,7 +94,7 @@ struct PullPixel {
     erased = is_erased(p, sample, x, y);
   }
 
-  // Samples, with derivatives; what is fill has none. Sets edge.out to 1 there.
+  // Samples, with derivatives. Fill has none; there edge.out becomes 1.
   __device__ void sampled(int64_t first, int count, PixelGroup<Acc>* group) {
     bool inside = edge.out < static_cast<Acc>(1);
     if (inside) {
@@ -144,10 +144,12 @@ struct PullPixel {
   }
 };
 
-// From the gradient of a pixel to that of its samples, and its part of the matrix sums.
+// Pulls a pixel's gradient back to its samples, into `grad_sampled` ([batch, channels,
+// output_height, output_width]; or null), and adds its terms of the matrix sums.
 template <class T, Interpolation mode, class Acc>
-__device__ void pull_pixel(const AugmentBackwardParams& b, const PullBlock<Acc>& block, int row,
-                           int64_t sample, int64_t y, int64_t x, double sum[kMatrixSums]) {
+__device__ void pull_pixel(const AugmentBackwardParams& b, Acc* grad_sampled,
+                           const PullBlock<Acc>& block, int row, int64_t sample, int64_t y,
+                           int64_t x, double sum[kMatrixSums]) {
   const AugmentParams& p = b.forward;
   const Acc zero = static_cast<Acc>(0);
   PullPixel<T, mode> pixel(p, block, row, sample, y, x);
@@ -173,9 +175,9 @@ __device__ void pull_pixel(const AugmentBackwardParams& b, const PullBlock<Acc>&
         gx = gx + d * group.dx[c];
         gy = gy + d * group.dy[c];
       }
-      if (b.grad_sampled != nullptr) {
+      if (grad_sampled != nullptr) {
         const int64_t plane = sample * p.channels + first + c;
-        static_cast<Acc*>(b.grad_sampled)[(plane * p.output_height + y) * p.output_width + x] = d;
+        grad_sampled[(plane * p.output_height + y) * p.output_width + x] = d;
       }
     }
   }
@@ -198,7 +200,7 @@ __device__ void pull_pixel(const AugmentBackwardParams& b, const PullBlock<Acc>&
   sum[5] += t.c * column;
 }
 
-// A pixel's part of the sums of colour step `step`: [channels, channels + 1], rows of 5.
+// Adds a pixel's terms of the sums of colour step `step`: [channels, channels + 1] in rows of 5.
 template <class T, Interpolation mode, class Acc>
 __device__ void pull_pixel_color(const AugmentParams& p, const PullBlock<Acc>& block, int row,
                                  int64_t sample, int64_t y, int64_t x, int64_t step,
@@ -226,11 +228,11 @@ __device__ void pull_pixel_color(const AugmentParams& p, const PullBlock<Acc>& b
   }
 }
 
-// A row's sums of 32 lanes, a bank apart so that threads can have a sum each.
+// A row's sums of 32 lanes, padded so that threads with a sum each use different banks.
 using HalfRow = double[kWarp + 1];
 
-// Halves the 64 lanes of a row's sums into one, and returns that of sum `thread.lane` to those
-// threads that have one. By all threads of the block, which meet twice: shuffles would take two
+// Halves the 64 lanes of a row's sums to one; a thread whose lane is the number of a sum gets that
+// sum. Called by all threads of the block, and synchronizes them twice: shuffles would take two
 // times five steps for every sum.
 template <int Count>
 __device__ inline double sum_row(const double (&sum)[Count], const PullThread& thread,

@@ -2,17 +2,17 @@
 // gather kernel.
 //
 // NOTE [ Search of the augmentation's image gradient ]
-// As NOTE [ Search of the image gradient ] (cuda/warp/affine_reach.h): a source index stands for
-// its own position and for those that padding folds onto it; a position is within the reach of an
-// output pixel when the coordinate lies in a rectangle about it; the rows and columns of the output
-// that may map into a rectangle are intervals, and the search walks through their union in raster
-// order. Candidates are tested with the coordinate arithmetic itself: one too many costs only time.
+// As in NOTE [ Search of the image gradient ] (cuda/warp/affine_reach.h), a source index stands for
+// its own position and for those that padding folds onto it. An output pixel has a tap on a
+// position if its coordinate lies in a rectangle about it. The output rows and columns that may map
+// into a rectangle are intervals, and the search walks their union in raster order. Candidates are
+// tested with the coordinate arithmetic itself: an extra one costs only time.
 //
-// What differs. Taps reach as far as the filter does. Where coordinates are clamped to the window,
-// its outermost pixels stand for all that lies beyond, as far as pixels there are not all fill. And
-// maps may be perspective: with w > 0 all over the output, u >= low is (m0 - low m6) x + ... >= 0,
-// one division per bound and row as before, and rows are those of the rectangle's corners. Where w
-// changes its sign within the output (the horizon), all output pixels are tested.
+// What differs: taps reach as far as the filter. Where coordinates are clamped to the window, its
+// outermost pixels stand for all that lies beyond, until pixels there are all fill. And maps may be
+// perspective: if w > 0 throughout the output, u >= low means (m0 - low m6) x + ... >= 0, one
+// division per bound and row as before, and the rectangle's corners bound the rows. If w changes
+// its sign within the output (the horizon), all output pixels are tested.
 #pragma once
 
 #include "core/warp/augment_gradient.h"
@@ -25,16 +25,16 @@ namespace {
 struct AxisReach {
   double least, most;  // coordinates of all output pixels
   double slack;        // how far computed coordinates may lie from exact ones
-  double taps;         // how far from its coordinate a pixel has taps
-  double beyond;       // how far from the window's edges pixels are not all fill
+  double taps;         // how far a pixel's taps lie from its coordinate
+  double beyond;       // how far beyond the window pixels are not all fill
   bool opens;          // the ends of the window stand for what lies beyond them
-  double inside;       // ... and so do pixels so far from the ends
+  double inside;       // as do pixels up to this far from the ends
 };
 
 struct ReachMap {
   double m[9], inverse[9];  // scaled so that w > 0
   bool tame;                // w keeps its sign and no coordinate saturates
-  bool invertible;          // ... accurately enough to rely on
+  bool invertible;          // accurately enough to rely on
   AxisReach x, y;
 };
 
@@ -53,7 +53,7 @@ __device__ inline void axis_extent(const double* row, const double* last, const 
   }
 }
 
-// The rest of an axis; `width` is no less than any segment's footprint.
+// The rest of an axis; `width` is at least any segment's footprint.
 __device__ inline void set_axis_reach(const AugmentParams& p, const AugmentSample& s,
                                       const AxisWindow& window, double step, double width,
                                       AxisReach* axis) {
@@ -68,7 +68,7 @@ __device__ inline void set_axis_reach(const AugmentParams& p, const AugmentSampl
   if (p.padding == Padding::kConstant) {
     axis->beyond = 0.5 * (s.soft_edge ? fmax(width, 1e-6) : 1.0) * (1.0 + 1e-6);
   }
-  // Ends that taps are folded onto, or towards which coordinates are clamped.
+  // Whether taps fold onto the ends, or coordinates are clamped to them.
   const bool replicate = p.padding == Padding::kReplicate;
   axis->opens = replicate || blends_edge(p, s);
   axis->inside = 0.0;
@@ -108,7 +108,7 @@ __device__ inline void make_reach(const AugmentParams& p, const AugmentSample& s
   }
   set_axis_reach(p, s, s.x, step_x, width_x, &r->x);
   set_axis_reach(p, s, s.y, step_y, width_y, &r->y);
-  // A matrix that may be inverted is not one whose inverse has ten good digits.
+  // Not every matrix that can be inverted has an inverse with ten good digits.
   const double c0 = m[4] * m[8] - m[5] * m[7], c1 = m[5] * m[6] - m[3] * m[8];
   const double c2 = m[3] * m[7] - m[4] * m[6];
   const double det = m[0] * c0 + m[1] * c1 + m[2] * c2;
@@ -118,7 +118,7 @@ __device__ inline void make_reach(const AugmentParams& p, const AugmentSample& s
   r->invertible = r->tame && fabs(det) > 1e-6 * size && invert_homography(m, r->inverse);
 }
 
-// The sides, along one axis, of the rectangles for one source index.
+// The rectangles' sides along one axis, for one source index.
 class SourceSide {
  public:
   __device__ SourceSide(const AxisReach& axis, const AxisWindow& window, int64_t index)
@@ -129,7 +129,7 @@ class SourceSide {
     high_ = axis.opens && from_last <= axis.inside ? window.high + axis.beyond : -INFINITY;
   }
 
-  // Coordinates of output pixels with a tap at `position`, within those that there are.
+  // The coordinates of output pixels with a tap at `position`, within those that exist.
   __device__ Interval at(double position) const {
     Interval side = {fmin(position - axis_.taps, low_), fmax(position + axis_.taps, high_)};
     side.low = fmax(side.low, axis_.least) - axis_.slack;
@@ -142,7 +142,7 @@ class SourceSide {
   double low_, high_;
 };
 
-// One index, one position: paddings that don't fold.
+// One position per index: paddings that don't fold.
 template <bool folds>
 class SourcePositions {
  public:
@@ -190,16 +190,16 @@ class SourceSearch {
         height_(p.output_height),
         xs_(p, r.x, s.x, r.tame, x),
         ys_(p, r.y, s.y, r.tame, y) {
-    // Each step of the walk through all pairs looks at all of them.
+    // Each step of a walk through all pairs looks at all of them.
     const double pairs = static_cast<double>(xs_.count()) * static_cast<double>(ys_.count());
     const double all = static_cast<double>(width_) * static_cast<double>(height_);
     exhaustive_ = !r.tame || (pairs > 1.0 && pairs * pairs * 8.0 > all);
   }
 
-  // Whether there is one run of rows, and one of columns in each.
+  // Whether there is a single run of rows, and of columns in each.
   static constexpr bool kOneRun = !folds;
 
-  // The first run of rows, from row `from` on, in which there may be candidates; empty: none.
+  // The first run of rows, from row `from` on, that may have candidates; empty if none has.
   __device__ Span rows(int64_t from) const {
     if (exhaustive_) return {from, height_};
     Span run = {height_, height_};
@@ -233,7 +233,7 @@ class SourceSearch {
     return other.begin < other.end && other.begin < run.begin ? other : run;
   }
 
-  // Columns x at which `sign` (a x + b) >= 0 might hold.
+  // The columns x where a x + b >= 0 may hold.
   __device__ Span half_line(double a, double b) const {
     const double end = static_cast<double>(width_);
     if (a == 0.0) return make_span(0.0, b >= 0.0 ? end : -1.0, width_);
@@ -241,7 +241,7 @@ class SourceSearch {
     return a > 0.0 ? make_span(floor(at), end, width_) : make_span(-1.0, ceil(at), width_);
   }
 
-  // Columns of a row whose coordinate, of which `row` is the map's, lies within `side`.
+  // The columns of output row y whose coordinate lies in `side`; `row` is the map's row for it.
   __device__ Span columns_of(const double* row, Interval side, double y) const {
     if (!(side.low <= side.high)) return {0, 0};
     const double* w = r_.m + 6;
@@ -261,7 +261,7 @@ class SourceSearch {
       const double size = fabs(p[6] * x) + fabs(p[7] * y) + fabs(p[8]);
       if (!(under > 1e-6 * size)) return {0, height_};  // the rectangle reaches the horizon
       const double at = over / under;
-      // The inverse has ten good digits at least.
+      // The inverse has at least ten good digits.
       const double error =
           1e-3 + 1e-9 * (fabs(p[3] * x) + fabs(p[4] * y) + fabs(p[5]) + fabs(at) * size) / under;
       low = fmin(low, at - error);

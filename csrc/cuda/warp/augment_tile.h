@@ -1,4 +1,4 @@
-// What a block of the augmentation kernels knows of its sample, prepared once in shared memory.
+// What a block of the augmentation kernels knows about its tile, prepared once in shared memory.
 #pragma once
 
 #include "core/warp/augment_group.h"
@@ -9,8 +9,8 @@
 namespace visops {
 namespace {
 
-// A tile lies in one segment of NOTE [ Augment coordinates ]; a thread has one column of it, and
-// every kTileStep-th row.
+// A tile lies in one segment of NOTE [ Augment coordinates ]; a thread has every kTileStep-th row
+// of one column.
 constexpr int kTileHeight = 8;
 constexpr int kTileStep = 4;
 constexpr int kTileThreads = kTileWidth * kTileStep;
@@ -21,7 +21,7 @@ struct AugmentTile {
   AugmentSegment<Acc> segment[kTileHeight];
   SegmentAxes<Acc> axes[kTileHeight];
   ColorPlan<Acc> plan;
-  bool erased;  // some rectangle may have pixels in the tile
+  bool erased;  // some rectangle reaches into the tile
 };
 
 __device__ inline bool tile_meets_erase(const AugmentParams& p, const TileAt& at) {
@@ -34,9 +34,9 @@ __device__ inline bool tile_meets_erase(const AugmentParams& p, const TileAt& at
   return false;
 }
 
-// By all threads of the block, which meet here. The first thread does the sample (one at a time:
-// an inversion in float64 takes more registers than anything else), threads of its warp a row
-// each, the other warps the rectangles and the colour matrices.
+// Called by all threads of the block, and synchronizes them. The first thread does the sample (one
+// at a time: an inversion in float64 takes more registers than anything else), threads of its warp
+// a row each, the other warps the rectangles and the colour matrices.
 template <class Acc>
 __device__ inline void prepare_tile(const AugmentParams& p, const AugmentImage& image,
                                     const TileAt& at, AugmentTile<Acc>* tile) {

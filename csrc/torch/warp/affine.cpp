@@ -37,7 +37,7 @@ MatrixView matrix_view(const char* op, const Tensor& image, const Tensor& matrix
           matrix.stride(dim - 1)};
 }
 
-// All that forward and backward have in common. Leaves `image`, `output` and their strides.
+// What forward and backward share; `image`, `output` and their strides are still to be set.
 AffineParams common_params(const char* op, const Tensor& image, const Tensor& matrix,
                            const std::string& mode, const std::string& padding_mode,
                            bool inverse_map, bool half_pixel) {
@@ -141,7 +141,7 @@ Tensor affine_backward_image(const Tensor& grad, const Tensor& matrix,
   set_output(forward, grad.const_data_ptr(), grad);
   check_problem(op, forward, grad, {0.0});
 
-  // Sums of half-precision gradients are kept in float32 and rounded once.
+  // Half-precision gradients are summed in float32 and rounded once.
   const DType sum_dtype = forward.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   const Tensor sums = empty_tensor(op, "gradient of image", grad,
                                    {forward.batch, forward.channels, forward.height, forward.width},

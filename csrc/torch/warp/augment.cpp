@@ -16,7 +16,7 @@ namespace {
 using Numbers = std::vector<double>;
 using MaybeTensor = std::optional<Tensor>;
 
-// The arguments that all forms share, as the schema orders them (AUGMENT_OPTIONS in library.cpp).
+// The arguments that all forms share, in the schema's order (AUGMENT_OPTIONS in library.cpp).
 struct Options {
   const std::string &interpolation, &padding_mode;
   const Numbers& fill;
@@ -51,7 +51,7 @@ MatrixView matrix_view(const char* op, const Tensor& image, int64_t batch, const
           matrix.stride(dim - 1)};
 }
 
-// What kernels read without strides.
+// The data of a tensor that kernels read without strides.
 const void* plain_data(const char* op, const char* name, const Tensor& image, const Tensor& tensor,
                        ScalarType dtype) {
   check_same_device(op, "image", image, name, tensor);
@@ -145,7 +145,7 @@ void set_output(AugmentParams& p, const Tensor& output) {
   p.output_stride = {output.stride(0), output.stride(1), output.stride(2), output.stride(3)};
 }
 
-// Resampling, colour and conversion cost several times what a copy does.
+// Resampling, colour and conversion cost several times as much as a copy.
 int64_t row_cost(const AugmentParams& p) { return 4 * p.channels * p.output_width; }
 
 Tensor augment_new(const char* op, AugmentParams& p, const Tensor& image, const Tensor& matrix,
@@ -315,14 +315,7 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
   if (matrix_grad) b.grad_matrix = static_cast<double*>(grad_matrix.mutable_data_ptr());
   if (color_grad) b.grad_color = static_cast<double*>(grad_color.mutable_data_ptr());
   b.row_sums = static_cast<double*>(row_sums.mutable_data_ptr());
-  const bool gathers = image_grad && runs_cuda_kernels(image);
-  const Tensor grad_sampled = empty_tensor(
-      op, "scratch", image,
-      gathers ? std::vector<int64_t>{p.batch, p.channels, p.output_height, p.output_width} : none,
-      sum_dtype);
-  if (gathers) b.grad_sampled = grad_sampled.mutable_data_ptr();
-  run(augment_backward_stub, b, image, p.batch * kBackwardTasks,
-      p.output_height * row_cost(p) / kBackwardTasks);
+  run(augment_backward_stub, op, b, image);
   run(augment_backward_finish_stub, b, image, p.batch, p.output_height * b.row_sum_count);
   if (image_grad && sum_dtype != p.dtype) {
     grad_image = torch::stable::to(grad_image, scalar_type_of(p.dtype));

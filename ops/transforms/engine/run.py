@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...warp.augment_arguments import _array_tensor
+from ..._torch.arrays import as_tensor
 from ...warp.augment_autograd import augment as _augment
 from ...warp.augment_autograd import augment_list as _augment_list
 from ..sample.leaf import Leaf
@@ -96,7 +96,7 @@ def _channels_first(value: Any, layout: str) -> Tensor:
 
 def _readable(array: np.ndarray) -> np.ndarray:
     """Return an array that torch accepts without a warning: images are only read."""
-    return _array_tensor(array, "the image").numpy()  # type: ignore[no-any-return]
+    return as_tensor("augment", "the image", array).numpy()
 
 
 def run_plan(

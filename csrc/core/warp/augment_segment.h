@@ -1,0 +1,245 @@
+// The geometry of the augmentation that all kernels share: where an output pixel lies in the
+// source.
+//
+// NOTE [ Augment coordinates ]
+// As in NOTE [ Affine coordinates ] (core/warp/affine.h), rows are cut into segments of 128 pixels;
+// the source of a segment's centre is computed in float64 and split into integer and fraction, and
+// only the offset from there is float32 (float64 for float64 images). Under a perspective map
+//
+//     u(x) = (m0 x + m1 y + m2) / (m6 x + m7 y + m8)
+//
+// take u and w at the centre, d = x - centre and t = d / (1 + (m6 / w) d); then
+// u(x) = u + ((m0 - u m6) / w) t exactly, and one division per pixel serves both coordinates. An
+// affine map has m6 = 0 and t = d. Where w changes too much within the segment (near the horizon),
+// every pixel's coordinates are computed in float64 from scratch.
+//
+// NOTE [ Window and edge ]
+// A sample's window is the part of its image that exists: all of it, or the rectangle given. Under
+// constant padding a bilinear sample is taken at the coordinate clamped to the window and blended
+// with `fill` by how much of the pixel the window covers:
+//
+//     cover(x) = clamp(min(x - low, high - x) / s + 1/2, 0, 1),    out = 1 - cover(x) cover(y)
+//     value    = v + out (fill - v)
+//
+// low and high are the window's edges (-1/2 and n - 1/2), s is the width of the edge. With s = 1
+// this is, tap by tap, the border of warp_affine and OpenCV. If a window is given or `antialias` is
+// set, s is the footprint of an output pixel instead: an enlarged or shrunk image then ends where
+// the resized image would, without a dark rim.
+//
+// NOTE [ Footprint ]
+// The row norms r of the Jacobian d source / d destination are the widths of an output pixel along
+// the axes of the source. `antialias` samples with a separable filter of those widths, at least 1
+// and at most the window's; for axis-aligned maps, the filter of F.interpolate(antialias=True).
+#pragma once
+
+#include "core/warp/augment_map.h"
+
+namespace visops {
+
+// The window along one axis.
+struct AxisWindow {
+  int64_t first, last;  // taps that exist; none if last < first
+  double low, high;     // edges, in integer-centre coordinates
+};
+
+VISOPS_FN AxisWindow axis_window(double low, double high, int64_t n) {
+  AxisWindow w;
+  const double size = static_cast<double>(n);
+  const double from = low > 0.0 ? low : 0.0, to = high < size ? high : size;
+  const bool some = from < to;  // false for NaN
+  w.first = some ? static_cast<int64_t>(floor(from)) : 0;
+  w.last = some ? static_cast<int64_t>(ceil(to)) - 1 : -1;
+  w.low = some ? from - 0.5 : 0.0;
+  w.high = some ? to - 0.5 : 0.0;
+  return w;
+}
+
+// What a kernel knows about a sample before it looks at a row.
+struct AugmentSample {
+  AugmentImage image;
+  AugmentMap map;
+  AxisWindow x, y;
+  Interpolation mode;  // also nearest where every coordinate is an integer: exact copies
+  bool antialias;      // off for affine maps where it makes no difference
+  bool soft_edge;      // the edge is one output pixel wide
+  bool is_fill;        // nothing to sample: the map is invalid or the window empty
+};
+
+VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
+                                       const AugmentImage& image) {
+  AugmentSample s;
+  s.image = image;
+  s.map = augment_map(p, sample);
+  if (p.window != nullptr) {
+    const double* w = p.window + 4 * sample;
+    s.x = axis_window(w[0], w[2], image.width);
+    s.y = axis_window(w[1], w[3], image.height);
+  } else {
+    s.x = axis_window(0.0, static_cast<double>(image.width), image.width);
+    s.y = axis_window(0.0, static_cast<double>(image.height), image.height);
+  }
+  // With antialias, bicubic has another kernel (a = -1/2), even where it enlarges.
+  const bool shrinks = s.map.width_x > 1.0 || s.map.width_y > 1.0;
+  const bool always = s.map.perspective || p.mode == Interpolation::kBicubic;
+  const bool copies = s.map.integral && p.window == nullptr && !(p.antialias && shrinks);
+  s.mode = copies ? Interpolation::kNearest : p.mode;
+  s.antialias = p.antialias && !copies && (shrinks || always);
+  s.soft_edge = p.antialias || p.window != nullptr;
+  s.is_fill = !s.map.valid || s.x.last < s.x.first || s.y.last < s.y.first;
+  return s;
+}
+
+// A row's segment: how its lanes map to the source.
+template <class Coord>
+struct AugmentSegment {
+  int64_t x, y;             // integer part of the centre's source
+  Coord fx, fy;             // its fraction
+  Coord step_x, step_y;     // per column, at the centre
+  Coord bend;               // relative change of w per column; 0 for an affine map
+  double width_x, width_y;  // footprint
+  bool direct;              // near the horizon: each lane's coordinates from scratch
+};
+
+template <class Coord>
+VISOPS_FN AugmentSegment<Coord> augment_segment(const AugmentMap& map, int64_t x0, int64_t y) {
+  AugmentSegment<Coord> s;
+  const double* m = map.m;
+  const double dx = static_cast<double>(x0 + kSegment / 2), dy = static_cast<double>(y);
+  double u = m[0] * dx + (m[1] * dy + m[2]), v = m[3] * dx + (m[4] * dy + m[5]);
+  s.step_x = static_cast<Coord>(m[0]);
+  s.step_y = static_cast<Coord>(m[3]);
+  s.bend = static_cast<Coord>(0);
+  s.width_x = map.width_x;
+  s.width_y = map.width_y;
+  s.direct = false;
+  if (map.perspective) {
+    const double w = m[6] * dx + (m[7] * dy + m[8]);
+    u /= w;
+    v /= w;
+    const double bend = m[6] / w;
+    const double far = 1073741824.0;
+    s.direct = !(fabs(bend) * (kSegment / 2) < 0.5 && fabs(u) < far && fabs(v) < far);
+    if (s.direct) {
+      u = v = 0.0;
+    } else {
+      const double xx = (m[0] - u * m[6]) / w, xy = (m[1] - u * m[7]) / w;
+      const double yx = (m[3] - v * m[6]) / w, yy = (m[4] - v * m[7]) / w;
+      s.step_x = static_cast<Coord>(xx);
+      s.step_y = static_cast<Coord>(yx);
+      s.bend = static_cast<Coord>(bend);
+      s.width_x = sqrt(xx * xx + xy * xy);
+      s.width_y = sqrt(yx * yx + yy * yy);
+    }
+  }
+  split_coordinate(u, &s.x, &s.fx);
+  split_coordinate(v, &s.y, &s.fy);
+  return s;
+}
+
+// Where a lane lies in the source, relative to the segment's integer origin.
+template <class Coord>
+struct LanePoint {
+  Coord x, y;
+  bool valid;  // false: there is no such point (w = 0), and the pixel is fill
+};
+
+template <class Coord>
+VISOPS_HOT_FN LanePoint<Coord> lane_point(const AugmentSegment<Coord>& s, int lane) {
+  const Coord d = from_centre<Coord>(lane);
+  const Coord t = d / (static_cast<Coord>(1) + s.bend * d);
+  return {s.step_x * t + s.fx, s.step_y * t + s.fy, true};
+}
+
+// The same for a `direct` segment; x is the pixel's column.
+template <class Coord>
+VISOPS_FN LanePoint<Coord> lane_point_direct(const AugmentMap& map, int64_t x, int64_t y) {
+  const double* m = map.m;
+  const double dx = static_cast<double>(x), dy = static_cast<double>(y);
+  const double w = m[6] * dx + (m[7] * dy + m[8]);
+  const double u = (m[0] * dx + (m[1] * dy + m[2])) / w;
+  const double v = (m[3] * dx + (m[4] * dy + m[5])) / w;
+  const double far = 1073741824.0;
+  LanePoint<Coord> point = {static_cast<Coord>(0), static_cast<Coord>(0), false};
+  if (fabs(u) < far && fabs(v) < far) point = {static_cast<Coord>(u), static_cast<Coord>(v), true};
+  return point;
+}
+
+// One axis of a segment: the window relative to the segment's origin, and the widths.
+template <class Coord>
+struct SegmentAxis {
+  int64_t origin;
+  Coord first, last;   // taps
+  Coord low, high;     // edges
+  Coord edge_scale;    // 1 / width of the edge
+  Coord radius;        // of the filter; antialias only
+  Coord filter_scale;  // 1 / its width
+};
+
+// Saturates a distance from a segment's origin: where it matters, it is small.
+VISOPS_FN double near_origin(double distance) {
+  const double far = 1073741824.0;
+  return distance > -far ? (distance < far ? distance : far) : -far;
+}
+
+// The widths of an axis: the same for all segments of an affine map.
+template <class Coord>
+VISOPS_FN void set_axis_widths(const AugmentSample& s, const AxisWindow& window, double width,
+                               SegmentAxis<Coord>* axis) {
+  const double edge = s.soft_edge ? (width > 1e-6 ? width : 1e-6) : 1.0;
+  axis->edge_scale = static_cast<Coord>(1.0 / edge);
+  double most = static_cast<double>(window.last - window.first + 1);
+  if (most > 16777216.0) most = 16777216.0;
+  const double wide = width < most ? width : most;
+  const double filter = wide > 1.0 ? wide : 1.0;
+  axis->radius = static_cast<Coord>(s.mode == Interpolation::kBicubic ? 2.0 * filter : filter);
+  axis->filter_scale = static_cast<Coord>(1.0 / filter);
+}
+
+template <class Coord>
+VISOPS_FN void place_axis(const AxisWindow& window, int64_t origin, SegmentAxis<Coord>* axis) {
+  const double at = static_cast<double>(origin);
+  axis->origin = origin;
+  axis->first = static_cast<Coord>(near_origin(static_cast<double>(window.first) - at));
+  axis->last = static_cast<Coord>(near_origin(static_cast<double>(window.last) - at));
+  axis->low = static_cast<Coord>(near_origin(window.low - at));
+  axis->high = static_cast<Coord>(near_origin(window.high - at));
+}
+
+template <class Coord>
+struct SegmentAxes {
+  SegmentAxis<Coord> x, y;
+};
+
+template <class Coord>
+VISOPS_FN SegmentAxes<Coord> segment_axes(const AugmentSample& s,
+                                          const AugmentSegment<Coord>& segment) {
+  SegmentAxes<Coord> axes;
+  set_axis_widths(s, s.x, segment.width_x, &axes.x);
+  set_axis_widths(s, s.y, segment.width_y, &axes.y);
+  place_axis(s.x, segment.x, &axes.x);
+  place_axis(s.y, segment.y, &axes.y);
+  return axes;
+}
+
+// How much of the pixel at `at` the window covers along one axis.
+template <class Coord>
+VISOPS_HOT_FN Coord edge_cover(const SegmentAxis<Coord>& axis, Coord at) {
+  const Coord before = at - axis.low, after = axis.high - at;
+  const Coord within = before < after ? before : after;
+  const Coord cover = within * axis.edge_scale + static_cast<Coord>(0.5);
+  const Coord positive = cover > static_cast<Coord>(0) ? cover : static_cast<Coord>(0);
+  // The outermost pixels of a resized image lie half a footprint inside. Rounding alone would let
+  // some fill through there, and all of an infinite one.
+  const Coord whole = static_cast<Coord>(1.0 - 1.0 / 32768.0);
+  return positive < whole ? positive : static_cast<Coord>(1);
+}
+
+// out = 1 - cover.
+template <class Coord>
+VISOPS_HOT_FN Coord blend_fill(Coord value, Coord fill, Coord out) {
+  const Coord mixed = value + out * (fill - value);
+  const Coord chosen = out > static_cast<Coord>(0) ? mixed : value;
+  return out < static_cast<Coord>(1) ? chosen : fill;
+}
+
+}  // namespace visops
