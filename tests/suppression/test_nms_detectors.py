@@ -37,7 +37,7 @@ def retinanet() -> torch.nn.Module:
         backbone_name="resnet18", weights=None, returned_layers=[2, 3, 4]
     )
     limits = {"score_thresh": 0.05, "detections_per_img": 300}
-    # The default anchors of the three finest levels, and one level more.
+    # The default anchors of the four finest levels.
     sizes = tuple((s, int(s * 2 ** (1 / 3)), int(s * 2 ** (2 / 3))) for s in (32, 64, 128, 256))
     anchors = detection.anchor_utils.AnchorGenerator(sizes, ((0.5, 1.0, 2.0),) * len(sizes))
     model: torch.nn.Module = detection.RetinaNet(

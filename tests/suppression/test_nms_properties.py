@@ -118,7 +118,7 @@ def test_order_does_not_matter_if_scores_differ(seed: int) -> None:
 @few
 @given(seeds)
 def test_the_definition(seed: int) -> None:
-    """No two kept boxes overlap by more than the threshold; each dropped box and a better one do."""
+    """Two kept boxes never overlap by more than the threshold; a dropped and a better one do."""
     for p in problems(seed, 10, largest=25, score=distinct_scores):
         boxes, kept = p.boxes.numpy(), p.nms().tolist()
         with np.errstate(all="ignore"):
