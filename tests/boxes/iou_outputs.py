@@ -1,4 +1,4 @@
-"""Everything that the kernels of pairwise overlaps compute: run once per backend and compared."""
+"""Results of the kernels of pairwise overlaps, to compare between kernels."""
 
 from __future__ import annotations
 
