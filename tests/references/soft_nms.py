@@ -1,8 +1,9 @@
 """Suppression that lowers scores (Bodla et al., "Soft-NMS", 2017), one kept box after another.
 
 The box with the highest current score is kept and lowers the score of every remaining box that it
-overlaps. Each step rounds once, in float32 or float64; only exp is NumPy's in float64, then rounded.
-Flat, inverted, infinite and NaN boxes go through the same formula: an overlap of NaN lowers nothing.
+overlaps. Each step rounds once, in float32 or float64; only exp is NumPy's in float64, then
+rounded. Flat, inverted, infinite and NaN boxes go through the same formula: an overlap of NaN
+lowers nothing.
 
 as_published() is the same method as in mmcv and its forerunners: in place, with a dropped box
 replaced by the last one, which decides how ties go.
