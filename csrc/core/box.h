@@ -3,13 +3,13 @@
 // NOTE [ Overlap ]
 // The intersection over union is torchvision's to the last bit: in float32 (float64 for float64
 // and integer boxes), areas first, no contraction, and a union of area + area - intersection. The
-// threshold is a double that the ratio must exceed; threshold_of() is the largest value of the
-// ratio's type that does not, so that the comparison needs no conversion. A ratio of 0 / 0 or of
-// NaN exceeds nothing.
+// threshold is a double that the ratio must exceed. threshold_of() rounds it down to the ratio's
+// type, so the comparison needs no conversion. A ratio that is NaN (0 / 0) exceeds nothing.
 //
-// Boxes whose area is not a positive finite number (flat, inverted in one direction, infinite, NaN)
-// or that are inverted in both have no intersection with any box that is more than 0, or a union
-// that is not finite: they suppress nothing, and nothing suppresses them. is_inert() tells them.
+// A box is inert (is_inert()) if its area is not a positive finite number (it is flat, inverted in
+// one direction, infinite or NaN), or if it is inverted in both directions. Its intersection with
+// any box is 0, or their union is not finite.
+// So it suppresses nothing, and nothing suppresses it.
 #pragma once
 
 #include "core/element.h"
@@ -17,7 +17,7 @@
 
 namespace visops {
 
-// What boxes of a dtype are computed in: integers are exact in float64 up to 2^53.
+// Whether boxes of a dtype are computed in double: integers are exact there up to 2^53.
 VISOPS_FN bool computes_in_double(DType dtype) {
   return dtype == DType::kFloat64 || !is_floating(dtype);
 }
@@ -47,7 +47,7 @@ VISOPS_FN Acc load_coordinate(const void* data, DType dtype, int64_t i) {
   return static_cast<Acc>(0);
 }
 
-// To element i of a floating dtype; to 16 bits by way of float32.
+// Stores element i of a floating dtype; 16-bit dtypes are rounded by way of float32.
 VISOPS_FN void store_rounded(void* data, DType dtype, int64_t i, double value) {
   const auto single = static_cast<float>(value);
   switch (dtype) {
@@ -58,7 +58,7 @@ VISOPS_FN void store_rounded(void* data, DType dtype, int64_t i, double value) {
   }
 }
 
-// Four coordinates `stride` elements apart, from element i on.
+// Loads four coordinates `stride` elements apart, from element i on.
 template <class Acc>
 VISOPS_FN Box<Acc> load_box(const void* data, DType dtype, int64_t i, int64_t stride) {
   Box<Acc> box;
@@ -78,7 +78,7 @@ VISOPS_FN bool is_inert(const Box<Acc>& box) {
            box.area <= most);
 }
 
-// a's and b's intersection over union; 0 where they don't meet. a and b are not inert.
+// The intersection over union of boxes that are not inert; 0 if they don't meet.
 template <class Acc>
 VISOPS_FN Acc overlap_of(const Box<Acc>& a, const Box<Acc>& b) {
   const Acc left = a.x1 < b.x1 ? b.x1 : a.x1, right = b.x2 < a.x2 ? b.x2 : a.x2;
@@ -89,13 +89,13 @@ VISOPS_FN Acc overlap_of(const Box<Acc>& a, const Box<Acc>& b) {
   return inter / (a.area + b.area - inter);
 }
 
-// Whether that is more than `threshold` (>= 0).
+// Whether that exceeds `threshold` (>= 0).
 template <class Acc>
 VISOPS_FN bool overlaps(const Box<Acc>& a, const Box<Acc>& b, Acc threshold) {
   return overlap_of(a, b) > threshold;
 }
 
-// The largest Acc that is not above `threshold` (which is finite).
+// The largest Acc that is not above `threshold`, which is finite.
 VISOPS_FN float threshold_of(double threshold, float) {
   const float rounded = static_cast<float>(threshold);
   if (static_cast<double>(rounded) <= threshold) return rounded;

@@ -1,10 +1,10 @@
-// exp, log2, sine, cosine and arctangent in float64 with the same bits everywhere: C libraries and
-// CUDA differ in the last place, and results must not (DESIGN 5). Errors are a few units of the
-// last place.
+// exp, log2, sine, cosine and arctangent in float64, with the same bits everywhere. C libraries and
+// CUDA differ in the last place, which would show in results. Errors are a few units in the last
+// place.
 //
-// Method: arguments are reduced by multiples of a constant held in parts, the first of which has so
-// few bits that its products with small integers are exact (Cody and Waite, "Software Manual for
-// the Elementary Functions", 1980; the parts of pi / 2 are fdlibm's); then Taylor's series.
+// Method: arguments are reduced by multiples of a constant held in parts. The first part has so few
+// bits that its products with small integers are exact (Cody and Waite, "Software Manual for the
+// Elementary Functions", 1980; the parts of pi / 2 are fdlibm's). Then comes a Taylor series.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace visops {
 
-// Half to even; for numbers below 2^51.
+// Rounds half to even; for |x| below 2^51.
 VISOPS_FN double nearest_integer(double x) {
   const double magic = 6755399441055744.0;  // 1.5 * 2^52
   return (x + magic) - magic;
@@ -27,7 +27,7 @@ VISOPS_FN double polynomial(const double (&c)[N], double x) {
   return sum;
 }
 
-// 2^k for a normal result.
+// 2^k; the result is normal.
 VISOPS_FN double normal_power_of_two(int64_t k) {
   return bit_cast<double>(static_cast<uint64_t>(k + 1023) << 52);
 }
@@ -56,7 +56,7 @@ VISOPS_FN double exp_of(double x) {
          normal_power_of_two(static_cast<int64_t>(k) - half);
 }
 
-// Of a positive normal number; exact for powers of two.
+// x is a positive normal number; exact for powers of two.
 VISOPS_FN double log2_of(double x) {
   const auto bits = bit_cast<uint64_t>(x);
   int64_t exponent = static_cast<int64_t>(bits >> 52) - 1023;
@@ -85,9 +85,9 @@ struct SinCos {
   double sine, cosine;
 };
 
-// Of an angle in radians; NaN where it is not finite.
+// The angle is in radians; NaN if it is not finite.
 VISOPS_FN SinCos sin_cos(double angle) {
-  // Beyond, k would have too many bits. The remainder is exact, its divisor 2 pi is not.
+  // Beyond 1e5, k would have too many bits. fmod is exact, but its divisor is not exactly 2 pi.
   const double near = fabs(angle) < 1e5 ? angle : fmod(angle, 6.283185307179586);
   if (!(fabs(near) < 1e5)) return {near - near, near - near};
   const double k = nearest_integer(near * 0.6366197723675814);  // 2 / pi
@@ -126,7 +126,7 @@ VISOPS_FN double arctan_of(double x) {
   const double size = fabs(x);
   const bool steep = size > 1.0;
   const double t = steep ? 1.0 / size : size;
-  // arctan t = arctan c + arctan((t - c) / (1 + c t)), c being the nearest fourth.
+  // arctan t = arctan c + arctan((t - c) / (1 + c t)), with c the nearest multiple of 1/4.
   const double fourth = t == t ? nearest_integer(t * 4.0) : 0.0;
   const double c = fourth * 0.25;
   const double of_fourths[] = {0.0, 0.24497866312686414, 0.4636476090008061, 0.6435011087932844,

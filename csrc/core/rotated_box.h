@@ -1,15 +1,15 @@
 // Rotated boxes [x, y, width, height, angle], and how much two of them overlap.
 //
 // NOTE [ Rotated overlap ]
-// In the frame of box a, whose sides are then parallel to the axes, the intersection's area is the
-// integral over x in [-p, p] of the part of b's cross-section that lies within [-q, q], p and q
-// being a's half sides; and so the sum over b's four edges of the integral of clamp(y(x), -q, q)
-// dx, with the sign of the direction. No polygon is built and no case is special: every term is a
-// continuous function of its arguments, so that rounding can't lose an edge or count it twice, as
-// where vertices are collected and sorted (boxes that are the same, or share an edge).
+// In the frame of box a, a's sides are parallel to the axes; let p and q be its half sides. The
+// area of the intersection is the integral over x in [-p, p] of the part of b's cross-section that
+// lies within [-q, q]. That is a sum over b's four edges: of the integral of clamp(y(x), -q, q) dx,
+// with the sign of the edge's direction. No polygon is built and no case is special. Every term is
+// a continuous function of its arguments, so rounding can't lose an edge or count it twice. (It
+// can where vertices are collected and sorted, for boxes that are equal or share an edge.)
 //
-// All in float64, whatever the boxes' dtype: angles and positions of long, thin boxes need it.
-// The overlap of a box with itself is 1 exactly: with equal angles the frame's rotation is exact.
+// Everything is float64, whatever the boxes' dtype: angles and positions of long, thin boxes need
+// it. A box overlaps itself by exactly 1: with equal angles the frame's rotation is exact.
 #pragma once
 
 #include "core/box.h"
@@ -23,8 +23,8 @@ struct RotatedBox {
   double area, radius;  // the radius of the circle through its corners
 };
 
-// Five numbers `stride` elements apart, from element i on; the angle in radians, from x to y
-// (beyond 1e5, taken modulo float64's 2 pi).
+// Loads five numbers `stride` elements apart, from element i on. The angle is in radians, from x to
+// y; beyond 1e5 it is taken modulo float64's 2 pi.
 VISOPS_FN RotatedBox load_rotated_box(const void* data, DType dtype, int64_t i, int64_t stride) {
   RotatedBox box;
   box.x = load_coordinate<double>(data, dtype, i);
@@ -42,8 +42,8 @@ VISOPS_FN RotatedBox load_rotated_box(const void* data, DType dtype, int64_t i, 
   return box;
 }
 
-// Whether it overlaps nothing: a side is not more than 0, or a number is not finite or so large
-// that areas could be.
+// Whether it overlaps nothing: a side is not positive, or a number is not finite, or so large that
+// an area might not be.
 VISOPS_FN bool is_inert(const RotatedBox& box) {
   const double most = 1e150;
   const bool placed = fabs(box.x) <= most && fabs(box.y) <= most && box.cosine == box.cosine;
@@ -61,7 +61,7 @@ VISOPS_FN double clamped_edge_integral(double x0, double y0, double x1, double y
   const double start = clamp_between(x0, -p, p), end = clamp_between(x1, -p, p);
   const double width = end - start;
   if (width == 0.0) return 0.0;
-  // Fractions, not a slope, which could be infinite. What is not cut keeps its ends exactly.
+  // Fractions, not a slope, which could be infinite. Ends that are not cut stay exact.
   const double length = x1 - x0;
   const double ys = y0 + (start - x0) / length * (y1 - y0);
   const double ye = y1 - (x1 - end) / length * (y1 - y0);
@@ -75,13 +75,13 @@ VISOPS_FN double clamped_edge_integral(double x0, double y0, double x1, double y
   return (inside + q * (above - below)) / rise * width;
 }
 
-// Whether the circles through the corners meet: else the boxes don't.
+// Whether the circles through the corners meet; if not, the boxes don't.
 VISOPS_FN bool circles_meet(const RotatedBox& a, const RotatedBox& b) {
   const double dx = b.x - a.x, dy = b.y - a.y, reach = a.radius + b.radius;
   return dx * dx + dy * dy < reach * reach;
 }
 
-// Where a box is in the frame of another one, and how it is turned there.
+// A box's position and rotation in the frame of another one.
 struct Placement {
   double x, y, cosine, sine;
 };
@@ -94,7 +94,7 @@ VISOPS_FN Placement placed_in(const RotatedBox& frame, const RotatedBox& box) {
           frame.cosine * box.sine - frame.sine * box.cosine};
 }
 
-// Of boxes that are not inert.
+// The area of the intersection of boxes that are not inert.
 VISOPS_FN double intersection(const RotatedBox& a, const RotatedBox& b) {
   if (!circles_meet(a, b)) return 0.0;
   const auto [x, y, c, s] = placed_in(a, b);
@@ -109,8 +109,8 @@ VISOPS_FN double intersection(const RotatedBox& a, const RotatedBox& b) {
                                   a.half_height);
   }
   const double least = a.area < b.area ? a.area : b.area;
-  // Boxes that lie apart leave what the sum rounds, which is less than this: they have nothing in
-  // common, and not a little.
+  // For boxes apart, the sum leaves a rounding error, which is below this bound: they share
+  // nothing.
   return area > 1e-15 * a.area ? (area < least ? area : least) : 0.0;
 }
 
@@ -120,10 +120,10 @@ VISOPS_FN double rotated_iou(const RotatedBox& a, const RotatedBox& b) {
   return inter / (a.area + b.area - inter);
 }
 
-// Whether rotated_iou() is more than `threshold`.
+// Whether rotated_iou() exceeds `threshold`.
 VISOPS_FN bool overlaps(const RotatedBox& a, const RotatedBox& b, double threshold) {
   const double least = a.area < b.area ? a.area : b.area, most = a.area < b.area ? b.area : a.area;
-  // Their ratio bounds the overlap, and costs less.
+  // The ratio of the areas bounds the overlap, and costs less.
   return least >= threshold * most * (1.0 - 1e-9) && rotated_iou(a, b) > threshold;
 }
 

@@ -10,7 +10,7 @@ namespace {
 constexpr int kWarpLanes = static_cast<int>(kSumLanes);
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-// The sum is lane 0's.
+// Lane 0 gets the sum.
 template <class Acc>
 __device__ Acc sum_lanes(Acc lane) {
   for (int half = kWarpLanes / 2; half > 0; half /= 2)

@@ -1,5 +1,20 @@
-// torch's own operators as the fronts use them on device memory. None of them waits for the device,
-// but for masked().
+// torch's own operators, as the fronts of suppression use them on device memory.
+//
+// NOTE [ Fronts on the device ]
+// Most fronts fill in Params and run a kernel, whatever the device. Suppression also sorts, selects
+// and compacts around its kernels. Its fronts do so in one of two ways:
+//
+//   ..._on_host    loops in C++, which cost less than calls of torch's operators
+//   ..._on_device  torch's own operators, from this header, which leave the data on the device
+//
+// runs_cuda_kernels() chooses, once, at the top of an operator. Emulation takes the device's way on
+// CPU tensors, so tests run it. Where the way doesn't matter to speed (matrix_nms,
+// weighted_boxes_fusion), the device's is the only one.
+//
+// The device's way reads no values on the host. Nothing here waits for the device except masked(),
+// whose result's size depends on values; an operator that must not wait has results of fixed size
+// (nms_padded). Everything runs on the current stream, so scratch may be freed right after a
+// launch.
 #pragma once
 
 #include <optional>
@@ -10,7 +25,7 @@
 
 namespace visops {
 
-// Results of a stable sort along the last dimension.
+// The result of a stable sort along the last dimension.
 struct Sorted {
   Tensor values, indices;
 };
@@ -30,7 +45,7 @@ inline Tensor filled(const Tensor& like, const std::vector<int64_t>& sizes, int6
   return torch::stable::fill_(tensor, static_cast<double>(value));
 }
 
-// A number as that dtype rounds it, which may be to infinity.
+// `value` rounded to a dtype, perhaps to infinity.
 inline Tensor number(const Tensor& like, double value, ScalarType type) {
   Tensor tensor = torch::stable::new_empty(like, {1}, ScalarType::Double);
   return torch::stable::to(torch::stable::fill_(tensor, value), type);
@@ -57,12 +72,13 @@ inline Tensor masked(const Tensor& tensor, const Tensor& mask) {
   return call_for_tensor("aten::masked_select", "", tensor, as_bool(mask));
 }
 
-// Each row in the order of its indices, one row after another.
+// Each row's elements in the order of its indices, one row after another.
 inline Tensor take(const Tensor& rows, const Tensor& indices) {
   return flat(call_for_tensor("aten::gather", "", rows, int64_t{1}, indices, false));
 }
 
-// Indices group by group, by falling score, then by index; and the groups in that order.
+// Indices group by group, then by falling score, then by index; values are the groups in that
+// order.
 inline Sorted sort_by_group(const Tensor& scores, const Tensor& groups) {
   const Tensor by_score = sort_last(scores, true).indices;
   const Sorted by_group = sort_last(select(groups, by_score), false);
@@ -74,7 +90,7 @@ T* data_of(const Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
 }
 
-// 0, 1, ... as `rows` rows, on the device of `like`.
+// 0, 1, ... in `rows` rows, on the device of `like`.
 inline Tensor numbers(const Tensor& like, int64_t rows, int64_t columns) {
   const std::vector<Tensor> steps = {filled(like, {1}, 0), filled(like, {rows * columns - 1}, 1)};
   const Tensor all = running_sum(call_for_tensor("aten::cat", "", steps, int64_t{0}));

@@ -1,7 +1,7 @@
 """Overlaps of all pairs of two sets of boxes: the public functions.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/boxes/iou.cpp, fake kernels,
-gradients and vmap in iou_autograd.py.
+The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/boxes/iou.cpp, fake
+kernels, gradients and vmap in iou_autograd.py.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _Device = torch.device | str | None
 def box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
     """Overlaps of all pairs: intersection over union.
 
-    The values are those of ``torchvision.ops.box_iou``, to the last bit for float32 and float64,
-    without its intermediate results of every pair. Results are bit-identical on every instruction
-    set, at every thread count, and on CPU and CUDA; so are gradients.
+    For float32 and float64, the values equal those of ``torchvision.ops.box_iou`` bit for bit, but
+    no intermediate results are stored for the pairs. Results and gradients are bit-identical on
+    every instruction set, at every thread count, and on CPU and CUDA.
 
     Parameters
     ----------
@@ -47,8 +47,8 @@ def box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
     Returns
     -------
     Tensor or ndarray ``[N, M]``
-        float64 if either set of boxes is, else float32. Where two boxes have no area, the overlap
-        is 0 (torchvision: NaN); NaN coordinates give NaN.
+        float64 if either set of boxes is, else float32. Two boxes without area overlap by 0
+        (torchvision: NaN). NaN coordinates give NaN.
 
     Raises
     ------
@@ -58,9 +58,9 @@ def box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
     Notes
     -----
     Differentiable twice with respect to both sets. The gradient is that of torch's autograd for the
-    formula: of equal coordinates either has half of it. It needs no memory for pairs but the
-    result's own gradient, and is deterministic. The second derivative is composed of torch's
-    operators, with memory of some dozens of numbers a pair.
+    formula: equal coordinates get half of it each. It is deterministic and needs no memory for the
+    pairs beyond the result's own gradient. The second derivative is composed of torch's operators
+    and stores some dozens of numbers for each pair.
 
     Examples
     --------
@@ -77,8 +77,8 @@ def box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
 def generalized_box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
     """Generalized intersection over union of all pairs, in [-1, 1].
 
-    The overlap less the part of the smallest box around both that neither covers: boxes that are
-    apart differ, and have a gradient that moves them together.
+    The overlap less the fraction of the smallest box around both that neither covers. It also tells
+    how far boxes are apart, and its gradient moves them together.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def generalized_box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None)
     Returns
     -------
     Tensor or ndarray ``[N, M]``
-        As :func:`box_iou`. A part of nothing is 0.
+        As :func:`box_iou`. If the smallest box around both has no area, the fraction is 0.
 
     Raises
     ------
@@ -163,7 +163,7 @@ def complete_box_iou(
 ) -> Array:
     """Complete intersection over union of all pairs: distance and shape.
 
-    :func:`distance_box_iou` less a term for boxes whose sides have different ratios.
+    :func:`distance_box_iou` less a term for boxes with different aspect ratios.
 
     Parameters
     ----------
@@ -186,10 +186,10 @@ def complete_box_iou(
 
     Notes
     -----
-    Values are those of ``torchvision.ops.complete_box_iou`` but for the arctangent, which is the
-    same everywhere and taken once a box, not once a pair. Boxes without a height have a ratio of
-    infinity, points of 0. Gradients: see :func:`box_iou`; the weight of the added term is a
-    constant to them, as in the paper and in torchvision.
+    Values are those of ``torchvision.ops.complete_box_iou``, except for the arctangent, which is
+    the same everywhere and computed once for each box, not for each pair. Boxes without height have
+    an aspect ratio of infinity, points of 0. Gradients: see :func:`box_iou`; they treat the weight
+    of the added term as a constant, as in the paper and in torchvision.
 
     Source: Z. Zheng et al., "Distance-IoU loss: faster and better learning for bounding box
     regression", AAAI 2020.
@@ -209,18 +209,18 @@ def box_iou_rotated(boxes1: Array, boxes2: Array, *, device: _Device = None) -> 
 
     A box's corners are its centre and, from there, :math:`(\pm w/2, \pm h/2)` turned by the
     angle: :math:`x' = x \cos a - y \sin a,\; y' = x \sin a + y \cos a`, counter-clockwise where
-    y points up, clockwise in images. Computed in float64 whatever the dtype, as a sum of continuous
-    functions of the boxes, so that boxes that are the same or share an edge are no special case: a
-    box's overlap with itself is exactly 1. Results are bit-identical on every instruction set, at
-    every thread count, and on CPU and CUDA; so are gradients.
+    y points up, clockwise in images. The overlap is computed in float64 whatever the dtype, as a
+    sum of continuous functions of the boxes, so equal boxes and shared edges are no special case: a
+    box overlaps itself by exactly 1. Results and gradients are bit-identical on every instruction
+    set, at every thread count, and on CPU and CUDA.
 
     Parameters
     ----------
     boxes1 : Tensor or ndarray ``[N, 5]``
     boxes2 : Tensor or ndarray ``[M, 5]``
-        Centre ``x, y``, ``width``, ``height``, ``angle`` in radians. Any floating dtype or
-        integers; the two may differ. A box with a side that is not more than 0, or with an infinite
-        number, overlaps nothing.
+        Centre ``x, y``, ``width``, ``height``, ``angle`` in radians. Any floating or integer dtype;
+        the two may differ. A box with a side that is not positive, or with an infinite number,
+        overlaps nothing.
     device : optional
         For arrays: where to compute. They are copied there and the result back.
 
@@ -237,9 +237,9 @@ def box_iou_rotated(boxes1: Array, boxes2: Array, *, device: _Device = None) -> 
     Notes
     -----
     Differentiable twice with respect to both sets. The gradient is the rate at which a box's moving
-    border changes the intersection; an edge on an edge of the other box counts half, so that a box
-    has no gradient with itself. The second derivative is composed of torch's operators, with memory
-    of some dozens of numbers a pair.
+    border changes the intersection. An edge on an edge of the other box counts half, so a box has
+    no gradient with itself. The second derivative is composed of torch's operators and stores some
+    dozens of numbers for each pair.
 
     Examples
     --------

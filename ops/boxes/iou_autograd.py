@@ -1,7 +1,7 @@
-"""What torch needs to know of pairwise overlaps: fake results, gradients, vmap.
+"""How pairwise overlaps run under torch: fake kernels, gradients and vmap.
 
-The operators give the gradient of the first set of boxes. That of the second is the same with the
-roles swapped, as every measure is symmetric. What is differentiated again is the formula itself,
+The backward operators return the gradient of the first set of boxes. Every measure is symmetric, so
+the second set's is the same with the roles swapped. Second derivatives differentiate the formula,
 written with torch's operators.
 """
 
@@ -35,7 +35,7 @@ _FUNCTIONS = {
 
 
 def _check(op: str, boxes1: Tensor, boxes2: Tensor, numbers: int) -> None:
-    """Shapes and devices as csrc/torch/boxes/iou.cpp checks them: fake tensors never get there."""
+    """Check shapes and devices as csrc/torch/boxes/iou.cpp does for real tensors."""
     for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
         torch._check(
             boxes.dim() == 2 and boxes.shape[1] == numbers,
@@ -102,7 +102,7 @@ def _box_iou_rotated_backward_fake(grad: Tensor, boxes1: Tensor, boxes2: Tensor)
 
 
 def _quotient(a: Tensor, b: Tensor) -> Tensor:
-    """Return a / b; 0, also for its gradient, where b is 0."""
+    """Return a / b; where b is 0, the quotient and its gradient are 0."""
     return a / torch.where(b == 0, math.inf, b)
 
 
@@ -139,7 +139,7 @@ def _overlap(boxes1: Tensor, boxes2: Tensor, kind: str, eps: float) -> Tensor:
 
 
 def _angle(boxes: Tensor) -> Tensor:
-    """Return arctan(w / h), with finite derivatives for h = 0; points have 0 and none."""
+    """Return arctan(w / h), with finite derivatives for h = 0; for points, 0 without any."""
     sides = boxes[..., 2:] - boxes[..., :2]
     point = (sides == 0).all(-1, keepdim=True)
     width, height = torch.where(point, sides.new_tensor([0.0, 1.0]), sides).unbind(-1)
@@ -148,9 +148,10 @@ def _angle(boxes: Tensor) -> Tensor:
 
 
 def _clip(at: Tensor, step: Tensor, half: Tensor, outward: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return between which t the points at + t * step are in [-half, half], and a weight.
+    """Return the range of t with at + t * step in [-half, half], and a weight.
 
-    Weights are for edges on the border: NOTE [ Rotated gradient ] in csrc/core/boxes/rotated_gradient.h.
+    The weight is for edges on the border; see NOTE [ Rotated gradient ] in
+    csrc/core/boxes/rotated_gradient.h.
     """
     flat = step == 0
     step = torch.where(flat, 1.0, step)
@@ -162,7 +163,7 @@ def _clip(at: Tensor, step: Tensor, half: Tensor, outward: Tensor) -> tuple[Tens
 
 
 def _edges_within(a: Sequence[Tensor], b: Sequence[Tensor]) -> list[Tensor]:
-    """Return what is in box b of a's edges at +w/2, -w/2, +h/2, -h/2: lengths."""
+    """Return the lengths of a's edges at +w/2, -w/2, +h/2, -h/2 within box b."""
     cosine, sine = torch.cos(b[4]), torch.sin(b[4])
     dx, dy = a[0] - b[0], a[1] - b[1]
     x, y = cosine * dx + sine * dy, cosine * dy - sine * dx
@@ -183,10 +184,10 @@ def _edges_within(a: Sequence[Tensor], b: Sequence[Tensor]) -> list[Tensor]:
 
 
 def _rotated_overlap(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """Overlaps of rotated boxes of float64.
+    """Return the overlaps of float64 rotated boxes.
 
-    By the divergence theorem the intersection's area is half of the integral of p . n along its
-    border: along either box's edges within the other, on each of which p . n is a constant.
+    By the divergence theorem, the intersection's area is half the integral of p . n along its
+    border. The border consists of each box's edges within the other; on an edge, p . n is constant.
     """
     a, b = boxes1[:, None].unbind(-1), boxes2[None].unbind(-1)
     right, left, top, bottom = _edges_within(a, b)
@@ -209,7 +210,7 @@ def _is_inert(boxes: Tensor) -> Tensor:
 def _gradient(
     overlap: Callable[[Tensor, Tensor], Tensor], grad: Tensor, boxes1: Tensor, boxes2: Tensor
 ) -> Tensor:
-    """Return what the backward operators compute, as something to differentiate."""
+    """Return the backward operators' result, in a differentiable form."""
     rotated = boxes1.shape[1] == 5
     dtype = torch.float64 if rotated else _computed_in(boxes1, boxes2)
     others = boxes2.to(dtype)
@@ -246,7 +247,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _by_both_sets(
     backward: Callable[..., Tensor], ctx: Any, grad: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Return the gradient by both sets; `backward` gives that of the first."""
+    """Return the gradients by both sets; `backward` computes that of the first."""
     boxes1, boxes2 = ctx.saved_tensors
     grad1 = grad2 = None
     if ctx.needs_input_grad[0]:

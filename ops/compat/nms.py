@@ -1,4 +1,4 @@
-"""Suppression in the interface of the extension that visops replaces; public in compat.py."""
+"""Suppression in the interface of the extension that visops replaces; public as visops.compat."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Array = TypeVar("Array", Tensor, np.ndarray)
 def nms(dets: Array, iou_thr: float, device_id: int | None = None) -> tuple[Array, Array]:
     """Greedy suppression of boxes that carry their scores.
 
-    The same as :func:`visops.nms`, which see for the rules.
+    The same as :func:`visops.nms`; see there for the rules.
 
     Parameters
     ----------
     dets : Tensor or ndarray ``[N, 5]``, floating
         ``x1, y1, x2, y2, score``.
     iou_thr : float in [0, 1]
-        What overlaps a kept box by more is dropped.
+        Boxes that overlap a kept box by more are dropped.
     device_id : int, optional
         For arrays: the CUDA device to compute on; None is the CPU.
 
@@ -47,8 +47,8 @@ def nms(dets: Array, iou_thr: float, device_id: int | None = None) -> tuple[Arra
 
     Notes
     -----
-    Differs from the previous extension on the CPU, where a box was also dropped if its overlap was
-    equal to `iou_thr`, and rows came by rising index.
+    Differs from the previous extension on the CPU, which also dropped boxes with an overlap equal
+    to `iou_thr` and returned rows by rising index.
 
     Examples
     --------
@@ -80,22 +80,22 @@ def soft_nms(
     sigma: float = 0.5,
     min_score: float = 1e-3,
 ) -> tuple[Array, Array]:
-    """Suppression by lowering scores, of boxes that carry them.
+    """Soft suppression of boxes that carry their scores.
 
-    The same as :func:`visops.soft_nms`, which see for the rules; tensors are computed where they
-    are, on CUDA too.
+    The same as :func:`visops.soft_nms`; see there for the rules. Tensors are computed on their own
+    device, CUDA too.
 
     Parameters
     ----------
     dets : Tensor or ndarray ``[N, 5]``, floating
         ``x1, y1, x2, y2, score``.
     iou_thr : float in [0, 1]
-        Of the method "linear".
+        For the method "linear".
     method : {"linear", "gaussian"}
     sigma : float
-        Of the method "gaussian".
+        For the method "gaussian".
     min_score : float
-        What falls below is dropped.
+        Boxes whose score falls below this are dropped.
 
     Returns
     -------
@@ -111,8 +111,8 @@ def soft_nms(
 
     Notes
     -----
-    Differs from the previous extension in ties, which go by index, and where the highest of all
-    scores is below `min_score`, which was kept.
+    Differs from the previous extension in ties, which go by index, and if all scores are below
+    `min_score`: the extension kept the highest.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def batched_nms(
 ) -> tuple[Tensor, Tensor]:
     """Suppression within classes.
 
-    No coordinate is shifted: :func:`visops.batched_nms` and :func:`visops.batched_soft_nms`.
+    No coordinate is shifted; see :func:`visops.batched_nms` and :func:`visops.batched_soft_nms`.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def batched_nms(
         Class of each box.
     nms_cfg : dict
         ``type`` is "nms" (the default) or "soft_nms"; the rest are arguments of that function,
-        such as ``iou_thr``. It is not changed, and not evaluated.
+        such as ``iou_thr``. It is neither changed nor evaluated.
 
     Returns
     -------
@@ -170,8 +170,8 @@ def batched_nms(
     Raises
     ------
     TypeError, ValueError, RuntimeError
-        An argument has a wrong type, dtype or shape, or `nms_cfg` has entries that its type
-        does not take.
+        An argument has a wrong type, dtype or shape, or `nms_cfg` has an entry that its type does
+        not take.
 
     Examples
     --------
@@ -186,7 +186,7 @@ def batched_nms(
     options = dict(nms_cfg)
     kind = options.pop("type", "nms")
     allowed = {"nms": ("iou_thr",), "soft_nms": ("iou_thr", "method", "sigma", "min_score")}
-    if kind not in tuple(allowed):  # whatever it is
+    if kind not in tuple(allowed):  # a tuple: kind may be unhashable
         raise ValueError(f"visops.{op}: nms_cfg has type {kind!r}, must be 'nms' or 'soft_nms'")
     unknown = sorted(set(options) - set(allowed[kind]))
     if unknown:

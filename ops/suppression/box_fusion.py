@@ -1,6 +1,6 @@
-"""Weighted boxes fusion: one set of boxes from several models'.
+"""Weighted boxes fusion: several models' boxes become one set.
 
-The schema is in csrc/library.cpp, the arguments' checks in csrc/torch/suppression/box_fusion.cpp.
+The schema is in csrc/library.cpp, the checks of arguments in csrc/torch/suppression/box_fusion.cpp.
 """
 
 from __future__ import annotations
@@ -39,51 +39,51 @@ def weighted_boxes_fusion(
 ) -> tuple[Array, Array, Array]:
     """Fuse the boxes that several models found in one image.
 
-    Where suppression keeps the best box of those that overlap, fusion takes their mean, weighted
-    by their scores. Label by label and by falling weighted score, every box joins the cluster whose
-    fused box it overlaps most, if by more than `iou_threshold`, or begins a cluster. Results are
-    the same on every instruction set, at every thread count, and on CPU and CUDA.
+    Where suppression keeps the best of boxes that overlap, fusion takes their mean, weighted by
+    their scores. Label by label and by falling weighted score, every box joins the cluster whose
+    fused box it overlaps most, if by more than `iou_threshold`; otherwise it begins a cluster.
+    Results are the same on every instruction set, at every thread count, and on CPU and CUDA.
 
     Parameters
     ----------
     boxes : sequence of Tensor or ndarray ``[N_m, 4]``, floating
-        For each model the corners ``x1, y1, x2, y2``, in any unit; models of equal length may be
-        stacked, ``[M, N, 4]``. Boxes that are inverted, flat, infinite or NaN join no other.
+        For each model the corners ``x1, y1, x2, y2``, in any unit. Models with equally many boxes
+        may be stacked, ``[M, N, 4]``. Boxes that are inverted, flat, infinite or NaN stay alone.
     scores : sequence of Tensor or ndarray ``[N_m]``, floating
-        Negative, infinite and NaN ones take no part.
+        Boxes with negative, infinite or NaN scores take no part.
     labels : sequence of Tensor or ndarray ``[N_m]``, integers
-        Boxes of different ones never meet.
+        Boxes with different labels never meet.
     weights : sequence of float, optional
-        How much each model is trusted: its scores are multiplied by it. 1 for all by default.
+        How much each model is trusted: its scores are multiplied by its weight. 1 by default.
     iou_threshold : float in [0, 1]
     min_score : float >= 0
-        Boxes with a score (before weighting) below take no part.
+        Boxes with a lower score, before weighting, take no part.
     conf_type : {"avg", "max", "box_and_model_avg", "absent_model_aware_avg"}
-        How the weighted scores of a cluster's boxes become one; see the notes.
+        How a cluster's weighted scores become one; see the notes.
     allows_overflow : bool
-        With "avg", let a cluster with several boxes of a model have a score of more than 1.
+        With "avg", let a cluster with several boxes of one model exceed a score of 1.
     device : optional
         For arrays: where to compute. They are copied there and the result back.
 
     Returns
     -------
     boxes : ``[K, 4]``
-        In the boxes' dtype, as `scores` and `labels` in theirs.
+        The results keep the dtypes of the arguments.
     scores : ``[K]``
-        Falling. Equal ones go by label, then by the weighted score of the cluster's best box.
+        Falling. Ties go by label, then by the weighted score of the cluster's best box.
     labels : ``[K]``
 
     Raises
     ------
     RuntimeError (tensors), ValueError (arrays)
-        For sequences that don't go together, wrong shapes, dtypes, devices and ranges.
+        For sequences of different lengths, and wrong shapes, dtypes, devices or ranges.
 
     Notes
     -----
     The definition is that of R. Solovyev, W. Wang and T. Gabruseva, "Weighted boxes fusion:
     Ensembling boxes from different object detection models" (Image and Vision Computing, 2021) and
-    of the package ensemble-boxes, with everything in float64. A cluster of n boxes with weighted
-    scores s and the weights w of their models has the score
+    of the package ensemble-boxes, with everything in float64. With n boxes in a cluster, their
+    weighted scores s and the weights w of their models, the cluster's score is
 
     ======================== =============================================================
     avg                      sum s / n * min(n, models) / W; with `allows_overflow`
@@ -93,8 +93,8 @@ def weighted_boxes_fusion(
     absent_model_aware_avg   sum s / (sum w + weights of models that are not in the cluster)
     ======================== =============================================================
 
-    where W is the sum of the models' weights; it is 0 where all s are 0, and the boxes then count
-    alike. There is no gradient. The result's size is waited for on CUDA.
+    where W is the sum of the models' weights. If all s are 0, the score is 0 and the boxes count
+    alike. There is no gradient. On CUDA the call synchronizes to learn the result's size.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def weighted_boxes_fusion(
 def _fuse_fake(
     boxes: Sequence[Tensor], scores: Sequence[Tensor], labels: Sequence[Tensor], *_: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Shapes and devices as csrc/torch/suppression/box_fusion.cpp checks them: fake tensors never get there."""
+    """Check shapes and devices as csrc/torch/suppression/box_fusion.cpp does for real tensors."""
     for m, of_model in enumerate(boxes):
         shape = list(of_model.shape)
         message = f"visops.{_OP}: boxes[{m}] has shape {shape}, must be [N, 4]"
@@ -142,7 +142,7 @@ def _fuse_fake(
             if name != "boxes":
                 check_shape(_OP, f"{name}[{m}]", values[m], of_model.shape[:1], str(shape[:1]))
             check_same_device(_OP, "boxes[0]", boxes[0], f"{name}[{m}]", values[m])
-    count = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none takes part
+    count = torch.library.get_ctx().new_dynamic_size(min=0)  # 0 if no box takes part
     of_boxes, of_scores = torch.cat(list(boxes)), torch.cat(list(scores))
     return (
         of_boxes.new_empty((count, 4)),

@@ -1,6 +1,6 @@
 """Matrix suppression: all scores decay at once.
 
-The schema is in csrc/library.cpp, the arguments' checks in csrc/torch/suppression/matrix_nms.cpp.
+The schema is in csrc/library.cpp, the checks of arguments in csrc/torch/suppression/matrix_nms.cpp.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ def matrix_nms(
 ) -> tuple[Array, Array]:
     """Lower the scores of boxes or masks that overlap better ones: SOLOv2's Matrix NMS.
 
-    Nothing is dropped for overlapping, and no object waits for the fate of another: its score
-    decays by how much the better ones of its group overlap it, each by the less the more it is
-    overlapped itself. Results are the same on every instruction set, at every thread count, and on
-    CPU and CUDA.
+    No object is dropped for overlapping another, and none depends on another's fate. An object's
+    score decays by how much the better ones of its group overlap it; a better one counts the less,
+    the more it is overlapped itself. Results are the same on every instruction set, at every thread
+    count, and on CPU and CUDA.
 
     Parameters
     ----------
     objects : Tensor or ndarray ``[N, 4]`` or ``[N, H, W]``
         Boxes with the corners ``x1, y1, x2, y2`` in any unit, floating or integers, or masks, bool
-        or uint8, where what is not 0 is inside. Boxes that are inverted, flat, infinite or NaN, and
-        empty masks, overlap nothing.
+        or uint8, whose pixels that are not 0 are inside. Boxes that are inverted, flat, infinite or
+        NaN, and empty masks, overlap nothing.
     scores : Tensor or ndarray ``[N]``, floating
-        NaN and negative ones take no part.
+        Objects with NaN or negative scores take no part.
     idxs : Tensor or ndarray ``[N]``, integers, optional
-        Objects with different ones never meet: labels.
+        Groups, such as labels: objects with different ids never meet.
     method : {"gaussian", "linear"}
         f(iou) is exp(-sigma iou²) or 1 - iou; see the notes.
     sigma : float > 0
-        Of "gaussian".
+        For "gaussian".
     min_score : float >= 0
-        Objects whose new score is below are left out.
+        Objects with a new score below this are left out.
     max_output : int, optional
-        The best of all groups, at most so many.
+        Keep at most so many, the best of all groups.
     device : optional
         For arrays: where to compute. They are copied there and the result back.
 
@@ -78,14 +78,14 @@ def matrix_nms(
     Notes
     -----
     X. Wang, R. Zhang, T. Kong, L. Li and C. Shen, "SOLOv2: Dynamic and Fast Instance Segmentation"
-    (NeurIPS 2020). By falling score (equal ones by index), with all better objects i of its group,
-    the score of object j is multiplied by the least f(iou_ij) / f(comp_i), where comp_i is the
-    largest overlap of i with an object that is better than i. An object that equals a better one
-    (comp = 1) decays nobody with "linear", where the published code divides by 0.
+    (NeurIPS 2020). Objects come by falling score, equal ones by index. The score of object j is
+    multiplied by the smallest f(iou_ij) / f(comp_i) over all better objects i of its group, where
+    comp_i is the largest overlap of i with an object better than i. With "linear", an object that
+    equals a better one (comp = 1) decays nobody; the published code divides by 0.
 
-    Overlaps and scores are computed in float32, and in float64 for float64 and integer boxes, masks
-    and, where it concerns scores, float64 scores. Pixels that masks have in common are counted
-    exactly. There is no gradient. On CUDA the result's size is waited for.
+    Overlaps and scores are computed in float32; for float64 and integer boxes and for masks, in
+    float64; with float64 scores, only the scores in float64. Pixels that masks share are counted
+    exactly. There is no gradient. On CUDA the call synchronizes to learn the result's size.
 
     Examples
     --------
@@ -117,5 +117,5 @@ def _matrix_nms_fake(
     for name, tensor in (("scores", scores), ("idxs", idxs)):
         if tensor is not None:
             check_shape(_OP, name, tensor, objects.shape[:1], str(shape[:1]))
-    count = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none is kept
+    count = torch.library.get_ctx().new_dynamic_size(min=0)  # 0 if none is kept
     return objects.new_empty((count,), dtype=torch.int64), scores.new_empty((count,))

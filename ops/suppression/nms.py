@@ -1,7 +1,7 @@
 """Non-maximum suppression: the public functions.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/suppression/nms.cpp, fake kernels and
-vmap in nms_fakes.py.
+The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppression/nms_call.cpp,
+fake kernels and vmap in nms_fakes.py.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def nms(
 ) -> Array:
     """Keep the best of boxes that overlap: greedy non-maximum suppression.
 
-    By falling score, a box is kept unless one that was kept before overlaps it with an intersection
-    over union of more than `iou_threshold`. The indices are those of ``torchvision.ops.nms``, to
-    the last tie: the overlap is computed in float32 (float64 for float64 and integer boxes) and
-    compared strictly, equal scores go by index. Results are the same on every instruction set, at
-    every thread count, and on CPU and CUDA.
+    By falling score, a box is kept unless a box kept before overlaps it with an intersection over
+    union of more than `iou_threshold`. The indices are exactly those of ``torchvision.ops.nms``,
+    ties included: the overlap is computed in float32 (float64 for float64 and integer boxes) and
+    compared strictly, and equal scores go by index. Results are the same on every instruction set,
+    at every thread count, and on CPU and CUDA.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ def nms(
         NaN comes before everything, as in ``torch.sort``.
     iou_threshold : float in [0, 1]
     max_output : int, optional
-        Stop after so many.
+        Keep at most so many.
     score_threshold : float, optional
-        Only boxes whose score is more than this take part; NaN is not.
+        Only boxes with a score above this take part; NaN does not.
     device : optional
         For arrays: where to compute. They are copied there and the result back.
 
@@ -70,9 +70,9 @@ def nms(
 
     Notes
     -----
-    On the CPU kept boxes lie in a grid, in which a candidate looks only where boxes that overlap it
-    can be: time grows little faster than N. On CUDA memory is proportional to N, and the result's
-    size is waited for; `nms_padded` waits for nothing.
+    On the CPU kept boxes lie in a grid, where a candidate looks only at cells that can have boxes
+    that overlap it: time grows little faster than N. On CUDA memory is proportional to N, and the
+    call synchronizes to learn the result's size; `nms_padded` does not.
 
     Examples
     --------
@@ -97,23 +97,23 @@ def batched_nms(
 ) -> Array:
     """Suppress within groups: classes, images, or both, in one call.
 
-    Every group is on its own, as if :func:`nms` were called for each; no coordinate is shifted, so
-    that no result depends on how large coordinates or ids are, or on their sign.
+    Groups are independent, as if :func:`nms` were called for each. No coordinate is shifted, so
+    results don't depend on the size or sign of coordinates and ids.
 
     Parameters
     ----------
     boxes : Tensor or ndarray ``[N, 4]`` or ``[B, N, 4]``
         As in :func:`nms`; ``[B, N, 4]`` are the boxes of B images.
     scores : Tensor or ndarray ``[N]``, ``[B, N]`` or ``[B, N, C]``
-        With C scores a box takes part in C groups, one a class.
+        With C scores, a box takes part in C groups, one for each class.
     idxs : Tensor or ndarray of the shape of `scores`, or None
-        Any integers: boxes with different ones never meet. Required for ``[N, 4]``, optional for
+        Any integers: boxes with different ids never meet. Required for ``[N, 4]``, optional for
         ``[B, N]``, None for ``[B, N, C]``.
     iou_threshold : float in [0, 1]
     max_output : int, optional
-        Keep at most so many of an image, the best of all its groups.
+        Keep at most so many of each image, the best of all its groups.
     score_threshold : float, optional
-        Only scores above it take part; detectors' scores need it.
+        Only scores above this take part; with detectors, set it, since most scores are near 0.
     device : optional
         For arrays: where to compute.
 
@@ -127,7 +127,7 @@ def batched_nms(
     Raises
     ------
     RuntimeError (tensors), ValueError (arrays)
-        As :func:`nms`, and for ids of another shape or dtype.
+        As :func:`nms`, and for ids of a wrong shape or dtype.
 
     Examples
     --------
@@ -155,26 +155,26 @@ def nms_padded(
 ) -> tuple[Array, Array]:
     """Suppress to results of a fixed size: for CUDA graphs, export and vmap.
 
-    Nothing waits for the device.
+    It never synchronizes with the device.
 
     Parameters
     ----------
     boxes : Tensor or ndarray ``[B, N, 4]``
-        As in :func:`nms`, of B images.
+        As in :func:`nms`, for B images.
     scores : Tensor or ndarray ``[B, N]``
     iou_threshold : float in [0, 1]
     max_output : int
     score_threshold : float, optional
-        Only scores above it take part.
+        Only scores above this take part.
     device : optional
         For arrays: where to compute.
 
     Returns
     -------
     indices : int64 ``[B, max_output]``
-        Of kept boxes, by falling score; -1 where there are no more.
+        Indices of kept boxes, by falling score; then -1.
     count : int64 ``[B]``
-        How many were kept.
+        How many boxes are kept.
 
     Raises
     ------
@@ -206,9 +206,9 @@ def nms_rotated(
 ) -> Array:
     """Keep the best of rotated boxes that overlap.
 
-    As :func:`nms`, with the overlap of :func:`box_iou_rotated`: computed in float64 whatever the
-    dtype, without polygons, so that boxes which are the same or have edges in common are no special
-    case; a box and its copy overlap by exactly 1.
+    As :func:`nms`, with the overlap of :func:`box_iou_rotated`. It is computed in float64 whatever
+    the dtype, and without polygons, so equal boxes and shared edges are no special case: a box and
+    its copy overlap by exactly 1.
 
     Parameters
     ----------
@@ -220,13 +220,13 @@ def nms_rotated(
     scores : Tensor or ndarray ``[N]``, floating
         NaN comes before everything.
     iou_threshold : float in [0, 1]
-        What overlaps a kept box by more is dropped.
+        Boxes that overlap a kept box by more are dropped.
     idxs : Tensor or ndarray ``[N]``, integers, optional
-        Boxes with different ones, as of classes, never meet.
+        Groups, such as classes: boxes with different ids never meet.
     max_output : int, optional
-        Stop after so many.
+        Keep at most so many.
     score_threshold : float, optional
-        Only boxes whose score is more than this take part; NaN is not.
+        Only boxes with a score above this take part; NaN does not.
     device : optional
         For arrays: where to compute.
 
@@ -260,7 +260,7 @@ def nms_match(
     *,
     device: torch.device | str | None = None,
 ) -> list[Array]:
-    """Return what :func:`nms` keeps, each with the boxes that it suppresses.
+    """Return the boxes that :func:`nms` keeps, each with the boxes that it suppresses.
 
     A box belongs to the first kept one, by falling score, that overlaps it by more than
     `iou_threshold`.
@@ -277,10 +277,10 @@ def nms_match(
     Returns
     -------
     list of int64 ``[n]``
-        A group of indices for each kept box: its own, then those of its suppressed ones; groups,
-        and what a group has, by falling score. Every box is in one group. To get for each box the
-        index of its kept one, as a tensor and without waiting for sizes beyond that of `nms`, call
-        ``torch.ops.visops.nms_match(boxes, scores, iou_threshold)``.
+        For each kept box a group of indices: its own, then those of the boxes that it suppresses.
+        Groups, and indices in a group, come by falling score. Every box is in one group. For a
+        tensor with the index of each box's kept box, and no synchronization beyond that of `nms`,
+        call ``torch.ops.visops.nms_match(boxes, scores, iou_threshold)``.
 
     Raises
     ------

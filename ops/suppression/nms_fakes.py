@@ -1,4 +1,4 @@
-"""What torch needs to know of the suppression operators: results of fake tensors, and vmap."""
+"""How the suppression operators run under torch: fake kernels, vmap, and no gradients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _check(
     ids: Tensor | None = None,
     width: int = 4,
 ) -> None:
-    """Shapes and devices as csrc/torch/suppression/nms_call.cpp checks them: fake tensors never get there."""
+    """Check shapes and devices as csrc/torch/suppression/nms_call.cpp does for real tensors."""
     forms = {2: f"[N, {width}]", 3: f"[B, N, {width}]"}
     allowed = " or ".join(forms[dim] for dim in dims)
     message = f"visops.{op}: boxes has shape {list(boxes.shape)}, must be {allowed}"
@@ -72,7 +72,7 @@ def _check_ids(
 
 
 def _kept(boxes: Tensor, columns: int) -> Tensor:
-    size = torch.library.get_ctx().new_dynamic_size(min=0)  # perhaps none
+    size = torch.library.get_ctx().new_dynamic_size(min=0)  # 0 if none is kept
     return boxes.new_empty((size,) if columns == 1 else (size, columns), dtype=torch.int64)
 
 

@@ -1,7 +1,7 @@
 """Suppression by lowering scores: the public functions.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch, fake kernels in
-nms_fakes.py.
+The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/suppression, fake kernels
+in nms_fakes.py.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ def soft_nms(
 ) -> tuple[Array, Array]:
     """Lower the scores of boxes that overlap better ones, instead of dropping them.
 
-    The box of the highest score is kept, the scores of those that overlap it fall, and so on with
-    what they are then; equal scores go by index. Soft-NMS of Bodla, Singh, Chellappa and Davis
-    (2017), on the CPU and on CUDA with the same results.
+    The box with the highest score is kept and the scores of boxes that overlap it fall; this
+    repeats with the new scores. Equal scores go by index. This is Soft-NMS of Bodla, Singh,
+    Chellappa and Davis (2017), with the same results on the CPU and on CUDA.
 
     Parameters
     ----------
     boxes : Tensor or ndarray ``[N, 4]``
         Corners ``x1, y1, x2, y2``, in any unit, of any floating or integer dtype. Boxes that are
-        inverted, flat, infinite or NaN lower no score, and theirs stay.
+        inverted, flat, infinite or NaN lower no score and keep their own.
     scores : Tensor or ndarray ``[N]``, floating
         NaN takes no part.
     method : {"linear", "gaussian", "hard"}
-        What a score is multiplied by: ``1 - iou`` where the intersection over union is more than
-        `iou_threshold`; ``exp(-iou ** 2 / sigma)``, whatever it is; or 0 where it is more, which
-        keeps what :func:`nms` keeps.
+        What a score is multiplied by: "linear", ``1 - iou`` if the intersection over union exceeds
+        `iou_threshold`; "gaussian", ``exp(-iou ** 2 / sigma)`` for any overlap; "hard", 0 if it
+        exceeds `iou_threshold`, which keeps the boxes that :func:`nms` keeps.
     iou_threshold : float in [0, 1]
-        Of "linear" and "hard".
-    sigma : float
-        Of "gaussian"; positive.
-    min_score : float
-        Boxes whose score falls below this are dropped; at least 0.
+        For "linear" and "hard".
+    sigma : float > 0
+        For "gaussian".
+    min_score : float >= 0
+        Boxes whose score falls below this are dropped.
     max_output : int, optional
-        Stop after so many.
+        Keep at most so many.
     device : optional
         For arrays: where to compute. They are copied there and the result back.
 
@@ -65,8 +65,8 @@ def soft_nms(
     keep : int64 ``[K]``
         Indices of the kept boxes, by falling new score.
     new_scores : ``[K]``
-        Theirs, in the dtype of `scores`; computed in float32, or in float64 where boxes or scores
-        are float64 or boxes integers. No gradient flows through them.
+        Their new scores, in the dtype of `scores`; computed in float32, or in float64 if boxes or
+        scores are float64 or boxes are integers. They have no gradient.
 
     Raises
     ------
@@ -99,21 +99,21 @@ def batched_soft_nms(
 ) -> tuple[Array, Array]:
     """Lower scores within groups: classes, images, or both, in one call.
 
-    Every group is on its own, as if :func:`soft_nms` were called for each.
+    Groups are independent, as if :func:`soft_nms` were called for each.
 
     Parameters
     ----------
     boxes : Tensor or ndarray ``[N, 4]`` or ``[B, N, 4]``
         As in :func:`soft_nms`; ``[B, N, 4]`` are the boxes of B images.
     scores : Tensor or ndarray ``[N]``, ``[B, N]`` or ``[B, N, C]``
-        With C scores a box takes part in C groups, one a class.
+        With C scores, a box takes part in C groups, one for each class.
     idxs : Tensor or ndarray of the shape of `scores`, or None
-        Any integers: boxes with different ones never meet. Required for ``[N, 4]``, optional for
+        Any integers: boxes with different ids never meet. Required for ``[N, 4]``, optional for
         ``[B, N]``, None for ``[B, N, C]``.
     method, iou_threshold, sigma, min_score
         As in :func:`soft_nms`.
     max_output : int, optional
-        Keep at most so many of an image, the best of all its groups.
+        Keep at most so many of each image, the best of all its groups.
     device : optional
         For arrays: where to compute.
 
@@ -128,7 +128,7 @@ def batched_soft_nms(
     Raises
     ------
     RuntimeError (tensors), ValueError (arrays)
-        As :func:`soft_nms`, and for ids of another shape or dtype.
+        As :func:`soft_nms`, and for ids of a wrong shape or dtype.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The four measures, and what the tests of pairwise overlaps share."""
+"""The four measures, and boxes that the tests of pairwise overlaps share."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PEERS: dict[str, Callable[..., Tensor]] = {
     "complete": torchvision.ops.complete_box_iou,
 }
 
-# With areas, so that torchvision has a value for them.
+# Kinds of boxes with areas: torchvision has values for them.
 PROPER = ("grid", "uniform", "clusters", "pile", "mixed", "one")
 # Around the sizes at which kernels change their loops: few columns, 32 lanes, parts of 128.
 SIZES = (
@@ -47,7 +47,7 @@ SIZES = (
 def pair_of_sets(
     kind: str, count1: int, count2: int, dtype: torch.dtype, seed: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Boxes [N, 4] and [M, 4], some of which are in both sets."""
+    """Boxes [N, 4] and [M, 4]; some are in both sets."""
     rng = np.random.default_rng(seed)
     boxes = torch.from_numpy(BOXES[kind](rng, count1 + count2)).to(dtype)
     boxes1, boxes2 = boxes[:count1].clone(), boxes[count1:].clone()
@@ -65,7 +65,7 @@ def rotated_boxes(rng: Rng, count: int, area: float = 10.0) -> np.ndarray:
 
 
 def rotated_grid(rng: Rng, count: int) -> np.ndarray:
-    """Few whole numbers and eighths of turns: corners and edges on one another, copies."""
+    """A few whole numbers and eighths of turns: shared corners and edges, and copies."""
     numbers = [rng.integers(-3, 4, (count, 2)), rng.integers(1, 5, (count, 2))]
     angle = rng.integers(-8, 9, (count, 1)) * (np.pi / 4)
     return np.concatenate([*numbers, angle], axis=1).astype(np.float64)

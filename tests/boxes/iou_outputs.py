@@ -1,4 +1,4 @@
-"""Everything that the kernels of pairwise overlaps compute: run once per backend and compared."""
+"""Results of the kernels of pairwise overlaps, to compare between kernels."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ LARGER = ((70, 90), (400, 300))  # more than one task
 
 
 def bits(tensor: Tensor) -> np.ndarray:
-    """Values as integers, for -0 is not 0; but one NaN is as good as another."""
+    """Values as integers, so that -0 is not 0; all NaNs become one."""
     tensor = torch.where(tensor.isnan(), torch.nan, tensor).cpu()
     whole = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
     return tensor.view(whole).numpy()
 
 
 def grads(rng: np.random.Generator, values: Tensor) -> Iterator[Tensor]:
-    """Of the same numbers, lying one way and the other."""
+    """The same gradient twice, by rows and by columns."""
     grad = torch.from_numpy(rng.standard_normal(values.shape)).to(values.dtype)
     yield grad.to(values.device)
     yield grad.mT.contiguous().mT.to(values.device)
@@ -70,6 +70,6 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 
 def check(found: dict[str, np.ndarray]) -> None:
-    """That many cases, and not where all boxes are one."""
+    """There are that many cases, and most have more than two values."""
     assert len(found) > 3000
     assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.8

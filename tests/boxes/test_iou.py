@@ -1,4 +1,4 @@
-"""Values of pairwise overlaps: against a reference in scalars, against torchvision, and by hand."""
+"""Values of pairwise overlaps: against a scalar reference, against torchvision, and by hand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def expected(boxes1: Tensor, boxes2: Tensor, measure: str, eps: float = 1e-7) -> np.ndarray:
-    """The reference, in what the boxes are computed in."""
+    """The reference's overlaps, in the dtype that the boxes are computed in."""
     single = all(b.is_floating_point() and b.dtype != torch.float64 for b in (boxes1, boxes2))
     dtype = torch.float32 if single else torch.float64
     double = torch.float64 in (boxes1.dtype, boxes2.dtype)
@@ -30,13 +30,14 @@ def expected(boxes1: Tensor, boxes2: Tensor, measure: str, eps: float = 1e-7) ->
 
 
 def assert_same(found: Tensor | np.ndarray, wanted: np.ndarray, measure: str) -> None:
-    """The same bits; an arctangent may differ in the last ones."""
+    """The same bits, but for the last ones where an arctangent is involved."""
     found = np.asarray(found)
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     within = 4 * np.finfo(wanted.dtype).eps if measure == "complete" else 0.0
     np.testing.assert_allclose(found, wanted, rtol=within, atol=within)
 
 
+@pytest.mark.matrix
 @every_measure
 @pytest.mark.parametrize("kind", BOXES)
 @pytest.mark.parametrize("dtype", FLOATING, ids=str)
@@ -49,6 +50,7 @@ def test_reference(dtype: torch.dtype, kind: str, measure: str) -> None:
         assert_same(FUNCTIONS[measure](first(boxes1), second(boxes2)), wanted, measure)
 
 
+@pytest.mark.matrix
 @every_measure
 @pytest.mark.parametrize("dtype", INTEGER, ids=str)
 def test_integers(dtype: torch.dtype, measure: str) -> None:
@@ -83,13 +85,14 @@ def test_two_dtypes(dtypes: tuple[torch.dtype, torch.dtype], measure: str) -> No
 
 
 def test_large_integers_are_exact() -> None:
-    """In float32 2^24 + 1 is 2^24."""
+    """In float32, 2^24 + 1 would be 2^24."""
     boxes = torch.tensor([[0, 0, 2**24 + 1, 1], [0, 0, 2**24, 1]])
     assert visops.box_iou(boxes, boxes).tolist() == [[1.0, 1.0 - 2**-24], [1.0 - 2**-24, 1.0]]
     wide = torch.tensor([[2**40, 0, 2**40 + 1, 1], [2**40 + 1, 0, 2**40 + 2, 1]])
     assert visops.box_iou(wide, wide).tolist() == [[1.0, 0.0], [0.0, 1.0]]
 
 
+@pytest.mark.matrix
 @every_measure
 @pytest.mark.parametrize("kind", PROPER)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -102,7 +105,7 @@ def test_torchvision(dtype: torch.dtype, kind: str, measure: str) -> None:
 
 @every_measure
 def test_torchvision_where_it_has_values(measure: str) -> None:
-    """Inverted, flat and infinite boxes too; but for its NaNs."""
+    """Inverted, flat and infinite boxes too, except where torchvision has NaN."""
     for seed in range(5):
         boxes1, boxes2 = pair_of_sets("odd", 40, 50, torch.float64, seed)
         wanted = PEERS[measure](boxes1, boxes2)
@@ -115,7 +118,7 @@ def test_torchvision_where_it_has_values(measure: str) -> None:
 @every_measure
 @pytest.mark.parametrize("seed", range(3))
 def test_roles(measure: str, seed: int) -> None:
-    """To the last bit, which of two boxes is the first is the same."""
+    """Swapping the sets changes no bit."""
     for kind in BOXES:
         boxes1, boxes2 = pair_of_sets(kind, 40, 23, torch.float32, seed)
         found = FUNCTIONS[measure](boxes1, boxes2)
@@ -138,14 +141,14 @@ FLAT = [[0.0, 0, 0, 0], [0, 0, 4, 0], [0, 0, 0, 4], [1, 0, 5, 0], [9, 9, 9, 9]]
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32], ids=str)
 def test_boxes_without_area(dtype: torch.dtype) -> None:
-    """What would be 0 / 0 is 0."""
+    """0 / 0 gives 0."""
     boxes = torch.tensor(FLAT, dtype=torch.float64).to(dtype)
     one = torch.tensor([[0.0, 0, 2, 2]], dtype=torch.float64).to(dtype)
     for eps in (0.0, 1e-7):
         assert visops.box_iou(boxes, boxes).abs().max() == 0
         assert visops.box_iou(boxes, one).abs().max() == 0
         generalized = visops.generalized_box_iou(boxes, boxes)
-        assert generalized[1, 2] == -1  # around them is more than nothing
+        assert generalized[1, 2] == -1  # the box around both has an area
         assert generalized[0, :4].tolist() == [0, 0, 0, 0]
         distance = visops.distance_box_iou(boxes, boxes, eps)
         assert distance.diagonal().tolist() == [0.0] * 5
@@ -157,7 +160,7 @@ def test_boxes_without_area(dtype: torch.dtype) -> None:
 
 
 def test_angles_of_flat_boxes() -> None:
-    """A quarter turn apart, and points are as what is upright."""
+    """Level and upright boxes are a quarter turn apart; points have the angle of upright ones."""
     level, upright, point = [0.0, 0, 4, 0], [0.0, 0, 0, 4], [0.0, 0, 0, 0]
     boxes = torch.tensor([level, upright, point], dtype=torch.float64)
     v = visops.distance_box_iou(boxes, boxes) - visops.complete_box_iou(boxes, boxes)
@@ -165,6 +168,7 @@ def test_angles_of_flat_boxes() -> None:
     np.testing.assert_allclose(v, [[0, half, half], [half, 0, 0], [half, 0, 0]], atol=1e-15)
 
 
+@pytest.mark.matrix
 @every_measure
 @pytest.mark.parametrize("coordinate", range(4))
 def test_nan(measure: str, coordinate: int) -> None:

@@ -1,4 +1,4 @@
-"""Bad input of pairwise overlaps: each row is an input and the message that it must give."""
+"""Bad input of pairwise overlaps: each row has an input and the message that it must give."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def rotated(count: int = 3, dtype: torch.dtype = torch.float32, **where: Any) ->
 
 @dataclass(frozen=True)
 class Call:
-    """A call, and the same with arrays for its tensors."""
+    """A call; of_arrays() is the same with arrays instead of tensors."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -239,7 +239,7 @@ def test_devices() -> None:
 
 
 def test_fake_tensors_are_checked() -> None:
-    """So that mistakes show when a model is compiled or exported, not when it runs."""
+    """Mistakes show when a model is compiled or exported, not only when it runs."""
     for message, bad in (
         ("box_iou: boxes1 has shape [3, 5], must be [N, 4]", iou(rotated(**META), boxes(**META))),
         (

@@ -1,4 +1,4 @@
-"""Gradients of pairwise overlaps: torch's autograd of torchvision's formulas is the truth."""
+"""Gradients of pairwise overlaps, against torch's autograd of torchvision's formulas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from boxes.iou_cases import FUNCTIONS, PEERS, PROPER, SIZES, pair_of_sets
 
 every_measure = pytest.mark.parametrize("measure", FUNCTIONS)
-# Whose gradient is the derivative of the value: in `complete` alpha is a constant.
+# Measures whose gradient is the derivative of the value; in `complete`, alpha is a constant.
 smooth = pytest.mark.parametrize("measure", ["iou", "generalized", "distance"])
 
 
@@ -33,7 +33,7 @@ def random_grad(boxes1: Tensor, boxes2: Tensor) -> Tensor:
 
 
 def assert_near(found: Any, wanted: Any, within: float, least: float = 0.0) -> None:
-    """To within a part of the largest component, or of `least`."""
+    """Equal within a fraction of the largest component, or of `least` if that is larger."""
     for ours, theirs in zip(found, wanted, strict=True):
         assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
         size = float(theirs.abs().max()) if theirs.numel() else 1.0
@@ -41,21 +41,22 @@ def assert_near(found: Any, wanted: Any, within: float, least: float = 0.0) -> N
 
 
 def per_unit(boxes1: Tensor, boxes2: Tensor) -> float:
-    """How large a gradient is apart from coincidence: where all boxes are the same it is 0."""
+    """The usual size of a gradient; where all boxes are equal, it happens to be 0."""
     sides = torch.cat([b[:, 2:] - b[:, :2] for b in (boxes1, boxes2)])
     return len(sides) / float(sides.min())
 
 
 def touching_have_none() -> bool:
-    """Torch's gradient of clamp at the bound: 0 from 2.15 on, as ours; 1 before."""
+    """Whether torch's clamp has no gradient at the bound, as ours: since 2.15; before, it was 1."""
     side = torch.zeros((), requires_grad=True)
     return torch.autograd.grad(side.clamp(min=0), side)[0].item() == 0
 
 
+@pytest.mark.matrix
 @every_measure
 @pytest.mark.parametrize("kind", PROPER)
 def test_torchvision(kind: str, measure: str) -> None:
-    """Whole numbers and copies too: there arguments of max and min are equal, and share."""
+    """Whole numbers and copies too: equal arguments of max and min share the gradient."""
     if kind == "grid" and not touching_have_none():
         pytest.skip("this torch's clamp has a gradient at the bound")
     for count1, count2 in SIZES:
@@ -128,7 +129,7 @@ def second(
 @every_measure
 @pytest.mark.parametrize("kind", ["uniform", "clusters", "grid"])
 def test_second_derivative(kind: str, measure: str) -> None:
-    """Also of `complete`, of which gradgradcheck would see alpha change."""
+    """Also of `complete`, where gradgradcheck would see alpha change."""
     if kind == "grid" and not touching_have_none():
         pytest.skip("this torch's clamp has a gradient at the bound")
     boxes1, boxes2 = pair_of_sets(kind, 12, 20, torch.float64)
@@ -154,7 +155,7 @@ def test_third_derivative(measure: str) -> None:
 
 @every_measure
 def test_second_derivative_of_some(measure: str) -> None:
-    """Integers, and boxes that need none, are left out."""
+    """Integers, and boxes that need no gradient, are left out."""
     boxes1, boxes2 = pair_of_sets("grid", 6, 7, torch.float64)
     boxes1, whole = boxes1 * 2 + 0.25, (boxes2 * 4).to(torch.int64)
     results = []
@@ -166,10 +167,11 @@ def test_second_derivative_of_some(measure: str) -> None:
 
 
 @every_measure
-@pytest.mark.parametrize("layout1", LAYOUTS)
-@pytest.mark.parametrize("layout2", ["transposed", "sliced"])
+@pytest.mark.parametrize(
+    ("layout1", "layout2"), zip(LAYOUTS, [*LAYOUTS][1:] + [*LAYOUTS][:1], strict=True)
+)
 def test_layouts(layout1: str, layout2: str, measure: str) -> None:
-    """Of boxes, and of the gradient that comes."""
+    """Layouts of the boxes and of the incoming gradient."""
     boxes1, boxes2 = pair_of_sets("clusters", 21, 150, torch.float32)
     grad = random_grad(boxes1, boxes2)
     call = torch.ops.visops.box_iou_backward.default
@@ -187,7 +189,7 @@ def test_layouts(layout1: str, layout2: str, measure: str) -> None:
 
 
 @every_measure
-def test_the_second_set_has_the_first_with_roles_swapped(measure: str) -> None:
+def test_swapping_the_sets_swaps_the_gradients(measure: str) -> None:
     boxes1, boxes2 = pair_of_sets("clusters", 70, 30, torch.float32)
     grad = random_grad(boxes1, boxes2)
     found = gradients(FUNCTIONS[measure], boxes1, boxes2, grad)
@@ -220,7 +222,7 @@ def test_only_what_is_needed(measure: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 @every_measure
 def test_no_boxes(measure: str) -> None:
-    """Nothing to sum up is 0."""
+    """Empty sums are 0."""
     boxes1, boxes2 = pair_of_sets("clusters", 3, 0, torch.float32)
     first, other = gradients(FUNCTIONS[measure], boxes1, boxes2, torch.zeros(3, 0))
     assert torch.equal(first, torch.zeros(3, 4))
@@ -229,7 +231,7 @@ def test_no_boxes(measure: str) -> None:
 
 @every_measure
 def test_boxes_without_area(measure: str) -> None:
-    """What is 0 instead of 0 / 0 has a gradient of 0; others are finite."""
+    """Where 0 / 0 gives 0, the gradient is 0; others are finite."""
     flat = torch.tensor(
         [[0.0, 0, 0, 0], [0, 0, 4, 0], [0, 0, 0, 4], [9, 9, 9, 9]], dtype=torch.float64
     )
@@ -266,7 +268,7 @@ def test_nan_reaches_what_it_meets(measure: str) -> None:
 
 
 def test_a_loss_falls() -> None:
-    """Apart at first: only the measures that know the distance move boxes."""
+    """The boxes are apart at first: only measures that see the distance move them."""
     target = torch.tensor([[50.0, 50, 80, 70]])
     for measure, function in FUNCTIONS.items():
         box = torch.tensor([[0.0, 0, 20, 20]], requires_grad=True)

@@ -1,4 +1,4 @@
-"""Overlaps of rotated boxes: against polygons of fractions, and what users of others reported."""
+"""Overlaps of rotated boxes: against exact polygons, and cases reported to other libraries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mixed(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def near_copies(rng: np.random.Generator, count: int) -> np.ndarray:
-    """One box, its quarter turns and whole turns, and what differs in the last digits."""
+    """One box, its quarter and whole turns, and boxes that differ in the last digits."""
     boxes = np.tile([[3.0, 4.0, 7.0, 2.0, 0.3]], (count, 1))
     boxes[:, 4] += rng.integers(-4, 5, count) * (math.pi / 2)
     some = rng.random(count) < 0.6
@@ -57,12 +57,13 @@ KINDS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
 }
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", FLOATING, ids=str)
 def test_reference(dtype: torch.dtype, kind: str) -> None:
     layouts = itertools.cycle(itertools.permutations(LAYOUTS.values(), 2))
     rng = np.random.default_rng(0)
-    for count1, count2 in ((1, 1), (7, 9), (3, 33)):
+    for count1, count2 in ((1, 1), (5, 7), (2, 33)):
         boxes1, boxes2 = (torch.from_numpy(KINDS[kind](rng, c)).to(dtype) for c in (count1, count2))
         first, second = next(layouts)
         found = visops.box_iou_rotated(first(boxes1), second(boxes2))
@@ -101,7 +102,7 @@ def test_a_box_with_itself_is_one() -> None:
             assert float(found.min()) >= 0.0
 
 
-def test_angle_of_zero_is_box_iou() -> None:
+def test_angle_zero_agrees_with_box_iou() -> None:
     rng = np.random.default_rng(3)
     corner, extent = rng.integers(0, 9, (2, 40, 2)), rng.integers(1, 9, (2, 40, 2))
     straight = torch.from_numpy(np.concatenate([corner, corner + extent], -1)).double()
@@ -111,7 +112,7 @@ def test_angle_of_zero_is_box_iou() -> None:
 
 
 def test_direction_of_angles() -> None:
-    """From x to y: a long box along the diagonal x = y meets what lies there."""
+    """Angles go from x to y: a long box along x = y meets the boxes that lie there."""
     long = torch.tensor([[0.0, 0, 20, 1, math.pi / 4]])
     there = torch.tensor([[5.0, 5, 1, 1, 0], [-5, -5, 1, 1, 0], [5, -5, 1, 1, 0]])
     assert (visops.box_iou_rotated(long, there)[0] > 0).tolist() == [True, True, False]
@@ -121,7 +122,7 @@ def test_direction_of_angles() -> None:
     not hasattr(torch.ops.torchvision, "box_iou_rotated"), reason="this torchvision has none"
 )
 def test_torchvision() -> None:
-    """Its angles are in degrees, the other way round, and its numbers float32."""
+    """torchvision's angles are in degrees, the other way round, and its numbers float32."""
     rng = np.random.default_rng(4)
     boxes1, boxes2 = (torch.from_numpy(rotated_boxes(rng, c)).float() for c in (40, 60))
     degrees = torch.tensor([1, 1, 1, 1, -180 / math.pi])
@@ -132,7 +133,7 @@ def test_torchvision() -> None:
 
 
 def from_degrees(*box: float) -> list[float]:
-    """A box as detectron2 has it: its angle goes from x to -y."""
+    """A box in detectron2's form: its angle goes from x to -y."""
     return [*box[:4], -math.radians(box[4])]
 
 
@@ -143,7 +144,7 @@ NEARLY = (
 SAME = [0.0, 0.0, 180.6422271729, 136.3633728027, 0.9559648633]
 THIN = [135.07, 406.72, 7.9445e-7, 1971.1, 1.7708]
 BESIDE = [151.008, 436.2173, 302.0159, 313.7347, 3.1184]
-# What others were reported to give, and what is right (None: whatever the reference says).
+# Named by the library's issue and its result; last, what is right (None: the reference's).
 REPORTED: dict[str, tuple[list[float], list[float], float | None]] = {
     "mmcv 2621, 0.333": (SAME, SAME, 1.0),
     "mmcv 2952, -12128368": (THIN, BESIDE, None),
@@ -174,8 +175,8 @@ def test_reported(name: str) -> None:
         assert 0 <= found.item() <= 1
 
 
-def test_what_rounding_can_do() -> None:
-    """Of mmcv #2952, 6.0509: so long a box that positions along it are rounded by its width."""
+def test_rounding_of_long_boxes() -> None:
+    """mmcv #2952 has 6.0509: a box so long that its positions round by more than its width."""
     longer = torch.tensor([[*THIN[:3], 1.9711e10, THIN[4]]], dtype=torch.float64)
     beside = torch.tensor([BESIDE], dtype=torch.float64)
     for a, b in ((longer, beside), (beside, longer)):
@@ -224,7 +225,7 @@ def gradients(boxes1: Tensor, boxes2: Tensor, grad: Tensor) -> tuple[Tensor, ...
     return torch.autograd.grad(value, (boxes1, boxes2), grad)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_gradcheck(seed: int) -> None:
     rng = np.random.default_rng(seed)
     boxes1, boxes2 = (torch.from_numpy(rotated_boxes(rng, c, 6.0)).requires_grad_() for c in (4, 5))
@@ -234,7 +235,7 @@ def test_gradcheck(seed: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 31, 32, 33, 200])
 def test_gradients_are_sums(count: int) -> None:
-    """Of those of the pairs, each of which has been compared."""
+    """Sums over pairs, each of which is compared elsewhere."""
     rng = np.random.default_rng(7)
     boxes1, boxes2 = (torch.from_numpy(rotated_boxes(rng, c)) for c in (3, count))
     grad = torch.from_numpy(rng.standard_normal((3, count)))
@@ -250,8 +251,8 @@ def test_gradients_are_sums(count: int) -> None:
         np.testing.assert_allclose(found[1], second, rtol=1e-12, atol=1e-13)
 
 
-def test_gradient_of_an_angle_of_zero_is_box_iou_s() -> None:
-    """Half where edges lie on one another, none where boxes touch."""
+def test_gradients_at_angle_zero_agree_with_box_iou() -> None:
+    """Edges on one another have half of it, touching boxes none."""
     rng = np.random.default_rng(8)
     numbers = rng.integers(0, 5, (2, 30, 2)), rng.integers(1, 5, (2, 30, 2))
     centred = torch.from_numpy(np.concatenate([*numbers, np.zeros((2, 30, 1))], -1))
@@ -296,7 +297,7 @@ def test_gradients_have_the_dtype_of_boxes(dtype: torch.dtype) -> None:
         assert torch.equal(ours, theirs.float().to(dtype))
 
 
-def test_second_derivative_of_what_is_integer() -> None:
+def test_second_derivative_with_integers() -> None:
     rng = np.random.default_rng(10)
     boxes = torch.from_numpy(rotated_boxes(rng, 5)).requires_grad_()
     whole = torch.from_numpy(rotated_boxes(rng, 6)).to(torch.int64)

@@ -32,7 +32,7 @@ def sample(
 
 
 def arguments(name: str) -> tuple[Any, ...]:
-    """What the operators take after boxes."""
+    """The operators' arguments after the boxes."""
     return () if name == "rotated" else (name, 1e-7)
 
 
@@ -42,38 +42,51 @@ def operators(name: str) -> tuple[Any, Any]:
     return OPS.box_iou, OPS.box_iou_backward
 
 
-@pytest.mark.slow
+# What takes turns over the functions.
+VARIANTS = [
+    (torch.float64, "contiguous"),
+    (torch.float32, "transposed"),
+    (torch.float16, "sliced"),
+]
+COUNTS = [(0, 3), (3, 0), (1, 1)]
+QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")  # without tracing
+
+
 @every_function
-@pytest.mark.parametrize(
-    ("dtype", "layout"),
-    [
-        (torch.float64, "contiguous"),
-        (torch.float32, "transposed"),
-        (torch.float16, "sliced"),
-    ],
-    ids=str,
-)
-def test_opcheck(dtype: torch.dtype, layout: str, name: str) -> None:
+def test_opcheck(name: str) -> None:
+    """Everything for one dtype, layout and size; forward and backward, with and without grad."""
     forward, backward = operators(name)
+    turn = list(ALL).index(name)
+    dtype, layout = VARIANTS[turn % 3]
     boxes1, boxes2 = (LAYOUTS[layout](b) for b in sample(name, dtype=dtype))
-    torch.library.opcheck(forward, (boxes1, boxes2, *arguments(name)))
     grad = torch.rand(9, 14, dtype=torch.promote_types(dtype, torch.float32))
     torch.library.opcheck(backward, (grad, boxes1, boxes2, *arguments(name)))
-    boxes1, boxes2, grad = (t.detach().requires_grad_() for t in (boxes1, boxes2, grad))
-    torch.library.opcheck(forward, (boxes1, boxes2, *arguments(name)))
-    if dtype == torch.float64:  # slow: traces the formula's second derivative
-        torch.library.opcheck(backward, (grad, boxes1, boxes2, *arguments(name)))
-
-
-@pytest.mark.slow
-@every_function
-@pytest.mark.parametrize("counts", [(0, 3), (3, 0), (1, 1)], ids=str)
-def test_opcheck_of_few(counts: tuple[int, int], name: str) -> None:
-    forward, backward = operators(name)
-    boxes = sample(name, *counts)
-    torch.library.opcheck(backward, (torch.rand(counts), *boxes, *arguments(name)))
-    boxes[0].requires_grad_(), boxes[1].requires_grad_()
+    boxes = [b.detach().requires_grad_() for b in (boxes1, boxes2)]
     torch.library.opcheck(forward, (*boxes, *arguments(name)))
+    few = [b.requires_grad_() for b in sample(name, *COUNTS[turn % 3])]
+    torch.library.opcheck(forward, (*few, *arguments(name)))
+
+
+@every_function
+def test_opcheck_of_variants(name: str) -> None:
+    """What depends on dtype, layout and size: schemas, registrations and fake tensors."""
+    forward, backward = operators(name)
+    for (dtype, layout), counts in zip(VARIANTS, COUNTS, strict=True):
+        for size in ((9, 14), counts):
+            plain = [LAYOUTS[layout](b) for b in sample(name, *size, dtype=dtype)]
+            grad = torch.rand(size, dtype=torch.promote_types(dtype, torch.float32))
+            differentiable = [t.detach().requires_grad_() for t in (*plain, grad)]
+            for boxes1, boxes2, of_result in ((*plain, grad), differentiable):
+                given = (boxes1, boxes2, *arguments(name))
+                torch.library.opcheck(forward, given, test_utils=QUICK)
+                torch.library.opcheck(backward, (of_result, *given), test_utils=QUICK)
+
+
+def test_opcheck_of_second_derivatives() -> None:
+    """Traces the formula of the measure that has all terms, which takes seconds."""
+    boxes1, boxes2 = (b.requires_grad_() for b in sample("complete", dtype=torch.float64))
+    grad = torch.rand(9, 14, dtype=torch.float64, requires_grad=True)
+    torch.library.opcheck(OPS.box_iou_backward, (grad, boxes1, boxes2, *arguments("complete")))
 
 
 @every_function
@@ -93,11 +106,11 @@ def test_defaults_of_the_operator() -> None:
     assert torch.equal(found, visops.distance_box_iou(boxes1, boxes2))
 
 
-@pytest.mark.slow
-@every_function
-@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
-def test_compile(backend: str, name: str) -> None:
-    """A loss and its gradients in one graph, for any numbers of boxes."""
+@pytest.mark.parametrize(
+    ("name", "backend"), [*((name, "aot_eager") for name in ALL), ("distance", "eager")]
+)
+def test_compile(name: str, backend: str) -> None:
+    """A loss and its gradients in one graph, for any number of boxes."""
 
     def loss(boxes1: Tensor, boxes2: Tensor) -> Tensor:
         return (1 - ALL[name](boxes1 * 1.5, boxes2)).square().sum()
@@ -150,7 +163,7 @@ def test_gradients_of_a_batch(name: str) -> None:
 
 @every_function
 def test_jacobian(name: str) -> None:
-    """torch.func's and autograd's; and of the gradient."""
+    """torch.func's against autograd's, of the overlap and of its gradient."""
     function = ALL[name]
     boxes1, boxes2 = sample(name, 3, 4, torch.float64)
     boxes2 = boxes2 + 0.01
@@ -206,8 +219,11 @@ def test_fake_tensors(name: str) -> None:
         boxes1, boxes2 = (mode.from_tensor(t.requires_grad_()) for t in sample(name))
         value = ALL[name](boxes1, boxes2)
         assert (tuple(value.shape), value.dtype) == ((9, 14), torch.float32)
-        gradients = torch.autograd.grad(value.sum(), (boxes1, boxes2))
+        gradients = torch.autograd.grad(value.sum(), (boxes1, boxes2), create_graph=True)
         assert [g.shape for g in gradients] == [boxes1.shape, boxes2.shape]
+        total = sum(g.square().sum() for g in gradients)
+        second = torch.autograd.grad(total, (boxes1, boxes2))  # type: ignore[arg-type]
+        assert [g.shape for g in second] == [boxes1.shape, boxes2.shape]
     first, second = (t.to("meta") for t in sample(name))
     value = ALL[name](first, second.double())
     assert (tuple(value.shape), value.dtype, value.is_meta) == ((9, 14), torch.float64, True)

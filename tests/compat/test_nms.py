@@ -12,7 +12,7 @@ from bad_input import check, table
 from suppression.nms_cases import BOXES, distinct_scores
 from visops import compat
 
-# The examples of its documentation.
+# The examples in the extension's documentation.
 DETS = np.array(
     [
         [49.1, 32.4, 51.0, 35.9, 0.9],
@@ -34,11 +34,11 @@ SOFT_DETS = np.array(
         [3.0, 1.0, 3.0, 1.0, 0.0],
     ]
 )
-# Four of the first ones, of its tests.
+# The first four are those of the extension's tests.
 FEW = DETS[[0, 1, 5, 6]]
 
 floating = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
-# Taken with arrays and tensors in turn, which types can't follow.
+# Called with arrays and tensors in turn, which the type checker can't follow.
 Nms: Any = compat.nms
 SoftNms: Any = compat.soft_nms
 nms: Any = visops.nms
@@ -51,7 +51,7 @@ def some_dets(count: int = 200) -> np.ndarray:
 
 
 def assert_kinds(found: Any, dets: Any) -> None:
-    """Arrays for arrays, tensors for tensors, of the same dtype."""
+    """Results have the arguments' kind and dtype."""
     rows, inds = found
     assert type(rows) is type(dets)
     assert type(inds) is type(dets)
@@ -125,10 +125,10 @@ def test_soft_nms(method: str, dtype: Any) -> None:
 def test_batched_nms(options: dict[str, Any]) -> None:
     dets = torch.from_numpy(some_dets()).float()
     boxes, scores = dets[:, :4], dets[:, 4]
-    classes = torch.arange(len(dets)) % 7 - 3  # below zero, too
+    classes = torch.arange(len(dets)) % 7 - 3  # also negative
     given = dict(options)
     rows, keep = compat.batched_nms(boxes, scores, classes, given)
-    assert given == options  # what was taken from it was taken from a copy
+    assert given == options  # unchanged by the call
     assert_kinds((rows, keep), dets)
     chosen = {k: v for k, v in options.items() if k not in ("type", "iou_thr")}
     if options.get("type") == "soft_nms":
@@ -245,7 +245,7 @@ def test_errors(error: type[Exception], message: str, call: Any) -> None:
 
 
 def test_type_is_any_object() -> None:
-    """A type that can't be looked up is a wrong type like others."""
+    """An unhashable type is a wrong type like any other."""
     check(
         ValueError,
         "compat.batched_nms: nms_cfg has type ['nms'], must be 'nms' or 'soft_nms'",

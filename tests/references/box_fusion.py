@@ -1,4 +1,4 @@
-"""Weighted boxes fusion as its definition reads: lists of boxes, Python's floats, no tricks.
+"""Weighted boxes fusion, straight from its definition: lists of boxes, Python floats, no tricks.
 
 After Solovyev, Wang and Gabruseva, "Weighted boxes fusion" (2021) and the package ensemble-boxes. A
 cluster is the list of its boxes, and its fused box is computed anew from all of them. Flat,
@@ -30,7 +30,7 @@ class Cluster:
     members: list[Candidate] = field(default_factory=list)
 
     def fused(self) -> Corners:
-        """The mean of the members, each by its score; each alike where all scores are 0."""
+        """The mean of the members, weighted by score; unweighted if all scores are 0."""
         if len(self.members) == 1:
             return self.members[0].box
         shares = [m.score for m in self.members]
@@ -62,7 +62,7 @@ class Cluster:
 
 
 def is_regular(box: Corners) -> bool:
-    """Whether the box overlaps anything at all: finite, and with an area."""
+    """Whether the box can overlap anything: it is finite and has an area."""
     x1, y1, x2, y2 = box
     area = (x2 - x1) * (y2 - y1)
     return x2 > x1 and y2 > y1 and 0 < area < math.inf

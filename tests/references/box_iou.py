@@ -1,8 +1,8 @@
-"""Pairwise overlaps as their definitions read, number by number.
+"""Pairwise overlaps, straight from their definitions, number by number.
 
 Every step is one operation on NumPy scalars of one type, in the order of torchvision's formulas, so
-that a result can be compared to its last bit; but for the arctangent, which is the C library's.
-Where a denominator is 0 the quotient is 0, instead of the NaN of torchvision.
+results can be compared bit for bit, except for the arctangent, which is the C library's. Where a
+denominator is 0, the quotient is 0; torchvision has NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def quotient(a: Any, b: Any) -> Any:
 
 
 def overlap(a: Numbers, b: Numbers, kind: str = "iou", eps: float = 1e-7) -> Any:
-    """Of boxes x1, y1, x2, y2; numbers of one NumPy type."""
+    """The overlap of boxes x1, y1, x2, y2, which are scalars of one NumPy type."""
     number = type(a[0])
     zero, one, two = number(0), number(1), number(2)
     area_a = (a[2] - a[0]) * (a[3] - a[1])
@@ -53,7 +53,7 @@ def overlap(a: Numbers, b: Numbers, kind: str = "iou", eps: float = 1e-7) -> Any
 
 
 def angle(box: Numbers) -> Any:
-    """Arctangent of width by height: pi / 2 without a height, 0 without either."""
+    """Arctangent of width / height: pi / 2 if the height is 0, and 0 if both are."""
     width, height = box[2] - box[0], box[3] - box[1]
     return width if width == 0 and height == 0 else np.arctan(width / height)
 
@@ -61,7 +61,7 @@ def angle(box: Numbers) -> Any:
 def overlaps(
     boxes1: np.ndarray, boxes2: np.ndarray, kind: str = "iou", eps: float = 1e-7
 ) -> np.ndarray:
-    """[N, M] of boxes [N, 4] and [M, 4] of one floating dtype, in which it is computed."""
+    """Overlaps [N, M] of boxes [N, 4] and [M, 4], computed in their common floating dtype."""
     result = np.empty((len(boxes1), len(boxes2)), boxes1.dtype)
     with np.errstate(all="ignore"):
         for i, a in enumerate(boxes1):

@@ -1,7 +1,7 @@
 """Matrix suppression as SOLOv2 (Wang et al., 2020) defines it, pair by pair, in float64.
 
-Overlaps of boxes are NumPy scalars of the dtype that they are defined in, as in references.nms; of
-masks they are ratios of whole numbers of pixels.
+Overlaps of boxes are NumPy scalars of their defined dtype, as in references.nms; overlaps of masks
+are ratios of numbers of pixels.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def new_scores(
     method: str = "gaussian",
     sigma: float = 2.0,
 ) -> dict[int, float]:
-    """The new score of each object that takes part, by its index."""
+    """The new scores of the objects that take part, by index."""
 
     def f(iou: float) -> float:
         return math.exp(-sigma * iou * iou) if method == "gaussian" else 1 - iou

@@ -1,10 +1,10 @@
-"""Greedy non-maximum suppression as its definition reads, box by box and without concern for speed.
+"""Greedy non-maximum suppression, straight from its definition, box by box and slow.
 
-The best candidate that is left is kept, and takes away what overlaps it by more than the threshold.
-Overlap is computed by NumPy scalars, one rounding for each step: in float32, or in float64 for
-float64 and integer boxes. Nothing is sorted out beforehand: flat, inverted, infinite and NaN boxes
-go through the same formula. (The kernels compare with those that are kept, prune, and know which
-boxes can't matter.)
+The best remaining candidate is kept and drops those that it overlaps by more than the threshold.
+Overlaps are computed with NumPy scalars, one rounding for each step: in float32, or in float64 for
+float64 and integer boxes. Nothing is filtered beforehand: flat, inverted, infinite and NaN boxes go
+through the same formula. (The kernels instead compare with kept boxes, prune, and skip boxes that
+can't matter.)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Kept = list[tuple[int, ...]]
 
 
 def iou(a: Sequence[Any], b: Sequence[Any]) -> Any:
-    """Intersection over union of boxes x1, y1, x2, y2; numbers of one NumPy type."""
+    """Intersection over union of boxes x1, y1, x2, y2, which are scalars of one NumPy type."""
     zero = type(a[0])(0)
     area_a = (a[2] - a[0]) * (a[3] - a[1])
     area_b = (b[2] - b[0]) * (b[3] - b[1])
@@ -45,7 +45,7 @@ def nms(
     max_output: int | None = None,
     score_threshold: float | None = None,
 ) -> list[int]:
-    """Indices of the kept of boxes [N, 4]."""
+    """Indices of the kept boxes among [N, 4]."""
     computed = np.float32 if boxes.dtype in (np.float16, np.float32) else np.float64
     rows = [list(row) for row in boxes.astype(computed)]
     left = by_score(scores)
@@ -104,7 +104,7 @@ def nms_of_classes(
     max_output: int | None = None,
     score_threshold: float | None = None,
 ) -> Kept:
-    """(image, class, box) of boxes [B, N, 4] with scores [B, N, C]: C candidates to a box."""
+    """(image, class, box) of boxes [B, N, 4] with scores [B, N, C]: C candidates for each box."""
     kept: Kept = []
     for image in range(len(boxes)):
         count, classes = scores.shape[1:]
@@ -124,7 +124,7 @@ def nms_padded(
     max_output: int,
     score_threshold: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Indices [B, max_output], filled with -1, and how many of them there are [B]."""
+    """Indices [B, max_output], padded with -1, and their numbers [B]."""
     indices = np.full((len(boxes), max_output), -1, np.int64)
     count = np.zeros(len(boxes), np.int64)
     for image in range(len(boxes)):

@@ -1,4 +1,4 @@
-"""Suppression that tells which kept box each box belongs to: the loop of references/nms.py."""
+"""Suppression that also tells which kept box dropped each box, as in references/nms.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .nms import by_score, iou
 
 
 def nms_match(boxes: np.ndarray, scores: np.ndarray, iou_threshold: float) -> list[list[int]]:
-    """A group for each kept of boxes [N, 4]: itself, and what it takes away, by falling score."""
+    """A group for each kept box of [N, 4]: itself and those that it drops, by falling score."""
     computed = np.float32 if boxes.dtype in (np.float16, np.float32) else np.float64
     rows = [list(row) for row in boxes.astype(computed)]
     left = by_score(scores)

@@ -1,12 +1,11 @@
-"""Turned boxes in exact arithmetic: polygons of fractions, clipped one by the other.
+"""Rotated boxes in exact arithmetic: polygons of fractions, clipped one by the other.
 
 A box is centre x, centre y, width, height, and an angle in radians that takes (1, 0) to
-(cos, sin). Sine and cosine of what is not a rational are fractions too, right to 2^-160: what is
-computed of them is off by 1e-45 or so, times the size of the boxes. Nothing else is rounded.
+(cos, sin). Irrational sines and cosines are fractions too, right to 2^-160: areas computed from
+them are off by some 1e-45, times the size of the boxes. Nothing else is rounded.
 
-The kernels clip one box's edges by the other box in float64; here a polygon goes through four half
-planes, which is another way to the same area (Sutherland and Hodgman, "Reentrant polygon clipping",
-1974).
+The kernels clip one box's edges by the other box in float64. Here a polygon goes through four half
+planes, another way to the same area (Sutherland and Hodgman, "Reentrant polygon clipping", 1974).
 """
 
 from __future__ import annotations
@@ -39,18 +38,18 @@ class Rectangle(NamedTuple):
 
 
 def exact(x: Any, y: Any, width: Any, height: Any, cosine: Any, sine: Any) -> Rectangle:
-    """A rectangle of numbers that are meant as they are: ``Fraction(3, 5)``, whole numbers."""
+    """A rectangle of exact numbers: integers, or fractions such as ``Fraction(3, 5)``."""
     return Rectangle(*(Fraction(v) for v in (x, y, width, height, cosine, sine)))
 
 
 def rectangle(box: Sequence[Any]) -> Rectangle:
-    """Of cx, cy, w, h, angle: finite floating point numbers, every bit of which counts."""
+    """A rectangle of finite floats cx, cy, w, h, angle, each taken exactly."""
     x, y, width, height, angle = (Fraction(float(v)) for v in box)
     return Rectangle(x, y, width, height, *cosine_and_sine(angle))
 
 
 def is_inert(box: Sequence[Any]) -> bool:
-    """Whether a box overlaps nothing, whatever is around it: no size, or an unreasonable one."""
+    """Whether a box overlaps nothing, whatever is around it: its size is 0 or unreasonable."""
     x, y, width, height, angle = (float(v) for v in box)
     reasonable = all(abs(v) <= 1e150 for v in (x, y, math.hypot(width, height) / 2))
     return not (reasonable and math.isfinite(angle) and width > 0 < height and width * height > 0)
@@ -108,7 +107,7 @@ def area(polygon: Polygon) -> Fraction:
 
 
 def clipped(polygon: Polygon, a: Point, b: Point) -> Polygon:
-    """What of a convex polygon lies left of the line from a to b, or on it."""
+    """The part of a convex polygon left of the line from a to b, or on it."""
 
     def side(p: Point) -> Fraction:
         return (b[0] - a[0]) * (p[1] - a[1]) - (b[1] - a[1]) * (p[0] - a[0])
@@ -126,7 +125,7 @@ def clipped(polygon: Polygon, a: Point, b: Point) -> Polygon:
 
 
 def intersection(a: Rectangle, b: Rectangle) -> Fraction:
-    """The area that is in both; widths and heights are not negative."""
+    """The area of the intersection; widths and heights are not negative."""
     distance = (a.x - b.x) ** 2 + (a.y - b.y) ** 2
     # Circles about them: (r + s)^2 <= 2 (r^2 + s^2).
     if 2 * distance > a.width**2 + a.height**2 + b.width**2 + b.height**2:
@@ -151,7 +150,9 @@ def ious(boxes: np.ndarray, others: np.ndarray) -> np.ndarray:
     first, second = ([None if is_inert(b) else rectangle(b) for b in bs] for bs in (boxes, others))
     for i, a in enumerate(first):
         for j, b in enumerate(second):
-            if a and b:
+            if boxes is others and j < i:  # exact, hence symmetric
+                result[i, j] = result[j, i]
+            elif a and b:
                 result[i, j] = float(iou(a, b))
     return result
 
@@ -164,7 +165,7 @@ def nms_rotated(
     max_output: int | None = None,
     score_threshold: float | None = None,
 ) -> list[int]:
-    """Indices of the kept of boxes with ious() [N, N]; boxes of different ids never meet."""
+    """Indices of kept boxes, from their ious() [N, N]; boxes with different ids never meet."""
     left = by_score(scores)
     if score_threshold is not None:
         least = scores.dtype.type(score_threshold)

@@ -1,12 +1,12 @@
 """Suppression that lowers scores (Bodla et al., "Soft-NMS", 2017), one kept box after another.
 
-The box with the highest current score is kept, and lowers the score of every box that is left and
-overlaps it. One rounding for each step, in float32 or float64; only exp is NumPy's in float64, and
-then rounded. Flat, inverted, infinite and NaN boxes go through the same formula: an overlap of NaN
+The box with the highest current score is kept and lowers the score of every remaining box that it
+overlaps. Each step rounds once, in float32 or float64; only exp is NumPy's in float64, then
+rounded. Flat, inverted, infinite and NaN boxes go through the same formula: an overlap of NaN
 lowers nothing.
 
-as_published() is the same method as mmcv and its forerunners have it: in place, and with the box
-that is dropped replaced by the last one, which decides what ties do.
+as_published() is the same method as in mmcv and its forerunners: in place, with a dropped box
+replaced by the last one, which decides how ties go.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def computed_type(boxes: np.ndarray, scores: np.ndarray) -> Any:
 def lowered(
     scores: np.ndarray, overlap: np.ndarray, method: str, iou_threshold: float, sigma: float
 ) -> np.ndarray:
-    """Scores next to a kept box; NaN for what it drops."""
+    """Scores after a box was kept; NaN for boxes that it drops."""
     one = scores.dtype.type(1)
     over = overlap.astype(np.float64) > iou_threshold  # the threshold is a double
     if method == "hard":
@@ -48,7 +48,7 @@ def soft_nms(
     min_score: float = 0.001,
     max_output: int | None = None,
 ) -> tuple[list[int], np.ndarray]:
-    """Indices of the kept of boxes [N, 4], in the order of keeping, and their scores then."""
+    """Indices of the kept boxes among [N, 4], in the order of keeping, and their scores then."""
     kind = computed_type(boxes, scores)
     boxes, current = boxes.astype(kind), scores.astype(kind)
     left = np.ones(len(boxes), bool)
@@ -59,7 +59,7 @@ def soft_nms(
             if not left.any():
                 break
             among = np.nonzero(left)[0]
-            best = int(among[np.argmax(current[among])])  # the first of those that are equal
+            best = int(among[np.argmax(current[among])])  # the first of equals
             kept.append(best)
             left[best] = False
             others = np.nonzero(left)[0]
@@ -103,7 +103,7 @@ def soft_nms_of_images(
 def soft_nms_of_classes(
     boxes: np.ndarray, scores: np.ndarray, **options: Any
 ) -> tuple[list[tuple[int, ...]], np.ndarray]:
-    """(image, class, box) of boxes [B, N, 4] with scores [B, N, C]: C candidates to a box."""
+    """(image, class, box) of boxes [B, N, 4] with scores [B, N, C]: C candidates for each box."""
     rows: list[tuple[int, ...]] = []
     values: list[float] = []
     for image in range(len(boxes)):
@@ -125,7 +125,7 @@ def as_published(
     sigma: float,
     min_score: float,
 ) -> dict[int, float]:
-    """Kept boxes and their scores, as mmcv has it.
+    """Kept boxes and their scores, by mmcv's algorithm.
 
     Scores are lowered from the threshold on, not above it, and that of the first box is not
     compared with min_score.

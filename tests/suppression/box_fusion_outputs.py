@@ -1,4 +1,4 @@
-"""Everything that fusion computes, as bytes: run once per backend and compared."""
+"""Results of fusion, as bytes, to compare between kernels."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 
 def as_bytes(result: torch.Tensor) -> np.ndarray:
-    """The bits themselves: NaN equals NaN, and 0 is not -0."""
+    """The bits themselves: NaN equals NaN, and 0 differs from -0."""
     return result.cpu().contiguous().view(torch.uint8).numpy()
 
 
 def check(found: dict[str, np.ndarray]) -> None:
-    """That many cases, most of them with results."""
+    """There are that many cases, and most have results."""
     assert len(found) > 400
     assert np.mean([v.size > 0 for v in found.values()]) > 0.7

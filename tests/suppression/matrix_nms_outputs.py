@@ -1,4 +1,4 @@
-"""Everything that matrix suppression computes, as bytes: run once per backend and compared."""
+"""Results of matrix suppression, as bytes, to compare between kernels."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def both(
     for i, (method, groups) in enumerate(options):
         keep, changed = visops.matrix_nms(objects, scores, groups, method=method, sigma=1.5)
         yield f"keep-{name}-{i}", keep.cpu().numpy()
-        # The bits themselves: NaN equals NaN, and 0 is not -0.
+        # The bits themselves: NaN equals NaN, and 0 differs from -0.
         yield f"scores-{name}-{i}", changed.cpu().view(torch.uint8).numpy()
 
 
 def check(found: dict[str, np.ndarray]) -> None:
-    """That many cases, most of them with results."""
+    """There are that many cases, and most have results."""
     assert len(found) > 500
     assert np.mean([v.size > 0 for v in found.values()]) > 0.7

@@ -1,4 +1,4 @@
-"""Boxes, scores and layouts that the tests of non-maximum suppression share."""
+"""Boxes, scores and layouts that the tests of suppression share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def from_corners(corner: np.ndarray, extent: np.ndarray) -> np.ndarray:
 
 
 def grid_boxes(rng: Rng, count: int) -> np.ndarray:
-    """Corners on a few whole numbers times a power of two: exact ratios, many of them equal."""
+    """Corners on a few integers times a power of two: exact ratios, many of them equal."""
     boxes = from_corners(rng.integers(-6, 7, (count, 2)), rng.integers(1, 7, (count, 2)))
     return boxes * 2.0 ** rng.integers(-20, 20)
 
@@ -33,19 +33,19 @@ def uniform_boxes(rng: Rng, count: int) -> np.ndarray:
 
 
 def clustered_boxes(rng: Rng, count: int) -> np.ndarray:
-    """What a detector puts out: some ten boxes about each object."""
+    """As from a detector: some ten boxes around each object."""
     objects = from_corners(rng.uniform(0, 1000, (count // 10 + 1, 2)), rng.uniform(8, 200, 2))
     return objects[rng.integers(0, len(objects), count)] + rng.normal(0, 4, (count, 4))
 
 
 def piled_boxes(rng: Rng, count: int) -> np.ndarray:
-    """All on one spot, few of which suppress one another at high thresholds."""
+    """All on one spot; few suppress one another at high thresholds."""
     half = 10.0 * 2.0 ** rng.uniform(-2, 2, (count, 2))
     return np.concatenate([50 - half, 50 + half], 1)
 
 
 def mixed_boxes(rng: Rng, count: int) -> np.ndarray:
-    """Sides from a thousandth to 16,000: what breaks grids of one cell size."""
+    """Sides from a thousandth to 16,000, which breaks grids of one cell size."""
     extent = 2.0 ** rng.uniform(-10, 14, (count, 1)) * rng.uniform(0.5, 2, (count, 2))
     return from_corners(rng.uniform(-100, 100, (count, 2)), extent)
 
@@ -87,13 +87,13 @@ BOXES: dict[str, Callable[[Rng, int], np.ndarray]] = {
 
 
 def distinct_scores(rng: Rng, shape: Any) -> np.ndarray:
-    """In (0, 1), all of them different also in float32."""
+    """In (0, 1), all different, also in float32."""
     count = int(np.prod(shape))
     return ((rng.permutation(count) + 1) / (count + 1)).reshape(shape)
 
 
 def tied_scores(rng: Rng, shape: Any) -> np.ndarray:
-    """Five values, each many times; both zeros among them."""
+    """Five values, each many times, with both zeros."""
     return rng.choice([0.75, 0.5, 0.0, -0.0, -1.0], shape)
 
 
@@ -111,19 +111,19 @@ SCORES: dict[str, Callable[[Rng, Any], np.ndarray]] = {
 
 
 def batch_boxes(rng: Rng, batch: int, count: int) -> np.ndarray:
-    """[B, N, 4], of another kind for each image."""
+    """[B, N, 4], with another kind for each image."""
     kinds = list(BOXES.values())
     images = [kinds[i % len(kinds)](rng, count) for i in range(batch)]
     return np.stack(images) if images else np.zeros((0, count, 4))
 
 
 def transposed(boxes: Tensor) -> Tensor:
-    """All x1, then all y1: how networks often put them out."""
+    """All x1, then all y1, as networks often return them."""
     return boxes.mT.contiguous().mT
 
 
 def sliced(boxes: Tensor) -> Tensor:
-    """A part of rows that hold more, every other row."""
+    """Every other row, and a part of its columns."""
     *batch, count, columns = boxes.shape
     wide = torch.full((*batch, 2 * count, columns + 3), 3, dtype=boxes.dtype)
     view = wide[..., ::2, 2:-1]
@@ -132,7 +132,7 @@ def sliced(boxes: Tensor) -> Tensor:
 
 
 def spaced(boxes: Tensor) -> Tensor:
-    """Neither coordinates nor boxes side by side."""
+    """Neither coordinates nor boxes are adjacent."""
     pairs = torch.stack([boxes, boxes.flip(-1)], -1)
     return pairs.transpose(0, -2).contiguous().transpose(0, -2)[..., 0]
 
@@ -152,10 +152,10 @@ def every_other(scores: Tensor) -> Tensor:
 def assert_same_scores(
     found: tuple[Any, Tensor], expected: tuple[Any, np.ndarray], method: str
 ) -> None:
-    """Rows and new scores as the reference has them, in the scores' dtype.
+    """Rows and new scores equal the reference's, in the scores' dtype.
 
-    Its exp, and so every "gaussian" score, may differ in the last places: scores that are equal but
-    for those may change places.
+    The reference's exp, and so every "gaussian" score, may differ in the last digits, and nearly
+    equal scores may swap.
     """
     rows = [tuple(row) if isinstance(row, list) else row for row in found[0].tolist()]
     wanted, lowered = expected

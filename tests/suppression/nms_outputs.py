@@ -1,4 +1,4 @@
-"""Everything that the suppression kernels decide, as bytes: run once per backend and compared."""
+"""Results of the suppression kernels, as bytes; compared between kernels."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 
 def score_dtype(dtype: torch.dtype) -> torch.dtype:
-    """Scores' dtype: that of the boxes where it can be."""
+    """The boxes' dtype if it is floating, else float32."""
     return dtype if dtype in FLOATING else torch.float32
 
 
 def check(found: dict[str, np.ndarray]) -> None:
-    """That many cases; those of one box have one result at most."""
+    """There are that many cases, and most have several results; one box has one at most."""
     assert len(found) > 700
     assert np.mean([len(v) > 1 for name, v in found.items() if not name.endswith("-1")]) > 0.7

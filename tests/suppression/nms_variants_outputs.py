@@ -1,4 +1,4 @@
-"""Everything that soft, rotated and matching suppression decide, as bytes: compared by backend."""
+"""Results of soft, rotated and matching suppression, as bytes, to compare between kernels."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def turned(rng: Rng, boxes: np.ndarray) -> np.ndarray:
 
 
 def named(name: str, result: Any) -> Iterator[Named]:
-    """A result, or the rows and the scores of one."""
+    """A result, or its rows and scores."""
     for i, part in enumerate(result if isinstance(result, tuple) else (result,)):
         stored = part.float() if part.dtype == torch.bfloat16 else part
         yield f"{name}-{'scores' if i else 'rows'}", stored.cpu().numpy()
@@ -108,6 +108,6 @@ def outputs(device: str = "cpu") -> Iterator[Named]:
 
 
 def check(found: dict[str, np.ndarray]) -> None:
-    """That many cases; those of one box have one result at most."""
+    """There are that many cases, and most have several results; one box has one at most."""
     assert len(found) > 1200
     assert np.mean([len(v) > 1 for name, v in found.items() if "-1-" not in name]) > 0.8

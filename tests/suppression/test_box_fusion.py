@@ -1,4 +1,4 @@
-"""Values of weighted boxes fusion: against the reference in loops and by hand."""
+"""Values of weighted boxes fusion: against a reference in loops, and by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ensemble(
     dtype: torch.dtype = torch.float64,
     labels: int = 3,
 ) -> Ensemble:
-    """What some models find of the same objects; scores are negative or NaN here and there."""
+    """Several models' boxes of the same objects; a few scores are negative or NaN."""
     count = sum(sizes)
     if kind == "detections":
         objects = rng.uniform(0, 80, (max(1, count // 5), 4))
@@ -41,12 +41,12 @@ def ensemble(
 
 
 def as_arrays(tensors: list[Tensor]) -> list[np.ndarray]:
-    """bfloat16, which NumPy hasn't, is the same numbers in float32."""
+    """Arrays of the same numbers; NumPy has no bfloat16."""
     return [t.float().numpy() if t.dtype == torch.bfloat16 else t.numpy() for t in tensors]
 
 
 def check(models: Ensemble, **options: Any) -> int:
-    """How many clusters there are."""
+    """Compare with the reference; return the number of clusters."""
     found = visops.weighted_boxes_fusion(*models, **options)
     for ours, given in zip(found, models, strict=True):
         assert ours.dtype == given[0].dtype
@@ -62,6 +62,7 @@ def check(models: Ensemble, **options: Any) -> int:
     return len(found[1])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("conf_type", CONF_TYPES)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_reference(conf_type: str, weighted: bool) -> None:
@@ -80,16 +81,18 @@ def test_reference(conf_type: str, weighted: bool) -> None:
     assert fused > 100
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", FLOATING, ids=str)
 def test_dtypes_and_layouts(dtype: torch.dtype, layout: str) -> None:
     rng = np.random.default_rng(1)
-    for sizes in ((0,), (1,), (1, 1), (0, 0), (7, 30), (300, 100, 1)):
+    for sizes in ((0,), (1,), (1, 1), (0, 0), (7, 30), (60, 50, 1)):
         boxes, scores, labels = ensemble(rng, sizes, dtype=dtype)
         boxes = [LAYOUTS[layout](b) for b in boxes]
         check((boxes, [every_other(s) for s in scores], labels), iou_threshold=0.4)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", BOXES)
 def test_kinds_of_boxes(kind: str) -> None:
     rng = np.random.default_rng(2)
@@ -135,7 +138,7 @@ PUBLISHED_SCORES = {
 
 
 def test_the_published_package() -> None:
-    """What ensemble-boxes 1.0.9 makes of the example in its README, in all its ways."""
+    """The results of ensemble-boxes 1.0.9 for the example in its README."""
     boxes = [
         [
             [0.00, 0.51, 0.81, 0.91],
@@ -167,7 +170,7 @@ def test_the_published_package() -> None:
 
 
 def fuse(boxes: Any, scores: Any, **options: Any) -> tuple[Any, Any]:
-    """Of one label and, if not told otherwise, one model a box."""
+    """Fuse boxes of one label, each from a model of its own."""
     entries = [torch.tensor([b], dtype=torch.float64) for b in boxes]
     values = [torch.tensor([s], dtype=torch.float64) for s in scores]
     labels = [torch.zeros(1, dtype=torch.int64) for _ in boxes]
@@ -198,7 +201,7 @@ def test_the_best_cluster_and_the_first_of_equals() -> None:
 
 
 def test_a_fused_box_moves_on() -> None:
-    """The third overlaps the first by too little, and what became of it by enough."""
+    """The third overlaps the first too little, but the box fused from two enough."""
     steps = [[0.0, 0.0, 10.0, 10.0], [2.0, 0.0, 12.0, 10.0], [3.5, 0.0, 13.5, 10.0]]
     assert reference.iou(tuple(steps[0]), tuple(steps[2])) < 0.55  # type: ignore[arg-type]
     assert len(fuse(steps, [0.9, 0.9, 0.1])[0]) == 1
@@ -233,7 +236,7 @@ def test_who_takes_part() -> None:
             [torch.tensor([UNIT])], [value], [torch.tensor([0])], min_score=0.7
         )
         assert found[1].tolist() == value.tolist()
-    # Beyond what float16 holds: nothing is that good.
+    # Beyond float16: no score is that high.
     value = torch.tensor([60000.0], dtype=torch.half)
     boxes, labels = [torch.tensor([UNIT])], [torch.tensor([0])]
     assert len(visops.weighted_boxes_fusion(boxes, [value], labels, min_score=1e6)[1]) == 0
@@ -267,18 +270,20 @@ def test_odd_boxes_stay_alone(odd: list[float], place: int) -> None:
 
 
 def test_more_than_64_models() -> None:
-    """Models are bits of words."""
+    """Models are bits of 64-bit words."""
     rng = np.random.default_rng(4)
     weights = rng.uniform(0.5, 2, 150).tolist()
     for conf_type in CONF_TYPES:
-        models = ensemble(rng, (3,) * 150, labels=2)
+        models = ensemble(rng, (2,) * 150, labels=2)
         check(models, weights=weights, conf_type=conf_type, iou_threshold=0.2)
 
 
 def test_many_labels_and_one() -> None:
+    """Also a label of more than 256 boxes, the most that a CPU kernel has on its stack."""
     rng = np.random.default_rng(5)
-    check(ensemble(rng, (600, 500), labels=400), iou_threshold=0.1)
-    check(ensemble(rng, (600, 500), labels=1), iou_threshold=0.6)
+    check(ensemble(rng, (400, 300), labels=250), iou_threshold=0.1)
+    for sizes in ((140, 116), (140, 117), (250, 200)):
+        check(ensemble(rng, sizes, labels=1), iou_threshold=0.6)
 
 
 def test_ties_go_by_label_then_by_the_best_box() -> None:

@@ -1,4 +1,4 @@
-"""Bad input of weighted boxes fusion: each row is an input and the message that it must give."""
+"""Bad input of weighted boxes fusion: each row has an input and the message that it must give."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OP = torch.ops.visops.weighted_boxes_fusion
 
 @dataclass(frozen=True)
 class Fuse:
-    """A call, and the same with arrays for its tensors."""
+    """A call; of_arrays() is the same with arrays instead of tensors."""
 
     models: tuple[list[Any], list[Any], list[Any]]
     options: dict[str, Any]
@@ -38,7 +38,7 @@ def fuse(
     labels: list[Any] | None = None,
     **options: Any,
 ) -> Fuse:
-    """Two models of three boxes, where not told otherwise."""
+    """By default, two models with three boxes each."""
     return Fuse(
         (
             [torch.zeros(3, 4)] * 2 if boxes is None else boxes,
@@ -143,7 +143,7 @@ def test_devices() -> None:
 
 
 def operator(*counts: int, weights: int = 2) -> Callable[[], Any]:
-    """The operator itself, with lists of so many tensors."""
+    """The operator itself, with lists of these lengths."""
     samples = torch.zeros(3, 4), torch.zeros(3), torch.zeros(3, dtype=torch.int64)
     lists = [[tensor] * count for tensor, count in zip(samples, counts, strict=True)]
     return lambda: OP(*lists, [1.0] * weights)

@@ -22,21 +22,17 @@ def sample(sizes: tuple[int, ...] = (12, 0, 9), dtype: torch.dtype = torch.float
     return ensemble(np.random.default_rng(0), sizes, dtype=dtype)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("layout", ["contiguous", "transposed"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
-def test_opcheck(dtype: torch.dtype, layout: str) -> None:
-    for sizes in ((12, 0, 9), (1,), (0,), (2, 0)):
-        for conf_type in CONF_TYPES:
-            boxes, scores, labels = sample(sizes, dtype)
-            boxes = [LAYOUTS[layout](b) for b in boxes]
-            weights = [1.0 + m for m in range(len(sizes))]
-            torch.library.opcheck(
-                OP, (boxes, scores, labels, weights), {"conf_type": conf_type, "min_score": 0.25}
-            )
+@pytest.mark.parametrize("turn", range(4))
+def test_opcheck(turn: int) -> None:
+    """Sizes, confidences, dtypes and layouts take turns."""
+    sizes = ((12, 0, 9), (1,), (0,), (2, 0))[turn]
+    boxes, scores, labels = sample(sizes, (torch.float32, torch.float16)[turn % 2])
+    boxes = [LAYOUTS[("contiguous", "transposed")[turn // 2]](b) for b in boxes]
+    weights = [1.0 + m for m in range(len(sizes))]
+    options = {"conf_type": CONF_TYPES[turn], "min_score": 0.25}
+    torch.library.opcheck(OP, (boxes, scores, labels, weights), options)
 
 
-@pytest.mark.slow
 def test_compile() -> None:
     """One program for any sizes and any number of results, 0 and 1 among them."""
 
@@ -47,7 +43,7 @@ def test_compile() -> None:
         return fused[0].sum(0) + 1, fused[1] * 2, fused[2] + 1
 
     torch._dynamo.reset()
-    # Counting graphs won't do: for an argument that is a float, dynamo begins anew once.
+    # Counting graphs won't do: dynamo starts over once for an argument that is a float.
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, error_on_recompile=True):
         compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
         for sizes in ((12, 9), (30, 5), (2, 3)):

@@ -1,4 +1,4 @@
-"""Bad input of matrix suppression: each row is an input and the message that it must give."""
+"""Bad input of matrix suppression: each row has an input and the message that it must give."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAN, INF = float("nan"), float("inf")
 
 @dataclass(frozen=True)
 class Suppress:
-    """A call, and the same with arrays for its tensors."""
+    """A call; of_arrays() is the same with arrays instead of tensors."""
 
     arguments: tuple[Any, ...]
     options: dict[str, Any]
@@ -31,7 +31,7 @@ class Suppress:
 
 
 def suppress(objects: Any = None, scores: Any = None, idxs: Any = None, **options: Any) -> Suppress:
-    """Three boxes, where not told otherwise."""
+    """By default, three boxes."""
     return Suppress(
         (
             torch.zeros(3, 4) if objects is None else objects,

@@ -1,4 +1,4 @@
-"""torchvision's own detectors, with their suppression replaced by this one."""
+"""torchvision's detectors with visops' suppression in place of their own."""
 
 from __future__ import annotations
 
@@ -16,11 +16,8 @@ detection = pytest.importorskip("torchvision.models.detection")
 backbones = pytest.importorskip("torchvision.models.detection.backbone_utils")
 box_ops = pytest.importorskip("torchvision.ops.boxes")
 
-# The detectors take seconds, whatever the kernels.
-pytestmark = pytest.mark.slow
-
 SMALL: dict[str, Any] = {"num_classes": 11, "min_size": 96, "max_size": 128}
-# Standard deviation of what the last layers put out.
+# Standard deviations of the last layers' outputs.
 SPREAD = {"cls_logits": 2.0, "cls_score": 2.0, "bbox_pred": 0.5, "bbox_reg": 0.5}
 
 
@@ -40,7 +37,7 @@ def retinanet() -> torch.nn.Module:
         backbone_name="resnet18", weights=None, returned_layers=[2, 3, 4]
     )
     limits = {"score_thresh": 0.05, "detections_per_img": 300}
-    # Of its defaults for anchors, those for the three finest levels.
+    # The default anchors of the four finest levels.
     sizes = tuple((s, int(s * 2 ** (1 / 3)), int(s * 2 ** (2 / 3))) for s in (32, 64, 128, 256))
     anchors = detection.anchor_utils.AnchorGenerator(sizes, ((0.5, 1.0, 2.0),) * len(sizes))
     model: torch.nn.Module = detection.RetinaNet(
@@ -50,7 +47,7 @@ def retinanet() -> torch.nn.Module:
 
 
 def untrained(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
-    """A detector with random weights, whose last layers give varied scores and boxes."""
+    """A detector with random weights whose last layers give varied scores and boxes."""
     torch.manual_seed(0)
     model = make().eval().requires_grad_(False)
 
@@ -65,13 +62,13 @@ def untrained(make: Callable[[], torch.nn.Module]) -> torch.nn.Module:
 
 
 def photos() -> list[Tensor]:
-    """Two, of different sizes."""
+    """Two photos of different sizes."""
     photo = torch.from_numpy(data.astronaut()).permute(2, 0, 1) / 255
     return [photo[:, ::2, ::2], photo[:, 100:300, 50:400]]
 
 
 def table(found: dict[str, Tensor]) -> np.ndarray:
-    """Rows of score, label and box in an order of their own: torchvision's is not stable."""
+    """Sorted rows of score, label and box: torchvision's order is not stable."""
     columns = [found["scores"][:, None], found["labels"][:, None], found["boxes"]]
     rows = torch.cat([c.double() for c in columns], 1).numpy()
     return rows[np.lexsort(rows.T[::-1])]
@@ -92,7 +89,7 @@ def test_the_same_detections(
 
     monkeypatch.setattr(box_ops, "batched_nms", counted)
     found = model(photos())
-    # Many boxes, of which many are suppressed and many are not.
+    # There are many boxes; many are kept and many are dropped.
     assert len(sizes) == (4 if make is faster_rcnn else 2)
     assert all(before > 500 and 100 < after < 0.8 * before for before, after in sizes)
     for ours, theirs in zip(found, expected, strict=True):
@@ -102,7 +99,7 @@ def test_the_same_detections(
 
 
 def test_nms_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below batched_nms, under torchvision's own loops over classes and offsets."""
+    """visops.nms below torchvision's own batched_nms, with its loops and offsets."""
     model = untrained(faster_rcnn)
     expected = model(photos()[:1])[0]
     calls = []

@@ -1,4 +1,4 @@
-"""Bad input of non-maximum suppression: each row is an input and the message that it must give."""
+"""Bad input of non-maximum suppression: each row has an input and the message that it must give."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ids(*shape: int, dtype: torch.dtype = torch.int64, **where: Any) -> Tensor:
 
 @dataclass(frozen=True)
 class Suppress:
-    """A call, and the same with arrays for its tensors."""
+    """A call; of_arrays() is the same with arrays instead of tensors."""
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
@@ -270,7 +270,7 @@ def test_numpy_numbers_are_numbers() -> None:
 
 
 def test_devices() -> None:
-    """Whatever they are on, tensors are on one device."""
+    """All tensors must be on one device."""
     ends = "; all tensors must be on one device"
     for message, call in (
         ("nms: scores is on meta, boxes is on cpu", nms(boxes(), scores(**META))),
@@ -288,7 +288,7 @@ def test_devices() -> None:
 
 
 def test_fake_tensors_are_checked() -> None:
-    """So that mistakes show when a model is compiled or exported, not when it runs."""
+    """Mistakes show when a model is compiled or exported, not only when it runs."""
     for message, call in (
         ("nms_padded: boxes has shape [3, 4], must be", padded(boxes(**META), scores())),
         (

@@ -23,9 +23,9 @@ from suppression.nms_cases import BOXES, SCORES, THRESHOLDS, distinct_scores
 
 torchvision = pytest.importorskip("torchvision")
 
-# The emulation takes milliseconds for a call.
+# A call takes milliseconds under emulation.
 EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
-few = settings(max_examples=20)
+few = settings(max_examples=6)
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -72,7 +72,7 @@ def test_the_reference_is_torchvision(seed: int) -> None:
 @few
 @given(seeds)
 def test_torchvision(seed: int) -> None:
-    for p in problems(seed, 500):
+    for p in problems(seed, 250):
         assert torch.equal(p.nms(), torchvision.ops.nms(p.boxes, p.scores, p.threshold))
 
 
@@ -102,14 +102,14 @@ def test_what_is_kept_is_kept_again(seed: int) -> None:
     for p in problems(seed, 50):
         kept = p.nms()
         assert torch.equal(p.nms(kept), torch.arange(len(kept)))
-        # What was suppressed doesn't count.
+        # Dropped boxes don't matter.
         among = kept.sort()[0]
         assert torch.equal(among[p.nms(among)], kept)
 
 
 @few
 @given(seeds)
-def test_order_of_boxes_is_nothing_where_scores_differ(seed: int) -> None:
+def test_order_does_not_matter_if_scores_differ(seed: int) -> None:
     for p in problems(seed, 50, score=distinct_scores):
         order = torch.from_numpy(p.rng.permutation(len(p.scores)))
         assert torch.equal(order[p.nms(order)], p.nms())
@@ -118,7 +118,7 @@ def test_order_of_boxes_is_nothing_where_scores_differ(seed: int) -> None:
 @few
 @given(seeds)
 def test_the_definition(seed: int) -> None:
-    """No kept boxes overlap by more than the threshold, and each other box a better kept one."""
+    """Two kept boxes never overlap by more than the threshold; a dropped and a better one do."""
     for p in problems(seed, 10, largest=25, score=distinct_scores):
         boxes, kept = p.boxes.numpy(), p.nms().tolist()
         with np.errstate(all="ignore"):
@@ -181,7 +181,7 @@ def test_batches_are_loops(seed: int) -> None:
             found = visops.batched_nms(repeated, flat, idxs, p.threshold, **limits)
             expected = torch.stack([idxs[found], found % max(len(own), 1)], 1)
             assert torch.equal(rows[rows[:, 0] == image][:, 1:], expected)
-        # Every class, as an image of its own.
+        # Each class as an image of its own.
         images = boxes.repeat_interleave(classes, 0)
         values = scores.mT.reshape(2 * classes, -1)
         indices, count = visops.nms_padded(images, values, p.threshold, most, score_threshold=least)
@@ -198,7 +198,7 @@ coordinates = st.one_of(
 )
 
 
-@settings(max_examples=20 if EMULATED else 300)
+@settings(max_examples=20 if EMULATED else 100)
 @given(
     st.lists(st.tuples(*[coordinates] * 4), max_size=12),
     st.sampled_from(THRESHOLDS),

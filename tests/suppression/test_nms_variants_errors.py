@@ -1,4 +1,4 @@
-"""Bad input of soft_nms, batched_soft_nms, nms_rotated and nms_match, and what they say to it."""
+"""Bad input of soft_nms, batched_soft_nms, nms_rotated and nms_match, and its messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def ids(*shape: int, dtype: torch.dtype = torch.int64, **where: Any) -> Tensor:
 
 
 BOXES, ROTATED, SCORES = zeros(3, 4), zeros(3, 5), zeros(3)
-# Arguments that are right, by function: rows below replace one of them.
+# Valid arguments, by function; each row below replaces one of them.
 SOFT: Arguments = (BOXES, SCORES)
 SOFT_GROUPS: Arguments = (BOXES, SCORES, ids())
 SOFT_CLASSES: Arguments = (zeros(2, 7, 4), zeros(2, 7, 5), None)
@@ -36,7 +36,7 @@ MATCH: Arguments = (BOXES, SCORES, 0.5)
 
 
 def of_boxes(op: str, right: Arguments, last: int = 4) -> list[Case]:
-    """What every function of boxes [N, last] and scores [N] says of them."""
+    """Messages of every function that takes boxes [N, last] and scores [N]."""
     rest = right[2:]
     wrong = zeros(3, 9 - last)
     return [
@@ -76,7 +76,7 @@ def of_boxes(op: str, right: Arguments, last: int = 4) -> list[Case]:
 
 
 def of_soft(op: str, right: Arguments) -> list[Case]:
-    """What both soft functions say of their options; also where the method doesn't use them."""
+    """Messages of both soft functions about options, even those that the method ignores."""
     allowed = "must be 'linear', 'gaussian' or 'hard'"
     return [
         (f"{op}: method is 'foo', {allowed}", right, {"method": "foo"}),
@@ -307,7 +307,7 @@ def test_devices_of_ids() -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_fake_tensors_are_checked(name: str) -> None:
-    """So that mistakes show when a model is compiled or exported, not when it runs."""
+    """Mistakes show when a model is compiled or exported, not only when it runs."""
     function, right = getattr(visops, name), EVERY[name]
     for message, boxes, scores in (
         ("scores has shape [4], must be [3]", right[0], zeros(4)),
@@ -333,7 +333,7 @@ def test_numpy_numbers_are_numbers() -> None:
     found = call(boxes, scores, **numbers)
     assert len(plain[0]) == 5
     assert all(torch.equal(a, b) for a, b in zip(found, plain, strict=True))
-    # Whole numbers where numbers may have a fraction.
+    # Integers for floating arguments.
     assert len(call(boxes, scores, iou_threshold=1, sigma=2, min_score=0)[0]) == 30
 
 

@@ -1,4 +1,4 @@
-"""Properties of soft suppression, over many random problems for each seed that is drawn."""
+"""Properties of soft suppression, over many random problems for each seed."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from suppression.nms_cases import (
     from_corners,
 )
 
-# The emulation takes milliseconds for a call.
+# A call takes milliseconds under emulation.
 EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
 METHODS = ("linear", "gaussian", "hard")
-few = settings(max_examples=20)
+few = settings(max_examples=6)
 seeds = st.integers(0, 2**32 - 1)
 
 Found = tuple[Tensor, Tensor]
@@ -85,7 +85,7 @@ def test_reference(seed: int) -> None:
 @few
 @given(seeds)
 def test_hard_is_nms(seed: int) -> None:
-    """Of those whose score is enough."""
+    """Among the boxes whose score suffices."""
     for p in problems(seed, 200):
         kept, values = p.soft_nms(method="hard")
         candidates = (p.scores >= p.options["min_score"]).nonzero()[:, 0]
@@ -96,7 +96,7 @@ def test_hard_is_nms(seed: int) -> None:
 
 
 def separate(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Boxes and scores without ties of scores or of overlaps with the threshold."""
+    """Boxes and scores without ties, among scores or of an overlap with the threshold."""
     boxes = from_corners(rng.uniform(0, 12, (count, 2)), rng.uniform(1, 9, (count, 2)))
     return boxes, rng.uniform(0.01, 1, count)
 
@@ -104,7 +104,7 @@ def separate(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarr
 @few
 @given(seeds, st.sampled_from(METHODS))
 def test_as_published(seed: int, method: str) -> None:
-    """The algorithm of mmcv, where ties don't matter, keeps the same with the same scores."""
+    """Without ties, mmcv's algorithm keeps the same boxes with the same scores."""
     for i in range(1 if EMULATED else 10):
         rng = np.random.default_rng([seed, i])
         boxes, scores = separate(rng, int(rng.integers(0, 30)))
@@ -124,7 +124,7 @@ def test_as_published(seed: int, method: str) -> None:
 @few
 @given(seeds)
 def test_scores_fall(seed: int) -> None:
-    """From one kept box to the next, and never rise above what they were."""
+    """Scores fall from one kept box to the next, and none rises."""
     for p in problems(seed, 100):
         kept, values = p.soft_nms()
         assert (values[1:] <= values[:-1]).all()
@@ -143,14 +143,14 @@ def test_limits(seed: int) -> None:
             p.soft_nms(min_score=0.0, max_output=most),
             (everything[0][:most], everything[1][:most]),
         )
-        # Scores fall, so that a box below min_score lowers none that is not.
+        # Scores fall, so a box below min_score lowers only others below.
         high = everything[1] >= 0.3
         assert_equal(p.soft_nms(min_score=0.3), (everything[0][high], everything[1][high]))
 
 
 @few
 @given(seeds)
-def test_order_of_boxes_is_nothing_where_scores_differ(seed: int) -> None:
+def test_order_does_not_matter_if_scores_differ(seed: int) -> None:
     for i in range(3 if EMULATED else 30):
         rng = np.random.default_rng([seed, i])
         boxes, scores = (torch.from_numpy(a) for a in separate(rng, int(rng.integers(0, 40))))
@@ -165,7 +165,7 @@ def test_order_of_boxes_is_nothing_where_scores_differ(seed: int) -> None:
 @few
 @given(seeds)
 def test_powers_of_two_scale(seed: int) -> None:
-    """Of boxes and of scores: every rounding stays where it is."""
+    """Boxes and scores scale: every rounding stays the same."""
     for p in problems(seed, 50, score=distinct_scores):
         kept, values = p.soft_nms(min_score=2.0**-7)
         scaled = visops.soft_nms(p.boxes * 4, p.scores / 8, **{**p.options, "min_score": 2.0**-10})
@@ -175,7 +175,7 @@ def test_powers_of_two_scale(seed: int) -> None:
 @few
 @given(seeds)
 def test_definition_of_the_factors(seed: int) -> None:
-    """Two boxes: the second has its score times what the overlap says."""
+    """With two boxes, the second one's score is multiplied by the factor of the overlap."""
     rng = np.random.default_rng(seed)
     for _ in range(2 if EMULATED else 30):
         boxes, scores = separate(rng, 2)
@@ -251,7 +251,7 @@ coordinates = st.one_of(
 )
 
 
-@settings(max_examples=20 if EMULATED else 300)
+@settings(max_examples=20 if EMULATED else 100)
 @given(
     st.lists(st.tuples(*[coordinates] * 5), max_size=12),
     st.sampled_from(THRESHOLDS),

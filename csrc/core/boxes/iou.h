@@ -1,16 +1,13 @@
 // Overlaps of all pairs of two sets of boxes, and their gradients: what fronts and kernels share.
 //
 // A call has two steps. The first, over both sets, converts boxes of any dtype and strides to
-// columns of what is computed in, with what belongs to one box alone (area, angle): an arctangent
-// is per box, not per pair. The second is over pairs. Their arithmetic is in core/boxes/pair.h,
-// that of rotated boxes in core/rotated_box.h and core/boxes/rotated_gradient.h.
+// columns of the computing type, and adds what belongs to one box alone (area, angle): an
+// arctangent is per box, not per pair. The second is over pairs. Its arithmetic is in
+// core/boxes/pair.h; for rotated boxes, in core/rotated_box.h and core/boxes/rotated_gradient.h.
 //
-// NOTE [ Sums of the pairs' gradients ]
-// A box's gradient is a sum over all boxes of the other set, as NOTE [ Lane sums ]
-// (core/lane_sum.h) has it: pair j is item j.
-//
-// The operators give the gradient of boxes1. That of boxes2 is the same with the roles swapped and
-// the gradient of the result transposed, which is only a matter of its strides.
+// The operators return the gradient of boxes1, one lane sum for each box (NOTE [ Lane sums ] in
+// core/lane_sum.h): the pair with box j of boxes2 is item j. The gradient of boxes2 is the same
+// with the roles swapped and the gradient of the result transposed, which only swaps its strides.
 #pragma once
 
 #include "core/element.h"
@@ -27,16 +24,16 @@ struct BoxSet {
   int64_t count, box_stride, coordinate_stride;  // elements
 };
 
-// Columns that the first step makes of a set of boxes: x1, y1, x2, y2, area, angle.
+// The columns of a set of boxes: x1, y1, x2, y2, area, angle.
 constexpr int64_t kBoxColumns = 6;
 
 struct BoxIouParams {
   BoxSet boxes1, boxes2;
   BoxOverlap kind;
   double eps;
-  bool in_double;  // what it is computed in; rotated boxes always are
+  bool in_double;  // computed in double; rotated boxes always are
   void* columns1;  // [kBoxColumns, boxes1.count] scratch, or [boxes1.count] RotatedBox
-  void* columns2;  // ... of boxes2
+  void* columns2;  // the same for boxes2
 
   // Forward only.
   void* result;  // [boxes1.count, boxes2.count] contiguous
@@ -48,10 +45,10 @@ struct BoxIouParams {
   void* grad_boxes;  // [boxes1.count, 4 or 5] contiguous, of boxes1's dtype
 };
 
-// Over the boxes of both sets, those of boxes1 first.
+// Work items are the boxes of both sets, boxes1 first.
 extern KernelStub<BoxIouParams> box_columns_stub;
 extern KernelStub<BoxIouParams> rotated_columns_stub;
-// Over boxes1.
+// Work items are the boxes of boxes1.
 extern KernelStub<BoxIouParams> box_iou_stub;
 extern KernelStub<BoxIouParams> box_iou_backward_stub;
 extern KernelStub<BoxIouParams> box_iou_rotated_stub;
@@ -59,7 +56,7 @@ extern KernelStub<BoxIouParams> box_iou_rotated_backward_stub;
 
 BoxOverlap parse_box_overlap(const char* op, const std::string& name);
 
-// Dtypes and eps; for the backward also that boxes1 can have a gradient.
+// Checks dtypes and eps and, for the backward, that boxes1 can have a gradient.
 void check_box_iou(const char* op, const BoxIouParams& p, bool backward);
 
 }  // namespace visops

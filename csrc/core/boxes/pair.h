@@ -1,4 +1,4 @@
-// How much two boxes overlap, in four measures, and how that changes with the first of them.
+// How much two boxes overlap, in four measures, and the gradients by the first of them.
 //
 // NOTE [ Pairs of boxes ]
 // The measures are torchvision's, operation by operation and without contraction, so that values
@@ -8,13 +8,12 @@
 //   distance     iou - r / (d + eps), r the squared distance of the centres, d that box's diagonal
 //   complete     distance - alpha v, v = (2 / pi)^2 (arctan(w / h) - arctan(w' / h'))^2,
 //                alpha = v / (1 - iou + v + eps)
-// A finite number over 0 is 0, and so is its gradient. NaN coordinates make the area, hence every
-// measure, NaN.
+// A finite number over 0 is 0, and so is its gradient. NaN coordinates make the area, and so every
+// measure, NaN. All measures are the same, to the last bit, with the boxes' roles swapped.
 //
 // Gradients are those of torch's autograd: alpha is a constant, equal arguments of a minimum or
-// maximum have half of the gradient each, and a side of exactly 0 has none, as torch has it
-// from 2.15 on (before, all of it). All measures are the same, to the last bit, with the boxes'
-// roles swapped.
+// maximum get half of the gradient each, and a side of exactly 0 gets none. (The last is torch's
+// rule since 2.15; before, the side got all of it.)
 #pragma once
 
 #include <cmath>
@@ -40,8 +39,8 @@ VISOPS_HOT_FN Acc greater(Acc a, Acc b) {
   return a > b ? a : b;
 }
 
-// What to divide by for a quotient that is 0 where `denominator` is. (A select of the quotient
-// would do too, but compilers make branches of several with one condition, and then don't
+// A divisor that makes the quotient 0 where `denominator` is 0. (Selecting the quotient would do
+// too, but compilers turn several selects with one condition into branches, which don't
 // vectorise.)
 template <class Acc>
 VISOPS_HOT_FN Acc divisor(Acc denominator) {
@@ -56,7 +55,7 @@ VISOPS_FN Acc angle_of(const Box<Acc>& box) {
   return static_cast<Acc>(arctan_of(static_cast<double>(width / height)));
 }
 
-// Columns are [kBoxColumns, count]. The angle is kComplete's, and not read otherwise.
+// Columns are [kBoxColumns, count]. Only kComplete reads the angle.
 template <class Acc>
 VISOPS_HOT_FN PairBox<Acc> load_pair_box(const Acc* columns, int64_t count, int64_t i) {
   return {columns[i],
@@ -67,7 +66,7 @@ VISOPS_HOT_FN PairBox<Acc> load_pair_box(const Acc* columns, int64_t count, int6
           columns[5 * count + i]};
 }
 
-// Box i of the set as column i.
+// Stores box i of the set as column i.
 template <class Acc>
 VISOPS_HOT_FN void make_box_column(const BoxSet& set, DType dtype, bool with_angle, int64_t i,
                                    Acc* columns) {
@@ -81,7 +80,7 @@ VISOPS_HOT_FN void make_box_column(const BoxSet& set, DType dtype, bool with_ang
   columns[5 * count + i] = with_angle ? angle_of(box) : static_cast<Acc>(0);
 }
 
-// Of two boxes: what is common to them, and what is around them.
+// The sides of two boxes' intersection, and of the smallest box around both (the hull).
 template <class Acc>
 struct PairSides {
   Acc width, height, hull_width, hull_height;  // not clamped
@@ -98,7 +97,7 @@ VISOPS_HOT_FN Acc clamped(Acc side) {
   return greater(side, static_cast<Acc>(0));
 }
 
-// The terms of `complete`: of the angles' difference, and 1 - iou.
+// The terms v and alpha of `complete`, from the difference of the angles.
 template <class Acc>
 struct AspectTerm {
   Acc v, alpha;
@@ -110,7 +109,7 @@ VISOPS_HOT_FN AspectTerm<Acc> aspect_term(Acc difference, Acc iou, Acc eps) {
   return {v, v / divisor(static_cast<Acc>(1) - iou + v + eps)};
 }
 
-// Between the centres.
+// The distance of the centres along each axis.
 template <class Acc>
 VISOPS_HOT_FN Acc distance_x(const PairBox<Acc>& a, const PairBox<Acc>& b) {
   const Acc half = static_cast<Acc>(0.5);
@@ -142,14 +141,14 @@ VISOPS_HOT_FN Acc pair_overlap(const PairBox<Acc>& a, const PairBox<Acc>& b, Acc
   return distance - aspect.alpha * aspect.v;
 }
 
-// By box a: by its corners directly, by its area, and by its angle.
+// Gradients by box a: by its corners (directly), its area and its angle.
 template <class Acc>
 struct PairGradient {
   Acc x1, y1, x2, y2, area, angle;
 };
 
-// The part of a gradient that an argument gets of max(argument, other), as of min(-argument,
-// -other).
+// The part of the gradient of max(argument, other) that the argument gets; the same for
+// min(-argument, -other).
 template <class Acc>
 VISOPS_HOT_FN Acc share(Acc argument, Acc other) {
   const Acc tied = argument == other ? static_cast<Acc>(0.5) : static_cast<Acc>(0);
@@ -213,9 +212,9 @@ VISOPS_HOT_FN PairGradient<Acc> pair_gradient(const PairBox<Acc>& a, const PairB
   return sum;
 }
 
-// The gradient by corners alone: what area and angle have is passed on to them. (With a difference
-// in the second sum, GCC 12 pairs it with the first as a vector of fused operations, whatever
-// -ffp-contract says.)
+// Passes the gradients by area and angle on to the corners. (The second sum has no difference:
+// GCC 12 would pair it with the first in a vector of fused operations, whatever -ffp-contract
+// says.)
 template <class Acc>
 VISOPS_FN void finish_gradient(const PairBox<Acc>& a, const PairGradient<Acc>& sum, Acc out[4]) {
   const Acc width = a.x2 - a.x1, height = a.y2 - a.y1;

@@ -1,37 +1,37 @@
-// How the overlap of two rotated boxes changes with the first of them.
+// The gradient of two rotated boxes' overlap by the first of them.
 //
 // NOTE [ Rotated gradient ]
 // When the boundary of box a moves, the area of the intersection changes by the integral of the
-// boundary's normal velocity over that part of it which lies within box b (Reynolds' transport
-// theorem). Of each edge of a that part is one segment, found by clipping it with b's sides; all
-// that is needed of it is its length and its first moment along the edge, from the edge's middle:
-// shifts and sides take the former, the angle the latter. No vertex of the intersection is needed.
+// boundary's normal velocity over the part of it that lies within box b (Reynolds' transport
+// theorem). On each edge of a, that part is one segment, found by clipping the edge with b's sides.
+// Only its length and its first moment about the edge's middle are needed: the length for shifts
+// and sides, the moment for the angle. No vertex of the intersection is needed.
 //
-// Where an edge of a lies on one of b's, the area has a kink: with both boxes on one side of it, it
-// counts half, so that a box has no gradient with itself, and with the boxes on either side not at
-// all; as NOTE [ Pairs of boxes ] has it.
+// Where an edge of a lies on one of b's, the area has a kink. The edge counts half if both boxes
+// are on the same side of it, so a box has no gradient with itself, and not at all if they are on
+// different sides: the rules of NOTE [ Pairs of boxes ].
 #pragma once
 
 #include "core/rotated_box.h"
 
 namespace visops {
 
-// By x, y, width, height and angle.
+// Gradients by x, y, width, height and angle.
 struct RotatedGradient {
   double x, y, width, height, angle;
 };
 
-// Of an edge: the part within the other box.
+// The part of an edge that lies within the other box.
 struct EdgePart {
   double length, moment;
 };
 
-// The part [low, high] of the edge's parameter that is within, and a weight.
+// The range [low, high] of the edge's parameter that lies within, and a weight.
 struct EdgeClip {
   double low, high, weight;
 };
 
-// Leaves of `clip` where |at + t * step| <= half. The edge's own box lies against `outward`.
+// Clips to |at + t * step| <= half. The edge's own box lies on the side away from `outward`.
 VISOPS_FN void clip_edge(double at, double step, double half, double outward, EdgeClip* clip) {
   if (step == 0.0) {
     const double size = fabs(at);
@@ -45,8 +45,8 @@ VISOPS_FN void clip_edge(double at, double step, double half, double outward, Ed
   if (high < clip->high) clip->high = high;
 }
 
-// The edge whose middle is (x + out_x, y + out_y) and whose half is (step_x, step_y), of length
-// `half_length`, in the frame of box b; (x, y) is the middle of its own box.
+// Clips an edge in the frame of box b. Its box has the centre (x, y); the edge has the middle
+// (x + out_x, y + out_y) and extends by (step_x, step_y), of length `half_length`, to either side.
 VISOPS_FN EdgePart edge_within(double x, double y, double out_x, double out_y, double step_x,
                                double step_y, double half_length, const RotatedBox& b) {
   EdgeClip clip = {-1.0, 1.0, 1.0};
@@ -57,13 +57,13 @@ VISOPS_FN EdgePart edge_within(double x, double y, double out_x, double out_y, d
   return {length, length * (0.5 * (clip.low + clip.high)) * half_length};
 }
 
-// Of the area of the intersection of boxes that are not inert.
+// The gradient of the intersection's area, for boxes that are not inert.
 VISOPS_FN RotatedGradient intersection_gradient(const RotatedBox& a, const RotatedBox& b) {
   if (!circles_meet(a, b)) return {0.0, 0.0, 0.0, 0.0, 0.0};
   const auto [x, y, c, s] = placed_in(b, a);
   const double wx = c * a.half_width, wy = s * a.half_width;
   const double hx = -s * a.half_height, hy = c * a.half_height;
-  // Named as a's own axes have it; moments are along them.
+  // Named in a's own frame; moments are along its axes.
   const EdgePart right = edge_within(x, y, wx, wy, hx, hy, a.half_height, b);
   const EdgePart left = edge_within(x, y, -wx, -wy, hx, hy, a.half_height, b);
   const EdgePart top = edge_within(x, y, hx, hy, wx, wy, a.half_width, b);
@@ -74,8 +74,8 @@ VISOPS_FN RotatedGradient intersection_gradient(const RotatedBox& a, const Rotat
           (left.moment - right.moment) + (top.moment - bottom.moment)};
 }
 
-// A box for pairs: one that is inert overlaps nothing, by a radius that no comparison holds for,
-// and one of NaN makes every overlap NaN, by its area.
+// Prepares a box for pairs. An inert box gets the radius NaN, with which it meets nothing; if it
+// has a NaN, also the area NaN, which makes every overlap NaN.
 VISOPS_FN RotatedBox paired_box(RotatedBox box) {
   if (!is_inert(box)) return box;
   const bool defined = box.x == box.x && box.y == box.y && box.half_width == box.half_width &&
@@ -85,7 +85,7 @@ VISOPS_FN RotatedBox paired_box(RotatedBox box) {
   return box;
 }
 
-// By box a: of the intersection, and by its area.
+// Gradients by box a: through the intersection, and by its area.
 struct RotatedPairGradient {
   double x, y, width, height, angle, area;
 };
@@ -103,7 +103,7 @@ VISOPS_FN RotatedPairGradient rotated_iou_gradient(const RotatedBox& a, const Ro
           by_inter * of_inter.height, by_inter * of_inter.angle, by_area};
 }
 
-// The gradient by the box's numbers alone: what the area has is passed on to the sides.
+// Passes the gradient by area on to the sides.
 VISOPS_FN void finish_gradient(const RotatedBox& a, const RotatedPairGradient& sum, double out[5]) {
   out[0] = sum.x;
   out[1] = sum.y;

@@ -3,13 +3,13 @@
 // NOTE [ Fusion ]
 // Solovyev, Wang and Gabruseva, "Weighted boxes fusion: Ensembling boxes from different object
 // detection models" (Image and Vision Computing 107, 2021), as its authors' package does it.
-// Boxes come label by label, and within a label by falling weighted score: the score times the
-// weight of the box's model. One after another joins the cluster of its label whose fused box
-// overlaps it most, if by more than the threshold, or begins a cluster. The fused box is the mean
-// of the cluster's boxes, each by its weighted score.
+// Boxes come label by label and, within a label, by falling weighted score: the score times the
+// weight of the box's model. Each box in turn joins the cluster of its label whose fused box it
+// overlaps most, if by more than the threshold, or begins a cluster. The fused box is the mean of
+// the cluster's boxes, weighted by their weighted scores.
 //
-// All in float64, one rounding to a step, sums in the order in which boxes join: equal bits on
-// every device. A box that is_inert() meets nobody and stays alone.
+// Everything is float64, each step rounds once, and sums are in the order in which boxes join:
+// equal bits on every device. A box that is_inert() meets nobody and stays alone.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@
 
 namespace visops {
 
-// How the scores of a cluster's boxes become one.
+// How a cluster's scores become one.
 enum class Confidence : int { kAverage, kMaximum, kBoxAndModelAverage, kAbsentModelAwareAverage };
 
 struct BoxFusionParams {
@@ -29,9 +29,9 @@ struct BoxFusionParams {
 
   int64_t count;           // N
   const int64_t* order;    // [N] boxes, label by label, by falling weighted score
-  const int64_t* label;    // [N] of each in `order`: equal numbers lie together
-  const double* weighted;  // [N] weighted score of each box; negative: it takes no part
-  const int64_t* model;    // [N] of each box
+  const int64_t* label;    // [N] for each in `order`: equal numbers are adjacent
+  const double* weighted;  // [N] weighted score of each box; negative: takes no part
+  const int64_t* model;    // [N] model of each box
   const double* weights;   // [models]
   int64_t models;
   double weights_sum, weights_most;
@@ -40,18 +40,17 @@ struct BoxFusionParams {
   Confidence confidence;
   bool allows_overflow;
 
-  // For each in `order`: a label's clusters are at its first positions.
+  // Results by position in `order`: a label's clusters are at its first positions.
   void* fused;  // [N, 4] of `dtype`
   void* score;  // [N]
   DType score_dtype;
-  uint8_t* is_cluster;  // [N] zeros; kernels set what there is to 1
-  void* scratch;        // box_fusion_scratch_bytes()
+  uint8_t* is_cluster;  // [N] in: zeros; the kernel sets a cluster's to 1
 };
 
-// A cluster as far as it has grown. Sums are in the order of joining.
+// A growing cluster. Sums are in the order of joining.
 struct Cluster {
   double x1, y1, x2, y2;  // sums of coordinates times share
-  double share;           // sum of shares: weighted scores or, where all of those are 0, ones
+  double share;           // sum of shares: weighted scores or, where all are 0, ones
   double score;           // sum of weighted scores
   double most;            // the largest of them
   double weight;          // sum of its boxes' weights
@@ -62,7 +61,7 @@ VISOPS_FN Box<double> fusion_box(const BoxFusionParams& p, int64_t box) {
   return load_box<double>(p.boxes, p.dtype, box * p.box_stride, p.coordinate_stride);
 }
 
-// Boxes of a cluster come by falling score: one of 0 is in a cluster of zeros if it is the first.
+// Boxes join by falling score: if the first has a score of 0, all have.
 VISOPS_FN void join(Cluster* cluster, const Box<double>& box, double score, double weight) {
   const double share = score > 0.0 ? score : (cluster->score > 0.0 ? 0.0 : 1.0);
   cluster->x1 += share * box.x1;
@@ -81,7 +80,7 @@ VISOPS_FN Cluster new_cluster(const Box<double>& box, double score, double weigh
   return cluster;
 }
 
-// Of more than one box: that of one box is the box itself.
+// For clusters of two and more boxes: a single box is its own fused box, unrounded.
 VISOPS_FN Box<double> fused_box(const Cluster& cluster) {
   Box<double> box;
   box.x1 = cluster.x1 / cluster.share;
@@ -92,7 +91,8 @@ VISOPS_FN Box<double> fused_box(const Cluster& cluster) {
   return box;
 }
 
-// Which models a cluster has boxes of, as bits, is known only where the confidence asks for it.
+// Words of bits, one bit a model, that tell which models a cluster has boxes of; 0 where the
+// confidence doesn't ask.
 VISOPS_FN int64_t model_words(const BoxFusionParams& p) {
   const bool asks = p.confidence == Confidence::kBoxAndModelAverage ||
                     p.confidence == Confidence::kAbsentModelAwareAverage;
@@ -107,10 +107,10 @@ VISOPS_FN double weight_of_models(const BoxFusionParams& p, const uint64_t* bits
   return sum;
 }
 
-// The score of a finished cluster; `bits` are its models, model_words() of them.
+// The score of a finished cluster, whose models are `bits`.
 VISOPS_FN double final_score(const BoxFusionParams& p, const Cluster& cluster,
                              const uint64_t* bits) {
-  if (!(cluster.score > 0.0)) return 0.0;  // weights may be 0 too
+  if (!(cluster.score > 0.0)) return 0.0;  // all weights may be 0 too
   const auto boxes = static_cast<double>(cluster.boxes);
   const double average = cluster.score / boxes;
   switch (p.confidence) {
@@ -127,7 +127,7 @@ VISOPS_FN double final_score(const BoxFusionParams& p, const Cluster& cluster,
   return average * (capped ? static_cast<double>(p.models) : boxes) / p.weights_sum;
 }
 
-// Puts a cluster to position `i` of the results.
+// Stores a cluster at position `i` of the results.
 VISOPS_FN void store_cluster(const BoxFusionParams& p, int64_t i, const Box<double>& fused,
                              double score) {
   store_rounded(p.fused, p.dtype, 4 * i, fused.x1);
@@ -138,17 +138,9 @@ VISOPS_FN void store_cluster(const BoxFusionParams& p, int64_t i, const Box<doub
   p.is_cluster[i] = 1;
 }
 
-// On the CPU, work is cut by position in `order`; a task has the labels that begin in its part.
-extern KernelStub<BoxFusionParams> box_fusion_stub;
+extern ScheduledStub<BoxFusionParams> box_fusion_stub;
 
-// Kernels keep a cluster, six numbers of its fused box and its models to a position.
-VISOPS_FN int64_t box_fusion_scratch_bytes(const BoxFusionParams& p) {
-  const int64_t each = static_cast<int64_t>(sizeof(Cluster) + 6 * sizeof(double)) +
-                       model_words(p) * static_cast<int64_t>(sizeof(uint64_t));
-  return p.count * each;
-}
-
-// Numbers within their ranges, `models` weights among them, whose sum and largest it takes.
+// Checks numbers' ranges and the `models` weights, and fills in the weights' sum and maximum.
 void check_box_fusion(const char* op, BoxFusionParams* params, const double* weights,
                       double min_score);
 Confidence parse_confidence(const char* op, const std::string& name);

@@ -2,6 +2,6 @@
 
 namespace visops {
 
-KernelStub<NmsMatchParams> nms_match_stub{"nms_match"};
+ScheduledStub<NmsMatchParams> nms_match_stub{"nms_match"};
 
 }  // namespace visops

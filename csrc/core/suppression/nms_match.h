@@ -1,9 +1,8 @@
 // Which kept box each box belongs to: what fronts and kernels share.
 //
 // NOTE [ Matching ]
-// After suppression every box that was not kept overlaps a kept one; it belongs to the first of
-// them by falling score. That does not depend on other boxes that were not kept, so boxes are
-// matched independently.
+// After suppression, every box that was dropped overlaps a kept one; it belongs to the best of
+// them by score. Other dropped boxes have no say, so boxes are matched independently.
 #pragma once
 
 #include "core/box.h"
@@ -16,11 +15,10 @@ struct NmsMatchParams {
   DType dtype;
   int64_t box_stride, coordinate_stride;  // elements
   int64_t count;
-  double iou_threshold;    // [0, 1]
-  const int64_t* kept;     // [kept_count] of the boxes, by falling score
-  const void* kept_boxes;  // [kept_count] Box<float> or Box<double>: on the CPU only
+  double iou_threshold;  // [0, 1]
+  const int64_t* kept;   // [kept_count] indices of kept boxes, by falling score
   int64_t kept_count;
-  int64_t* matched;  // [count] in: kept boxes' own index, -1 for others, which the kernel replaces
+  int64_t* matched;  // [count] in: a kept box's own index, -1 for others, which the kernel replaces
 };
 
 template <class Acc>
@@ -28,7 +26,6 @@ VISOPS_FN Box<Acc> box_at(const NmsMatchParams& p, int64_t i) {
   return load_box<Acc>(p.boxes, p.dtype, i * p.box_stride, p.coordinate_stride);
 }
 
-// On the CPU, work is cut by box.
-extern KernelStub<NmsMatchParams> nms_match_stub;
+extern ScheduledStub<NmsMatchParams> nms_match_stub;
 
 }  // namespace visops

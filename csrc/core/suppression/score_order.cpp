@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kDigitBits = 11;
 constexpr size_t kDigits = size_t{1} << kDigitBits;
-constexpr size_t kRadixFrom = 384;  // below, comparing is faster
+constexpr size_t kRadixFrom = 384;  // with fewer keys, comparing is faster
 
 }  // namespace
 
@@ -22,7 +22,7 @@ void sort_keys(std::vector<uint64_t>* keys, bool indices_rise) {
   for (int shift = indices_rise ? 32 : 0; shift < 64; shift += kDigitBits) {
     std::array<size_t, kDigits> place = {};
     for (const uint64_t key : *keys) ++place[(key >> shift) & (kDigits - 1)];
-    if (place[((*keys)[0] >> shift) & (kDigits - 1)] == count) continue;  // all alike
+    if (place[((*keys)[0] >> shift) & (kDigits - 1)] == count) continue;  // one digit for all keys
     size_t first = 0;
     for (size_t& p : place) {
       const size_t n = p;

@@ -2,8 +2,8 @@
 //
 // NOTE [ Order of scores ]
 // As torch.sort(descending=True, stable=True): NaN before everything, -0 equal to +0, equal scores
-// by their index. A float's bits become an unsigned key that rises where the score falls; key and
-// index in one word are all different, so that any sort is stable.
+// by index. A float's bits become an unsigned key that rises as the score falls. Key and index
+// share a word, so all words differ and any sort is stable.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ VISOPS_FN uint64_t falling_key(double score) {
   return bits >> 63 != 0 ? bits : ~(bits | (uint64_t{1} << 63));
 }
 
-// Rising order of (key, index), of float32 scores: falling_key() above, 32 bits of index below.
-// `indices_rise`: they do already.
+// Sorts float32 scores' keys: falling_key() in the upper 32 bits, the index below. Only the keys
+// need sorting where `indices_rise` already.
 void sort_keys(std::vector<uint64_t>* keys, bool indices_rise);
 
 // The same for float64 scores.

@@ -6,7 +6,7 @@
 
 namespace visops {
 
-KernelStub<SoftNmsParams> soft_nms_stub{"soft_nms"};
+ScheduledStub<SoftNmsParams> soft_nms_stub{"soft_nms"};
 
 Decay parse_decay(const char* op, std::string_view name) {
   if (name == "linear") return Decay::kLinear;

@@ -1,8 +1,8 @@
 // NOTE [ Gradients of pairs on the CPU ]
-// A box's gradient is summed in 32 lanes (NOTE [ Sums of the pairs' gradients ]), which are vectors
-// of whatever width there is. The gradient of the result may lie either way, as boxes2's is asked
-// for with the roles swapped, or be one number expanded: of kRows boxes at a time, a part of it is
-// copied to where its rows are adjacent. Work is cut by boxes, never within a box's sum.
+// A box's gradient is summed in 32 lanes (NOTE [ Lane sums ]), in vectors of any width. The
+// gradient of the result may have any strides: it is transposed where boxes2's is asked for, with
+// the roles swapped, and it may be one expanded number. So for kRows boxes at a time, a part of it
+// is copied to adjacent rows. Work is split by boxes, never within a box's sum.
 #include "core/boxes/pair.h"
 #include "cpu/lane_sum.h"
 
@@ -14,16 +14,16 @@ constexpr int64_t kPart = 128;  // pairs of a row at a time; a multiple of the l
 static_assert(kPart % kSumLanes == 0, "a part begins at the first lane");
 
 template <class Acc>
-struct Lanes {
+struct GradientLanes {
   Acc x1[kSumLanes], y1[kSumLanes], x2[kSumLanes], y2[kSumLanes], area[kSumLanes], angle[kSumLanes];
 };
 
-// Pairs of `box` with `count` <= kSumLanes others, from `first` on.
+// Adds the pairs of `box` with `count` <= kSumLanes others, from `first` on.
 template <BoxOverlap kind, class Acc>
 VISOPS_ALWAYS_INLINE void add_pairs(const PairBox<Acc>& box, const Acc* VISOPS_RESTRICT columns,
                                     int64_t columns_count, int64_t first, int64_t count, Acc eps,
                                     const Acc* VISOPS_RESTRICT grad,
-                                    Lanes<Acc>* VISOPS_RESTRICT sums) {
+                                    GradientLanes<Acc>* VISOPS_RESTRICT sums) {
   for (int64_t l = 0; l < count; ++l) {
     const PairBox<Acc> other = load_pair_box(columns, columns_count, first + l);
     const PairGradient<Acc> pair = pair_gradient<kind>(box, other, eps, grad[l]);
@@ -36,7 +36,7 @@ VISOPS_ALWAYS_INLINE void add_pairs(const PairBox<Acc>& box, const Acc* VISOPS_R
   }
 }
 
-// grad[row, column], from one element on, to rows of kPart.
+// Copies grad[row, column] to rows of kPart.
 template <class T, class Acc>
 void copy_part(const T* grad, int64_t row_stride, int64_t column_stride, int64_t rows,
                int64_t columns, Acc* VISOPS_RESTRICT part) {
@@ -63,7 +63,7 @@ void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
   const Acc eps = static_cast<Acc>(p.eps);
   for (int64_t first = begin; first < end; first += kRows) {
     const int64_t rows = end - first < kRows ? end - first : kRows;
-    alignas(64) Lanes<Acc> sums[kRows] = {};
+    alignas(64) GradientLanes<Acc> sums[kRows] = {};
     alignas(64) Acc part[kRows * kPart];
     for (int64_t at = 0; at < count; at += kPart) {
       const int64_t columns = count - at < kPart ? count - at : kPart;
@@ -82,7 +82,7 @@ void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
     }
     for (int64_t i = 0; i < rows; ++i) {
       const PairBox<Acc> box = load_pair_box(columns1, p.boxes1.count, first + i);
-      Lanes<Acc>& l = sums[i];
+      GradientLanes<Acc>& l = sums[i];
       const PairGradient<Acc> sum = {sum_lanes(l.x1), sum_lanes(l.y1),   sum_lanes(l.x2),
                                      sum_lanes(l.y2), sum_lanes(l.area), sum_lanes(l.angle)};
       Acc gradient[4];

@@ -1,20 +1,19 @@
 // NOTE [ Pairs on the CPU ]
-// Boxes become columns once; then a row of the result is one loop over boxes2, which compilers
-// vectorise: nothing in NOTE [ Pairs of boxes ] branches. Where boxes2 are fewer than a vector and
-// boxes1 are not, the loop is over boxes1 and its results are scattered; every measure is the same
-// with the roles swapped. Work is cut by boxes; no value depends on where.
+// Boxes become columns once. Then a row of the result is one loop over boxes2, which compilers
+// vectorise: nothing in NOTE [ Pairs of boxes ] branches. If boxes2 are fewer than a vector and
+// boxes1 are not, the loop is over boxes1 and its results are scattered: every measure is the same
+// with the roles swapped. Work is split by boxes; no value depends on where.
 #include "core/boxes/pair.h"
 
 namespace visops {
 namespace {
 
-// Results of a column before they are scattered.
-constexpr int64_t kBlock = 256;
-constexpr int64_t kFew = 16;
+constexpr int64_t kBlock = 256;  // results of a column that are scattered at once
+constexpr int64_t kFew = 16;     // fewer boxes than this don't fill a vector
 
 template <class Acc>
 void make_columns(const BoxSet& set, bool with_angle, int64_t begin, int64_t end, Acc* columns) {
-  if (set.dtype == DType::kFloat32) {  // known to the compiler: no look at the dtype within
+  if (set.dtype == DType::kFloat32) {  // a constant: no switch on the dtype in the loop
     for (int64_t i = begin; i < end; ++i) {
       make_box_column(set, DType::kFloat32, with_angle, i, columns);
     }
@@ -41,7 +40,7 @@ void columns_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
   }
 }
 
-// One box with others.
+// Overlaps of one box with others.
 template <BoxOverlap kind, class Acc, class Out>
 void overlaps_with(const PairBox<Acc>& box, const Acc* VISOPS_RESTRICT columns, int64_t count,
                    int64_t begin, int64_t end, Acc eps, Out* VISOPS_RESTRICT out) {

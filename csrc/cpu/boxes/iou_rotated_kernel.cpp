@@ -1,7 +1,7 @@
 // NOTE [ Pairs of rotated boxes on the CPU ]
-// Boxes become RotatedBox once, with sines and cosines; then a row of the result is one loop over
-// boxes2. Most pairs of a usual set are apart, which one comparison tells. A box's gradient is
-// summed in 32 lanes (NOTE [ Sums of the pairs' gradients ]). Work is cut by boxes.
+// Boxes become RotatedBox once, with sines and cosines. Then a row of the result is one loop over
+// boxes2. Most pairs are usually apart, which one comparison tells. A box's gradient is summed in
+// 32 lanes (NOTE [ Lane sums ]). Work is split by boxes.
 #include "core/boxes/iou.h"
 #include "core/boxes/rotated_gradient.h"
 #include "cpu/lane_sum.h"

@@ -1,48 +1,60 @@
 // NOTE [ Fusion on the CPU ]
 // A box is tested against the fused boxes of its label, sixteen at a time (NOTE [ Two tests of
-// overlap ] in cpu/suppression/nms_kept.h): hardly any run has one that overlaps it enough, and
-// only there the best is looked for. Labels are independent; a task has those that begin in its
-// part of `order`, so that no sum depends on the number of threads. Arithmetic: NOTE [ Fusion ].
-// Assumes what check_box_fusion() and the front establish: indices are in range, equal numbers in
-// `label` lie together, and within a label boxes that take no part come last.
+// overlap ] in cpu/suppression/nms_kept.h); hardly any run of sixteen has one that it overlaps
+// enough, and only there the best is looked for. Labels are independent; a task has those that
+// begin in its part of `order`, so no sum depends on the number of threads. Arithmetic: NOTE
+// [ Fusion ]. Assumes what check_box_fusion() and the front establish: indices are in range, equal
+// numbers in `label` are adjacent, and within a label boxes that take no part come last.
 #include "core/suppression/box_fusion.h"
+
+#include "core/suppression/scratch.h"
 #include "cpu/suppression/nms_kept.h"
 #include "cpu/suppression/segments.h"
 
 namespace visops {
 namespace {
 
-constexpr int64_t kOnStack = 256;  // boxes of a label whose fused boxes need no scratch
+constexpr int64_t kTask = 512;     // boxes that are worth a task
+constexpr int64_t kOnStack = 256;  // labels of so many boxes need no scratch for fused ones
 
+// The memory of a label, or of all of them.
 struct FusionScratch {
   Cluster* clusters;
   double* fused;
   uint64_t* models;  // [boxes, words] as bits
   int64_t words;
 
-  FusionScratch(const BoxFusionParams& p, int64_t begin) : words(model_words(p)) {
-    char* at = static_cast<char*>(p.scratch);
-    clusters = reinterpret_cast<Cluster*>(at) + begin;
-    at += p.count * static_cast<int64_t>(sizeof(Cluster));
-    fused = reinterpret_cast<double*>(at) + begin * kFusedElements;
-    at += p.count * kFusedElements * static_cast<int64_t>(sizeof(double));
-    models = reinterpret_cast<uint64_t*>(at) + begin * words;
-  }
-
   // A label of more than kOnStack boxes has room for KeptBoxes of that many.
   static constexpr int64_t kFusedElements = 6;
   static_assert(KeptBoxes<double>::elements(kOnStack + 1) <= kFusedElements * (kOnStack + 1));
+
+  FusionScratch part(int64_t begin) const {
+    return {clusters + begin, fused + begin * kFusedElements, models + begin * words, words};
+  }
 };
 
-// Of the fused boxes [0, count), the first that overlaps `box` most; -1: none does by more than the
-// threshold.
+FusionScratch allocate_scratch(const BoxFusionParams& p, Workspace& workspace) {
+  constexpr int64_t kElements = FusionScratch::kFusedElements;
+  const int64_t words = model_words(p);
+  const int64_t bytes = sizeof(Cluster) + kElements * sizeof(double) + words * sizeof(uint64_t);
+  char* memory = allocate<char>(workspace, p.count * bytes);
+  FusionScratch scratch;
+  scratch.clusters = take_array<Cluster>(&memory, p.count);
+  scratch.fused = take_array<double>(&memory, p.count * kElements);
+  scratch.models = take_array<uint64_t>(&memory, p.count * words);
+  scratch.words = words;
+  return scratch;
+}
+
+// The first of the fused boxes [0, count) that `box` overlaps most; -1 if it overlaps none by more
+// than the threshold.
 int64_t best_match(const OverlapTest<double>& test, const Box<double>& box,
                    const KeptBoxes<double>& fused, int64_t count) {
   int64_t best = -1;
   double most = test.threshold;
   for (int64_t begin = 0; begin < count; begin += kRun) {
     if (!test.meets_run(box, fused, begin)) continue;
-    for (int64_t i = begin; i < begin + kRun; ++i) {  // what was not stored overlaps nothing
+    for (int64_t i = begin; i < begin + kRun; ++i) {  // slots not stored overlap nothing
       const double overlap = overlap_of(fused.box(i), box);
       if (!(overlap > most)) continue;
       most = overlap;
@@ -81,15 +93,15 @@ void fuse_label(const BoxFusionParams& p, int64_t begin, KeptBoxes<double> fused
   }
 }
 
-void box_fusion_kernel(const BoxFusionParams& p, int64_t begin, int64_t end) {
-  for_each_segment(p.label, p.count, begin, end, [&](int64_t first, int64_t boxes) {
-    const FusionScratch scratch(p, first);
-    if (boxes <= kOnStack) {
-      alignas(64) double memory[KeptBoxes<double>::elements(kOnStack)];
-      fuse_label(p, first, KeptBoxes<double>(memory, boxes), scratch, boxes);
-    } else {
-      fuse_label(p, first, KeptBoxes<double>(scratch.fused, boxes), scratch, boxes);
+void box_fusion_kernel(const BoxFusionParams& p, Workspace& workspace) {
+  const FusionScratch all = allocate_scratch(p, workspace);
+  for_each_segment(workspace, p.label, p.count, kTask, [&](int64_t begin, int64_t boxes) {
+    const FusionScratch scratch = all.part(begin);
+    if (boxes > kOnStack) {
+      return fuse_label(p, begin, KeptBoxes<double>(scratch.fused, boxes), scratch, boxes);
     }
+    alignas(64) double memory[KeptBoxes<double>::elements(kOnStack)];
+    fuse_label(p, begin, KeptBoxes<double>(memory, boxes), scratch, boxes);
   });
 }
 

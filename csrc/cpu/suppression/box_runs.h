@@ -1,10 +1,10 @@
 // Boxes in runs of neighbours.
 //
 // NOTE [ Runs ]
-// Sixteen boxes make a run, sixteen runs a block. A run has bounds, so that which runs a box can
-// touch is found for a block at a time, and few boxes are looked at one by one. Runs are filled
-// from the cells of a grid, row by row, every other row backwards; boxes much longer than a cell
-// come last, for not to widen the bounds of the others.
+// Sixteen boxes make a run, sixteen runs a block. A run has bounds: a block's runs are tested
+// against a box at once, and few boxes are looked at one by one. Runs are filled from the cells of
+// a grid, row by row, every other row backwards. Boxes much longer than a cell come last, so that
+// they don't widen the bounds of the others.
 #pragma once
 
 #include <cmath>
@@ -14,7 +14,8 @@
 namespace visops {
 namespace {
 
-// The cells of a grid, and a last one for what does not fit, in the order in which runs take them.
+// The cells of a grid, in the order in which runs take them, and a last one for long and inert
+// boxes.
 template <class Acc>
 class RunCells {
  public:
@@ -81,7 +82,7 @@ class BoxRuns {
   static constexpr int64_t padded(int64_t count) { return (count + kRun - 1) / kRun * kRun; }
   static constexpr int64_t runs_of(int64_t count) { return padded(padded(count) / kRun); }
 
-  // What `count` boxes take, of Acc and of int32_t.
+  // The memory that `count` boxes take, in Acc and in int32_t.
   static constexpr int64_t elements(int64_t count) {
     return KeptBoxes<Acc>::elements(padded(count)) + 4 * runs_of(count);
   }
@@ -89,7 +90,7 @@ class BoxRuns {
     return padded(count) + count + RunCells<Acc>::most_cells(count);
   }
 
-  // Box i is box_at(i); inert ones, and what fills up the last run, touch nothing.
+  // Box i is box_at(i). Inert boxes, and those that pad the last run, touch nothing.
   template <class BoxAt>
   BoxRuns(int64_t count, const BoxAt& box_at, Acc* memory, int32_t* integers)
       : boxes_(memory, padded(count)), runs_(runs_of(count)), position_(integers) {
@@ -98,7 +99,7 @@ class BoxRuns {
     right_ = top_ + runs_;
     bottom_ = right_ + runs_;
     sort_by_cell(count, box_at, position_ + padded(count));
-    for (int64_t i = count; i < padded(count); ++i) position_[i] = 0;  // of no box
+    for (int64_t i = count; i < padded(count); ++i) position_[i] = 0;  // padding
     for (int64_t i = 0; i < count; ++i) {
       const Box<Acc> box = box_at(position_[i]);
       if (!is_inert(box)) boxes_.store(i, box);
@@ -109,14 +110,14 @@ class BoxRuns {
   int64_t runs() const { return runs_; }  // whole blocks
   const KeptBoxes<Acc>& boxes() const { return boxes_; }
   Box<Acc> box(int64_t i) const { return boxes_.box(i); }
-  const int32_t* positions() const { return position_; }      // of padded() boxes
-  int32_t position(int64_t i) const { return position_[i]; }  // its place among the boxes given
+  const int32_t* positions() const { return position_; }      // [padded()]
+  int32_t position(int64_t i) const { return position_[i]; }  // the box's index in box_at
 
-  // Nothing touches a box, or all of a run, from now on.
+  // From now on, nothing touches the box, or any of the run.
   void remove(int64_t i) { boxes_.store(i, Box<Acc>{}); }
   void close(int64_t run) { right_[run] = left_[run]; }
 
-  // use(run) for those whose bounds overlap the box.
+  // use(run) for each run whose bounds overlap the box.
   template <class Use>
   VISOPS_ALWAYS_INLINE void for_each_touched(const Box<Acc>& box, const Use& use) const {
     for (int64_t first = 0; first < runs_; first += kRun) {
@@ -126,7 +127,7 @@ class BoxRuns {
     }
   }
 
-  // Bits of a run's boxes that overlap the box.
+  // Which of the run's boxes overlap the box, as bits.
   VISOPS_ALWAYS_INLINE unsigned overlapping_of(const Box<Acc>& box, int64_t run) const {
     const int64_t i = run * kRun;
     return overlapping(box, boxes_.x1 + i, boxes_.y1 + i, boxes_.x2 + i, boxes_.y2 + i);

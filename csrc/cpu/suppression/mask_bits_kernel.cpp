@@ -1,6 +1,6 @@
 // NOTE [ Masks to bits on the CPU ]
-// Pixels that lie side by side are packed eight at a time, within a 64-bit word; others one by one.
-// Split by masks. Assumes that the front checked shapes and that `order` holds indices of masks.
+// Adjacent pixels are packed eight at a time, within a 64-bit word; others one by one. Work is
+// split by masks. Assumes that the front checked shapes and that `order` holds indices of masks.
 #include <cstring>
 
 #include "core/suppression/mask_bits.h"
@@ -8,16 +8,16 @@
 namespace visops {
 namespace {
 
-// Bit i is whether byte i of eight is not 0 (on machines that keep the lowest byte first).
+// Bit i tells whether byte i of eight is not 0 (on little-endian machines).
 uint64_t pack_eight(const uint8_t* pixels) {
   uint64_t bytes;
   memcpy(&bytes, pixels, sizeof(bytes));
   constexpr uint64_t kLow = 0x7f7f7f7f7f7f7f7f;
   const uint64_t inside = (((bytes & kLow) + kLow) | bytes) >> 7 & 0x0101010101010101;
-  return (inside * 0x0102040810204080) >> 56;  // byte i's bit goes to 56 + i
+  return (inside * 0x0102040810204080) >> 56;  // byte i's bit moves to 56 + i
 }
 
-uint64_t pack_side_by_side(const uint8_t* pixels, int64_t count) {
+uint64_t pack_adjacent(const uint8_t* pixels, int64_t count) {
   uint64_t word = 0;
   int64_t i = 0;
   for (; i + 8 <= count; i += 8) word |= pack_eight(pixels + i) << i;
@@ -41,15 +41,14 @@ int64_t bits_of(uint64_t word) {
 
 void mask_bits_kernel(const MaskBitsParams& p, int64_t begin, int64_t end) {
   const int64_t pixels = p.height * p.width, words = mask_words(p);
-  const bool side_by_side = p.column_stride == 1 && (p.height <= 1 || p.row_stride == p.width);
+  const bool adjacent = p.column_stride == 1 && (p.height <= 1 || p.row_stride == p.width);
   for (int64_t i = begin; i < end; ++i) {
     const uint8_t* mask = p.masks + p.order[i] * p.mask_stride;
     uint64_t* bits = p.bits + i * words;
     MaskExtent extent = {words, 0, 0};
     for (int64_t w = 0; w < words; ++w) {
       const int64_t first = w * 64, count = pixels - first < 64 ? pixels - first : 64;
-      bits[w] = side_by_side ? pack_side_by_side(mask + first, count)
-                             : pack_strided(p, mask, first, count);
+      bits[w] = adjacent ? pack_adjacent(mask + first, count) : pack_strided(p, mask, first, count);
       if (bits[w] == 0) continue;
       extent.begin = w < extent.begin ? w : extent.begin;
       extent.end = w + 1;

@@ -1,18 +1,21 @@
 // NOTE [ Matrix suppression on the CPU ]
-// By falling score an object meets all better ones of its group once: their compensations are known
-// by then. Boxes are met sixteen at a time, and divided only where one of those overlaps; masks by
-// counting the bits that they have in common, where both have any. Groups are independent; a task
-// has those that begin in its part of `order`. Arithmetic: NOTE [ Matrix suppression ] and NOTE
-// [ Overlap ]. Assumes what check_matrix_nms() and the front establish: indices are in range, equal
-// numbers in `segment` lie together, and within a group objects that take no part come last.
+// By falling score, an object meets all better ones of its group once: their compensations are
+// known by then. Boxes are met sixteen at a time, and divided only if one of the sixteen overlaps.
+// Masks are met by counting the bits that they share, where both have any. Groups are independent;
+// a task has those that begin in its part of `order`. Arithmetic: NOTE [ Matrix suppression ] and
+// NOTE [ Overlap ]. Assumes what check_matrix_nms() and the front establish: indices are in range,
+// equal numbers in `segment` are adjacent, and within a group objects that take no part come last.
 #include "core/suppression/matrix_nms.h"
+
 #include "cpu/suppression/nms_kept.h"
 #include "cpu/suppression/segments.h"
 
 namespace visops {
 namespace {
 
-constexpr int64_t kOnStack = 256;  // boxes of a group that need no scratch
+constexpr int64_t kOnStack = 256;     // groups of so many boxes need no scratch
+constexpr int64_t kTaskCost = 32768;  // elements' worth of work that is worth a task
+constexpr int64_t kObjectCost = 64;   // ... of an object, but for the words of its mask
 
 template <class Overlap, class Score>
 struct Met {
@@ -20,7 +23,7 @@ struct Met {
   Score loss;
 };
 
-// What a box has to fear of better ones, sixteen lanes of them.
+// What better boxes do to a box, in sixteen lanes.
 template <class Overlap, class Score, DecayFunction decay>
 class BoxesMet {
  public:
@@ -89,9 +92,9 @@ struct BoxGroup {
   }
 };
 
-// Counts in bytes, which vectors can do; a byte holds what sixteen words add to it.
+// Counts bits by byte, which vectors can do; a byte's count can't overflow in sixteen steps.
 int64_t common_bits(const uint64_t* a, const uint64_t* b, int64_t words) {
-  constexpr int kLanes = 8, kSteps = 16;
+  constexpr int kWordsAtOnce = 8, kSteps = 16;
   constexpr uint64_t k55 = 0x5555555555555555, k33 = 0x3333333333333333;
   constexpr uint64_t k0f = 0x0f0f0f0f0f0f0f0f, k00ff = 0x00ff00ff00ff00ff;
   const auto in_bytes = [](uint64_t v) {
@@ -105,13 +108,13 @@ int64_t common_bits(const uint64_t* a, const uint64_t* b, int64_t words) {
     return static_cast<int64_t>((v + (v >> 32)) & 0xffff);
   };
   int64_t total = 0, i = 0;
-  while (i + kLanes <= words) {
-    uint64_t lanes[kLanes] = {};
-    const int64_t steps = (words - i) / kLanes < kSteps ? (words - i) / kLanes : kSteps;
-    for (int64_t s = 0; s < steps; ++s, i += kLanes) {
-      for (int l = 0; l < kLanes; ++l) lanes[l] += in_bytes(a[i + l] & b[i + l]);
+  while (i + kWordsAtOnce <= words) {
+    uint64_t counts[kWordsAtOnce] = {};
+    const int64_t steps = (words - i) / kWordsAtOnce < kSteps ? (words - i) / kWordsAtOnce : kSteps;
+    for (int64_t s = 0; s < steps; ++s, i += kWordsAtOnce) {
+      for (int l = 0; l < kWordsAtOnce; ++l) counts[l] += in_bytes(a[i + l] & b[i + l]);
     }
-    for (int l = 0; l < kLanes; ++l) total += sum_of_bytes(lanes[l]);
+    for (int l = 0; l < kWordsAtOnce; ++l) total += sum_of_bytes(counts[l]);
   }
   for (; i < words; ++i) total += sum_of_bytes(in_bytes(a[i] & b[i]));
   return total;
@@ -145,7 +148,7 @@ struct MaskGroup {
 };
 
 template <class Score, DecayFunction decay, class Group>
-void suppress(const MatrixNmsParams& p, int64_t begin, int64_t count, Group group) {
+void lower_scores(const MatrixNmsParams& p, int64_t begin, int64_t count, Group group) {
   int64_t i = 0;
   for (; i < count; ++i) {
     const Score score = score_at<Score>(p, begin + i);
@@ -157,47 +160,61 @@ void suppress(const MatrixNmsParams& p, int64_t begin, int64_t count, Group grou
   for (; i < count; ++i) store_score(p, begin + i, -1.0);
 }
 
+// Eight doubles for each box of a large group: its five numbers, its compensation, and both arrays
+// are kRun elements longer than the group.
+constexpr int64_t kBoxDoubles = 8;
+static_assert(6 * (kOnStack + 1 + kRun) <= kBoxDoubles * (kOnStack + 1));
+
 template <class Overlap, class Score, DecayFunction decay>
-void suppress_boxes(const MatrixNmsParams& p, int64_t begin, int64_t count) {
-  alignas(64) Overlap boxes[KeptBoxes<Overlap>::elements(kOnStack)];
-  alignas(64) Score compensations[kOnStack + kRun];
-  Overlap* of_boxes = boxes;
-  Score* of_objects = compensations;
+void lower_boxes(const MatrixNmsParams& p, int64_t begin, int64_t count, double* memory) {
+  alignas(64) Overlap boxes_on_stack[KeptBoxes<Overlap>::elements(kOnStack)];
+  alignas(64) Score compensations_on_stack[kOnStack + kRun];
+  Overlap* boxes = boxes_on_stack;
+  Score* compensations = compensations_on_stack;
   if (count > kOnStack) {
-    // Eight doubles to a box: room for its five numbers, its compensation, and the longer ends.
-    static_assert(6 * (kOnStack + 1 + kRun) <= 8 * (kOnStack + 1));
-    auto* memory = static_cast<double*>(p.scratch) + begin * 8;
-    of_objects = reinterpret_cast<Score*>(memory);
-    of_boxes = reinterpret_cast<Overlap*>(memory + count + kRun);
+    compensations = reinterpret_cast<Score*>(memory);
+    boxes = reinterpret_cast<Overlap*>(memory + count + kRun);
   }
-  for (int64_t i = 0; i < count + kRun; ++i) of_objects[i] = 0;
-  suppress<Score, decay>(
+  for (int64_t i = 0; i < count + kRun; ++i) compensations[i] = 0;
+  lower_scores<Score, decay>(
       p, begin, count,
-      BoxGroup<Overlap, Score, decay>{p, begin, KeptBoxes<Overlap>(of_boxes, count), of_objects});
+      BoxGroup<Overlap, Score, decay>{p, begin, KeptBoxes<Overlap>(boxes, count), compensations});
 }
 
 template <DecayFunction decay>
-void suppress_as(const MatrixNmsParams& p, int64_t begin, int64_t count) {
+void matrix_nms_as(const MatrixNmsParams& p, Workspace& workspace) {
+  const int64_t cost = kObjectCost + p.words;
+  const int64_t grain = cost < kTaskCost ? kTaskCost / cost : 1;
+  const auto for_each_group = [&](const auto& lower) {
+    for_each_segment(workspace, p.segment, p.count, grain, lower);
+  };
   if (p.boxes == nullptr) {
-    auto* compensations = static_cast<double*>(p.scratch) + begin;
-    suppress<double, decay>(p, begin, count, MaskGroup<decay>{p, begin, compensations});
-  } else if (overlaps_in_double(p)) {
-    suppress_boxes<double, double, decay>(p, begin, count);
-  } else if (scores_in_double(p)) {
-    suppress_boxes<float, double, decay>(p, begin, count);
-  } else {
-    suppress_boxes<float, float, decay>(p, begin, count);
+    auto* compensations = allocate<double>(workspace, p.count);
+    return for_each_group([&](int64_t begin, int64_t count) {
+      lower_scores<double, decay>(p, begin, count,
+                                  MaskGroup<decay>{p, begin, compensations + begin});
+    });
   }
-}
-
-void matrix_nms_kernel(const MatrixNmsParams& p, int64_t begin, int64_t end) {
-  for_each_segment(p.segment, p.count, begin, end, [&](int64_t first, int64_t count) {
-    if (p.decay == DecayFunction::kLinear) {
-      suppress_as<DecayFunction::kLinear>(p, first, count);
+  double* memory = nullptr;
+  if (p.count > kOnStack) memory = allocate<double>(workspace, p.count * kBoxDoubles);
+  for_each_group([&](int64_t begin, int64_t count) {
+    double* own = count > kOnStack ? memory + begin * kBoxDoubles : nullptr;
+    if (overlaps_in_double(p)) {
+      lower_boxes<double, double, decay>(p, begin, count, own);
+    } else if (scores_in_double(p)) {
+      lower_boxes<float, double, decay>(p, begin, count, own);
     } else {
-      suppress_as<DecayFunction::kGaussian>(p, first, count);
+      lower_boxes<float, float, decay>(p, begin, count, own);
     }
   });
+}
+
+void matrix_nms_kernel(const MatrixNmsParams& p, Workspace& workspace) {
+  if (p.decay == DecayFunction::kLinear) {
+    matrix_nms_as<DecayFunction::kLinear>(p, workspace);
+  } else {
+    matrix_nms_as<DecayFunction::kGaussian>(p, workspace);
+  }
 }
 
 const bool registered = matrix_nms_stub.set(kIsaSlot, matrix_nms_kernel);

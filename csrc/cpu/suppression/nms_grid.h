@@ -1,19 +1,19 @@
-// Where among the kept boxes a candidate has to look.
+// Which kept boxes a candidate has to look at.
 //
 // NOTE [ Pruning ]
-// Two boxes whose overlap exceeds t have sides that differ by less than a factor t, along each
-// axis, and centres that are near: with sides a and b along an axis and an overlap of length o
-// there, o > t max(a, b), and the centres lie at most (a + b) / 2 - o apart. So boxes are sorted
-// into levels by the exponent of their longer side, and each level into the cells of a grid by
-// their centres; a candidate of side a looks at the levels that a factor 1 / t reaches, and there
-// at the cells within (a + b) / 2 - t max(a, b) of its centre, b being what makes this largest in
-// that level. It holds for every t, and for huge and tiny boxes mixed; nothing is stored twice.
+// Two boxes that overlap by more than t are alike in size and near each other. Along each axis,
+// with sides a and b and an intersection of length o, o > t max(a, b): the sides differ by less
+// than a factor 1 / t, and the centres are at most (a + b) / 2 - o apart. So boxes go into levels
+// by the exponent of their longer side, and within a level into the cells of a grid by their
+// centres. A candidate of side a looks at the levels that a factor 1 / t reaches, and there at the
+// cells within (a + b) / 2 - t max(a, b) of its centre, with the b of that level that makes this
+// largest. This holds for every t, and for huge and tiny boxes mixed; no box is stored twice.
 //
-// A cell has as much room as it has candidates, counted beforehand, so that the kept boxes of
-// neighbouring cells are runs of one array; whatever lies behind a run is a kept box or zero, and
-// may be tested as well. Grids have no more cells than their level has boxes. Bounds are computed
-// in float64 and widened by far more than the rounding of the overlap itself, which is relative to
-// the sides' lengths; where areas are so small that it is not, check `prunable`.
+// A cell has room for as many boxes as it has candidates, counted beforehand, so the kept boxes of
+// all cells share one array. What follows a cell's boxes there is a kept box or zero, and may be
+// tested too. A grid has no more cells than its level has boxes. Bounds are computed in float64 and
+// widened by far more than the rounding of the overlap, which is relative to the sides' lengths;
+// boxes too small for that are not `prunable`.
 #pragma once
 
 #include <cmath>
@@ -23,7 +23,7 @@
 namespace visops {
 namespace {
 
-constexpr int kLevels = 64;  // boxes smaller than 2^-63 of the largest share the last
+constexpr int kLevels = 64;  // boxes smaller than 2^-63 of the largest share the lowest
 
 // The exponent of a positive normal number.
 VISOPS_ALWAYS_INLINE int exponent_of(double v) {
@@ -33,7 +33,7 @@ VISOPS_ALWAYS_INLINE double power_of_two(int exponent) {
   return bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
 
-// Areas far from where numbers become sparse.
+// Whether the area is far from subnormal numbers, whose rounding is not relative.
 template <class Acc>
 bool prunable(const Box<Acc>& box) {
   return box.area >=
@@ -61,8 +61,8 @@ VISOPS_ALWAYS_INLINE Centre centre_of(const Box<Acc>& box) {
 
 struct Level {
   int64_t boxes;
-  double left, top, right, bottom;  // of their centres
-  double most;                      // no side is longer
+  double left, top, right, bottom;  // bounds of the boxes' centres
+  double most;                      // bound of the boxes' sides
   double cells_per_unit;
   int64_t columns, rows;
   int64_t first_cell;
@@ -109,7 +109,7 @@ class Levels {
     l.bottom = c.y > l.bottom ? c.y : l.bottom;
   }
 
-  // Lays out the grids; the number of cells.
+  // Lays out the grids; returns the number of cells.
   int64_t lay_out() {
     int64_t cells = 0;
     for (int i = 0; i < kLevels; ++i) {
@@ -156,7 +156,7 @@ class Grid {
         kept_(kept),
         cells_(cells) {}
 
-  // Whether a kept box overlaps this one, whose cell is `cell`.
+  // Whether a kept box overlaps `box`, whose cell is `cell`.
   bool meets(const Box<Acc>& box, int64_t cell) const {
     const Cell& own = cells_[cell];
     if (test_.meets(box, kept_, own.first, own.first + own.used)) return true;
@@ -183,7 +183,7 @@ class Grid {
   static double at_least_normal(double v) { return v > 1e-307 ? v : 1e-307; }
   static double finite(double v) { return v < 1e308 ? v : 1e308; }
 
-  // How far along an axis the centre of a box of the level can be.
+  // How far away, along an axis, the centre of a box of the level can be.
   double reach(double side, double most) const {
     double other = t_ >= 0.5 ? side : (t_ > 0.0 ? side * stretch_ : most);
     other = other < most ? other : most;

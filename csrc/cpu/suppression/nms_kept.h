@@ -1,4 +1,4 @@
-// Kept boxes in structure-of-arrays form, and the test of a candidate against a run of them.
+// Kept boxes as a structure of arrays, and the test of a candidate against a run of them.
 #pragma once
 
 #include <cstring>
@@ -12,9 +12,9 @@
 namespace visops {
 namespace {
 
-constexpr int kRun = 16;  // boxes that are tested at a time
+constexpr int kRun = 16;  // boxes tested at a time
 
-// The index of the lowest bit that is set; one is.
+// The index of the lowest bit that is set; `bits` is not 0.
 VISOPS_ALWAYS_INLINE int lowest_bit(unsigned bits) {
 #if defined(_MSC_VER)
   unsigned long index;
@@ -25,8 +25,8 @@ VISOPS_ALWAYS_INLINE int lowest_bit(unsigned bits) {
 #endif
 }
 
-// Arrays of `size` and kRun more: a run may begin at the last box. What was not stored is zero, and
-// so overlaps nothing.
+// Arrays of `size` and kRun more elements: a run may begin at the last box. Slots not stored are
+// zero, and so overlap nothing.
 template <class Acc>
 struct KeptBoxes {
   Acc *x1, *y1, *x2, *y2, *area;
@@ -54,8 +54,8 @@ struct KeptBoxes {
   }
 };
 
-// use(l, meets, inter, all) for each of the kRun boxes i + l: whether the box and it have a common
-// area, that area, and that of their union, in the arithmetic of overlap_of().
+// use(l, meets, inter, all) for each of the kRun boxes i + l: whether it and the box intersect, the
+// intersection's area, and the union's, in the arithmetic of overlap_of().
 template <class Acc, class Use>
 VISOPS_ALWAYS_INLINE void for_each_of_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
                                           int64_t i, const Use& use) {
@@ -72,9 +72,9 @@ VISOPS_ALWAYS_INLINE void for_each_of_run(const Box<Acc>& box, const KeptBoxes<A
 }
 
 // NOTE [ Two tests of overlap ]
-// Divisions are slow and hardly ever needed: inter > t * union is tested first, with a t that is
-// smaller by far more than rounding (`above`), in vectors; where that holds for a box of the run,
-// overlaps()'s own arithmetic decides.
+// Divisions are slow and hardly ever needed. The first test is inter >= t * union, in vectors, with
+// a t smaller than the threshold by far more than rounding (`above`). Where that holds for a box of
+// the run, the second has the arithmetic of overlaps() and decides.
 template <class Acc>
 struct OverlapTest {
   Acc threshold, above;
@@ -85,7 +85,7 @@ struct OverlapTest {
     return OverlapTest(threshold_of(iou_threshold, static_cast<Acc>(0)));
   }
 
-  // False where the box overlaps none of the kRun boxes from i on.
+  // False if the box certainly overlaps none of the kRun boxes from i on.
   VISOPS_ALWAYS_INLINE bool may_meet_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
                                          int64_t i) const {
     int found = 0;
@@ -95,7 +95,7 @@ struct OverlapTest {
     return found != 0;
   }
 
-  // Whether it overlaps one of them.
+  // Whether the box overlaps one of them.
   VISOPS_ALWAYS_INLINE bool meets_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
                                       int64_t i) const {
     if (!may_meet_run(box, kept, i)) return false;
@@ -106,7 +106,7 @@ struct OverlapTest {
     return found != 0;
   }
 
-  // ... one of the boxes [begin, end). Boxes after them may be tested too.
+  // ... or one of the boxes [begin, end); a few boxes after them may be tested too.
   VISOPS_ALWAYS_INLINE bool meets(const Box<Acc>& box, const KeptBoxes<Acc>& kept, int64_t begin,
                                   int64_t end) const {
     for (int64_t i = begin; i < end; i += kRun) {

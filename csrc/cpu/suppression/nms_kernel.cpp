@@ -1,21 +1,24 @@
 // NOTE [ Suppression on the CPU ]
 // A candidate is tested against kept boxes only (NOTE [ Greedy suppression ]): in short segments
-// against all of them, sixteen at a time, in long ones against those that a grid leaves (NOTE
+// against all of them, sixteen at a time; in long ones against those that a grid leaves (NOTE
 // [ Pruning ] in cpu/suppression/nms_grid.h). Segments are independent; a task has those that begin
-// in its part of `order`, so that tasks are alike in boxes. Assumes what check_nms() and the fronts
-// establish: every candidate's box exists, and equal numbers in `segment` lie together.
+// in its part of `order`, so tasks have about equally many boxes. Assumes what check_nms() and the
+// fronts establish: every candidate's box exists, and equal numbers in `segment` are adjacent.
+#include "core/suppression/scratch.h"
 #include "cpu/suppression/nms_grid.h"
 #include "cpu/suppression/nms_segments.h"
 
 namespace visops {
 namespace {
 
-// Below this, building a grid costs more than it saves. With a small threshold a candidate has to
-// look far and at boxes of all sizes, but few are kept.
+constexpr int64_t kTask = 512;  // candidates that are worth a task
+
+// In shorter segments, building a grid costs more than it saves. With a small threshold (below
+// kFar) a candidate has to look far and at boxes of all sizes, but few are kept.
 constexpr int64_t kSweep = 384, kSweepFar = 4096;
 constexpr double kFar = 0.1;
 
-// One box after another against all kept before.
+// Tests each box against all those kept before it.
 template <class Acc, class Boxes>
 void sweep(const Boxes& box_at, int64_t count, double iou_threshold, KeptBoxes<Acc> kept,
            SegmentOutput output) {
@@ -30,32 +33,40 @@ void sweep(const Boxes& box_at, int64_t count, double iou_threshold, KeptBoxes<A
   }
 }
 
+// What long segments need; each uses its own part.
 template <class Acc>
-struct SegmentScratch {
+struct GridScratch {
   Box<Acc>* boxes;  // in order
   Acc* kept;
-  int32_t* cell;  // of each box; -1: inert
   Cell* cells;
-
-  SegmentScratch(void* scratch, int64_t total, int64_t begin) {
-    char* at = static_cast<char*>(scratch);
-    boxes = reinterpret_cast<Box<Acc>*>(at) + begin;
-    at += total * static_cast<int64_t>(sizeof(Box<Acc>));
-    kept = reinterpret_cast<Acc*>(at) + begin * kKeptElements;
-    at += total * kKeptElements * static_cast<int64_t>(sizeof(Acc));
-    cells = reinterpret_cast<Cell*>(at) + begin;
-    at += total * static_cast<int64_t>(sizeof(Cell));
-    cell = reinterpret_cast<int32_t*>(at) + begin;
-  }
+  int32_t* cell;  // of each box; -1: inert
 
   // A segment of n > kSweep boxes has room for KeptBoxes of n.
   static constexpr int64_t kKeptElements = 6;
   static_assert(KeptBoxes<Acc>::elements(kSweep + 1) <= kKeptElements * (kSweep + 1));
+
+  GridScratch part(int64_t begin) const {
+    return {boxes + begin, kept + begin * kKeptElements, cells + begin, cell + begin};
+  }
 };
 
-// Counts boxes by cell, and gives every cell room for them.
 template <class Acc>
-void make_cells(const SegmentScratch<Acc>& scratch, int64_t count, Levels& levels) {
+GridScratch<Acc> allocate_grids(Workspace& workspace, int64_t count) {
+  constexpr int64_t kElements = GridScratch<Acc>::kKeptElements;
+  constexpr int64_t bytes =
+      sizeof(Box<Acc>) + kElements * sizeof(Acc) + sizeof(Cell) + sizeof(int32_t);
+  char* memory = allocate<char>(workspace, count * bytes);
+  GridScratch<Acc> scratch;
+  scratch.boxes = take_array<Box<Acc>>(&memory, count);
+  scratch.kept = take_array<Acc>(&memory, count * kElements);
+  scratch.cells = take_array<Cell>(&memory, count);
+  scratch.cell = take_array<int32_t>(&memory, count);
+  return scratch;
+}
+
+// Counts boxes by cell, and gives each cell room for its own.
+template <class Acc>
+void make_cells(const GridScratch<Acc>& scratch, int64_t count, Levels& levels) {
   for (int64_t i = 0; i < count; ++i) {
     const Box<Acc>& box = scratch.boxes[i];
     if (!is_inert(box)) levels.add(levels.of(longer_side(box)), centre_of(box));
@@ -79,20 +90,13 @@ void make_cells(const SegmentScratch<Acc>& scratch, int64_t count, Levels& level
 }
 
 template <class Acc>
-void suppress(const NmsParams& p, int64_t begin, int64_t count) {
-  SegmentOutput output(p, begin, count);
-  const int64_t* order = p.order + begin;
-  const auto load = [&](int64_t i) { return candidate_box<Acc>(p, order[i]); };
-  if (count <= kSweep) {
-    alignas(64) Acc memory[KeptBoxes<Acc>::elements(kSweep)];
-    return sweep(load, count, p.iou_threshold, KeptBoxes<Acc>(memory, count), output);
-  }
-  const SegmentScratch<Acc> scratch(p.scratch, p.count, begin);
+void suppress_long(const NmsParams& p, int64_t begin, int64_t count,
+                   const GridScratch<Acc>& scratch, SegmentOutput output) {
   const KeptBoxes<Acc> kept(scratch.kept, count);
   double longest = 0.0;
   bool can_prune = count <= int64_t{1} << 31 && (p.iou_threshold >= kFar || count > kSweepFar);
   for (int64_t i = 0; i < count; ++i) {
-    const Box<Acc> box = scratch.boxes[i] = load(i);
+    const Box<Acc> box = scratch.boxes[i] = candidate_box<Acc>(p, p.order[begin + i]);
     if (is_inert(box)) continue;
     can_prune = can_prune && prunable(box);
     const double side = longer_side(box);
@@ -114,14 +118,34 @@ void suppress(const NmsParams& p, int64_t begin, int64_t count) {
   }
 }
 
-void nms_kernel(const NmsParams& p, int64_t begin, int64_t end) {
-  for_each_segment(p.segment, p.count, begin, end, [&](int64_t first, int64_t count) {
-    if (computes_in_double(p.dtype)) {
-      suppress<double>(p, first, count);
+template <class Acc>
+void suppress_short(const NmsParams& p, int64_t begin, int64_t count, SegmentOutput output) {
+  const int64_t* order = p.order + begin;
+  const auto load = [&](int64_t i) { return candidate_box<Acc>(p, order[i]); };
+  alignas(64) Acc memory[KeptBoxes<Acc>::elements(kSweep)];
+  sweep(load, count, p.iou_threshold, KeptBoxes<Acc>(memory, count), output);
+}
+
+template <class Acc>
+void nms_as(const NmsParams& p, Workspace& workspace) {
+  GridScratch<Acc> scratch = {};
+  if (p.count > kSweep) scratch = allocate_grids<Acc>(workspace, p.count);
+  for_each_segment(workspace, p.segment, p.count, kTask, [&](int64_t begin, int64_t count) {
+    const SegmentOutput output(p, begin, count);
+    if (count <= kSweep) {
+      suppress_short<Acc>(p, begin, count, output);
     } else {
-      suppress<float>(p, first, count);
+      suppress_long(p, begin, count, scratch.part(begin), output);
     }
   });
+}
+
+void nms_kernel(const NmsParams& p, Workspace& workspace) {
+  if (computes_in_double(p.dtype)) {
+    nms_as<double>(p, workspace);
+  } else {
+    nms_as<float>(p, workspace);
+  }
 }
 
 const bool registered = nms_stub.set(kIsaSlot, nms_kernel);

@@ -1,18 +1,20 @@
 // NOTE [ Matching on the CPU ]
-// Sixteen boxes at a time against the kept ones, best first, until each has one (NOTE [ Matching
-// ]). Boxes are independent: a task has a part of them. Assumes what check_nms() and the front
-// establish, and that every box is kept or overlaps a kept one.
+// Tests sixteen boxes at a time against the kept ones, best first, until each has found its own
+// (NOTE [ Matching ]). Boxes are independent: a task has a part of them. Assumes what check_nms()
+// and the front establish, and that every box is kept or overlaps a kept one.
 #include "core/suppression/nms_match.h"
 
+#include "core/workspace.h"
 #include "cpu/suppression/nms_kept.h"
 
 namespace visops {
 namespace {
 
+constexpr int64_t kTask = 32;  // boxes that are worth a task
+
 template <class Acc>
-void match(const NmsMatchParams& p, int64_t begin, int64_t end) {
+void match_boxes(const NmsMatchParams& p, const Box<Acc>* kept, int64_t begin, int64_t end) {
   const auto test = OverlapTest<Acc>::of(p.iou_threshold);
-  const auto* kept = static_cast<const Box<Acc>*>(p.kept_boxes);
   while (begin < end) {
     alignas(64) Acc memory[KeptBoxes<Acc>::elements(kRun)];
     KeptBoxes<Acc> run(memory, kRun);
@@ -39,11 +41,20 @@ void match(const NmsMatchParams& p, int64_t begin, int64_t end) {
   }
 }
 
-void nms_match_kernel(const NmsMatchParams& p, int64_t begin, int64_t end) {
+template <class Acc>
+void nms_match_as(const NmsMatchParams& p, Workspace& workspace) {
+  auto* kept = allocate<Box<Acc>>(workspace, p.kept_count);
+  for (int64_t k = 0; k < p.kept_count; ++k) kept[k] = box_at<Acc>(p, p.kept[k]);
+  const auto part = [&](int64_t begin, int64_t end) { match_boxes(p, kept, begin, end); };
+  if (p.count <= kTask) return part(0, p.count);
+  parallel_for(workspace, p.count, kTask, part);
+}
+
+void nms_match_kernel(const NmsMatchParams& p, Workspace& workspace) {
   if (computes_in_double(p.dtype)) {
-    match<double>(p, begin, end);
+    nms_match_as<double>(p, workspace);
   } else {
-    match<float>(p, begin, end);
+    nms_match_as<float>(p, workspace);
   }
 }
 

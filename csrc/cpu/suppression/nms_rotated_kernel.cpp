@@ -1,9 +1,9 @@
 // NOTE [ Suppression of rotated boxes on the CPU ]
-// One candidate after another is kept, unless it is out, and takes out those that overlap it. They
-// are found through the boxes parallel to the axes around them, in runs of neighbours (NOTE [ Runs
-// ] in cpu/suppression/box_runs.h); NOTE [ Rotated overlap ] decides. Segments are independent; a
-// task has those that begin in its part of `order`. Assumes what check_nms() and the fronts
-// establish.
+// Each candidate in turn is kept, unless it is out, and puts out those that it overlaps. They are
+// found by their bounds, parallel to the axes, in runs of neighbours (NOTE [ Runs ] in
+// cpu/suppression/box_runs.h); NOTE [ Rotated overlap ] decides. Segments are independent; a task
+// has those that begin in its part of `order`. Assumes what check_nms() and the fronts establish.
+#include "core/suppression/scratch.h"
 #include "cpu/suppression/box_runs.h"
 #include "cpu/suppression/nms_segments.h"
 
@@ -12,10 +12,11 @@ namespace {
 
 using Boxes = BoxRuns<double>;
 
-constexpr int64_t kOnStack = 256;  // candidates of a segment
+constexpr int64_t kTask = 512;     // candidates that are worth a task
+constexpr int64_t kOnStack = 256;  // segments of so many candidates need no scratch
 
-// Around the rotated box, rounding included; inert if it is. BoxRuns wants some area.
-Box<double> around(const RotatedBox& box) {
+// Bounds of the rotated box, rounding included; inert if it is. BoxRuns wants an area: any will do.
+Box<double> bounds_of(const RotatedBox& box) {
   if (is_inert(box)) return {};
   const double c = std::fabs(box.cosine), s = std::fabs(box.sine);
   const double dx = c * box.half_width + s * box.half_height;
@@ -24,27 +25,56 @@ Box<double> around(const RotatedBox& box) {
   return {box.x - dx - margin, box.y - dy - margin, box.x + dx + margin, box.y + dy + margin, 1.0};
 }
 
-// Whether boxes with these areas, in boxes that have so much in common, can overlap by more than a
-// threshold of which `t` is a little less: an overlap of t takes t / (1 + t) of both areas.
-bool can_overlap(const RotatedBox& a, const RotatedBox& b, double t, const Box<double>& around_a,
-                 const Box<double>& around_b) {
-  const double left = around_a.x1 < around_b.x1 ? around_b.x1 : around_a.x1;
-  const double right = around_b.x2 < around_a.x2 ? around_b.x2 : around_a.x2;
-  const double top = around_a.y1 < around_b.y1 ? around_b.y1 : around_a.y1;
-  const double bottom = around_b.y2 < around_a.y2 ? around_b.y2 : around_a.y2;
+// False if the areas and the intersection of the bounds rule out an overlap of more than the
+// threshold; `t` is a little less than it. An overlap of t takes t / (1 + t) of both areas.
+bool can_overlap(const RotatedBox& a, const RotatedBox& b, double t, const Box<double>& bounds_a,
+                 const Box<double>& bounds_b) {
+  const double left = bounds_a.x1 < bounds_b.x1 ? bounds_b.x1 : bounds_a.x1;
+  const double right = bounds_b.x2 < bounds_a.x2 ? bounds_b.x2 : bounds_a.x2;
+  const double top = bounds_a.y1 < bounds_b.y1 ? bounds_b.y1 : bounds_a.y1;
+  const double bottom = bounds_b.y2 < bounds_a.y2 ? bounds_b.y2 : bounds_a.y2;
   return (right - left) * (bottom - top) * (1.0 + t) >= t * (a.area + b.area);
 }
 
-// Of `count` candidates.
-constexpr int64_t integers(int64_t count) { return Boxes::integers(count) + count; }
+constexpr int64_t integers_of(int64_t count) { return Boxes::integers(count) + count; }
 
-void suppress(const NmsParams& p, int64_t begin, int64_t count, RotatedBox* boxes, double* memory,
-              int32_t* integers) {
+// The memory of a segment, or of all of them.
+struct RotatedScratch {
+  RotatedBox* boxes;
+  double* elements;   // Boxes::elements()
+  int32_t* integers;  // integers_of()
+
+  // For each candidate; enough for segments of more than kOnStack.
+  static constexpr int64_t kElements = 7, kIntegers = 4;
+  static_assert(Boxes::elements(kOnStack + 1) <= kElements * (kOnStack + 1));
+  static_assert(integers_of(kOnStack + 1) <= kIntegers * (kOnStack + 1));
+
+  RotatedScratch part(int64_t begin) const {
+    return {boxes + begin, elements + begin * kElements, integers + begin * kIntegers};
+  }
+};
+
+RotatedScratch allocate_scratch(Workspace& workspace, int64_t count) {
+  constexpr int64_t kElements = RotatedScratch::kElements, kIntegers = RotatedScratch::kIntegers;
+  constexpr int64_t bytes =
+      sizeof(RotatedBox) + kElements * sizeof(double) + kIntegers * sizeof(int32_t);
+  char* memory = allocate<char>(workspace, count * bytes);
+  RotatedScratch scratch;
+  scratch.boxes = take_array<RotatedBox>(&memory, count);
+  scratch.elements = take_array<double>(&memory, count * kElements);
+  scratch.integers = take_array<int32_t>(&memory, count * kIntegers);
+  return scratch;
+}
+
+void suppress_segment(const NmsParams& p, int64_t begin, int64_t count,
+                      const RotatedScratch& scratch) {
+  RotatedBox* boxes = scratch.boxes;
   for (int64_t i = 0; i < count; ++i) boxes[i] = rotated_candidate_box(p, p.order[begin + i]);
-  Boxes runs(count, [&](int64_t i) { return around(boxes[i]); }, memory, integers);
-  int32_t* place = integers + Boxes::integers(count);  // in runs; -1: out
+  Boxes runs(
+      count, [&](int64_t i) { return bounds_of(boxes[i]); }, scratch.elements, scratch.integers);
+  int32_t* place = scratch.integers + Boxes::integers(count);  // in runs; -1: out
   for (int64_t i = 0; i < count; ++i) place[runs.position(i)] = static_cast<int32_t>(i);
-  // Less by far more than rotated_iou() rounds.
+  // By far more than rotated_iou() rounds.
   const double little_less = p.iou_threshold > 1e-9 ? p.iou_threshold - 1e-9 : 0.0;
   SegmentOutput output(p, begin, count);
   for (int64_t i = 0; i < count; ++i) {
@@ -67,22 +97,15 @@ void suppress(const NmsParams& p, int64_t begin, int64_t count, RotatedBox* boxe
   }
 }
 
-void nms_rotated_kernel(const NmsParams& p, int64_t begin, int64_t end) {
-  for_each_segment(p.segment, p.count, begin, end, [&](int64_t first, int64_t count) {
-    if (count <= kOnStack) {
-      RotatedBox boxes[kOnStack];
-      alignas(64) double memory[Boxes::elements(kOnStack)];
-      int32_t places[integers(kOnStack)];
-      return suppress(p, first, count, boxes, memory, places);
-    }
-    constexpr int64_t kElements = kRotatedNmsElements, kIntegers = kRotatedNmsIntegers;
-    static_assert(Boxes::elements(kOnStack + 1) <= kElements * (kOnStack + 1));
-    static_assert(integers(kOnStack + 1) <= kIntegers * (kOnStack + 1));
-    auto* boxes = static_cast<RotatedBox*>(p.scratch);
-    auto* memory = reinterpret_cast<double*>(boxes + p.count);
-    auto* places = reinterpret_cast<int32_t*>(memory + p.count * kElements);
-    suppress(p, first, count, boxes + first, memory + first * kElements,
-             places + first * kIntegers);
+void nms_rotated_kernel(const NmsParams& p, Workspace& workspace) {
+  RotatedScratch scratch = {};
+  if (p.count > kOnStack) scratch = allocate_scratch(workspace, p.count);
+  for_each_segment(workspace, p.segment, p.count, kTask, [&](int64_t begin, int64_t count) {
+    if (count > kOnStack) return suppress_segment(p, begin, count, scratch.part(begin));
+    RotatedBox boxes[kOnStack];
+    alignas(64) double elements[Boxes::elements(kOnStack)];
+    int32_t integers[integers_of(kOnStack)];
+    suppress_segment(p, begin, count, {boxes, elements, integers});
   });
 }
 

@@ -1,4 +1,4 @@
-// What a CPU kernel says of a segment's candidates.
+// A segment's results on the CPU.
 #pragma once
 
 #include <cstring>
@@ -11,14 +11,14 @@ namespace {
 
 struct SegmentOutput {
   uint8_t* kept;
-  int64_t left;  // that may still be kept
+  int64_t left;  // how many more may be kept
 
   SegmentOutput(const NmsParams& p, int64_t begin, int64_t count)
       : kept(p.kept + begin), left(p.max_output < 0 ? count : p.max_output) {
     memset(kept, 0, static_cast<size_t>(count));
   }
 
-  // False where there is no room.
+  // False if there is no room.
   bool keep(int64_t i) {
     if (left == 0) return false;
     kept[i] = 1;

@@ -1,25 +1,27 @@
 // NOTE [ Soft suppression on the CPU ]
-// As its definition reads (NOTE [ Soft suppression ]): the best candidate is kept, the scores of
-// those that overlap it fall. Runs of neighbours (NOTE [ Runs ] in cpu/suppression/box_runs.h)
+// As its definition reads (NOTE [ Soft suppression ]): the best candidate is kept, and the scores
+// of those that it overlaps fall. Runs of neighbours (NOTE [ Runs ] in cpu/suppression/box_runs.h)
 // leave most candidates untouched by most steps.
 //
 // Segments are independent; a task has those that begin in its part of `order`. Assumes what
 // check_nms(), check_soft_nms() and the fronts establish; numbers rise within a segment.
+#include "core/suppression/scratch.h"
 #include "cpu/suppression/nms_segments.h"
 #include "cpu/suppression/soft_nms_runs.h"
 
 namespace visops {
 namespace {
 
-constexpr int64_t kOnStack = 384;  // candidates of a segment
+constexpr int64_t kTask = 32;      // candidates that are worth a task
+constexpr int64_t kOnStack = 384;  // segments of so many candidates need no scratch
 
 template <class Acc>
-void suppress(const SoftNmsParams& p, int64_t begin, int64_t count, Acc* memory,
-              int32_t* integers) {
+void suppress_segment(const SoftNmsParams& p, int64_t begin, int64_t count, Acc* elements,
+                      int32_t* integers) {
   const int64_t* order = p.candidates.order + begin;
   Acc* scores = static_cast<Acc*>(p.scores) + begin;
   const auto box_at = [&](int64_t i) { return candidate_box<Acc>(p.candidates, order[i]); };
-  SoftRuns<Acc> runs(count, box_at, scores, memory, integers);
+  SoftRuns<Acc> runs(count, box_at, scores, elements, integers);
   const OverlapTest<Acc> test(decay_threshold<Acc>(p));
   SegmentOutput output(p.candidates, begin, count);
   for (int64_t i; output.left > 0 && (i = runs.best()) >= 0;) {
@@ -32,29 +34,38 @@ void suppress(const SoftNmsParams& p, int64_t begin, int64_t count, Acc* memory,
 }
 
 template <class Acc>
-void suppress(const SoftNmsParams& p, int64_t begin, int64_t count) {
-  if (count <= kOnStack) {
-    alignas(64) Acc memory[SoftRuns<Acc>::elements(kOnStack)];
-    int32_t integers[SoftRuns<Acc>::integers(kOnStack)];
-    return suppress(p, begin, count, memory, integers);
+void soft_nms_as(const SoftNmsParams& p, Workspace& workspace) {
+  using Runs = SoftRuns<Acc>;
+  // For each candidate; enough for segments of more than kOnStack.
+  constexpr int64_t kElements = 7, kIntegers = 3;
+  static_assert(Runs::elements(kOnStack + 1) <= kElements * (kOnStack + 1));
+  static_assert(Runs::integers(kOnStack + 1) <= kIntegers * (kOnStack + 1));
+  const NmsParams& c = p.candidates;
+  Acc* all_elements = nullptr;
+  int32_t* all_integers = nullptr;
+  if (c.count > kOnStack) {
+    constexpr int64_t bytes = kElements * sizeof(Acc) + kIntegers * sizeof(int32_t);
+    char* memory = allocate<char>(workspace, c.count * bytes);
+    all_elements = take_array<Acc>(&memory, c.count * kElements);
+    all_integers = take_array<int32_t>(&memory, c.count * kIntegers);
   }
-  constexpr int64_t kElements = kSoftNmsElements, kIntegers = kSoftNmsIntegers;
-  static_assert(SoftRuns<Acc>::elements(kOnStack + 1) <= kElements * (kOnStack + 1));
-  static_assert(SoftRuns<Acc>::integers(kOnStack + 1) <= kIntegers * (kOnStack + 1));
-  auto* elements = static_cast<Acc*>(p.candidates.scratch);
-  auto* integers = reinterpret_cast<int32_t*>(elements + p.candidates.count * kElements);
-  suppress(p, begin, count, elements + begin * kElements, integers + begin * kIntegers);
+  for_each_segment(workspace, c.segment, c.count, kTask, [&](int64_t begin, int64_t count) {
+    if (count > kOnStack) {
+      return suppress_segment(p, begin, count, all_elements + begin * kElements,
+                              all_integers + begin * kIntegers);
+    }
+    alignas(64) Acc elements[Runs::elements(kOnStack)];
+    int32_t integers[Runs::integers(kOnStack)];
+    suppress_segment(p, begin, count, elements, integers);
+  });
 }
 
-void soft_nms_kernel(const SoftNmsParams& p, int64_t begin, int64_t end) {
-  const NmsParams& c = p.candidates;
-  for_each_segment(c.segment, c.count, begin, end, [&](int64_t first, int64_t count) {
-    if (p.in_double) {
-      suppress<double>(p, first, count);
-    } else {
-      suppress<float>(p, first, count);
-    }
-  });
+void soft_nms_kernel(const SoftNmsParams& p, Workspace& workspace) {
+  if (p.in_double) {
+    soft_nms_as<double>(p, workspace);
+  } else {
+    soft_nms_as<float>(p, workspace);
+  }
 }
 
 const bool registered = soft_nms_stub.set(kIsaSlot, soft_nms_kernel);

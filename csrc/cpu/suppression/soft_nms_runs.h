@@ -1,7 +1,7 @@
-// The candidates of soft suppression: their scores, in runs of boxes that lie near each other.
+// The candidates of soft suppression and their scores, in runs of boxes that lie near each other.
 //
 // Candidates that are kept or out have the score kSoftNmsOut. Every run knows its best candidate,
-// so that the best of all is found without a look at every candidate.
+// so the best of all is found without a look at every candidate.
 #pragma once
 
 #include <climits>
@@ -18,7 +18,7 @@ class SoftRuns {
   using Boxes = BoxRuns<Acc>;
 
  public:
-  // What a segment of `count` candidates takes, of Acc and of int32_t.
+  // The memory that a segment of `count` candidates takes, in Acc and in int32_t.
   static constexpr int64_t elements(int64_t count) {
     return Boxes::elements(count) + Boxes::padded(count) + Boxes::runs_of(count);
   }
@@ -44,7 +44,7 @@ class SoftRuns {
     }
   }
 
-  // The best candidate; -1 where none is left.
+  // The best candidate; -1 if none is left.
   int64_t best() const {
     const Best found = best_of(best_, best_position_, boxes_.runs());
     if (found.score == kOut) return -1;
@@ -61,7 +61,7 @@ class SoftRuns {
     find_best(i / kRun);
   }
 
-  // Scores of candidates that overlap `kept`.
+  // Lowers the scores of candidates that overlap `kept`.
   void lower(const SoftNmsParams& p, const OverlapTest<Acc>& test, const Box<Acc>& kept) {
     boxes_.for_each_touched(kept, [&](int64_t run) {
       if (test.may_meet_run(kept, boxes_.boxes(), run * kRun)) lower_run(p, test, kept, run);
@@ -71,19 +71,19 @@ class SoftRuns {
  private:
   static constexpr Acc kOut = static_cast<Acc>(kSoftNmsOut);
 
-  // The highest score and, of candidates that have it, the first position.
+  // The highest score and the first position that has it.
   struct Best {
     Acc score;
     int32_t position;
   };
-  // All bits but the sign's, or none; in a form that compilers don't turn into jumps.
+  // 0 if the condition holds, else INT_MAX; in a form that compilers don't turn into jumps.
   VISOPS_ALWAYS_INLINE static int32_t unless(bool condition) {
     return (static_cast<int32_t>(condition) - 1) & INT_MAX;
   }
   VISOPS_ALWAYS_INLINE static Best best_of(const Acc* score, const int32_t* position,
                                            int64_t count) {
-    // Compared as integers, which is the same for what is not negative and kOut, and for which
-    // compilers know that order does not matter.
+    // Compared as integers: the same for kOut and numbers that aren't negative, and compilers know
+    // that the order of integer maxima doesn't matter.
     using Bits = std::conditional_t<sizeof(Acc) == sizeof(float), int32_t, int64_t>;
     Bits highest = bit_cast<Bits>(kOut);
     for (int64_t i = 0; i < count; ++i) {
@@ -98,7 +98,7 @@ class SoftRuns {
     return {bit_cast<Acc>(highest), lowest};
   }
 
-  // Where it is; without a jump, which would be mispredicted at the end.
+  // Its index; without a jump, which would be mispredicted at the end.
   VISOPS_ALWAYS_INLINE static int64_t place_of(const Best& best, const Acc* score,
                                                const int32_t* position, int64_t count) {
     int32_t place = INT_MAX;

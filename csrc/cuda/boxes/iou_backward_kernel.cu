@@ -1,7 +1,7 @@
 // NOTE [ Gradients of pairs on CUDA ]
-// A warp has one of boxes1 at a time; its lanes are those of NOTE [ Sums of the pairs' gradients ],
-// so the bits are the CPU's. Where the gradient of the result is read across its rows (boxes2's,
-// with the roles swapped), the warps of a block read what lies side by side.
+// A warp has one of boxes1 at a time; its lanes are those of NOTE [ Lane sums ], so the bits are
+// the CPU's. If the gradient of the result is transposed (as for boxes2's, with the roles swapped),
+// the warps of a block read adjacent elements.
 //
 // Rounding: NOTE [ Pairs of boxes ], without contraction (-fmad=false).
 #include "core/boxes/pair.h"

@@ -1,7 +1,8 @@
 // NOTE [ Pairs on CUDA ]
-// Boxes become columns in one kernel, a thread a box of either set. In the second, a thread has one
-// of boxes2 and kRows of boxes1, so that a box is read once for several pairs and results are
-// written side by side; blocks stride over tiles of kThreads columns and kRows rows.
+// One kernel turns boxes into columns, with a thread for each box of either set. In the second, a
+// thread has one of boxes2 and kRows of boxes1, so a box is read once for several pairs, and
+// neighbouring threads write adjacent results. Blocks stride over tiles of kThreads columns and
+// kRows rows.
 //
 // Rounding: NOTE [ Pairs of boxes ], without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/boxes/pair.h"

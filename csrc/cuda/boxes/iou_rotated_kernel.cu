@@ -1,6 +1,7 @@
 // NOTE [ Pairs of rotated boxes on CUDA ]
 // As NOTE [ Pairs on CUDA ] and NOTE [ Gradients of pairs on CUDA ], with boxes as RotatedBox: one
-// kernel makes them, one has a thread for each pair, and one a warp for each of boxes1.
+// kernel converts them, one computes kRows pairs in each thread, and one sums gradients with a warp
+// for each of boxes1.
 //
 // Rounding: float64, without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/boxes/iou.h"

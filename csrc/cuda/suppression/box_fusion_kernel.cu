@@ -1,21 +1,23 @@
 // Weighted boxes fusion on CUDA.
 //
 // NOTE [ Fusion on CUDA ]
-// Strategy: a block to a label. Its boxes go one after another, as each depends on what the ones
-// before it became; the block tests a box against all fused boxes of the label at once and finds
-// the best by comparing (overlap, position), whose largest is the same in whatever order they are
-// compared. One thread then adds the box to its cluster. Time is that of the longest label, two
-// barriers to a box.
+// Strategy: a block has a label. Its boxes go one after another, as each depends on the clusters
+// that the ones before it formed. The block tests a box against all fused boxes of the label at
+// once and finds the best by comparing (overlap, position), whose maximum does not depend on the
+// order of comparisons. One thread then adds the box to its cluster. Time is that of the longest
+// label, with two barriers for each box.
 //
-// Split: blocks stride over positions of `order`, and leave those where no label begins.
+// Split: blocks stride over positions of `order` and skip those where no label begins.
 //
 // Rounding: NOTE [ Fusion ], without contraction (-fmad=false).
 //
 // Assumes what check_box_fusion() and the front establish: indices are in range, equal numbers in
-// `label` lie together, within a label boxes that take no part come last, and is_cluster is zeros.
-// Not that boxes are finite.
+// `label` are adjacent, within a label boxes that take no part come last, and is_cluster is zeros.
+// Boxes need not be finite.
 
 #include "core/suppression/box_fusion.h"
+
+#include "core/suppression/scratch.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -26,21 +28,23 @@ constexpr int kWarp = 32;
 constexpr int kWarps = kThreads / kWarp;
 constexpr unsigned kWholeWarp = 0xffffffffu;
 
-// Of all labels, by position.
+// Clusters of all labels, by position.
 struct FusionScratch {
   Cluster* clusters;
   double *x1, *y1, *x2, *y2, *area;  // fused boxes
   uint64_t* models;                  // [count, words] as bits
   int64_t words;
 
-  explicit FusionScratch(const BoxFusionParams& p) : words(model_words(p)) {
-    clusters = static_cast<Cluster*>(p.scratch);
-    x1 = reinterpret_cast<double*>(clusters + p.count);
-    y1 = x1 + p.count;
-    x2 = y1 + p.count;
-    y2 = x2 + p.count;
-    area = y2 + p.count;
-    models = reinterpret_cast<uint64_t*>(area + p.count);
+  FusionScratch(const BoxFusionParams& p, Workspace& workspace) : words(model_words(p)) {
+    const int64_t each = sizeof(Cluster) + 5 * sizeof(double) + words * sizeof(uint64_t);
+    char* memory = allocate<char>(workspace, p.count * each);
+    clusters = take_array<Cluster>(&memory, p.count);
+    x1 = take_array<double>(&memory, p.count);
+    y1 = take_array<double>(&memory, p.count);
+    x2 = take_array<double>(&memory, p.count);
+    y2 = take_array<double>(&memory, p.count);
+    area = take_array<double>(&memory, p.count);
+    models = take_array<uint64_t>(&memory, p.count * words);
   }
 
   __device__ Box<double> fused(int64_t i) const { return {x1[i], y1[i], x2[i], y2[i], area[i]}; }
@@ -57,15 +61,15 @@ struct Match {
   double overlap;
   int64_t at;  // position of the cluster; -1: none
 
-  // The larger overlap, then the earlier cluster. Where there is none, `overlap` is the threshold,
-  // which those that are one exceed.
+  // The larger overlap, then the earlier cluster. Without a cluster, `overlap` is the threshold,
+  // which every match exceeds.
   __device__ Match better(const Match& other) const {
     const bool other_wins = other.overlap > overlap || (other.overlap == overlap && other.at < at);
     return other_wins ? other : *this;
   }
 };
 
-// The best of all threads' matches, for all of them.
+// The best match of all threads, returned to all of them.
 __device__ Match best_of_block(Match match, Match* of_warp) {
   for (int step = kWarp / 2; step > 0; step /= 2) {
     const Match other = {__shfl_xor_sync(kWholeWarp, match.overlap, step),
@@ -79,7 +83,7 @@ __device__ Match best_of_block(Match match, Match* of_warp) {
   return match;
 }
 
-// Puts a box to the cluster at `at`, which is new or not.
+// Adds a box to the cluster at `at`, or begins it.
 __device__ void add(const BoxFusionParams& p, const FusionScratch& scratch, int64_t at, bool is_new,
                     int64_t index, const Box<double>& box) {
   const int64_t model = p.model[index];
@@ -132,8 +136,9 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-void box_fusion_cuda(const BoxFusionParams& p, void* stream) {
-  launch(box_fusion, grid_for(p.count), dim3(kThreads), 0, stream, p, FusionScratch(p));
+void box_fusion_cuda(const BoxFusionParams& p, Workspace& workspace) {
+  launch(box_fusion, grid_for(p.count), dim3(kThreads), 0, workspace.stream(), p,
+         FusionScratch(p, workspace));
 }
 
 const bool registered = box_fusion_stub.set(kCudaSlot, box_fusion_cuda);

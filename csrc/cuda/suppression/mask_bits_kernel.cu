@@ -1,7 +1,7 @@
 // NOTE [ Masks to bits on CUDA ]
-// A block to a mask, a warp to a word at a time: neighbouring lanes read neighbouring pixels, and a
-// ballot has 32 of them. Areas and extents are sums, least and largest of integers: any order will
-// do. Assumes that the front checked shapes and that `order` holds indices of masks.
+// A block has a mask; a warp has a word at a time, whose neighbouring lanes read neighbouring
+// pixels: a ballot collects 32. Areas and extents are sums, minima and maxima of integers, so any
+// order will do. Assumes that the front checked shapes and that `order` holds indices of masks.
 
 #include "core/suppression/mask_bits.h"
 #include "cuda/launch.h"

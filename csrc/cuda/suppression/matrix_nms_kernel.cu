@@ -1,21 +1,23 @@
 // Matrix suppression on CUDA.
 //
 // NOTE [ Matrix suppression on CUDA ]
-// Strategy: a warp to an object, twice. The first time it finds the object's largest overlap with
-// better ones of its group, the second time, when those of all objects are known, its largest loss.
-// Overlaps are computed both times: memory stays proportional to the number of objects. For boxes a
-// lane has every 32nd better one; for masks the lanes share the words of one after another.
+// Strategy: a warp has an object, twice. First it finds the object's largest overlap with better
+// ones of its group; then, when those of all objects are known, the object's largest loss. Overlaps
+// are computed both times, so memory stays proportional to the number of objects. For boxes, a lane
+// has every 32nd better one; for masks, the lanes share the words of one after another.
 //
-// Split: warps stride over positions of `order`. Both results are largest values: neither the split
-// nor the order changes them.
+// Split: warps stride over positions of `order`. Both results are maxima: neither the split nor the
+// order changes them.
 //
 // Rounding: NOTE [ Overlap ] and NOTE [ Matrix suppression ], without contraction (-fmad=false).
 //
 // Assumes what check_matrix_nms() and the front establish: indices are in range, equal numbers in
-// `segment` lie together, and within a group objects that take no part come last. Not that boxes
-// are finite.
+// `segment` are adjacent, and within a group objects that take no part come last. Boxes need not be
+// finite.
 
 #include "core/suppression/matrix_nms.h"
+
+#include "core/suppression/scratch.h"
 #include "cuda/suppression/segments.h"
 
 namespace visops {
@@ -28,14 +30,17 @@ constexpr unsigned kWholeWarp = 0xffffffffu;
 
 template <class Overlap, class Score>
 struct MatrixScratch {
-  int64_t* first;        // [count] position of the object's group
-  Score* compensations;  // [count]
-  Overlap *x1, *y1, *x2, *y2, *area;
+  int64_t* first;                     // [count] first position of the object's group
+  Score* compensations;               // [count]
+  Overlap *x1, *y1, *x2, *y2, *area;  // [count] each, of boxes only
 
-  explicit MatrixScratch(const MatrixNmsParams& p) {
-    first = static_cast<int64_t*>(p.scratch);
-    compensations = reinterpret_cast<Score*>(first + p.count);
-    x1 = reinterpret_cast<Overlap*>(compensations + p.count);
+  MatrixScratch(const MatrixNmsParams& p, Workspace& workspace) {
+    const int64_t numbers = p.boxes == nullptr ? 0 : 5;
+    const int64_t each = sizeof(int64_t) + sizeof(Score) + numbers * sizeof(Overlap);
+    char* memory = allocate<char>(workspace, p.count * each);
+    first = take_array<int64_t>(&memory, p.count);
+    compensations = take_array<Score>(&memory, p.count);
+    x1 = take_array<Overlap>(&memory, p.count * numbers);
     y1 = x1 + p.count;
     x2 = y1 + p.count;
     y2 = x2 + p.count;
@@ -88,8 +93,8 @@ __device__ inline int64_t common_bits(const MatrixNmsParams& p, int64_t a, int64
   return count;
 }
 
-// The largest of value(better, overlap) over the better objects that i overlaps, for all lanes;
-// `none` where there is none.
+// The largest value(better, overlap) over the better objects that overlap i, for all lanes; `none`
+// if there are none.
 template <class Overlap, class Score, class T, class Value>
 __device__ T largest_of_better(const MatrixNmsParams& p,
                                const MatrixScratch<Overlap, Score>& scratch, int64_t i, T none,
@@ -115,7 +120,7 @@ __device__ T largest_of_better(const MatrixNmsParams& p,
   return largest_of_warp(largest);
 }
 
-// Warps' positions, `body` for each of those that take part.
+// body(i, score) for each position of this warp.
 template <class Score, class Body>
 __device__ void for_each_object(const MatrixNmsParams& p, const Body& body) {
   const int64_t warps = static_cast<int64_t>(gridDim.x) * kWarps;
@@ -157,8 +162,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Overlap, class Score>
-void matrix_nms_as(const MatrixNmsParams& p, void* stream) {
-  const MatrixScratch<Overlap, Score> scratch(p);
+void matrix_nms_as(const MatrixNmsParams& p, Workspace& workspace) {
+  const MatrixScratch<Overlap, Score> scratch(p, workspace);
+  void* stream = workspace.stream();
   const dim3 threads(kThreads);
   const dim3 warps = grid_for((p.count + kWarps - 1) / kWarps);
   launch(matrix_prepare<Overlap, Score>, grid_for((p.count + kThreads - 1) / kThreads), threads, 0,
@@ -167,13 +173,13 @@ void matrix_nms_as(const MatrixNmsParams& p, void* stream) {
   launch(matrix_decay<Overlap, Score>, warps, threads, 0, stream, p, scratch);
 }
 
-void matrix_nms_cuda(const MatrixNmsParams& p, void* stream) {
+void matrix_nms_cuda(const MatrixNmsParams& p, Workspace& workspace) {
   if (overlaps_in_double(p)) {
-    matrix_nms_as<double, double>(p, stream);
+    matrix_nms_as<double, double>(p, workspace);
   } else if (scores_in_double(p)) {
-    matrix_nms_as<float, double>(p, stream);
+    matrix_nms_as<float, double>(p, workspace);
   } else {
-    matrix_nms_as<float, float>(p, stream);
+    matrix_nms_as<float, float>(p, workspace);
   }
 }
 

@@ -1,391 +1,41 @@
-// Greedy suppression on CUDA.
-//
-// NOTE [ Suppression on CUDA ]
-// Strategy: tiles of at most 1024 candidates of a segment, one after another; all segments at once
-// (NOTE [ Tiles ] in cuda/suppression/nms_tile.h). After one kernel that gathers boxes, every round
-// has two: `meet` tests a tile's candidates against the boxes that the segment keeps so far, and
-// against each other, whose outcome is a bit per pair; `resolve` has one warp go through those
-// bits, 32 candidates at a time, and puts the boxes that it keeps to the list of the segment. The
-// number of launches depends on sizes alone; the host waits for nothing. O(count) memory.
-//
-// Split: `meet` has blocks for 32 candidates and a part of the boxes they are tested against;
-// parts as many as it takes to fill a GPU. A candidate found suppressed is skipped by parts that
-// see it in time. Which do is chance; the result is not, as each candidate's fate is fixed by the
-// boxes kept before it.
-//
-// Within 32 candidates, those that overlap no undecided earlier one are kept, what overlaps them is
-// out, and so on until none is left: few steps where chains of overlaps are short, 32 at most.
-//
-// Rounding: NOTE [ Overlap ], without contraction (-fmad=false).
-//
-// Assumes what check_nms() and the fronts establish: every candidate's box exists, equal numbers in
-// `segment` lie together, scores are there where `filtered`. Not that boxes are finite.
-
-#include "cuda/launch.h"
-#include "cuda/suppression/nms_tile.h"
-#include "cuda/suppression/segments.h"
+// Greedy suppression on CUDA: NOTE [ Suppression on CUDA ] in cuda/suppression/nms_rounds.h.
+#include "cuda/suppression/nms_rounds.h"
 
 namespace visops {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kWarp;
-constexpr int kResolveWarps = 4;
-constexpr int kMostTileGroups = static_cast<int>(kNmsMostTileGroups);
-constexpr int kBatch = 8;  // groups whose memory a warp waits for at once
+template <class Acc>
+struct alignas(4 * sizeof(Acc)) Corners {
+  Acc x1, y1, x2, y2;
 
-template <class Shape>
-__global__ void __launch_bounds__(kThreads)
-    nms_prepare(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch) {
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < p.count;
-       i += stride) {
-    const int64_t candidate = p.order[i];
-    const typename Shape::Box box = Shape::load(p, candidate);
-    const bool inert = is_inert(box);
-    const bool takes_part = !p.filtered || load_coordinate<double>(p.scores, p.score_dtype,
-                                                                   candidate) > p.score_threshold;
-    p.kept[i] = !takes_part ? kOut : (inert ? kInert : kIn);
-    scratch.boxes[i] = Shape::stored(box);
-    scratch.first[i] = first_of_segment(p.segment, i);
-    scratch.state[i] = {0, 0};
-  }
-}
-
-// 32 candidates of `meet`, for all threads of the block.
-template <class Shape>
-struct MeetGroup {
-  typename Shape::Box box[kWarp];
-  unsigned in;         // candidates to test, as bits
-  unsigned met;        // those found suppressed
-  int64_t tile_group;  // first group that they can meet
-  int64_t listed;      // kept boxes that they can meet
-};
-
-// Candidates at 32 positions from `begin` on that are of this segment, or (-1) in their first tile.
-template <class Shape>
-__device__ void load_group(const NmsParams& p, const NmsScratch<Shape>& scratch, int64_t begin,
-                           int64_t segment, MeetGroup<Shape>* group) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t i = begin + lane, my_group = begin / kNmsGroup;
-  int64_t first = 0;
-  bool in = i < p.count && p.kept[i] == kIn;
-  if (in) {
-    first = scratch.first[i];
-    group->box[lane] = scratch.boxes[i].box();
-    in = segment < 0 ? i / kNmsGroup - first / kNmsGroup < scratch.tile_groups : first == segment;
-  }
-  const unsigned all_in = __ballot_sync(kWholeWarp, in);
-  if (all_in == 0) {
-    if (lane == 0) group->in = 0;
-    return;
-  }
-  if (lane != __ffs(static_cast<int>(all_in)) - 1) return;  // the earliest segment's
-  group->in = all_in;
-  group->met = 0;
-  group->tile_group = my_group - (my_group - first / kNmsGroup) % scratch.tile_groups;
-  group->listed = 0;
-  if (segment < 0) return;
-  const SegmentState state = scratch.state[segment];
-  if (p.max_output >= 0 && state.kept >= p.max_output) group->in = 0;
-  group->listed = state.listed;
-}
-
-// Against every `parts`-th 256 of the segment's list. A thread has one box of the list at a time.
-template <class Shape>
-__device__ void meet_list(const NmsParams& p, const typename Shape::Stored* list,
-                          typename Shape::Number threshold, int64_t begin, int64_t part,
-                          int64_t parts, MeetGroup<Shape>* group) {
-  unsigned left = group->in;
-  for (int64_t at = part * kThreads; at < group->listed && left != 0; at += parts * kThreads) {
-    unsigned met = 0;
-    if (at + threadIdx.x < group->listed) {
-      const typename Shape::Box kept = list[at + threadIdx.x].box();
-      for (unsigned rest = left; rest != 0; rest &= rest - 1) {
-        const int c = __ffs(static_cast<int>(rest)) - 1;
-        if (overlaps(kept, group->box[c], threshold)) met |= 1u << c;
-      }
-    }
-    if (met != 0) atomicOr(&group->met, met);
-    __syncthreads();
-    left = group->in & ~group->met;
-    __syncthreads();
-  }
-  // Another part may be reading: it sees the candidate in or out, and either will do.
-  if (threadIdx.x < kWarp && (group->met >> threadIdx.x & 1) != 0) {
-    p.kept[begin + threadIdx.x] = kOut;
-  }
-}
-
-// Against candidates of their tile. A thread has one of the group's, a warp every `parts` * 8-th
-// group of earlier ones, and writes a word of bits; those of other segments are never looked at.
-template <class Shape>
-__device__ void meet_tile(const NmsParams& p, const NmsScratch<Shape>& scratch,
-                          typename Shape::Number threshold, int64_t begin, int64_t part,
-                          int64_t parts, const MeetGroup<Shape>& group) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t me = begin + lane, my_group = begin / kNmsGroup;
-  const bool in = (group.in >> lane & 1) != 0;
-  const typename Shape::Box mine = in ? group.box[lane] : typename Shape::Box{};
-  for (int64_t g = group.tile_group + part * kWarps + threadIdx.x / kWarp; g <= my_group;
-       g += parts * kWarps) {
-    const int64_t other = g * kNmsGroup + lane;
-    unsigned rest = __ballot_sync(kWholeWarp, other < p.count && p.kept[other] == kIn);
-    uint32_t met = 0;
-    for (; rest != 0; rest &= rest - 1) {
-      const int c = __ffs(static_cast<int>(rest)) - 1;
-      const int64_t at = g * kNmsGroup + c;
-      const typename Shape::Box earlier = scratch.boxes[at].box();
-      if (at < me && overlaps(earlier, mine, threshold)) met |= 1u << c;
-    }
-    scratch.overlaps_of(my_group, g)[lane] = met;
-  }
-}
-
-// How much there is to do in a round: units of `meet`, a block each.
-struct MeetGrid {
-  int64_t groups;                  // of all items
-  int64_t list_parts, tile_parts;  // of each group
-};
-
-template <class Shape>
-__global__ void __launch_bounds__(kThreads)
-    nms_meet(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch,
-             const Round round, const MeetGrid grid, const typename Shape::Number threshold) {
-  __shared__ MeetGroup<Shape> group;
-  const int64_t units = grid.groups * (grid.list_parts + grid.tile_parts);
-  for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
-    // Groups go fastest, so that later parts profit from what the first, best boxes suppress.
-    const int64_t part = unit / grid.groups, g = unit - part * grid.groups;
-    int64_t segment = -1, begin = g * kNmsGroup;
-    if (round.number > 0) {
-      const int64_t item = g / scratch.tile_groups;
-      segment = segment_of_item(p, scratch.first, scratch.tile_groups, round, item);
-      if (segment < 0) continue;  // the whole block
-      const int64_t in_segment = round.number * scratch.tile_groups + g % scratch.tile_groups;
-      begin = (segment / kNmsGroup + in_segment) * kNmsGroup;
-    }
-    if (threadIdx.x < kWarp) load_group(p, scratch, begin, segment, &group);
-    __syncthreads();
-    if (group.in != 0) {
-      if (part < grid.list_parts) {
-        meet_list(p, scratch.boxes + segment, threshold, begin, part, grid.list_parts, &group);
-      } else {
-        meet_tile(p, scratch, threshold, begin, part - grid.list_parts, grid.tile_parts, group);
-      }
-    }
-    if (unit + gridDim.x < units) __syncthreads();  // before the next group replaces this one
-  }
-}
-
-// A tile as words; those of its group `lane`.
-struct TileWords {
-  unsigned present = 0, in = 0, inert = 0;
-  unsigned kept = 0;
-};
-
-// Returns the number of groups that have candidates of the segment.
-template <class Shape>
-__device__ int load_tile(const NmsParams& p, const NmsScratch<Shape>& scratch, int64_t segment,
-                         int64_t begin, TileWords* words) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int tile_groups = static_cast<int>(scratch.tile_groups);
-  for (int g0 = 0; g0 < tile_groups; g0 += kBatch) {
-    bool present[kBatch];
-    uint8_t status[kBatch];
-    for (int b = 0; b < kBatch; ++b) {
-      const int64_t i = begin + (g0 + b) * kNmsGroup + lane;
-      const bool exists = g0 + b < tile_groups && i < p.count;
-      present[b] = exists && scratch.first[i] == segment;
-      status[b] = exists ? p.kept[i] : static_cast<uint8_t>(kOut);
-    }
-    for (int b = 0; b < kBatch; ++b) {
-      const unsigned all = __ballot_sync(kWholeWarp, present[b]);
-      const unsigned in = __ballot_sync(kWholeWarp, present[b] && status[b] == kIn);
-      const unsigned inert = __ballot_sync(kWholeWarp, present[b] && status[b] == kInert);
-      if (all == 0) return g0 + b;
-      if (lane == g0 + b) *words = {all, in, inert, 0};
-    }
-  }
-  return tile_groups;
-}
-
-// This lane's candidate's overlaps with those before it.
-struct OverlapRow {
-  uint32_t earlier[kMostTileGroups];  // in groups of the tile
-  uint32_t own;                       // in its own group
-
-  // Of group `g` of the tile that begins with `tile_group`.
-  template <class Shape>
-  __device__ void load(const NmsScratch<Shape>& scratch, int64_t tile_group, int g, int lane) {
-    const int64_t group = tile_group + g;
-    int64_t slot = tile_group % scratch.tile_groups;
-    const uint32_t* row = scratch.overlaps_of(group, 0) + lane;
-    for (int k = 0; k < kMostTileGroups; ++k) {
-      earlier[k] = k < g ? row[slot * kNmsGroup] : 0;
-      slot = slot + 1 == scratch.tile_groups ? 0 : slot + 1;
-    }
-    own = scratch.overlaps_of(group, group)[lane];
+  __device__ Box<Acc> box() const {
+    Box<Acc> box = {x1, y1, x2, y2, 0};
+    box.area = (x2 - x1) * (y2 - y1);  // as load_box()
+    return box;
   }
 };
 
-// Of the candidates `in`, what is kept. `own`: whom of those before it in the group each overlaps,
-// so that the first undecided one is always decided.
-__device__ inline unsigned resolve_group(unsigned in, uint32_t own, int lane) {
-  unsigned undecided = in, kept = 0;
-  while (undecided != 0) {
-    const bool asks = (undecided >> lane & 1) != 0;
-    const unsigned now = __ballot_sync(kWholeWarp, asks && (own & undecided) == 0);
-    const unsigned out = __ballot_sync(kWholeWarp, asks && (own & now) != 0);
-    kept |= now;
-    undecided &= ~(now | out);
+template <class Acc>
+struct AxisAligned {
+  using Number = Acc;
+  using Box = visops::Box<Acc>;
+  using Stored = Corners<Acc>;
+
+  static __device__ Box load(const NmsParams& p, int64_t candidate) {
+    return candidate_box<Acc>(p, candidate);
   }
-  return kept;
-}
+  static __device__ Stored stored(const Box& box) { return {box.x1, box.y1, box.x2, box.y2}; }
+};
 
-// Puts a tile's kept boxes to the list: in place, where what is overwritten was read before.
-template <class Shape>
-__device__ int64_t append(const NmsScratch<Shape>& scratch, int64_t segment, int64_t begin,
-                          int groups, const TileWords& words, int64_t listed) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  constexpr int kAtOnce = 4;
-  typename Shape::Stored* list = scratch.boxes + segment;
-  for (int g0 = 0; g0 < groups; g0 += kAtOnce) {
-    unsigned word[kAtOnce];
-    typename Shape::Stored box[kAtOnce];
-    for (int b = 0; b < kAtOnce; ++b) {  // lanes beyond `groups` have no words
-      word[b] = __shfl_sync(kWholeWarp, words.kept & ~words.inert, (g0 + b) % kWarp);
-      if ((word[b] >> lane & 1) != 0) box[b] = scratch.boxes[begin + (g0 + b) * kNmsGroup + lane];
-    }
-    __syncwarp();
-    for (int b = 0; b < kAtOnce; ++b) {
-      const int before = __popc(word[b] & ((1u << lane) - 1));
-      if ((word[b] >> lane & 1) != 0) list[listed + before] = box[b];
-      listed += __popc(word[b]);
-    }
-    __syncwarp();
-  }
-  return listed;
-}
-
-template <class Shape>
-__device__ void resolve_tile(const NmsParams& p, const NmsScratch<Shape>& scratch,
-                             const Round& round, int64_t segment) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t tile_group = segment / kNmsGroup + round.number * scratch.tile_groups;
-  const int64_t begin = tile_group * kNmsGroup;
-  SegmentState state = scratch.state[segment];
-  int64_t room = p.max_output < 0 ? p.count : p.max_output - state.kept;
-  TileWords words;
-  const int groups = load_tile(p, scratch, segment, begin, &words);
-  if (room == 0) words.in = words.inert = 0;
-
-  OverlapRow row, next;
-  if (__shfl_sync(kWholeWarp, words.in, 0) != 0) next.load(scratch, tile_group, 0, lane);
-  for (int g = 0; g < groups; ++g) {
-    row = next;
-    const unsigned in = __shfl_sync(kWholeWarp, words.in, g);
-    const unsigned inert = __shfl_sync(kWholeWarp, words.inert, g);
-    const unsigned after = __shfl_sync(kWholeWarp, words.in, (g + 1) % kWarp);
-    if (g + 1 < groups && after != 0) next.load(scratch, tile_group, g + 1, lane);
-    unsigned kept = inert;
-    if (in != 0) {
-      uint32_t met = 0;
-      for (int k0 = 0; k0 < kMostTileGroups; k0 += kBatch) {
-        if (k0 >= g) break;
-        for (int k = k0; k < k0 + kBatch; ++k) {
-          met |= row.earlier[k] & __shfl_sync(kWholeWarp, words.kept, k);
-        }
-      }
-      const unsigned open = __ballot_sync(kWholeWarp, met == 0) & in;
-      kept |= resolve_group(open, row.own, lane);
-    }
-    const int64_t before = __popc(kept & ((1u << lane) - 1));
-    const bool keep = (kept >> lane & 1) != 0 && before < room;
-    kept = __ballot_sync(kWholeWarp, keep);
-    room -= __popc(kept);
-    state.kept += __popc(kept);
-    if (lane == g) words.kept = kept;
-    const bool present = (__shfl_sync(kWholeWarp, words.present, g) >> lane & 1) != 0;
-    if (present) p.kept[begin + g * kNmsGroup + lane] = keep ? 1 : 0;
-  }
-  if (round.is_last) return;
-  state.listed = append(scratch, segment, begin, groups, words, state.listed);
-  if (lane == 0) scratch.state[segment] = state;
-}
-
-// A warp to a tile, or in round 0 to the segments that begin in a group.
-template <class Shape>
-__global__ void __launch_bounds__(kResolveWarps* kWarp)
-    nms_resolve(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch,
-                const Round round) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t warps = static_cast<int64_t>(gridDim.x) * kResolveWarps;
-  const int64_t warp = static_cast<int64_t>(blockIdx.x) * kResolveWarps + threadIdx.x / kWarp;
-  for (int64_t item = warp; item < round.items; item += warps) {
-    if (round.number > 0) {
-      const int64_t segment = segment_of_item(p, scratch.first, scratch.tile_groups, round, item);
-      if (segment >= 0) resolve_tile(p, scratch, round, segment);
-      continue;
-    }
-    const int64_t i = item * kNmsGroup + lane;
-    unsigned begins = __ballot_sync(kWholeWarp, i < p.count && scratch.first[i] == i);
-    for (; begins != 0; begins &= begins - 1) {
-      const int c = __ffs(static_cast<int>(begins)) - 1;
-      resolve_tile(p, scratch, round, item * kNmsGroup + c);
-    }
-  }
-}
-
-// Parts of a group's work, of at most `most`, that make `groups` enough.
-int64_t parts_of(int64_t groups, int64_t most) {
-  const int64_t wanted = kEnoughUnits / groups;
-  return wanted < 1 ? 1 : (wanted < most ? wanted : most);
-}
-
-MeetGrid meet_grid(const Round& round, int64_t tile_groups) {
-  MeetGrid grid = {round.items, 0, 0};
-  if (round.number > 0) {
-    grid.groups *= tile_groups;
-    const int64_t most_listed = round.number * tile_groups * kNmsGroup;
-    grid.list_parts = parts_of(grid.groups, (most_listed + kThreads - 1) / kThreads);
-  }
-  grid.tile_parts = parts_of(grid.groups, (tile_groups + kWarps - 1) / kWarps);
-  return grid;
-}
-
-template <class Shape>
-void nms_as(const NmsParams& p, void* stream) {
-  const NmsScratch<Shape> scratch(p, tile_groups_of(p.count));
-  const typename Shape::Number threshold = threshold_of(p.iou_threshold, typename Shape::Number());
-  launch(nms_prepare<Shape>, grid_for((p.count + kThreads - 1) / kThreads), dim3(kThreads), 0,
-         stream, p, scratch);
-  const int64_t rounds = count_rounds(p, scratch.tile_groups);
-  for (int64_t number = 0; number < rounds; ++number) {
-    const Round round = round_of(p, scratch.tile_groups, number);
-    const MeetGrid grid = meet_grid(round, scratch.tile_groups);
-    launch(nms_meet<Shape>, grid_for(grid.groups * (grid.list_parts + grid.tile_parts)),
-           dim3(kThreads), 0, stream, p, scratch, round, grid, threshold);
-    launch(nms_resolve<Shape>, grid_for((round.items + kResolveWarps - 1) / kResolveWarps),
-           dim3(kResolveWarps * kWarp), 0, stream, p, scratch, round);
-  }
-}
-
-void nms_cuda(const NmsParams& p, void* stream) {
-  if (p.count == 0) return;
+void nms_cuda(const NmsParams& p, Workspace& workspace) {
   if (computes_in_double(p.dtype)) {
-    nms_as<AxisAligned<double>>(p, stream);
+    launch_nms<AxisAligned<double>>(p, workspace);
   } else {
-    nms_as<AxisAligned<float>>(p, stream);
+    launch_nms<AxisAligned<float>>(p, workspace);
   }
 }
 
-void nms_rotated_cuda(const NmsParams& p, void* stream) {
-  if (p.count > 0) nms_as<Rotated>(p, stream);
-}
-
-const bool registered =
-    nms_stub.set(kCudaSlot, nms_cuda) && nms_rotated_stub.set(kCudaSlot, nms_rotated_cuda);
+const bool registered = nms_stub.set(kCudaSlot, nms_cuda);
 
 }  // namespace
 }  // namespace visops

@@ -1,10 +1,12 @@
 // Which kept box each box belongs to, on CUDA.
 //
 // NOTE [ Matching on CUDA ]
-// A warp to a box: it tests 32 kept boxes at a time, best first, until one overlaps (NOTE
-// [ Matching ]). Assumes what check_nms() and the front establish: `kept` are numbers of boxes.
+// A warp has a box: it tests 32 kept boxes at a time, best first, until one overlaps (NOTE
+// [ Matching ]). Assumes what check_nms() and the front establish: `kept` has indices of boxes.
 
 #include "core/suppression/nms_match.h"
+
+#include "core/workspace.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -38,16 +40,16 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Acc>
-void nms_match_as(const NmsMatchParams& p, void* stream) {
-  launch(nms_match<Acc>, grid_for((p.count + kWarps - 1) / kWarps), dim3(kThreads), 0, stream, p,
-         threshold_of(p.iou_threshold, Acc()));
+void nms_match_as(const NmsMatchParams& p, Workspace& workspace) {
+  launch(nms_match<Acc>, grid_for((p.count + kWarps - 1) / kWarps), dim3(kThreads), 0,
+         workspace.stream(), p, threshold_of(p.iou_threshold, Acc()));
 }
 
-void nms_match_cuda(const NmsMatchParams& p, void* stream) {
+void nms_match_cuda(const NmsMatchParams& p, Workspace& workspace) {
   if (computes_in_double(p.dtype)) {
-    nms_match_as<double>(p, stream);
+    nms_match_as<double>(p, workspace);
   } else {
-    nms_match_as<float>(p, stream);
+    nms_match_as<float>(p, workspace);
   }
 }
 

@@ -1,104 +1,43 @@
-// How suppression on CUDA cuts its candidates, and what it keeps of them.
+// How suppression on CUDA splits its candidates, and the memory that it needs.
 //
 // NOTE [ Tiles ]
-// Positions in `order` are cut into groups of 32, whose flags fit the bits of a word, wherever
-// segments begin. A segment's tile t has groups [t T, (t + 1) T) of those from the segment's first
-// group on (T: tile_groups). Round t deals with tile t of all segments at once. So a group has
-// candidates of several segments in round 0 only; each later round finds at most one segment there.
+// Positions in `order` are split into groups of 32, whose flags are the bits of a word, wherever
+// segments begin. A segment's tile t has the groups [t T, (t + 1) T), counted from the segment's
+// first group (T: tile_groups). Round t deals with tile t of all segments at once. So only in round
+// 0 can a group have candidates of several segments; in later rounds it has at most one segment's.
 //
 // The host does not know the segments. In round 0 it starts work for every group. A segment that
-// has a tile t > 0 is at least `spacing` = 32 t T - 30 long, and so has a multiple of that among
-// its positions: work is started for every multiple, and the segment's first one does it. All
-// rounds together start work for O(count log(rounds)) candidates beside what is needed.
+// has a tile t > 0 is at least `spacing` = 32 t T - 30 long, so it contains a multiple of `spacing`
+// among its positions. Work is started for every multiple, and the first one in a segment does it.
+// All rounds together start work for O(count log(rounds)) candidates more than needed.
 #pragma once
 
-#include "core/suppression/nms_scratch.h"
+#include "core/suppression/nms.h"
+#include "core/suppression/scratch.h"
 #include "cuda/launch.h"
 
 namespace visops {
 namespace {
 
+constexpr int64_t kNmsGroup = 32;  // candidates whose flags are the bits of a word
+constexpr int64_t kNmsMostTileGroups = 32;
 constexpr int kWarp = static_cast<int>(kNmsGroup);
 constexpr unsigned kWholeWarp = 0xffffffffu;
 
-// What p.kept says of a candidate before its tile is resolved.
+// A candidate's entry in p.kept before its tile is resolved.
 enum Status : uint8_t {
   kOut,    // suppressed, or never took part
   kIn,     // not suppressed so far
-  kInert,  // meets nobody (is_inert())
+  kInert,  // overlaps nothing (is_inert())
 };
 
-template <class Acc>
-struct alignas(4 * sizeof(Acc)) Corners {
-  Acc x1, y1, x2, y2;
-
-  __device__ Box<Acc> box() const {
-    Box<Acc> box = {x1, y1, x2, y2, 0};
-    box.area = (x2 - x1) * (y2 - y1);  // as load_box()
-    return box;
-  }
-};
-
-// Kinds of boxes: how they are loaded, stored, and what their overlap is compared with.
-template <class Acc>
-struct AxisAligned {
-  using Number = Acc;
-  using Box = visops::Box<Acc>;
-  using Stored = Corners<Acc>;
-
-  static __device__ Box load(const NmsParams& p, int64_t candidate) {
-    return candidate_box<Acc>(p, candidate);
-  }
-  static __device__ Stored stored(const Box& box) { return {box.x1, box.y1, box.x2, box.y2}; }
-};
-
-struct StoredRotated {
-  RotatedBox whole;
-  __device__ const RotatedBox& box() const { return whole; }
-};
-
-struct Rotated {
-  using Number = double;
-  using Box = RotatedBox;
-  using Stored = StoredRotated;
-
-  static __device__ Box load(const NmsParams& p, int64_t candidate) {
-    return rotated_candidate_box(p, candidate);
-  }
-  static __device__ Stored stored(const Box& box) { return {box}; }
-};
-
+// A kind of boxes, `Shape`, has
+//   Number, Box              the type of the overlap, and the box that overlaps() takes
+//   Stored, stored(box)      what memory holds of a box; .box() gives the box back
+//   load(params, candidate)  a candidate's box
 struct SegmentState {
   int64_t kept;    // so far
-  int64_t listed;  // those of them that can suppress
-};
-
-template <class Shape>
-struct NmsScratch {
-  // [count] in order; resolving a tile moves the boxes that it keeps to the front of the segment,
-  // over those that are done with.
-  typename Shape::Stored* boxes;
-  SegmentState* state;  // [count] at segments' first positions
-  int64_t* first;       // [count] of the segment
-  // [groups, tile_groups, 32] the candidates of group `g` that overlap a later candidate, which is
-  // the last index, as bits; g modulo tile_groups is the second index.
-  uint32_t* overlaps;
-  int64_t tile_groups;
-
-  NmsScratch(const NmsParams& p, int64_t tile_groups) : tile_groups(tile_groups) {
-    char* at = static_cast<char*>(p.scratch);
-    boxes = reinterpret_cast<typename Shape::Stored*>(at);
-    at += p.count * static_cast<int64_t>(sizeof(typename Shape::Stored));
-    state = reinterpret_cast<SegmentState*>(at);
-    at += p.count * static_cast<int64_t>(sizeof(SegmentState));
-    first = reinterpret_cast<int64_t*>(at);
-    at += p.count * static_cast<int64_t>(sizeof(int64_t));
-    overlaps = reinterpret_cast<uint32_t*>(at);
-  }
-
-  __device__ uint32_t* overlaps_of(int64_t group, int64_t earlier) const {
-    return overlaps + (group * tile_groups + earlier % tile_groups) * kNmsGroup;
-  }
+  int64_t listed;  // of those, boxes that can suppress
 };
 
 #if defined(VISOPS_CUDA_EMULATION)
@@ -107,14 +46,47 @@ constexpr int64_t kEnoughUnits = 16;
 static inline int64_t tile_groups_of(int64_t count) { return count <= 500 ? 12 : 3; }
 #else
 constexpr int64_t kEnoughUnits = 4096;  // blocks that keep a GPU busy
-static inline int64_t tile_groups_of(int64_t count) { return nms_tile_groups(count); }
+// Tiles of 1024 candidates mean few rounds, and 128 bytes of overlaps for each candidate; smaller
+// ones bound the memory where there are millions.
+static inline int64_t tile_groups_of(int64_t count) {
+  return count <= int64_t{1} << 20 ? kNmsMostTileGroups : 8;
+}
 #endif
+
+template <class Shape>
+struct NmsScratch {
+  // [count] in order. Resolving a tile moves the boxes that it keeps to the front of the segment,
+  // over those that are done with.
+  typename Shape::Stored* boxes;
+  SegmentState* state;  // [count] at segments' first positions
+  int64_t* first;       // [count] first position of the segment
+  // [groups, tile_groups, 32] for a group (first index) and a candidate in it (last index): which
+  // candidates of an earlier group g overlap it, as bits. The second index is g modulo tile_groups.
+  uint32_t* overlaps;
+  int64_t tile_groups;
+
+  NmsScratch(const NmsParams& p, Workspace& workspace) : tile_groups(tile_groups_of(p.count)) {
+    using Stored = typename Shape::Stored;
+    constexpr int64_t each = sizeof(Stored) + sizeof(SegmentState) + sizeof(int64_t);
+    const int64_t words = (p.count + kNmsGroup - 1) / kNmsGroup * tile_groups * kNmsGroup;
+    char* memory =
+        allocate<char>(workspace, p.count * each + words * static_cast<int64_t>(sizeof(uint32_t)));
+    boxes = take_array<Stored>(&memory, p.count);
+    state = take_array<SegmentState>(&memory, p.count);
+    first = take_array<int64_t>(&memory, p.count);
+    overlaps = take_array<uint32_t>(&memory, words);
+  }
+
+  __device__ uint32_t* overlaps_of(int64_t group, int64_t earlier) const {
+    return overlaps + (group * tile_groups + earlier % tile_groups) * kNmsGroup;
+  }
+};
 
 struct Round {
   int64_t number;
   bool is_last;
-  int64_t spacing;  // of the positions that stand for segments; 0 in round 0
-  int64_t items;    // such positions; in round 0, groups
+  int64_t spacing;  // between the positions that stand for segments; 0 in round 0
+  int64_t items;    // the number of such positions; in round 0, of groups
 };
 
 static inline int64_t count_rounds(const NmsParams& p, int64_t tile_groups) {
@@ -132,7 +104,7 @@ static inline Round round_of(const NmsParams& p, int64_t tile_groups, int64_t nu
   return round;
 }
 
-// First position of the segment whose tile an item of a round > 0 is; -1: of none.
+// The first position of the segment that an item of a round > 0 stands for; -1: none.
 __device__ inline int64_t segment_of_item(const NmsParams& p, const int64_t* first,
                                           int64_t tile_groups, const Round& round, int64_t item) {
   const int64_t at = item * round.spacing;

@@ -1,4 +1,4 @@
-// Where segments of a list begin and end: equal numbers lie together.
+// Where segments of a list begin and end: equal numbers are adjacent.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace visops {
 namespace {
 
-// First position of i's segment: from there on up to i all numbers are the same, and none before.
+// First position of i's segment.
 __device__ inline int64_t first_of_segment(const int64_t* segment, int64_t i) {
   const int64_t number = segment[i];
   int64_t low = 0, high = i;

@@ -2,19 +2,21 @@
 //
 // NOTE [ Soft suppression on CUDA ]
 // A block has the segments that begin among as many positions as it has threads, one after another.
-// A segment takes a round for each box that it keeps: all threads lower the scores of their
-// candidates by the box kept last, and look for the highest score on the way; one reduction over
-// the block finds the next box. The rounds of a segment are in sequence by nature; segments, as of
-// images and classes, run at once. The host waits for nothing. Every score is the same product in
-// the same order as on the CPU.
+// A segment takes a round for each box that it keeps. All threads lower the scores of their
+// candidates by the box kept last and look for the highest score on the way; one reduction over the
+// block finds the next box. A segment's rounds are sequential by nature; different segments, such
+// as images and classes, run at once. The host waits for nothing. Every score is the same product
+// in the same order as on the CPU.
 //
-// Rounding: NOTE [ Overlap ], decayed(); without contraction (-fmad=false).
+// Rounding: NOTE [ Overlap ] and decayed(), without contraction (-fmad=false).
 //
 // Assumes what check_nms(), check_soft_nms() and the fronts establish: every candidate's box
-// exists, equal numbers in `segment` lie together, `order` rises within a segment. Not that boxes
-// are finite, or scores numbers.
+// exists, equal numbers in `segment` are adjacent, and `order` rises within a segment. Boxes need
+// not be finite, and scores may be NaN.
 
 #include "core/suppression/soft_nms.h"
+
+#include "core/workspace.h"
 #include "cuda/suppression/segments.h"
 
 namespace visops {
@@ -22,7 +24,7 @@ namespace {
 
 constexpr int kWarp = 32;
 #if defined(VISOPS_CUDA_EMULATION)
-constexpr int kThreads = 2 * kWarp;  // fibers change places at every barrier of every round
+constexpr int kThreads = 2 * kWarp;  // fibers switch at every barrier of every round
 #else
 constexpr int kThreads = 256;
 #endif
@@ -48,7 +50,8 @@ __device__ Best<Acc> best_of_warp(Best<Acc> best) {
   return best;
 }
 
-// For all threads of the block. `shared` may be used again after the block's next __syncthreads().
+// Returns it to all threads of the block, which may use `shared` again after their next
+// __syncthreads().
 template <class Acc>
 __device__ Best<Acc> best_of_block(Best<Acc> best, Best<Acc>* shared) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -65,10 +68,9 @@ struct SharedSegment {
 };
 
 template <class Acc>
-__device__ void suppress_segment(const SoftNmsParams& p, int64_t begin,
+__device__ void suppress_segment(const SoftNmsParams& p, const Box<Acc>* boxes, int64_t begin,
                                  SharedSegment<Acc>* shared) {
   const NmsParams& c = p.candidates;
-  const auto* boxes = static_cast<const Box<Acc>*>(c.scratch);
   auto* scores = static_cast<Acc*>(p.scores);
   const Acc threshold = decay_threshold<Acc>(p), out = static_cast<Acc>(kSoftNmsOut);
   if (threadIdx.x == 0) shared->end = end_of_segment(c.segment, begin, c.count);
@@ -103,9 +105,8 @@ __device__ void suppress_segment(const SoftNmsParams& p, int64_t begin,
 
 template <class Acc>
 __global__ void __launch_bounds__(kThreads)
-    soft_nms_prepare(const __grid_constant__ SoftNmsParams p) {
+    soft_nms_prepare(const __grid_constant__ SoftNmsParams p, Box<Acc>* const boxes) {
   const NmsParams& c = p.candidates;
-  auto* boxes = static_cast<Box<Acc>*>(c.scratch);
   auto* scores = static_cast<Acc*>(p.scores);
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < c.count;
@@ -120,7 +121,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Acc>
 __global__ void __launch_bounds__(kThreads)
-    soft_nms_suppress(const __grid_constant__ SoftNmsParams p) {
+    soft_nms_suppress(const __grid_constant__ SoftNmsParams p, const Box<Acc>* const boxes) {
   __shared__ SharedSegment<Acc> shared;
   __shared__ unsigned begins[kWarps];  // positions at which a segment begins, as bits
   const NmsParams& c = p.candidates;
@@ -134,7 +135,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int w = 0; w < kWarps; ++w) {
       for (unsigned rest = begins[w]; rest != 0; rest &= rest - 1) {
         const int lane = __ffs(static_cast<int>(rest)) - 1;
-        suppress_segment<Acc>(p, part * kThreads + w * kWarp + lane, &shared);
+        suppress_segment(p, boxes, part * kThreads + w * kWarp + lane, &shared);
       }
     }
     __syncthreads();  // before the next part's beginnings replace these
@@ -142,18 +143,20 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <class Acc>
-void soft_nms_as(const SoftNmsParams& p, void* stream) {
-  const int64_t blocks = (p.candidates.count + kThreads - 1) / kThreads;
-  launch(soft_nms_prepare<Acc>, grid_for(blocks), dim3(kThreads), 0, stream, p);
-  launch(soft_nms_suppress<Acc>, grid_for(blocks), dim3(kThreads), 0, stream, p);
+void soft_nms_as(const SoftNmsParams& p, Workspace& workspace) {
+  const int64_t count = p.candidates.count;
+  auto* boxes = allocate<Box<Acc>>(workspace, count);
+  const dim3 blocks = grid_for((count + kThreads - 1) / kThreads);
+  launch(soft_nms_prepare<Acc>, blocks, dim3(kThreads), 0, workspace.stream(), p, boxes);
+  launch(soft_nms_suppress<Acc>, blocks, dim3(kThreads), 0, workspace.stream(), p, boxes);
 }
 
-void soft_nms_cuda(const SoftNmsParams& p, void* stream) {
+void soft_nms_cuda(const SoftNmsParams& p, Workspace& workspace) {
   if (p.candidates.count == 0) return;
   if (p.in_double) {
-    soft_nms_as<double>(p, stream);
+    soft_nms_as<double>(p, workspace);
   } else {
-    soft_nms_as<float>(p, stream);
+    soft_nms_as<float>(p, workspace);
   }
 }
 

@@ -9,11 +9,11 @@
 namespace visops {
 namespace {
 
-// Elements touched by a pair of boxes, in the sense of kGrain: most of it is arithmetic.
+// The work of a pair of boxes, in elements touched (kGrain); most of it is arithmetic.
 constexpr int64_t kPairCost = 2, kPairGradientCost = 6;
 constexpr int64_t kRotatedPairCost = 16, kRotatedPairGradientCost = 48;
 
-// The public function of each measure, for errors.
+// The public function of each measure, named in errors.
 const char* function_of(const char* op, BoxOverlap kind) {
   switch (kind) {
     case BoxOverlap::kIou: return op;
@@ -42,7 +42,7 @@ BoxSet PairsCall::box_set(const char* name, const Tensor& boxes) const {
           boxes.stride(1)};
 }
 
-// All that does not allocate.
+// All checks, before anything is allocated.
 void PairsCall::check(bool backward) {
   BoxIouParams& p = params;
   p.boxes1 = box_set("boxes1", boxes1);
@@ -89,7 +89,7 @@ Tensor empty_gradient(PairsCall& call) {
   return gradient;
 }
 
-// Both steps: columns of boxes, `bytes` for each, then pairs.
+// Runs both steps: columns, with `bytes` for each box, then pairs.
 void run_pairs(PairsCall& call, const KernelStub<BoxIouParams>& columns, int64_t bytes,
                const KernelStub<BoxIouParams>& pairs, int64_t pair_cost) {
   BoxIouParams& p = call.params;

@@ -1,5 +1,5 @@
-// The torch front of weighted boxes fusion. Sorting and selecting are torch's own operators on
-// every device; the kernels go through the clusters.
+// The torch front of weighted boxes fusion. Every device takes the device's way (NOTE [ Fronts on
+// the device ] in torch/operators.h): torch's own operators sort and select, kernels form clusters.
 #include "core/suppression/box_fusion.h"
 
 #include <algorithm>
@@ -13,7 +13,6 @@ namespace visops {
 namespace {
 
 constexpr const char* kOp = "weighted_boxes_fusion";
-constexpr int64_t kBoxCost = 64;  // elements' worth of work in placing a box
 
 // The models' tensors, one after another.
 struct Fusion {
@@ -59,7 +58,7 @@ Tensor joined(const std::vector<Tensor>& parts) {
   return parts.size() == 1 ? parts[0] : call_for_tensor("aten::cat", "", parts, int64_t{0});
 }
 
-// Numbers of the host as a tensor on the device of `like`.
+// Host values as a tensor on the device of `like`.
 template <class T>
 Tensor on_device_of(const Tensor& like, const std::vector<T>& values, ScalarType type) {
   const std::vector<int64_t> sizes = {static_cast<int64_t>(values.size())};
@@ -69,8 +68,8 @@ Tensor on_device_of(const Tensor& like, const std::vector<T>& values, ScalarType
   return like.is_cuda() ? torch::stable::to(host, like.device()) : host;
 }
 
-// Scores times weights, in float64; -1 for what takes no part: below min_score (compared in the
-// scores' own dtype), infinite or NaN.
+// Scores times weights, in float64; -1 for boxes that take no part: their scores are below
+// min_score (compared in the scores' own dtype), infinite or NaN.
 Tensor weighted_scores(const Fusion& f, const Tensor& weight_of_box) {
   const auto as_double = [&](double value) { return number(f.scores, value, ScalarType::Double); };
   const Tensor least = number(f.scores, f.min_score, f.scores.scalar_type());
@@ -83,7 +82,7 @@ Tensor weighted_scores(const Fusion& f, const Tensor& weight_of_box) {
   return call_for_tensor("aten::where", "self", takes_part, weighted, as_double(-1.0));
 }
 
-// The clusters that were found, by falling score.
+// The clusters, by falling score.
 std::tuple<Tensor, Tensor, Tensor> ranked(const Fusion& f, const Tensor& is_cluster,
                                           const Tensor& fused, const Tensor& scores,
                                           const Tensor& labels) {
@@ -93,7 +92,7 @@ std::tuple<Tensor, Tensor, Tensor> ranked(const Fusion& f, const Tensor& is_clus
   return {select(fused, rows), by_score.values, select(labels, rows)};
 }
 
-// Checks all arguments; labels as int64.
+// Checks all arguments and joins the models' tensors; labels become int64.
 Fusion fusion_of(const std::vector<Tensor>& boxes, const std::vector<Tensor>& scores,
                  const std::vector<Tensor>& labels, const std::vector<double>& weights,
                  double iou_threshold, double min_score, const std::string& conf_type,
@@ -150,7 +149,6 @@ std::tuple<Tensor, Tensor, Tensor> weighted_boxes_fusion(
   const Tensor score = make("result", {p.count}, p.score_dtype);
   Tensor is_cluster = make("scratch", {p.count}, DType::kUInt8);
   torch::stable::zero_(is_cluster);
-  const Tensor scratch = make("scratch", {box_fusion_scratch_bytes(p)}, DType::kUInt8);
 
   p.order = data_of<int64_t>(order.indices);
   p.label = data_of<int64_t>(order.values);
@@ -160,8 +158,7 @@ std::tuple<Tensor, Tensor, Tensor> weighted_boxes_fusion(
   p.fused = fused.mutable_data_ptr();
   p.score = score.mutable_data_ptr();
   p.is_cluster = data_of<uint8_t>(is_cluster);
-  p.scratch = scratch.mutable_data_ptr();
-  run(box_fusion_stub, p, boxes, p.count, kBoxCost);
+  run(box_fusion_stub, kOp, p, boxes);
   auto [found, values, labels] = ranked(f, is_cluster, fused, score, order.values);
   return {found, values, torch::stable::to(labels, label_type)};
 }

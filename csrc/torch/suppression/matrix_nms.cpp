@@ -1,5 +1,6 @@
-// The torch front of matrix suppression. Sorting and selecting are torch's own operators on every
-// device; the kernels compute new scores.
+// The torch front of matrix suppression. Every device takes the device's way (NOTE [ Fronts on the
+// device ] in torch/operators.h): torch's own operators sort and select, kernels compute new
+// scores.
 #include "core/suppression/matrix_nms.h"
 
 #include <algorithm>
@@ -14,7 +15,6 @@ namespace {
 using MaybeTensor = std::optional<Tensor>;
 
 constexpr const char* kOp = "matrix_nms";
-constexpr int64_t kObjectCost = 64;  // elements' worth of work in an object, but for its mask
 
 void check_arguments(const Tensor& objects, const Tensor& scores, const MaybeTensor& idxs) {
   const bool boxes = objects.dim() == 2 && objects.size(1) == 4;
@@ -59,7 +59,7 @@ Tensor make(const Tensor& like, const char* what, int64_t count, DType dtype) {
   return empty_tensor(kOp, what, like, {count}, dtype);
 }
 
-// Masks as bits in `order`: what the kernel keeps in memory while it runs.
+// Masks as bits, in `order`, for the kernel.
 struct PackedMasks {
   Tensor bits, extent;
   int64_t words;
@@ -99,8 +99,8 @@ std::tuple<Tensor, Tensor> matrix_nms(const Tensor& objects, const Tensor& score
   if (p.count == 0) {
     return {make(objects, "result", 0, DType::kInt64), make(objects, "result", 0, p.score_dtype)};
   }
-  // Compared in the scores' own dtype. No score rises, so who is below now decays nobody who
-  // counts.
+  // Compared in the scores' own dtype. Scores never rise: an object below now stays below, and
+  // decays only worse ones, which are below too.
   const Tensor least = number(scores, min_score, scores.scalar_type());
   const Tensor taking_part = call_for_tensor("aten::where", "self", at_least(scores, least), scores,
                                              number(scores, -1.0, scores.scalar_type()));
@@ -108,12 +108,10 @@ std::tuple<Tensor, Tensor> matrix_nms(const Tensor& objects, const Tensor& score
       idxs ? torch::stable::to(*idxs, ScalarType::Long) : filled(objects, {p.count}, 0);
   const Sorted order = sort_by_group(taking_part, groups);
   const Tensor changed = make(objects, "new_scores", p.count, p.score_dtype);
-  const Tensor scratch = make(objects, "scratch", matrix_nms_scratch_bytes(p), DType::kUInt8);
   p.order = data_of<const int64_t>(order.indices);
   p.segment = data_of<const int64_t>(order.values);
   p.scores = taking_part.const_data_ptr();
   p.new_scores = changed.mutable_data_ptr();
-  p.scratch = scratch.mutable_data_ptr();
   std::optional<PackedMasks> masks;
   if (p.boxes == nullptr) {
     masks = pack_masks(objects, order.indices);
@@ -121,7 +119,7 @@ std::tuple<Tensor, Tensor> matrix_nms(const Tensor& objects, const Tensor& score
     p.extent = data_of<const MaskExtent>(masks->extent);
     p.words = masks->words;
   }
-  run(matrix_nms_stub, p, objects, p.count, kObjectCost + p.words);
+  run(matrix_nms_stub, kOp, p, objects);
 
   const Tensor found = masked(flat(numbers(objects, 1, p.count)), at_least(changed, least));
   Sorted by_score = sort_last(select(changed, found), true);

@@ -1,37 +1,41 @@
-// The torch front of greedy suppression: which operator is which call, and which way it is done.
+// The torch front of greedy suppression.
 #include "torch/suppression/nms.h"
+
 #include "core/check.h"
 #include "torch/register.h"
+#include "torch/suppression/nms_device.h"
+#include "torch/suppression/nms_host.h"
 
 namespace visops {
+
+Tensor kept_rows(const NmsCall& call) {
+  return runs_cuda_kernels(call.boxes) ? nms_on_device(call) : nms_on_host(call);
+}
+
 namespace {
 
 using MaybeTensor = std::optional<Tensor>;
 using MaybeNumber = std::optional<double>;
 
-Tensor suppress(const NmsCall& call) {
-  return call.on_device() ? nms_on_device(call) : nms_on_host(call);
-}
-
 Tensor nms(const Tensor& boxes, const Tensor& scores, double iou_threshold, int64_t max_output,
            MaybeNumber score_threshold) {
   const NmsForms forms = {true, false};
-  return suppress(checked_nms_call("nms", boxes, scores, {}, forms, iou_threshold, max_output,
-                                   score_threshold));
+  return kept_rows(checked_nms_call("nms", boxes, scores, {}, forms, iou_threshold, max_output,
+                                    score_threshold));
 }
 
 Tensor batched_nms(const Tensor& boxes, const Tensor& scores, const MaybeTensor& idxs,
                    double iou_threshold, int64_t max_output, MaybeNumber score_threshold) {
   const NmsForms forms = {true, true, true};
-  return suppress(checked_nms_call("batched_nms", boxes, scores, idxs, forms, iou_threshold,
-                                   max_output, score_threshold));
+  return kept_rows(checked_nms_call("batched_nms", boxes, scores, idxs, forms, iou_threshold,
+                                    max_output, score_threshold));
 }
 
 Tensor nms_rotated(const Tensor& boxes, const Tensor& scores, const MaybeTensor& idxs,
                    double iou_threshold, int64_t max_output, MaybeNumber score_threshold) {
   const NmsForms forms = {true, false, true, true};
-  return suppress(checked_nms_call("nms_rotated", boxes, scores, idxs, forms, iou_threshold,
-                                   max_output, score_threshold));
+  return kept_rows(checked_nms_call("nms_rotated", boxes, scores, idxs, forms, iou_threshold,
+                                    max_output, score_threshold));
 }
 
 std::tuple<Tensor, Tensor> nms_padded(const Tensor& boxes, const Tensor& scores,
@@ -41,7 +45,7 @@ std::tuple<Tensor, Tensor> nms_padded(const Tensor& boxes, const Tensor& scores,
   const NmsCall call = checked_nms_call("nms_padded", boxes, scores, {}, {false, true},
                                         iou_threshold, max_output, score_threshold);
   const PaddedResult result =
-      call.on_device() ? nms_padded_on_device(call) : nms_padded_on_host(call);
+      runs_cuda_kernels(boxes) ? nms_padded_on_device(call) : nms_padded_on_host(call);
   return {result.indices, result.count};
 }
 

@@ -1,15 +1,15 @@
-// What the suppression operators' arguments must be.
+#include "torch/suppression/nms_call.h"
+
 #include <cmath>
 
 #include "core/check.h"
-#include "torch/suppression/nms.h"
 
 namespace visops {
 namespace {
 
 void check_boxes(const NmsCall& call, const NmsForms& forms) {
   const Tensor& boxes = call.boxes;
-  const int64_t dim = boxes.dim(), width = forms.rotated ? 5 : 4;
+  const int64_t dim = boxes.dim(), width = call.rotated ? 5 : 4;
   const bool shaped =
       ((forms.single && dim == 2) || (forms.batch && dim == 3)) && boxes.size(dim - 1) == width;
   const std::string single = "[N, " + std::to_string(width) + "]";
@@ -19,7 +19,7 @@ void check_boxes(const NmsCall& call, const NmsForms& forms) {
           forms.single ? single : "", either, forms.batch ? batch : "");
 }
 
-// What boxes imply; scores of a batch may have a dimension of classes.
+// Scores must fit the boxes; those of a batch may have a dimension of `classes`.
 void check_scores(const NmsCall& call, bool classes) {
   const Tensor &boxes = call.boxes, &scores = call.scores;
   const int64_t dims = boxes.dim() - 1;
@@ -49,7 +49,7 @@ void check_ids(const NmsCall& call, bool required) {
           dtype_name(dtype), ", must be an integer type");
 }
 
-// The threshold as torch's comparison of such scores has it.
+// The threshold as torch rounds it when it compares scores of this dtype.
 double rounded_to(DType dtype, double value) {
   if (dtype == DType::kFloat64) return value;
   const auto single = static_cast<float>(value);
@@ -61,13 +61,12 @@ double rounded_to(DType dtype, double value) {
   return single;
 }
 
-void set_params(NmsCall& call, bool rotated, double iou_threshold, int64_t max_output,
+void set_params(NmsCall& call, double iou_threshold, int64_t max_output,
                 std::optional<double> score_threshold) {
   const Tensor& boxes = call.boxes;
   check_same_device(call.op, "boxes", boxes, "scores", call.scores);
   NmsParams& p = call.params;
   p.boxes = boxes.const_data_ptr();
-  p.rotated = rotated;
   p.dtype = dtype_of(call.op, "boxes", boxes);
   const int64_t dim = boxes.dim();
   p.image_stride = dim == 3 ? boxes.stride(0) : 0;
@@ -80,15 +79,14 @@ void set_params(NmsCall& call, bool rotated, double iou_threshold, int64_t max_o
   p.classes = call.classes = call.by_class ? call.scores.size(2) : 1;
   p.iou_threshold = iou_threshold;
   check_nms(call.op, p);
-  p.score_dtype = dtype_of(call.op, "scores", call.scores);
-  require(is_floating(p.score_dtype), call.op, "scores has dtype ", dtype_name(p.score_dtype),
+  call.score_dtype = dtype_of(call.op, "scores", call.scores);
+  require(is_floating(call.score_dtype), call.op, "scores has dtype ", dtype_name(call.score_dtype),
           ", must be a floating type");
   require(max_output >= -1, call.op, "max_output is ", max_output, ", must be >= 0");
   p.max_output = max_output;
-  p.filtered = score_threshold.has_value();
-  if (p.filtered) {
+  if (score_threshold) {
     require(!std::isnan(*score_threshold), call.op, "score_threshold is nan, must be a number");
-    p.score_threshold = rounded_to(p.score_dtype, *score_threshold);
+    call.score_threshold = rounded_to(call.score_dtype, *score_threshold);
   }
 }
 
@@ -97,10 +95,10 @@ void set_params(NmsCall& call, bool rotated, double iou_threshold, int64_t max_o
 NmsCall checked_nms_call(const char* op, const Tensor& boxes, const Tensor& scores,
                          const std::optional<Tensor>& ids, NmsForms forms, double iou_threshold,
                          int64_t max_output, std::optional<double> score_threshold) {
-  NmsCall call = {op, boxes, scores, ids, 0, 0, 0, false, false, {}, {}};
+  NmsCall call = {op, boxes, scores, ids, forms.rotated};
   check_boxes(call, forms);
   check_scores(call, forms.groups);
-  set_params(call, forms.rotated, iou_threshold, max_output, score_threshold);
+  set_params(call, iou_threshold, max_output, score_threshold);
   if (forms.groups) check_ids(call, !forms.rotated);
   return call;
 }

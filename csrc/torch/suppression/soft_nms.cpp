@@ -6,7 +6,8 @@
 #include "core/check.h"
 #include "torch/operators.h"
 #include "torch/register.h"
-#include "torch/suppression/nms_candidates.h"
+#include "torch/suppression/nms_device.h"
+#include "torch/suppression/nms_host.h"
 
 namespace visops {
 namespace {
@@ -19,7 +20,7 @@ struct Decayed {
   int64_t image, candidate;
 };
 
-// What is kept, by image and falling score; of each image at most max_output.
+// Sorts kept candidates by image and falling score; returns at most max_output of each image.
 std::vector<Decayed> best_of_images(const NmsCall& call, std::vector<Decayed> kept) {
   std::sort(kept.begin(), kept.end(), [](const Decayed& a, const Decayed& b) {
     if (a.image != b.image) return a.image < b.image;
@@ -38,13 +39,11 @@ std::vector<Decayed> best_of_images(const NmsCall& call, std::vector<Decayed> ke
   return best;
 }
 
-constexpr int64_t kBoxCost = 1024;  // elements' worth of work in a box
-
-// Scores are Acc where the kernel wants them so.
+// Acc is what the kernel computes scores in.
 template <class Acc>
 std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const Candidates& found) {
   NmsParams& c = p.candidates;
-  found.give_to(&c);
+  found.set_in(&c);
   const ValueStrides stride(call, call.scores);
   const void* given = call.scores.const_data_ptr();
   std::vector<Acc> scores(static_cast<size_t>(c.count));
@@ -52,15 +51,12 @@ std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const C
     const int64_t group = c.order[i] / call.per_image, box = c.order[i] - group * call.per_image;
     const int64_t at = group / call.classes * stride.image + box * stride.box +
                        group % call.classes * stride.in_class;
-    scores[i] = load_coordinate<Acc>(given, c.score_dtype, at);
+    scores[i] = load_coordinate<Acc>(given, call.score_dtype, at);
   }
   p.scores = scores.data();
   std::vector<uint8_t> flags(scores.size());
   c.kept = flags.data();
-  const Tensor scratch =
-      empty_tensor(call.op, "scratch", call.boxes, {soft_nms_scratch_bytes(p)}, DType::kUInt8);
-  c.scratch = scratch.mutable_data_ptr();
-  run_on_cpu(soft_nms_stub, p, c.count, kBoxCost);
+  run(soft_nms_stub, call.op, p, call.boxes);
   std::vector<Decayed> kept;
   const int64_t in_image = call.classes * call.per_image;
   for (int64_t i = 0; i < c.count; ++i) {
@@ -71,21 +67,19 @@ std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const C
   return kept;
 }
 
-RowsAndScores soft_nms_on_host(NmsCall call, SoftNmsParams p) {
-  call.least_score = p.min_score;
-  const Candidates found = list_candidates(call, CandidateOrder::kByNumber);
+RowsAndScores soft_nms_on_host(const NmsCall& call, const SoftNmsParams& p) {
+  const Candidates found = list_by_number(call, p.min_score);
   const std::vector<Decayed> kept =
       best_of_images(call, p.in_double ? decay_on_host<double>(call, p, found)
                                        : decay_on_host<float>(call, p, found));
   const auto count = static_cast<int64_t>(kept.size());
   const Tensor rows =
       empty_tensor(call.op, "result", call.boxes, call.result_shape(count), DType::kInt64);
-  const Tensor scores =
-      empty_tensor(call.op, "result", call.boxes, {count}, call.params.score_dtype);
+  const Tensor scores = empty_tensor(call.op, "result", call.boxes, {count}, call.score_dtype);
   auto* row = static_cast<int64_t*>(rows.mutable_data_ptr());
   for (int64_t i = 0; i < count; ++i) {
     row = call.write_row(kept[i].candidate, row);
-    store_rounded(scores.mutable_data_ptr(), call.params.score_dtype, i, kept[i].score);
+    store_rounded(scores.mutable_data_ptr(), call.score_dtype, i, kept[i].score);
   }
   return {rows, scores};
 }
@@ -98,29 +92,27 @@ Groups groups_on_device(const NmsCall& call) {
 
 RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
   NmsParams& c = p.candidates;
-  const ScalarType result_type = scalar_type_of(c.score_dtype);
+  const ScalarType result_type = scalar_type_of(call.score_dtype);
   if (call.candidates() == 0) {
     return {empty_tensor(call.op, "result", call.boxes, call.result_shape(0), DType::kInt64),
-            empty_tensor(call.op, "result", call.boxes, {0}, c.score_dtype)};
+            empty_tensor(call.op, "result", call.boxes, {0}, call.score_dtype)};
   }
   const Groups groups = groups_on_device(call);
   const ScalarType computed = p.in_double ? ScalarType::Double : ScalarType::Float;
-  // Detached: there is no gradient, but torch's operators below would record one.
+  // Detached: there is no gradient, but torch's own operators would record one.
   const Tensor given =
       torch::stable::to(call_for_tensor("aten::detach", "", flat(scores_by_group(call))), computed);
-  const Tensor scores = select(given, groups.order);  // a copy, in any case
+  const Tensor scores = select(given, groups.order);  // a copy, which the kernel may change
   const Tensor kept = empty_tensor(call.op, "scratch", call.boxes, {scores.numel()}, DType::kUInt8);
   c.count = scores.numel();
-  c.order = static_cast<const int64_t*>(groups.order.const_data_ptr());
-  c.segment = static_cast<const int64_t*>(groups.segment.const_data_ptr());
+  c.order = data_of<const int64_t>(groups.order);
+  c.segment = data_of<const int64_t>(groups.segment);
   p.scores = scores.mutable_data_ptr();
-  c.kept = static_cast<uint8_t*>(kept.mutable_data_ptr());
-  const Tensor scratch =
-      empty_tensor(call.op, "scratch", call.boxes, {soft_nms_scratch_bytes(p)}, DType::kUInt8);
-  c.scratch = scratch.mutable_data_ptr();
-  run(soft_nms_stub, p, call.boxes, c.count, 1);
+  c.kept = data_of<uint8_t>(kept);
+  run(soft_nms_stub, call.op, p, call.boxes);
 
-  // By number, an image a row; kept scores are not negative.
+  // Scores by number, one row for each image; -1 for dropped boxes, as kept scores are not
+  // negative.
   const Tensor out = filled(call.boxes, {1}, -1);
   const Tensor left = call_for_tensor("aten::where", "self", as_bool(kept), scores, out);
   const Tensor by_number =
@@ -150,9 +142,8 @@ RowsAndScores run_soft_nms(const char* op, const Tensor& boxes, const Tensor& sc
   const NmsCall call =
       checked_nms_call(op, boxes, scores, idxs, forms, iou_threshold, max_output, std::nullopt);
   p.candidates = call.params;
-  p.in_double =
-      computes_in_double(call.params.dtype) || computes_in_double(call.params.score_dtype);
-  return call.on_device() ? soft_nms_on_device(call, p) : soft_nms_on_host(call, p);
+  p.in_double = computes_in_double(call.params.dtype) || computes_in_double(call.score_dtype);
+  return runs_cuda_kernels(boxes) ? soft_nms_on_device(call, p) : soft_nms_on_host(call, p);
 }
 
 RowsAndScores soft_nms(const Tensor& boxes, const Tensor& scores, std::string method,

@@ -1,0 +1,383 @@
+// Greedy suppression on CUDA, for every kind of boxes.
+//
+// NOTE [ Suppression on CUDA ]
+// Strategy: tiles of at most 1024 candidates of a segment, one after another; all segments at once
+// (NOTE [ Tiles ] in cuda/suppression/nms_tile.h). One kernel gathers boxes; then every round has
+// two. `meet` tests a tile's candidates against the boxes that the segment has kept so far, and
+// against each other; the latter gives a bit per pair. In `resolve`, one warp goes through those
+// bits, 32 candidates at a time, and appends the boxes that it keeps to the segment's list. The
+// number of launches depends on sizes alone; the host waits for nothing. O(count) memory.
+//
+// Split: a block of `meet` has 32 candidates and a part of the boxes that they are tested against;
+// there are as many parts as fill a GPU. Parts that see in time that a candidate is suppressed skip
+// it. Which parts do is chance, but the result is not: the boxes kept before a candidate fix its
+// fate.
+//
+// Within 32 candidates, those that overlap no undecided earlier one are kept, those that they
+// overlap are out, and so on until none is left: few steps where chains of overlaps are short, 32
+// at most.
+//
+// Rounding: NOTE [ Overlap ], without contraction (-fmad=false).
+//
+// Assumes what check_nms() and the fronts establish: every candidate's box exists, and equal
+// numbers in `segment` are adjacent. Boxes need not be finite.
+#pragma once
+
+#include "cuda/suppression/nms_tile.h"
+#include "cuda/suppression/segments.h"
+
+namespace visops {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / kWarp;
+constexpr int kResolveWarps = 4;
+constexpr int kMostTileGroups = static_cast<int>(kNmsMostTileGroups);
+constexpr int kBatch = 8;  // groups whose memory a warp waits for at once
+
+template <class Shape>
+__global__ void __launch_bounds__(kThreads)
+    nms_prepare(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch) {
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < p.count;
+       i += stride) {
+    const int64_t candidate = p.order[i];
+    const typename Shape::Box box = Shape::load(p, candidate);
+    const bool inert = is_inert(box);
+    const ScoreFilter& f = p.filter;
+    const bool takes_part =
+        f.scores == nullptr || load_coordinate<double>(f.scores, f.dtype, candidate) > f.threshold;
+    p.kept[i] = !takes_part ? kOut : (inert ? kInert : kIn);
+    scratch.boxes[i] = Shape::stored(box);
+    scratch.first[i] = first_of_segment(p.segment, i);
+    scratch.state[i] = {0, 0};
+  }
+}
+
+// The 32 candidates of a block of `meet`, in shared memory.
+template <class Shape>
+struct MeetGroup {
+  typename Shape::Box box[kWarp];
+  unsigned in;         // candidates to test, as bits
+  unsigned met;        // of those, the ones found suppressed
+  int64_t tile_group;  // the first group that they can meet
+  int64_t listed;      // kept boxes that they can meet
+};
+
+// Loads the candidates at 32 positions from `begin` on that belong to `segment` or, if that is -1,
+// lie in their segment's first tile.
+template <class Shape>
+__device__ void load_group(const NmsParams& p, const NmsScratch<Shape>& scratch, int64_t begin,
+                           int64_t segment, MeetGroup<Shape>* group) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t i = begin + lane, my_group = begin / kNmsGroup;
+  int64_t first = 0;
+  bool in = i < p.count && p.kept[i] == kIn;
+  if (in) {
+    first = scratch.first[i];
+    group->box[lane] = scratch.boxes[i].box();
+    in = segment < 0 ? i / kNmsGroup - first / kNmsGroup < scratch.tile_groups : first == segment;
+  }
+  const unsigned all_in = __ballot_sync(kWholeWarp, in);
+  if (all_in == 0) {
+    if (lane == 0) group->in = 0;
+    return;
+  }
+  if (lane != __ffs(static_cast<int>(all_in)) - 1)
+    return;  // the lane of the earliest segment goes on
+  group->in = all_in;
+  group->met = 0;
+  group->tile_group = my_group - (my_group - first / kNmsGroup) % scratch.tile_groups;
+  group->listed = 0;
+  if (segment < 0) return;
+  const SegmentState state = scratch.state[segment];
+  if (p.max_output >= 0 && state.kept >= p.max_output) group->in = 0;
+  group->listed = state.listed;
+}
+
+// Tests against the segment's list, every `parts`-th 256 boxes of it. A thread has one box of the
+// list at a time.
+template <class Shape>
+__device__ void meet_list(const NmsParams& p, const typename Shape::Stored* list,
+                          typename Shape::Number threshold, int64_t begin, int64_t part,
+                          int64_t parts, MeetGroup<Shape>* group) {
+  unsigned left = group->in;
+  for (int64_t at = part * kThreads; at < group->listed && left != 0; at += parts * kThreads) {
+    unsigned met = 0;
+    if (at + threadIdx.x < group->listed) {
+      const typename Shape::Box kept = list[at + threadIdx.x].box();
+      for (unsigned rest = left; rest != 0; rest &= rest - 1) {
+        const int c = __ffs(static_cast<int>(rest)) - 1;
+        if (overlaps(kept, group->box[c], threshold)) met |= 1u << c;
+      }
+    }
+    if (met != 0) atomicOr(&group->met, met);
+    __syncthreads();
+    left = group->in & ~group->met;
+    __syncthreads();
+  }
+  // Another part may be reading this. It sees the candidate in or out; either will do.
+  if (threadIdx.x < kWarp && (group->met >> threadIdx.x & 1) != 0) {
+    p.kept[begin + threadIdx.x] = kOut;
+  }
+}
+
+// Tests against the candidates of the tile. A thread has one of the group's; a warp has every
+// `parts` * 8-th group up to it, and its threads each write a word of bits. Bits for other segments
+// are never read.
+template <class Shape>
+__device__ void meet_tile(const NmsParams& p, const NmsScratch<Shape>& scratch,
+                          typename Shape::Number threshold, int64_t begin, int64_t part,
+                          int64_t parts, const MeetGroup<Shape>& group) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t me = begin + lane, my_group = begin / kNmsGroup;
+  const bool in = (group.in >> lane & 1) != 0;
+  const typename Shape::Box mine = in ? group.box[lane] : typename Shape::Box{};
+  for (int64_t g = group.tile_group + part * kWarps + threadIdx.x / kWarp; g <= my_group;
+       g += parts * kWarps) {
+    const int64_t other = g * kNmsGroup + lane;
+    unsigned rest = __ballot_sync(kWholeWarp, other < p.count && p.kept[other] == kIn);
+    uint32_t met = 0;
+    for (; rest != 0; rest &= rest - 1) {
+      const int c = __ffs(static_cast<int>(rest)) - 1;
+      const int64_t at = g * kNmsGroup + c;
+      const typename Shape::Box earlier = scratch.boxes[at].box();
+      if (at < me && overlaps(earlier, mine, threshold)) met |= 1u << c;
+    }
+    scratch.overlaps_of(my_group, g)[lane] = met;
+  }
+}
+
+// The work of a round in units of `meet`, a block each.
+struct MeetGrid {
+  int64_t groups;                  // of all items
+  int64_t list_parts, tile_parts;  // of each group
+};
+
+template <class Shape>
+__global__ void __launch_bounds__(kThreads)
+    nms_meet(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch,
+             const Round round, const MeetGrid grid, const typename Shape::Number threshold) {
+  __shared__ MeetGroup<Shape> group;
+  const int64_t units = grid.groups * (grid.list_parts + grid.tile_parts);
+  for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
+    // Groups vary fastest, so that later parts profit from what the first, best boxes suppress.
+    const int64_t part = unit / grid.groups, g = unit - part * grid.groups;
+    int64_t segment = -1, begin = g * kNmsGroup;
+    if (round.number > 0) {
+      const int64_t item = g / scratch.tile_groups;
+      segment = segment_of_item(p, scratch.first, scratch.tile_groups, round, item);
+      if (segment < 0) continue;  // the whole block
+      const int64_t in_segment = round.number * scratch.tile_groups + g % scratch.tile_groups;
+      begin = (segment / kNmsGroup + in_segment) * kNmsGroup;
+    }
+    if (threadIdx.x < kWarp) load_group(p, scratch, begin, segment, &group);
+    __syncthreads();
+    if (group.in != 0) {
+      if (part < grid.list_parts) {
+        meet_list(p, scratch.boxes + segment, threshold, begin, part, grid.list_parts, &group);
+      } else {
+        meet_tile(p, scratch, threshold, begin, part - grid.list_parts, grid.tile_parts, group);
+      }
+    }
+    if (unit + gridDim.x < units) __syncthreads();  // before the next group replaces this one
+  }
+}
+
+// A tile's flags: each lane has the words of group `lane`.
+struct TileWords {
+  unsigned present = 0, in = 0, inert = 0;
+  unsigned kept = 0;
+};
+
+// Returns the number of the tile's groups that have candidates of the segment.
+template <class Shape>
+__device__ int load_tile(const NmsParams& p, const NmsScratch<Shape>& scratch, int64_t segment,
+                         int64_t begin, TileWords* words) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int tile_groups = static_cast<int>(scratch.tile_groups);
+  for (int g0 = 0; g0 < tile_groups; g0 += kBatch) {
+    bool present[kBatch];
+    uint8_t status[kBatch];
+    for (int b = 0; b < kBatch; ++b) {
+      const int64_t i = begin + (g0 + b) * kNmsGroup + lane;
+      const bool exists = g0 + b < tile_groups && i < p.count;
+      present[b] = exists && scratch.first[i] == segment;
+      status[b] = exists ? p.kept[i] : static_cast<uint8_t>(kOut);
+    }
+    for (int b = 0; b < kBatch; ++b) {
+      const unsigned all = __ballot_sync(kWholeWarp, present[b]);
+      const unsigned in = __ballot_sync(kWholeWarp, present[b] && status[b] == kIn);
+      const unsigned inert = __ballot_sync(kWholeWarp, present[b] && status[b] == kInert);
+      if (all == 0) return g0 + b;
+      if (lane == g0 + b) *words = {all, in, inert, 0};
+    }
+  }
+  return tile_groups;
+}
+
+// The overlaps of this lane's candidate with earlier ones.
+struct OverlapRow {
+  uint32_t earlier[kMostTileGroups];  // in groups of the tile
+  uint32_t own;                       // in its own group
+
+  // For group `g` of the tile that begins with group `tile_group`.
+  template <class Shape>
+  __device__ void load(const NmsScratch<Shape>& scratch, int64_t tile_group, int g, int lane) {
+    const int64_t group = tile_group + g;
+    int64_t slot = tile_group % scratch.tile_groups;
+    const uint32_t* row = scratch.overlaps_of(group, 0) + lane;
+    for (int k = 0; k < kMostTileGroups; ++k) {
+      earlier[k] = k < g ? row[slot * kNmsGroup] : 0;
+      slot = slot + 1 == scratch.tile_groups ? 0 : slot + 1;
+    }
+    own = scratch.overlaps_of(group, group)[lane];
+  }
+};
+
+// Which of the candidates `in` are kept. `own`: the earlier candidates of the group that overlap
+// this lane's. Each step decides at least the first undecided one.
+__device__ inline unsigned resolve_group(unsigned in, uint32_t own, int lane) {
+  unsigned undecided = in, kept = 0;
+  while (undecided != 0) {
+    const bool asks = (undecided >> lane & 1) != 0;
+    const unsigned now = __ballot_sync(kWholeWarp, asks && (own & undecided) == 0);
+    const unsigned out = __ballot_sync(kWholeWarp, asks && (own & now) != 0);
+    kept |= now;
+    undecided &= ~(now | out);
+  }
+  return kept;
+}
+
+// Appends a tile's kept boxes to the list, in place: what it overwrites has been read.
+template <class Shape>
+__device__ int64_t append(const NmsScratch<Shape>& scratch, int64_t segment, int64_t begin,
+                          int groups, const TileWords& words, int64_t listed) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  constexpr int kAtOnce = 4;
+  typename Shape::Stored* list = scratch.boxes + segment;
+  for (int g0 = 0; g0 < groups; g0 += kAtOnce) {
+    unsigned word[kAtOnce];
+    typename Shape::Stored box[kAtOnce];
+    for (int b = 0; b < kAtOnce; ++b) {  // lanes beyond `groups` have no words
+      word[b] = __shfl_sync(kWholeWarp, words.kept & ~words.inert, (g0 + b) % kWarp);
+      if ((word[b] >> lane & 1) != 0) box[b] = scratch.boxes[begin + (g0 + b) * kNmsGroup + lane];
+    }
+    __syncwarp();
+    for (int b = 0; b < kAtOnce; ++b) {
+      const int before = __popc(word[b] & ((1u << lane) - 1));
+      if ((word[b] >> lane & 1) != 0) list[listed + before] = box[b];
+      listed += __popc(word[b]);
+    }
+    __syncwarp();
+  }
+  return listed;
+}
+
+template <class Shape>
+__device__ void resolve_tile(const NmsParams& p, const NmsScratch<Shape>& scratch,
+                             const Round& round, int64_t segment) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t tile_group = segment / kNmsGroup + round.number * scratch.tile_groups;
+  const int64_t begin = tile_group * kNmsGroup;
+  SegmentState state = scratch.state[segment];
+  int64_t room = p.max_output < 0 ? p.count : p.max_output - state.kept;
+  TileWords words;
+  const int groups = load_tile(p, scratch, segment, begin, &words);
+  if (room == 0) words.in = words.inert = 0;
+
+  OverlapRow row, next;
+  if (__shfl_sync(kWholeWarp, words.in, 0) != 0) next.load(scratch, tile_group, 0, lane);
+  for (int g = 0; g < groups; ++g) {
+    row = next;
+    const unsigned in = __shfl_sync(kWholeWarp, words.in, g);
+    const unsigned inert = __shfl_sync(kWholeWarp, words.inert, g);
+    const unsigned after = __shfl_sync(kWholeWarp, words.in, (g + 1) % kWarp);
+    if (g + 1 < groups && after != 0) next.load(scratch, tile_group, g + 1, lane);
+    unsigned kept = inert;
+    if (in != 0) {
+      uint32_t met = 0;
+      for (int k0 = 0; k0 < kMostTileGroups; k0 += kBatch) {
+        if (k0 >= g) break;
+        for (int k = k0; k < k0 + kBatch; ++k) {
+          met |= row.earlier[k] & __shfl_sync(kWholeWarp, words.kept, k);
+        }
+      }
+      const unsigned open = __ballot_sync(kWholeWarp, met == 0) & in;
+      kept |= resolve_group(open, row.own, lane);
+    }
+    const int64_t before = __popc(kept & ((1u << lane) - 1));
+    const bool keep = (kept >> lane & 1) != 0 && before < room;
+    kept = __ballot_sync(kWholeWarp, keep);
+    room -= __popc(kept);
+    state.kept += __popc(kept);
+    if (lane == g) words.kept = kept;
+    const bool present = (__shfl_sync(kWholeWarp, words.present, g) >> lane & 1) != 0;
+    if (present) p.kept[begin + g * kNmsGroup + lane] = keep ? 1 : 0;
+  }
+  if (round.is_last) return;
+  state.listed = append(scratch, segment, begin, groups, words, state.listed);
+  if (lane == 0) scratch.state[segment] = state;
+}
+
+// A warp resolves a tile or, in round 0, the first tiles of the segments that begin in a group.
+template <class Shape>
+__global__ void __launch_bounds__(kResolveWarps* kWarp)
+    nms_resolve(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch,
+                const Round round) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t warps = static_cast<int64_t>(gridDim.x) * kResolveWarps;
+  const int64_t warp = static_cast<int64_t>(blockIdx.x) * kResolveWarps + threadIdx.x / kWarp;
+  for (int64_t item = warp; item < round.items; item += warps) {
+    if (round.number > 0) {
+      const int64_t segment = segment_of_item(p, scratch.first, scratch.tile_groups, round, item);
+      if (segment >= 0) resolve_tile(p, scratch, round, segment);
+      continue;
+    }
+    const int64_t i = item * kNmsGroup + lane;
+    unsigned begins = __ballot_sync(kWholeWarp, i < p.count && scratch.first[i] == i);
+    for (; begins != 0; begins &= begins - 1) {
+      const int c = __ffs(static_cast<int>(begins)) - 1;
+      resolve_tile(p, scratch, round, item * kNmsGroup + c);
+    }
+  }
+}
+
+// Into how many parts, `most` at most, to split each group's work to keep a GPU busy.
+int64_t parts_of(int64_t groups, int64_t most) {
+  const int64_t wanted = kEnoughUnits / groups;
+  return wanted < 1 ? 1 : (wanted < most ? wanted : most);
+}
+
+MeetGrid meet_grid(const Round& round, int64_t tile_groups) {
+  MeetGrid grid = {round.items, 0, 0};
+  if (round.number > 0) {
+    grid.groups *= tile_groups;
+    const int64_t most_listed = round.number * tile_groups * kNmsGroup;
+    grid.list_parts = parts_of(grid.groups, (most_listed + kThreads - 1) / kThreads);
+  }
+  grid.tile_parts = parts_of(grid.groups, (tile_groups + kWarps - 1) / kWarps);
+  return grid;
+}
+
+template <class Shape>
+void launch_nms(const NmsParams& p, Workspace& workspace) {
+  if (p.count == 0) return;
+  const NmsScratch<Shape> scratch(p, workspace);
+  void* stream = workspace.stream();
+  const typename Shape::Number threshold = threshold_of(p.iou_threshold, typename Shape::Number());
+  launch(nms_prepare<Shape>, grid_for((p.count + kThreads - 1) / kThreads), dim3(kThreads), 0,
+         stream, p, scratch);
+  const int64_t rounds = count_rounds(p, scratch.tile_groups);
+  for (int64_t number = 0; number < rounds; ++number) {
+    const Round round = round_of(p, scratch.tile_groups, number);
+    const MeetGrid grid = meet_grid(round, scratch.tile_groups);
+    launch(nms_meet<Shape>, grid_for(grid.groups * (grid.list_parts + grid.tile_parts)),
+           dim3(kThreads), 0, stream, p, scratch, round, grid, threshold);
+    launch(nms_resolve<Shape>, grid_for((round.items + kResolveWarps - 1) / kResolveWarps),
+           dim3(kResolveWarps * kWarp), 0, stream, p, scratch, round);
+  }
+}
+
+}  // namespace
+}  // namespace visops
