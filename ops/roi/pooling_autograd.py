@@ -86,8 +86,8 @@ def _ps_fake(input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options:
     bins = output_size[0] * output_size[1]
     require(
         input.shape[1] % bins == 0,
-        f"visops.{op}: input has {input.shape[1]} channels, must be a multiple of the bins' "
-        f"number, {bins}",
+        f"visops.{op}: input has {input.shape[1]} channels, must be a multiple of the "
+        f"number of bins, {bins}",
     )
     shape = (boxes.shape[0], input.shape[1] // bins, *output_size)
     return empty_maps(input, shape, prefers_channels_last(input))

@@ -7,6 +7,7 @@ of the reference for the affine warp, which shares nothing with the kernels.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -20,8 +21,13 @@ Size = tuple[int, int]
 def axis_matrix(places: np.ndarray, size: int, mode: str, padding_mode: str) -> np.ndarray:
     """[samples, size]: a row for each place, where pixel centres are integers.
 
-    What lies beyond a constant border is missing from its row's sum.
+    A row sums to 1, less the weights of taps beyond a constant border.
     """
+    return _axis_matrix(tuple(places.tolist()), size, mode, padding_mode)
+
+
+@functools.cache  # tests repeat the same boxes for each dtype and layout
+def _axis_matrix(places: tuple[float, ...], size: int, mode: str, padding_mode: str) -> np.ndarray:
     matrix = np.zeros((len(places), size))
     for row, place in zip(matrix, places, strict=True):
         first = math.floor(place + 0.5 if mode == "nearest" else place)

@@ -301,7 +301,7 @@ def backward_input(grad: Tensor, size: list[int] | None = None) -> Callable[[], 
     ),
     (
         RuntimeError,
-        "roi_align_backward_input: input_size is [2, 4, 8, 9], grad has 3 channels",
+        "roi_align_backward_input: input_size is [2, 4, 8, 9], must have 3 channels for this grad",
         backward_input(GRAD, [2, 4, 8, 9]),
     ),
     (

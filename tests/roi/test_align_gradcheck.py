@@ -40,11 +40,10 @@ def of_corners(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor
     ids=str,
 )
 def test_gradcheck(options: Any, reduce: str) -> None:
-    """Full and fast, of maps and boxes, and bit-equal when repeated; second derivatives too."""
+    """With respect to maps and boxes, bit-equal when repeated; second derivatives too."""
     maps, corners = small_maps(), (SMOOTH / options[1]).requires_grad_()
     pool = of_corners(lambda m, b: visops.roi_align(m, b, *options, reduce=reduce))
-    for fast in (False, True):
-        assert torch.autograd.gradcheck(pool, (maps, corners), nondet_tol=0, fast_mode=fast)
+    assert torch.autograd.gradcheck(pool, (maps, corners), nondet_tol=0)
     fixed = corners.detach()
     assert torch.autograd.gradgradcheck(
         lambda m: pool(m, fixed), (maps,), nondet_tol=0, fast_mode=options[2] != 2
@@ -97,7 +96,7 @@ def test_gradcheck_of_the_backward(reduce: str) -> None:
     backward = weighted(OPS, reduce)
     assert torch.autograd.gradcheck(backward, (grad, corners), nondet_tol=0)
     assert torch.autograd.gradgradcheck(
-        lambda g: backward(g, corners.detach()), (grad,), nondet_tol=0
+        lambda g: backward(g, corners.detach()), (grad,), nondet_tol=0, fast_mode=True
     )
 
 

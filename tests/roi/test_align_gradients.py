@@ -66,6 +66,7 @@ def assert_near(found: Tensor, wanted: Tensor, within: float) -> None:
     torch.testing.assert_close(found, wanted, rtol=0, atol=within * max(size, 1e-3))
 
 
+@pytest.mark.matrix
 @every_reduce
 @every_kind
 def test_reference(kind: str, reduce: str) -> None:
@@ -107,6 +108,7 @@ def test_torchvision(kind: str) -> None:
             assert found.is_contiguous(memory_format=layout)
 
 
+@pytest.mark.matrix
 @every_reduce
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half(dtype: torch.dtype, reduce: str) -> None:

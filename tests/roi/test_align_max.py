@@ -56,6 +56,7 @@ def bins_of(
             yield k, ph, pw, along_y, along_x
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["overhanging", "flat", "grid"])
 def test_samples_by_number(kind: str) -> None:
     """Every sample of every bin, and 0 for numbers of none; whatever the layouts."""
@@ -95,6 +96,7 @@ def test_maxima_are_their_samples(dtype: torch.dtype) -> None:
             assert same_bits(OPS.roi_align_max_at(maps, index, boxes, bins, *rest), values)
 
 
+@pytest.mark.matrix
 def test_infinities() -> None:
     """The first of samples that are all -inf, unless a 0 outside is above them."""
     maps = torch.full((1, 2, 6, 6), -float("inf"))
@@ -119,8 +121,10 @@ def long_boxes() -> Tensor:
     )
 
 
-@pytest.mark.parametrize("bins", [1, 2, 150])
-@pytest.mark.parametrize(("turned", "channels"), [(False, 2), (True, 33)])
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("turned", "channels", "bins"), [(False, 2, 1), (True, 33, 2), (False, 2, 150), (True, 33, 150)]
+)
 def test_long_bins(turned: bool, channels: int, bins: int) -> None:
     """More pixels in a bin, bins in a row and samples than kernels list."""
     maps = torch.from_numpy(maps_of((1, 1, 4, 700))) - 0.5
@@ -247,6 +251,7 @@ def in_lanes(terms: np.ndarray) -> np.ndarray:
     return total[:, 0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("channels", [3, 70])
 def test_order_of_the_gradient_of_boxes(channels: int) -> None:
     """NOTE [ Gradient of the boxes ], to the last bit of float32."""
@@ -269,6 +274,7 @@ def test_order_of_the_gradient_of_boxes(channels: int) -> None:
     assert found[:, 1:].any()
 
 
+@pytest.mark.matrix
 def test_order_of_the_gradient_of_maps() -> None:
     """Boxes by index, bins by index: to the last bit of float32."""
     options: Any = ((3, 3), 1.0, 2, True)

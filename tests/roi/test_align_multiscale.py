@@ -23,13 +23,17 @@ RULES = ("torchvision", "detectron2")
 every_rule = pytest.mark.parametrize("rule", RULES)
 
 
-def pools_alone(maps: list[Tensor], boxes: Tensor, levels: Any, *options: Any) -> Tensor:
-    """Every box by itself, from the level that is given for it."""
-    rows = [
-        visops.roi_align(maps[level], boxes[k : k + 1], options[0], SCALES[level], *options[1:])
-        for k, level in enumerate(levels)
+def pooled_by_level(maps: list[Tensor], boxes: Tensor, levels: Any, *options: Any) -> Tensor:
+    """Pool each level's boxes by roi_align, given the level of every box."""
+    level_of = torch.tensor(levels)
+    results = [
+        visops.roi_align(level, boxes[level_of == i], options[0], SCALES[i], *options[1:])
+        for i, level in enumerate(maps)
     ]
-    return torch.cat([torch.zeros_like(rows[0][:0]), *rows])
+    joined = torch.empty((len(boxes), *results[0].shape[1:]), dtype=results[0].dtype)
+    for i, result in enumerate(results):
+        joined[level_of == i] = result
+    return joined
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -50,6 +54,7 @@ def test_torchvision(bins: Any, dtype: torch.dtype) -> None:
         assert theirs.scales == SCALES
 
 
+@pytest.mark.matrix
 @every_rule
 @pytest.mark.parametrize("aligned", [False, True])
 def test_every_level_alone(aligned: bool, rule: str) -> None:
@@ -63,7 +68,7 @@ def test_every_level_alone(aligned: bool, rule: str) -> None:
         rows = (computed if computed.is_floating_point() else computed.double()).numpy()
         levels = [reference.level(row, SCALES, 60, rule=rule) for row in rows]
         every |= set(levels)
-        wanted = pools_alone(maps, boxes, levels, (3, 2), 2, aligned)
+        wanted = pooled_by_level(maps, boxes, levels, (3, 2), 2, aligned)
         found = visops.multiscale_roi_align(
             maps,
             boxes,
@@ -186,7 +191,7 @@ def test_dtypes(dtype: torch.dtype) -> None:
     maps = [(m * 50 + 100).to(dtype) for m in pyramid_of(3, 60, 80, torch.float64, 9)]
     boxes = proposals(np.random.default_rng(0), 50, 240, 320)
     levels = [reference.level(row, SCALES[:3]) for row in boxes.numpy()]
-    wanted = pools_alone(maps, boxes, levels, 3, 2)
+    wanted = pooled_by_level(maps, boxes, levels, 3, 2)
     assert same_bits(visops.multiscale_roi_align(maps, boxes, 3, SCALES[:3], 2), wanted)
 
 
@@ -212,7 +217,7 @@ def test_sizes(count: int) -> None:
     found = visops.multiscale_roi_align(maps, boxes, 3, SCALES[:2])
     assert found.shape == (count, 3, 3, 3)
     if count:
-        assert same_bits(found, pools_alone(maps, boxes, levels, 3))
+        assert same_bits(found, pooled_by_level(maps, boxes, levels, 3))
     nobody = [m[:0] for m in maps]
     assert visops.multiscale_roi_align(nobody, [], 3, SCALES[:2]).shape == (0, 3, 3, 3)
     no_channels = [m[:, :0] for m in maps]
@@ -228,6 +233,7 @@ def gradients(
     return list(torch.autograd.grad(values, leaves, grad))
 
 
+@pytest.mark.matrix
 @every_rule
 def test_gradients_of_every_level_alone(rule: str) -> None:
     """The same bits: of maps, over the boxes that were pooled from them; and of boxes."""

@@ -35,6 +35,7 @@ def photo() -> Tensor:
     return torch.from_numpy(skimage.data.astronaut()).permute(2, 0, 1)[None].contiguous()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("dtype", INTERPOLATED + COPIED, ids=str)
 def test_reference(dtype: torch.dtype, padding_mode: str) -> None:
@@ -85,6 +86,7 @@ def test_warp_affine(mode: str, padding_mode: str) -> None:
             torch.testing.assert_close(patch, warped, rtol=0, atol=2e-4)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", INTERPOLATED + COPIED, ids=str)
 def test_whole_pixels_are_copies(dtype: torch.dtype) -> None:
     images = images_of(dtype)
@@ -244,7 +246,6 @@ def test_infinite_fill_stays_outside() -> None:
     assert bool((found[:, -4:] == 1).all())
 
 
-@pytest.mark.slow
 def test_more_than_32_bits_of_elements() -> None:
     side = 46400
     images = torch.zeros(1, 1, side, side, dtype=torch.uint8)  # pages that nothing has touched

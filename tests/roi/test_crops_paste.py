@@ -39,6 +39,7 @@ def numpy_options(options: dict[str, Any]) -> dict[str, Any]:
     return {k: to_numpy(v) if isinstance(v, Tensor) else v for k, v in options.items()}
 
 
+@pytest.mark.matrix
 @every_blend
 @pytest.mark.parametrize("dtype", INTERPOLATED, ids=str)
 def test_reference(dtype: torch.dtype, blend: str) -> None:
@@ -82,6 +83,7 @@ def test_layouts_have_the_same_bits(dtype: torch.dtype, blend: str) -> None:
     assert found.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.matrix
 def test_by_hand() -> None:
     image = torch.zeros(1, 1, 4, 8)
     patch = torch.full((1, 1, 2, 2), 8.0)
@@ -141,6 +143,7 @@ def test_later_boxes_lie_over_earlier_ones(blend: str) -> None:
     assert torch.equal(found, one_by_one)
 
 
+@pytest.mark.matrix
 def test_many_boxes_over_each_other() -> None:
     """More than the kernels list at a time."""
     count = 1300

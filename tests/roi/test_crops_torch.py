@@ -31,7 +31,6 @@ def problem(
     return images, patches, boxes, alpha
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [(torch.float64, "contiguous"), (torch.float32, "channels_last"), (torch.uint8, "transposed")],
@@ -50,11 +49,16 @@ def test_opcheck_of_crops(dtype: torch.dtype, layout: str) -> None:
     torch.library.opcheck(OPS.crop_rois_backward_images, (patches, boxes, list(SHAPE), *CROP))
 
 
-@pytest.mark.slow
-@every_blend
 @pytest.mark.parametrize(
-    ("dtype", "layout"),
-    [(torch.float64, "contiguous"), (torch.float16, "channels_last"), (torch.uint8, "transposed")],
+    ("dtype", "layout", "blend"),
+    [
+        (torch.float64, "contiguous", "alpha"),
+        (torch.float16, "channels_last", "alpha"),
+        (torch.float64, "channels_last", "feather"),
+        (torch.float16, "contiguous", "replace"),
+        (torch.uint8, "transposed", "alpha"),
+        (torch.uint8, "contiguous", "replace"),
+    ],
     ids=str,
 )
 def test_opcheck_of_pasting(dtype: torch.dtype, layout: str, blend: str) -> None:
@@ -91,9 +95,9 @@ def roundtrip(blend: str) -> Callable[..., Tensor]:
     return loss
 
 
-@pytest.mark.slow
-@every_blend
-@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
+@pytest.mark.parametrize(
+    ("blend", "backend"), [*((blend, "aot_eager") for blend in BLENDS), ("alpha", "eager")]
+)
 def test_compile(backend: str, blend: str) -> None:
     """A loss and its gradients in one graph, for any numbers of boxes."""
     loss = roundtrip(blend)

@@ -35,6 +35,7 @@ def expected(name: str, maps: Tensor, boxes: Tensor, **options: Any) -> np.ndarr
     return np.asarray(result[0] if name == "roi_pool" else result)
 
 
+@pytest.mark.matrix
 @every_kind
 @every_pooling
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -130,6 +131,7 @@ def test_on_maps_of_a_detector() -> None:
         assert torch.equal(found, visops.roi_align_rotated(last, turned, 7, 1 / 16, 2))
 
 
+@pytest.mark.matrix
 def test_roi_pool_of_ties_and_special_values() -> None:
     """The first of equal ones, and NaN above all; the index says which was taken."""
     maps = torch.zeros(1, 3, 2, 4)
@@ -213,7 +215,6 @@ def test_an_integer_is_both_sides(name: str) -> None:
     assert torch.equal(function(maps, boxes, 2), function(maps, boxes, [2, 2]))
 
 
-@pytest.mark.slow
 def test_more_than_two_billion_elements() -> None:
     """Offsets beyond 32 bits: the last pixels of one large plane, or of the last of them."""
     side = 46400

@@ -96,7 +96,7 @@ def rotated(
     ),
     (
         RuntimeError,
-        "ps_roi_align: input has 4 channels, must be a multiple of the bins' number, 9",
+        "ps_roi_align: input has 4 channels, must be a multiple of the number of bins, 9",
         ps(size=3),
     ),
     (
@@ -260,7 +260,7 @@ def test_fake_tensors_are_checked() -> None:
             rotated(maps(**META), boxes(**META)),
         ),
         (
-            "ps_roi_align: input has 4 channels, must be a multiple of the bins' number, 9",
+            "ps_roi_align: input has 4 channels, must be a multiple of the number of bins, 9",
             ps(maps(**META), boxes(**META), 3),
         ),
         (

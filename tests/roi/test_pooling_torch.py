@@ -23,8 +23,10 @@ def pool(name: str, boxes: Tensor, **options: Any) -> Callable[[Tensor], Tensor]
 
 
 @every_pooling
-@pytest.mark.parametrize("kind", ["inside", "overhanging", "flat"])
-@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize(
+    ("layout", "kind"),
+    [("contiguous", "inside"), ("channels_last", "overhanging"), ("contiguous", "flat")],
+)
 def test_gradcheck(layout: str, kind: str, name: str) -> None:
     """The same gradient every time; and again, by the gradient."""
     for options in POOLINGS[name].options:
@@ -110,15 +112,15 @@ def operators(name: str) -> tuple[Any, Any, tuple[Any, ...]]:
     return getattr(OPS, name), getattr(OPS, f"{name}_backward"), options
 
 
-@pytest.mark.slow
-@every_pooling
 @pytest.mark.parametrize(
-    ("dtype", "layout", "count"),
+    ("name", "dtype", "layout", "count"),
     [
-        (torch.float64, "contiguous", 5),
-        (torch.float32, "channels_last", 5),
-        (torch.float16, "sliced", 1),
-        (torch.float32, "sliced_channels_last", 0),
+        ("roi_pool", torch.float64, "contiguous", 5),
+        ("roi_pool", torch.float16, "sliced_channels_last", 1),
+        ("ps_roi_align", torch.float32, "channels_last", 5),
+        ("ps_roi_align", torch.float64, "sliced", 0),
+        ("roi_align_rotated", torch.float16, "sliced", 5),
+        ("roi_align_rotated", torch.float32, "channels_last", 0),
     ],
     ids=str,
 )
@@ -136,7 +138,6 @@ def test_opcheck(dtype: torch.dtype, layout: str, count: int, name: str) -> None
         torch.library.opcheck(OPS.roi_pool_at, (maps, *index, boxes, 0.5))
 
 
-@pytest.mark.slow
 @every_pooling
 def test_compile(name: str) -> None:
     """A loss and its gradient in one graph, for any numbers of boxes and a list of them."""

@@ -68,17 +68,6 @@ struct RoiAlignParams {
   // Backward to boxes only.
   void* grad_boxes;  // [count, 5] contiguous, of grad_boxes_dtype
   DType grad_boxes_dtype;
-
-  void* spans;  // CUDA backward to input only: [count, 3] int64 scratch
-
-  // CPU only: core/roi/tables.h.
-  const void* tables;        // [count] RoiTable<Acc>
-  const int64_t* order;      // [count] boxes by level, image, index
-  const int64_t* map_begin;  // [levels * images + 1] where each map's boxes begin in `order`
-  int64_t slices;            // that tasks are cut into, by map and block of channels
-  int64_t block_channels;    // channels of a block
-  void* scratch;             // [slices] parts of scratch_bytes
-  int64_t scratch_bytes;
 };
 
 template <class Acc>
@@ -151,15 +140,13 @@ std::string roi_text(const RoiBoxes& boxes, int64_t k, int columns);
 void check_roi_image(const char* op, const char* name, const RoiBoxes& boxes, int64_t k,
                      int64_t images);
 
-// Work on the CPU is cut over boxes in `order`, ...
-extern KernelStub<RoiAlignParams> roi_align_stub;
-extern KernelStub<RoiAlignParams> roi_align_max_stub;
-extern KernelStub<RoiAlignParams> roi_align_max_at_stub;
-extern KernelStub<RoiAlignParams> roi_align_backward_boxes_stub;
-extern KernelStub<RoiAlignParams> roi_align_max_backward_boxes_stub;
-// ... or over `slices`: of a block of channels of one map after the other.
-extern KernelStub<RoiAlignParams> roi_align_blocks_stub;  // CPU only
-extern KernelStub<RoiAlignParams> roi_align_backward_input_stub;
-extern KernelStub<RoiAlignParams> roi_align_max_backward_input_stub;
+// On the CPU: core/roi/schedule.h.
+extern ScheduledStub<RoiAlignParams> roi_align_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_max_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_max_at_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_backward_input_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_backward_boxes_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_max_backward_input_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_max_backward_boxes_stub;
 
 }  // namespace visops

@@ -25,12 +25,4 @@ VISOPS_HOT_FN int64_t index_offset(const RoiAlignParams& p, int64_t k, int64_t c
          bin_x * p.index_column_stride;
 }
 
-// Whether kernels of the CPU use maps where they are, without bringing them into lanes: all levels
-// have their channels side by side, in the type that is computed in.
-VISOPS_FN bool maps_are_lanes(const RoiAlignParams& p) {
-  bool are = p.dtype == DType::kFloat32 || p.dtype == DType::kFloat64;
-  for (int64_t level = 0; level < p.levels; ++level) are = are && p.maps[level].channel_stride == 1;
-  return are;
-}
-
 }  // namespace visops

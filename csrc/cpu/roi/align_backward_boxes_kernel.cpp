@@ -130,14 +130,16 @@ class BoxGradient {
   BinLists<SlopeStream<Acc>> rows_, columns_;
 };
 
-void roi_align_backward_boxes_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
+void differentiate_boxes(const RoiAlignParams& p, const RoiPlan& plan, int64_t begin, int64_t end) {
+  with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
-    if constexpr (!std::is_same<T, uint8_t>::value) {  // which has no gradient
-      for (int64_t i = begin; i < end; ++i) BoxGradient<T, Acc>(p, p.order[i]).compute();
-    }
+    using Acc = typename Accumulate<T>::type;
+    for (int64_t i = begin; i < end; ++i) BoxGradient<T, Acc>(p, plan.order[i]).compute();
   });
+}
+
+void roi_align_backward_boxes_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  run_over_boxes(p, workspace, differentiate_boxes);
 }
 
 const bool registered =

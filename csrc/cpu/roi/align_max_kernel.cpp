@@ -168,12 +168,16 @@ class BoxMaxima {
   BinLists<SampleStream<Acc>> rows_, columns_;
 };
 
-void roi_align_max_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
+void pool_boxes(const RoiAlignParams& p, const RoiPlan& plan, int64_t begin, int64_t end) {
+  with_element_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
-    for (int64_t i = begin; i < end; ++i) BoxMaxima<T, Acc>(p, p.order[i]).compute();
+    using Acc = typename Accumulate<T>::type;
+    for (int64_t i = begin; i < end; ++i) BoxMaxima<T, Acc>(p, plan.order[i]).compute();
   });
+}
+
+void roi_align_max_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  run_over_boxes(p, workspace, pool_boxes);
 }
 
 const bool registered = roi_align_max_stub.set(kIsaSlot, roi_align_max_kernel);

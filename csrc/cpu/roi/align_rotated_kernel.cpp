@@ -9,8 +9,8 @@
 // Assumes from check_rotated_rois() that all boxes are valid.
 #include "core/roi/align_rotated.h"
 
+#include "cpu/roi/blocks.h"
 #include "cpu/roi/channel_blocks.h"
-#include "cpu/roi/lanes.h"
 
 namespace visops {
 namespace {
@@ -108,9 +108,9 @@ void pool_boxes(const RoiAlignRotatedParams& rotated, int64_t begin, int64_t end
 }
 
 void roi_align_rotated_kernel(const RoiAlignRotatedParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.align.dtype, [&](auto* element, auto* number) {
+  with_element_type(p.align.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     pool_boxes<T, Acc>(p, begin, end);
   });
 }
@@ -170,9 +170,9 @@ void sum_channels(const RoiAlignRotatedParams& rotated, int64_t image, int64_t f
 }
 
 void roi_align_rotated_backward_kernel(const RoiAlignRotatedParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.align.dtype, [&](auto* element, auto* number) {
+  with_floating_type(p.align.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     for_each_channel_run(p.align, begin, end, kChannels,
                          [&](int64_t image, int64_t first, int64_t last) {
                            sum_channels<T, Acc>(p, image, first, last);

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "cpu/roi/lanes.h"
+#include "cpu/roi/blocks.h"
 #include "cpu/roi/read_ahead.h"
 
 namespace visops {

@@ -11,8 +11,8 @@
 // Assumes from check_rois() that all boxes are valid; of `index` nothing.
 #include "core/roi/pool.h"
 
+#include "cpu/roi/blocks.h"
 #include "cpu/roi/channel_blocks.h"
-#include "cpu/roi/lanes.h"
 
 namespace visops {
 namespace {
@@ -120,9 +120,9 @@ void pool_boxes(const RoiPoolParams& pool, int64_t begin, int64_t end) {
 }
 
 void roi_pool_kernel(const RoiPoolParams& pool, int64_t begin, int64_t end) {
-  with_element_type(pool.align.dtype, [&](auto* element, auto* number) {
+  with_element_type(pool.align.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     pool_boxes<T, Acc>(pool, begin, end);
   });
 }
@@ -202,9 +202,9 @@ void sum_blocks(const RoiPoolParams& pool, int64_t begin, int64_t end) {
 }
 
 void roi_pool_backward_kernel(const RoiPoolParams& pool, int64_t begin, int64_t end) {
-  with_element_type(pool.align.dtype, [&](auto* element, auto* number) {
+  with_floating_type(pool.align.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     sum_blocks<T, Acc>(pool, begin, end);
   });
 }

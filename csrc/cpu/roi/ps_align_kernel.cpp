@@ -7,7 +7,7 @@
 // Assumes from check_rois() that all boxes are valid.
 #include "core/roi/ps_align.h"
 
-#include "cpu/roi/lanes.h"
+#include "cpu/roi/blocks.h"
 
 namespace visops {
 namespace {
@@ -94,9 +94,9 @@ void pool_boxes(const RoiAlignParams& p, int64_t begin, int64_t end) {
 }
 
 void ps_roi_align_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
+  with_element_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     pool_boxes<T, Acc>(p, begin, end);
   });
 }
@@ -149,9 +149,9 @@ void sum_bins(const RoiAlignParams& p, int64_t begin, int64_t end) {
 }
 
 void ps_roi_align_backward_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
+  with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     sum_bins<T, Acc>(p, begin, end);
   });
 }

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kSumThreads, blocks_at_once<T>(listed))
   for (int64_t k = blockIdx.x; k < p.boxes.count; k += gridDim.x) {
     const auto lists = list_bins<SlopeStream<Acc>>(p, room, k, &box);
     const Roi<Acc>& roi = box.roi;
-    if (listed == (box.complete || !roi.valid)) {
+    if (box.is_for(listed)) {
       const RoiMap& map = p.maps[roi.level];
       sum_rows(p, k, roi, &row_sums, [&](int64_t y) {
         BoxSums<Acc> sum = {};
@@ -107,9 +107,9 @@ void backward_boxes_as(const RoiAlignParams& p, void* stream) {
                            p.boxes.count, kSumThreads, stream, p);
 }
 
-void backward_boxes_cuda(const RoiAlignParams& p, void* stream) {
+void backward_boxes_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
-    backward_boxes_as<std::remove_pointer_t<decltype(element)>>(p, stream);
+    backward_boxes_as<std::remove_pointer_t<decltype(element)>>(p, workspace.stream());
   });
 }
 

@@ -252,7 +252,7 @@ struct ColumnSums {
 
 template <class T, bool on_channels>
 __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
-    roi_align_gather(const __grid_constant__ RoiAlignParams p,
+    roi_align_gather(const __grid_constant__ RoiAlignParams p, const RoiSpan* spans,
                      const __grid_constant__ TileGrid<TileShape<on_channels>> grid,
                      const int at_once, const int bytes) {
   using Acc = typename Accumulate<T>::type;
@@ -264,7 +264,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
     const Tile tile = tile_at(grid, i);
     const int64_t channel = tile.channel + (on_channels ? lane : 0);
     Sums sums(p, tile, lane);
-    for_boxes_of<TileShape<on_channels>>(p, tile, &list, [&](int count) {
+    for_boxes_of<TileShape<on_channels>>(p, spans, tile, &list, [&](int count) {
       for (int first = 0; first < count; first += at_once) {
         const int boxes = count - first < at_once ? count - first : at_once;
         prepare_boxes<Acc, Sums::kColumns>(p, tile, list.box + first, boxes, bytes);
@@ -295,9 +295,9 @@ __device__ Acc weight_of(const RoiAxis<Acc>& axis, int64_t bin, Acc factor, int6
 
 template <class T>
 __global__ void __launch_bounds__(kTileThreads, 1)
-    roi_align_gather_each(const __grid_constant__ RoiAlignParams p, const int64_t level) {
+    roi_align_gather_each(const __grid_constant__ RoiAlignParams p, const RoiSpan* spans,
+                          const int64_t level) {
   using Acc = typename Accumulate<T>::type;
-  const auto* spans = static_cast<const RoiSpan*>(p.spans);
   const RoiMap& map = p.maps[level];
   const int64_t count = p.images * p.channels * map.height * map.width;
   const int64_t step = int64_t{gridDim.x} * kTileThreads;
@@ -334,7 +334,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
 }
 
 template <class T, bool on_channels>
-void gather_as(const RoiAlignParams& p, void* stream) {
+void gather_as(const RoiAlignParams& p, const RoiSpan* spans, void* stream) {
   using Acc = typename Accumulate<T>::type;
   const auto grid = tile_grid<TileShape<on_channels>>(p);
   const int64_t bytes = weight_bytes<Acc, TileShape<on_channels>::kColumns>(p);
@@ -343,28 +343,30 @@ void gather_as(const RoiAlignParams& p, void* stream) {
   if (at_once > kWeightBytes / bytes) at_once = kWeightBytes / bytes;
   if (at_once < 1) at_once = 1;
   launch(roi_align_gather<T, on_channels>, grid_for(grid.count), dim3(kTileThreads),
-         at_once * bytes, stream, p, grid, static_cast<int>(at_once), static_cast<int>(bytes));
+         at_once * bytes, stream, p, spans, grid, static_cast<int>(at_once),
+         static_cast<int>(bytes));
 }
 
 template <class T>
-void backward_input_as(const RoiAlignParams& p, void* stream) {
+void backward_input_as(const RoiAlignParams& p, Workspace& workspace) {
   using Acc = typename Accumulate<T>::type;
-  launch_spans<Acc>(p, stream);
+  const RoiSpan* spans = find_spans<Acc>(p, workspace);
+  void* stream = workspace.stream();
   if (weight_bytes<Acc, TileShape<false>::kColumns>(p) <= kMostWeightBytes) {
-    gather_as<T, true>(p, stream);
-    gather_as<T, false>(p, stream);
+    gather_as<T, true>(p, spans, stream);
+    gather_as<T, false>(p, spans, stream);
     return;
   }
   for (int64_t level = 0; level < p.levels; ++level) {
     const int64_t count = p.images * p.channels * p.maps[level].height * p.maps[level].width;
     launch(roi_align_gather_each<T>, grid_for(parts_of(count, kTileThreads)), dim3(kTileThreads), 0,
-           stream, p, level);
+           stream, p, spans, level);
   }
 }
 
-void backward_input_cuda(const RoiAlignParams& p, void* stream) {
+void backward_input_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
-    backward_input_as<std::remove_pointer_t<decltype(element)>>(p, stream);
+    backward_input_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 

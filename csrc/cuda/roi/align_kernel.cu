@@ -76,19 +76,21 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once<T>(listed))
     const auto lists = list_bins<PixelStream<Acc>>(p, room, k, &box);
     const Roi<Acc>& roi = box.roi;
     const RoiMap& map = p.maps[roi.level];
-    if (listed == (box.complete || !roi.valid)) {
+    if (box.is_for(listed)) {
       const bool on_channels = lanes_are_channels(map, p.channels);
       for_items(p, plan, i - k * plan.slices, on_channels, [&](const Item& item) {
         const T* data = map_pixel<const T>(map, roi.image, item.channel, 0, 0);
         const int64_t step = item.step * map.channel_stride;
         Acc sum[kGroup] = {};
         if constexpr (listed) {
-          const auto rows = lists.row_list(item.bin_y);
-          const auto columns = lists.column_list(item.bin_x);
-          if (roi.valid && on_channels) {
-            pool_bin(map, data, item.count, kWarp, rows, columns, sum);
-          } else if (roi.valid) {
-            pool_bin(map, data, item.count, step, rows, columns, sum);
+          if (roi.valid) {  // else nothing is listed, and there may be no shared memory at all
+            const auto rows = lists.row_list(item.bin_y);
+            const auto columns = lists.column_list(item.bin_x);
+            if (on_channels) {
+              pool_bin(map, data, item.count, kWarp, rows, columns, sum);
+            } else {
+              pool_bin(map, data, item.count, step, rows, columns, sum);
+            }
           }
         } else {
           pool_bin(map, data, item.count, step, PixelStream<Acc>::of(p, roi, true, item.bin_y),
@@ -109,14 +111,13 @@ void roi_align_as(const RoiAlignParams& p, void* stream) {
                            stream, p, plan);
 }
 
-void roi_align_cuda(const RoiAlignParams& p, void* stream) {
+void roi_align_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_element_type(p.dtype, [&](auto* element) {
-    roi_align_as<std::remove_pointer_t<decltype(element)>>(p, stream);
+    roi_align_as<std::remove_pointer_t<decltype(element)>>(p, workspace.stream());
   });
 }
 
-const bool registered = roi_align_stub.set(kCudaSlot, roi_align_cuda) &&
-                        roi_align_blocks_stub.set(kCudaSlot, roi_align_cuda);
+const bool registered = roi_align_stub.set(kCudaSlot, roi_align_cuda);
 
 }  // namespace
 }  // namespace visops

@@ -145,13 +145,9 @@ void roi_align_rotated_launch(const RoiAlignRotatedParams& p, void* stream) {
   const auto start = [&](auto kernel) {
     launch(kernel, grid_for_bins(p.align), dim3(kThreads), 0, stream, p);
   };
-  switch (p.align.dtype) {
-    case DType::kUInt8: return start(roi_align_rotated<uint8_t>);
-    case DType::kFloat16: return start(roi_align_rotated<Half>);
-    case DType::kBFloat16: return start(roi_align_rotated<BFloat16>);
-    case DType::kFloat64: return start(roi_align_rotated<double>);
-    default: return start(roi_align_rotated<float>);
-  }
+  with_element_type(p.align.dtype, [&](auto* element) {
+    start(roi_align_rotated<std::remove_pointer_t<decltype(element)>>);
+  });
 }
 
 void roi_align_rotated_backward_launch(const RoiAlignRotatedParams& p, void* stream) {
@@ -159,12 +155,9 @@ void roi_align_rotated_backward_launch(const RoiAlignRotatedParams& p, void* str
   const auto start = [&](auto kernel) {
     launch(kernel, grid_for(tiles.count), dim3(kWarp), 0, stream, p, tiles);
   };
-  switch (p.align.dtype) {
-    case DType::kFloat16: return start(roi_align_rotated_backward<Half>);
-    case DType::kBFloat16: return start(roi_align_rotated_backward<BFloat16>);
-    case DType::kFloat64: return start(roi_align_rotated_backward<double>);
-    default: return start(roi_align_rotated_backward<float>);
-  }
+  with_floating_type(p.align.dtype, [&](auto* element) {
+    start(roi_align_rotated_backward<std::remove_pointer_t<decltype(element)>>);
+  });
 }
 
 const bool registered =

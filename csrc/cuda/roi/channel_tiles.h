@@ -10,6 +10,7 @@
 // number of the gradient is written once.
 #pragma once
 
+#include "core/roi/element_types.h"
 #include "core/roi/layout.h"
 #include "cuda/launch.h"
 

@@ -16,8 +16,8 @@ constexpr int blocks_at_once(bool listed) {
   return !listed ? 1 : sizeof(T) == 8 ? 2 : 3;
 }
 
-// A list in shared memory, or the rest of it. Streams, which find entries one by one as they are
-// listed, have the same `next`; Stream::of() is that of a bin of rows or of columns.
+// A list in shared memory, or what is left of it. A Stream has the same `next` and finds its
+// entries one by one; Stream::of() is that of a bin's rows or columns.
 template <class Entry>
 struct EntryList {
   const Entry* at;
@@ -30,7 +30,7 @@ struct EntryList {
   }
 };
 
-// Entries of a bin that lists have room for; 0: none, as bins are too many.
+// How many entries of a bin the lists can hold; 0: there are too many bins to list any.
 struct ListRoom {
   int y, x;
 };
@@ -66,7 +66,11 @@ struct ListPlaces {
 template <class Acc>
 struct ListedBox {
   Roi<Acc> roi;
-  bool complete;  // whether all bins have found room
+  bool complete;  // whether the lists hold all bins
+
+  // Whether the kernel that reads lists, or the one that streams, computes this box. The listing
+  // kernel also writes the zeros of boxes that are not valid.
+  __device__ bool is_for(bool listed) const { return listed == (complete || !roi.valid); }
 };
 
 template <class Stream>
@@ -93,7 +97,7 @@ __device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
   const bool has_room = room.y > 0 && room.x > 0;
   if (threadIdx.x == 0) {
     box->roi = load_roi<Acc>(p, k);
-    if (!box->roi.valid) box->roi.level = 0;  // it may be none
+    if (!box->roi.valid) box->roi.level = 0;  // level_of_box() may have found none
     box->complete = has_room;
   }
   __syncthreads();

@@ -82,13 +82,9 @@ void ps_roi_align_launch(const RoiAlignParams& p, void* stream) {
   const auto start = [&](auto kernel) {
     launch(kernel, grid_for_bins(p), dim3(kThreads), 0, stream, p);
   };
-  switch (p.dtype) {
-    case DType::kUInt8: return start(ps_roi_align<uint8_t>);
-    case DType::kFloat16: return start(ps_roi_align<Half>);
-    case DType::kBFloat16: return start(ps_roi_align<BFloat16>);
-    case DType::kFloat64: return start(ps_roi_align<double>);
-    default: return start(ps_roi_align<float>);
-  }
+  with_element_type(p.dtype, [&](auto* element) {
+    start(ps_roi_align<std::remove_pointer_t<decltype(element)>>);
+  });
 }
 
 void ps_roi_align_backward_launch(const RoiAlignParams& p, void* stream) {
@@ -96,12 +92,9 @@ void ps_roi_align_backward_launch(const RoiAlignParams& p, void* stream) {
   const auto start = [&](auto kernel) {
     launch(kernel, grid_for(tiles.count), dim3(kWarp), 0, stream, p, tiles);
   };
-  switch (p.dtype) {
-    case DType::kFloat16: return start(ps_roi_align_backward<Half>);
-    case DType::kBFloat16: return start(ps_roi_align_backward<BFloat16>);
-    case DType::kFloat64: return start(ps_roi_align_backward<double>);
-    default: return start(ps_roi_align_backward<float>);
-  }
+  with_floating_type(p.dtype, [&](auto* element) {
+    start(ps_roi_align_backward<std::remove_pointer_t<decltype(element)>>);
+  });
 }
 
 const bool registered = ps_roi_align_stub.set(kCudaSlot, ps_roi_align_launch) &&

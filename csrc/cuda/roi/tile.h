@@ -19,7 +19,7 @@ namespace {
 constexpr int kTileRows = 8;
 constexpr int kTileThreads = kTileRows * kWarp;
 
-// Where a box reads: all of its pixels lie within, borders included. 24 bytes of p.spans.
+// Where a box reads: all of its pixels lie within, borders included.
 struct RoiSpan {
   int64_t map;  // level * images + image; -1: it reads nothing
   int32_t first_row, last_row, first_column, last_column;
@@ -39,7 +39,7 @@ __device__ bool span_of(const RoiAxis<Acc>& axis, int32_t* first, int32_t* last)
 
 template <class Acc>
 __global__ void __launch_bounds__(kTileThreads)
-    roi_spans(const __grid_constant__ RoiAlignParams p) {
+    roi_spans(const __grid_constant__ RoiAlignParams p, RoiSpan* spans) {
   const int64_t step = int64_t{gridDim.x} * kTileThreads;
   for (int64_t k = int64_t{blockIdx.x} * kTileThreads + threadIdx.x; k < p.boxes.count; k += step) {
     const Roi<Acc> roi = load_roi<Acc>(p, k);
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kTileThreads)
         span_of(roi.x, &span.first_column, &span.last_column)) {
       span.map = roi.level * p.images + roi.image;
     }
-    static_cast<RoiSpan*>(p.spans)[k] = span;
+    spans[k] = span;
   }
 }
 
@@ -107,8 +107,8 @@ struct BoxList {
 // Lists them by rising index and calls f(count) whenever the list is full, and for the rest. By all
 // threads of the block, which meet here; f has to end where they meet.
 template <class Shape, class F>
-__device__ void for_boxes_of(const RoiAlignParams& p, const Tile& tile, BoxList* list, const F& f) {
-  const auto* spans = static_cast<const RoiSpan*>(p.spans);
+__device__ void for_boxes_of(const RoiAlignParams& p, const RoiSpan* spans, const Tile& tile,
+                             BoxList* list, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t map = tile.level * p.images + tile.image;
@@ -166,10 +166,14 @@ __device__ BinSpan bins_between(const RoiAxis<Acc>& axis, int64_t first, int64_t
   return span;
 }
 
+// [count] the span of each box, in scratch.
 template <class Acc>
-void launch_spans(const RoiAlignParams& p, void* stream) {
+const RoiSpan* find_spans(const RoiAlignParams& p, Workspace& workspace) {
+  const int64_t bytes = p.boxes.count * int64_t{sizeof(RoiSpan)};
+  auto* spans = static_cast<RoiSpan*>(workspace.allocate(bytes));
   launch(roi_spans<Acc>, grid_for(parts_of(p.boxes.count, kTileThreads)), dim3(kTileThreads), 0,
-         stream, p);
+         workspace.stream(), p, spans);
+  return spans;
 }
 
 }  // namespace

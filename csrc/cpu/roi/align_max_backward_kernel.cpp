@@ -146,8 +146,7 @@ bool reaches(const RoiAxis<Acc>& y, int64_t bin_y, const Band<Acc>& band) {
 template <class T, class Acc>
 void spread_boxes(const BandTask<Acc>& task, const Band<Acc>& band) {
   const RoiAlignParams& p = task.p;
-  for (int64_t i = p.map_begin[task.map_index]; i < p.map_begin[task.map_index + 1]; ++i) {
-    const int64_t k = p.order[i];
+  task.for_each_box([&](int64_t k) {
     const Roi<Acc> roi = load_roi<Acc>(p, k);
     TakenSamples<Acc, BandTaps<Acc>> samples(roi);
     for (int64_t bin_y = 0; bin_y < p.bins_y; ++bin_y) {
@@ -167,31 +166,41 @@ void spread_boxes(const BandTask<Acc>& task, const Band<Acc>& band) {
             add_taps(taps, grad, band.data + (c - task.channel));
           });
     }
-  }
-}
-
-void roi_align_max_at_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
-    using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
-    for (int64_t i = begin; i < end; ++i) samples_of_box<T, Acc>(p, p.order[i]);
   });
 }
 
-void roi_align_max_backward_boxes_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
+void sample_boxes(const RoiAlignParams& p, const RoiPlan& plan, int64_t begin, int64_t end) {
+  with_element_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
-    if constexpr (!std::is_same<T, uint8_t>::value) {  // which has no gradient
-      for (int64_t i = begin; i < end; ++i) gradient_of_box<T, Acc>(p, p.order[i]);
-    }
+    using Acc = typename Accumulate<T>::type;
+    for (int64_t i = begin; i < end; ++i) samples_of_box<T, Acc>(p, plan.order[i]);
   });
 }
 
-void roi_align_max_backward_input_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  sum_over_boxes(p, begin, end, [](auto* element, const auto& task, const auto& band) {
+void roi_align_max_at_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  run_over_boxes(p, workspace, sample_boxes);
+}
+
+void differentiate_boxes(const RoiAlignParams& p, const RoiPlan& plan, int64_t begin, int64_t end) {
+  with_floating_type(p.dtype, [&](auto* element) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = typename Accumulate<T>::type;
+    for (int64_t i = begin; i < end; ++i) gradient_of_box<T, Acc>(p, plan.order[i]);
+  });
+}
+
+void roi_align_max_backward_boxes_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  run_over_boxes(p, workspace, differentiate_boxes);
+}
+
+void sum_slices(const RoiAlignParams& p, const RoiPlan& plan, int64_t begin, int64_t end) {
+  sum_over_boxes(p, plan, begin, end, [](auto* element, const auto& task, const auto& band) {
     spread_boxes<std::remove_pointer_t<decltype(element)>>(task, band);
   });
+}
+
+void roi_align_max_backward_input_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  run_over_gradient_blocks(p, workspace, sum_slices);
 }
 
 const bool registered =
