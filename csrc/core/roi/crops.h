@@ -196,4 +196,6 @@ VISOPS_FN double crop_fill(const RoiCropParams& p, int64_t channel) {
 
 VISOPS_FN bool overlap(Span a, Span b) { return a.begin < b.end && b.begin < a.end; }
 
+VISOPS_FN bool contains(Span span, int64_t i) { return i >= span.begin && i < span.end; }
+
 }  // namespace visops

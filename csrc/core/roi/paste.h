@@ -109,8 +109,6 @@ VISOPS_FN Acc blended(Acc weight, Acc sample, Acc before) {
   return weight * sample + (static_cast<Acc>(1) - weight) * before;
 }
 
-VISOPS_FN bool contains(Span span, int64_t i) { return i >= span.begin && i < span.end; }
-
 VISOPS_FN bool covers(const CropMap& map, int64_t image, int64_t y, int64_t x) {
   return map.image == image && contains(map.rows, y) && contains(map.columns, x);
 }

@@ -17,8 +17,8 @@
 namespace visops {
 namespace {
 
-constexpr int64_t kChannels = 256;  // whose maxima are kept at once
-constexpr int kLanes = 64;          // ... in registers
+constexpr int64_t kChannels = 256;     // whose maxima are kept at once
+constexpr int kRegisterChannels = 64;  // ... in registers
 
 template <class Acc>
 struct Largest {
@@ -26,12 +26,12 @@ struct Largest {
   int32_t index[kChannels];
 };
 
-// Of N adjacent channels, or of `channels` where N is 0, from `map` on. Few enough stay in
-// registers.
+// The maxima of N adjacent channels from `map` on; of `channels` channels where N is 0.
 template <int N, class T, class Acc>
-void pool_lanes(const T* VISOPS_RESTRICT map, const RoiMap& m, PixelRange rows, PixelRange columns,
-                int64_t channels, Acc* VISOPS_RESTRICT values, int32_t* VISOPS_RESTRICT indices) {
-  constexpr int kMost = N == 0 ? kLanes : N;
+void pool_adjacent(const T* VISOPS_RESTRICT map, const RoiMap& m, PixelRange rows,
+                   PixelRange columns, int64_t channels, Acc* VISOPS_RESTRICT values,
+                   int32_t* VISOPS_RESTRICT indices) {
+  constexpr int kMost = N == 0 ? kRegisterChannels : N;
   const int64_t n = N == 0 ? channels : N;
   Acc best[kMost];
   int32_t index[kMost];
@@ -59,16 +59,18 @@ void pool_lanes(const T* VISOPS_RESTRICT map, const RoiMap& m, PixelRange rows, 
   }
 }
 
-// Of `channels` channels from `map` on. The ranges are not empty.
+// The maxima of `channels` channels from `map` on. The ranges are not empty.
 template <class T, class Acc>
 void pool_bin(const T* map, const RoiMap& m, PixelRange rows, PixelRange columns, int64_t channels,
               Largest<Acc>* largest) {
   if (m.channel_stride == 1) {
     int64_t c = 0;
-    for (; c + kLanes <= channels; c += kLanes) {
-      pool_lanes<kLanes>(map + c, m, rows, columns, kLanes, largest->value + c, largest->index + c);
+    for (; c + kRegisterChannels <= channels; c += kRegisterChannels) {
+      pool_adjacent<kRegisterChannels>(map + c, m, rows, columns, kRegisterChannels,
+                                       largest->value + c, largest->index + c);
     }
-    pool_lanes<0>(map + c, m, rows, columns, channels - c, largest->value + c, largest->index + c);
+    pool_adjacent<0>(map + c, m, rows, columns, channels - c, largest->value + c,
+                     largest->index + c);
     return;
   }
   for (int64_t c = 0; c < channels; ++c) {

@@ -6,6 +6,7 @@
 //
 // Rounding: NOTE [ Pasted pixels ] (core/roi/paste.h), without contraction (-fmad=false), so the
 // bits are the CPU's.
+#include "core/roi/paste_pixel.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_transpose.h"
 
