@@ -13,7 +13,7 @@ VISOPS_FN AxisTaps<mode, Acc> grid_taps(const GridAxis& axis, int64_t place, Pad
   return axis_taps<mode>(grid_sample<mode, Acc>(axis, place), padding, size);
 }
 
-// Of place (i, j) of the grid on [height, width].
+// The taps of place (i, j) of the grid on [height, width].
 template <Interpolation mode, class Acc>
 VISOPS_FN PixelTaps<mode, Acc> crop_taps(const CropMap& map, Padding padding, int64_t height,
                                          int64_t width, int64_t i, int64_t j) {
@@ -23,7 +23,7 @@ VISOPS_FN PixelTaps<mode, Acc> crop_taps(const CropMap& map, Padding padding, in
   return taps;
 }
 
-// A channel's value; the pixel must not be outside().
+// The value of one channel; the pixel must not be outside().
 template <class T, Interpolation mode, class Acc>
 VISOPS_FN Acc taken(const T* plane, const Strides& stride, const PixelTaps<mode, Acc>& taps,
                     Acc fill) {
@@ -36,13 +36,13 @@ VISOPS_FN Acc taken(const T* plane, const Strides& stride, const PixelTaps<mode,
   }
 }
 
-// Where along a side of its box place j lies, in (0, 1).
+// How far along a side of its box place j lies, in (0, 1).
 VISOPS_FN double patch_fraction(int64_t j, int64_t size) {
   return (static_cast<double>(j) + 0.5) / static_cast<double>(size);
 }
 
-// A pixel's gradient by its place in the image, summed over channels; it must not be outside().
-// `grad` is the incoming gradient's row.
+// How a pixel changes with its position in the image, times `grad`, the incoming gradient's row;
+// summed over channels. The pixel must not be outside().
 template <class T, Interpolation mode, class Acc>
 VISOPS_FN PixelGradient<Acc> crop_gradient(const RoiCropParams& p, const PixelTaps<mode, Acc>& taps,
                                            const T* image, const T* grad, int64_t j) {
@@ -58,9 +58,9 @@ VISOPS_FN PixelGradient<Acc> crop_gradient(const RoiCropParams& p, const PixelTa
   return sum;
 }
 
-constexpr int kCropSums = 3;  // of a row: of gx, gx times its fraction, gy
+constexpr int kCropSums = 3;  // of a row: gx, gx times its fraction, gy
 
-// From the sums of all rows: of gx, gx times its fraction, gy, gy times its fraction.
+// Stores a box's gradient, given its sums of gx, gx times its fraction, gy, gy times its fraction.
 VISOPS_FN void store_box_gradient(const RoiCropParams& p, int64_t k, double gx, double gx_at,
                                   double gy, double gy_at) {
   const double gradient[5] = {0.0, gx - gx_at, gy - gy_at, gx_at, gy_at};

@@ -12,7 +12,7 @@ VISOPS_HOT_FN T* map_pixel(const RoiMap& map, int64_t image, int64_t channel, in
          row * map.row_stride + column * map.column_stride;
 }
 
-// Of bin [bin_y, bin_x] of box k in `bins`, ...
+// Where bin [bin_y, bin_x] of box k lies in `bins`, ...
 VISOPS_HOT_FN int64_t bin_offset(const RoiAlignParams& p, int64_t k, int64_t channel, int64_t bin_y,
                                  int64_t bin_x) {
   return k * p.roi_stride + channel * p.channel_stride + bin_y * p.bin_row_stride +

@@ -55,7 +55,7 @@ struct Channels {
 template <class Acc>
 constexpr int kChannels = Channels<Acc>::kCount;
 
-// All adjacent.
+// kChannels adjacent elements.
 template <class T>
 VISOPS_ALWAYS_INLINE Channels<float> load_adjacent(const T* from) {
   return {load_floats(from), load_floats(from + Floats::kWidth)};
@@ -89,8 +89,8 @@ void store_channels(const Acc* from, int64_t count, T* to, int64_t channel_strid
   }
 }
 
-// One image of a map, from some channel on: kChannels of which `count` exist. What comes next is
-// `ahead` elements after each pixel that is read.
+// One image of a map, from some channel on: kChannels, of which `count` exist. The pixel needed
+// next is `ahead` elements after the one being read.
 template <class T, class Acc>
 struct MapChannels {
   const T* data;
@@ -119,7 +119,7 @@ VISOPS_ALWAYS_INLINE bool are_adjacent(const MapChannels<T, Acc>& map) {
   return map.channel_stride == 1 && map.count == kChannels<Acc>;
 }
 
-// A pixel's channels, 0 where there are none. `adjacent`: all are there, side by side.
+// A pixel's channels; those that do not exist are 0. `adjacent`: all exist, side by side.
 template <bool adjacent, class T, class Acc>
 VISOPS_ALWAYS_INLINE Channels<Acc> channels_at(const MapChannels<T, Acc>& map, int64_t row,
                                                int64_t column) {

@@ -1,9 +1,9 @@
 // NOTE [ Gradients of crops on the CPU ]
-// Of the images: work is cut by row of the images (NOTE [ Transposed samples on the CPU ]).
-// Of the boxes: d out / d place, times the incoming gradient, is summed over channels in ascending
-// order, then in float64: over a row's columns in 32 lanes, column j in lane j mod 32, which are
-// halved into one; then over rows likewise. Work is cut by row of a patch, then by box.
-// Assumes what check_roi_crops() establishes; gradients are floating.
+// The images' gradient: work is split by row of the images (NOTE [ Transposed samples on the CPU
+// ]). The boxes' gradient: d out / d position, times the incoming gradient, is summed over channels
+// in ascending order. Then, in float64, a row's columns are added as NOTE [ Lane sums ] says, and
+// the rows likewise. Work is split by row of a patch, then by box. Assumes what check_roi_crops()
+// establishes; gradients are floating.
 #include "core/roi/element_types.h"
 #include "cpu/lane_sum.h"
 #include "cpu/roi/crops_transpose.h"

@@ -1,12 +1,12 @@
-// A row of samples at a time: crops of images, and patches where they are pasted.
+// Samples a row at a time: for crops of images, and for patches being pasted.
 //
 // NOTE [ Sampled rows ]
-// Taps along y are the same for all of a row, so the rows they lie in are blended first, over all
-// columns that the row needs, in vectors along the memory; then every place blends its few columns
-// of that. This is the order of NOTE [ One pixel ] (core/pixel.h), so the bits are
-// those of the scalar code. Columns are taken kRowColumns at a time; for these, what lies beyond
-// the border gets a place of its own beside the image's columns (`index_`), so that taps are always
-// adjacent. Where the columns needed are too many (shrinking by far), pixels are sampled one by
+// All samples of a row have the same taps along y. So the rows with these taps are blended first,
+// over all columns that the row needs, in vectors along memory; then every place blends its few
+// columns of the result. This is the order of NOTE [ One pixel ] (core/pixel.h), so the bits are
+// those of the scalar code. Columns are taken kRowColumns at a time. Columns beyond the border get
+// positions of their own next to the image's (`index_`), so that a place's taps are always
+// adjacent. If too many columns are needed (when shrinking by a lot), pixels are sampled one by
 // one.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace visops {
 namespace {
 
 constexpr int kRowColumns = 128;
-constexpr int kRowBuffer = 4096;  // elements that are blended along y for them
+constexpr int kRowBuffer = 4096;  // elements blended along y for them
 
 template <class T>
 constexpr bool kHasVectorLoad = std::is_same<T, uint8_t>::value || std::is_same<T, float>::value ||
@@ -222,7 +222,7 @@ class RowSampler {
     return static_cast<Acc>(plane.fill[e * plane.fill_step]);
   }
 
-  // The blend along y of one column.
+  // Blends one column along y.
   VISOPS_ALWAYS_INLINE static Acc blend_column(const Acc (&p)[kTaps], const RowTaps& y) {
     if constexpr (mode == Interpolation::kBilinear) {
       return p[0] + y.t * (p[1] - p[0]);
@@ -295,7 +295,7 @@ class RowSampler {
   RowColumns<mode, Acc> columns_;
 };
 
-// Adjacent elements in what is computed in.
+// Loads adjacent elements.
 template <class T, class Acc>
 void load_run(const T* VISOPS_RESTRICT from, int64_t n, Acc* VISOPS_RESTRICT v) {
   int64_t e = 0;
@@ -305,7 +305,7 @@ void load_run(const T* VISOPS_RESTRICT from, int64_t n, Acc* VISOPS_RESTRICT v) 
   for (; e < n; ++e) v[e] = load_element(from + e);
 }
 
-// Adjacent elements, rounded.
+// Stores adjacent elements, rounded.
 template <class T, class Acc>
 void store_run(T* VISOPS_RESTRICT out, const Acc* VISOPS_RESTRICT v, int64_t n) {
   int64_t e = 0;
@@ -319,7 +319,7 @@ void store_run(T* VISOPS_RESTRICT out, const Acc* VISOPS_RESTRICT v, int64_t n) 
   for (; e < n; ++e) store_element(out + e, v[e]);
 }
 
-// v[pixel, element] to pixels `column` apart.
+// Stores v[pixel, element] to pixels `column` apart.
 template <class T, class Acc>
 void store_row(T* out, int64_t column, int64_t channel, const Acc* v, int64_t pixels,
                int elements) {
@@ -333,7 +333,8 @@ void store_row(T* out, int64_t column, int64_t channel, const Acc* v, int64_t pi
   }
 }
 
-// Channels that are sampled together: those of a pixel where they lie side by side on both sides.
+// How many channels are sampled together: a pixel's, if they are adjacent in both tensors, else
+// one.
 inline int channels_together(int64_t channels, const Strides& from, const Strides& to) {
   const bool is_adjacent =
       from.channel == 1 && from.column == channels && to.channel == 1 && to.column == channels;

@@ -1,8 +1,8 @@
 // NOTE [ Gradients of pasting on the CPU ]
-// Work is cut by row of the patches (NOTE [ Transposed samples on the CPU ]): the grid is the box's
-// pixels, and a pixel's value is the incoming gradient times its share of NOTE [ Gradients of
-// pasting ] (core/roi/paste.h), found once for all channels.
-// Assumes what check_roi_paste() establishes; gradients are floating.
+// Work is split by row of the patches (NOTE [ Transposed samples on the CPU ]). The grid is the
+// box's pixels; a pixel's value is the incoming gradient times patch_share()
+// (core/roi/paste_pixel.h), computed once for all channels. Assumes what check_roi_paste()
+// establishes; gradients are floating.
 #include "core/roi/element_types.h"
 #include "core/roi/paste_pixel.h"
 #include "cpu/roi/crops_transpose.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMostNeighbours = 1024;
 
-// Boxes that share pixels with box k.
+// Lists the boxes that share pixels with one box.
 struct Neighbours {
   int32_t listed[kMostNeighbours];
 
@@ -67,7 +67,7 @@ struct IncomingAlpha {
   }
 };
 
-// The taps' mode is that of the map; `mode` is what other boxes are sampled with.
+// A box of whole pixels has nearest taps; `mode` is for all others.
 template <Interpolation mode, class Acc, class Values>
 void add_box(const CropMap& map, const TransposeTarget<Acc>& target, Span rows, Values& values) {
   if (map.integral) {

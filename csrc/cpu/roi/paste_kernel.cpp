@@ -1,9 +1,9 @@
 // NOTE [ Pasting on the CPU ]
-// Work is cut by row of the images. A task copies its rows, kPasteRows at a time; where boxes cover
-// some of them it goes through tiles of kRowColumns columns: the tile is converted to what is
-// computed in, all boxes are blended into it by index, each a row at a time (NOTE [ Sampled rows ]
-// in cpu/roi/crops_rows.h), and it is stored, rounded once. Tiles that no box covers stay copies.
-// Assumes what check_roi_paste() establishes; maps may be of boxes that are not valid.
+// Work is split by row of the images. A task copies its rows, kPasteRows at a time. If boxes cover
+// some of them, it goes through tiles of kRowColumns columns: it loads a tile, blends all boxes
+// into it by index, each a row at a time (NOTE [ Sampled rows ] in cpu/roi/crops_rows.h), and
+// stores it, rounded once. Tiles that no box covers stay copies. Assumes what check_roi_paste()
+// establishes; maps may belong to boxes that are not valid.
 #include "core/roi/paste_pixel.h"
 #include "cpu/roi/crops_rows.h"
 #include "cpu/rows.h"
@@ -15,11 +15,11 @@ constexpr int64_t kPasteRows = 16;
 constexpr int kTileChannels = 4;
 constexpr int64_t kMostListed = 1024;
 
-// Boxes that cover some of an image's rows, by index.
+// The boxes that cover some of an image's rows, by index.
 struct RowBoxes {
   int32_t listed[kMostListed];
   int64_t count;
-  bool is_list;  // else all boxes have to be looked at
+  bool is_list;  // else the list was too short, and all boxes count
 
   void set(const RoiPasteParams& p, int64_t image, Span rows) {
     count = 0;
@@ -45,7 +45,7 @@ Span unite(Span a, Span b) {
   return {a.begin < b.begin ? a.begin : b.begin, a.end > b.end ? a.end : b.end};
 }
 
-// To the smallest part that has all of the boxes' pixels; no rows where there are none.
+// Shrinks the tile to the smallest one with all of the boxes' pixels; to no rows if there are none.
 void shrink_to_boxes(const RoiPasteParams& p, int64_t image, const RowBoxes& boxes, Span* rows,
                      Span* columns) {
   Span covered_rows = {rows->end, rows->begin}, covered_columns = {columns->end, columns->begin};
@@ -84,7 +84,7 @@ void copy_image_rows(const RoiPasteParams& p, int64_t image, Span rows) {
   }
 }
 
-// Some channels of a part of an image's rows, in what is computed in.
+// Some channels of a part of an image's rows, in the type that is computed in.
 template <class Acc>
 struct Tile {
   Span rows, columns;

@@ -1,14 +1,14 @@
 // NOTE [ RoI pooling on the CPU ]
-// Forward: a task has boxes. A bin's pixels are gone through once for a block of channels, whose
-// maxima are in an array: with adjacent channels the loop over it is of vectors. Where pixels of a
-// row are adjacent instead, channels come one after another.
+// Forward: a task has boxes. One pass over a bin's pixels serves a block of channels, whose maxima
+// are in an array: if channels are adjacent, the loop over it is vectorised. If pixels of a row are
+// adjacent instead, channels come one after another.
 //
-// Backward: a task has blocks of channels of images. It zeroes the block's gradient and adds what
-// boxes of the image have, by index: no pixel belongs to two tasks, and the order is that of NOTE
-// [ RoI pooling ].
+// Backward: a task has blocks of channels of images. It zeroes the block's gradient and adds the
+// shares of the image's boxes, by index: a pixel belongs to one task, and sums have the order of
+// NOTE [ RoI pooling ].
 //
-// Rounding: none in the forward; sums of the backward are in float32 (float64 for float64).
-// Assumes from check_rois() that all boxes are valid; of `index` nothing.
+// Rounding: none in the forward; the backward sums in float32 (float64 for float64).
+// Assumes from check_rois() that all boxes are valid, and nothing of `index`.
 #include "core/roi/pool.h"
 
 #include "cpu/roi/blocks.h"
@@ -160,8 +160,8 @@ void roi_pool_at_kernel(const RoiPoolParams& p, int64_t begin, int64_t end) {
   }
 }
 
-// Adds what box k has for channels [first, last): channel by channel, or all channels of a bin
-// where those are adjacent. The order of a channel's bins is the same.
+// Adds box k's share to channels [first, last): channel by channel, or all channels of a bin at
+// once if those are adjacent. A channel's bins come in the same order either way.
 template <class T, class Acc>
 void add_box(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, Acc* map) {
   const RoiAlignParams& p = pool.align;
@@ -188,7 +188,7 @@ void add_box(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, 
   }
 }
 
-// Planes are few at a time, so that they stay in the cache.
+// Sums few planes at a time, so that they stay in the cache.
 template <class T, class Acc>
 void sum_blocks(const RoiPoolParams& pool, int64_t begin, int64_t end) {
   const RoiAlignParams& p = pool.align;

@@ -1,9 +1,9 @@
-// The gradient of boxes by RoIAlign's means: NOTE [ Gradient of the boxes ] in core/roi/gradient.h.
+// The boxes' gradient of RoIAlign's means: NOTE [ Gradient of the boxes ] in core/roi/gradient.h.
 //
-// A block has a box. What its bins read, with the slopes of the weights, is listed once in shared
-// memory, as in NOTE [ RoIAlign on CUDA ], and a second kernel does boxes for which there is no
-// room. A lane then sums each bin's changes with the four sides for one channel after the other,
-// as the order of the sum asks.
+// A block has a box. It lists the pixels of the box's bins, with the slopes of their weights, in
+// shared memory, as in NOTE [ RoIAlign on CUDA ]; a second kernel computes boxes for which there is
+// no room. A lane then sums each bin's changes with the four sides, one channel after another, in
+// the order that the NOTE requires.
 //
 // Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/roi/lanes.h"
@@ -21,7 +21,7 @@ struct ListedSlope {
   __device__ PixelSlope<Acc> slope() const { return {pixel, weight, by_begin, by_end}; }
 };
 
-// A bin's pixels along one axis; with the mean's divisor along y.
+// A bin's pixels along one axis; along y the numbers include the mean's divisor.
 template <class Acc>
 struct SlopeStream {
   using Entry = ListedSlope<Acc>;

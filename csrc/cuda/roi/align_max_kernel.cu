@@ -1,10 +1,10 @@
-// RoIAlign's maxima: NOTE [ RoIAlign maxima ] in core/roi/max.h, and the samples that were taken.
+// RoIAlign's maxima (NOTE [ RoIAlign maxima ] in core/roi/max.h), and samples by number.
 //
-// As NOTE [ RoIAlign on CUDA ] (roi_align_kernel.cu), with lists of samples on the map in place of
-// pixels. A thread has one bin of four channels, whose 16 loads a sample are under way at once.
+// As NOTE [ RoIAlign on CUDA ] (align_kernel.cu), but the lists hold samples on the map, not
+// pixels. A thread has one bin of four channels, so a sample has 16 loads in flight at once.
 //
-// Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's. A box
-// that is not valid has zeros and index -1.
+// Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's. Boxes
+// that are not valid have zeros and index -1.
 #include "cuda/roi/items.h"
 #include "cuda/roi/lists.h"
 #include "cuda/roi/taken.h"

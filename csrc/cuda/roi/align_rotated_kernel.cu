@@ -1,8 +1,8 @@
 // NOTE [ Rotated RoIAlign on CUDA ]
-// Forward: a thread has a bin of a channel. Backward: NOTE [ Gradients of maps by tiles ]; of a box
-// that reaches the tile, lanes ask each for one bin whether it does, and of such a bin each for one
-// sample; those that do are added one after another. The order of sums is that of NOTE [ Rotated
-// RoIAlign ].
+// Forward: a thread has a bin of a channel. Backward: NOTE [ Gradients of maps by tiles ]. For a
+// box that reaches the tile, each lane tests one of its bins, then one sample of such a bin; those
+// that reach the tile are added one after another. Sums have the order of NOTE [ Rotated RoIAlign
+// ].
 //
 // Boxes that are not valid have bins of 0 and no gradient.
 #include "core/roi/align_rotated.h"

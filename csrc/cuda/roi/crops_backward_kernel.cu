@@ -1,9 +1,9 @@
 // NOTE [ Gradients of crops on CUDA ]
-// Of the images: a block has 32 x 8 pixels of an image and four channels. Its threads look through
-// the boxes together, as many at a time as there are threads, list those that may touch the tile,
-// and each adds their shares to its own pixel (NOTE [ Transposed samples on CUDA ]). Every element
-// is written once.
-// Of the boxes: a warp has a row of a patch, then a warp a box; the lanes are those of the CPU.
+// The images' gradient: a block has 32 x 8 pixels of an image and four channels. Its threads go
+// through the boxes together, one each at a time, list those that may touch the tile, and each
+// thread adds their shares to its own pixel (NOTE [ Transposed samples on CUDA ]). Every element is
+// written once. The boxes' gradient: a warp has a row of a patch, and in a second kernel a box; the
+// lanes are those of the CPU.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/roi/element_types.h"

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kWarp = 32;
 
-// load_element(), but for Half by the one instruction that GPUs have for it.
+// load_element(), with the GPU's own conversion for Half.
 template <class T>
 __device__ inline typename Accumulate<T>::type load_number(const T* at) {
   return load_element(at);
@@ -23,8 +23,8 @@ __device__ inline float load_number(const Half* at) {
 }
 #endif
 
-// Whether lanes are channels, so that a warp reads and writes side by side; else they are bins, or
-// pixels of a row.
+// Whether the lanes of a warp are channels, so that it reads and writes adjacent elements; else
+// they are bins, or pixels of a row.
 VISOPS_FN bool lanes_are_channels(const RoiMap& map, int64_t channels) {
   return map.channel_stride == 1 && channels >= kWarp;
 }

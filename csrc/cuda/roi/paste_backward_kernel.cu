@@ -1,8 +1,8 @@
 // NOTE [ Gradients of pasting on CUDA ]
-// A block has 32 x 8 pixels of a patch and four channels, or of its alpha. It lists the boxes that
-// share pixels with its own, then each thread adds up the pixels that its element was sampled for
-// (NOTE [ Transposed samples on CUDA ]), each times its share of NOTE [ Gradients of pasting ]
-// (core/roi/paste.h). Where more boxes overlap than the list holds, all are looked through.
+// A block has 32 x 8 pixels of a patch and four of its channels, or of its alpha. It lists the
+// boxes that share pixels with its own. Then each thread adds up the pixels that its element was
+// sampled for (NOTE [ Transposed samples on CUDA ]), each times its patch_share()
+// (core/roi/paste_pixel.h). If more boxes overlap than the list holds, it goes through all boxes.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/roi/element_types.h"

@@ -1,9 +1,9 @@
 // NOTE [ RoI pooling on CUDA ]
-// Forward: a thread has a bin of a channel, and goes through its pixels. Backward: NOTE [ Gradients
-// of maps by tiles ]; of a box that reaches the tile, lanes look at the indices of the bins that
-// reach it. The order of sums is that of NOTE [ RoI pooling ].
+// Forward: a thread has a bin of a channel and goes through its pixels. Backward: NOTE [ Gradients
+// of maps by tiles ]; for a box that reaches the tile, lanes look at the indices of the bins that
+// reach it. Sums have the order of NOTE [ RoI pooling ].
 //
-// Boxes that are not valid have bins of 0 and index -1, and no gradient.
+// Boxes that are not valid have bins of 0, index -1, and no gradient.
 #include "core/roi/pool.h"
 #include "cuda/roi/channel_tiles.h"
 

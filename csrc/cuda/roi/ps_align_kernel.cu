@@ -1,7 +1,7 @@
 // NOTE [ Position-sensitive RoIAlign on CUDA ]
-// Forward: a thread has a bin of a channel; weights come one after another from BinPixels, with no
-// memory for them. Backward: NOTE [ Gradients of maps by tiles ]; a lane has a channel of the map,
-// and so one bin of every box. The order of sums is that of NOTE [ RoIAlign samples ].
+// Forward: a thread has a bin of a channel and takes weights one after another from BinPixels,
+// without storing them. Backward: NOTE [ Gradients of maps by tiles ]; a lane has a channel of the
+// map, and so one bin of every box. Sums have the order of NOTE [ RoIAlign samples ].
 //
 // Boxes that are not valid have bins of 0 and no gradient.
 #include "core/roi/ps_align.h"
@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(kThreads) ps_roi_align(const __grid_constant__
   });
 }
 
-// Whether samples may touch pixels from `first` to below `last`. Rounding moves a sample by less
-// than the margin.
+// Whether samples may touch pixels first <= i < last. Rounding moves a sample by less than the
+// margin.
 template <class Acc>
 __device__ bool may_touch(const RoiAxis<Acc>& axis, int64_t first, int64_t last) {
   if (axis.grid == 0) return false;
