@@ -1,6 +1,6 @@
 """Other poolings of regions than RoIAlign: the public functions.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/roi/pooling.cpp, fake
+Schemas are in csrc/library.cpp, checks of arguments in csrc/torch/roi/pooling.cpp, fake
 kernels, gradients and vmap in pooling_autograd.py.
 """
 
@@ -76,7 +76,7 @@ def roi_align_rotated(
         corner, or with negative sides where `aligned`. On CUDA such boxes give zeros and have no
         gradient, as finding them would take a wait.
     TypeError, ValueError
-        For arguments of a wrong type, and lists of wrong lengths and shapes.
+        For arguments of the wrong type, and lists of the wrong length or shape.
 
     Notes
     -----
@@ -127,31 +127,31 @@ def roi_pool(
         float16, bfloat16, float32, float64 or uint8; any strides.
     boxes : Tensor ``[K, 5]``, or a list of Tensor ``[L, 4]``
         As in :func:`roi_align`. Both corners are rounded to the nearest pixel, halves away from
-        zero, and both of these are inside.
+        zero, and both pixels are inside.
     output_size : int or (int, int)
-        Bins: height and width. They share pixels where their border is within one.
+        Bins: height and width. Two bins share a pixel if their border lies within it.
     spatial_scale : float
         Pixels of `input` per unit of `boxes`, > 0.
 
     Returns
     -------
     Tensor ``[K, C, *output_size]``
-        Of the dtype of `input`; channels_last if that is. A bin without a pixel of the map is 0.
-        NaN is larger than all numbers (torchvision: it is skipped).
+        Has the dtype of `input`; channels_last if `input` is. A bin without pixels of the map is 0.
+        NaN is larger than all numbers (torchvision skips it).
 
     Raises
     ------
     RuntimeError
-        For wrong shapes, dtypes, devices or numbers; on the CPU also for boxes with a batch index
-        that is none, or that are not finite. On CUDA such boxes give zeros and have no gradient, as
-        finding them would take a wait.
+        For wrong shapes, dtypes, devices or numbers. On the CPU also for boxes that have a batch
+        index out of range or are not finite. On CUDA such boxes give zeros and have no gradient:
+        finding them would synchronize.
     TypeError, ValueError
-        For arguments of a wrong type, and lists of wrong lengths and shapes.
+        For arguments of the wrong type, and lists of the wrong length or shape.
 
     Notes
     -----
     Differentiable with respect to `input`, any number of times: a bin's gradient goes to the
-    element taken, the first by rows of equal ones. Boxes have no gradient. The backward is
+    element it took, the first by rows among equal ones. Boxes have no gradient. The backward is
     deterministic, without atomics.
 
     Source: R. Girshick, "Fast R-CNN", ICCV 2015.
@@ -178,7 +178,7 @@ def ps_roi_align(
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
 ) -> Tensor:
-    """Pool regions of maps, each bin from channels of its own, as in Light-Head R-CNN.
+    """Pool regions of maps, each bin from its own channels, as in Light-Head R-CNN.
 
     Bin (i, j) of output channel c is that of :func:`roi_align`, with ``aligned=True``, of input
     channel ``(c × height + i) × width + j``. Arguments and values are those of
@@ -201,18 +201,18 @@ def ps_roi_align(
     Returns
     -------
     Tensor ``[K, C, height, width]``
-        Of the dtype of `input`, computed in float32 (float64 for float64); uint8 is rounded half
-        to even. channels_last if `input` is. A box without area is 0 (torchvision: NaN where
+        Has the dtype of `input`; computed in float32 (float64 for float64), uint8 rounded half to
+        even. channels_last if `input` is. A box without area gives 0 (torchvision: NaN if
         ``sampling_ratio`` is <= 0).
 
     Raises
     ------
     RuntimeError
-        For wrong shapes, dtypes, devices or numbers; on the CPU also for boxes with a batch index
-        that is none, that are not finite, or with ``x2 < x1`` or ``y2 < y1``. On CUDA such boxes
-        give zeros and have no gradient, as finding them would take a wait.
+        For wrong shapes, dtypes, devices or numbers. On the CPU also for boxes that have a batch
+        index out of range, are not finite, or have ``x2 < x1`` or ``y2 < y1``. On CUDA such boxes
+        give zeros and have no gradient: finding them would synchronize.
     TypeError, ValueError
-        For arguments of a wrong type, and lists of wrong lengths and shapes.
+        For arguments of the wrong type, and lists of the wrong length or shape.
 
     Notes
     -----
