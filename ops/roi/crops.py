@@ -122,8 +122,8 @@ def paste_rois(
 ) -> Array:
     r"""Paste patches into images, each into its box: the way back from :func:`crop_rois`.
 
-    Pixels whose centres lie in a box, :math:`x_1 \le x + \tfrac12 < x_2` and likewise for y, take the
-    value of the patch, resized to the box with sub-pixel accuracy; its outermost pixels are
+    Pixels whose centres lie in a box, :math:`x_1 \le x + \tfrac12 < x_2` and likewise for y, take
+    the value of the patch, resized to the box with sub-pixel accuracy; its outermost pixels are
     repeated. Boxes are pasted in order, later ones over earlier ones:
     ``out = w * patch + (1 - w) * out``. Everything is computed in float32 (float64 for float64) and
     rounded once; all other pixels keep their values. Results are bit-identical on every instruction

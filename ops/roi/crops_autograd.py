@@ -186,7 +186,7 @@ def _crop_backward_boxes_vjp(ctx: Any, _: Tensor) -> None:
 def _paste_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     images, patches, boxes, alpha, *ctx.options = inputs
     # Linear in images and patches: only alpha's gradient needs them.
-    # Trailing arguments that equal their defaults are not counted: without alpha there may be three.
+    # Trailing arguments that equal their defaults are missing: without alpha there may be three.
     is_needed = alpha is not None and ctx.needs_input_grad[3]
     ctx.save_for_backward(
         boxes, alpha, images if is_needed else None, patches if is_needed else None

@@ -111,7 +111,7 @@ class MultiScaleRoIAlign(_Pooler):
 
 
 def _inferred_scales(maps: Sequence[Tensor], image_shapes: Sequence[Any]) -> list[float]:
-    """Return the powers of two nearest to map height / image height, images padded to the tallest."""
+    """Return the powers of two nearest to map height / height of the tallest image."""
     if not image_shapes:
         raise ValueError("visops.MultiScaleRoIAlign: image_shapes is empty, must have every image")
     height = max(int(shape[0]) for shape in image_shapes)

@@ -32,9 +32,9 @@ def roi_align_rotated(
 ) -> Tensor:
     r"""Pool rotated regions of maps to one size: RoIAlign in the frame of each box.
 
-    The bins of a box :math:`(x, y, w, h, a)` are those of :func:`roi_align` with the origin at the
-    box's centre; a sample at :math:`(u, v)` of them is at
-    :math:`(x + u \cos a + v \sin a,\; y - u \sin a + v \cos a)` of the map. Results are
+    The bins of a box :math:`(x, y, w, h, a)` are those of :func:`roi_align`, with the origin at the
+    box's centre. Their sample at :math:`(u, v)` lies at
+    :math:`(x + u \cos a + v \sin a,\; y - u \sin a + v \cos a)` on the map. Results are
     bit-identical on every instruction set, at every thread count, and on CPU and CUDA; so are
     gradients.
 
@@ -43,19 +43,19 @@ def roi_align_rotated(
     input : Tensor ``[N, C, H, W]``
         float16, bfloat16, float32, float64 or uint8; any strides.
     boxes : Tensor ``[K, 6]``, or a list of Tensor ``[L, 5]``
-        Batch index, centre ``x, y``, ``width``, ``height``, ``angle``; or the last five, a tensor
-        for each image. Any floating dtype or integers. In pixels of the maps divided by
-        `spatial_scale`; may lie beyond them.
+        Batch index, centre ``x, y``, ``width``, ``height``, ``angle``; or the last five, with one
+        tensor per image. Any floating or integer dtype. In pixels of the maps divided by
+        `spatial_scale`; boxes may extend beyond the maps.
     output_size : int or (int, int)
         Bins: height and width.
     spatial_scale : float
         Pixels of `input` per unit of `boxes`, > 0. Angles are not scaled.
     sampling_ratio : int
-        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 4096². If <= 0, about one per
-        pixel: the bin's height and width in pixels, rounded up.
+        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 4096². If <= 0, it has about
+        one per pixel: as many as its height and width in pixels, rounded up.
     aligned : bool
-        As in :func:`roi_align`: whether the centre of pixel (0, 0) is at (0.5, 0.5), with boxes of
-        any size.
+        As in :func:`roi_align`: whether the centre of pixel (0, 0) is at (0.5, 0.5), and boxes may
+        have any size.
     clockwise : bool
         Which way a positive angle turns, as seen in an image (y points down). The angles of
         :func:`nms_rotated` and :func:`box_iou_rotated` are clockwise.
@@ -65,16 +65,16 @@ def roi_align_rotated(
     Returns
     -------
     Tensor ``[K, C, *output_size]``
-        Of the dtype of `input`, computed in float32 (float64 for float64); uint8 is rounded half
-        to even. channels_last if `input` is.
+        Has the dtype of `input`; computed in float32 (float64 for float64), uint8 rounded half to
+        even. channels_last if `input` is.
 
     Raises
     ------
     RuntimeError
-        For wrong shapes, dtypes, devices or numbers; on the CPU also for boxes with a batch index
-        that is none, that are not finite, of more than 16,777,216 pixels or as far from the map's
-        corner, or with negative sides where `aligned`. On CUDA such boxes give zeros and have no
-        gradient, as finding them would take a wait.
+        For wrong shapes, dtypes, devices or numbers. On the CPU also for boxes that have a batch
+        index out of range, are not finite, are larger than 16,777,216 pixels or as far from the
+        map's corner, or, if `aligned`, have negative sides. On CUDA such boxes give zeros and have
+        no gradient: finding them would synchronize.
     TypeError, ValueError
         For arguments of the wrong type, and lists of the wrong length or shape.
 

@@ -1,4 +1,4 @@
-"""RoIAlign as modules: torchvision's names, and those of the extension that visops replaces."""
+"""RoIAlign as a module: torchvision's names, and those of the extension that visops replaces."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_pooler(bins: Any) -> None:
 
 
 def test_pooler_takes_the_maps_of_its_names() -> None:
-    """In the order of the dict, as torchvision."""
+    """In the order of the dict, as in torchvision."""
     maps = named_pyramid()
     for names in (["1"], ["2", "1"], ["0", "1", "missing"]):
         theirs, ours = torchvision.ops.MultiScaleRoIAlign(names, 3, 2), pooler(names, 3, 2)
@@ -84,7 +84,7 @@ def test_pooler_takes_the_maps_of_its_names() -> None:
 
 
 def test_pooler_of_mixed_dtypes() -> None:
-    """What autocast may leave: the result has the first map's."""
+    """Autocast may leave mixed dtypes; the result has the first map's."""
     maps = named_pyramid()
     maps["0"] = maps["0"].to(torch.bfloat16)
     ours = pooler(NAMES, 3, 2)
@@ -100,7 +100,7 @@ def test_pooler_of_nothing() -> None:
 
 
 def test_pooler_keeps_its_scales() -> None:
-    """Those of the first call, as torchvision's; until they are taken away."""
+    """As torchvision's, it keeps the first call's scales until they are reset."""
     ours = pooler(["0"], 3, 2)
     ours(named_pyramid(), lists_of_boxes(), SHAPES)
     ours(named_pyramid(), lists_of_boxes(), [(480, 640)] * 2)
@@ -111,7 +111,7 @@ def test_pooler_keeps_its_scales() -> None:
 
 
 def test_scales_are_those_of_heights() -> None:
-    """Of the highest image, as torchvision has it: its batches are padded to that."""
+    """Scales come from the tallest image, as in torchvision: batches are padded to it."""
     maps, boxes = {"0": torch.rand(2, 1, 60, 400)}, lists_of_boxes()
     for shapes in ([(240, 320), (60, 1600)], [(60, 100), (480, 100)]):
         theirs, ours = torchvision.ops.MultiScaleRoIAlign(["0"], 3, 2), pooler(["0"], 3, 2)
@@ -189,7 +189,7 @@ def test_no_other_names() -> None:
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("out_size", [7, (3, 4)], ids=str)
 def test_previous_interface(out_size: Any, aligned: bool) -> None:
-    """Both values of aligned, positions and names as before."""
+    """Both values of aligned; argument positions and names as before."""
     maps, boxes = sample()
     for sample_num in (0, 2):
         wanted = torchvision.ops.roi_align(maps, boxes, out_size, 0.5, sample_num, aligned)
@@ -215,7 +215,7 @@ def test_previous_module() -> None:
 
 
 def test_previous_gradient() -> None:
-    """As their test had it: numerical, in float64."""
+    """A numerical check in float64, as in that extension's test."""
     maps = torch.from_numpy(maps_of((1, 1, 5, 6))).requires_grad_()
     boxes = torch.tensor([[0.0, 0.3, 0.2, 4.1, 3.7], [0, 1.1, 1.2, 2.3, 4.9]], dtype=torch.float64)
     for aligned in (False, True):

@@ -28,7 +28,7 @@ def largest(maps: Tensor, boxes: Tensor) -> Tensor:
 
 
 def pyramid(maps: Tensor, boxes: Tensor) -> Tensor:
-    """Of a map and its upper left quarter."""
+    """Pool from a map and its upper left quarter."""
     levels = [maps, maps[..., : maps.shape[2] // 2, : maps.shape[3] // 2] * 2]
     return visops.multiscale_roi_align(
         levels, boxes, (2, 3), SCALES, 2, canonical_scale=6, canonical_level=1, aligned=True
@@ -127,7 +127,7 @@ def test_opcheck_of_few(count: int) -> None:
     ("name", "backend"), [*((name, "aot_eager") for name in POOLS), ("pyramid", "eager")]
 )
 def test_compile(backend: str, name: str) -> None:
-    """Forward and backward in one graph each, for any numbers of boxes and sizes of maps."""
+    """Forward and backward in one graph each, for any number of boxes and size of maps."""
 
     def loss(maps: Tensor, boxes: Tensor) -> Tensor:
         return POOLS[name](maps.sin(), boxes * 1.0).square().sum()
@@ -144,7 +144,7 @@ def test_compile(backend: str, name: str) -> None:
 
 
 def test_compile_lists_of_boxes() -> None:
-    """As detectors pass them; the layout of what comes in is what goes out."""
+    """As detectors pass them; the result has the input's layout."""
 
     def pool(maps: Tensor, first: Tensor, second: Tensor) -> Tensor:
         return visops.roi_align(maps, [first, second], 3, 0.5) * 2
@@ -194,7 +194,7 @@ def test_vmap(in_dims: tuple[int | None, int | None], name: str) -> None:
 
 @every_pool
 def test_gradients_of_a_batch(name: str) -> None:
-    """For each entry by torch.func; boxes shared, and boxes of its own."""
+    """By torch.func for each entry; with shared boxes, and with boxes of its own."""
     pool = POOLS[name]
     maps, boxes = sample(torch.float64)
     several = torch.stack([maps + i for i in range(3)])
@@ -214,7 +214,7 @@ def test_gradients_of_a_batch(name: str) -> None:
 
 @every_pool
 def test_jacobian(name: str) -> None:
-    """torch.func's and autograd's; and second derivatives by the maps."""
+    """torch.func's equals autograd's; second derivatives with respect to maps too."""
     maps, _ = sample(torch.float64, channels=1, height=5)
     boxes = torch.from_numpy(boxes_of("inside", 2))
     pool = POOLS[name]

@@ -111,7 +111,7 @@ def test_every_other_pixel_is_a_copy() -> None:
 
 @pytest.mark.parametrize("size", [(224, 200), (512, 512), (700, 900)], ids=str)
 def test_resizing_the_image(photo: Tensor, size: tuple[int, int]) -> None:
-    """The whole image is a box: torch and OpenCV resize it so."""
+    """With the whole image as a box, a crop resizes as torch and OpenCV do."""
     whole = torch.tensor([[0, 0, 0, 512, 512]])
     images = photo.float()
     for mode in ("bilinear", "bicubic"):
@@ -228,7 +228,7 @@ def test_boxes_far_away_and_huge(dtype: torch.dtype, padding_mode: str) -> None:
 
 
 def test_shrinking_by_far() -> None:
-    """Beyond what a row's buffer holds, pixels are sampled one by one."""
+    """When a row's buffer is too short, pixels are sampled one by one."""
     rng = np.random.default_rng(0)
     images = random_image(rng, (1, 3, 12, 9000), torch.float32)
     boxes = torch.tensor([[0, 3.3, 1.0, 8990.0, 10.5], [0, -500.0, 1.0, 9700.0, 10.5]])

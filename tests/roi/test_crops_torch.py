@@ -22,7 +22,7 @@ every_blend = pytest.mark.parametrize("blend", BLENDS)
 def problem(
     dtype: torch.dtype = torch.float32, layout: str = "contiguous", blend: str = "replace"
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Images, patches, boxes and perhaps alpha."""
+    """Return images, patches, boxes and, if the blend needs it, alpha."""
     boxes = all_boxes()
     images = LAYOUTS[layout](images_of(dtype))
     patches = LAYOUTS[layout](images_of(dtype, 1, (len(boxes), 3, 5, 6)))
@@ -82,7 +82,7 @@ def test_opcheck_of_pasting(dtype: torch.dtype, layout: str, blend: str) -> None
 
 
 def roundtrip(blend: str) -> Callable[..., Tensor]:
-    """Crop, process, paste back: a loss."""
+    """Return a loss that crops, processes and pastes back."""
 
     def loss(images: Tensor, boxes: Tensor, alpha: Tensor) -> Tensor:
         patches = visops.crop_rois(images * 2, boxes, 6).cos()
@@ -99,7 +99,7 @@ def roundtrip(blend: str) -> Callable[..., Tensor]:
     ("blend", "backend"), [*((blend, "aot_eager") for blend in BLENDS), ("alpha", "eager")]
 )
 def test_compile(backend: str, blend: str) -> None:
-    """A loss and its gradients in one graph, for any numbers of boxes."""
+    """A loss and its gradients in one graph, for any number of boxes."""
     loss = roundtrip(blend)
     torch._dynamo.reset()
     compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend=backend)
