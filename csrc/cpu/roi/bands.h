@@ -46,6 +46,7 @@ VISOPS_ALWAYS_INLINE void sum_in_bands(const BandTask<Acc>& task, const Spread& 
   const RoiAlignParams& p = task.p;
   const RoiMap& map = task.map();
   const int64_t pitch = task.plan.block_channels, row_size = map.width * pitch;
+  if (row_size == 0) return;  // a level without pixels
   const int64_t room_size = p.bins_y * p.bins_x * pitch;
   Acc* pixels = task.room + room_size;
   const int64_t scratch_size = task.plan.scratch_bytes / static_cast<int64_t>(sizeof(Acc));
