@@ -1,4 +1,4 @@
-"""RoIAlign in the interface of the extension that visops replaces; public in compat.py."""
+"""RoIAlign with the interface of the extension that visops replaces; public as visops.compat."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def roi_align(
 ) -> Tensor:
     """Pool regions of maps to one size.
 
-    The same as ``visops.roi_align(features, rois, out_size, spatial_scale, sample_num, aligned)``.
+    Same as ``visops.roi_align(features, rois, out_size, spatial_scale, sample_num, aligned)``.
 
     Parameters
     ----------
@@ -36,7 +36,8 @@ def roi_align(
     sample_num : int
         Samples of a bin along each axis; 0 for about one per pixel.
     aligned : bool
-        Whether regions are moved by half a pixel to where they are; see :func:`visops.roi_align`.
+        Whether to shift regions by half a pixel to their true position; see
+        :func:`visops.roi_align`.
 
     Returns
     -------
@@ -46,12 +47,12 @@ def roi_align(
     Raises
     ------
     TypeError, ValueError, RuntimeError
-        As :func:`visops.roi_align`.
+        As for :func:`visops.roi_align`.
 
     Notes
     -----
-    Differs from the previous extension in that both values of `aligned` are there on the CPU too,
-    and that boxes with an index of no image raise there.
+    Unlike the previous extension, it supports both values of `aligned` on the CPU too, and raises
+    there for boxes with a batch index out of range.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class RoIAlign(nn.Module):
     sample_num : int
         As in :func:`roi_align`.
     use_torchvision : bool
-        Call ``torchvision.ops.roi_align`` instead, which has to be installed.
+        Call ``torchvision.ops.roi_align`` instead; torchvision must be installed.
     aligned : bool
         As in :func:`roi_align`.
 

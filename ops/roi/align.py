@@ -1,6 +1,6 @@
 """Pooling of regions of interest: the public functions.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/roi/align.cpp, fake kernels,
+Schemas are in csrc/library.cpp, checks of arguments in csrc/torch/roi/align.cpp, and fake kernels,
 gradients and vmap in align_autograd.py and multiscale_autograd.py.
 """
 
@@ -31,9 +31,9 @@ def roi_align(
 ) -> Tensor:
     """Pool regions of maps to one size: RoIAlign, as in Mask R-CNN.
 
-    A box is divided into bins, samples in a regular grid within each bin are interpolated
-    bilinearly, and their mean (or the largest) is the bin's value. Arguments and values are those
-    of ``torchvision.ops.roi_align``. Results are bit-identical on every instruction set, at every
+    A box is divided into bins. Each bin has a regular grid of samples, interpolated bilinearly;
+    their mean, or the largest of them, is the bin's value. Arguments and values are those of
+    ``torchvision.ops.roi_align``. Results are bit-identical on every instruction set, at every
     thread count, and on CPU and CUDA; so are gradients.
 
     Parameters
@@ -42,50 +42,50 @@ def roi_align(
         float16, bfloat16, float32, float64 or uint8; any strides. channels_last is faster than
         NCHW.
     boxes : Tensor ``[K, 5]``, or a list of Tensor ``[L, 4]``
-        Batch index, ``x1, y1, x2, y2``; or ``x1, y1, x2, y2``, a tensor for each image. Any
-        floating dtype or integers, whatever that of `input`. In pixels of the maps divided by
-        `spatial_scale`; may lie beyond them.
+        Batch index, ``x1, y1, x2, y2``; or ``x1, y1, x2, y2``, with one tensor per image. Any
+        floating or integer dtype, whatever that of `input`. In pixels of the maps divided by
+        `spatial_scale`; boxes may extend beyond the maps.
     output_size : int or (int, int)
         Bins: height and width.
     spatial_scale : float
         Pixels of `input` per unit of `boxes`, > 0: 1/16 for boxes of an image and a map of 1/16 of
         its size.
     sampling_ratio : int
-        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 4096². If <= 0, about one per
-        pixel: the bin's height and width in pixels, rounded up.
+        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 4096². If <= 0, it has about
+        one per pixel: as many as its height and width in pixels, rounded up.
     aligned : bool
-        Whether the centre of pixel (0, 0) is at (0.5, 0.5) as detectors have it (detectron2's
-        version 2), with boxes of any size. Otherwise it is at (0, 0), which moves all regions by
-        half a pixel, and boxes smaller than a pixel are taken for one of 1 × 1.
+        Whether the centre of pixel (0, 0) is at (0.5, 0.5), as detectors assume (detectron2's
+        version 2), and boxes may have any size. Otherwise it is at (0, 0), which shifts all regions
+        by half a pixel, and sides shorter than a pixel count as one pixel.
     reduce : {"mean", "max"}
-        What becomes of a bin's samples.
+        How a bin's samples are combined.
 
     Returns
     -------
     Tensor ``[K, C, *output_size]``
-        Of the dtype of `input`, computed in float32 (float64 for float64); uint8 is rounded half
-        to even. channels_last if `input` is.
+        Has the dtype of `input`; computed in float32 (float64 for float64), uint8 rounded half to
+        even. channels_last if `input` is.
 
     Raises
     ------
     RuntimeError
-        For wrong shapes, dtypes, devices or numbers; on the CPU also for boxes with a batch index
-        that is none, that are not finite, or with ``x2 < x1`` or ``y2 < y1`` where `aligned`. On
-        CUDA such boxes give zeros and have no gradient, as finding them would take a wait.
+        For wrong shapes, dtypes, devices or numbers. On the CPU also for boxes that have a batch
+        index out of range, are not finite, or, if `aligned`, have ``x2 < x1`` or ``y2 < y1``. On
+        CUDA such boxes give zeros and have no gradient: finding them would synchronize.
     TypeError, ValueError
-        For arguments of a wrong type, and lists of wrong lengths and shapes.
+        For arguments of the wrong type, and lists of the wrong length or shape.
 
     Notes
     -----
-    A sample up to a pixel outside of the map's outermost centres has the value at the border,
-    beyond that it is 0. The mean counts all samples.
+    A sample up to one pixel beyond the map's outermost pixel centres has the value at the border;
+    further out it is 0. The mean counts all samples.
 
     Differentiable with respect to `input`, any number of times, and to `boxes`, once. The boxes'
-    gradient treats the number of samples as a constant, and is one-sided where a sample lies on a
+    gradient treats the number of samples as constant, and is one-sided where a sample lies on a
     pixel's centre. The backward is deterministic, without atomics.
 
-    Work grows with the pixels under the boxes, not with the samples beyond the map: the time that
-    a huge box takes is that for the whole map.
+    Work grows with the pixels under the boxes, not with the samples beyond the map: a huge box
+    takes as long as the whole map.
 
     Source: K. He et al., "Mask R-CNN", ICCV 2017; aligned: detectron2.
 
@@ -128,51 +128,52 @@ def multiscale_roi_align(
 ) -> Tensor:
     """Pool regions from the level of a feature pyramid that fits their size, in one operator.
 
-    :func:`roi_align` of each box on one of several maps. Values are those of
-    ``torchvision.ops.MultiScaleRoIAlign``, or of detectron2's ``ROIPooler``, whose loops over
-    levels wait for the device and break compiled graphs; the level is chosen by the kernel here.
+    Applies :func:`roi_align` to each box on one of several maps. Values are those of
+    ``torchvision.ops.MultiScaleRoIAlign``, or of detectron2's ``ROIPooler``. Their loops over
+    levels synchronize with the device and break compiled graphs; here the kernel chooses the level.
 
     Parameters
     ----------
     features : list (or dict) of Tensor ``[N, C, H, W]``
-        One to eight maps, from the finest; of one dtype, as :func:`roi_align` takes them.
+        One to eight maps, finest first, all of one dtype that :func:`roi_align` takes.
     boxes : Tensor ``[K, 5]``, or a list of Tensor ``[L, 4]``
         As in :func:`roi_align`; in pixels of the images.
     output_size : int or (int, int)
         Bins: height and width.
     scales : list of float
-        Pixels of each map per pixel of the images, such as ``[1/4, 1/8, 1/16, 1/32]``.
+        Pixels of each map per pixel of the images, for example ``[1/4, 1/8, 1/16, 1/32]``.
     sampling_ratio : int
         As in :func:`roi_align`.
     canonical_scale : float
-        A box of that size (the root of its area) is pooled from `canonical_level`, one of twice the
-        size from the next level, and so on: equation 1 of the paper.
+        A box of this size (the square root of its area) is pooled from `canonical_level`, one twice
+        as large from the next level, and so on: equation 1 of the paper.
     canonical_level : int
         Level k has a scale of ``2 ** -k``.
     aligned : bool
         As in :func:`roi_align`.
     level_rule : {"torchvision", "detectron2"}
-        What is added so that rounding does not decide: 1e-6 to the logarithm, or 1e-8 to what it is
-        taken of. They differ for sizes that are about a power of two times `canonical_scale`.
+        Keeps rounding from deciding the level: adds 1e-6 to the logarithm (torchvision), or 1e-8 to
+        its argument (detectron2). The two differ only for sizes very close to a power of two times
+        `canonical_scale`.
 
     Returns
     -------
     Tensor ``[K, C, *output_size]``
-        As :func:`roi_align`; channels_last if the first map is.
+        As for :func:`roi_align`; channels_last if the first map is.
 
     Raises
     ------
     RuntimeError
-        As :func:`roi_align`. Also where maps and scales differ in number, maps in batch size,
-        channels or dtype, or, with several levels, for boxes with ``x2 < x1`` or ``y2 < y1``.
+        As for :func:`roi_align`. Also if maps and scales differ in number, if maps differ in batch
+        size, channels or dtype, or, with several levels, if a box has ``x2 < x1`` or ``y2 < y1``.
     TypeError, ValueError
-        As :func:`roi_align`.
+        As for :func:`roi_align`.
 
     Notes
     -----
-    The number of a map is ``-log2`` of its scale, rounded. A box whose level is not there is pooled
-    from the next finer one, or from the finest. Gradients with respect to the maps and boxes: see
-    :func:`roi_align`; the choice of a level has none.
+    The level of a map is ``-log2`` of its scale, rounded. A box whose level is missing is pooled
+    from the next finer one, or from the finest. Differentiable with respect to maps and boxes as
+    :func:`roi_align`; the choice of a level has no gradient.
 
     Source: T.-Y. Lin et al., "Feature pyramid networks for object detection", CVPR 2017.
 

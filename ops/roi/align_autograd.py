@@ -1,7 +1,7 @@
-"""What torch needs to know of RoIAlign on one map: fake results, gradients, vmap.
+"""RoIAlign on one map for torch: fake kernels, gradients, vmap.
 
-Results are linear in the map, be they means or, for given samples, maxima. So the gradient of a
-gradient of the map is the operator itself, and all derivatives are among these seven operators.
+Means are linear in the map, and so are maxima for given samples. So the gradient of a map's
+gradient is the operator itself, and all derivatives are among these seven operators.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _max_backward_boxes = Differentiable("roi_align_max_backward_boxes")
 
 
 def check_boxes(op: str, name: str, maps: Tensor, boxes: Tensor, columns: int = 5) -> None:
-    """Shapes and devices as csrc/torch/roi/align.cpp checks them: fake tensors never get there."""
+    """Check shapes and devices as csrc/torch/roi/front.cpp does: fake tensors never get there."""
     require(
         maps.dim() == 4,
         f"visops.{op}: {name} has shape {list(maps.shape)}, must be [N, C, H, W]",
@@ -50,7 +50,7 @@ def check_boxes(op: str, name: str, maps: Tensor, boxes: Tensor, columns: int = 
 
 
 def check_bins(op: str, name: str, bins: Tensor, maps: Sequence[Any], boxes: Tensor) -> None:
-    """Raise unless these are a gradient or indices: a bin of each channel for each box."""
+    """Raise unless `bins`, a gradient or indices, has a bin for each box and channel."""
     text = f"[{boxes.shape[0]}, {maps[1]}, height, width]"
     message = f"visops.{op}: {name} has shape {list(bins.shape)}, must be {text}"
     require(bins.dim() == 4, message)
@@ -60,7 +60,7 @@ def check_bins(op: str, name: str, bins: Tensor, maps: Sequence[Any], boxes: Ten
 
 
 def empty_bins(maps: Tensor, boxes: Tensor, output_size: Sequence[Any]) -> Tensor:
-    """Of all boxes on these maps."""
+    """Return the fake bins of all boxes on these maps."""
     shape = (boxes.shape[0], maps.shape[1], *output_size)
     return empty_maps(maps, shape, prefers_channels_last(maps))
 
@@ -132,7 +132,7 @@ def _max_backward_boxes_fake(
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """Of `roi_align` and `roi_align_max`."""
+    """For `roi_align` and `roi_align_max`."""
     input, boxes, _, *ctx.options = inputs
     # Linear in the input: only the boxes' gradient needs it.
     saved = [boxes, input if ctx.needs_input_grad[1] else None]
@@ -190,7 +190,7 @@ def _backward_input_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> 
 
 
 def _backward_input_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...]:
-    # <u, pool^T g> = <pool u, g>: its derivatives are those of pooling u.
+    # <u, pool^T g> = <pool u, g>, so its derivatives are those of pooling u.
     boxes, grad = ctx.saved_tensors
     of_grad = of_boxes = None
     if ctx.needs_input_grad[0]:
@@ -217,12 +217,12 @@ def _max_backward_input_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None,
 
 
 def not_differentiable_again(op: str) -> Callable[..., Any]:
-    """Return the backward of an operator that gives the boxes' gradient."""
+    """Return the backward of an operator that computes the boxes' gradient: it raises."""
 
     def refuse(ctx: Any, *_: Any) -> None:
         raise RuntimeError(
             f"visops.{op}: the gradient with respect to the boxes can't be differentiated again; "
-            "detach it, or the boxes, where that is not needed"
+            "detach it, or the boxes, if you don't need that"
         )
 
     return refuse
@@ -231,9 +231,9 @@ def not_differentiable_again(op: str) -> Callable[..., Any]:
 def folds_channels(
     call: Callable[..., Tensor], sizes: Callable[[Any, int], Any]
 ) -> Callable[..., tuple[Tensor, int]]:
-    """Return the vmap rule of an operator to which a mapped map is one of more channels.
+    """Return a vmap rule that turns calls on mapped maps into one call on a map of all channels.
 
-    `sizes` makes the sizes that the operator takes from those of a call, and how many calls.
+    `sizes` computes the sizes for that call from those of a single call and the number of calls.
     """
     calls = one_call_each(call)
 
@@ -250,7 +250,7 @@ def folds_channels(
 
 
 def same_size(size: Any, count: int) -> Any:
-    """Return a size that has no channels."""
+    """Return the size as it is: output sizes have no channels."""
     return size
 
 

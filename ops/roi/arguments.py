@@ -1,4 +1,4 @@
-"""Arguments that the operators on regions of interest share: boxes of a batch, sizes of results."""
+"""Arguments that the operators on regions share: a batch's boxes, and sizes of results."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "
     op : str
         The public function, for errors.
     boxes : Tensor or sequence of Tensor
-        A tensor is returned as it is. Of a sequence, tensor i holds the boxes of image i,
-        ``[L, columns]``; the result is of float32 at least, so that it holds the indices, and of
+        A tensor is returned as it is. In a sequence, tensor i holds the boxes of image i,
+        ``[L, columns]``; the result is at least float32, so that it can hold the indices, and
         float64 for integers.
     input : Tensor
-        The batch, for the number of images, and the device of no boxes.
+        The batch: gives the number of images, and the device if there are no boxes.
     columns : int
-        Numbers of a box.
+        How many numbers a box has, without its batch index.
     name : str
-        What `input` is called there.
+        What the public function calls `input`.
 
     Raises
     ------
     TypeError
-        Neither a tensor nor a list or tuple of tensors.
+        If `boxes` is neither a tensor nor a list or tuple of tensors.
     ValueError
-        For a wrong number of tensors, a wrong shape, dtype or device.
+        For the wrong number of tensors, or a wrong shape, dtype or device.
     """
     if isinstance(boxes, Tensor):
         return boxes
@@ -77,12 +77,12 @@ def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "
 def output_pair(
     op: str, output_size: int | Sequence[int], name: str = "output_size"
 ) -> tuple[int, int]:
-    """Return height and width of what a box becomes, the argument `name`; an integer is both.
+    """Return the argument `name`, a size, as height and width; an integer stands for both.
 
     Raises
     ------
     TypeError
-        Not an integer or two of them.
+        If it is neither an integer nor two of them.
     """
     if isinstance(output_size, torch.SymInt):
         return output_size, output_size  # type: ignore[return-value]

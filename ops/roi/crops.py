@@ -1,7 +1,7 @@
 """Patches cut out of images, and pasted back: the public functions.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/roi/crops.cpp and
-csrc/torch/roi/paste.cpp, fake kernels, gradients and vmap in crops_autograd.py.
+Schemas are in csrc/library.cpp, checks of arguments in csrc/torch/roi/crops.cpp and
+csrc/torch/roi/paste.cpp, and fake kernels, gradients and vmap in crops_autograd.py.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def crop_rois(
 
     .. math:: y_1 + (i + \tfrac12)(y_2 - y_1) / h, \qquad x_1 + (j + \tfrac12)(x_2 - x_1) / w
 
-    where pixel :math:`(0, 0)` of the image covers 0 to 1: boxes at pixels' corners, as detectors
-    give them and slices take them. The images are read in place, once, whatever the number of
-    boxes. Places are computed in float64, values accumulate in float32 (float64 for float64);
-    integers are rounded half to even and saturate. A box of whole pixels, cut out at its own size,
-    is a copy. Results are bit-identical on every instruction set, at every thread count, and on
-    CPU and CUDA; so are gradients.
+    where pixel :math:`(0, 0)` of the image covers 0 to 1: coordinates are those of pixel corners,
+    as in detectors and slices. Images are read in place, however many boxes there are. Positions
+    are computed in float64, values accumulate in float32 (float64 for float64); integers are
+    rounded half to even and saturate. A box of whole pixels, cropped at its own size, is a copy.
+    Results are bit-identical on every instruction set, at every thread count, and on CPU and CUDA;
+    so are gradients.
 
     Parameters
     ----------
@@ -54,31 +54,31 @@ def crop_rois(
         Any strides. uint8, int16, uint16, float16, bfloat16, float32 or float64 with every
         interpolation; bool, int8, int32 and int64 with "nearest".
     boxes : Tensor or ndarray ``[K, 5]``, or a list of ``[L, 4]``
-        Batch index, ``x1, y1, x2, y2``; or ``x1, y1, x2, y2``, an entry for each image. In pixels,
-        any floating dtype or integers; may lie beyond the image.
+        Batch index, ``x1, y1, x2, y2``; or ``x1, y1, x2, y2``, with one entry per image. In pixels,
+        of any floating or integer dtype; boxes may extend beyond the image.
     size : int or (int, int)
         Height and width of the patches.
     interpolation : {"bilinear", "nearest", "bicubic"}
-        Pixels are sampled as they are: to shrink by far without aliasing, use :func:`augment` with
+        No filter is applied: to shrink a lot without aliasing, use :func:`augment` with
         ``antialias=True``.
     padding_mode : {"constant", "replicate", "reflect", "symmetric", "circular"}
         What lies beyond the image, as in :func:`warp_affine`.
     fill : number or sequence of C numbers
-        The value there where `padding_mode` is "constant". No gradient flows to it.
+        The value beyond the image if `padding_mode` is "constant". It gets no gradient.
     device : optional
-        For arrays: where to compute. They are copied there and the result back.
+        For arrays: where to compute. Arrays are copied there, and the result back.
 
     Returns
     -------
     Tensor or ndarray ``[K, C, h, w]``
-        Of the images' dtype; channels_last where they are.
+        Has the images' dtype; channels_last if they are.
 
     Raises
     ------
     RuntimeError, TypeError, ValueError
-        For wrong shapes, dtypes and devices; for boxes with a batch index that is none, that are
-        not finite, or whose x2 is less than x1. Boxes on CUDA are not looked at, which would stop
-        the device: patches of such ones are `fill`, and have no gradient.
+        For wrong shapes, dtypes and devices. On the CPU also for boxes that have a batch index out
+        of range, are not finite, or have ``x2 < x1`` or ``y2 < y1``. Boxes on CUDA are not checked,
+        which would synchronize: patches of such boxes are `fill` and have no gradient.
 
     Notes
     -----
@@ -122,33 +122,32 @@ def paste_rois(
 ) -> Array:
     r"""Paste patches into images, each into its box: the way back from :func:`crop_rois`.
 
-    Pixels whose centres lie in a box, :math:`x_1 \le x + \tfrac12 < x_2` and so for y, take the
-    patch's value there, resized to the box at sub-pixel accuracy, with its outermost pixels
-    repeated. Boxes are pasted by index, later ones over earlier ones:
+    Pixels whose centres lie in a box, :math:`x_1 \le x + \tfrac12 < x_2` and likewise for y, take
+    the value of the patch, resized to the box with sub-pixel accuracy; its outermost pixels are
+    repeated. Boxes are pasted in order, later ones over earlier ones:
     ``out = w * patch + (1 - w) * out``. Everything is computed in float32 (float64 for float64) and
-    rounded once; all other pixels stay as they are. Results are bit-identical on every instruction
+    rounded once; all other pixels keep their values. Results are bit-identical on every instruction
     set, at every thread count, and on CPU and CUDA; so are gradients.
 
     Parameters
     ----------
     images : Tensor or ndarray ``[B, C, H, W]``
-        uint8, int16, uint16, float16, bfloat16, float32 or float64; any strides. They are not
-        changed.
+        uint8, int16, uint16, float16, bfloat16, float32 or float64; any strides. Not modified.
     patches : Tensor or ndarray ``[K, C, h, w]``
-        Of the images' dtype; any size.
+        Of the images' dtype and of any size.
     boxes : Tensor or ndarray ``[K, 5]``, or a list of ``[L, 4]``
-        As in :func:`crop_rois`. Parts beyond the image are left out.
+        As in :func:`crop_rois`. Parts beyond the image are ignored.
     blend : {"replace", "feather", "alpha"}
         The weight w: 1; a ramp from 0 at the box's sides to 1; `alpha`.
     alpha : Tensor or ndarray ``[K, h, w]`` or ``[K, 1, h, w]``
-        Where `blend` is "alpha": a weight for each of the patches' pixels, resized as they are,
-        usually in [0, 1]. Floating or bool; taken as float32 (float64 for float64 images).
+        For ``blend="alpha"``: a weight for each pixel of the patches, resized with them, usually in
+        [0, 1]. Floating or bool; converted to float32 (float64 for float64 images).
     feather : float
-        Where `blend` is "feather": pixels of the image over which the ramp rises, > 0; at most half
-        the box's shorter side counts.
+        For ``blend="feather"``: the width of the ramp in pixels of the image, > 0; capped at half
+        the box's shorter side.
     interpolation : {"bilinear", "nearest", "bicubic"}
     device : optional
-        For arrays: where to compute. They are copied there and the result back.
+        For arrays: where to compute. Arrays are copied there, and the result back.
 
     Returns
     -------
@@ -158,13 +157,13 @@ def paste_rois(
     Raises
     ------
     RuntimeError, TypeError, ValueError
-        As :func:`crop_rois`, and for patches or an `alpha` that don't go with images and boxes.
-        Boxes on CUDA are not looked at: those that are not valid are not pasted.
+        As for :func:`crop_rois`, and for patches or an `alpha` that don't match images and boxes.
+        Boxes on CUDA are not checked: invalid ones are not pasted.
 
     Notes
     -----
-    Differentiable with respect to `images`, `patches` and `alpha`, not to `boxes`; twice, but for
-    the gradient of `alpha`. Deterministic.
+    Differentiable with respect to `images`, `patches` and `alpha`, but not `boxes`; all but the
+    gradient of `alpha` can be differentiated again. Deterministic.
 
     Examples
     --------
@@ -194,7 +193,7 @@ def paste_rois(
 
 
 def _joined(op: str, boxes: Any, images: Any) -> Any:
-    """Boxes of a list as one tensor, or one array where the images are."""
+    """Join boxes of a list into one tensor, or into one array if the images are an array."""
     if not isinstance(boxes, (list, tuple)):
         return boxes
     if not isinstance(images, np.ndarray):

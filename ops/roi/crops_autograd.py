@@ -1,7 +1,7 @@
-"""What torch needs to know of crops and of pasting: fake results, gradients, vmap.
+"""Crops and pasting for torch: fake kernels, gradients, vmap.
 
 A crop is linear in the images, and pasting in images and patches together. So the gradient of the
-images of a paste is a paste of nothing into the incoming gradient, and second derivatives are among
+images of a paste is a paste of zeros into the incoming gradient, and second derivatives are among
 the same operators.
 """
 
@@ -29,7 +29,7 @@ _paste_backward_alpha = Differentiable("paste_rois_backward_alpha")
 
 
 def _check_images(op: str, name: str, images: Tensor) -> None:
-    """Shapes and devices as csrc/torch/roi/crops.cpp checks them: fake tensors never get there."""
+    """Check shapes as csrc/torch/roi/crops_front.cpp does: fake tensors never get there."""
     require(
         images.dim() == 4,
         f"visops.{op}: {name} has shape {list(images.shape)}, must have four dimensions, "
@@ -63,7 +63,7 @@ def _check_alpha(op: str, alpha: Tensor | None, blend: str, size: Sequence[Any])
 
 
 def _nothing(like: Tensor, shape: Sequence[Any]) -> Tensor:
-    """Zeros without memory."""
+    """Return zeros that take no memory."""
     return like.new_zeros(()).expand(*shape)
 
 
@@ -166,7 +166,7 @@ def _crop_backward_images_setup(ctx: Any, inputs: tuple[Any, ...], output: Tenso
 
 
 def _crop_backward_images_vjp(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
-    # <u, crop^T g> = <crop u, g>: its derivatives are those of a crop of u, without fill.
+    # <u, crop^T g> = <crop u, g>, so its derivatives are those of cropping u, without fill.
     boxes, grad = ctx.saved_tensors
     of_grad = of_boxes = None
     if ctx.needs_input_grad[0]:
@@ -186,7 +186,7 @@ def _crop_backward_boxes_vjp(ctx: Any, _: Tensor) -> None:
 def _paste_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     images, patches, boxes, alpha, *ctx.options = inputs
     # Linear in images and patches: only alpha's gradient needs them.
-    # An argument that has its default is not counted: without alpha there may be three.
+    # Trailing arguments that equal their defaults are missing: without alpha there may be three.
     is_needed = alpha is not None and ctx.needs_input_grad[3]
     ctx.save_for_backward(
         boxes, alpha, images if is_needed else None, patches if is_needed else None
@@ -214,7 +214,7 @@ def _paste_backward_patches_setup(ctx: Any, inputs: tuple[Any, ...], output: Ten
 
 
 def _paste_backward_patches_vjp(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
-    # <u, paste^T g> = <paste of u into nothing, g>.
+    # <u, paste^T g> = <paste of u into zeros, g>.
     boxes, alpha, grad = ctx.saved_tensors
     nothing = _nothing(incoming, ctx.images_size)
     of_grad = of_alpha = None

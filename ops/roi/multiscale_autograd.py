@@ -1,4 +1,4 @@
-"""What torch needs to know of RoIAlign on pyramids: fake results, gradients, vmap.
+"""RoIAlign on pyramids for torch: fake kernels, gradients, vmap.
 
 As on one map (align_autograd.py): the result is linear in all maps together. torch.func does
 not see into lists of maps: while one of its transforms is active, levels are pooled one by one.
@@ -112,19 +112,21 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         grad_features = list(of_maps)
     if needs[1]:
         grad_boxes = _backward_boxes(grad, features, boxes, *ctx.options)
-    # Trailing options that equal their defaults may be left out of `needs`.
+    # `needs` may lack trailing options that equal their defaults.
     return grad_features, grad_boxes, *(None for _ in needs[2:])
 
 
 def _levels(
     boxes: Tensor, scales: Sequence[float], canonical_scale: float, canonical_level: int, rule: str
 ) -> Tensor:
-    """NOTE [ Boxes that are not valid ] in csrc/core/roi/align.h and what follows it."""
+    """Compute each box's level as level_of_box() in csrc/core/roi/align.h does."""
     dtype = torch.float32 if boxes.dtype in _COMPUTED_IN_SINGLE else torch.float64
     x1, y1, x2, y2 = boxes.detach().to(dtype)[:, 1:].unbind(1)
-    # torch's own roots and logarithms in float32 may be those of a neighbouring number.
+    # torch's square roots and logarithms in float32 may be off by one in the last place.
     size = ((x2 - x1) * (y2 - y1)).double().sqrt().to(dtype)
-    size = size / torch.full_like(size, canonical_scale)  # by a number it may be a product
+    size = size / torch.full_like(
+        size, canonical_scale
+    )  # torch may divide by a number by multiplying
     if rule == "detectron2":
         size = size + 1e-8
     exact = canonical_level + size.double().log2().to(dtype)
@@ -143,7 +145,7 @@ def _level_by_level(
     aligned: bool,
     *levels: Any,
 ) -> Tensor:
-    """Pool every level alone, and take for each box what its level gives: the same bits."""
+    """Pool all boxes from every level, then select each box's level: the same bits."""
     pooled = [
         roi_align(maps, boxes, output_size, scale, sampling_ratio, aligned)
         for maps, scale in zip(features, scales, strict=True)
@@ -163,7 +165,7 @@ def _backward_input_setup(ctx: Any, inputs: tuple[Any, ...], output: Sequence[Te
 
 
 def _backward_input_vjp(ctx: Any, incoming: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    # <u, pool^T g> = <pool u, g>: its derivatives are those of pooling u.
+    # <u, pool^T g> = <pool u, g>, so its derivatives are those of pooling u.
     boxes, grad = ctx.saved_tensors
     maps = list(incoming)
     of_grad = of_boxes = None
@@ -175,7 +177,7 @@ def _backward_input_vjp(ctx: Any, incoming: Sequence[Tensor]) -> tuple[Tensor | 
 
 
 multiscale_roi_align.register_list(setup_context=_setup, backward=_vjp, one_by_one=_level_by_level)
-# torch.func meets neither of these: it differentiates level by level.
+# torch.func never reaches these two: it differentiates level by level.
 _backward_input.register_list(
     setup_context=_backward_input_setup,
     backward=_backward_input_vjp,

@@ -1,4 +1,4 @@
-"""RoIAlign on pyramids as a module: imported when it is asked for, as it may import torchvision."""
+"""RoIAlign on pyramids as a module, imported on first use because it may import torchvision."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .arguments import output_pair
 if TYPE_CHECKING:
     _Pooler = nn.Module
 else:
-    try:  # torchvision's detectors refuse a pooler that is not one of theirs
+    try:  # torchvision's detectors accept only poolers derived from theirs
         from torchvision.ops import MultiScaleRoIAlign as _Pooler
-    except (ImportError, RuntimeError):  # not there, or of another torch
+    except (ImportError, RuntimeError):  # not installed, or built for another torch
         _Pooler = nn.Module
 
 __all__ = ["MultiScaleRoIAlign"]
@@ -83,13 +83,13 @@ class MultiScaleRoIAlign(_Pooler):
         boxes: Sequence[Tensor],
         image_shapes: Sequence[tuple[int, int]],
     ) -> Tensor:
-        """Pool boxes ``[L, 4]`` of each image, whose (height, width) tell the maps' scales."""
+        """Pool boxes ``[L, 4]`` of each image; images' (height, width) give the maps' scales."""
         maps = [level for name, level in x.items() if name in self.featmap_names]
         if not maps:
             raise ValueError(
                 f"visops.MultiScaleRoIAlign: x has {list(x)}, none of {self.featmap_names}"
             )
-        # Under autocast the last layers of a pyramid may differ.
+        # Under autocast a pyramid's levels may differ in dtype.
         maps = [level.to(maps[0].dtype) for level in maps]
         if self.scales is None:
             self.scales = _inferred_scales(maps, image_shapes)
@@ -111,7 +111,7 @@ class MultiScaleRoIAlign(_Pooler):
 
 
 def _inferred_scales(maps: Sequence[Tensor], image_shapes: Sequence[Any]) -> list[float]:
-    """Powers of two nearest to a map's height by that of the images, padded to the largest."""
+    """Return the powers of two nearest to map height / height of the tallest image."""
     if not image_shapes:
         raise ValueError("visops.MultiScaleRoIAlign: image_shapes is empty, must have every image")
     height = max(int(shape[0]) for shape in image_shapes)

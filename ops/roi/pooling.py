@@ -1,6 +1,6 @@
 """Other poolings of regions than RoIAlign: the public functions.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/roi/pooling.cpp, fake
+Schemas are in csrc/library.cpp, checks of arguments in csrc/torch/roi/pooling.cpp, fake
 kernels, gradients and vmap in pooling_autograd.py.
 """
 
@@ -32,9 +32,9 @@ def roi_align_rotated(
 ) -> Tensor:
     r"""Pool rotated regions of maps to one size: RoIAlign in the frame of each box.
 
-    The bins of a box :math:`(x, y, w, h, a)` are those of :func:`roi_align` with the origin at the
-    box's centre; a sample at :math:`(u, v)` of them is at
-    :math:`(x + u \cos a + v \sin a,\; y - u \sin a + v \cos a)` of the map. Results are
+    The bins of a box :math:`(x, y, w, h, a)` are those of :func:`roi_align`, with the origin at the
+    box's centre. Their sample at :math:`(u, v)` lies at
+    :math:`(x + u \cos a + v \sin a,\; y - u \sin a + v \cos a)` on the map. Results are
     bit-identical on every instruction set, at every thread count, and on CPU and CUDA; so are
     gradients.
 
@@ -43,19 +43,19 @@ def roi_align_rotated(
     input : Tensor ``[N, C, H, W]``
         float16, bfloat16, float32, float64 or uint8; any strides.
     boxes : Tensor ``[K, 6]``, or a list of Tensor ``[L, 5]``
-        Batch index, centre ``x, y``, ``width``, ``height``, ``angle``; or the last five, a tensor
-        for each image. Any floating dtype or integers. In pixels of the maps divided by
-        `spatial_scale`; may lie beyond them.
+        Batch index, centre ``x, y``, ``width``, ``height``, ``angle``; or the last five, with one
+        tensor per image. Any floating or integer dtype. In pixels of the maps divided by
+        `spatial_scale`; boxes may extend beyond the maps.
     output_size : int or (int, int)
         Bins: height and width.
     spatial_scale : float
         Pixels of `input` per unit of `boxes`, > 0. Angles are not scaled.
     sampling_ratio : int
-        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 4096². If <= 0, about one per
-        pixel: the bin's height and width in pixels, rounded up.
+        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 4096². If <= 0, it has about
+        one per pixel: as many as its height and width in pixels, rounded up.
     aligned : bool
-        As in :func:`roi_align`: whether the centre of pixel (0, 0) is at (0.5, 0.5), with boxes of
-        any size.
+        As in :func:`roi_align`: whether the centre of pixel (0, 0) is at (0.5, 0.5), and boxes may
+        have any size.
     clockwise : bool
         Which way a positive angle turns, as seen in an image (y points down). The angles of
         :func:`nms_rotated` and :func:`box_iou_rotated` are clockwise.
@@ -65,18 +65,18 @@ def roi_align_rotated(
     Returns
     -------
     Tensor ``[K, C, *output_size]``
-        Of the dtype of `input`, computed in float32 (float64 for float64); uint8 is rounded half
-        to even. channels_last if `input` is.
+        Has the dtype of `input`; computed in float32 (float64 for float64), uint8 rounded half to
+        even. channels_last if `input` is.
 
     Raises
     ------
     RuntimeError
-        For wrong shapes, dtypes, devices or numbers; on the CPU also for boxes with a batch index
-        that is none, that are not finite, of more than 16,777,216 pixels or as far from the map's
-        corner, or with negative sides where `aligned`. On CUDA such boxes give zeros and have no
-        gradient, as finding them would take a wait.
+        For wrong shapes, dtypes, devices or numbers. On the CPU also for boxes that have a batch
+        index out of range, are not finite, are larger than 16,777,216 pixels or as far from the
+        map's corner, or, if `aligned`, have negative sides. On CUDA such boxes give zeros and have
+        no gradient: finding them would synchronize.
     TypeError, ValueError
-        For arguments of a wrong type, and lists of wrong lengths and shapes.
+        For arguments of the wrong type, and lists of the wrong length or shape.
 
     Notes
     -----
@@ -127,31 +127,31 @@ def roi_pool(
         float16, bfloat16, float32, float64 or uint8; any strides.
     boxes : Tensor ``[K, 5]``, or a list of Tensor ``[L, 4]``
         As in :func:`roi_align`. Both corners are rounded to the nearest pixel, halves away from
-        zero, and both of these are inside.
+        zero, and both pixels are inside.
     output_size : int or (int, int)
-        Bins: height and width. They share pixels where their border is within one.
+        Bins: height and width. Two bins share a pixel if their border lies within it.
     spatial_scale : float
         Pixels of `input` per unit of `boxes`, > 0.
 
     Returns
     -------
     Tensor ``[K, C, *output_size]``
-        Of the dtype of `input`; channels_last if that is. A bin without a pixel of the map is 0.
-        NaN is larger than all numbers (torchvision: it is skipped).
+        Has the dtype of `input`; channels_last if `input` is. A bin without pixels of the map is 0.
+        NaN is larger than all numbers (torchvision skips it).
 
     Raises
     ------
     RuntimeError
-        For wrong shapes, dtypes, devices or numbers; on the CPU also for boxes with a batch index
-        that is none, or that are not finite. On CUDA such boxes give zeros and have no gradient, as
-        finding them would take a wait.
+        For wrong shapes, dtypes, devices or numbers. On the CPU also for boxes that have a batch
+        index out of range or are not finite. On CUDA such boxes give zeros and have no gradient:
+        finding them would synchronize.
     TypeError, ValueError
-        For arguments of a wrong type, and lists of wrong lengths and shapes.
+        For arguments of the wrong type, and lists of the wrong length or shape.
 
     Notes
     -----
     Differentiable with respect to `input`, any number of times: a bin's gradient goes to the
-    element taken, the first by rows of equal ones. Boxes have no gradient. The backward is
+    element it took, the first by rows among equal ones. Boxes have no gradient. The backward is
     deterministic, without atomics.
 
     Source: R. Girshick, "Fast R-CNN", ICCV 2015.
@@ -178,7 +178,7 @@ def ps_roi_align(
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
 ) -> Tensor:
-    """Pool regions of maps, each bin from channels of its own, as in Light-Head R-CNN.
+    """Pool regions of maps, each bin from its own channels, as in Light-Head R-CNN.
 
     Bin (i, j) of output channel c is that of :func:`roi_align`, with ``aligned=True``, of input
     channel ``(c × height + i) × width + j``. Arguments and values are those of
@@ -201,18 +201,18 @@ def ps_roi_align(
     Returns
     -------
     Tensor ``[K, C, height, width]``
-        Of the dtype of `input`, computed in float32 (float64 for float64); uint8 is rounded half
-        to even. channels_last if `input` is. A box without area is 0 (torchvision: NaN where
+        Has the dtype of `input`; computed in float32 (float64 for float64), uint8 rounded half to
+        even. channels_last if `input` is. A box without area gives 0 (torchvision: NaN if
         ``sampling_ratio`` is <= 0).
 
     Raises
     ------
     RuntimeError
-        For wrong shapes, dtypes, devices or numbers; on the CPU also for boxes with a batch index
-        that is none, that are not finite, or with ``x2 < x1`` or ``y2 < y1``. On CUDA such boxes
-        give zeros and have no gradient, as finding them would take a wait.
+        For wrong shapes, dtypes, devices or numbers. On the CPU also for boxes that have a batch
+        index out of range, are not finite, or have ``x2 < x1`` or ``y2 < y1``. On CUDA such boxes
+        give zeros and have no gradient: finding them would synchronize.
     TypeError, ValueError
-        For arguments of a wrong type, and lists of wrong lengths and shapes.
+        For arguments of the wrong type, and lists of the wrong length or shape.
 
     Notes
     -----

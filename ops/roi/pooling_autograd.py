@@ -1,7 +1,7 @@
-"""What torch needs to know of the other poolings of regions: fake results, gradients, vmap.
+"""The other poolings of regions for torch: fake kernels, gradients, vmap.
 
-All are linear in the map (the largest elements for given indices), so that the gradient of a
-gradient is the pooling itself. Boxes have no gradient.
+All are linear in the map (roi_pool for given indices), so the gradient of a gradient is the pooling
+itself. Boxes have no gradient.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def _ps_fake(input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options:
     bins = output_size[0] * output_size[1]
     require(
         input.shape[1] % bins == 0,
-        f"visops.{op}: input has {input.shape[1]} channels, must be a multiple of the bins' "
-        f"number, {bins}",
+        f"visops.{op}: input has {input.shape[1]} channels, must be a multiple of the "
+        f"number of bins, {bins}",
     )
     shape = (boxes.shape[0], input.shape[1] // bins, *output_size)
     return empty_maps(input, shape, prefers_channels_last(input))
@@ -118,7 +118,7 @@ def _rotated_backward_fake(
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    """Of the three poolings."""
+    """For all three poolings."""
     input, boxes, _, *ctx.options = inputs
     saved = [boxes]
     if isinstance(output, (tuple, list)):

@@ -1,8 +1,8 @@
 """RoIAlign as its definition reads: one sample after another.
 
-Coordinates are numbers of one NumPy type, in torchvision's order of operations, because how many
-samples a bin has depends on their last bit. Means are in float64; a maximum picks a sample, so that
-its samples are in the type of the coordinates.
+Coordinates are numbers of one NumPy type, in torchvision's order of operations, because the number
+of samples in a bin depends on their last bit. Means are in float64. A maximum picks one sample, so
+there samples are in the type of the coordinates.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Neighbours(NamedTuple):
 
 
 def axis(low: Any, high: Any, scale: Any, bins: int, sampling_ratio: int, aligned: bool) -> Axis:
-    """Of a box from `low` to `high`, numbers of one type."""
+    """Return the axis of a box from `low` to `high`, numbers of one type."""
     number = type(low)
     offset = number(0.5) if aligned else number(0)
     start = low * scale - offset
@@ -45,7 +45,7 @@ def axis(low: Any, high: Any, scale: Any, bins: int, sampling_ratio: int, aligne
 
 
 def coordinates(a: Axis, bin_index: int) -> Iterator[Any]:
-    """Of a bin's samples."""
+    """Yield the coordinates of a bin's samples."""
     number = type(a.start)
     for i in range(a.grid):
         within = number(i + 0.5) * a.bin / number(a.grid)
@@ -53,7 +53,7 @@ def coordinates(a: Axis, bin_index: int) -> Iterator[Any]:
 
 
 def neighbours(at: Any, length: int) -> Neighbours | None:
-    """Pixels around a sample; None where it is outside and counts as 0."""
+    """Return the pixels beside a sample; None if it is outside and counts as 0."""
     number = type(at)
     if at < -1 or at > length:
         return None
@@ -79,7 +79,7 @@ def axes(
     sampling_ratio: int,
     aligned: bool,
 ) -> tuple[Axis, Axis]:
-    """Along y and x of a box batch, x1, y1, x2, y2."""
+    """Return the axes along y and x of a box: batch, x1, y1, x2, y2."""
     scale = type(box[0])(spatial_scale)
     return (
         axis(box[2], box[4], scale, output_size[0], sampling_ratio, aligned),
@@ -122,10 +122,10 @@ def roi_align_max(
     sampling_ratio: int = -1,
     aligned: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Largest samples [K, C, PH, PW] and which they are, -1 where it is the 0 outside.
+    """Return the largest samples [K, C, PH, PW] and their numbers, -1 for the 0 outside.
 
-    Everything is in the dtype of the boxes. Of equal samples the first counts, of samples with NaN
-    the first NaN.
+    Everything is in the boxes' dtype. Among equal samples the first counts; NaN beats everything,
+    and the first NaN counts.
     """
     image = image.astype(boxes.dtype)
     result = np.zeros((len(boxes), image.shape[1], *output_size), boxes.dtype)
@@ -155,7 +155,7 @@ def roi_align_max(
 
 
 def is_above(value: Any, best: Any) -> bool:
-    """NaN is above all else."""
+    """NaN is above everything else."""
     return not np.isnan(best) and bool(np.isnan(value) or value > best)
 
 
@@ -166,7 +166,7 @@ def level(
     canonical_level: int = 4,
     rule: str = "torchvision",
 ) -> int:
-    """Which of the levels of these scales a box batch, x1, y1, x2, y2 is read from."""
+    """Return the level, among these scales, that a box is read from: batch, x1, y1, x2, y2."""
     number = type(box[0])
     size = np.sqrt((box[3] - box[1]) * (box[4] - box[2]))
     with np.errstate(divide="ignore"):
@@ -175,6 +175,6 @@ def level(
             exact += number(1e-6)
         else:
             exact = number(canonical_level) + np.log2(size / number(canonical_scale) + number(1e-8))
-    # The coarsest of those that are not coarser than that, or the first.
+    # The coarsest level that is not coarser than that, or the first.
     numbers = [round(-math.log2(scale)) for scale in scales]
     return max((i for i, n in enumerate(numbers) if n <= np.floor(exact)), default=0)

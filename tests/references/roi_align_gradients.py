@@ -1,6 +1,6 @@
-"""RoIAlign of torch's operators, for torch's autograd to differentiate: the truth of gradients.
+"""RoIAlign written with torch's operators, so that autograd gives reference gradients.
 
-A box's samples at once; in the dtype of the maps. Values are those of references/roi_align.py.
+All samples of a box at once, in the maps' dtype. Values are those of references/roi_align.py.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def samples(
 
 
 def of_box(plane: Tensor, y: Samples, x: Samples) -> Tensor:
-    """[C, samples along y, samples along x]; 0 for those that are outside."""
+    """[C, samples along y, samples along x]; 0 for samples outside."""
 
     def row(index: Tensor) -> Tensor:
         rows = plane[:, index]
@@ -63,7 +63,7 @@ def roi_align(
     aligned: bool = False,
     reduce: str = "mean",
 ) -> Tensor:
-    """[K, C, PH, PW]; numbers only, no NaN, for the maximum."""
+    """[K, C, PH, PW]; the maximum does not support NaN."""
     bins_y, bins_x = output_size
     height, width = maps.shape[2:]
     results = [maps.new_zeros((0, maps.shape[1], bins_y, bins_x))]

@@ -1,12 +1,13 @@
-"""Crops of boxes and their way back as the definitions read, in float64.
+"""Crops and pasting as their definitions read, in float64.
 
-Along an axis a row of samples is a matrix times the pixels, and that is how everything is computed
-here: matrices of interpolation weights, a loop over samples and taps. Weights and padding are those
-of the reference for the affine warp, which shares nothing with the kernels.
+Along an axis, samples are a matrix of interpolation weights times the pixels; a loop over samples
+and taps fills that matrix. Weights and padding come from the reference for the affine warp, which
+shares nothing with the kernels.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -20,8 +21,13 @@ Size = tuple[int, int]
 def axis_matrix(places: np.ndarray, size: int, mode: str, padding_mode: str) -> np.ndarray:
     """[samples, size]: a row for each place, where pixel centres are integers.
 
-    What lies beyond a constant border is missing from its row's sum.
+    A row sums to 1, less the weights of taps beyond a constant border.
     """
+    return _axis_matrix(tuple(places.tolist()), size, mode, padding_mode)
+
+
+@functools.cache  # tests repeat the same boxes for each dtype and layout
+def _axis_matrix(places: tuple[float, ...], size: int, mode: str, padding_mode: str) -> np.ndarray:
     matrix = np.zeros((len(places), size))
     for row, place in zip(matrix, places, strict=True):
         first = math.floor(place + 0.5 if mode == "nearest" else place)
@@ -33,7 +39,7 @@ def axis_matrix(places: np.ndarray, size: int, mode: str, padding_mode: str) -> 
 
 
 def places_in(begin: float, end: float, count: int) -> np.ndarray:
-    """Centres of `count` pixels from begin to end, where a pixel's corners are integers."""
+    """Return the centres of `count` pixels from begin to end, given as pixel corners."""
     return begin + (np.arange(count) + 0.5) * (end - begin) / count - 0.5
 
 
@@ -64,12 +70,12 @@ def crops(images: np.ndarray, boxes: np.ndarray, size: Size, **options: Any) -> 
 
 
 def centres_in(begin: float, end: float, size: int) -> list[int]:
-    """Pixels whose centres lie in [begin, end)."""
+    """Return the pixels whose centres lie in [begin, end)."""
     return [i for i in range(size) if begin <= i + 0.5 < end]
 
 
 def ramp(pixels: list[int], begin: float, end: float, width: float) -> np.ndarray:
-    """The distance to the nearer end, in units of the width, at most 1."""
+    """Return pixels' distance to the nearer end, in units of `width`, at most 1."""
     distances = [min(i + 0.5 - begin, end - (i + 0.5)) / width for i in pixels]
     return np.array([min(1.0, d) for d in distances])
 

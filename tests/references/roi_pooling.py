@@ -1,7 +1,7 @@
-"""The other poolings of regions as their definitions read: one pixel, one sample after another.
+"""The other poolings as their definitions read: one pixel or sample after another.
 
 Coordinates are numbers of one NumPy type, in the order of operations of the libraries that define
-them, as the number of samples or pixels depends on their last bit. Values are in float64.
+them, because the number of samples or pixels depends on their last bit. Values are in float64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from references.roi_align import axes, coordinates, neighbours, sample
 def roi_pool(
     image: np.ndarray, boxes: np.ndarray, output_size: Sequence[int], spatial_scale: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """[K, C, PH, PW] largest elements, and which pixels they are: row * width + column or -1."""
+    """[K, C, PH, PW] largest elements, and their pixels: row * width + column, or -1."""
     channels, height, width = image.shape[1:]
     values = np.zeros((len(boxes), channels, *output_size), image.dtype)
     index = np.full(values.shape, -1)
@@ -38,12 +38,12 @@ def roi_pool(
 
 
 def _rounded(number: Any) -> int:
-    """To the nearest; halves away from zero."""
+    """Round to the nearest, halves away from zero."""
     return int(math.copysign(math.floor(abs(float(number)) + 0.5), number))
 
 
 def _bins(first: int, last: int, bins: int, number: Any) -> list[tuple[int, int]]:
-    """Pixels from, and up to but without, of each bin between two pixels."""
+    """Return each bin's pixels as (first, end), for bins between two pixels."""
     size = number(max(last - first + 1, 1)) / number(bins)
     return [
         (first + math.floor(number(i) * size), first + math.ceil(number(i + 1) * size))
@@ -58,7 +58,7 @@ def ps_roi_align(
     spatial_scale: float = 1.0,
     sampling_ratio: int = -1,
 ) -> np.ndarray:
-    """[K, C, PH, PW] means, each of a channel of its own."""
+    """[K, C, PH, PW] means, each from a channel of its own."""
     image = image.astype(np.float64)
     bins = output_size[0] * output_size[1]
     result = np.zeros((len(boxes), image.shape[1] // bins, *output_size))
@@ -114,7 +114,7 @@ def roi_align_rotated(
 
 
 def _centred(size: Any, bins: int, sampling_ratio: int) -> list[list[Any]]:
-    """Samples of each bin along a side, from the box's centre."""
+    """Return each bin's samples along a side, relative to the box's centre."""
     number = type(size)
     of_bin = size / number(bins)
     grid = sampling_ratio if sampling_ratio > 0 else math.ceil(of_bin)

@@ -16,12 +16,12 @@ SIZE = (2, 3, 9, 11)  # of the maps that the boxes below are for
 
 
 def of_corners(rng: Rng, corners: np.ndarray) -> np.ndarray:
-    """[K, 5] of [K, 4], on images at random."""
+    """[K, 5] from corners [K, 4], on random images."""
     return np.concatenate([rng.integers(0, SIZE[0], (len(corners), 1)), corners], 1)
 
 
 def ordered(corners: np.ndarray) -> np.ndarray:
-    """Of [K, 2, 2] points."""
+    """[K, 4] corners from points [K, 2, 2]."""
     return np.sort(corners, 1).reshape(-1, 4)
 
 
@@ -31,12 +31,12 @@ def inside(rng: Rng, count: int) -> np.ndarray:
 
 
 def overhanging(rng: Rng, count: int) -> np.ndarray:
-    """Over one border or several, up to all of them."""
+    """Boxes that cross one border or several, or all of them."""
     return of_corners(rng, ordered(rng.uniform(-8, 18, (count, 2, 2))))
 
 
 def outside(rng: Rng, count: int) -> np.ndarray:
-    """Beyond a border, at it, or only just over it."""
+    """Boxes beyond a border, touching it, or just across it."""
     boxes = ordered(rng.uniform(0, 6, (count, 2, 2)))
     away = np.zeros((count, 2))
     away[np.arange(count), rng.integers(0, 2, count)] = rng.choice([-7, -5, -1, 5, 9, 14], count)
@@ -44,25 +44,25 @@ def outside(rng: Rng, count: int) -> np.ndarray:
 
 
 def flat(rng: Rng, count: int) -> np.ndarray:
-    """Without width, height or either; and tiny ones."""
+    """Boxes without width, height or both; and tiny ones."""
     low = rng.uniform(-1, 9, (count, 2))
     extent = rng.choice([0.0, 0.0, 1e-3, 0.4, 3.0], (count, 2))
     return of_corners(rng, np.concatenate([low, low + extent], 1))
 
 
 def grid(rng: Rng, count: int) -> np.ndarray:
-    """Whole and half numbers: samples and bins on pixels' centres and edges, and on the borders."""
+    """Multiples of 1/2: samples and bins on pixels' centres and edges, and on the borders."""
     low = rng.integers(-4, 18, (count, 2)) / 2
     return of_corners(rng, np.concatenate([low, low + rng.integers(0, 17, (count, 2)) / 2], 1))
 
 
 def large(rng: Rng, count: int) -> np.ndarray:
-    """Some hundred times the map."""
+    """Boxes hundreds of times larger than the map."""
     return of_corners(rng, ordered(rng.uniform(-300, 300, (count, 2, 2))))
 
 
 def torchvision_own(rng: Rng, count: int) -> np.ndarray:
-    """Those of torchvision's tests, for maps of 10 x 10."""
+    """The boxes of torchvision's tests, for maps of 10 x 10."""
     boxes = [[0, 0, 0, 9, 9], [0, 0, 5, 4, 9], [0, 5, 5, 9, 9], [1, 0, 0, 9, 9]]
     return np.asarray(boxes, np.float64)
 
@@ -92,7 +92,7 @@ OPTIONS: tuple[Options, ...] = (
 
 
 def boxes_of(kind: str, count: int = 10, scale: float = 1.0, seed: int = 0) -> np.ndarray:
-    """[K, 5] float64, such that they are what the kind says at this scale."""
+    """[K, 5] float64 boxes of a kind, for maps of this scale."""
     boxes = BOXES[kind](np.random.default_rng(seed), count)
     boxes[:, 1:] /= scale
     return boxes
@@ -105,14 +105,14 @@ def maps_of(size: Any = SIZE, seed: int = 0) -> np.ndarray:
 def pyramid_of(
     levels: int, height: int, width: int, dtype: torch.dtype, channels: int = 3, seed: int = 0
 ) -> list[Tensor]:
-    """Maps of two images, each half as large as the one before."""
+    """Maps of two images, each level half the size of the one before."""
     rng = np.random.default_rng(seed)
     sizes = [(2, channels, height >> i, width >> i) for i in range(levels)]
     return [torch.from_numpy(rng.standard_normal(size)).to(dtype) for size in sizes]
 
 
 def proposals(rng: Rng, count: int, height: int, width: int, images: int = 2) -> Tensor:
-    """[K, 5] float32 of any size from 2 pixels to the whole image, some beyond its border."""
+    """[K, 5] float32 boxes from 2 pixels to the whole image in size, some beyond its border."""
     extent = 2.0 ** rng.uniform(1, np.log2(min(height, width)), (count, 2))
     low = rng.uniform(-0.1, 1, (count, 2)) * ([width, height] - extent / 2)
     index = rng.integers(0, images, (count, 1))
@@ -124,7 +124,7 @@ def channels_last(maps: Tensor) -> Tensor:
 
 
 def turned(maps: Tensor) -> Tensor:
-    """Columns one after another: torchvision's non-contiguous maps."""
+    """Column-major: the non-contiguous maps of torchvision's tests."""
     return maps.mT.contiguous().mT
 
 
@@ -162,7 +162,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
-    """Equal, also in dtype and signs of zeros; one NaN is as good as another."""
+    """Whether tensors are equal, dtype and signs of zeros included; all NaNs are equal."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if not a.is_floating_point():

@@ -1,4 +1,4 @@
-"""Everything that the kernels of RoIAlign compute: run once per backend and compared."""
+"""All that RoIAlign's kernels compute, to be run once per backend and compared."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def of_pyramid(
 
 
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
-    """Names and results of every operator, dtype and kind of boxes; layouts take turns."""
+    """Yield names and results for every operator, dtype and kind of boxes; layouts rotate."""
     layout = itertools.cycle(LAYOUTS)
     channels = itertools.cycle((1, 3, 18, 33))
     for kind, dtype, options in itertools.product(BOXES, (*FLOATING, torch.uint8), OPTIONS):

@@ -12,7 +12,7 @@ from warp.affine_cases import assert_matches, random_image
 BLENDS = ("replace", "feather", "alpha")
 SHAPE = (2, 3, 23, 31)
 
-# In units of an image of SHAPE: inside, whole, hanging out at each side, beyond, flat, tiny.
+# For an image of SHAPE: inside, whole, across each side, beyond, flat, tiny.
 BOXES = (
     (3.25, 4.5, 17.75, 15.125),
     (0.0, 0.0, 31.0, 23.0),
@@ -29,7 +29,7 @@ BOXES = (
 
 
 def all_boxes(dtype: torch.dtype = torch.float32, images: int = SHAPE[0]) -> Tensor:
-    """[K, 5] of BOXES, the images in turn."""
+    """[K, 5]: BOXES, with the images taking turns."""
     rows = [(i % images, *box) for i, box in enumerate(BOXES)]
     return torch.tensor(rows, dtype=torch.float64).to(dtype)
 
@@ -37,7 +37,7 @@ def all_boxes(dtype: torch.dtype = torch.float32, images: int = SHAPE[0]) -> Ten
 def random_boxes(
     rng: np.random.Generator, count: int, shape: tuple[int, ...], *, out: float = 0.2
 ) -> np.ndarray:
-    """[count, 5] float64: sides of 2 pixels to the image's, hanging out by as much as `out`."""
+    """[count, 5] float64: sides of at least 2 pixels; centres up to `out` of a side outside."""
     batch, _, height, width = shape
     boxes = np.zeros((count, 5))
     boxes[:, 0] = rng.integers(0, batch, count)
@@ -60,7 +60,7 @@ def to_numpy(tensor: Tensor) -> np.ndarray:
 def paste_options(
     blend: str, patches: Tensor, seed: int = 0, dtype: torch.dtype = torch.float32
 ) -> dict[str, Any]:
-    """Keywords for `paste_rois`, and for its reference."""
+    """Return keywords for `paste_rois` and for its reference."""
     if blend == "feather":
         return {"blend": blend, "feather": 3.5}
     if blend == "alpha":
@@ -71,7 +71,7 @@ def paste_options(
 
 
 def assert_near(found: Tensor, wanted: np.ndarray, mode: str) -> None:
-    """Against the reference before rounding; boxes at quarters of pixels make many ties."""
+    """Compare with the reference before rounding: boxes at quarter pixels cause many ties."""
     dtype = found.dtype
     if dtype != torch.uint8 or mode == "nearest":
         assert_matches(to_numpy(found), wanted, dtype, mode)

@@ -98,12 +98,12 @@ def pastes(device: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
-    """Names and bytes of every dtype, interpolation, padding and blend; the rest takes turns."""
+    """Yield names and bytes for every dtype, interpolation, padding and blend; the rest rotates."""
     yield from crops(device)
     yield from pastes(device)
 
 
 def check(found: dict[str, np.ndarray]) -> None:
-    """That many cases, none of them blank."""
+    """Check that there are many cases, none of them blank."""
     assert len(found) > 350
     assert all(len(np.unique(v)) > 1 for name, v in found.items() if "bool" not in name)

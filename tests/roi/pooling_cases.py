@@ -1,4 +1,4 @@
-"""What the tests of the other poolings of regions share: the functions, and boxes for each."""
+"""What the tests of the other poolings share: the functions, and boxes for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PIXELS = (9, 11)  # of maps; there are two images
 
 
 class Pooling(NamedTuple):
-    """A function, and what its tests need to know of it."""
+    """A function, and what its tests need to know."""
 
     function: Callable[..., Tensor]
     columns: int  # of a box
@@ -48,7 +48,7 @@ OUTPUT_SIZE = (2, 3)  # six bins
 
 
 def rotated_of(boxes: np.ndarray, seed: int = 0) -> np.ndarray:
-    """[K, 6] with the places and sizes of boxes [K, 5]; angles are any, or eighths of a turn."""
+    """[K, 6] with centres and sizes of boxes [K, 5]; angles are random, or eighths of a turn."""
     rng = np.random.default_rng(seed)
     centre, extent = (boxes[:, 1:3] + boxes[:, 3:]) / 2, boxes[:, 3:] - boxes[:, 1:3]
     angle = np.where(
@@ -68,7 +68,7 @@ def problem(
     scale: float = 1.0,
     seed: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Maps and boxes for one of POOLINGS; the channels are the result's."""
+    """Return maps and boxes for one of POOLINGS; `channels` are those of the result."""
     pooling = POOLINGS[name]
     boxes = boxes_of(kind, count, scale, seed)
     if pooling.columns == 6:

@@ -1,4 +1,4 @@
-"""Everything that the kernels of the other poolings compute: run once per backend and compared."""
+"""All that the other poolings' kernels compute, to be run once per backend and compared."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def of_maps(dtype: torch.dtype, maps: Tensor) -> Tensor:
 
 
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
-    """Names and results of every operator, dtype and kind of boxes; layouts take turns."""
+    """Yield names and results for every operator, dtype and kind of boxes; layouts rotate."""
     layout = itertools.cycle(LAYOUTS.values())
     for name, kind, dtype in itertools.product(POOLINGS, BOXES, (*FLOATING, torch.uint8)):
         for i, (scale, channels) in enumerate(zip(SCALES, (1, 37), strict=True)):
@@ -73,6 +73,6 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 
 def check(found: dict[str, np.ndarray]) -> None:
-    """That many cases, and not the same number everywhere."""
+    """Check that there are many cases, and that results aren't all one number."""
     assert len(found) > 900
     assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.7

@@ -1,4 +1,4 @@
-"""Bad input of RoIAlign: each row is an input and the message that it must give."""
+"""Bad input to RoIAlign: each row is an input and the message it must give."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def maps(*size: int, dtype: torch.dtype = torch.float32, **where: Any) -> Tensor
 
 
 def boxes(*rows: Any, dtype: torch.dtype = torch.float32, **where: Any) -> Tensor:
-    """Good ones but for what is given: a row at the end."""
+    """Good boxes, followed by the given rows."""
     good = [0.0, 1, 1, 5, 5]
     return torch.tensor([good, good, *rows], dtype=dtype, **where)
 
@@ -131,7 +131,7 @@ def test_arguments(error: type[Exception], message: str, call: Callable[[], Any]
     ids=str,
 )
 def test_boxes(row: list[float], message: str, reduce: str) -> None:
-    """The first bad one of them, whatever their layout and dtype."""
+    """The first bad box is named, whatever the layout and dtype."""
     for dtype in (torch.float32, torch.float64):
         if dtype == torch.float64 and 3e38 in row:
             continue
@@ -142,7 +142,7 @@ def test_boxes(row: list[float], message: str, reduce: str) -> None:
 
 
 def test_boxes_are_checked_on_their_map() -> None:
-    """What overflows there; float64 maps have room for more."""
+    """Boxes may overflow on a float32 map and not on a float64 one."""
     far = boxes([0, 1, 1, 1e30, 5], dtype=torch.float64)
     message = "roi_align: boxes[2] is [0, 1, 1, 1e+30, 5], must be finite, and its size too in"
     check(RuntimeError, message + " float32", pool(None, far, 7, 1e10))
@@ -301,7 +301,7 @@ def backward_input(grad: Tensor, size: list[int] | None = None) -> Callable[[], 
     ),
     (
         RuntimeError,
-        "roi_align_backward_input: input_size is [2, 4, 8, 9], grad has 3 channels",
+        "roi_align_backward_input: input_size is [2, 4, 8, 9], must have 3 channels for this grad",
         backward_input(GRAD, [2, 4, 8, 9]),
     ),
     (
@@ -363,7 +363,7 @@ def test_operators(error: type[Exception], message: str, call: Callable[[], Any]
 
 
 def test_indices_of_no_sample() -> None:
-    """Whatever they are, nothing is read that isn't there."""
+    """Whatever the index, nothing out of bounds is read."""
     maps_of_ones = torch.ones(2, 3, 8, 9)
     for value in (-(2**62), -2, 4, 10**6, 2**62):
         index = torch.full((2, 3, 7, 7), value)
@@ -393,7 +393,7 @@ def test_devices() -> None:
 
 
 def test_fake_tensors_are_checked() -> None:
-    """So that mistakes show when a model is compiled or exported, not when it runs."""
+    """Mistakes show when a model is compiled or exported, not when it runs."""
     fake = boxes(**META)
     for message, bad in (
         ("roi_align: input has shape [3, 4], must be [N, C, H, W]", pool(maps(3, 4, **META), fake)),

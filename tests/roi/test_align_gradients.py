@@ -51,7 +51,7 @@ def gradients(
     boxes: Tensor,
     grad: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """With respect to maps and boxes."""
+    """Return gradients with respect to maps and boxes."""
     maps, boxes = maps.detach().requires_grad_(), boxes.detach().requires_grad_()
     values = pool(maps, boxes)
     grad = random_like(values) if grad is None else grad
@@ -60,16 +60,17 @@ def gradients(
 
 
 def assert_near(found: Tensor, wanted: Tensor, within: float) -> None:
-    """To a part of the largest."""
+    """Assert equality within a fraction of the largest element."""
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     size = float(wanted.abs().max()) if wanted.numel() else 1.0
     torch.testing.assert_close(found, wanted, rtol=0, atol=within * max(size, 1e-3))
 
 
+@pytest.mark.matrix
 @every_reduce
 @every_kind
 def test_reference(kind: str, reduce: str) -> None:
-    """Of both arguments; also where samples lie on pixels and borders: the same side's slope."""
+    """Both gradients; samples on pixels and borders take the slope of the same side."""
     layouts = itertools.cycle(LAYOUTS.values())
     for options in OPTIONS:
         if kind == "large" and options[2] <= 0:
@@ -107,6 +108,7 @@ def test_torchvision(kind: str) -> None:
             assert found.is_contiguous(memory_format=layout)
 
 
+@pytest.mark.matrix
 @every_reduce
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half(dtype: torch.dtype, reduce: str) -> None:
@@ -127,7 +129,7 @@ def test_half(dtype: torch.dtype, reduce: str) -> None:
 
 @every_reduce
 def test_boxes_of_another_dtype(reduce: str) -> None:
-    """Their gradient has it; integers have none."""
+    """Their gradient has their dtype; integer boxes have none."""
     maps, boxes = sample("overhanging", 1.0, 20)
     whole = torch.cat([boxes[:, :1], boxes[:, 1:].round()], 1)
 
@@ -148,7 +150,7 @@ def test_boxes_of_another_dtype(reduce: str) -> None:
 
 
 def grad_layouts(grad: Tensor) -> list[Tensor]:
-    """The same numbers, lying in other ways."""
+    """Return the same numbers in other layouts."""
     wide = torch.zeros(*(2 * s + 1 for s in grad.shape), dtype=grad.dtype)
     part = wide[1::2, 1::2, 1::2, 1::2]
     part.copy_(grad)
@@ -157,7 +159,7 @@ def grad_layouts(grad: Tensor) -> list[Tensor]:
 
 @every_reduce
 def test_layouts(reduce: str) -> None:
-    """Of maps, of boxes and of what comes in: the same bits; a gradient lies as its maps."""
+    """No layout of maps, boxes or grad changes a bit; a gradient has the layout of its maps."""
     for channels in (1, 3, 40):
         maps = torch.from_numpy(maps_of((2, channels, 9, 11))).float()
         boxes = torch.from_numpy(boxes_of("overhanging", 40)).float()
@@ -204,7 +206,7 @@ def test_layouts(reduce: str) -> None:
     ids=str,
 )
 def test_sizes(size: Any, count: int, bins: Any, reduce: str) -> None:
-    """Pixels that no box touches have a gradient of 0, not none."""
+    """Pixels that no box touches have a gradient of 0."""
     kinds = [*BOXES][:-1]
     maps = torch.from_numpy(maps_of(size)).float() - 0.5
     boxes = torch.from_numpy(boxes_of(kinds[count % len(kinds)], count)).float()
@@ -232,7 +234,7 @@ def test_sizes(size: Any, count: int, bins: Any, reduce: str) -> None:
 
 @every_reduce
 def test_repeated(reduce: str) -> None:
-    """Many boxes on few pixels: where atomics would add in any order."""
+    """Many boxes on few pixels, where atomics would add in any order."""
     maps, boxes = (t.float() for t in sample("overhanging", 1.0, 400))
 
     def pool(m: Tensor, b: Tensor) -> Tensor:
@@ -272,7 +274,7 @@ def test_only_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_box_finds_its_object() -> None:
-    """What the boxes' gradient is for: a box that moves to where the map is large."""
+    """What the boxes' gradient is for: a box moves to where the map is large."""
     y, x = torch.meshgrid(torch.arange(40.0), torch.arange(40.0), indexing="ij")
     bright = torch.exp(-((x - 22) ** 2 + (y - 15) ** 2) / 60)[None, None]
     centre = torch.tensor([11.0, 11.0], requires_grad=True)

@@ -1,4 +1,4 @@
-"""RoIAlign's maxima and the gradients of boxes: what samples are, long bins, and orders of sums."""
+"""RoIAlign's maxima and boxes' gradients: samples, long bins, and the order of sums."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def maps_and_boxes(
 def bins_of(
     boxes: Tensor, options: Any
 ) -> Iterator[tuple[int, int, int, reference.Axis, reference.Axis]]:
-    """Box, row and column of every bin, and the box along y and x."""
+    """Yield box, row and column of every bin, and the box along y and x."""
     bins, *rest = options
     for k, box in enumerate(boxes.numpy()):
         along_y, along_x = reference.axes(box, bins, *rest)
@@ -56,9 +56,10 @@ def bins_of(
             yield k, ph, pw, along_y, along_x
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("kind", ["overhanging", "flat", "grid"])
 def test_samples_by_number(kind: str) -> None:
-    """Every sample of every bin, and 0 for numbers of none; whatever the layouts."""
+    """Every sample of every bin, and 0 for numbers that are no sample, in any layout."""
     layouts = itertools.cycle(LAYOUTS.values())
     for options in OPTIONS:
         maps, boxes = maps_and_boxes(3, kind, options[1], 4)
@@ -95,8 +96,9 @@ def test_maxima_are_their_samples(dtype: torch.dtype) -> None:
             assert same_bits(OPS.roi_align_max_at(maps, index, boxes, bins, *rest), values)
 
 
+@pytest.mark.matrix
 def test_infinities() -> None:
-    """The first of samples that are all -inf, unless a 0 outside is above them."""
+    """If all samples are -inf the first counts, unless the 0 of one outside is above them."""
     maps = torch.full((1, 2, 6, 6), -float("inf"))
     maps[:, 1] = float("inf")
     boxes = torch.tensor([[0, 1.1, 1.1, 4, 4], [0, -3.9, 1.1, 4, 4], [0, -9, -9, -5, -5]])
@@ -107,7 +109,7 @@ def test_infinities() -> None:
 
 
 def long_boxes() -> Tensor:
-    """On a map of 4 x 700: bins of hundreds of pixels, and short ones, hanging over as well."""
+    """For a map of 4 x 700: bins of hundreds of pixels and short ones, some across borders."""
     return torch.tensor(
         [
             [0.0, 3, 0, 690, 3],
@@ -119,10 +121,12 @@ def long_boxes() -> Tensor:
     )
 
 
-@pytest.mark.parametrize("bins", [1, 2, 150])
-@pytest.mark.parametrize(("turned", "channels"), [(False, 2), (True, 33)])
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    ("turned", "channels", "bins"), [(False, 2, 1), (True, 33, 2), (False, 2, 150), (True, 33, 150)]
+)
 def test_long_bins(turned: bool, channels: int, bins: int) -> None:
-    """More pixels in a bin, bins in a row and samples than kernels list."""
+    """More pixels in a bin, bins in a row, and samples than kernels list."""
     maps = torch.from_numpy(maps_of((1, 1, 4, 700))) - 0.5
     boxes, size = long_boxes(), [2, bins]
     if turned:
@@ -150,7 +154,7 @@ def test_long_bins(turned: bool, channels: int, bins: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_gradients_of_large_maps(dtype: torch.dtype) -> None:
-    """Summed in bands of rows where channels are not side by side: the same bits."""
+    """Gradients without adjacent channels are summed in bands of rows: the same bits."""
     size, options = (1, 20, 400, 300), (1.0, 2, True)
     boxes = proposals(np.random.default_rng(0), 40, 400, 300, 1)
     grad = random_like(torch.empty(40, 20, 3, 3)).to(dtype)
@@ -198,7 +202,7 @@ def test_strides_of_what_comes_in() -> None:
 
 
 def parts_along(along: reference.Axis, bin: int, bins: int, length: int, factor: Any) -> np.ndarray:
-    """Of a bin for each of an axis's pixels [3, length]: weights, slopes by begin and end."""
+    """[3, length] for a bin: each pixel's weight, and its slopes by begin and end."""
     sums = np.zeros((3, length), F32)
     for i, at in enumerate(reference.coordinates(along, bin)):
         near = reference.neighbours(at, length)
@@ -218,7 +222,7 @@ def parts_along(along: reference.Axis, bin: int, bins: int, length: int, factor:
 def changes_of_mean(
     plane: np.ndarray, along_y: np.ndarray, along_x: np.ndarray
 ) -> tuple[np.ndarray, ...]:
-    """Of a bin [C] with x1, y1, x2 and y2."""
+    """Return a bin's changes [C] with x1, y1, x2 and y2."""
     result = [np.zeros(len(plane), F32) for _ in range(4)]
     for row in np.flatnonzero(along_y.any(0)):
         sums = np.zeros((3, len(plane)), F32)
@@ -233,7 +237,7 @@ def changes_of_mean(
 
 
 def in_lanes(terms: np.ndarray) -> np.ndarray:
-    """[4, rows of bins, channels, bins] -> [4], in the order that is documented."""
+    """[4, rows of bins, channels, bins] -> [4], summed in the documented order."""
     total = np.zeros((4, LANES), F32)
     for row in range(terms.shape[1]):
         lanes = np.zeros((4, LANES), F32)
@@ -247,6 +251,7 @@ def in_lanes(terms: np.ndarray) -> np.ndarray:
     return total[:, 0]
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("channels", [3, 70])
 def test_order_of_the_gradient_of_boxes(channels: int) -> None:
     """NOTE [ Gradient of the boxes ], to the last bit of float32."""
@@ -269,6 +274,7 @@ def test_order_of_the_gradient_of_boxes(channels: int) -> None:
     assert found[:, 1:].any()
 
 
+@pytest.mark.matrix
 def test_order_of_the_gradient_of_maps() -> None:
     """Boxes by index, bins by index: to the last bit of float32."""
     options: Any = ((3, 3), 1.0, 2, True)

@@ -1,4 +1,4 @@
-"""RoIAlign as modules: torchvision's names, and those of the extension that visops replaces."""
+"""RoIAlign as a module: torchvision's names, and those of the extension that visops replaces."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_pooler(bins: Any) -> None:
 
 
 def test_pooler_takes_the_maps_of_its_names() -> None:
-    """In the order of the dict, as torchvision."""
+    """In the order of the dict, as in torchvision."""
     maps = named_pyramid()
     for names in (["1"], ["2", "1"], ["0", "1", "missing"]):
         theirs, ours = torchvision.ops.MultiScaleRoIAlign(names, 3, 2), pooler(names, 3, 2)
@@ -84,7 +84,7 @@ def test_pooler_takes_the_maps_of_its_names() -> None:
 
 
 def test_pooler_of_mixed_dtypes() -> None:
-    """What autocast may leave: the result has the first map's."""
+    """Autocast may leave mixed dtypes; the result has the first map's."""
     maps = named_pyramid()
     maps["0"] = maps["0"].to(torch.bfloat16)
     ours = pooler(NAMES, 3, 2)
@@ -100,7 +100,7 @@ def test_pooler_of_nothing() -> None:
 
 
 def test_pooler_keeps_its_scales() -> None:
-    """Those of the first call, as torchvision's; until they are taken away."""
+    """As torchvision's, it keeps the first call's scales until they are reset."""
     ours = pooler(["0"], 3, 2)
     ours(named_pyramid(), lists_of_boxes(), SHAPES)
     ours(named_pyramid(), lists_of_boxes(), [(480, 640)] * 2)
@@ -111,7 +111,7 @@ def test_pooler_keeps_its_scales() -> None:
 
 
 def test_scales_are_those_of_heights() -> None:
-    """Of the highest image, as torchvision has it: its batches are padded to that."""
+    """Scales come from the tallest image, as in torchvision: batches are padded to it."""
     maps, boxes = {"0": torch.rand(2, 1, 60, 400)}, lists_of_boxes()
     for shapes in ([(240, 320), (60, 1600)], [(60, 100), (480, 100)]):
         theirs, ours = torchvision.ops.MultiScaleRoIAlign(["0"], 3, 2), pooler(["0"], 3, 2)
@@ -138,49 +138,46 @@ def test_pooler_errors() -> None:
         pooler(NAMES, "a", 2)
 
 
-@pytest.mark.slow
 def test_compile() -> None:
-    """The first call in a graph too, where scales are inferred."""
+    """In one graph from the first call on, which infers the scales."""
     torch._dynamo.reset()
-    for backend in ("eager", "aot_eager"):
-        module = pooler(NAMES, 3, 2)
-        compiled = torch.compile(module, fullgraph=True, backend=backend)
-        for count in (60, 20):
-            boxes = lists_of_boxes(count)
-            leaves = {k: m.requires_grad_() for k, m in named_pyramid().items()}
-            found = compiled(leaves, boxes, SHAPES)
-            wanted = pooler(NAMES, 3, 2)(leaves, boxes, SHAPES)
-            assert same_bits(found, wanted)
-            every = [leaves[name] for name in NAMES]
-            ours = torch.autograd.grad(found.square().sum(), every)
-            theirs = torch.autograd.grad(wanted.square().sum(), every)
-            assert all(same_bits(a, b) for a, b in zip(ours, theirs, strict=True))
-        assert module.scales == [1 / 4, 1 / 8, 1 / 16, 1 / 32]
+    module = pooler(NAMES, 3, 2)
+    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
+    for count in (60, 20):
+        boxes = lists_of_boxes(count)
+        leaves = {k: m.requires_grad_() for k, m in named_pyramid().items()}
+        found = compiled(leaves, boxes, SHAPES)
+        wanted = pooler(NAMES, 3, 2)(leaves, boxes, SHAPES)
+        assert same_bits(found, wanted)
+        every = [leaves[name] for name in NAMES]
+        ours = torch.autograd.grad(found.square().sum(), every)
+        theirs = torch.autograd.grad(wanted.square().sum(), every)
+        assert all(same_bits(a, b) for a, b in zip(ours, theirs, strict=True))
+    assert module.scales == [1 / 4, 1 / 8, 1 / 16, 1 / 32]
     single = visops.RoIAlign(3, 1.0, 2)
-    compiled = torch.compile(single, fullgraph=True, backend="aot_eager")
+    compiled = torch.compile(single, fullgraph=True, backend="eager")
     assert same_bits(compiled(*sample()), single(*sample()))
 
 
-WITHOUT = """
-import sys
+PROGRAM = """
+import sys, torch, visops
+visops.RoIAlign
+assert "torchvision" not in sys.modules
 sys.modules["torchvision"] = None  # importing it fails
-import torch, visops
 pool = visops.MultiScaleRoIAlign(["a"], 2, 2)
 assert type(pool).__mro__[1] is torch.nn.Module
 boxes = [torch.tensor([[0.0, 0, 9, 9]])]
 print(pool({"a": torch.ones(1, 1, 8, 8)}, boxes, [(16, 16)]).sum().item())
 """
-LAZY = "import sys, visops; visops.RoIAlign; assert 'torchvision' not in sys.modules"
 
 
-@pytest.mark.slow
 def test_torchvision_is_not_needed() -> None:
-    for program, printed in ((WITHOUT, "4.0"), (LAZY, "")):
-        finished = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=False
-        )
-        assert finished.returncode == 0, finished.stderr
-        assert finished.stdout.strip() == printed
+    """Neither imported on the way, nor missed where it can't be."""
+    finished = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.strip() == "4.0"
 
 
 def test_no_other_names() -> None:
@@ -192,7 +189,7 @@ def test_no_other_names() -> None:
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("out_size", [7, (3, 4)], ids=str)
 def test_previous_interface(out_size: Any, aligned: bool) -> None:
-    """Both values of aligned, positions and names as before."""
+    """Both values of aligned; argument positions and names as before."""
     maps, boxes = sample()
     for sample_num in (0, 2):
         wanted = torchvision.ops.roi_align(maps, boxes, out_size, 0.5, sample_num, aligned)
@@ -218,7 +215,7 @@ def test_previous_module() -> None:
 
 
 def test_previous_gradient() -> None:
-    """As their test had it: numerical, in float64."""
+    """A numerical check in float64, as in that extension's test."""
     maps = torch.from_numpy(maps_of((1, 1, 5, 6))).requires_grad_()
     boxes = torch.tensor([[0.0, 0.3, 0.2, 4.1, 3.7], [0, 1.1, 1.2, 2.3, 4.9]], dtype=torch.float64)
     for aligned in (False, True):

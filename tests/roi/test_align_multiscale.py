@@ -1,4 +1,4 @@
-"""RoIAlign on pyramids: torchvision's and detectron2's levels, and single maps put together."""
+"""RoIAlign on pyramids: torchvision's and detectron2's levels, and each level by itself."""
 
 from __future__ import annotations
 
@@ -23,19 +23,23 @@ RULES = ("torchvision", "detectron2")
 every_rule = pytest.mark.parametrize("rule", RULES)
 
 
-def pools_alone(maps: list[Tensor], boxes: Tensor, levels: Any, *options: Any) -> Tensor:
-    """Every box by itself, from the level that is given for it."""
-    rows = [
-        visops.roi_align(maps[level], boxes[k : k + 1], options[0], SCALES[level], *options[1:])
-        for k, level in enumerate(levels)
+def pooled_by_level(maps: list[Tensor], boxes: Tensor, levels: Any, *options: Any) -> Tensor:
+    """Pool each level's boxes by roi_align, given the level of every box."""
+    level_of = torch.tensor(levels)
+    results = [
+        visops.roi_align(level, boxes[level_of == i], options[0], SCALES[i], *options[1:])
+        for i, level in enumerate(maps)
     ]
-    return torch.cat([torch.zeros_like(rows[0][:0]), *rows])
+    joined = torch.empty((len(boxes), *results[0].shape[1:]), dtype=results[0].dtype)
+    for i, result in enumerate(results):
+        joined[level_of == i] = result
+    return joined
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("bins", [7, (3, 14)], ids=str)
 def test_torchvision(bins: Any, dtype: torch.dtype) -> None:
-    """Its module, on lists of boxes."""
+    """torchvision's module, on lists of boxes."""
     rng = np.random.default_rng(0)
     maps = pyramid_of(4, 120, 160, dtype)
     boxes = proposals(rng, 200, 480, 640).to(dtype)
@@ -50,10 +54,11 @@ def test_torchvision(bins: Any, dtype: torch.dtype) -> None:
         assert theirs.scales == SCALES
 
 
+@pytest.mark.matrix
 @every_rule
 @pytest.mark.parametrize("aligned", [False, True])
 def test_every_level_alone(aligned: bool, rule: str) -> None:
-    """The same bits, whatever the boxes' dtype."""
+    """The same bits as each level by itself, whatever the boxes' dtype."""
     rng = np.random.default_rng(1)
     maps = pyramid_of(4, 120, 160, torch.float32, 5)
     every = set()
@@ -63,7 +68,7 @@ def test_every_level_alone(aligned: bool, rule: str) -> None:
         rows = (computed if computed.is_floating_point() else computed.double()).numpy()
         levels = [reference.level(row, SCALES, 60, rule=rule) for row in rows]
         every |= set(levels)
-        wanted = pools_alone(maps, boxes, levels, (3, 2), 2, aligned)
+        wanted = pooled_by_level(maps, boxes, levels, (3, 2), 2, aligned)
         found = visops.multiscale_roi_align(
             maps,
             boxes,
@@ -79,7 +84,7 @@ def test_every_level_alone(aligned: bool, rule: str) -> None:
 
 
 def borderline(dtype: torch.dtype, steps: int = 40) -> Tensor:
-    """Boxes whose size is a power of two times 224, but for the last places of float32."""
+    """Boxes whose size is a power of two times 224, give or take the last places of float32."""
     sides = torch.tensor([56, 112, 224, 448, 896], dtype=dtype)
     change = torch.arange(-steps, steps + 1, dtype=dtype) * 2.0**-24
     wide = (sides[:, None] * (1 + change)).flatten()
@@ -92,14 +97,14 @@ def borderline(dtype: torch.dtype, steps: int = 40) -> Tensor:
 
 
 def levels_of(boxes: Tensor, scales: list[float], side: int = 512, **options: Any) -> Tensor:
-    """Which map is read in the middle of boxes, from maps that say so."""
+    """Return the level each box is read from, using maps filled with their level."""
     maps = [torch.full((1, 1, side, side), float(i)) for i in range(len(scales))]
     pooled = visops.multiscale_roi_align(maps, boxes, 1, scales, 1, **options)
     return pooled.flatten().round().long()
 
 
 def detectron2_levels(boxes: Tensor, lowest: int, highest: int) -> Tensor:
-    """Its assign_boxes_to_levels, restated."""
+    """detectron2's assign_boxes_to_levels, restated."""
     areas = (boxes[:, 3] - boxes[:, 1]) * (boxes[:, 4] - boxes[:, 2])
     levels = torch.floor(4 + torch.log2(torch.sqrt(areas) / 224 + 1e-8))
     return levels.clamp(lowest, highest).long() - lowest
@@ -107,10 +112,10 @@ def detectron2_levels(boxes: Tensor, lowest: int, highest: int) -> Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_borderline_sizes(dtype: torch.dtype) -> None:
-    """Both rules, where the last place decides; they differ from each other."""
+    """Both rules, where the last place decides and they differ from each other."""
     boxes = borderline(dtype)
     torchvisions, detectron2s = LevelMapper(2, 5)([boxes[:, 1:]]), detectron2_levels(boxes, 2, 5)
-    # torch's own roots and logarithms are not the nearest float32 everywhere.
+    # torch's own square roots and logarithms are not always the nearest float32.
     assert int((levels_of(boxes, SCALES) != torchvisions).sum()) <= len(boxes) / 200
     assert torch.equal(levels_of(boxes, SCALES, level_rule="detectron2"), detectron2s)
     assert len(boxes) / 20 < int((torchvisions != detectron2s).sum()) < len(boxes) / 2
@@ -141,7 +146,7 @@ def test_canonical_box(canonical: tuple[float, int]) -> None:
 
 
 def test_boxes_without_area() -> None:
-    """The finest level."""
+    """They go to the finest level."""
     boxes = torch.tensor([[0.0, 5, 5, 5, 5], [0, 5, 5, 500, 5], [0, 5, 5, 5, 500]])
     assert levels_of(boxes, SCALES).tolist() == [0, 0, 0]
     assert levels_of(boxes, SCALES, level_rule="detectron2").tolist() == [0, 0, 0]
@@ -156,7 +161,7 @@ def test_eight_levels() -> None:
 
 
 def test_gaps() -> None:
-    """A level that is not there: the next finer one."""
+    """Boxes of a missing level go to the next finer one."""
     sides = torch.tensor([30.0, 60, 120, 230, 500, 1000])
     boxes = torch.stack([sides * 0, sides * 0, sides * 0, sides, sides], 1)
     for rule in RULES:
@@ -169,7 +174,7 @@ def test_gaps() -> None:
 
 
 def test_one_level() -> None:
-    """No choice, and so no box that has no size to choose by."""
+    """With nothing to choose, boxes need no size to choose by."""
     (maps,) = pyramid_of(1, 40, 50, torch.float32)
     boxes = proposals(np.random.default_rng(0), 30, 160, 200)
     for inverted in (False, True):
@@ -186,12 +191,12 @@ def test_dtypes(dtype: torch.dtype) -> None:
     maps = [(m * 50 + 100).to(dtype) for m in pyramid_of(3, 60, 80, torch.float64, 9)]
     boxes = proposals(np.random.default_rng(0), 50, 240, 320)
     levels = [reference.level(row, SCALES[:3]) for row in boxes.numpy()]
-    wanted = pools_alone(maps, boxes, levels, 3, 2)
+    wanted = pooled_by_level(maps, boxes, levels, 3, 2)
     assert same_bits(visops.multiscale_roi_align(maps, boxes, 3, SCALES[:3], 2), wanted)
 
 
 def test_layouts() -> None:
-    """Every level may lie in its own way; the result lies as the first."""
+    """Levels may differ in layout; the result has the first level's."""
     maps = pyramid_of(3, 24, 30, torch.float32, 5)
     boxes = proposals(np.random.default_rng(0), 40, 96, 120)
     options: Any = ((2, 3), SCALES[:3], 2)
@@ -212,7 +217,7 @@ def test_sizes(count: int) -> None:
     found = visops.multiscale_roi_align(maps, boxes, 3, SCALES[:2])
     assert found.shape == (count, 3, 3, 3)
     if count:
-        assert same_bits(found, pools_alone(maps, boxes, levels, 3))
+        assert same_bits(found, pooled_by_level(maps, boxes, levels, 3))
     nobody = [m[:0] for m in maps]
     assert visops.multiscale_roi_align(nobody, [], 3, SCALES[:2]).shape == (0, 3, 3, 3)
     no_channels = [m[:, :0] for m in maps]
@@ -222,15 +227,16 @@ def test_sizes(count: int) -> None:
 def gradients(
     maps: list[Tensor], boxes: Tensor, grad: Tensor, *options: Any, **keywords: Any
 ) -> list[Tensor]:
-    """With respect to every map and to boxes."""
+    """Return gradients with respect to every map and to boxes."""
     leaves = [t.detach().requires_grad_() for t in (*maps, boxes)]
     values = visops.multiscale_roi_align(leaves[:-1], leaves[-1], *options, **keywords)
     return list(torch.autograd.grad(values, leaves, grad))
 
 
+@pytest.mark.matrix
 @every_rule
 def test_gradients_of_every_level_alone(rule: str) -> None:
-    """The same bits: of maps, over the boxes that were pooled from them; and of boxes."""
+    """The same bits as each level by itself, for maps and for boxes."""
     rng = np.random.default_rng(2)
     boxes = proposals(rng, 80, 240, 320)
     rows = boxes.numpy()
@@ -277,7 +283,7 @@ def test_gradients_of_torchvision() -> None:
 
 
 def test_levels_of_derivatives_are_the_same() -> None:
-    """torch.func pools level by level, with levels that torch's operators choose."""
+    """torch.func pools level by level, and torch's operators choose the levels."""
     boxes = torch.cat(
         [borderline(torch.float32), proposals(np.random.default_rng(0), 90, 300, 400)]
     )

@@ -1,4 +1,4 @@
-"""What holds of RoIAlign for any maps and boxes, by hypothesis."""
+"""Properties of RoIAlign that hold for any maps and boxes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from roi.align_cases import LAYOUTS, same_bits
 
-# Halves: sums and products of them with whole maps are exact.
+# Multiples of 1/2: their sums and products with whole numbers are exact.
 coordinates = st.integers(-12, 30).map(lambda n: n / 2)
 ratios = st.sampled_from([-1, 1, 2, 3])
 bins = st.tuples(st.integers(1, 4), st.integers(1, 4))
@@ -53,7 +53,7 @@ def test_layout(problem: Any, layout: str) -> None:
 @settings(max_examples=60)
 @given(problems(), st.randoms(use_true_random=False))
 def test_order_and_company_of_boxes(problem: Any, random: Any) -> None:
-    """A box's values depend on no other box, image or channel."""
+    """A box's values do not depend on other boxes, images or channels."""
     maps, boxes, options = problem
     wanted = visops.roi_align(maps, boxes, **options)
     order = list(range(len(boxes)))
@@ -71,10 +71,10 @@ def test_order_and_company_of_boxes(problem: Any, random: Any) -> None:
 @settings(max_examples=60)
 @given(problems(), st.integers(0, 5), st.integers(0, 5))
 def test_translation(problem: Any, right: int, down: int) -> None:
-    """Boxes well within, moved with the map by whole pixels."""
+    """Boxes well inside the map, moved with it by whole pixels."""
     maps, boxes, options = problem
     n, c, h, w = maps.shape
-    # At a border of 20 pixels, none is near the edge.
+    # With a border of 20 pixels, no box is near the edge.
     wide = torch.zeros(n, c, h + 45, w + 45)
     wide[..., 20 : 20 + h, 20 : 20 + w] = maps
     moved = torch.zeros_like(wide)
@@ -103,7 +103,7 @@ def test_bounds(problem: Any) -> None:
 @settings(max_examples=60)
 @given(problems(), st.integers(-3, 3))
 def test_powers_of_two(problem: Any, exponent: int) -> None:
-    """To the last bit: of maps times 2^k, and of boxes times 2^k at a scale of 2^-k."""
+    """Exact for maps times 2^k, and for boxes times 2^k at a scale of 2^-k."""
     maps, boxes, options = problem
     wanted = visops.roi_align(maps, boxes, **options)
     factor = 2.0**exponent
@@ -116,7 +116,7 @@ def test_powers_of_two(problem: Any, exponent: int) -> None:
 @settings(max_examples=60)
 @given(problems())
 def test_mirrored(problem: Any) -> None:
-    """Rows for columns: the same but for the order of a sum."""
+    """Rows and columns swapped: the same except for the order of a sum."""
     maps, boxes, options = problem
     wanted = visops.roi_align(maps, boxes, **options)
     turned = {**options, "output_size": options["output_size"][::-1]}

@@ -35,6 +35,7 @@ def photo() -> Tensor:
     return torch.from_numpy(skimage.data.astronaut()).permute(2, 0, 1)[None].contiguous()
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("padding_mode", PADDINGS)
 @pytest.mark.parametrize("dtype", INTERPOLATED + COPIED, ids=str)
 def test_reference(dtype: torch.dtype, padding_mode: str) -> None:
@@ -85,6 +86,7 @@ def test_warp_affine(mode: str, padding_mode: str) -> None:
             torch.testing.assert_close(patch, warped, rtol=0, atol=2e-4)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", INTERPOLATED + COPIED, ids=str)
 def test_whole_pixels_are_copies(dtype: torch.dtype) -> None:
     images = images_of(dtype)
@@ -109,7 +111,7 @@ def test_every_other_pixel_is_a_copy() -> None:
 
 @pytest.mark.parametrize("size", [(224, 200), (512, 512), (700, 900)], ids=str)
 def test_resizing_the_image(photo: Tensor, size: tuple[int, int]) -> None:
-    """The whole image is a box: torch and OpenCV resize it so."""
+    """With the whole image as a box, a crop resizes as torch and OpenCV do."""
     whole = torch.tensor([[0, 0, 0, 512, 512]])
     images = photo.float()
     for mode in ("bilinear", "bicubic"):
@@ -226,7 +228,7 @@ def test_boxes_far_away_and_huge(dtype: torch.dtype, padding_mode: str) -> None:
 
 
 def test_shrinking_by_far() -> None:
-    """Beyond what a row's buffer holds, pixels are sampled one by one."""
+    """When a row's buffer is too short, pixels are sampled one by one."""
     rng = np.random.default_rng(0)
     images = random_image(rng, (1, 3, 12, 9000), torch.float32)
     boxes = torch.tensor([[0, 3.3, 1.0, 8990.0, 10.5], [0, -500.0, 1.0, 9700.0, 10.5]])
@@ -244,7 +246,6 @@ def test_infinite_fill_stays_outside() -> None:
     assert bool((found[:, -4:] == 1).all())
 
 
-@pytest.mark.slow
 def test_more_than_32_bits_of_elements() -> None:
     side = 46400
     images = torch.zeros(1, 1, side, side, dtype=torch.uint8)  # pages that nothing has touched

@@ -1,4 +1,4 @@
-"""Bad input of crops and of pasting: each row is an input and the message that it must give."""
+"""Bad input to crops and pasting: each row is an input and the message it must give."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def paste(*arguments: Any, **keywords: Any) -> Callable[[], Any]:
     return lambda: visops.paste_rois(*arguments, **keywords)
 
 
-# Numbers of boxes, whose errors both functions share.
+# Bad boxes, whose errors both functions share.
 BOXES = (
     ("boxes[0] has batch index 2, images has batch size 2", boxes([2.0, 1, 1, 5, 5])),
     (

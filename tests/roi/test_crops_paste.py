@@ -1,4 +1,4 @@
-"""Values of pasting: against a reference in float64, exactly, and there and back on photographs."""
+"""Values of pasting: against a reference in float64, exact ones, and round trips on photographs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ every_blend = pytest.mark.parametrize("blend", BLENDS)
 
 @pytest.fixture(scope="module")
 def photos() -> Tensor:
-    """uint8 [2, 3, 300, 400], of which no two pixels are one."""
+    """uint8 [2, 3, 300, 400]"""
     parts = (skimage.data.astronaut()[:300, :400], skimage.data.coffee()[50:350, 100:500])
     return torch.from_numpy(np.stack(parts)).permute(0, 3, 1, 2).contiguous()
 
@@ -39,6 +39,7 @@ def numpy_options(options: dict[str, Any]) -> dict[str, Any]:
     return {k: to_numpy(v) if isinstance(v, Tensor) else v for k, v in options.items()}
 
 
+@pytest.mark.matrix
 @every_blend
 @pytest.mark.parametrize("dtype", INTERPOLATED, ids=str)
 def test_reference(dtype: torch.dtype, blend: str) -> None:
@@ -82,6 +83,7 @@ def test_layouts_have_the_same_bits(dtype: torch.dtype, blend: str) -> None:
     assert found.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.matrix
 def test_by_hand() -> None:
     image = torch.zeros(1, 1, 4, 8)
     patch = torch.full((1, 1, 2, 2), 8.0)
@@ -95,7 +97,7 @@ def test_by_hand() -> None:
 
 
 def test_centres_decide() -> None:
-    """Boxes side by side meet in no pixel and leave none out."""
+    """Boxes side by side share no pixel and leave none out."""
     image = torch.zeros(1, 1, 5, 12)
     edges = [0.0, 2.5, 4.3, 4.4, 7.5, 12.0]
     boxes = torch.tensor([[0, a, 0, b, 5] for a, b in itertools.pairwise(edges)])
@@ -125,7 +127,7 @@ def test_other_pixels_are_left_alone(blend: str) -> None:
 
 @every_blend
 def test_later_boxes_lie_over_earlier_ones(blend: str) -> None:
-    """As pasting one after the other does, in float64 to the last digits."""
+    """As if pasted one after another, exactly in float64."""
     images = images_of(torch.float64)
     rng = np.random.default_rng(5)
     boxes = torch.from_numpy(random_boxes(rng, 40, SHAPE))
@@ -141,6 +143,7 @@ def test_later_boxes_lie_over_earlier_ones(blend: str) -> None:
     assert torch.equal(found, one_by_one)
 
 
+@pytest.mark.matrix
 def test_many_boxes_over_each_other() -> None:
     """More than the kernels list at a time."""
     count = 1300
@@ -161,7 +164,7 @@ def test_many_boxes_over_each_other() -> None:
 
 
 def test_rounded_once() -> None:
-    """Two halves of a quarter are more than two rounded ones."""
+    """Four blends of 0.2 round to 1 only if the sum is rounded, not each blend."""
     image = torch.zeros(1, 1, 2, 2, dtype=torch.uint8)
     patches = torch.full((4, 1, 1, 1), 1, dtype=torch.uint8)
     boxes = torch.tensor([[0, 0, 0, 2, 2]]).expand(4, 5)
@@ -172,7 +175,7 @@ def test_rounded_once() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.float64], ids=str)
 def test_there_and_back_exactly(photos: Tensor, dtype: torch.dtype) -> None:
-    """Boxes of whole pixels at their own size lose nothing; nor do others where all is kept."""
+    """Boxes of whole pixels at their own size lose nothing."""
     images = photos.to(dtype)
     boxes = torch.tensor([[0, 50, 60, 150, 140], [1, -10, 200, 90, 280], [0, 320, 250, 420, 330]])
     patches = visops.crop_rois(images, boxes, (80, 100))
@@ -187,10 +190,10 @@ def test_there_and_back_exactly(photos: Tensor, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 def test_there_and_back_on_photographs(photos: Tensor, mode: str) -> None:
-    """Boxes anywhere: the round trip is an interpolation to and fro, not a shift.
+    """A round trip interpolates twice, but shifts nothing, wherever the boxes are.
 
-    With patches twice as fine as the box, what is left is what two interpolations smooth away: less
-    than moving the image by a fifth of a pixel changes it.
+    With patches twice as fine as the box, only what two interpolations smooth away is lost: less
+    than shifting the image by a fifth of a pixel changes.
     """
     images = photos.double() / 255
     boxes = torch.tensor(
@@ -217,7 +220,7 @@ def test_there_and_back_on_photographs(photos: Tensor, mode: str) -> None:
 
 
 def test_there_and_back_keeps_straight_ramps() -> None:
-    """A linear ramp is what bilinear interpolation has no error for: any box, any patch."""
+    """Bilinear interpolation reproduces a linear ramp exactly, for any box and patch."""
     y, x = torch.meshgrid(torch.arange(60.0), torch.arange(80.0), indexing="ij")
     images = (0.25 * x - 0.5 * y + 3)[None, None].double()
     boxes = torch.tensor([[0, 10.3, 9.7, 51.9, 40.1]], dtype=torch.float64)

@@ -33,7 +33,7 @@ def problem(seed: int, size: tuple[int, int], count: int = 5) -> tuple[Any, Any,
 def test_whole_pixels_move_nothing_else(
     seed: int, size: tuple[int, int], mode: str, dx: int, dy: int
 ) -> None:
-    """Boxes moved with their image give the same patches, and take them back as well."""
+    """Boxes moved with their image give the same patches, and paste the same pixels."""
     images, boxes, patches = problem(seed, size)
     wide = torch.nn.functional.pad(images, (10, 10, 10, 10))
     moved = torch.nn.functional.pad(images, (10 + dx, 10 - dx, 10 + dy, 10 - dy))
@@ -104,7 +104,7 @@ def test_linear_in_images_and_patches(
 @few
 @given(SEEDS, SIZES, st.sampled_from(BLENDS))
 def test_constants_stay(seed: int, size: tuple[int, int], blend: str) -> None:
-    """Cutting out of a constant image, and pasting that constant into it."""
+    """Crops of a constant image are constant, and pasting them back changes nothing."""
     _, boxes, patches = problem(seed, size)
     images = torch.full(SHAPE, 0.375, dtype=torch.float64)
     crops = visops.crop_rois(images, boxes, size, padding_mode="replicate")
@@ -129,7 +129,7 @@ def test_results_are_between_what_goes_in(seed: int, mode: str, blend: str) -> N
 
 @pytest.mark.parametrize("blend", BLENDS)
 def test_flips(blend: str) -> None:
-    """Of image, boxes and patches together: a flip of the result."""
+    """Flipping image, boxes and patches flips the result."""
     images, boxes, patches = problem(11, (7, 9))
     options = paste_options(blend, patches, dtype=torch.float64)
     mirrored = boxes.clone()
@@ -139,7 +139,7 @@ def test_flips(blend: str) -> None:
     flipped: dict[str, Any] = {
         k: v.flip(-1) if isinstance(v, torch.Tensor) else v for k, v in options.items()
     }
-    # Centres on a side belong to the box on the left only.
+    # A centre on the side between two boxes belongs to one of them only.
     inside = torch.tensor([0, 1e-9, 1e-9, -1e-9, -1e-9], dtype=torch.float64)
     found = visops.paste_rois(images.flip(-1), patches.flip(-1), mirrored + inside, **flipped)
     wanted = visops.paste_rois(images, patches, boxes + inside, **options)

@@ -22,7 +22,7 @@ every_blend = pytest.mark.parametrize("blend", BLENDS)
 def problem(
     dtype: torch.dtype = torch.float32, layout: str = "contiguous", blend: str = "replace"
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Images, patches, boxes and perhaps alpha."""
+    """Return images, patches, boxes and, if the blend needs it, alpha."""
     boxes = all_boxes()
     images = LAYOUTS[layout](images_of(dtype))
     patches = LAYOUTS[layout](images_of(dtype, 1, (len(boxes), 3, 5, 6)))
@@ -31,7 +31,6 @@ def problem(
     return images, patches, boxes, alpha
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "layout"),
     [(torch.float64, "contiguous"), (torch.float32, "channels_last"), (torch.uint8, "transposed")],
@@ -50,11 +49,16 @@ def test_opcheck_of_crops(dtype: torch.dtype, layout: str) -> None:
     torch.library.opcheck(OPS.crop_rois_backward_images, (patches, boxes, list(SHAPE), *CROP))
 
 
-@pytest.mark.slow
-@every_blend
 @pytest.mark.parametrize(
-    ("dtype", "layout"),
-    [(torch.float64, "contiguous"), (torch.float16, "channels_last"), (torch.uint8, "transposed")],
+    ("dtype", "layout", "blend"),
+    [
+        (torch.float64, "contiguous", "alpha"),
+        (torch.float16, "channels_last", "alpha"),
+        (torch.float64, "channels_last", "feather"),
+        (torch.float16, "contiguous", "replace"),
+        (torch.uint8, "transposed", "alpha"),
+        (torch.uint8, "contiguous", "replace"),
+    ],
     ids=str,
 )
 def test_opcheck_of_pasting(dtype: torch.dtype, layout: str, blend: str) -> None:
@@ -78,7 +82,7 @@ def test_opcheck_of_pasting(dtype: torch.dtype, layout: str, blend: str) -> None
 
 
 def roundtrip(blend: str) -> Callable[..., Tensor]:
-    """Crop, process, paste back: a loss."""
+    """Return a loss that crops, processes and pastes back."""
 
     def loss(images: Tensor, boxes: Tensor, alpha: Tensor) -> Tensor:
         patches = visops.crop_rois(images * 2, boxes, 6).cos()
@@ -91,11 +95,11 @@ def roundtrip(blend: str) -> Callable[..., Tensor]:
     return loss
 
 
-@pytest.mark.slow
-@every_blend
-@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
+@pytest.mark.parametrize(
+    ("blend", "backend"), [*((blend, "aot_eager") for blend in BLENDS), ("alpha", "eager")]
+)
 def test_compile(backend: str, blend: str) -> None:
-    """A loss and its gradients in one graph, for any numbers of boxes."""
+    """A loss and its gradients in one graph, for any number of boxes."""
     loss = roundtrip(blend)
     torch._dynamo.reset()
     compiled = torch.compile(loss, fullgraph=True, dynamic=True, backend=backend)

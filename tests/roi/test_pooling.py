@@ -35,6 +35,7 @@ def expected(name: str, maps: Tensor, boxes: Tensor, **options: Any) -> np.ndarr
     return np.asarray(result[0] if name == "roi_pool" else result)
 
 
+@pytest.mark.matrix
 @every_kind
 @every_pooling
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
@@ -80,7 +81,7 @@ def test_of_all_layouts_and_dtypes(name: str) -> None:
 @every_kind
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
 def test_torchvision(layout: Any, kind: str) -> None:
-    """Values and gradients, of more boxes and channels than the loops could take."""
+    """Values and gradients for more boxes and channels than the reference's loops could handle."""
     for seed, scale in enumerate((1.0, 0.25, 0.7)):
         boxes = torch.from_numpy(boxes_of(kind, 60, scale, seed)).float()
         maps = torch.from_numpy(maps_of((2, 36, 9, 11), seed)).float()
@@ -102,7 +103,7 @@ def test_torchvision(layout: Any, kind: str) -> None:
 
 
 def test_ps_roi_align_is_slices_of_roi_align() -> None:
-    """Bit by bit."""
+    """The same bits."""
     for seed, scale in enumerate((1.0, 0.4)):
         boxes = torch.from_numpy(boxes_of("overhanging", 30, scale, seed)).float()
         maps = torch.from_numpy(maps_of((2, 5 * 12, 9, 11), seed)).float()
@@ -115,7 +116,7 @@ def test_ps_roi_align_is_slices_of_roi_align() -> None:
 
 
 def test_on_maps_of_a_detector() -> None:
-    """Where NCHW maps are brought into channels_last first, if that pays."""
+    """NCHW maps, which kernels turn to channels_last first if that pays."""
     rng = np.random.default_rng(0)
     maps = torch.from_numpy(rng.random((2, 20, 50, 68))).float()
     last = channels_last(maps)
@@ -130,8 +131,9 @@ def test_on_maps_of_a_detector() -> None:
         assert torch.equal(found, visops.roi_align_rotated(last, turned, 7, 1 / 16, 2))
 
 
+@pytest.mark.matrix
 def test_roi_pool_of_ties_and_special_values() -> None:
-    """The first of equal ones, and NaN above all; the index says which was taken."""
+    """The first of equal elements, NaN above everything; the index says which was taken."""
     maps = torch.zeros(1, 3, 2, 4)
     maps[0, 1] = -INF
     maps[0, 2] = torch.tensor([[1, NAN, 2, -INF], [INF, NAN, INF, INF]])
@@ -154,7 +156,7 @@ def test_roi_pool_rounds_halves_away_from_zero() -> None:
 
 
 def test_inverted_boxes() -> None:
-    """roi_pool takes them for a pixel, as torchvision."""
+    """roi_pool treats them as one pixel, as torchvision does."""
     maps = torch.from_numpy(maps_of((2, 3, 9, 11)))
     boxes = torch.tensor([[0.0, 5, 5, 2, 3], [1, 2, 7, 8, 3]], dtype=torch.float64)
     found = visops.roi_pool(maps, boxes, (2, 3))
@@ -213,9 +215,8 @@ def test_an_integer_is_both_sides(name: str) -> None:
     assert torch.equal(function(maps, boxes, 2), function(maps, boxes, [2, 2]))
 
 
-@pytest.mark.slow
 def test_more_than_two_billion_elements() -> None:
-    """Offsets beyond 32 bits: the last pixels of one large plane, or of the last of them."""
+    """Offsets beyond 32 bits: the last pixels of one large plane, or of the last of several."""
     side = 46400
     plane = torch.from_numpy(np.zeros((1, 1, side, side), np.uint8))  # pages that nobody touches
     plane[0, 0, -2:, -2:] = torch.tensor([[10, 20], [30, 40]])

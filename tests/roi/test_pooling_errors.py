@@ -1,4 +1,4 @@
-"""Bad input of the other poolings: each row is an input and the message that it must give."""
+"""Bad input to the other poolings: each row is an input and the message it must give."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def maps(*size: int, dtype: torch.dtype = torch.float32, **where: Any) -> Tensor
 
 
 def boxes(*rows: Any, dtype: torch.dtype = torch.float32, **where: Any) -> Tensor:
-    """Good ones, and at the end what is given."""
+    """Good boxes, followed by the given rows."""
     good = [0.0, 1, 1, 5, 5]
     return torch.tensor([good, good, *rows], dtype=dtype, **where)
 
@@ -96,7 +96,7 @@ def rotated(
     ),
     (
         RuntimeError,
-        "ps_roi_align: input has 4 channels, must be a multiple of the bins' number, 9",
+        "ps_roi_align: input has 4 channels, must be a multiple of the number of bins, 9",
         ps(size=3),
     ),
     (
@@ -228,7 +228,7 @@ def test_backward(error: type[Exception], message: str, call: Callable[[], Any])
 
 
 def test_indices_may_be_anything() -> None:
-    """What is no pixel of the map is no pixel that was taken."""
+    """An index that is no pixel of the map counts as no pixel taken."""
     index = torch.tensor([-1, 72, 2**31 - 1, -(2**31)], dtype=torch.int32)
     index = index.reshape(1, 1, 2, 2).expand(2, 4, 2, 2)
     values = OPS.roi_pool_at(torch.ones(2, 4, 8, 9), index, boxes(), 1.0)
@@ -260,7 +260,7 @@ def test_fake_tensors_are_checked() -> None:
             rotated(maps(**META), boxes(**META)),
         ),
         (
-            "ps_roi_align: input has 4 channels, must be a multiple of the bins' number, 9",
+            "ps_roi_align: input has 4 channels, must be a multiple of the number of bins, 9",
             ps(maps(**META), boxes(**META), 3),
         ),
         (

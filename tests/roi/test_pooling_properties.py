@@ -1,4 +1,4 @@
-"""What holds for the other poolings whatever the maps and boxes are."""
+"""Properties of the other poolings that hold for any maps and boxes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def moved(boxes: Tensor, right: float, down: float) -> Tensor:
 
 
 def rounded(boxes: Tensor, step: float = 1 / 64) -> Tensor:
-    """Numbers whose sums and halves are exact; angles stay."""
+    """Round coordinates so that their sums and halves are exact; angles stay."""
     parts = boxes.clone()
     parts[:, :5] = (boxes[:, :5] / step).round() * step
     return parts
@@ -39,7 +39,7 @@ def rounded(boxes: Tensor, step: float = 1 / 64) -> Tensor:
 def test_whole_pixels_move_all_alike(
     name: str, kind: str, seed: int, right: int, down: int
 ) -> None:
-    """Boxes within the map: moving both by whole pixels changes nothing."""
+    """Moving map and boxes together by whole pixels changes nothing."""
     maps, boxes = problem(name, kind, 5, seed=seed)
     inner = rounded(boxes.clamp(1, 8)) if boxes.shape[1] == 5 else rounded(boxes)
     if boxes.shape[1] == 6:
@@ -74,7 +74,7 @@ def test_boxes_don_t_know_of_each_other(
 @few
 @given(kinds, seeds)
 def test_values_are_within_those_of_the_map(name: str, kind: str, seed: int) -> None:
-    """Or 0, which is outside."""
+    """... or 0, for samples outside."""
     maps, boxes = problem(name, kind, 8, seed=seed)
     found = POOLINGS[name].function(maps, boxes, OUTPUT_SIZE)
     assert float(found.max()) <= float(maps.max()) + 1e-12

@@ -1,4 +1,4 @@
-"""roi_align_rotated against what it must agree with: roi_align, turned maps, rotated overlaps."""
+"""roi_align_rotated agrees with roi_align, with turned maps and with rotated overlaps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roi.pooling_cases import rotated_of
 
 
 def smooth_maps(height: int = 40, width: int = 50) -> Tensor:
-    """Planes: bilinear samples of them are exact."""
+    """Linear maps, on which bilinear samples are exact."""
     y, x = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     return torch.stack([x, y, 2 * x - y + 3]).double()[None]
 
@@ -37,7 +37,7 @@ def test_without_a_turn_it_is_roi_align(kind: str, dtype: torch.dtype) -> None:
 
 
 def test_sides_of_boxes_that_are_not_aligned() -> None:
-    """A side of less than a pixel is one, and the origin is at a pixel's centre."""
+    """A side shorter than a pixel counts as one, and the origin is at a pixel's centre."""
     maps = smooth_maps()
     boxes = torch.tensor([[0.0, 20, 10, 0.2, 6, 0.3], [0, 20, 10, -3, 6, 0.3]]).double()
     one = torch.tensor([[0.0, 20.5, 10.5, 1, 6, 0.3]]).double()
@@ -48,7 +48,7 @@ def test_sides_of_boxes_that_are_not_aligned() -> None:
 
 @pytest.mark.parametrize("quarter", range(-4, 5))
 def test_quarters_of_a_turn(quarter: int) -> None:
-    """Turning the box one way is turning the map, or the bins, the other way."""
+    """Turning the box one way equals turning the map, or the bins, the other way."""
     maps = torch.from_numpy(maps_of((1, 2, 13, 13)))
     box = torch.tensor([[0.0, 6.5, 6.5, 8, 8, 90.0 * quarter]]).double()
     straight = box.clone()
@@ -62,7 +62,7 @@ def test_quarters_of_a_turn(quarter: int) -> None:
 
 
 def test_places_of_bins() -> None:
-    """On maps whose values are coordinates, a bin is where its centre is."""
+    """On maps whose values are coordinates, a bin's value is its centre."""
     angle, width, height = 0.7, 12.0, 6.0
     box = torch.tensor([[0.0, 25.5, 20.5, width, height, angle]], dtype=torch.float64)
     found = visops.roi_align_rotated(smooth_maps(), box, (2, 3))[0]
@@ -74,7 +74,7 @@ def test_places_of_bins() -> None:
 
 
 def test_clockwise_angles_are_those_of_rotated_overlaps() -> None:
-    """The region of a box is what box_iou_rotated takes it for."""
+    """A box covers the same region as for box_iou_rotated."""
     for angle in (0.4, -1.1, 2.5):
         box = torch.tensor([[25.0, 20, 14, 6, angle]]).double()
         pixels = torch.zeros(1, 1, 40, 50).double()
@@ -109,7 +109,7 @@ def test_ways_to_give_an_angle() -> None:
 
 
 def test_a_turn_is_of_the_boxes_alone() -> None:
-    """spatial_scale is for lengths."""
+    """spatial_scale scales lengths only."""
     maps = torch.from_numpy(maps_of((2, 3, 9, 11)))
     boxes = torch.from_numpy(rotated_of(boxes_of("inside", 20)))
     scaled = boxes.clone()
@@ -119,7 +119,7 @@ def test_a_turn_is_of_the_boxes_alone() -> None:
 
 
 def test_samples_that_may_reach_the_map_are_not_missed() -> None:
-    """Of boxes much larger than the map, against all samples, asked one by one."""
+    """For boxes much larger than the map, against all samples taken one by one."""
     rng = np.random.default_rng(0)
     maps = torch.from_numpy(maps_of((1, 1, 5, 7)))
     for _ in range(20):

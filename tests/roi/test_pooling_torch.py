@@ -23,10 +23,12 @@ def pool(name: str, boxes: Tensor, **options: Any) -> Callable[[Tensor], Tensor]
 
 
 @every_pooling
-@pytest.mark.parametrize("kind", ["inside", "overhanging", "flat"])
-@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize(
+    ("layout", "kind"),
+    [("contiguous", "inside"), ("channels_last", "overhanging"), ("contiguous", "flat")],
+)
 def test_gradcheck(layout: str, kind: str, name: str) -> None:
-    """The same gradient every time; and again, by the gradient."""
+    """First and second derivatives, the same every time."""
     for options in POOLINGS[name].options:
         scale = options.get("spatial_scale", 1.0)
         maps, boxes = problem(name, kind, 5, channels=1, scale=scale)
@@ -38,7 +40,7 @@ def test_gradcheck(layout: str, kind: str, name: str) -> None:
 
 @every_pooling
 def test_gradients_of_all_layouts_and_dtypes(name: str) -> None:
-    """Sums are in float32, and rounded once; layouts change no bit."""
+    """Sums are in float32 and rounded once; layouts change no bit."""
     maps, boxes = problem(name, count=40, channels=3)
     grad = torch.randn(40, 3, *OUTPUT_SIZE, generator=torch.Generator().manual_seed(0))
     for dtype in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
@@ -63,7 +65,7 @@ def test_gradients_of_all_layouts_and_dtypes(name: str) -> None:
 
 @every_pooling
 def test_third_derivative(name: str) -> None:
-    """Everything is linear: of what is differentiated, and that again."""
+    """Everything is linear, so gradients can be differentiated again and again."""
     maps, boxes = problem(name, count=4, channels=1)
     index = OPS.roi_pool(maps, boxes[:, :5], OUTPUT_SIZE)[1]
     grad = torch.randn(4, 1, *OUTPUT_SIZE).double().requires_grad_()
@@ -94,14 +96,14 @@ def test_boxes_have_no_gradient(name: str) -> None:
     found = torch.autograd.grad(result.sum(), (maps, boxes), allow_unused=True)
     assert found[1] is None
     assert found[0] is not None
-    # Not asked for the maps' either.
+    # The same if the maps need no gradient.
     assert torch.autograd.grad(
         pool(name, boxes)(maps.detach()).sum(), boxes, allow_unused=True
     ) == (None,)
 
 
 def operators(name: str) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Forward, backward, and what both take after sizes."""
+    """Return forward, backward, and the options both take after sizes."""
     options: tuple[Any, ...] = {
         "roi_pool": (0.5,),
         "ps_roi_align": (0.5, 2),
@@ -110,15 +112,15 @@ def operators(name: str) -> tuple[Any, Any, tuple[Any, ...]]:
     return getattr(OPS, name), getattr(OPS, f"{name}_backward"), options
 
 
-@pytest.mark.slow
-@every_pooling
 @pytest.mark.parametrize(
-    ("dtype", "layout", "count"),
+    ("name", "dtype", "layout", "count"),
     [
-        (torch.float64, "contiguous", 5),
-        (torch.float32, "channels_last", 5),
-        (torch.float16, "sliced", 1),
-        (torch.float32, "sliced_channels_last", 0),
+        ("roi_pool", torch.float64, "contiguous", 5),
+        ("roi_pool", torch.float16, "sliced_channels_last", 1),
+        ("ps_roi_align", torch.float32, "channels_last", 5),
+        ("ps_roi_align", torch.float64, "sliced", 0),
+        ("roi_align_rotated", torch.float16, "sliced", 5),
+        ("roi_align_rotated", torch.float32, "channels_last", 0),
     ],
     ids=str,
 )
@@ -136,10 +138,9 @@ def test_opcheck(dtype: torch.dtype, layout: str, count: int, name: str) -> None
         torch.library.opcheck(OPS.roi_pool_at, (maps, *index, boxes, 0.5))
 
 
-@pytest.mark.slow
 @every_pooling
 def test_compile(name: str) -> None:
-    """A loss and its gradient in one graph, for any numbers of boxes and a list of them."""
+    """A loss and its gradient in one graph, for lists with any number of boxes."""
 
     def loss(maps: Tensor, boxes: list[Tensor]) -> Tensor:
         return (POOLINGS[name].function(maps * 1.5, boxes, OUTPUT_SIZE) ** 2).sum()

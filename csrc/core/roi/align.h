@@ -1,14 +1,14 @@
-// RoIAlign: what a problem is, for fronts and kernels. A single map is a pyramid of one level.
+// RoIAlign: a problem as fronts and kernels see it. A single map is a pyramid of one level.
 //
-// Samples and sums: NOTE [ RoIAlign samples ] in core/roi/geometry.h. A gradient of a map is, for
-// each of its pixels, a sum over boxes by index, and within a box over columns of bins by index:
+// Samples and sums: NOTE [ RoIAlign samples ] in core/roi/geometry.h. Each pixel of a map's
+// gradient is a sum over boxes by index, and within a box over columns of bins by index:
 //
 //     grad_map[r, c] += w(c) * (sum over rows of bins of  w(r) * grad[bin_y, bin_x])
 //
 // NOTE [ Boxes that are not valid ]
-// A box is valid if its batch index is one, its coordinates on its map are finite, and its sides
-// are not negative where that has no meaning (aligned, or a level to choose). On the CPU fronts
-// check all boxes; CUDA kernels skip the others: zeros, and no gradient.
+// A box is valid if its batch index is in range, its coordinates on its map are finite, and, where
+// `aligned` is true or a level is chosen, its sides are not negative. On the CPU fronts check all
+// boxes. CUDA kernels skip invalid ones: their bins are zeros, and they have no gradient.
 #pragma once
 
 #include <string>
@@ -39,8 +39,8 @@ struct RoiBoxes {
 
 enum class RoiLevelRule : int { kTorchvision, kDetectron2 };
 
-// What a box's level is computed from. A level's number is the binary logarithm of the boxes' units
-// in one of its pixels; where a pyramid lacks a number, the next finer level is taken.
+// How a box's level is chosen. The number of a level is log2 of how many of the boxes' units one of
+// its pixels spans; if the pyramid lacks a number, the next finer level is taken.
 struct RoiLevels {
   RoiLevelRule rule;
   double canonical_scale;
@@ -55,30 +55,19 @@ struct RoiAlignParams {
   RoiBoxes boxes;
   int64_t bins_y, bins_x, sampling_ratio;
   bool aligned;
-  DType dtype;  // of maps and bins; float64 is computed in float64, all else in float32
+  DType dtype;  // of maps and bins; float64 is computed in float64, all others in float32
 
   // Forward: the result. Backward: its gradient.
   void* bins;  // [count, channels, bins_y, bins_x]
   int64_t roi_stride, channel_stride, bin_row_stride, bin_column_stride;
 
-  // Maxima only: which sample of each bin's grid; -1: none.
+  // Maxima only: the number of the sample in its bin's grid; -1: none.
   int64_t* index;  // [count, channels, bins_y, bins_x]
   int64_t index_roi_stride, index_channel_stride, index_row_stride, index_column_stride;
 
   // Backward to boxes only.
   void* grad_boxes;  // [count, 5] contiguous, of grad_boxes_dtype
   DType grad_boxes_dtype;
-
-  void* spans;  // CUDA backward to input only: [count, 3] int64 scratch
-
-  // CPU only: core/roi/tables.h.
-  const void* tables;        // [count] RoiTable<Acc>
-  const int64_t* order;      // [count] boxes by level, image, index
-  const int64_t* map_begin;  // [levels * images + 1] where each map's boxes begin in `order`
-  int64_t slices;            // that tasks are cut into, by map and block of channels
-  int64_t block_channels;    // channels of a block
-  void* scratch;             // [slices] parts of scratch_bytes
-  int64_t scratch_bytes;
 };
 
 template <class Acc>
@@ -88,7 +77,7 @@ struct Roi {
   RoiAxis<Acc> y, x;
 };
 
-// The level of a box: the pyramid's first for one without area, or outermost.
+// The level of a box with this area; the finest for a box without area.
 template <class Acc>
 VISOPS_FN int64_t roi_level(const RoiLevels& rule, int64_t levels, Acc area) {
   const Acc size = static_cast<Acc>(sqrt(area)) / static_cast<Acc>(rule.canonical_scale);
@@ -102,7 +91,7 @@ VISOPS_FN int64_t roi_level(const RoiLevels& rule, int64_t levels, Acc area) {
   return chosen;
 }
 
-// -1 where the box has no size to choose by. In the precision of the boxes, as torchvision.
+// -1 if the box has no size to choose by. Computed in the boxes' precision, as in torchvision.
 template <class Acc>
 VISOPS_FN int64_t level_of_box(const RoiAlignParams& p, int64_t first) {
   if (p.levels == 1) return 0;
@@ -118,7 +107,7 @@ VISOPS_FN int64_t level_of_box(const RoiAlignParams& p, int64_t first) {
              : -1;
 }
 
-// Box k on its map; its numbers mean nothing unless it is valid.
+// Box k on its map; its numbers are meaningless unless it is valid.
 template <class Acc>
 VISOPS_FN Roi<Acc> load_roi(const RoiAlignParams& p, int64_t k) {
   const RoiBoxes& b = p.boxes;
@@ -142,24 +131,22 @@ VISOPS_FN Roi<Acc> load_roi(const RoiAlignParams& p, int64_t k) {
   return roi;
 }
 
-// All but the boxes' numbers. `name` is the argument that has the maps.
+// Checks everything but the boxes' numbers. `name` is the argument with the maps.
 void check_roi_align(const char* op, const char* name, const RoiAlignParams& p);
-// Boxes in host memory: throws for the first that is not valid.
+// Throws for the first box that is not valid; boxes are in host memory.
 void check_rois(const char* op, const char* name, const RoiAlignParams& p);
-// ... and its parts, for boxes of other forms: box k's `columns` numbers for errors, and its image.
+// Its parts, for other kinds of boxes: box k's `columns` numbers as text, and its batch index.
 std::string roi_text(const RoiBoxes& boxes, int64_t k, int columns);
 void check_roi_image(const char* op, const char* name, const RoiBoxes& boxes, int64_t k,
                      int64_t images);
 
-// Work on the CPU is cut over boxes in `order`, ...
-extern KernelStub<RoiAlignParams> roi_align_stub;
-extern KernelStub<RoiAlignParams> roi_align_max_stub;
-extern KernelStub<RoiAlignParams> roi_align_max_at_stub;
-extern KernelStub<RoiAlignParams> roi_align_backward_boxes_stub;
-extern KernelStub<RoiAlignParams> roi_align_max_backward_boxes_stub;
-// ... or over `slices`: of a block of channels of one map after the other.
-extern KernelStub<RoiAlignParams> roi_align_blocks_stub;  // CPU only
-extern KernelStub<RoiAlignParams> roi_align_backward_input_stub;
-extern KernelStub<RoiAlignParams> roi_align_max_backward_input_stub;
+// On the CPU: core/roi/schedule.h.
+extern ScheduledStub<RoiAlignParams> roi_align_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_max_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_max_at_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_backward_input_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_backward_boxes_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_max_backward_input_stub;
+extern ScheduledStub<RoiAlignParams> roi_align_max_backward_boxes_stub;
 
 }  // namespace visops

@@ -1,29 +1,29 @@
 // RoIAlign of rotated boxes: what fronts and kernels share.
 //
 // NOTE [ Rotated RoIAlign ]
-// The arithmetic is detectron2's (its CPU code, operation by operation): a bin's grid of samples
-// lies in the box's frame, whose origin is the box's centre; sample (y, x) of it is at
+// The arithmetic is that of detectron2's CPU code, operation by operation. A bin's grid of samples
+// lies in the box's frame, whose origin is the box's centre. Sample (y, x) of that frame is at
 //
 //     (y cos a - x sin a + centre_y,  y sin a + x cos a + centre_x)
 //
-// of the map, so that a positive angle turns counter-clockwise as seen in an image. Its value is
-// bilinear, 0 more than a pixel outside the map, and a bin is the sum of its samples, row by row
-// of its grid, over their number. A gradient of a map is, for each of its pixels, a sum over boxes
-// by index, bins by index, samples row by row, and a sample's four pixels in the order of
-// RotatedSample.
+// on the map, so a positive angle turns counter-clockwise as seen in an image. Its value is
+// interpolated bilinearly, and 0 more than a pixel outside the map. A bin is the sum of its
+// samples, row by row of its grid, divided by their number. Each pixel of a map's gradient is a sum
+// over boxes by index, bins by index, samples row by row, and a sample's four pixels in the order
+// of RotatedSample.
 //
-// Samples that can't reach the map take no time: those that may are found by turning the map's
-// rectangle into the box's frame. The margin there is larger than any rounding of samples' places
-// as long as no length exceeds kMostRotatedPixels: boxes beyond are not valid.
+// Samples that can't reach the map cost nothing: the map's rectangle is turned into the box's frame
+// to find those that may. Its margin exceeds any rounding of the samples' positions as long as no
+// length exceeds kMostRotatedPixels; boxes beyond that are not valid.
 //
-// Sines and cosines are in float64 (core/elementary.h), then rounded.
+// Sines and cosines are computed in float64 (core/elementary.h), then rounded.
 #pragma once
 
 #include "core/roi/align.h"
 
 namespace visops {
 
-// Above that, float32 has no half pixels.
+// Beyond this, float32 can't tell half pixels apart.
 constexpr double kMostRotatedPixels = 16777216.0;
 
 struct RoiAlignRotatedParams {
@@ -52,7 +52,7 @@ VISOPS_FN RoiAxis<Acc> rotated_axis(Acc size, bool aligned, int64_t bins, int64_
   return axis;
 }
 
-// Box k on the map; its numbers mean nothing unless it is valid.
+// Box k on the map; its numbers are meaningless unless it is valid.
 template <class Acc>
 VISOPS_FN RotatedRoi<Acc> load_rotated_roi(const RoiAlignRotatedParams& rotated, int64_t k) {
   const RoiAlignParams& p = rotated.align;
@@ -88,7 +88,7 @@ VISOPS_FN RotatedRoi<Acc> load_rotated_roi(const RoiAlignRotatedParams& rotated,
   return roi;
 }
 
-// Where in the box's frame samples may lie that fall within a rectangle of the map.
+// The part of the box's frame whose samples may fall within a rectangle of the map.
 struct RotatedReach {
   double top, bottom, left, right;
 };
@@ -115,11 +115,11 @@ VISOPS_FN RotatedReach reach_of_map(const RotatedRoi<Acc>& roi) {
                   static_cast<double>(roi.x.extent));
 }
 
-// A bin's samples that may lie from `low` to `high`.
+// A bin's samples that may lie between `low` and `high`.
 template <class Acc>
 VISOPS_FN SampleRange samples_near(const RoiAxis<Acc>& axis, int64_t bin, double low, double high) {
   const double step = static_cast<double>(axis.bin) / static_cast<double>(axis.grid);
-  if (!(step > 0.0)) return {0, axis.grid};  // all in one place
+  if (!(step > 0.0)) return {0, axis.grid};  // all samples coincide
   const double start = static_cast<double>(axis.start) + static_cast<double>(bin) * axis.bin;
   const double first = floor((low - start) / step - 1.0), last = ceil((high - start) / step + 1.0);
   const auto grid = static_cast<double>(axis.grid);
@@ -156,12 +156,12 @@ VISOPS_FN RotatedSample<Acc> rotated_sample(const RotatedRoi<Acc>& roi, int64_t 
   return sample;
 }
 
-// On the CPU over boxes, ...
+// On the CPU, over boxes.
 extern KernelStub<RoiAlignRotatedParams> roi_align_rotated_stub;
-// ... or over blocks of channels of images: core/roi/channel_blocks.h.
+// On the CPU, over images' blocks of channels (core/roi/channel_blocks.h).
 extern KernelStub<RoiAlignRotatedParams> roi_align_rotated_backward_stub;
 
-// Throws for the first box that is not valid; boxes are on the host.
+// Throws for the first box that is not valid; boxes are in host memory.
 void check_rotated_rois(const char* op, const char* name, const RoiAlignRotatedParams& p);
 
 }  // namespace visops

@@ -1,29 +1,29 @@
-// Patches cut out of images, and pasted back: what a valid problem is, and where samples lie.
+// Patches cut out of images and pasted back: what a valid problem is, and where samples lie.
 //
 // NOTE [ Crop coordinates ]
-// A box and a patch have sides that are parallel, so a sample's place along either axis depends on
-// that axis alone. Place j of the grid that is sampled for (a patch's pixels, or an image's pixels
-// for pasting) lies on the other one at
+// The sides of a box and its patch are parallel, so a sample's position along an axis depends on
+// that axis alone. The grid that samples are taken for is the patch's pixels, or the image's when
+// pasting. Its place j lies on the other one at
 //
 //     u(j) = (origin + ((j + 0.5) - shift) step) - 0.5,      tap = floor(u),      t = u - tap
 //
-// where pixel centres are integers and a box's coordinates are those of pixels' corners. All of it
-// is in float64, once a column and once a row; t is then rounded to what pixels are computed in.
-// Taps and blends are those of core/pixel.h. Where u is an integer for all j, along
-// both axes, every interpolation is a copy, exact for infinities and NaN too.
+// where pixel centres are integers and a box's coordinates refer to pixels' corners. This is
+// computed in float64, once for each column and row; t is then rounded to the type that pixels are
+// computed in. Taps and blends are those of core/pixel.h. If u is an integer for all j along both
+// axes, every interpolation is a copy, exact for infinities and NaN too.
 //
 // NOTE [ Transposed samples ]
-// The gradient of what was sampled is a sum over boxes by index, for each of them over rows i of
-// its grid by index, and over its columns j:
+// The gradient of what was sampled is a sum over boxes by index, within a box over the rows i of
+// its grid by index, and within a row over its columns j:
 //
 //     grad[y, x] += wy_i(y) * (sum over j of  wx_j(x) * incoming[i, j])
 //
-// where a row or column with two taps on one index (padding) counts once for each, in their order.
+// A row or column with two taps on one index (through padding) counts once for each, in tap order.
 //
 // NOTE [ Crops that are not valid ]
-// A box is valid if its batch index is one, its coordinates are finite float32, and its sides are
-// not negative. On the CPU fronts check all boxes; CUDA kernels treat the others as boxes of no
-// image: their patches are `fill`, nothing is pasted, and there is no gradient.
+// A box is valid if its batch index is in range, its coordinates are finite in float32, and its
+// sides are not negative. On the CPU fronts check all boxes. CUDA kernels treat invalid ones as
+// boxes of no image: their patches are `fill`, nothing is pasted, and there is no gradient.
 #pragma once
 
 #include "core/box.h"
@@ -38,13 +38,13 @@ struct GridAxis {
   double origin, shift, step;  // step >= 0
 };
 
-// What kernels know of a box, computed once.
+// What kernels need to know of a box, computed once.
 struct CropMap {
   int64_t image;  // -1: not valid
   GridAxis x, y;
   bool integral;
   Span columns, rows;     // of the grid: 0 to the patch's size; pixels in the box for pasting
-  Span reach_x, reach_y;  // no tap of theirs lies beyond: of the image; of the patch for pasting
+  Span reach_x, reach_y;  // where their taps lie: on the image; on the patch for pasting
   double x1, y1, x2, y2;
 };
 
@@ -67,7 +67,7 @@ struct RoiCropParams {
   DType dtype;
   Interpolation mode;
   Padding padding;
-  double fill[kMaxFill];  // per channel; where fill_count is 1, fill[0] is for all of them
+  double fill[kMaxFill];  // per channel; if fill_count is 1, fill[0] is for all of them
   int64_t fill_count;
 
   // Gradient of images only; `images` is not read.
@@ -98,7 +98,7 @@ VISOPS_FN double grid_place(const GridAxis& axis, int64_t j) {
   return (axis.origin + ((static_cast<double>(j) + 0.5) - axis.shift) * axis.step) - 0.5;
 }
 
-// Tap and weight of place j; nearest rounds half up, and has no weight.
+// Tap and weight of place j. Nearest rounds half up and has no weight.
 template <Interpolation mode, class Acc>
 VISOPS_FN AxisSample<Acc> grid_sample(const GridAxis& axis, int64_t j) {
   const double u = grid_place(axis, j);
@@ -114,7 +114,7 @@ VISOPS_FN bool is_integral(const GridAxis& axis) {
          axis.step == floor(axis.step);
 }
 
-// Indices of [0, size) that the samples `grid` of an axis have taps on: none lies beyond.
+// A span of [0, size) that holds all taps of the samples `grid` along an axis.
 VISOPS_FN Span grid_reach(const GridAxis& axis, Span grid, Padding padding, int64_t size) {
   Span reach = {0, 0};
   if (grid.begin >= grid.end || size == 0) return reach;
@@ -130,14 +130,14 @@ VISOPS_FN Span grid_reach(const GridAxis& axis, Span grid, Padding padding, int6
   return reach;
 }
 
-// Places of `grid` that may have a tap on `index`: none is missed.
+// A span of `grid` that holds all places with a tap on `index`.
 template <Interpolation mode>
 VISOPS_FN Span grid_places(const GridAxis& axis, Span grid, Padding padding, int64_t size,
                            int64_t index) {
   const double u0 = grid_place(axis, grid.begin), u1 = grid_place(axis, grid.end - 1);
   const bool folds = u0 < 2.0 || u1 > static_cast<double>(size) - 3.0;
   const bool replicates = padding == Padding::kReplicate;
-  const bool is_flat = axis.step < 1e-6;  // the inverse would magnify the rounding of `origin`
+  const bool is_flat = axis.step < 1e-6;  // its inverse would magnify the rounding of `origin`
   if (is_flat || (folds && !replicates && padding != Padding::kConstant)) return grid;
   const double at = static_cast<double>(index), reach = tap_count(mode) / 2 + 1.0;
   const bool from_start = replicates && index == 0, to_end = replicates && index == size - 1;
@@ -157,7 +157,7 @@ VISOPS_FN bool is_single(double v) {
   return single - single == 0.0f;
 }
 
-// Image and corners of box k; false where it is not valid.
+// Loads the image and corners of box k; false if it is not valid.
 VISOPS_FN bool load_crop_box(const CropBoxes& b, int64_t batch, int64_t k, CropMap* map) {
   double number[5];
   for (int i = 0; i < 5; ++i) {
@@ -195,5 +195,7 @@ VISOPS_FN double crop_fill(const RoiCropParams& p, int64_t channel) {
 }
 
 VISOPS_FN bool overlap(Span a, Span b) { return a.begin < b.end && b.begin < a.end; }
+
+VISOPS_FN bool contains(Span span, int64_t i) { return i >= span.begin && i < span.end; }
 
 }  // namespace visops

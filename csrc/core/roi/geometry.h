@@ -2,19 +2,19 @@
 //
 // NOTE [ RoIAlign samples ]
 // The arithmetic is torchvision's, operation by operation in the type that is computed in, so that
-// samples lie at its very coordinates: at 300 pixels the rounding of a float32 coordinate is worth
-// more of the result than all sums. A sample's weight is a product of one number of its row and one
-// of its column, and whether it lies on the map is asked along each axis alone. So the mean of a
-// bin's grid of samples is separable: along either axis a bin has a few pixels, each with the sum
-// of its samples' weights (BinPixels), and
+// samples lie at exactly its coordinates: at 300 pixels, rounding a float32 coordinate changes the
+// result more than rounding all sums does. A sample's weight is the product of a number of its row
+// and one of its column, and each axis decides by itself whether a sample is on the map. So the
+// mean of a bin's grid of samples is separable: along either axis a bin has a few pixels, each with
+// the sum of its samples' weights (BinPixels), and
 //
 //     mean[bin_y, bin_x] = sum over rows r of  w(r) * (sum over columns c of  w(c) * map[r, c])
 //
-// where w(r) has the divisor in it already. Sums start from 0 and go by rising pixels. A pixel is
+// where w(r) already includes the divisor. Sums start from 0 and go by rising pixels. A pixel is
 // read once however many samples touch it, and pixels of weight 0 are not read.
 //
-// Samples off the map take no time: those on it are found by bisection, so that a region of any
-// size costs no more than the map.
+// Samples off the map cost nothing: those on it are found by bisection, so a region of any size
+// costs no more than the map.
 #pragma once
 
 #include <cmath>
@@ -32,10 +32,10 @@ struct RoiAxis {
   int64_t extent;      // pixels of the map
 };
 
-// More samples than that in a bin lie more than a pixel apart; no map is so large.
+// A bin with more samples has them more than a pixel apart; no map is that large.
 constexpr int64_t kMostGrid = int64_t{1} << 31;
 
-// From `begin` to `end` in the boxes' units. `sampling_ratio` <= 0: a sample a pixel.
+// From `begin` to `end` in the boxes' units. `sampling_ratio` <= 0: about one sample per pixel.
 template <class Acc>
 VISOPS_FN RoiAxis<Acc> roi_axis(Acc begin, Acc end, Acc scale, bool aligned, int64_t bins,
                                 int64_t sampling_ratio, int64_t extent) {
@@ -74,7 +74,7 @@ VISOPS_FN bool is_on_map(Acc at, int64_t extent) {
   return at >= static_cast<Acc>(-1) && at <= static_cast<Acc>(extent);
 }
 
-// The two pixels beside a sample on the map; at its far border they are one.
+// The two pixels beside a sample on the map; at the far border they are the same.
 template <class Acc>
 struct RoiTaps {
   int64_t low, high;
@@ -99,7 +99,7 @@ VISOPS_FN RoiTaps<Acc> roi_taps(Acc at, int64_t extent) {
   return taps;
 }
 
-// Samples of a bin that lie on the map: first <= i < last.
+// A bin's samples on the map: first <= i < last.
 struct SampleRange {
   int64_t first, last;
 };
@@ -137,8 +137,8 @@ struct BinPixels {
   int64_t pixel;
   Acc weight;
 
-  // What is to come: samples from `sample` on, whose first one has `taps`; before them pixel `low`
-  // with the sum so far, and its upper neighbour with its own.
+  // What is left: samples from `sample` on, the first with `taps`. Before them come pixel `low`,
+  // with its sum so far, and its upper neighbour, with its own.
   int64_t bin, sample, last, low;
   RoiTaps<Acc> taps;
   Acc low_sum, high_sum;
@@ -192,7 +192,7 @@ VISOPS_FN bool next_pixel(const RoiAxis<Acc>& axis, BinPixels<Acc>* p) {
   return false;
 }
 
-// What sums of all samples are multiplied by for their mean; it is multiplied into w(r).
+// The mean's divisor as a factor; it is multiplied into w(r).
 template <class Acc>
 VISOPS_FN Acc mean_factor(const RoiAxis<Acc>& y, const RoiAxis<Acc>& x) {
   const Acc count = static_cast<Acc>(y.grid) * static_cast<Acc>(x.grid);

@@ -1,25 +1,26 @@
-// How RoIAlign's means change with the sides of a box.
+// How RoIAlign's means change with a box's sides.
 //
 // NOTE [ Gradient of the boxes ]
 // Along either axis sample i of a bin lies at  begin * scale - offset + u * (end - begin) * scale
 // with  u = (bin + (i + 0.5) / grid) / bins,  so it moves by scale * (1 - u) with the box's begin
-// and by scale * u with its end; where v1 takes a size below 1 as 1 (not aligned), it moves with
-// the begin alone: u is 0. A sample that moves by 1 takes 1 of weight from its lower pixel to its
-// upper one; it takes nothing before the first pixel's centre, from the last one's on, or off the
-// map. As BinPixels sums samples' weights by pixel, BinSlopes sums these too, so that with
+// and by scale * u with its end. A size below 1 counts as 1 unless `aligned`; samples then move
+// with the begin alone, and u is 0. A sample that moves by 1 moves a weight of 1 from its lower
+// pixel to its upper one; it moves none before the first pixel's centre, from the last one's on, or
+// off the map. BinPixels sums samples' weights by pixel, and BinSlopes sums these changes too, so
+// that with
 //
 //     s = sum over rows r of  wr(r) * (sum over columns c of  wc(c) * map[r, c])
 //
-// the change of a mean with y1 is s with wr the rows' `by_begin` and wc the columns' `weight`, that
-// with x2 has the rows' `weight` and the columns' `by_end`, and so on; the mean's divisor is in the
-// rows' three numbers, `scale` is multiplied last.
+// a mean's change with y1 is s where wr is the rows' `by_begin` and wc the columns' `weight`; its
+// change with x2 takes the rows' `weight` and the columns' `by_end`, and so on. The rows' three
+// numbers include the mean's divisor; `scale` is multiplied last.
 //
-// A box's gradient is a sum over rows of bins, channels and bins of a row. It has one order on
-// every device: 32 lanes, channel c in lane c mod 32. For each row of bins a lane starts from 0 and
-// adds grad * change, by rising channel and, within a channel, by rising bin, also where the change
-// is 0; then it is added to the lane's total. At last lanes are halved as in NOTE [ Lane sums ]
-// (core/lane_sum.h). For maxima (core/roi/max.h) it is the same, with their
-// samples' slopes; bins without a sample add nothing.
+// A box's gradient is a sum over rows of bins, channels, and the bins of a row. Its order is the
+// same on every device: 32 lanes, channel c in lane c mod 32. For each row of bins a lane starts
+// from 0 and adds grad * change, by rising channel and within a channel by rising bin, changes of 0
+// included; the result is added to the lane's total. Finally the lanes are halved as in NOTE [ Lane
+// sums ] (core/lane_sum.h). Maxima (core/roi/max.h) use their samples' slopes in the same order;
+// bins without a sample add nothing.
 #pragma once
 
 #include "core/box.h"
@@ -35,14 +36,14 @@ struct PixelSlope {
   Acc weight, by_begin, by_end;
 };
 
-// Whether a box's end moves samples: not where its size is taken as 1. At the very edge, where its
-// size is 1, either answer would do.
+// Whether a box's end moves its samples: not if its size counts as 1. For a size of exactly 1
+// either answer would do.
 template <class Acc>
 VISOPS_FN bool end_moves(const RoiAxis<Acc>& axis, bool aligned) {
   return aligned || axis.bin > static_cast<Acc>(1) / static_cast<Acc>(axis.bins);
 }
 
-// How far along the box sample i of a bin lies, of 1: the u of the NOTE.
+// How far along the box sample i of a bin lies, from 0 to 1: u in the NOTE.
 template <class Acc>
 VISOPS_FN Acc part_of_box(const RoiAxis<Acc>& axis, int64_t bin, int64_t i, bool end_moves) {
   if (!end_moves) return static_cast<Acc>(0);
@@ -58,8 +59,8 @@ template <class Acc>
 struct BinSlopes {
   PixelSlope<Acc> slope;
 
-  // What is to come: samples from `sample` on, whose first one has `taps`; before them pixel
-  // `low.pixel` with the sums so far, and its upper neighbour with its own.
+  // What is left: samples from `sample` on, the first with `taps`. Before them come pixel
+  // `low.pixel`, with its sums so far, and its upper neighbour, with its own.
   int64_t bin, sample, last;
   RoiTaps<Acc> taps;
   PixelSlope<Acc> low, high;
@@ -97,7 +98,7 @@ VISOPS_FN BinSlopes<Acc> bin_slopes(const RoiAxis<Acc>& axis, int64_t bin, bool 
   return p;
 }
 
-// Of sample p->sample, with p->taps.
+// Adds sample p->sample, which has p->taps.
 template <class Acc>
 VISOPS_FN void add_sample(const RoiAxis<Acc>& axis, BinSlopes<Acc>* p) {
   p->low.weight += p->taps.low_weight;
@@ -132,13 +133,14 @@ VISOPS_FN bool next_slope(const RoiAxis<Acc>& axis, BinSlopes<Acc>* p) {
   return false;
 }
 
-// A row's numbers with the mean's divisor (mean_factor) in them.
+// A row's numbers times the mean's divisor (mean_factor).
 template <class Acc>
 VISOPS_FN PixelSlope<Acc> with_factor(const PixelSlope<Acc>& row, Acc factor) {
   return {row.pixel, row.weight * factor, row.by_begin * factor, row.by_end * factor};
 }
 
-// To the sums of one row, each from 0; columns by rising pixel. V: Acc, or a vector of them.
+// Adds a column to the sums of one row, which start from 0; columns by rising pixel. V: Acc, or a
+// vector.
 template <class V, class Acc>
 VISOPS_HOT_FN void add_column(const PixelSlope<Acc>& column, const V& pixel, V* weight, V* by_begin,
                               V* by_end) {
@@ -147,7 +149,8 @@ VISOPS_HOT_FN void add_column(const PixelSlope<Acc>& column, const V& pixel, V* 
   *by_end = *by_end + V(column.by_end) * pixel;
 }
 
-// To how one mean changes, each from 0; rows by rising pixel, each with its sums of columns.
+// Adds a row, with its sums of columns, to the changes of one mean, which start from 0; rows by
+// rising pixel.
 template <class V, class Acc>
 VISOPS_HOT_FN void add_row(const PixelSlope<Acc>& row, const V& weight, const V& by_begin,
                            const V& by_end, V* x1, V* y1, V* x2, V* y2) {
@@ -157,7 +160,7 @@ VISOPS_HOT_FN void add_row(const PixelSlope<Acc>& row, const V& weight, const V&
   *y2 = *y2 + V(row.by_end) * weight;
 }
 
-// Writes the gradient of box k from its sums x1, y1, x2, y2. Zeros are for boxes not valid.
+// Writes box k's gradient, given its sums x1, y1, x2, y2; all 0 for a box that is not valid.
 template <class Acc>
 VISOPS_FN void store_box_gradient(const RoiAlignParams& p, int64_t k, Acc scale, const Acc* sums) {
   store_rounded(p.grad_boxes, p.grad_boxes_dtype, k * 5, 0.0);

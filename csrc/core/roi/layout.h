@@ -12,7 +12,7 @@ VISOPS_HOT_FN T* map_pixel(const RoiMap& map, int64_t image, int64_t channel, in
          row * map.row_stride + column * map.column_stride;
 }
 
-// Of bin [bin_y, bin_x] of box k in `bins`, ...
+// Where bin [bin_y, bin_x] of box k lies in `bins`, ...
 VISOPS_HOT_FN int64_t bin_offset(const RoiAlignParams& p, int64_t k, int64_t channel, int64_t bin_y,
                                  int64_t bin_x) {
   return k * p.roi_stride + channel * p.channel_stride + bin_y * p.bin_row_stride +
@@ -23,14 +23,6 @@ VISOPS_HOT_FN int64_t index_offset(const RoiAlignParams& p, int64_t k, int64_t c
                                    int64_t bin_y, int64_t bin_x) {
   return k * p.index_roi_stride + channel * p.index_channel_stride + bin_y * p.index_row_stride +
          bin_x * p.index_column_stride;
-}
-
-// Whether kernels of the CPU use maps where they are, without bringing them into lanes: all levels
-// have their channels side by side, in the type that is computed in.
-VISOPS_FN bool maps_are_lanes(const RoiAlignParams& p) {
-  bool are = p.dtype == DType::kFloat32 || p.dtype == DType::kFloat64;
-  for (int64_t level = 0; level < p.levels; ++level) are = are && p.maps[level].channel_stride == 1;
-  return are;
 }
 
 }  // namespace visops

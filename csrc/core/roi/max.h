@@ -1,16 +1,17 @@
-// RoIAlign that takes the largest sample of a bin.
+// RoIAlign with the largest sample of each bin.
 //
 // NOTE [ RoIAlign maxima ]
 // A sample (NOTE [ RoIAlign samples ] in core/roi/geometry.h) is interpolated along x, then along
-// y: sample_value(). Of equal samples the first in a bin's order counts, row by row; NaN is above
-// all else, so that the first NaN counts. A sample off the map is 0: after those on it, such a 0
-// counts where it is above the largest of them, or where there are none. `index` has the number of
-// the sample, iy * (grid along x) + ix, or -1 where it is the 0 off the map or the grid is empty.
+// y: sample_value(). Among equal samples the first one counts, row by row; NaN is above everything
+// else, so the first NaN counts. Samples off the map are 0 and come after those on it: that 0
+// counts if it is above the largest of them, or if there are none. `index` is the number of the
+// sample, iy * (grid along x) + ix, or -1 if it is the 0 off the map or the grid is empty.
 //
-// Gradients go to that sample alone. To the map: each of its pixels gets weight * grad, where
-// weight is the product of the sample's weight of that row and that column (tap_weight); pixels of
+// Gradients go to that sample alone. Each of its pixels on the map gets weight * grad, where weight
+// is the product of the sample's weights for that row and that column (tap_weight); pixels of
 // weight 0 get nothing. A pixel's sum starts from 0 and goes over boxes by index, within a box over
-// bins by index. To the boxes: NOTE [ Gradient of the boxes ] in core/roi/gradient.h, add_slopes().
+// bins by index. The boxes' gradient: NOTE [ Gradient of the boxes ] in core/roi/gradient.h,
+// add_slopes().
 #pragma once
 
 #include "core/roi/gradient.h"
@@ -25,13 +26,13 @@ VISOPS_HOT_FN V sample_value(const RoiTaps<Acc>& y, const RoiTaps<Acc>& x, const
          V(y.high_weight) * (V(x.low_weight) * c + V(x.high_weight) * d);
 }
 
-// Whether a sample counts before the best so far, which came earlier.
+// Whether a sample replaces the best one so far, which came earlier.
 template <class Acc>
 VISOPS_HOT_FN bool is_above(Acc value, Acc best) {
   return !(value <= best) && best == best;
 }
 
-// A sample that was taken. Not on the map: no sample, or none that is there.
+// A sample that was taken; is_on_map is false if there was none, or only the 0 off the map.
 template <class Acc>
 struct TakenSample {
   bool is_on_map;
@@ -39,7 +40,7 @@ struct TakenSample {
   RoiTaps<Acc> y, x;
 };
 
-// Of bin [bin_y, bin_x], by number; any number is safe.
+// Sample `index` of bin [bin_y, bin_x]; any number is safe.
 template <class Acc>
 VISOPS_FN TakenSample<Acc> taken_sample(const Roi<Acc>& roi, int64_t bin_y, int64_t bin_x,
                                         int64_t index) {
@@ -59,11 +60,11 @@ VISOPS_FN TakenSample<Acc> taken_sample(const Roi<Acc>& roi, int64_t bin_y, int6
 // The sample's weight of a pixel along one axis.
 template <class Acc>
 VISOPS_FN Acc tap_weight(const RoiTaps<Acc>& taps, int64_t pixel) {
-  if (pixel == taps.low) return taps.low_weight;  // at the far border it is 1, and `high` the same
+  if (pixel == taps.low) return taps.low_weight;  // 1 at the far border, where `high` is the same
   return pixel == taps.high ? taps.high_weight : static_cast<Acc>(0);
 }
 
-// How a sample changes with its place, from the pixels of sample_value().
+// How a sample changes with its position, given the pixels of sample_value().
 template <class Acc>
 VISOPS_HOT_FN Acc slope_along_y(const RoiTaps<Acc>& y, const RoiTaps<Acc>& x, Acc a, Acc b, Acc c,
                                 Acc d) {
@@ -78,8 +79,8 @@ VISOPS_HOT_FN Acc slope_along_x(const RoiTaps<Acc>& y, const RoiTaps<Acc>& x, Ac
   return x.moves ? slope : static_cast<Acc>(0);
 }
 
-// A sample's part of its box's gradient. along_*: slopes times the bin's gradient; part_*: its
-// part_of_box(). Sums as in store_box_gradient().
+// Adds a sample's share to its box's gradient. along_*: slopes times the bin's gradient; part_*:
+// its part_of_box(). The sums are those of store_box_gradient().
 template <class Acc>
 VISOPS_HOT_FN void add_slopes(Acc along_y, Acc along_x, Acc part_y, Acc part_x, Acc* x1, Acc* y1,
                               Acc* x2, Acc* y2) {

@@ -1,21 +1,22 @@
-// Patches pasted into images: what a valid problem is, and how they blend.
+// Patches pasted into images: what a valid problem is, and how patches blend.
 //
 // NOTE [ Pasted pixels ]
-// A patch covers the pixels whose centres are in its box, x1 <= x + 0.5 < x2 and so for y. There it
-// is sampled as NOTE [ Crop coordinates ] says, with its outermost pixels repeated, and blended:
+// A patch covers the pixels whose centres are in its box: x1 <= x + 0.5 < x2, and likewise for y.
+// There it is sampled as in NOTE [ Crop coordinates ], with its outermost pixels repeated, and
+// blended:
 //
 //     out = w s + (1 - w) out          over boxes by index, beginning with the image
 //
-// w is 1 (replace: out = s), or the sampled alpha, or a ramp: the distance from the pixel's centre
-// to the nearest side of its box, over `feather`, at most 1; `feather` counts for no more than half
-// the shorter side. Everything is computed in float32 (float64 for float64), and rounded once.
+// w is 1 (replace: out = s), the sampled alpha, or a ramp: the distance from the pixel's centre to
+// the nearest side of its box, divided by `feather`, at most 1. `feather` is capped at half the
+// shorter side. Everything is computed in float32 (float64 for float64) and rounded once.
 //
 // NOTE [ Gradients of pasting ]
-// What patch k contributes to a pixel is w_k s_k times the product of 1 - w_l over the later boxes
-// l that cover the pixel. So its gradient is NOTE [ Transposed samples ] of g w_k prod(1 - w_l), in
-// that order of factors, and alpha's of prod(1 - w_l) * sum over channels of g (s_k - before_k),
-// where before_k is what box k is blended with. The gradient of the images is pasting itself, of
-// patches of 0 into the incoming gradient.
+// Patch k contributes w_k s_k times the product of 1 - w_l over the later boxes l that cover the
+// pixel. So its gradient is NOTE [ Transposed samples ] of g w_k prod(1 - w_l), in that order of
+// factors. That of alpha is the same of prod(1 - w_l) * sum over channels of g (s_k - before_k),
+// where before_k is what box k is blended with. The gradient of the images is the incoming gradient
+// with patches of 0 pasted into it.
 #pragma once
 
 #include <string>
@@ -43,7 +44,7 @@ struct RoiPasteParams {
   void* output;  // [batch, channels, height, width]
   Strides output_stride;
 
-  // Backward only; of `grad_patches` and `grad_alpha` one is null.
+  // Backward only; either `grad_patches` or `grad_alpha` is null.
   const void* grad;  // of the output's shape
   Strides grad_stride;
   void* grad_patches;  // [count, channels, patch_height, patch_width]; float32, or float64
@@ -59,7 +60,7 @@ extern KernelStub<RoiPasteParams> roi_paste_stub;
 extern KernelStub<RoiPasteParams> roi_paste_backward_stub;
 
 PasteBlend parse_paste_blend(const char* op, const std::string& name);
-// All but the boxes' numbers.
+// Checks everything but the boxes' numbers.
 void check_roi_paste(const char* op, const RoiPasteParams& p);
 
 // Pixels of [0, size) whose centres lie in [low, high).
@@ -88,14 +89,14 @@ VISOPS_FN CropMap paste_map(const RoiPasteParams& p, int64_t k) {
   return map;
 }
 
-// Pixels from a side over which a patch's weight rises.
+// The distance from a side, in pixels, over which a patch's weight rises to 1.
 VISOPS_FN double feather_width(const RoiPasteParams& p, const CropMap& map) {
   const double width = map.x2 - map.x1, height = map.y2 - map.y1;
   const double most = 0.5 * (width < height ? width : height);
   return p.feather < most ? p.feather : most;
 }
 
-// The weight along one axis, of pixel j between low and high; the smaller one of both axes' counts.
+// The weight along one axis of pixel j between low and high. A pixel has the smaller of its two.
 template <class Acc>
 VISOPS_FN Acc feather_weight(double width, double low, double high, int64_t j) {
   const double centre = static_cast<double>(j) + 0.5;
@@ -108,8 +109,6 @@ template <class Acc>
 VISOPS_FN Acc blended(Acc weight, Acc sample, Acc before) {
   return weight * sample + (static_cast<Acc>(1) - weight) * before;
 }
-
-VISOPS_FN bool contains(Span span, int64_t i) { return i >= span.begin && i < span.end; }
 
 VISOPS_FN bool covers(const CropMap& map, int64_t image, int64_t y, int64_t x) {
   return map.image == image && contains(map.rows, y) && contains(map.columns, x);

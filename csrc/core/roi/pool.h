@@ -1,12 +1,12 @@
-// roi_pool: the largest element of each bin, and which one it is. Boxes are valid as for RoIAlign
-// (aligned is false).
+// roi_pool: the largest element of each bin, and which one it is. Boxes are valid as in RoIAlign
+// without `aligned`.
 //
 // NOTE [ RoI pooling ]
-// Girshick's Fast R-CNN (ICCV 2015), with torchvision's rounding: corners go to the nearest pixel,
-// halves away from zero, both of them are inside, and a bin goes from the floor of its first
-// fraction of a pixel to the ceiling of its last, so that bins may share pixels. Of equal elements
-// the first by row, then by column, is taken; NaN is larger than all. A gradient of a map is, for
-// each of its pixels, a sum over boxes by index, and within a box over bins by index.
+// Girshick's Fast R-CNN (ICCV 2015), with torchvision's rounding: corners are rounded to the
+// nearest pixel, halves away from zero, and both are inside. A bin goes from the floor of its first
+// fraction of a pixel to the ceiling of its last, so bins may share pixels. Among equal elements
+// the first by row, then by column, is taken; NaN is larger than everything. Each pixel of a map's
+// gradient is a sum over boxes by index, and within a box over bins by index.
 #pragma once
 
 #include "core/roi/layout.h"
@@ -16,8 +16,8 @@ namespace visops {
 
 struct RoiPoolParams {
   RoiAlignParams align;  // of one map, of less than 2^31 pixels; strides of `index` too
-  // [count, channels, bins_y, bins_x] the pixel of each element: row times width plus column; -1
-  // for a bin without pixels.
+  // [count, channels, bins_y, bins_x] the pixel of each element, row * width + column; -1 for a bin
+  // without pixels.
   int32_t* index;
 };
 
@@ -66,7 +66,7 @@ VISOPS_FN PixelRange pixels_of(const PoolAxis<Acc>& axis, int64_t bin) {
           clamped(axis.start + static_cast<int64_t>(ceil(last)))};
 }
 
-// Box k on the map; its numbers mean nothing unless it is valid.
+// Box k on the map; its numbers are meaningless unless it is valid.
 template <class Acc>
 VISOPS_FN PoolRegion<Acc> load_pool_region(const RoiAlignParams& p, int64_t k) {
   PoolRegion<Acc> region = {};
@@ -84,15 +84,15 @@ VISOPS_FN PoolRegion<Acc> load_pool_region(const RoiAlignParams& p, int64_t k) {
   return region;
 }
 
-// Whether an index, which may be anybody's, is one of the map's pixels.
+// Whether an index, which callers may have made up, is a pixel of the map.
 VISOPS_FN bool is_pixel(const RoiMap& map, int32_t index) {
   return static_cast<uint32_t>(index) < static_cast<uint32_t>(map.height * map.width);
 }
 
-// On the CPU over boxes, ...
+// On the CPU, over boxes.
 extern KernelStub<RoiPoolParams> roi_pool_stub;
 extern KernelStub<RoiPoolParams> roi_pool_at_stub;
-// ... or over blocks of channels of images: core/roi/channel_blocks.h.
+// On the CPU, over images' blocks of channels (core/roi/channel_blocks.h).
 extern KernelStub<RoiPoolParams> roi_pool_backward_stub;
 
 }  // namespace visops

@@ -1,11 +1,11 @@
-// ps_roi_align: every bin pools from a channel of its own. Problems are RoiAlignParams of one map,
-// aligned; `channels` are those of the bins, of which the map has one for each bin:
+// ps_roi_align: every bin pools from a channel of its own. A problem is RoiAlignParams with one
+// map, aligned. `channels` counts the channels of the bins; the map has one of each for every bin:
 //
 //     bins[k, c, bin_y, bin_x] = mean over the bin's samples of
 //                                map[image, (c * bins_y + bin_y) * bins_x + bin_x]
 //
-// Samples and sums: NOTE [ RoIAlign samples ] in core/roi/geometry.h. A gradient of the map is, for
-// each of its pixels, the sum over boxes by index of w(c) * (w(r) * grad[k, c, bin_y, bin_x]).
+// Samples and sums: NOTE [ RoIAlign samples ] in core/roi/geometry.h. Each pixel of the map's
+// gradient is the sum over boxes by index of w(c) * (w(r) * grad[k, c, bin_y, bin_x]).
 //
 // Li et al., "Light-Head R-CNN" (2017), after Dai et al., "R-FCN" (NeurIPS 2016).
 #pragma once
@@ -19,9 +19,9 @@ VISOPS_FN int64_t ps_channel(const RoiAlignParams& p, int64_t channel, int64_t b
   return (channel * p.bins_y + bin_y) * p.bins_x + bin_x;
 }
 
-// On the CPU over boxes, ...
+// On the CPU, over boxes.
 extern KernelStub<RoiAlignParams> ps_roi_align_stub;
-// ... or over the bins of images.
+// On the CPU, over images' bins.
 extern KernelStub<RoiAlignParams> ps_roi_align_backward_stub;
 
 }  // namespace visops

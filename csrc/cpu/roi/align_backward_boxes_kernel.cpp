@@ -1,8 +1,8 @@
 // NOTE [ RoIAlign's gradient of boxes on the CPU ]
-// Vectors are channels, as in the forward: of two at a time the sums over a bin's pixels are in
-// registers, six of them (NOTE [ Gradient of the boxes ]), and a pixel is read once for all.
-// Channels that are not side by side, or of another type, are brought together pixel by pixel.
-// Numbers along the axes are listed once a box. Work is cut by boxes, never within a box's sum.
+// Vectors are channels, as in the forward. The six sums over a bin's pixels (NOTE [ Gradient of the
+// boxes ]) stay in registers for two vectors at a time, and each pixel is read once for all of
+// them. Channels that are not adjacent, or of another type, are gathered pixel by pixel. Numbers
+// along the axes are listed once per box. Work is split by boxes, never within a box's sum.
 //
 // Rounding: as the NOTE says, without contraction.
 #include "cpu/roi/bin_lists.h"
@@ -13,9 +13,9 @@ namespace visops {
 namespace {
 
 static_assert(kSumLanes % kChannels<float> == 0 && kSumLanes % kChannels<double> == 0,
-              "channels computed together have lanes side by side");
+              "channels computed together must have adjacent lanes");
 
-// The PixelSlopes of a bin, times `factor`.
+// A bin's PixelSlopes, times `factor`.
 template <class Acc>
 class SlopeStream {
  public:
@@ -37,13 +37,13 @@ class SlopeStream {
   Entry entry_ = {};
 };
 
-// How means change with the sides, or a box's gradient.
+// A mean's changes with the sides of its box.
 template <class V>
 struct Changes {
   V x1, y1, x2, y2;
 };
 
-// Of a bin, for kChannels.
+// The changes of a bin's means, for kChannels.
 template <bool adjacent, class T, class Acc, class Rows, class Columns>
 VISOPS_ALWAYS_INLINE Changes<Channels<Acc>> changes_of_bin(const MapChannels<T, Acc>& map,
                                                            Rows rows, const Columns& columns) {
@@ -85,7 +85,7 @@ class BoxGradient {
   }
 
  private:
-  // kChannels from `channel` on.
+  // For kChannels channels from `channel` on.
   void add_row_of_bins(int64_t bin_y, int64_t channel, BoxLanes<Acc>* row) {
     const auto map = map_channels<T>(p_, roi_, channel, ahead(bin_y));
     const T* grad = static_cast<const T*>(p_.bins) + k_ * p_.roi_stride +
@@ -102,7 +102,7 @@ class BoxGradient {
     }
   }
 
-  // From a row of bins' pixels to the next row's.
+  // The distance from a row of bins' first pixel to that of the next row.
   int64_t ahead(int64_t bin_y) const {
     const auto *row = rows_.first(bin_y), *next = rows_.first(bin_y + 1);
     if (row == nullptr || next == nullptr) return 0;
@@ -130,14 +130,16 @@ class BoxGradient {
   BinLists<SlopeStream<Acc>> rows_, columns_;
 };
 
-void roi_align_backward_boxes_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
+void differentiate_boxes(const RoiAlignParams& p, const RoiPlan& plan, int64_t begin, int64_t end) {
+  with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
-    if constexpr (!std::is_same<T, uint8_t>::value) {  // which has no gradient
-      for (int64_t i = begin; i < end; ++i) BoxGradient<T, Acc>(p, p.order[i]).compute();
-    }
+    using Acc = typename Accumulate<T>::type;
+    for (int64_t i = begin; i < end; ++i) BoxGradient<T, Acc>(p, plan.order[i]).compute();
   });
+}
+
+void roi_align_backward_boxes_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  run_over_boxes(p, workspace, differentiate_boxes);
 }
 
 const bool registered =

@@ -1,8 +1,8 @@
 // NOTE [ RoIAlign maxima on the CPU ]
-// Vectors are channels: a sample's weights are scalars, and its four pixels' channels are read
-// where they are, or, where they are not side by side or of another type, brought together pixel by
-// pixel. Samples on the map are listed along either axis once a box; with each channel's largest
-// sample so far goes its row and its column in the grid. Work is cut by boxes.
+// Vectors are channels: a sample's weights are scalars. The channels of its four pixels are read in
+// place, or gathered pixel by pixel if they are not adjacent or of another type. Samples on the map
+// are listed along either axis once per box. Each channel keeps its largest sample so far, with
+// that sample's row and column in the grid. Work is split by boxes.
 //
 // Rounding: NOTE [ RoIAlign maxima ] (core/roi/max.h), without contraction.
 #include <limits>
@@ -14,14 +14,14 @@
 namespace visops {
 namespace {
 
-// A sample along one axis: which one of its bin's, and its pixels.
+// A sample along one axis: its number in the bin, and its pixels.
 template <class Acc>
 struct AxisSample {
   uint32_t number;
   RoiTaps<Acc> taps;
 };
 
-// Those of a bin that are on the map.
+// A bin's samples on the map.
 template <class Acc>
 class SampleStream {
  public:
@@ -105,7 +105,7 @@ class BoxMaxima {
     }
   }
 
-  // From a bin's pixels to the next bin's.
+  // The distance from a bin's first pixel to that of the next bin.
   int64_t ahead(int64_t bin_y, int64_t bin_x) const {
     const bool is_last = bin_x + 1 == p_.bins_x;
     const auto *row = rows_.first(bin_y), *next_row = rows_.first(is_last ? bin_y + 1 : bin_y);
@@ -125,7 +125,7 @@ class BoxMaxima {
     while (const auto* row = rows.next()) {
       Columns of_row = columns;
       while (const auto* column = of_row.next()) {
-        if (is_first) {  // the largest where all are -inf
+        if (is_first) {  // this sample stays the largest if all are -inf
           for (auto& number : largest->row) number = row->number;
           for (auto& number : largest->column) number = column->number;
           is_first = false;
@@ -140,7 +140,7 @@ class BoxMaxima {
     }
   }
 
-  // rows, columns: how many of the bin's samples are on the map.
+  // rows, columns: how many of the grid's are on the map.
   void store(const Largest<Acc>& largest, int64_t rows, int64_t columns, int64_t channel,
              int64_t count, int64_t bin_y, int64_t bin_x) {
     const int64_t on_map = rows * columns;
@@ -168,12 +168,16 @@ class BoxMaxima {
   BinLists<SampleStream<Acc>> rows_, columns_;
 };
 
-void roi_align_max_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
+void pool_boxes(const RoiAlignParams& p, const RoiPlan& plan, int64_t begin, int64_t end) {
+  with_element_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
-    for (int64_t i = begin; i < end; ++i) BoxMaxima<T, Acc>(p, p.order[i]).compute();
+    using Acc = typename Accumulate<T>::type;
+    for (int64_t i = begin; i < end; ++i) BoxMaxima<T, Acc>(p, plan.order[i]).compute();
   });
+}
+
+void roi_align_max_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  run_over_boxes(p, workspace, pool_boxes);
 }
 
 const bool registered = roi_align_max_stub.set(kIsaSlot, roi_align_max_kernel);

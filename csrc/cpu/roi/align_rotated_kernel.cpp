@@ -1,22 +1,22 @@
 // NOTE [ Rotated RoIAlign on the CPU ]
-// A bin's samples are listed once, some at a time, as pixels' offsets and weights, for a block of
-// channels. With adjacent channels the loop over them is of vectors; where pixels of a row are
-// adjacent instead, channels come one after another. Forward: a task has boxes. Backward: a task
-// has blocks of channels of images; it zeroes their gradient, and adds what boxes of the image
-// have, by index.
+// A bin's samples are listed as pixels' offsets and weights, kSamples at a time, and each list
+// serves a block of channels. If channels are adjacent, the loop over them is vectorised; if pixels
+// of a row are adjacent instead, channels come one after another. Forward: a task has boxes.
+// Backward: a task has blocks of channels of images; it zeroes their gradient and adds the shares
+// of the image's boxes, by index.
 //
 // Rounding: NOTE [ Rotated RoIAlign ]; uint8 results to the nearest, halves to even.
 // Assumes from check_rotated_rois() that all boxes are valid.
 #include "core/roi/align_rotated.h"
 
+#include "cpu/roi/blocks.h"
 #include "cpu/roi/channel_blocks.h"
-#include "cpu/roi/lanes.h"
 
 namespace visops {
 namespace {
 
-constexpr int64_t kChannels = kMostChannels;  // that are summed together
-constexpr int64_t kSamples = 32;              // that are listed at a time
+constexpr int64_t kChannels = kMostChannels;  // summed together
+constexpr int64_t kSamples = 32;              // listed at a time
 
 template <class Acc>
 struct ListedSample {
@@ -24,7 +24,7 @@ struct ListedSample {
   Acc weight[4];
 };
 
-// Gives use(samples, count) the samples of a bin that lie on the map, in order.
+// use(samples, count) for a bin's samples on the map, in order.
 template <class Acc, class Use>
 void for_each_list(const RoiMap& m, const RotatedRoi<Acc>& roi, const RotatedReach& reach,
                    int64_t bin_y, int64_t bin_x, const Use& use) {
@@ -49,7 +49,7 @@ void for_each_list(const RoiMap& m, const RotatedRoi<Acc>& roi, const RotatedRea
   use(list, count);
 }
 
-// Adds the samples of `channels` channels, `stride` elements apart.
+// Adds the samples' values to the sums of `channels` channels, `stride` elements apart.
 template <class T, class Acc>
 void add_values(const ListedSample<Acc>* list, int64_t count, const T* map, int64_t stride,
                 int64_t channels, Acc* VISOPS_RESTRICT sums) {
@@ -108,9 +108,9 @@ void pool_boxes(const RoiAlignRotatedParams& rotated, int64_t begin, int64_t end
 }
 
 void roi_align_rotated_kernel(const RoiAlignRotatedParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.align.dtype, [&](auto* element, auto* number) {
+  with_element_type(p.align.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     pool_boxes<T, Acc>(p, begin, end);
   });
 }
@@ -170,9 +170,9 @@ void sum_channels(const RoiAlignRotatedParams& rotated, int64_t image, int64_t f
 }
 
 void roi_align_rotated_backward_kernel(const RoiAlignRotatedParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.align.dtype, [&](auto* element, auto* number) {
+  with_floating_type(p.align.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     for_each_channel_run(p.align, begin, end, kChannels,
                          [&](int64_t image, int64_t first, int64_t last) {
                            sum_channels<T, Acc>(p, image, first, last);

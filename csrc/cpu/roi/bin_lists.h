@@ -1,9 +1,9 @@
-// What bins have along one axis, listed once for all channels and all bins along the other.
+// The entries of bins along one axis, listed once for all channels and all bins along the other.
 //
-// A Stream gives the entries of one bin:  Stream(axis, bin, ...), and next(), whose result is null
-// after the last. BinLists holds those of as many bins as fit, and gives them as a Cursor, which
-// has the same next(). A bin that does not fit is rare (it has hundreds of pixels) and read as a
-// stream.
+// A Stream yields the entries of one bin: Stream(axis, ..., bin), then next(), which returns null
+// after the last. BinLists holds the entries of as many bins as fit and yields them as a Cursor,
+// which has the same next(). A bin that does not fit is rare (it has hundreds of pixels) and is
+// read as a stream.
 #pragma once
 
 #include "core/roi/gradient.h"
@@ -27,7 +27,7 @@ class BinLists {
  public:
   using Entry = typename Stream::Entry;
 
-  // Lists bins from `bin` on unless it is among those here; false where it does not fit.
+  // Lists bins from `bin` on unless it is listed already; false if it does not fit.
   template <class... Arguments>
   bool has(int64_t bin, int64_t bins, const Arguments&... arguments) {
     if (bin >= first_ && bin < last_) return true;

@@ -1,4 +1,4 @@
-// A box's gradient while it is summed: the lanes of NOTE [ Gradient of the boxes ] on the CPU.
+// A box's gradient while it is being summed: the lanes of NOTE [ Gradient of the boxes ].
 #pragma once
 
 #include "core/roi/gradient.h"
@@ -12,7 +12,7 @@ struct alignas(64) BoxLanes {
   Acc x1[kSumLanes], y1[kSumLanes], x2[kSumLanes], y2[kSumLanes];
 };
 
-// A row of bins to the total.
+// Adds a row of bins to the total.
 template <class Acc>
 void add_lanes(const BoxLanes<Acc>& row, BoxLanes<Acc>* total) {
   for (int64_t l = 0; l < kSumLanes; ++l) {
@@ -23,7 +23,7 @@ void add_lanes(const BoxLanes<Acc>& row, BoxLanes<Acc>* total) {
   }
 }
 
-// Overwrites the lanes.
+// Sums the lanes, which it overwrites, and stores the gradient.
 template <class Acc>
 void store_lanes_sum(const RoiAlignParams& p, int64_t k, int64_t level, BoxLanes<Acc>* total) {
   const Acc sums[4] = {sum_lanes(total->x1), sum_lanes(total->y1), sum_lanes(total->x2),

@@ -1,4 +1,4 @@
-// Gradients of maps by blocks of channels: no pixel belongs to two tasks, and none is zeroed twice.
+// Gradients of maps by blocks of channels: a pixel belongs to one task, which zeroes it once.
 #pragma once
 
 #include "core/roi/channel_blocks.h"
@@ -6,10 +6,10 @@
 namespace visops {
 namespace {
 
-constexpr int64_t kMostChannels = 256;  // that there is a use of doing together
+constexpr int64_t kMostChannels = 256;  // taken together; more would not make runs any faster
 
-// use(image, first channel, last) for blocks `begin` to `end`; neighbours of an image are taken
-// together, up to `most` channels, so that what lies channels_last is read in long runs.
+// use(image, first channel, end) for blocks [begin, end). An image's neighbouring blocks are taken
+// together, up to `most` channels, so that channels_last maps are read in long runs.
 template <class Use>
 void for_each_channel_run(const RoiAlignParams& p, int64_t begin, int64_t end, int64_t most,
                           const Use& use) {
@@ -24,7 +24,8 @@ void for_each_channel_run(const RoiAlignParams& p, int64_t begin, int64_t end, i
   }
 }
 
-// `map` is channel 0 of an image of a gradient, whose pixels are `column_stride` apart throughout.
+// Zeroes channels [first, last) of an image. `map` is its channel 0; all pixels, also across rows,
+// are column_stride apart.
 template <class Acc>
 void zero_channels(const RoiMap& m, Acc* map, int64_t first, int64_t last) {
   const int64_t pixels = m.height * m.width;

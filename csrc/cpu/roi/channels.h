@@ -1,72 +1,61 @@
-// Channels of one pixel or bin at a time, side by side in what is computed in: what the kernels of
-// boxes' gradients and of maxima are written over.
+// Adjacent channels of one pixel or bin, in the type that is computed in: what the kernels of
+// maxima and of boxes' gradients are written over.
 #pragma once
 
 #include <type_traits>
 
-#include "cpu/roi/lanes.h"
+#include "cpu/roi/blocks.h"
 #include "cpu/roi/read_ahead.h"
+#include "cpu/simd/vector.h"
 
 namespace visops {
 namespace {
 
-// Vectors of doubles in plain C++: float64 is for exactness.
-struct Doubles {
-  static constexpr int kWidth = Floats::kWidth / 2;
-  double v[kWidth];
-  Doubles() = default;
-  VISOPS_ALWAYS_INLINE explicit Doubles(double x) {
-    for (int i = 0; i < kWidth; ++i) v[i] = x;
-  }
-  static VISOPS_ALWAYS_INLINE Doubles load(const double* p) {
-    Doubles r;
-    memcpy(r.v, p, sizeof(r.v));
-    return r;
-  }
-  VISOPS_ALWAYS_INLINE void store(double* p) const { memcpy(p, v, sizeof(v)); }
-};
+// Floats and Vector<double> under the same names.
+VISOPS_ALWAYS_INLINE Floats repeat(float x) { return Floats(x); }
+VISOPS_ALWAYS_INLINE Vector<double> repeat(double x) { return broadcast(x); }
+VISOPS_ALWAYS_INLINE void load_from(const float* p, Floats* v) { *v = Floats::load(p); }
+VISOPS_ALWAYS_INLINE void load_from(const double* p, Vector<double>* v) { *v = load_vector(p); }
+VISOPS_ALWAYS_INLINE void store_to(float* p, const Floats& v) { v.store(p); }
+VISOPS_ALWAYS_INLINE void store_to(double* p, const Vector<double>& v) { store_vector(p, v); }
 
-VISOPS_ALWAYS_INLINE Doubles operator+(const Doubles& a, const Doubles& b) {
-  Doubles r;
-  for (int i = 0; i < Doubles::kWidth; ++i) r.v[i] = a.v[i] + b.v[i];
-  return r;
-}
-VISOPS_ALWAYS_INLINE Doubles operator*(const Doubles& a, const Doubles& b) {
-  Doubles r;
-  for (int i = 0; i < Doubles::kWidth; ++i) r.v[i] = a.v[i] * b.v[i];
-  return r;
-}
+// kCount adjacent channels in two vectors: one alone would wait for its own sums.
+template <class Acc>
+struct Channels {
+  static constexpr bool kDouble = std::is_same<Acc, double>::value;
+  using Part = std::conditional_t<kDouble, Vector<double>, Floats>;
+  static constexpr int kPartCount = kVectorBytes / static_cast<int>(sizeof(Acc));
+  static constexpr int kCount = 2 * kPartCount;
+  static_assert(kPartCount == Floats::kWidth * 4 / static_cast<int>(sizeof(Acc)),
+                "Floats and Vector fill the same registers");
 
-// Two vectors, for as many channels: one alone would wait for its own sums.
-template <class Vector, class Acc>
-struct TwoVectors {
-  static constexpr int kCount = 2 * Vector::kWidth;
-  Vector first, second;
-  TwoVectors() = default;
-  VISOPS_ALWAYS_INLINE explicit TwoVectors(Acc x) : first(x), second(x) {}
-  VISOPS_ALWAYS_INLINE TwoVectors(const Vector& a, const Vector& b) : first(a), second(b) {}
-  static VISOPS_ALWAYS_INLINE TwoVectors load(const Acc* p) {
-    return {Vector::load(p), Vector::load(p + Vector::kWidth)};
+  Part first, second;
+
+  Channels() = default;
+  VISOPS_ALWAYS_INLINE explicit Channels(Acc x) : first(repeat(x)), second(repeat(x)) {}
+  VISOPS_ALWAYS_INLINE Channels(const Part& a, const Part& b) : first(a), second(b) {}
+  static VISOPS_ALWAYS_INLINE Channels load(const Acc* p) {
+    Channels c;
+    load_from(p, &c.first);
+    load_from(p + kPartCount, &c.second);
+    return c;
   }
   VISOPS_ALWAYS_INLINE void store(Acc* p) const {
-    first.store(p);
-    second.store(p + Vector::kWidth);
+    store_to(p, first);
+    store_to(p + kPartCount, second);
   }
-  friend VISOPS_ALWAYS_INLINE TwoVectors operator+(const TwoVectors& a, const TwoVectors& b) {
+  friend VISOPS_ALWAYS_INLINE Channels operator+(const Channels& a, const Channels& b) {
     return {a.first + b.first, a.second + b.second};
   }
-  friend VISOPS_ALWAYS_INLINE TwoVectors operator*(const TwoVectors& a, const TwoVectors& b) {
+  friend VISOPS_ALWAYS_INLINE Channels operator*(const Channels& a, const Channels& b) {
     return {a.first * b.first, a.second * b.second};
   }
 };
 
 template <class Acc>
-using Channels =
-    TwoVectors<std::conditional_t<std::is_same<Acc, double>::value, Doubles, Floats>, Acc>;
-template <class Acc>
 constexpr int kChannels = Channels<Acc>::kCount;
 
-// All adjacent.
+// kChannels adjacent elements.
 template <class T>
 VISOPS_ALWAYS_INLINE Channels<float> load_adjacent(const T* from) {
   return {load_floats(from), load_floats(from + Floats::kWidth)};
@@ -100,8 +89,8 @@ void store_channels(const Acc* from, int64_t count, T* to, int64_t channel_strid
   }
 }
 
-// One image of a map, from some channel on: kChannels of which `count` exist. What comes next is
-// `ahead` elements after each pixel that is read.
+// One image of a map, from some channel on: kChannels, of which `count` exist. The pixel needed
+// next is `ahead` elements after the one being read.
 template <class T, class Acc>
 struct MapChannels {
   const T* data;
@@ -130,7 +119,7 @@ VISOPS_ALWAYS_INLINE bool are_adjacent(const MapChannels<T, Acc>& map) {
   return map.channel_stride == 1 && map.count == kChannels<Acc>;
 }
 
-// A pixel's channels, 0 where there are none. `adjacent`: all are there, side by side.
+// A pixel's channels; those that do not exist are 0. `adjacent`: all exist, side by side.
 template <bool adjacent, class T, class Acc>
 VISOPS_ALWAYS_INLINE Channels<Acc> channels_at(const MapChannels<T, Acc>& map, int64_t row,
                                                int64_t column) {

@@ -1,9 +1,10 @@
 // NOTE [ Gradients of crops on the CPU ]
-// Of the images: work is cut by row of the images (NOTE [ Transposed samples on the CPU ]).
-// Of the boxes: d out / d place, times the incoming gradient, is summed over channels in ascending
-// order, then in float64: over a row's columns in 32 lanes, column j in lane j mod 32, which are
-// halved into one; then over rows likewise. Work is cut by row of a patch, then by box.
-// Assumes what check_roi_crops() establishes; gradients are floating.
+// The images' gradient: work is split by row of the images (NOTE [ Transposed samples on the CPU
+// ]). The boxes' gradient: d out / d position, times the incoming gradient, is summed over channels
+// in ascending order. Then, in float64, a row's columns are added as NOTE [ Lane sums ] says, and
+// the rows likewise. Work is split by row of a patch, then by box. Assumes what check_roi_crops()
+// establishes; gradients are floating.
+#include "core/roi/element_types.h"
 #include "cpu/lane_sum.h"
 #include "cpu/roi/crops_transpose.h"
 #include "cpu/rows.h"
@@ -52,12 +53,9 @@ void image_rows(const RoiCropParams& p, int64_t image, Span rows) {
 
 void roi_crops_backward_images_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
   for_each_sample(begin, end, p.height, [&](int64_t image, int64_t first, int64_t last) {
-    switch (p.dtype) {
-      case DType::kFloat16: return image_rows<Half>(p, image, {first, last});
-      case DType::kBFloat16: return image_rows<BFloat16>(p, image, {first, last});
-      case DType::kFloat64: return image_rows<double>(p, image, {first, last});
-      default: return image_rows<float>(p, image, {first, last});
-    }
+    with_floating_type(p.dtype, [&](auto* element) {
+      image_rows<std::remove_pointer_t<decltype(element)>>(p, image, {first, last});
+    });
   });
 }
 
@@ -103,12 +101,9 @@ void roi_crops_backward_boxes_kernel(const RoiCropParams& p, int64_t begin, int6
         for (int s = 0; s < kCropSums; ++s) sums[s] = 0.0;
         continue;
       }
-      switch (p.dtype) {
-        case DType::kFloat16: row_sums<Half>(p, k, i, sums); break;
-        case DType::kBFloat16: row_sums<BFloat16>(p, k, i, sums); break;
-        case DType::kFloat64: row_sums<double>(p, k, i, sums); break;
-        default: row_sums<float>(p, k, i, sums); break;
-      }
+      with_floating_type(p.dtype, [&](auto* element) {
+        row_sums<std::remove_pointer_t<decltype(element)>>(p, k, i, sums);
+      });
     }
   });
 }

@@ -1,9 +1,9 @@
 // NOTE [ Crops on the CPU ]
-// Work is cut by row of a patch; a task's rows of one box are made together, kRowColumns columns at
-// a time, so that what belongs to a column is computed once for all rows (NOTE [ Sampled rows ] in
-// cpu/roi/crops_rows.h). Nearest, and boxes whose samples lie on pixel centres, move elements
-// without looking at them, in runs where a pixel's neighbour in the patch is its neighbour in the
-// image. Assumes what check_roi_crops() establishes; maps may be of boxes that are not valid.
+// Work is split by row of a patch. A task makes its rows of a box together, kRowColumns columns at
+// a time, so that a column's taps are computed once for all rows (NOTE [ Sampled rows ] in
+// cpu/roi/crops_rows.h). Nearest, and boxes whose samples lie on pixel centres, copy elements of
+// any dtype by size, in runs where neighbours in the patch are neighbours in the image. Assumes
+// what check_roi_crops() establishes; maps may belong to boxes that are not valid.
 #include "cpu/copies.h"
 #include "cpu/roi/crops_rows.h"
 #include "cpu/rows.h"
@@ -20,7 +20,7 @@ struct CropRows {
   Span chunk(int64_t begin) const { return intersect(map.columns, {begin, begin + kRowColumns}); }
 };
 
-// Columns [begin, end) of all channels of row i.
+// Fills columns [begin, end) of row i, all channels.
 void fill_patch(const RoiCropParams& p, int64_t k, int64_t i, int64_t begin, int64_t end) {
   if (begin >= end) return;
   const int64_t size = element_size(p.dtype);
@@ -81,7 +81,7 @@ void sample_rows(const CropRows& of) {
   }
 }
 
-// Where columns of a chunk are copied from; `run` of them are neighbours in the image too.
+// Where a chunk's columns are copied from; those in `run` are neighbours in the image too.
 struct CopyColumns {
   int32_t index[kRowColumns];  // -1: fill
   Span run;

@@ -1,12 +1,12 @@
-// A row of samples at a time: crops of images, and patches where they are pasted.
+// Samples a row at a time: for crops of images, and for patches being pasted.
 //
 // NOTE [ Sampled rows ]
-// Taps along y are the same for all of a row, so the rows they lie in are blended first, over all
-// columns that the row needs, in vectors along the memory; then every place blends its few columns
-// of that. This is the order of NOTE [ One pixel ] (core/pixel.h), so the bits are
-// those of the scalar code. Columns are taken kRowColumns at a time; for these, what lies beyond
-// the border gets a place of its own beside the image's columns (`index_`), so that taps are always
-// adjacent. Where the columns needed are too many (shrinking by far), pixels are sampled one by
+// All samples of a row have the same taps along y. So the rows with these taps are blended first,
+// over all columns that the row needs, in vectors along memory; then every place blends its few
+// columns of the result. This is the order of NOTE [ One pixel ] (core/pixel.h), so the bits are
+// those of the scalar code. Columns are taken kRowColumns at a time. Columns beyond the border get
+// positions of their own next to the image's (`index_`), so that a place's taps are always
+// adjacent. If too many columns are needed (when shrinking by a lot), pixels are sampled one by
 // one.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace visops {
 namespace {
 
 constexpr int kRowColumns = 128;
-constexpr int kRowBuffer = 4096;  // elements that are blended along y for them
+constexpr int kRowBuffer = 4096;  // elements blended along y for them
 
 template <class T>
 constexpr bool kHasVectorLoad = std::is_same<T, uint8_t>::value || std::is_same<T, float>::value ||
@@ -34,16 +34,13 @@ struct SampledPlane {
   int64_t fill_step;   // to the next channel's
 };
 
-template <class T, Interpolation mode>
-class RowSampler {
+// Where the columns of a row are sampled, and their blend along x: alike for all types of elements
+// that are computed in Acc.
+template <Interpolation mode, class Acc>
+class RowColumns {
  public:
-  using Acc = typename Accumulate<T>::type;
-  static constexpr int kTaps = tap_count(mode);
-  using RowTaps = AxisTaps<mode, Acc>;
-
-  // At most kRowColumns columns; result[(j - columns.begin) * elements + e].
-  void set_columns(const GridAxis& axis, Span columns, Padding padding, int64_t width,
-                   int elements) {
+  // As RowSampler::set_columns().
+  void set(const GridAxis& axis, Span columns, Padding padding, int64_t width, int elements) {
     count_ = static_cast<int>(columns.end - columns.begin);
     elements_ = elements;
     touching_ = {0, 0};
@@ -81,105 +78,20 @@ class RowSampler {
     }
   }
 
-  // Columns that have a tap in the image; the others' results are left as they are.
-  Span touching() const { return touching_; }
-
-  // y must not be outside().
-  void sample(const SampledPlane<T>& plane, const RowTaps& y, Acc* VISOPS_RESTRICT result) const {
-    if (touching_.begin == touching_.end) return;
-    if constexpr (mode != Interpolation::kNearest) {
-      if (is_dense_) {
-        alignas(64) Acc v[kRowBuffer + 4];  // quads of three reach beyond
-        blend_rows(plane, y, v);
-        switch (elements_) {
-          case 1: return blend_columns<1>(v, result);
-          case 3: return blend_columns<3>(v, result);
-          case 4: return blend_columns<4>(v, result);
-          default: return blend_columns<0>(v, result);
-        }
-      }
-    }
-    const Strides stride = {0, plane.channel, plane.row, plane.column};
-    for (int64_t j = touching_.begin; j < touching_.end; ++j) {
-      const PixelTaps<mode, Acc> taps = {y, taps_[j]};
-      for (int e = 0; e < elements_; ++e) {
-        result[j * elements_ + e] =
-            taken(plane.data + e * plane.channel, stride, taps, fill_of(plane, e));
-      }
+  // The blend along x of v[position, element]; is_dense_ only.
+  void blend(const Acc* VISOPS_RESTRICT v, Acc* VISOPS_RESTRICT result) const {
+    switch (elements_) {
+      case 1: return blend_columns<1>(v, result);
+      case 3: return blend_columns<3>(v, result);
+      case 4: return blend_columns<4>(v, result);
+      default: return blend_columns<0>(v, result);
     }
   }
 
  private:
-  static Acc fill_of(const SampledPlane<T>& plane, int64_t e) {
-    return static_cast<Acc>(plane.fill[e * plane.fill_step]);
-  }
-
-  // The blend along y of one column.
-  VISOPS_ALWAYS_INLINE static Acc blend_column(const Acc (&p)[kTaps], const RowTaps& y) {
-    if constexpr (mode == Interpolation::kBilinear) {
-      return p[0] + y.t * (p[1] - p[0]);
-    } else {
-      return weighted_sum(y.weight, p[0], p[1], p[2], p[3]);
-    }
-  }
-
-  static Acc border_column(const SampledPlane<T>& plane, const RowTaps& y, int64_t index, int e) {
-    Acc p[kTaps];
-    for (int i = 0; i < kTaps; ++i) {
-      p[i] = index < 0 || y.index[i] < 0 ? fill_of(plane, e)
-                                         : load_element(plane.data + y.index[i] * plane.row +
-                                                        index * plane.column + e * plane.channel);
-    }
-    return blend_column(p, y);
-  }
-
-  void blend_border(const SampledPlane<T>& plane, const RowTaps& y, int64_t begin, int64_t end,
-                    Acc* v) const {
-    for (int64_t i = begin; i < end; ++i) {
-      for (int e = 0; e < elements_; ++e) {
-        v[i * elements_ + e] = border_column(plane, y, index_[i], e);
-      }
-    }
-  }
-
-  // v[position, element]
-  void blend_rows(const SampledPlane<T>& plane, const RowTaps& y, Acc* VISOPS_RESTRICT v) const {
-    const bool is_adjacent = plane.column == elements_ && (elements_ == 1 || plane.channel == 1);
-    bool is_inside = is_adjacent && inside_.begin < inside_.end;
-    for (int i = 0; i < kTaps; ++i) is_inside = is_inside && y.index[i] >= 0;
-    if (!is_inside) return blend_border(plane, y, 0, positions_, v);
-    blend_border(plane, y, 0, inside_.begin, v);
-    blend_border(plane, y, inside_.end, positions_, v);
-    const T* row[kTaps];
-    for (int i = 0; i < kTaps; ++i) {
-      row[i] = plane.data + y.index[i] * plane.row + (first_ + inside_.begin) * elements_;
-    }
-    blend_run(row, y, (inside_.end - inside_.begin) * elements_, v + inside_.begin * elements_);
-  }
-
-  static void blend_run(const T* const (&row)[kTaps], const RowTaps& y, int64_t n,
-                        Acc* VISOPS_RESTRICT v) {
-    int64_t e = 0;
-    if constexpr (kHasVectorLoad<T>) {
-      constexpr int kWidth = Floats::kWidth;
-      for (; e + kWidth <= n; e += kWidth) {
-        Floats p[kTaps];
-        for (int i = 0; i < kTaps; ++i) p[i] = load_floats(row[i] + e);
-        if constexpr (mode == Interpolation::kBilinear) {
-          (p[0] + Floats(y.t) * (p[1] - p[0])).store(v + e);
-        } else {
-          Floats sum = Floats(y.weight[0]) * p[0];
-          for (int i = 1; i < kTaps; ++i) sum = sum + Floats(y.weight[i]) * p[i];
-          sum.store(v + e);
-        }
-      }
-    }
-    for (; e < n; ++e) {
-      Acc p[kTaps];
-      for (int i = 0; i < kTaps; ++i) p[i] = load_element(row[i] + e);
-      v[e] = blend_column(p, y);
-    }
-  }
+  template <class, Interpolation>
+  friend class RowSampler;
+  static constexpr int kTaps = tap_count(mode);
 
   template <int Elements>
   VISOPS_ALWAYS_INLINE void blend_columns(const Acc* VISOPS_RESTRICT v,
@@ -262,14 +174,128 @@ class RowSampler {
   int64_t first_ = 0, positions_ = 0;
   Span inside_ = {0, 0};  // positions that are columns of the image
   int64_t at_[kRowColumns];
-  RowTaps taps_[kRowColumns];
+  AxisTaps<mode, Acc> taps_[kRowColumns];
   int32_t index_[kRowBuffer];
   alignas(64) int32_t offset_[kRowColumns];
   alignas(64) int32_t byte_offset_[kRowColumns];
   alignas(64) Acc weight_[kTaps][kRowColumns];
 };
 
-// Adjacent elements in what is computed in.
+template <class T, Interpolation mode>
+class RowSampler {
+ public:
+  using Acc = typename Accumulate<T>::type;
+  static constexpr int kTaps = tap_count(mode);
+  using RowTaps = AxisTaps<mode, Acc>;
+
+  // At most kRowColumns columns; result[(j - columns.begin) * elements + e].
+  void set_columns(const GridAxis& axis, Span columns, Padding padding, int64_t width,
+                   int elements) {
+    columns_.set(axis, columns, padding, width, elements);
+  }
+
+  // Columns that have a tap in the image; the others' results are left as they are.
+  Span touching() const { return columns_.touching_; }
+
+  // y must not be outside().
+  void sample(const SampledPlane<T>& plane, const RowTaps& y, Acc* VISOPS_RESTRICT result) const {
+    if (columns_.touching_.begin == columns_.touching_.end) return;
+    if constexpr (mode != Interpolation::kNearest) {
+      if (columns_.is_dense_) {
+        alignas(64) Acc v[kRowBuffer + 4];  // quads of three reach beyond
+        blend_rows(plane, y, v);
+        return columns_.blend(v, result);
+      }
+    }
+    const Strides stride = {0, plane.channel, plane.row, plane.column};
+    for (int64_t j = columns_.touching_.begin; j < columns_.touching_.end; ++j) {
+      const PixelTaps<mode, Acc> taps = {y, columns_.taps_[j]};
+      for (int e = 0; e < columns_.elements_; ++e) {
+        result[j * columns_.elements_ + e] =
+            taken(plane.data + e * plane.channel, stride, taps, fill_of(plane, e));
+      }
+    }
+  }
+
+ private:
+  static Acc fill_of(const SampledPlane<T>& plane, int64_t e) {
+    return static_cast<Acc>(plane.fill[e * plane.fill_step]);
+  }
+
+  // Blends one column along y.
+  VISOPS_ALWAYS_INLINE static Acc blend_column(const Acc (&p)[kTaps], const RowTaps& y) {
+    if constexpr (mode == Interpolation::kBilinear) {
+      return p[0] + y.t * (p[1] - p[0]);
+    } else {
+      return weighted_sum(y.weight, p[0], p[1], p[2], p[3]);
+    }
+  }
+
+  static Acc border_column(const SampledPlane<T>& plane, const RowTaps& y, int64_t index, int e) {
+    Acc p[kTaps];
+    for (int i = 0; i < kTaps; ++i) {
+      p[i] = index < 0 || y.index[i] < 0 ? fill_of(plane, e)
+                                         : load_element(plane.data + y.index[i] * plane.row +
+                                                        index * plane.column + e * plane.channel);
+    }
+    return blend_column(p, y);
+  }
+
+  void blend_border(const SampledPlane<T>& plane, const RowTaps& y, int64_t begin, int64_t end,
+                    Acc* v) const {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int e = 0; e < columns_.elements_; ++e) {
+        v[i * columns_.elements_ + e] = border_column(plane, y, columns_.index_[i], e);
+      }
+    }
+  }
+
+  // v[position, element]
+  void blend_rows(const SampledPlane<T>& plane, const RowTaps& y, Acc* VISOPS_RESTRICT v) const {
+    const bool is_adjacent =
+        plane.column == columns_.elements_ && (columns_.elements_ == 1 || plane.channel == 1);
+    bool is_inside = is_adjacent && columns_.inside_.begin < columns_.inside_.end;
+    for (int i = 0; i < kTaps; ++i) is_inside = is_inside && y.index[i] >= 0;
+    if (!is_inside) return blend_border(plane, y, 0, columns_.positions_, v);
+    blend_border(plane, y, 0, columns_.inside_.begin, v);
+    blend_border(plane, y, columns_.inside_.end, columns_.positions_, v);
+    const T* row[kTaps];
+    for (int i = 0; i < kTaps; ++i) {
+      row[i] = plane.data + y.index[i] * plane.row +
+               (columns_.first_ + columns_.inside_.begin) * columns_.elements_;
+    }
+    blend_run(row, y, (columns_.inside_.end - columns_.inside_.begin) * columns_.elements_,
+              v + columns_.inside_.begin * columns_.elements_);
+  }
+
+  static void blend_run(const T* const (&row)[kTaps], const RowTaps& y, int64_t n,
+                        Acc* VISOPS_RESTRICT v) {
+    int64_t e = 0;
+    if constexpr (kHasVectorLoad<T>) {
+      constexpr int kWidth = Floats::kWidth;
+      for (; e + kWidth <= n; e += kWidth) {
+        Floats p[kTaps];
+        for (int i = 0; i < kTaps; ++i) p[i] = load_floats(row[i] + e);
+        if constexpr (mode == Interpolation::kBilinear) {
+          (p[0] + Floats(y.t) * (p[1] - p[0])).store(v + e);
+        } else {
+          Floats sum = Floats(y.weight[0]) * p[0];
+          for (int i = 1; i < kTaps; ++i) sum = sum + Floats(y.weight[i]) * p[i];
+          sum.store(v + e);
+        }
+      }
+    }
+    for (; e < n; ++e) {
+      Acc p[kTaps];
+      for (int i = 0; i < kTaps; ++i) p[i] = load_element(row[i] + e);
+      v[e] = blend_column(p, y);
+    }
+  }
+
+  RowColumns<mode, Acc> columns_;
+};
+
+// Loads adjacent elements.
 template <class T, class Acc>
 void load_run(const T* VISOPS_RESTRICT from, int64_t n, Acc* VISOPS_RESTRICT v) {
   int64_t e = 0;
@@ -279,7 +305,7 @@ void load_run(const T* VISOPS_RESTRICT from, int64_t n, Acc* VISOPS_RESTRICT v) 
   for (; e < n; ++e) v[e] = load_element(from + e);
 }
 
-// Adjacent elements, rounded.
+// Stores adjacent elements, rounded.
 template <class T, class Acc>
 void store_run(T* VISOPS_RESTRICT out, const Acc* VISOPS_RESTRICT v, int64_t n) {
   int64_t e = 0;
@@ -293,7 +319,7 @@ void store_run(T* VISOPS_RESTRICT out, const Acc* VISOPS_RESTRICT v, int64_t n) 
   for (; e < n; ++e) store_element(out + e, v[e]);
 }
 
-// v[pixel, element] to pixels `column` apart.
+// Stores v[pixel, element] to pixels `column` apart.
 template <class T, class Acc>
 void store_row(T* out, int64_t column, int64_t channel, const Acc* v, int64_t pixels,
                int elements) {
@@ -307,7 +333,8 @@ void store_row(T* out, int64_t column, int64_t channel, const Acc* v, int64_t pi
   }
 }
 
-// Channels that are sampled together: those of a pixel where they lie side by side on both sides.
+// How many channels are sampled together: a pixel's, if they are adjacent in both tensors, else
+// one.
 inline int channels_together(int64_t channels, const Strides& from, const Strides& to) {
   const bool is_adjacent =
       from.channel == 1 && from.column == channels && to.channel == 1 && to.column == channels;

@@ -1,8 +1,8 @@
 // NOTE [ Transposed samples on the CPU ]
-// A task owns rows of what the gradient is of, and adds a box's share to them: for each row of the
-// box's grid that has a tap in the owned rows, first the row's sum along x, in a buffer, then that
-// times the row's weight. Every element is written by one task and gets its terms in the order of
-// NOTE [ Transposed samples ] (core/roi/crops.h), whatever the number of threads.
+// A task owns rows of the gradient and adds each box's share to them. Each row of the box's grid
+// with a tap in the owned rows is summed along x into a buffer, and that sum, times the row's
+// weight, is added. Every element is written by one task and gets its terms in the order of NOTE [
+// Transposed samples ] (core/roi/crops.h), whatever the number of threads.
 #pragma once
 
 #include "core/roi/crops_pixel.h"
@@ -10,10 +10,10 @@
 namespace visops {
 namespace {
 
-constexpr int64_t kTargetColumns = 512;  // that are summed at a time
-constexpr int64_t kMostPlaces = 1024;    // of the grid whose taps are kept
+constexpr int64_t kTargetColumns = 512;  // summed at a time
+constexpr int64_t kMostPlaces = 1024;    // of the grid, whose taps are kept
 
-// What the gradient is of: [channels, height, width].
+// The gradient of one image or patch: [channels, height, width].
 template <class Acc>
 struct TransposeTarget {
   Acc* data;
@@ -21,7 +21,7 @@ struct TransposeTarget {
   int64_t channel_stride, row_stride, column_stride;
 };
 
-// Places that may have a tap on any of `indices`.
+// A span of the grid that holds all places with a tap in `indices`.
 template <Interpolation mode>
 Span places_of_span(const GridAxis& axis, Span grid, Padding padding, int64_t size, Span indices) {
   const Span first = grid_places<mode>(axis, grid, padding, size, indices.begin);
@@ -44,8 +44,7 @@ struct PlaceTaps {
   }
 };
 
-// `values` has prepare(i, columns), for what belongs to those columns of row i, and
-// at(channel, i, j).
+// `values` has prepare(i, columns), called before at(channel, i, j) for those columns of row i.
 template <Interpolation mode, class Acc, class Values>
 void add_transposed(const CropMap& map, Padding padding, const TransposeTarget<Acc>& target,
                     Span owned, Values& values) {

@@ -1,8 +1,10 @@
 // NOTE [ Gradients of pasting on the CPU ]
-// Work is cut by row of the patches (NOTE [ Transposed samples on the CPU ]): the grid is the box's
-// pixels, and a pixel's value is the incoming gradient times its share of NOTE [ Gradients of
-// pasting ] (core/roi/paste.h), found once for all channels.
-// Assumes what check_roi_paste() establishes; gradients are floating.
+// Work is split by row of the patches (NOTE [ Transposed samples on the CPU ]). The grid is the
+// box's pixels; a pixel's value is the incoming gradient times patch_share()
+// (core/roi/paste_pixel.h), computed once for all channels. Assumes what check_roi_paste()
+// establishes; gradients are floating.
+#include "core/roi/element_types.h"
+#include "core/roi/paste_pixel.h"
 #include "cpu/roi/crops_transpose.h"
 #include "cpu/rows.h"
 
@@ -11,7 +13,7 @@ namespace {
 
 constexpr int64_t kMostNeighbours = 1024;
 
-// Boxes that share pixels with box k.
+// Lists the boxes that share pixels with one box.
 struct Neighbours {
   int32_t listed[kMostNeighbours];
 
@@ -19,11 +21,7 @@ struct Neighbours {
     const CropMap& map = p.maps[k];
     int64_t count = 0;
     for (int64_t l = 0; l < p.boxes.count; ++l) {
-      const CropMap& other = p.maps[l];
-      if (other.image != map.image || !overlap(other.rows, map.rows) ||
-          !overlap(other.columns, map.columns)) {
-        continue;
-      }
+      if (!are_neighbours(p.maps[l], map)) continue;
       if (count == kMostNeighbours) return {nullptr, p.boxes.count};
       listed[count++] = static_cast<int32_t>(l);
     }
@@ -45,8 +43,7 @@ struct IncomingPixels {
   void prepare(int64_t y, Span columns) {
     first = columns.begin;
     for (int64_t x = columns.begin; x < columns.end; ++x) {
-      const Acc weight = paste_weight<mode, Acc>(p, p.maps[k], k, y, x);
-      share[x - first] = times_later<mode, Acc>(p, neighbours, k, y, x, weight);
+      share[x - first] = patch_share<mode, Acc>(p, neighbours, k, y, x);
     }
   }
   VISOPS_ALWAYS_INLINE Acc at(int64_t c, int64_t y, int64_t x) const {
@@ -70,7 +67,7 @@ struct IncomingAlpha {
   }
 };
 
-// The taps' mode is that of the map; `mode` is what other boxes are sampled with.
+// A box of whole pixels has nearest taps; `mode` is for all others.
 template <Interpolation mode, class Acc, class Values>
 void add_box(const CropMap& map, const TransposeTarget<Acc>& target, Span rows, Values& values) {
   if (map.integral) {
@@ -84,20 +81,14 @@ template <class T, Interpolation mode>
 void patch_rows(const RoiPasteParams& p, int64_t k, Span rows) {
   using Acc = typename Accumulate<T>::type;
   const CropMap& map = p.maps[k];
-  TransposeTarget<Acc> target = {nullptr, p.channels, p.patch_height, p.patch_width, 0, 0, 0};
-  if (p.grad_alpha != nullptr) {
-    const Strides stride = alpha_strides(p);
-    target.data = static_cast<Acc*>(p.grad_alpha) + k * stride.batch;
-    target.channels = 1;
-    target.row_stride = stride.row;
-    target.column_stride = stride.column;
-  } else {
-    const Strides& stride = p.grad_patch_stride;
-    target.data = static_cast<Acc*>(p.grad_patches) + k * stride.batch;
-    target.channel_stride = stride.channel;
-    target.row_stride = stride.row;
-    target.column_stride = stride.column;
-  }
+  const PasteTarget of = paste_target(p);
+  const TransposeTarget<Acc> target = {static_cast<Acc*>(of.data) + k * of.stride.batch,
+                                       of.channels,
+                                       p.patch_height,
+                                       p.patch_width,
+                                       of.stride.channel,
+                                       of.stride.row,
+                                       of.stride.column};
   clear_rows(target, rows);
   if (map.image < 0 || !overlap(map.reach_y, rows)) return;
   Neighbours listed;
@@ -106,8 +97,7 @@ void patch_rows(const RoiPasteParams& p, int64_t k, Span rows) {
     IncomingAlpha<T, mode> values = {p, neighbours, k};
     return add_box<mode>(map, target, rows, values);
   }
-  const T* grad = static_cast<const T*>(p.grad) + map.image * p.grad_stride.batch;
-  IncomingPixels<T, mode> values = {p, neighbours, k, grad};
+  IncomingPixels<T, mode> values = {p, neighbours, k, incoming_gradient<T>(p, map.image, 0)};
   add_box<mode>(map, target, rows, values);
 }
 
@@ -122,12 +112,9 @@ void patch_rows(const RoiPasteParams& p, int64_t k, Span rows) {
 
 void roi_paste_backward_kernel(const RoiPasteParams& p, int64_t begin, int64_t end) {
   for_each_sample(begin, end, p.patch_height, [&](int64_t k, int64_t first, int64_t last) {
-    switch (p.dtype) {
-      case DType::kFloat16: return patch_rows<Half>(p, k, {first, last});
-      case DType::kBFloat16: return patch_rows<BFloat16>(p, k, {first, last});
-      case DType::kFloat64: return patch_rows<double>(p, k, {first, last});
-      default: return patch_rows<float>(p, k, {first, last});
-    }
+    with_floating_type(p.dtype, [&](auto* element) {
+      patch_rows<std::remove_pointer_t<decltype(element)>>(p, k, {first, last});
+    });
   });
 }
 

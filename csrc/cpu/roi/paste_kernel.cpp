@@ -1,9 +1,10 @@
 // NOTE [ Pasting on the CPU ]
-// Work is cut by row of the images. A task copies its rows, kPasteRows at a time; where boxes cover
-// some of them it goes through tiles of kRowColumns columns: the tile is converted to what is
-// computed in, all boxes are blended into it by index, each a row at a time (NOTE [ Sampled rows ]
-// in cpu/roi/crops_rows.h), and it is stored, rounded once. Tiles that no box covers stay copies.
-// Assumes what check_roi_paste() establishes; maps may be of boxes that are not valid.
+// Work is split by row of the images. A task copies its rows, kPasteRows at a time. If boxes cover
+// some of them, it goes through tiles of kRowColumns columns: it loads a tile, blends all boxes
+// into it by index, each a row at a time (NOTE [ Sampled rows ] in cpu/roi/crops_rows.h), and
+// stores it, rounded once. Tiles that no box covers stay copies. Assumes what check_roi_paste()
+// establishes; maps may belong to boxes that are not valid.
+#include "core/roi/paste_pixel.h"
 #include "cpu/roi/crops_rows.h"
 #include "cpu/rows.h"
 
@@ -14,11 +15,11 @@ constexpr int64_t kPasteRows = 16;
 constexpr int kTileChannels = 4;
 constexpr int64_t kMostListed = 1024;
 
-// Boxes that cover some of an image's rows, by index.
+// The boxes that cover some of an image's rows, by index.
 struct RowBoxes {
   int32_t listed[kMostListed];
   int64_t count;
-  bool is_list;  // else all boxes have to be looked at
+  bool is_list;  // else the list was too short, and all boxes count
 
   void set(const RoiPasteParams& p, int64_t image, Span rows) {
     count = 0;
@@ -44,7 +45,7 @@ Span unite(Span a, Span b) {
   return {a.begin < b.begin ? a.begin : b.begin, a.end > b.end ? a.end : b.end};
 }
 
-// To the smallest part that has all of the boxes' pixels; no rows where there are none.
+// Shrinks the tile to the smallest one with all of the boxes' pixels; to no rows if there are none.
 void shrink_to_boxes(const RoiPasteParams& p, int64_t image, const RowBoxes& boxes, Span* rows,
                      Span* columns) {
   Span covered_rows = {rows->end, rows->begin}, covered_columns = {columns->end, columns->begin};
@@ -83,7 +84,7 @@ void copy_image_rows(const RoiPasteParams& p, int64_t image, Span rows) {
   }
 }
 
-// Some channels of a part of an image's rows, in what is computed in.
+// Some channels of a part of an image's rows, in the type that is computed in.
 template <class Acc>
 struct Tile {
   Span rows, columns;
@@ -96,20 +97,14 @@ struct Tile {
   }
 };
 
-// The rows of one box in a tile.
-template <class T, Interpolation mode>
-class TilePaster {
+// The weights of a row of a box's pixels, unless it replaces them.
+template <Interpolation mode, class Acc>
+class RowWeights {
  public:
-  using Acc = typename Accumulate<T>::type;
+  explicit RowWeights(const RoiPasteParams& p) : p_(p) {}
 
-  TilePaster(const RoiPasteParams& p, int elements) : p_(p), elements_(elements) {}
-
-  void paste(int64_t k, Tile<Acc>& tile) {
-    const CropMap& map = p_.maps[k];
-    const Span columns = intersect(map.columns, tile.columns);
-    const Span rows = intersect(map.rows, tile.rows);
-    if (columns.begin >= columns.end || rows.begin >= rows.end) return;
-    sampler_.set_columns(map.x, columns, Padding::kReplicate, p_.patch_width, elements_);
+  void set_columns(const CropMap& map, Span columns) {
+    count_ = columns.end - columns.begin;
     if (p_.blend == PasteBlend::kAlpha) {
       alpha_sampler_.set_columns(map.x, columns, Padding::kReplicate, p_.patch_width, 1);
     } else if (p_.blend == PasteBlend::kFeather) {
@@ -117,12 +112,79 @@ class TilePaster {
         across_[x - columns.begin] = feather_weight<Acc>(feather_width(p_, map), map.x1, map.x2, x);
       }
     }
+  }
+
+  // Of row y of box k, whose taps on the patch are `taps`.
+  void set_row(int64_t k, int64_t y, const AxisTaps<mode, Acc>& taps) {
+    const CropMap& map = p_.maps[k];
+    if (p_.blend == PasteBlend::kAlpha) {
+      const Strides stride = alpha_strides(p_);
+      const double fill = 0.0;
+      const SampledPlane<Acc> plane = {static_cast<const Acc*>(p_.alpha) + k * stride.batch,
+                                       stride.row,
+                                       stride.column,
+                                       1,
+                                       &fill,
+                                       0};
+      return alpha_sampler_.sample(plane, taps, weights_);
+    }
+    const Acc down = feather_weight<Acc>(feather_width(p_, map), map.y1, map.y2, y);
+    for (int64_t i = 0; i < count_; ++i) weights_[i] = down < across_[i] ? down : across_[i];
+  }
+
+  const Acc* data() const { return weights_; }
+
+ private:
+  const RoiPasteParams& p_;
+  int64_t count_ = 0;
+  RowSampler<Acc, mode> alpha_sampler_;
+  alignas(64) Acc across_[kRowColumns];
+  alignas(64) Acc weights_[kRowColumns];
+};
+
+template <int Elements, class Acc>
+VISOPS_ALWAYS_INLINE void blend_pixels(const Acc* VISOPS_RESTRICT weights,
+                                       const Acc* VISOPS_RESTRICT sample, int64_t count,
+                                       int channels, Acc* VISOPS_RESTRICT out) {
+  const int elements = Elements > 0 ? Elements : channels;
+  for (int64_t i = 0; i < count; ++i) {
+    for (int e = 0; e < elements; ++e) {
+      const int64_t at = i * elements + e;
+      out[at] = blended(weights[i], sample[at], out[at]);
+    }
+  }
+}
+
+// `count` pixels of `elements` channels; weights[pixel].
+template <class Acc>
+void blend_row(const Acc* weights, const Acc* sample, int64_t count, int elements, Acc* out) {
+  switch (elements) {
+    case 1: return blend_pixels<1>(weights, sample, count, elements, out);
+    case 3: return blend_pixels<3>(weights, sample, count, elements, out);
+    default: return blend_pixels<0>(weights, sample, count, elements, out);
+  }
+}
+
+// Pastes the rows of a box that lie in a tile.
+template <class T, Interpolation mode>
+class TilePaster {
+ public:
+  using Acc = typename Accumulate<T>::type;
+
+  TilePaster(const RoiPasteParams& p, int elements) : p_(p), elements_(elements), weights_(p) {}
+
+  void paste(int64_t k, Tile<Acc>& tile) {
+    const CropMap& map = p_.maps[k];
+    const Span columns = intersect(map.columns, tile.columns);
+    const Span rows = intersect(map.rows, tile.rows);
+    if (columns.begin >= columns.end || rows.begin >= rows.end) return;
+    sampler_.set_columns(map.x, columns, Padding::kReplicate, p_.patch_width, elements_);
+    weights_.set_columns(map, columns);
     const T* patch = static_cast<const T*>(p_.patches) + k * p_.patch_stride.batch;
     const double fill = 0.0;
-    const int64_t count = columns.end - columns.begin;
     for (int64_t y = rows.begin; y < rows.end; ++y) {
       const auto taps = grid_taps<mode, Acc>(map.y, y, Padding::kReplicate, p_.patch_height);
-      if (p_.blend != PasteBlend::kReplace) set_weights(k, y, taps, count);
+      if (p_.blend != PasteBlend::kReplace) weights_.set_row(k, y, taps);
       for (int64_t c = 0; c < tile.channels; c += elements_) {
         const SampledPlane<T> plane = {patch + (tile.first + c) * p_.patch_stride.channel,
                                        p_.patch_stride.row,
@@ -137,50 +199,16 @@ class TilePaster {
         }
         alignas(64) Acc result[kRowColumns * kTileChannels];
         sampler_.sample(plane, taps, result);
-        switch (elements_) {
-          case 1: blend_row<1>(result, count, out); break;
-          case 3: blend_row<3>(result, count, out); break;
-          default: blend_row<0>(result, count, out); break;
-        }
+        blend_row(weights_.data(), result, columns.end - columns.begin, elements_, out);
       }
     }
   }
 
  private:
-  template <int Elements>
-  void blend_row(const Acc* VISOPS_RESTRICT sample, int64_t count, Acc* VISOPS_RESTRICT out) const {
-    const int elements = Elements > 0 ? Elements : elements_;
-    for (int64_t i = 0; i < count; ++i) {
-      for (int e = 0; e < elements; ++e) {
-        const int64_t at = i * elements + e;
-        out[at] = blended(weights_[i], sample[at], out[at]);
-      }
-    }
-  }
-
-  void set_weights(int64_t k, int64_t y, const AxisTaps<mode, Acc>& taps, int64_t count) {
-    const CropMap& map = p_.maps[k];
-    if (p_.blend == PasteBlend::kAlpha) {
-      const Strides stride = alpha_strides(p_);
-      const double fill = 0.0;
-      const SampledPlane<Acc> plane = {static_cast<const Acc*>(p_.alpha) + k * stride.batch,
-                                       stride.row,
-                                       stride.column,
-                                       1,
-                                       &fill,
-                                       0};
-      return alpha_sampler_.sample(plane, taps, weights_);
-    }
-    const Acc down = feather_weight<Acc>(feather_width(p_, map), map.y1, map.y2, y);
-    for (int64_t i = 0; i < count; ++i) weights_[i] = down < across_[i] ? down : across_[i];
-  }
-
   const RoiPasteParams& p_;
   int elements_;
   RowSampler<T, mode> sampler_;
-  RowSampler<Acc, mode> alpha_sampler_;
-  alignas(64) Acc across_[kRowColumns];
-  alignas(64) Acc weights_[kRowColumns];
+  RowWeights<mode, Acc> weights_;
 };
 
 template <class T, class Acc>

@@ -1,24 +1,24 @@
 // NOTE [ RoI pooling on the CPU ]
-// Forward: a task has boxes. A bin's pixels are gone through once for a block of channels, whose
-// maxima are in an array: with adjacent channels the loop over it is of vectors. Where pixels of a
-// row are adjacent instead, channels come one after another.
+// Forward: a task has boxes. One pass over a bin's pixels serves a block of channels, whose maxima
+// are in an array: if channels are adjacent, the loop over it is vectorised. If pixels of a row are
+// adjacent instead, channels come one after another.
 //
-// Backward: a task has blocks of channels of images. It zeroes the block's gradient and adds what
-// boxes of the image have, by index: no pixel belongs to two tasks, and the order is that of NOTE
-// [ RoI pooling ].
+// Backward: a task has blocks of channels of images. It zeroes the block's gradient and adds the
+// shares of the image's boxes, by index: a pixel belongs to one task, and sums have the order of
+// NOTE [ RoI pooling ].
 //
-// Rounding: none in the forward; sums of the backward are in float32 (float64 for float64).
-// Assumes from check_rois() that all boxes are valid; of `index` nothing.
+// Rounding: none in the forward; the backward sums in float32 (float64 for float64).
+// Assumes from check_rois() that all boxes are valid, and nothing of `index`.
 #include "core/roi/pool.h"
 
+#include "cpu/roi/blocks.h"
 #include "cpu/roi/channel_blocks.h"
-#include "cpu/roi/lanes.h"
 
 namespace visops {
 namespace {
 
-constexpr int64_t kChannels = 256;  // whose maxima are kept at once
-constexpr int kLanes = 64;          // ... in registers
+constexpr int64_t kChannels = 256;     // whose maxima are kept at once
+constexpr int kRegisterChannels = 64;  // ... in registers
 
 template <class Acc>
 struct Largest {
@@ -26,12 +26,12 @@ struct Largest {
   int32_t index[kChannels];
 };
 
-// Of N adjacent channels, or of `channels` where N is 0, from `map` on. Few enough stay in
-// registers.
+// The maxima of N adjacent channels from `map` on; of `channels` channels where N is 0.
 template <int N, class T, class Acc>
-void pool_lanes(const T* VISOPS_RESTRICT map, const RoiMap& m, PixelRange rows, PixelRange columns,
-                int64_t channels, Acc* VISOPS_RESTRICT values, int32_t* VISOPS_RESTRICT indices) {
-  constexpr int kMost = N == 0 ? kLanes : N;
+void pool_adjacent(const T* VISOPS_RESTRICT map, const RoiMap& m, PixelRange rows,
+                   PixelRange columns, int64_t channels, Acc* VISOPS_RESTRICT values,
+                   int32_t* VISOPS_RESTRICT indices) {
+  constexpr int kMost = N == 0 ? kRegisterChannels : N;
   const int64_t n = N == 0 ? channels : N;
   Acc best[kMost];
   int32_t index[kMost];
@@ -59,16 +59,18 @@ void pool_lanes(const T* VISOPS_RESTRICT map, const RoiMap& m, PixelRange rows, 
   }
 }
 
-// Of `channels` channels from `map` on. The ranges are not empty.
+// The maxima of `channels` channels from `map` on. The ranges are not empty.
 template <class T, class Acc>
 void pool_bin(const T* map, const RoiMap& m, PixelRange rows, PixelRange columns, int64_t channels,
               Largest<Acc>* largest) {
   if (m.channel_stride == 1) {
     int64_t c = 0;
-    for (; c + kLanes <= channels; c += kLanes) {
-      pool_lanes<kLanes>(map + c, m, rows, columns, kLanes, largest->value + c, largest->index + c);
+    for (; c + kRegisterChannels <= channels; c += kRegisterChannels) {
+      pool_adjacent<kRegisterChannels>(map + c, m, rows, columns, kRegisterChannels,
+                                       largest->value + c, largest->index + c);
     }
-    pool_lanes<0>(map + c, m, rows, columns, channels - c, largest->value + c, largest->index + c);
+    pool_adjacent<0>(map + c, m, rows, columns, channels - c, largest->value + c,
+                     largest->index + c);
     return;
   }
   for (int64_t c = 0; c < channels; ++c) {
@@ -120,9 +122,9 @@ void pool_boxes(const RoiPoolParams& pool, int64_t begin, int64_t end) {
 }
 
 void roi_pool_kernel(const RoiPoolParams& pool, int64_t begin, int64_t end) {
-  with_element_type(pool.align.dtype, [&](auto* element, auto* number) {
+  with_element_type(pool.align.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     pool_boxes<T, Acc>(pool, begin, end);
   });
 }
@@ -158,8 +160,8 @@ void roi_pool_at_kernel(const RoiPoolParams& p, int64_t begin, int64_t end) {
   }
 }
 
-// Adds what box k has for channels [first, last): channel by channel, or all channels of a bin
-// where those are adjacent. The order of a channel's bins is the same.
+// Adds box k's share to channels [first, last): channel by channel, or all channels of a bin at
+// once if those are adjacent. A channel's bins come in the same order either way.
 template <class T, class Acc>
 void add_box(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, Acc* map) {
   const RoiAlignParams& p = pool.align;
@@ -186,7 +188,7 @@ void add_box(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, 
   }
 }
 
-// Planes are few at a time, so that they stay in the cache.
+// Sums few planes at a time, so that they stay in the cache.
 template <class T, class Acc>
 void sum_blocks(const RoiPoolParams& pool, int64_t begin, int64_t end) {
   const RoiAlignParams& p = pool.align;
@@ -202,9 +204,9 @@ void sum_blocks(const RoiPoolParams& pool, int64_t begin, int64_t end) {
 }
 
 void roi_pool_backward_kernel(const RoiPoolParams& pool, int64_t begin, int64_t end) {
-  with_element_type(pool.align.dtype, [&](auto* element, auto* number) {
+  with_floating_type(pool.align.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     sum_blocks<T, Acc>(pool, begin, end);
   });
 }

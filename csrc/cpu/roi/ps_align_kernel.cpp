@@ -1,21 +1,21 @@
 // NOTE [ Position-sensitive RoIAlign on the CPU ]
 // Forward: a task has boxes; a bin's weights are computed once for all of its channels. Backward: a
-// task has bins of images, and so channels of the gradient that are nobody else's; it zeroes them,
-// and adds what boxes of the image have, by index.
+// task has bins of images, and so channels of the gradient that no other task has; it zeroes them
+// and adds the shares of the image's boxes, by index.
 //
 // Rounding: NOTE [ RoIAlign samples ]; uint8 results to the nearest, halves to even.
 // Assumes from check_rois() that all boxes are valid.
 #include "core/roi/ps_align.h"
 
-#include "cpu/roi/lanes.h"
+#include "cpu/roi/blocks.h"
 
 namespace visops {
 namespace {
 
-constexpr int64_t kChannels = 64;  // that are summed together
-constexpr int64_t kColumns = 64;   // of a bin that are kept
+constexpr int64_t kChannels = 64;  // summed together
+constexpr int64_t kColumns = 64;   // kept of a bin
 
-// A bin's columns, kept for all rows if they are not too many.
+// A bin's columns, kept for all rows unless there are too many.
 template <class Acc>
 class BinColumns {
  public:
@@ -49,7 +49,7 @@ class BinColumns {
   bool is_all_ = true;
 };
 
-// Between channels of a bin.
+// The distance between channels of a bin.
 int64_t step_of(const RoiAlignParams& p) {
   return p.maps[0].channel_stride * ps_channel(p, 1, 0, 0);
 }
@@ -94,14 +94,15 @@ void pool_boxes(const RoiAlignParams& p, int64_t begin, int64_t end) {
 }
 
 void ps_roi_align_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
+  with_element_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     pool_boxes<T, Acc>(p, begin, end);
   });
 }
 
-// Channels from `channel` on, at most kChannels; `map` is the first one's plane.
+// Adds a bin's share to at most kChannels channels from `channel` on; `map` is the first one's
+// plane.
 template <class T, class Acc>
 void add_bin(const RoiAlignParams& p, const Roi<Acc>& roi, int64_t k, int64_t y, int64_t x,
              int64_t channel, int64_t channels, Acc* map) {
@@ -149,9 +150,9 @@ void sum_bins(const RoiAlignParams& p, int64_t begin, int64_t end) {
 }
 
 void ps_roi_align_backward_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
+  with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
+    using Acc = typename Accumulate<T>::type;
     sum_bins<T, Acc>(p, begin, end);
   });
 }

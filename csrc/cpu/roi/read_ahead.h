@@ -1,8 +1,8 @@
 // NOTE [ RoIAlign reads ahead ]
-// A box reads a few pixels here and there of every row, each some cache lines long: more than
-// processors foresee. While some pixels are summed, those that come next are asked for; without
-// that, three quarters of the time are spent waiting (measured: the means of 1,000 boxes on 256
-// channels of 200 x 336 take 20 ms instead of 75).
+// A box reads a few pixels of every row, each some cache lines long and at irregular distances,
+// which processors don't foresee. So while some pixels are being summed, the next ones are
+// prefetched. Otherwise three quarters of the time is spent waiting (measured: the means of 1,000
+// boxes on 256 channels of 200 x 336 take 20 ms, without prefetching 75).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace visops {
 namespace {
 
-// `count` elements from `from` on, which may lie outside of anything.
+// Prefetches `count` elements from `from` on; any address is safe.
 template <class T>
 VISOPS_ALWAYS_INLINE void read_ahead([[maybe_unused]] const T* from,
                                      [[maybe_unused]] int64_t count) {

@@ -1,16 +1,15 @@
-// Sums of RoIAlign over one row of a map: NOTE [ RoIAlign on the CPU ].
+// RoIAlign's sums over one row of a map: NOTE [ RoIAlign on the CPU ].
 #pragma once
 
-#include "core/roi/tables.h"
+#include <type_traits>
+
+#include "core/roi/schedule.h"
 #include "cpu/roi/read_ahead.h"
 
 namespace visops {
 namespace {
 
-constexpr int kLanes = 64;     // channels summed in registers
-constexpr int kFewLanes = 16;  // ... of the last ones
-
-// Entries of `rows` from `first` to `last` that have one row of pixels.
+// Entries [first, last) of a table's rows, all of one row of pixels.
 struct RowEntries {
   int64_t first, last;
 };
@@ -25,38 +24,39 @@ VISOPS_ALWAYS_INLINE RowEntries entries_from(const RoiTable<Acc>& table, int64_t
   return entries;
 }
 
-// f(N, first channel, channels) over all channels, N being a constant, or 0 for fewer than
-// four.
+// f(N, first channel, channels) until all channels are done. N is the number of channels as a
+// constant, or 0 for fewer than four.
 template <class F>
-VISOPS_ALWAYS_INLINE void for_each_lanes(int64_t channels, const F& f) {
+VISOPS_ALWAYS_INLINE void for_channels(int64_t channels, const F& f) {
+  constexpr int kMost = kSummedChannels, kHalf = kMost / 2, kFew = kFewSummedChannels;
   int64_t c = 0;
-  for (; c + kLanes <= channels; c += kLanes) {
-    f(std::integral_constant<int, kLanes>(), c, static_cast<int64_t>(kLanes));
+  for (; c + kMost <= channels; c += kMost) {
+    f(std::integral_constant<int, kMost>(), c, static_cast<int64_t>(kMost));
   }
-  if (c + kLanes / 2 <= channels) {
-    f(std::integral_constant<int, kLanes / 2>(), c, static_cast<int64_t>(kLanes / 2));
-    c += kLanes / 2;
+  if (c + kHalf <= channels) {
+    f(std::integral_constant<int, kHalf>(), c, static_cast<int64_t>(kHalf));
+    c += kHalf;
   }
-  for (; c + kFewLanes <= channels; c += kFewLanes) {
-    f(std::integral_constant<int, kFewLanes>(), c, static_cast<int64_t>(kFewLanes));
+  for (; c + kFew <= channels; c += kFew) {
+    f(std::integral_constant<int, kFew>(), c, static_cast<int64_t>(kFew));
   }
   for (; c + 4 <= channels; c += 4) f(std::integral_constant<int, 4>(), c, int64_t{4});
   if (c < channels) f(std::integral_constant<int, 0>(), c, channels - c);
 }
 
-// Where bins lie for a block of channels: bin b's are at b * bin_stride.
+// The bins of a block of channels: bin b's channels are at data + b * stride.
 template <class Acc>
-struct BinLanes {
+struct BlockBins {
   Acc* data;
   int64_t stride, per_row;
 };
 
-// Adds a row of pixels, whose column 0 is at `row`, to the bins that read it. The next one will be
-// `next_row` elements further on; 0: not known.
+// Adds a row of pixels, whose column 0 is at `row`, to the bins that read it. The row to be read
+// next is `next_row` elements further on; 0 if that is not known.
 template <int N, class Acc>
 VISOPS_ALWAYS_INLINE void pool_row(const RoiTable<Acc>& table, RowEntries entries, const Acc* row,
                                    int64_t next_row, int64_t pixel_stride, int64_t channels,
-                                   BinLanes<Acc> bins) {
+                                   BlockBins<Acc> bins) {
   constexpr int kMost = N == 0 ? 4 : N;
   const int64_t n = N == 0 ? channels : N;
   int64_t at = 0;
@@ -76,11 +76,11 @@ VISOPS_ALWAYS_INLINE void pool_row(const RoiTable<Acc>& table, RowEntries entrie
   }
 }
 
-// The way back: adds the bins' gradient to that of a row of pixels.
+// The transpose: adds the bins' gradient to that of a row of pixels.
 template <int N, class Acc>
 VISOPS_ALWAYS_INLINE void spread_row(const RoiTable<Acc>& table, RowEntries entries, Acc* row,
                                      int64_t next_row, int64_t pixel_stride, int64_t channels,
-                                     BinLanes<Acc> bins) {
+                                     BlockBins<Acc> bins) {
   constexpr int kMost = N == 0 ? 4 : N;
   const int64_t n = N == 0 ? channels : N;
   int64_t at = 0;

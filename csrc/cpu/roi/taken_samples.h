@@ -1,7 +1,8 @@
-// The samples that bins took for their maxima, by number (core/roi/max.h): what gradients go to.
+// The samples that bins took for their maxima, by number (core/roi/max.h): where gradients go.
 //
-// Channels of a bin take samples of their own, but of few. Where all samples of a row of bins are
-// fewer than its channels, what is needed of each (an Entry) is computed once and looked up.
+// Each channel of a bin takes a sample of its own, but there are few to choose from. If a bin has
+// fewer samples than channels, what is needed of each sample (an Entry) is computed once and looked
+// up.
 #pragma once
 
 #include "core/roi/max.h"
@@ -9,7 +10,7 @@
 namespace visops {
 namespace {
 
-// Bins of one row of a box: `index` of channel 0, the channels `first` <= c < `last`.
+// The bins of one row of a box: the `index` of channel 0, and the channels first <= c < last.
 struct TakenRow {
   const int64_t* index;
   int64_t channel_stride, column_stride, first, last, bin_y;
@@ -30,9 +31,9 @@ class TakenSamples {
  public:
   explicit TakenSamples(const Roi<Acc>& roi) : roi_(roi) {}
 
-  // f(channel, bin_x, entry) for blocks of channels by rising number, in each for bins by rising
-  // number, for each of the block's channels. entry: make(TakenSample<Acc>). ahead(entry) is called
-  // before for entries that may come.
+  // f(channel, bin_x, entry), where entry is make(TakenSample<Acc>): over blocks of channels, bins,
+  // and the block's channels, each by rising number. Before that, ahead(entry) is called for
+  // entries that may come.
   template <class Make, class Ahead, class F>
   VISOPS_ALWAYS_INLINE void for_each(const TakenRow& row, const Make& make, const Ahead& ahead,
                                      const F& f) {

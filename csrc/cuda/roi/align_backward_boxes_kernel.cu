@@ -1,9 +1,9 @@
-// The gradient of boxes by RoIAlign's means: NOTE [ Gradient of the boxes ] in core/roi/gradient.h.
+// The boxes' gradient of RoIAlign's means: NOTE [ Gradient of the boxes ] in core/roi/gradient.h.
 //
-// A block has a box. What its bins read, with the slopes of the weights, is listed once in shared
-// memory, as in NOTE [ RoIAlign on CUDA ], and a second kernel does boxes for which there is no
-// room. A lane then sums each bin's changes with the four sides for one channel after the other,
-// as the order of the sum asks.
+// A block has a box. It lists the pixels of the box's bins, with the slopes of their weights, in
+// shared memory, as in NOTE [ RoIAlign on CUDA ]; a second kernel computes boxes for which there is
+// no room. A lane then sums each bin's changes with the four sides, one channel after another, in
+// the order that the NOTE requires.
 //
 // Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/roi/lanes.h"
@@ -21,7 +21,7 @@ struct ListedSlope {
   __device__ PixelSlope<Acc> slope() const { return {pixel, weight, by_begin, by_end}; }
 };
 
-// A bin's pixels along one axis; with the mean's divisor along y.
+// A bin's pixels along one axis; along y the numbers include the mean's divisor.
 template <class Acc>
 struct SlopeStream {
   using Entry = ListedSlope<Acc>;
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kSumThreads, blocks_at_once<T>(listed))
   for (int64_t k = blockIdx.x; k < p.boxes.count; k += gridDim.x) {
     const auto lists = list_bins<SlopeStream<Acc>>(p, room, k, &box);
     const Roi<Acc>& roi = box.roi;
-    if (listed == (box.complete || !roi.valid)) {
+    if (box.is_for(listed)) {
       const RoiMap& map = p.maps[roi.level];
       sum_rows(p, k, roi, &row_sums, [&](int64_t y) {
         BoxSums<Acc> sum = {};
@@ -107,9 +107,9 @@ void backward_boxes_as(const RoiAlignParams& p, void* stream) {
                            p.boxes.count, kSumThreads, stream, p);
 }
 
-void backward_boxes_cuda(const RoiAlignParams& p, void* stream) {
+void backward_boxes_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
-    backward_boxes_as<std::remove_pointer_t<decltype(element)>>(p, stream);
+    backward_boxes_as<std::remove_pointer_t<decltype(element)>>(p, workspace.stream());
   });
 }
 

@@ -1,12 +1,12 @@
-// The gradient of a map by RoIAlign's means: NOTE [ RoIAlign's gradient of maps on CUDA ] in
+// The map's gradient of RoIAlign's means: NOTE [ RoIAlign's gradient of maps on CUDA ] in
 // cuda/roi/tile.h.
 //
-// A block has the weights of several boxes at once in shared memory: of each bin, one thread finds
-// those of the tile's rows or columns. Then each thread adds up box by box: over bins along x,
-// the sum over bins along y of row weight * gradient, times the column weight. Where lanes are
-// channels that inner sum is the same for all columns of the tile. Boxes with so many bins that the
-// weights of one do not fit have a kernel without shared memory, which finds them anew for each
-// pixel; it is slow.
+// A block keeps the weights of several boxes at once in shared memory; for each bin, one thread
+// finds the weights of the tile's rows or columns. Then each thread adds up box by box: over bins
+// along x, the column weight times the sum over bins along y of row weight * gradient. If lanes are
+// channels, that inner sum serves all columns of the tile. If there are so many bins that not even
+// one box's weights fit, a kernel without shared memory finds them again for each pixel, which is
+// slow.
 //
 // Rounding: core/roi/align.h, without contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/roi/tile.h"
@@ -14,7 +14,7 @@
 namespace visops {
 namespace {
 
-constexpr int kThreadSums = 32;  // of a thread, in registers
+constexpr int kThreadSums = 32;  // sums that a thread keeps in registers
 
 template <bool on_channels>
 struct TileShape {
@@ -26,17 +26,17 @@ struct TileShape {
   }
 };
 
-constexpr int64_t kWeightBytes = 20480;      // of the boxes that a block has at once
-constexpr int64_t kMostWeightBytes = 40960;  // of a single one
+constexpr int64_t kWeightBytes = 20480;      // for the boxes that a block has at once
+constexpr int64_t kMostWeightBytes = 40960;  // for a single box
 constexpr int64_t kMostBoxesAtOnce = 32;
 
-// What a bin does not hold has this weight: it adds nothing, not even 0 times infinity.
+// The weight of a pixel that a bin does not read: it adds nothing, not even 0 times infinity.
 template <class Acc>
 VISOPS_FN Acc no_weight() {
   return static_cast<Acc>(-1);
 }
 
-// Bins begin <= b < end hold a pixel, or some of them do.
+// All bins that read a pixel are in begin <= b < end.
 struct BinRange {
   uint16_t begin, end;
 };
@@ -63,12 +63,13 @@ int64_t weight_bytes(const RoiAlignParams& p) {
          (kTileRows + columns) * int64_t{sizeof(BinRange)};
 }
 
-// As bin_pixels(), from `pixel` on; the one before it may come first, with part of its weight.
+// As bin_pixels(), but from `pixel` on; the pixel before it may come first, with part of its
+// weight.
 template <class Acc>
 __device__ BinPixels<Acc> bin_pixels_from(const RoiAxis<Acc>& axis, int64_t bin, int64_t pixel) {
   BinPixels<Acc> p = bin_pixels(axis, bin);
   if (p.sample == p.last || p.taps.low >= pixel - 1) return p;
-  int64_t before = p.sample, found = p.last;  // samples touch by rising pixels
+  int64_t before = p.sample, found = p.last;  // samples touch rising pixels
   while (found - before > 1) {
     const int64_t middle = before + (found - before) / 2;
     const bool is_before = roi_taps(sample_at(axis, bin, middle), axis.extent).low < pixel - 1;
@@ -80,7 +81,7 @@ __device__ BinPixels<Acc> bin_pixels_from(const RoiAxis<Acc>& axis, int64_t bin,
   return p;
 }
 
-// A bin's weights of `count` pixels from `first` on.
+// Writes a bin's weights for `count` pixels from `first` on.
 template <class Acc>
 __device__ void fill_weights(const RoiAxis<Acc>& axis, int64_t bin, Acc factor, int64_t first,
                              int count, Acc* weights) {
@@ -105,7 +106,8 @@ __device__ BinRange bins_of(const Acc* weights, int64_t stride, int64_t bins) {
   return {static_cast<uint16_t>(begin), static_cast<uint16_t>(end)};
 }
 
-// The weights of `count` boxes, `bytes` apart. By all threads of the block, which meet here.
+// Finds the weights of `count` boxes, `bytes` apart. Called by all threads of the block, which
+// synchronise here.
 template <class Acc, int columns>
 __device__ void prepare_boxes(const RoiAlignParams& p, const Tile& tile, const int64_t* boxes,
                               int count, int bytes) {
@@ -115,7 +117,7 @@ __device__ void prepare_boxes(const RoiAlignParams& p, const Tile& tile, const i
     const int box = i / bins, bin = i - box * bins;
     const BoxWeights<Acc, columns> weights(p, room + box * bytes);
     const Roi<Acc> roi = load_roi<Acc>(p, boxes[box]);
-    const bool is_row = bin < p.bins_y;  // both kinds in one go: a warp has some of either
+    const bool is_row = bin < p.bins_y;  // rows and columns in one loop: a warp may have both
     const int64_t b = is_row ? bin : bin - p.bins_y;
     const RoiAxis<Acc> axis = is_row ? roi.y : roi.x;
     const Acc factor = is_row ? mean_factor(roi.y, roi.x) : static_cast<Acc>(1);
@@ -252,7 +254,7 @@ struct ColumnSums {
 
 template <class T, bool on_channels>
 __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
-    roi_align_gather(const __grid_constant__ RoiAlignParams p,
+    roi_align_gather(const __grid_constant__ RoiAlignParams p, const RoiSpan* spans,
                      const __grid_constant__ TileGrid<TileShape<on_channels>> grid,
                      const int at_once, const int bytes) {
   using Acc = typename Accumulate<T>::type;
@@ -264,7 +266,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
     const Tile tile = tile_at(grid, i);
     const int64_t channel = tile.channel + (on_channels ? lane : 0);
     Sums sums(p, tile, lane);
-    for_boxes_of<TileShape<on_channels>>(p, tile, &list, [&](int count) {
+    for_boxes_of<TileShape<on_channels>>(p, spans, tile, &list, [&](int count) {
       for (int first = 0; first < count; first += at_once) {
         const int boxes = count - first < at_once ? count - first : at_once;
         prepare_boxes<Acc, Sums::kColumns>(p, tile, list.box + first, boxes, bytes);
@@ -295,9 +297,9 @@ __device__ Acc weight_of(const RoiAxis<Acc>& axis, int64_t bin, Acc factor, int6
 
 template <class T>
 __global__ void __launch_bounds__(kTileThreads, 1)
-    roi_align_gather_each(const __grid_constant__ RoiAlignParams p, const int64_t level) {
+    roi_align_gather_each(const __grid_constant__ RoiAlignParams p, const RoiSpan* spans,
+                          const int64_t level) {
   using Acc = typename Accumulate<T>::type;
-  const auto* spans = static_cast<const RoiSpan*>(p.spans);
   const RoiMap& map = p.maps[level];
   const int64_t count = p.images * p.channels * map.height * map.width;
   const int64_t step = int64_t{gridDim.x} * kTileThreads;
@@ -334,7 +336,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
 }
 
 template <class T, bool on_channels>
-void gather_as(const RoiAlignParams& p, void* stream) {
+void gather_as(const RoiAlignParams& p, const RoiSpan* spans, void* stream) {
   using Acc = typename Accumulate<T>::type;
   const auto grid = tile_grid<TileShape<on_channels>>(p);
   const int64_t bytes = weight_bytes<Acc, TileShape<on_channels>::kColumns>(p);
@@ -343,28 +345,30 @@ void gather_as(const RoiAlignParams& p, void* stream) {
   if (at_once > kWeightBytes / bytes) at_once = kWeightBytes / bytes;
   if (at_once < 1) at_once = 1;
   launch(roi_align_gather<T, on_channels>, grid_for(grid.count), dim3(kTileThreads),
-         at_once * bytes, stream, p, grid, static_cast<int>(at_once), static_cast<int>(bytes));
+         at_once * bytes, stream, p, spans, grid, static_cast<int>(at_once),
+         static_cast<int>(bytes));
 }
 
 template <class T>
-void backward_input_as(const RoiAlignParams& p, void* stream) {
+void backward_input_as(const RoiAlignParams& p, Workspace& workspace) {
   using Acc = typename Accumulate<T>::type;
-  launch_spans<Acc>(p, stream);
+  const RoiSpan* spans = find_spans<Acc>(p, workspace);
+  void* stream = workspace.stream();
   if (weight_bytes<Acc, TileShape<false>::kColumns>(p) <= kMostWeightBytes) {
-    gather_as<T, true>(p, stream);
-    gather_as<T, false>(p, stream);
+    gather_as<T, true>(p, spans, stream);
+    gather_as<T, false>(p, spans, stream);
     return;
   }
   for (int64_t level = 0; level < p.levels; ++level) {
     const int64_t count = p.images * p.channels * p.maps[level].height * p.maps[level].width;
     launch(roi_align_gather_each<T>, grid_for(parts_of(count, kTileThreads)), dim3(kTileThreads), 0,
-           stream, p, level);
+           stream, p, spans, level);
   }
 }
 
-void backward_input_cuda(const RoiAlignParams& p, void* stream) {
+void backward_input_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
-    backward_input_as<std::remove_pointer_t<decltype(element)>>(p, stream);
+    backward_input_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 

@@ -1,16 +1,15 @@
 // NOTE [ RoIAlign on CUDA ]
 // A block has a box, or a part of its bins and channels. First its threads list the pixels of the
-// box's bins along either axis, one bin each, in shared memory; then a thread sums the means of one
-// bin for four channels, so that a pixel's weight and place are found once for the four, and four
-// loads are under way at once. The lanes of a warp are channels where these lie side by side, else
-// bins.
+// box's bins along either axis, one bin each, in shared memory. Then a thread sums the means of one
+// bin for four channels, so that a pixel's weight and address serve all four, and four loads are in
+// flight at once. The lanes of a warp are channels if these are adjacent, else bins.
 //
-// Where a bin has more pixels than there is room for (boxes much larger than the map), the block
-// does nothing, and a second kernel, whose threads find pixels as they go, does that box. It is not
-// started where few samples say that there is none.
+// If a bin has more pixels than its list has room for (boxes much larger than the map), the block
+// skips the box, and a second kernel, whose threads find pixels as they go, computes it. That
+// kernel is not launched if the number of samples rules such boxes out.
 //
 // Rounding: NOTE [ RoIAlign samples ], without contraction (-fmad=false), so the bits are the
-// CPU's. A box that is not valid has zeros.
+// CPU's. Boxes that are not valid have zeros.
 #include "cuda/roi/items.h"
 #include "cuda/roi/lists.h"
 
@@ -24,7 +23,7 @@ struct PixelWeight {
   int32_t pixel;
 };
 
-// A bin's pixels along one axis; with the mean's divisor along y.
+// A bin's pixels along one axis; along y the weights include the mean's divisor.
 template <class Acc>
 struct PixelStream {
   using Entry = PixelWeight<Acc>;
@@ -44,8 +43,8 @@ struct PixelStream {
   }
 };
 
-// `data` is at row and column 0 of the first channel; `step` leads to the next, and is a constant
-// where lanes are channels, which saves a good part of the instructions.
+// `data` is at row and column 0 of the first channel, and the next one is `step` further on. If
+// lanes are channels, `step` is a constant, which saves a good part of the instructions.
 template <class T, class Acc, class Pixels>
 __device__ void pool_bin(const RoiMap& map, const T* data, int count, int64_t step, Pixels rows,
                          const Pixels& columns, Acc* sum) {
@@ -76,19 +75,21 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once<T>(listed))
     const auto lists = list_bins<PixelStream<Acc>>(p, room, k, &box);
     const Roi<Acc>& roi = box.roi;
     const RoiMap& map = p.maps[roi.level];
-    if (listed == (box.complete || !roi.valid)) {
+    if (box.is_for(listed)) {
       const bool on_channels = lanes_are_channels(map, p.channels);
       for_items(p, plan, i - k * plan.slices, on_channels, [&](const Item& item) {
         const T* data = map_pixel<const T>(map, roi.image, item.channel, 0, 0);
         const int64_t step = item.step * map.channel_stride;
         Acc sum[kGroup] = {};
         if constexpr (listed) {
-          const auto rows = lists.row_list(item.bin_y);
-          const auto columns = lists.column_list(item.bin_x);
-          if (roi.valid && on_channels) {
-            pool_bin(map, data, item.count, kWarp, rows, columns, sum);
-          } else if (roi.valid) {
-            pool_bin(map, data, item.count, step, rows, columns, sum);
+          if (roi.valid) {  // else nothing is listed, and there may be no shared memory at all
+            const auto rows = lists.row_list(item.bin_y);
+            const auto columns = lists.column_list(item.bin_x);
+            if (on_channels) {
+              pool_bin(map, data, item.count, kWarp, rows, columns, sum);
+            } else {
+              pool_bin(map, data, item.count, step, rows, columns, sum);
+            }
           }
         } else {
           pool_bin(map, data, item.count, step, PixelStream<Acc>::of(p, roi, true, item.bin_y),
@@ -109,14 +110,13 @@ void roi_align_as(const RoiAlignParams& p, void* stream) {
                            stream, p, plan);
 }
 
-void roi_align_cuda(const RoiAlignParams& p, void* stream) {
+void roi_align_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_element_type(p.dtype, [&](auto* element) {
-    roi_align_as<std::remove_pointer_t<decltype(element)>>(p, stream);
+    roi_align_as<std::remove_pointer_t<decltype(element)>>(p, workspace.stream());
   });
 }
 
-const bool registered = roi_align_stub.set(kCudaSlot, roi_align_cuda) &&
-                        roi_align_blocks_stub.set(kCudaSlot, roi_align_cuda);
+const bool registered = roi_align_stub.set(kCudaSlot, roi_align_cuda);
 
 }  // namespace
 }  // namespace visops

@@ -1,11 +1,11 @@
 // The gradients of RoIAlign's maxima: NOTE [ RoIAlign maxima ] in core/roi/max.h.
 //
 // Maps: as NOTE [ RoIAlign's gradient of maps on CUDA ] (cuda/roi/tile.h). Each channel has samples
-// of its own, so a lane is a channel whatever the layout: it goes through the bins that may reach
-// its row of the tile and adds what their samples give to sums in shared memory, which are its
-// alone. Where columns lie side by side sums change lanes as they are written.
+// of its own, so a lane is a channel whatever the layout. It goes through the bins that may reach
+// its row of the tile and adds their samples' shares to sums in shared memory that no other lane
+// uses. If columns are adjacent in memory, sums change lanes as they are written.
 //
-// Boxes: as the gradient of the means (roi_align_backward_boxes_kernel.cu), without lists.
+// Boxes: as the gradient of means (align_backward_boxes_kernel.cu), without lists.
 //
 // Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/roi/lanes.h"
@@ -24,7 +24,7 @@ struct MaxTile {
 
 constexpr int kBoxesAtOnce = kTileThreads / (kTileRows + 1);
 
-// Boxes that reach a block's tile, and their bins that do.
+// Boxes that reach a block's tile, and which of their bins do.
 template <class Acc>
 struct TileBoxes {
   Roi<Acc> roi[kBoxesAtOnce];
@@ -32,7 +32,8 @@ struct TileBoxes {
   BinSpan columns[kBoxesAtOnce];
 };
 
-// By all threads of the block, which meet here. A thread does a row of the tile, or all columns.
+// Called by all threads of the block, which synchronise here. A thread takes a row of the tile, or
+// all of its columns.
 template <class Acc>
 __device__ void prepare_boxes(const RoiAlignParams& p, const Tile& tile, const int64_t* list,
                               int count, TileBoxes<Acc>* boxes) {
@@ -51,8 +52,7 @@ __device__ void prepare_boxes(const RoiAlignParams& p, const Tile& tile, const i
   __syncthreads();
 }
 
-// The sums of one row of a tile; a column apart from the next so that either layout's accesses lie
-// in different banks.
+// The sums of one row of a tile, padded so that accesses of either layout hit different banks.
 template <class Acc>
 struct RowOfSums {
   Acc sum[MaxTile<Acc>::kColumns][kWarp + 1];
@@ -82,7 +82,7 @@ __device__ void add_box(const RoiAlignParams& p, const TileBoxes<Acc>& boxes, in
   }
 }
 
-// By all lanes of the row's warp, which meet here.
+// Called by all lanes of the row's warp, which synchronise here.
 template <class T, class Acc>
 __device__ void store_row(const RoiAlignParams& p, const Tile& tile, int row, int lane,
                           const RowOfSums<Acc>& sums) {
@@ -105,7 +105,7 @@ __device__ void store_row(const RoiAlignParams& p, const Tile& tile, int row, in
 
 template <class T>
 __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3) roi_align_max_gather(
-    const __grid_constant__ RoiAlignParams p,
+    const __grid_constant__ RoiAlignParams p, const RoiSpan* spans,
     const __grid_constant__ TileGrid<MaxTile<typename Accumulate<T>::type>> grid) {
   using Acc = typename Accumulate<T>::type;
   __shared__ BoxList list;
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3) roi_alig
     for (int column = 0; column < MaxTile<Acc>::kColumns; ++column) {
       sums[row].sum[column][lane] = static_cast<Acc>(0);
     }
-    for_boxes_of<MaxTile<Acc>>(p, tile, &list, [&](int count) {
+    for_boxes_of<MaxTile<Acc>>(p, spans, tile, &list, [&](int count) {
       for (int first = 0; first < count; first += kBoxesAtOnce) {
         const int n = count - first < kBoxesAtOnce ? count - first : kBoxesAtOnce;
         prepare_boxes(p, tile, list.box + first, n, &boxes);
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 2 : 3)
   for (int64_t k = blockIdx.x; k < p.boxes.count; k += gridDim.x) {
     if (threadIdx.x == 0) {
       roi = load_roi<Acc>(p, k);
-      if (!roi.valid) roi.level = 0;  // it may be none
+      if (!roi.valid) roi.level = 0;  // level_of_box() may have found none
     }
     __syncthreads();
     const RoiMap& map = p.maps[roi.level];
@@ -169,20 +169,21 @@ __global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 2 : 3)
   }
 }
 
-void max_backward_input_cuda(const RoiAlignParams& p, void* stream) {
+void max_backward_input_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     using Acc = typename Accumulate<T>::type;
-    launch_spans<Acc>(p, stream);
+    const RoiSpan* spans = find_spans<Acc>(p, workspace);
     const auto grid = tile_grid<MaxTile<Acc>>(p);
-    launch(roi_align_max_gather<T>, grid_for(grid.count), dim3(kTileThreads), 0, stream, p, grid);
+    launch(roi_align_max_gather<T>, grid_for(grid.count), dim3(kTileThreads), 0, workspace.stream(),
+           p, spans, grid);
   });
 }
 
-void max_backward_boxes_cuda(const RoiAlignParams& p, void* stream) {
+void max_backward_boxes_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
     launch(roi_align_max_backward_boxes<std::remove_pointer_t<decltype(element)>>,
-           grid_for(p.boxes.count), dim3(kSumThreads), 0, stream, p);
+           grid_for(p.boxes.count), dim3(kSumThreads), 0, workspace.stream(), p);
   });
 }
 

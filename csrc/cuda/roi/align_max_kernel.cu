@@ -1,10 +1,10 @@
-// RoIAlign's maxima: NOTE [ RoIAlign maxima ] in core/roi/max.h, and the samples that were taken.
+// RoIAlign's maxima (NOTE [ RoIAlign maxima ] in core/roi/max.h), and samples by number.
 //
-// As NOTE [ RoIAlign on CUDA ] (roi_align_kernel.cu), with lists of samples on the map in place of
-// pixels. A thread has one bin of four channels, whose 16 loads a sample are under way at once.
+// As NOTE [ RoIAlign on CUDA ] (align_kernel.cu), but the lists hold samples on the map, not
+// pixels. A thread has one bin of four channels, so a sample has 16 loads in flight at once.
 //
-// Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's. A box
-// that is not valid has zeros and index -1.
+// Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's. Boxes
+// that are not valid have zeros and index -1.
 #include "cuda/roi/items.h"
 #include "cuda/roi/lists.h"
 #include "cuda/roi/taken.h"
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads, listed ? 2 : 1)
     const auto lists = list_bins<SampleStream<Acc>>(p, room, k, &box);
     const Roi<Acc>& roi = box.roi;
     const RoiMap& map = p.maps[roi.level];
-    if (listed == (box.complete || !roi.valid)) {
+    if (box.is_for(listed)) {
       const bool on_channels = lanes_are_channels(map, p.channels);
       for_items(p, plan, i - k * plan.slices, on_channels, [&](const Item& item) {
         const T* data = map_pixel<const T>(map, roi.image, item.channel, 0, 0);
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 8 ? 2 : 3)
     const int64_t k = i / plan.slices;
     if (threadIdx.x == 0) {
       roi = load_roi<Acc>(p, k);
-      if (!roi.valid) roi.level = 0;  // it may be none
+      if (!roi.valid) roi.level = 0;  // level_of_box() may have found none
     }
     __syncthreads();
     const RoiMap& map = p.maps[roi.level];
@@ -169,16 +169,17 @@ void max_as(const RoiAlignParams& p, void* stream) {
                            stream, p, plan);
 }
 
-void max_cuda(const RoiAlignParams& p, void* stream) {
-  with_element_type(
-      p.dtype, [&](auto* element) { max_as<std::remove_pointer_t<decltype(element)>>(p, stream); });
+void max_cuda(const RoiAlignParams& p, Workspace& workspace) {
+  with_element_type(p.dtype, [&](auto* element) {
+    max_as<std::remove_pointer_t<decltype(element)>>(p, workspace.stream());
+  });
 }
 
-void max_at_cuda(const RoiAlignParams& p, void* stream) {
+void max_at_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_element_type(p.dtype, [&](auto* element) {
     const ItemPlan plan = plan_items(p);
     launch(roi_align_max_at<std::remove_pointer_t<decltype(element)>>, grid_for(plan.blocks),
-           dim3(kThreads), 0, stream, p, plan);
+           dim3(kThreads), 0, workspace.stream(), p, plan);
   });
 }
 

@@ -1,8 +1,8 @@
 // NOTE [ Rotated RoIAlign on CUDA ]
-// Forward: a thread has a bin of a channel. Backward: NOTE [ Gradients of maps by tiles ]; of a box
-// that reaches the tile, lanes ask each for one bin whether it does, and of such a bin each for one
-// sample; those that do are added one after another. The order of sums is that of NOTE [ Rotated
-// RoIAlign ].
+// Forward: a thread has a bin of a channel. Backward: NOTE [ Gradients of maps by tiles ]. For a
+// box that reaches the tile, each lane tests one of its bins, then one sample of such a bin; those
+// that reach the tile are added one after another. Sums have the order of NOTE [ Rotated RoIAlign
+// ].
 //
 // Boxes that are not valid have bins of 0 and no gradient.
 #include "core/roi/align_rotated.h"
@@ -145,13 +145,9 @@ void roi_align_rotated_launch(const RoiAlignRotatedParams& p, void* stream) {
   const auto start = [&](auto kernel) {
     launch(kernel, grid_for_bins(p.align), dim3(kThreads), 0, stream, p);
   };
-  switch (p.align.dtype) {
-    case DType::kUInt8: return start(roi_align_rotated<uint8_t>);
-    case DType::kFloat16: return start(roi_align_rotated<Half>);
-    case DType::kBFloat16: return start(roi_align_rotated<BFloat16>);
-    case DType::kFloat64: return start(roi_align_rotated<double>);
-    default: return start(roi_align_rotated<float>);
-  }
+  with_element_type(p.align.dtype, [&](auto* element) {
+    start(roi_align_rotated<std::remove_pointer_t<decltype(element)>>);
+  });
 }
 
 void roi_align_rotated_backward_launch(const RoiAlignRotatedParams& p, void* stream) {
@@ -159,12 +155,9 @@ void roi_align_rotated_backward_launch(const RoiAlignRotatedParams& p, void* str
   const auto start = [&](auto kernel) {
     launch(kernel, grid_for(tiles.count), dim3(kWarp), 0, stream, p, tiles);
   };
-  switch (p.align.dtype) {
-    case DType::kFloat16: return start(roi_align_rotated_backward<Half>);
-    case DType::kBFloat16: return start(roi_align_rotated_backward<BFloat16>);
-    case DType::kFloat64: return start(roi_align_rotated_backward<double>);
-    default: return start(roi_align_rotated_backward<float>);
-  }
+  with_floating_type(p.align.dtype, [&](auto* element) {
+    start(roi_align_rotated_backward<std::remove_pointer_t<decltype(element)>>);
+  });
 }
 
 const bool registered =

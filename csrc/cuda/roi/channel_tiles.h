@@ -1,15 +1,16 @@
-// How the kernels of roi_pool, ps_roi_align and roi_align_rotated share out their work.
+// How the kernels of roi_pool, ps_roi_align and roi_align_rotated divide their work.
 //
-// Forward: a thread has an element of the bins, in the order in which those lie in memory.
+// Forward: a thread has an element of the bins, in the order of their memory.
 //
 // NOTE [ Gradients of maps by tiles ]
-// A block is one warp. It has a tile of the gradient's pixels and a channel to each lane, whose
-// sums are in shared memory. Boxes go by in the order of their indices, 32 at a time: every lane
-// asks of one whether it can reach the tile, and those that can are then taken one after another by
-// all lanes. A lane adds to its own channel only: no atomics, one order of every sum, and each
-// number of the gradient is written once.
+// A block is one warp. It has a tile of the gradient's pixels, and each lane has a channel, whose
+// sums are in shared memory. Boxes are taken by index, 32 at a time: every lane tests whether one
+// of them can reach the tile, and all lanes then take those that can one after another. A lane adds
+// to its own channel only: there are no atomics, every sum has one order, and each number of the
+// gradient is written once.
 #pragma once
 
+#include "core/roi/element_types.h"
 #include "core/roi/layout.h"
 #include "cuda/launch.h"
 

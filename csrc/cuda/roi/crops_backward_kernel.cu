@@ -1,11 +1,12 @@
 // NOTE [ Gradients of crops on CUDA ]
-// Of the images: a block has 32 x 8 pixels of an image and four channels. Its threads look through
-// the boxes together, as many at a time as there are threads, list those that may touch the tile,
-// and each adds their shares to its own pixel (NOTE [ Transposed samples on CUDA ]). Every element
-// is written once.
-// Of the boxes: a warp has a row of a patch, then a warp a box; the lanes are those of the CPU.
+// The images' gradient: a block has 32 x 8 pixels of an image and four channels. Its threads go
+// through the boxes together, one each at a time, list those that may touch the tile, and each
+// thread adds their shares to its own pixel (NOTE [ Transposed samples on CUDA ]). Every element is
+// written once. The boxes' gradient: a warp has a row of a patch, and in a second kernel a box; the
+// lanes are those of the CPU.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
+#include "core/roi/element_types.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 #include "cuda/roi/crops_lists.h"
@@ -174,21 +175,15 @@ void boxes_of(const RoiCropParams& p, void* stream) {
 }
 
 void backward_images_cuda(const RoiCropParams& p, void* stream) {
-  switch (p.dtype) {
-    case DType::kFloat16: return images_of<Half>(p, stream);
-    case DType::kBFloat16: return images_of<BFloat16>(p, stream);
-    case DType::kFloat64: return images_of<double>(p, stream);
-    default: return images_of<float>(p, stream);
-  }
+  with_floating_type(p.dtype, [&](auto* element) {
+    images_of<std::remove_pointer_t<decltype(element)>>(p, stream);
+  });
 }
 
 void backward_boxes_cuda(const RoiCropParams& p, void* stream) {
-  switch (p.dtype) {
-    case DType::kFloat16: return boxes_of<Half>(p, stream);
-    case DType::kBFloat16: return boxes_of<BFloat16>(p, stream);
-    case DType::kFloat64: return boxes_of<double>(p, stream);
-    default: return boxes_of<float>(p, stream);
-  }
+  with_floating_type(p.dtype, [&](auto* element) {
+    boxes_of<std::remove_pointer_t<decltype(element)>>(p, stream);
+  });
 }
 
 void backward_boxes_finish_cuda(const RoiCropParams& p, void* stream) {

@@ -1,7 +1,7 @@
 // NOTE [ Crops on CUDA ]
-// A thread has one pixel of a patch: its place along either axis in float64, its taps once, and one
-// blend per channel. Blocks are tiles of 64 x 4 and stride over all patches. Nothing is shared
-// between pixels.
+// A thread has one pixel of a patch: it computes the pixel's position in float64, its taps once,
+// and one blend per channel. Blocks are tiles of 64 x 4 and stride over all patches. Pixels share
+// nothing.
 //
 // Rounding: NOTE [ One pixel ] (core/pixel.h), without contraction (-fmad=false): the
 // bits of the CPU kernels. Boxes that are not valid, and images without pixels, give `fill`.

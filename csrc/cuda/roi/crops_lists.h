@@ -1,4 +1,4 @@
-// Boxes that a block of threads has to look at, by index.
+// The boxes that concern a block of threads, by index.
 #pragma once
 
 #include "cuda/launch.h"
@@ -12,12 +12,13 @@ constexpr int kListWarp = 32;
 template <int Most>
 struct BoxList {
   int32_t boxes[Most];
-  int count;  // more than Most: the list is not whole
+  int count;  // more than Most: the list is incomplete
   int in_warps[kListThreads / kListWarp];
 };
 
-// By all threads of the block, which meet here: appends box k of every thread that wants it, in the
-// threads' order. The list may be read when this returns; meet again before the next call.
+// Appends box k of every thread that wants it, in the threads' order. Called by all threads of the
+// block, which synchronise here; the list may be read when this returns. Synchronise again before
+// the next call.
 template <int Most>
 __device__ inline void append_box(bool is_wanted, int32_t k, BoxList<Most>* list) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -34,7 +35,7 @@ __device__ inline void append_box(bool is_wanted, int32_t k, BoxList<Most>* list
   __syncthreads();
 }
 
-// By all threads of the block, which meet here.
+// Called by all threads of the block, which synchronise here.
 template <int Most>
 __device__ inline void clear_list(BoxList<Most>* list) {
   if (threadIdx.x == 0) list->count = 0;

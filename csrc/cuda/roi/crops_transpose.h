@@ -1,8 +1,8 @@
 // NOTE [ Transposed samples on CUDA ]
-// A thread has one element of what the gradient is of, for a few channels: it finds the places of a
-// box's grid that may have a tap on it (grid_places), tests them with the coordinate arithmetic
-// itself, and adds them up in the order of NOTE [ Transposed samples ] (core/roi/crops.h). No
-// atomics; the bits are the CPU's.
+// A thread has one pixel of the gradient, for a few channels. It finds the places of a box's grid
+// that may have a tap on it (grid_places), tests them with the exact coordinate arithmetic, and
+// adds them up in the order of NOTE [ Transposed samples ] (core/roi/crops.h). No atomics; the bits
+// are the CPU's.
 #pragma once
 
 #include "core/roi/crops_pixel.h"

@@ -1,4 +1,4 @@
-// How the bins and channels of a box are cut over threads and blocks.
+// How a box's bins and channels are divided among threads and blocks.
 #pragma once
 
 #include "cuda/launch.h"
@@ -24,7 +24,7 @@ VISOPS_FN int64_t item_count(const RoiAlignParams& p, bool on_channels) {
                      : bins * parts_of(p.channels, kGroup);
 }
 
-// Item i of item_count(): neighbours are channels side by side, or bins.
+// Item i of item_count(); consecutive items are adjacent channels, or bins.
 __device__ inline Item item_at(const RoiAlignParams& p, bool on_channels, int64_t i) {
   const int64_t bins = p.bins_y * p.bins_x;
   const int64_t step = on_channels ? kWarp : 1;

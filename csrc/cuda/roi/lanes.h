@@ -17,14 +17,14 @@ struct BoxSums {
   Acc x1, y1, x2, y2;
 };
 
-// What the warps of a block hand over.
+// What the warps of a block pass to the first one.
 template <class Acc>
 struct RowSums {
   BoxSums<Acc> of_row[kSumWarps][kWarpLanes];
 };
 
-// Writes the gradient of box k. row_sums(y) gives this lane's sums of one row of bins. By all
-// threads of the block, which meet here.
+// Writes the gradient of box k. row_sums(y) returns this lane's sums of one row of bins. Called by
+// all threads of the block, which synchronise here.
 template <class Acc, class F>
 __device__ void sum_rows(const RoiAlignParams& p, int64_t k, const Roi<Acc>& roi,
                          RowSums<Acc>* shared, const F& row_sums) {

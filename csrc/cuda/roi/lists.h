@@ -1,5 +1,5 @@
-// What a block knows of its box: what each bin reads along either axis, listed once in shared
-// memory for all channels.
+// What a block knows of its box: the entries of each bin along either axis, listed in shared memory
+// once for all channels.
 #pragma once
 
 #include "cuda/launch.h"
@@ -8,16 +8,17 @@
 namespace visops {
 namespace {
 
-constexpr int64_t kMostListBytes = 12288;  // of one axis
+constexpr int64_t kMostListBytes = 12288;  // for one axis
 
-// Of 256 threads on a multiprocessor. Where nothing is listed registers are many, and boxes few.
+// Blocks of 256 threads per multiprocessor. Streaming kernels need many registers and see few
+// boxes.
 template <class T>
 constexpr int blocks_at_once(bool listed) {
   return !listed ? 1 : sizeof(T) == 8 ? 2 : 3;
 }
 
-// A list in shared memory, or the rest of it. Streams, which find entries one by one as they are
-// listed, have the same `next`; Stream::of() is that of a bin of rows or of columns.
+// A list in shared memory, or what is left of it. A Stream has the same `next` and finds its
+// entries one by one; Stream::of() is that of a bin's rows or columns.
 template <class Entry>
 struct EntryList {
   const Entry* at;
@@ -30,13 +31,13 @@ struct EntryList {
   }
 };
 
-// Entries of a bin that lists have room for; 0: none, as bins are too many.
+// How many entries of a bin the lists can hold; 0: there are too many bins to list any.
 struct ListRoom {
   int y, x;
 };
 
-// Where the lists are in dynamic shared memory: computed, not stored, so that compilers know that
-// it is shared memory.
+// Where the lists lie in dynamic shared memory. Computed, not stored, so that compilers know it is
+// shared memory.
 template <class Entry>
 struct ListPlaces {
   int64_t bins_y, bins_x;
@@ -66,7 +67,11 @@ struct ListPlaces {
 template <class Acc>
 struct ListedBox {
   Roi<Acc> roi;
-  bool complete;  // whether all bins have found room
+  bool complete;  // whether the lists hold all bins
+
+  // Whether the kernel that reads lists, or the one that streams, computes this box. The listing
+  // kernel also writes the zeros of boxes that are not valid.
+  __device__ bool is_for(bool listed) const { return listed == (complete || !roi.valid); }
 };
 
 template <class Stream>
@@ -84,7 +89,7 @@ __device__ void list_bin(Stream stream, int room, typename Stream::Entry* list, 
   *count = n;
 }
 
-// By all threads of the block, which meet here. A thread does a bin.
+// Called by all threads of the block, which synchronise here. A thread lists one bin.
 template <class Stream, class Acc>
 __device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
                                                         const ListRoom& room, int64_t k,
@@ -93,13 +98,13 @@ __device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
   const bool has_room = room.y > 0 && room.x > 0;
   if (threadIdx.x == 0) {
     box->roi = load_roi<Acc>(p, k);
-    if (!box->roi.valid) box->roi.level = 0;  // it may be none
+    if (!box->roi.valid) box->roi.level = 0;  // level_of_box() may have found none
     box->complete = has_room;
   }
   __syncthreads();
   if (box->roi.valid && has_room) {
     for (int64_t i = threadIdx.x; i < p.bins_y + p.bins_x; i += blockDim.x) {
-      const bool is_row = i < p.bins_y;  // both kinds in one go: a warp has some of either
+      const bool is_row = i < p.bins_y;  // rows and columns in one loop: a warp may have both
       const int64_t bin = is_row ? i : i - p.bins_y;
       list_bin(Stream::of(p, box->roi, is_row, bin), is_row ? room.y : room.x,
                is_row ? places.row(bin) : places.column(bin), places.row_count() + i,
@@ -110,17 +115,18 @@ __device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
   return places;
 }
 
-// Room for what a box as large as the map needs. `most_of_bin` is what no bin is beyond; 0: none.
+// Room for the entries of a box as large as the map. No bin has more than `most_of_bin`; 0: no
+// limit.
 template <class Entry>
 int list_room(int64_t bins, int64_t extent, int64_t most_of_bin) {
   const int64_t most = (kMostListBytes / bins - int64_t{sizeof(int32_t)}) / int64_t{sizeof(Entry)};
   int64_t room = extent / bins + 4;
   if (most_of_bin > 0 && most_of_bin < room) room = most_of_bin;
-  room |= 1;  // an odd number of entries apart, lists lie in different banks
+  room |= 1;  // lists an odd number of entries apart lie in different banks
   return static_cast<int>(room < most ? room : most > 0 ? most : 0);
 }
 
-// Entries of a sample: the two pixels that it reads, or itself.
+// The most entries that a bin can have, given the number of samples; 0: no limit.
 template <class Entry>
 int64_t most_entries(const RoiAlignParams& p) {
   return p.sampling_ratio > 0 ? p.sampling_ratio * Entry::kOfSample : 0;
@@ -150,8 +156,8 @@ bool may_lack_room(const RoiAlignParams& p, const ListRoom& room) {
   return most == 0 || most > room.y || most > room.x;
 }
 
-// Starts listed(p, arguments..., room) and, for boxes that its lists may have no room for,
-// streamed(p, arguments..., room), which reads entries as it finds them.
+// Launches listed(p, arguments..., room) and, if its lists may lack room for some boxes,
+// streamed(p, arguments..., room), which finds entries as it goes.
 template <class Entry, class Kernel, class... Arguments>
 void launch_with_lists(Kernel listed, Kernel streamed, int64_t blocks, int threads, void* stream,
                        const RoiAlignParams& p, const Arguments&... arguments) {

@@ -1,10 +1,12 @@
 // NOTE [ Gradients of pasting on CUDA ]
-// A block has 32 x 8 pixels of a patch and four channels, or of its alpha. It lists the boxes that
-// share pixels with its own, then each thread adds up the pixels that its element was sampled for
-// (NOTE [ Transposed samples on CUDA ]), each times its share of NOTE [ Gradients of pasting ]
-// (core/roi/paste.h). Where more boxes overlap than the list holds, all are looked through.
+// A block has 32 x 8 pixels of a patch and four of its channels, or of its alpha. It lists the
+// boxes that share pixels with its own. Then each thread adds up the pixels that its element was
+// sampled for (NOTE [ Transposed samples on CUDA ]), each times its patch_share()
+// (core/roi/paste_pixel.h). If more boxes overlap than the list holds, it goes through all boxes.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
+#include "core/roi/element_types.h"
+#include "core/roi/paste_pixel.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_transpose.h"
 
@@ -27,8 +29,7 @@ struct IncomingPixels {
 
   __device__ void place(int64_t y, int64_t x) {
     element = grad + y * p.grad_stride.row + x * p.grad_stride.column;
-    const Acc weight = paste_weight<mode, Acc>(p, p.maps[k], k, y, x);
-    share = times_later<mode, Acc>(p, neighbours, k, y, x, weight);
+    share = patch_share<mode, Acc>(p, neighbours, k, y, x);
   }
   __device__ Acc at(int c) const {
     const T value = load_readonly(element + c * p.grad_stride.channel);
@@ -81,12 +82,7 @@ __global__ void __launch_bounds__(kListThreads)
       clear_list(&list);
       for (int64_t first = 0; first < p.boxes.count; first += kListThreads) {
         const int64_t mine = first + thread;
-        bool is_wanted = false;
-        if (mine < p.boxes.count) {
-          const CropMap& other = p.maps[mine];
-          is_wanted = other.image == map.image && overlap(other.rows, map.rows) &&
-                      overlap(other.columns, map.columns);
-        }
+        const bool is_wanted = mine < p.boxes.count && are_neighbours(p.maps[mine], map);
         append_box(is_wanted, static_cast<int32_t>(mine), &list);
       }
       const bool is_whole = list.count <= kMostNeighbours;
@@ -97,8 +93,7 @@ __global__ void __launch_bounds__(kListThreads)
           IncomingAlpha<T, mode> values = {p, neighbours, k, 0};
           gather_box<mode>(p, map, y, x, 1, values, sum);
         } else {
-          const T* grad = static_cast<const T*>(p.grad) + map.image * p.grad_stride.batch +
-                          at.channel * p.grad_stride.channel;
+          const T* grad = incoming_gradient<T>(p, map.image, at.channel);
           IncomingPixels<T, mode> values = {p, neighbours, k, grad, nullptr, 0};
           gather_box<mode>(p, map, y, x, channels_of_group(p.channels, at.channel), values, sum);
         }
@@ -106,14 +101,10 @@ __global__ void __launch_bounds__(kListThreads)
       __syncthreads();  // before the list is cleared
     }
     if (y >= p.patch_height || x >= p.patch_width) continue;
-    if (p.grad_alpha != nullptr) {
-      const Strides stride = alpha_strides(p);
-      static_cast<Acc*>(p.grad_alpha)[k * stride.batch + y * stride.row + x] = sum[0];
-      continue;
-    }
-    const Strides& stride = p.grad_patch_stride;
-    const int channels = channels_of_group(p.channels, at.channel);
-    Acc* out = static_cast<Acc*>(p.grad_patches) + k * stride.batch + at.channel * stride.channel +
+    const PasteTarget target = paste_target(p);
+    const Strides& stride = target.stride;
+    const int channels = channels_of_group(target.channels, at.channel);
+    Acc* out = static_cast<Acc*>(target.data) + k * stride.batch + at.channel * stride.channel +
                y * stride.row + x * stride.column;
     for (int c = 0; c < kChannelGroup; ++c) {
       if (c < channels) out[c * stride.channel] = sum[c];
@@ -123,8 +114,8 @@ __global__ void __launch_bounds__(kListThreads)
 
 template <class T, Interpolation mode>
 void backward_as(const RoiPasteParams& p, void* stream) {
-  const int64_t channels = p.grad_alpha != nullptr ? 1 : p.channels;
-  const TargetGrid grid = target_grid(p.boxes.count, channels, p.patch_height, p.patch_width);
+  const TargetGrid grid =
+      target_grid(p.boxes.count, paste_target(p).channels, p.patch_height, p.patch_width);
   launch(roi_paste_backward<T, mode>, grid_for(grid.count), dim3(kListThreads), 0, stream, p, grid);
 }
 
@@ -138,12 +129,9 @@ void backward_of(const RoiPasteParams& p, void* stream) {
 }
 
 void roi_paste_backward_cuda(const RoiPasteParams& p, void* stream) {
-  switch (p.dtype) {
-    case DType::kFloat16: return backward_of<Half>(p, stream);
-    case DType::kBFloat16: return backward_of<BFloat16>(p, stream);
-    case DType::kFloat64: return backward_of<double>(p, stream);
-    default: return backward_of<float>(p, stream);
-  }
+  with_floating_type(p.dtype, [&](auto* element) {
+    backward_of<std::remove_pointer_t<decltype(element)>>(p, stream);
+  });
 }
 
 const bool registered = roi_paste_backward_stub.set(kCudaSlot, roi_paste_backward_cuda);

@@ -1,11 +1,11 @@
 // NOTE [ Pasting on CUDA ]
 // A block has 32 x 8 pixels of an image and four channels; a thread keeps its pixel's values. The
-// threads look through the boxes together, as many at a time as there are threads, list those that
-// cover some of the tile, and each blends them into its own pixel, by index. A pixel is read and
-// written once.
+// threads go through the boxes together, one each at a time, and list those that cover some of the
+// tile; each thread blends them into its own pixel, by index. A pixel is read and written once.
 //
 // Rounding: NOTE [ Pasted pixels ] (core/roi/paste.h), without contraction (-fmad=false), so the
 // bits are the CPU's.
+#include "core/roi/paste_pixel.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_transpose.h"
 

@@ -1,9 +1,9 @@
 // NOTE [ RoI pooling on CUDA ]
-// Forward: a thread has a bin of a channel, and goes through its pixels. Backward: NOTE [ Gradients
-// of maps by tiles ]; of a box that reaches the tile, lanes look at the indices of the bins that
-// reach it. The order of sums is that of NOTE [ RoI pooling ].
+// Forward: a thread has a bin of a channel and goes through its pixels. Backward: NOTE [ Gradients
+// of maps by tiles ]; for a box that reaches the tile, lanes look at the indices of the bins that
+// reach it. Sums have the order of NOTE [ RoI pooling ].
 //
-// Boxes that are not valid have bins of 0 and index -1, and no gradient.
+// Boxes that are not valid have bins of 0, index -1, and no gradient.
 #include "core/roi/pool.h"
 #include "cuda/roi/channel_tiles.h"
 
@@ -97,13 +97,9 @@ void roi_pool_launch(const RoiPoolParams& pool, void* stream) {
   const auto start = [&](auto kernel) {
     launch(kernel, grid_for_bins(pool.align), dim3(kThreads), 0, stream, pool);
   };
-  switch (pool.align.dtype) {
-    case DType::kUInt8: return start(roi_pool<uint8_t>);
-    case DType::kFloat16: return start(roi_pool<Half>);
-    case DType::kBFloat16: return start(roi_pool<BFloat16>);
-    case DType::kFloat64: return start(roi_pool<double>);
-    default: return start(roi_pool<float>);
-  }
+  with_element_type(pool.align.dtype, [&](auto* element) {
+    start(roi_pool<std::remove_pointer_t<decltype(element)>>);
+  });
 }
 
 void roi_pool_at_launch(const RoiPoolParams& pool, void* stream) {
@@ -123,12 +119,9 @@ void roi_pool_backward_launch(const RoiPoolParams& pool, void* stream) {
   const auto start = [&](auto kernel) {
     launch(kernel, grid_for(tiles.count), dim3(kWarp), 0, stream, pool, tiles);
   };
-  switch (pool.align.dtype) {
-    case DType::kFloat16: return start(roi_pool_backward<Half>);
-    case DType::kBFloat16: return start(roi_pool_backward<BFloat16>);
-    case DType::kFloat64: return start(roi_pool_backward<double>);
-    default: return start(roi_pool_backward<float>);
-  }
+  with_floating_type(pool.align.dtype, [&](auto* element) {
+    start(roi_pool_backward<std::remove_pointer_t<decltype(element)>>);
+  });
 }
 
 const bool registered = roi_pool_stub.set(kCudaSlot, roi_pool_launch) &&

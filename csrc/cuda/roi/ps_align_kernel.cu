@@ -1,7 +1,7 @@
 // NOTE [ Position-sensitive RoIAlign on CUDA ]
-// Forward: a thread has a bin of a channel; weights come one after another from BinPixels, with no
-// memory for them. Backward: NOTE [ Gradients of maps by tiles ]; a lane has a channel of the map,
-// and so one bin of every box. The order of sums is that of NOTE [ RoIAlign samples ].
+// Forward: a thread has a bin of a channel and takes weights one after another from BinPixels,
+// without storing them. Backward: NOTE [ Gradients of maps by tiles ]; a lane has a channel of the
+// map, and so one bin of every box. Sums have the order of NOTE [ RoIAlign samples ].
 //
 // Boxes that are not valid have bins of 0 and no gradient.
 #include "core/roi/ps_align.h"
@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(kThreads) ps_roi_align(const __grid_constant__
   });
 }
 
-// Whether samples may touch pixels from `first` to below `last`. Rounding moves a sample by less
-// than the margin.
+// Whether samples may touch pixels first <= i < last. Rounding moves a sample by less than the
+// margin.
 template <class Acc>
 __device__ bool may_touch(const RoiAxis<Acc>& axis, int64_t first, int64_t last) {
   if (axis.grid == 0) return false;
@@ -82,13 +82,9 @@ void ps_roi_align_launch(const RoiAlignParams& p, void* stream) {
   const auto start = [&](auto kernel) {
     launch(kernel, grid_for_bins(p), dim3(kThreads), 0, stream, p);
   };
-  switch (p.dtype) {
-    case DType::kUInt8: return start(ps_roi_align<uint8_t>);
-    case DType::kFloat16: return start(ps_roi_align<Half>);
-    case DType::kBFloat16: return start(ps_roi_align<BFloat16>);
-    case DType::kFloat64: return start(ps_roi_align<double>);
-    default: return start(ps_roi_align<float>);
-  }
+  with_element_type(p.dtype, [&](auto* element) {
+    start(ps_roi_align<std::remove_pointer_t<decltype(element)>>);
+  });
 }
 
 void ps_roi_align_backward_launch(const RoiAlignParams& p, void* stream) {
@@ -96,12 +92,9 @@ void ps_roi_align_backward_launch(const RoiAlignParams& p, void* stream) {
   const auto start = [&](auto kernel) {
     launch(kernel, grid_for(tiles.count), dim3(kWarp), 0, stream, p, tiles);
   };
-  switch (p.dtype) {
-    case DType::kFloat16: return start(ps_roi_align_backward<Half>);
-    case DType::kBFloat16: return start(ps_roi_align_backward<BFloat16>);
-    case DType::kFloat64: return start(ps_roi_align_backward<double>);
-    default: return start(ps_roi_align_backward<float>);
-  }
+  with_floating_type(p.dtype, [&](auto* element) {
+    start(ps_roi_align_backward<std::remove_pointer_t<decltype(element)>>);
+  });
 }
 
 const bool registered = ps_roi_align_stub.set(kCudaSlot, ps_roi_align_launch) &&

@@ -1,4 +1,4 @@
-// Samples that maxima were taken from: NOTE [ RoIAlign maxima ] in core/roi/max.h.
+// The samples that maxima took: NOTE [ RoIAlign maxima ] in core/roi/max.h.
 #pragma once
 
 #include "core/roi/max.h"

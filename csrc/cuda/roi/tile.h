@@ -1,13 +1,13 @@
 // NOTE [ RoIAlign's gradient of maps on CUDA ]
-// Boxes overlap; scattered by many threads at once, their additions to a pixel would come in any
-// order. So this gathers: a block has a tile of one map and some channels, and looks through all
-// boxes of the map for those that reach the tile, by rising index. A thread keeps the sums of its
-// pixels and channels in registers from the first box to the last; each pixel is written once, also
-// where no box is. No atomics, and nothing to zero before.
+// Boxes overlap: if many threads scattered them at once, additions to a pixel would come in any
+// order. So this gathers: a block has a tile of one map and some channels, and goes through all
+// boxes of the map, by rising index, for those that reach the tile. A thread keeps the sums of its
+// pixels and channels in registers from the first box to the last. Each pixel is written once, even
+// if no box reaches it. There are no atomics, and nothing needs zeroing beforehand.
 //
-// A warp has a row of the tile. Its lanes are channels where these lie side by side, else columns.
+// A warp has a row of the tile. Its lanes are channels if these are adjacent, else columns.
 //
-// Which pixels a box reaches is computed once for all tiles, by a first kernel (RoiSpan).
+// A first kernel computes which pixels each box reaches, once for all tiles (RoiSpan).
 #pragma once
 
 #include "cuda/launch.h"
@@ -19,13 +19,13 @@ namespace {
 constexpr int kTileRows = 8;
 constexpr int kTileThreads = kTileRows * kWarp;
 
-// Where a box reads: all of its pixels lie within, borders included. 24 bytes of p.spans.
+// Where a box reads: all of its pixels lie within these rows and columns, both ends included.
 struct RoiSpan {
-  int64_t map;  // level * images + image; -1: it reads nothing
+  int64_t map;  // level * images + image; -1: the box reads nothing
   int32_t first_row, last_row, first_column, last_column;
 };
 
-// Samples rise with bin and number, rounded or not.
+// Sample positions never fall from one bin or sample to the next, even when rounded.
 template <class Acc>
 __device__ bool span_of(const RoiAxis<Acc>& axis, int32_t* first, int32_t* last) {
   if (axis.grid <= 0) return false;
@@ -39,7 +39,7 @@ __device__ bool span_of(const RoiAxis<Acc>& axis, int32_t* first, int32_t* last)
 
 template <class Acc>
 __global__ void __launch_bounds__(kTileThreads)
-    roi_spans(const __grid_constant__ RoiAlignParams p) {
+    roi_spans(const __grid_constant__ RoiAlignParams p, RoiSpan* spans) {
   const int64_t step = int64_t{gridDim.x} * kTileThreads;
   for (int64_t k = int64_t{blockIdx.x} * kTileThreads + threadIdx.x; k < p.boxes.count; k += step) {
     const Roi<Acc> roi = load_roi<Acc>(p, k);
@@ -48,13 +48,13 @@ __global__ void __launch_bounds__(kTileThreads)
         span_of(roi.x, &span.first_column, &span.last_column)) {
       span.map = roi.level * p.images + roi.image;
     }
-    static_cast<RoiSpan*>(p.spans)[k] = span;
+    spans[k] = span;
   }
 }
 
-// The tiles of all levels that one launch takes; those of the last level, whose boxes are many to a
-// tile, first. A Shape says how many columns and channels a tile has (kColumns, kChannels) and
-// which maps it is for.
+// The tiles of all levels that one launch takes. The last level, with many boxes to a tile, comes
+// first. A Shape says how many columns and channels a tile has (kColumns, kChannels) and which maps
+// it is for.
 template <class Shape>
 struct TileGrid {
   int64_t begin[kMostRoiLevels];  // of a level's blocks; -1: not in this launch
@@ -101,14 +101,14 @@ constexpr int kMostListed = 2 * kTileThreads;
 // Boxes that reach a block's tile.
 struct BoxList {
   int64_t box[kMostListed];
-  int hits[kTileRows];  // of each warp
+  int hits[kTileRows];  // per warp
 };
 
-// Lists them by rising index and calls f(count) whenever the list is full, and for the rest. By all
-// threads of the block, which meet here; f has to end where they meet.
+// Lists them by rising index, and calls f(count) whenever the list is full and once for the rest.
+// Called by all threads of the block, which synchronise here; f must end with all of them in step.
 template <class Shape, class F>
-__device__ void for_boxes_of(const RoiAlignParams& p, const Tile& tile, BoxList* list, const F& f) {
-  const auto* spans = static_cast<const RoiSpan*>(p.spans);
+__device__ void for_boxes_of(const RoiAlignParams& p, const RoiSpan* spans, const Tile& tile,
+                             BoxList* list, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t map = tile.level * p.images + tile.image;
@@ -141,7 +141,7 @@ __device__ void for_boxes_of(const RoiAlignParams& p, const Tile& tile, BoxList*
   }
 }
 
-// Which bins may hold a pixel, and all between. Bins lie by rising pixels.
+// All bins that may read certain pixels are in begin <= b < end; bins lie by rising pixels.
 struct BinSpan {
   int64_t begin, end;
 };
@@ -166,10 +166,14 @@ __device__ BinSpan bins_between(const RoiAxis<Acc>& axis, int64_t first, int64_t
   return span;
 }
 
+// [count] the span of each box, in scratch.
 template <class Acc>
-void launch_spans(const RoiAlignParams& p, void* stream) {
+const RoiSpan* find_spans(const RoiAlignParams& p, Workspace& workspace) {
+  const int64_t bytes = p.boxes.count * int64_t{sizeof(RoiSpan)};
+  auto* spans = static_cast<RoiSpan*>(workspace.allocate(bytes));
   launch(roi_spans<Acc>, grid_for(parts_of(p.boxes.count, kTileThreads)), dim3(kTileThreads), 0,
-         stream, p);
+         workspace.stream(), p, spans);
+  return spans;
 }
 
 }  // namespace

@@ -4,121 +4,126 @@
 #include "core/check.h"
 #include "torch/register.h"
 #include "torch/roi/front.h"
-#include "torch/roi/run.h"
 
 namespace visops {
 namespace {
 
-using Sizes = std::vector<int64_t>;
+using Stub = ScheduledStub<RoiAlignParams>;
 
-RoiCall with_samples(RoiCall call, int64_t sampling_ratio, bool aligned) {
-  call.params.sampling_ratio = sampling_ratio;
-  call.params.aligned = aligned;
-  return call;
+bool has_bins(const RoiCall& call) {
+  return call.params.boxes.count > 0 && call.params.channels > 0;
 }
 
-RoiCall map_call(const char* op, const Tensor& input, const Tensor& boxes, double scale,
-                 int64_t sampling_ratio, bool aligned) {
-  return with_samples(call_on_map(op, input, boxes, 5, scale), sampling_ratio, aligned);
+// CPU kernels of maxima compute neighbouring channels as vectors.
+void prefer_adjacent_channels(RoiCall& call, const Tensor& on) {
+  if (!runs_cuda_kernels(on)) gather_channels(call);
 }
 
-void set_index(RoiCall& call, const Tensor& index, const Tensor& reference) {
-  call.set_index(index, DType::kInt64, reference);
-  call.params.index = static_cast<int64_t*>(const_cast<void*>(index.const_data_ptr()));
+Tensor means(const RoiCall& call, const Tensor& like) {
+  const Tensor bins = empty_bins(call, like);
+  if (has_bins(call)) run(roi_align_stub, call.op, with_bins(call.params, bins), like);
+  return bins;
 }
 
 Tensor roi_align(const Tensor& input, const Tensor& boxes, const Sizes& output_size,
                  double spatial_scale, int64_t sampling_ratio, bool aligned) {
-  RoiCall call = map_call("roi_align", input, boxes, spatial_scale, sampling_ratio, aligned);
-  call.set_output_size(output_size);
-  call.check(boxes);
-  const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
-  run_roi_align(call, input);
-  return bins;
+  const RoiSampling sampling = {{spatial_scale}, sampling_ratio, aligned};
+  return means(call_on_maps("roi_align", {"input", {input}}, {boxes}, sampling, output_size),
+               input);
 }
 
 std::tuple<Tensor, Tensor> roi_align_max(const Tensor& input, const Tensor& boxes,
                                          const Sizes& output_size, double spatial_scale,
                                          int64_t sampling_ratio, bool aligned) {
-  RoiCall call = map_call("roi_align", input, boxes, spatial_scale, sampling_ratio, aligned);
-  call.set_output_size(output_size);
-  call.check(boxes);
-  const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
-  const Tensor index = call.empty_index(input, DType::kInt64, prefers_channels_last(input));
-  call.params.index = static_cast<int64_t*>(index.mutable_data_ptr());
-  run_over_boxes(roi_align_max_stub, call, input);
+  RoiCall call = call_on_maps("roi_align", {"input", {input}}, {boxes},
+                              {{spatial_scale}, sampling_ratio, aligned}, output_size);
+  const Tensor bins = empty_bins(call, input);
+  const Tensor index = empty_index(call, input, DType::kInt64);
+  if (has_bins(call)) {
+    prefer_adjacent_channels(call, input);
+    run(roi_align_max_stub, call.op, with_index(with_bins(call.params, bins), index), input);
+  }
   return {bins, index};
 }
 
 Tensor roi_align_max_at(const Tensor& input, const Tensor& index, const Tensor& boxes,
                         const Sizes& output_size, double spatial_scale, int64_t sampling_ratio,
                         bool aligned) {
-  RoiCall call = map_call("roi_align_max_at", input, boxes, spatial_scale, sampling_ratio, aligned);
-  call.set_output_size(output_size);
-  call.check(boxes);
-  const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
-  set_index(call, index, input);
-  run_over_boxes(roi_align_max_at_stub, call, input);
+  RoiCall call = call_on_maps("roi_align_max_at", {"input", {input}}, {boxes},
+                              {{spatial_scale}, sampling_ratio, aligned}, output_size);
+  check_index(call, index, DType::kInt64, "input", input);
+  const Tensor bins = empty_bins(call, input);
+  if (has_bins(call)) {
+    prefer_adjacent_channels(call, input);
+    run(roi_align_max_at_stub, call.op, with_index(with_bins(call.params, bins), index), input);
+  }
   return bins;
 }
 
-Tensor input_gradient(const char* op, const KernelStub<RoiAlignParams>& stub, const Tensor* index,
-                      const Tensor& grad, const Tensor& boxes, const Sizes& input_size,
-                      double spatial_scale, int64_t sampling_ratio, bool aligned,
-                      bool channels_last) {
-  check_input_size(op, input_size);
-  RoiCall call =
-      with_samples(call_for_gradient(op, grad, boxes, 5, input_size[0]), sampling_ratio, aligned);
-  require(input_size[1] == call.params.channels, op, "input_size is ", shape_text(input_size),
-          ", grad has ", call.params.channels, " channels");
-  if (index != nullptr) set_index(call, *index, grad);
-  const Tensor gradient =
-      call.add_gradient(grad, input_size[2], input_size[3], spatial_scale, channels_last);
-  call.check(boxes);
-  run_over_maps(stub, call, grad);
-  return gradient;
+// Computes the gradient of a call's maps into tensors that its parameters name.
+void sum_gradients(const Stub& stub, const char* op, const RoiAlignParams& p, const Tensor& on) {
+  bool has_pixels = p.images > 0 && p.channels > 0, has_map = false;
+  for (int64_t level = 0; level < p.levels; ++level) {
+    has_map = has_map || (p.maps[level].height > 0 && p.maps[level].width > 0);
+  }
+  if (has_pixels && has_map) run(stub, op, p, on);
 }
 
 Tensor roi_align_backward_input(const Tensor& grad, const Tensor& boxes, const Sizes& input_size,
                                 double spatial_scale, int64_t sampling_ratio, bool aligned,
                                 bool channels_last) {
-  return input_gradient("roi_align_backward_input", roi_align_backward_input_stub, nullptr, grad,
-                        boxes, input_size, spatial_scale, sampling_ratio, aligned, channels_last);
+  const RoiCall call = call_for_map("roi_align_backward_input", grad, {boxes},
+                                    {{spatial_scale}, sampling_ratio, aligned}, input_size);
+  check_channels(call.op, input_size, call.params.channels);
+  const Tensor gradient =
+      empty_tensor(call.op, "gradient", grad, input_size, call.params.dtype, channels_last);
+  sum_gradients(roi_align_backward_input_stub, call.op, with_map(call.params, 0, gradient), grad);
+  return gradient;
 }
 
 Tensor roi_align_max_backward_input(const Tensor& grad, const Tensor& index, const Tensor& boxes,
                                     const Sizes& input_size, double spatial_scale,
                                     int64_t sampling_ratio, bool aligned, bool channels_last) {
-  return input_gradient("roi_align_max_backward_input", roi_align_max_backward_input_stub, &index,
-                        grad, boxes, input_size, spatial_scale, sampling_ratio, aligned,
-                        channels_last);
+  const RoiCall call = call_for_map("roi_align_max_backward_input", grad, {boxes},
+                                    {{spatial_scale}, sampling_ratio, aligned}, input_size);
+  check_channels(call.op, input_size, call.params.channels);
+  check_index(call, index, DType::kInt64, "grad", grad);
+  const Tensor gradient =
+      empty_tensor(call.op, "gradient", grad, input_size, call.params.dtype, channels_last);
+  sum_gradients(roi_align_max_backward_input_stub, call.op,
+                with_index(with_map(call.params, 0, gradient), index), grad);
+  return gradient;
 }
 
-// Of a call that has its grad.
-Tensor boxes_gradient(RoiCall& call, const KernelStub<RoiAlignParams>& stub, const Tensor& grad,
+// `index` is null for means.
+Tensor boxes_gradient(const Stub& stub, RoiCall call, const Tensor* index, const Tensor& grad,
                       const Tensor& boxes) {
-  const Tensor gradient = call.empty_boxes_gradient(boxes);
-  call.check(boxes);
-  run_over_boxes(stub, call, grad);
+  const Tensor gradient = empty_boxes_gradient(call, boxes);
+  if (call.params.boxes.count == 0) return gradient;
+  gather_channels(call);
+  RoiAlignParams p = with_boxes_gradient(call.params, gradient);
+  if (index != nullptr) p = with_index(p, *index);
+  run(stub, call.op, p, grad);
   return gradient;
 }
 
 Tensor roi_align_backward_boxes(const Tensor& grad, const Tensor& input, const Tensor& boxes,
                                 double spatial_scale, int64_t sampling_ratio, bool aligned) {
-  RoiCall call =
-      map_call("roi_align_backward_boxes", input, boxes, spatial_scale, sampling_ratio, aligned);
-  call.set_grad(grad);
-  return boxes_gradient(call, roi_align_backward_boxes_stub, grad, boxes);
+  return boxes_gradient(
+      roi_align_backward_boxes_stub,
+      call_on_maps_and_grad("roi_align_backward_boxes", {"input", {input}}, {boxes},
+                            {{spatial_scale}, sampling_ratio, aligned}, grad),
+      nullptr, grad, boxes);
 }
 
 Tensor roi_align_max_backward_boxes(const Tensor& grad, const Tensor& index, const Tensor& input,
                                     const Tensor& boxes, double spatial_scale,
                                     int64_t sampling_ratio, bool aligned) {
-  RoiCall call = map_call("roi_align_max_backward_boxes", input, boxes, spatial_scale,
-                          sampling_ratio, aligned);
-  call.set_grad(grad);
-  set_index(call, index, input);
-  return boxes_gradient(call, roi_align_max_backward_boxes_stub, grad, boxes);
+  const RoiCall call =
+      call_on_maps_and_grad("roi_align_max_backward_boxes", {"input", {input}}, {boxes},
+                            {{spatial_scale}, sampling_ratio, aligned}, grad);
+  check_index(call, index, DType::kInt64, "input", input);
+  return boxes_gradient(roi_align_max_backward_boxes_stub, call, &index, grad, boxes);
 }
 
 // How a pyramid's boxes choose their level.
@@ -128,8 +133,8 @@ struct LevelChoice {
   const std::string& rule;
 };
 
-void set_levels(RoiCall& call, const std::vector<double>& scales, const LevelChoice& choice) {
-  const char* op = call.op;
+RoiLevels parse_levels(const char* op, const std::vector<double>& scales,
+                       const LevelChoice& choice) {
   require(!scales.empty() && scales.size() <= kMostRoiLevels, op, "scales has ", scales.size(),
           " numbers, must have 1 to ", kMostRoiLevels);
   for (const double scale : scales) {
@@ -151,36 +156,27 @@ void set_levels(RoiCall& call, const std::vector<double>& scales, const LevelCho
   levels.rule = is_torchvision ? RoiLevelRule::kTorchvision : RoiLevelRule::kDetectron2;
   levels.canonical_scale = choice.canonical_scale;
   levels.canonical_level = choice.canonical_level;
-  call.params.level_rule = levels;
+  return levels;
 }
 
-RoiCall pyramid_call(const char* op, const std::vector<Tensor>& features, const Tensor& boxes,
-                     const std::vector<double>& scales, int64_t sampling_ratio, bool aligned,
-                     const LevelChoice& choice) {
-  RoiCall call = {op, "features"};
+// The sampling of a pyramid, which must have as many maps as scales.
+RoiSampling pyramid_sampling(const char* op, const std::vector<Tensor>& features,
+                             const std::vector<double>& scales, int64_t sampling_ratio,
+                             bool aligned, const LevelChoice& choice) {
   require(features.size() == scales.size(), op, "features has ", features.size(),
           " tensors, scales has ", scales.size(), " numbers");
-  set_levels(call, scales, choice);
-  for (size_t i = 0; i < features.size(); ++i) {
-    const std::string name = "features[" + std::to_string(i) + "]";
-    check_same_device(op, "features[0]", features[0], name.c_str(), features[i]);
-    call.add_features(name, features[i], scales[i]);
-  }
-  call.set_boxes(boxes, 5, "features[0]", features[0]);
-  return with_samples(call, sampling_ratio, aligned);
+  return {scales, sampling_ratio, aligned, parse_levels(op, scales, choice)};
 }
 
 Tensor multiscale_roi_align(const std::vector<Tensor>& features, const Tensor& boxes,
                             const Sizes& output_size, const std::vector<double>& scales,
                             int64_t sampling_ratio, bool aligned, double canonical_scale,
                             int64_t canonical_level, const std::string& level_rule) {
-  RoiCall call = pyramid_call("multiscale_roi_align", features, boxes, scales, sampling_ratio,
-                              aligned, {canonical_scale, canonical_level, level_rule});
-  call.set_output_size(output_size);
-  call.check(boxes);
-  const Tensor bins = call.empty_bins(features[0], prefers_channels_last(features[0]));
-  run_roi_align(call, features[0]);
-  return bins;
+  const char* op = "multiscale_roi_align";
+  const RoiSampling sampling = pyramid_sampling(op, features, scales, sampling_ratio, aligned,
+                                                {canonical_scale, canonical_level, level_rule});
+  return means(call_on_maps(op, {"features", features, true}, {boxes}, sampling, output_size),
+               features[0]);
 }
 
 std::vector<Tensor> multiscale_roi_align_backward_input(
@@ -189,19 +185,25 @@ std::vector<Tensor> multiscale_roi_align_backward_input(
     int64_t canonical_level, const std::string& level_rule,
     const std::vector<bool>& channels_last) {
   const char* op = "multiscale_roi_align_backward_input";
-  RoiCall call =
-      with_samples(call_for_gradient(op, grad, boxes, 5, batch), sampling_ratio, aligned);
-  set_levels(call, scales, {canonical_scale, canonical_level, level_rule});
+  const RoiLevels levels = parse_levels(op, scales, {canonical_scale, canonical_level, level_rule});
   require(sizes.size() == 2 * scales.size() && channels_last.size() == scales.size(), op,
           "sizes is ", shape_text(sizes), ", must have two numbers for each of ", scales.size(),
           " levels, channels_last one");
-  std::vector<Tensor> gradients;
+  std::vector<std::pair<int64_t, int64_t>> sizes_of_maps;
   for (size_t i = 0; i < scales.size(); ++i) {
-    gradients.push_back(
-        call.add_gradient(grad, sizes[2 * i], sizes[2 * i + 1], scales[i], channels_last[i]));
+    sizes_of_maps.push_back({sizes[2 * i], sizes[2 * i + 1]});
   }
-  call.check(boxes);
-  run_over_maps(roi_align_backward_input_stub, call, grad);
+  const RoiCall call = call_for_maps(op, grad, {boxes}, {scales, sampling_ratio, aligned, levels},
+                                     batch, sizes_of_maps);
+  RoiAlignParams p = call.params;
+  std::vector<Tensor> gradients;
+  for (int64_t i = 0; i < p.levels; ++i) {
+    gradients.push_back(empty_tensor(op, "gradient", grad,
+                                     {batch, p.channels, p.maps[i].height, p.maps[i].width},
+                                     p.dtype, channels_last[i]));
+    p = with_map(p, i, gradients.back());
+  }
+  sum_gradients(roi_align_backward_input_stub, op, p, grad);
   return gradients;
 }
 
@@ -210,11 +212,13 @@ Tensor multiscale_roi_align_backward_boxes(const Tensor& grad, const std::vector
                                            int64_t sampling_ratio, bool aligned,
                                            double canonical_scale, int64_t canonical_level,
                                            const std::string& level_rule) {
-  RoiCall call =
-      pyramid_call("multiscale_roi_align_backward_boxes", features, boxes, scales, sampling_ratio,
-                   aligned, {canonical_scale, canonical_level, level_rule});
-  call.set_grad(grad);
-  return boxes_gradient(call, roi_align_backward_boxes_stub, grad, boxes);
+  const char* op = "multiscale_roi_align_backward_boxes";
+  const RoiSampling sampling = pyramid_sampling(op, features, scales, sampling_ratio, aligned,
+                                                {canonical_scale, canonical_level, level_rule});
+  return boxes_gradient(
+      roi_align_backward_boxes_stub,
+      call_on_maps_and_grad(op, {"features", features, true}, {boxes}, sampling, grad), nullptr,
+      grad, boxes);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace visops {
 namespace {
 
-// Elements touched for a pixel's gradient by its box, in the sense of kGrain.
+// The cost of a pixel's gradient with respect to its box, in elements touched as for kGrain.
 constexpr int64_t kBoxGradientCost = 8;
 
 struct CropCall {
@@ -23,7 +23,7 @@ struct CropCall {
   void set_patches(const char* name, const Tensor& patches);
   void set_boxes(const char* reference_name, const Tensor& reference);
   void check() const;
-  // After check(): what the kernels read of boxes. The result holds it.
+  // Call after check(). Computes what kernels need to know of boxes; the result holds it.
   Tensor make_maps();
 };
 
@@ -151,7 +151,7 @@ Tensor crop_rois_backward_boxes(const Tensor& grad, const Tensor& images, const 
   const int64_t count = p.boxes.count;
   const Tensor gradient =
       empty_tensor(call.op, "gradient of boxes", images, {count, 5}, p.boxes.dtype);
-  if (p.mode == Interpolation::kNearest) {  // does not move with the box
+  if (p.mode == Interpolation::kNearest) {  // is constant for small moves of the box
     return torch::stable::fill_(gradient, 0.0);
   }
   const Tensor row_sums =

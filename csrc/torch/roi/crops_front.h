@@ -8,7 +8,7 @@
 
 namespace visops {
 
-// Elements touched for a box's CropMap, in the sense of kGrain.
+// The cost of a box's CropMap, in elements touched as for kGrain.
 constexpr int64_t kMapCost = 64;
 
 void check_images(const char* op, const char* name, const Tensor& images);

@@ -1,7 +1,12 @@
-// What the torch fronts of regions of interest share: tensors -> maps, boxes and bins.
+// What the torch fronts of regions of interest share: tensors -> a checked RoiAlignParams.
+//
+// A RoiCall comes out of one function complete: everything that can be checked before memory is
+// allocated has been, boxes in host memory too. What is missing is memory for results; the
+// functions below allocate it, and with_index() and the like name it to the kernels.
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/roi/align.h"
@@ -9,47 +14,72 @@
 
 namespace visops {
 
-// A call on its way to RoiAlignParams. Tensors that its pointers lie in, where they are copies of
-// the arguments, live as long as it does.
-struct RoiCall {
-  const char* op;
-  const char* maps_name;  // for errors: the argument that has the maps
-  RoiAlignParams params = {};
-  std::vector<Tensor> held = {};
+using Sizes = std::vector<int64_t>;
 
-  // Adds a level. Features are copied unless their pixels or their channels are adjacent.
-  void add_features(const std::string& name, const Tensor& features, double scale);
-  // Adds a level of which the gradient is wanted, and allocates that.
-  Tensor add_gradient(const Tensor& like, int64_t height, int64_t width, double scale,
-                      bool channels_last);
-  void set_boxes(const Tensor& boxes, int64_t columns, const char* reference_name,
-                 const Tensor& reference);
-  void set_output_size(const std::vector<int64_t>& output_size);
-  // The gradient of the bins, of the shape that the result has.
-  void set_grad(const Tensor& grad);
-  // Which sample of each bin: one to write, or one that was. Its address is for the operator to
-  // set.
-  Tensor empty_index(const Tensor& like, DType dtype, bool channels_last);
-  void set_index(const Tensor& index, DType dtype, const Tensor& reference);
-  // Where bins read about as many pixels as there are, copies features whose channels are not side
-  // by side to where they are: for kernels whose lanes are channels, that is soon earned.
-  void gather_channels();
-  // Everything but memory; host boxes too.
-  void check(const Tensor& boxes) const;
-  Tensor empty_bins(const Tensor& like, bool channels_last);
-  Tensor empty_boxes_gradient(const Tensor& boxes);
+// [K, columns]: batch index, x1, y1, x2, y2; with six columns rotated boxes, whose numbers are for
+// the operator to check.
+struct BoxesArgument {
+  const Tensor& tensor;
+  int64_t columns = 5;
 };
 
-// Of one map, and of the gradient of maps: all but options, and what is allocated.
-RoiCall call_on_map(const char* op, const Tensor& input, const Tensor& boxes, int64_t columns,
-                    double scale);
-RoiCall call_for_gradient(const char* op, const Tensor& grad, const Tensor& boxes, int64_t columns,
-                          int64_t images);
+// Which samples are taken. One scale for each map; the rule chooses between several.
+struct RoiSampling {
+  std::vector<double> scales;
+  int64_t ratio = -1;
+  bool aligned = false;
+  RoiLevels level_rule = {};
+};
 
-RoiMap roi_map(const Tensor& tensor, double scale);
+// Maps that are read, from the finest, and the name of their argument: `features` is a list.
+struct MapsArgument {
+  const char* name;
+  std::vector<Tensor> tensors;
+  bool is_list = false;
+};
+
+struct RoiCall {
+  const char* op;
+  RoiAlignParams params;
+  std::vector<Tensor> held;  // copies of arguments that `params` points into
+};
+
+// For a result of maps: bins, or their index.
+RoiCall call_on_maps(const char* op, const MapsArgument& maps, const BoxesArgument& boxes,
+                     const RoiSampling& sampling, const Sizes& output_size);
+// For a result of maps and the gradient of their bins.
+RoiCall call_on_maps_and_grad(const char* op, const MapsArgument& maps, const BoxesArgument& boxes,
+                              const RoiSampling& sampling, const Tensor& grad);
+// For the gradient of maps, [images, channels of grad, sizes[i]] each. They have no memory yet.
+RoiCall call_for_maps(const char* op, const Tensor& grad, const BoxesArgument& boxes,
+                      const RoiSampling& sampling, int64_t images,
+                      const std::vector<std::pair<int64_t, int64_t>>& sizes);
+// ... of one map of that size; its channels are for check_channels().
+RoiCall call_for_map(const char* op, const Tensor& grad, const BoxesArgument& boxes,
+                     const RoiSampling& sampling, const Sizes& input_size);
+// Throws unless the map has `channels` channels.
+void check_channels(const char* op, const Sizes& input_size, int64_t channels);
+
+// Bins of the call's maps, [K, C, *output_size], and an index beside them.
+Tensor empty_bins(const RoiCall& call, const Tensor& like);
+Tensor empty_index(const RoiCall& call, const Tensor& like, DType dtype);
+// Throws unless boxes can have a gradient.
+Tensor empty_boxes_gradient(const RoiCall& call, const Tensor& boxes);
+// Throws unless `index` has the shape of the call's bins, and the device of `reference`.
+void check_index(const RoiCall& call, const Tensor& index, DType dtype, const char* reference_name,
+                 const Tensor& reference);
+
+// The parameters with memory.
+RoiAlignParams with_bins(RoiAlignParams params, const Tensor& bins);
+RoiAlignParams with_index_strides(RoiAlignParams params, const Tensor& index);
+RoiAlignParams with_index(RoiAlignParams params, const Tensor& index);
+RoiAlignParams with_map(RoiAlignParams params, int64_t level, const Tensor& map);
+RoiAlignParams with_boxes_gradient(RoiAlignParams params, const Tensor& gradient);
+
+// Turns maps to channels_last if bins read about as many pixels as there are: kernels that compute
+// neighbouring channels as vectors soon win that time back.
+void gather_channels(RoiCall& call);
+
 void check_four_dimensions(const char* op, const std::string& name, const Tensor& tensor);
-void check_input_size(const char* op, const std::vector<int64_t>& input_size);
-// Of a task that is a box, in the sense of kGrain: a bin reads about two pixels each way.
-int64_t box_cost(const RoiAlignParams& p);
 
 }  // namespace visops

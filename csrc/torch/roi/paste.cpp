@@ -10,7 +10,7 @@
 namespace visops {
 namespace {
 
-// Elements touched for a pixel's gradient, in the sense of kGrain.
+// The cost of a pixel's gradient, in elements touched as for kGrain.
 constexpr int64_t kPasteGradientCost = 4;
 
 DType computed_in(DType dtype) {
@@ -24,7 +24,7 @@ struct PasteCall {
   std::optional<Tensor> alpha = std::nullopt;  // contiguous
 
   void set_options(const std::string& blend, double feather, const std::string& interpolation);
-  // The images, or their gradient: what gives all others their dtype.
+  // The images, or their gradient; all other tensors must have their dtype.
   void set_images(const char* name, const Tensor& images);
   void set_patches_size(const std::vector<int64_t>& size);
   void set_patches(const Tensor& patches);
@@ -32,7 +32,7 @@ struct PasteCall {
   void set_alpha(const std::optional<Tensor>& given, const Tensor& reference);
   void set_grad(const Tensor& grad);
   void check() const;
-  // After check(): what the kernels read of boxes. The result holds it.
+  // Call after check(). Computes what kernels need to know of boxes; the result holds it.
   Tensor make_maps();
 };
 

@@ -4,29 +4,20 @@
 #include "core/roi/channel_blocks.h"
 #include "core/roi/pool.h"
 #include "core/roi/ps_align.h"
+#include "core/roi/schedule.h"
 #include "torch/register.h"
 #include "torch/roi/front.h"
 
 namespace visops {
 namespace {
 
-using Sizes = std::vector<int64_t>;
-
-// So many make it worth while to have them side by side.
-constexpr int64_t kFewChannels = 8;
-
 int64_t bins_of(const RoiAlignParams& p) { return saturating_product(p.bins_y, p.bins_x); }
 
-RoiCall call_for(const char* op, const Tensor& input, const Tensor& boxes, const Sizes& output_size,
-                 double scale, int64_t columns = 5) {
-  RoiCall call = call_on_map(op, input, boxes, columns, scale);
-  call.set_output_size(output_size);
-  return call;
-}
-
-// Kernels of the CPU read channels side by side.
-void prefer_adjacent_channels(RoiCall& call, const Tensor& on) {
-  if (!on.is_cuda() && call.params.channels >= kFewChannels) call.gather_channels();
+// CPU kernels compute neighbouring channels as vectors, so a map with more than a few channels is
+// best summed channels_last, whatever the layout of the arguments. CUDA kernels take any layout.
+bool prefers_adjacent_channels(const RoiAlignParams& p, const Tensor& on) {
+  constexpr int64_t kFewChannels = 8;
+  return !runs_cuda_kernels(on) && p.channels >= kFewChannels;
 }
 
 // A gradient of a map as kernels sum it: in float32 for half precision.
@@ -42,143 +33,128 @@ struct MapGradient {
   }
 };
 
-RoiCall gradient_call(const char* op, const Tensor& grad, const Tensor& boxes,
-                      const Sizes& input_size, int64_t columns) {
-  check_input_size(op, input_size);
-  return call_for_gradient(op, grad, boxes, columns, input_size[0]);
+MapGradient empty_gradient(const RoiCall& call, const Tensor& grad, const Sizes& input_size,
+                           bool channels_last, bool may_turn = false) {
+  const DType dtype = call.params.dtype;
+  const DType sum_dtype = dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+  const bool is_turned = may_turn && !channels_last;
+  return {
+      empty_tensor(call.op, "gradient", grad, input_size, sum_dtype, channels_last || is_turned),
+      dtype, is_turned};
 }
 
-void check_channels(const RoiCall& call, const Sizes& input_size, int64_t channels) {
-  require(input_size[1] == channels, call.op, "input_size is ", shape_text(input_size),
-          ", must have ", channels, " channels for this grad");
-}
-
-// Describes the map, for checks; it has no memory yet.
-void set_map(RoiCall& call, const Sizes& input_size, double scale) {
-  call.params.levels = 1;
-  call.params.maps[0] = {nullptr, input_size[2], input_size[3], 0, 0, 0, 0, scale};
-}
-
-MapGradient empty_gradient(RoiCall& call, const Tensor& grad, const Sizes& input_size,
-                           bool channels_last, bool is_turned = false) {
-  RoiAlignParams& p = call.params;
-  const DType sum_dtype = p.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  const Tensor sums =
-      empty_tensor(call.op, "gradient", grad, input_size, sum_dtype, channels_last || is_turned);
-  p.maps[0] = roi_map(sums, p.maps[0].scale);
-  return {sums, p.dtype, is_turned && !channels_last};
-}
-
-void check_pixels(const RoiCall& call) {
+void check_pixels(const RoiCall& call, const char* name) {
   const RoiMap& map = call.params.maps[0];
-  require(saturating_product(map.height, map.width) < (int64_t{1} << 31), call.op, call.maps_name,
+  require(saturating_product(map.height, map.width) < (int64_t{1} << 31), call.op, name,
           " has height and width ", shape_text(Sizes{map.height, map.width}),
           ", must have less than 2^31 pixels");
 }
 
-RoiPoolParams with_index(const RoiCall& call, const Tensor& index) {
-  return {call.params, static_cast<int32_t*>(const_cast<void*>(index.const_data_ptr()))};
+RoiPoolParams pool_params(const RoiAlignParams& p, const Tensor& index) {
+  return {with_index_strides(p, index),
+          static_cast<int32_t*>(const_cast<void*>(index.const_data_ptr()))};
+}
+
+// What a task of a gradient costs: a block of channels of an image.
+int64_t block_cost(const RoiAlignParams& p) {
+  return saturating_product(p.maps[0].height * p.maps[0].width, kChannelBlock);
 }
 
 std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& boxes,
                                     const Sizes& output_size, double spatial_scale) {
-  RoiCall call = call_for("roi_pool", input, boxes, output_size, spatial_scale);
-  call.check(boxes);
-  check_pixels(call);
-  const bool channels_last = prefers_channels_last(input);
-  const Tensor bins = call.empty_bins(input, channels_last);
-  const RoiAlignParams& p = call.params;
-  const Tensor index = call.empty_index(input, DType::kInt32, channels_last);
+  RoiCall call =
+      call_on_maps("roi_pool", {"input", {input}}, {boxes}, {{spatial_scale}}, output_size);
+  check_pixels(call, "input");
+  const Tensor bins = empty_bins(call, input);
+  const Tensor index = empty_index(call, input, DType::kInt32);
   if (bins.numel() > 0) {
-    prefer_adjacent_channels(call, input);
-    run(roi_pool_stub, with_index(call, index), input, p.boxes.count, box_cost(p));
+    if (prefers_adjacent_channels(call.params, input)) gather_channels(call);
+    const RoiAlignParams p = with_bins(call.params, bins);
+    run(roi_pool_stub, pool_params(p, index), input, p.boxes.count, box_cost(p));
   }
   return {bins, index};
 }
 
 Tensor roi_pool_backward(const Tensor& grad, const Tensor& index, const Tensor& boxes,
                          const Sizes& input_size, double spatial_scale, bool channels_last) {
-  RoiCall call = gradient_call("roi_pool_backward", grad, boxes, input_size, 5);
-  check_channels(call, input_size, call.params.channels);
-  call.set_index(index, DType::kInt32, grad);
-  set_map(call, input_size, spatial_scale);
-  call.check(boxes);
-  check_pixels(call);
+  const RoiCall call =
+      call_for_map("roi_pool_backward", grad, {boxes}, {{spatial_scale}}, input_size);
+  check_channels(call.op, input_size, call.params.channels);
+  check_index(call, index, DType::kInt32, "grad", grad);
+  check_pixels(call, "grad");
   const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last);
-  const RoiAlignParams& p = call.params;
   if (gradient.sums.numel() > 0) {
-    run(roi_pool_backward_stub, with_index(call, index), grad, p.images * channel_blocks(p),
-        saturating_product(p.maps[0].height * p.maps[0].width, kChannelBlock));
+    const RoiAlignParams p = with_map(call.params, 0, gradient.sums);
+    run(roi_pool_backward_stub, pool_params(p, index), grad, p.images * channel_blocks(p),
+        block_cost(p));
   }
   return gradient.result();
 }
 
-// The elements of that index: the derivative of the backward by grad.
+// The elements with the given index: the derivative of the backward by grad.
 Tensor roi_pool_at(const Tensor& input, const Tensor& index, const Tensor& boxes,
                    double spatial_scale) {
-  check_four_dimensions("roi_pool_at", "index", index);
-  RoiCall call =
-      call_for("roi_pool_at", input, boxes, {index.size(2), index.size(3)}, spatial_scale);
-  call.check(boxes);
-  check_pixels(call);
-  call.set_index(index, DType::kInt32, input);
-  const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
-  const RoiAlignParams& p = call.params;
+  const char* op = "roi_pool_at";
+  check_four_dimensions(op, "index", index);
+  const RoiCall call = call_on_maps(op, {"input", {input}}, {boxes}, {{spatial_scale}},
+                                    {index.size(2), index.size(3)});
+  check_pixels(call, "input");
+  check_index(call, index, DType::kInt32, "input", input);
+  const Tensor bins = empty_bins(call, input);
   if (bins.numel() > 0) {
-    run(roi_pool_at_stub, with_index(call, index), input, p.boxes.count, box_cost(p));
+    const RoiAlignParams p = with_bins(call.params, bins);
+    run(roi_pool_at_stub, pool_params(p, index), input, p.boxes.count, box_cost(p));
   }
   return bins;
 }
 
 Tensor ps_roi_align(const Tensor& input, const Tensor& boxes, const Sizes& output_size,
                     double spatial_scale, int64_t sampling_ratio) {
-  RoiCall call = call_for("ps_roi_align", input, boxes, output_size, spatial_scale);
-  RoiAlignParams& p = call.params;
-  p.sampling_ratio = sampling_ratio;
-  p.aligned = true;
-  call.check(boxes);
-  require(p.channels % bins_of(p) == 0, call.op, "input has ", p.channels,
-          " channels, must be a multiple of the bins' number, ", bins_of(p));
-  p.channels /= bins_of(p);
-  const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
-  if (bins.numel() > 0) run(ps_roi_align_stub, p, input, p.boxes.count, box_cost(p));
+  RoiCall call = call_on_maps("ps_roi_align", {"input", {input}}, {boxes},
+                              {{spatial_scale}, sampling_ratio, true}, output_size);
+  const int64_t bins_of_box = bins_of(call.params);
+  require(call.params.channels % bins_of_box == 0, call.op, "input has ", call.params.channels,
+          " channels, must be a multiple of the number of bins, ", bins_of_box);
+  call.params.channels /= bins_of_box;
+  const Tensor bins = empty_bins(call, input);
+  if (bins.numel() > 0) {
+    const RoiAlignParams p = with_bins(call.params, bins);
+    run(ps_roi_align_stub, p, input, p.boxes.count, box_cost(p));
+  }
   return bins;
 }
 
 Tensor ps_roi_align_backward(const Tensor& grad, const Tensor& boxes, const Sizes& input_size,
                              double spatial_scale, int64_t sampling_ratio, bool channels_last) {
-  RoiCall call = gradient_call("ps_roi_align_backward", grad, boxes, input_size, 5);
-  RoiAlignParams& p = call.params;
-  check_channels(call, input_size, saturating_product(p.channels, bins_of(p)));
-  p.sampling_ratio = sampling_ratio;
-  p.aligned = true;
-  set_map(call, input_size, spatial_scale);
-  call.check(boxes);
+  const RoiCall call = call_for_map("ps_roi_align_backward", grad, {boxes},
+                                    {{spatial_scale}, sampling_ratio, true}, input_size);
+  check_channels(call.op, input_size,
+                 saturating_product(call.params.channels, bins_of(call.params)));
   const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last);
   if (gradient.sums.numel() > 0) {
+    const RoiAlignParams p = with_map(call.params, 0, gradient.sums);
     run(ps_roi_align_backward_stub, p, grad, p.images * bins_of(p),
         saturating_product(p.maps[0].height * p.maps[0].width, p.channels));
   }
   return gradient.result();
 }
 
-void check_rotated(const RoiCall& call, const RoiAlignRotatedParams& p, const Tensor& boxes) {
-  check_roi_align(call.op, call.maps_name, p.align);
-  if (!boxes.is_cuda()) check_rotated_rois(call.op, call.maps_name, p);
+void check_rotated(const RoiCall& call, const char* name, const RoiAlignRotatedParams& p,
+                   const Tensor& boxes) {
+  if (!boxes.is_cuda()) check_rotated_rois(call.op, name, p);
 }
 
 Tensor roi_align_rotated(const Tensor& input, const Tensor& boxes, const Sizes& output_size,
                          double spatial_scale, int64_t sampling_ratio, bool aligned, bool clockwise,
                          bool degrees) {
-  RoiCall call = call_for("roi_align_rotated", input, boxes, output_size, spatial_scale, 6);
-  call.params.sampling_ratio = sampling_ratio;
-  call.params.aligned = aligned;
-  check_rotated(call, {call.params, clockwise, degrees}, boxes);
-  const Tensor bins = call.empty_bins(input, prefers_channels_last(input));
+  RoiCall call = call_on_maps("roi_align_rotated", {"input", {input}}, {boxes, 6},
+                              {{spatial_scale}, sampling_ratio, aligned}, output_size);
+  check_rotated(call, "input", {call.params, clockwise, degrees}, boxes);
+  const Tensor bins = empty_bins(call, input);
   if (bins.numel() > 0) {
-    prefer_adjacent_channels(call, input);
-    run(roi_align_rotated_stub, {call.params, clockwise, degrees}, input, call.params.boxes.count,
-        box_cost(call.params));
+    if (prefers_adjacent_channels(call.params, input)) gather_channels(call);
+    const RoiAlignParams p = with_bins(call.params, bins);
+    run(roi_align_rotated_stub, {p, clockwise, degrees}, input, p.boxes.count, box_cost(p));
   }
   return bins;
 }
@@ -186,20 +162,16 @@ Tensor roi_align_rotated(const Tensor& input, const Tensor& boxes, const Sizes& 
 Tensor roi_align_rotated_backward(const Tensor& grad, const Tensor& boxes, const Sizes& input_size,
                                   double spatial_scale, int64_t sampling_ratio, bool aligned,
                                   bool clockwise, bool degrees, bool channels_last) {
-  RoiCall call = gradient_call("roi_align_rotated_backward", grad, boxes, input_size, 6);
-  RoiAlignParams& p = call.params;
-  check_channels(call, input_size, p.channels);
-  p.sampling_ratio = sampling_ratio;
-  p.aligned = aligned;
-  set_map(call, input_size, spatial_scale);
-  check_rotated(call, {p, clockwise, degrees}, boxes);
-  // Kernels of the CPU add channels side by side.
-  const bool is_turned = !grad.is_cuda() && p.channels >= kFewChannels;
-  const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last, is_turned);
+  const RoiCall call = call_for_map("roi_align_rotated_backward", grad, {boxes, 6},
+                                    {{spatial_scale}, sampling_ratio, aligned}, input_size);
+  check_channels(call.op, input_size, call.params.channels);
+  check_rotated(call, "grad", {call.params, clockwise, degrees}, boxes);
+  const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last,
+                                              prefers_adjacent_channels(call.params, grad));
   if (gradient.sums.numel() > 0) {
+    const RoiAlignParams p = with_map(call.params, 0, gradient.sums);
     run(roi_align_rotated_backward_stub, {p, clockwise, degrees}, grad,
-        p.images * channel_blocks(p),
-        saturating_product(p.maps[0].height * p.maps[0].width, kChannelBlock));
+        p.images * channel_blocks(p), block_cost(p));
   }
   return gradient.result();
 }

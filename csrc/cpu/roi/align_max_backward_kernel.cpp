@@ -1,7 +1,7 @@
 // NOTE [ Gradients of RoIAlign maxima on the CPU ]
-// A bin has one sample a channel, with its number in `index` (cpu/roi/taken_samples.h). For the map
-// work is cut by channels and maps, as for the mean (NOTE [ Bands ] in cpu/roi/bands.h), for boxes
-// and for the samples themselves by boxes: no sum is cut.
+// A bin has one sample per channel, whose number is in `index` (cpu/roi/taken_samples.h). The map's
+// gradient is split by channels and maps, as for means (NOTE [ Bands of gradients ]); the boxes'
+// gradient, and the samples themselves, by boxes. No sum is split.
 //
 // Rounding: NOTE [ RoIAlign maxima ] (core/roi/max.h), without contraction.
 #include "cpu/roi/bands.h"
@@ -26,7 +26,7 @@ VISOPS_ALWAYS_INLINE PlacedSample<Acc> placed(const RoiMap& map, const TakenSamp
   return {s, {low + left, low + right, high + left, high + right}};
 }
 
-// f(channel's image, bins' element, bin_x, placed sample) for all of a row of bins.
+// f(channel, the channel's image, the bin's element, bin_x, placed sample) for a whole row of bins.
 template <class T, class Acc, class F>
 VISOPS_ALWAYS_INLINE void for_each_placed(const RoiAlignParams& p, int64_t k, int64_t bin_y,
                                           const Roi<Acc>& roi,
@@ -96,7 +96,7 @@ void gradient_of_box(const RoiAlignParams& p, int64_t k) {
   store_lanes_sum(p, k, roi.level, &total);
 }
 
-// A sample's pixels within a band and their weights; none of these is 0.
+// A sample's pixels within a band, and their weights, none of which is 0.
 template <class Acc>
 struct BandTaps {
   int64_t count;
@@ -136,7 +136,7 @@ VISOPS_ALWAYS_INLINE void add_taps(const BandTaps<Acc>& taps, Acc grad, Acc* pix
   }
 }
 
-// Whether samples of a row of bins may lie on the band's rows, or beside them.
+// Whether samples of a row of bins may lie on the band's rows or next to them.
 template <class Acc>
 bool reaches(const RoiAxis<Acc>& y, int64_t bin_y, const Band<Acc>& band) {
   return y.grid > 0 && sample_at(y, bin_y, y.grid - 1) >= static_cast<Acc>(band.begin - 1) &&
@@ -146,8 +146,7 @@ bool reaches(const RoiAxis<Acc>& y, int64_t bin_y, const Band<Acc>& band) {
 template <class T, class Acc>
 void spread_boxes(const BandTask<Acc>& task, const Band<Acc>& band) {
   const RoiAlignParams& p = task.p;
-  for (int64_t i = p.map_begin[task.map_index]; i < p.map_begin[task.map_index + 1]; ++i) {
-    const int64_t k = p.order[i];
+  task.for_each_box([&](int64_t k) {
     const Roi<Acc> roi = load_roi<Acc>(p, k);
     TakenSamples<Acc, BandTaps<Acc>> samples(roi);
     for (int64_t bin_y = 0; bin_y < p.bins_y; ++bin_y) {
@@ -167,31 +166,41 @@ void spread_boxes(const BandTask<Acc>& task, const Band<Acc>& band) {
             add_taps(taps, grad, band.data + (c - task.channel));
           });
     }
-  }
-}
-
-void roi_align_max_at_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
-    using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
-    for (int64_t i = begin; i < end; ++i) samples_of_box<T, Acc>(p, p.order[i]);
   });
 }
 
-void roi_align_max_backward_boxes_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element, auto* number) {
+void sample_boxes(const RoiAlignParams& p, const RoiPlan& plan, int64_t begin, int64_t end) {
+  with_element_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = std::remove_pointer_t<decltype(number)>;
-    if constexpr (!std::is_same<T, uint8_t>::value) {  // which has no gradient
-      for (int64_t i = begin; i < end; ++i) gradient_of_box<T, Acc>(p, p.order[i]);
-    }
+    using Acc = typename Accumulate<T>::type;
+    for (int64_t i = begin; i < end; ++i) samples_of_box<T, Acc>(p, plan.order[i]);
   });
 }
 
-void roi_align_max_backward_input_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  sum_over_boxes(p, begin, end, [](auto* element, const auto& task, const auto& band) {
+void roi_align_max_at_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  run_over_boxes(p, workspace, sample_boxes);
+}
+
+void differentiate_boxes(const RoiAlignParams& p, const RoiPlan& plan, int64_t begin, int64_t end) {
+  with_floating_type(p.dtype, [&](auto* element) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Acc = typename Accumulate<T>::type;
+    for (int64_t i = begin; i < end; ++i) gradient_of_box<T, Acc>(p, plan.order[i]);
+  });
+}
+
+void roi_align_max_backward_boxes_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  run_over_boxes(p, workspace, differentiate_boxes);
+}
+
+void sum_slices(const RoiAlignParams& p, const RoiPlan& plan, int64_t begin, int64_t end) {
+  sum_over_boxes(p, plan, begin, end, [](auto* element, const auto& task, const auto& band) {
     spread_boxes<std::remove_pointer_t<decltype(element)>>(task, band);
   });
+}
+
+void roi_align_max_backward_input_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  run_over_gradient_blocks(p, workspace, sum_slices);
 }
 
 const bool registered =

@@ -1,10 +1,13 @@
-// Between maps or bins of any layout and dtype and `lanes`: for each pixel or bin the numbers of a
-// block of channels side by side, in what is computed in.
+// Converts between maps or bins of any layout and dtype, and blocks: for each pixel or bin, some
+// channels side by side in the type that is computed in. A block's pixels are `pitch` numbers
+// apart.
 #pragma once
 
 #include <type_traits>
 
+#include "core/roi/element_types.h"
 #include "core/roi/layout.h"
+#include "core/roi/schedule.h"
 #include "cpu/simd/floats.h"
 
 namespace visops {
@@ -35,11 +38,11 @@ VISOPS_ALWAYS_INLINE void store_run(const Acc* from, int64_t count, T* VISOPS_RE
   for (; i < count; ++i) store_element(to + i, from[i]);
 }
 
-// Four planes of kPart adjacent elements, or of fewer where `full` is false, -> to[element][0..3].
-// Constant numbers make it a dozen of vector instructions.
+// Four planes of kPart adjacent elements -> to[element][0..3]; fewer of either unless `full`.
+// Constant sizes reduce it to a dozen vector instructions.
 template <bool full, class T>
 VISOPS_ALWAYS_INLINE void turn_planes(const T* from, int64_t plane_stride, int64_t channels,
-                                      int64_t count, float* VISOPS_RESTRICT to, int64_t lanes) {
+                                      int64_t count, float* VISOPS_RESTRICT to, int64_t pitch) {
   const int64_t planes = full || channels > 4 ? 4 : channels, part = full ? kPart : count;
   alignas(64) float plane[4][kPart];
   if (!full) memset(plane, 0, sizeof(plane));
@@ -49,21 +52,21 @@ VISOPS_ALWAYS_INLINE void turn_planes(const T* from, int64_t plane_stride, int64
     for (int i = 0; i < 4; ++i) q[i] = Quad::load(plane[i] + e);
     transpose(q);
     for (int64_t i = 0; i < (full || part - e > 4 ? 4 : part - e); ++i) {
-      q[i].store(to + (e + i) * lanes);
+      q[i].store(to + (e + i) * pitch);
     }
   }
 }
 
 // ... and back.
 template <bool full, class T>
-VISOPS_ALWAYS_INLINE void turn_lanes(const float* from, int64_t lanes, int64_t channels,
+VISOPS_ALWAYS_INLINE void turn_block(const float* from, int64_t pitch, int64_t channels,
                                      int64_t count, T* to, int64_t plane_stride) {
   const int64_t planes = full || channels > 4 ? 4 : channels, part = full ? kPart : count;
   alignas(64) float plane[4][kPart];
   for (int64_t e = 0; e < part; e += 4) {
     Quad q[4];
     for (int64_t i = 0; i < 4; ++i) {
-      q[i] = Quad::load(from + (full || e + i < part ? e + i : e) * lanes);
+      q[i] = Quad::load(from + (full || e + i < part ? e + i : e) * pitch);
     }
     transpose(q);
     for (int i = 0; i < 4; ++i) q[i].store(plane[i] + e);
@@ -71,7 +74,8 @@ VISOPS_ALWAYS_INLINE void turn_lanes(const float* from, int64_t lanes, int64_t c
   for (int64_t i = 0; i < planes; ++i) store_run(plane[i], part, to + i * plane_stride);
 }
 
-// f(channel, element, whether four channels and kPart elements are there) for all such pieces.
+// f(channel, element, full) for pieces of four channels and kPart elements; `full` is a constant
+// that says whether all of them exist.
 template <class F>
 VISOPS_ALWAYS_INLINE void for_each_piece(int64_t channels, int64_t count, const F& f) {
   for (int64_t e = 0; e < count; e += kPart) {
@@ -85,77 +89,77 @@ VISOPS_ALWAYS_INLINE void for_each_piece(int64_t channels, int64_t count, const 
   }
 }
 
-// `channels` planes of `count` adjacent elements -> to[element][lane]. Lanes without a channel, up
-// to the next multiple of four, are 0.
+// `channels` planes of `count` adjacent elements -> to[element][channel]. Numbers after the last
+// channel, up to the next multiple of four, become 0.
 template <class T>
-void planes_to_lanes(const T* from, int64_t plane_stride, int64_t channels, int64_t count,
-                     float* VISOPS_RESTRICT to, int64_t lanes) {
+void planes_to_block(const T* from, int64_t plane_stride, int64_t channels, int64_t count,
+                     float* VISOPS_RESTRICT to, int64_t pitch) {
   for_each_piece(channels, count, [&](int64_t c, int64_t e, auto full) {
     const int64_t left = count - e < kPart ? count - e : kPart;
     turn_planes<full()>(from + c * plane_stride + e, plane_stride, channels - c, left,
-                        to + e * lanes + c, lanes);
+                        to + e * pitch + c, pitch);
   });
 }
-inline void planes_to_lanes(const double* from, int64_t plane_stride, int64_t channels,
-                            int64_t count, double* VISOPS_RESTRICT to, int64_t lanes) {
+inline void planes_to_block(const double* from, int64_t plane_stride, int64_t channels,
+                            int64_t count, double* VISOPS_RESTRICT to, int64_t pitch) {
   for (int64_t e = 0; e < count; ++e) {
-    for (int64_t c = 0; c < channels; ++c) to[e * lanes + c] = from[c * plane_stride + e];
+    for (int64_t c = 0; c < channels; ++c) to[e * pitch + c] = from[c * plane_stride + e];
   }
 }
 
-// The way back: lanes without a channel are left.
+// ... and back; numbers after the last channel are ignored.
 template <class T>
-void lanes_to_planes(const float* from, int64_t lanes, int64_t channels, int64_t count, T* to,
+void block_to_planes(const float* from, int64_t pitch, int64_t channels, int64_t count, T* to,
                      int64_t plane_stride) {
   for_each_piece(channels, count, [&](int64_t c, int64_t e, auto full) {
     const int64_t left = count - e < kPart ? count - e : kPart;
-    turn_lanes<full()>(from + e * lanes + c, lanes, channels - c, left, to + c * plane_stride + e,
+    turn_block<full()>(from + e * pitch + c, pitch, channels - c, left, to + c * plane_stride + e,
                        plane_stride);
   });
 }
-inline void lanes_to_planes(const double* from, int64_t lanes, int64_t channels, int64_t count,
+inline void block_to_planes(const double* from, int64_t pitch, int64_t channels, int64_t count,
                             double* to, int64_t plane_stride) {
   for (int64_t c = 0; c < channels; ++c) {
-    for (int64_t e = 0; e < count; ++e) to[c * plane_stride + e] = from[e * lanes + c];
+    for (int64_t e = 0; e < count; ++e) to[c * plane_stride + e] = from[e * pitch + c];
   }
 }
 
-// Elements of one line, `step` apart, and their channels.
+// `count` elements of one line, `step` apart, with their channels.
 template <class T, class Acc>
-void load_lanes(const T* from, int64_t step, int64_t channel_stride, int64_t channels,
-                int64_t count, Acc* to, int64_t lanes) {
+void load_block(const T* from, int64_t step, int64_t channel_stride, int64_t channels,
+                int64_t count, Acc* to, int64_t pitch) {
   if (channel_stride == 1) {
-    for (int64_t e = 0; e < count; ++e) convert_run(from + e * step, channels, to + e * lanes);
+    for (int64_t e = 0; e < count; ++e) convert_run(from + e * step, channels, to + e * pitch);
   } else if (step == 1) {
-    planes_to_lanes(from, channel_stride, channels, count, to, lanes);
+    planes_to_block(from, channel_stride, channels, count, to, pitch);
   } else {
     for (int64_t e = 0; e < count; ++e) {
       const T* element = from + e * step;
       for (int64_t c = 0; c < channels; ++c) {
-        to[e * lanes + c] = load_element(element + c * channel_stride);
+        to[e * pitch + c] = load_element(element + c * channel_stride);
       }
     }
   }
 }
 
 template <class T, class Acc>
-void store_lanes(const Acc* from, int64_t lanes, int64_t channels, int64_t count, T* to,
+void store_block(const Acc* from, int64_t pitch, int64_t channels, int64_t count, T* to,
                  int64_t step, int64_t channel_stride) {
   if (channel_stride == 1) {
-    for (int64_t e = 0; e < count; ++e) store_run(from + e * lanes, channels, to + e * step);
+    for (int64_t e = 0; e < count; ++e) store_run(from + e * pitch, channels, to + e * step);
   } else if (step == 1) {
-    lanes_to_planes(from, lanes, channels, count, to, channel_stride);
+    block_to_planes(from, pitch, channels, count, to, channel_stride);
   } else {
     for (int64_t e = 0; e < count; ++e) {
       T* element = to + e * step;
       for (int64_t c = 0; c < channels; ++c) {
-        store_element(element + c * channel_stride, from[e * lanes + c]);
+        store_element(element + c * channel_stride, from[e * pitch + c]);
       }
     }
   }
 }
 
-// A box's bins, as lines: one where they lie one after another, else a line a row of bins.
+// A box's bins as lines: one line if all bins are evenly spaced, else one for each row of bins.
 struct BinLines {
   int64_t lines, length;
 };
@@ -165,53 +169,43 @@ VISOPS_ALWAYS_INLINE BinLines bin_lines(const RoiAlignParams& p) {
   return is_one ? BinLines{1, p.bins_y * p.bins_x} : BinLines{p.bins_y, p.bins_x};
 }
 
-// Channels from `channel` on of box k's bins <-> lanes[bin][lane].
+// `channels` channels of box k's bins, from `channel` on, <-> block[bin][channel].
 template <class T, class Acc>
 void load_bins(const RoiAlignParams& p, int64_t k, int64_t channel, int64_t channels, Acc* to,
-               int64_t lanes) {
+               int64_t pitch) {
   const T* from = static_cast<const T*>(p.bins) + k * p.roi_stride + channel * p.channel_stride;
   const BinLines b = bin_lines(p);
   for (int64_t i = 0; i < b.lines; ++i) {
-    load_lanes(from + i * p.bin_row_stride, p.bin_column_stride, p.channel_stride, channels,
-               b.length, to + i * b.length * lanes, lanes);
+    load_block(from + i * p.bin_row_stride, p.bin_column_stride, p.channel_stride, channels,
+               b.length, to + i * b.length * pitch, pitch);
   }
 }
 
 template <class T, class Acc>
 void store_bins(const RoiAlignParams& p, int64_t k, int64_t channel, int64_t channels,
-                const Acc* from, int64_t lanes) {
+                const Acc* from, int64_t pitch) {
   T* to = static_cast<T*>(p.bins) + k * p.roi_stride + channel * p.channel_stride;
   const BinLines b = bin_lines(p);
   for (int64_t i = 0; i < b.lines; ++i) {
-    store_lanes(from + i * b.length * lanes, lanes, channels, b.length, to + i * p.bin_row_stride,
+    store_block(from + i * b.length * pitch, pitch, channels, b.length, to + i * p.bin_row_stride,
                 p.bin_column_stride, p.channel_stride);
   }
 }
 
-// f(map, first channel, scratch) for every block of channels of every map within these slices. One
-// block's maps follow one another, so that slices are alike however boxes are spread over levels.
+// f(map, first channel, scratch) for every block of channels in slices [begin, end): NOTE [
+// RoIAlign schedules ].
 template <class F>
-VISOPS_ALWAYS_INLINE void for_each_block(const RoiAlignParams& p, int64_t begin, int64_t end,
-                                         const F& f) {
+VISOPS_ALWAYS_INLINE void for_each_block(const RoiAlignParams& p, const RoiPlan& plan,
+                                         int64_t begin, int64_t end, const F& f) {
   const int64_t maps = p.levels * p.images;
-  const int64_t tasks = (p.channels + p.block_channels - 1) / p.block_channels * maps;
+  const int64_t blocks = (p.channels + plan.block_channels - 1) / plan.block_channels;
+  const int64_t tasks = blocks * maps;
   for (int64_t slice = begin; slice < end; ++slice) {
-    char* scratch = static_cast<char*>(p.scratch) + slice * p.scratch_bytes;
-    for (int64_t task = tasks * slice / p.slices; task < tasks * (slice + 1) / p.slices; ++task) {
-      f(task % maps, task / maps * p.block_channels, scratch);
+    char* scratch = plan.scratch + slice * plan.scratch_bytes;
+    const int64_t last = tasks * (slice + 1) / plan.slices;
+    for (int64_t task = tasks * slice / plan.slices; task < last; ++task) {
+      f(task % maps, task / maps * plan.block_channels, scratch);
     }
-  }
-}
-
-// f(T*, Acc*) with the types of p.dtype.
-template <class F>
-VISOPS_ALWAYS_INLINE void with_element_type(DType dtype, const F& f) {
-  switch (dtype) {
-    case DType::kUInt8: return f(static_cast<uint8_t*>(nullptr), static_cast<float*>(nullptr));
-    case DType::kFloat16: return f(static_cast<Half*>(nullptr), static_cast<float*>(nullptr));
-    case DType::kBFloat16: return f(static_cast<BFloat16*>(nullptr), static_cast<float*>(nullptr));
-    case DType::kFloat64: return f(static_cast<double*>(nullptr), static_cast<double*>(nullptr));
-    default: return f(static_cast<float*>(nullptr), static_cast<float*>(nullptr));
   }
 }
 
