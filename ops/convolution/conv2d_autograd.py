@@ -29,6 +29,9 @@ _conv2d = Differentiable("conv2d")
 _backward_input = Differentiable("conv2d_backward_input")
 _backward_weight = Differentiable("conv2d_backward_weight")
 
+# What csrc/core/convolution/conv2d.cpp allows for a stride, a dilation, padding and a kernel's size.
+_MOST = 2**31 - 1
+
 # Holds registrations: they end with it.
 _library = torch.library.Library("visops", "IMPL")
 
@@ -65,6 +68,9 @@ def check_arguments(
         f"visops.{op}: weight has shape {shape}, must be [out channels, in channels / groups, "
         "height, width]",
     )
+    for name, sizes in (("input", list(input_size)), ("weight", shape)):
+        for size in sizes:
+            require(size >= 0, f"visops.{op}: {name} has shape {sizes}, sizes must be >= 0")
     require(groups >= 1, f"visops.{op}: groups is {groups}, must be >= 1")
     require(
         shape[0] % groups == 0,
@@ -85,14 +91,12 @@ def check_arguments(
             ("padding", sides[2 * i], 0),
             ("padding", sides[2 * i + 1], 0),
         ):
-            require(
-                value >= least,
-                f"visops.{op}: {name} is {value}, must be >= {least} and <= {2**31 - 1}",
-            )
-        require(
-            kernel >= 1,
-            f"visops.{op}: weight has kernel {axis} {kernel}, must be >= 1 and <= {2**31 - 1}",
-        )
+            message = f"visops.{op}: {name} is {value}, must be >= {least} and <= {_MOST}"
+            require(value >= least, message)
+            require(value <= _MOST, message)
+        message = f"visops.{op}: weight has kernel {axis} {kernel}, must be >= 1 and <= {_MOST}"
+        require(kernel >= 1, message)
+        require(kernel <= _MOST, message)
         padded = size + sides[2 * i] + sides[2 * i + 1]
         reach = (kernel - 1) * dilation[i] + 1
         dilated = f" ({reach} with dilation)" if dilation[i] != 1 else ""

@@ -237,6 +237,33 @@ def test_operators(error: type[Exception], message: str, call: Callable[[], Any]
     check(error, message, call)
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_limits_of_numbers(device: str) -> None:
+    """Below 2 ** 31, and no size below 0: nothing that is computed from them overflows."""
+    x, w, grad = (t.to(device) for t in (image(), kernel(), image(2, 8, 4, 5)))
+    big = f"is {2**31}, must be >= "
+    for name, options in (
+        ("stride", ([1, 2**31],)),
+        ("padding", ([1, 1], [0, 2**31])),
+        ("dilation", ([1, 1], [0, 0], [1, 2**31])),
+    ):
+        check(RuntimeError, f"conv2d: {name} {big}", lambda o=options: OPS.conv2d(x, w, None, *o))
+    for sizes in ([-2, 4, 6, 7], [2, -4, 6, 7], [2, 4, -(2**63), 7]):
+        message = f"conv2d_backward_input: input has shape {sizes}, sizes must be >= 0"
+        check(
+            RuntimeError,
+            message,
+            lambda s=sizes: OPS.conv2d_backward_input(grad, w, s, *OPTIONS, False),
+        )
+    for sizes in ([-8, 4, 3, 3], [8, -4, 3, 3], [8, -(2**63), 3, 3]):
+        message = f"conv2d_backward_weight: weight has shape {sizes}, sizes must be >= 0"
+        check(
+            RuntimeError,
+            message,
+            lambda s=sizes: OPS.conv2d_backward_weight(grad, x, s, *OPTIONS),
+        )
+
+
 @pytest.mark.parametrize("method", ["implicit", "im2col", "torch"])
 def test_dtypes_and_devices(method: str) -> None:
     ends = "; they must be equal"

@@ -317,6 +317,36 @@ def test_empty(shape: tuple[int, ...]) -> None:
     assert visops.im2col(image, 3).shape == (*batch, 9 * shape[-3], 12)
 
 
+@pytest.mark.parametrize("layout", ["unfold", "patches"])
+def test_largest_numbers(layout: str) -> None:
+    """Strides and dilations at their limit: nothing overflows, nothing is read outside."""
+    most = 2**31 - 1
+    w = window((5, 12), (1, 3), (2, most), (0, 3, 0, 3))
+    image = numbers((1, *w.sizes), torch.float32)
+    for _ in range(20):
+        columns = OPS.im2col(image, *w.arguments, None, layout)
+        assert columns.count_nonzero() == 0  # the one place lies in the padding
+    assert OPS.col2im(columns + 1, w.sizes, *w.arguments, layout).count_nonzero() == 0
+    w = window((5, 12), (1, 2), (1, most), (0, most, 0, 0), (1, most))
+    columns = OPS.im2col(image, *w.arguments, None, layout).flatten()
+    assert torch.equal(columns[columns != 0], image[0, :, 0])
+    back = OPS.col2im(OPS.im2col(image, *w.arguments, None, layout), w.sizes, *w.arguments, layout)
+    assert torch.equal(back[0, :, 0], image[0, :, 0])
+    assert back.count_nonzero() == 5
+
+
+def test_sums_of_a_kernel_as_large_as_the_image() -> None:
+    """An element of the image has one column here: 2^19 steps, not their square."""
+    n = 2**19
+    columns = numbers((n, 1, 1, 1), torch.float32)
+    for layout, source in (
+        ("unfold", columns.view(n, 1)),
+        ("patches", columns[None, None, None, None]),
+    ):
+        found = visops.col2im(source, (n, 1, 1, 1), (n, 1, 1, 1), layout=layout, padding=0)
+        assert torch.equal(found.flatten(), columns.flatten())
+
+
 def test_integer_sizes() -> None:
     line, image, volume = (numbers((5,) * n, torch.float32) for n in (1, 2, 3))
     assert torch.equal(visops.im2col(line, 2), visops.im2col(line, (2,)))

@@ -22,6 +22,7 @@ constexpr int64_t kFewRows = 4;
 constexpr int64_t kWorkerProducts = 1 << 20;
 // Offsets within a band have 32 bits.
 constexpr int64_t kMostOffset = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -104,11 +105,13 @@ ConvSizes conv_sizes(const ConvArguments& a) {
 
 int64_t packed_bytes(const Conv2dParams& p) {
   const int64_t parts = conv_parts(p.kind), rows = p.to_channels * parts;
+  const int64_t planes = saturating_product(p.from_channels, parts);
   int64_t taps_y = 0, taps_x = 0;
   for (int64_t i = 0; i < phases_y(p); ++i) taps_y += axis_of(p, p.y, i).taps;
   for (int64_t i = 0; i < phases_x(p); ++i) taps_x += axis_of(p, p.x, i).taps;
-  const int64_t depths = saturating_product(p.from_channels * parts, taps_y * taps_x);
-  const int64_t columns = depths + phases_y(p) * phases_x(p);  // and the biases
+  const int64_t depths = saturating_product(planes, taps_y * taps_x);
+  const int64_t biases = phases_y(p) * phases_x(p);
+  const int64_t columns = depths > kMostBytes - biases ? kMostBytes : depths + biases;
   return saturating_product(saturating_product(p.groups * (rows + 1), columns), term_size(p.kind));
 }
 
@@ -116,7 +119,7 @@ void plan_conv2d(const char* op, Conv2dParams& p, int64_t threads) {
   AxisExtent y, x;
   for (int64_t i = 0; i < phases_y(p); ++i) y.include(axis_of(p, p.y, i));
   for (int64_t i = 0; i < phases_x(p); ++i) x.include(axis_of(p, p.x, i));
-  const int64_t parts = conv_parts(p.kind), planes = p.from_channels * parts;
+  const int64_t parts = conv_parts(p.kind), planes = saturating_product(p.from_channels, parts);
   const int64_t size = term_size(p.kind), rows = p.to_channels * parts;
   BlockSize block = block_size(planes, y, x, kBandBytes / size);
 

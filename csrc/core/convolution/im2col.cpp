@@ -17,9 +17,9 @@ bool parse_column_layout(const char* op, const std::string& layout) {
 
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
-int64_t saturating_sum(int64_t a, int64_t b) { return a > kMost - b ? kMost : a + b; }
+// With numbers and padded sizes up to these, no offset of a window overflows.
+constexpr int64_t kMostNumber = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostPadded = int64_t{1} << 62;
 
 void check_numbers(const char* op, const char* name, const std::vector<int64_t>& values,
                    size_t count, int64_t least) {
@@ -29,6 +29,10 @@ void check_numbers(const char* op, const char* name, const std::vector<int64_t>&
       std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= least; });
   require(is_allowed, op, name, " is ", shape_text(values), ", must be ",
           least == 0 ? ">= 0" : "> 0");
+  for (size_t i = 0; i < count; ++i) {
+    require(values[i] <= kMostNumber, op, name, "[", i, "] is ", values[i], ", must be at most ",
+            kMostNumber);
+  }
 }
 
 }  // namespace
@@ -44,9 +48,11 @@ void set_windows(const char* op, const char* name, const std::vector<int64_t>& s
   check_numbers(op, "dilation", dilation, dims, 1);
   std::vector<int64_t> covered(dims), padded(dims);
   for (size_t i = 0; i < dims; ++i) {
-    covered[i] = saturating_sum(saturating_product(dilation[i], kernel_size[i] - 1), 1);
-    padded[i] = saturating_sum(sizes[i], saturating_sum(padding[i], padding[dims + i]));
-    require(padded[i] < kMost, op, "padding is ", shape_text(padding), ", which is too large");
+    const int64_t sides = padding[i] + padding[dims + i];
+    require(sizes[i] <= kMostPadded - sides, op, name, " has size ", sizes[i], " and ", sides,
+            " elements of padding in one dimension, must be at most ", kMostPadded, " in all");
+    covered[i] = dilation[i] * (kernel_size[i] - 1) + 1;
+    padded[i] = sizes[i] + sides;
   }
   for (size_t i = 0; i < dims; ++i) {
     require(covered[i] <= padded[i], op, "kernel_size is ", shape_text(kernel_size),

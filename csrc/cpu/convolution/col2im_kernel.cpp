@@ -54,6 +54,17 @@ VISOPS_ALWAYS_INLINE int64_t place_of(const WindowDim& dim, int64_t at, int64_t 
   return place >= 0 && place < dim.places ? place : -1;
 }
 
+// Elements of the kernel through which some place may see element `at` of the image. Where the
+// stride is 1 each of them has such a place: an image costs no more than its columns.
+VISOPS_ALWAYS_INLINE IndexRange kernel_elements_at(const WindowDim& dim, int64_t at) {
+  const int64_t last = at + dim.before, first = last - (dim.places - 1) * dim.stride;
+  IndexRange range;
+  range.begin = first <= 0 ? 0 : (first + dim.dilation - 1) / dim.dilation;
+  range.end = last / dim.dilation + 1;
+  if (range.end > dim.kernel) range.end = dim.kernel;
+  return range;
+}
+
 // Rows [row, row + rows) of one plane of the image, elements [begin, end) of each.
 struct Patch {
   int64_t lead, plane[2];  // the plane's indices in the first two dimensions
@@ -101,11 +112,14 @@ void add_unfolded(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
   const T* columns =
       static_cast<const T*>(p.source) + patch.lead * p.kernel_elements * p.places * kParts;
   const int64_t kernel_row = p.dim[3].kernel, kernel_plane = p.dim[2].kernel * kernel_row;
-  for (int64_t k0 = 0; k0 < p.dim[0].kernel; ++k0) {
-    for (int64_t k1 = 0; k1 < p.dim[1].kernel; ++k1, columns += kernel_plane * p.places * kParts) {
+  const IndexRange k0s = kernel_elements_at(p.dim[0], patch.plane[0]);
+  const IndexRange k1s = kernel_elements_at(p.dim[1], patch.plane[1]);
+  for (int64_t k0 = k0s.begin; k0 < k0s.end; ++k0) {
+    for (int64_t k1 = k1s.begin; k1 < k1s.end; ++k1) {
       const int64_t from = place_rows(p, patch, k0, k1);
       if (from < 0) continue;
-      const T* plane = columns + from * p.dim[3].places * kParts;
+      const int64_t k = (k0 * p.dim[1].kernel + k1) * kernel_plane;
+      const T* plane = columns + (k * p.places + from * p.dim[3].places) * kParts;
       for (int64_t k2 = 0; k2 < p.dim[2].kernel; ++k2) {
         for (int64_t k3 = 0; k3 < kernel_row; ++k3, plane += p.places * kParts) {
           add_column<T, kParts>(p, patch, k2, k3, plane, sums);
@@ -141,14 +155,18 @@ void add_row_of_patches(const Im2colParams& p, const Patch& patch, int64_t place
 
 template <class T, int kParts>
 void add_patches(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
-  const int64_t kernel_row = p.dim[3].kernel;
-  int64_t k = 0;
-  for (int64_t k0 = 0; k0 < p.dim[0].kernel; ++k0) {
-    for (int64_t k1 = 0; k1 < p.dim[1].kernel; ++k1) {
+  const IndexRange k0s = kernel_elements_at(p.dim[0], patch.plane[0]);
+  const IndexRange k1s = kernel_elements_at(p.dim[1], patch.plane[1]);
+  const IndexRange k2s = kernel_elements_at(p.dim[2], patch.row);
+  for (int64_t k0 = k0s.begin; k0 < k0s.end; ++k0) {
+    for (int64_t k1 = k1s.begin; k1 < k1s.end; ++k1) {
       const int64_t from = place_rows(p, patch, k0, k1);
-      for (int64_t k2 = 0; k2 < p.dim[2].kernel; ++k2, k += kernel_row) {
-        const int64_t place = from < 0 ? -1 : place_of(p.dim[2], patch.row, k2);
-        if (place >= 0) add_row_of_patches<T, kParts>(p, patch, from + place, k, sums);
+      if (from < 0) continue;
+      for (int64_t k2 = k2s.begin; k2 < k2s.end; ++k2) {
+        const int64_t place = place_of(p.dim[2], patch.row, k2);
+        if (place < 0) continue;
+        const int64_t row = (k0 * p.dim[1].kernel + k1) * p.dim[2].kernel + k2;
+        add_row_of_patches<T, kParts>(p, patch, from + place, row * p.dim[3].kernel, sums);
       }
     }
   }

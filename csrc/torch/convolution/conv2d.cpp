@@ -34,6 +34,7 @@ struct ConvCall {
   Sizes input, weight, output = {};
 
   void check();
+  void check_sizes(const char* name, const Sizes& sizes) const;
   void check_shape(const char* name, const Tensor& tensor, const Sizes& expected) const;
   ConvSizes axis(int i) const;
   int64_t in_channels() const { return weight[1]; }
@@ -54,6 +55,8 @@ void ConvCall::check() {
   require(input.size() == 4, op, "input has shape ", shape_text(input), ", must be [N, C, H, W]");
   require(weight.size() == 4, op, "weight has shape ", shape_text(weight),
           ", must be [out channels, in channels / groups, height, width]");
+  check_sizes("input", input);
+  check_sizes("weight", weight);
   require(groups >= 1, op, "groups is ", groups, ", must be >= 1");
   require(weight[0] % groups == 0, op, "weight has ", weight[0],
           " output channels, must be a multiple of groups, ", groups);
@@ -61,6 +64,13 @@ void ConvCall::check() {
           shape_text(weight), ", its second size times groups (", groups,
           ") must be the input's channels, ", input[1]);
   output = {input[0], weight[0], axis(0).output, axis(1).output};
+}
+
+// Gradients take the sizes of their result as numbers.
+void ConvCall::check_sizes(const char* name, const Sizes& sizes) const {
+  for (const int64_t size : sizes) {
+    require(size >= 0, op, name, " has shape ", shape_text(sizes), ", sizes must be >= 0");
+  }
 }
 
 void ConvCall::check_shape(const char* name, const Tensor& tensor, const Sizes& expected) const {
