@@ -25,9 +25,11 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+
+from .convolve2d_measured import MEASURED
 
 __all__ = ["Costs", "FftCosts", "cost_of_methods", "crossover", "fft_tile", "ranking"]
 
@@ -120,10 +122,16 @@ def _best_along(elements: dict[int, float], size: int, kernel: int) -> tuple[int
     return best[1]
 
 
-def _of(dtype: torch.dtype) -> Costs:
-    from .convolve2d_measured import MEASURED  # which needs this module's types
+def _costs(numbers: dict[str, Any]) -> Costs:
+    fft = numbers.get("fft")
+    return Costs(**(numbers | {"fft": None if fft is None else FftCosts(*fft)}))
 
-    return MEASURED[_SAME_COSTS.get(dtype, dtype)]
+
+_COSTS = {getattr(torch, name): _costs(numbers) for name, numbers in MEASURED.items()}
+
+
+def _of(dtype: torch.dtype) -> Costs:
+    return _COSTS[_SAME_COSTS.get(dtype, dtype)]
 
 
 # Nanoseconds for a pixel to become half of a complex number, and to be written back.

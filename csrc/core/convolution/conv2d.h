@@ -93,13 +93,6 @@ struct Conv2dParams {
   int64_t batch, groups;
   int64_t from_channels, to_channels;  // of a group
   ConvSizes y, x;                      // of the forward convolution
-  // CPU only.
-  bool packs;             // the weights, in a call ahead of the others
-  void* packed;           // see NOTE [ Convolution on the CPU ]
-  char* scratch;          // of every worker
-  int64_t scratch_bytes;  // ... of one
-  int64_t workers;
-  int64_t block_rows, block_columns, row_chunks;
 };
 
 // The gradient of the weight.
@@ -110,11 +103,6 @@ struct Conv2dWeightParams {
   int64_t batch, groups;
   int64_t in_channels, out_channels;  // of a group
   ConvSizes y, x;
-  // CPU only.
-  char* scratch;
-  int64_t scratch_bytes;
-  int64_t workers;
-  int64_t block_rows, in_block, out_block;
 };
 
 VISOPS_FN int64_t phases_y(const Conv2dParams& p) {
@@ -127,9 +115,8 @@ VISOPS_FN ConvAxis axis_of(const Conv2dParams& p, const ConvSizes& sizes, int64_
   return p.transposed ? transposed_axis(sizes, phase) : forward_axis(sizes);
 }
 
-// Both over workers; CUDA cuts the work itself.
-extern KernelStub<Conv2dParams> conv2d_stub;
-extern KernelStub<Conv2dWeightParams> conv2d_backward_weight_stub;
+extern ScheduledStub<Conv2dParams> conv2d_stub;
+extern ScheduledStub<Conv2dWeightParams> conv2d_backward_weight_stub;
 
 // Of one axis, named for errors; gives the size of the output.
 struct ConvArguments {
@@ -138,11 +125,5 @@ struct ConvArguments {
   int64_t input, kernel, stride, dilation, before, after;
 };
 ConvSizes conv_sizes(const ConvArguments& a);
-
-// How the work is cut for so many threads. Throws where a block can't be small enough.
-void plan_conv2d(const char* op, Conv2dParams& p, int64_t threads);
-void plan_conv2d_weight(const char* op, Conv2dWeightParams& p, int64_t threads);
-// Bytes of all packed weights.
-int64_t packed_bytes(const Conv2dParams& p);
 
 }  // namespace visops

@@ -47,23 +47,6 @@ VISOPS_FN ConvolveOffsets offsets_of(const ConvolveBatch& batch, int64_t entry) 
   return offsets;
 }
 
-// What a CPU task has in hand at a time: rows of the output that are summed together, so that what
-// is read serves all of them, and columns that rows of scratch are made for.
-constexpr int64_t kConvolveRows = 4;
-constexpr int64_t kConvolveColumns = 8192;
-// Bytes that may be read beyond a row of scratch: at its end vectors are read whole.
-constexpr int64_t kConvolveSlack = 256;
-// Bytes of a complex weight: each part is there as often as 16 bytes hold it.
-constexpr int64_t kComplexWeight = 32;
-
-// A CPU task's memory, as bytes from its beginning. A term is what an element is summed in, of
-// complex numbers a pair.
-struct ConvolveLayout {
-  int64_t slots;       // rows of the input that are there at a time
-  int64_t slot_terms;  // of a slot
-  int64_t weights, row_pointers, fill_row, sums, ring, bytes;
-};
-
 // Forward: (input, kernel) -> output. The batch's operands are input and kernel.
 struct ConvolveParams {
   const void* input;
@@ -79,15 +62,9 @@ struct ConvolveParams {
 
   void* output;  // [batch.count, output_height, output_width] contiguous
   int64_t output_height, output_width;
-
-  // On the CPU only.
-  int64_t parts;  // tasks that bands of kConvolveRows rows of the output are shared out to
-  ConvolveLayout layout;
-  void* scratch;  // layout.bytes for each part
 };
 
-// Over the parts.
-extern KernelStub<ConvolveParams> convolve2d_stub;
+extern ScheduledStub<ConvolveParams> convolve2d_stub;
 
 Padding parse_boundary(const char* op, const std::string& name);
 
@@ -99,7 +76,7 @@ void check_extent(const char* op, const int64_t (&start)[2], const char* size_na
 void check_planes(const char* op, const std::string& input_shape, const ConvolvePlane& input,
                   const std::string& kernel_shape, const ConvolvePlane& kernel, Padding boundary);
 
-// Throws where the sizes overflow. The kernel's size, output's width and kind are there.
-ConvolveLayout convolve_layout(const char* op, const ConvolveParams& p);
+// Throws where sizes of scratch memory would overflow.
+void check_kernel_size(const char* op, const ConvolveParams& p);
 
 }  // namespace visops

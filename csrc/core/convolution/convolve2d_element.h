@@ -65,7 +65,7 @@ VISOPS_FN void add_to(Complex<T>& sum, Complex<T> value) {
 
 // On the host: calls with a null pointer to the stored type, of those that have gradients.
 template <class Call>
-static void with_floating_type(Arithmetic kind, Call call) {
+static void with_differentiable_type(Arithmetic kind, Call call) {
   switch (kind) {
     case Arithmetic::kFloat16: return call(static_cast<Half*>(nullptr));
     case Arithmetic::kBFloat16: return call(static_cast<BFloat16*>(nullptr));
@@ -85,7 +85,7 @@ static void with_convolve_type(Arithmetic kind, Call call) {
     case Arithmetic::kInt16: return call(static_cast<uint16_t*>(nullptr));
     case Arithmetic::kInt32: return call(static_cast<uint32_t*>(nullptr));
     case Arithmetic::kInt64: return call(static_cast<uint64_t*>(nullptr));
-    default: return with_floating_type(kind, call);
+    default: return with_differentiable_type(kind, call);
   }
 }
 

@@ -8,6 +8,8 @@
 // A strip's weights are read by all tiles of the block while they are in a cache near by, and the
 // band, made for the second level cache, is read by all strips.
 #include "core/convolution/conv2d_matrix.h"
+#include "core/convolution/conv2d_plan.h"
+#include "core/workspace.h"
 #include "cpu/convolution/conv2d_gemm.h"
 #include "cpu/convolution/conv2d_pixels.h"
 
@@ -69,16 +71,16 @@ void pack_strip(const Conv2dParams& p, const ConvPhase& phase, int64_t group, in
 }
 
 template <class Element>
-void pack_weights(const Conv2dParams& p, int64_t begin, int64_t end) {
+void pack_weights(const Conv2dParams& p, int64_t workers, int64_t begin, int64_t end,
+                  typename Element::Value* packed) {
   const int64_t rows = matrix_rows(p), padded = packed_rows(rows);
-  auto* packed = static_cast<typename Element::Value*>(p.packed);
   int64_t task = 0;
   for_each_phase(p, [&](const ConvPhase& phase) {
     for (int64_t group = 0; group < p.groups; ++group) {
       auto* to = packed + phase.packed + group * padded * (phase.depth + 1);
       for (int64_t row = 0; row < rows; ++task) {
         const int strip = gemm_strip(rows - row);
-        const int64_t worker = task % p.workers;
+        const int64_t worker = task % workers;
         if (worker >= begin && worker < end) {
           auto* at = to + row * (phase.depth + 1);
           if (strip == kGemmRows) {
@@ -183,6 +185,8 @@ struct ConvWorker {
   using Stored = typename Element::Stored;
 
   const Conv2dParams& p;
+  const Conv2dPlan& plan;
+  const Value* weights;  // packed
   char* scratch;
   int64_t last_image = -1, last_block = -1;  // whose band this is
   const Value* band = nullptr;
@@ -214,8 +218,8 @@ struct ConvWorker {
   // Blocks are of one phase, and of the size that its first phase has.
   void run_task(const ConvPhase& phase, int64_t image, int64_t block_id, int64_t first_row,
                 int64_t first_column, int64_t chunk) {
-    const int64_t rows = least_of(p.block_rows, phase.y.count - first_row);
-    const int64_t columns = least_of(p.block_columns, phase.x.count - first_column);
+    const int64_t rows = least_of(plan.block_rows, phase.y.count - first_row);
+    const int64_t columns = least_of(plan.block_columns, phase.x.count - first_column);
     if (rows <= 0 || columns <= 0) return;
     const ConvBlock block = conv_block(phase.y, phase.x, first_row, rows, first_column, columns);
     const int64_t batch = image / p.groups, group = image % p.groups;
@@ -225,16 +229,15 @@ struct ConvWorker {
     }
     const auto* offsets = reinterpret_cast<const int32_t*>(scratch);
     const int64_t most = matrix_rows(p), padded = packed_rows(most);
-    const auto* packed = static_cast<const Value*>(p.packed) + phase.packed;
+    const Value* packed = weights + phase.packed + group * padded * (phase.depth + 1);
     auto* to =
         static_cast<Stored*>(p.to.data) +
         (batch * p.to.batch_stride + group * p.to_channels * p.to.channel_stride) * Element::kParts;
-    const BlockRunner<Element> runner = {
-        p, block, phase.depth, offsets, band, packed + group * padded * (phase.depth + 1), to};
+    const BlockRunner<Element> runner = {p, block, phase.depth, offsets, band, packed, to};
     int64_t strip = 0;
     for (int64_t row = 0; row < most; ++strip) {
       const int strip_rows = gemm_strip(most - row);
-      if (strip % p.row_chunks == chunk) runner.strip(row, strip_rows, most);
+      if (strip % plan.row_chunks == chunk) runner.strip(row, strip_rows, most);
       row += strip_rows;
     }
   }
@@ -243,28 +246,38 @@ struct ConvWorker {
     const int64_t images = p.batch * p.groups;
     int64_t block_id = 0;  // of all phases
     for_each_phase(p, [&](const ConvPhase& phase) {
-      const int64_t blocks_x = (phase.x.count + p.block_columns - 1) / p.block_columns;
-      const int64_t blocks = (phase.y.count + p.block_rows - 1) / p.block_rows * blocks_x;
-      const int64_t tasks = images * blocks * p.row_chunks;
-      const int64_t begin = tasks * worker / p.workers, end = tasks * (worker + 1) / p.workers;
+      const int64_t blocks_x = (phase.x.count + plan.block_columns - 1) / plan.block_columns;
+      const int64_t blocks = (phase.y.count + plan.block_rows - 1) / plan.block_rows * blocks_x;
+      const int64_t tasks = images * blocks * plan.row_chunks;
+      const int64_t begin = tasks * worker / plan.workers,
+                    end = tasks * (worker + 1) / plan.workers;
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t chunk = task % p.row_chunks, which = task / p.row_chunks;
+        const int64_t chunk = task % plan.row_chunks, which = task / plan.row_chunks;
         const int64_t block = which % blocks, image = which / blocks;
-        run_task(phase, image, block_id + block, block / blocks_x * p.block_rows,
-                 block % blocks_x * p.block_columns, chunk);
+        run_task(phase, image, block_id + block, block / blocks_x * plan.block_rows,
+                 block % blocks_x * plan.block_columns, chunk);
       }
       block_id += blocks;
     });
   }
 };
 
-void conv2d_kernel(const Conv2dParams& p, int64_t begin, int64_t end) {
+void conv2d_kernel(const Conv2dParams& p, Workspace& workspace) {
+  const Conv2dPlan plan = plan_conv2d(p, workspace.threads());
+  void* memory = workspace.allocate(plan.packed_bytes);
+  char* scratch = allocate<char>(workspace, plan.scratch_bytes);
   with_conv_element(p.kind, [&](auto element) {
-    if (p.packs) return pack_weights<decltype(element)>(p, begin, end);
-    for (int64_t worker = begin; worker < end; ++worker) {
-      ConvWorker<decltype(element)> one = {p, p.scratch + worker * p.scratch_bytes};
-      one.run(worker);
-    }
+    using Element = decltype(element);
+    auto* packed = static_cast<typename Element::Value*>(memory);
+    parallel_for(workspace, plan.workers, 1, [&](int64_t begin, int64_t end) {
+      pack_weights<Element>(p, plan.workers, begin, end, packed);
+    });
+    parallel_for(workspace, plan.workers, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t worker = begin; worker < end; ++worker) {
+        ConvWorker<Element> one = {p, plan, packed, scratch + worker * plan.worker_bytes};
+        one.run(worker);
+      }
+    });
   });
 }
 

@@ -6,8 +6,8 @@
 //
 // Work is cut over the output's rows into parts, each with scratch memory of its own; a sum is
 // never split. Its order: NOTE [ Convolution's sums ].
-#include "core/convolution/convolve2d.h"
-
+#include "core/convolution/convolve2d_plan.h"
+#include "core/workspace.h"
 #include "cpu/convolution/convolve2d_block.h"
 #include "cpu/convolution/convolve2d_rows.h"
 
@@ -32,18 +32,18 @@ struct Tile {
 template <class T>
 class Part {
  public:
-  Part(const ConvolveParams& p, int64_t part)
-      : p_(p), memory_(static_cast<char*>(p.scratch) + part * p.layout.bytes) {
-    pointers_ = reinterpret_cast<const Summand<T>**>(memory_ + p.layout.row_pointers);
-    fill_row_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.fill_row);
-    sums_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.sums);
-    ring_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.ring);
+  Part(const ConvolveParams& p, const ConvolvePlan& plan, char* memory)
+      : p_(p), plan_(plan), memory_(memory) {
+    pointers_ = reinterpret_cast<const Summand<T>**>(memory_ + plan.layout.row_pointers);
+    fill_row_ = reinterpret_cast<Summand<T>*>(memory_ + plan.layout.fill_row);
+    sums_ = reinterpret_cast<Summand<T>*>(memory_ + plan.layout.sums);
+    ring_ = reinterpret_cast<Summand<T>*>(memory_ + plan.layout.ring);
     terms_.rows = pointers_;
     const int64_t size = sizeof(T), row = p.output_width * size;
     streams_ = p.batch.count * p.output_height * row >= kWorthStreaming && row % kStreamLine == 0 &&
                reinterpret_cast<uintptr_t>(p.output) % kStreamLine == 0;
     terms_.column = 0;
-    weights_ = reinterpret_cast<Weight<Summand<T>>*>(memory_ + p.layout.weights);
+    weights_ = reinterpret_cast<Weight<Summand<T>>*>(memory_ + plan.layout.weights);
     terms_.weights = weights_;
     terms_.height = p.kernel_plane.height;
     terms_.width = p.kernel_plane.width;
@@ -143,7 +143,7 @@ class Part {
   }
 
   Summand<T>* slot(int64_t row) const {
-    return ring_ + row % p_.layout.slots * p_.layout.slot_terms;
+    return ring_ + row % plan_.layout.slots * plan_.layout.slot_terms;
   }
 
   void set_pointers(const Rows& input, const Tile& tile, int64_t first, int64_t i, int64_t rows) {
@@ -161,7 +161,7 @@ class Part {
     if constexpr (std::is_same_v<T, Summand<T>>) {
       sum_rows<T, kRows, kVectors>(terms_, rows, tile.width, {output, p_.output_width, streams_});
     } else {
-      const int64_t row = p_.layout.slot_terms;
+      const int64_t row = plan_.layout.slot_terms;
       sum_rows<Term<T>, kRows, kVectors>(terms_, rows, tile.width, {sums_, row, false});
       for (int64_t i = 0; i < rows; ++i) {
         store_row(sums_ + i * row, output + i * p_.output_width, tile.width);
@@ -190,6 +190,7 @@ class Part {
   static constexpr int64_t kSlack = kConvolveSlack / static_cast<int64_t>(sizeof(Summand<T>));
 
   const ConvolveParams& p_;
+  const ConvolvePlan& plan_;
   char* memory_;
   const Summand<T>** pointers_;
   Summand<T>* fill_row_;
@@ -200,16 +201,20 @@ class Part {
   BlockTerms<Summand<T>> terms_;
 };
 
-void convolve2d_kernel(const ConvolveParams& p, int64_t begin, int64_t end) {
+void convolve2d_kernel(const ConvolveParams& p, Workspace& workspace) {
+  const ConvolvePlan plan = plan_convolve2d(p, workspace.threads());
+  char* scratch = allocate<char>(workspace, plan.scratch_bytes);
   const int64_t bands = p.batch.count * ((p.output_height + kRows - 1) / kRows);
-  const int64_t least = bands / p.parts, more = bands % p.parts;
-  const auto first_band = [=](int64_t part) { return least * part + (part < more ? part : more); };
-  for (int64_t part = begin; part < end; ++part) {
-    with_convolve_type(p.kind, [&](auto* type) {
-      using T = std::remove_pointer_t<decltype(type)>;
-      Part<T>(p, part).run(first_band(part), first_band(part + 1));
+  with_convolve_type(p.kind, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    parallel_for(workspace, plan.parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; ++part) {
+        Part<T>(p, plan, scratch + part * plan.layout.bytes)
+            .run(first_of_part(bands, plan.parts, part),
+                 first_of_part(bands, plan.parts, part + 1));
+      }
     });
-  }
+  });
 }
 
 const bool registered = convolve2d_stub.set(kIsaSlot, convolve2d_kernel);

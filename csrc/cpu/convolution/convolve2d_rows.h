@@ -7,6 +7,12 @@
 namespace visops {
 namespace {
 
+// The first of the items that a part takes, where `items` are shared out to `parts`.
+VISOPS_ALWAYS_INLINE int64_t first_of_part(int64_t items, int64_t parts, int64_t part) {
+  const int64_t least = items / parts, more = items % parts;
+  return least * part + (part < more ? part : more);
+}
+
 // A plane of the input.
 template <class T>
 class ExtendedPlane {

@@ -4,8 +4,8 @@
 // subtract a product is to add that of the negative weight.
 #pragma once
 
-#include "core/convolution/convolve2d.h"
 #include "core/convolution/convolve2d_element.h"
+#include "core/convolution/convolve2d_plan.h"
 #include "cpu/simd/vector.h"
 
 #if VISOPS_ISA_SLOT > 0

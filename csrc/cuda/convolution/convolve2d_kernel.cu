@@ -7,6 +7,7 @@
 
 #include "core/convolution/convolve2d.h"
 #include "core/convolution/convolve2d_element.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -130,15 +131,15 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-void convolve2d_launch(const ConvolveParams& p, void* stream) {
+void convolve2d_launch(const ConvolveParams& p, Workspace& workspace) {
   const int64_t across = (p.output_width + kTileWidth - 1) / kTileWidth;
   const int64_t down = (p.output_height + kTileHeight - 1) / kTileHeight;
   const int64_t tiles = p.batch.count * across * down;
   with_convolve_type(p.kind, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const Piece piece = piece_of<typename ConvolveElement<T>::Sum>(p);
-    launch(convolve2d<T>, grid_for(tiles), dim3(kThreads), kInputBytes + kKernelBytes, stream, p,
-           piece, tiles);
+    launch(convolve2d<T>, grid_for(tiles), dim3(kThreads), kInputBytes + kKernelBytes,
+           workspace.stream(), p, piece, tiles);
   });
 }
 

@@ -110,26 +110,6 @@ Tensor empty_map(const char* op, const char* what, const Tensor& like, const Siz
   return call_for_tensor("aten::permute", "", pixels, Sizes{0, 3, 1, 2});
 }
 
-Tensor scratch_of(const char* op, const Tensor& like, int64_t bytes) {
-  return empty_contiguous(op, "scratch", like, {bytes}, ScalarType::Byte);
-}
-
-void run_conv2d(const ConvCall& call, Conv2dParams& p, const Tensor& on) {
-  if (runs_cuda_kernels(on)) {
-    run(conv2d_stub, p, on, 1, kGrain);
-    return;
-  }
-  plan_conv2d(call.op, p, torch::stable::get_num_threads());
-  const Tensor packed = scratch_of(call.op, on, packed_bytes(p));
-  p.packed = packed.mutable_data_ptr();
-  const Tensor scratch = scratch_of(call.op, on, saturating_product(p.workers, p.scratch_bytes));
-  p.scratch = static_cast<char*>(scratch.mutable_data_ptr());
-  p.packs = true;
-  run(conv2d_stub, p, on, p.workers, kGrain);
-  p.packs = false;
-  run(conv2d_stub, p, on, p.workers, kGrain);
-}
-
 Conv2dParams params_of(const ConvCall& call, Arithmetic kind, const Tensor& weight) {
   Conv2dParams p = {};
   p.kind = kind;
@@ -164,7 +144,7 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const std::optional<Ten
       empty_map(call.op, "result", input, call.output, prefers_channels_last(input));
   p.from = map_of(input);
   p.to = map_of(output);
-  if (output.numel() > 0) run_conv2d(call, p, input);
+  if (output.numel() > 0) run(conv2d_stub, call.op, p, input);
   return output;
 }
 
@@ -182,7 +162,7 @@ Tensor conv2d_backward_input(const Tensor& grad, const Tensor& weight, const Siz
   const Tensor gradient = empty_map(call.op, "gradient", grad, input_size, channels_last);
   p.from = map_of(grad);
   p.to = map_of(gradient);
-  if (gradient.numel() > 0) run_conv2d(call, p, grad);
+  if (gradient.numel() > 0) run(conv2d_stub, call.op, p, grad);
   return gradient;
 }
 
@@ -206,15 +186,7 @@ Tensor conv2d_backward_weight(const Tensor& grad, const Tensor& input, const Siz
   p.out_channels = call.out_channels();
   p.y = call.axis(0);
   p.x = call.axis(1);
-  if (gradient.numel() == 0) return gradient;
-  if (runs_cuda_kernels(grad)) {
-    run(conv2d_backward_weight_stub, p, grad, 1, kGrain);
-    return gradient;
-  }
-  plan_conv2d_weight(call.op, p, torch::stable::get_num_threads());
-  const Tensor scratch = scratch_of(call.op, grad, saturating_product(p.workers, p.scratch_bytes));
-  p.scratch = static_cast<char*>(scratch.mutable_data_ptr());
-  run(conv2d_backward_weight_stub, p, grad, p.workers, kGrain);
+  if (gradient.numel() > 0) run(conv2d_backward_weight_stub, call.op, p, grad);
   return gradient;
 }
 
