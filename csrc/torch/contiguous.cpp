@@ -10,8 +10,8 @@ namespace visops {
 
 namespace {
 
-// Fresh memory is mapped at first touch, 4 KiB at a time: for a batch of images that costs more
-// than the warp. From 4 MiB on, as NumPy does it, ask for large pages; a refusal changes nothing.
+// New memory is mapped at first touch, 4 KiB at a time, which for a batch of images costs more than
+// warping it. From 4 MiB on we ask for large pages, as NumPy does; a refusal is harmless.
 void prefer_large_pages([[maybe_unused]] void* data, [[maybe_unused]] int64_t bytes) {
 #if defined(__linux__)
   constexpr int64_t kPage = 4096, kWorthIt = int64_t{1} << 22;

@@ -10,20 +10,20 @@
 namespace visops {
 namespace {
 
-// Half of a second level cache, so that weights and results have room beside a band.
+// Half a second-level cache: weights and results need room beside a band.
 constexpr int64_t kBandBytes = 256 << 10;
-// Fewer columns than that in a block, and too much of it is computed twice or thrown away.
+// With fewer columns in a block, too much of it is computed twice or thrown away.
 constexpr int64_t kFewColumns = 192;
 constexpr int64_t kFewRows = 4;
-// Products for which a thread is worth waking.
+// Waking a thread pays from this many products on.
 constexpr int64_t kWorkerProducts = 1 << 20;
-// Offsets within a band have 32 bits.
+// Offsets within a band are 32 bits.
 constexpr int64_t kMostOffset = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The largest of all phases.
+// The largest values over all phases.
 struct AxisExtent {
   int64_t count = 0, classes = 0, shift = 0, taps = 0;
   void include(const ConvAxis& axis) {
@@ -44,7 +44,7 @@ struct BlockSize {
   int64_t rows, columns;
 };
 
-// As many as a band of `most` values allows, in equal parts.
+// As many rows as a band of `most` values allows, in equal blocks.
 int64_t block_rows(int64_t planes, const AxisExtent& y, const AxisExtent& x, int64_t columns,
                    int64_t most) {
   const int64_t per_row = std::max<int64_t>(1, band_values(planes, y, 1 - y.shift, x, columns));
@@ -65,7 +65,7 @@ int64_t workers_for(int64_t products, int64_t threads) {
   return std::clamp<int64_t>(products / kWorkerProducts, 1, threads);
 }
 
-// Whole lines of the cache; and zeros are written in whole vectors.
+// Whole cache lines, and one more: zeros are written in whole vectors.
 int64_t scratch_bytes(int64_t columns, int64_t bytes) {
   constexpr int64_t kLine = 64;
   return offsets_bytes(columns) + (ceil_div(bytes, kLine) + 1) * kLine;
@@ -77,7 +77,7 @@ void check_band(const char* op, int64_t values, const AxisExtent& y, const AxisE
           " elements of the input for one block of output, must be <= ", kMostOffset);
 }
 
-// Of all phases and groups.
+// The packed weights of all phases and groups.
 int64_t packed_bytes(const Conv2dParams& p) {
   const int64_t parts = conv_parts(p.kind), rows = p.to_channels * parts;
   const int64_t planes = saturating_product(p.from_channels, parts);
@@ -108,7 +108,7 @@ Conv2dPlan plan_conv2d(const Conv2dParams& p, int64_t threads) {
   const auto tasks = [&] {
     return images * ceil_div(y.count, block.rows) * ceil_div(x.count, block.columns);
   };
-  // Several for each worker, as they don't take equally long.
+  // Several tasks per worker: they don't take equally long.
   while (plan.workers > 1 && tasks() < 4 * plan.workers && block.rows > kFewRows) {
     block.rows = ceil_div(block.rows, 2);
   }
@@ -137,7 +137,7 @@ Conv2dWeightPlan plan_conv2d_weight(const Conv2dWeightParams& p, int64_t threads
   plan.workers = workers_for(products, threads);
   plan.in_block = std::min<int64_t>(p.in_channels, 16);
   plan.out_block = std::min<int64_t>(p.out_channels, 64);
-  // Ends of bands are where lanes are added up: they may not depend on the number of threads.
+  // Lanes are added up at the end of a band, so where bands end must not depend on the threads.
   plan.block_rows =
       block_rows((plan.in_block + plan.out_block) * parts, y, x, x.count, kBandBytes / size);
   const auto tasks = [&] {

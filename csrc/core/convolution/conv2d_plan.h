@@ -1,5 +1,5 @@
-// How the CPU cuts a convolution into blocks that fit its caches, and into work for its threads.
-// In core, as kernel files may not throw.
+// How the CPU cuts a convolution into blocks that fit its caches and into work for its threads. It
+// is in core because kernel files may not throw.
 #pragma once
 
 #include "core/convolution/conv2d.h"
@@ -21,7 +21,7 @@ struct Conv2dWeightPlan {
   int64_t worker_bytes, scratch_bytes;  // of one worker, of all
 };
 
-// Both throw where a band can't be small enough to index.
+// Both throw where even the smallest band is too large to index.
 Conv2dPlan plan_conv2d(const Conv2dParams& p, int64_t threads);
 Conv2dWeightPlan plan_conv2d_weight(const Conv2dWeightParams& p, int64_t threads);
 

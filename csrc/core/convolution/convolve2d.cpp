@@ -18,7 +18,7 @@ Padding parse_boundary(const char* op, const std::string& name) {
 
 void check_extent(const char* op, const int64_t (&start)[2], const char* size_name,
                   const int64_t (&size)[2]) {
-  // Sums of a few of these fit into 64 bits.
+  // The sum of a few of these fits into 64 bits.
   constexpr int64_t kFarthest = int64_t{1} << 60;
   for (const int64_t s : start) {
     require(s >= -kFarthest && s <= kFarthest, op, "start is ", shape_text(start),

@@ -1,14 +1,14 @@
-// Convolution of two-dimensional arrays: what fronts and kernels share.
+// Convolution of two-dimensional arrays: what the fronts and kernels share.
 //
 // NOTE [ Convolution's sums ]
-// Every call becomes a correlation: where the kernel is to be flipped, the front turns its strides.
+// Every call becomes a correlation: to flip the kernel, the front negates its strides.
 //   output[i, j] = sum over m, n of kernel[m, n] * extended input[start_y + i + m, start_x + j + n]
-// beginning with 0, m ascending, for each m n ascending, each product rounded before it is added:
-// one order on every device, instruction set and thread count. Halves are summed in float32,
-// integers modulo their size. Of complex numbers, for each term in this order:
+// Sums start at 0 and go by ascending m, then ascending n; each product is rounded before it is
+// added. The order is the same on every device, instruction set and thread count. Halves are summed
+// in float32, integers modulo 2^bits. Each complex term adds, in this order:
 //   re += k.re * x.re,  re -= k.im * x.im,  im += k.re * x.im,  im += k.im * x.re
-// What lies beyond the input (its fill value too) is multiplied like every other element, so that
-// an infinite weight there gives what it gives within.
+// Elements beyond the input, the fill value included, are multiplied like any other: an infinite
+// weight has the same effect there as inside.
 #pragma once
 
 #include "core/arithmetic.h"
@@ -17,13 +17,13 @@
 
 namespace visops {
 
-// Where a plane's elements are, in elements; strides may be 0 or negative.
+// A plane; strides in elements, which may be 0 or negative.
 struct ConvolvePlane {
   int64_t height, width;
   int64_t row_stride, column_stride;
 };
 
-// Leading dimensions, in which either operand may be repeated (stride 0).
+// The leading dimensions; an operand may be repeated along one (stride 0).
 constexpr int kMostConvolveDims = 6;
 struct ConvolveBatch {
   int dims;
@@ -57,7 +57,7 @@ struct ConvolveParams {
   Arithmetic kind;
   Padding boundary;  // kConstant, kCircular or kSymmetric
   int64_t start_y, start_x;
-  // An element; 0 where the boundary isn't kConstant.
+  // One element; zeros unless the boundary is kConstant.
   alignas(16) unsigned char fill[kLargestElement];
 
   void* output;  // [batch.count, output_height, output_width] contiguous
@@ -68,15 +68,15 @@ extern ScheduledStub<ConvolveParams> convolve2d_stub;
 
 Padding parse_boundary(const char* op, const std::string& name);
 
-// Where the output begins and ends: no index may overflow.
+// Bounds where the output begins and ends, so that no index overflows.
 void check_extent(const char* op, const int64_t (&start)[2], const char* size_name,
                   const int64_t (&size)[2]);
 
-// Shapes are for errors.
+// The shapes are for messages.
 void check_planes(const char* op, const std::string& input_shape, const ConvolvePlane& input,
                   const std::string& kernel_shape, const ConvolvePlane& kernel, Padding boundary);
 
-// Throws where sizes of scratch memory would overflow.
+// Throws where the size of scratch memory would overflow.
 void check_kernel_size(const char* op, const ConvolveParams& p);
 
 }  // namespace visops

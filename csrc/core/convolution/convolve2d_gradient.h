@@ -1,19 +1,19 @@
-// Gradients of convolution that are not convolutions themselves: what fronts and kernels share.
+// Gradients of convolution that aren't convolutions themselves: what the fronts and kernels share.
 //
-// The input's gradient is a convolution of the output's with the kernel turned round, over the
-// input extended; what belongs to extended elements is then folded back to those that they repeat.
+// The input's gradient starts as a convolution of the output's gradient with the reversed kernel,
+// over the extended input. The gradients of extended elements are then folded back onto the
+// elements that they repeat.
 //
 // NOTE [ Folding an extension ]
-// An element's gradient is, from 0 on, a sum over the extended columns that repeat it, ascending;
-// each of their terms is itself a sum from 0 on over the extended rows, ascending.
+// An element's gradient starts at 0 and sums over the extended columns that repeat it, ascending.
+// Each term itself starts at 0 and sums over the extended rows, ascending.
 //
 // NOTE [ Sums of the kernel's gradient ]
-// An element of the kernel's gradient is a sum over the whole output. It is made of chunks of
-// kChunkRows rows by kChunkColumns columns: within one, column j of it is added to lane j mod 32,
-// row by row, then the lanes are halved into one (NOTE [ Lane sums ]). Chunks are added from
-// 0 on in the order of rows, then columns; where a batch is summed, entry by entry. Complex terms:
-// NOTE [ Convolution's sums ], with the output's gradient as the weight. Halves are in float32
-// until the end.
+// An element of the kernel's gradient is a sum over the whole output, in chunks of kChunkRows rows
+// by kChunkColumns columns. Within a chunk, its column j is added to lane j mod 32, row by row;
+// then the lanes are halved into one (NOTE [ Lane sums ]). Chunks are added to 0 by rows, then
+// columns; a batch, if summed, entry by entry. Complex terms: NOTE [ Convolution's sums ], with the
+// output's gradient as the weight. Halves stay float32 until the end.
 #pragma once
 
 #include "core/convolution/convolve2d.h"
@@ -23,7 +23,7 @@
 namespace visops {
 
 // grad [count, height, width] -> result [count, input_height, input_width], contiguous. The first
-// element of grad belongs to the extended input's (start_y, start_x).
+// element of grad belongs to (start_y, start_x) of the extended input.
 struct ConvolveFoldParams {
   const void* grad;
   void* result;
@@ -33,11 +33,11 @@ struct ConvolveFoldParams {
   Arithmetic kind;
 };
 
-// Over the result's rows.
+// Work items are the result's rows.
 extern KernelStub<ConvolveFoldParams> convolve2d_fold_stub;
 
-// Indices of an axis of the extension, from `start` on, that repeat element i of n: `first`, then
-// steps[0] and steps[1] further in turn.
+// The indices of an extended axis, from `start` on, that repeat element i of n: `first`, then
+// alternately steps[0] and steps[1] further.
 struct Repeats {
   int64_t first;
   int64_t steps[2];
@@ -48,7 +48,7 @@ VISOPS_FN int64_t least_congruent(int64_t value, int64_t from, int64_t period) {
   return from + (r < 0 ? r + period : r);
 }
 
-// In extended indices less `start`; for kConstant the second one is out of any reach.
+// Counted from `start`. For kConstant the second index is out of reach.
 VISOPS_FN Repeats repeats_of(Padding boundary, int64_t i, int64_t n, int64_t start) {
   if (boundary == Padding::kCircular) return {least_congruent(i, start, n) - start, {n, n}};
   if (boundary == Padding::kSymmetric) {
@@ -64,7 +64,7 @@ VISOPS_FN Repeats repeats_of(Padding boundary, int64_t i, int64_t n, int64_t sta
 constexpr int64_t kChunkRows = 16;
 constexpr int64_t kChunkColumns = 2048;
 
-// (grad, input) -> result; the batch's operands are grad and input.
+// (grad, input) -> result; those two are the batch's operands.
 struct ConvolveTapsParams {
   const void* grad;
   ConvolvePlane grad_plane;
@@ -87,8 +87,8 @@ struct ConvolveTapsParams {
 
 extern ScheduledStub<ConvolveTapsParams> convolve2d_taps_stub;
 
-// Element i of the result, from the sums of its chunks: [batch.count, chunks, kernel_height,
-// kernel_width], complex where T is.
+// Writes element i of the result from its chunks' sums, `partial`: [batch.count, chunks,
+// kernel_height, kernel_width], complex if T is.
 template <class T>
 VISOPS_FN void sum_chunks(const ConvolveTapsParams& p, const void* partial, int64_t i) {
   using Element = ConvolveElement<T>;

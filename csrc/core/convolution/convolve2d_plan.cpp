@@ -7,7 +7,7 @@
 namespace visops {
 namespace {
 
-// Elements touched by a task that is worth handing to a thread, and tasks for each thread.
+// A task that touches fewer elements costs more to hand out than to do.
 constexpr int64_t kWorthIt = 32768;
 constexpr int64_t kPartsPerThread = 4;
 

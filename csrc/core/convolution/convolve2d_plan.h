@@ -1,13 +1,13 @@
-// How the CPU cuts convolutions and their kernels' gradients into tasks, and lays out the scratch
-// memory of a task.
+// How the CPU cuts a convolution, or the gradient of its kernel, into tasks, and how a task lays
+// out its scratch memory.
 #pragma once
 
 #include "core/convolution/convolve2d_gradient.h"
 
 namespace visops {
 
-// Rows of the output that a CPU task sums together, so that all of them use what is read, and the
-// columns that a row of scratch has room for.
+// Rows of the output that a task sums together, which share what is read, and the columns that a
+// row of scratch has room for.
 constexpr int64_t kConvolveRows = 4;
 constexpr int64_t kConvolveColumns = 8192;
 // Bytes that may be read beyond a row of scratch: its last vector is read whole.

@@ -1,13 +1,13 @@
 // NOTE [ col2im on the CPU ]
-// Work is cut over rows of the image, so that no two tasks add to one element. Some elements at a
-// time are summed where the first-level cache holds them: for unfold as many rows as fit, to which
-// each element of the kernel adds what is then a long run of columns; for patches a stretch of one
-// row, whose patches stay in the second-level cache until the last row of the kernel has read them.
+// Work is cut over rows of the image, so no two tasks add to one element. Sums are kept in the
+// first-level cache. For unfold they cover as many rows as fit, so that each element of the kernel
+// adds long runs of columns. For patches they cover a stretch of one row, whose patches stay in the
+// second-level cache until the last row of the kernel has read them.
 //
-// Order of the sums: NOTE [ Sums of col2im ]. In patches, a row of the kernel is gone through by
-// falling place, so that what comes to an element comes by rising k.
+// Order of the sums: NOTE [ Sums of col2im ]. In patches, places are visited in descending order
+// within a row of the kernel, so that an element's terms come by ascending k.
 //
-// Assumed from the checks: every place is within the padded image.
+// The checks guarantee that every place lies within the padded image, and that no offset overflows.
 #include "core/convolution/col2im_sum.h"
 #include "core/convolution/im2col.h"
 #include "cpu/simd/floats.h"
@@ -29,7 +29,7 @@ VISOPS_ALWAYS_INLINE void add_all(SumOf<T>* VISOPS_RESTRICT sums, const T* VISOP
   for (int64_t i = 0; i < count; ++i) add(sums + i, values + i);
 }
 
-// sums[i * step] += values[i], of elements of kParts numbers.
+// sums[i * step] += values[i], where elements have kParts numbers.
 template <class T, int kParts>
 VISOPS_ALWAYS_INLINE void add_steps(SumOf<T>* VISOPS_RESTRICT sums, const T* VISOPS_RESTRICT values,
                                     int64_t count, int64_t step) {
@@ -44,7 +44,7 @@ VISOPS_ALWAYS_INLINE void add_steps(SumOf<T>* VISOPS_RESTRICT sums, const T* VIS
   }
 }
 
-// Which place sees element `at` of the image as element k of the kernel; -1 for none.
+// The place that sees element `at` of the image through element k of the kernel; -1 if none does.
 VISOPS_ALWAYS_INLINE int64_t place_of(const WindowDim& dim, int64_t at, int64_t k) {
   int64_t place = at + dim.before - k * dim.dilation;
   if (dim.stride != 1) {
@@ -54,8 +54,8 @@ VISOPS_ALWAYS_INLINE int64_t place_of(const WindowDim& dim, int64_t at, int64_t 
   return place >= 0 && place < dim.places ? place : -1;
 }
 
-// Elements of the kernel through which some place may see element `at` of the image. Where the
-// stride is 1 each of them has such a place: an image costs no more than its columns.
+// The elements of the kernel through which some place may see element `at` of the image. With
+// stride 1 each of them has such a place, so work is bounded by the number of columns.
 VISOPS_ALWAYS_INLINE IndexRange kernel_elements_at(const WindowDim& dim, int64_t at) {
   const int64_t last = at + dim.before, first = last - (dim.places - 1) * dim.stride;
   IndexRange range;
@@ -71,8 +71,8 @@ struct Patch {
   int64_t row, rows, begin, end;
 };
 
-// The first row of places that see the patch's plane with an element of the kernel in the first two
-// dimensions; -1 for none.
+// The first row of places that see the patch's plane through element (k0, k1) of the kernel; -1 if
+// none does.
 VISOPS_ALWAYS_INLINE int64_t place_rows(const Im2colParams& p, const Patch& patch, int64_t k0,
                                         int64_t k1) {
   const int64_t place0 = place_of(p.dim[0], patch.plane[0], k0);
@@ -88,8 +88,8 @@ struct Sums {
   static constexpr int64_t kElements = kSumBytes / static_cast<int64_t>(sizeof(SumOf<T>)) / kParts;
 };
 
-// What an element of the kernel in the last two dimensions adds to the patch; `columns` are its
-// own, of the plane of places that sees the patch.
+// Adds the columns of element (k2, k3) of the kernel to the patch; `columns` begin at the plane of
+// places that sees the patch.
 template <class T, int kParts>
 void add_column(const Im2colParams& p, const Patch& patch, int64_t k2, int64_t k3, const T* columns,
                 SumOf<T>* sums) {
@@ -129,13 +129,13 @@ void add_unfolded(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
   }
 }
 
-// What a row of the kernel, from element k on, adds to a patch of one row.
+// Adds one row of the kernel, from element k on, to a patch of one row.
 template <class T, int kParts>
 void add_row_of_patches(const Im2colParams& p, const Patch& patch, int64_t place_row, int64_t k,
                         SumOf<T>* sums) {
   const WindowDim& last = p.dim[3];
   const int64_t covered = (last.kernel - 1) * last.dilation, width = patch.end - patch.begin;
-  // Places whose window covers some of the patch, as if it had no gaps.
+  // Places whose window overlaps the patch, if it had no gaps.
   const IndexRange places = indices_within(covered - last.before - patch.begin, last.stride,
                                            width + covered, last.places);
   const T* patches =
@@ -177,7 +177,7 @@ void col2im_rows(const Im2colParams& p, int64_t begin, int64_t end) {
   using S = Sums<T, kParts>;
   S sums;
   const int64_t width = p.dim[3].size, rows = image_rows(p);
-  // Patches of a stretch have to stay in the second-level cache for all rows of the kernel.
+  // A stretch's patches must stay in the second-level cache for all rows of the kernel.
   const int64_t most = p.is_patches && S::kElements > kPatchStretch ? kPatchStretch : S::kElements;
   const int64_t stretch = width < most ? width : most;
   while (begin < end) {

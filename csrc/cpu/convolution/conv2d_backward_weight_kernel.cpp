@@ -1,10 +1,10 @@
-// NOTE [ The convolution's weight gradient on the CPU ]
-// A worker takes a block of output channels and one of input channels. Of each image, some rows
-// after others, both become bands of one width: then the gradient of a weight is a sum of products
-// of two runs of memory, the gradient's plane and the input's at the offset of a kernel element.
-// Tiles of them are summed in registers, a lane for every kCount-th pixel; the lanes are added up
-// at a band's end. What is between the rows of outputs is 0 in the gradient's planes, and masked in
-// the input's, where it may be infinite.
+// NOTE [ The weight's gradient on the CPU ]
+// A worker takes a block of output channels and a block of input channels. Some rows of an image at
+// a time, both become bands of the same width. The gradient of a weight is then a sum of products
+// of two runs of memory: the gradient's plane, and the input's plane at the offset of a kernel
+// element. Tiles of such sums stay in registers, with a lane for every kCount-th pixel; lanes are
+// added up at the end of a band. Between rows of outputs the gradient's planes hold 0 and the
+// input's are masked, as they may be infinite.
 #include "core/convolution/conv2d_plan.h"
 #include "core/workspace.h"
 #include "cpu/convolution/conv2d_dot.h"
@@ -18,7 +18,7 @@ struct WeightWorker {
   using Value = typename Element::Value;
   using Stored = typename Element::Stored;
   static constexpr int kParts = Element::kParts;
-  static constexpr int kWidth = Vector<Value>::kCount;
+  static constexpr int kCount = Vector<Value>::kCount;
 
   const Conv2dWeightParams& p;
   const Conv2dWeightPlan& plan;
@@ -31,7 +31,7 @@ struct WeightWorker {
            (image * map.batch_stride + channel * map.channel_stride) * kParts;
   }
 
-  // Rows of a channel with `width` elements each, 0 after the outputs, and to a whole vector.
+  // Rows of a channel, `width` elements each; zeros follow the outputs, up to a whole vector.
   void fill_plane(const Stored* from, const ConvBlock& block, int64_t length, Value* to) const {
     for (int64_t j = 0; j < block.rows; ++j) {
       load_run<Element>(to, from + (block.first_row + j) * p.grad.row_stride * kParts,
@@ -44,7 +44,7 @@ struct WeightWorker {
     }
   }
 
-  // As fill_plane(): which pixels of a plane are outputs.
+  // The mask of a plane as laid out by fill_plane(): all ones for outputs.
   void fill_mask(const ConvBlock& block, int64_t length, Value* to) const {
     for (int64_t i = 0; i < length; ++i) {
       const bool is_output = i % block.width < block.columns && i / block.width < block.rows;
@@ -68,7 +68,7 @@ struct WeightWorker {
         const ConvBlock block = conv_block(y, x, row, rows, 0, x.count);
         if (rows != last_rows) {
           length = (rows - 1) * block.width + block.columns;
-          length = (length + kWidth - 1) / kWidth * kWidth;
+          length = (length + kCount - 1) / kCount * kCount;
           fill_mask(block, length, mask);
           band_offsets(block, in_planes, offsets);
           last_rows = rows;
@@ -105,7 +105,7 @@ struct WeightWorker {
     }
   }
 
-  // Products of real and imaginary parts become those of complex numbers.
+  // Combines products of real and imaginary parts into complex ones.
   void write(const Value* sums, int64_t first_out, int64_t outs, int64_t first_in,
              int64_t ins) const {
     auto* to = static_cast<Stored*>(p.weight_grad);

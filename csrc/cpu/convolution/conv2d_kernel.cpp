@@ -1,12 +1,12 @@
-// NOTE [ Convolution on the CPU ]
-// First, workers pack the weights: strips of rows (output channels), column by column, the bias
-// ahead of them; a phase after another, within it a group after another. Then they take blocks of
-// output pixels in turn: a block's inputs become a band (NOTE [ Bands ]), once, and every tile, a
-// strip of channels by some vectors of adjacent pixels, is summed in registers from one end of k to
-// the other: there is no sum in memory, and none that depends on how the work was cut.
+// NOTE [ The networks' convolution on the CPU ]
+// First, workers pack the weights by phase, then group: strips of rows (output channels), column by
+// column, after their bias. Then workers take blocks of output pixels. A block's inputs become a
+// band (NOTE [ Bands of images ]) once. Each tile, a strip of channels by a few vectors of adjacent
+// pixels, is summed in registers from the first k to the last: no sum is kept in memory, and none
+// depends on how the work was cut.
 //
-// A strip's weights are read by all tiles of the block while they are in a cache near by, and the
-// band, made for the second level cache, is read by all strips.
+// All tiles of a block read a strip's weights while they are in a near cache; all strips read the
+// band, which is sized for the second-level cache.
 #include "core/convolution/conv2d_matrix.h"
 #include "core/convolution/conv2d_plan.h"
 #include "core/workspace.h"
@@ -18,14 +18,14 @@ namespace {
 
 VISOPS_ALWAYS_INLINE int64_t packed_rows(int64_t rows) { return rows + (rows % 4 == 3); }
 
-// A phase and where its weights are packed, in values.
+// A phase, and the offset of its packed weights, in values.
 struct ConvPhase {
   ConvAxis y, x;
   int64_t depth;   // k's
   int64_t packed;  // of all groups
 };
 
-// Calls work(phase) with one after another.
+// Calls work(phase) for each phase in turn.
 template <class Work>
 VISOPS_ALWAYS_INLINE void for_each_phase(const Conv2dParams& p, const Work& work) {
   const int64_t count_y = phases_y(p), count_x = phases_x(p);
@@ -99,22 +99,22 @@ void pack_weights(const Conv2dParams& p, int64_t workers, int64_t begin, int64_t
   });
 }
 
-// Adjacent pixels of a tile that are adjacent in a row of the output.
+// Pixels that are adjacent both in a tile and in a row of the output.
 struct TileRun {
   int64_t at;  // in the tile
   int64_t count;
   int64_t to;  // in the channel's plane
 };
 
-// A tile has at most this many columns, of the smallest values.
+// A tile's columns, at most: those of the smallest values.
 constexpr int kMostTile = kGemmVectors * kVectorBytes / 2;
 
 template <class Element>
 struct BlockRunner {
   using Value = typename Element::Value;
   using Stored = typename Element::Stored;
-  static constexpr int kWidth = Vector<Value>::kCount;
-  static constexpr int kTile = kGemmVectors * kWidth;
+  static constexpr int kCount = Vector<Value>::kCount;
+  static constexpr int kTile = kGemmVectors * kCount;
 
   const Conv2dParams& p;
   const ConvBlock& block;
@@ -156,7 +156,7 @@ struct BlockRunner {
     const GemmTile<Value> whole = gemm_of<Value>(rows, kGemmVectors);
     const int64_t pixels = (block.rows - 1) * block.width + block.columns;
     const int64_t written = least_of(rows, most - first);
-    // A whole tile within a row may be summed where it belongs.
+    // A whole tile within a row may be summed in place.
     const bool plain = sizeof(Value) == sizeof(Stored) && Element::kParts == 1 &&
                        p.to.column_stride * block.x.out_step == 1 && written == rows;
     Value tile[kGemmRows * kTile];
@@ -170,7 +170,7 @@ struct BlockRunner {
         whole(a, band + pixel, offsets, depth, out, p.to.channel_stride);
         continue;
       }
-      const int vectors = static_cast<int>((columns + kWidth - 1) / kWidth);
+      const int vectors = static_cast<int>((columns + kCount - 1) / kCount);
       const GemmTile<Value> gemm = vectors == kGemmVectors ? whole : gemm_of<Value>(rows, vectors);
       gemm(a, band + pixel, offsets, depth, tile, kTile);
       write(tile, first, written, runs, count);
@@ -178,7 +178,7 @@ struct BlockRunner {
   }
 };
 
-// What a worker does.
+// A worker's share, with scratch of its own.
 template <class Element>
 struct ConvWorker {
   using Value = typename Element::Value;
@@ -191,7 +191,7 @@ struct ConvWorker {
   int64_t last_image = -1, last_block = -1;  // whose band this is
   const Value* band = nullptr;
 
-  // The inputs of a block, and where im2col's columns are in them.
+  // Makes the band of a block and the offsets of im2col's columns in it.
   void make_band(ConvBlock block, int64_t depth, int64_t batch, int64_t group) {
     const ConvMap& map = p.from;
     auto* offsets = reinterpret_cast<int32_t*>(scratch);
@@ -215,7 +215,7 @@ struct ConvWorker {
     band_offsets(block, matrix_planes(p), offsets);
   }
 
-  // Blocks are of one phase, and of the size that its first phase has.
+  // A block of one phase, up to plan.block_rows by plan.block_columns.
   void run_task(const ConvPhase& phase, int64_t image, int64_t block_id, int64_t first_row,
                 int64_t first_column, int64_t chunk) {
     const int64_t rows = least_of(plan.block_rows, phase.y.count - first_row);

@@ -1,11 +1,11 @@
 // NOTE [ Convolution on the CPU ]
-// A block of the output stays in registers (cpu/convolution/convolve2d_block.h). Its rows of the
-// input come from the input itself where elements need neither a conversion nor what lies beyond
-// the border; elsewhere from a ring of extended rows in scratch memory, to which each row is copied
-// once for as many rows of the output as use it. So there is no branch within the sums.
+// A block of the output stays in registers (cpu/convolution/convolve2d_block.h). It reads the input
+// in place where elements need no conversion and lie inside the border; elsewhere it reads a ring
+// of extended rows in scratch memory. A row is copied there once for all rows of the output that
+// use it. So sums never branch.
 //
-// Work is cut over the output's rows into parts, each with scratch memory of its own; a sum is
-// never split. Its order: NOTE [ Convolution's sums ].
+// Work is cut over the output's rows into parts, each with its own scratch; no sum is split. Order
+// of sums: NOTE [ Convolution's sums ].
 #include "core/convolution/convolve2d_plan.h"
 #include "core/workspace.h"
 #include "cpu/convolution/convolve2d_block.h"
@@ -14,15 +14,15 @@
 namespace visops {
 namespace {
 
-// Here complex numbers stay pairs.
+// What is summed: terms, but complex numbers stay pairs.
 template <class T>
 using Summand = std::conditional_t<planes_of<T> == 2, T, Term<T>>;
 
-// Vectors of a block's row: with a row's weight and a product these fill the registers.
+// Vectors in a block's row: with a weight and a product they fill the registers.
 constexpr int kVectors = VISOPS_ISA_SLOT == 2 ? 4 : 2;
 constexpr int kRows = static_cast<int>(kConvolveRows);
 
-// Columns of the output whose input comes from one place.
+// Columns of the output that read their input from one place.
 struct Tile {
   int64_t column, width;
   bool copied;        // through the ring
@@ -49,7 +49,7 @@ class Part {
     terms_.width = p.kernel_plane.width;
   }
 
-  // Bands [begin, end) of all of the batch's.
+  // Runs bands [begin, end), counted over the whole batch.
   void run(int64_t begin, int64_t end) {
     const int64_t height = p_.output_height, bands = (height + kRows - 1) / kRows;
     const T* packed = nullptr;
@@ -76,7 +76,7 @@ class Part {
 
  private:
   using Rows = ExtendedPlane<T>;
-  static constexpr int64_t kBlock = kVectors * Terms<Summand<T>>::kCount;
+  static constexpr int64_t kBlock = kVectors * TermVector<Summand<T>>::kCount;
 
   void pack(const T* kernel) {
     const ConvolvePlane& k = p_.kernel_plane;
@@ -90,7 +90,7 @@ class Part {
     }
   }
 
-  // Up to three tiles: what lies in the middle is read where it is, if it is whole blocks.
+  // Splits columns into up to three tiles; whole blocks in the middle are read in place.
   int set_tiles(int64_t column, int64_t width, Tile (&tiles)[3]) const {
     const int64_t reach = terms_.width - 1, end = column + width;
     int64_t first = -p_.start_x, last = p_.input_plane.width - reach - p_.start_x;
@@ -112,7 +112,7 @@ class Part {
     return count;
   }
 
-  // Columns [column, column + width) of the output's rows [first, last).
+  // Sums columns [column, column + width) of output rows [first, last).
   void run_columns(const Rows& input, int64_t column, int64_t width, int64_t first, int64_t last,
                    T* output) {
     Tile tiles[3];
@@ -169,7 +169,7 @@ class Part {
     }
   }
 
-  // By way of a piece that stays in the cache, where the output is streamed.
+  // A streamed output goes through a piece that stays in the cache.
   void store_row(const Term<T>* sums, T* output, int64_t columns) const {
     constexpr int64_t kPiece = 2048 / static_cast<int64_t>(sizeof(T));
     using Bytes = Vector<uint64_t>;

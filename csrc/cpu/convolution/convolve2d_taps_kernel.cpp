@@ -1,8 +1,9 @@
 // NOTE [ The kernel's gradient on the CPU ]
-// A task has a chunk of the output at a time: its rows of the output's gradient as terms, and one
-// extended row of the input, which meets each row of the chunk with one row of the kernel. The
-// lanes of kTaps adjacent elements of that row stay in registers along a row of the chunk; those of
-// all are in scratch memory. Order of sums: NOTE [ Sums of the kernel's gradient ].
+// A task takes a chunk of the output at a time. It holds the chunk's rows of the output's gradient
+// as terms, and one extended row of the input, which meets each row of the chunk in one row of the
+// kernel. The lanes of kTaps adjacent elements of that row stay in registers along a row of the
+// chunk; between rows all lanes are in scratch memory. Order of sums: NOTE [ Sums of the kernel's
+// gradient ].
 #include <type_traits>
 
 #include "core/convolution/convolve2d_plan.h"
@@ -13,12 +14,12 @@
 namespace visops {
 namespace {
 
-// As many elements' additions are worth handing to a thread.
+// Adding fewer elements isn't worth handing to a thread.
 constexpr int64_t kElementsWorthIt = 32768;
 
-// kSumLanes sums of a tap; of complex numbers the real ones, then the imaginary ones.
+// The kSumLanes sums of a tap; for complex numbers the real ones, then the imaginary ones.
 template <class T, int Planes>
-struct TapLanes {
+struct TapSums {
   static constexpr int kVectors = kSumLanes / Vector<T>::kCount;
   static constexpr int kSize = kSumLanes * Planes;
   Vector<T> sum[Planes][kVectors];
@@ -35,7 +36,7 @@ struct TapLanes {
   }
 };
 
-// One row: terms of the output's gradient and of the input.
+// A row of terms of the output's gradient, and one of the input.
 template <class T>
 struct TapRow {
   const T* grad;
@@ -45,11 +46,11 @@ struct TapRow {
   int64_t columns;
 };
 
-// Adds to the lanes of Taps adjacent elements of the kernel's gradient, the first of which meets
-// column `at` of the input.
+// Adds a row to the lanes of Taps adjacent elements of the kernel's gradient; the first of them
+// meets column `at` of the input.
 template <class T, int Planes, int Taps>
 void add_taps(const TapRow<T>& row, int64_t at, T* VISOPS_RESTRICT sums) {
-  using Sums = TapLanes<T, Planes>;
+  using Sums = TapSums<T, Planes>;
   Sums taps[Taps];
   for (int n = 0; n < Taps; ++n) taps[n].load(sums + n * Sums::kSize);
   const int64_t whole = row.columns / kSumLanes * kSumLanes;
@@ -79,7 +80,7 @@ void add_taps(const TapRow<T>& row, int64_t at, T* VISOPS_RESTRICT sums) {
   for (int n = 0; n < Taps; ++n) taps[n].store(sums + n * Sums::kSize);
 }
 
-// The last columns, fewer than there are lanes: no other lane may see what lies beyond.
+// Adds the last columns, fewer than kSumLanes: the other lanes must not see what lies beyond.
 template <class T, int Planes>
 void add_last_columns(const TapRow<T>& row, int64_t at, T* VISOPS_RESTRICT sums) {
   const int64_t first = row.columns / kSumLanes * kSumLanes;
@@ -136,8 +137,8 @@ class Chunks {
  private:
   static constexpr int kPlanes = planes_of<T>;
   static constexpr int kSize = kSumLanes * kPlanes;
-  // As many as the registers hold.
-  static constexpr int kTapVectors = TapLanes<Term<T>, kPlanes>::kVectors * kPlanes;
+  // As many taps as the registers hold.
+  static constexpr int kTapVectors = TapSums<Term<T>, kPlanes>::kVectors * kPlanes;
   static constexpr int kMost = (VISOPS_ISA_SLOT == 2 ? 16 : 8) / kTapVectors;
   static constexpr int kTaps = kMost > 0 ? kMost : 1;
 

@@ -1,7 +1,7 @@
-// NOTE [ The convolution's weight gradient on CUDA ]
-// As NOTE [ Convolution on CUDA ]; a row is an output channel, a column a weight's (input channel,
-// kernel row, kernel column), and a sum goes over the pixels of all images, the batch outermost. A
-// sum is one thread's: its order depends on nothing but the shapes.
+// NOTE [ The weight's gradient on CUDA ]
+// Like NOTE [ The networks' convolution on CUDA ], but a row is an output channel, a column is a
+// weight's (input channel, kernel row, kernel column), and a sum goes over the pixels of all
+// images, the batch outermost. One thread computes a sum, so its order depends only on the shapes.
 #include "core/convolution/conv2d_matrix.h"
 #include "core/workspace.h"
 #include "cuda/convolution/conv2d_tile.h"

@@ -1,10 +1,10 @@
-// NOTE [ Convolution on CUDA ]
-// A block sums a tile of 64 output channels by 64 pixels, of all images, in shared memory; elements
-// of im2col's matrix are read from the image when they are due. Every phase of a gradient of the
-// input (NOTE [ A convolution as a matrix product ]) has tiles of its own. A sum is one thread's,
-// from the first k to the last, in float32 for halves.
+// NOTE [ The networks' convolution on CUDA ]
+// A block computes a tile of 64 output channels by 64 pixels of any images, with its operands in
+// shared memory; elements of im2col's matrix are read from the image when needed. Each phase of the
+// input's gradient (NOTE [ A convolution as a matrix product ]) has its own tiles. One thread
+// computes a sum, from the first k to the last, in float32 for halves.
 //
-// For float32 and halves cuDNN, which has matrix units, is several times as fast.
+// cuDNN uses matrix units and is several times faster for float32 and halves.
 #include "core/convolution/conv2d_matrix.h"
 #include "core/workspace.h"
 #include "cuda/convolution/conv2d_tile.h"

@@ -1,4 +1,4 @@
-// The torch front of neural networks' convolution: tensors -> Conv2dParams.
+// The torch front of the networks' convolution: tensors -> Conv2dParams.
 #include "core/convolution/conv2d.h"
 
 #include "core/check.h"
@@ -14,7 +14,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// As Python has it.
+// The dtype as Python names it.
 std::string dtype_text(const Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case ScalarType::UInt32: return "uint32";
@@ -26,7 +26,7 @@ std::string dtype_text(const Tensor& tensor) {
   }
 }
 
-// What the three operators share; sizes are those of the forward convolution.
+// What the three operators share. Sizes are the forward convolution's.
 struct ConvCall {
   const char* op;
   Sizes stride, padding, dilation;
@@ -66,7 +66,7 @@ void ConvCall::check() {
   output = {input[0], weight[0], axis(0).output, axis(1).output};
 }
 
-// Gradients take the sizes of their result as numbers.
+// The gradients take the sizes of their result as arguments.
 void ConvCall::check_sizes(const char* name, const Sizes& sizes) const {
   for (const int64_t size : sizes) {
     require(size >= 0, op, name, " has shape ", shape_text(sizes), ", sizes must be >= 0");

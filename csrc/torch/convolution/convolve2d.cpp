@@ -20,7 +20,7 @@ struct Call {
   ConvolveParams params = {};
 };
 
-// Flipping: the kernel is read from its last element, and meets the input that much earlier.
+// Reads the kernel from its last element, which meets the input that much earlier.
 void flip(ConvolveParams& p) {
   ConvolvePlane& k = p.kernel_plane;
   const int64_t last = (k.height - 1) * k.row_stride + (k.width - 1) * k.column_stride;
@@ -31,7 +31,7 @@ void flip(ConvolveParams& p) {
   p.start_x -= k.width - 1;
 }
 
-// All that does not allocate, but for operands of very many dimensions.
+// Everything before the output is allocated; copies only operands with too many dimensions.
 Call checked_call(const Tensor& input, const Tensor& kernel, const std::vector<int64_t>& start,
                   const std::vector<int64_t>& size, const std::string& boundary,
                   const std::optional<Tensor>& fill, bool flips) {

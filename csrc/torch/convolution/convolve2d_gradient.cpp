@@ -1,4 +1,4 @@
-// The torch front of convolution's gradients: tensors -> parameters.
+// The torch front of convolve2d's gradients: tensors -> parameters.
 #include "core/convolution/convolve2d_gradient.h"
 
 #include "core/check.h"
@@ -9,7 +9,7 @@
 namespace visops {
 namespace {
 
-// Elements touched by a column of a fold, in the sense of kGrain.
+// Elements that a column of a fold touches; see kGrain.
 constexpr int64_t kFoldCost = 2;
 
 Tensor convolve2d_fold(const Tensor& grad, const std::vector<int64_t>& start,
