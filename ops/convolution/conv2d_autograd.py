@@ -1,7 +1,7 @@
-"""What torch needs to know of the network's convolution: fake results, gradients, vmap, autocast.
+"""The networks' convolution within torch: fake kernels, gradients, vmap, autocast.
 
-The three operators are what one trilinear form leaves of (gradient, input, weight) without one of
-them: each one's derivatives are the other two. None of them conjugates, so the formulas do.
+The three operators come from one trilinear form in (gradient, input, weight), each leaving one of
+them out; the derivatives of each are the other two. None of them conjugates, so the formulas do.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _conv2d = Differentiable("conv2d")
 _backward_input = Differentiable("conv2d_backward_input")
 _backward_weight = Differentiable("conv2d_backward_weight")
 
-# What csrc/core/convolution/conv2d.cpp allows for a stride, a dilation, padding and a kernel's size.
+# The limit of strides, dilations, padding and kernel sizes in csrc/core/convolution/conv2d.cpp.
 _MOST = 2**31 - 1
 
-# Holds registrations: they end with it.
+# Registrations live as long as this object.
 _library = torch.library.Library("visops", "IMPL")
 
 
@@ -50,7 +50,7 @@ def check_arguments(
     dilation: Sequence[Any],
     groups: Any,
 ) -> list[Any]:
-    """Check as csrc/torch/convolution/conv2d.cpp does, where fake tensors never get; return the result's size."""
+    """Check as csrc/torch/convolution/conv2d.cpp, which fake tensors bypass; return result size."""
     for name, values in (("stride", stride), ("dilation", dilation)):
         require(len(values) == 2, f"visops.{op}: {name} has {len(values)} numbers, must have 2")
     require(
@@ -115,7 +115,7 @@ def result_size(
     padding: Sequence[Any],
     dilation: Sequence[Any],
 ) -> list[Any]:
-    """Return the size of the forward convolution's result, for arguments that are right."""
+    """Return the size of the forward convolution's result, for valid arguments."""
     sides = _sides(padding)
     result = [input_size[0], weight_size[0]]
     for i in range(2):
@@ -125,7 +125,7 @@ def result_size(
 
 
 def check_pair(op: str, name: str, tensor: Tensor, other_name: str, other: Tensor | None) -> None:
-    """Raise unless the tensors are of one dtype, on one device."""
+    """Raise unless the tensors share a dtype and a device."""
     if other is not None:
         dtypes = [str(t.dtype).removeprefix("torch.") for t in (other, tensor)]
         require(

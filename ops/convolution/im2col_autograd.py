@@ -1,6 +1,6 @@
-"""What torch needs to know of im2col and col2im: fake results, gradients, vmap.
+"""im2col and col2im within torch: fake kernels, gradients, vmap.
 
-Each is the other's adjoint, so that each is the other's gradient, as often as one likes.
+Each is the other's adjoint, so each is the other's gradient, to any order.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ col2im = Differentiable("col2im")
 
 _Sizes = Sequence[int]
 
-# What csrc/core/convolution/im2col.cpp and csrc/torch/contiguous.cpp allow: elements have up to 16
-# bytes.
+# The limits of csrc/core/convolution/im2col.cpp and csrc/torch/contiguous.cpp; elements have up to
+# 16 bytes.
 _MOST = 2**31 - 1
 _MOST_ELEMENTS = (2**63 - 1) // 16
 
 
-# --- Checks: those of csrc/torch/convolution/im2col.cpp, which fake tensors never see.
+# --- Checks: those of csrc/torch/convolution/im2col.cpp, which fake tensors bypass.
 
 
 def _check_numbers(op: str, name: str, values: _Sizes, count: int, least: int) -> None:

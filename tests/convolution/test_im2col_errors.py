@@ -43,7 +43,7 @@ def rows(*rows: tuple[type[Exception], str, Any]) -> Any:
 
 PATCHES: dict[str, Any] = {"layout": "patches"}
 
-# From the operator: of tensors RuntimeError, of arrays ValueError.
+# Raised by the operator: RuntimeError for tensors, ValueError for arrays.
 SHAPES: tuple[tuple[str, Any], ...] = (
     (
         "im2col: input has shape [5], must have 2 to 4 dimensions, as kernel_size has 2",
@@ -136,14 +136,14 @@ def test_arrays(error: type[Exception], message: str, call: Call) -> None:
 
 
 def test_largest_input() -> None:
-    """Too large for an array, and for a fake tensor's sizes, but not for a view of one element."""
+    """A view of one element can be larger than any array."""
     message = f"im2col: input has size {2**62 - 3} and 4 elements of padding in one dimension"
     check(RuntimeError, message, im2col(image(1).expand(2**62 - 3), 3, padding=2))
 
 
 @table(*((RuntimeError, *row) for row in SHAPES))
 def test_fake_tensors_are_checked(error: type[Exception], message: str, call: Any) -> None:
-    """So that mistakes show when a model is compiled or exported, not when it runs."""
+    """Mistakes show when a model is compiled or exported, not when it runs."""
     input, *arguments = call.args
     fake = torch.empty_strided(input.shape, input.stride(), dtype=input.dtype, device="meta")
     fake_call = functools.partial(call.func, fake, *arguments, **call.keywords)
