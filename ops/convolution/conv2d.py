@@ -135,8 +135,8 @@ def conv2d(
     Floating sums are those of a matrix product: fused with products where the processor can, in an
     order that depends on method, instruction set and device. An "implicit" result differs from the
     exact one by at most ``K * eps`` times the sum of its terms' magnitudes, usually far less, plus
-    half a unit in the last place (``K`` products a sum; ``eps`` of the dtype summed in). Its bits do
-    not depend on the number of threads. Integers are exact, modulo their size.
+    half a unit in the last place (``K`` products a sum; ``eps`` of the dtype summed in). Its bits
+    do not depend on the number of threads. Integers are exact, modulo their size.
 
     The method is that of K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural
     Networks for Document Processing", 2006, without its matrix.

@@ -151,7 +151,7 @@ class _Cut:
         self._fill = p.fill
 
     def groups(self, elements: int) -> Iterator[tuple[range, range]]:
-        """Yield ranges of rows and columns of tiles with about so many elements, over all images."""
+        """Yield ranges of rows and columns of tiles, of about so many elements in all images."""
         of_tile = self._image.shape[:-2].numel() * self._tile[0] * self._tile[1]
         tiles = max(1, elements // max(1, of_tile))
         for columns in _cuts(self.count[1], tiles):

@@ -103,7 +103,7 @@ LAYOUTS: dict[str, Any] = {
     "transposed": lambda t: t.mT.contiguous().mT,
 }
 
-# The dtype of sums, whose eps bounds the error relative to the sum of magnitudes; the result is then
+# The dtype of sums: its eps bounds errors relative to the sum of magnitudes; the result is then
 # rounded once more.
 SUMMED_IN = {
     torch.float16: torch.float32,
