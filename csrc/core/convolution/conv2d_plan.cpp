@@ -19,8 +19,10 @@ constexpr int64_t kFewRows = 4;
 constexpr int64_t kWorkerProducts = 1 << 20;
 // Offsets within a band are 32 bits.
 constexpr int64_t kMostOffset = std::numeric_limits<int32_t>::max();
+constexpr int64_t kLine = 64;  // of the cache
 constexpr int64_t kMostBytes = std::numeric_limits<int64_t>::max();
 
+int64_t saturating_sum(int64_t a, int64_t b) { return a > kMostBytes - b ? kMostBytes : a + b; }
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // The largest values over all phases.
@@ -67,7 +69,6 @@ int64_t workers_for(int64_t products, int64_t threads) {
 
 // Whole cache lines, and one more: zeros are written in whole vectors.
 int64_t scratch_bytes(int64_t columns, int64_t bytes) {
-  constexpr int64_t kLine = 64;
   return offsets_bytes(columns) + (ceil_div(bytes, kLine) + 1) * kLine;
 }
 
@@ -86,8 +87,9 @@ int64_t packed_bytes(const Conv2dParams& p) {
   for (int64_t i = 0; i < phases_x(p); ++i) taps_x += axis_of(p, p.x, i).taps;
   const int64_t depths = saturating_product(planes, taps_y * taps_x);
   const int64_t biases = phases_y(p) * phases_x(p);
-  const int64_t columns = depths > kMostBytes - biases ? kMostBytes : depths + biases;
-  return saturating_product(saturating_product(p.groups * (rows + 1), columns), term_size(p.kind));
+  const int64_t values = saturating_product(p.groups * (rows + 1), saturating_sum(depths, biases));
+  const int64_t bytes = saturating_product(values, term_size(p.kind));
+  return saturating_sum(bytes, kLine - 1) / kLine * kLine;
 }
 
 }  // namespace
@@ -120,7 +122,8 @@ Conv2dPlan plan_conv2d(const Conv2dParams& p, int64_t threads) {
   check_band(p.transposed ? "conv2d_backward_input" : "conv2d", values, y, x);
   plan.packed_bytes = packed_bytes(p);
   plan.worker_bytes = scratch_bytes(depth, (values + x.shift + kBandSlack) * size);
-  plan.scratch_bytes = saturating_product(plan.workers, plan.worker_bytes);
+  const int64_t scratch = saturating_product(plan.workers, plan.worker_bytes);
+  plan.bytes = saturating_sum(plan.packed_bytes, scratch);
   return plan;
 }
 

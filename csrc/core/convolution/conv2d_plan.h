@@ -8,10 +8,11 @@ namespace visops {
 
 struct Conv2dPlan {
   int64_t workers;
-  int64_t block_rows, block_columns;    // of outputs, in a block
-  int64_t row_chunks;                   // tasks that share a block's strips of channels
-  int64_t packed_bytes;                 // of all packed weights
-  int64_t worker_bytes, scratch_bytes;  // of one worker, of all
+  int64_t block_rows, block_columns;  // of outputs, in a block
+  int64_t row_chunks;                 // tasks that share a block's strips of channels
+  int64_t packed_bytes;               // of all packed weights, in whole cache lines
+  int64_t worker_bytes;               // of scratch
+  int64_t bytes;                      // of the packed weights and all workers' scratch
 };
 
 struct Conv2dWeightPlan {

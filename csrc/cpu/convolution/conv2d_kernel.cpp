@@ -9,9 +9,9 @@
 // band, which is sized for the second-level cache.
 #include "core/convolution/conv2d_matrix.h"
 #include "core/convolution/conv2d_plan.h"
-#include "core/workspace.h"
 #include "cpu/convolution/conv2d_gemm.h"
 #include "cpu/convolution/conv2d_pixels.h"
+#include "cpu/convolution/work_parts.h"
 
 namespace visops {
 namespace {
@@ -264,15 +264,15 @@ struct ConvWorker {
 
 void conv2d_kernel(const Conv2dParams& p, Workspace& workspace) {
   const Conv2dPlan plan = plan_conv2d(p, workspace.threads());
-  void* memory = workspace.allocate(plan.packed_bytes);
-  char* scratch = allocate<char>(workspace, plan.scratch_bytes);
+  char* memory = allocate<char>(workspace, plan.bytes);
+  char* scratch = memory + plan.packed_bytes;
   with_conv_element(p.kind, [&](auto element) {
     using Element = decltype(element);
-    auto* packed = static_cast<typename Element::Value*>(memory);
-    parallel_for(workspace, plan.workers, 1, [&](int64_t begin, int64_t end) {
+    auto* packed = reinterpret_cast<typename Element::Value*>(memory);
+    for_each_part(workspace, plan.workers, [&](int64_t begin, int64_t end) {
       pack_weights<Element>(p, plan.workers, begin, end, packed);
     });
-    parallel_for(workspace, plan.workers, 1, [&](int64_t begin, int64_t end) {
+    for_each_part(workspace, plan.workers, [&](int64_t begin, int64_t end) {
       for (int64_t worker = begin; worker < end; ++worker) {
         ConvWorker<Element> one = {p, plan, packed, scratch + worker * plan.worker_bytes};
         one.run(worker);

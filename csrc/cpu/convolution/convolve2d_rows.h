@@ -7,12 +7,6 @@
 namespace visops {
 namespace {
 
-// The first item of a part, where `items` are shared evenly by `parts`.
-VISOPS_ALWAYS_INLINE int64_t first_of_part(int64_t items, int64_t parts, int64_t part) {
-  const int64_t least = items / parts, more = items % parts;
-  return least * part + (part < more ? part : more);
-}
-
 // A plane of the input and its extension.
 template <class T>
 class ExtendedPlane {

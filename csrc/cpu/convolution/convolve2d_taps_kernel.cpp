@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "core/convolution/convolve2d_plan.h"
-#include "core/workspace.h"
 #include "cpu/convolution/convolve2d_rows.h"
+#include "cpu/convolution/work_parts.h"
 #include "cpu/lane_sum.h"
 
 namespace visops {
@@ -182,7 +182,7 @@ void convolve2d_taps_kernel(const ConvolveTapsParams& p, Workspace& workspace) {
     if (chunks > 0) {
       const ConvolveTapsPlan plan = plan_convolve2d_taps(p, workspace.threads());
       char* scratch = allocate<char>(workspace, plan.scratch_bytes);
-      parallel_for(workspace, plan.parts, 1, [&](int64_t begin, int64_t end) {
+      for_each_part(workspace, plan.parts, [&](int64_t begin, int64_t end) {
         for (int64_t part = begin; part < end; ++part) {
           Chunks<T> task(p, plan, scratch + part * plan.part_bytes, partial);
           const int64_t last = first_of_part(chunks, plan.parts, part + 1);
