@@ -38,8 +38,10 @@ Tensor empty_strided(const char* op, const char* what, const Tensor& like,
           like.is_cuda() ? aoti_torch_device_type_cuda() : aoti_torch_device_type_cpu(),
           like.is_cuda() ? static_cast<int32_t>(like.get_device_index()) : 0,
           &handle) == AOTI_TORCH_SUCCESS;
-  require(is_there, op, what, " of shape ", shape_text(sizes), " can't be allocated on ",
-          device_text(like), ": not enough memory");
+  if (!is_there) {
+    fail(op, what, " of shape ", shape_text(sizes), " can't be allocated on ", device_text(like),
+         ": not enough memory");
+  }
   const Tensor tensor(handle);
   if (!like.is_cuda()) {
     prefer_large_pages(tensor.mutable_data_ptr(),

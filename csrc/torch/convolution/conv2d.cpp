@@ -52,31 +52,39 @@ void ConvCall::check() {
   require(dilation.size() == 2, op, "dilation has ", dilation.size(), " numbers, must have 2");
   require(padding.size() == 2 || padding.size() == 4, op, "padding has ", padding.size(),
           " numbers, must have 2 (y, x) or 4 (top, bottom, left, right)");
-  require(input.size() == 4, op, "input has shape ", shape_text(input), ", must be [N, C, H, W]");
-  require(weight.size() == 4, op, "weight has shape ", shape_text(weight),
-          ", must be [out channels, in channels / groups, height, width]");
+  // Texts of shapes take longer than small convolutions: fail() makes them only when needed.
+  if (input.size() != 4) {
+    fail(op, "input has shape ", shape_text(input), ", must be [N, C, H, W]");
+  }
+  if (weight.size() != 4) {
+    fail(op, "weight has shape ", shape_text(weight),
+         ", must be [out channels, in channels / groups, height, width]");
+  }
   check_sizes("input", input);
   check_sizes("weight", weight);
   require(groups >= 1, op, "groups is ", groups, ", must be >= 1");
   require(weight[0] % groups == 0, op, "weight has ", weight[0],
           " output channels, must be a multiple of groups, ", groups);
-  require(saturating_product(weight[1], groups) == input[1], op, "weight has shape ",
-          shape_text(weight), ", its second size times groups (", groups,
-          ") must be the input's channels, ", input[1]);
+  if (saturating_product(weight[1], groups) != input[1]) {
+    fail(op, "weight has shape ", shape_text(weight), ", its second size times groups (", groups,
+         ") must be the input's channels, ", input[1]);
+  }
   output = {input[0], weight[0], axis(0).output, axis(1).output};
 }
 
 // The gradients take the sizes of their result as arguments.
 void ConvCall::check_sizes(const char* name, const Sizes& sizes) const {
   for (const int64_t size : sizes) {
-    require(size >= 0, op, name, " has shape ", shape_text(sizes), ", sizes must be >= 0");
+    if (size < 0) fail(op, name, " has shape ", shape_text(sizes), ", sizes must be >= 0");
   }
 }
 
 void ConvCall::check_shape(const char* name, const Tensor& tensor, const Sizes& expected) const {
   bool same = tensor.dim() == static_cast<int64_t>(expected.size());
   for (int64_t d = 0; same && d < tensor.dim(); ++d) same = tensor.size(d) == expected[d];
-  require(same, op, name, " has shape ", shape_text(tensor), ", must be ", shape_text(expected));
+  if (!same) {
+    fail(op, name, " has shape ", shape_text(tensor), ", must be ", shape_text(expected));
+  }
 }
 
 Arithmetic common_kind(const char* op, const char* name, const Tensor& tensor,
