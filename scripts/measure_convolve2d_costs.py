@@ -2,9 +2,9 @@
 
     python scripts/measure_convolve2d_costs.py [--write]
 
-Prints ops/convolution/convolve2d_measured.py, or writes it. All is measured on one thread, in seconds of that
-thread's own time, the least of several calls: what other processes do hardly matters. The model and
-the meaning of its numbers are in ops/convolution/convolve2d_costs.py.
+Prints ops/convolution/convolve2d_measured.py, or writes it; run `ruff format` on the result. Times
+are of one thread's own CPU clock, the least of several calls, so other processes hardly matter. The
+model and its numbers are explained in ops/convolution/convolve2d_costs.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from visops.convolution.convolve2d_methods import convolve_direct, convolve_im2c
 from visops.convolution.convolve2d_problem import Problem, problem
 from visops.convolution.convolve2d_separable import convolve_separable, factors_of
 
-OUTPUT = Path(__file__).resolve().parent.parent / "ops" / "convolve2d_measured.py"
+OUTPUT = Path(__file__).resolve().parent.parent / "ops/convolution/convolve2d_measured.py"
 DTYPES = [
     torch.uint8,
     torch.int16,
@@ -145,30 +145,31 @@ def crossover(dtype: torch.dtype, direct: list[float], fft: Any) -> int:
 
 
 def measured(dtype: torch.dtype) -> str:
-    """Return the line of the table for this dtype."""
+    """Return this dtype's entry in the table."""
     direct = direct_numbers(dtype)
     im2col = im2col_numbers(dtype)
     separable = separable_overhead(dtype)
-    text = f"    Costs(\n        direct={tuple(direct)},\n        im2col={tuple(im2col)},\n"
-    text += f"        separable={separable},\n"
+    name = str(dtype).removeprefix("torch.")
+    text = f'    "{name}": {{\n'
+    text += f'        "direct": {tuple(direct)},\n'
+    text += f'        "im2col": {tuple(im2col)},\n'
+    text += f'        "separable": {separable},\n'
     if dtype.is_floating_point or dtype.is_complex:
         call, tiles = fft_numbers(dtype)
         fft = costs.FftCosts(call, tiles)
-        text += f"        fft=FftCosts({call}, {tiles}),\n"
-        text += f"        crossover={crossover(dtype, direct, fft)},\n"
-    return f"    torch.{str(dtype).removeprefix('torch.')}: {text.strip()}\n    ),\n"
+        text += f'        "fft": ({call}, {tiles}),\n'
+        text += f'        "crossover": {crossover(dtype, direct, fft)},\n'
+    return text + "    },\n"
 
 
 HEADER = '''"""Measured costs of convolutions; made by scripts/measure_convolve2d_costs.py.
 
-Nanoseconds on one thread. What they multiply is in convolve2d_costs.py.
+Nanoseconds on one thread. convolve2d_costs.py says what they multiply.
 """
 
-import torch
+from typing import Any
 
-from .convolve2d_costs import Costs, FftCosts
-
-MEASURED = {
+MEASURED: dict[str, dict[str, Any]] = {
 '''
 
 

@@ -1,8 +1,8 @@
-// What sums of products are computed in, for operators that take every type of element.
+// How sums of products are computed, for operators that take every type of element.
 //
-// Integers wrap, as in NumPy and torch: sums and products modulo 2^n have the same bits with a sign
-// and without, so that of an integer type only the size matters. Booleans are "or" and "and".
-// Complex elements are pairs (real, imaginary) of their own type.
+// Integers wrap, as in NumPy and torch. Sums and products modulo 2^n have the same bits signed and
+// unsigned, so only the size of an integer type matters. Booleans are "or" and "and". Complex
+// elements are pairs (real, imaginary) of their own type.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ VISOPS_FN bool is_integer(Arithmetic kind) {
   return kind >= Arithmetic::kInt8 && kind <= Arithmetic::kInt64;
 }
 
-// Of an element, which for a complex kind is a pair.
+// Bytes of an element; a complex one is a pair.
 VISOPS_FN int64_t element_size(Arithmetic kind) {
   switch (kind) {
     case Arithmetic::kBool:
@@ -50,9 +50,8 @@ VISOPS_FN int64_t element_size(Arithmetic kind) {
   return 0;
 }
 
-// Of what sums of products are made of on the CPU, for a complex kind each part: there is no
-// product of bytes in any instruction set, so that those are computed in 16 bits; halves are in
-// float32.
+// Bytes of a term of a sum on the CPU, or of each part of a complex one. Bytes are computed in 16
+// bits, as no instruction set multiplies bytes; halves in float32.
 VISOPS_FN int64_t term_size(Arithmetic kind) {
   switch (kind) {
     case Arithmetic::kInt8:

@@ -10,8 +10,8 @@ namespace visops {
 
 namespace {
 
-// Fresh memory is mapped at first touch, 4 KiB at a time: for a batch of images that costs more
-// than the warp. From 4 MiB on, as NumPy does it, ask for large pages; a refusal changes nothing.
+// New memory is mapped at first touch, 4 KiB at a time, which for a batch of images costs more than
+// warping it. From 4 MiB on we ask for large pages, as NumPy does; a refusal is harmless.
 void prefer_large_pages([[maybe_unused]] void* data, [[maybe_unused]] int64_t bytes) {
 #if defined(__linux__)
   constexpr int64_t kPage = 4096, kWorthIt = int64_t{1} << 22;
@@ -38,8 +38,10 @@ Tensor empty_strided(const char* op, const char* what, const Tensor& like,
           like.is_cuda() ? aoti_torch_device_type_cuda() : aoti_torch_device_type_cpu(),
           like.is_cuda() ? static_cast<int32_t>(like.get_device_index()) : 0,
           &handle) == AOTI_TORCH_SUCCESS;
-  require(is_there, op, what, " of shape ", shape_text(sizes), " can't be allocated on ",
-          device_text(like), ": not enough memory");
+  if (!is_there) {
+    fail(op, what, " of shape ", shape_text(sizes), " can't be allocated on ", device_text(like),
+         ": not enough memory");
+  }
   const Tensor tensor(handle);
   if (!like.is_cuda()) {
     prefer_large_pages(tensor.mutable_data_ptr(),

@@ -1,4 +1,4 @@
-// Fresh memory of any type and number of dimensions.
+// New tensors of any type and number of dimensions.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace visops {
 
-// An uninitialised tensor on the device of `like`. Throws, naming op and what it was to be, where
-// the size overflows or memory runs out.
+// An uninitialised tensor on the device of `like`. Throws, naming op and `what`, where the size
+// overflows or memory runs out.
 Tensor empty_contiguous(const char* op, const char* what, const Tensor& like,
                         const std::vector<int64_t>& sizes, ScalarType type);
 
-// With these strides, for elements that fill their memory.
+// The same with these strides, which must leave no gaps.
 Tensor empty_strided(const char* op, const char* what, const Tensor& like,
                      const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                      ScalarType type);

@@ -1,4 +1,4 @@
-// The element that lies beyond an input, for operators that take every type of element.
+// The element that extends an input, for operators that take every type.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace visops {
 
-// The bytes of `fill`, zeros where there is none. Throws unless it is one element on the CPU, of
-// the type of `input`.
+// Copies the bytes of `fill`; zeros if there is none. Throws unless it is one CPU element of the
+// input's dtype.
 void take_fill(const char* op, const Tensor& input, const std::optional<Tensor>& fill,
                unsigned char (&element)[kLargestElement]);
 

@@ -1,4 +1,4 @@
-"""Convolutions of signals and networks, and the columns they are made of."""
+"""Convolutions of signals and of networks, and im2col."""
 
 from .conv2d import conv2d
 from .convolve2d import convolve2d, correlate2d

@@ -1,7 +1,7 @@
 """The convolution of neural networks: the public function.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/convolution/conv2d.cpp, fake kernels,
-gradients, vmap and autocast in conv2d_autograd.py.
+The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/convolution/conv2d.cpp;
+fake kernels, gradients, vmap and autocast are in conv2d_autograd.py.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ _NOT_MULTIPLIED = (torch.uint16, torch.uint32, torch.uint64)
 
 
 def _most_channels() -> dict[torch.dtype, int]:
-    """Return up to how many input channels of a group "implicit" is faster than oneDNN.
+    """Return the most input channels of a group for which "implicit" is faster than oneDNN.
 
-    For types that oneDNN has on this processor: for others torch writes the matrix of im2col. For
-    many channels it is a matter of the image's size and of the kernel's, within some 15 percent.
+    Only for dtypes that oneDNN supports on this processor; for others torch writes out the matrix
+    of im2col. With more channels the winner depends on the sizes of image and kernel, by some 15
+    percent.
     """
     most = {torch.float32: 64, torch.complex64: 32}
     if torch.backends.mkldnn.is_available():
@@ -71,7 +72,7 @@ def conv2d(
     """Convolution of a neural network: ``torch.nn.functional.conv2d`` for every dtype.
 
     ``out[n, m, y, x] = bias[m] + sum over c, v, u of weight[m, c, v, u] * input[n, c, y * stride +
-    v * dilation - padding, x * stride + u * dilation - padding]``, with 0 outside of the input, and
+    v * dilation - padding, x * stride + u * dilation - padding]``, with 0 outside the input, and
     input channels ``c`` of the output channel's group.
 
     Parameters
@@ -85,41 +86,42 @@ def conv2d(
     stride : int or pair of int
         Pixels of the input from one output to the next: y, x.
     padding : int, pair of int, "same" or "valid"
-        Rows and columns of 0 on each side. "same" is for stride 1: as many as leave the size of
-        the input, of an odd number the one more below and right; "valid" is 0.
+        Rows and columns of 0 on each side. "same" needs stride 1 and keeps the input's size; an odd
+        number of rows or columns puts the extra one below or right. "valid" is 0.
     dilation : int or pair of int
         Pixels of the input from one element of the kernel to the next.
     groups : int
-        Output channels of the i-th of so many equal parts see the i-th part of input channels.
+        Splits the channels into this many equal parts: output channels of the i-th part see only
+        the input channels of the i-th part.
     method : {"auto", "implicit", "im2col", "torch"}
         How it is computed:
 
-        - "implicit": a product of matrices, the columns of im2col read where they lie in a block
-          of the image, with no matrix in memory: ``torch.ops.visops.conv2d``.
+        - "implicit": a matrix product that reads the columns of im2col from a block of the image,
+          without that matrix in memory: ``torch.ops.visops.conv2d``.
         - "im2col": :func:`im2col`, then ``torch.matmul``.
-        - "torch": ``torch.nn.functional.conv2d``, that is oneDNN or cuDNN.
-        - "auto": what is fastest by measurement: "torch" on CUDA, for float32 with more than 64
-          input channels a group or channels_last, complex64 with more than 32, and halves that the
-          processor multiplies; "implicit" for all else.
+        - "torch": ``torch.nn.functional.conv2d``, i.e. oneDNN or cuDNN.
+        - "auto": the fastest by measurement. "torch" on CUDA, for float32 that is channels_last or
+          has more than 64 input channels a group, for complex64 with more than 32, and for halves
+          that the processor multiplies; otherwise "implicit".
     explain : callable, optional
-        Called with one line: the method taken and why; ``explain=print``.
+        Called with one line, the method used and why: ``explain=print``.
     device : optional
-        For arrays: where to compute. They are copied there and the result back.
+        For arrays: where to compute. They are copied there, and the result back.
 
     Returns
     -------
     Tensor or ndarray ``[N, M, height, width]`` or ``[M, height, width]``
-        Of the dtype of `input`; channels_last where that is. ``height = (H + 2 * padding -
+        Has the dtype of `input`, and is channels_last if `input` is. ``height = (H + 2 * padding -
         dilation * (kernel height - 1) - 1) // stride + 1``.
 
     Raises
     ------
     RuntimeError (tensors), ValueError (arrays)
-        For wrong shapes, dtypes or devices, a kernel larger than the padded input, a result larger
-        than memory.
+        For wrong shapes, dtypes or devices, a kernel larger than the padded input, and a result
+        larger than memory.
     TypeError, ValueError
-        For arguments of a wrong type, wrong numbers of them, numbers out of range, words that are
-        not known, "same" with a stride.
+        For arguments of a wrong type or length, numbers out of range, unknown words, and "same"
+        with a stride.
 
     See Also
     --------
@@ -127,14 +129,14 @@ def conv2d(
 
     Notes
     -----
-    Differentiable as often as one likes with respect to `input`, `weight` and `bias`; works with
-    ``torch.compile``, :func:`torch.vmap` and autocast, within which it casts as torch's does.
+    Differentiable any number of times with respect to `input`, `weight` and `bias`. Works with
+    ``torch.compile``, :func:`torch.vmap` and autocast, which casts as for torch's convolution.
 
-    Sums of floats are those of a matrix product: fused with products where the processor can, in an
-    order that depends on method, instruction set and device. With "implicit" a result is within
-    ``K * eps`` of the exact one relative to the sum of its terms' magnitudes (``K`` products a sum,
-    ``eps`` of the dtype summed in, and half a unit of the dtype's last place), usually by far; bits
-    do not depend on the number of threads. Integers are exact (modulo their size).
+    Floating sums are those of a matrix product: fused with products where the processor can, in an
+    order that depends on method, instruction set and device. An "implicit" result differs from the
+    exact one by at most ``K * eps`` times the sum of its terms' magnitudes, usually far less, plus
+    half a unit in the last place (``K`` products a sum; ``eps`` of the dtype summed in). Its bits
+    do not depend on the number of threads. Integers are exact, modulo their size.
 
     The method is that of K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural
     Networks for Document Processing", 2006, without its matrix.
@@ -168,7 +170,7 @@ def conv2d(
 
 
 class _Options:
-    """Steps as pairs; `sides` of padding are known with the kernel."""
+    """Steps as pairs; the padding of each side needs the kernel's size."""
 
     def __init__(self, stride: Any, padding: Any, dilation: Any, groups: Any) -> None:
         op = "conv2d"
@@ -216,7 +218,7 @@ def _convolve(
     if method == "implicit":
         result = _implicit(images, weight, bias, *arguments)
     else:
-        if not torch.compiler.is_compiling():  # sizes may be unknown then, and torch checks too
+        if not torch.compiler.is_compiling():  # where sizes may be symbols; torch checks too
             check_arguments("conv2d", images.shape, weight.shape, *arguments)
             _check_tensors(images, weight, bias)
         if method == "torch":
@@ -227,7 +229,7 @@ def _convolve(
 
 
 def _choose(input: Tensor, weight: Tensor) -> tuple[str, str]:
-    """Return the method that is the fastest by measurement, and why."""
+    """Return the fastest method by measurement, and the reason."""
     dtype = input.dtype
     name = _name(dtype)
     if not (dtype.is_floating_point or dtype.is_complex):
@@ -260,7 +262,7 @@ def _require_method(method: str, dtype: torch.dtype) -> None:
 
 
 def _check_tensors(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    """Check as the operator does, where it isn't called."""
+    """Check as the operator would, for methods that don't call it."""
     check_pair("conv2d", "input", input, "weight", weight)
     check_pair("conv2d", "input", input, "bias", bias)
     if bias is not None and tuple(bias.shape) != (weight.shape[0],):

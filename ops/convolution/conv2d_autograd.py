@@ -1,7 +1,7 @@
-"""What torch needs to know of the network's convolution: fake results, gradients, vmap, autocast.
+"""The networks' convolution within torch: fake kernels, gradients, vmap, autocast.
 
-The three operators are what one trilinear form leaves of (gradient, input, weight) without one of
-them: each one's derivatives are the other two. None of them conjugates, so the formulas do.
+The three operators come from one trilinear form in (gradient, input, weight), each leaving one of
+them out; the derivatives of each are the other two. None of them conjugates, so the formulas do.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _conv2d = Differentiable("conv2d")
 _backward_input = Differentiable("conv2d_backward_input")
 _backward_weight = Differentiable("conv2d_backward_weight")
 
-# Holds registrations: they end with it.
+# The limit of strides, dilations, padding and kernel sizes in csrc/core/convolution/conv2d.cpp.
+_MOST = 2**31 - 1
+
+# Registrations live as long as this object.
 _library = torch.library.Library("visops", "IMPL")
 
 
@@ -47,7 +50,7 @@ def check_arguments(
     dilation: Sequence[Any],
     groups: Any,
 ) -> list[Any]:
-    """Check as csrc/torch/convolution/conv2d.cpp does, where fake tensors never get; return the result's size."""
+    """Check as csrc/torch/convolution/conv2d.cpp, which fake tensors bypass; return result size."""
     for name, values in (("stride", stride), ("dilation", dilation)):
         require(len(values) == 2, f"visops.{op}: {name} has {len(values)} numbers, must have 2")
     require(
@@ -65,6 +68,9 @@ def check_arguments(
         f"visops.{op}: weight has shape {shape}, must be [out channels, in channels / groups, "
         "height, width]",
     )
+    for name, sizes in (("input", list(input_size)), ("weight", shape)):
+        for size in sizes:
+            require(size >= 0, f"visops.{op}: {name} has shape {sizes}, sizes must be >= 0")
     require(groups >= 1, f"visops.{op}: groups is {groups}, must be >= 1")
     require(
         shape[0] % groups == 0,
@@ -85,14 +91,12 @@ def check_arguments(
             ("padding", sides[2 * i], 0),
             ("padding", sides[2 * i + 1], 0),
         ):
-            require(
-                value >= least,
-                f"visops.{op}: {name} is {value}, must be >= {least} and <= {2**31 - 1}",
-            )
-        require(
-            kernel >= 1,
-            f"visops.{op}: weight has kernel {axis} {kernel}, must be >= 1 and <= {2**31 - 1}",
-        )
+            message = f"visops.{op}: {name} is {value}, must be >= {least} and <= {_MOST}"
+            require(value >= least, message)
+            require(value <= _MOST, message)
+        message = f"visops.{op}: weight has kernel {axis} {kernel}, must be >= 1 and <= {_MOST}"
+        require(kernel >= 1, message)
+        require(kernel <= _MOST, message)
         padded = size + sides[2 * i] + sides[2 * i + 1]
         reach = (kernel - 1) * dilation[i] + 1
         dilated = f" ({reach} with dilation)" if dilation[i] != 1 else ""
@@ -111,7 +115,7 @@ def result_size(
     padding: Sequence[Any],
     dilation: Sequence[Any],
 ) -> list[Any]:
-    """Return the size of the forward convolution's result, for arguments that are right."""
+    """Return the size of the forward convolution's result, for valid arguments."""
     sides = _sides(padding)
     result = [input_size[0], weight_size[0]]
     for i in range(2):
@@ -121,7 +125,7 @@ def result_size(
 
 
 def check_pair(op: str, name: str, tensor: Tensor, other_name: str, other: Tensor | None) -> None:
-    """Raise unless the tensors are of one dtype, on one device."""
+    """Raise unless the tensors share a dtype and a device."""
     if other is not None:
         dtypes = [str(t.dtype).removeprefix("torch.") for t in (other, tensor)]
         require(

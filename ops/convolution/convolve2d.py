@@ -36,7 +36,7 @@ def convolve2d(
 ) -> Array:
     """Convolution of images with kernels: ``scipy.signal.convolve2d``, for batches and tensors.
 
-    Arrays give what SciPy gives, in its dtypes and sizes; integers to the last bit.
+    Arrays give SciPy's results, with its dtypes and sizes; integers exactly.
 
     Parameters
     ----------
@@ -46,26 +46,26 @@ def convolve2d(
         may also be float16 or bfloat16, summed in float32. Dimensions before the last two
         broadcast.
     mode : str
-        ``"full"`` has every sum that an element of both takes part in; ``"same"`` is the middle of
-        it, of in1's size; ``"valid"`` has the sums that need nothing from outside, and takes the
-        larger input as the image, whichever it is.
+        ``"full"`` has every sum in which both inputs overlap; ``"same"`` is its middle, with in1's
+        size; ``"valid"`` has the sums that need nothing from outside, and treats the larger input
+        as the image, whichever it is.
     boundary : str
-        What is outside of the image: ``"fill"`` is `fillvalue`, ``"wrap"`` the image again,
-        ``"symm"`` the image mirrored, edge pixels repeated. Kernels may be larger than the image.
+        What lies outside the image: ``"fill"`` is `fillvalue`, ``"wrap"`` repeats the image,
+        ``"symm"`` mirrors it with edge pixels repeated. Kernels may be larger than the image.
     fillvalue : number
-        Cast to the result's dtype: fractions are cut off for integers, and what the dtype does not
-        hold is an error.
+        Cast to the result's dtype: integers drop fractions, and values that the dtype can't hold
+        are an error.
     method : str
-        ``"direct"`` sums over the kernel, the same bits on every instruction set, at every thread
-        count, and on CPU and CUDA. ``"im2col"`` is a matrix product, ``"fft"`` transforms tiles
-        (not for integers). ``"separable"`` convolves with a row and a column, for kernels that are
-        a product of them: exactly for integers, but for 4 eps of their norm for others; the kernel
-        has no gradient then. ``"auto"`` takes what should be fastest by measured costs: one method
-        for one problem, whatever the number of threads.
+        ``"direct"`` sums over the kernel, with the same bits on every instruction set, at every
+        thread count, and on CPU and CUDA. ``"im2col"`` is a matrix product; ``"fft"`` transforms
+        tiles (not for integers). ``"separable"`` convolves with a row and a column, for kernels
+        that are their product: exactly for integers, within 4 eps of the norm for others; the
+        kernel then has no gradient. ``"auto"`` takes the cheapest by measured costs: always the
+        same method for a problem, whatever the number of threads.
     explain : callable, optional
-        Is called with one line that says which method it was and why: ``explain=print``.
+        Called with one line, the method used and why: ``explain=print``.
     device : optional
-        For arrays: where to compute. They are copied there and the result back.
+        For arrays: where to compute. They are copied there, and the result back.
 
     Returns
     -------
@@ -76,19 +76,19 @@ def convolve2d(
     Raises
     ------
     ValueError
-        For words that are not listed, shapes that don't go together, dtypes without a convolution,
-        fill values that the dtype does not hold, and methods that can't do it.
+        For unknown words, shapes that don't fit together, dtypes without a convolution, fill values
+        that the dtype can't hold, and methods that don't apply.
     TypeError
-        For what is neither tensor nor array, or one of each; long doubles.
+        For anything but two tensors or two arrays, and for long doubles.
     RuntimeError
         For tensors on two devices.
 
     Notes
     -----
-    Differentiable, as often as one likes, with respect to both inputs. The methods' results differ
-    by roundings. Those of the FFT are small next to the largest results, not next to each, and one
-    NaN or infinity spreads over a tile: ask for ``method="direct"`` where that matters. Under
-    torch.compile ``"auto"`` goes by the kernel's size alone.
+    Differentiable any number of times with respect to both inputs. The methods round differently.
+    The FFT's errors are small relative to the largest results, not to each of them, and one NaN or
+    infinity spreads over a tile: use ``method="direct"`` where that matters. Under torch.compile
+    ``"auto"`` depends only on the kernel's size.
 
     Source of the contract: SciPy's documentation and behaviour (1.17).
 

@@ -1,4 +1,4 @@
-"""What torch needs to know of the direct convolution: fake results, gradients, vmap.
+"""The direct convolution within torch: fake kernels, gradients, vmap.
 
 The three operators give each other's gradients. The input's is a convolution of the output's with
 the kernel turned round, over the input extended, folded back to the elements that the extension
@@ -65,7 +65,7 @@ def _check_pair(op: str, name: str, pair: _Pair, least: int | None = None) -> No
 
 
 def _leading(op: str, names: tuple[str, str], first: Tensor, second: Tensor) -> tuple[Any, ...]:
-    """Check operands as csrc/torch/convolution/convolve2d_operands.cpp does; return what they broadcast to."""
+    """Check as csrc/torch/convolution/convolve2d_operands.cpp; return broadcast leading sizes."""
     for name, tensor in zip(names, (first, second), strict=True):
         _check_planes(op, name, tensor)
     check_same_device(op, names[0], first, names[1], second)
@@ -148,14 +148,14 @@ def _conj(tensor: Tensor | None) -> Tensor | None:
 
 
 def _first_extended(start: _Pair, kernel_size: _Pair, flip: bool) -> list[int]:
-    """Return where what the output needs of the extended input begins."""
+    """Return where the part of the extended input begins that the output needs."""
     return [s - (k - 1) if flip else s for s, k in zip(start, kernel_size, strict=True)]
 
 
 def _input_gradient(
     grad: Tensor, kernel: Tensor, start: _Pair, shape: Sequence[int], boundary: str, flip: bool
 ) -> Tensor:
-    """Return the gradient of an input of `shape`; `kernel` is conjugated already."""
+    """Return the gradient of an input of `shape`; `kernel` is already conjugated."""
     size = list(shape[-2:])
     if boundary == "fill":
         back = [-s for s in start]
@@ -179,7 +179,7 @@ def _kernel_gradient(
     fill: Tensor | None,
     flip: bool,
 ) -> Tensor:
-    """Return the gradient of a kernel of `shape`; `input` and `fill` are conjugated already."""
+    """Return the gradient of a kernel of `shape`; `input` and `fill` are already conjugated."""
     is_shared = all(n == 1 for n in shape[:-2])
     size = list(shape[-2:])
     found = _backward_kernel(grad, input, size, start, boundary, fill, flip, is_shared)

@@ -1,4 +1,4 @@
-"""Which method convolves: what was asked for, or what the measured costs say is fastest."""
+"""Which method convolves: the one asked for, or the fastest by measured costs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ __all__ = ["METHODS", "Explain", "convolve"]
 METHODS = ("auto", "direct", "im2col", "fft", "separable")
 Explain = Callable[[str], Any] | None
 
-# Products that the direct method has done before another one has begun: looking up costs would take
-# as long.
+# The direct method is done with this many products before another one has started, or costs have
+# been looked up.
 _FEW = 1 << 19
 
 _SIMPLE: dict[str, Callable[[Problem], Tensor]] = {
@@ -32,7 +32,7 @@ _SIMPLE: dict[str, Callable[[Problem], Tensor]] = {
 
 
 def convolve(p: Problem, method: str, explain: Explain) -> Tensor:
-    """Return the result by this method, telling `explain` which it was and why."""
+    """Convolve by this method; tell `explain` which one it was and why."""
     if 0 in p.image.shape or 0 in p.kernel.shape or 0 in p.size:
         _tell(p, explain, f"{method}, of nothing")
         return _of_nothing(p)
@@ -67,7 +67,7 @@ def _tell(p: Problem, explain: Explain, what: str) -> None:
 
 
 def _of_nothing(p: Problem) -> Tensor:
-    """Return a result that reads no element of the image, in the graphs of both inputs."""
+    """Return a result that reads no element of the image but is in the graphs of both inputs."""
     # Sums of unsigned integers have the bits of signed ones.
     integer = not (p.image.dtype.is_floating_point or p.image.dtype.is_complex)
     dtype = torch.int64 if integer else p.image.dtype
@@ -85,7 +85,7 @@ def _wants_gradient(tensor: Tensor) -> bool:
 
 
 def _has_values(tensor: Tensor) -> bool:
-    """Whether the numbers can be looked at: not under torch.compile, nor where they are mapped."""
+    """Whether numbers can be read: not under torch.compile, nor where torch.func maps them."""
     if torch.compiler.is_compiling() or isinstance(tensor, FakeTensor) or tensor.is_meta:
         return False
     return not torch._C._functorch.is_functorch_wrapped_tensor(tensor)
@@ -118,7 +118,7 @@ def _fastest(p: Problem) -> tuple[str, Factors | None, Callable[[], str]]:
     images, kernels = image.shape, kernel.shape
     taps = kernels[-2] * kernels[-1]
     if torch.compiler.is_compiling() or not image.is_cpu:
-        # By the kernel alone, as sizes of images may be symbols, and nothing is measured elsewhere.
+        # By the kernel alone: sizes of images may be symbols, and only the CPU was measured.
         least = crossover(image.dtype, image.device.type)
         method = "direct" if least is None or taps < least else "fft"
         return method, None, lambda: f"as transforms are for kernels of {least} elements or more"

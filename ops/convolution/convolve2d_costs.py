@@ -1,54 +1,56 @@
 """What each method of convolution costs: the model behind method="auto".
 
-The model is of sizes, dtype and kind of device only, not of the number of threads nor of the
-instruction set, so that "auto" takes the same method for the same problem in every run. Its numbers
-are nanoseconds on one thread, measured by scripts/measure_convolve2d_costs.py for the table in
-convolve2d_measured.py; all methods share their work between threads about equally well.
+The model depends on sizes, dtype and kind of device, but not on the number of threads or the
+instruction set, so that "auto" picks the same method for the same problem in every run. Its numbers
+are nanoseconds on one thread, measured by scripts/measure_convolve2d_costs.py and kept in
+convolve2d_measured.py. All methods scale with threads about equally well.
 
 direct
     ``call + outputs * (a + b * rows + c * columns + d * taps)``, with the kernel's rows, columns
     and elements.
 separable
-    The same with a row and with a column, and what it takes to find them.
+    The same for a row and for a column, plus the time to find them.
 im2col
     ``call + elements of the matrix * a + products * b``.
 fft
-    ``call + elements of the tiles * a(tile)``; 45 % of it are the image's transforms, the rest is
-    what there is for each result. The kernel's transform counts too. Large real images are
-    transformed as complex ones of half the width.
+    ``call + elements of the tiles * a(tile)``; 45 % of it is the image's transforms, the rest is
+    spent for each result. The kernel's transform counts too. Large real images are transformed as
+    complex ones of half the width.
 
-Nothing is measured on CUDA: there "auto" takes the direct method up to kernels of 24 x 24 and the
-FFT above, if the dtype has one.
+Nothing was measured on CUDA: there "auto" takes the direct method for kernels below 24 x 24
+elements and otherwise the FFT, if the dtype has one.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+
+from .convolve2d_measured import MEASURED
 
 __all__ = ["Costs", "FftCosts", "cost_of_methods", "crossover", "fft_tile", "ranking"]
 
 _Pair = tuple[int, int]
 
-# Elements of a kernel from which on transforms are taken on CUDA.
+# On CUDA, kernels with at least this many elements use transforms.
 _CUDA_CROSSOVER = 24 * 24
 
-# Looking for a kernel's factors takes about so long; it is not done where that would be more than a
-# small part of the rest, as it may be in vain.
+# Looking for a kernel's factors takes about this long. As it may be in vain, it is skipped unless
+# that is a small part of the whole.
 _FACTORING_SECONDS = 15e-6
 _FACTORING_PART = 0.1
 
-# glibc maps blocks of more bytes than this anew each time, page by page: what that takes for a byte
-# of the result of transforms. Our own kernels' results are mapped by large pages.
+# glibc maps blocks larger than this anew each time, page by page, which costs this much for a byte
+# of a transform's result. Our own kernels' results use large pages.
 _MAPPED_ANEW = 32 << 20
 _MAPPING = 0.65
 
-_FORWARD = 0.45  # of the time of transforms is the image's
+_FORWARD = 0.45  # the image's part of the time of transforms
 
-# Unsigned integers are computed as signed ones.
+# Dtypes that are computed like another one.
 _SAME_COSTS = {
     torch.int8: torch.uint8,
     torch.uint16: torch.int16,
@@ -58,14 +60,14 @@ _SAME_COSTS = {
 
 
 class FftCosts(NamedTuple):
-    """A call's nanoseconds, and for each size of tiles those of an element."""
+    """Nanoseconds of a call, and of an element for each size of tiles."""
 
     call: float
     elements: dict[int, float]
 
 
 class Costs(NamedTuple):
-    """The numbers of one dtype, in nanoseconds; see above what they multiply."""
+    """One dtype's numbers, in nanoseconds; the module's docstring says what they multiply."""
 
     direct: tuple[float, ...]
     im2col: tuple[float, ...]
@@ -75,13 +77,13 @@ class Costs(NamedTuple):
 
 
 def direct_terms(outputs: int, kernel: _Pair) -> list[float]:
-    """Return what the numbers of the direct method multiply."""
+    """Return the terms that the direct method's numbers multiply."""
     kh, kw = kernel
     return [1.0, outputs, outputs * kh, outputs * kw, outputs * kh * kw]
 
 
 def im2col_terms(counts: _Pair, outputs: int, kernel: _Pair) -> list[float]:
-    """Return what the numbers of im2col multiply; counts are those of images and of results."""
+    """Return the terms that im2col's numbers multiply; `counts` is of images and results."""
     images, results = counts
     taps = kernel[0] * kernel[1]
     return [1.0, images * outputs * taps, results * outputs * taps]
@@ -94,9 +96,9 @@ def _times(numbers: tuple[float, ...], terms: list[float]) -> float:
 def fft_cost(
     costs: FftCosts, counts: tuple[int, int, int], size: _Pair, kernel: _Pair
 ) -> tuple[float, _Pair]:
-    """Return nanoseconds and the best tile; counts are of images, kernels and results."""
+    """Return nanoseconds and the best tile; `counts` is of images, kernels and results."""
     images, kernels, results = counts
-    # What all tiles cost is a product of a number for each dimension.
+    # The cost of all tiles is a product with one factor for each dimension.
     (height, rows, of_y), (width, columns, of_x) = (
         _best_along(costs.elements, n, k) for n, k in zip(size, kernel, strict=True)
     )
@@ -107,7 +109,7 @@ def fft_cost(
 
 
 def _best_along(elements: dict[int, float], size: int, kernel: int) -> tuple[int, int, float]:
-    """Return the best tile for one dimension, how many there are, and nanoseconds of an element."""
+    """Return the best tile along one dimension, their number, and nanoseconds of an element."""
     best = float("inf"), (0, 0, 0.0)
     for tile, nanoseconds in elements.items():
         if tile >= kernel:
@@ -120,10 +122,16 @@ def _best_along(elements: dict[int, float], size: int, kernel: int) -> tuple[int
     return best[1]
 
 
-def _of(dtype: torch.dtype) -> Costs:
-    from .convolve2d_measured import MEASURED  # which needs this module's types
+def _costs(numbers: dict[str, Any]) -> Costs:
+    fft = numbers.get("fft")
+    return Costs(**(numbers | {"fft": None if fft is None else FftCosts(*fft)}))
 
-    return MEASURED[_SAME_COSTS.get(dtype, dtype)]
+
+_COSTS = {getattr(torch, name): _costs(numbers) for name, numbers in MEASURED.items()}
+
+
+def _of(dtype: torch.dtype) -> Costs:
+    return _COSTS[_SAME_COSTS.get(dtype, dtype)]
 
 
 # Nanoseconds for a pixel to become half of a complex number, and to be written back.
@@ -144,7 +152,7 @@ def fft_takes_halves(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> bool:
 
 @torch.compiler.assume_constant_result
 def fft_tile(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> _Pair:
-    """Return the size of tiles that transforms should be fastest with."""
+    """Return the size of tiles for which transforms should be fastest."""
     return _fft_tile(size, kernel, dtype)
 
 
@@ -156,7 +164,7 @@ def _fft_tile(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> _Pair:
 
 
 def crossover(dtype: torch.dtype, device: str) -> int | None:
-    """Return elements of a kernel from which on transforms are taken; None is never."""
+    """Return from how many elements of a kernel on transforms are used; None for never."""
     of_cpu = _of(dtype).crossover
     return of_cpu if of_cpu is None or device == "cpu" else _CUDA_CROSSOVER
 
@@ -168,13 +176,13 @@ def cost_of_methods(
     kernel: _Pair,
     size: _Pair,
 ) -> dict[str, float]:
-    """Return what each method that can be taken should cost on the CPU, in seconds.
+    """Return the expected cost of each possible method on the CPU, in seconds.
 
     Parameters
     ----------
     dtype : torch.dtype
     counts : of int
-        How many images, kernels and results there are.
+        The numbers of images, kernels and results.
     image, kernel, size : pair of int
         Heights and widths; the last is the result's.
     """
@@ -202,7 +210,7 @@ def cost_of_methods(
 def _whole_fft_cost(
     dtype: torch.dtype, costs: FftCosts, counts: tuple[int, int, int], size: _Pair, kernel: _Pair
 ) -> float:
-    """Return nanoseconds with the way that images of this size are transformed in."""
+    """Return nanoseconds for the way in which images of this size are transformed."""
     if not fft_takes_halves(size, kernel, dtype):
         return fft_cost(costs, counts, size, kernel)[0]
     of_complex = _of(_COMPLEX[dtype]).fft
@@ -215,7 +223,7 @@ def _whole_fft_cost(
 def ranking(
     dtype: torch.dtype, images: tuple[int, ...], kernels: tuple[int, ...], size: _Pair
 ) -> tuple[tuple[str, float], ...]:
-    """Return methods and what they should cost on the CPU, in seconds, the cheapest first.
+    """Return methods with their expected costs on the CPU, in seconds, cheapest first.
 
     Parameters
     ----------

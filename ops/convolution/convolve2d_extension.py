@@ -1,4 +1,4 @@
-"""Images continued beyond their borders: the parts that a convolution reads, as a tensor."""
+"""Images extended beyond their borders: the part that a convolution reads, as a tensor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["extended", "windows"]
 
 
 def _piece(image: Tensor, dim: int, first: int, last: int, boundary: str) -> Tensor:
-    """Return positions [first, last) along `dim`, of which some are outside of the image."""
+    """Return positions [first, last) along `dim`, some of which lie outside the image."""
     size = image.shape[dim]
     index = torch.arange(first, last, device=image.device)
     if boundary == "wrap":
@@ -30,7 +30,7 @@ def _extended_along(image: Tensor, dim: int, first: int, last: int, boundary: st
         return image.narrow(dim, first, last - first)
     if inside[0] >= inside[1]:
         return _piece(image, dim, first, last, boundary)
-    # The inner part is copied in long runs, which gathering by index is not.
+    # The inner part is copied in long runs, unlike a gather by index.
     parts = [image.narrow(dim, inside[0], inside[1] - inside[0])]
     if first < 0:
         parts.insert(0, _piece(image, dim, first, 0, boundary))
@@ -40,9 +40,9 @@ def _extended_along(image: Tensor, dim: int, first: int, last: int, boundary: st
 
 
 def extended(p: Problem) -> Problem:
-    """Return the same convolution of an image that holds all that is read of it.
+    """Return the same convolution of an image that contains everything read from it.
 
-    For boundaries other than "fill", which needs no memory for what is outside.
+    "fill" is left as it is: it needs no memory for what lies outside.
     """
     if p.boundary == "fill":
         return p
@@ -52,7 +52,7 @@ def extended(p: Problem) -> Problem:
     ):
         first = start - kernel + 1 if p.flip else start
         image = _extended_along(image, dim, first, first + size + kernel - 1, p.boundary)
-    # All of it is inside: what is left is the "valid" part.
+    # Everything lies inside now, so the result is the "valid" part.
     last = p.kernel.shape[-2] - 1, p.kernel.shape[-1] - 1
     return p._replace(image=image, start=last if p.flip else (0, 0), boundary="fill", fill=0)
 
@@ -66,10 +66,10 @@ def windows(
     fill: Number,
     layout: str,
 ) -> Tensor:
-    """Return windows of the image in rows and columns [first, last), `fill` where it has none.
+    """Return windows of the image in rows and columns [first, last), with `fill` outside it.
 
-    Layout "patches" gives ``[..., rows, columns, *size]``; "unfold", of an image ``[N, 1, H, W]``,
-    ``[N, size elements, rows * columns]``.
+    Layout "patches" gives ``[..., rows, columns, *size]``; "unfold" of an image ``[N, 1, H, W]``
+    gives ``[N, size elements, rows * columns]``.
     """
     before, after = [], []
     for dim, begin, end in zip((-2, -1), first, last, strict=True):

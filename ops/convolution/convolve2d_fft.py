@@ -1,12 +1,12 @@
 """Convolution by Fourier transforms of tiles that overlap.
 
-The image is cut into tiles that overlap by one less than the kernel; each is convolved with the
-kernel by a cyclic convolution of the tile's size, and of the result the part that no wrapping
-reached is kept (the overlap-save method: A. V. Oppenheim, R. W. Schafer, "Discrete-time signal
-processing", section 8.7). Small tiles stay in the cache, and there are sizes that transforms like.
+The image is cut into tiles that overlap by one less than the kernel. Each is convolved cyclically
+with the kernel, and the part of the result that wrapping did not reach is kept (the overlap-save
+method: A. V. Oppenheim, R. W. Schafer, "Discrete-time signal processing", section 8.7). Small tiles
+stay in the cache, and some sizes suit transforms better than others.
 
-Where no gradient is wanted, tiles are transformed some at a time and their results written to the
-output; of a large real image, the halves are real and imaginary part of one.
+Where no gradient is wanted, tiles are transformed a few at a time, and their results are written to
+the output. The halves of a large real image become real and imaginary part of a complex one.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from .convolve2d_problem import Problem, as_convolution, dtype_name, of_one_size
 
 __all__ = ["convolve_fft"]
 
-# Bytes of the tiles that are transformed at once: more would leave the cache, and less would leave
-# threads without work.
+# Bytes of tiles that are transformed at once: more would leave the cache, fewer would leave threads
+# without work.
 _AT_ONCE = 1 << 20
 
-# glibc gives freed memory back to the system where it is more than a threshold, and to get pages
-# again takes several times as long as to transform what is on them. Freeing a block makes its size
-# the threshold if that is larger, up to 32 MiB: one that nothing is written to takes no time.
+# glibc returns freed memory above a threshold to the system, and getting pages back takes several
+# times as long as transforming what is on them. Freeing a larger block raises the threshold to its
+# size, up to 32 MiB; a block that is never written costs no time.
 _FREED_ONCE = 24 << 20
 
 _HALVES = (torch.float16, torch.bfloat16)
 
 
 def convolve_fft(p: Problem, tile: tuple[int, int] | None = None) -> Tensor:
-    """Return the convolution, by tiles of `tile` elements; None takes what should be fastest.
+    """Return the convolution by tiles of `tile` elements; None picks what should be fastest.
 
     float16 and bfloat16 are computed in float32.
     """
@@ -67,7 +67,7 @@ def convolve_fft(p: Problem, tile: tuple[int, int] | None = None) -> Tensor:
 
 
 def _of_halves(p: Problem, half: int) -> Problem:
-    """Return the convolution of a complex image of the left half and, as imaginary part, the right.
+    """Return the convolution of a complex image: the left half, and i times the right half.
 
     The kernel is real, so that it mixes nothing. A complex transform is that of two real ones, and
     takes less time than they do.
@@ -97,7 +97,7 @@ def _transforms(dtype: torch.dtype) -> tuple[Callable[..., Tensor], Callable[...
 
 
 def _in_one_piece(p: Problem, tile: tuple[int, int]) -> Tensor:
-    """Return the result by operations that have gradients."""
+    """Return the result, computed by operations that have gradients."""
     to_frequencies, to_pixels = _transforms(p.image.dtype)
     cut = _Cut(p, tile)
     spectrum = to_frequencies(p.kernel, s=tile)[..., None, None, :, :]
@@ -115,7 +115,7 @@ def _write_all(
     parts_of: Callable[[Tensor], tuple[Tensor, ...]],
     results: tuple[Tensor, ...],
 ) -> None:
-    """Write parts of the tiles' results to results, some tiles at a time."""
+    """Write the valid parts of the tiles' results to the output, some tiles at a time."""
     _keep_freed_memory()
     to_frequencies, to_pixels = _transforms(p.image.dtype)
     cut = _Cut(p, tile)
@@ -151,7 +151,7 @@ class _Cut:
         self._fill = p.fill
 
     def groups(self, elements: int) -> Iterator[tuple[range, range]]:
-        """Yield rows and columns of tiles that have about so many elements, in all images."""
+        """Yield ranges of rows and columns of tiles, of about so many elements in all images."""
         of_tile = self._image.shape[:-2].numel() * self._tile[0] * self._tile[1]
         tiles = max(1, elements // max(1, of_tile))
         for columns in _cuts(self.count[1], tiles):
@@ -177,7 +177,7 @@ def _cuts(count: int, most: int) -> list[range]:
 
 
 def _may_write(p: Problem) -> bool:
-    """Whether the output can be written tile by tile, out of sight of autograd and vmap."""
+    """Whether the output can be written tile by tile, as neither autograd nor vmap is watching."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     if torch.is_grad_enabled() and (p.image.requires_grad or p.kernel.requires_grad):
@@ -186,7 +186,7 @@ def _may_write(p: Problem) -> bool:
 
 
 def _write(result: Tensor, tiles: Tensor, row: int, column: int) -> None:
-    """Write tiles [..., rows, columns, y, x], the first of which is at (row, column) of them."""
+    """Write tiles [..., rows, columns, y, x]; the first one is tile (row, column) of the output."""
     rows, columns, height, width = tiles.shape[-4:]
     part = result[..., column * width : (column + columns) * width]
     whole = part.shape[-1] // width

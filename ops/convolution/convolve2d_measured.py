@@ -1,38 +1,36 @@
 """Measured costs of convolutions; made by scripts/measure_convolve2d_costs.py.
 
-Nanoseconds on one thread. What they multiply is in convolve2d_costs.py.
+Nanoseconds on one thread. convolve2d_costs.py says what they multiply.
 """
 
-import torch
+from typing import Any
 
-from .convolve2d_costs import Costs, FftCosts
-
-MEASURED = {
-    torch.uint8: Costs(
-        direct=(10460.0, 0.05817, 0.008473, 0.005321, 0.005771),
-        im2col=(33280.0, 0.03205, 0.01933),
-        separable=20500.0,
-    ),
-    torch.int16: Costs(
-        direct=(10810.0, 0.04897, 0.007269, 0.005334, 0.005731),
-        im2col=(30390.0, 0.05727, 0.03098),
-        separable=20110.0,
-    ),
-    torch.int32: Costs(
-        direct=(9998.0, 0.05694, 0.0164, 0.01145, 0.01075),
-        im2col=(27530.0, 0.1081, 0.06197),
-        separable=20740.0,
-    ),
-    torch.int64: Costs(
-        direct=(9720.0, 0.1211, 0.03438, 0.02201, 0.02077),
-        im2col=(21440.0, 0.9453, 0.01199),
-        separable=16940.0,
-    ),
-    torch.float16: Costs(
-        direct=(9612.0, 0.1322, 0.01999, 0.01156, 0.009945),
-        im2col=(44550.0, 0.1505, 0.04051),
-        separable=21190.0,
-        fft=FftCosts(
+MEASURED: dict[str, dict[str, Any]] = {
+    "uint8": {
+        "direct": (10460.0, 0.05817, 0.008473, 0.005321, 0.005771),
+        "im2col": (33280.0, 0.03205, 0.01933),
+        "separable": 20500.0,
+    },
+    "int16": {
+        "direct": (10810.0, 0.04897, 0.007269, 0.005334, 0.005731),
+        "im2col": (30390.0, 0.05727, 0.03098),
+        "separable": 20110.0,
+    },
+    "int32": {
+        "direct": (9998.0, 0.05694, 0.0164, 0.01145, 0.01075),
+        "im2col": (27530.0, 0.1081, 0.06197),
+        "separable": 20740.0,
+    },
+    "int64": {
+        "direct": (9720.0, 0.1211, 0.03438, 0.02201, 0.02077),
+        "im2col": (21440.0, 0.9453, 0.01199),
+        "separable": 16940.0,
+    },
+    "float16": {
+        "direct": (9612.0, 0.1322, 0.01999, 0.01156, 0.009945),
+        "im2col": (44550.0, 0.1505, 0.04051),
+        "separable": 21190.0,
+        "fft": (
             85020.0,
             {
                 16: 4.607,
@@ -71,13 +69,13 @@ MEASURED = {
                 1024: 8.436,
             },
         ),
-        crossover=441,
-    ),
-    torch.bfloat16: Costs(
-        direct=(9846.0, 0.1379, 0.01986, 0.0111, 0.01012),
-        im2col=(29020.0, 0.1525, 0.04263),
-        separable=21980.0,
-        fft=FftCosts(
+        "crossover": 441,
+    },
+    "bfloat16": {
+        "direct": (9846.0, 0.1379, 0.01986, 0.0111, 0.01012),
+        "im2col": (29020.0, 0.1525, 0.04263),
+        "separable": 21980.0,
+        "fft": (
             81850.0,
             {
                 16: 4.745,
@@ -116,13 +114,13 @@ MEASURED = {
                 1024: 7.969,
             },
         ),
-        crossover=484,
-    ),
-    torch.float32: Costs(
-        direct=(10210.0, 0.06548, 0.01859, 0.01234, 0.01027),
-        im2col=(26650.0, 0.1517, 0.03595),
-        separable=19210.0,
-        fft=FftCosts(
+        "crossover": 484,
+    },
+    "float32": {
+        "direct": (10210.0, 0.06548, 0.01859, 0.01234, 0.01027),
+        "im2col": (26650.0, 0.1517, 0.03595),
+        "separable": 19210.0,
+        "fft": (
             73910.0,
             {
                 16: 4.288,
@@ -161,13 +159,13 @@ MEASURED = {
                 1024: 7.871,
             },
         ),
-        crossover=441,
-    ),
-    torch.float64: Costs(
-        direct=(9868.0, 0.1324, 0.03707, 0.02104, 0.02074),
-        im2col=(24150.0, 0.3085, 0.06888),
-        separable=15820.0,
-        fft=FftCosts(
+        "crossover": 441,
+    },
+    "float64": {
+        "direct": (9868.0, 0.1324, 0.03707, 0.02104, 0.02074),
+        "im2col": (24150.0, 0.3085, 0.06888),
+        "separable": 15820.0,
+        "fft": (
             72690.0,
             {
                 16: 5.347,
@@ -206,13 +204,13 @@ MEASURED = {
                 1024: 15.51,
             },
         ),
-        crossover=441,
-    ),
-    torch.complex64: Costs(
-        direct=(9820.0, 0.1389, 0.02336, 0.04202, 0.04058),
-        im2col=(21890.0, 0.391, 0.1244),
-        separable=41910.0,
-        fft=FftCosts(
+        "crossover": 441,
+    },
+    "complex64": {
+        "direct": (9820.0, 0.1389, 0.02336, 0.04202, 0.04058),
+        "im2col": (21890.0, 0.391, 0.1244),
+        "separable": 41910.0,
+        "fft": (
             63960.0,
             {
                 16: 6.306,
@@ -251,13 +249,13 @@ MEASURED = {
                 1024: 21.31,
             },
         ),
-        crossover=196,
-    ),
-    torch.complex128: Costs(
-        direct=(10280.0, 0.3009, 0.04762, 0.0711, 0.07924),
-        im2col=(12610.0, 1.143, 0.2558),
-        separable=16490.0,
-        fft=FftCosts(
+        "crossover": 196,
+    },
+    "complex128": {
+        "direct": (10280.0, 0.3009, 0.04762, 0.0711, 0.07924),
+        "im2col": (12610.0, 1.143, 0.2558),
+        "separable": 16490.0,
+        "fft": (
             63540.0,
             {
                 16: 9.678,
@@ -296,6 +294,6 @@ MEASURED = {
                 1024: 33.42,
             },
         ),
-        crossover=169,
-    ),
+        "crossover": 169,
+    },
 }

@@ -1,4 +1,4 @@
-"""The methods of convolve2d and correlate2d, and the choice between them."""
+"""The methods of convolve2d and correlate2d that need no transform: direct and im2col."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _HALVES = (torch.float16, torch.bfloat16)
 
 
 def convolve_direct(p: Problem) -> Tensor:
-    """Return the sums over the kernel, in one order whatever the device."""
+    """Return the sums over the kernel, in the same order on every device."""
     fill = fill_tensor(p.fill, p.image.dtype)
     return _direct(p.image, p.kernel, p.start, p.size, p.boundary, fill, p.flip)
 
 
 def convolve_im2col(p: Problem) -> Tensor:
-    """Return products of matrices of windows, some rows of the output at a time."""
+    """Return matrix products with windows of the image, some rows of the output at a time."""
     dtype = p.image.dtype
     p = extended(of_one_size(p))
     kernel = turned(p.kernel) if p.flip else p.kernel
@@ -81,7 +81,7 @@ def _product(weights: Tensor, columns: Tensor) -> Tensor:
     dtype = weights.dtype
     if dtype.is_floating_point or dtype.is_complex:
         return weights @ columns
-    # torch multiplies no matrices of unsigned integers, whose bits are those of signed ones.
+    # torch doesn't multiply matrices of unsigned integers; the bits are those of signed ones.
     signed = SIGNED.get(dtype, dtype)
     weights, columns = weights.view(signed), columns.view(signed)
     if weights.device.type == "cpu":

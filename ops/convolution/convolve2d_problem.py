@@ -1,4 +1,4 @@
-"""What convolve2d and correlate2d are asked for, by SciPy's rules, as one kind of problem."""
+"""The arguments of convolve2d and correlate2d, read by SciPy's rules, as one kind of problem."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 Number = int | float | complex
 
-# SciPy's words and its synonyms for them.
+# SciPy's words and their synonyms.
 _BOUNDARIES = {
     "fill": "fill",
     "pad": "fill",
@@ -56,7 +56,7 @@ _SUPPORTED = frozenset(
 )
 
 
-# Of one size, for torch's operators that don't take unsigned integers: the bits are the same.
+# Signed dtypes of the same size and bits, for torch's operators that don't take unsigned ones.
 SIGNED = {
     torch.uint16: torch.int16,
     torch.uint32: torch.int32,
@@ -65,7 +65,7 @@ SIGNED = {
 
 
 class Problem(NamedTuple):
-    """A part of a convolution (`flip`) or correlation, of the image extended without end.
+    """A part of a convolution (`flip`) or correlation of the endlessly extended image.
 
     ``out[i, j]`` is the sum over ``m, n`` of ``kernel[m, n]`` times the extended image at
     ``start + (i, j) - (m, n)``, or ``+`` for a correlation.
@@ -104,12 +104,12 @@ def of_one_size(p: Problem) -> Problem:
 
 
 def plain_number(symbol: int) -> int:
-    """Return the number that a symbol stands for, which the graph is then for; int() keeps it."""
+    """Return a symbol's number, to which the graph is then specialised; int() keeps the symbol."""
     return len(range(symbol)) if symbol >= 0 else -len(range(-symbol))
 
 
 def as_convolution(p: Problem) -> Problem:
-    """Return a correlation as the convolution with the turned kernel."""
+    """Return a correlation as the convolution with the rotated kernel."""
     if p.flip:
         return p
     kh, kw = p.kernel.shape[-2:]
@@ -118,15 +118,15 @@ def as_convolution(p: Problem) -> Problem:
 
 
 def turned(plane: Tensor) -> Tensor:
-    """Return planes turned by half a turn."""
+    """Return planes rotated by half a turn."""
     if plane.dtype not in SIGNED:
         return plane.flip(-2, -1)
-    # torch 2.11 has no flip of these.
+    # torch 2.11 can't flip these.
     return plane.view(SIGNED[plane.dtype]).flip(-2, -1).view(plane.dtype)
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return the name that NumPy has for it too."""
+    """Return the name without torch's prefix, which NumPy uses too."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -156,7 +156,7 @@ def result_dtype(op: str, in1: Tensor, in2: Tensor) -> torch.dtype:
 
 
 def _one_number(op: str, value: Any) -> Number:
-    """Return `value`, which may also be an array of one element, as a number of Python's."""
+    """Return `value`, a number or an array of one element, as a Python number."""
     found = value
     if isinstance(found, Sequence) and not isinstance(found, str) and len(found) == 1:
         found = found[0]
@@ -170,7 +170,7 @@ def _one_number(op: str, value: Any) -> Number:
 
 
 def fill_number(op: str, value: Any, dtype: torch.dtype) -> Number:
-    """Return `value` cast to `dtype` as SciPy does: fractions are cut off, nothing else is lost.
+    """Return `value` cast to `dtype` as SciPy does: integers drop fractions, nothing else is lost.
 
     Raises
     ------
@@ -201,7 +201,7 @@ def fill_number(op: str, value: Any, dtype: torch.dtype) -> Number:
 
 
 def fill_tensor(fill: Number, dtype: torch.dtype) -> Tensor | None:
-    """Return the fill as operators take it: one element on the CPU; None is 0."""
+    """Return the fill as operators take it: one CPU element, or None for 0."""
     return None if fill == 0 else torch.tensor([fill], dtype=dtype)
 
 
@@ -248,7 +248,7 @@ def _place(mode: str, image: int, kernel: int, flip: bool) -> tuple[int, int]:
 def problem(
     op: str, in1: Tensor, in2: Tensor, mode: str, boundary: str, fillvalue: Any, *, flip: bool
 ) -> tuple[Problem, bool]:
-    """Return the problem, and whether its result is to be turned by half a turn.
+    """Return the problem, and whether its result must be rotated by half a turn.
 
     That is so for a correlation whose inputs were swapped.
 

@@ -13,8 +13,8 @@ from .convolve2d_problem import Problem, fill_tensor
 
 __all__ = ["convolve_separable", "factors_of"]
 
-# A kernel counts as a product if it is one but for this part of its norm, in units of the dtype's
-# precision: a product of two rounded factors, rounded and normalised, is off by one or two.
+# A kernel counts as a product if it differs from one by at most this many eps of its norm. A
+# product of two rounded factors, rounded and normalised, is off by one or two.
 _ROUNDINGS = 4
 
 _HALVES = (torch.float16, torch.bfloat16)
@@ -23,11 +23,11 @@ Factors = tuple[Tensor, Tensor]  # [..., kh, 1] and [..., 1, kw]
 
 
 def factors_of(kernel: Tensor) -> Factors | None:
-    """Return the column and the row whose product the kernel is, on the CPU; None if it is none.
+    """Return the column and row whose product is the kernel, on the CPU; None if there are none.
 
     Integers must be an exact product of integers. Floating kernels may differ from the product by
-    4 eps of their norm, where eps is that of the dtype of sums: float32 for float16 and bfloat16.
-    The factors are in that dtype too. Reads the kernel's values.
+    4 eps of their norm, where eps is of the dtype of sums: float32 for float16 and bfloat16. The
+    factors have that dtype too. Reads the kernel's values.
     """
     wide = kernel.detach().cpu().to(_wide(kernel)).numpy()
     exact = wide.dtype == np.int64
@@ -51,7 +51,7 @@ def factors_of(kernel: Tensor) -> Factors | None:
 def _factors_of_one(
     kernel: np.ndarray, dtype: torch.dtype, exact: bool
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the column and row through the largest element: of a product, they are its factors."""
+    """Return the column and row through the largest element, which are the factors of a product."""
     i, j = divmod(int(np.abs(kernel).argmax()), kernel.shape[1])
     pivot = kernel[i, j]
     if pivot == 0:
@@ -63,7 +63,7 @@ def _factors_of_one(
     column, row = kernel[:, j], kernel[i] / pivot
     error = kernel - column[:, None] * row
     allowed = _ROUNDINGS * torch.finfo(dtype).eps
-    # Not for NaN and infinities either, which compare as false.
+    # NaN and infinities compare as false.
     if np.vdot(error, error).real <= allowed**2 * np.vdot(kernel, kernel).real < math.inf:
         return column, row
     return None
@@ -82,7 +82,7 @@ def convolve_separable(p: Problem, factors: Factors) -> Tensor:
     lines = _direct(image, row, (0, p.start[1]), (height, p.size[1]), p.boundary, fill, p.flip)
     start = p.start[0], 0
     if fill is not None:
-        # Rows outside of the image hold nothing but `fill`: its sum with the row's weights.
+        # Rows outside the image hold only `fill`: there, the row's sum is the same everywhere.
         sums = factors[1].to(_wide(fill)).sum(-1, keepdim=True)
         outside = (sums * fill.to(sums.dtype)).to(fill.dtype)  # [..., 1, 1]
         if outside.numel() == 1:

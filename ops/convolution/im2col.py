@@ -1,7 +1,7 @@
 """Windows of images as columns of a matrix, and back: the public functions.
 
-The schemas are in csrc/library.cpp, the arguments' checks in csrc/torch/convolution/im2col.cpp, fake kernels,
-gradients and vmap in im2col_autograd.py.
+The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/convolution/im2col.cpp;
+fake kernels, gradients and vmap are in im2col_autograd.py.
 """
 
 from __future__ import annotations
@@ -37,41 +37,40 @@ def im2col(
     layout: str = "unfold",
     device: _Device = None,
 ) -> Array:
-    """Windows of an image as columns of a matrix: a convolution is then a product of matrices.
+    """Windows of an image as columns of a matrix, which turns a convolution into a matrix product.
 
-    A window of `kernel_size` elements is placed over the last dimensions of `input`, as many as
-    `kernel_size` has, 1 to 4. Element ``k`` of the window at place ``o`` is
-    ``input[o * stride + k * dilation - padding]``, and `fill_value` outside of the input.
+    A window of `kernel_size` elements moves over the last dimensions of `input`, one for each
+    number in `kernel_size`, 1 to 4. Element ``k`` of the window at place ``o`` is
+    ``input[o * stride + k * dilation - padding]``, or `fill_value` outside the input.
 
     Parameters
     ----------
     input : Tensor or ndarray ``[*S]``, ``[C, *S]`` or ``[N, C, *S]``
-        Of any dtype, also bool, integers, halves and complex. With layout "patches" any
-        number of dimensions may precede those of size ``S``. Any strides; where the last dimension
-        is not contiguous, a copy is made.
+        Any dtype, including bool, integers, halves and complex. With layout "patches" any number
+        of dimensions may precede those of size ``S``. Any strides; if the last dimension is not
+        contiguous, a copy is made.
     kernel_size : int or sequence of int
-        Elements of the window. An integer is for the last two dimensions, or for one where there
-        is only one.
+        Elements of the window. An integer stands for the last two dimensions, or for the only one.
     stride : int or sequence of int
-        Elements from one place of the window to the next.
+        Elements of the input from one place of the window to the next.
     padding : int, sequence of int, "same" or "valid", optional
-        Elements of `fill_value` on each side. "same" is for stride 1: as many as leave the size of
-        the input, of an odd number the one more after it, as torch does; with layout "patches"
-        before it. None is 0, and "same" with layout "patches".
+        Elements of `fill_value` on each side. "same" needs stride 1 and keeps the input's size; an
+        odd number puts the extra element after the input, as torch does, but before it with layout
+        "patches". None means 0, but "same" with layout "patches".
     dilation : int or sequence of int
-        Elements from one element of the window to the next.
+        Elements of the input from one element of the window to the next.
     fill_value : number
-        What lies outside of the input; one that its dtype holds.
+        The value outside the input; its dtype must be able to hold it.
     layout : {"unfold", "patches"}
         How the result is laid out.
     device : optional
-        For arrays: where to compute. They are copied there and the result back.
+        For arrays: where to compute. They are copied there, and the result back.
 
     Returns
     -------
     Tensor or ndarray
-        Of the dtype of `input`, contiguous. ``K`` is the product of `kernel_size`, ``L`` the
-        number of places, ``P`` places and ``k`` `kernel_size` in each dimension.
+        Contiguous, with the dtype of `input`. ``K`` is the product of `kernel_size`, ``L`` the
+        number of places; ``P`` are the places and ``k`` the `kernel_size` of each dimension.
 
         - "unfold": ``[K, L]``, ``[C * K, L]`` or ``[N, C * K, L]``. For two dimensions these are
           the values of ``torch.nn.functional.unfold``.
@@ -82,10 +81,11 @@ def im2col(
     Raises
     ------
     RuntimeError (tensors), ValueError (arrays)
-        For wrong shapes, a window larger than the padded input, a result larger than memory.
+        For wrong shapes, a window larger than the padded input, numbers above 2^31 - 1, and a
+        result larger than memory.
     TypeError, ValueError
-        For arguments of a wrong type, wrong numbers of them, numbers out of range, "same" with a
-        stride, a `fill_value` that the dtype doesn't hold.
+        For arguments of a wrong type or length, numbers out of range, "same" with a stride, and a
+        `fill_value` that the dtype can't hold.
 
     See Also
     --------
@@ -93,9 +93,9 @@ def im2col(
 
     Notes
     -----
-    Differentiable as often as one likes with respect to `input`; the gradient is
-    :func:`col2im`. The name and the method are those of K. Chellapilla, S. Puri, P. Simard, "High
-    Performance Convolutional Neural Networks for Document Processing", 2006.
+    Differentiable any number of times with respect to `input`; the gradient is :func:`col2im`.
+    The name and the method are from K. Chellapilla, S. Puri, P. Simard, "High Performance
+    Convolutional Neural Networks for Document Processing", 2006.
 
     Examples
     --------
@@ -131,41 +131,42 @@ def col2im(
     layout: str = "unfold",
     device: _Device = None,
 ) -> Array:
-    """Add columns back to the image that they were taken from: the adjoint of im2col.
+    """Add columns back to the image that they came from: the adjoint of im2col.
 
     An element of the result is the sum of all columns that :func:`im2col` would copy it to:
     ``(im2col(x) * y).sum() == (x * col2im(y)).sum()``. Results are bit-identical on every
-    instruction set, at every thread count, and on CPU and CUDA: sums begin with 0 and go by rising
+    instruction set, at every thread count, and on CPU and CUDA: sums start at 0 and go by ascending
     index of the window's element.
 
     Parameters
     ----------
     input : Tensor or ndarray
         What :func:`im2col` returns, in the same layout: ``[C * K, L]`` or ``[N, C * K, L]``; with
-        layout "patches" ``[..., *P, *k]``. Of any dtype with sums: those of halves are computed in
-        float32, integers wrap, those of bool are "or".
+        layout "patches" ``[..., *P, *k]``. Any dtype with sums: halves are summed in float32,
+        integers wrap, bool is "or".
     output_size : int or sequence of int
-        Of the image: its last dimensions. An integer is for all of them.
+        The image's last dimensions. An integer stands for all of them.
     kernel_size : int or sequence of int
-        Elements of the window. An integer is for as many dimensions as `output_size` has, for two
-        where that is an integer too.
+        Elements of the window. An integer stands for each dimension of `output_size`, or for two
+        if that is an integer too.
     stride, padding, dilation, layout
         As for :func:`im2col`.
     device : optional
-        For arrays: where to compute. They are copied there and the result back.
+        For arrays: where to compute. They are copied there, and the result back.
 
     Returns
     -------
     Tensor or ndarray ``[C, *output_size]`` or ``[N, C, *output_size]``
-        With layout "patches" ``[..., *output_size]``. Of the dtype of `input`, contiguous. For two
-        dimensions these are the values of ``torch.nn.functional.fold``, rounded as above.
+        With layout "patches" ``[..., *output_size]``. Contiguous, with the dtype of `input`. For
+        two dimensions these are the values of ``torch.nn.functional.fold``, rounded as above.
 
     Raises
     ------
     RuntimeError (tensors), ValueError (arrays)
-        For columns that are not of an image of that size, and dtypes without sums.
+        For columns that can't come from an image of that size, numbers above 2^31 - 1, and dtypes
+        without sums.
     TypeError, ValueError
-        For arguments of a wrong type, wrong numbers of them, numbers out of range.
+        For arguments of a wrong type or length, and numbers out of range.
 
     See Also
     --------
@@ -219,7 +220,7 @@ def _window(
 
 
 def _fill(op: str, value: Any, dtype: torch.dtype) -> Tensor | None:
-    """Return the number as an element of that dtype; None for zero, which is the operator's."""
+    """Return the number as an element of that dtype; None for zero, the operator's default."""
     if isinstance(value, np.generic):
         value = value.item()
     if not isinstance(value, (int, float, complex)):
@@ -235,7 +236,7 @@ def _fill(op: str, value: Any, dtype: torch.dtype) -> Tensor | None:
 
 
 def _holds(dtype: torch.dtype, value: complex) -> bool:
-    """Whether a number can be of that dtype, rounded where it is floating."""
+    """Whether the dtype can hold a number; floating dtypes may round it."""
     if isinstance(value, complex):
         parts = torch.finfo(dtype) if dtype.is_complex else None
         return parts is not None and all(

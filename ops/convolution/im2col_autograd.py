@@ -1,6 +1,6 @@
-"""What torch needs to know of im2col and col2im: fake results, gradients, vmap.
+"""im2col and col2im within torch: fake kernels, gradients, vmap.
 
-Each is the other's adjoint, so that each is the other's gradient, as often as one likes.
+Each is the other's adjoint, so each is the other's gradient, to any order.
 """
 
 from __future__ import annotations
@@ -23,8 +23,13 @@ col2im = Differentiable("col2im")
 
 _Sizes = Sequence[int]
 
+# The limits of csrc/core/convolution/im2col.cpp and csrc/torch/contiguous.cpp; elements have up to
+# 16 bytes.
+_MOST = 2**31 - 1
+_MOST_ELEMENTS = (2**63 - 1) // 16
 
-# --- Checks: those of csrc/torch/convolution/im2col.cpp, which fake tensors never see.
+
+# --- Checks: those of csrc/torch/convolution/im2col.cpp, which fake tensors bypass.
 
 
 def _check_numbers(op: str, name: str, values: _Sizes, count: int, least: int) -> None:
@@ -37,6 +42,20 @@ def _check_numbers(op: str, name: str, values: _Sizes, count: int, least: int) -
             value >= least,
             f"visops.{op}: {name} is {list(values)}, must be {'>= 0' if least == 0 else '> 0'}",
         )
+    for i, value in enumerate(values):
+        require(
+            value <= _MOST,
+            f"visops.{op}: {name}[{i}] is {value}, must be at most {_MOST}",
+        )
+
+
+def _empty(op: str, input: Tensor, shape: _Sizes) -> Tensor:
+    if all(type(size) is int for size in shape) and math.prod(shape) > _MOST_ELEMENTS:
+        raise RuntimeError(
+            f"visops.{op}: result of shape {list(shape)} can't be allocated on {input.device}: "
+            "not enough memory"
+        )
+    return input.new_empty(shape)
 
 
 def _check_window(
@@ -89,10 +108,11 @@ def _im2col_fake(
     places = output_sizes(op, sizes, kernel_size, stride, padding, dilation)
     check_fill(op, input, fill)
     if layout == "patches":
-        return input.new_empty((*input.shape[:leads], *places, *kernel_size))
+        return _empty(op, input, (*input.shape[:leads], *places, *kernel_size))
     channels = input.shape[leads - 1] if leads > 0 else 1
     batch = input.shape[: max(0, leads - 1)]
-    return input.new_empty((*batch, channels * math.prod(kernel_size), math.prod(places)))
+    shape = (*batch, channels * math.prod(kernel_size), math.prod(places))
+    return _empty(op, input, shape)
 
 
 @torch.library.register_fake("visops::col2im")
@@ -118,13 +138,13 @@ def _col2im_fake(
         require(len(shape) >= 2 * dims, message)
         for size, expected in zip(shape[-2 * dims :], last, strict=True):
             require(size == expected, message)
-        return input.new_empty((*shape[: -2 * dims], *output_size))
+        return _empty(op, input, (*shape[: -2 * dims], *output_size))
     rows, columns = math.prod(kernel_size), math.prod(places)
     message += f"must be [N, C * {rows}, {columns}] or [C * {rows}, {columns}]"
     require(len(shape) in (2, 3), message)
     require(shape[-1] == columns, message)
     require(shape[-2] % rows == 0, message)
-    return input.new_empty((*shape[:-2], shape[-2] // rows, *output_size))
+    return _empty(op, input, (*shape[:-2], shape[-2] // rows, *output_size))
 
 
 # --- Gradients

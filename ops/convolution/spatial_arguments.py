@@ -33,14 +33,14 @@ def spatial_dims(op: str, kernel_size: Any, dims: int) -> int:
     op : str
         The public function, for errors.
     kernel_size : int or sequence of int
-        An integer is for two dimensions, or for all of a tensor that has fewer.
+        An integer stands for two dimensions, or for all of a tensor that has fewer.
     dims : int
         Of the tensor.
 
     Raises
     ------
     ValueError
-        A sequence of no integer, or of more than 4.
+        An empty sequence, or one of more than 4 integers.
     """
     if not _is_list(kernel_size):
         return max(1, min(2, dims))
@@ -53,14 +53,14 @@ def spatial_dims(op: str, kernel_size: Any, dims: int) -> int:
 
 
 def one_per_dimension(op: str, name: str, value: Any, dims: int, least: int = 1) -> list[int]:
-    """Return the argument `name` as a list of `dims` integers; one integer is for all of them.
+    """Return the argument `name` as a list of `dims` integers; one integer stands for all of them.
 
     Raises
     ------
     TypeError
         Not an integer or a sequence of them.
     ValueError
-        A wrong number of them, or one that is less than `least`.
+        The wrong number of them, or one below `least`.
     """
     several = "1 integer" if dims == 1 else f"an integer or {dims} of them"
     try:
@@ -92,17 +92,17 @@ def padding_of_each_side(
     op : str
         The public function, for errors.
     padding : int, sequence of int, "same" or "valid"
-        "same" is as much as leaves the size of the input, and "valid" is none.
+        "same" keeps the size of the input; "valid" is none.
     kernel_size, stride, dilation : sequence of int
         One integer for each dimension.
     centre : bool
-        Of a kernel of even size "same" pads the one element more before the tensor, so that the
+        Where "same" pads an odd number, put the extra element before the tensor, so that the
         kernel's element ``K // 2`` is at the output's place. Otherwise after it, as torch does.
 
     Raises
     ------
     TypeError, ValueError
-        For numbers as `one_per_dimension`; for other words; for "same" with strides.
+        For numbers as in `one_per_dimension`, unknown words, and "same" with strides.
     """
     if not isinstance(padding, str):
         sides = one_per_dimension(op, "padding", padding, len(kernel_size), least=0)
@@ -134,7 +134,7 @@ def output_sizes(
     dilation: Sequence[int],
     name: str = "input",
 ) -> list[int]:
-    """Return how many places the kernel has in each dimension of the argument `name`.
+    """Return how many places the kernel has along each dimension of the argument `name`.
 
     Parameters
     ----------

@@ -34,8 +34,8 @@ class Case:
         return y, y, x, x
 
 
-# Strips of 1 to 12 output channels, rows longer and shorter than a tile, steps that share divisors
-# and that don't, kernels that reach beyond the image, more padding than image.
+# Strips of 1 to 12 output channels, rows longer and shorter than a tile, steps with and without
+# common divisors, kernels that reach beyond the image, more padding than image.
 CASES = {
     "3x3": Case((2, 3, 9, 11), (8, 3, 3, 3), padding=(1, 1)),
     "1x1": Case((2, 5, 6, 7), (4, 5, 1, 1)),
@@ -63,7 +63,7 @@ INTEGERS = (
 
 
 def elements(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
-    """Numbers that fill an integer type, so that sums wrap; around 0 for others."""
+    """Numbers over all of an integer type's range, so that sums wrap; around 0 for others."""
     rng = np.random.default_rng(seed)
     if dtype in INTEGERS:
         limits = torch.iinfo(dtype)
@@ -103,8 +103,8 @@ LAYOUTS: dict[str, Any] = {
     "transposed": lambda t: t.mT.contiguous().mT,
 }
 
-# Of a sum of products relative to the sum of their magnitudes: what it is summed in has `eps`, and
-# the result is rounded once more.
+# The dtype of sums: its eps bounds errors relative to the sum of magnitudes; the result is then
+# rounded once more.
 SUMMED_IN = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
@@ -114,7 +114,7 @@ SUMMED_IN = {
 
 
 def assert_near(found: Tensor, exact: Tensor, magnitude: Tensor, terms: int) -> None:
-    """`found` is what the docstring promises: `magnitude` is the sum of magnitudes."""
+    """Check what the docstring promises; `magnitude` is the sum of the terms' magnitudes."""
     eps = torch.finfo(SUMMED_IN.get(found.dtype, found.dtype)).eps
     half_unit = torch.finfo(found.dtype).eps / 2
     smallest = torch.finfo(found.dtype).tiny

@@ -1,4 +1,4 @@
-"""The direct convolution's cases, and what it is: a loop over the kernel."""
+"""Cases for the direct convolution, and its definition: a loop over the kernel."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
 INTEGER = [torch.int8, torch.int16, torch.int32, torch.int64, *UNSIGNED]
 DTYPES = [*FLOATING, *COMPLEX, *INTEGER]
 
-# Of an input and a kernel: blocks and what is left of them, in both directions; kernels of every
-# height that has code of its own; kernels larger than the input.
+# Shapes of input and kernel: whole and partial blocks in both directions, kernels of every height
+# that has its own code, kernels larger than the input.
 SIZES = [
     ((1, 1), (1, 1)),
     ((5, 6), (3, 3)),
@@ -45,7 +45,7 @@ def element(dtype: torch.dtype, value: float = 3) -> Tensor:
 
 
 def _extended(axis: np.ndarray, n: int, boundary: str) -> np.ndarray:
-    """Indices that stand for those of an axis of n elements; -1 for the fill value."""
+    """Map indices of an extended axis to those of its n elements; -1 is the fill value."""
     if boundary == "fill":
         return np.where((axis >= 0) & (axis < n), axis, -1)
     period = list(range(n)) + (list(range(n))[::-1] if boundary == "symm" else [])

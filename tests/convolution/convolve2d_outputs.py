@@ -1,4 +1,4 @@
-"""Everything that the direct convolution's kernels compute: run once per backend and compared."""
+"""Every output of the direct convolution's kernels, to compare between backends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OF_LARGER = (torch.float16, torch.float32, torch.float64, torch.complex64, torch
 
 
 def bits(tensor: Tensor) -> np.ndarray:
-    """Values as integers, for -0 is not 0; but one NaN is as good as another."""
+    """Values as integers, so that -0 differs from 0; all NaN are made equal."""
     tensor = (torch.view_as_real(tensor) if tensor.is_complex() else tensor).cpu()
     if tensor.is_floating_point():
         tensor = torch.where(tensor.isnan(), torch.nan, tensor)
@@ -37,7 +37,7 @@ def bits(tensor: Tensor) -> np.ndarray:
 
 
 def layouts(tensor: Tensor) -> list[Tensor]:
-    """The same values, lying in every way that kernels treat differently."""
+    """The same values in every memory layout that kernels treat differently."""
     return [tensor, tensor.mT.contiguous().mT, torch.stack([tensor, tensor], -1)[..., 0]]
 
 
@@ -71,6 +71,6 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 
 def check(found: dict[str, np.ndarray]) -> None:
-    """That many cases, and not where all values are one."""
+    """Check that there are many cases, and that few of them are constant."""
     assert len(found) > 1000
     assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.8

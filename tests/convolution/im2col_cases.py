@@ -17,7 +17,7 @@ FLOATING = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 COMPLEX = [torch.complex64, torch.complex128]
 SIGNED = [torch.int8, torch.int16, torch.int32, torch.int64]
 UNSIGNED = [torch.uint8, torch.uint16, torch.uint32, torch.uint64]
-# torch has sums of these.
+# The dtypes that torch can sum.
 SUMMED = [torch.bool, torch.uint8, *SIGNED, *FLOATING, *COMPLEX]
 
 
@@ -37,7 +37,7 @@ class Window:
 
     @property
     def arguments(self) -> tuple[tuple[int, ...], ...]:
-        """What the operators take."""
+        """The operators' arguments."""
         return self.kernel, self.stride, self.padding, self.dilation
 
     @property
@@ -66,7 +66,7 @@ def window(
 
 
 # Every path of the kernels: short and long rows, runs of every length, phases of the stride,
-# windows that don't touch; LARGE has sizes that are cut into several tasks.
+# windows that don't touch. Images in LARGE are cut into several tasks.
 WINDOWS = [
     window((1,), (1,)),
     window((9,), (4,), 2, (3, 1), 2),
@@ -127,7 +127,7 @@ def patches(image: np.ndarray, w: Window, fill: Any = 0) -> np.ndarray:
 
 
 def sliding(image: np.ndarray, w: Window, fill: Any = 0) -> np.ndarray:
-    """The same with NumPy's windows, for images that are large for a loop."""
+    """The same with NumPy's windows, for images too large for a loop."""
     leads = image.ndim - w.dims
     sides = zip(w.padding[: w.dims], w.padding[w.dims :], strict=True)
     padded = np.pad(image, [(0, 0)] * leads + list(sides), constant_values=fill)
@@ -139,21 +139,21 @@ def sliding(image: np.ndarray, w: Window, fill: Any = 0) -> np.ndarray:
 
 
 def taken(image: Tensor, index: np.ndarray, fill: Tensor) -> np.ndarray:
-    """Bytes of the elements at these indices of the flat image, -1 for the fill: any dtype."""
+    """Bytes of the elements at these indices of the flat image, of any dtype; -1 is the fill."""
     flat = torch.cat([image.reshape(-1), fill.reshape(1)]).view(torch.uint8)
     elements: np.ndarray = flat.reshape(-1, image.element_size()).numpy()
     return elements[index].reshape(-1)
 
 
 def bytes_of(tensor: Tensor) -> np.ndarray:
-    """Of a contiguous tensor of any dtype."""
+    """The bytes of a contiguous tensor of any dtype."""
     assert tensor.is_contiguous()
     array: np.ndarray = tensor.reshape(-1).view(torch.uint8).numpy()
     return array
 
 
 def unfolded(values: np.ndarray, w: Window) -> np.ndarray:
-    """Patches of ``[*S]``, ``[C, *S]`` or ``[N, C, *S]`` in the other layout."""
+    """Patches of ``[*S]``, ``[C, *S]`` or ``[N, C, *S]`` as columns in the layout "unfold"."""
     leads = values.ndim - 2 * w.dims
     count = math.prod(w.kernel)
     shape = values.shape[:leads]
@@ -163,7 +163,7 @@ def unfolded(values: np.ndarray, w: Window) -> np.ndarray:
 
 
 def summed(columns: np.ndarray, w: Window) -> np.ndarray:
-    """Patches added up, one after the other by rising index of the kernel's element."""
+    """Patches added up one by one, by ascending index of the kernel's element."""
     leads = columns.shape[: columns.ndim - 2 * w.dims]
     result = np.zeros((*leads, *w.sizes), columns.dtype)
     for k in itertools.product(*map(range, w.kernel)):

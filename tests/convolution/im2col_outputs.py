@@ -1,4 +1,4 @@
-"""Everything that the kernels of im2col and col2im write: run once per backend and compared."""
+"""Every output of the im2col and col2im kernels, to compare between backends."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 
 def check(found: dict[str, np.ndarray]) -> None:
-    """That many cases, and not where all is one value."""
+    """Check that there are many cases, and that few of them are constant."""
     assert len(found) > 800
     assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.8

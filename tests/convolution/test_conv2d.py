@@ -36,7 +36,7 @@ def terms_of(case: Case, dtype: torch.dtype = torch.float64) -> int:
 
 
 def by_torch(case: Case, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """In float64 or complex128; torch pads all sides alike."""
+    """torch's result in float64 or complex128, with padding applied beforehand."""
     top, bottom, left, right = case.sides
     padded = F.pad(wide(input), (left, right, top, bottom))
     bias = None if bias is None else wide(bias)
@@ -49,15 +49,16 @@ def exact_sums(case: Case, *tensors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def both_gradients(case: Case, grad: Tensor, input: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
-    """Of input and weight, by torch in float64, not conjugated."""
+    """The gradients of input and weight by torch in float64, not conjugated."""
     leaves = [wide(t).clone().requires_grad_() for t in (input, weight)]
     found = torch.autograd.grad(by_torch(case, *leaves), leaves, wide(grad).conj())
     return tuple(g.conj().resolve_conj() for g in found)
 
 
+@pytest.mark.matrix
 @every_case
 def test_definition(name: str) -> None:
-    """Loops give what the operator gives, and what torch gives, which other tests compare with."""
+    """The loops agree with the operator, and with torch, which other tests compare with."""
     case = CASES[name]
     tensors = operands(case)
     found = OPS.conv2d(*tensors, *case.options)
@@ -68,6 +69,7 @@ def test_definition(name: str) -> None:
     np.testing.assert_allclose(by_torch(case, *tensors), loops, rtol=0, atol=1e-12)
 
 
+@pytest.mark.matrix
 @every_case
 @pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX], ids=str)
 def test_numbers(dtype: torch.dtype, name: str) -> None:
@@ -98,6 +100,7 @@ def whole_sums(case: Case, input: Tensor, weight: Tensor, bias: Tensor) -> np.nd
     return np.concatenate(groups, 1) + start[:, None, None]
 
 
+@pytest.mark.matrix
 @every_case
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_integers_wrap(dtype: torch.dtype, name: str) -> None:
@@ -109,6 +112,7 @@ def test_integers_wrap(dtype: torch.dtype, name: str) -> None:
     assert np.array_equal(found.numpy(), expected)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["3x3", "stem", "groups", "steps", "1x1"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)
@@ -132,8 +136,9 @@ def test_layouts(dtype: torch.dtype, layout: str, name: str) -> None:
         assert torch.equal(op(laid(first), laid(second), *size), op(first, second, *size))
 
 
+@pytest.mark.matrix
 def test_channels_last_of_many_channels() -> None:
-    """Squares of pixels and channels are transposed, whole ones and parts."""
+    """Whole and partial squares of pixels by channels are transposed."""
     for channels, width in ((8, 16), (16, 33), (35, 7), (70, 50)):
         case = Case((2, channels, 5, width), (19, channels, 3, 3), (1, 2), (1, 1))
         input, weight, bias = operands(case, torch.float32)
@@ -146,6 +151,7 @@ def test_channels_last_of_many_channels() -> None:
         assert torch.equal(laid, gradient)
 
 
+@pytest.mark.matrix
 @every_case
 @pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX], ids=str)
 def test_gradients(dtype: torch.dtype, name: str) -> None:
@@ -164,10 +170,11 @@ def test_gradients(dtype: torch.dtype, name: str) -> None:
         assert_near(found[i], exact[i], magnitudes[i].abs(), 2 * terms[i])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["3x3", "steps", "depthwise"])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64], ids=str)
 def test_gradients_of_integers(dtype: torch.dtype, name: str) -> None:
-    """The operators take them too: the same sums, which wrap."""
+    """The operators take integers too: the same sums, which wrap."""
     case = CASES[name]
     input, weight, _ = operands(case, dtype)
     small = [t % 8 for t in (input, weight)]
@@ -180,9 +187,10 @@ def test_gradients_of_integers(dtype: torch.dtype, name: str) -> None:
     assert torch.equal(by_weight, exact[1].to(torch.int64).to(dtype))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_many_blocks(dtype: torch.dtype) -> None:
-    """Images larger than a block in both directions, and more channels than one holds."""
+    """Images larger than a block in both directions, and more channels than a block holds."""
     for case in (
         Case((1, 40, 37, 230), (9, 40, 3, 3), padding=(1, 1)),
         Case((2, 130, 20, 20), (20, 130, 3, 3), (2, 1), (1, 1)),
@@ -202,9 +210,10 @@ def test_many_blocks(dtype: torch.dtype) -> None:
             assert float((ours - theirs).abs().max()) <= 100 * torch.finfo(dtype).eps * scale
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["3x3", "valid", "stem", "wide", "steps"])
-def test_not_finite_stays_where_it_belongs(name: str) -> None:
-    """What is computed between rows and beyond images reaches no result."""
+def test_infinities_do_not_spread(name: str) -> None:
+    """Values computed between rows and beyond images reach no result."""
     case = CASES[name]
     input, weight, _ = operands(case, torch.float32)
     weight = weight.abs() + 1
@@ -236,7 +245,7 @@ def test_empty(sizes: tuple[int, int, int, int]) -> None:
     assert torch.equal(by_weight, torch.zeros(weight.shape))
 
 
-def test_image_of_no_pixels() -> None:
+def test_image_without_pixels() -> None:
     found = visops.conv2d(torch.zeros(1, 2, 0, 3), torch.ones(1, 2, 1, 1), torch.ones(1), padding=1)
     assert torch.equal(found, torch.ones(1, 1, 2, 5))
 

@@ -1,4 +1,4 @@
-"""Bad input of the network's convolution: each row is a call and the message that it must give."""
+"""Bad input of the networks' convolution: calls and the messages that they must give."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ SHAPES: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
 @pytest.mark.parametrize("method", ["implicit", "im2col", "torch"])
 @pytest.mark.parametrize(("message", "tensors", "options"), SHAPES, ids=[r[0][:50] for r in SHAPES])
 def test_shapes(message: str, tensors: Any, options: dict[str, Any], method: str) -> None:
-    """The same words from every method, for tensors, arrays and fake tensors."""
+    """Every method gives the same message, for tensors, arrays and fake tensors."""
     check(RuntimeError, f"conv2d: {message}", call(*tensors, **options, method=method))
     arrays = (t.numpy() for t in tensors)
     check(ValueError, f"conv2d: {message}", call(*arrays, **options, method=method))
@@ -237,6 +237,33 @@ def test_operators(error: type[Exception], message: str, call: Callable[[], Any]
     check(error, message, call)
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_limits_of_numbers(device: str) -> None:
+    """Numbers stay below 2 ** 31 and sizes are not negative, so that nothing overflows."""
+    x, w, grad = (t.to(device) for t in (image(), kernel(), image(2, 8, 4, 5)))
+    big = f"is {2**31}, must be >= "
+    for name, options in (
+        ("stride", ([1, 2**31],)),
+        ("padding", ([1, 1], [0, 2**31])),
+        ("dilation", ([1, 1], [0, 0], [1, 2**31])),
+    ):
+        check(RuntimeError, f"conv2d: {name} {big}", lambda o=options: OPS.conv2d(x, w, None, *o))
+    for sizes in ([-2, 4, 6, 7], [2, -4, 6, 7], [2, 4, -(2**63), 7]):
+        message = f"conv2d_backward_input: input has shape {sizes}, sizes must be >= 0"
+        check(
+            RuntimeError,
+            message,
+            lambda s=sizes: OPS.conv2d_backward_input(grad, w, s, *OPTIONS, False),
+        )
+    for sizes in ([-8, 4, 3, 3], [8, -4, 3, 3], [8, -(2**63), 3, 3]):
+        message = f"conv2d_backward_weight: weight has shape {sizes}, sizes must be >= 0"
+        check(
+            RuntimeError,
+            message,
+            lambda s=sizes: OPS.conv2d_backward_weight(grad, x, s, *OPTIONS),
+        )
+
+
 @pytest.mark.parametrize("method", ["implicit", "im2col", "torch"])
 def test_dtypes_and_devices(method: str) -> None:
     ends = "; they must be equal"
@@ -252,7 +279,7 @@ def test_dtypes_and_devices(method: str) -> None:
         assert str(caught.value).endswith((ends, "on one device"))
 
 
-def test_more_memory_than_there_is() -> None:
+def test_out_of_memory() -> None:
     one = torch.zeros(1, 1, 1, 1)
     for padding in (2**20, 2**30):
         message = (
@@ -268,7 +295,7 @@ def test_more_memory_than_there_is() -> None:
     reason="CUDA's kernels have no such limit, and would add up 2 ** 33 products",
 )
 def test_kernels_that_reach_too_far() -> None:
-    """A block of one pixel would need more than can be indexed."""
+    """Even a block of one pixel would be too large to index."""
     weight = torch.zeros(1, 1, 1, 1).expand(1, 8, 2**15, 2**15)
     input = torch.zeros(1, 1, 1, 1).expand(1, 8, 2**15, 2**15)
     check(

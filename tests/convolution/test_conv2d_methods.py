@@ -1,4 +1,4 @@
-"""The public function: its methods, and what it takes of torch.nn.functional.conv2d's contract."""
+"""The public conv2d: its methods, compared with torch.nn.functional.conv2d."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_the_layout_counts_for_the_choice() -> None:
 
 
 def test_one_dimension() -> None:
-    """F.conv1d is im2col and a product, for every number of dimensions."""
+    """F.conv1d equals im2col and a product, as in any number of dimensions."""
     input, weight = elements((2, 3, 20), torch.float64, 0), elements((5, 3, 4), torch.float64, 1)
     columns = visops.im2col(input, (4,), stride=2, padding=1, dilation=3)
     found = weight.flatten(1) @ columns

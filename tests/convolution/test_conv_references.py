@@ -1,4 +1,4 @@
-"""The reference convolutions agree with one another, with SciPy and the tutorial's example."""
+"""The reference convolutions agree with each other, SciPy and the tutorial's example."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ import pytest
 import references.conv as reference
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy import ndimage, signal
-
-# They test no kernel of visops.
-pytestmark = pytest.mark.slow
 
 Convolve = Callable[[np.ndarray, np.ndarray, Any], np.ndarray]
 
@@ -33,7 +30,7 @@ def convolve(request: pytest.FixtureRequest) -> Convolve:
 
 
 def test_tutorial(convolve: Convolve) -> None:
-    """A dot of ones in an image of 7 x 7, and the mean of 3 x 3: sums that a reader can count."""
+    """A square of ones in a 7 x 7 image, and the 3 x 3 mean: sums that a reader can check."""
     data = np.zeros((7, 7))
     data[2:5, 2:5] = 1
     kernel = np.full((3, 3), 1 / 9)
@@ -57,7 +54,7 @@ def test_tutorial(convolve: Convolve) -> None:
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i8", "f4", "f8", "c8", "c16"])
 @pytest.mark.parametrize("kernel_shape", [(3, 3), (1, 1), (2, 4), (5, 2), (9, 3)])
 def test_scipy(convolve: Convolve, kernel_shape: tuple[int, int], dtype: str) -> None:
-    """Even sides, kernels larger than the image, integers that wrap, and a border that counts."""
+    """Even sides, kernels larger than the image, integers that wrap, a border that isn't 0."""
     data = _numbers((7, 6), dtype)
     kernel = _numbers(kernel_shape, dtype)
     expected = signal.convolve2d(data, kernel, mode="same", fillvalue=3)

@@ -1,4 +1,4 @@
-"""Values of convolve2d and correlate2d: those of SciPy's functions of the same names."""
+"""Values of convolve2d and correlate2d, compared with SciPy's functions of the same names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ every_function = pytest.mark.parametrize("name", FUNCTIONS)
 
 
 def array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Numbers of all sizes that integers have; floating ones around 0."""
+    """Integers over their whole range; floating numbers around 0."""
     kind = np.dtype(dtype)
     if kind.kind in "iu":
         limits = np.iinfo(kind)
@@ -53,7 +53,7 @@ def product_kernel(rng: np.random.Generator, shape: tuple[int, int], dtype: str)
 
 
 def largest_sum(in1: np.ndarray, in2: np.ndarray, fill: Any = 0) -> float:
-    """What sums of magnitudes are at most, which is what errors are measured by."""
+    """An upper bound of the sums of magnitudes, which errors are measured by."""
     one, two = (np.abs(a.astype("c16")) for a in (in1, in2))
     if not (one.size and two.size):
         return 1.0
@@ -62,7 +62,7 @@ def largest_sum(in1: np.ndarray, in2: np.ndarray, fill: Any = 0) -> float:
 
 
 def assert_same(found: np.ndarray, wanted: np.ndarray, largest: float) -> None:
-    """Integers exactly; others but for roundings of sums whose terms sum up to `largest`."""
+    """Integers exactly; others up to roundings of sums with magnitudes up to `largest`."""
     assert (found.dtype, found.shape) == (wanted.dtype, wanted.shape)
     assert type(found) is np.ndarray
     if wanted.dtype.kind in "iu":
@@ -95,7 +95,7 @@ def test_scipy(
     fill: Any,
     seed: int,
 ) -> None:
-    """Dtypes promoted, sizes of every kind: kernels larger than images too."""
+    """Mixed dtypes, and all kinds of sizes, including kernels larger than images."""
     rng = np.random.default_rng(seed)
     result = np.result_type(*dtypes)
     if result.kind in "iu" and method == "fft":
@@ -103,9 +103,9 @@ def test_scipy(
     in1 = array(rng, shape1, dtypes[0])
     in2 = array(rng, shape2, dtypes[1])
     if method == "separable":
-        # In the dtype of the result: a product rounded to float32 is none in float64.
+        # In the dtype of the result: a product rounded to float32 is not one in float64.
         in2 = product_kernel(rng, shape2, result.str[1:])
-        # What is swapped has to be a product too.
+        # "valid" may swap the inputs, so both must be products.
         in1 = product_kernel(rng, shape1, result.str[1:]) if mode == "valid" else in1
     ours, theirs = FUNCTIONS[name]
     try:
@@ -121,7 +121,7 @@ def test_scipy(
 
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_wrap(dtype: str) -> None:
-    """SciPy's own example in issues: 9 * 200 is 8 in uint8."""
+    """The example in SciPy's issues: 9 * 200 is 8 in uint8."""
     rng = np.random.default_rng(0)
     in1, in2 = array(rng, (9, 70), dtype), array(rng, (5, 4), dtype)
     for method in ("direct", "im2col", "auto"):
@@ -175,7 +175,7 @@ def test_kernels_much_larger_than_images(mode: str, boundary: str, name: str) ->
 @every_function
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_valid_swaps(boundary: str, name: str) -> None:
-    """An image smaller than the kernel is the kernel; a correlation is then turned around."""
+    """An image smaller than the kernel becomes the kernel; a correlation is then reversed."""
     rng = np.random.default_rng(0)
     ours, theirs = FUNCTIONS[name]
     in1 = rng.standard_normal((3, 2)) + 1j * rng.standard_normal((3, 2))
@@ -232,7 +232,7 @@ SIDES = [(0, 3), (2, 2), (0, 0), (3, 0), (1, 1)]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_nothing(mode: str) -> None:
+def test_empty_inputs(mode: str) -> None:
     """Inputs without elements; with boundaries that need one, SciPy divides by zero."""
     for shape1, shape2 in itertools.product(SIDES, SIDES):
         in1, in2 = np.ones(shape1), np.ones(shape2)
@@ -252,7 +252,7 @@ def test_nothing(mode: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float32, np.float64])
 def test_tutorial(dtype: type) -> None:
-    """A square of ones and the mean of 3 x 3 pixels: every implementation has one answer."""
+    """A square of ones and the mean of 3 x 3 pixels: all implementations agree."""
     square = np.zeros((7, 7))
     square[2:5, 2:5] = 9
     image: np.ndarray = square.astype(dtype)

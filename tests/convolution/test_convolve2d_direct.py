@@ -28,9 +28,9 @@ OPS = torch.ops.visops
 every_boundary = pytest.mark.parametrize("boundary", BOUNDARIES)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
-# Of a sum's largest term, for sums of up to some dozens of terms.
+# Relative to a sum's largest term, for sums of up to a few dozen terms.
 TOLERANCE = {
-    torch.float16: 1e-3,  # of the result: sums are in float32
+    torch.float16: 1e-3,  # relative to the result: sums are in float32
     torch.bfloat16: 8e-3,
     torch.float32: 2e-6,
     torch.complex64: 2e-6,
@@ -40,7 +40,7 @@ TOLERANCE = {
 
 
 def wide(tensor: Tensor) -> np.ndarray:
-    """In a type whose sums are (nearly) exact; of unsigned integers only bits count."""
+    """In a type whose sums are (nearly) exact; only the bits of unsigned integers matter."""
     if tensor.dtype in INTEGER:
         return tensor.to(torch.int64).numpy()
     return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64).numpy()
@@ -70,9 +70,10 @@ def call(
     return result
 
 
+@pytest.mark.matrix
 @every_dtype
 @every_boundary
-def test_is_the_loop(boundary: str, dtype: torch.dtype) -> None:
+def test_equals_the_loop(boundary: str, dtype: torch.dtype) -> None:
     rng = np.random.default_rng(0)
     for (shape, kernel_shape), flip in itertools.product(SIZES, (True, False)):
         input, kernel = values(rng, shape, dtype), values(rng, kernel_shape, dtype)
@@ -84,10 +85,11 @@ def test_is_the_loop(boundary: str, dtype: torch.dtype) -> None:
         assert_is(found, loop, dtype)
 
 
+@pytest.mark.matrix
 @every_boundary
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])
 @pytest.mark.parametrize("dtype", ["u1", "i2", "i8", "f4", "f8", "c8", "c16"])
-def test_is_scipy(dtype: str, mode: str, boundary: str) -> None:
+def test_equals_scipy(dtype: str, mode: str, boundary: str) -> None:
     rng = np.random.default_rng(0)
     for height, width in ((1, 1), (3, 3), (4, 7), (16, 2)):
         input, kernel = (
@@ -107,6 +109,7 @@ def test_is_scipy(dtype: str, mode: str, boundary: str) -> None:
         assert_is(found, expected, found.dtype)
 
 
+@pytest.mark.matrix
 @given(
     shape=st.tuples(st.integers(1, 9), st.integers(1, 40)),
     kernel_shape=st.tuples(st.integers(1, 8), st.integers(1, 8)),
@@ -125,7 +128,7 @@ def test_anywhere(
     flip: bool,
     seed: int,
 ) -> None:
-    """Windows near, far from and across the input, whatever its size: integers, so exactly."""
+    """Windows inside, across and far from inputs of any size; exact, as numbers are integers."""
     rng = np.random.default_rng(seed)
     input, kernel = (values(rng, s, torch.int32) for s in (shape, kernel_shape))
     fill = element(torch.int32) if boundary == "fill" else None
@@ -134,6 +137,7 @@ def test_anywhere(
     assert_is(found, loop, torch.int32)
 
 
+@pytest.mark.matrix
 @every_boundary
 def test_farthest_start(boundary: str) -> None:
     input, kernel = torch.arange(12.0).reshape(3, 4), torch.ones(1, 1)
@@ -143,6 +147,7 @@ def test_farthest_start(boundary: str) -> None:
     assert torch.equal(found, torch.from_numpy(loop))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("leading", "kernel_leading"),
     [((3,), ()), ((), (3,)), ((2, 1, 3), (4, 1)), ((3,), (3,)), ((0, 2), (2,)), ((1,), (1, 1))],
@@ -162,7 +167,7 @@ def test_leading_dimensions_broadcast(
         assert torch.equal(found[i], call(inputs[i], kernels[i], (0, 0), (8, 73)))
 
 
-def test_more_dimensions_than_kernels_walk() -> None:
+def test_more_dimensions_than_kernels_support() -> None:
     rng = np.random.default_rng(0)
     input = values(rng, (2,) * 9 + (3, 4), torch.float32).transpose(0, 8).transpose(1, 6)
     input = input.transpose(2, 4).transpose(3, 7)
@@ -173,10 +178,11 @@ def test_more_dimensions_than_kernels_walk() -> None:
     assert torch.equal(found[1, 0, 1], call(input[1, 0, 1], kernel[1, 0, 1], (1, 1), (2, 3)))
 
 
+@pytest.mark.matrix
 @every_dtype
 @every_boundary
 def test_layouts(boundary: str, dtype: torch.dtype) -> None:
-    """Wherever elements lie, the bits are the same."""
+    """Memory layout changes no bit."""
     rng = np.random.default_rng(0)
     for shape, kernel_shape in (((9, 200), (3, 3)), ((4, 6), (5, 2))):
         input, kernel = values(rng, shape, dtype), values(rng, kernel_shape, dtype)
@@ -188,8 +194,9 @@ def test_layouts(boundary: str, dtype: torch.dtype) -> None:
         assert torch.equal(call(input, turned, (1, 1), (9, 201), boundary), expected)
 
 
-def test_what_does_not_overlap_is_not_seen() -> None:
-    """NaN spreads to the sums that it is a term of, to no other."""
+@pytest.mark.matrix
+def test_nan_reaches_only_its_own_sums() -> None:
+    """NaN spreads only to the sums of which it is a term."""
     for width, kernel_size in itertools.product((30, 64, 200), ((3, 3), (5, 1), (1, 2))):
         input = torch.zeros(12, width)
         input[6, width // 2] = torch.nan
@@ -210,7 +217,7 @@ def test_fill_is_multiplied_like_an_element() -> None:
 
 @pytest.mark.parametrize("dtype", FLOATING, ids=str)
 def test_empty_sums_are_not_negative(dtype: torch.dtype) -> None:
-    """A sum begins with 0: -0 alone does not make it -0."""
+    """Sums start at 0, so terms of -0 give 0."""
     found = call(
         torch.full((4, 90), -0.0, dtype=dtype), torch.ones(2, 2, dtype=dtype), (1, 1), (3, 89)
     )
@@ -219,7 +226,7 @@ def test_empty_sums_are_not_negative(dtype: torch.dtype) -> None:
 
 def test_halves_are_summed_in_float32() -> None:
     input = torch.full((40, 80), 1.0, dtype=torch.float16)
-    kernel = torch.full((40, 60), 1.0, dtype=torch.float16)  # 2400 ones: not a sum of float16
+    kernel = torch.full((40, 60), 1.0, dtype=torch.float16)  # float16 can't sum 2400 ones
     assert call(input, kernel, (39, 59), (1, 21))[0].tolist() == [2400.0] * 21
 
 
@@ -241,7 +248,8 @@ def test_out() -> None:
     assert torch.equal(out, call(input, kernel, (1, 1), (9, 70), "symm"))
 
 
-def test_more_columns_than_scratch_has() -> None:
+@pytest.mark.matrix
+def test_more_columns_than_scratch_holds() -> None:
     rng = np.random.default_rng(0)
     for dtype in (torch.float32, torch.uint8):
         input, kernel = values(rng, (5, 17000), dtype), values(rng, (2, 3), dtype)

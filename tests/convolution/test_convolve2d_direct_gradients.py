@@ -18,7 +18,7 @@ every_boundary = pytest.mark.parametrize("boundary", BOUNDARIES)
 every_flip = pytest.mark.parametrize("flip", [True, False], ids=["convolution", "correlation"])
 Pair = tuple[int, int]
 
-# Input, kernel, start and size: windows within, around and far from the input, kernels larger than
+# Input, kernel, start and size: windows inside, around and far from the input, kernels larger than
 # it, batches that broadcast either way.
 CASES: list[tuple[tuple[int, ...], tuple[int, ...], Pair, Pair]] = [
     ((4, 5), (3, 2), (1, 0), (4, 6)),
@@ -38,7 +38,7 @@ def fill_of(boundary: str, dtype: torch.dtype) -> Tensor | None:
 @every_boundary
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_gradcheck(case: Any, boundary: str, flip: bool, dtype: torch.dtype) -> None:
-    """By differences, once and twice; the second derivative goes through every operator."""
+    """First and second derivatives by differences; the second use every operator."""
     shape, kernel_shape, start, size = case
     rng = np.random.default_rng(0)
     input, kernel = (values(rng, s, dtype).requires_grad_() for s in (shape, kernel_shape))
@@ -54,6 +54,7 @@ def test_gradcheck(case: Any, boundary: str, flip: bool, dtype: torch.dtype) -> 
     assert torch.autograd.gradgradcheck(function, (input, kernel), fast_mode=True)
 
 
+@pytest.mark.matrix
 @every_boundary
 def test_fold_is_the_adjoint_of_extension(boundary: str) -> None:
     rng = np.random.default_rng(0)
@@ -68,11 +69,12 @@ def test_fold_is_the_adjoint_of_extension(boundary: str) -> None:
         assert float((wide * grad.numpy()).sum()) == float((plane * folded.numpy()).sum())
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", [*FLOATING, *COMPLEX], ids=str)
 @every_flip
 @every_boundary
-def test_kernel_gradient_is_the_loop(boundary: str, flip: bool, dtype: torch.dtype) -> None:
-    """Chunks, lanes and what is left of them: a dot product for each element."""
+def test_kernel_gradient_equals_the_loop(boundary: str, flip: bool, dtype: torch.dtype) -> None:
+    """Whole and partial chunks and lanes; each element is a dot product."""
     rng = np.random.default_rng(0)
     for shape, kernel_size in (((40, 70), (3, 3)), ((17, 33), (2, 9)), ((3, 2100), (1, 2))):
         input, grad = values(rng, shape, dtype), values(rng, shape, dtype)
@@ -120,7 +122,7 @@ def test_batches_are_summed_where_the_kernel_is_shared() -> None:
 
 
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0)], ids=str)
-def test_gradients_of_nothing(shape: Pair) -> None:
+def test_gradients_of_empty_inputs(shape: Pair) -> None:
     input = torch.ones(shape, requires_grad=True)
     kernel = torch.ones(2, 3, requires_grad=True)
     result = convolve2d(input, kernel, (0, 0), (4, 4), "fill", torch.tensor([0.5]), True)
@@ -131,8 +133,9 @@ def test_gradients_of_nothing(shape: Pair) -> None:
     assert torch.equal(torch.autograd.grad(result.sum(), kernel)[0], torch.zeros(2, 3))
 
 
-def test_nan_beyond_a_row_is_not_seen() -> None:
-    """Lanes that a row has no columns for add nothing, not even 0 times what lies there."""
+@pytest.mark.matrix
+def test_nan_beyond_a_row_is_ignored() -> None:
+    """Lanes without a column in the row add nothing, not even 0 times what lies there."""
     for width in (31, 33, 40):
         input = torch.ones(4, width)
         input[:, -1] = torch.nan
@@ -144,7 +147,7 @@ def test_nan_beyond_a_row_is_not_seen() -> None:
 
 
 @every_boundary
-def test_only_what_is_needed(boundary: str) -> None:
+def test_gradients_of_one_operand(boundary: str) -> None:
     rng = np.random.default_rng(0)
     input, kernel = (values(rng, s, torch.float32) for s in ((6, 7), (3, 3)))
     both = [t.clone().requires_grad_() for t in (input, kernel)]

@@ -29,7 +29,6 @@ def same(input: Tensor, kernel: Tensor, boundary: str = "fill") -> Tensor:
     return result
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "boundary"),
     [(torch.float64, "fill"), (torch.complex64, "symm"), (torch.float16, "wrap")],
@@ -57,9 +56,9 @@ def test_opcheck(boundary: str, dtype: torch.dtype) -> None:
     torch.library.opcheck(OPS.convolve2d_backward_kernel, (out, input, *taps, False))
 
 
-@pytest.mark.slow
-@every_boundary
-@pytest.mark.parametrize("backend", ["aot_eager", "eager"])
+@pytest.mark.parametrize(
+    ("backend", "boundary"), [*(("aot_eager", b) for b in BOUNDARIES), ("eager", "symm")]
+)
 def test_compile(backend: str, boundary: str) -> None:
     """A loss and its gradients in one graph, for images of any size."""
 

@@ -1,4 +1,4 @@
-"""The methods of convolve2d beside one another, and the choice between them."""
+"""The methods of convolve2d compared, and the choice between them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLOATING = [torch.float32, torch.float64, torch.complex64, torch.complex128]
 
 
 def explained(*arguments: Any, **keywords: Any) -> str:
-    """What `explain` is told."""
+    """The line that `explain` receives."""
     lines: list[str] = []
     visops.convolve2d(*arguments, **keywords, explain=lines.append)
     (line,) = lines
@@ -48,7 +48,7 @@ def test_tiles_of_any_size(
     boundary: str,
     at_once: int,
 ) -> None:
-    """However the image is cut, and however many tiles are transformed at once."""
+    """Any way of cutting the image, and any number of tiles at once."""
     generator = torch.Generator().manual_seed(0)
     image = torch.randn(2, *size, dtype=torch.float64, generator=generator)
     weights = torch.randn(kernel, dtype=torch.float64, generator=generator)
@@ -57,7 +57,7 @@ def test_tiles_of_any_size(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("visops.convolution.convolve2d_fft._AT_ONCE", at_once)
         torch.testing.assert_close(convolve_fft(p, tile), wanted, rtol=0, atol=1e-11)
-    # The way that gradients flow through.
+    # The path that gradients flow through.
     p = p._replace(image=image.requires_grad_())
     torch.testing.assert_close(convolve_fft(p, tile).detach(), wanted, rtol=0, atol=1e-11)
 
@@ -69,7 +69,7 @@ def test_tiles_of_any_size(
 def test_halves_as_one_complex_image(
     mode: str, boundary: str, fill: float, dtype: torch.dtype
 ) -> None:
-    """Large real images: of even and odd widths, for a bank of kernels too."""
+    """Large real images of even and odd width, with a bank of kernels."""
     generator = torch.Generator().manual_seed(0)
     for width in (520, 531):
         image = torch.randn(530, width, dtype=torch.float64, generator=generator).to(dtype)
@@ -80,13 +80,13 @@ def test_halves_as_one_complex_image(
         exact = dtype == torch.float64
         within: dict[str, Any] = {"rtol": 0, "atol": 1e-11} if exact else {}
         torch.testing.assert_close(convolve_fft(p), wanted, **within)
-        # One tile for all of it, and many.
+        # One tile for all, and many tiles.
         torch.testing.assert_close(convolve_fft(p, (64, 48)), wanted, **within)
 
 
 @pytest.mark.parametrize("dtype", FLOATING, ids=str)
 def test_fft_of_large_kernels(dtype: torch.dtype) -> None:
-    """Errors are small next to what sums of magnitudes can be, as the page says."""
+    """Errors are small relative to sums of magnitudes, as docs/convolve2d.md says."""
     generator = torch.Generator().manual_seed(0)
     image = torch.randn(150, 333, dtype=dtype, generator=generator)
     kernel = torch.randn(51, 40, dtype=dtype, generator=generator)
@@ -96,7 +96,6 @@ def test_fft_of_large_kernels(dtype: torch.dtype) -> None:
     assert np.abs(found.numpy() - wanted).max() <= 4 * eps * float(kernel.abs().sum())
 
 
-@pytest.mark.slow
 def test_kernels_larger_than_any_measured_tile() -> None:
     generator = torch.Generator().manual_seed(0)
     image = torch.randn(40, 60, dtype=torch.float64, generator=generator)
@@ -109,7 +108,7 @@ def test_kernels_larger_than_any_measured_tile() -> None:
 
 @pytest.mark.parametrize("dtype", [*FLOATING, torch.uint8, torch.int64, torch.uint64], ids=str)
 def test_factors(dtype: torch.dtype) -> None:
-    """A product of rounded factors, rounded and normalised, is one; one element off is not."""
+    """A product of rounded factors, rounded and normalised, is found; one element off is not."""
     exact = not (dtype.is_floating_point or dtype.is_complex)
     rng = np.random.default_rng(0)
     for kh, kw in ((1, 1), (3, 3), (1, 9), (9, 1), (25, 31)):
@@ -149,7 +148,7 @@ def test_factors_of_integers(column: list[int], row: list[int]) -> None:
 
 
 def test_separable_wraps_as_direct_does() -> None:
-    """What lies between the passes is modulo 2^n as well; fills of both passes too."""
+    """Intermediate values wrap modulo 2^n too, as do the fills of both passes."""
     rng = np.random.default_rng(0)
     for dtype in ("u1", "i2", "u4", "i8", "u8"):
         limits = np.iinfo(dtype)
@@ -169,7 +168,7 @@ def test_auto_follows_the_costs() -> None:
     assert chosen(image, torch.rand(101, 101), "same") == "fft"
     assert chosen(image, product, "same") == "separable"
     assert chosen(image.to(torch.int32), (other * 9).int(), "same") == "direct"
-    # Of what must not be separated, the kernel has a gradient, or no values.
+    # A kernel that needs a gradient is not separated.
     wanted = chosen(image, other, "same")
     assert chosen(image, product.clone().requires_grad_(), "same") == wanted
     with torch.no_grad():
@@ -180,7 +179,7 @@ def test_auto_follows_the_costs() -> None:
 
 
 def test_auto_takes_the_cheapest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the table says: here, that im2col costs nothing."""
+    """Even if the table says that im2col costs nothing."""
     free = {"direct": 1.0, "im2col": 0.0, "fft": 2.0}
     monkeypatch.setattr(costs, "cost_of_methods", lambda *arguments: free)
     costs.ranking.cache_clear()
@@ -219,7 +218,7 @@ def test_explain() -> None:
 
 
 def test_costs_of_all_dtypes() -> None:
-    """The table has every dtype, and only positive times."""
+    """The table covers every dtype, with positive times only."""
     for dtype in (torch.int8, torch.uint64, torch.bfloat16, torch.float16, *FLOATING):
         found = costs.ranking(dtype, (1080, 1920), (9, 9), (1080, 1920))
         assert all(seconds > 0 for _, seconds in found)
@@ -234,7 +233,7 @@ def test_costs_of_all_dtypes() -> None:
 
 @pytest.mark.usefixtures("restored_threads")
 def test_threads_and_method_change_nothing() -> None:
-    """The direct method has one result; "auto" one method, whatever the number of threads."""
+    """The number of threads changes neither the direct result nor the choice of "auto"."""
     generator = torch.Generator().manual_seed(0)
     image = torch.rand(200, 300, generator=generator)
     found = []

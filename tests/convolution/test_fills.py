@@ -1,4 +1,4 @@
-"""The element beyond an input, of the operators that take one: what it must be."""
+"""The fill element: checks of the operators that take one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def im2col(input: Tensor, fill: Tensor | None) -> Any:
 
 
 def on_devices(*calls: Call) -> Any:
-    """Kernels and fake kernels: with the latter a compiled function fails where it is traced."""
+    """Kernels and fake kernels, with which a compiled function fails when it is traced."""
 
     def parametrized(test: Any) -> Any:
         test = pytest.mark.parametrize("device", ["cpu", "meta"])(test)
@@ -42,7 +42,7 @@ def on_devices(*calls: Call) -> Any:
 
 
 @on_devices(convolve2d, convolve2d_backward_kernel, im2col)
-def test_one_element_of_the_input_s_type(call: Call, device: str) -> None:
+def test_one_element_of_the_input_dtype(call: Call, device: str) -> None:
     input, op = INPUT.to(device), call.__name__
     double, single = {
         "cpu": ("Double", "Float"),
@@ -58,7 +58,7 @@ def test_one_element_of_the_input_s_type(call: Call, device: str) -> None:
 
 
 @on_devices(convolve2d, convolve2d_backward_kernel)
-def test_a_boundary_that_has_one(call: Any, device: str) -> None:
+def test_boundary_that_takes_a_fill(call: Any, device: str) -> None:
     check(
         RuntimeError,
         f"{call.__name__}: fill is given, boundary must be 'fill'",
@@ -69,7 +69,7 @@ def test_a_boundary_that_has_one(call: Any, device: str) -> None:
 @pytest.mark.parametrize(
     "call", [convolve2d, convolve2d_backward_kernel, im2col], ids=lambda call: call.__name__
 )
-def test_one_without_a_value_is_for_inputs_without_values(call: Call) -> None:
+def test_meta_fill_needs_a_meta_input(call: Call) -> None:
     fill = torch.ones(1, device="meta")
     assert call(INPUT.to("meta"), fill).is_meta
     check(

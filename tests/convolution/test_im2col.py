@@ -64,6 +64,7 @@ def check_copies(image: Tensor, w: Window, index: np.ndarray, fill: Tensor) -> N
     assert np.array_equal(bytes_of(found), taken(image, columns, fill))
 
 
+@pytest.mark.matrix
 @every_case
 def test_reference(w: Window) -> None:
     for leads, dtype in zip(LEADS, itertools.cycle(SIZES), strict=False):
@@ -72,9 +73,10 @@ def test_reference(w: Window) -> None:
             image = numbers((*leads, *w.sizes), other)
             check_copies(image, w, index, numbers((1,), other, 1))
             if leads:
-                break  # every size of element, but not with every shape
+                break  # every size of element, but only with one shape
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float64], ids=str)
 @pytest.mark.parametrize("w", LARGE, ids=str)
 def test_large(w: Window, dtype: torch.dtype) -> None:
@@ -82,6 +84,7 @@ def test_large(w: Window, dtype: torch.dtype) -> None:
     check_copies(numbers((2, *w.sizes), dtype), w, index, numbers((1,), dtype, 1))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype(dtype: torch.dtype) -> None:
     w = window((6, 9), (3, 2), 1, 1)
@@ -89,14 +92,16 @@ def test_every_dtype(dtype: torch.dtype) -> None:
     check_copies(image, w, indices((2, 3), w), torch.ones(1).to(dtype))
 
 
+@pytest.mark.matrix
 def test_runs_of_every_length() -> None:
-    """Of vectors of every size, and so many that nothing is staged."""
+    """Runs for vectors of every size, and runs too long to be staged."""
     for width, dtype in itertools.product((1, 2, 3, 5, 8, 9, 17, 33, 65, 140), SIZES):
         w = window((3, 160), (2, width), 1, 1)
         image = numbers((3, 160), dtype)
         check_copies(image, w, indices((), w, fast=True), numbers((1,), dtype, 1))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.complex64], ids=str)
 def test_rows_of_every_length(dtype: torch.dtype) -> None:
     for size, stride in itertools.product((3, 4, 7, 8, 15, 16, 31, 33, 64, 65, 200), (1, 2, 3)):
@@ -142,8 +147,8 @@ def test_many_leading_dimensions() -> None:
 
 
 @pytest.mark.parametrize("kernel", [(3, 3), (2, 4), (1, 1), (5, 2), (7, 7)])
-def test_of_the_tutorial(kernel: tuple[int, int]) -> None:
-    """By default, patches are what im2col_naive and im2col_recursive return."""
+def test_tutorial(kernel: tuple[int, int]) -> None:
+    """By default, patches equal the results of im2col_naive and im2col_recursive."""
     image = np.arange(49).reshape(7, 7)
     for fill in (0, -3):
         found = visops.im2col(image, kernel, layout="patches", fill_value=fill)
@@ -155,6 +160,7 @@ def test_of_the_tutorial(kernel: tuple[int, int]) -> None:
     np.testing.assert_allclose(product, conv.convolve_naive(image.astype(float), mean), atol=1e-12)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex128], ids=str)
 def test_torch(dtype: torch.dtype) -> None:
     for size, kernel, stride, padding, dilation in itertools.product(
@@ -177,7 +183,7 @@ def test_torch(dtype: torch.dtype) -> None:
 
 
 def test_padding_same() -> None:
-    """As torch's convolution with it, and with the centre K // 2 for patches."""
+    """Like torch's convolution; for patches with the centre K // 2."""
     image = numbers((2, 8, 9), torch.float64)
     for kernel, dilation in itertools.product(((3, 3), (2, 4), (1, 5)), (1, 2)):
         options: dict[str, Any] = {"padding": "same", "dilation": dilation}
@@ -205,10 +211,11 @@ def test_other_dimensions(dims: int) -> None:
     torch.testing.assert_close((weight.view(5, -1) @ columns).view(wanted.shape), wanted)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("dtype", SUMMED, ids=str)
 @every_case
 def test_sums(w: Window, dtype: torch.dtype) -> None:
-    """In their order, to the last bit; both layouts."""
+    """In the documented order, to the last bit, in both layouts."""
     if math.prod(w.places) * math.prod(w.kernel) > 500 and dtype not in (torch.float32, torch.int8):
         return  # loops
     columns = numbers((2, *w.places, *w.kernel), dtype)
@@ -222,6 +229,7 @@ def test_sums(w: Window, dtype: torch.dtype) -> None:
     assert torch.equal(OPS.col2im(rows, w.sizes, *w.arguments), wanted)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     "dtype", [torch.uint16, torch.uint32, torch.uint64, torch.complex32], ids=str
 )
@@ -238,10 +246,11 @@ def test_sums_of_other_dtypes(dtype: torch.dtype) -> None:
     assert np.array_equal(bytes_of(found), bytes_of(wanted))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("w", LARGE, ids=str)
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float16, torch.complex64], ids=str)
 def test_sums_of_large_images(w: Window, dtype: torch.dtype) -> None:
-    """The same in both layouts, and the adjoint of what im2col copies."""
+    """The same in both layouts, and adjoint to im2col."""
     columns = numbers((2, *w.places, *w.kernel), dtype)
     found = OPS.col2im(columns, w.sizes, *w.arguments, "patches")
     rows = columns.flatten(1, w.dims).flatten(2).transpose(1, 2).flatten(0, 1)
@@ -253,6 +262,7 @@ def test_sums_of_large_images(w: Window, dtype: torch.dtype) -> None:
         assert products[0].int() == products[1].int()
 
 
+@pytest.mark.matrix
 @every_case
 def test_adjoint(w: Window) -> None:
     """<im2col(x), y> == <x, col2im(y)>, exactly: integers wrap."""
@@ -279,7 +289,7 @@ def test_adjoint(w: Window) -> None:
     ids=str,
 )
 def test_fill_value(dtype: torch.dtype, values: tuple[Any, ...]) -> None:
-    """What torch.full takes."""
+    """Every value that torch.full takes."""
     image = numbers((3, 3), dtype)
     for value, layout in itertools.product(values, ("unfold", "patches")):
         found = visops.im2col(image, 2, padding=1, layout=layout, fill_value=value)
@@ -317,6 +327,36 @@ def test_empty(shape: tuple[int, ...]) -> None:
     assert visops.im2col(image, 3).shape == (*batch, 9 * shape[-3], 12)
 
 
+@pytest.mark.parametrize("layout", ["unfold", "patches"])
+def test_largest_numbers(layout: str) -> None:
+    """Strides and dilations at their limit: nothing overflows, nothing is read outside."""
+    most = 2**31 - 1
+    w = window((5, 12), (1, 3), (2, most), (0, 3, 0, 3))
+    image = numbers((1, *w.sizes), torch.float32)
+    for _ in range(20):
+        columns = OPS.im2col(image, *w.arguments, None, layout)
+        assert columns.count_nonzero() == 0  # the one place lies in the padding
+    assert OPS.col2im(columns + 1, w.sizes, *w.arguments, layout).count_nonzero() == 0
+    w = window((5, 12), (1, 2), (1, most), (0, most, 0, 0), (1, most))
+    columns = OPS.im2col(image, *w.arguments, None, layout).flatten()
+    assert torch.equal(columns[columns != 0], image[0, :, 0])
+    back = OPS.col2im(OPS.im2col(image, *w.arguments, None, layout), w.sizes, *w.arguments, layout)
+    assert torch.equal(back[0, :, 0], image[0, :, 0])
+    assert back.count_nonzero() == 5
+
+
+def test_sums_of_a_kernel_as_large_as_the_image() -> None:
+    """An element of the image has one column here: 2^19 steps, not their square."""
+    n = 2**19
+    columns = numbers((n, 1, 1, 1), torch.float32)
+    for layout, source in (
+        ("unfold", columns.view(n, 1)),
+        ("patches", columns[None, None, None, None]),
+    ):
+        found = visops.col2im(source, (n, 1, 1, 1), (n, 1, 1, 1), layout=layout, padding=0)
+        assert torch.equal(found.flatten(), columns.flatten())
+
+
 def test_integer_sizes() -> None:
     line, image, volume = (numbers((5,) * n, torch.float32) for n in (1, 2, 3))
     assert torch.equal(visops.im2col(line, 2), visops.im2col(line, (2,)))
@@ -328,5 +368,5 @@ def test_integer_sizes() -> None:
     assert visops.col2im(visops.im2col(image, 2), 5, 2).shape == (1, 5, 5)
 
 
-def test_every_window_is_there() -> None:
+def test_windows_have_every_number_of_dimensions() -> None:
     assert {w.dims for w in WINDOWS} == {1, 2, 3, 4}

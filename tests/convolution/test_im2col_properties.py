@@ -1,8 +1,9 @@
-"""im2col and col2im of windows that hypothesis thinks of."""
+"""im2col and col2im of windows drawn by hypothesis."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 import visops  # noqa: F401 (registers the operators)
 from hypothesis import given, settings
@@ -32,6 +33,7 @@ def windows(draw: st.DrawFn) -> Window:
     return window(sizes, kernel, stride, padding, dilation)
 
 
+@pytest.mark.matrix
 @given(windows(), DTYPES, st.lists(st.integers(1, 3), max_size=2))
 @settings(max_examples=80)
 def test_copies_and_sums(w: Window, dtype: torch.dtype, leads: list[int]) -> None:

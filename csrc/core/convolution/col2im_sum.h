@@ -1,17 +1,17 @@
-// NOTE [ Sums of col2im ] (core/convolution/im2col.h) for single elements: what each type is summed
-// in, and how.
+// NOTE [ Sums of col2im ] (core/convolution/im2col.h) for single elements: the type that each is
+// summed in, and the addition.
 #pragma once
 
 #include "core/arithmetic.h"
 
 namespace visops {
 
-// A boolean, a byte of 0 or 1.
+// A boolean: a byte that is 0 or 1.
 struct Truth {
   uint8_t value;
 };
 
-// What an element of storage type T is summed in.
+// The type that elements stored as T are summed in.
 template <class T>
 struct Sum {
   using type = T;
@@ -42,14 +42,14 @@ VISOPS_HOT_FN void store_sum(T* to, T sum) {
   *to = sum;
 }
 
-// An element: kParts numbers, one after the other.
+// An element of kParts adjacent numbers.
 template <class T, int kParts>
 struct SumElement {
   using Stored = T;
   static constexpr int kNumbers = kParts;
 };
 
-// On the host: calls with the SumElement of this arithmetic.
+// Host only: calls with the SumElement of `kind`.
 template <class Call>
 static void with_sum_element(Arithmetic kind, Call call) {
   switch (kind) {

@@ -1,24 +1,27 @@
-// The convolution of neural networks: what fronts and kernels share.
+// The convolution of neural networks: what the fronts and kernels share.
 //
 // NOTE [ A convolution as a matrix product ]
 // An output pixel is a sum over k = (input channel, kernel row, kernel column), in this order:
 //   out[n, m, y, x] = bias[m] + sum over k of weight[m, k] * in[n, c, y', x']
-// a product of matrices [out channels, k] and [k, pixels], the second of which (im2col) is never in
-// memory: kernels read a block of the image once, put zeros around it, and find every column in it.
-// Sums are in the type of the elements, float32 for halves; integers wrap; complex elements are two
-// real channels, so that the product is of [2 out, 2 in] with weights (re, -im) and (im, re).
+// This is a product of matrices [out channels, k] and [k, pixels]. The second one (im2col) never
+// exists in memory: kernels read a block of the image once, surround it with zeros, and find every
+// column in it. Sums have the type of the elements, float32 for halves; integers wrap. A complex
+// element is two real channels: the product is of [2 out, 2 in] with weights (re, -im) and (im,
+// re).
 //
-// The gradient of the input is the same sum with the channels' roles swapped, over kernel elements
-// that reach the pixel. Along an axis of stride s the pixels of one remainder mod s (a phase) are
-// reached by the same of them, which makes it a convolution of stride 1: ConvAxis describes both.
+// The gradient of the input is the same sum with the channels' roles swapped, over the kernel
+// elements that reach the pixel. Along an axis of stride s, the same elements reach all pixels with
+// one remainder mod s (a phase), so each phase is a convolution of stride 1. ConvAxis describes
+// both directions.
 //
-// The gradient of the weight is, for each (m, k), a sum over the batch and its pixels.
+// The gradient of the weight sums, for each (m, k), over the batch and its pixels.
 //
-// All three are what one trilinear form leaves of (gradient, input, weight) without one of them, so
-// that each one's derivatives are the other two. None of them conjugates.
+// All three come from one trilinear form in (gradient, input, weight), each leaving one of them
+// out; the derivatives of each are the other two. None of them conjugates.
 //
-// Rounding: products may be fused with sums, and CPU and CUDA sum in orders of their own, so bits
-// depend on the instruction set. They don't depend on the thread count: no sum is split by it.
+// Rounding: products may be fused with sums, and CPU and CUDA each have their own order of
+// summation, so bits depend on the instruction set. They don't depend on the thread count, which
+// never splits a sum.
 #pragma once
 
 #include "core/arithmetic.h"
@@ -28,32 +31,32 @@ namespace visops {
 
 // An axis of a convolution: output i reads input first + i * step + t * tap_step for tap t.
 struct ConvAxis {
-  int64_t taps;                 // kernel elements that take part
-  int64_t kernel_first;         // the kernel's index of tap 0 ...
-  int64_t kernel_step;          // ... and from each tap to the next; may be negative
-  int64_t first;                // may be negative or beyond the input: 0 is read there
+  int64_t taps;                 // kernel elements used
+  int64_t kernel_first;         // kernel index of tap 0 ...
+  int64_t kernel_step;          // ... and its step per tap; may be negative
+  int64_t first;                // may lie outside the input, where 0 is read
   int64_t step, tap_step;       // >= 1
   int64_t size;                 // of the input
   int64_t count;                // outputs
-  int64_t out_first, out_step;  // where they are in the output
+  int64_t out_first, out_step;  // their indices in the output
 
   VISOPS_DEVICE int64_t kernel_index(int64_t tap) const { return kernel_first + tap * kernel_step; }
   VISOPS_DEVICE int64_t out_index(int64_t i) const { return out_first + i * out_step; }
 };
 
-// What an axis of the forward convolution is made of; `input` and `output` are its sizes.
+// One axis of the forward convolution.
 struct ConvSizes {
-  int64_t input, kernel, output;
-  int64_t stride, dilation, padding;  // before
+  int64_t input, kernel, output;      // sizes
+  int64_t stride, dilation, padding;  // padding before the input
 };
 
 VISOPS_FN ConvAxis forward_axis(const ConvSizes& s) {
   return {s.kernel, 0, 1, -s.padding, s.stride, s.dilation, s.input, s.output, 0, 1};
 }
 
-// Input pixels phase, phase + stride, ... as sums over the outputs that they went into.
+// Input pixels phase, phase + stride, ... as sums over the outputs that they contribute to.
 VISOPS_FN ConvAxis transposed_axis(const ConvSizes& s, int64_t phase) {
-  int64_t common = s.dilation, rest = s.stride;  // becomes their greatest common divisor
+  int64_t common = s.dilation, rest = s.stride;  // ends as their greatest common divisor
   while (rest != 0) {
     const int64_t next = common % rest;
     common = rest;
@@ -64,7 +67,7 @@ VISOPS_FN ConvAxis transposed_axis(const ConvSizes& s, int64_t phase) {
   while (tap < every && (at - tap * s.dilation) % s.stride != 0) ++tap;
   const bool any = tap < every && tap < s.kernel;
   const int64_t taps = any ? (s.kernel - 1 - tap) / every + 1 : 0;
-  const int64_t last = tap + (taps - 1) * every;  // in rising order of what is read
+  const int64_t last = tap + (taps - 1) * every;  // ascending in what is read
   const int64_t count = (s.input - phase + s.stride - 1) / s.stride;
   return {taps,     last,
           -every,   any ? (at - last * s.dilation) / s.stride : 0,
@@ -73,33 +76,26 @@ VISOPS_FN ConvAxis transposed_axis(const ConvSizes& s, int64_t phase) {
           phase,    s.stride};
 }
 
-// Elements of a map; strides in elements.
+// A map [batch, channels, rows, columns]; strides in elements.
 struct ConvMap {
   void* data;
   int64_t batch_stride, channel_stride, row_stride, column_stride;
 };
 
-// Forward, or the gradient of the input: `from` -> `to`. For the latter the two are output and
-// input of the forward convolution, and so are the channels counted here.
+// Forward, or the gradient of the input: `from` -> `to`. For the gradient, `from` is like the
+// forward convolution's output and `to` like its input; the channels count accordingly.
 struct Conv2dParams {
   Arithmetic kind;
   bool transposed;
   ConvMap from, to;
   const void* weight;
-  // By group, `to` channel, `from` channel, kernel row and column.
+  // Strides, in elements, by group, `to` channel, `from` channel, kernel row and column.
   int64_t weight_group, weight_to, weight_from, weight_row, weight_column;
-  const void* bias;  // null, or of `to` channels
+  const void* bias;  // null, or one for each `to` channel
   int64_t bias_stride;
   int64_t batch, groups;
-  int64_t from_channels, to_channels;  // of a group
+  int64_t from_channels, to_channels;  // in a group
   ConvSizes y, x;                      // of the forward convolution
-  // CPU only.
-  bool packs;             // the weights, in a call ahead of the others
-  void* packed;           // see NOTE [ Convolution on the CPU ]
-  char* scratch;          // of every worker
-  int64_t scratch_bytes;  // ... of one
-  int64_t workers;
-  int64_t block_rows, block_columns, row_chunks;
 };
 
 // The gradient of the weight.
@@ -108,13 +104,8 @@ struct Conv2dWeightParams {
   ConvMap grad, input;
   void* weight_grad;  // [groups * out, in, kernel height, kernel width] contiguous
   int64_t batch, groups;
-  int64_t in_channels, out_channels;  // of a group
+  int64_t in_channels, out_channels;  // in a group
   ConvSizes y, x;
-  // CPU only.
-  char* scratch;
-  int64_t scratch_bytes;
-  int64_t workers;
-  int64_t block_rows, in_block, out_block;
 };
 
 VISOPS_FN int64_t phases_y(const Conv2dParams& p) {
@@ -127,22 +118,15 @@ VISOPS_FN ConvAxis axis_of(const Conv2dParams& p, const ConvSizes& sizes, int64_
   return p.transposed ? transposed_axis(sizes, phase) : forward_axis(sizes);
 }
 
-// Both over workers; CUDA cuts the work itself.
-extern KernelStub<Conv2dParams> conv2d_stub;
-extern KernelStub<Conv2dWeightParams> conv2d_backward_weight_stub;
+extern ScheduledStub<Conv2dParams> conv2d_stub;
+extern ScheduledStub<Conv2dWeightParams> conv2d_backward_weight_stub;
 
-// Of one axis, named for errors; gives the size of the output.
+// Checks one axis, which errors name, and adds the size of its output.
 struct ConvArguments {
   const char* op;
   const char* axis;  // "height" or "width"
   int64_t input, kernel, stride, dilation, before, after;
 };
 ConvSizes conv_sizes(const ConvArguments& a);
-
-// How the work is cut for so many threads. Throws where a block can't be small enough.
-void plan_conv2d(const char* op, Conv2dParams& p, int64_t threads);
-void plan_conv2d_weight(const char* op, Conv2dWeightParams& p, int64_t threads);
-// Bytes of all packed weights.
-int64_t packed_bytes(const Conv2dParams& p);
 
 }  // namespace visops

@@ -1,11 +1,11 @@
-// What elements of each type are while they are summed.
+// How elements of each type are stored and summed.
 #pragma once
 
 #include "core/arithmetic.h"
 
 namespace visops {
 
-// Stored as kParts of Stored (2: real, imaginary), summed as Values.
+// Stored as kParts numbers of type Stored (2: real, imaginary), summed as Value.
 template <class Stored_, class Value_, int parts>
 struct ConvElement {
   using Stored = Stored_;
@@ -13,7 +13,7 @@ struct ConvElement {
   static constexpr int kParts = parts;
 };
 
-// No instruction set multiplies bytes.
+// Bytes become 16 bits: no instruction set multiplies bytes.
 VISOPS_FN uint16_t conv_value(uint8_t v) { return v; }
 VISOPS_FN uint16_t conv_value(uint16_t v) { return v; }
 VISOPS_FN uint32_t conv_value(uint32_t v) { return v; }
@@ -32,7 +32,7 @@ VISOPS_FN void conv_store(BFloat16* p, float v) { store_element(p, v); }
 VISOPS_FN void conv_store(float* p, float v) { *p = v; }
 VISOPS_FN void conv_store(double* p, double v) { *p = v; }
 
-// Calls work(ConvElement<...>{}) with the element of `kind`, which is not kBool.
+// Calls work(ConvElement<...>{}) for `kind`, which is not kBool.
 template <class Work>
 static inline void with_conv_element(Arithmetic kind, const Work& work) {
   switch (kind) {

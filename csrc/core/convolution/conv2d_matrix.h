@@ -1,5 +1,5 @@
-// Elements of the matrices that a convolution multiplies: see NOTE [ A convolution as a matrix
-// product ]. A row or a plane is a channel, or of complex elements a part of one.
+// Elements of the matrices that a convolution multiplies: NOTE [ A convolution as a matrix product
+// ]. A row or plane is a channel or, for complex elements, one part of a channel.
 #pragma once
 
 #include "core/convolution/conv2d.h"
@@ -7,14 +7,14 @@
 
 namespace visops {
 
-// Of the matrix of weights.
+// Size of the matrix of weights.
 VISOPS_FN int64_t matrix_rows(const Conv2dParams& p) { return p.to_channels * conv_parts(p.kind); }
 VISOPS_FN int64_t matrix_planes(const Conv2dParams& p) {
   return p.from_channels * conv_parts(p.kind);
 }
 
-// What multiplies part `plane_part` of a number for part `row_part` of its product with `element`:
-// (re, -im) for the real one, (im, re) for the imaginary one.
+// The factor of a number's part `plane_part` in part `row_part` of its product with `element`: (re,
+// -im) for the real part, (im, re) for the imaginary one.
 template <class Element>
 VISOPS_FN typename Element::Value factor_of(const typename Element::Stored* element,
                                             int64_t row_part, int64_t plane_part) {
@@ -26,7 +26,7 @@ VISOPS_FN typename Element::Value factor_of(const typename Element::Stored* elem
   }
 }
 
-// For the kernel element and group whose weights begin at `at`.
+// The weights of one kernel element and group begin at `at`.
 template <class Element>
 VISOPS_FN typename Element::Value weight_value(const Conv2dParams& p, int64_t row, int64_t plane,
                                                int64_t at) {

@@ -3,10 +3,11 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/convolution/convolve2d_plan.h"
 
 namespace visops {
 
-KernelStub<ConvolveParams> convolve2d_stub{"convolve2d"};
+ScheduledStub<ConvolveParams> convolve2d_stub{"convolve2d"};
 
 Padding parse_boundary(const char* op, const std::string& name) {
   if (name == "fill") return Padding::kConstant;
@@ -17,7 +18,7 @@ Padding parse_boundary(const char* op, const std::string& name) {
 
 void check_extent(const char* op, const int64_t (&start)[2], const char* size_name,
                   const int64_t (&size)[2]) {
-  // Sums of a few of these fit into 64 bits.
+  // The sum of a few of these fits into 64 bits.
   constexpr int64_t kFarthest = int64_t{1} << 60;
   for (const int64_t s : start) {
     require(s >= -kFarthest && s <= kFarthest, op, "start is ", shape_text(start),
@@ -38,27 +39,13 @@ void check_planes(const char* op, const std::string& input_shape, const Convolve
           ", must have at least one row and one column to be repeated");
 }
 
-ConvolveLayout convolve_layout(const char* op, const ConvolveParams& p) {
-  constexpr int64_t kLine = 64, kMost = int64_t{1} << 56;
-  const auto lines = [](int64_t bytes) { return (bytes + kLine - 1) / kLine * kLine; };
+void check_kernel_size(const char* op, const ConvolveParams& p) {
   const ConvolvePlane& k = p.kernel_plane;
-  const bool pairs = is_complex(p.kind);
-  const int64_t term = term_size(p.kind) * (pairs ? 2 : 1), weight = pairs ? kComplexWeight : term;
+  constexpr int64_t kMost = int64_t{1} << 56;
   const int64_t columns = std::min(p.output_width, kConvolveColumns);
-  const int64_t taps = saturating_product(k.height, k.width);
-  require(taps < kMost && saturating_product(k.height, k.width + columns) < kMost, op,
-          "kernel has ", k.height, " x ", k.width, " elements, which is too many");
-  ConvolveLayout layout = {};
-  layout.slots = k.height + kConvolveRows - 1;
-  // Two pieces of a row may lie in a slot: what is left and right of what needs no copy.
-  const int64_t row = lines((columns + 2 * k.width) * term + 2 * kConvolveSlack);
-  layout.slot_terms = row / term;
-  layout.row_pointers = lines(taps * weight);
-  layout.fill_row = layout.row_pointers + lines(layout.slots * static_cast<int64_t>(sizeof(void*)));
-  layout.sums = layout.fill_row + row;
-  layout.ring = layout.sums + kConvolveRows * row;
-  layout.bytes = layout.ring + layout.slots * row;
-  return layout;
+  require(saturating_product(k.height, k.width) < kMost &&
+              saturating_product(k.height, k.width + columns) < kMost,
+          op, "kernel has ", k.height, " x ", k.width, " elements, which is too many");
 }
 
 }  // namespace visops

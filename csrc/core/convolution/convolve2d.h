@@ -1,14 +1,14 @@
-// Convolution of two-dimensional arrays: what fronts and kernels share.
+// Convolution of two-dimensional arrays: what the fronts and kernels share.
 //
 // NOTE [ Convolution's sums ]
-// Every call becomes a correlation: where the kernel is to be flipped, the front turns its strides.
+// Every call becomes a correlation: to flip the kernel, the front negates its strides.
 //   output[i, j] = sum over m, n of kernel[m, n] * extended input[start_y + i + m, start_x + j + n]
-// beginning with 0, m ascending, for each m n ascending, each product rounded before it is added:
-// one order on every device, instruction set and thread count. Halves are summed in float32,
-// integers modulo their size. Of complex numbers, for each term in this order:
+// Sums start at 0 and go by ascending m, then ascending n; each product is rounded before it is
+// added. The order is the same on every device, instruction set and thread count. Halves are summed
+// in float32, integers modulo 2^bits. Each complex term adds, in this order:
 //   re += k.re * x.re,  re -= k.im * x.im,  im += k.re * x.im,  im += k.im * x.re
-// What lies beyond the input (its fill value too) is multiplied like every other element, so that
-// an infinite weight there gives what it gives within.
+// Elements beyond the input, the fill value included, are multiplied like any other: an infinite
+// weight has the same effect there as inside.
 #pragma once
 
 #include "core/arithmetic.h"
@@ -17,13 +17,13 @@
 
 namespace visops {
 
-// Where a plane's elements are, in elements; strides may be 0 or negative.
+// A plane; strides in elements, which may be 0 or negative.
 struct ConvolvePlane {
   int64_t height, width;
   int64_t row_stride, column_stride;
 };
 
-// Leading dimensions, in which either operand may be repeated (stride 0).
+// The leading dimensions; an operand may be repeated along one (stride 0).
 constexpr int kMostConvolveDims = 6;
 struct ConvolveBatch {
   int dims;
@@ -47,23 +47,6 @@ VISOPS_FN ConvolveOffsets offsets_of(const ConvolveBatch& batch, int64_t entry) 
   return offsets;
 }
 
-// What a CPU task has in hand at a time: rows of the output that are summed together, so that what
-// is read serves all of them, and columns that rows of scratch are made for.
-constexpr int64_t kConvolveRows = 4;
-constexpr int64_t kConvolveColumns = 8192;
-// Bytes that may be read beyond a row of scratch: at its end vectors are read whole.
-constexpr int64_t kConvolveSlack = 256;
-// Bytes of a complex weight: each part is there as often as 16 bytes hold it.
-constexpr int64_t kComplexWeight = 32;
-
-// A CPU task's memory, as bytes from its beginning. A term is what an element is summed in, of
-// complex numbers a pair.
-struct ConvolveLayout {
-  int64_t slots;       // rows of the input that are there at a time
-  int64_t slot_terms;  // of a slot
-  int64_t weights, row_pointers, fill_row, sums, ring, bytes;
-};
-
 // Forward: (input, kernel) -> output. The batch's operands are input and kernel.
 struct ConvolveParams {
   const void* input;
@@ -74,32 +57,26 @@ struct ConvolveParams {
   Arithmetic kind;
   Padding boundary;  // kConstant, kCircular or kSymmetric
   int64_t start_y, start_x;
-  // An element; 0 where the boundary isn't kConstant.
+  // One element; zeros unless the boundary is kConstant.
   alignas(16) unsigned char fill[kLargestElement];
 
   void* output;  // [batch.count, output_height, output_width] contiguous
   int64_t output_height, output_width;
-
-  // On the CPU only.
-  int64_t parts;  // tasks that bands of kConvolveRows rows of the output are shared out to
-  ConvolveLayout layout;
-  void* scratch;  // layout.bytes for each part
 };
 
-// Over the parts.
-extern KernelStub<ConvolveParams> convolve2d_stub;
+extern ScheduledStub<ConvolveParams> convolve2d_stub;
 
 Padding parse_boundary(const char* op, const std::string& name);
 
-// Where the output begins and ends: no index may overflow.
+// Bounds where the output begins and ends, so that no index overflows.
 void check_extent(const char* op, const int64_t (&start)[2], const char* size_name,
                   const int64_t (&size)[2]);
 
-// Shapes are for errors.
+// The shapes are for messages.
 void check_planes(const char* op, const std::string& input_shape, const ConvolvePlane& input,
                   const std::string& kernel_shape, const ConvolvePlane& kernel, Padding boundary);
 
-// Throws where the sizes overflow. The kernel's size, output's width and kind are there.
-ConvolveLayout convolve_layout(const char* op, const ConvolveParams& p);
+// Throws where the size of scratch memory would overflow.
+void check_kernel_size(const char* op, const ConvolveParams& p);
 
 }  // namespace visops

@@ -1,5 +1,5 @@
-// NOTE [ Convolution's sums ] (core/convolution/convolve2d.h) for single elements: what each stored
-// type is summed in, and how a product is added.
+// NOTE [ Convolution's sums ] (core/convolution/convolve2d.h) for single elements: the type that
+// each is summed in, and how a product is added.
 #pragma once
 
 #include "core/arithmetic.h"
@@ -12,8 +12,8 @@ struct Complex {
   T re, im;
 };
 
-// Of a stored type T: the type of sums, and conversions. Narrow integers are summed in 32 bits,
-// which changes none of their own.
+// For elements stored as T: the type of sums, and conversions. Narrow integers are summed in 32
+// bits, which leaves their own bits the same.
 template <class T>
 struct ConvolveElement {
   using Sum = T;
@@ -63,9 +63,9 @@ VISOPS_FN void add_to(Complex<T>& sum, Complex<T> value) {
   sum.im = sum.im + value.im;
 }
 
-// On the host: calls with a null pointer to the stored type, of those that have gradients.
+// Host only: calls with a null pointer to the stored type. Only types with gradients.
 template <class Call>
-static void with_floating_type(Arithmetic kind, Call call) {
+static void with_differentiable_type(Arithmetic kind, Call call) {
   switch (kind) {
     case Arithmetic::kFloat16: return call(static_cast<Half*>(nullptr));
     case Arithmetic::kBFloat16: return call(static_cast<BFloat16*>(nullptr));
@@ -77,7 +77,7 @@ static void with_floating_type(Arithmetic kind, Call call) {
   }
 }
 
-// Of all types. Signs of integers don't matter.
+// The same for all types. The sign of integers doesn't matter.
 template <class Call>
 static void with_convolve_type(Arithmetic kind, Call call) {
   switch (kind) {
@@ -85,7 +85,7 @@ static void with_convolve_type(Arithmetic kind, Call call) {
     case Arithmetic::kInt16: return call(static_cast<uint16_t*>(nullptr));
     case Arithmetic::kInt32: return call(static_cast<uint32_t*>(nullptr));
     case Arithmetic::kInt64: return call(static_cast<uint64_t*>(nullptr));
-    default: return with_floating_type(kind, call);
+    default: return with_differentiable_type(kind, call);
   }
 }
 

@@ -1,28 +1,29 @@
-// Gradients of convolution that are not convolutions themselves: what fronts and kernels share.
+// Gradients of convolution that aren't convolutions themselves: what the fronts and kernels share.
 //
-// The input's gradient is a convolution of the output's with the kernel turned round, over the
-// input extended; what belongs to extended elements is then folded back to those that they repeat.
+// The input's gradient starts as a convolution of the output's gradient with the reversed kernel,
+// over the extended input. The gradients of extended elements are then folded back onto the
+// elements that they repeat.
 //
 // NOTE [ Folding an extension ]
-// An element's gradient is, from 0 on, a sum over the extended columns that repeat it, ascending;
-// each of their terms is itself a sum from 0 on over the extended rows, ascending.
+// An element's gradient starts at 0 and sums over the extended columns that repeat it, ascending.
+// Each term itself starts at 0 and sums over the extended rows, ascending.
 //
 // NOTE [ Sums of the kernel's gradient ]
-// An element of the kernel's gradient is a sum over the whole output. It is made of chunks of
-// kChunkRows rows by kChunkColumns columns: within one, 32 lanes, column j of it in lane j mod 32,
-// row by row; then lanes are halved into one (l += l + 16, ..., l += l + 1). Chunks are added from
-// 0 on in the order of rows, then columns; where a batch is summed, entry by entry. Complex terms:
-// NOTE [ Convolution's sums ], with the output's gradient as the weight. Halves are in float32
-// until the end.
+// An element of the kernel's gradient is a sum over the whole output, in chunks of kChunkRows rows
+// by kChunkColumns columns. Within a chunk, its column j is added to lane j mod 32, row by row;
+// then the lanes are halved into one (NOTE [ Lane sums ]). Chunks are added to 0 by rows, then
+// columns; a batch, if summed, entry by entry. Complex terms: NOTE [ Convolution's sums ], with the
+// output's gradient as the weight. Halves stay float32 until the end.
 #pragma once
 
 #include "core/convolution/convolve2d.h"
 #include "core/convolution/convolve2d_element.h"
+#include "core/lane_sum.h"
 
 namespace visops {
 
 // grad [count, height, width] -> result [count, input_height, input_width], contiguous. The first
-// element of grad belongs to the extended input's (start_y, start_x).
+// element of grad belongs to (start_y, start_x) of the extended input.
 struct ConvolveFoldParams {
   const void* grad;
   void* result;
@@ -32,11 +33,11 @@ struct ConvolveFoldParams {
   Arithmetic kind;
 };
 
-// Over the result's rows.
+// Work items are the result's rows.
 extern KernelStub<ConvolveFoldParams> convolve2d_fold_stub;
 
-// Indices of an axis of the extension, from `start` on, that repeat element i of n: `first`, then
-// steps[0] and steps[1] further in turn.
+// The indices of an extended axis, from `start` on, that repeat element i of n: `first`, then
+// alternately steps[0] and steps[1] further.
 struct Repeats {
   int64_t first;
   int64_t steps[2];
@@ -47,7 +48,7 @@ VISOPS_FN int64_t least_congruent(int64_t value, int64_t from, int64_t period) {
   return from + (r < 0 ? r + period : r);
 }
 
-// In extended indices less `start`; for kConstant the second one is out of any reach.
+// Counted from `start`. For kConstant the second index is out of reach.
 VISOPS_FN Repeats repeats_of(Padding boundary, int64_t i, int64_t n, int64_t start) {
   if (boundary == Padding::kCircular) return {least_congruent(i, start, n) - start, {n, n}};
   if (boundary == Padding::kSymmetric) {
@@ -60,11 +61,10 @@ VISOPS_FN Repeats repeats_of(Padding boundary, int64_t i, int64_t n, int64_t sta
   return {i < start ? far : i - start, {far, far}};
 }
 
-constexpr int64_t kTapLanes = 32;
 constexpr int64_t kChunkRows = 16;
 constexpr int64_t kChunkColumns = 2048;
 
-// (grad, input) -> result; the batch's operands are grad and input.
+// (grad, input) -> result; those two are the batch's operands.
 struct ConvolveTapsParams {
   const void* grad;
   ConvolvePlane grad_plane;
@@ -78,43 +78,35 @@ struct ConvolveTapsParams {
   alignas(16) unsigned char fill[kLargestElement];
   int64_t kernel_height, kernel_width;
 
-  void* partial;                      // [batch.count, chunks, kernel_height, kernel_width] of sums
-  int64_t chunk_rows, chunk_columns;  // numbers of chunks: chunks = chunk_rows * chunk_columns
+  int64_t chunk_rows, chunk_columns;  // how many chunks there are, down and across
+  int64_t partial_bytes;              // of all chunks' sums
 
   bool sums_batch;
   void* result;  // [batch.count or 1, kernel_height, kernel_width] contiguous
-
-  // On the CPU only.
-  int64_t parts;                  // tasks that chunks are shared out to
-  int64_t part_bytes;             // of scratch for each
-  int64_t grad_bytes, row_bytes;  // at the beginning of those: grad's rows and an input row, planes
-  void* scratch;
 };
 
-// Over the parts.
-extern KernelStub<ConvolveTapsParams> convolve2d_taps_stub;
-// Over the result's elements.
-extern KernelStub<ConvolveTapsParams> convolve2d_tap_sums_stub;
+extern ScheduledStub<ConvolveTapsParams> convolve2d_taps_stub;
 
-// Element i of the result: its chunks' sums, which are complex or not as T is.
+// Writes element i of the result from its chunks' sums, `partial`: [batch.count, chunks,
+// kernel_height, kernel_width], complex if T is.
 template <class T>
-VISOPS_FN void sum_chunks(const ConvolveTapsParams& p, int64_t i) {
+VISOPS_FN void sum_chunks(const ConvolveTapsParams& p, const void* partial, int64_t i) {
   using Element = ConvolveElement<T>;
   using Sum = typename Element::Sum;
   const int64_t taps = p.kernel_height * p.kernel_width;
   const int64_t tap = i % taps, of_entry = p.chunk_rows * p.chunk_columns;
   const int64_t count = p.sums_batch ? p.batch.count * of_entry : of_entry;
-  const Sum* partial = static_cast<const Sum*>(p.partial) + i / taps * of_entry * taps + tap;
+  const Sum* chunk = static_cast<const Sum*>(partial) + i / taps * of_entry * taps + tap;
   Sum sum = {};
-  for (int64_t c = 0; c < count; ++c) add_to(sum, partial[c * taps]);
+  for (int64_t c = 0; c < count; ++c) add_to(sum, chunk[c * taps]);
   const int64_t at = p.flips ? taps - 1 - tap : tap;
   Element::store(static_cast<T*>(p.result) + (i - tap) + at, sum);
 }
 
-// Chunks, and memory for tasks but for their number. Throws where sizes overflow.
-void set_taps_layout(const char* op, ConvolveTapsParams* p);
+// Sets the chunks; throws where sizes of scratch memory would overflow.
+void set_chunks(const char* op, ConvolveTapsParams* p);
 
-// Of what an element is summed in; of complex numbers both parts.
+// Bytes of what an element is summed in, both parts of a complex one.
 int64_t sum_size(Arithmetic kind);
 
 }  // namespace visops

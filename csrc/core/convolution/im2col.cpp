@@ -17,9 +17,9 @@ bool parse_column_layout(const char* op, const std::string& layout) {
 
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-
-int64_t saturating_sum(int64_t a, int64_t b) { return a > kMost - b ? kMost : a + b; }
+// With these limits on arguments and padded sizes, no offset overflows.
+constexpr int64_t kMostNumber = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMostPadded = int64_t{1} << 62;
 
 void check_numbers(const char* op, const char* name, const std::vector<int64_t>& values,
                    size_t count, int64_t least) {
@@ -29,6 +29,10 @@ void check_numbers(const char* op, const char* name, const std::vector<int64_t>&
       std::all_of(values.begin(), values.end(), [&](int64_t v) { return v >= least; });
   require(is_allowed, op, name, " is ", shape_text(values), ", must be ",
           least == 0 ? ">= 0" : "> 0");
+  for (size_t i = 0; i < count; ++i) {
+    require(values[i] <= kMostNumber, op, name, "[", i, "] is ", values[i], ", must be at most ",
+            kMostNumber);
+  }
 }
 
 }  // namespace
@@ -44,9 +48,11 @@ void set_windows(const char* op, const char* name, const std::vector<int64_t>& s
   check_numbers(op, "dilation", dilation, dims, 1);
   std::vector<int64_t> covered(dims), padded(dims);
   for (size_t i = 0; i < dims; ++i) {
-    covered[i] = saturating_sum(saturating_product(dilation[i], kernel_size[i] - 1), 1);
-    padded[i] = saturating_sum(sizes[i], saturating_sum(padding[i], padding[dims + i]));
-    require(padded[i] < kMost, op, "padding is ", shape_text(padding), ", which is too large");
+    const int64_t sides = padding[i] + padding[dims + i];
+    require(sizes[i] <= kMostPadded - sides, op, name, " has size ", sizes[i], " and ", sides,
+            " elements of padding in one dimension, must be at most ", kMostPadded, " in all");
+    covered[i] = dilation[i] * (kernel_size[i] - 1) + 1;
+    padded[i] = sizes[i] + sides;
   }
   for (size_t i = 0; i < dims; ++i) {
     require(covered[i] <= padded[i], op, "kernel_size is ", shape_text(kernel_size),
@@ -71,14 +77,15 @@ void set_windows(const char* op, const char* name, const std::vector<int64_t>& s
 
 namespace {
 
-// Places of a row and rows of places that are staged together; false where staging doesn't pay.
+// Sets how many places of a row, and rows of places, are staged together; false where staging
+// doesn't pay.
 bool set_staged_tasks(Im2colParams* p) {
-  // A row that is long enough that a copy of it costs no more than its bytes.
+  // Copying a row this long costs no more than its bytes.
   constexpr int64_t kLongRow = 1024, kLongRun = 128;
   const WindowDim& row = p->dim[2];
   const WindowDim& last = p->dim[3];
   const int64_t bytes = p->element_size;
-  // Of the steps between windows that don't touch, most would be staged for nothing.
+  // Between windows that don't touch, most of what is staged would go unused.
   if (last.stride > covered_by(last, 1) || row.stride > covered_by(row, 1)) return false;
   if (std::max(covered_by(last, 1), covered_by(row, 1)) > kStageBytes) return false;
   int64_t planes = 1;
@@ -88,9 +95,8 @@ bool set_staged_tasks(Im2colParams* p) {
   } else if (last.stride == 1 && last.places * bytes >= kLongRow) {
     return false;
   }
-  // As few segments as can be: rows of the result that are written in one go are worth more than
-  // staging some rows again. A row of each phase of the stride may have an element more than it
-  // needs.
+  // As few segments as possible: writing whole rows of the result is worth staging some rows twice.
+  // Each phase of the stride may hold one element more than it needs.
   const int64_t least = saturating_product(covered_by(row, 1) * bytes, planes);
   const int64_t left = kStageBytes / least - last.stride - covered_by(last, 1);
   if (left < 0) return false;
@@ -106,8 +112,8 @@ bool set_staged_tasks(Im2colParams* p) {
 }  // namespace
 
 void set_im2col_tasks(Im2colParams* p) {
-  // What a task reads, about, for unfold once for each element of the kernel: half of a
-  // second-level cache of the smallest kind, so that it is read from memory once.
+  // Roughly what a task reads; unfold reads it once for each element of the kernel. Half of the
+  // smallest second-level cache, so that memory is read once.
   constexpr int64_t kBandBytes = int64_t{1} << 17, kSegmentBytes = int64_t{1} << 15;
   const int64_t rows = p->dim[2].places, width = p->dim[3].places;
   p->is_staged = set_staged_tasks(p);

@@ -1,21 +1,21 @@
-// im2col and its adjoint col2im: what fronts and kernels share.
+// im2col and its adjoint col2im: what the fronts and kernels share.
 //
-// A window of kernel_size elements, `dilation` apart, is placed every `stride` elements over the
-// last dimensions of an image that is padded on each side. im2col writes down what every place of
-// the window sees; col2im adds everything back to where it came from:
+// A window of kernel_size elements, `dilation` apart, moves in steps of `stride` over the last
+// dimensions of an image that is padded on each side. im2col copies what the window sees at every
+// place; col2im adds everything back to where it came from:
 //
 //   column(lead, k, o) = image(lead, o * stride + k * dilation - before), or fill outside of it
 //
 // NOTE [ Layouts of columns ]
 //   unfold   [lead, k, o]: rows of a matrix to multiply by, as torch's unfold
 //   patches  [lead, o, k]: the window at every place, as NumPy's sliding_window_view
-// o and k are as many indices as the window has dimensions. Here those are always four; what is
-// missing comes first and has one element.
+// o and k have one index for each dimension of the window. Here there are always four: missing ones
+// come first and have size 1.
 //
 // NOTE [ Sums of col2im ]
-// An element of the image is the sum of the columns that see it in ascending order of k, starting
-// from 0: on every device, for both layouts, whatever the thread count. Halves are summed in
-// float32; integers wrap; booleans are "or"; complex numbers are two reals.
+// An element of the image starts at 0 and sums the columns that see it by ascending k: on every
+// device, in both layouts, at any thread count. Halves are summed in float32; integers wrap;
+// booleans are "or"; complex numbers are two reals.
 #pragma once
 
 #include <string>
@@ -39,7 +39,7 @@ struct Im2colParams {
   int64_t kernel_elements, places;  // of all dimensions
   bool is_patches;
 
-  // Of the image, in elements. Its last dimension has stride 1.
+  // The image's sizes and strides, in elements. Its last dimension has stride 1.
   int64_t lead_size[kLeadDims], lead_stride[kLeadDims], lead;
   int64_t stride[kWindowDims];
 
@@ -47,8 +47,8 @@ struct Im2colParams {
   Arithmetic arithmetic;                // col2im only
   unsigned char fill[kLargestElement];  // im2col only
 
-  // im2col only: tasks, as set_im2col_tasks() cuts the places. A task is some rows of places of the
-  // last two dimensions, and some places of each, of one lead index and place in the other two.
+  // im2col only: tasks, set by set_im2col_tasks(). A task has one lead index, one place in the
+  // first two dimensions, some rows of places in the last two, and some places of each row.
   bool is_staged;  // NOTE [ Staged rows ] in csrc/cpu/convolution/im2col_stage.h
   int64_t bands, band_rows, segments, segment_places;
 
@@ -59,11 +59,11 @@ struct Im2colParams {
 extern KernelStub<Im2colParams> im2col_stub;  // over im2col_tasks()
 extern KernelStub<Im2colParams> col2im_stub;  // over lead * rows of the image
 
-// Whether columns are patches; throws for what is no layout.
+// Whether columns are patches; throws for an unknown layout.
 bool parse_column_layout(const char* op, const std::string& layout);
 
-// Fills in dim, kernel_elements and places. `sizes` are the last dimensions of `shape`, which is
-// that of the argument `name`; padding is before each dimension, then after each.
+// Sets dim, kernel_elements and places. `sizes` are the last dimensions of the argument `name`;
+// padding is before each dimension, then after each.
 void set_windows(const char* op, const char* name, const std::vector<int64_t>& sizes,
                  const std::vector<int64_t>& kernel_size, const std::vector<int64_t>& stride,
                  const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation,
@@ -71,27 +71,27 @@ void set_windows(const char* op, const char* name, const std::vector<int64_t>& s
 
 void set_im2col_tasks(Im2colParams* p);
 
-// What the rows that a task stages take at most.
+// The most bytes that a task stages.
 constexpr int64_t kStageBytes = int64_t{1} << 16;
 
-// Places in the first two dimensions.
+// How many places the first two dimensions have.
 VISOPS_FN int64_t outer_place_count(const Im2colParams& p) {
   return p.dim[0].places * p.dim[1].places;
 }
 VISOPS_FN int64_t im2col_tasks(const Im2colParams& p) {
   return p.lead * outer_place_count(p) * p.bands * p.segments;
 }
-// Rows of an image: all dimensions but the last.
+// Rows of an image, over all dimensions but the last.
 VISOPS_FN int64_t image_rows(const Im2colParams& p) {
   return p.dim[0].size * p.dim[1].size * p.dim[2].size;
 }
 
-// Elements of the image that a number of places cover in one dimension.
+// How many elements of the image `places` places cover in one dimension.
 VISOPS_FN int64_t covered_by(const WindowDim& dim, int64_t places) {
   return (places - 1) * dim.stride + (dim.kernel - 1) * dim.dilation + 1;
 }
 
-// Where a lead index begins in the image.
+// Where a lead index begins in the image, in elements.
 VISOPS_FN int64_t lead_offset(const Im2colParams& p, int64_t lead) {
   int64_t offset = 0;
   for (int d = kLeadDims - 1; d >= 0; --d) {
@@ -102,7 +102,7 @@ VISOPS_FN int64_t lead_offset(const Im2colParams& p, int64_t lead) {
   return offset;
 }
 
-// Indices of the first three dimensions, of `index` in row-major order.
+// Indices in the first three dimensions, from a row-major `index`.
 struct OuterIndex {
   int64_t at[kWindowDims - 1];
 };
@@ -120,7 +120,7 @@ VISOPS_FN OuterIndex outer_image(const Im2colParams& p, int64_t row) {
   return outer_index(row, p.dim[1].size, p.dim[2].size);
 }
 
-// [begin, end) of i with 0 <= first + i * step < size, within [0, count).
+// The range of i within [0, count) for which 0 <= first + i * step < size.
 struct IndexRange {
   int64_t begin, end;
 };

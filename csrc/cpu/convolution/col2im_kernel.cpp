@@ -1,13 +1,13 @@
 // NOTE [ col2im on the CPU ]
-// Work is cut over rows of the image, so that no two tasks add to one element. Some elements at a
-// time are summed where the first-level cache holds them: for unfold as many rows as fit, to which
-// each element of the kernel adds what is then a long run of columns; for patches a stretch of one
-// row, whose patches stay in the second-level cache until the last row of the kernel has read them.
+// Work is cut over rows of the image, so no two tasks add to one element. Sums are kept in the
+// first-level cache. For unfold they cover as many rows as fit, so that each element of the kernel
+// adds long runs of columns. For patches they cover a stretch of one row, whose patches stay in the
+// second-level cache until the last row of the kernel has read them.
 //
-// Order of the sums: NOTE [ Sums of col2im ]. In patches, a row of the kernel is gone through by
-// falling place, so that what comes to an element comes by rising k.
+// Order of the sums: NOTE [ Sums of col2im ]. In patches, places are visited in descending order
+// within a row of the kernel, so that an element's terms come by ascending k.
 //
-// Assumed from the checks: every place is within the padded image.
+// The checks guarantee that every place lies within the padded image, and that no offset overflows.
 #include "core/convolution/col2im_sum.h"
 #include "core/convolution/im2col.h"
 #include "cpu/simd/floats.h"
@@ -29,7 +29,7 @@ VISOPS_ALWAYS_INLINE void add_all(SumOf<T>* VISOPS_RESTRICT sums, const T* VISOP
   for (int64_t i = 0; i < count; ++i) add(sums + i, values + i);
 }
 
-// sums[i * step] += values[i], of elements of kParts numbers.
+// sums[i * step] += values[i], where elements have kParts numbers.
 template <class T, int kParts>
 VISOPS_ALWAYS_INLINE void add_steps(SumOf<T>* VISOPS_RESTRICT sums, const T* VISOPS_RESTRICT values,
                                     int64_t count, int64_t step) {
@@ -44,7 +44,7 @@ VISOPS_ALWAYS_INLINE void add_steps(SumOf<T>* VISOPS_RESTRICT sums, const T* VIS
   }
 }
 
-// Which place sees element `at` of the image as element k of the kernel; -1 for none.
+// The place that sees element `at` of the image through element k of the kernel; -1 if none does.
 VISOPS_ALWAYS_INLINE int64_t place_of(const WindowDim& dim, int64_t at, int64_t k) {
   int64_t place = at + dim.before - k * dim.dilation;
   if (dim.stride != 1) {
@@ -54,14 +54,25 @@ VISOPS_ALWAYS_INLINE int64_t place_of(const WindowDim& dim, int64_t at, int64_t 
   return place >= 0 && place < dim.places ? place : -1;
 }
 
+// The elements of the kernel through which some place may see element `at` of the image. With
+// stride 1 each of them has such a place, so work is bounded by the number of columns.
+VISOPS_ALWAYS_INLINE IndexRange kernel_elements_at(const WindowDim& dim, int64_t at) {
+  const int64_t last = at + dim.before, first = last - (dim.places - 1) * dim.stride;
+  IndexRange range;
+  range.begin = first <= 0 ? 0 : (first + dim.dilation - 1) / dim.dilation;
+  range.end = last / dim.dilation + 1;
+  if (range.end > dim.kernel) range.end = dim.kernel;
+  return range;
+}
+
 // Rows [row, row + rows) of one plane of the image, elements [begin, end) of each.
 struct Patch {
   int64_t lead, plane[2];  // the plane's indices in the first two dimensions
   int64_t row, rows, begin, end;
 };
 
-// The first row of places that see the patch's plane with an element of the kernel in the first two
-// dimensions; -1 for none.
+// The first row of places that see the patch's plane through element (k0, k1) of the kernel; -1 if
+// none does.
 VISOPS_ALWAYS_INLINE int64_t place_rows(const Im2colParams& p, const Patch& patch, int64_t k0,
                                         int64_t k1) {
   const int64_t place0 = place_of(p.dim[0], patch.plane[0], k0);
@@ -77,8 +88,8 @@ struct Sums {
   static constexpr int64_t kElements = kSumBytes / static_cast<int64_t>(sizeof(SumOf<T>)) / kParts;
 };
 
-// What an element of the kernel in the last two dimensions adds to the patch; `columns` are its
-// own, of the plane of places that sees the patch.
+// Adds the columns of element (k2, k3) of the kernel to the patch; `columns` begin at the plane of
+// places that sees the patch.
 template <class T, int kParts>
 void add_column(const Im2colParams& p, const Patch& patch, int64_t k2, int64_t k3, const T* columns,
                 SumOf<T>* sums) {
@@ -101,11 +112,14 @@ void add_unfolded(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
   const T* columns =
       static_cast<const T*>(p.source) + patch.lead * p.kernel_elements * p.places * kParts;
   const int64_t kernel_row = p.dim[3].kernel, kernel_plane = p.dim[2].kernel * kernel_row;
-  for (int64_t k0 = 0; k0 < p.dim[0].kernel; ++k0) {
-    for (int64_t k1 = 0; k1 < p.dim[1].kernel; ++k1, columns += kernel_plane * p.places * kParts) {
+  const IndexRange k0s = kernel_elements_at(p.dim[0], patch.plane[0]);
+  const IndexRange k1s = kernel_elements_at(p.dim[1], patch.plane[1]);
+  for (int64_t k0 = k0s.begin; k0 < k0s.end; ++k0) {
+    for (int64_t k1 = k1s.begin; k1 < k1s.end; ++k1) {
       const int64_t from = place_rows(p, patch, k0, k1);
       if (from < 0) continue;
-      const T* plane = columns + from * p.dim[3].places * kParts;
+      const int64_t k = (k0 * p.dim[1].kernel + k1) * kernel_plane;
+      const T* plane = columns + (k * p.places + from * p.dim[3].places) * kParts;
       for (int64_t k2 = 0; k2 < p.dim[2].kernel; ++k2) {
         for (int64_t k3 = 0; k3 < kernel_row; ++k3, plane += p.places * kParts) {
           add_column<T, kParts>(p, patch, k2, k3, plane, sums);
@@ -115,13 +129,13 @@ void add_unfolded(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
   }
 }
 
-// What a row of the kernel, from element k on, adds to a patch of one row.
+// Adds one row of the kernel, from element k on, to a patch of one row.
 template <class T, int kParts>
 void add_row_of_patches(const Im2colParams& p, const Patch& patch, int64_t place_row, int64_t k,
                         SumOf<T>* sums) {
   const WindowDim& last = p.dim[3];
   const int64_t covered = (last.kernel - 1) * last.dilation, width = patch.end - patch.begin;
-  // Places whose window covers some of the patch, as if it had no gaps.
+  // Places whose window overlaps the patch, if it had no gaps.
   const IndexRange places = indices_within(covered - last.before - patch.begin, last.stride,
                                            width + covered, last.places);
   const T* patches =
@@ -141,14 +155,18 @@ void add_row_of_patches(const Im2colParams& p, const Patch& patch, int64_t place
 
 template <class T, int kParts>
 void add_patches(const Im2colParams& p, const Patch& patch, SumOf<T>* sums) {
-  const int64_t kernel_row = p.dim[3].kernel;
-  int64_t k = 0;
-  for (int64_t k0 = 0; k0 < p.dim[0].kernel; ++k0) {
-    for (int64_t k1 = 0; k1 < p.dim[1].kernel; ++k1) {
+  const IndexRange k0s = kernel_elements_at(p.dim[0], patch.plane[0]);
+  const IndexRange k1s = kernel_elements_at(p.dim[1], patch.plane[1]);
+  const IndexRange k2s = kernel_elements_at(p.dim[2], patch.row);
+  for (int64_t k0 = k0s.begin; k0 < k0s.end; ++k0) {
+    for (int64_t k1 = k1s.begin; k1 < k1s.end; ++k1) {
       const int64_t from = place_rows(p, patch, k0, k1);
-      for (int64_t k2 = 0; k2 < p.dim[2].kernel; ++k2, k += kernel_row) {
-        const int64_t place = from < 0 ? -1 : place_of(p.dim[2], patch.row, k2);
-        if (place >= 0) add_row_of_patches<T, kParts>(p, patch, from + place, k, sums);
+      if (from < 0) continue;
+      for (int64_t k2 = k2s.begin; k2 < k2s.end; ++k2) {
+        const int64_t place = place_of(p.dim[2], patch.row, k2);
+        if (place < 0) continue;
+        const int64_t row = (k0 * p.dim[1].kernel + k1) * p.dim[2].kernel + k2;
+        add_row_of_patches<T, kParts>(p, patch, from + place, row * p.dim[3].kernel, sums);
       }
     }
   }
@@ -159,7 +177,7 @@ void col2im_rows(const Im2colParams& p, int64_t begin, int64_t end) {
   using S = Sums<T, kParts>;
   S sums;
   const int64_t width = p.dim[3].size, rows = image_rows(p);
-  // Patches of a stretch have to stay in the second-level cache for all rows of the kernel.
+  // A stretch's patches must stay in the second-level cache for all rows of the kernel.
   const int64_t most = p.is_patches && S::kElements > kPatchStretch ? kPatchStretch : S::kElements;
   const int64_t stretch = width < most ? width : most;
   while (begin < end) {

@@ -1,14 +1,14 @@
-// NOTE [ The convolution's weight gradient on the CPU ]
-// A worker takes a block of output channels and one of input channels. Of each image, some rows
-// after others, both become bands of one width: then the gradient of a weight is a sum of products
-// of two runs of memory, the gradient's plane and the input's at the offset of a kernel element.
-// Tiles of them are summed in registers, a lane for every kCount-th pixel; the lanes are added up
-// at a band's end. What is between the rows of outputs is 0 in the gradient's planes, and masked in
-// the input's, where it may be infinite.
-#include "core/convolution/conv2d.h"
-
+// NOTE [ The weight's gradient on the CPU ]
+// A worker takes a block of output channels and a block of input channels. Some rows of an image at
+// a time, both become bands of the same width. The gradient of a weight is then a sum of products
+// of two runs of memory: the gradient's plane, and the input's plane at the offset of a kernel
+// element. Tiles of such sums stay in registers, with a lane for every kCount-th pixel; lanes are
+// added up at the end of a band. Between rows of outputs the gradient's planes hold 0 and the
+// input's are masked, as they may be infinite.
+#include "core/convolution/conv2d_plan.h"
 #include "cpu/convolution/conv2d_dot.h"
 #include "cpu/convolution/conv2d_pixels.h"
+#include "cpu/convolution/work_parts.h"
 
 namespace visops {
 namespace {
@@ -18,9 +18,10 @@ struct WeightWorker {
   using Value = typename Element::Value;
   using Stored = typename Element::Stored;
   static constexpr int kParts = Element::kParts;
-  static constexpr int kWidth = Vector<Value>::kCount;
+  static constexpr int kCount = Vector<Value>::kCount;
 
   const Conv2dWeightParams& p;
+  const Conv2dWeightPlan& plan;
   char* scratch;
   ConvAxis y = forward_axis(p.y), x = forward_axis(p.x);
   int64_t taps = y.taps * x.taps;
@@ -30,7 +31,7 @@ struct WeightWorker {
            (image * map.batch_stride + channel * map.channel_stride) * kParts;
   }
 
-  // Rows of a channel with `width` elements each, 0 after the outputs, and to a whole vector.
+  // Rows of a channel, `width` elements each; zeros follow the outputs, up to a whole vector.
   void fill_plane(const Stored* from, const ConvBlock& block, int64_t length, Value* to) const {
     for (int64_t j = 0; j < block.rows; ++j) {
       load_run<Element>(to, from + (block.first_row + j) * p.grad.row_stride * kParts,
@@ -43,7 +44,7 @@ struct WeightWorker {
     }
   }
 
-  // As fill_plane(): which pixels of a plane are outputs.
+  // The mask of a plane as laid out by fill_plane(): all ones for outputs.
   void fill_mask(const ConvBlock& block, int64_t length, Value* to) const {
     for (int64_t i = 0; i < length; ++i) {
       const bool is_output = i % block.width < block.columns && i / block.width < block.rows;
@@ -52,8 +53,8 @@ struct WeightWorker {
   }
 
   void run_task(int64_t group, int64_t first_out, int64_t first_in) {
-    const int64_t outs = least_of(p.out_block, p.out_channels - first_out);
-    const int64_t ins = least_of(p.in_block, p.in_channels - first_in);
+    const int64_t outs = least_of(plan.out_block, p.out_channels - first_out);
+    const int64_t ins = least_of(plan.in_block, p.in_channels - first_in);
     const int64_t out_planes = outs * kParts, in_planes = ins * kParts;
     const int64_t columns = in_planes * taps;
     auto* offsets = reinterpret_cast<int32_t*>(scratch);
@@ -62,12 +63,12 @@ struct WeightWorker {
     Value* mask = sums + out_planes * columns;
     int64_t last_rows = 0, length = 0;
     for (int64_t image = 0; image < p.batch; ++image) {
-      for (int64_t row = 0; row < y.count; row += p.block_rows) {
-        const int64_t rows = least_of(p.block_rows, y.count - row);
+      for (int64_t row = 0; row < y.count; row += plan.block_rows) {
+        const int64_t rows = least_of(plan.block_rows, y.count - row);
         const ConvBlock block = conv_block(y, x, row, rows, 0, x.count);
         if (rows != last_rows) {
           length = (rows - 1) * block.width + block.columns;
-          length = (length + kWidth - 1) / kWidth * kWidth;
+          length = (length + kCount - 1) / kCount * kCount;
           fill_mask(block, length, mask);
           band_offsets(block, in_planes, offsets);
           last_rows = rows;
@@ -104,7 +105,7 @@ struct WeightWorker {
     }
   }
 
-  // Products of real and imaginary parts become those of complex numbers.
+  // Combines products of real and imaginary parts into complex ones.
   void write(const Value* sums, int64_t first_out, int64_t outs, int64_t first_in,
              int64_t ins) const {
     auto* to = static_cast<Stored*>(p.weight_grad);
@@ -126,22 +127,26 @@ struct WeightWorker {
   }
 
   void run(int64_t worker) {
-    const int64_t out_blocks = (p.out_channels + p.out_block - 1) / p.out_block;
-    const int64_t in_blocks = (p.in_channels + p.in_block - 1) / p.in_block;
+    const int64_t out_blocks = (p.out_channels + plan.out_block - 1) / plan.out_block;
+    const int64_t in_blocks = (p.in_channels + plan.in_block - 1) / plan.in_block;
     const int64_t tasks = p.groups * out_blocks * in_blocks;
-    for (int64_t task = worker; task < tasks; task += p.workers) {
+    for (int64_t task = worker; task < tasks; task += plan.workers) {
       const int64_t in_block = task % in_blocks, rest = task / in_blocks;
-      run_task(rest / out_blocks, rest % out_blocks * p.out_block, in_block * p.in_block);
+      run_task(rest / out_blocks, rest % out_blocks * plan.out_block, in_block * plan.in_block);
     }
   }
 };
 
-void conv2d_backward_weight_kernel(const Conv2dWeightParams& p, int64_t begin, int64_t end) {
+void conv2d_backward_weight_kernel(const Conv2dWeightParams& p, Workspace& workspace) {
+  const Conv2dWeightPlan plan = plan_conv2d_weight(p, workspace.threads());
+  char* scratch = allocate<char>(workspace, plan.scratch_bytes);
   with_conv_element(p.kind, [&](auto element) {
-    for (int64_t worker = begin; worker < end; ++worker) {
-      WeightWorker<decltype(element)> one = {p, p.scratch + worker * p.scratch_bytes};
-      one.run(worker);
-    }
+    for_each_part(workspace, plan.workers, [&](int64_t begin, int64_t end) {
+      for (int64_t worker = begin; worker < end; ++worker) {
+        WeightWorker<decltype(element)> one = {p, plan, scratch + worker * plan.worker_bytes};
+        one.run(worker);
+      }
+    });
   });
 }
 

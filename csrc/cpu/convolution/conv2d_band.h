@@ -1,4 +1,4 @@
-// Fills bands: see NOTE [ Bands ].
+// Fills bands: NOTE [ Bands of images ] (core/convolution/conv2d_band.h).
 #pragma once
 
 #include "core/convolution/conv2d_band.h"
@@ -7,7 +7,7 @@
 namespace visops {
 namespace {
 
-// Outputs first_row .. first_row + rows of one axis, and so on: a block of a phase.
+// A block of one phase: outputs first_row .. first_row + rows, and likewise columns.
 struct ConvBlock {
   ConvAxis y, x;
   int64_t first_row, rows, first_column, columns;
@@ -21,7 +21,7 @@ VISOPS_ALWAYS_INLINE ConvBlock conv_block(const ConvAxis& y, const ConvAxis& x, 
   return {y, x, first_row, rows, first_column, columns, width, band_plane(y, rows, x, width)};
 }
 
-// Columns of a row, of one class, that are not 0.
+// The columns of a class's row that the image fills; the rest is 0.
 struct BandSpan {
   int64_t begin, end;
   int64_t from;  // the image's column of the first
@@ -36,8 +36,8 @@ VISOPS_ALWAYS_INLINE BandSpan band_span(const ConvBlock& block, int64_t of_class
   return {first, most_of(least_of(end, block.width), first), origin + begin * x.step};
 }
 
-// Rows of one class of a channel, `next` of the next one; in the order of memory, so that vectors
-// of zeros may be longer than what is 0.
+// Fills one class of a channel; `next` is the offset of the next channel, or 0. Goes by rising
+// address, so that vectors of zeros may overlap what is written next.
 template <class Element>
 VISOPS_ALWAYS_INLINE void fill_band_class(const ConvBlock& block, int64_t of_class,
                                           const BandSpan& span,
@@ -64,7 +64,7 @@ VISOPS_ALWAYS_INLINE void fill_band_class(const ConvBlock& block, int64_t of_cla
   }
 }
 
-// `channels` elements' planes, kParts each, and zeros after them.
+// Fills the planes of `channels` channels, kParts each, and the zeros after them.
 template <class Element>
 void fill_band(const ConvBlock& block, const typename Element::Stored* from, const ConvMap& map,
                int64_t channels, typename Element::Value* band) {
@@ -85,8 +85,8 @@ void fill_band(const ConvBlock& block, const typename Element::Stored* from, con
   zero_vectors(band, band_tail(block.x, block.columns, block.width));
 }
 
-// Whether the image itself is the block's band, whose values it has one after another: then this is
-// what lies between its channels, else 0. `left` elements may be read from the first pixel's on.
+// Where the image itself can serve as the block's band: the distance between its channels, else 0.
+// `left` elements may be read from the first pixel on.
 template <class Element>
 int64_t image_as_band(const ConvBlock& block, const ConvMap& map, int64_t channels, int64_t left) {
   if (sizeof(typename Element::Value) != sizeof(typename Element::Stored)) return 0;
@@ -101,7 +101,7 @@ int64_t image_as_band(const ConvBlock& block, const ConvMap& map, int64_t channe
   return inside && last <= left && last < kMostOffset ? map.channel_stride : 0;
 }
 
-// Of every column of im2col: where its run begins in the band.
+// Where the run of each column of im2col begins in the band.
 inline void band_offsets(const ConvBlock& block, int64_t planes, int32_t* offsets) {
   const ConvAxis &y = block.y, &x = block.x;
   const int64_t classes_y = band_classes(y), classes_x = band_classes(x);

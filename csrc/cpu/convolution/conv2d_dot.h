@@ -1,4 +1,4 @@
-// Sums of products of adjacent pixels, for a tile of gradients and of im2col's columns.
+// Dot products over adjacent pixels, for a tile of gradients by columns of im2col.
 #pragma once
 
 #include "cpu/convolution/conv2d_gemm.h"
@@ -6,7 +6,7 @@
 namespace visops {
 namespace {
 
-// Bits of x where `mask` has them, so that 0 times what is masked is 0 even if that is infinite.
+// x & mask, so that masked elements give 0 even if they are infinite.
 template <class T>
 VISOPS_GEMM_INLINE Vector<T> gemm_masked(Vector<T> x, const T* mask) {
 #if defined(__GNUC__)
@@ -26,7 +26,7 @@ VISOPS_GEMM_INLINE Vector<T> gemm_masked(Vector<T> x, const T* mask) {
 template <class T, int rows, int columns>
 VISOPS_GEMM void gemm_dot(const T* g, int64_t length, const T* x, const int32_t* offsets,
                           const T* mask, T* sums, int64_t sums_row) {
-  constexpr int kWidth = Vector<T>::kCount;
+  constexpr int kCount = Vector<T>::kCount;
   const T* from[columns];
   VISOPS_UNROLL
   for (int j = 0; j < columns; ++j) from[j] = x + offsets[j];
@@ -36,7 +36,7 @@ VISOPS_GEMM void gemm_dot(const T* g, int64_t length, const T* x, const int32_t*
     VISOPS_UNROLL
     for (int j = 0; j < columns; ++j) sum[m][j] = broadcast(T{});
   }
-  for (int64_t q = 0; q < length; q += kWidth) {
+  for (int64_t q = 0; q < length; q += kCount) {
     Vector<T> pixels[columns];
     VISOPS_UNROLL
     for (int j = 0; j < columns; ++j) pixels[j] = gemm_masked(load_vector(from[j] + q), mask + q);
@@ -49,10 +49,10 @@ VISOPS_GEMM void gemm_dot(const T* g, int64_t length, const T* x, const int32_t*
   }
   for (int m = 0; m < rows; ++m) {
     for (int j = 0; j < columns; ++j) {
-      T lanes[kWidth];
+      T lanes[kCount];
       store_vector(lanes, sum[m][j]);
       VISOPS_UNROLL
-      for (int half = kWidth / 2; half > 0; half /= 2) {
+      for (int half = kCount / 2; half > 0; half /= 2) {
         for (int i = 0; i < half; ++i) lanes[i] = static_cast<T>(lanes[i] + lanes[i + half]);
       }
       T& total = sums[m * sums_row + j];

@@ -1,8 +1,8 @@
-// The products of matrices within convolutions: sums of a small tile, in registers.
+// The matrix product inside the networks' convolution: a small tile of sums in registers.
 //
-// Products are fused with sums where the instruction set can: in functions named gemm_*, and
-// nowhere else in this library. AVX2's objects are compiled without FMA, so that no other function
-// gets any; these name it themselves. Every processor for which that slot is chosen has it.
+// Functions named gemm_* fuse products with sums where the instruction set can; nothing else in
+// this library does. AVX2 objects are compiled without FMA, so these functions request it by
+// attribute. Every processor that gets the AVX2 slot has it.
 #pragma once
 
 #include "core/platform.h"
@@ -26,8 +26,8 @@
 namespace visops {
 namespace {
 
-// A tile has up to kGemmRows rows of kGemmVectors vectors: as many sums as registers hold beside a
-// vector of each operand. Every step needs rows + vectors loads for rows * vectors products.
+// A tile has up to kGemmRows rows of kGemmVectors vectors: as many sums as fit the registers beside
+// a vector of each operand. A step takes rows + vectors loads for rows * vectors products.
 #if VISOPS_ISA_SLOT == 2
 constexpr int kGemmRows = 8, kGemmVectors = 3;
 #elif VISOPS_ISA_SLOT == 1
@@ -64,7 +64,7 @@ VISOPS_GEMM_INLINE Vector<double> gemm_multiply_add(Vector<double> a, Vector<dou
 template <class T, int rows, int vectors>
 VISOPS_GEMM void gemm_tile(const T* a, const T* b, const int32_t* offsets, int64_t depth, T* tile,
                            int64_t tile_row) {
-  constexpr int kWidth = Vector<T>::kCount;
+  constexpr int kCount = Vector<T>::kCount;
   Vector<T> sum[rows][vectors];
   VISOPS_UNROLL
   for (int m = 0; m < rows; ++m) {
@@ -76,7 +76,7 @@ VISOPS_GEMM void gemm_tile(const T* a, const T* b, const int32_t* offsets, int64
     const T* column = b + offsets[k];
     Vector<T> x[vectors];
     VISOPS_UNROLL
-    for (int v = 0; v < vectors; ++v) x[v] = load_vector(column + v * kWidth);
+    for (int v = 0; v < vectors; ++v) x[v] = load_vector(column + v * kCount);
     VISOPS_UNROLL
     for (int m = 0; m < rows; ++m) {
       const Vector<T> weight = broadcast(a[m]);
@@ -87,7 +87,7 @@ VISOPS_GEMM void gemm_tile(const T* a, const T* b, const int32_t* offsets, int64
   VISOPS_UNROLL
   for (int m = 0; m < rows; ++m) {
     VISOPS_UNROLL
-    for (int v = 0; v < vectors; ++v) store_vector(tile + m * tile_row + v * kWidth, sum[m][v]);
+    for (int v = 0; v < vectors; ++v) store_vector(tile + m * tile_row + v * kCount, sum[m][v]);
   }
 }
 
@@ -101,7 +101,7 @@ GemmTile<T> gemm_of_rows(int vectors) {
   return gemm_tile<T, rows, kGemmVectors>;
 }
 
-// Rows are those that gemm_strip() gives.
+// `rows` comes from gemm_strip().
 template <class T>
 GemmTile<T> gemm_of(int rows, int vectors) {
   if (rows == 1) return gemm_of_rows<T, 1>(vectors);
@@ -110,8 +110,8 @@ GemmTile<T> gemm_of(int rows, int vectors) {
   return gemm_of_rows<T, kGemmRows>(vectors);
 }
 
-// How many rows the next strip takes where so many are left. A strip of 4 or 8 may have one row
-// too many, which is faster than two strips more.
+// How many rows the next strip takes of those left. A strip of 4 or 8 may have one row too many,
+// which is faster than two more strips.
 VISOPS_ALWAYS_INLINE int gemm_strip(int64_t left) {
   if (left >= kGemmRows - 1) return kGemmRows;
   if (left >= 3) return 4;

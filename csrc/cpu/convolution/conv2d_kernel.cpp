@@ -1,29 +1,31 @@
-// NOTE [ Convolution on the CPU ]
-// First, workers pack the weights: strips of rows (output channels), column by column, the bias
-// ahead of them; a phase after another, within it a group after another. Then they take blocks of
-// output pixels in turn: a block's inputs become a band (NOTE [ Bands ]), once, and every tile, a
-// strip of channels by some vectors of adjacent pixels, is summed in registers from one end of k to
-// the other: there is no sum in memory, and none that depends on how the work was cut.
+// NOTE [ The networks' convolution on the CPU ]
+// First, workers pack the weights by phase, then group: strips of rows (output channels), column by
+// column, after their bias. Then workers take blocks of output pixels. A block's inputs become a
+// band (NOTE [ Bands of images ]) once. Each tile, a strip of channels by a few vectors of adjacent
+// pixels, is summed in registers from the first k to the last: no sum is kept in memory, and none
+// depends on how the work was cut.
 //
-// A strip's weights are read by all tiles of the block while they are in a cache near by, and the
-// band, made for the second level cache, is read by all strips.
+// All tiles of a block read a strip's weights while they are in a near cache; all strips read the
+// band, which is sized for the second-level cache.
 #include "core/convolution/conv2d_matrix.h"
+#include "core/convolution/conv2d_plan.h"
 #include "cpu/convolution/conv2d_gemm.h"
 #include "cpu/convolution/conv2d_pixels.h"
+#include "cpu/convolution/work_parts.h"
 
 namespace visops {
 namespace {
 
 VISOPS_ALWAYS_INLINE int64_t packed_rows(int64_t rows) { return rows + (rows % 4 == 3); }
 
-// A phase and where its weights are packed, in values.
+// A phase, and the offset of its packed weights, in values.
 struct ConvPhase {
   ConvAxis y, x;
   int64_t depth;   // k's
   int64_t packed;  // of all groups
 };
 
-// Calls work(phase) with one after another.
+// Calls work(phase) for each phase in turn.
 template <class Work>
 VISOPS_ALWAYS_INLINE void for_each_phase(const Conv2dParams& p, const Work& work) {
   const int64_t count_y = phases_y(p), count_x = phases_x(p);
@@ -69,16 +71,16 @@ void pack_strip(const Conv2dParams& p, const ConvPhase& phase, int64_t group, in
 }
 
 template <class Element>
-void pack_weights(const Conv2dParams& p, int64_t begin, int64_t end) {
+void pack_weights(const Conv2dParams& p, int64_t workers, int64_t begin, int64_t end,
+                  typename Element::Value* packed) {
   const int64_t rows = matrix_rows(p), padded = packed_rows(rows);
-  auto* packed = static_cast<typename Element::Value*>(p.packed);
   int64_t task = 0;
   for_each_phase(p, [&](const ConvPhase& phase) {
     for (int64_t group = 0; group < p.groups; ++group) {
       auto* to = packed + phase.packed + group * padded * (phase.depth + 1);
       for (int64_t row = 0; row < rows; ++task) {
         const int strip = gemm_strip(rows - row);
-        const int64_t worker = task % p.workers;
+        const int64_t worker = task % workers;
         if (worker >= begin && worker < end) {
           auto* at = to + row * (phase.depth + 1);
           if (strip == kGemmRows) {
@@ -97,22 +99,22 @@ void pack_weights(const Conv2dParams& p, int64_t begin, int64_t end) {
   });
 }
 
-// Adjacent pixels of a tile that are adjacent in a row of the output.
+// Pixels that are adjacent both in a tile and in a row of the output.
 struct TileRun {
   int64_t at;  // in the tile
   int64_t count;
   int64_t to;  // in the channel's plane
 };
 
-// A tile has at most this many columns, of the smallest values.
+// A tile's columns, at most: those of the smallest values.
 constexpr int kMostTile = kGemmVectors * kVectorBytes / 2;
 
 template <class Element>
 struct BlockRunner {
   using Value = typename Element::Value;
   using Stored = typename Element::Stored;
-  static constexpr int kWidth = Vector<Value>::kCount;
-  static constexpr int kTile = kGemmVectors * kWidth;
+  static constexpr int kCount = Vector<Value>::kCount;
+  static constexpr int kTile = kGemmVectors * kCount;
 
   const Conv2dParams& p;
   const ConvBlock& block;
@@ -154,7 +156,7 @@ struct BlockRunner {
     const GemmTile<Value> whole = gemm_of<Value>(rows, kGemmVectors);
     const int64_t pixels = (block.rows - 1) * block.width + block.columns;
     const int64_t written = least_of(rows, most - first);
-    // A whole tile within a row may be summed where it belongs.
+    // A whole tile within a row may be summed in place.
     const bool plain = sizeof(Value) == sizeof(Stored) && Element::kParts == 1 &&
                        p.to.column_stride * block.x.out_step == 1 && written == rows;
     Value tile[kGemmRows * kTile];
@@ -168,7 +170,7 @@ struct BlockRunner {
         whole(a, band + pixel, offsets, depth, out, p.to.channel_stride);
         continue;
       }
-      const int vectors = static_cast<int>((columns + kWidth - 1) / kWidth);
+      const int vectors = static_cast<int>((columns + kCount - 1) / kCount);
       const GemmTile<Value> gemm = vectors == kGemmVectors ? whole : gemm_of<Value>(rows, vectors);
       gemm(a, band + pixel, offsets, depth, tile, kTile);
       write(tile, first, written, runs, count);
@@ -176,18 +178,20 @@ struct BlockRunner {
   }
 };
 
-// What a worker does.
+// A worker's share, with scratch of its own.
 template <class Element>
 struct ConvWorker {
   using Value = typename Element::Value;
   using Stored = typename Element::Stored;
 
   const Conv2dParams& p;
+  const Conv2dPlan& plan;
+  const Value* weights;  // packed
   char* scratch;
   int64_t last_image = -1, last_block = -1;  // whose band this is
   const Value* band = nullptr;
 
-  // The inputs of a block, and where im2col's columns are in them.
+  // Makes the band of a block and the offsets of im2col's columns in it.
   void make_band(ConvBlock block, int64_t depth, int64_t batch, int64_t group) {
     const ConvMap& map = p.from;
     auto* offsets = reinterpret_cast<int32_t*>(scratch);
@@ -211,11 +215,11 @@ struct ConvWorker {
     band_offsets(block, matrix_planes(p), offsets);
   }
 
-  // Blocks are of one phase, and of the size that its first phase has.
+  // A block of one phase, up to plan.block_rows by plan.block_columns.
   void run_task(const ConvPhase& phase, int64_t image, int64_t block_id, int64_t first_row,
                 int64_t first_column, int64_t chunk) {
-    const int64_t rows = least_of(p.block_rows, phase.y.count - first_row);
-    const int64_t columns = least_of(p.block_columns, phase.x.count - first_column);
+    const int64_t rows = least_of(plan.block_rows, phase.y.count - first_row);
+    const int64_t columns = least_of(plan.block_columns, phase.x.count - first_column);
     if (rows <= 0 || columns <= 0) return;
     const ConvBlock block = conv_block(phase.y, phase.x, first_row, rows, first_column, columns);
     const int64_t batch = image / p.groups, group = image % p.groups;
@@ -225,16 +229,15 @@ struct ConvWorker {
     }
     const auto* offsets = reinterpret_cast<const int32_t*>(scratch);
     const int64_t most = matrix_rows(p), padded = packed_rows(most);
-    const auto* packed = static_cast<const Value*>(p.packed) + phase.packed;
+    const Value* packed = weights + phase.packed + group * padded * (phase.depth + 1);
     auto* to =
         static_cast<Stored*>(p.to.data) +
         (batch * p.to.batch_stride + group * p.to_channels * p.to.channel_stride) * Element::kParts;
-    const BlockRunner<Element> runner = {
-        p, block, phase.depth, offsets, band, packed + group * padded * (phase.depth + 1), to};
+    const BlockRunner<Element> runner = {p, block, phase.depth, offsets, band, packed, to};
     int64_t strip = 0;
     for (int64_t row = 0; row < most; ++strip) {
       const int strip_rows = gemm_strip(most - row);
-      if (strip % p.row_chunks == chunk) runner.strip(row, strip_rows, most);
+      if (strip % plan.row_chunks == chunk) runner.strip(row, strip_rows, most);
       row += strip_rows;
     }
   }
@@ -243,28 +246,38 @@ struct ConvWorker {
     const int64_t images = p.batch * p.groups;
     int64_t block_id = 0;  // of all phases
     for_each_phase(p, [&](const ConvPhase& phase) {
-      const int64_t blocks_x = (phase.x.count + p.block_columns - 1) / p.block_columns;
-      const int64_t blocks = (phase.y.count + p.block_rows - 1) / p.block_rows * blocks_x;
-      const int64_t tasks = images * blocks * p.row_chunks;
-      const int64_t begin = tasks * worker / p.workers, end = tasks * (worker + 1) / p.workers;
+      const int64_t blocks_x = (phase.x.count + plan.block_columns - 1) / plan.block_columns;
+      const int64_t blocks = (phase.y.count + plan.block_rows - 1) / plan.block_rows * blocks_x;
+      const int64_t tasks = images * blocks * plan.row_chunks;
+      const int64_t begin = tasks * worker / plan.workers,
+                    end = tasks * (worker + 1) / plan.workers;
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t chunk = task % p.row_chunks, which = task / p.row_chunks;
+        const int64_t chunk = task % plan.row_chunks, which = task / plan.row_chunks;
         const int64_t block = which % blocks, image = which / blocks;
-        run_task(phase, image, block_id + block, block / blocks_x * p.block_rows,
-                 block % blocks_x * p.block_columns, chunk);
+        run_task(phase, image, block_id + block, block / blocks_x * plan.block_rows,
+                 block % blocks_x * plan.block_columns, chunk);
       }
       block_id += blocks;
     });
   }
 };
 
-void conv2d_kernel(const Conv2dParams& p, int64_t begin, int64_t end) {
+void conv2d_kernel(const Conv2dParams& p, Workspace& workspace) {
+  const Conv2dPlan plan = plan_conv2d(p, workspace.threads());
+  char* memory = allocate<char>(workspace, plan.bytes);
+  char* scratch = memory + plan.packed_bytes;
   with_conv_element(p.kind, [&](auto element) {
-    if (p.packs) return pack_weights<decltype(element)>(p, begin, end);
-    for (int64_t worker = begin; worker < end; ++worker) {
-      ConvWorker<decltype(element)> one = {p, p.scratch + worker * p.scratch_bytes};
-      one.run(worker);
-    }
+    using Element = decltype(element);
+    auto* packed = reinterpret_cast<typename Element::Value*>(memory);
+    for_each_part(workspace, plan.workers, [&](int64_t begin, int64_t end) {
+      pack_weights<Element>(p, plan.workers, begin, end, packed);
+    });
+    for_each_part(workspace, plan.workers, [&](int64_t begin, int64_t end) {
+      for (int64_t worker = begin; worker < end; ++worker) {
+        ConvWorker<Element> one = {p, plan, packed, scratch + worker * plan.worker_bytes};
+        one.run(worker);
+      }
+    });
   });
 }
 

@@ -1,4 +1,4 @@
-// Copies of short runs between the elements of tensors and those that are summed.
+// Copies short runs between stored elements and summed values.
 #pragma once
 
 #include <cstring>
@@ -13,7 +13,7 @@
 namespace visops {
 namespace {
 
-// Adjacent elements of one type; runs are short, so that calling memcpy would take longer.
+// Adjacent elements of one type. Runs are short: a call of memcpy would take longer.
 template <class T>
 VISOPS_ALWAYS_INLINE void copy_adjacent(T* to, const T* from, int64_t count) {
   int64_t i = 0;
@@ -38,7 +38,7 @@ VISOPS_ALWAYS_INLINE void copy_adjacent(T* to, const T* from, int64_t count) {
 #endif
 }
 
-// One part of elements `stride` apart.
+// Loads one part of elements that are `stride` apart.
 template <class Element>
 VISOPS_ALWAYS_INLINE void load_run(typename Element::Value* VISOPS_RESTRICT to,
                                    const typename Element::Stored* VISOPS_RESTRICT from,
@@ -74,14 +74,14 @@ void store_run(typename Element::Stored* to, int64_t stride, const typename Elem
   }
 }
 
-// Whole vectors, up to the one that has the last: what follows must be written later.
+// Writes whole vectors, the last of which may overrun: what follows must be written later.
 template <class T>
 VISOPS_ALWAYS_INLINE void zero_vectors(T* to, int64_t count) {
   for (int64_t i = 0; i < count; i += Vector<T>::kCount) store_vector(to + i, broadcast(T{}));
 }
 
-// Brings `bytes` bytes nearer that are going to be read: hardware foresees rows of a plane, not the
-// plane after them.
+// Prefetches bytes that will be read: hardware foresees the rows of a plane, but not the next
+// plane.
 VISOPS_ALWAYS_INLINE void read_soon([[maybe_unused]] const void* from,
                                     [[maybe_unused]] int64_t bytes) {
 #if defined(__GNUC__)

@@ -1,5 +1,5 @@
-// The block of sums that stays in registers: Rows output rows by Vectors vectors of columns. A
-// vector of the input is loaded once and serves all rows that it meets.
+// A block of sums in registers: Rows output rows by Vectors vectors of columns. Each vector of the
+// input is loaded once and serves all rows that it meets.
 #pragma once
 
 #include "cpu/convolution/convolve2d_weights.h"
@@ -9,7 +9,7 @@
 namespace visops {
 namespace {
 
-// Where a block's terms are. Row k of the input meets output row i with row k - i of the kernel.
+// The terms of a block. Row k of the input meets output row i in row k - i of the kernel.
 template <class Term>
 struct BlockTerms {
   const Term* const* rows;      // of the input, from the block's first on
@@ -21,8 +21,8 @@ struct BlockTerms {
 
 template <class T, int Rows, int Vectors>
 struct Sums {
-  using Real = typename Terms<T>::Real;
-  static constexpr int kCount = Terms<T>::kCount;
+  using Real = typename TermVector<T>::Real;
+  static constexpr int kCount = TermVector<T>::kCount;
   Vector<Real> sum[Rows][Vectors];
 
   VISOPS_ALWAYS_INLINE void clear() {
@@ -31,16 +31,16 @@ struct Sums {
     }
   }
 
-  // Products of a row of the input for output rows First to Last - 1; `weights` are those of First,
-  // rows after it have the rows of the kernel before it.
+  // Adds a row of the input to output rows [First, Last). `weights` is the kernel's row for First;
+  // each further output row uses the kernel's row before.
   template <int First, int Last>
   VISOPS_ALWAYS_INLINE void add_row(const T* VISOPS_RESTRICT input,
                                     const Weight<T>* VISOPS_RESTRICT weights, int64_t width) {
     for (int64_t n = 0; n < width; ++n) {
-      Terms<T> x[Vectors];
+      TermVector<T> x[Vectors];
       for (int v = 0; v < Vectors; ++v) x[v].load(input + n + v * kCount);
       for (int i = First; i < Last; ++i) {
-        const Weights<T> w(weights[n - (i - First) * width]);
+        const WeightVector<T> w(weights[n - (i - First) * width]);
         for (int v = 0; v < Vectors; ++v) w.add_products(sum[i][v], x[v]);
       }
     }
@@ -58,7 +58,7 @@ struct Sums {
   }
 };
 
-// Row K of the input for a kernel of Height rows.
+// Adds rows K and up of the input, for a kernel of Height rows.
 template <int K, int Height, int Rows, class Block, class Term>
 VISOPS_ALWAYS_INLINE void add_fixed_rows(Block& sums, const BlockTerms<Term>& t, int64_t width) {
   if constexpr (K < Height + Rows - 1) {
@@ -69,7 +69,7 @@ VISOPS_ALWAYS_INLINE void add_fixed_rows(Block& sums, const BlockTerms<Term>& t,
   }
 }
 
-// The first Rows - 1 rows of the input, which meet the block's first K + 1 rows.
+// Adds the first Rows - 1 rows of the input; row K meets the block's first K + 1 rows.
 template <int K, int Rows, class Block, class Term>
 VISOPS_ALWAYS_INLINE void add_first_rows(Block& sums, const BlockTerms<Term>& t) {
   if constexpr (K < Rows - 1) {
@@ -78,7 +78,7 @@ VISOPS_ALWAYS_INLINE void add_first_rows(Block& sums, const BlockTerms<Term>& t)
   }
 }
 
-// And the last, which meet those from First on.
+// Adds the last rows, which meet the block's rows from First on.
 template <int First, int Rows, class Block, class Term>
 VISOPS_ALWAYS_INLINE void add_last_rows(Block& sums, const BlockTerms<Term>& t) {
   if constexpr (First < Rows) {
@@ -88,7 +88,7 @@ VISOPS_ALWAYS_INLINE void add_last_rows(Block& sums, const BlockTerms<Term>& t) 
   }
 }
 
-// Sums of kernels of Height rows and Width columns; 0 is for any, of at least Rows rows.
+// Sums a block for a kernel of Height rows and Width columns; 0 means any, but at least Rows rows.
 template <class T, int Rows, int Vectors, int Height, int Width>
 VISOPS_ALWAYS_INLINE Sums<T, Rows, Vectors> sum_block(const BlockTerms<T>& t) {
   Sums<T, Rows, Vectors> sums;
@@ -114,13 +114,13 @@ struct BlockResult {
   bool streams;  // where cpu/simd/streaming.h says so
 };
 
-// The lines that the block below this one will want: of the input those that this one doesn't share
-// with it, and of the output, unless they are streamed.
+// Prefetches for the block below: the input's lines that this block doesn't share, and the output's
+// unless they are streamed.
 template <int Rows, int Columns, class T>
 VISOPS_ALWAYS_INLINE void read_ahead(const BlockTerms<T>& t, const BlockResult<T>& result) {
 #if defined(__GNUC__)
   constexpr uintptr_t kLine = 64, kSize = sizeof(T);
-  // Beyond the last rows these are no addresses of elements, only numbers.
+  // Beyond the last rows these are just numbers, not addresses of elements.
   const auto input = reinterpret_cast<uintptr_t>(t.rows[t.height - 1] + t.column);
   const auto output = reinterpret_cast<uintptr_t>(result.to + t.column);
   for (uintptr_t i = 0; i < Rows; ++i) {
@@ -137,10 +137,10 @@ VISOPS_ALWAYS_INLINE void read_ahead(const BlockTerms<T>& t, const BlockResult<T
 #endif
 }
 
-// Columns from t.column on as long as there are whole blocks.
+// Sums whole blocks of columns, from t.column on.
 template <class T, int Rows, int Vectors, int Height, int Width>
 void sum_whole_blocks(BlockTerms<T>& t, int64_t columns, const BlockResult<T>& result) {
-  constexpr int kColumns = Vectors * Terms<T>::kCount;
+  constexpr int kColumns = Vectors * TermVector<T>::kCount;
   for (; t.column + kColumns <= columns; t.column += kColumns) {
     if (t.row_stride != 0) read_ahead<Rows, kColumns>(t, result);
     const auto sums = sum_block<T, Rows, Vectors, Height, Width>(t);
@@ -155,10 +155,10 @@ void sum_whole_blocks(BlockTerms<T>& t, int64_t columns, const BlockResult<T>& r
   }
 }
 
-// And the last ones, vector by vector.
+// Sums the remaining columns, a vector at a time.
 template <class T, int Rows>
 void sum_last_columns(BlockTerms<T>& t, int64_t columns, BlockResult<T> result) {
-  constexpr int kColumns = Terms<T>::kCount;
+  constexpr int kColumns = TermVector<T>::kCount;
   result.streams = false;
   sum_whole_blocks<T, Rows, 1, 0, 0>(t, columns, result);
   if (t.column == columns) return;
@@ -171,7 +171,7 @@ void sum_last_columns(BlockTerms<T>& t, int64_t columns, BlockResult<T> result) 
   }
 }
 
-// Rows of the output one by one: where there are too few of them, or of the kernel's, for a block.
+// Sums output rows one by one, where a block has too few of them or the kernel has too few rows.
 template <class T, int Vectors>
 void sum_single_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
                      const BlockResult<T>& result) {
@@ -184,12 +184,12 @@ void sum_single_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
   }
 }
 
-// Rows of the output, at most Rows, from terms.column on.
+// Sums up to Rows rows of the output, from terms.column on.
 template <class T, int Rows, int Vectors>
 void sum_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
               const BlockResult<T>& result) {
   if (rows < Rows) return sum_single_rows<T, Vectors>(terms, rows, columns, result);
-  // Of complex weights, which are twice as many, the registers hold too few for it.
+  // Complex weights take twice the registers: too many for this.
   constexpr int kUnrolled = sizeof(Weight<T>) == sizeof(T) ? 3 : 0;
   BlockTerms<T> t = terms;
   if (t.height == 1) {

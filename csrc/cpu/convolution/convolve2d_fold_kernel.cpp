@@ -1,7 +1,7 @@
 // NOTE [ Folding on the CPU ]
-// Work is cut by the result's rows. Most columns are repeated by none but themselves: those of a
-// row are added as they lie. For the others each column that repeats them is found. Order of sums:
-// NOTE [ Folding an extension ].
+// Work is cut by the result's rows. Most columns are repeated only by themselves and are added as
+// runs. For the others, each column that repeats them is looked up. Order of sums: NOTE [ Folding
+// an extension ].
 #include <type_traits>
 
 #include "core/convolution/convolve2d_element.h"
@@ -20,7 +20,7 @@ class FoldedRow {
   }
 
   void run() {
-    // Columns [first, last) are repeated by themselves only.
+    // Columns [first, last) are repeated only by themselves.
     const int64_t n = p_.input_width, start = p_.start_x, end = start + p_.width;
     const bool wraps = p_.boundary == Padding::kCircular;
     const int64_t first = most(0, most(start, wraps ? end - n : -start));

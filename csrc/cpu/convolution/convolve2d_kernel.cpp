@@ -1,28 +1,28 @@
 // NOTE [ Convolution on the CPU ]
-// A block of the output stays in registers (cpu/convolution/convolve2d_block.h). Its rows of the
-// input come from the input itself where elements need neither a conversion nor what lies beyond
-// the border; elsewhere from a ring of extended rows in scratch memory, to which each row is copied
-// once for as many rows of the output as use it. So there is no branch within the sums.
+// A block of the output stays in registers (cpu/convolution/convolve2d_block.h). It reads the input
+// in place where elements need no conversion and lie inside the border; elsewhere it reads a ring
+// of extended rows in scratch memory. A row is copied there once for all rows of the output that
+// use it. So sums never branch.
 //
-// Work is cut over the output's rows into parts, each with scratch memory of its own; a sum is
-// never split. Its order: NOTE [ Convolution's sums ].
-#include "core/convolution/convolve2d.h"
-
+// Work is cut over the output's rows into parts, each with its own scratch; no sum is split. Order
+// of sums: NOTE [ Convolution's sums ].
+#include "core/convolution/convolve2d_plan.h"
 #include "cpu/convolution/convolve2d_block.h"
 #include "cpu/convolution/convolve2d_rows.h"
+#include "cpu/convolution/work_parts.h"
 
 namespace visops {
 namespace {
 
-// Here complex numbers stay pairs.
+// What is summed: terms, but complex numbers stay pairs.
 template <class T>
 using Summand = std::conditional_t<planes_of<T> == 2, T, Term<T>>;
 
-// Vectors of a block's row: with a row's weight and a product these fill the registers.
+// Vectors in a block's row: with a weight and a product they fill the registers.
 constexpr int kVectors = VISOPS_ISA_SLOT == 2 ? 4 : 2;
 constexpr int kRows = static_cast<int>(kConvolveRows);
 
-// Columns of the output whose input comes from one place.
+// Columns of the output that read their input from one place.
 struct Tile {
   int64_t column, width;
   bool copied;        // through the ring
@@ -32,24 +32,24 @@ struct Tile {
 template <class T>
 class Part {
  public:
-  Part(const ConvolveParams& p, int64_t part)
-      : p_(p), memory_(static_cast<char*>(p.scratch) + part * p.layout.bytes) {
-    pointers_ = reinterpret_cast<const Summand<T>**>(memory_ + p.layout.row_pointers);
-    fill_row_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.fill_row);
-    sums_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.sums);
-    ring_ = reinterpret_cast<Summand<T>*>(memory_ + p.layout.ring);
+  Part(const ConvolveParams& p, const ConvolvePlan& plan, char* memory)
+      : p_(p), plan_(plan), memory_(memory) {
+    pointers_ = reinterpret_cast<const Summand<T>**>(memory_ + plan.layout.row_pointers);
+    fill_row_ = reinterpret_cast<Summand<T>*>(memory_ + plan.layout.fill_row);
+    sums_ = reinterpret_cast<Summand<T>*>(memory_ + plan.layout.sums);
+    ring_ = reinterpret_cast<Summand<T>*>(memory_ + plan.layout.ring);
     terms_.rows = pointers_;
     const int64_t size = sizeof(T), row = p.output_width * size;
     streams_ = p.batch.count * p.output_height * row >= kWorthStreaming && row % kStreamLine == 0 &&
                reinterpret_cast<uintptr_t>(p.output) % kStreamLine == 0;
     terms_.column = 0;
-    weights_ = reinterpret_cast<Weight<Summand<T>>*>(memory_ + p.layout.weights);
+    weights_ = reinterpret_cast<Weight<Summand<T>>*>(memory_ + plan.layout.weights);
     terms_.weights = weights_;
     terms_.height = p.kernel_plane.height;
     terms_.width = p.kernel_plane.width;
   }
 
-  // Bands [begin, end) of all of the batch's.
+  // Runs bands [begin, end), counted over the whole batch.
   void run(int64_t begin, int64_t end) {
     const int64_t height = p_.output_height, bands = (height + kRows - 1) / kRows;
     const T* packed = nullptr;
@@ -76,7 +76,7 @@ class Part {
 
  private:
   using Rows = ExtendedPlane<T>;
-  static constexpr int64_t kBlock = kVectors * Terms<Summand<T>>::kCount;
+  static constexpr int64_t kBlock = kVectors * TermVector<Summand<T>>::kCount;
 
   void pack(const T* kernel) {
     const ConvolvePlane& k = p_.kernel_plane;
@@ -90,7 +90,7 @@ class Part {
     }
   }
 
-  // Up to three tiles: what lies in the middle is read where it is, if it is whole blocks.
+  // Splits columns into up to three tiles; whole blocks in the middle are read in place.
   int set_tiles(int64_t column, int64_t width, Tile (&tiles)[3]) const {
     const int64_t reach = terms_.width - 1, end = column + width;
     int64_t first = -p_.start_x, last = p_.input_plane.width - reach - p_.start_x;
@@ -112,7 +112,7 @@ class Part {
     return count;
   }
 
-  // Columns [column, column + width) of the output's rows [first, last).
+  // Sums columns [column, column + width) of output rows [first, last).
   void run_columns(const Rows& input, int64_t column, int64_t width, int64_t first, int64_t last,
                    T* output) {
     Tile tiles[3];
@@ -143,7 +143,7 @@ class Part {
   }
 
   Summand<T>* slot(int64_t row) const {
-    return ring_ + row % p_.layout.slots * p_.layout.slot_terms;
+    return ring_ + row % plan_.layout.slots * plan_.layout.slot_terms;
   }
 
   void set_pointers(const Rows& input, const Tile& tile, int64_t first, int64_t i, int64_t rows) {
@@ -161,7 +161,7 @@ class Part {
     if constexpr (std::is_same_v<T, Summand<T>>) {
       sum_rows<T, kRows, kVectors>(terms_, rows, tile.width, {output, p_.output_width, streams_});
     } else {
-      const int64_t row = p_.layout.slot_terms;
+      const int64_t row = plan_.layout.slot_terms;
       sum_rows<Term<T>, kRows, kVectors>(terms_, rows, tile.width, {sums_, row, false});
       for (int64_t i = 0; i < rows; ++i) {
         store_row(sums_ + i * row, output + i * p_.output_width, tile.width);
@@ -169,7 +169,7 @@ class Part {
     }
   }
 
-  // By way of a piece that stays in the cache, where the output is streamed.
+  // A streamed output goes through a piece that stays in the cache.
   void store_row(const Term<T>* sums, T* output, int64_t columns) const {
     constexpr int64_t kPiece = 2048 / static_cast<int64_t>(sizeof(T));
     using Bytes = Vector<uint64_t>;
@@ -190,6 +190,7 @@ class Part {
   static constexpr int64_t kSlack = kConvolveSlack / static_cast<int64_t>(sizeof(Summand<T>));
 
   const ConvolveParams& p_;
+  const ConvolvePlan& plan_;
   char* memory_;
   const Summand<T>** pointers_;
   Summand<T>* fill_row_;
@@ -200,16 +201,20 @@ class Part {
   BlockTerms<Summand<T>> terms_;
 };
 
-void convolve2d_kernel(const ConvolveParams& p, int64_t begin, int64_t end) {
+void convolve2d_kernel(const ConvolveParams& p, Workspace& workspace) {
+  const ConvolvePlan plan = plan_convolve2d(p, workspace.threads());
+  char* scratch = allocate<char>(workspace, plan.scratch_bytes);
   const int64_t bands = p.batch.count * ((p.output_height + kRows - 1) / kRows);
-  const int64_t least = bands / p.parts, more = bands % p.parts;
-  const auto first_band = [=](int64_t part) { return least * part + (part < more ? part : more); };
-  for (int64_t part = begin; part < end; ++part) {
-    with_convolve_type(p.kind, [&](auto* type) {
-      using T = std::remove_pointer_t<decltype(type)>;
-      Part<T>(p, part).run(first_band(part), first_band(part + 1));
+  with_convolve_type(p.kind, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    for_each_part(workspace, plan.parts, [&](int64_t begin, int64_t end) {
+      for (int64_t part = begin; part < end; ++part) {
+        Part<T>(p, plan, scratch + part * plan.layout.bytes)
+            .run(first_of_part(bands, plan.parts, part),
+                 first_of_part(bands, plan.parts, part + 1));
+      }
     });
-  }
+  });
 }
 
 const bool registered = convolve2d_stub.set(kIsaSlot, convolve2d_kernel);

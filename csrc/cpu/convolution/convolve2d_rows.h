@@ -1,4 +1,4 @@
-// Rows of the input, extended beyond its borders, as rows of terms.
+// Rows of the input, extended beyond its borders, as terms.
 #pragma once
 
 #include "core/convolution/convolve2d.h"
@@ -7,7 +7,7 @@
 namespace visops {
 namespace {
 
-// A plane of the input.
+// A plane of the input and its extension.
 template <class T>
 class ExtendedPlane {
  public:
@@ -17,13 +17,13 @@ class ExtendedPlane {
     memcpy(&fill_, fill, sizeof(T));
   }
 
-  // `count` terms of row y from column x on. To is what load_terms() takes: Term<T>, or T itself
-  // where complex numbers stay pairs.
+  // Copies `count` terms of row y from column x on. To is Term<T>, or T where complex numbers stay
+  // pairs.
   template <class To>
   void copy_row(int64_t y, int64_t x, int64_t count, To* to, int64_t to_plane) const {
     const T* row = row_of(y);
     if (row == nullptr) return fill_row(count, to, to_plane);
-    // Columns [first, last) of them are the input's own.
+    // Columns [first, last) lie inside the input.
     const int64_t first = clamp(-x, count), last = clamp(plane_.width - x, count);
     copy_beyond(row, x, first, to, to_plane);
     if (first < last) {
@@ -39,7 +39,7 @@ class ExtendedPlane {
     for (int64_t i = 0; i < count; ++i) load_terms(&fill_, 1, 1, to + i, to_plane);
   }
 
-  // Null where the row is the fill value's.
+  // Null for a row of fill values.
   const T* row_of(int64_t y) const {
     const int64_t inside = pad_index(boundary_, y, plane_.height);
     return inside < 0 || plane_.height == 0 ? nullptr : data_ + inside * plane_.row_stride;

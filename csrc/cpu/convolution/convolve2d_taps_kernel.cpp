@@ -1,21 +1,27 @@
 // NOTE [ The kernel's gradient on the CPU ]
-// A task has a chunk of the output at a time: its rows of the output's gradient as terms, and one
-// extended row of the input, which meets each row of the chunk with one row of the kernel. The
-// lanes of kTaps adjacent elements of that row stay in registers along a row of the chunk; those of
-// all are in scratch memory. Order of sums: NOTE [ Sums of the kernel's gradient ].
+// A task takes a chunk of the output at a time. It holds the chunk's rows of the output's gradient
+// as terms, and one extended row of the input, which meets each row of the chunk in one row of the
+// kernel. The lanes of kTaps adjacent elements of that row stay in registers along a row of the
+// chunk; between rows all lanes are in scratch memory. Order of sums: NOTE [ Sums of the kernel's
+// gradient ].
 #include <type_traits>
 
-#include "core/convolution/convolve2d_gradient.h"
+#include "core/convolution/convolve2d_plan.h"
 #include "cpu/convolution/convolve2d_rows.h"
+#include "cpu/convolution/work_parts.h"
+#include "cpu/lane_sum.h"
 
 namespace visops {
 namespace {
 
-// kTapLanes sums of a tap; of complex numbers the real ones, then the imaginary ones.
+// Adding fewer elements isn't worth handing to a thread.
+constexpr int64_t kElementsWorthIt = 32768;
+
+// The kSumLanes sums of a tap; for complex numbers the real ones, then the imaginary ones.
 template <class T, int Planes>
-struct TapLanes {
-  static constexpr int kVectors = kTapLanes / Vector<T>::kCount;
-  static constexpr int kSize = kTapLanes * Planes;
+struct TapSums {
+  static constexpr int kVectors = kSumLanes / Vector<T>::kCount;
+  static constexpr int kSize = kSumLanes * Planes;
   Vector<T> sum[Planes][kVectors];
 
   VISOPS_ALWAYS_INLINE void load(const T* from) {
@@ -30,7 +36,7 @@ struct TapLanes {
   }
 };
 
-// One row: terms of the output's gradient and of the input.
+// A row of terms of the output's gradient, and one of the input.
 template <class T>
 struct TapRow {
   const T* grad;
@@ -40,15 +46,15 @@ struct TapRow {
   int64_t columns;
 };
 
-// Adds to the lanes of Taps adjacent elements of the kernel's gradient, the first of which meets
-// column `at` of the input.
+// Adds a row to the lanes of Taps adjacent elements of the kernel's gradient; the first of them
+// meets column `at` of the input.
 template <class T, int Planes, int Taps>
 void add_taps(const TapRow<T>& row, int64_t at, T* VISOPS_RESTRICT sums) {
-  using Sums = TapLanes<T, Planes>;
+  using Sums = TapSums<T, Planes>;
   Sums taps[Taps];
   for (int n = 0; n < Taps; ++n) taps[n].load(sums + n * Sums::kSize);
-  const int64_t whole = row.columns / kTapLanes * kTapLanes;
-  for (int64_t j = 0; j < whole; j += kTapLanes) {
+  const int64_t whole = row.columns / kSumLanes * kSumLanes;
+  for (int64_t j = 0; j < whole; j += kSumLanes) {
     for (int v = 0; v < Sums::kVectors; ++v) {
       const int64_t column = j + v * Vector<T>::kCount;
       const Vector<T> g = load_vector(row.grad + column);
@@ -74,17 +80,17 @@ void add_taps(const TapRow<T>& row, int64_t at, T* VISOPS_RESTRICT sums) {
   for (int n = 0; n < Taps; ++n) taps[n].store(sums + n * Sums::kSize);
 }
 
-// The last columns, fewer than there are lanes: no other lane may see what lies beyond.
+// Adds the last columns, fewer than kSumLanes: the other lanes must not see what lies beyond.
 template <class T, int Planes>
 void add_last_columns(const TapRow<T>& row, int64_t at, T* VISOPS_RESTRICT sums) {
-  const int64_t first = row.columns / kTapLanes * kTapLanes;
+  const int64_t first = row.columns / kSumLanes * kSumLanes;
   for (int64_t j = first; j < row.columns; ++j) {
     const T g = row.grad[j], x = row.input[at + j];
     T& re = sums[j - first];
     re = re + g * x;
     if constexpr (Planes == 2) {
       const T gi = row.grad[row.grad_plane + j], xi = row.input[row.input_plane + at + j];
-      T& im = sums[kTapLanes + j - first];
+      T& im = sums[kSumLanes + j - first];
       re = re - gi * xi;
       im = im + g * xi;
       im = im + gi * x;
@@ -92,24 +98,15 @@ void add_last_columns(const TapRow<T>& row, int64_t at, T* VISOPS_RESTRICT sums)
   }
 }
 
-// Overwrites the lanes.
-template <class T>
-T sum_lanes(T* lanes) {
-  for (int64_t half = kTapLanes / 2; half > 0; half /= 2) {
-    for (int64_t l = 0; l < half; ++l) lanes[l] = lanes[l] + lanes[l + half];
-  }
-  return lanes[0];
-}
-
 template <class T>
 class Chunks {
  public:
-  Chunks(const ConvolveTapsParams& p, int64_t part) : p_(p) {
-    char* memory = static_cast<char*>(p.scratch) + part * p.part_bytes;
+  Chunks(const ConvolveTapsParams& p, const ConvolveTapsPlan& plan, char* memory, void* partial)
+      : p_(p), partial_(static_cast<Term<T>*>(partial)) {
     grad_ = reinterpret_cast<Term<T>*>(memory);
-    row_ = reinterpret_cast<Term<T>*>(memory + p.grad_bytes);
-    sums_ = reinterpret_cast<Term<T>*>(memory + p.grad_bytes + p.row_bytes);
-    row_plane_ = p.row_bytes / static_cast<int64_t>(sizeof(Term<T>)) / kPlanes;
+    row_ = reinterpret_cast<Term<T>*>(memory + plan.grad_bytes);
+    sums_ = reinterpret_cast<Term<T>*>(memory + plan.grad_bytes + plan.row_bytes);
+    row_plane_ = plan.row_bytes / static_cast<int64_t>(sizeof(Term<T>)) / kPlanes;
   }
 
   void run(int64_t chunk) {
@@ -132,15 +129,16 @@ class Chunks {
         if (m >= 0 && m < p_.kernel_height) add_row(i, m);
       }
     }
-    auto* partial = static_cast<Term<T>*>(p_.partial) + chunk * taps * kPlanes;
-    for (int64_t i = 0; i < taps * kPlanes; ++i) partial[i] = sum_lanes(sums_ + i * kTapLanes);
+    auto* lanes = reinterpret_cast<Term<T>(*)[kSumLanes]>(sums_);
+    Term<T>* to = partial_ + chunk * taps * kPlanes;
+    for (int64_t i = 0; i < taps * kPlanes; ++i) to[i] = sum_lanes(lanes[i]);
   }
 
  private:
   static constexpr int kPlanes = planes_of<T>;
-  static constexpr int kSize = kTapLanes * kPlanes;
-  // As many as the registers hold.
-  static constexpr int kTapVectors = TapLanes<Term<T>, kPlanes>::kVectors * kPlanes;
+  static constexpr int kSize = kSumLanes * kPlanes;
+  // As many taps as the registers hold.
+  static constexpr int kTapVectors = TapSums<Term<T>, kPlanes>::kVectors * kPlanes;
   static constexpr int kMost = (VISOPS_ISA_SLOT == 2 ? 16 : 8) / kTapVectors;
   static constexpr int kTaps = kMost > 0 ? kMost : 1;
 
@@ -169,32 +167,37 @@ class Chunks {
   }
 
   const ConvolveTapsParams& p_;
+  Term<T>* partial_;
   Term<T>*grad_, *row_, *sums_;
   int64_t row_plane_, columns_ = 0;
 };
 
-void taps_kernel(const ConvolveTapsParams& p, int64_t begin, int64_t end) {
+void convolve2d_taps_kernel(const ConvolveTapsParams& p, Workspace& workspace) {
   const int64_t chunks = p.batch.count * p.chunk_rows * p.chunk_columns;
-  const int64_t least = chunks / p.parts, more = chunks % p.parts;
-  const auto first = [=](int64_t part) { return least * part + (part < more ? part : more); };
-  with_floating_type(p.kind, [&](auto* type) {
+  void* partial = workspace.allocate(p.partial_bytes);
+  const int64_t taps = p.kernel_height * p.kernel_width;
+  const int64_t elements = p.sums_batch ? taps : p.batch.count * taps;
+  with_differentiable_type(p.kind, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    for (int64_t part = begin; part < end; ++part) {
-      Chunks<T> task(p, part);
-      for (int64_t chunk = first(part); chunk < first(part + 1); ++chunk) task.run(chunk);
+    if (chunks > 0) {
+      const ConvolveTapsPlan plan = plan_convolve2d_taps(p, workspace.threads());
+      char* scratch = allocate<char>(workspace, plan.scratch_bytes);
+      for_each_part(workspace, plan.parts, [&](int64_t begin, int64_t end) {
+        for (int64_t part = begin; part < end; ++part) {
+          Chunks<T> task(p, plan, scratch + part * plan.part_bytes, partial);
+          const int64_t last = first_of_part(chunks, plan.parts, part + 1);
+          for (int64_t i = first_of_part(chunks, plan.parts, part); i < last; ++i) task.run(i);
+        }
+      });
     }
+    const int64_t grain = kElementsWorthIt / (chunks < 1 ? 1 : chunks);
+    parallel_for(workspace, elements, grain < 1 ? 1 : grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) sum_chunks<T>(p, partial, i);
+    });
   });
 }
 
-void tap_sums_kernel(const ConvolveTapsParams& p, int64_t begin, int64_t end) {
-  with_floating_type(p.kind, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    for (int64_t i = begin; i < end; ++i) sum_chunks<T>(p, i);
-  });
-}
-
-const bool registered = convolve2d_taps_stub.set(kIsaSlot, taps_kernel) &&
-                        convolve2d_tap_sums_stub.set(kIsaSlot, tap_sums_kernel);
+const bool registered = convolve2d_taps_stub.set(kIsaSlot, convolve2d_taps_kernel);
 
 }  // namespace
 }  // namespace visops

@@ -1,5 +1,5 @@
-// Terms: what stored elements are summed in, as rows of one type. Bytes become 16 bits (there is no
-// product of bytes), halves float32, complex numbers two planes.
+// Terms: the type that stored elements are converted to for sums. Bytes become 16 bits, as no
+// instruction set multiplies bytes; halves become float32, complex numbers two planes.
 #pragma once
 
 #include "core/convolution/convolve2d_element.h"
@@ -43,7 +43,7 @@ VISOPS_ALWAYS_INLINE T term_of(const T* p) {
   return *p;
 }
 
-// Elements that lie `stride` apart; the second plane begins `plane` after the first.
+// Converts elements that lie `stride` apart; a second plane begins `plane` after the first.
 template <class T>
 VISOPS_ALWAYS_INLINE void load_terms(const T* from, int64_t stride, int64_t count,
                                      Term<T>* VISOPS_RESTRICT to, int64_t) {
@@ -87,14 +87,14 @@ VISOPS_ALWAYS_INLINE void load_terms(const BFloat16* from, int64_t stride, int64
   load_halves(from, stride, count, to);
 }
 
-// Complex numbers may also stay pairs.
+// Leaves complex numbers as pairs.
 template <class T>
 VISOPS_ALWAYS_INLINE void load_terms(const Complex<T>* from, int64_t stride, int64_t count,
                                      Complex<T>* VISOPS_RESTRICT to, int64_t) {
   for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
 }
 
-// And back, to adjacent elements.
+// Converts terms back to adjacent elements.
 template <class T>
 VISOPS_ALWAYS_INLINE void store_terms(T* VISOPS_RESTRICT to, const Term<T>* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<T>(from[i]);

@@ -1,11 +1,11 @@
-// Vectors of terms and their weights. Complex numbers stay pairs, as they are stored: then a
-// product by one part of a weight adds to the lanes that a pair has, and one by the other part to
-// those of the pair turned round. Each lane's sums are those of NOTE [ Convolution's sums ]: to
-// subtract a product is to add that of the negative weight.
+// Vectors of the input's terms, and weights. Complex numbers stay pairs, as stored: the real part
+// of a weight multiplies the vector, its imaginary part the vector with each pair swapped. Each
+// lane sums as in NOTE [ Convolution's sums ]; subtracting a product is adding that of the negative
+// weight.
 #pragma once
 
-#include "core/convolution/convolve2d.h"
 #include "core/convolution/convolve2d_element.h"
+#include "core/convolution/convolve2d_plan.h"
 #include "cpu/simd/vector.h"
 
 #if VISOPS_ISA_SLOT > 0
@@ -17,7 +17,7 @@
 namespace visops {
 namespace {
 
-// A weight in memory.
+// A weight as packed in memory.
 template <class T>
 struct WeightOf {
   using type = T;
@@ -43,7 +43,7 @@ struct WeightOf<Complex<T>> {
 template <class T>
 using Weight = typename WeightOf<T>::type;
 
-// A vector with each pair turned round.
+// Swaps the two lanes of each pair.
 #if defined(__GNUC__) && VISOPS_ISA_SLOT == 2
 VISOPS_ALWAYS_INLINE Vector<float> swap_pairs(Vector<float> x) {
   return {(Register<float>::type)_mm512_permute_ps((__m512)x.v, 0xb1)};
@@ -76,9 +76,9 @@ VISOPS_ALWAYS_INLINE Vector<T> swap_pairs(Vector<T> x) {
 }
 #endif
 
-// 16 bytes over and over.
+// A vector that repeats 16 bytes.
 template <class T>
-VISOPS_ALWAYS_INLINE Vector<T> repeat_lanes(const T* p) {
+VISOPS_ALWAYS_INLINE Vector<T> repeat_16_bytes(const T* p) {
 #if VISOPS_ISA_SLOT == 2
   const __m512i bits = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   Vector<T> lanes;
@@ -95,9 +95,9 @@ VISOPS_ALWAYS_INLINE Vector<T> repeat_lanes(const T* p) {
 #endif
 }
 
-// A vector of terms of the input.
+// A vector of the input's terms.
 template <class T>
-struct Terms {
+struct TermVector {
   using Real = T;
   static constexpr int kCount = Vector<T>::kCount;
   Vector<T> x;
@@ -105,7 +105,7 @@ struct Terms {
   VISOPS_ALWAYS_INLINE void load(const T* from) { x = load_vector(from); }
 };
 template <class T>
-struct Terms<Complex<T>> {
+struct TermVector<Complex<T>> {
   using Real = T;
   static constexpr int kCount = Vector<T>::kCount / 2;
   Vector<T> x, swapped;
@@ -116,26 +116,27 @@ struct Terms<Complex<T>> {
   }
 };
 
-// A weight in all lanes.
+// A weight, in all lanes.
 template <class T>
-struct Weights {
+struct WeightVector {
   Vector<T> w;
 
-  VISOPS_ALWAYS_INLINE explicit Weights(T weight) : w(broadcast(weight)) {}
-  VISOPS_ALWAYS_INLINE void add_products(Vector<T>& sum, const Terms<T>& terms) const {
+  VISOPS_ALWAYS_INLINE explicit WeightVector(T weight) : w(broadcast(weight)) {}
+  VISOPS_ALWAYS_INLINE void add_products(Vector<T>& sum, const TermVector<T>& terms) const {
     sum = sum + w * terms.x;
   }
 };
 template <class T>
-struct Weights<Complex<T>> {
-  // SSE2 has no load of one number to all lanes; with AVX it is a part of the product.
+struct WeightVector<Complex<T>> {
+  // SSE2 can't load one number to all lanes; in AVX the product does so itself.
   static constexpr bool kRepeats = VISOPS_ISA_SLOT == 0;
   Vector<T> re, im;
 
-  VISOPS_ALWAYS_INLINE explicit Weights(const ComplexWeight<T>& weight)
-      : re(kRepeats ? repeat_lanes(weight.re) : broadcast(weight.re[0])),
-        im(repeat_lanes(weight.im)) {}
-  VISOPS_ALWAYS_INLINE void add_products(Vector<T>& sum, const Terms<Complex<T>>& terms) const {
+  VISOPS_ALWAYS_INLINE explicit WeightVector(const ComplexWeight<T>& weight)
+      : re(kRepeats ? repeat_16_bytes(weight.re) : broadcast(weight.re[0])),
+        im(repeat_16_bytes(weight.im)) {}
+  VISOPS_ALWAYS_INLINE void add_products(Vector<T>& sum,
+                                         const TermVector<Complex<T>>& terms) const {
     sum = sum + re * terms.x;
     sum = sum + im * terms.swapped;
   }

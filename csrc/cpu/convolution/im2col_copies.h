@@ -1,5 +1,4 @@
-// Tasks of im2col, and copies of short runs, which memcpy would take longer to find out about than
-// to do. Included only by csrc/cpu/im2col*_kernel.cpp; everything has internal linkage (DESIGN 4).
+// Tasks of im2col, and copies of runs too short for a call of memcpy.
 #pragma once
 
 #include "core/convolution/im2col.h"
@@ -16,7 +15,7 @@ struct Bytes16 {
   uint64_t low, high;
 };
 
-// `rows` rows of places from `row` on, of `count` places from `first` on each.
+// Rows of places [row, row + rows), and places [first, first + count) of each.
 struct Im2colTask {
   int64_t lead;
   int64_t place[2];  // in the first two dimensions
@@ -41,14 +40,14 @@ VISOPS_ALWAYS_INLINE Im2colTask im2col_task(const Im2colParams& p, int64_t index
   return task;
 }
 
-// The first of the task's places, of all places.
+// The task's first place, as an index into all places.
 VISOPS_ALWAYS_INLINE int64_t first_place(const Im2colParams& p, const Im2colTask& task) {
   const int64_t outer = task.place[0] * p.dim[1].places + task.place[1];
   return (outer * p.dim[2].places + task.row) * p.dim[3].places + task.first;
 }
 
-// The image's last two dimensions that the task sees with an element of the kernel in the first
-// two, or null where that is outside of the image.
+// The plane (last two dimensions) that the task sees through element (k0, k1) of the kernel; null
+// outside the image.
 template <class T>
 VISOPS_ALWAYS_INLINE const T* plane_seen(const Im2colParams& p, const T* image,
                                          const Im2colTask& task, int64_t k0, int64_t k1) {
@@ -62,7 +61,7 @@ VISOPS_ALWAYS_INLINE const T* plane_seen(const Im2colParams& p, const T* image,
   return image;
 }
 
-// memcpy, within the caller: the last vector overlaps the one before.
+// memcpy, inlined: the last vector overlaps the one before.
 VISOPS_ALWAYS_INLINE void copy_bytes(void* VISOPS_RESTRICT to, const void* VISOPS_RESTRICT from,
                                      int64_t bytes) {
   if (bytes < kCopyBytes) {
@@ -81,8 +80,7 @@ VISOPS_ALWAYS_INLINE void fill_run(T* to, int64_t count, T value) {
   for (int64_t i = 0; i < count; ++i) to[i] = value;
 }
 
-// Two adjacent elements as one integer, of which one is half: vectors of those are taken apart with
-// one instruction.
+// The integer that holds two adjacent elements: one instruction splits a vector of them.
 template <class T>
 struct PairOf;
 template <>
@@ -127,7 +125,7 @@ VISOPS_ALWAYS_INLINE void copy_every_second(T* VISOPS_RESTRICT to, const T* VISO
     constexpr int64_t kCount = Halves<T>::kCount;
     for (; i + kCount < count; i += kCount) Halves<T>::template copy<0>(to + i, from + 2 * i);
     if (i > 0) {
-      // The last ones again, with the element before each: there may be none after the last.
+      // Copies the last ones again with the element before each, as nothing may follow the last.
       const int64_t last = count - kCount;
       Halves<T>::template copy<1>(to + last, from + 2 * last - 1);
       return;

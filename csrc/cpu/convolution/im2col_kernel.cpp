@@ -1,17 +1,18 @@
 // NOTE [ im2col on the CPU ]
-// Elements are bytes: of a type only its size matters. A task is some places of one lead index. For
-// unfold its rows of the result are written for one element of the kernel after the other; each is
-// a row of the image, or a part of it between two fills, and the rows of the image stay in the
-// cache until the last element of the kernel has read them. Short rows, and those with a stride,
-// come from a stage. Patches: NOTE [ Patches ].
+// Only the size of an element matters, not its type. A task is some places of one lead index.
+// Unfold writes the task's rows of the result for one element of the kernel after another. Each is
+// a row of the image, or part of one between fill values; the image's rows stay in the cache until
+// the last element of the kernel has read them. Short or strided rows are staged: NOTE [ Staged
+// rows ]. Patches: NOTE [ Patches ].
 //
-// Rounding: none. Assumed from the checks: every place is within the padded image.
+// Nothing is rounded. The checks guarantee that every place lies within the padded image, and that
+// no offset overflows.
 #include "cpu/convolution/im2col_patches.h"
 
 namespace visops {
 namespace {
 
-// What one element of the kernel sees of a plane, which is null outside of the image.
+// Copies what one element of the kernel sees of a plane, which is null outside the image.
 template <class T>
 void unfold_plane(const Im2colParams& p, const Im2colTask& task, const T* plane, int64_t k2,
                   int64_t k3, T fill, T* out) {
@@ -32,7 +33,7 @@ void unfold_plane(const Im2colParams& p, const Im2colTask& task, const T* plane,
   }
 }
 
-// `rows` runs of `bytes`, which follow each other in the result and are `step` bytes apart before.
+// Copies `rows` runs of `bytes` bytes, `step` bytes apart in the source, adjacent in the result.
 template <int kVector, int kVectors>
 void copy_runs(const char* from, int64_t step, int64_t bytes, int64_t rows, char* to) {
   constexpr int64_t kWritten = kVector * kVectors;
@@ -61,7 +62,7 @@ void copy_rows(const char* from, int64_t step, int64_t bytes, int64_t rows, char
   }
 }
 
-// What one element of the kernel sees of the stage: `rows` rows, `step` elements apart.
+// Copies what one element of the kernel sees of the stage: task.rows rows, `step` elements apart.
 template <class T>
 void unfold_stage(const Im2colTask& task, const T* from, int64_t step, int64_t places, T* out) {
   constexpr int64_t kBytes = sizeof(T);

@@ -1,9 +1,8 @@
 // NOTE [ Patches ]
-// The window at a place is runs of the image's rows, one after the other. Where these are short
-// they are copied from staged rows, a vector each, else one by one from the image itself.
+// The window at a place is a sequence of runs of the image's rows. Short runs are copied from
+// staged rows, a vector each; others one by one from the image.
 //
-// Included only by csrc/cpu/convolution/im2col_kernel.cpp; everything has internal linkage (DESIGN
-// 4).
+// Included only by im2col_kernel.cpp.
 #pragma once
 
 #include "cpu/convolution/im2col_stage.h"
@@ -11,7 +10,7 @@
 namespace visops {
 namespace {
 
-// The patches of the task's rows, run by run.
+// Copies the patches of the task's rows, run by run.
 template <class T>
 void patches_one_by_one(const Im2colParams& p, const Im2colTask& task, const T* image, T fill,
                         T* out) {
@@ -38,15 +37,15 @@ void patches_one_by_one(const Im2colParams& p, const Im2colTask& task, const T* 
   }
 }
 
-// Where the rows of the kernel are in the stage, in bytes from the place of the window.
+// Where the kernel's rows lie in the stage, in bytes from the window's place.
 struct KernelRows {
   static constexpr int64_t kMost = kStageBytes / 2;  // a staged row has two elements or more
   uint16_t offset[kMost];
   int64_t count;
 };
 
-// `count` patches, each `step` bytes after the one before in the stage, of runs of `run` bytes, at
-// most kVector, which are copied as that many. kRows is their number where it is known, else 0.
+// Copies `count` patches that are `step` bytes apart in the stage. Their runs have `run` <= kVector
+// bytes and are copied as kVector. kRows is the number of runs, or 0 for any.
 template <int kVector, int kRows>
 char* whole_patches(const char* from, int64_t step, const KernelRows& rows, int64_t run,
                     int64_t count, char* to) {
@@ -66,12 +65,12 @@ char* whole_patches(const char* from, int64_t step, const KernelRows& rows, int6
   return to;
 }
 
-// The patches of a row of places.
+// Copies the patches of a row of places.
 template <int kVector>
 void patches_of_row(const char* from, int64_t step, const KernelRows& rows, int64_t run,
                     int64_t count, char* to) {
   const int64_t patch = rows.count * run;
-  // Places whose last vector ends within the row of the result.
+  // The places whose last vector ends within the row of the result.
   int64_t whole = count * patch < kVector - run ? 0 : (count * patch - kVector + run) / patch;
   if (whole > count) whole = count;
   switch (rows.count) {

@@ -1,14 +1,13 @@
 // NOTE [ Staged rows ]
-// The rows of the image that a task sees are first copied to where all of them are in the
-// first-level cache, with what is outside of the image filled in. After that nothing branches, and
-// short runs are copied as whole vectors: what is read too much is within the stage, and what is
-// written too much is overwritten by the next run. The last runs, which nothing overwrites, are
-// copied to their length.
+// The rows of the image that a task sees are first copied, with fill values around them, to a stage
+// in the first-level cache. From there, short runs are copied without branches as whole vectors:
+// excess reads stay within the stage, and the next run overwrites excess writes. The last runs,
+// which nothing overwrites, are copied exactly.
 //
-// For unfold a row is staged by phases of the stride, elements 0, stride, 2 stride, ..., then 1,
-// stride + 1, ..., so that what an element of the kernel sees of it lies side by side.
+// Unfold stages a row by phases of the stride, elements 0, stride, 2 stride, ..., then 1, stride +
+// 1, ..., so that what an element of the kernel sees is adjacent.
 //
-// Included only by csrc/cpu/im2col*_kernel.cpp; everything has internal linkage (DESIGN 4).
+// Included only by im2col_kernel.cpp.
 #pragma once
 
 #include "cpu/convolution/im2col_copies.h"
@@ -19,7 +18,7 @@ namespace {
 constexpr int64_t kLongestVector = 256;
 
 struct Stage {
-  // What is beyond kStageBytes is read, never used.
+  // Bytes beyond kStageBytes may be read but are never used.
   alignas(64) char data[kStageBytes + kLongestVector];
   int64_t phases, phase_width, width, rows;  // elements
 
@@ -37,7 +36,7 @@ VISOPS_ALWAYS_INLINE void shape_stage(const Im2colParams& p, const Im2colTask& t
   stage->rows = covered_by(p.dim[2], task.rows);
 }
 
-// Enough of the fill value for most padding: written as one vector.
+// Repeats the fill value: one vector is enough for most padding.
 template <class T>
 struct FillVector {
   static constexpr int64_t kCount = 16 / sizeof(T);
@@ -47,7 +46,7 @@ struct FillVector {
   VISOPS_ALWAYS_INLINE explicit FillVector(T fill) : value(fill) {
     for (T& element : of) element = fill;
   }
-  // May write more than `count`, up to a vector.
+  // May write more than `count` elements, up to a vector.
   VISOPS_ALWAYS_INLINE void pad(T* to, int64_t count) const {
     if (count <= kCount) {
       memcpy(to, of, sizeof(of));
@@ -57,7 +56,7 @@ struct FillVector {
   }
 };
 
-// Stages what the task sees of a plane, which is null outside of the image.
+// Stages what the task sees of a plane, which is null outside the image.
 template <class T>
 void stage_plane(const Im2colParams& p, const Im2colTask& task, const Stage& stage, const T* plane,
                  T fill, T* to) {
@@ -71,7 +70,7 @@ void stage_plane(const Im2colParams& p, const Im2colTask& task, const Stage& sta
   const IndexRange rows = indices_within(y, 1, p.dim[2].size, stage.rows);
   fill_run(to, rows.begin * stage.width, fill);
   if (stage.phases == 1) {
-    // By rising address, so that what is padded too much is overwritten.
+    // By rising address, so that excess padding is overwritten.
     const FillVector<T> filler(fill);
     const IndexRange there = indices_within(x, 1, last.size, stage.width);
     const int64_t copied = there.end - there.begin, after = stage.width - there.end;

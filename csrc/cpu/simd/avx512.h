@@ -1,5 +1,5 @@
 // Vectors of sixteen floats: AVX-512 F, BW, DQ, VL. No fused multiply-add is used: results are
-// the same on every instruction set (DESIGN 5).
+// the same on every instruction set.
 #pragma once
 
 #include <immintrin.h>
@@ -37,7 +37,7 @@ VISOPS_ALWAYS_INLINE Floats load_quads(const float* base, const int32_t* offset)
   return Floats(_mm512_insertf32x4(v, _mm_loadu_ps(base + offset[3]), 3));
 }
 
-// To [0, 1]; NaN stays.
+// Clamps to [0, 1]; NaN stays NaN.
 VISOPS_ALWAYS_INLINE Floats clamp_unit(Floats v) {
   const __m512 above = _mm512_max_ps(_mm512_setzero_ps(), v.v);  // the second operand where NaN
   return Floats(_mm512_min_ps(_mm512_set1_ps(1.0f), above));
@@ -69,13 +69,13 @@ struct PixelPairs {
 };
 
 // Loads and inserts beat the gather instruction on every processor tried, and do not depend on
-// how its microcode guards gathers. Rows go together, so that an offset is in a register once.
+// how its microcode guards gathers. Rows go together, so that each offset is loaded once.
 template <int Rows>
 VISOPS_ALWAYS_INLINE void load_pairs(const char* const (&row)[Rows], const int32_t* offset,
                                      PixelPairs (&pairs)[Rows]) {
   __m128i two[8][Rows];
   for (int i = 0; i < 8; ++i) {
-    int64_t both;  // one load for two offsets: loads are what this runs out of
+    int64_t both;  // one load for two offsets: loads are the bottleneck
     memcpy(&both, offset + 2 * i, 8);
     const int64_t a = static_cast<int32_t>(both), b = both >> 32;
     for (int r = 0; r < Rows; ++r) two[i][r] = load_two(row[r] + a, row[r] + b);

@@ -39,7 +39,7 @@ VISOPS_ALWAYS_INLINE Floats load_quads(const float* base, const int32_t* offset)
   return Floats::load(base + offset[0]);
 }
 
-// To [0, 1]; NaN stays.
+// Clamps to [0, 1]; NaN stays NaN.
 VISOPS_ALWAYS_INLINE Floats clamp_unit(const Floats& v) {
   Floats r;
   for (int i = 0; i < 4; ++i) {
@@ -57,7 +57,7 @@ VISOPS_ALWAYS_INLINE Floats load_floats(const T* p) {
   return r;
 }
 
-// Rows of four become columns.
+// Transposes a 4 x 4 block.
 VISOPS_ALWAYS_INLINE void transpose(Quad (&q)[4]) {
   for (int i = 0; i < 4; ++i) {
     for (int j = 0; j < i; ++j) {

@@ -1,12 +1,19 @@
-// The vectors that kernels are written over, one set per instruction set. Included only by
-// csrc/cpu/*_kernel.cpp; everything has internal linkage (DESIGN 4).
+// The vectors that CPU kernels are written over. There are two vocabularies:
+//
+//   Floats      (this file) floats only, with conversions from and to every pixel type, saturating
+//               stores and gathers of pixels. For kernels that compute in float32.
+//   Vector<T>   (cpu/simd/vector.h) any arithmetic type, loads, stores, + - * only. For kernels
+//               that sum each type in its own arithmetic.
+//
+// Only kernel files include them, once per instruction set (VISOPS_ISA_SLOT); everything has
+// internal linkage, so that no code of one instruction set is linked into another's.
 //
 //   Floats          kWidth floats: 16 (AVX-512), 8 (AVX2), 4 (any CPU)
-//   Quad            4 floats, for pixels whose channels lie side by side
-//   PixelPairs      for each of kWidth pixels the 8 bytes at its address: two neighbouring taps
+//   Quad            4 floats, for pixels with adjacent channels
+//   PixelPairs      for each of kWidth pixels, the 8 bytes at its address: two neighbouring taps;
 //                   load_pairs(rows, offsets, pairs) reads them from rows[r] + offsets[pixel]
 //   load_floats     kWidth adjacent elements of any type, as Floats
-//   FloatPairs      one channel of those, as floats [a0 b0 a1 b1 | ...]
+//   FloatPairs      one channel of PixelPairs, as floats [a0 b0 a1 b1 | ...]
 //
 // Pairs lie in two registers so that splitting them needs no shuffle across 128-bit blocks:
 // block j of `low` holds pixels 4j, 4j+1, block j of `high` pixels 4j+2, 4j+3.
@@ -30,7 +37,7 @@
 namespace visops {
 namespace {
 
-// memcpy for the part of a vector at the end of a run: a call would cost more than the vector.
+// memcpy for part of a vector at the end of a run, where a call would cost more than the copy.
 VISOPS_ALWAYS_INLINE void copy_part(void* to, const void* from, size_t size) {
   const auto move = [to, from](size_t at, size_t bytes) {
     memcpy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, bytes);
@@ -53,7 +60,7 @@ struct FloatPairs {
   Floats low, high;
 };
 
-// The 8 bytes of each pixel's two taps, [T x Channels][T x Channels], seen as one channel's pairs.
+// One channel of each pixel's two taps, which are 8 bytes [T x Channels][T x Channels].
 template <class T, int Channels, int Channel>
 VISOPS_ALWAYS_INLINE FloatPairs channel_pairs(const PixelPairs& raw) {
   static_assert(2 * Channels * sizeof(T) <= 8, "both taps must lie within 8 bytes");

@@ -1,4 +1,4 @@
-// What the x86 instruction sets share: 128-bit pieces and byte shuffles.
+// What AVX2 and AVX-512 share: 128-bit vectors and byte shuffles.
 #pragma once
 
 #include <immintrin.h>
@@ -20,7 +20,7 @@ VISOPS_ALWAYS_INLINE Quad operator+(Quad a, Quad b) { return Quad(_mm_add_ps(a.v
 VISOPS_ALWAYS_INLINE Quad operator-(Quad a, Quad b) { return Quad(_mm_sub_ps(a.v, b.v)); }
 VISOPS_ALWAYS_INLINE Quad operator*(Quad a, Quad b) { return Quad(_mm_mul_ps(a.v, b.v)); }
 
-// Rows of four become columns.
+// Transposes a 4 x 4 block.
 VISOPS_ALWAYS_INLINE void transpose(Quad (&q)[4]) {
   _MM_TRANSPOSE4_PS(q[0].v, q[1].v, q[2].v, q[3].v);
 }

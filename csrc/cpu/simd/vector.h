@@ -1,6 +1,5 @@
-// Vectors of any arithmetic type, as wide as the instruction set's registers: for kernels that take
-// more types than floats (simd.h). A lane never meets another one, so that bits do not depend on
-// the width. Included only by csrc/cpu/*_kernel.cpp; everything has internal linkage (DESIGN 4).
+// Vectors of any arithmetic type, as wide as the instruction set's registers; cpu/simd/floats.h
+// says which vectors are for what. Lanes never mix, so bits do not depend on the width.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +24,7 @@ struct Register {
   typedef T type __attribute__((vector_size(kVectorBytes)));
 };
 #else
-// What the vector types of GCC and Clang do, in loops for the compiler to vectorise.
+// The vector types of GCC and Clang, as loops that the compiler may vectorise.
 template <class T>
 struct Register {
   struct type {
@@ -55,8 +54,8 @@ struct Register {
 };
 #endif
 
-// T is float, double, uint16_t, uint32_t or uint64_t: there is no product of bytes in any
-// instruction set; compute those in 16 bits.
+// T is float, double, uint16_t, uint32_t or uint64_t. No instruction set multiplies bytes: compute
+// those in 16 bits.
 template <class T>
 struct Vector {
   static constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(T));
@@ -79,19 +78,19 @@ VISOPS_ALWAYS_INLINE Vector<T> operator*(Vector<T> a, Vector<T> b) {
 // kCount adjacent elements, at any address.
 template <class T>
 VISOPS_ALWAYS_INLINE Vector<T> load_vector(const T* p) {
-  Vector<T> lanes;
-  memcpy(&lanes.v, p, kVectorBytes);
-  return lanes;
+  Vector<T> vector;
+  memcpy(&vector.v, p, kVectorBytes);
+  return vector;
 }
 template <class T>
-VISOPS_ALWAYS_INLINE void store_vector(T* p, Vector<T> lanes) {
-  memcpy(p, &lanes.v, kVectorBytes);
+VISOPS_ALWAYS_INLINE void store_vector(T* p, Vector<T> vector) {
+  memcpy(p, &vector.v, kVectorBytes);
 }
 
 template <class T>
 VISOPS_ALWAYS_INLINE Vector<T> broadcast(T value) {
-  // A vector of GCC takes a number as its operand, and less 0 every number is itself; filling lane
-  // by lane would become one instruction for each.
+  // A GCC vector takes a number as an operand, and value - 0 is value; filling lane by lane would
+  // take an instruction for each.
   return {value - typename Register<T>::type{}};
 }
 

@@ -1,7 +1,7 @@
 // NOTE [ col2im on CUDA ]
-// A thread has an element of the image and adds up the columns that see it, by rising k: no
-// atomics, and of unfold's columns threads side by side read what lies side by side. Blocks stride
-// over what is left.
+// A thread has an element of the image and adds the columns that see it, by ascending k. There are
+// no atomics, and neighbouring threads read neighbouring columns of unfold. Blocks stride over what
+// is left.
 //
 // Order of the sums: NOTE [ Sums of col2im ].
 #include "core/convolution/col2im_sum.h"
@@ -14,12 +14,13 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Which place sees element `at` of the image as element k of the kernel; false for none.
+// Sets the place that sees element `at` of the image through element k of the kernel; false if
+// none.
 __device__ inline bool place_of(const WindowDim& dim, int64_t at, int64_t k, int64_t* place) {
   int64_t from = at + dim.before - k * dim.dilation;
   if (from < 0) return false;
   if (dim.stride != 1) {
-    // Images and padding of more than 32 bits are rare, and dividing takes three times as long.
+    // Sizes above 32 bits are rare, and dividing them takes three times as long.
     const int64_t quotient = from <= UINT32_MAX && dim.stride <= UINT32_MAX
                                  ? static_cast<uint32_t>(from) / static_cast<uint32_t>(dim.stride)
                                  : from / dim.stride;

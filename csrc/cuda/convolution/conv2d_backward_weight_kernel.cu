@@ -1,8 +1,9 @@
-// NOTE [ The convolution's weight gradient on CUDA ]
-// As NOTE [ Convolution on CUDA ]; a row is an output channel, a column a weight's (input channel,
-// kernel row, kernel column), and a sum goes over the pixels of all images, the batch outermost. A
-// sum is one thread's: its order depends on nothing but the shapes.
+// NOTE [ The weight's gradient on CUDA ]
+// Like NOTE [ The networks' convolution on CUDA ], but a row is an output channel, a column is a
+// weight's (input channel, kernel row, kernel column), and a sum goes over the pixels of all
+// images, the batch outermost. One thread computes a sum, so its order depends only on the shapes.
 #include "core/convolution/conv2d_matrix.h"
+#include "core/workspace.h"
 #include "cuda/convolution/conv2d_tile.h"
 #include "cuda/launch.h"
 
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-void conv2d_backward_weight_launch(const Conv2dWeightParams& p, void* stream) {
+void conv2d_backward_weight_launch(const Conv2dWeightParams& p, Workspace& workspace) {
   const int64_t rows = p.out_channels * conv_parts(p.kind);
   const int64_t columns = p.in_channels * p.y.kernel * p.x.kernel;
   const int64_t row_tiles = (rows + kTileSide - 1) / kTileSide;
@@ -90,7 +91,7 @@ void conv2d_backward_weight_launch(const Conv2dWeightParams& p, void* stream) {
   const int64_t tiles = p.groups * row_tiles * column_tiles;
   with_conv_element(p.kind, [&](auto element) {
     launch(conv2d_backward_weight<decltype(element)>, grid_for(tiles), dim3(kTileThreads), 0,
-           stream, p, row_tiles, column_tiles, tiles);
+           workspace.stream(), p, row_tiles, column_tiles, tiles);
   });
 }
 

@@ -1,11 +1,12 @@
-// NOTE [ Convolution on CUDA ]
-// A block sums a tile of 64 output channels by 64 pixels, of all images, in shared memory; elements
-// of im2col's matrix are read from the image when they are due. Every phase of a gradient of the
-// input (NOTE [ A convolution as a matrix product ]) has tiles of its own. A sum is one thread's,
-// from the first k to the last, in float32 for halves.
+// NOTE [ The networks' convolution on CUDA ]
+// A block computes a tile of 64 output channels by 64 pixels of any images, with its operands in
+// shared memory; elements of im2col's matrix are read from the image when needed. Each phase of the
+// input's gradient (NOTE [ A convolution as a matrix product ]) has its own tiles. One thread
+// computes a sum, from the first k to the last, in float32 for halves.
 //
-// For float32 and halves cuDNN, which has matrix units, is several times as fast.
+// cuDNN uses matrix units and is several times faster for float32 and halves.
 #include "core/convolution/conv2d_matrix.h"
+#include "core/workspace.h"
 #include "cuda/convolution/conv2d_tile.h"
 #include "cuda/launch.h"
 
@@ -92,15 +93,15 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-void conv2d_launch(const Conv2dParams& p, void* stream) {
+void conv2d_launch(const Conv2dParams& p, Workspace& workspace) {
   // The first phase has the most pixels.
   const int64_t pixels = axis_of(p, p.y, 0).count * axis_of(p, p.x, 0).count;
   const int64_t row_tiles = (matrix_rows(p) + kTileSide - 1) / kTileSide;
   const int64_t column_tiles = (p.batch * pixels + kTileSide - 1) / kTileSide;
   const int64_t tiles = phases_y(p) * phases_x(p) * p.groups * row_tiles * column_tiles;
   with_conv_element(p.kind, [&](auto element) {
-    launch(conv2d<decltype(element)>, grid_for(tiles), dim3(kTileThreads), 0, stream, p, row_tiles,
-           column_tiles, tiles);
+    launch(conv2d<decltype(element)>, grid_for(tiles), dim3(kTileThreads), 0, workspace.stream(), p,
+           row_tiles, column_tiles, tiles);
   });
 }
 

@@ -1,4 +1,4 @@
-// A product of matrices whose elements are found where they are needed, in tiles.
+// A tiled product of matrices whose elements are looked up when needed.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,8 +10,8 @@
 namespace visops {
 namespace {
 
-// A block's threads have kTileSide * kTileSide sums, kPerThread squared each; kTileDepth rows and
-// columns of the operands are in shared memory.
+// A block computes kTileSide * kTileSide sums, kPerThread squared in each thread; shared memory
+// holds kTileDepth columns and rows of the operands.
 constexpr int kTileSide = 64, kTileDepth = 16, kPerThread = 4;
 constexpr int kTileThreads = (kTileSide / kPerThread) * (kTileSide / kPerThread);
 
@@ -29,15 +29,15 @@ VISOPS_FN double multiply_add(double a, double b, double sum) {
   return sum + a * b;
 #endif
 }
-// Small integers would be multiplied as signed ones, which must not overflow.
+// uint16_t would be promoted to int, whose product may overflow.
 VISOPS_FN uint16_t multiply_add(uint16_t a, uint16_t b, uint16_t sum) {
   return static_cast<uint16_t>(sum + static_cast<uint32_t>(a) * b);
 }
 VISOPS_FN uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t sum) { return sum + a * b; }
 VISOPS_FN uint64_t multiply_add(uint64_t a, uint64_t b, uint64_t sum) { return sum + a * b; }
 
-// Rows first_row .. and columns first_column .. of problem.row(m) times problem.column(j), summed
-// in the order of problem.depth. All threads of the block call it.
+// The tile that begins at (first_row, first_column): rows problem.row(m) times columns
+// problem.column(j), summed in ascending depth. All threads of the block must call it.
 template <class Value, class Problem>
 __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t first_column) {
   constexpr int kLoaders = kTileThreads / kTileSide;  // threads that read a row or column together

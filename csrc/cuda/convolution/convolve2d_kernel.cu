@@ -1,12 +1,13 @@
 // NOTE [ Convolution on CUDA ]
-// A block has a tile of the output; a thread has kRowsOfThread elements of a column of it. The
-// tile's part of the extended input and a piece of the kernel lie in shared memory as what is
-// summed: the whole kernel where it fits, else as many of its rows as do, else pieces of one row,
-// so that every sum has the order of NOTE [ Convolution's sums ]. No contraction (-fmad=false).
+// A block has a tile of the output, a thread kRowsOfThread elements of one of its columns. Shared
+// memory holds the tile's part of the extended input and a piece of the kernel, both converted: the
+// whole kernel if it fits, else as many rows as fit, else pieces of one row. So every sum has the
+// order of NOTE [ Convolution's sums ]. No contraction (-fmad=false).
 #include <type_traits>
 
 #include "core/convolution/convolve2d.h"
 #include "core/convolution/convolve2d_element.h"
+#include "core/workspace.h"
 #include "cuda/launch.h"
 
 namespace visops {
@@ -18,12 +19,12 @@ constexpr int kThreads = kTileWidth * kThreadRows;
 constexpr int kRowsOfThread = 4;
 constexpr int kTileHeight = kThreadRows * kRowsOfThread;
 
-// Shared memory, together what every GPU grants without being asked.
+// Shared memory: together what every GPU grants by default.
 constexpr int64_t kInputBytes = 32 << 10;
 constexpr int64_t kKernelBytes = 16 << 10;
 constexpr int64_t kMostColumns = 32;  // of a piece, where a row of the kernel doesn't fit
 
-// Rows and columns of the kernel that are there at a time.
+// Rows and columns of the kernel in shared memory at a time.
 struct Piece {
   int64_t rows, columns;
 };
@@ -46,7 +47,7 @@ struct Operands {
   T fill;
 };
 
-// By all threads of the block: rows from y on and columns from x on.
+// Loads rows from y on and columns from x on. All threads of the block must call it.
 template <class T, class Sum>
 __device__ void load_input(const ConvolveParams& p, const Operands<T>& of, int64_t y, int64_t x,
                            int rows, int columns, Sum* to) {
@@ -130,15 +131,15 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-void convolve2d_launch(const ConvolveParams& p, void* stream) {
+void convolve2d_launch(const ConvolveParams& p, Workspace& workspace) {
   const int64_t across = (p.output_width + kTileWidth - 1) / kTileWidth;
   const int64_t down = (p.output_height + kTileHeight - 1) / kTileHeight;
   const int64_t tiles = p.batch.count * across * down;
   with_convolve_type(p.kind, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const Piece piece = piece_of<typename ConvolveElement<T>::Sum>(p);
-    launch(convolve2d<T>, grid_for(tiles), dim3(kThreads), kInputBytes + kKernelBytes, stream, p,
-           piece, tiles);
+    launch(convolve2d<T>, grid_for(tiles), dim3(kThreads), kInputBytes + kKernelBytes,
+           workspace.stream(), p, piece, tiles);
   });
 }
 

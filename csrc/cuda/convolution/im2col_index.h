@@ -1,5 +1,5 @@
-// Indices of places, of the kernel's elements and of the image, of the linear index that a thread
-// has. Index is uint32_t wherever all of them fit: a GPU divides those in a third of the time.
+// From a thread's linear index to indices of places, of the kernel's elements and of the image.
+// Index is uint32_t wherever all values fit: a GPU divides those in a third of the time.
 #pragma once
 
 #include "core/convolution/im2col.h"

@@ -1,8 +1,8 @@
 // NOTE [ im2col on CUDA ]
-// Elements are bytes: of a type only its size matters. For unfold a thread has a place and writes
-// what the window sees there: threads of neighbouring places read and write side by side, and the
-// place's indices are found once for all of the window. For patches a thread has an element of the
-// result, as there the window's elements lie side by side. Blocks stride over what is left.
+// Only the size of an element matters, not its type. For unfold, a thread has a place and writes
+// all that the window sees there: neighbouring threads read and write neighbouring elements, and a
+// place's indices are computed once. For patches, where the window's elements are adjacent, a
+// thread has one element of the result. Blocks stride over what is left.
 #include "core/convolution/im2col.h"
 #include "cuda/convolution/im2col_index.h"
 #include "cuda/launch.h"

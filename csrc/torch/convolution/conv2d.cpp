@@ -1,4 +1,4 @@
-// The torch front of neural networks' convolution: tensors -> Conv2dParams.
+// The torch front of the networks' convolution: tensors -> Conv2dParams.
 #include "core/convolution/conv2d.h"
 
 #include "core/check.h"
@@ -14,7 +14,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// As Python has it.
+// The dtype as Python names it.
 std::string dtype_text(const Tensor& tensor) {
   switch (tensor.scalar_type()) {
     case ScalarType::UInt32: return "uint32";
@@ -26,7 +26,7 @@ std::string dtype_text(const Tensor& tensor) {
   }
 }
 
-// What the three operators share; sizes are those of the forward convolution.
+// What the three operators share. Sizes are the forward convolution's.
 struct ConvCall {
   const char* op;
   Sizes stride, padding, dilation;
@@ -34,6 +34,7 @@ struct ConvCall {
   Sizes input, weight, output = {};
 
   void check();
+  void check_sizes(const char* name, const Sizes& sizes) const;
   void check_shape(const char* name, const Tensor& tensor, const Sizes& expected) const;
   ConvSizes axis(int i) const;
   int64_t in_channels() const { return weight[1]; }
@@ -51,22 +52,39 @@ void ConvCall::check() {
   require(dilation.size() == 2, op, "dilation has ", dilation.size(), " numbers, must have 2");
   require(padding.size() == 2 || padding.size() == 4, op, "padding has ", padding.size(),
           " numbers, must have 2 (y, x) or 4 (top, bottom, left, right)");
-  require(input.size() == 4, op, "input has shape ", shape_text(input), ", must be [N, C, H, W]");
-  require(weight.size() == 4, op, "weight has shape ", shape_text(weight),
-          ", must be [out channels, in channels / groups, height, width]");
+  // Texts of shapes take longer than small convolutions: fail() makes them only when needed.
+  if (input.size() != 4) {
+    fail(op, "input has shape ", shape_text(input), ", must be [N, C, H, W]");
+  }
+  if (weight.size() != 4) {
+    fail(op, "weight has shape ", shape_text(weight),
+         ", must be [out channels, in channels / groups, height, width]");
+  }
+  check_sizes("input", input);
+  check_sizes("weight", weight);
   require(groups >= 1, op, "groups is ", groups, ", must be >= 1");
   require(weight[0] % groups == 0, op, "weight has ", weight[0],
           " output channels, must be a multiple of groups, ", groups);
-  require(saturating_product(weight[1], groups) == input[1], op, "weight has shape ",
-          shape_text(weight), ", its second size times groups (", groups,
-          ") must be the input's channels, ", input[1]);
+  if (saturating_product(weight[1], groups) != input[1]) {
+    fail(op, "weight has shape ", shape_text(weight), ", its second size times groups (", groups,
+         ") must be the input's channels, ", input[1]);
+  }
   output = {input[0], weight[0], axis(0).output, axis(1).output};
+}
+
+// The gradients take the sizes of their result as arguments.
+void ConvCall::check_sizes(const char* name, const Sizes& sizes) const {
+  for (const int64_t size : sizes) {
+    if (size < 0) fail(op, name, " has shape ", shape_text(sizes), ", sizes must be >= 0");
+  }
 }
 
 void ConvCall::check_shape(const char* name, const Tensor& tensor, const Sizes& expected) const {
   bool same = tensor.dim() == static_cast<int64_t>(expected.size());
   for (int64_t d = 0; same && d < tensor.dim(); ++d) same = tensor.size(d) == expected[d];
-  require(same, op, name, " has shape ", shape_text(tensor), ", must be ", shape_text(expected));
+  if (!same) {
+    fail(op, name, " has shape ", shape_text(tensor), ", must be ", shape_text(expected));
+  }
 }
 
 Arithmetic common_kind(const char* op, const char* name, const Tensor& tensor,
@@ -98,26 +116,6 @@ Tensor empty_map(const char* op, const char* what, const Tensor& like, const Siz
   const Tensor pixels = empty_contiguous(op, what, like, {sizes[0], sizes[2], sizes[3], sizes[1]},
                                          like.scalar_type());
   return call_for_tensor("aten::permute", "", pixels, Sizes{0, 3, 1, 2});
-}
-
-Tensor scratch_of(const char* op, const Tensor& like, int64_t bytes) {
-  return empty_contiguous(op, "scratch", like, {bytes}, ScalarType::Byte);
-}
-
-void run_conv2d(const ConvCall& call, Conv2dParams& p, const Tensor& on) {
-  if (runs_cuda_kernels(on)) {
-    run(conv2d_stub, p, on, 1, kGrain);
-    return;
-  }
-  plan_conv2d(call.op, p, torch::stable::get_num_threads());
-  const Tensor packed = scratch_of(call.op, on, packed_bytes(p));
-  p.packed = packed.mutable_data_ptr();
-  const Tensor scratch = scratch_of(call.op, on, saturating_product(p.workers, p.scratch_bytes));
-  p.scratch = static_cast<char*>(scratch.mutable_data_ptr());
-  p.packs = true;
-  run(conv2d_stub, p, on, p.workers, kGrain);
-  p.packs = false;
-  run(conv2d_stub, p, on, p.workers, kGrain);
 }
 
 Conv2dParams params_of(const ConvCall& call, Arithmetic kind, const Tensor& weight) {
@@ -154,7 +152,7 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const std::optional<Ten
       empty_map(call.op, "result", input, call.output, prefers_channels_last(input));
   p.from = map_of(input);
   p.to = map_of(output);
-  if (output.numel() > 0) run_conv2d(call, p, input);
+  if (output.numel() > 0) run(conv2d_stub, call.op, p, input);
   return output;
 }
 
@@ -172,7 +170,7 @@ Tensor conv2d_backward_input(const Tensor& grad, const Tensor& weight, const Siz
   const Tensor gradient = empty_map(call.op, "gradient", grad, input_size, channels_last);
   p.from = map_of(grad);
   p.to = map_of(gradient);
-  if (gradient.numel() > 0) run_conv2d(call, p, grad);
+  if (gradient.numel() > 0) run(conv2d_stub, call.op, p, grad);
   return gradient;
 }
 
@@ -196,15 +194,7 @@ Tensor conv2d_backward_weight(const Tensor& grad, const Tensor& input, const Siz
   p.out_channels = call.out_channels();
   p.y = call.axis(0);
   p.x = call.axis(1);
-  if (gradient.numel() == 0) return gradient;
-  if (runs_cuda_kernels(grad)) {
-    run(conv2d_backward_weight_stub, p, grad, 1, kGrain);
-    return gradient;
-  }
-  plan_conv2d_weight(call.op, p, torch::stable::get_num_threads());
-  const Tensor scratch = scratch_of(call.op, grad, saturating_product(p.workers, p.scratch_bytes));
-  p.scratch = static_cast<char*>(scratch.mutable_data_ptr());
-  run(conv2d_backward_weight_stub, p, grad, p.workers, kGrain);
+  if (gradient.numel() > 0) run(conv2d_backward_weight_stub, call.op, p, grad);
   return gradient;
 }
 

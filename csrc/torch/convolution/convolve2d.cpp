@@ -1,8 +1,6 @@
 // The torch front of convolution: tensors -> ConvolveParams.
 #include "core/convolution/convolve2d.h"
 
-#include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "core/check.h"
@@ -22,7 +20,7 @@ struct Call {
   ConvolveParams params = {};
 };
 
-// Flipping: the kernel is read from its last element, and meets the input that much earlier.
+// Reads the kernel from its last element, which meets the input that much earlier.
 void flip(ConvolveParams& p) {
   ConvolvePlane& k = p.kernel_plane;
   const int64_t last = (k.height - 1) * k.row_stride + (k.width - 1) * k.column_stride;
@@ -33,7 +31,7 @@ void flip(ConvolveParams& p) {
   p.start_x -= k.width - 1;
 }
 
-// All that does not allocate, but for operands of very many dimensions.
+// Everything before the output is allocated; copies only operands with too many dimensions.
 Call checked_call(const Tensor& input, const Tensor& kernel, const std::vector<int64_t>& start,
                   const std::vector<int64_t>& size, const std::string& boundary,
                   const std::optional<Tensor>& fill, bool flips) {
@@ -59,34 +57,14 @@ Call checked_call(const Tensor& input, const Tensor& kernel, const std::vector<i
   p.output_height = height;
   p.output_width = width;
   if (flips) flip(p);
-  p.layout = convolve_layout(kOp, p);
+  check_kernel_size(kOp, p);
   return call;
 }
 
-// Tasks: a few for each thread, of a size that is worth it.
-int64_t parts_of(const ConvolveParams& p) {
-  constexpr int64_t kPartsOfThread = 4, kTapsOfElement = 16;
-  const int64_t bands = (p.output_height + kConvolveRows - 1) / kConvolveRows;
-  const int64_t elements = saturating_product(kConvolveRows, p.output_width);
-  const int64_t taps = p.kernel_plane.height * p.kernel_plane.width;
-  const int64_t cost = saturating_product(elements, 1 + taps / kTapsOfElement);
-  const int64_t total = saturating_product(p.batch.count, bands);
-  const int64_t threads = torch::stable::get_num_threads();
-  if (threads == 1) return 1;
-  const int64_t worth_it = saturating_product(total, cost) / kGrain;
-  return std::clamp<int64_t>(std::min(threads * kPartsOfThread, worth_it), 1, total);
-}
-
 void run_call(Call& call, const Tensor& output) {
-  ConvolveParams& p = call.params;
   if (output.numel() == 0) return;
-  p.output = output.mutable_data_ptr();
-  if (!output.is_cpu()) return run(convolve2d_stub, p, output, 1, 1);
-  p.parts = parts_of(p);
-  const Tensor scratch = empty_contiguous(
-      kOp, "scratch", output, {saturating_product(p.parts, p.layout.bytes)}, ScalarType::Byte);
-  p.scratch = scratch.mutable_data_ptr();
-  run(convolve2d_stub, p, output, p.parts, kGrain);
+  call.params.output = output.mutable_data_ptr();
+  run(convolve2d_stub, kOp, call.params, output);
 }
 
 Tensor convolve2d(const Tensor& input, const Tensor& kernel, const std::vector<int64_t>& start,

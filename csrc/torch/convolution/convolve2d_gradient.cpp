@@ -1,7 +1,5 @@
-// The torch front of convolution's gradients: tensors -> parameters.
+// The torch front of convolve2d's gradients: tensors -> parameters.
 #include "core/convolution/convolve2d_gradient.h"
-
-#include <algorithm>
 
 #include "core/check.h"
 #include "torch/contiguous.h"
@@ -11,7 +9,7 @@
 namespace visops {
 namespace {
 
-// Elements touched by a column of a fold, in the sense of kGrain.
+// Elements that a column of a fold touches; see kGrain.
 constexpr int64_t kFoldCost = 2;
 
 Tensor convolve2d_fold(const Tensor& grad, const std::vector<int64_t>& start,
@@ -44,18 +42,6 @@ Tensor convolve2d_fold(const Tensor& grad, const std::vector<int64_t>& start,
   return result;
 }
 
-// Tasks: a few for each thread, of a size that is worth it.
-int64_t parts_of(const ConvolveTapsParams& p) {
-  constexpr int64_t kPartsOfThread = 4, kTapsOfElement = 8;
-  const int64_t chunks = p.batch.count * p.chunk_rows * p.chunk_columns;
-  const int64_t taps = p.kernel_height * p.kernel_width;
-  const int64_t total = saturating_product(
-      p.batch.count, saturating_product(p.grad_plane.height, p.grad_plane.width));
-  const int64_t worth_it = saturating_product(total, 1 + taps / kTapsOfElement) / kGrain;
-  const int64_t threads = torch::stable::get_num_threads();
-  return std::clamp<int64_t>(std::min(threads * kPartsOfThread, worth_it), 1, chunks);
-}
-
 Tensor convolve2d_backward_kernel(const Tensor& grad, const Tensor& input,
                                   const std::vector<int64_t>& kernel_size,
                                   const std::vector<int64_t>& start, const std::string& boundary,
@@ -82,29 +68,15 @@ Tensor convolve2d_backward_kernel(const Tensor& grad, const Tensor& input,
   p.kernel_height = height;
   p.kernel_width = width;
   p.sums_batch = sums_batch;
-  set_taps_layout(kOp, &p);
+  set_chunks(kOp, &p);
   std::vector<int64_t> shape = sums_batch ? std::vector<int64_t>() : operands.leading;
   shape.insert(shape.end(), {height, width});
   const Tensor result = empty_contiguous(kOp, "result", grad, shape, grad.scalar_type());
   if (result.numel() == 0) return result;
-
-  const int64_t chunks =
-      saturating_product(p.batch.count, saturating_product(p.chunk_rows, p.chunk_columns));
-  const int64_t sums = saturating_product(chunks, height * width);
-  const Tensor partial = empty_contiguous(
-      kOp, "scratch", result, {saturating_product(sums, sum_size(p.kind))}, ScalarType::Byte);
   p.grad = operands.first.const_data_ptr();
   p.input = operands.second.const_data_ptr();
-  p.partial = partial.mutable_data_ptr();
   p.result = result.mutable_data_ptr();
-  if (chunks > 0) {
-    p.parts = result.is_cpu() ? parts_of(p) : 1;
-    const int64_t bytes = result.is_cpu() ? saturating_product(p.parts, p.part_bytes) : 0;
-    const Tensor scratch = empty_contiguous(kOp, "scratch", result, {bytes}, ScalarType::Byte);
-    p.scratch = scratch.mutable_data_ptr();
-    run(convolve2d_taps_stub, p, result, p.parts, kGrain);
-  }
-  run(convolve2d_tap_sums_stub, p, result, result.numel(), chunks);
+  run(convolve2d_taps_stub, kOp, p, result);
   return result;
 }
 

@@ -30,14 +30,13 @@ bool broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b,
   return true;
 }
 
-// Along dimension d of the broadcast sizes, of which there are `dims`.
+// The tensor's stride along dimension d of the `dims` broadcast ones.
 int64_t broadcast_stride(const Tensor& tensor, int64_t d, int64_t dims) {
   const int64_t own = d - (dims - (tensor.dim() - 2));
   return own < 0 || tensor.size(own) == 1 ? 0 : tensor.stride(own);
 }
 
-// Dimensions of size 1 are dropped and those that can be walked as one become one; false where too
-// many are left.
+// Drops dimensions of size 1 and merges adjacent ones where possible; false if too many are left.
 bool set_batch(const Tensor& first, const Tensor& second, const std::vector<int64_t>& leading,
                ConvolveBatch* batch) {
   *batch = {};

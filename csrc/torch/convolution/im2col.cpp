@@ -16,7 +16,7 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-// How many dimensions the kernel has.
+// The number of dimensions of the kernel; throws if out of range.
 int64_t dims_of(const char* op, const Sizes& kernel_size) {
   require(kernel_size.size() >= 1 && kernel_size.size() <= kWindowDims, op, "kernel_size is ",
           shape_text(kernel_size), ", must be 1 to ", kWindowDims, " integers");
@@ -33,7 +33,7 @@ Sizes shape_of(const Tensor& tensor) {
   return shape;
 }
 
-// Adjacent dimensions that are one in memory are merged. False if more than kLeadDims are left.
+// Merges dimensions that are contiguous together. False if more than kLeadDims are left.
 bool set_leads(const Tensor& image, int64_t leads, Im2colParams* p) {
   Sizes sizes, strides;
   p->lead = 1;
@@ -58,7 +58,7 @@ bool set_leads(const Tensor& image, int64_t leads, Im2colParams* p) {
   return true;
 }
 
-// The image that the parameters describe: `image` itself, or a contiguous copy of it.
+// Sets the image's sizes and strides; returns the image or a contiguous copy of it.
 Tensor set_image(const Tensor& image, int64_t dims, Im2colParams* p) {
   const int64_t leads = image.dim() - dims;
   const bool is_row = image.size(-1) == 1 || image.stride(-1) == 1;
@@ -74,7 +74,7 @@ Tensor set_image(const Tensor& image, int64_t dims, Im2colParams* p) {
   return image;
 }
 
-// A task's elements, in the sense of kGrain.
+// Elements that a task touches; see kGrain.
 int64_t task_cost(const Im2colParams& p) {
   return saturating_product(saturating_product(p.band_rows, p.segment_places), p.kernel_elements);
 }
@@ -124,7 +124,7 @@ Tensor im2col(const Tensor& input, const Sizes& kernel_size, const Sizes& stride
   return result;
 }
 
-// Throws unless the columns are those of an image of these sizes; returns its leading dimensions.
+// Throws unless these can be an image's columns; returns the image's leading dimensions.
 Sizes leads_of_columns(const char* op, const Sizes& shape, const Sizes& kernel_size,
                        const Im2colParams& p) {
   const int64_t dims = static_cast<int64_t>(kernel_size.size());
