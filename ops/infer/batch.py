@@ -4,50 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
-from .plan import PlannedBatch
+from .frames import Frame, Placement
+from .images.preprocess import Preprocess
+from .store.plan import PlannedBatch
 
-if TYPE_CHECKING:
-    from .preprocess import Placement, Preprocess
-
-__all__ = ["Batch", "Frame", "Picture", "shortened"]
+__all__ = ["Batch", "Picture", "shortened"]
 
 _LONGEST = 500  # characters of a reason: some errors print a whole tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A decoded image's place: in the plan's batch, in the memory of pixels, and its sizes.
-
-    Attributes
-    ----------
-    index : int
-        Of the input in its planned batch.
-    offset : int
-        Of its first byte in the batch's pixels, ``[height, width, 3]``.
-    height, width : int
-        As decoded.
-    full_height, full_width : int
-        Of the whole image, upright.
-    reduction : int
-        A decoded pixel is so many pixels wide and high: 1, 2, 4 or 8.
-    left, top : int
-        Where in the whole image the first decoded pixel begins. Pixels of a reduced image may reach
-        beyond it, at the right and the bottom; or, once turned upright, at the left and the top.
-    """
-
-    index: int
-    offset: int
-    height: int
-    width: int
-    full_height: int
-    full_width: int
-    reduction: int = 1
-    left: int = 0
-    top: int = 0
 
 
 @dataclass(frozen=True, slots=True)

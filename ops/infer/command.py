@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .detection import Detection
-from .distributed import merge, run_rank, torchrun_rank
-from .models import Model, load_models
+from .cluster.distributed import merge, run_rank, torchrun_rank
+from .engine.pipeline import Pipeline
+from .images.preprocess import Preprocess
+from .models.detection import Detection
+from .models.model import Model, load_models
+from .models.postprocess import Auto, Classification, Segmentation
 from .options import Options
-from .pipeline import Pipeline
-from .postprocess import Auto, Classification, Segmentation
-from .preprocess import Preprocess
-from .report import table
-from .summary import Summary
+from .store.summary import Summary
+from .view.report import table
 
 __all__ = ["main", "parser"]
 
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return summary.exit_code
         _refuse_what_does_nothing(args)
         if args.device.startswith("cpu"):
-            from .memory import keep_freed_memory
+            from .engine.memory import keep_freed_memory
 
             keep_freed_memory()
         summary = _run(args)
@@ -75,7 +75,7 @@ def _run(args: argparse.Namespace) -> Summary:
     if args.dry_run:
         return pipeline.dry_run(args.images, args.out)
     if args.engine == "ray":
-        from .ray_engine import run_ray  # Ray need not be installed
+        from .cluster.ray_engine import run_ray  # Ray need not be installed
 
         return run_ray(
             pipeline,

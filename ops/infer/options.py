@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from .merge import FORMATS
-from .preprocess import Preprocess
+from .images.preprocess import Preprocess
+from .store.merge import FORMATS
 
 __all__ = ["Options"]
 

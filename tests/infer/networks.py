@@ -16,11 +16,11 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 from visops.infer import Pipeline, Preprocess
-from visops.infer.batch import Frame
-from visops.infer.decode import Decoder
-from visops.infer.job import Job
-from visops.infer.manifest import Commit
-from visops.infer.merge import Counts
+from visops.infer.engine.job import Job
+from visops.infer.frames import Frame
+from visops.infer.images.decode import Decoder
+from visops.infer.store.manifest import Commit
+from visops.infer.store.merge import Counts
 
 COUNT = 42
 BATCH = 4

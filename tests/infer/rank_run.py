@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from visops.infer.distributed import run_rank
+from visops.infer.cluster.distributed import run_rank
 
 from infer.networks import Small, pipeline
 

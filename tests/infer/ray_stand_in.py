@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from visops.infer import PlannedBatch
-from visops.infer.decode import Decoder
-from visops.infer.ray_ledger import Ledger
+from visops.infer.cluster.ray_ledger import Ledger
+from visops.infer.images.decode import Decoder
 
 
 class Handle:
@@ -51,7 +51,13 @@ class Here:
 
     def rows(self, run: Any, batches: Sequence[PlannedBatch]) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
-        from visops.infer.ray_stages import Decode, Networks, Write, packed_models, planned_row
+        from visops.infer.cluster.ray_stages import (
+            Decode,
+            Networks,
+            Write,
+            packed_models,
+            planned_row,
+        )
 
         job, ledger = run._job, Handle(self.ledger)
         work = job.work

@@ -10,9 +10,9 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from visops import infer
 from visops.infer import Detection, Model, Preprocess, Regions, run_lengths
-from visops.infer.annotate import encode, picture_path
 from visops.infer.batch import Picture
-from visops.infer.drawing import draw
+from visops.infer.view.annotate import encode, picture_path
+from visops.infer.view.drawing import draw
 
 from infer.folders import Detector, Network, records, save
 

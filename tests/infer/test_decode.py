@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import visops.infer.decode
+import visops.infer.images.decode
 from PIL import Image, ImageOps, PngImagePlugin
-from visops.infer.decode import Decoder
-from visops.infer.listing import Entry
-from visops.infer.loading import DecodedBatches
-from visops.infer.plan import PlannedBatch
-from visops.infer.preprocess import Preprocess
+from visops.infer.images.decode import Decoder
+from visops.infer.images.loading import DecodedBatches
+from visops.infer.images.preprocess import Preprocess
+from visops.infer.store.plan import Entry, PlannedBatch
 
 from infer.folders import photo, save
 
@@ -264,7 +263,7 @@ def test_faults_of_the_machine_are_no_files(
     def failing(path: Any, *arguments: Any) -> Any:
         raise OSError(number, os.strerror(number))  # as reading does, without a name
 
-    monkeypatch.setattr(visops.infer.decode, "open", failing, raising=False)
+    monkeypatch.setattr(visops.infer.images.decode, "open", failing, raising=False)
     save(tmp_path / "a.png")
     source = DecodedBatches([PlannedBatch(0, (Entry("a.png"),))], Decoder(str(tmp_path)), workers)
     with closing(source), pytest.raises(OSError, match=r"a\.png") as caught:

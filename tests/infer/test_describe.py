@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 from visops.infer import Auto, Detection, Model
-from visops.infer.describe import describe
-from visops.infer.models import weights_digest
+from visops.infer.models.describe import describe
+from visops.infer.models.model import weights_digest
 
 from infer.folders import Network
 

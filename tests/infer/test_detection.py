@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from visops.infer import Detection, Segmentation, run_lengths
-from visops.infer.preprocess import Placement, Preprocess
+from visops.infer.frames import Placement
+from visops.infer.images.preprocess import Preprocess
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from visops.infer import Pipeline
-from visops.infer.distributed import (
+from visops.infer.cluster.distributed import (
     Rank,
     _device,
     digest_of,
@@ -30,11 +30,11 @@ from visops.infer.distributed import (
     wait_for_file,
     wait_for_others,
 )
-from visops.infer.job import Job
-from visops.infer.manifest import Commit, read_manifest
-from visops.infer.meeting import Meeting
-from visops.infer.merge import Counts, merge_parts
-from visops.infer.stopping import Draining
+from visops.infer.cluster.meeting import Meeting
+from visops.infer.engine.job import Job
+from visops.infer.engine.stopping import Draining
+from visops.infer.store.manifest import Commit, read_manifest
+from visops.infer.store.merge import Counts, merge_parts
 
 from infer.networks import (
     BATCH,
@@ -127,7 +127,7 @@ def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ranks that wait in vain say so in a test's time."""
-    monkeypatch.setattr("visops.infer.meeting.PLANNING_TIMEOUT", timedelta(seconds=30))
+    monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=30))
 
 
 @pytest.fixture
@@ -263,7 +263,7 @@ def test_ranks_without_a_place_to_meet_are_told() -> None:
 
 
 def test_a_store_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("visops.infer.meeting.CONNECTING_TIMEOUT", timedelta(seconds=0.5))
+    monkeypatch.setattr("visops.infer.cluster.meeting.CONNECTING_TIMEOUT", timedelta(seconds=0.5))
     with pytest.raises(RuntimeError, match=r"rank 1 can't reach the store of rank 0 at 127.*:1:"):
         Meeting(Rank(1, 2), {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
 

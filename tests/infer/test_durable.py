@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from visops import infer
-from visops.infer import Preprocess, durable
-from visops.infer.durable import make_folders, sync_below
+from visops.infer import Preprocess
+from visops.infer.store import durable
+from visops.infer.store.durable import make_folders, sync_below
 
 from infer.folders import Network, save
 

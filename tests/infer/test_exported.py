@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from visops import infer
 from visops.infer import Preprocess, load_model
-from visops.infer.exported import call_in_fixed_batches
+from visops.infer.models.exported import call_in_fixed_batches
 
 from infer.folders import Network, fill, records
 

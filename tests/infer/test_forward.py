@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 from visops.infer import Model, Options, Preprocess
-from visops.infer.batch import Batch, Frame
-from visops.infer.forward import forward
-from visops.infer.listing import Entry
-from visops.infer.plan import PlannedBatch
-from visops.infer.work import Work
+from visops.infer.batch import Batch
+from visops.infer.engine.work import Work
+from visops.infer.frames import Frame
+from visops.infer.models.forward import forward
+from visops.infer.store.plan import Entry, PlannedBatch
 
 from infer.folders import Refusing
 

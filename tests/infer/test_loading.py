@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 import torch
-import visops.infer.loading
+import visops.infer.images.loading
 from torch.utils.data import DataLoader
 from visops.infer import Model, Options, Preprocess, StageError
-from visops.infer.batch import Frame
-from visops.infer.decode import Decoder
-from visops.infer.isolation import decode_apart
-from visops.infer.job import Job
-from visops.infer.listing import Entry
-from visops.infer.loading import DIED, DecodedBatches
-from visops.infer.plan import PlannedBatch
-from visops.infer.work import Work
+from visops.infer.engine.job import Job
+from visops.infer.engine.work import Work
+from visops.infer.frames import Frame
+from visops.infer.images.decode import Decoder
+from visops.infer.images.isolation import decode_apart
+from visops.infer.images.loading import DIED, DecodedBatches
+from visops.infer.store.plan import Entry, PlannedBatch
 from waiting import until
 
 from infer.folders import Network, save
@@ -147,7 +146,7 @@ def test_full_shared_memory_is_an_error(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_pixels_are_in_shared_memory_before_they_are_sent(tmp_path: Path) -> None:
-    dataset = visops.infer.loading._Batches(Decoder(str(tmp_path)), shared=True)
+    dataset = visops.infer.images.loading._Batches(Decoder(str(tmp_path)), shared=True)
     batch: Any = dataset[planned(tmp_path, 1)[0]]
     assert batch.pixels.is_shared()
     missing: Any = dataset[PlannedBatch(0, (Entry("none.png"),))]

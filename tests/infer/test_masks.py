@@ -8,7 +8,7 @@ import pytest
 import torch
 from torchvision.models.detection.roi_heads import paste_masks_in_image
 from visops.infer import Preprocess, run_lengths
-from visops.infer.masks import columns_of_runs, masks_in_image
+from visops.infer.models.masks import columns_of_runs, masks_in_image
 
 pytestmark = pytest.mark.slow
 

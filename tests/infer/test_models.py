@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 from visops.infer import Model, Options, Preprocess, load_model
-from visops.infer.models import weights_digest
-from visops.infer.pipeline import as_models
+from visops.infer.engine.pipeline import as_models
+from visops.infer.models.model import weights_digest
 
 from infer.folders import Network
 

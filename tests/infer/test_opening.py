@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import torch
 from visops import infer
-from visops.infer import Job, Pipeline, Preprocess, job, opening, pipeline
-from visops.infer.durable import atomic_file
-from visops.infer.listing import list_images
-from visops.infer.locking import LockedFile
-from visops.infer.manifest import Manifest, committed_batches
-from visops.infer.opening import OutputsLock
-from visops.infer.pipeline import conclude
+from visops.infer import Job, Pipeline, Preprocess
+from visops.infer.engine import job, opening, pipeline
+from visops.infer.engine.opening import OutputsLock
+from visops.infer.engine.pipeline import conclude
+from visops.infer.images.listing import list_images
+from visops.infer.store.durable import atomic_file
+from visops.infer.store.locking import LockedFile
+from visops.infer.store.manifest import Manifest, committed_batches
 
 from infer.folders import Network, records, save
 

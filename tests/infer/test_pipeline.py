@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from visops import infer
 from visops.infer import Counts, Job, Model, Options, Pipeline, Preprocess, StageError
-from visops.infer.pipeline import conclude
+from visops.infer.engine.pipeline import conclude
 
 from infer.folders import Detector, Network, Refusing, files, fill, records, save
 

@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from visops.infer.listing import Entry
-from visops.infer.manifest import (
+from visops.infer.store.manifest import (
     Commit,
     Manifest,
     committed_batches,
     manifest_paths,
     read_manifest,
 )
-from visops.infer.plan import Plan, cut_batches
+from visops.infer.store.plan import Entry, Plan, cut_batches
 
 pytestmark = pytest.mark.slow
 
@@ -116,7 +115,7 @@ def test_damage_within_is_an_error(tmp_path: Path) -> None:
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     path = str(tmp_path / "manifest.jsonl")
-    code = f"from visops.infer.manifest import Manifest; Manifest({path!r})"
+    code = f"from visops.infer.store.manifest import Manifest; Manifest({path!r})"
     with Manifest(path):
         with pytest.raises(RuntimeError, match=r"manifest.jsonl is being written by another"):
             Manifest(path)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 import torch
-from visops.infer.batch import Frame
-from visops.infer.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocess
+from visops.infer.frames import Frame
+from visops.infer.images.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 
 from infer.folders import photo
 

@@ -21,10 +21,10 @@ import pytest
 import torch
 from visops.infer import Model, Raw, StageError, Summary
 from visops.infer.batch import Batch
-from visops.infer.decode import Decoder
-from visops.infer.loading import DIED
-from visops.infer.manifest import Commit, Manifest
-from visops.infer.ray_ledger import ALONE, GO, LOST, STOP, Ledger
+from visops.infer.cluster.ray_ledger import ALONE, GO, LOST, STOP, Ledger
+from visops.infer.images.decode import Decoder
+from visops.infer.images.loading import DIED
+from visops.infer.store.manifest import Commit, Manifest
 from waiting import until
 
 from infer.networks import (
@@ -94,7 +94,7 @@ def test_a_draining_ledger_ends_what_is_begun() -> None:
 def test_a_cluster_is_divided(
     cores: float, gpus: float, device: str, expected: tuple[float, ...]
 ) -> None:
-    from visops.infer.ray_engine import Pools
+    from visops.infer.cluster.ray_engine import Pools
 
     pools = Pools.of({"CPU": cores, "GPU": gpus}, 2, device)
     assert (pools.decoders, pools.networks, pools.writers, pools.cpus, pools.gpus) == expected
@@ -108,7 +108,7 @@ def test_a_cluster_is_divided(
 def test_what_is_chosen_leaves_room_for_the_rest(
     device: str, chosen: dict[str, int], expected: tuple[int, int]
 ) -> None:
-    from visops.infer.ray_engine import Pools
+    from visops.infer.cluster.ray_engine import Pools
 
     pools = Pools.of({"CPU": 16.0, "GPU": 4.0}, 2, device, **chosen)
     assert (pools.decoders, pools.networks) == expected
@@ -130,7 +130,7 @@ def test_what_is_chosen_leaves_room_for_the_rest(
 def test_pools_that_would_wait_without_end_are_refused(
     device: str, chosen: dict[str, int], message: str
 ) -> None:
-    from visops.infer.ray_engine import Pools
+    from visops.infer.cluster.ray_engine import Pools
 
     with pytest.raises(ValueError, match=message):
         Pools.of({"CPU": 16.0, "GPU": 4.0}, 2, device, **chosen)
@@ -140,7 +140,7 @@ def test_pools_that_would_wait_without_end_are_refused(
     ("text", "said"), [("", "it doesn't say why"), (" \n", "it doesn't say why"), ("a\nb\n", "b")]
 )
 def test_what_an_error_of_ray_is_about(text: str, said: str) -> None:
-    from visops.infer.ray_engine import _last_line
+    from visops.infer.cluster.ray_engine import _last_line
 
     assert _last_line(RuntimeError(text)) == said
 
@@ -151,8 +151,8 @@ def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
 ) -> None:
     import pyarrow as pa
     import ray
-    from visops.infer.plan import PlannedBatch
-    from visops.infer.ray_stages import _Actor, planned_row
+    from visops.infer.cluster.ray_stages import _Actor, planned_row
+    from visops.infer.store.plan import PlannedBatch
 
     ledger = Ledger(attempts=3)
     ledger.begin("models", 2, False)  # by a worker that has died
@@ -189,9 +189,9 @@ def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
 
 @needs_ray
 def test_pixels_and_all_else_come_through_a_row(tmp_path: Path) -> None:
-    from visops.infer.listing import list_images
-    from visops.infer.plan import cut_batches
-    from visops.infer.ray_stages import _packed, _unpacked
+    from visops.infer.cluster.ray_stages import _packed, _unpacked
+    from visops.infer.images.listing import list_images
+    from visops.infer.store.plan import cut_batches
 
     images = make_images(tmp_path / "images", 9)
     for plan in cut_batches(list_images(images), 4):
@@ -213,7 +213,7 @@ def test_models_are_sent(kind: str, tmp_path: Path) -> None:
     import pickle
 
     from visops.infer import load_model
-    from visops.infer.ray_stages import packed_models
+    from visops.infer.cluster.ray_stages import packed_models
 
     network, batch = convolutions().eval(), torch.rand(2, 3, 32, 32)
     if kind == "module":
@@ -234,7 +234,7 @@ def test_models_are_sent(kind: str, tmp_path: Path) -> None:
 
 @needs_ray
 def test_a_model_that_cannot_be_sent_is_named() -> None:
-    from visops.infer.ray_stages import packed_models
+    from visops.infer.cluster.ray_stages import packed_models
 
     lock = threading.Lock()
     model = Model("odd", lambda batch: lock)
@@ -248,12 +248,12 @@ def here(monkeypatch: pytest.MonkeyPatch) -> Here:
     if not HAS_RAY:
         pytest.skip("ray[data] is not installed")
     import ray
-    from visops.infer import ray_engine
+    from visops.infer.cluster import ray_engine
 
     stand_in = Here()
     monkeypatch.setattr(ray, "get", lambda value: value)
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
-    monkeypatch.setattr("visops.infer.ray_stages.keep_freed_memory", lambda: None)
+    monkeypatch.setattr("visops.infer.cluster.ray_stages.keep_freed_memory", lambda: None)
     monkeypatch.setattr(ray_engine, "_ray", lambda: stand_in)
     monkeypatch.setattr(ray_engine, "_started_ledger", lambda ray: Handle(stand_in.ledger))
     monkeypatch.setattr(ray_engine._Run, "_rows", lambda run, batches: stand_in.rows(run, batches))
@@ -272,7 +272,7 @@ def expected(job: tuple[Path, Path], tmp_path: Path) -> dict[str, bytes]:
 
 
 def on_ray(job: tuple[Path, Path], network: torch.nn.Module | None = None) -> Summary:
-    from visops.infer.ray_engine import run_ray
+    from visops.infer.cluster.ray_engine import run_ray
 
     return run_ray(pipeline(network), *job)
 
@@ -308,7 +308,7 @@ def test_a_row_that_comes_twice_is_committed_once(
 def test_rounds_hold_so_many_batches(
     here: Here, job: tuple[Path, Path], expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visops.infer.ray_engine.ROUND", 4)
+    monkeypatch.setattr("visops.infer.cluster.ray_engine.ROUND", 4)
     on_ray(job)
     assert committed(job[1]) == list(range(11))
     assert outputs(job[1]) == expected
@@ -355,7 +355,7 @@ def test_a_full_disk_is_named_with_stage_and_file(
         def write(out: str, batch: Batch) -> Commit:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{out}/parts/part-3")
 
-        monkeypatch.setattr("visops.infer.ray_stages.write_batch", write)
+        monkeypatch.setattr("visops.infer.cluster.ray_stages.write_batch", write)
 
     here.meanwhile[3] = fail
     with pytest.raises(StageError, match=r"stage write, batch 3: .*No space left.*parts/part-3"):
@@ -378,7 +378,7 @@ def test_an_exception_that_cannot_be_sent_is_sent_as_text(
     def collate(work: object, batch: Batch) -> Batch:
         raise Odd("this", "that")
 
-    monkeypatch.setattr("visops.infer.work.Work.collate", collate)
+    monkeypatch.setattr("visops.infer.engine.work.Work.collate", collate)
     with pytest.raises(StageError, match=r"stage collate, batch 0: RuntimeError: Odd: this and"):
         on_ray(job)
 

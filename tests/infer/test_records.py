@@ -13,11 +13,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from visops.infer import Auto, Classification, Detection, Entry, Raw, Segmentation
-from visops.infer.batch import Batch, Frame
-from visops.infer.parquet import Schema, write_parquet
-from visops.infer.plan import PlannedBatch
-from visops.infer.preprocess import Preprocess
-from visops.infer.records import batch_records, json_line, plain
+from visops.infer.batch import Batch
+from visops.infer.frames import Frame
+from visops.infer.images.preprocess import Preprocess
+from visops.infer.store.parquet import Schema, write_parquet
+from visops.infer.store.plan import PlannedBatch
+from visops.infer.store.records import batch_records, json_line, plain
 
 pytestmark = pytest.mark.slow
 

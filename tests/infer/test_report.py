@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from visops.infer import Counts, Summary
-from visops.infer.report import Progress, advice, table
-from visops.infer.stages import Chain, Stage, StageTimes
+from visops.infer.engine.stages import Chain, Stage
+from visops.infer.store.summary import StageTimes
+from visops.infer.view.report import Progress, advice, table
 from waiting import until
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from visops.infer.stages import Chain, Stage, StageError
+from visops.infer.engine.stages import Chain, Stage, StageError
 from waiting import until
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torchvision.models import WeightsEnum, get_model, get_model_weights
 from visops.infer import Auto, Detection, Model, Preprocess, load_model, load_models
-from visops.infer.torchvision_models import Thresholds, build, preprocess_of
+from visops.infer.models.torchvision import Thresholds, build, preprocess_of
 
 pytestmark = [
     pytest.mark.slow,

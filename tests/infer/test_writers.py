@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 import torch
 from visops import infer
-from visops.infer import Entry, durable
-from visops.infer.batch import Batch, Frame, Picture
-from visops.infer.plan import PlannedBatch
-from visops.infer.writers import write_batch
+from visops.infer import Entry
+from visops.infer.batch import Batch, Picture
+from visops.infer.engine.writers import write_batch
+from visops.infer.frames import Frame
+from visops.infer.store import durable
+from visops.infer.store.plan import PlannedBatch
 
 from infer.folders import Network, save
 
