@@ -1,7 +1,12 @@
-"""Inference over many images: stages that overlap, results that are safe, no image lost.
+"""Inference over many images: overlapping stages, crash-safe results, no image lost.
 
-``python -m visops.infer --help`` is the command. Pillow and torchvision are needed; pyarrow for
-Parquet and tqdm for the progress bar.
+``python -m visops.infer --help`` describes the command. Pillow and torchvision are required,
+pyarrow only for Parquet, tqdm only for the progress bar.
+
+The code follows the images. `store` keeps what is on the disk: the plan, the manifests, the
+results. `images` lists, decodes and preprocesses. `models` runs networks and makes results of
+their outputs. `view` draws, and reports progress. `engine` runs all of that as a chain of stages
+in one process, and `cluster` in many. Each of these imports only from those before it.
 """
 
 from .engine.job import Job

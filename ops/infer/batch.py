@@ -1,4 +1,4 @@
-"""What goes from stage to stage: one planned batch, and what is known of it so far."""
+"""What the stages pass on: a planned batch, and everything computed for it so far."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from .store.plan import PlannedBatch
 
 __all__ = ["Batch", "Picture", "shortened"]
 
-_LONGEST = 500  # characters of a reason: some errors print a whole tensor
+_LONGEST = 500  # characters of a reason; some errors print a whole tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image to be written.
+    """An image to write.
 
     Attributes
     ----------
     path : str
-        Relative to the outputs.
+        Relative to the folder of outputs.
     pixels : Tensor ``[3, H, W]``
         uint8, on the CPU.
     drawn : dict or None
-        What to draw on it: results by model.
+        Results to draw on it, by model.
     """
 
     path: str
@@ -38,30 +38,32 @@ class Picture:
 
 @dataclass
 class Batch:
-    """A batch on its way. Rows of tensors and lists go by `frames`: the images that were read."""
+    """A batch on its way. Tensors and lists have one row per frame: per image that was decoded."""
 
     plan: PlannedBatch
-    pixels: Tensor | None = None  # uint8, flat: all frames, one after the other
+    pixels: Tensor | None = None  # uint8, flat: the frames back to back
     frames: Sequence[Frame] = ()
     failures: dict[int, str] = field(default_factory=dict)  # index in the plan -> reason
     images: list[Tensor] = field(default_factory=list)  # [3, H, W] views of pixels, on the device
     inputs: dict[Preprocess, Tensor] = field(default_factory=dict)  # [N, 3, h, w]
     placements: Mapping[Preprocess, Sequence[Placement]] = field(default_factory=dict)
-    outputs: dict[str, Any] = field(default_factory=dict)  # model -> a whole batch's, on the device
-    results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # model -> one a frame
+    outputs: dict[str, Any] = field(default_factory=dict)  # model -> output, on the device
+    results: dict[str, list[dict[str, Any]]] = field(
+        default_factory=dict
+    )  # model -> a result per frame
     pictures: list[Picture] = field(default_factory=list)
-    retried: int = 0  # models whose images went one by one
+    retried: int = 0  # models that had to run image by image
 
     @property
     def number(self) -> int:
-        """Of the batch in the plan."""
+        """The batch's number in the plan."""
         return self.plan.number
 
     def path(self, frame: Frame) -> str:
-        """Return the path of a frame's input."""
+        """Return the path of the file that a frame was decoded from."""
         return self.plan.entries[frame.index].path
 
 
 def shortened(reason: str) -> str:
-    """Return why an image failed, no longer than a record should be."""
+    """Return the reason for a failure, cut to the length that records allow."""
     return reason if len(reason) <= _LONGEST else reason[: _LONGEST - 3] + "..."

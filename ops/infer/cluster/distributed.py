@@ -1,10 +1,9 @@
 """One run over the processes of `torchrun`: each rank does its share of the planned batches.
 
-Before any work, rank 0 lists, plans and says which batches are left; everyone takes every world-th
-of them, so shares are settled, unpadded, and nothing is done twice. From then on each rank has its
-own manifest, and its work waits for no other's. Once all have said that they are through, rank 0
-merges the results. A rank that was killed leaves batches that the next run, with any number of
-ranks, divides anew.
+Before any work, rank 0 lists, plans and announces which batches are left. Of n ranks each takes
+every n-th batch, so shares are fixed and unpadded, and nothing is done twice. From then on each
+rank has its own manifest and waits for no other. When all have finished, rank 0 merges the results.
+A killed rank leaves batches behind, which the next run divides anew among any number of ranks.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ __all__ = ["Rank", "merge", "run_rank", "share", "torchrun_rank", "wait_for_file
 
 T = TypeVar("T")
 
-# Network file systems show other machines' files after a while: NFS within a minute.
+# Network file systems show other machines' files with a delay: NFS within a minute.
 VISIBLE_SECONDS = 120.0
-# A rank that ends without a word, with its machine, is not waited for longer than this.
+# How long to wait for ranks that may have died with their machine.
 STALLED_SECONDS = 600.0
 
 
@@ -45,24 +44,24 @@ def run_rank(
     progress: bool = False,
     rank: Rank | None = None,
 ) -> Summary:
-    """Do this rank's share of what is left to do of a folder of images.
+    """Do this rank's share of what is left of a folder of images.
 
     Parameters
     ----------
     pipeline : Pipeline
-        The same on every rank. Where its device is "cuda", each rank takes the GPU of its number
-        on the machine.
+        The same on every rank. If its device is "cuda", each rank takes the GPU with its local
+        index.
     images, out : path
-        Folders that all machines see under these names.
+        Folders that all machines see under these paths.
     progress : bool
         Show a bar, on rank 0.
     rank : Rank, optional
-        By default what `torchrun` says.
+        By default as `torchrun` sets it.
 
     Returns
     -------
     Summary
-        Of this rank; on rank 0, where all have come to their ends, also of the whole.
+        Of this rank; on rank 0, if all ranks have finished, of the whole run.
 
     Raises
     ------
@@ -100,8 +99,8 @@ def run_rank(
         finally:
             meeting.finish()
         if rank.index > 0 and rank.local == 0:
-            # torchrun on this machine may be what holds the store of all: were it to end, its likes
-            # on the other machines would end their ranks.
+            # torchrun here may hold the store for all: if it ended, torchrun on the other machines
+            # would end their ranks.
             wait_for_others(meeting, draining, os.fspath(out))
     return summary
 
@@ -113,10 +112,10 @@ def wait_for_others(
     seconds: float = STALLED_SECONDS,
     poll: float = 0.2,
 ) -> None:
-    """Wait until all ranks have finished, or a signal comes, or nothing moves any more.
+    """Wait until all ranks have finished, a signal comes, or nothing moves any more.
 
-    Manifests grow, and files that are being merged: a folder of outputs that has not changed for
-    so many seconds is of ranks that are dead, or as good as that.
+    Manifests grow, and so do files being merged: if the folder of outputs has not changed for this
+    many seconds, the other ranks are dead, or as good as dead.
     """
     seen, since = _sizes(out), time.monotonic()
     while draining.received is None and not meeting.others_have_finished():
@@ -129,7 +128,7 @@ def wait_for_others(
 
 
 def _sizes(folder: str) -> dict[str, int]:
-    """Return the files right in a folder, and how large they are."""
+    """Return the sizes of the files directly in a folder."""
     sizes = {}
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -141,14 +140,14 @@ def _sizes(folder: str) -> dict[str, int]:
 
 
 def merge(out: str | os.PathLike[str], format: str = "jsonl") -> Summary:
-    """Merge the parts of a finished run, by whatever ranks.
+    """Merge the parts of a finished run, whichever ranks wrote them.
 
     Raises
     ------
     FileNotFoundError
         There is no plan.
     RuntimeError
-        Batches are not done: another run does them.
+        Some batches are not done: run again to do them.
     """
     folder = os.fspath(out)
     plan = Plan.load(os.path.join(folder, PLAN))
@@ -166,7 +165,7 @@ def merge(out: str | os.PathLike[str], format: str = "jsonl") -> Summary:
 
 
 def _device(device: str, rank: Rank) -> str:
-    """Give each rank a GPU: those of a machine in turn, where there are more ranks than that."""
+    """Give each rank a GPU; ranks share GPUs in turn if there are more ranks than GPUs."""
     count = torch.cuda.device_count()
     if torch.device(device) != torch.device("cuda") or not count:
         return device
@@ -174,7 +173,7 @@ def _device(device: str, rank: Rank) -> str:
 
 
 def share(numbers: Sequence[T], rank: Rank) -> list[T]:
-    """Return what this rank does: every world-th item, so that shares differ by one at most."""
+    """Return this rank's items: every n-th of n ranks, so that shares differ by at most one."""
     return list(numbers[rank.index :: rank.world])
 
 
@@ -185,12 +184,12 @@ def digest_of(path: str) -> str:
 
 
 def wait_for_file(path: str, digest: str, seconds: float = VISIBLE_SECONDS) -> None:
-    """Wait until this machine sees a file as rank 0 has written it.
+    """Wait until this machine sees a file as rank 0 wrote it.
 
     Raises
     ------
     RuntimeError
-        It doesn't: the folder is most likely not shared.
+        It doesn't in time: most likely the folder is not shared.
     """
     end = time.monotonic() + seconds
     while True:
@@ -202,7 +201,7 @@ def wait_for_file(path: str, digest: str, seconds: float = VISIBLE_SECONDS) -> N
             found = "no such file"
         if time.monotonic() >= end:
             raise RuntimeError(
-                f"visops.infer: rank 0 has written {path}, this machine sees {found} after "
-                f"{seconds:.0f} s; the folder of outputs must be one that all machines share"
+                f"visops.infer: rank 0 wrote {path}, but this machine sees {found} after "
+                f"{seconds:.0f} s; all machines must share the folder of outputs"
             )
         time.sleep(0.2)

@@ -1,9 +1,9 @@
-"""Where ranks meet: a store of keys and values, that torchrun has or rank 0 opens.
+"""Where ranks meet: a key-value store, either torchrun's or one that rank 0 opens.
 
-A store may be older than the ranks: torchrun's outlives a restart of them, and the commands of one
-script share it. What others have left in it must not be taken for an answer. So every rank asks
-under a name that it has just drawn, and rank 0 answers to that name. No number tells one run from
-another: machines count restarts each for itself.
+The store may be older than the ranks: torchrun's survives their restart, and the commands of one
+script share it. An answer left by an earlier run must not be taken for a new one. So every rank
+asks under a name it has just drawn at random, and rank 0 answers to that name. There is no number
+that identifies a run: each machine counts restarts on its own.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ __all__ = ["Meeting", "Rank", "torchrun_rank"]
 
 T = TypeVar("T")
 
-# Ranks start at about the same time; a store that is not there then is not to come.
+# Ranks start at about the same time; a store still missing after this will not come.
 CONNECTING_TIMEOUT = timedelta(minutes=5)
-# Rank 0 may need long to list millions of files; the others have nothing else to do.
+# Rank 0 may take long to list millions of files; the others have nothing else to do.
 PLANNING_TIMEOUT = timedelta(hours=6)
-# Rank 0 looks so often who has asked.
+# How often rank 0 looks for questions.
 POLL_SECONDS = 0.05
-# A TCPStore closes the connection at a value of 8 MiB.
+# TCPStore closes the connection on a value of 8 MiB.
 CHUNK = 4 << 20
 
-# A store that this process holds stays to its end: others may already ask for the next folder.
+# A store lives as long as this process: other ranks may already ask about the next folder.
 _held: dict[tuple[str, int], Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Which of the processes this is.
+    """Which of the ranks this process is.
 
     Attributes
     ----------
     index, world : int
-        Of all processes.
+        Index of this process, and the number of all.
     local : int
-        Of those on this machine: the number of its GPU.
+        Index among the processes on this machine, which chooses the GPU.
     """
 
     index: int
@@ -55,22 +55,22 @@ class Rank:
 
     @property
     def manifest(self) -> str:
-        """The name of this rank's own manifest."""
+        """File name of this rank's manifest."""
         return f"manifest.rank-{self.index:05d}.jsonl"
 
     @property
     def summary(self) -> str:
-        """The name of this rank's own summary."""
+        """File name of this rank's summary."""
         return f"summary.rank-{self.index:05d}.json"
 
 
 def torchrun_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
-    """Return this process's rank; None where it was not started by `torchrun`, or is alone.
+    """Return this process's rank; None if `torchrun` did not start it, or it is the only one.
 
     Raises
     ------
     ValueError
-        The environment's numbers are no rank, or say of how many it is one, but not which.
+        The environment holds no valid rank, or the number of ranks but not this one's.
     """
     if "WORLD_SIZE" not in environ or ("RANK" not in environ and environ["WORLD_SIZE"] == "1"):
         return None
@@ -87,18 +87,18 @@ def torchrun_rank(environ: Mapping[str, str] = os.environ) -> Rank | None:
 
 
 class Meeting:
-    """One run's talk between its ranks: rank 0 decides, and each says when it has finished.
+    """The ranks of one run: rank 0 decides for all, and each says when it has finished.
 
     Parameters
     ----------
     rank : Rank
     environ : mapping
-        Has the store's address, unless the rank is alone.
+        Holds the store's address; unused if the rank is alone.
 
     Raises
     ------
     RuntimeError
-        There is no address, or no store at it.
+        There is no address, or no store answers there.
     """
 
     def __init__(self, rank: Rank, environ: Mapping[str, str] = os.environ) -> None:
@@ -107,11 +107,10 @@ class Meeting:
         self._store = _store(rank, environ) if rank.world > 1 else None
 
     def agree(self, decide: Callable[[], T]) -> T:
-        """Let rank 0 decide, and return its decision, of what JSON can hold, on every rank.
+        """Let rank 0 decide, and return its decision, a JSON value, on every rank.
 
-        There is no process group: that would connect every rank with every other one, for one
-        message. An exception on rank 0 is raised on all of them, so that none waits for what never
-        comes.
+        This needs no process group, which would connect every rank with every other one for a
+        single message. An exception on rank 0 is raised on all ranks, so that none waits for ever.
         """
         if self._store is None:
             return decide()
@@ -131,22 +130,22 @@ class Meeting:
     def finish(self) -> None:
         """Say that this rank has done its share."""
         if self._store is not None:
-            # Who held the store may have ended: then it waits for nobody.
+            # The store's process may have ended: then nobody is waiting.
             with contextlib.suppress(RuntimeError):
                 self._store.set(f"finished/{self._session}/{self._rank.index}", "")
 
     def others_have_finished(self) -> bool:
-        """Whether all others have said so, or can't any more."""
+        """Whether all other ranks have finished, or can no longer say so."""
         if self._store is None:
             return True
         others = set(range(self._rank.world)) - {self._rank.index}
         try:
             return bool(self._store.check([f"finished/{self._session}/{one}" for one in others]))
         except RuntimeError:
-            return True  # the store has gone, with the machine that held it
+            return True  # the store is gone, with the process that held it
 
     def _heard(self) -> Any:
-        """Ask rank 0, and acknowledge its answer."""
+        """Ask rank 0, acknowledge its answer, and return it."""
         name, store = secrets.token_hex(8), self._store
         assert store is not None
         try:
@@ -157,7 +156,7 @@ class Meeting:
             store.set(f"heard/{self._session}/{self._rank.index}", "")
         except RuntimeError as error:
             raise RuntimeError(
-                f"visops.infer: rank {self._rank.index} has no answer of rank 0: {error}"
+                f"visops.infer: rank {self._rank.index} got no answer from rank 0: {error}"
             ) from error
         done, value = json.loads(said)
         if not done:
@@ -167,7 +166,7 @@ class Meeting:
     def _tell(self, said: str) -> None:
         """Answer every rank, until each has acknowledged it.
 
-        Whoever asks again is answered again: the first one to ask may have been killed before.
+        A rank that asks again is answered again: the process that asked first may have been killed.
         """
         store, session = self._store, self._session
         assert store is not None
@@ -181,13 +180,12 @@ class Meeting:
         while True:
             if store.get("ask/0").decode() != session:
                 raise RuntimeError(
-                    "visops.infer: the ranks have been started again, with another rank 0; "
-                    "this one ends"
+                    "visops.infer: the ranks were restarted, with another rank 0; this one ends"
                 )
             for index in sorted(left):
                 asks = f"ask/{index}"
                 name = store.get(asks).decode() if store.check([asks]) else None
-                # Looked at after its question: one that has heard may be asking for the next run.
+                # Checked after its question: a rank that has heard may be asking for the next run.
                 if store.check([f"heard/{session}/{index}"]):
                     left.discard(index)
                 elif name is not None and answered.get(index) != name:
@@ -197,7 +195,7 @@ class Meeting:
                 return
             if time.monotonic() >= end:
                 raise RuntimeError(
-                    f"visops.infer: ranks {sorted(left)} have not asked rank 0 within "
+                    f"visops.infer: ranks {sorted(left)} did not ask rank 0 within "
                     f"{PLANNING_TIMEOUT}"
                 )
             time.sleep(POLL_SECONDS)
@@ -233,5 +231,5 @@ def _store(rank: Rank, environ: Mapping[str, str]) -> Any:
         store.set_timeout(PLANNING_TIMEOUT)
     if holds:
         _held[host, port] = store
-    # Ranks of another world, which may be ending while this one begins, are none of ours.
+    # Keep apart from ranks of another world size, which may be ending while these begin.
     return dist.PrefixStore(f"visops.infer/{rank.world}", store)  # type: ignore[attr-defined]

@@ -1,9 +1,10 @@
-"""A run over a cluster with Ray Data: the stages as actors, the plan and the manifest as ever.
+"""A run on a cluster with Ray Data: the stages are actors, plan and manifest are unchanged.
 
-The driver lists, plans and is the manifest's only writer. Decoding, networks and writing are each
-a pool of actors on any of the machines; a planned batch goes through them as one row. Ray repeats
-what a dead worker or machine had begun. A batch's files are the same bytes whoever writes them and
-how often, and it counts once its line is in the manifest: so each is there exactly once.
+The driver lists and plans, and is the only writer of the manifest. Decoding, networks and writing
+are each a pool of actors on any of the machines; a planned batch passes through them as one row.
+Ray repeats the work of a dead worker or machine. A batch's files have the same bytes whoever writes
+them and however often, and the batch counts once its line is in the manifest: so every batch ends
+up in the results exactly once.
 """
 
 from __future__ import annotations
@@ -33,26 +34,26 @@ from . import ray_ledger
 __all__ = ["Pools", "run_ray"]
 
 STAGES = ("decode", "collate", "preprocess", "models", "postprocess", "write")
-# A batch at which so many workers die is given up.
+# Give up a batch that this many workers died at.
 ATTEMPTS = 3
-# Ray's driver holds an object a batch: not more of them at once.
+# Batches submitted at once: Ray's driver holds an object for each.
 ROUND = 4096
-# Of an actor on the CPU, for `keep_freed_memory`: it has many threads before it can ask for that.
+# For actors on the CPU: they have threads before they can call `keep_freed_memory`.
 _ONE_ARENA = {"env_vars": {"MALLOC_ARENA_MAX": "1"}}
 
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """How many actors there are, at most, and what each asks Ray for.
+    """The maximum number of actors of each kind, and the resources each requests.
 
     Attributes
     ----------
     decoders, networks, writers : int
     cpus : float
-        Cores of a decoder.
+        Cores per decoder.
     gpus, network_cpus : float
-        GPUs and cores of a network's actor. With a GPU it asks for no core: those could all be
-        taken by decoders, and it would wait for one without end.
+        GPUs and cores per network actor. With a GPU it requests no core: decoders could hold all
+        cores, and it would wait for ever.
     """
 
     decoders: int
@@ -72,14 +73,14 @@ class Pools:
         networks: int | None = None,
         writers: int | None = None,
     ) -> Pools:
-        """Divide a cluster: on CUDA one network's actor a GPU, else most of the cores.
+        """Divide a cluster: on CUDA one network actor per GPU, else most of the cores for networks.
 
         Raises
         ------
         RuntimeError
-            The device is CUDA, and Ray knows of no GPU.
+            The device is CUDA, but Ray reports no GPU.
         ValueError
-            A number is below 1, or together they ask for more than the cluster has.
+            A number is below 1, or together they need more than the cluster has.
         """
         for name, number in (
             ("decoders (--workers)", decoders),
@@ -88,8 +89,8 @@ class Pools:
         ):
             if number is not None and number < 1:
                 raise ValueError(
-                    f"visops.infer: {name} is {number}, must be at least 1 with Ray, where all "
-                    "work is done by actors"
+                    f"visops.infer: {name} is {number}, must be at least 1 with Ray, where actors "
+                    "do all the work"
                 )
         cores, gpus = resources.get("CPU", 1.0), resources.get("GPU", 0.0)
         on_gpu = torch.device(device).type == "cuda"
@@ -101,7 +102,7 @@ class Pools:
         if decoders is None:
             decoders = max(1, int(cores) - networks)
         writers = machines if writers is None else writers
-        cpus = min(1.0, cores / 2)  # with one core, both kinds have to fit on it
+        cpus = min(1.0, cores / 2)  # both kinds must fit on a single core
         pools = cls(
             decoders, networks, writers, cpus, 1.0 if on_gpu else 0.0, 0.0 if on_gpu else cpus
         )
@@ -112,7 +113,7 @@ class Pools:
             if asked > there:
                 raise ValueError(
                     f"visops.infer: decoders={decoders} (--workers) and networks={networks} "
-                    f"(--ray-networks) ask for {asked:g} {kind}, Ray's cluster has {there:g}"
+                    f"(--ray-networks) need {asked:g} {kind}, Ray's cluster has {there:g}"
                 )
         return pools
 
@@ -128,20 +129,20 @@ def run_ray(
     writers: int | None = None,
     progress: bool = False,
 ) -> Summary:
-    """Do what is left to do of a folder of images on a Ray cluster.
+    """Process what is left of a folder of images on a Ray cluster.
 
     Parameters
     ----------
     pipeline : Pipeline
-        Its models are sent to the workers, which need visops installed.
+        Its models are sent to the workers, on which visops must be installed.
     images, out : path
-        Folders that all machines see under these names.
+        Folders that all machines see under these paths.
     address : str, optional
-        Of the cluster; by default that of the environment's RAY_ADDRESS, else one is started on
-        this machine. A program that is connected already stays so.
+        Address of the cluster; by default RAY_ADDRESS in the environment, else a cluster is started
+        on this machine. An existing connection is used and left open.
     decoders, networks, writers : int, optional
-        Actors that decode, run networks, and write: by default as the cluster's cores and GPUs
-        allow, and a writer for each machine.
+        Number of actors that decode, run networks, and write: by default as many as the cluster's
+        cores and GPUs allow, and one writer per machine.
     progress : bool
         Show a bar.
 
@@ -154,16 +155,16 @@ def run_ray(
     ModuleNotFoundError
         Ray is not installed.
     StageError
-        What a stage raised, or that a batch's workers died too often. What was begun is finished
-        and committed before.
+        A stage raised, or a batch's workers died too often. Batches already begun are finished and
+        committed first.
     RuntimeError
-        Ray can't go on: for one, when its workers lack visops.
+        Ray can't continue, for example because its workers lack visops.
     """
     ray = _ray()
     root, folder = os.path.abspath(images), os.path.abspath(out)
     options = pipeline.options
     if torch.device(options.device).type == "cuda":
-        options = replace(options, device="cuda")  # the one that Ray gives to an actor
+        options = replace(options, device="cuda")  # Ray shows each actor its own GPU only
     with _connected(ray, address), Job.open(root, folder, pipeline.models, options) as job:
         machines = sum(node["Alive"] for node in ray.nodes())
         pools = Pools.of(
@@ -190,7 +191,7 @@ class _Run:
         self._ledger = _started_ledger(ray)
 
     def all(self, batches: Sequence[PlannedBatch], progress: bool) -> Processed:
-        """Do batches, so many at a time, and commit those that come back."""
+        """Run batches in rounds, and commit those that come back."""
         begun = time.perf_counter()
         total = self._job.plan.inputs
         left = sum(len(batch.entries) for batch in batches)
@@ -202,9 +203,9 @@ class _Run:
                 with closing(self._rows(batches[first : first + ROUND])) as rows:
                     for row in rows:
                         self._take(row)
-                        bar.tick(cast(Any, self))  # which has times, as a chain of threads has
+                        bar.tick(cast(Any, self))  # has `times`, like a chain of threads
         except BaseException:
-            self.stop()  # a cluster that was there before would go on
+            self.stop()  # an existing cluster would carry on
             raise
         finally:
             bar.close()
@@ -215,14 +216,14 @@ class _Run:
         return self.done
 
     def stop(self) -> None:
-        """Begin no further batch; those that are begun are finished and committed."""
+        """Begin no further batch; finish and commit those already begun."""
         if not self._stopping:
             self._stopping = True
-            # A signal's handler may have interrupted Ray itself, which another thread waits for.
+            # In a thread: a signal's handler may have interrupted Ray while it held a lock.
             threading.Thread(target=self._ledger.drain.remote, daemon=True).start()
 
     def _rows(self, batches: Sequence[PlannedBatch]) -> Generator[dict[str, Any]]:
-        """Send batches through the actors; rows come back in any order."""
+        """Send batches through the actors; yield rows, in any order."""
         from ray.data import ActorPoolStrategy, from_items
 
         from .ray_stages import Decode, Networks, Write, packed_models, planned_row
@@ -231,7 +232,7 @@ class _Run:
         models = packed_models(work.models)
 
         def pool(size: int, calls: int = 1) -> Any:
-            # Each pool starts whole, but the run does with what the cluster can give.
+            # Ask for the whole pool at the start, but run with whatever the cluster can give.
             return ActorPoolStrategy(
                 min_size=1,
                 max_size=size,
@@ -270,7 +271,7 @@ class _Run:
         except self._ray.exceptions.RayError as error:
             about = _last_line(error)
             raise RuntimeError(
-                f"visops.infer: Ray has ended the run: {type(error).__name__}: {about}"
+                f"visops.infer: Ray ended the run: {type(error).__name__}: {about}"
             ) from error
 
     def _take(self, row: dict[str, Any]) -> None:
@@ -289,10 +290,10 @@ class _Run:
             stage, cause = ended
             self._error = StageError(stage, number, cause)
         if row["state"] == FAILED:
-            self.stop()  # other batches would fare alike; not so where one has killed its workers
+            self.stop()  # other batches would fail too, unlike when a batch killed its workers
 
     def _count(self, commit: Commit, seconds: dict[str, float]) -> None:
-        """Add a batch to the stages' times: a pool's seconds are those of one of its actors."""
+        """Add a batch to the stages' times: a pool of n actors counts 1/n of their seconds."""
         sizes = {"decode": self._pools.decoders, "write": self._pools.writers}
         for stage, spent in seconds.items():
             times = self.times[STAGES.index(stage)]
@@ -302,16 +303,16 @@ class _Run:
 
 
 def _last_line(error: BaseException) -> str:
-    """Return what an error of Ray is about: its text is pages long, that comes last, if at all."""
-    return next(reversed(str(error).strip().splitlines()), "it doesn't say why")
+    """Return the gist of a Ray error: the last line of its pages of text, if there is any."""
+    return next(reversed(str(error).strip().splitlines()), "no reason given")
 
 
 def _started_ledger(ray: Any) -> Any:
-    """Start the ledger beside the driver: it ends when that does, and not before."""
+    """Start the ledger on the driver's node, so that it lives as long as the driver."""
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
         ray.get_runtime_context().get_node_id(), soft=False
     )
-    # Sent as it is, its process need not import this package, and PyTorch with it.
+    # Pickled by value, so that its process need not import this package and PyTorch.
     ray.cloudpickle.register_pickle_by_value(ray_ledger)
     try:
         actor = ray.remote(num_cpus=0, scheduling_strategy=here)(ray_ledger.Ledger)
@@ -322,7 +323,7 @@ def _started_ledger(ray: Any) -> Any:
 
 @contextmanager
 def _connected(ray: Any, address: str | None) -> Iterator[None]:
-    """Connect to a cluster, or start one here; leave a connection that was there before alone."""
+    """Connect to a cluster, or start one here; leave an existing connection alone."""
     if ray.is_initialized():
         yield
         return
@@ -335,7 +336,7 @@ def _connected(ray: Any, address: str | None) -> Iterator[None]:
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """Keep Ray Data's progress and logs off the terminal, which has ours; let it drop no batch."""
+    """Keep Ray Data's progress and logs off the terminal, and let it drop no batch."""
     from ray.data import DataContext
 
     context = DataContext.get_current()
@@ -359,7 +360,7 @@ def _settings() -> Iterator[None]:
 
 
 def _ray() -> Any:
-    # A library has no business reporting its users' runs; who wants that sets the variable to 1.
+    # A library must not report its users' runs by default; setting the variable to 1 allows it.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray

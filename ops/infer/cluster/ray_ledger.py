@@ -1,8 +1,8 @@
-"""What all workers of a Ray run ask before each batch: whether to go on, and how often it failed.
+"""The ledger that every worker of a Ray run asks before a batch: proceed, stop or give up.
 
-Ray repeats a task whose worker died, without end. That is right for machines that are taken away,
-and wrong for a batch that kills its worker each time. Retries can't be limited per batch in Ray
-Data, and a lost machine uses up limited ones at once; so attempts are counted here instead.
+Ray repeats a task whose worker died, for ever. That is right when a machine is taken away, and
+wrong for a batch that kills its worker every time. Ray Data can't limit retries per batch, and
+losing a machine would use up a global limit at once; so attempts are counted here.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections import Counter
 
 __all__ = ["ALONE", "GO", "LOST", "STOP", "Ledger"]
 
-GO = "go"  # do it
-STOP = "stop"  # the run is draining: leave it to the next one
-ALONE = "alone"  # a worker has died at it: come again when no other batch would die with you
-LOST = "lost"  # too many workers have died at it
+GO = "go"  # do the batch
+STOP = "stop"  # the run is draining: leave the batch to the next run
+ALONE = "alone"  # a worker died at it: ask again when no other batch could die with this one
+LOST = "lost"  # too many workers died at it
 
 
 class Ledger:
-    """Counts the attempts at each stage of each batch that never came to an end.
+    """Counts, per stage and batch, the attempts that never ended.
 
     Parameters
     ----------
     attempts : int
-        So many workers may die at one stage of a batch.
+        The number of workers that may die at one stage of a batch.
     """
 
     def __init__(self, attempts: int) -> None:
@@ -32,10 +32,10 @@ class Ledger:
         self._draining = False
 
     def begin(self, stage: str, batch: int, first: bool, alone: bool = True) -> str:
-        """Return what to do with a batch. Only its first stage is stopped: begun ones are ended.
+        """Return what to do with a batch. Only the first stage stops: batches begun are finished.
 
-        Who may be doing another batch at the same time is not `alone`, and told so where a worker
-        has died before; that is no attempt.
+        `alone` is False for a worker that may have another batch in progress. If a worker died at
+        this batch before, it is told to come back alone, which does not count as an attempt.
         """
         if self._begun[stage, batch] >= self._attempts:
             return LOST
@@ -47,7 +47,7 @@ class Ledger:
         return GO
 
     def end(self, stage: str, batch: int) -> None:
-        """Note that an attempt came back, with a result or an exception: it killed nobody."""
+        """Note that an attempt ended, with a result or an exception: it killed no worker."""
         self._begun.pop((stage, batch), None)
 
     def drain(self) -> None:

@@ -1,8 +1,9 @@
-"""The stages as Ray Data's actors: what goes between them, and what each does to a batch.
+"""The stages as Ray Data actors: what passes between them, and what each does to a batch.
 
-Between actors a batch is one row of an Arrow table: its pixels as they are, so that the next actor
-reads them from shared memory without a copy, and all else pickled. An exception is a value of its
-row: raised, Ray would end the whole run, or drop the row, and say neither stage nor batch.
+Between actors a batch is one row of an Arrow table: the pixels raw, so that the next actor reads
+them from shared memory without a copy, and everything else pickled. An exception is a value in its
+row: if an actor raised it, Ray would end the whole run, or drop the row, without naming stage or
+batch.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ __all__ = ["Decode", "Networks", "Write", "outcome", "packed_models", "planned_r
 
 _COLUMNS = ("number", "state", "payload", "pixels", "seconds", "retried")
 
-# A row's state is what the ledger says, or how the batch ended.
+# A row's state is the ledger's answer, or how the batch ended.
 DONE = "done"
 FAILED = "failed"
 
 
 def planned_row(batch: PlannedBatch) -> dict[str, Any]:
-    """Return the row that a batch begins as."""
+    """Return the first row of a batch: only its plan."""
     row = _row(batch.number, GO, pickle.dumps(batch), {})
     return {name: column[0].as_py() for name, column in zip(_COLUMNS, row.columns, strict=True)}
 
 
 def outcome(row: dict[str, Any]) -> Commit | tuple[str, BaseException] | None:
-    """Return how a row ended: what is to be committed, a stage's error, or None for left undone."""
+    """Return how a row ended: a commit, a stage and its error, or None if left undone."""
     if row["state"] == DONE:
         return Commit(**json.loads(row["payload"]))
     if row["state"] in (FAILED, LOST):
@@ -63,7 +64,7 @@ def outcome(row: dict[str, Any]) -> Commit | tuple[str, BaseException] | None:
 
 
 def packed_models(models: Sequence[Model]) -> bytes:
-    """Pickle models, those of TorchScript too.
+    """Pickle models, TorchScript modules included.
 
     Raises
     ------
@@ -82,7 +83,7 @@ def packed_models(models: Sequence[Model]) -> bytes:
 
 
 class _Pickler(cloudpickle.CloudPickler):
-    """Sends TorchScript modules as their files' bytes, and networks of export files as a path."""
+    """Sends TorchScript modules as the bytes of a file, and exported networks as a path."""
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, torch.jit.ScriptModule):
@@ -107,7 +108,7 @@ def _reloaded(kind: type[Model], path: str, fields: dict[str, Any]) -> Model:
 
 
 class _Actor:
-    """Calls a stage, unless the batch is not to be done; what it raises becomes a value.
+    """Runs a stage if the ledger allows it; turns its exceptions into values.
 
     Parameters
     ----------
@@ -133,13 +134,13 @@ class _Actor:
         if done is None:
             with self._turns.alone():
                 done = self._ended(table, number, seconds, alone=True)
-        assert done is not None, "who is alone is not sent away"
+        assert done is not None, "the ledger never turns away an actor that is alone"
         return done
 
     def _ended(
         self, table: pa.Table, number: int, seconds: dict[str, float], *, alone: bool
     ) -> pa.Table | None:
-        """Do what the ledger says of a batch; None where it is to be done alone."""
+        """Do what the ledger says about a batch; return None if it must be done alone."""
         state = self._begin(self._stage, number, alone)
         if state == ALONE:
             return None
@@ -154,7 +155,7 @@ class _Actor:
         raise NotImplementedError
 
     def lost(self, table: pa.Table, number: int, seconds: dict[str, float]) -> pa.Table:
-        """Do what is left to do when too many workers have died at a batch."""
+        """Handle a batch that too many workers died at."""
         return _row(number, LOST, pickle.dumps((self._stage, _lost())), seconds)
 
     def _begin(self, stage: str, number: int, alone: bool = True) -> str:
@@ -169,7 +170,7 @@ class _Actor:
         number: int,
         seconds: dict[str, float],
     ) -> pa.Table:
-        """Do something that the ledger has begun, and tell it the end."""
+        """Run an attempt that the ledger has counted, and report its end."""
         clock = _Clock(self._stage, seconds)
         try:
             return do(table, number, clock)
@@ -196,7 +197,7 @@ class Decode(_Actor):
         return _packed(clock.time("decode", self._decoder.batch, plan), clock.seconds)
 
     def lost(self, table: pa.Table, number: int, seconds: dict[str, float]) -> pa.Table:
-        """Find the image that workers died at: it fails, and the others go on."""
+        """Decode image by image: the one that workers died at fails, the others go on."""
         stage = "decode apart"
         state = self._begin(stage, number)
         if state == GO:
@@ -213,8 +214,8 @@ class Decode(_Actor):
 class Networks(_Actor):
     """The stages from "collate" to "postprocess", which share a device and its memory.
 
-    It may be called by several threads: each stage does one batch at a time, so that one batch is
-    copied to the device while another is in the networks.
+    Several threads may call it. Each stage handles one batch at a time, so that one batch is copied
+    to the device while the networks run on another.
     """
 
     _STAGES = ("collate", "preprocess", "forward", "postprocess")
@@ -237,26 +238,26 @@ class Networks(_Actor):
         return _packed(batch, clock.seconds)
 
     def _loaded(self) -> Work:
-        """Load the models, not before the first batch: no row holds what __init__ raises."""
+        """Load the models with the first batch: an error in __init__ would have no row to go to."""
         with self._loading:
             if self._work is None:
                 work = Work(self._root, pickle.loads(self._models), self._options)
                 work.load()
                 if work.device.type == "cpu":
-                    keep_freed_memory()  # the process is this actor's own
+                    keep_freed_memory()  # the actor has this process to itself
                 self._work = work
             return self._work
 
 
 class Write(_Actor):
-    """The stage "write": files only. The line in the manifest is the driver's."""
+    """The stage "write": files only. The driver writes the line in the manifest."""
 
     def __init__(self, out: str, ledger: Any) -> None:
         super().__init__("write", ledger)
         self._out = out
 
     def do(self, table: pa.Table, number: int, clock: _Clock) -> pa.Table:
-        """Write a batch's files; done twice, they are the same."""
+        """Write a batch's files; writing them again gives the same files."""
         batch = _unpacked(table)
         commit = clock.time("write", write_batch, self._out, batch)
         payload = json.dumps(asdict(commit)).encode()
@@ -265,13 +266,13 @@ class Write(_Actor):
 
 def _lost() -> RuntimeError:
     return RuntimeError(
-        "every worker that began it has died: of a crash, of too little memory, or with its "
-        "machine; Ray's log says more"
+        "every worker that began it has died, from a crash, from lack of memory, or with its "
+        "machine; see Ray's log"
     )
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an exception that can be sent: itself, or its text."""
+    """Return the exception if it can be pickled, else one with its text."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
@@ -280,7 +281,7 @@ def _portable(error: Exception) -> Exception:
 
 
 class _Turns:
-    """Lets several threads in, or one that has to be alone."""
+    """A lock that several threads share, or one holds alone."""
 
     def __init__(self) -> None:
         self._change = threading.Condition()
@@ -289,7 +290,7 @@ class _Turns:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Come in, unless somebody is alone, or waits to be: then after them."""
+        """Share the lock; wait while a thread holds it alone, or waits to."""
         with self._change:
             self._change.wait_for(lambda: not self._taken)
             self._inside += 1
@@ -302,7 +303,7 @@ class _Turns:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until all others have gone, and keep them out."""
+        """Wait until all other threads have left, and keep them out."""
         with self._change:
             self._change.wait_for(lambda: not self._taken)
             self._taken = True
@@ -316,7 +317,7 @@ class _Turns:
 
 
 class _Clock:
-    """Times what is done to a batch, and knows what is being done."""
+    """Times the stages of a batch, and knows the current one."""
 
     def __init__(self, stage: str, seconds: dict[str, float]) -> None:
         self.stage, self.seconds = stage, seconds
@@ -363,7 +364,7 @@ def _unpacked(table: pa.Table) -> Batch:
     buffer = table["pixels"][0].as_buffer()
     if buffer is not None and len(buffer):
         with warnings.catch_warnings():
-            # Ray's shared memory can't be written; nor does any stage.
+            # Ray's shared memory is read-only, about which torch warns; no stage writes to it.
             warnings.simplefilter("ignore")
             batch.pixels = torch.from_numpy(np.frombuffer(buffer, dtype=np.uint8))
     return batch

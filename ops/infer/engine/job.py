@@ -1,4 +1,4 @@
-"""One folder of images into one folder of outputs: what is planned, done and left to do."""
+"""A job: one folder of images, one folder of outputs; what is planned, done and left to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MANIFEST = "manifest.jsonl"
 
 @dataclass
 class Processed:
-    """What one call of :meth:`Job.process` has done."""
+    """What one call of :meth:`Job.process` did."""
 
     times: list[StageTimes] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
@@ -39,11 +39,11 @@ class Processed:
 
 
 class Job:
-    """A run's state, all of which is on the disk.
+    """The state of a run, all of it on the disk.
 
-    Several processes can work on one job: :meth:`open` it in each, the first one with `create`,
-    :meth:`process` different batches with different manifests, and :meth:`merge` once. Until each
-    has called :meth:`close`, or ended, no other one can open it with `create`.
+    Several processes can work on one job: :meth:`open` it in each, in the first one with `create`,
+    :meth:`process` different batches with different manifests, and :meth:`merge` once. Until all
+    of them have called :meth:`close`, or ended, no other process can open it with `create`.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Job:
     work : Work
         The stages' functions.
     listing : StageTimes
-        Of the stage "list".
+        Times of the stage "list".
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Job:
         create: bool = True,
         dry_run: bool = False,
     ) -> Job:
-        """List the images and settle the plan: a new one, or that in `out` with what is new.
+        """List the images and make the plan, or extend the one in `out` with new images.
 
         Parameters
         ----------
@@ -87,19 +87,19 @@ class Job:
         models : sequence of Model
         options : Options
         create : bool
-            False: take the plan that is there, and list nothing.
+            False uses the existing plan, and lists nothing.
         dry_run : bool
             Write nothing.
 
         Raises
         ------
         ValueError
-            `out` was begun with other images, or with options that give other results; or it is
-            the folder of images.
+            `out` belongs to other images, or to options that give other results; or it is the
+            folder of images.
         RuntimeError
-            Another run is at work there.
+            Another run is using `out`.
         ModuleNotFoundError
-            What writes the results' format is not installed.
+            The package that writes the format of the results is not installed.
         """
         root, folder = os.fspath(images), os.fspath(out)
         work = Work(root, models, options)
@@ -108,8 +108,8 @@ class Job:
         if create:
             check_folders(root, folder)
         elif not os.path.exists(path := os.path.join(folder, PLAN)):
-            # Before the lock, which would be the first thing there.
-            raise FileNotFoundError(f"visops.infer: {path}: no plan is there yet")
+            # Before the lock, which would create the folder's first file.
+            raise FileNotFoundError(f"visops.infer: there is no plan yet: no file {path}")
         settings = root, folder, wanted, options.batch_size
         if dry_run:
             plan, listing, _ = settled_plan(*settings, create=create)
@@ -130,7 +130,7 @@ class Job:
         return cls(root, folder, plan, work, listing, lock)
 
     def close(self) -> None:
-        """Let other runs at the outputs."""
+        """Let other runs use the outputs."""
         if self._lock is not None:
             self._lock.close()
 
@@ -141,11 +141,11 @@ class Job:
         self.close()
 
     def committed(self) -> dict[int, Commit]:
-        """Return the batches that are done, of all manifests, and whose parts are there."""
+        """Return the batches that any manifest lists as done and whose parts exist."""
         return committed_batches(self.out, self.plan)
 
     def pending(self, committed: Mapping[int, Commit] | None = None) -> list[PlannedBatch]:
-        """Return the batches that are not done, as of `committed`, or as of now."""
+        """Return the batches that are not in `committed`, by default as of now."""
         return self.plan.pending(self.committed() if committed is None else committed)
 
     def process(
@@ -157,24 +157,24 @@ class Job:
         tick: Callable[[Chain[Batch]], None] | None = None,
         wait: float = 0.5,
     ) -> Processed:
-        """Do batches, with one thread a stage, and commit each to a manifest.
+        """Run batches, with one thread per stage, and commit each to a manifest.
 
         Parameters
         ----------
         batches : sequence of PlannedBatch
         manifest : str
-            Name of a file in the outputs, ``manifest*.jsonl``; no other process may be writing it.
+            Name of a file in the outputs, ``manifest*.jsonl``, that no other process writes.
         starting : callable, optional
-            Gets the chain before it starts, such as to stop it at a signal.
+            Called with the chain before it starts, for example to stop it at a signal later.
         tick : callable, optional
-            Called with it every `wait` seconds, and at the end.
+            Called with the chain every `wait` seconds, and at the end.
         """
         options, work = self.work.options, self.work
         begun = time.perf_counter()
         done = Processed()
         if not batches:
             return done
-        # Workers are forks of this process: first, while there are no threads.
+        # Workers are forks of this process: start them first, while there are no threads.
         with (
             closing(
                 DecodedBatches(batches, work.decoder, options.workers, options.prefetch)
@@ -213,8 +213,8 @@ class Job:
                             tick(chain)
                 except BaseException:
                     chain.stop()
-                    with suppress(StageError):  # what is raised already, or came after it
-                        chain.wait()  # for what is in the stages, while there is a manifest
+                    with suppress(StageError):  # already raised, or a later one
+                        chain.wait()  # stages finish their batches while the manifest is open
                     raise
                 finally:
                     done.times = [self.listing, *chain.times]
@@ -223,13 +223,13 @@ class Job:
         return done
 
     def merge(self, committed: Mapping[int, Commit] | None = None) -> Counts:
-        """Make one file of all parts, once nothing is pending."""
+        """Merge all parts into one file, once nothing is pending."""
         commits = self.committed() if committed is None else committed
         return merge_parts(self.out, self.plan, commits, self.work.options.format)
 
 
 def _results_depend_on(models: Sequence[Model], options: Options) -> dict[str, object]:
-    """Return what another value of would change results."""
+    """Return all settings that results depend on."""
     fingerprints = {model.name: model.fingerprint() for model in models}
     if len(fingerprints) != len(models):
         names = [model.name for model in models]

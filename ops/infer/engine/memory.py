@@ -1,4 +1,4 @@
-"""Keeping memory that was freed, on the CPU."""
+"""Reuse of freed memory on the CPU."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ _TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 
 
 def keep_freed_memory() -> bool:
-    """Let glibc's malloc keep what is freed, for the rest of the process.
+    """Let glibc's malloc keep freed memory, for the rest of the process.
 
-    It asks the kernel for every block of more than 32 MB, and gives it back as soon as it is freed.
-    A network's activations for 64 images are such blocks: their pages are mapped, cleared and
-    unmapped again in every layer, which takes longer than the arithmetic of a small network.
+    By default malloc takes every block of more than 32 MB from the kernel, and returns it as soon
+    as it is freed. A network's activations for 64 images are such blocks: their pages are mapped,
+    cleared and unmapped again in every layer, which takes longer than the arithmetic of a small
+    network.
 
-    Call it first, before a second thread allocates: networks run in a thread of their own, and
-    what glibc has for another thread than the first can't hold such blocks. There is one arena for
-    all threads then.
+    Call it first, before a second thread allocates: networks run in a thread of their own, and the
+    arenas that glibc makes for other threads can't hold such blocks. All threads share one arena
+    afterwards.
 
     Returns
     -------
     bool
-        False where malloc is another one: nothing has changed then.
+        False if malloc is not glibc's; nothing has changed then.
     """
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt") or not hasattr(library, "gnu_get_libc_version"):
         return False
-    # A threshold of -1 is more than there is.
+    # A threshold of -1 is the largest possible.
     wanted = {_ARENA_MAX: 1, _MMAP_MAX: 0, _TRIM_THRESHOLD: -1}
     return all(library.mallopt(parameter, value) for parameter, value in wanted.items())

@@ -1,4 +1,4 @@
-"""What comes before a run's work: the lock of the folder of outputs, and the plan in it."""
+"""What precedes the work of a run: locking the folder of outputs, and making the plan."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ LOCK = "lock"
 class OutputsLock:
     """Keeps other runs out of a folder of outputs.
 
-    Who plans is alone there; then it shares the lock with the other processes of its run.
+    The process that plans holds it exclusively, then shares it with the other processes of its run.
 
     Attributes
     ----------
     alone : bool
-        Nobody else can be there: not so on file systems without locks.
+        No other process can be there; always False on file systems without locks.
 
     Raises
     ------
     RuntimeError
-        Another run is at work there.
+        Another run is using the folder.
     """
 
     def __init__(self, out: str, *, shared: bool) -> None:
@@ -44,12 +44,12 @@ class OutputsLock:
             raise
 
     def share(self) -> None:
-        """Let the other processes of this run come in."""
+        """Let the other processes of this run in."""
         self.alone = False
         self._take(shared=True)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the lock."""
         self._file.close()
 
     def _take(self, shared: bool) -> bool:
@@ -57,26 +57,26 @@ class OutputsLock:
             return self._file.lock(shared=shared)
         except BlockingIOError:
             raise RuntimeError(
-                f"visops.infer: another run is at work in {self._out}; wait for its end, or choose "
+                f"visops.infer: another run is using {self._out}; wait for it to end, or choose "
                 "another folder"
             ) from None
 
 
 def check_folders(images: str, out: str) -> None:
-    """Refuse folders before anything is made.
+    """Refuse unsuitable folders before anything is created.
 
     Raises
     ------
     OSError
-        That of images can't be listed.
+        The folder of images can't be listed.
     ValueError
-        They are one.
+        Both are the same folder.
     """
     with os.scandir(images):
         pass
     if os.path.isdir(out) and os.path.samefile(images, out):
         raise ValueError(
-            f"visops.infer: out is {out}, which is the folder of images too: a run would list its "
+            f"visops.infer: out is {out}, which is also the folder of images: a run would list its "
             "own files; choose another folder, such as one below it"
         )
 
@@ -84,28 +84,28 @@ def check_folders(images: str, out: str) -> None:
 def settled_plan(
     images: str, out: str, wanted: dict[str, Any], batch_size: int, *, create: bool
 ) -> tuple[Plan, StageTimes, bool]:
-    """Return the plan of `out`, how long that took, and whether it is another one than on the disk.
+    """Return the plan of `out`, how long that took, and whether it differs from the one on disk.
 
     Parameters
     ----------
     images, out : str
     wanted : dict
-        The options that results depend on.
+        The settings that results depend on.
     batch_size : int
     create : bool
-        List the images, and plan what is new.
+        List the images, and plan new ones.
 
     Raises
     ------
     ValueError
-        The plan is one of other options, or of other images.
+        The plan was made for other options, or for other images.
     """
     path = os.path.join(out, PLAN)
     start = time.perf_counter()
     listing = StageTimes("list")
     known = Plan.load(path)
     if known is None and not create:
-        raise FileNotFoundError(f"visops.infer: {path}: no plan is there yet")
+        raise FileNotFoundError(f"visops.infer: there is no plan yet: no file {path}")
     real = os.path.realpath(images)
     plan = Plan(wanted, images=real) if known is None else known
     plan.check(wanted, out)
@@ -120,7 +120,7 @@ def settled_plan(
 
 
 def clean(out: str) -> None:
-    """Remove what killed runs have left; only where nobody else can be writing."""
+    """Remove the temporary files of killed runs; no other process may be writing."""
     remove_leftovers(out, below=False)
     for folder in ("parts", "annotated", "pictures"):
         remove_leftovers(os.path.join(out, folder))

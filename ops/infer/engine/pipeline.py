@@ -1,4 +1,4 @@
-"""The whole run in this process: plan, stages, merge, summary."""
+"""A whole run in this process: plan, stages, merge, summary."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ Models = Mapping[str, Any] | Sequence[Model | str]
 
 
 class Pipeline:
-    """Models and options, for any number of folders.
+    """Models and options, to run on any number of folders.
 
     Parameters
     ----------
     models : dict of callables, or sequence of Model or names
-        Callables get a float32 batch ``[N, 3, h, w]``; with one may come a post-processing, as a
-        pair. Names are those of :func:`load_model`.
+        Callables take a float32 batch ``[N, 3, h, w]``; a pair adds a post-processing. Names are
+        those of :func:`load_model`.
     options : Options, optional
     **changes
         Fields of `options` to change.
@@ -43,7 +43,7 @@ class Pipeline:
     def __init__(self, models: Models, options: Options | None = None, **changes: Any) -> None:
         self.options = replace(options, **changes) if options is not None else Options(**changes)
         self.models = as_models(models, self.options)
-        Work("", self.models, self.options)  # which refuses what doesn't go together
+        Work("", self.models, self.options)  # refuses incompatible options
 
     def run(
         self,
@@ -53,10 +53,10 @@ class Pipeline:
         progress: bool = False,
         profile: bool = False,
     ) -> Summary:
-        """Do what is left to do of a folder of images.
+        """Process what is left of a folder of images.
 
-        In the main thread SIGTERM and SIGINT drain: what the stages hold is finished, the summary
-        has the signal. A second one kills.
+        In the main thread SIGTERM and SIGINT drain the run: the stages finish what they hold, and
+        the summary records the signal. A second signal kills the process.
 
         Parameters
         ----------
@@ -73,9 +73,9 @@ class Pipeline:
         Raises
         ------
         StageError
-            What stopped a stage; what was committed stays.
+            What stopped a stage; committed batches stay.
         ValueError
-            `out` was begun with options that give other results.
+            `out` belongs to options that give other results.
         """
         with Draining() as draining, Job.open(images, out, self.models, self.options) as job:
             pending = job.pending()
@@ -84,7 +84,7 @@ class Pipeline:
             return conclude(job, done, draining.received)
 
     def dry_run(self, images: str | os.PathLike[str], out: str | os.PathLike[str]) -> Summary:
-        """List and plan as :meth:`run` does, and write nothing."""
+        """List and plan as :meth:`run` does, but write nothing."""
         job = Job.open(images, out, self.models, self.options, dry_run=True)
         committed = job.committed()
         return _counted(job, committed, _inputs(job.pending(committed)))
@@ -101,10 +101,10 @@ def run(
 ) -> Summary:
     """Run models over a folder of images.
 
-    Every file below `images` ends as a record with ``status`` "ok", "failed" or "skipped", and, if
-    it isn't ok, a ``reason``. Records are written batch by batch, and are safe once a batch's line
-    is in the manifest; a further call does what is left, whatever has ended the first one. All of
-    them are in ``results.jsonl`` at the end, in the same bytes for any number of workers and of
+    Every file below `images` ends as a record with ``status`` "ok", "failed" or "skipped" and,
+    unless it is ok, a ``reason``. Records are written batch by batch, and are safe once the batch's
+    line is in the manifest; another call does what is left, however the first one ended. At the end
+    ``results.jsonl`` holds all records, with the same bytes for any number of workers and
     interruptions.
 
     Parameters
@@ -149,16 +149,16 @@ def watch(
     progress: bool = False,
     profile: bool = False,
 ) -> Processed:
-    """Do batches of a job, draining at signals, with a bar and a trace where they are wanted.
+    """Run batches of a job, draining on signals, with a bar and a trace on request.
 
-    The bar begins at `ended`, the inputs that earlier runs have ended, and is full with `batches`.
+    The bar starts at `ended`, the inputs that earlier runs finished, and ends after `batches`.
     """
     watchers: list[Progress | Trace] = []
 
     def starting(chain: Chain[Batch]) -> None:
         draining.bind(chain.stop)
-        # Both have threads, and so come after decoding workers have been forked; the trace is to
-        # have what stages do from the beginning.
+        # Both start threads, so the decoding workers must have been forked before; and the trace
+        # must start before the stages do.
         watchers.append(Progress(ended + _inputs(batches), ended, progress))
         if profile:
             watchers.append(Trace(job.out))
@@ -183,8 +183,8 @@ def conclude(
     *,
     merge: bool = True,
 ) -> Summary:
-    """Merge if nothing is left to do and `merge`, count, and write the summary."""
-    committed = job.committed()  # once: other processes may be committing
+    """Merge if `merge` and nothing is left; count, and write the summary."""
+    committed = job.committed()  # read once: other processes may be committing
     pending = _inputs(job.pending(committed))
     summary = _counted(job, committed, pending)
     if merge and not pending:
@@ -211,7 +211,7 @@ def _inputs(batches: Sequence[PlannedBatch]) -> int:
 
 
 def as_models(models: Models, options: Options) -> list[Model]:
-    """Return models for callables by name, names and models."""
+    """Return a Model for each callable, name or Model."""
     if isinstance(models, Mapping):
         return [_as_model(name, call) for name, call in models.items()]
     if isinstance(models, str):
@@ -226,8 +226,8 @@ def _as_model(name: str, call: Any) -> Model:
     if isinstance(call, Model):
         if call.name != name:
             raise ValueError(
-                f"visops.infer: models has under {name!r} a Model of the name {call.name!r}; "
-                "give it that name, or models in a list"
+                f"visops.infer: models[{name!r}] is a Model named {call.name!r}; use the same "
+                "name, or pass the models in a list"
             )
         return call
     if isinstance(call, tuple):

@@ -1,4 +1,4 @@
-"""A trace of the first batches, of all stages' threads."""
+"""A trace of the first batches, with the threads of all stages."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .stages import Chain
 __all__ = ["Trace"]
 
 TRACE = "trace.json"
-_BATCHES = 20  # a longer trace is one that no viewer opens
+_BATCHES = 20  # viewers can't open longer traces
 
 
 class Trace:
-    """Records until some batches are written, then writes trace.json; for chrome://tracing.
+    """Records until some batches are written, then writes trace.json for chrome://tracing.
 
-    It has threads, and so is to be made when decoding workers have been forked.
+    It starts threads: create it after the decoding workers have been forked.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ class Trace:
         self._profile.start()
 
     def tick(self, chain: Chain[Batch]) -> None:
-        """Stop once there is enough."""
+        """Stop once enough batches are recorded."""
         if chain.times[-1].batches >= _BATCHES:
             self.close()
 
     def close(self) -> None:
-        """Stop, and write the file."""
+        """Stop recording, and write the file."""
         if self._profile is not None:
             self._profile.stop()
             self._profile.export_chrome_trace(os.path.join(self._out, TRACE))
@@ -50,7 +50,7 @@ class Trace:
 
 
 def _all_threads() -> Any:
-    """Return the setting that records the stages' threads: without it only this one's are."""
+    """Return the setting that records all threads, not only the current one."""
     try:
         from torch._C._profiler import _ExperimentalConfig
 

@@ -1,4 +1,4 @@
-"""A chain of stages, each a thread, with a bounded queue between every two of them."""
+"""A chain of stages: a thread for each, with bounded queues between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class StageError(RuntimeError):
-    """What stopped a stage, and where."""
+    """The error that stopped a stage, with the stage and the batch."""
 
     def __init__(self, stage: str, batch: int | None, cause: BaseException) -> None:
         self.stage, self.batch = stage, batch
@@ -27,7 +27,7 @@ class StageError(RuntimeError):
 
 @dataclass
 class Stage(Generic[T]):
-    """A name, what is done to each item, and what is left to do when there are no more."""
+    """A named function of items, and one to call after the last item."""
 
     name: str
     work: Callable[[T], T]
@@ -35,18 +35,18 @@ class Stage(Generic[T]):
 
 
 class _ClosedError(Exception):
-    """The other end of a queue is gone."""
+    """The other end of the queue is closed."""
 
 
 class _Queue(Generic[T]):
-    """A queue of at most `room` items, whose ends can both be closed."""
+    """A queue of at most `room` items that can be closed from either end."""
 
     def __init__(self, room: int) -> None:
         self._room = room
         self._items: deque[T] = deque()
         self._change = threading.Condition()
-        self._ended = False  # no more comes in: what is there is still given out
-        self._dropped = False  # nobody takes any more
+        self._ended = False  # closed by the producer: items left can still be taken
+        self._dropped = False  # closed by the consumer
 
     def put(self, item: T) -> None:
         with self._change:
@@ -78,23 +78,23 @@ class _Queue(Generic[T]):
 
 
 class Chain(Generic[T]):
-    """Runs items of a source through stages, in order.
+    """Runs the items of a source through stages, in order.
 
-    A stage that raises ends the stages before it; those after it finish what they have. So does
-    :meth:`stop`, for all of them.
+    If a stage raises, the stages before it end, and those after it finish what they have. After
+    :meth:`stop` all stages finish what they have.
 
     Parameters
     ----------
     source : (str, iterator)
-        The first stage: each of its items is one.
+        Name of the first stage, and the iterator that yields its items.
     stages : sequence of Stage
-        The last one's results are dropped.
+        The results of the last one are discarded.
     room : int
-        Items that fit between two stages.
+        Items that may wait between two stages.
     size : callable
-        How many images an item counts for.
+        Returns the number of images in an item.
     number : callable
-        How an item is named in errors.
+        Returns the batch number of an item, for errors.
     """
 
     def __init__(
@@ -129,15 +129,15 @@ class Chain(Generic[T]):
             thread = threading.Thread(target=target, args=arguments, name=name, daemon=True)
             try:
                 thread.start()
-            except BaseException:  # no more threads can be had
+            except BaseException:  # no more threads
                 self.stop()
                 for queue in self._queues[max(0, index - 1) :]:
-                    queue.drop()  # nobody will take from it
+                    queue.drop()  # it has no consumer
                 raise
             self._threads.append(thread)
 
     def busy(self) -> list[float]:
-        """Return each stage's seconds at work so far, with what it is at now."""
+        """Return each stage's seconds at work so far, its current item included."""
         now = time.perf_counter()
         return [
             times.busy + (0.0 if begun is None else max(0.0, now - begun))
@@ -145,11 +145,11 @@ class Chain(Generic[T]):
         ]
 
     def stop(self) -> None:
-        """Take nothing more from the source; what is in the stages is finished."""
+        """Take nothing more from the source; the stages finish what they have."""
         self._stopping.set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end, or so long; return whether it has come.
+        """Wait for the end, or this many seconds; return whether the chain has ended.
 
         Raises
         ------
@@ -235,7 +235,7 @@ class Chain(Generic[T]):
     def _fail(self, stage: str, batch: int | None, cause: BaseException) -> None:
         with self._lock:
             if self._error is None:
-                if isinstance(cause, StageError):  # of an earlier batch
+                if isinstance(cause, StageError):  # names an earlier batch
                     self._error = cause
                 else:
                     self._error = StageError(stage, batch, cause)

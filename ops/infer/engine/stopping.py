@@ -1,4 +1,4 @@
-"""Signals: the first one drains, the second one kills."""
+"""Signals: the first drains the run, the second kills the process."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Draining:
-    """Within it, SIGINT and SIGTERM stop what :meth:`bind` was given; a second one has its way.
+    """A context in which SIGINT and SIGTERM call what :meth:`bind` was given; a second one kills.
 
-    Outside of the main thread, where Python takes no handlers, signals do as before.
+    Outside the main thread, where Python can't install handlers, signals act as before.
 
     Attributes
     ----------
     received : int or None
-        The signal that came.
+        The signal received.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Draining:
         self._before: dict[int, Any] = {}
 
     def bind(self, stop: Callable[[], None]) -> None:
-        """Say what stops the work; at once, if a signal has come before there was any."""
+        """Set the function that stops the work; call it now if a signal has already come."""
         self._stop = stop
         if self.received is not None:
             stop()

@@ -1,4 +1,4 @@
-"""What each stage does to a batch, whoever runs it: threads, ranks or a cluster's actors."""
+"""The work of each stage on a batch, for any engine: threads, ranks or a cluster's actors."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ __all__ = ["Work"]
 class Work:
     """The stages' functions, from decoding to results.
 
-    On CUDA each stage has a stream of its own and waits for it before it hands the batch on. So
-    stages overlap, each one's time is its own, and memory is free when a batch lets go of it.
+    On CUDA each stage has its own stream, and waits for it before it passes the batch on. So stages
+    overlap, each stage's time is its own, and memory is free as soon as a batch releases it.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Work:
         self.options = options
         self.device = torch.device(options.device)
         self._streams: dict[str, torch.cuda.Stream] = {}
-        self._worked: set[str] = set()  # models that have yielded an output
+        self._worked: set[str] = set()  # models that have returned an output
         self._autocast = getattr(torch, options.autocast) if options.autocast else None
         whole = any(model.whole_images for model in models) or options.annotate is not None
         if whole and options.reduced:
@@ -72,7 +72,7 @@ class Work:
             model.to(self.device, self.options.memory_format)
 
     def collate(self, batch: Batch) -> Batch:
-        """Bring pixels to the device in one copy, and cut them into images."""
+        """Copy the pixels to the device in one piece, and split them into images."""
         pixels, batch.pixels = batch.pixels, None
         if pixels is None or not batch.frames:
             return batch
@@ -87,7 +87,7 @@ class Work:
         return batch
 
     def preprocess(self, batch: Batch) -> Batch:
-        """Make each input that models want, each in one pass."""
+        """Make each distinct input that the models need, in one pass each."""
         if not batch.frames:
             return batch
         with self._on_device("preprocess"):
@@ -119,7 +119,7 @@ class Work:
         return batch
 
     def postprocess(self, batch: Batch) -> Batch:
-        """Make results of outputs, and bring them to the CPU."""
+        """Turn outputs into results on the CPU."""
         if not batch.frames:
             return batch
         with self._on_device("postprocess"):
@@ -139,7 +139,7 @@ class Work:
         return batch
 
     def _make_pictures(self, batch: Batch) -> None:
-        """Move pictures from results, which name them then, to what is written."""
+        """Collect the pictures to write; results keep only their paths."""
         suffix = self.options.picture_suffix
         for row, frame in enumerate(batch.frames):
             if frame.index in batch.failures:
@@ -162,7 +162,7 @@ class Work:
         return self.options.annotate is not None or any(m.whole_images for m in self.models)
 
     def _inputs(self) -> list[Preprocess]:
-        """Every different input that models want, in the models' order."""
+        """Return the distinct inputs that models need, in the order of the models."""
         wanted = (model.preprocess or self.options.preprocess for model in self.models)
         return list(dict.fromkeys(wanted))
 
@@ -183,7 +183,7 @@ class Work:
 def _postprocessed(
     model: Model, output: Any, placements: Sequence[Placement]
 ) -> list[dict[str, Any]]:
-    """Return a dict for each image; what a post-processing of one's own does wrong is said."""
+    """Return a dict per image; check what a user's own post-processing returns."""
     try:
         found = model.postprocess(output, placements)
     except Exception as error:
@@ -205,5 +205,5 @@ def _postprocessed(
 
 
 def _kept(image: Tensor) -> Tensor:
-    """Copy to the CPU: a view would keep the whole batch's pixels, and be sent with them."""
+    """Copy to the CPU: a view would keep the whole batch's pixels, also when sent elsewhere."""
     return image.to("cpu", copy=True)

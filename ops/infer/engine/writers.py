@@ -1,4 +1,4 @@
-"""Outputs on the disk: files of a batch, by a pool of threads, then its line in the manifest."""
+"""Writes a batch's files with a pool of threads, then its line in the manifest."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Committer", "part_name", "write_batch"]
 
 
 def part_name(number: int) -> str:
-    """Return where a batch's records are, relative to the outputs."""
+    """Return the path of a batch's records, relative to the outputs."""
     return f"parts/part-{number:08d}.jsonl"
 
 
 def write_batch(out: str, batch: Batch) -> Commit:
-    """Write all of a batch's files; return the line that may go into the manifest then."""
+    """Write all files of a batch; return the line that may now go into the manifest."""
     for picture in batch.pictures:
         write_picture(out, picture)
     sync_pictures(out, batch.pictures)
@@ -52,14 +52,14 @@ def write_part(out: str, batch: Batch) -> Commit:
 
 
 def write_picture(out: str, picture: Picture) -> None:
-    """Draw, encode and write a picture; its folder is yet to be synced."""
+    """Draw, encode and write a picture; the caller syncs its folder."""
     path = os.path.join(out, picture.path)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     write_atomically(path, encode(picture), sync_parent=False)
 
 
 def sync_pictures(out: str, pictures: Iterable[Picture]) -> None:
-    """Make pictures' names last, and those of the folders that were made for them."""
+    """Make the names of pictures durable, and those of their folders."""
     sync_below(out, {os.path.dirname(picture.path) for picture in pictures})
 
 
@@ -77,7 +77,7 @@ class _Unfinished:
 
 
 class Committer:
-    """The last stage: files are written side by side, and batches committed in order.
+    """The last stage: writes files in parallel, and commits batches in order.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Committer:
     manifest : Manifest
     pool : ThreadPoolExecutor
     room : int
-        Batches that may be unfinished when another one comes.
+        Batches that may be unfinished when the next one comes.
     """
 
     def __init__(self, out: str, manifest: Manifest, pool: ThreadPoolExecutor, room: int) -> None:
@@ -95,7 +95,7 @@ class Committer:
         self.commits: list[Commit] = []
 
     def add(self, batch: Batch) -> Batch:
-        """Start writing a batch; commit those that are done."""
+        """Start writing a batch; commit those that are finished."""
         written = [
             self._pool.submit(write_picture, self._out, picture) for picture in batch.pictures
         ]
@@ -108,7 +108,7 @@ class Committer:
         return batch
 
     def finish(self) -> None:
-        """Commit what is left."""
+        """Commit the remaining batches."""
         while self._unfinished:
             self._commit()
 

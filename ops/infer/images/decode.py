@@ -1,4 +1,4 @@
-"""From files to pixels. A file that can't be read is a value, never an exception."""
+"""From files to pixels. An unreadable file becomes a value, never an exception."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .preprocess import Preprocess
 __all__ = ["Decoder", "import_torchvision"]
 
 _ORIENTATION = 0x0112
-# EXIF orientations whose width is the height, and whose x or y goes the other way once upright.
+# EXIF orientations that swap width and height, or reverse x or y when turned upright.
 _TRANSPOSED, _FROM_RIGHT, _FROM_BOTTOM = (5, 6, 7, 8), (2, 3, 6, 7), (3, 4, 7, 8)
-_BACK = {6: 8, 8: 6}  # orientations that undo others; the rest undo themselves
-# Of the machine, not of a file: the next files would fail too, and all of them be given up.
+_BACK = {6: 8, 8: 6}  # what undoes an orientation; the others undo themselves
+# Faults of the machine, not of a file: every following file would fail too.
 _FAULTS = frozenset(
     (
         errno.EIO,
@@ -55,14 +55,14 @@ class Decoder:
     root : str
         The folder that paths are relative to.
     targets : sequence of Preprocess
-        What the pixels are for.
+        The network inputs that the pixels must suffice for.
     reduced : bool
-        Decode JPEGs that are at least twice as large as every target needs at a half, a quarter or
-        an eighth of their size, as libjpeg can.
+        Decode JPEGs at 1/2, 1/4 or 1/8 of their size, as libjpeg can, if they are larger than
+        every target needs by at least that factor.
     exif : bool
-        Turn images upright by their EXIF orientation, or that in XMP where there is none.
+        Turn images upright by their EXIF orientation, or the one in XMP if there is none.
     max_pixels : int
-        Larger images fail: they are more likely to be bombs than photos.
+        Larger images fail: they are more likely decompression bombs than photos.
     """
 
     root: str
@@ -72,13 +72,13 @@ class Decoder:
     max_pixels: int = 1 << 28
 
     def batch(self, plan: PlannedBatch) -> Batch:
-        """Decode a batch: pixels of what can be read, reasons for what can't.
+        """Decode a batch: pixels of readable files, reasons for the others.
 
         Raises
         ------
         OSError
-            That a file can't be read is no fault of it: the disk or the network fails, memory or
-            files that may be open run out, or the folder of images is gone.
+            A file can't be read through no fault of its own: the disk or the network fails, memory
+            or file descriptors run out, or the folder of images is gone.
         """
         frames: list[Frame] = []
         parts: list[Tensor] = []
@@ -96,12 +96,12 @@ class Decoder:
             frames.append(replace(frame, index=index, offset=offset))
             parts.append(pixels.reshape(-1))
             offset += pixels.numel()
-        # One tensor a batch: each one that leaves a worker takes a file descriptor.
+        # One tensor per batch: each tensor sent by a worker takes a file descriptor.
         flat = torch.cat(parts) if parts else torch.empty(0, dtype=torch.uint8)
         return Batch(plan, flat, frames, failures)
 
     def _check_machine(self, error: Exception, path: str) -> None:
-        """Raise what is no fault of the file."""
+        """Raise an error that is not the file's fault."""
         if not isinstance(error, OSError):
             return
         if error.errno in _FAULTS:
@@ -119,7 +119,7 @@ class Decoder:
         try:
             return self._decoded(data)
         except Image.DecompressionBombError:
-            # Pillow's own limit may be the smaller one. It is a global: lifted for these alone.
+            # Pillow's own limit, a global, may be lower than ours: lift it for this image only.
             with _no_limit_of_pillow():
                 return self._decoded(data)
 
@@ -132,7 +132,7 @@ class Decoder:
         size = (width, height) if orientation in _TRANSPOSED else (height, width)
         reduction = self._reduction(image, *size) if self.reduced else 1
         if reduction > 1:
-            # libjpeg halves as often as asked; Pillow wants to hear of the size instead.
+            # libjpeg takes the number of halvings, but Pillow's draft() takes the size.
             image.draft("RGB", (width // reduction, height // reduction))
             pixels = _as_rgb(image)
         elif _is_for_torchvision(image, data) and (decode := import_torchvision()) is not None:
@@ -146,25 +146,25 @@ class Decoder:
         return pixels, Frame(0, 0, h, w, *size, reduction, left, top)
 
     def _orientation(self, image: Image.Image) -> int:
-        """Return how an image has yet to be turned, as EXIF has it, whatever decodes it."""
+        """Return the EXIF orientation that is still to be applied after decoding."""
         orientation: int = image.getexif().get(_ORIENTATION, 1)
-        if image.format == "TIFF":  # Pillow turns these by itself, and says the size once upright
+        if image.format == "TIFF":  # Pillow turns these itself, and reports the upright size
             return 1 if self.exif else _BACK.get(orientation, orientation)
         return orientation if self.exif else 1
 
     def _reduction(self, image: Image.Image, height: int, width: int) -> int:
-        """Return by how much a JPEG may be smaller, for all targets."""
+        """Return the largest reduction of a JPEG that suffices for all targets."""
         if image.format != "JPEG":
             return 1
         places = [target.place(height, width) for target in self.targets]
         scale = max((max(place.scale_x, place.scale_y) for place in places), default=1.0)
-        # No smaller than a pixel: draft() takes no 0.
+        # At least one pixel remains: draft() rejects 0.
         return next((r for r in (8, 4, 2) if scale * r <= 1 and min(height, width) >= r), 1)
 
 
 @cache
 def import_torchvision() -> Callable[..., Tensor] | None:
-    """Return torchvision's decoder, which holds no thread up; None for a version without one.
+    """Return torchvision's decoder, which releases the GIL; None if this version has none.
 
     It is imported late: processes that decode nothing start twice as fast without it.
     """
@@ -172,7 +172,7 @@ def import_torchvision() -> Callable[..., Tensor] | None:
         from torchvision.io import decode_image
     except ImportError:
         return None
-    # It says on every call that a later version will do without it.
+    # It warns on every call that a later version will drop it.
     warnings.filterwarnings("ignore", "The image decoding and encoding capabilities")
     return decode_image
 
@@ -196,16 +196,16 @@ def _has_something(folder: str) -> bool:
 
 
 def _is_for_torchvision(image: Image.Image, data: bytearray) -> bool:
-    """Whether torchvision decodes it: JPEG, and PNG of 16 bits, of which Pillow drops 8."""
+    """Whether torchvision decodes it: JPEG, and 16-bit PNG, of which Pillow would drop 8 bits."""
     if image.format == "PNG" and data[24] == 16:
-        image.load()  # which raises on a damaged one: torchvision may end the process
+        image.load()  # raises if it is damaged; torchvision may crash on it
         return True
     return image.format == "JPEG"
 
 
 def _decode(decode: Callable[..., Tensor], data: bytearray) -> Tensor:
     encoded = torch.frombuffer(data, dtype=torch.uint8)
-    # Not turned: it finds no orientation in XMP.
+    # Turned later: torchvision ignores orientations in XMP.
     pixels = decode(encoded, "RGB", apply_exif_orientation=False)
     if pixels.dtype != torch.uint8:  # 16-bit PNG
         pixels = (pixels.to(torch.int32) // 257).to(torch.uint8)
@@ -215,9 +215,9 @@ def _decode(decode: Callable[..., Tensor], data: bytearray) -> Tensor:
 def _as_rgb(image: Image.Image) -> Tensor:
     """Return an image's pixels ``[H, W, 3]``.
 
-    ``convert("RGB")`` makes all values from 255 on white, also where white is 65535.
+    ``convert("RGB")`` alone would clip 16-bit values, whose white is 65535, at 255.
     """
-    # Those of a PPM that are wider than 8 bits are scaled to 16.
+    # Pillow scales PPM values wider than 8 bits to 16 bits.
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PPM", "PNG")):
         grey = (np.asarray(image).astype(np.int32) // 257).astype(np.uint8)
         return torch.from_numpy(grey[..., None].repeat(3, 2))
@@ -238,8 +238,8 @@ def _turned(pixels: Tensor, orientation: int) -> Tensor:
 def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    # torchvision's messages begin with its own function, file and line; Pillow's may hold an
-    # object's address, which is another one in every run.
+    # torchvision's messages start with its function, file and line; Pillow's may contain an
+    # object's address, which differs in every run.
     text = re.sub(r"^\w+, \S+:\d+, ", "", str(error))
     if isinstance(error, UnidentifiedImageError):
         text = "not an image of a known format"

@@ -1,8 +1,8 @@
-"""Decoding in a process apart, for batches that end the process that decodes them.
+"""Decoding in a separate process, for batches that kill the process decoding them.
 
-A damaged file can crash a decoder, or make it take more memory than there is. No exception tells
-of that. So images go one by one to a process that may die; the one it died at is a failure, like
-any other image that can't be read.
+A damaged file can crash a decoder, or make it use more memory than there is, without any exception.
+So images go one by one to a process that may die; the image it died at is a failure, like any
+other unreadable image.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def decode_apart(decoder: Decoder, plan: PlannedBatch, method: str = "spawn") ->
     Parameters
     ----------
     method : {"spawn", "fork"}
-        How they are started: "spawn" takes some seconds, and again after each image that has ended
-        one, but doesn't mind whatever threads there are.
+        How processes start. "spawn" takes seconds, again after each image that killed one, but is
+        safe whatever threads this process has.
     """
     child = _Child(decoder, method)
     try:
@@ -50,15 +50,15 @@ def decode_apart(decoder: Decoder, plan: PlannedBatch, method: str = "spawn") ->
 
 
 def leave_signals() -> None:
-    """Leave interrupts, which go to the whole process group, to the process that drains."""
-    warnings.simplefilter("ignore")  # Pillow's, of metadata
+    """Ignore interrupts, which reach the whole process group: the main process handles them."""
+    warnings.simplefilter("ignore")  # Pillow's, about metadata
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Apart(Decoder):
-    """Leaves each image to another process."""
+    """A decoder that passes each image to another process."""
 
     child: _Child
 
@@ -67,7 +67,7 @@ class _Apart(Decoder):
 
 
 class _Child:
-    """A process that decodes, and the next one after it has died."""
+    """A process that decodes; replaced after it has died."""
 
     def __init__(self, decoder: Decoder, method: str) -> None:
         self._decoder = decoder
@@ -93,19 +93,19 @@ class _Child:
 
 
 def _begin(parent: int) -> None:
-    """Prepare a process, which is to end with the one that has started it, however that ends."""
+    """Set up a process that must end when its parent does, however that ends."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:  # Linux
-        # The parent is the thread, and that one waits for this process.
+        # It watches the parent thread, not the process; that thread waits for this process.
         prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
-        os._exit(1)  # it was too late for the signal
+        os._exit(1)  # the parent died before prctl
     leave_signals()
-    torch.set_num_threads(1)  # a fork has none of the threads that its parent's libraries know of
+    torch.set_num_threads(1)  # a fork lacks the threads that its parent's libraries rely on
 
 
 def _image(decoder: Decoder, path: str) -> tuple[np.ndarray, Frame | None, str]:
-    """Decode one image, or say why not: not every exception comes back from another process."""
+    """Decode one image, or return the reason: not every exception can be sent back."""
     batch = decoder.batch(PlannedBatch(0, (Entry(path),)))
     if not batch.frames or batch.pixels is None:
         return np.empty(0, np.uint8), None, batch.failures[0]

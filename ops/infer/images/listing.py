@@ -1,4 +1,4 @@
-"""The inputs: every file below a folder, in an order that depends on names alone."""
+"""The inputs: every file below a folder, in an order that depends only on names."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ IMAGE_SUFFIXES = frozenset(
 def list_images(
     folder: str | os.PathLike[str], *, leave_out: str | os.PathLike[str] | None = None
 ) -> list[Entry]:
-    """List all that is below a folder, sorted by the bytes of the relative path.
+    """List every file below a folder, sorted by the bytes of the relative path.
 
-    Links to folders are followed, each folder once: by its own name, where it has one below
-    `folder`, else by the first link to it. So loops end.
+    Links to folders are followed, but each folder is listed once: under its own name if it lies
+    below `folder`, else under the first link to it. So loops end.
 
     Parameters
     ----------
     folder : path
     leave_out : path, optional
-        A folder below it that holds outputs.
+        A folder to skip, such as outputs below `folder`.
 
     Raises
     ------
     OSError
-        `folder` can't be listed. A folder below it that can't ends as a failed entry.
+        `folder` can't be listed. A folder below it that can't becomes a failed entry.
     """
     root = os.fspath(folder)
     seen = {_identity(os.stat(root))}
     if leave_out is not None and os.path.isdir(leave_out):
         seen.add(_identity(os.stat(leave_out)))
     entries: list[Entry] = []
-    links: list[tuple[bytes, str]] = []  # to folders: walked after all real ones, smallest first
+    links: list[tuple[bytes, str]] = []  # to folders: walked after all real folders, smallest first
     _walk(root, "", entries, links, seen)
     while links:
         _, path = heapq.heappop(links)
@@ -55,7 +55,7 @@ def _walk(
     links: list[tuple[bytes, str]],
     seen: set[tuple[int, int]],
 ) -> None:
-    """List one folder and the real ones below it; leave links to folders for later."""
+    """List one folder and the real folders below it; leave links to folders for later."""
     with os.scandir(os.path.join(root, start)) as found:
         items = sorted(found, key=lambda item: os.fsencode(item.name))
     for item in items:
@@ -89,7 +89,7 @@ def _enter(
 def _leads_to_folder(link: os.DirEntry[str]) -> bool:
     try:
         return link.is_dir()
-    except OSError:  # a link to itself, in the end: it goes on as a file
+    except OSError:  # a chain of links that ends in itself: treat it as a file
         return False
 
 
@@ -101,7 +101,7 @@ def _entry(item: os.DirEntry[str], path: str) -> Entry:
     try:
         mode = item.stat().st_mode
     except OSError:
-        return Entry(path)  # a link to nothing: reading it says what is wrong
+        return Entry(path)  # a dangling link: reading it gives the reason
     if not stat.S_ISREG(mode):
         return Entry(path, "skipped", "not a regular file")
     return Entry(path)

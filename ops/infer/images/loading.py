@@ -1,4 +1,4 @@
-"""Decoding in worker processes, which may die of what they decode."""
+"""Decoding in worker processes, which a damaged file may kill."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = ["DIED", "DecodedBatches"]
 
 
 class DecodedBatches(Iterator[Batch]):
-    """Batches, decoded in order, in `workers` processes, or in this one where that is 0.
+    """Batches, decoded in order in `workers` processes, or in this process if that is 0.
 
-    The processes are forks, started at once: before there are threads, with luck. A damaged file
-    can crash a decoder, or make it take more memory than there is. Then the batch that was waited
-    for is decoded image by image, the one that a process dies at is a failure like any other, and
+    The processes are forks, started at once, ideally before this process has threads. A damaged
+    file can crash a decoder, or make it use more memory than there is. Then the batch being waited
+    for is decoded image by image, the image that kills a process is a failure like any other, and
     new workers do the rest.
 
-    Where it is made in the main thread, workers that die raise nothing there until :meth:`close`,
-    which has to be called in the same thread.
+    Created in the main thread, it keeps dying workers from raising there until :meth:`close`, which
+    must be called in the same thread.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class DecodedBatches(Iterator[Batch]):
     Raises
     ------
     OSError
-        When a batch is asked for: see :meth:`Decoder.batch`; or shared memory is full.
+        On requesting a batch: as from :meth:`Decoder.batch`, or because shared memory is full.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class DecodedBatches(Iterator[Batch]):
         self._workers, self._prefetch = workers, prefetch
         self._next = 0
         self._deaths = _QuietDeaths()
-        import_torchvision()  # here, that not every worker imports it
+        import_torchvision()  # once here rather than in every worker
         self._source = self._started(0)
 
     def __next__(self) -> Batch:
@@ -65,8 +65,8 @@ class DecodedBatches(Iterator[Batch]):
                 raise batch
             self._next += 1
             return batch
-        # Not in the block above, whose traceback has the workers. One has died of this batch, or of
-        # one that was decoded ahead: then that one's turn will come.
+        # Outside the except block, whose traceback refers to the workers. One died decoding this
+        # batch, or a later one: that one's turn will come.
         self._end()
         batch = decode_apart(self._decoder, self._batches[self._next], "fork")
         self._next += 1
@@ -74,12 +74,12 @@ class DecodedBatches(Iterator[Batch]):
         return batch
 
     def close(self) -> None:
-        """End the workers, whatever still refers to this object, such as an error's traceback."""
+        """End the workers, even if something, such as a traceback, still refers to this object."""
         self._end()
         self._deaths.restore()
 
     def _started(self, first: int) -> Iterator[Batch | OSError]:
-        """Return an iterator of the batches from `first` on, with new workers."""
+        """Return an iterator over the batches from `first` on, with new workers."""
         batches = self._batches[first:]
         workers = min(self._workers, len(batches))
         loader: DataLoader[Batch | OSError] = DataLoader(
@@ -89,8 +89,8 @@ class DecodedBatches(Iterator[Batch]):
             num_workers=workers,
             prefetch_factor=self._prefetch if workers else None,
             worker_init_fn=_prepare_worker,
-            # Children of this process see that it has been killed; those of a fork server don't,
-            # and stay. They also need no guard of the caller's main module.
+            # Children of this process notice when it is killed, those of a fork server don't and
+            # stay. Forks also need no ``if __name__ == "__main__"`` in the caller's script.
             multiprocessing_context="fork" if workers else None,
         )
         if not workers:
@@ -101,7 +101,7 @@ class DecodedBatches(Iterator[Batch]):
         except RuntimeError as error:
             if not is_death_of_worker(error):
                 raise
-            source = None  # the handler is DataLoader's first, and a worker has died already
+            source = None  # DataLoader has just set its handler, and a worker is already dead
         self._deaths.quieten()
         return iter(loader) if source is None else source
 
@@ -109,26 +109,27 @@ class DecodedBatches(Iterator[Batch]):
         source, self._source = self._source, iter(())
         end = getattr(source, "_shutdown_workers", None)
         if end is not None:
-            end()  # which else is left to the end of its last reference
+            end()  # otherwise called when the last reference goes
 
 
 def is_death_of_worker(error: BaseException) -> bool:
-    """Whether this is what DataLoader raises when a worker dies; it has no type of its own."""
+    """Whether DataLoader raised this because a worker died; the error has no type of its own."""
     return type(error) is RuntimeError and "DataLoader worker (pid" in str(error)
 
 
 class _QuietDeaths:
-    """Takes the place of DataLoader's handler of SIGCHLD.
+    """Replaces DataLoader's handler of SIGCHLD.
 
-    That one raises in the main thread, whatever it is at: opening files, loading models. Its
-    iterator also finds dead workers by itself, in the thread that waits for a batch.
+    That handler raises in the main thread, whatever it is doing: opening files, loading models. It
+    isn't needed: DataLoader's iterator also detects dead workers in the thread that waits for a
+    batch.
     """
 
     def __init__(self) -> None:
         self._before: Callable[[int, FrameType | None], object] | None = None
 
     def quieten(self) -> None:
-        """Get in front of the handler that there is, in the main thread: others can't."""
+        """Wrap the current handler; only the main thread can."""
         if threading.current_thread() is not threading.main_thread():
             return
         handler = signal.getsignal(signal.SIGCHLD)
@@ -137,7 +138,7 @@ class _QuietDeaths:
             signal.signal(signal.SIGCHLD, self)
 
     def restore(self) -> None:
-        """Let the handler raise again."""
+        """Put the wrapped handler back."""
         if threading.current_thread() is not threading.main_thread():
             return
         before = self._before
@@ -154,10 +155,10 @@ class _QuietDeaths:
 
 
 class _Batches(Dataset["Batch | OSError"]):
-    """Decodes the planned batch that it is asked for.
+    """Decodes the planned batches it is indexed with.
 
-    Batches are sent to the workers as they are wanted: a list of all paths would end as a copy in
-    each of them.
+    Each planned batch is sent to its worker when needed: a list of all paths would end up copied
+    into every worker.
     """
 
     def __init__(self, decoder: Decoder, *, shared: bool) -> None:
@@ -170,13 +171,14 @@ class _Batches(Dataset["Batch | OSError"]):
                 _share(batch)
             return batch
         except OSError as error:
-            return error  # raised here, it would arrive as the text of a traceback
+            return error  # if raised, DataLoader would send only the text of the traceback
 
 
 def _share(batch: Batch) -> None:
-    """Put pixels where the other process can read them.
+    """Move pixels to shared memory.
 
-    The queue would do so, in a thread that prints what goes wrong and sends nothing, for ever.
+    The queue would do so as well, but in a thread: if that fails, it prints the error and the
+    parent waits for ever.
     """
     pixels = batch.pixels
     if pixels is None or not len(pixels):
@@ -186,8 +188,8 @@ def _share(batch: Batch) -> None:
     except RuntimeError as error:
         raise OSError(
             f"no room in shared memory, /dev/shm, for {len(pixels)} bytes of decoded images: "
-            f"{error}. Give it more, such as by docker run --shm-size=8g; or take fewer --workers; "
-            "--workers 0 needs none"
+            f"{error}. Enlarge it, for example with docker run --shm-size=8g, or use fewer "
+            "--workers; --workers 0 needs none"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Images of any sizes to one float batch, in one pass, and the way back for boxes."""
+"""Images of any sizes to one float batch, in one pass."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ class Preprocess:
     size : (int, int)
         Height and width of the input.
     fit : {"stretch", "letterbox", "crop"}
-        The whole image, at the input's aspect ratio; the whole image, with bars of `fill`; or the
-        middle of it.
+        Stretch the whole image to the input; fit it in, with bars of `fill`; or crop its middle.
     mean, std : three numbers, or None
-        Subtracted and divided by, where white is 1. None: left as it is, within [0, 1].
+        Subtracted and divided by, with white at 1. None leaves values within [0, 1].
     crop : float
-        Where `fit` is "crop": the part of the resized image's shorter side that is kept, such as
+        For `fit` "crop": the fraction of the resized image's shorter side that is kept, such as
         224/256.
     fill : float
-        Of the bars of "letterbox", where white is 255.
+        Value of the bars of "letterbox", with white at 255.
     antialias : bool
-        Shrink with a filter.
+        Filter when shrinking.
     """
 
     size: tuple[int, int] = (224, 224)
@@ -55,7 +54,7 @@ class Preprocess:
         if self.fit not in _FITS:
             raise ValueError(f"visops.infer: fit is {self.fit!r}, must be one of {_FITS}")
         for name, count, kind in (("size", 2, index), ("mean", 3, float), ("std", 3, float)):
-            # Lists become tuples: a batch's inputs are found by them.
+            # Lists become tuples: a Preprocess is a key of Batch.inputs.
             if (given := getattr(self, name)) is not None or name == "size":
                 object.__setattr__(self, name, _numbers(name, given, count, kind))
         if min(self.size) < 1:
@@ -66,7 +65,7 @@ class Preprocess:
             raise ValueError(f"visops.infer: std is {self.std}, must have no 0")
 
     def place(self, height: int, width: int) -> Placement:
-        """Return where an image of this size goes."""
+        """Return where an image of this size lies in the input."""
         h, w = self.size
         x, y = w / width, h / height
         if self.fit == "letterbox":
@@ -82,7 +81,7 @@ class Preprocess:
         frames: Sequence[Frame],
         memory_format: torch.memory_format = torch.contiguous_format,
     ) -> tuple[Tensor, list[Placement]]:
-        """Make a batch of uint8 images ``[3, H, W]``; at least one."""
+        """Make one batch from at least one uint8 image ``[3, H, W]``."""
         placements = [self.place(frame.full_height, frame.full_width) for frame in frames]
         matrices = torch.zeros(len(frames), 2, 3, dtype=torch.float64)
         for matrix, place, frame in zip(matrices, placements, frames, strict=True):

@@ -1,4 +1,4 @@
-"""What an object of Python is, in the same words in every process."""
+"""Descriptions of Python objects that are the same in every process."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _DEEPEST = 8
 
 
 def describe(value: object, digest: Callable[[object], str | None], depth: int = 0) -> str:
-    """Say what a value is, without the address that `repr` has of functions and plain objects.
+    """Describe a value, without the addresses that `repr` shows for functions and plain objects.
 
-    Functions are called by their names, with what they close over; objects without a `repr` of
-    their own by their class and attributes; others have their `repr`. Lists, dicts and sets that
-    are closed over, or are attributes, are left out: what is called may collect something in them.
+    A function is described by its name and the values it closes over, an object without its own
+    `repr` by its class and attributes, anything else by its `repr`. Lists, dicts and sets that are
+    closed over, or are attributes, are left out: a callable may collect something in them.
 
     Parameters
     ----------
     value : object
     digest : callable
-        Of a module's weights.
+        Digest of a module's weights.
     depth : int
-        Of `value` in what is described: objects may hold each other.
+        Nesting depth of `value`, which is limited: objects may refer to each other.
     """
     if depth > _DEEPEST:
         return "..."
@@ -68,7 +68,7 @@ def describe(value: object, digest: Callable[[object], str | None], depth: int =
         names = getattr(getattr(value, "__code__", None), "co_freevars", ())
         closed = {name: _content(cell) for name, cell in zip(names, cells, strict=False)}
         return f"{_name(value)}({state(closed)})" if closed else _name(value)
-    if is_dataclass(value):  # its repr has the order of sets, which is another one each time
+    if is_dataclass(value):  # its repr shows sets in an order that differs between processes
         shown = [field.name for field in dataclass_fields(value) if field.repr]
         said = {name: getattr(value, name) for name in shown}
         return f"{type(value).__qualname__}({fields(said)})"
@@ -95,5 +95,5 @@ def _name(value: Any) -> str:
 def _content(cell: Any) -> object:
     try:
         return cell.cell_contents
-    except ValueError:  # still empty
+    except ValueError:  # not yet bound
         return None

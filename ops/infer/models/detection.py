@@ -1,4 +1,4 @@
-"""Boxes of a whole batch at once: filtered, suppressed and taken to the image, on the device."""
+"""Detections of a whole batch at once: filtered, suppressed, mapped to images, on the device."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from .masks import masks_in_image, run_lengths
 __all__ = ["Detection"]
 
 _METHODS = ("hard", "linear", "gaussian")
-_GROUP = 1 << 32  # a group of suppression is an image's number times this, plus the label
+_GROUP = 1 << 32  # boxes are suppressed within a group: the image's index times this + label
 
 
 @dataclass(frozen=True)
 class Detection:
-    """Boxes with scores, filtered and suppressed, in the image's pixels.
+    """Boxes with scores, filtered and suppressed, in pixels of the image.
 
-    The output is a list with a dict for each image, of ``boxes`` ``[K, 4]``, ``scores`` ``[K]``
-    and, optional, ``labels`` ``[K]`` and ``masks`` ``[K, 1, h, w]``; or one dict, of ``boxes``
-    ``[N, K, 4]`` and ``scores`` ``[N, K]`` with ``labels`` ``[N, K]``, or ``scores``
-    ``[N, K, C]``. Boxes are x1, y1, x2, y2 in pixels of the network's input. Boxes and scores that
-    are not finite, and boxes with x2 < x1 or y2 < y1, are left out before anything else: they have
-    no place in the image, and no overlap with others.
+    The network's output is a list with a dict per image, of ``boxes`` ``[K, 4]``, ``scores``
+    ``[K]`` and optionally ``labels`` ``[K]`` and ``masks`` ``[K, 1, h, w]``; or a single dict, of
+    ``boxes`` ``[N, K, 4]`` and either ``scores`` ``[N, K]`` with ``labels`` ``[N, K]``, or
+    ``scores`` ``[N, K, C]``. Boxes are x1, y1, x2, y2 in pixels of the network's input. Boxes and
+    scores that are not finite, and boxes with x2 < x1 or y2 < y1, are dropped first: they have no
+    place in the image and overlap nothing.
 
     Parameters
     ----------
     score_threshold : float
-        Only scores above it count.
+        Boxes whose score is not above it are dropped.
     iou_threshold : float or None
-        Of the suppression within each class; None leaves that out.
+        Suppress boxes of the same class that overlap by more; None suppresses nothing.
     method : {"hard", "linear", "gaussian"}
-        :func:`visops.batched_nms`, or one of :func:`visops.batched_soft_nms`.
+        "hard" is :func:`visops.batched_nms`, the others are :func:`visops.batched_soft_nms`.
     max_detections : int
-        Of an image.
+        Maximum per image.
     mask_threshold : float
-        Pixels of masks above it are the object's.
+        Mask values above it belong to the object.
     """
 
     score_threshold: float = 0.05
@@ -68,7 +68,7 @@ class Detection:
                 raise ValueError(f"visops.infer: {name} is nan, must be a number")
 
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-        """Return ``boxes``, ``labels`` and ``scores``, best first; ``masks`` as run lengths."""
+        """Return ``boxes``, ``labels`` and ``scores``, best first, and ``masks`` as run lengths."""
         return [self.record(found) for found in self.detect(output, placements)]
 
     def record(self, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class Detection:
     def detect(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
         """Return the same as tensors on the device, ordered by score.
 
-        The whole batch is one call of the suppression.
+        One call suppresses the boxes of the whole batch.
         """
         images, boxes, scores, labels, masks = self._candidates(output, len(placements))
         if self.iou_threshold is None:
@@ -100,7 +100,7 @@ class Detection:
                 iou_threshold=self.iou_threshold,
                 min_score=max(0.0, self.score_threshold),
             )
-        # By image, each one's best first.
+        # Group by image, best first.
         order = images[keep].sort(stable=True)
         keep, scores, images = keep[order.indices], scores[order.indices], order.values
         first = torch.searchsorted(images, torch.arange(len(placements) + 1, device=images.device))
@@ -124,7 +124,7 @@ class Detection:
     def _candidates(
         self, output: Any, count: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Sequence[Tensor] | None]:
-        """Boxes above the threshold: image, box, score, label of each, flat; and its mask."""
+        """Return image, box, score, label and mask of each box above the threshold, flat."""
         if isinstance(output, Mapping):
             images, boxes, scores, labels = self._of_batch(output)
             return images, boxes, scores, labels, None
@@ -149,7 +149,7 @@ class Detection:
 
     def _of_batch(self, output: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         boxes, scores = output["boxes"].float(), output["scores"].float()
-        # Equal scores go by label, then by box, as in batched_nms.
+        # Ties are ordered by label, then by box, as in batched_nms.
         above = (scores.transpose(1, -1) > self.score_threshold).nonzero()
         images, numbers = above[:, 0], above[:, -1]
         if scores.dim() == 3:
@@ -177,15 +177,15 @@ class Detection:
 
 
 def _are_boxes(boxes: Tensor) -> Tensor:
-    """Return which of ``[..., 4]`` are finite, and don't end before they begin."""
+    """Return which boxes ``[..., 4]`` are finite and have x1 <= x2 and y1 <= y2."""
     x1, y1, x2, y2 = boxes.unbind(-1)
-    # NaN is neither above nor below anything.
+    # Comparisons with NaN are False.
     wide = (x1 > -math.inf) & (x1 <= x2) & (x2 < math.inf)
     return wide & (y1 > -math.inf) & (y1 <= y2) & (y2 < math.inf)
 
 
 def _boxes_to_images(boxes: Tensor, images: Tensor, placements: Sequence[Placement]) -> Tensor:
-    """Take boxes ``[K, 4]`` to their images, cut off at the borders."""
+    """Map boxes ``[K, 4]`` to their images, clipped at the borders."""
     shift = boxes.new_tensor([[p.left, p.top] * 2 for p in placements])
     scale = boxes.new_tensor([[p.scale_x, p.scale_y] * 2 for p in placements])
     limit = boxes.new_tensor([[p.full_width, p.full_height] * 2 for p in placements])

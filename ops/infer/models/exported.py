@@ -1,4 +1,4 @@
-"""Networks from files of torch.export, those too that were exported for one size of batch."""
+"""Networks from torch.export files, including those exported for one batch size."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["call_in_fixed_batches", "load_exported"]
 
 
 def load_exported(path: str) -> tuple[Any, int | None]:
-    """Load a ``.pt2`` file; return the network, and its size of batch if it has but one."""
+    """Load a ``.pt2`` file; return the network, and its batch size if that is fixed."""
     program = torch.export.load(path)
     inputs = set(program.graph_signature.user_inputs)
     for node in program.graph.nodes:
         if node.op == "placeholder" and node.name in inputs:
             shape = getattr(node.meta.get("val"), "shape", ())
-            # One that was exported as dynamic is a symbol.
+            # A dynamic batch size is a symbol, not an int.
             return program.module(), shape[0] if shape and isinstance(shape[0], int) else None
     return program.module(), None
 
 
 def call_in_fixed_batches(call: Callable[..., Any], size: int, inputs: Tensor) -> Any:
-    """Call a network that takes `size` images, no more nor less, on any number of them.
+    """Call a network that takes exactly `size` images on any number of them.
 
-    The last ones are filled up with the last image again, and the outputs of these are cut off.
+    The last batch is padded with copies of the last image, whose outputs are cut off.
     """
     outputs = []
     for part in inputs.split(size):

@@ -1,4 +1,4 @@
-"""Networks on a batch; where one raises, its images go one by one, and the culprit is named."""
+"""Runs a network on a batch; if it raises, image by image, to find the image at fault."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Forwarded", "forward", "one_by_one"]
 
 @dataclass
 class Forwarded:
-    """A model's outputs, each with the rows of the batch that it is of.
+    """A model's outputs, each with the rows of the batch it belongs to.
 
-    There is one of all rows, or one of each row, where images went one by one. Those aren't joined:
-    an output may have any form, and which of its axes and lists are the batch's is known to its
-    post-processing alone.
+    There is a single output of all rows, or one per row if images ran one by one. Those are not
+    joined: an output may have any form, and only its post-processing knows which axes and lists
+    belong to the batch.
     """
 
     parts: list[tuple[Any, list[int]]]
@@ -36,18 +36,18 @@ def forward(
     *,
     worked: bool = True,
 ) -> bool:
-    """Run a model on a batch, and keep what comes out; failures are written into the batch.
+    """Run a model on a batch; store its output, or the failures, in the batch.
 
     Parameters
     ----------
     worked : bool
-        Whether it has ever yielded an output. If not, and it raises on each of several images, then
-        it is the model that fails, and not they.
+        Whether the model has ever returned an output. If not, and it raises on each of several
+        images, the model is at fault, not the images.
 
     Returns
     -------
     bool
-        Whether it has yielded one by now.
+        Whether the model has returned an output by now.
 
     Raises
     ------
@@ -62,8 +62,8 @@ def forward(
     else:
         batch.outputs[model.name] = Forwarded([(output, list(range(len(batch.frames))))])
         return True
-    # Not in the block above: the traceback holds the activations of the whole batch, and what has
-    # run out of memory would do so again.
+    # Outside the except block, whose traceback keeps the activations of the whole batch alive: a
+    # model that ran out of memory would do so again.
     batch.retried += 1
     done = one_by_one(model, inputs, placements, batch, worked=worked)
     batch.outputs[model.name] = done
@@ -78,13 +78,13 @@ def one_by_one(
     *,
     worked: bool = True,
 ) -> Forwarded:
-    """Run each image in a batch of its own; those that raise are failures."""
+    """Run each image as a batch of its own; those on which the model raises are failures."""
     parts: list[tuple[Any, list[int]]] = []
     reasons: dict[int, str] = {}
     last: Exception | None = None
     for row in range(len(batch.frames)):
         one = slice(row, row + 1)
-        last = None  # and with it what its traceback holds
+        last = None  # frees the memory that its traceback keeps alive
         try:
             parts.append((model.forward(inputs[one], batch.images[one], placements[one]), [row]))
         except Exception as error:
@@ -94,9 +94,9 @@ def one_by_one(
             last = error
     if not worked and not parts and len(reasons) > 1:
         raise RuntimeError(
-            f"model {model.name} has not worked once, and raises on each of {len(reasons)} images; "
-            f"is its input what it wants? It has shape {[1, *inputs.shape[1:]]} and dtype "
-            f"{inputs.dtype}. On the first one: {reasons[0]}"
+            f"model {model.name} has never worked, and raises on each of {len(reasons)} images; "
+            f"is its input what it expects? It has shape {[1, *inputs.shape[1:]]} and dtype "
+            f"{inputs.dtype}. On the first image: {reasons[0]}"
         ) from last
     for row, text in reasons.items():
         index = batch.frames[row].index
@@ -107,6 +107,6 @@ def one_by_one(
 
 
 def _is_fatal(error: Exception) -> bool:
-    """Whether the device is lost, so that every further call would raise as well."""
+    """Whether the device is lost, so that every later call would raise too."""
     lost = getattr(torch, "AcceleratorError", ())
     return isinstance(error, lost) and not isinstance(error, torch.OutOfMemoryError)

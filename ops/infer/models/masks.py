@@ -1,4 +1,4 @@
-"""Masks as run lengths and back, and masks and maps of labels at the images' own size."""
+"""Masks to run lengths and back; masks and label maps resized to their images."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from ..frames import Placement
 
 __all__ = ["columns_of_runs", "masks_in_image", "run_lengths"]
 
-_PIXELS_AT_ONCE = 1 << 24  # of masks at their image's size, which may be many and large
+_PIXELS_AT_ONCE = 1 << 24  # at the image's size; masks may be many and large
 
 
 def run_lengths(mask: Tensor) -> dict[str, Any]:
     """Return a mask ``[H, W]`` as COCO's uncompressed run lengths.
 
-    Columns one after the other; ``counts`` are in turn of 0s and 1s, beginning with 0s.
+    Pixels are read column by column; ``counts`` alternate between runs of 0s and 1s, starting with
+    0s.
 
     Examples
     --------
@@ -38,18 +39,18 @@ def run_lengths(mask: Tensor) -> dict[str, Any]:
 
 
 def columns_of_runs(counts: Sequence[int], height: int) -> tuple[int, np.ndarray]:
-    """Return what :func:`run_lengths` was made of, without the empty columns at both sides.
+    """Return the mask of :func:`run_lengths`, without the empty columns on both sides.
 
     Parameters
     ----------
     counts : sequence of int
-        Runs of a mask with whole columns of `height` pixels.
+        Runs of a mask whose columns have `height` pixels.
     height : int
 
     Returns
     -------
     int
-        The first column.
+        The index of the first column returned.
     ndarray ``[H, w]``
         bool.
     """
@@ -69,13 +70,13 @@ def masks_in_image(
 ) -> Iterator[Tensor]:
     """Resize floating masks or maps ``[K, h, w]`` of a network's input to the image's size.
 
-    They may be of another size than the input, which they cover. `outside` is the value of what the
-    network has not seen of the image; values don't fade towards it.
+    They cover the whole input but may differ from it in size. `outside` is the value of parts of
+    the image that the network has not seen; values don't fade towards it.
 
     Yields
     ------
     Tensor ``[k, H, W]``
-        A few at a time.
+        A few masks at a time.
     """
     size = (place.full_height, place.full_width)
     height, width = masks.shape[1:]
@@ -96,7 +97,7 @@ def masks_in_image(
             size,
             mode=mode,
             fill=outside,
-            # With a window values end within a pixel of the image, without one of the mask.
+            # With the window, values end within one pixel of the image; without it, of the mask.
             window=(0, 0, width, height),
             convention="half_pixel",
             layout="CHW",

@@ -1,4 +1,4 @@
-"""Networks: what is called, on which input, and what is made of its output."""
+"""A model: what to call, on which input, and how to process its output."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class Model:
     name : str
         The key of its outputs in records.
     call : callable
-        A module is put on the device, and into evaluation mode, for good.
-        Returns a tensor or a dict of tensors whose first axis is the batch's, or a list with a dict
-        of tensors for each image (torchvision's detectors).
+        A module stays on the run's device and in evaluation mode afterwards.
+        Returns a tensor or a dict of tensors, with the batch as first axis, or a list with a dict
+        of tensors per image (torchvision's detectors).
     preprocess : Preprocess, optional
-        Its own input; by default that of the run.
+        By default that of the run.
     postprocess : callable, optional
-        See :class:`PostProcess`; by default :class:`Auto`, which goes by the output's form.
+        See :class:`PostProcess`; by default :class:`Auto`, which goes by the form of the output.
     as_list : bool
-        Call it with a list of ``[3, h, w]``, as torchvision's detectors want.
+        Call it with a list of tensors ``[3, h, w]``, as torchvision's detectors expect.
     source : str
-        What the network is, for the check on resumption: by default the callable's own name.
+        Identifies the network when a run resumes: by default the callable's qualified name.
     loaded : tuple or None
-        What :func:`load_model` was called with, for processes that load it themselves.
+        The arguments of :func:`load_model`, for processes that load the model themselves.
     batch_size : int or None
-        The only number of images that it takes at once: fewer are filled up, more are cut.
+        The only batch size that it takes: smaller batches are padded, larger ones split.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Model:
     source: str = ""
     loaded: tuple[Any, ...] | None = None
     batch_size: int | None = None
-    whole_images = False  # whether forward() looks at them
+    whole_images = False  # whether forward() uses `images`
 
     def __post_init__(self) -> None:
         if not self.name or "/" in self.name:
@@ -71,16 +71,16 @@ class Model:
             self.source = f"{kind.__module__}.{kind.__qualname__}"
 
     def to(self, device: torch.device, memory_format: torch.memory_format) -> None:
-        """Put a module on the device, in evaluation mode; other callables are left alone."""
+        """Put a module on the device, in evaluation mode; leave other callables alone."""
         if isinstance(self.call, nn.Module):
-            with suppress(NotImplementedError):  # exported ones are what they were exported as
+            with suppress(NotImplementedError):  # exported modules keep the mode of their export
                 self.call.eval()
             self.call.to(device=device)
             if memory_format is torch.channels_last:
                 self.call.to(memory_format=memory_format)
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what its outputs depend on, weights included, as JSON has it."""
+        """Return all that its outputs depend on, weights included, as JSON values."""
         return {
             "source": self.source,
             "weights": weights_digest(self.call),
@@ -91,7 +91,7 @@ class Model:
     def forward(
         self, inputs: Tensor, images: Sequence[Tensor], placements: Sequence[Placement]
     ) -> Any:
-        """Run the network on a batch; `images` are the whole ones, uint8 ``[3, H, W]``."""
+        """Run the network on a batch; `images` are the whole images, uint8 ``[3, H, W]``."""
         if self.batch_size is not None:
             return call_in_fixed_batches(self.call, self.batch_size, inputs)
         return self.call(list(inputs) if self.as_list else inputs)
@@ -99,26 +99,26 @@ class Model:
 
 @dataclass
 class _Detector(Model):
-    """A detector of torchvision, which drops boxes by thresholds of its own."""
+    """A torchvision detector, which drops boxes by thresholds of its own."""
 
     own: torchvision.Thresholds | None = None
 
     def to(self, device: torch.device, memory_format: torch.memory_format) -> None:
-        """Also give it the thresholds of the post-processing, which would come too late."""
+        """Also set its thresholds to those of the post-processing, which runs too late."""
         super().to(device, memory_format)
         if self.own is None:
             self.own = torchvision.Thresholds.of(self.call)
         detection = self.postprocess
         if isinstance(detection, Auto):
             detection = detection.detection
-        thresholds = self.own  # a post-processing that we know nothing of gets what it expects
+        thresholds = self.own  # for a post-processing that is not ours
         if isinstance(detection, Detection):
             thresholds = torchvision.Thresholds.under(detection, self.call)
         thresholds.give(self.call)
 
 
 def weights_digest(call: object) -> str | None:
-    """SHA-256 of a module's parameters and buffers; None for what is no module."""
+    """Return the SHA-256 of a module's parameters and buffers; None if it is not a module."""
     if not isinstance(call, nn.Module):
         return None
     digest = hashlib.sha256()
@@ -139,12 +139,12 @@ def load_models(
     seed: int = 0,
     preprocess: Preprocess | None = None,
 ) -> list[Model]:
-    """Load each of several models: see :func:`load_model`. Files among them have their weights.
+    """Load several models: see :func:`load_model`. Model files contain their own weights.
 
     Raises
     ------
     ValueError
-        There are `weights`, and no model to give them to.
+        There are `weights`, but no model to load them into.
     """
     if weights is not None and all(map(_is_file, names)):
         raise ValueError(_useless(weights, ", ".join(names)))
@@ -161,34 +161,34 @@ def load_model(
 ) -> Model:
     """Load a model by its name in torchvision, or from a TorchScript or torch.export file.
 
-    A detector of torchvision drops boxes by the thresholds of its :class:`Detection`, and not by
-    those that torchvision has for it. It also looks at no more than its ``topk_candidates`` boxes:
-    400 of a class with SSD, 300 with SSDlite, 1,000 of each scale with RetinaNet and FCOS; and
-    R-CNNs at 1,000 regions, the one of 320 pixels at 150.
+    A torchvision detector drops boxes by the thresholds of its :class:`Detection`, not by
+    torchvision's defaults. It still considers at most its ``topk_candidates`` boxes: 400 per class
+    in SSD, 300 in SSDlite, 1,000 per scale in RetinaNet and FCOS; R-CNNs consider 1,000 regions,
+    the one for 320 pixels 150.
 
     Parameters
     ----------
     name : str
         Such as ``resnet18``, or a path that ends in ``.pt``, ``.pth``, ``.ts``, ``.torchscript``
-        (TorchScript) or ``.pt2`` (torch.export). An export for one size of batch gets such
-        batches.
+        (TorchScript) or ``.pt2`` (torch.export). A network exported for one batch size gets batches
+        of that size.
     weights : str, optional
-        A folder with a state dict ``<name>.pth`` of each model of torchvision: its own, or one
-        trained from it. Without it weights are random. Nothing is downloaded.
+        A folder with a state dict ``<name>.pth`` per torchvision model: torchvision's own weights,
+        or trained from them. Without it weights are random. Nothing is downloaded.
     seed : int
-        Of random weights.
+        Seed of random weights.
     preprocess : Preprocess, optional
-        By default, for classification, the size, middle, mean and standard deviation that
-        torchvision's default weights were made for, mostly 224 x 224 pixels of a shorter side of
-        232 or 256, always by the bilinear filter. For segmentation all of the image, at 520 x 520;
-        torchvision itself keeps the aspect ratio. For detection what the detector would resize
-        images to, mostly 800 x 800, else 300 or 320, with bars; an input of another size it
-        resizes again. Detectors normalise by themselves: `mean` and `std` are None for them.
+        By default, for classification, the size, crop, mean and standard deviation of torchvision's
+        default weights: mostly the middle 224 x 224 pixels after resizing the shorter side to 232
+        or 256, always with the bilinear filter. For segmentation the whole image at 520 x 520;
+        torchvision itself keeps the aspect ratio. For detection the size the detector would resize
+        images to, mostly 800 x 800, else 300 or 320, with bars; it resizes inputs of other sizes
+        again. Detectors normalise by themselves: `mean` and `std` are None for them.
 
     Raises
     ------
     ValueError
-        There is no such model, or the file is none, or its weights are those of another one.
+        There is no such model, the file is not a model, or its weights don't fit.
     FileNotFoundError
         There is no such file.
     """
@@ -214,8 +214,8 @@ def _is_file(name: str) -> bool:
 
 def _useless(weights: str, names: str) -> str:
     return (
-        f"visops.infer: weights is {weights!r}, must be None for {names}: weights are given to "
-        "models of torchvision, by name, and files have their own"
+        f"visops.infer: weights is {weights!r}, must be None for {names}: weights are loaded into "
+        "torchvision models, by name, and files have their own"
     )
 
 
@@ -230,11 +230,12 @@ def _from_file(path: str, preprocess: Preprocess | None, loaded: tuple[Any, ...]
             network, batch_size = load_exported(path)
         else:
             network = torch.jit.load(path, map_location="cpu")
-    except Exception as error:  # of pickle, zipfile or torch
+    except Exception as error:  # from pickle, zipfile or torch
         wanted = "torch.export file" if suffix == ".pt2" else "TorchScript file"
         first = str(error).strip().partition("\n")[0]
         raise ValueError(
-            f"visops.infer: {path} is no {wanted}: {type(error).__name__}: {first}. A state dict "
-            "alone is no network: for those of torchvision it is NAME.pth in the folder of weights"
+            f"visops.infer: {path} is not a {wanted}: {type(error).__name__}: {first}. A state "
+            "dict alone is not a network: for a torchvision model, save it as NAME.pth in the folder "
+            "of weights"
         ) from error
     return Model(name, network, preprocess, source=source, loaded=loaded, batch_size=batch_size)

@@ -1,4 +1,4 @@
-"""From networks' outputs to what a record holds, computed on the device."""
+"""From networks' outputs to the contents of records, computed on the device."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["Auto", "Classification", "PostProcess", "Raw", "Segmentation"]
 
 
 class PostProcess(Protocol):
-    """Makes one dict an image of a whole batch's output.
+    """Turns the output for a whole batch into one dict per image.
 
-    Its values are numbers, strings, NumPy arrays, and lists and dicts of them. It is called under
-    ``torch.inference_mode``, on the device. Its name, and the numbers and strings that it holds,
-    are written down with the plan: one that differs in them is refused on the same outputs. Images
-    of a batch may come one at a time, where a network had to have them so. What it raises ends the
-    run, and is not taken for a fault of the images.
+    Values are numbers, strings, NumPy arrays, and lists and dicts of them. It is called under
+    ``torch.inference_mode``, on the device. The plan records its name and the numbers and strings
+    it holds: resuming with a different one is refused. The images of a batch may come one at a
+    time, if the network had to run that way. An exception ends the run: it is not taken for a fault
+    of the images.
     """
 
     def __call__(self, output: Any, placements: Sequence[Placement], /) -> list[dict[str, Any]]:
-        """`placements` say where each of the batch's images lies in the network's input."""
+        """Return a dict per image; `placements` say where each lies in the network's input."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Classification:
     Parameters
     ----------
     top_k : int
-        How many.
+        Number of classes to return.
     softmax : bool
         Turn logits into probabilities.
     """
@@ -51,11 +51,11 @@ class Classification:
             raise ValueError(f"visops.infer: top_k is {self.top_k!r}, must be at least 1")
 
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-        """Return ``labels`` and ``scores``, best first, equal ones by label."""
+        """Return ``labels`` and ``scores``, best first, ties by label."""
         scores = output.float()
         if self.softmax:
             scores = scores.softmax(1)
-        # topk says nothing about the order of equal scores.
+        # topk does not define the order of ties.
         ordered = scores.sort(dim=1, descending=True, stable=True)
         k = min(self.top_k, scores.shape[1])
         values = ordered.values[:, :k].cpu().numpy()
@@ -67,18 +67,18 @@ class Classification:
 
 @dataclass(frozen=True)
 class Segmentation:
-    """The classes of pixels, from scores ``[N, C, h, w]``, or of torchvision's dict of them.
+    """The class of each pixel, from scores ``[N, C, h, w]`` or torchvision's dict with them.
 
     Parameters
     ----------
     masks : bool
-        Each class's pixels as run lengths, at the image's size.
+        Also return the pixels of each class as run lengths, at the image's size.
     """
 
     masks: bool = True
 
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-        """Return the ``labels`` that occur, their ``areas`` in pixels of the image, ``masks``."""
+        """Return the ``labels`` present, their ``areas`` in pixels of the image, and ``masks``."""
         scores = output["out"] if isinstance(output, Mapping) else output
         maps = scores.argmax(1).float()
         results = []
@@ -95,29 +95,29 @@ class Segmentation:
 
 @dataclass(frozen=True)
 class Raw:
-    """Outputs as they are.
+    """Outputs unchanged, split by image.
 
-    A tensor's first axis is the batch's; each image has its row. So it is with the values of a dict
-    and the members of a tuple. A list has an item for each image. All of these may hold each other;
-    what has no axis (numbers, strings, None, tensors of no dimension) is every image's.
+    The first axis of a tensor is the batch: each image gets its row. The same holds for the values
+    of a dict and the members of a tuple. A list has one item per image. These may be nested; values
+    without an axis (numbers, strings, None, zero-dimensional tensors) go to every image.
 
-    A tuple's members are called ``output_0`` and so on, or what a named tuple calls them: they are
-    seldom of one type, which Parquet wants of a list.
+    The members of a tuple become ``output_0`` and so on, or keep their names if it is a named
+    tuple: they rarely share one type, as a Parquet list requires.
     """
 
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-        """Return a dict for each image; what is neither a dict nor a tuple is its ``output``."""
+        """Return a dict per image; what is neither a dict nor a tuple becomes its ``output``."""
         found = _rows(output, len(placements), "output")
         return [item if isinstance(item, dict) else {"output": item} for item in found]
 
 
 @dataclass(frozen=True)
 class Auto:
-    """By the output's form.
+    """Chooses by the form of the output.
 
-    Boxes and scores, in a dict or one a image, are a detection; ``[N, C]`` scores a classification;
-    a dict with ``out``, as torchvision's segmentation networks return, a segmentation; anything
-    else is left as it is.
+    Boxes and scores, in one dict or in a dict per image, are a detection; a tensor ``[N, C]`` is a
+    classification; a dict with ``out``, as torchvision's segmentation networks return, is a
+    segmentation; :class:`Raw` takes anything else.
     """
 
     classification: Classification = field(default_factory=Classification)
@@ -125,11 +125,11 @@ class Auto:
     segmentation: Segmentation = field(default_factory=Segmentation)
 
     def __call__(self, output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-        """Return what one of the others does."""
+        """Return the results of the chosen post-processing."""
         return self.choose(output)(output, placements)
 
     def choose(self, output: Any) -> PostProcess:
-        """Return which of them it is."""
+        """Return the post-processing for this output."""
         first = output[0] if isinstance(output, (list, tuple)) and output else output
         if isinstance(first, Mapping) and "boxes" in first and "scores" in first:
             return self.detection
@@ -143,7 +143,7 @@ class Auto:
 
 
 def _rows(value: Any, count: int, name: str) -> list[Any]:
-    """Cut what a network returned for a batch into `count` images' own; `name` is for errors."""
+    """Split a network's output for `count` images by image; `name` is for errors."""
     if isinstance(value, Mapping):
         parts = {key: _rows(item, count, f"{name}[{key!r}]") for key, item in value.items()}
         return [{key: part[row] for key, part in parts.items()} for row in range(count)]
@@ -153,21 +153,21 @@ def _rows(value: Any, count: int, name: str) -> list[Any]:
         if len(value) != count:
             raise ValueError(
                 f"visops.infer.Raw: {name} is a list of {len(value)} items for {count} images; a "
-                "list must have an item for each image, what each is of all images goes in a tuple"
+                "list must have one item per image; use a tuple for items that cover all images"
             )
         return [_whole(item) for item in value]
     if not isinstance(value, (Tensor, np.ndarray)) or value.ndim == 0:
         return [_whole(value)] * count
     if len(value) != count:
         raise ValueError(
-            f"visops.infer.Raw: {name} has shape {list(value.shape)}, its first axis must be the "
-            f"{count} images'"
+            f"visops.infer.Raw: {name} has shape {list(value.shape)}, its first axis must be of "
+            f"size {count}, the number of images"
         )
     return list(as_array(value)) if isinstance(value, Tensor) else list(value)
 
 
 def _whole(value: Any) -> Any:
-    """Return what is of one image, its tensors as arrays."""
+    """Return a value of one image, with its tensors as arrays."""
     if isinstance(value, Tensor):
         return as_array(value)
     if isinstance(value, Mapping):
@@ -178,14 +178,14 @@ def _whole(value: Any) -> Any:
 
 
 def _named(members: tuple[Any, ...]) -> dict[str, Any]:
-    """Return a tuple as a dict, by its own names or by numbers."""
+    """Return a tuple as a dict, keyed by its field names or by numbers."""
     if hasattr(members, "_asdict"):
         return dict(members._asdict())
     return {f"output_{i}": member for i, member in enumerate(members)}
 
 
 def as_array(value: Tensor) -> Any:
-    """Return a tensor as an array; NumPy has no bfloat16."""
+    """Return a tensor as an array; bfloat16, which NumPy lacks, as float32."""
     if value.dtype == torch.bfloat16:
         value = value.float()
     return value.detach().cpu().numpy()

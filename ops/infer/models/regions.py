@@ -1,4 +1,4 @@
-"""A second network on what a first one finds: cut out, run, and pasted back."""
+"""A second network on the regions that a detector finds: crop, run, paste back."""
 
 from __future__ import annotations
 
@@ -22,36 +22,38 @@ _PASTES = (None, "replace", "feather")
 
 
 class Regions(Model):
-    """Detect, cut out of the whole image, run a second network, and paste back.
+    """Detect, crop from the whole image, run a second network, and paste back.
 
-    Boxes found are cut out by :func:`visops.crop_rois`. What the second network makes of them is
-    added to the record, as ``regions``, one for each box; or, with `paste`, is put back by
-    :func:`visops.paste_rois` and written as a picture, whose path the record has as ``picture``.
+    :func:`visops.crop_rois` crops the boxes found. The second network's results go into the record
+    as ``regions``, one per box. With `paste`, its outputs are pictures instead:
+    :func:`visops.paste_rois` pastes them back, and the record has the path of the written image as
+    ``picture``.
 
     Parameters
     ----------
     name : str
         The key of its outputs in records.
     detector : Model
-        Its `postprocess` is a :class:`Detection`, or an :class:`Auto` whose detection is meant.
+        Its `postprocess` is a :class:`Detection`, or an :class:`Auto`, whose detection is used.
     call : callable
-        The second network: on patches ``[K, 3, h, w]``, float32.
+        The second network, on patches ``[K, 3, h, w]``, float32.
     size : (int, int)
-        Height and width of patches.
+        Height and width of the patches.
     detection : Detection, optional
-        What counts as found; by default what the detector's `postprocess` says.
+        Which boxes count as found; by default as the detector's `postprocess` says.
     postprocess : callable, optional
-        Of the second network's output, where nothing is pasted.
+        For the second network's output, unless `paste`.
     mean, std : three numbers, or None
-        Of the second network's input, where white is 1. With `paste` None by default.
+        Normalisation of the second network's input, with white at 1. By default ImageNet's, or
+        none with `paste`.
     paste : {None, "replace", "feather"}
-        The second network returns pictures ``[K, 3, h', w']``, in which white is 1, to be pasted
-        with this blend.
+        Paste with this blend; the second network returns pictures ``[K, 3, h', w']`` with white at
+        1.
     feather : float
         Width of the blend, in pixels of the image.
     batch_size : int
-        Patches that the second network sees together; those of a batch of images are cut into runs
-        of so many.
+        Patches that the second network sees at once; the patches of a batch of images are split
+        accordingly.
     """
 
     whole_images = True
@@ -77,7 +79,7 @@ class Regions(Model):
             raise ValueError("visops.infer: mean and std of regions must both be given, or neither")
         self.second = Model(f"{name}'s second", call, postprocess=postprocess or Auto())
         self.detection = _detection(detector, detection)
-        # Detectors that suppress boxes themselves go by their post-processing.
+        # A detector that suppresses boxes itself takes its thresholds from its post-processing.
         self.detector = copy.copy(detector)
         self.detector.postprocess = self.detection
         self.size, self.paste, self.feather = size, paste, feather
@@ -104,7 +106,7 @@ class Regions(Model):
             self.normalise = (mean.to(device), std.to(device))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what outputs depend on."""
+        """Return all that outputs depend on."""
         options = {
             "detection": repr(self.detection),
             "size": list(self.size),
@@ -123,7 +125,7 @@ class Regions(Model):
     def forward(
         self, inputs: Tensor, images: Sequence[Tensor], placements: Sequence[Placement]
     ) -> Any:
-        """Run both networks; return a dict for each image."""
+        """Run both networks; return a dict per image."""
         output = self.detector.forward(inputs, images, placements)
         found = self.detection.detect(output, placements)
         boxes = [item["boxes"] for item in found]
@@ -194,7 +196,7 @@ class Regions(Model):
 
 
 def _detection(detector: Model, given: Detection | None) -> Detection:
-    """Return what counts as found, which the detector's own `postprocess` must not contradict."""
+    """Return which boxes count; the detector's own `postprocess` must not contradict `given`."""
     own = detector.postprocess
     if isinstance(own, Auto):
         own = own.detection
@@ -205,16 +207,16 @@ def _detection(detector: Model, given: Detection | None) -> Detection:
         )
     if given is None:
         return own
-    if own not in (given, Detection()):  # the default asks for nothing
+    if own not in (given, Detection()):  # the default contradicts nothing
         raise ValueError(
-            f"visops.infer: detection of regions is {given}, must be left out or that of detector "
-            f"{detector.name}, {own}"
+            f"visops.infer: detection of regions is {given}, must be omitted or equal that of "
+            f"detector {detector.name}, {own}"
         )
     return given
 
 
 def _rows(boxes: Tensor) -> Tensor:
-    """Return boxes ``[K, 4]`` of one image with its index, 0."""
+    """Prepend the index of the only image, 0, to boxes ``[K, 4]``."""
     return torch.nn.functional.pad(boxes, (1, 0))
 
 
@@ -225,7 +227,7 @@ def _as_pixels(values: Tensor) -> Tensor:
 
 
 def _as_found(output: Any, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-    """Bring what Regions.forward() returns to the CPU; the picture stays a tensor."""
+    """Copy the results of Regions.forward() to the CPU; the picture stays a tensor."""
     return [{key: _on_cpu(key, value) for key, value in item.items()} for item in output]
 
 
@@ -235,5 +237,5 @@ def _on_cpu(key: str, value: Any) -> Any:
     value = value.cpu()
     if key != "picture":
         return value.numpy()
-    # A view would keep the whole batch's pixels, and be sent to other processes with them.
+    # A view would keep the pixels of the whole batch, also when sent to another process.
     return value.clone() if value.untyped_storage().nbytes() > value.nbytes else value

@@ -1,4 +1,4 @@
-"""Networks of torchvision: built as it builds them, and what they see and drop by themselves."""
+"""Networks of torchvision: how to build them, their inputs, and detectors' own thresholds."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .detection import Detection
 
 __all__ = ["FILES", "Thresholds", "build", "detects", "preprocess_of"]
 
-# Suffixes of what is a network's file, and no name.
+# A name with one of these suffixes is a file.
 FILES = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
 
-_TEXT = 500  # characters of another library's error, which may name hundreds of weights
+_TEXT = 500  # characters of a library's error, which may list hundreds of weights
 
-# Where the weights are torchvision's own, it takes 1e-5 back out of their batch normalisation:
-# they are older than it. See overwrite_eps() in torchvision/models/detection/_utils.py.
+# With its own weights for these models, torchvision sets the eps of batch normalisation to 0: the
+# weights are older than that eps. See overwrite_eps() in torchvision/models/detection/_utils.py.
 _WITHOUT_EPS = (
     "fasterrcnn_resnet50_fpn",
     "keypointrcnn_resnet50_fpn",
@@ -35,15 +35,15 @@ _OF_NO_IMAGES = ("video", "optical_flow")
 
 
 def build(name: str, weights: str | None, seed: int) -> nn.Module:
-    """Build a network by its name, with the weights in a folder or random ones.
+    """Build a network by name, with weights from a folder or random ones.
 
-    A state dict may be torchvision's own or that of a network made from it: what it needs besides
-    its weights is set as torchvision sets it where it loads them itself.
+    The state dict may be torchvision's own, or that of a network trained from it: other settings
+    that it requires are set as torchvision sets them when it loads its own weights.
 
     Raises
     ------
     ValueError
-        There is no such model, it is none of images, or the file is no state dict of it.
+        There is no such model, it is not for images, or the file is not a state dict of it.
     FileNotFoundError
         There is no such file.
     """
@@ -51,14 +51,13 @@ def build(name: str, weights: str | None, seed: int) -> nn.Module:
 
     if name not in list_models():
         raise ValueError(
-            f"visops.infer: {name!r} is neither a model of torchvision nor a "
-            f"{', '.join(FILES)} file"
+            f"visops.infer: {name!r} is neither a torchvision model nor a {', '.join(FILES)} file"
         )
     if (kind := _kind(name)) in _OF_NO_IMAGES:
-        raise ValueError(f"visops.infer: {name!r} is a model of {kind}, must be one of images")
+        raise ValueError(f"visops.infer: {name!r} is a model for {kind}, must be one for images")
     path = None if weights is None else os.path.join(weights, f"{name}.pth")
     if path is not None and not os.path.isfile(path):
-        raise FileNotFoundError(f"visops.infer: there are no weights of {name}: no file {path}")
+        raise FileNotFoundError(f"visops.infer: there are no weights for {name}: no file {path}")
     state = {} if path is None else _state_dict(path)
     options: dict[str, Any] = {"weights": None}
     if "weights_backbone" in _parameters(name):
@@ -66,7 +65,7 @@ def build(name: str, weights: str | None, seed: int) -> nn.Module:
     if path is not None:
         options |= _options_of(name, state)
     with torch.random.fork_rng(devices=[]):
-        # Not torch.manual_seed(): that one also seeds every GPU's generator, the caller's.
+        # Not torch.manual_seed(), which would also reseed the caller's generators on every GPU.
         torch.default_generator.manual_seed(seed)
         network: nn.Module = get_model(name, **options)
     if path is not None:
@@ -87,9 +86,9 @@ def detects(name: str) -> bool:
 
 
 def preprocess_of(name: str, network: nn.Module) -> Preprocess:
-    """Return the input that a network was trained for, as far as :class:`Preprocess` has it."""
+    """Return the input that a network was trained for, as closely as :class:`Preprocess` can."""
     if detects(name):
-        # It resizes by itself: to an input of that size it does nothing more.
+        # The detector resizes by itself, but leaves an input of this size as it is.
         own: Any = network.transform
         width, height = own.fixed_size or (own.min_size[-1], own.min_size[-1])
         return Preprocess((height, width), "letterbox", mean=None, std=None)
@@ -97,7 +96,7 @@ def preprocess_of(name: str, network: nn.Module) -> Preprocess:
         return Preprocess((520, 520))
     from torchvision.models import get_model_weights
 
-    only: Any = getattr(network, "image_size", None)  # transformers' positions are of one size
+    only: Any = getattr(network, "image_size", None)  # transformers accept a single size
     trained: Any = get_model_weights(name)
     for weights in (trained.DEFAULT, *trained):
         own = weights.transforms()
@@ -111,14 +110,14 @@ def preprocess_of(name: str, network: nn.Module) -> Preprocess:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """What a detector of torchvision leaves of its boxes before anyone sees them.
+    """The thresholds by which a torchvision detector drops boxes itself.
 
     Attributes
     ----------
     score, iou : float
-        Boxes of at most that score are dropped, and those of a class that overlap by more.
+        It drops boxes of at most this score, and boxes of one class that overlap by more.
     most : int
-        Boxes of an image.
+        Maximum number of boxes per image.
     """
 
     score: float
@@ -127,17 +126,17 @@ class Thresholds:
 
     @classmethod
     def of(cls, network: Any) -> Thresholds:
-        """Return those that a network has."""
+        """Return the current thresholds of a network."""
         own = _filter(network)
         return cls(own.score_thresh, own.nms_thresh, own.detections_per_img)
 
     @classmethod
     def under(cls, detection: Detection, network: Any) -> Thresholds:
-        """Return those with which `detection` decides what is found.
+        """Return thresholds that leave the decisions to `detection`.
 
-        Masks and keypoints are made of every box that is left: so before them suppression is
-        already that of `detection`, which then changes nothing more. Soft suppression can't be had
-        from torchvision, and has to see all boxes.
+        Masks and keypoints are computed for every box left. For such networks the thresholds are
+        those of `detection`, which then has nothing left to suppress. Soft suppression, which
+        torchvision lacks, must see all boxes.
         """
         heads = getattr(network, "roi_heads", None)
         costly = heads is not None and (heads.has_mask() or heads.has_keypoint())
@@ -147,18 +146,18 @@ class Thresholds:
         return cls(detection.score_threshold, iou, detection.max_detections)
 
     def give(self, network: Any) -> None:
-        """Set them."""
+        """Set these thresholds."""
         own = _filter(network)
         own.score_thresh, own.nms_thresh, own.detections_per_img = self.score, self.iou, self.most
 
 
 def _filter(network: Any) -> Any:
-    """Return what of a detector filters boxes: R-CNNs' heads, others do it themselves."""
+    """Return the module that filters boxes: the heads of an R-CNN, else the detector itself."""
     return getattr(network, "roi_heads", network)
 
 
 def _kind(name: str) -> str:
-    """Return "detection" and so on: in torchvision.models.<kind>, for classification a file."""
+    """Return "detection" and so on, from torchvision.models.<kind>; a file for classification."""
     from torchvision.models import get_model_builder
 
     return get_model_builder(name).__module__.split(".")[2]
@@ -175,20 +174,24 @@ def _state_dict(path: str) -> Mapping[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
-    except Exception as error:  # of pickle, zipfile or torch
-        raise ValueError(f"visops.infer: {path} is no state dict: {str(error)[:_TEXT]}") from error
+    except Exception as error:  # from pickle, zipfile or torch
+        raise ValueError(
+            f"visops.infer: {path} is not a state dict: {str(error)[:_TEXT]}"
+        ) from error
     if not isinstance(state, Mapping):
-        raise ValueError(f"visops.infer: {path} has a {type(state).__name__}, must be a state dict")
+        raise ValueError(
+            f"visops.infer: {path} holds a {type(state).__name__}, must hold a state dict"
+        )
     if not any(isinstance(value, Tensor) for value in state.values()):
         raise ValueError(
-            f"visops.infer: {path} has {', '.join(map(str, state))[:_TEXT]}, must be a state dict, "
-            "that is what state_dict() of the network returns"
+            f"visops.infer: {path} holds {', '.join(map(str, state))[:_TEXT]}, must hold a state "
+            "dict, as returned by the network's state_dict()"
         )
     return state
 
 
 def _options_of(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what torchvision builds a network with where it is for these weights."""
+    """Return the options with which torchvision builds a network for these weights."""
 
     def has(prefix: str) -> bool:
         return any(key.startswith(prefix) for key in state)
@@ -196,8 +199,8 @@ def _options_of(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
     if "aux_loss" in _parameters(name):
         return {"aux_loss": has("aux_classifier.")}
     if name.removeprefix("quantized_") in ("googlenet", "inception_v3"):
-        # Theirs come from TensorFlow, whose inputs were in other units: without this the scores
-        # are of other colours.
+        # Their weights come from TensorFlow, with another normalisation of inputs: transform_input
+        # converts.
         heads = has("aux1.") or has("AuxLogits.")
         return {"transform_input": True, "aux_logits": heads, "init_weights": False}
     positions, patches = state.get("encoder.pos_embedding"), state.get("conv_proj.weight")
@@ -207,7 +210,7 @@ def _options_of(name: str, state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _freeze(backbone: nn.Module, eps: float | None) -> None:
-    """Make batch normalisation the kind whose state has no count of batches."""
+    """Replace batch normalisation by the frozen kind, whose state has no batch counts."""
     from torchvision.ops import FrozenBatchNorm2d
 
     for parent in list(backbone.modules()):

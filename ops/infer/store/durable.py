@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, synced, then renamed."""
+"""Files that are complete or absent: written under a temporary name, synced, then renamed."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ TEMPORARY = ".tmp"
 
 @contextmanager
 def atomic_file(path: str, *, sync_parent: bool = True) -> Iterator[BinaryIO]:
-    """Open a temporary file that takes the name `path` when the block ends without an exception.
+    """Open a temporary file that is renamed to `path` when the block ends without an exception.
 
-    Its own name is like no other's: two processes may write the same file, such as where one is
-    thought dead. Whoever writes many files into one folder syncs that once, with `sync_parent`
-    False.
+    Its temporary name is unique: two processes may write the same file, for example when one of
+    them is taken for dead. To write many files into one folder, pass `sync_parent` False and sync
+    the folder once.
 
     Raises
     ------
     OSError
-        Naming `path`.
+        With `path` as its file name.
     """
     folder = os.path.dirname(path)
     temporary = os.path.join(folder, secrets.token_hex(8) + TEMPORARY)
@@ -45,7 +45,7 @@ def atomic_file(path: str, *, sync_parent: bool = True) -> Iterator[BinaryIO]:
         os.replace(temporary, path)
     except BaseException as error:
         _remove(temporary)
-        # Writes name no file, and others only the temporary one; what names another is not ours.
+        # A failed write names no file, open and rename name the temporary one; others are not ours.
         if isinstance(error, OSError) and error.filename in (None, temporary):
             raise named(error, path) from error
         raise
@@ -54,13 +54,13 @@ def atomic_file(path: str, *, sync_parent: bool = True) -> Iterator[BinaryIO]:
 
 
 def write_atomically(path: str, data: bytes, *, sync_parent: bool = True) -> None:
-    """Write a whole file, or leave what was there."""
+    """Write the whole file, or leave the old one untouched."""
     with atomic_file(path, sync_parent=sync_parent) as file:
         file.write(data)
 
 
 def sync_folder(folder: str) -> None:
-    """Make renames within a folder last; a file system that can't sync folders needs none."""
+    """Make renames within a folder durable, where the file system can sync folders."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):
@@ -70,7 +70,7 @@ def sync_folder(folder: str) -> None:
 
 
 def make_folders(path: str) -> None:
-    """Make a folder, and those above it that aren't there, and make their names last."""
+    """Make a folder and its missing parents, and make their names durable."""
     above, missing = path, []
     while not os.path.isdir(above):
         above = os.path.dirname(above) or os.curdir
@@ -81,9 +81,10 @@ def make_folders(path: str) -> None:
 
 
 def sync_below(top: str, folders: Iterable[str]) -> None:
-    """Make the names in some folders below another one last, and their own names.
+    """Make the entries of some folders below `top` durable, and the folders' own names.
 
-    All between are synced, whoever has made them: who did may not have come to it yet.
+    All folders in between are synced too, even if another process made them: it may not have synced
+    them yet.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def sync_below(top: str, folders: Iterable[str]) -> None:
 
 
 def remove_leftovers(folder: str, *, below: bool = True) -> None:
-    """Remove the temporary files of killed processes; nobody may be writing there."""
+    """Remove the temporary files of killed processes; no process may be writing there."""
     for parent, _, names in os.walk(folder):
         for name in names:
             stem, suffix = os.path.splitext(name)
@@ -113,7 +114,7 @@ def remove_leftovers(folder: str, *, below: bool = True) -> None:
 
 @contextmanager
 def naming(path: str) -> Iterator[None]:
-    """Within it, errors of writing that name no file name this one."""
+    """Add this path to any OSError in the block that names no file."""
     try:
         yield
     except OSError as error:
@@ -123,7 +124,7 @@ def naming(path: str) -> Iterator[None]:
 
 
 def named(error: OSError, path: str) -> OSError:
-    """Return the same error, of the file that was to be written: writes themselves name none."""
+    """Return the same error with the file's path: failed reads and writes name no file."""
     return OSError(error.errno, error.strerror or str(error), path)
 
 

@@ -1,4 +1,4 @@
-"""Files that this process holds a lock on, and its children don't."""
+"""Files that this process locks, without its forked children keeping the lock."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _held: weakref.WeakSet[LockedFile] = weakref.WeakSet()
 class LockedFile:
     """A file open for appending, with a lock that ends with this process, however that ends.
 
-    A lock is held by every copy of its descriptor, and a fork has one: decoding workers would hold
-    it for seconds after their parent was killed. So they close theirs, which leaves the parent's.
-    Nothing is buffered: what is not written yet would be in such a copy too.
+    Every copy of the descriptor holds the lock, and a fork has one: decoding workers would hold it
+    for seconds after their parent was killed. So forks close their copy, which leaves the parent's
+    lock in place. Writes are unbuffered, or a fork would also copy pending data.
 
     Parameters
     ----------
     path : str
-        It is made where it isn't there.
+        Created if missing.
     """
 
     def __init__(self, path: str) -> None:
@@ -30,12 +30,12 @@ class LockedFile:
         _held.add(self)
 
     def lock(self, *, shared: bool = False, wait: bool = False) -> bool:
-        """Take the lock, or change its kind; return False for a file system without locks.
+        """Take the lock, or change its kind; return False if the file system has no locks.
 
         Raises
         ------
         BlockingIOError
-            Another process holds it, or another object of this one; not where it is to `wait`.
+            Another process, or another object in this one, holds it; never with `wait`.
         """
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
@@ -47,18 +47,18 @@ class LockedFile:
         return True
 
     def truncate(self, size: int) -> None:
-        """Cut off what is behind `size` bytes."""
+        """Cut the file to `size` bytes."""
         self._file.truncate(size)
 
     def append(self, data: bytes) -> None:
-        """Write all of it, and wait until it is on the disk."""
+        """Write all the data, and wait until it is on the disk."""
         left = memoryview(data)
         while left:
             left = left[self._file.write(left) :]
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file, and with it the lock."""
+        """Close the file and release the lock."""
         with contextlib.suppress(OSError):
             self._file.close()
 

@@ -1,9 +1,9 @@
-"""The manifest: a line for every batch whose outputs are safe, appended and never changed.
+"""The manifest: a line for every batch whose outputs are safe; lines are appended, never changed.
 
-JSON lines rather than SQLite: every writer has a file of its own, so there is nothing to lock
-between processes; appending and syncing a line works on network file systems, where the shared
-memory of SQLite's write-ahead log doesn't; any tool reads it. Its weakness, a line torn by a crash,
-is what the reader leaves out and the next writer cuts off.
+Why JSON lines and not SQLite: every writer has its own file, so processes need no lock between
+them; appending and syncing a line works on network file systems, where the shared memory of
+SQLite's write-ahead log does not; any tool can read it. The weak point is a line torn by a crash:
+the reader ignores it and the next writer cuts it off.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Commit", "Manifest", "committed_batches", "manifest_paths", "read_ma
 class Commit:
     """One line: a batch that is done, the file of its records, and their number by status.
 
-    Of a plan's digest of the batch, "" says nothing.
+    `plan` is the digest of the batch in its plan; "" matches any plan.
     """
 
     batch: int
@@ -40,15 +40,15 @@ class Commit:
 
 
 class Manifest:
-    """The one writer of a manifest's file.
+    """The only writer of a manifest file.
 
     Opening it takes a lock that ends with the process, cuts off a torn last line, and makes the
-    file last.
+    file's name durable.
 
     Raises
     ------
     RuntimeError
-        Another process writes this file.
+        Another process is writing this file.
     """
 
     def __init__(self, path: str) -> None:
@@ -59,8 +59,8 @@ class Manifest:
                 self._file.lock()
             except BlockingIOError:
                 raise RuntimeError(
-                    f"visops.infer: {path} is being written by another process; "
-                    "wait for it, or choose another folder"
+                    f"visops.infer: another process is writing {path}; "
+                    "wait for it to end, or choose another folder"
                 ) from None
             with open(path, "rb") as file:
                 whole = file.read()
@@ -71,7 +71,7 @@ class Manifest:
             raise
 
     def append(self, commit: Commit) -> None:
-        """Add a line, and wait until it is on the disk."""
+        """Append a line, and wait until it is on the disk."""
         line = json.dumps(asdict(commit), sort_keys=True).encode() + b"\n"
         try:
             self._file.append(line)
@@ -79,7 +79,7 @@ class Manifest:
             raise named(error, self.path) from error
 
     def close(self) -> None:
-        """Close the file, and with it the lock."""
+        """Close the file and release the lock."""
         self._file.close()
 
     def __enter__(self) -> Manifest:
@@ -90,7 +90,7 @@ class Manifest:
 
 
 def read_manifest(path: str) -> dict[int, Commit]:
-    """Read the whole lines of one manifest, by batch; the last of a batch counts."""
+    """Read the complete lines of one manifest, by batch; the last line of a batch counts."""
     return {commit.batch: commit for commit in _lines(path)}
 
 
@@ -109,10 +109,10 @@ def _lines(path: str) -> Iterator[Commit]:
 
 
 def committed_batches(out: str, plan: Plan) -> dict[int, Commit]:
-    """Return the plan's batches that are done, of all manifests, and whose parts are there.
+    """Return the plan's batches that any manifest lists as done and whose parts exist.
 
-    Lines of another plan don't count. Where a batch was done twice, as after its part had gone, the
-    line is taken whose part is there.
+    Lines of another plan don't count. If a batch was done twice, for example because its part was
+    lost, the line that matches the existing part counts.
     """
     digests = {batch.number: batch.digest for batch in plan.batches}
     commits: dict[int, Commit] = {}
@@ -138,5 +138,5 @@ def _holds(out: str, commit: Commit) -> bool:
 
 
 def manifest_paths(out: str) -> list[str]:
-    """Every manifest of a folder of outputs: manifest.jsonl and those of ranks."""
+    """Return all manifests in a folder of outputs: manifest.jsonl and those of ranks."""
     return sorted(glob.glob(os.path.join(glob.escape(out), "manifest*.jsonl")))

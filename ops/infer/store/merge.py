@@ -1,4 +1,4 @@
-"""All parts as one file, in the order of the plan, and the count of what became of every input."""
+"""Merges all parts into one file, in the order of the plan, and counts how inputs ended."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ class Counts:
 
     @property
     def missing(self) -> int:
-        """Inputs that have not ended."""
+        """Inputs without a record."""
         return self.listed - self.ok - self.failed - self.skipped
 
 
 def require_formats(out: str, format: str) -> None:
-    """See that what a merge will write can be written, before there is anything to merge.
+    """Check that the formats of a merge can be written, before there is anything to merge.
 
     Raises
     ------
     ModuleNotFoundError
-        Naming the module, and what it is for.
+        Names the missing module and what needs it.
     """
     if "parquet" in _formats(out, format) and importlib.util.find_spec("pyarrow") is None:
-        wanted = "format is" if format == "parquet" else f"{out} has results of the format"
+        wanted = "format is" if format == "parquet" else f"{out} has results in the format"
         raise ModuleNotFoundError(
             f"visops.infer: {wanted} 'parquet', which needs pyarrow; pip install pyarrow",
             name="pyarrow",
@@ -55,7 +55,7 @@ def require_formats(out: str, format: str) -> None:
 
 
 def _formats(out: str, format: str) -> list[str]:
-    """Return the wanted one, and those that are there: they would be of an earlier state."""
+    """Return the requested format, then existing other ones, which would become outdated."""
     others = (other for other in FORMATS if other != format)
     return [format, *(o for o in others if os.path.exists(os.path.join(out, f"results.{o}")))]
 
@@ -66,12 +66,12 @@ def merge_parts(out: str, plan: Plan, commits: Mapping[int, Commit], format: str
     Raises
     ------
     RuntimeError
-        A part is damaged, or doesn't hold just the inputs of its batch.
+        A part is damaged, or does not hold exactly the inputs of its batch.
     ModuleNotFoundError
-        What writes the format is not installed.
+        The package that writes the format is not installed.
     """
     require_formats(out, format)
-    # Ranks that end at the same moment merge one after the other.
+    # Ranks that end at the same time merge one after the other.
     with closing(LockedFile(os.path.join(out, "plan.jsonl"))) as file:
         file.lock(wait=True)
         counts, *_ = [_merge(out, plan, commits, each) for each in _formats(out, format)]
@@ -104,19 +104,19 @@ def _merge(out: str, plan: Plan, commits: Mapping[int, Commit], format: str) -> 
 
 
 def _parts(out: str, plan: Plan, commits: Mapping[int, Commit]) -> Iterator[bytes]:
-    """Read the parts, and check each."""
+    """Read and check each part."""
     for batch in plan.batches:
         commit = commits[batch.number]
         with open(os.path.join(out, commit.part), "rb") as file:
             data = file.read()
         if hashlib.sha256(data).hexdigest() != commit.sha256:
             raise RuntimeError(
-                f"visops.infer: {commit.part} is not what was written (its SHA-256 differs); "
-                "remove it, and run again"
+                f"visops.infer: {commit.part} has changed since it was written (its SHA-256 "
+                "differs); remove it, and run again"
             )
         if [record["image"] for record in _records(data)] != [e.path for e in batch.entries]:
             raise RuntimeError(
-                f"visops.infer: {commit.part} doesn't hold the inputs of batch {batch.number}"
+                f"visops.infer: {commit.part} does not hold the inputs of batch {batch.number}"
             )
         yield data
 

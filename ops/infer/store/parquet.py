@@ -1,4 +1,4 @@
-"""Records as Parquet, a row group for each part."""
+"""Records as Parquet, one row group per part."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["Schema", "write_parquet"]
 
 
 class Schema:
-    """The type that fits all of many records, found by looking at each of them.
+    """The type that fits all records, found by looking at every one of them.
 
-    Left to itself a library looks at the first ones, and fails at the first box of an image whose
-    predecessors had none.
+    Libraries infer the type from the first records, and fail at the first image with boxes if those
+    before it had none.
     """
 
     def __init__(self) -> None:
@@ -26,12 +26,12 @@ class Schema:
         Raises
         ------
         TypeError
-            No type fits, such as where one record has a list and another one a number.
+            No type fits: for example, one record has a list where another has a number.
         """
         self._type = _unified(self._type, _type_of(record), "record")
 
     def arrow(self) -> Any:
-        """Return the pyarrow schema, without what is empty in all records: Parquet has no type."""
+        """Return the pyarrow schema, without fields that are empty in all records."""
         import pyarrow
 
         struct = _arrow_type(self._type or {})
@@ -39,7 +39,7 @@ class Schema:
 
 
 def write_parquet(file: Any, parts: Iterable[list[dict[str, Any]]], schema: Schema) -> None:
-    """Write parts' records to an open file; texts as :func:`readable` has them."""
+    """Write the records of all parts to an open file; see :func:`readable` for texts."""
     import pyarrow
     import pyarrow.parquet
 
@@ -48,16 +48,16 @@ def write_parquet(file: Any, parts: Iterable[list[dict[str, Any]]], schema: Sche
         for records in parts:
             try:
                 table = pyarrow.Table.from_pylist(records, schema=arrow)
-            except UnicodeEncodeError:  # rare, and looking at every text takes long
+            except UnicodeEncodeError:  # rare, and checking every text is slow
                 table = pyarrow.Table.from_pylist(list(map(_readable, records)), schema=arrow)
             writer.write_table(table)
 
 
 def readable(text: str) -> str:
-    """Return a path or text as Parquet can hold it: with escapes for bytes that are no UTF-8."""
+    """Return a path or text that Parquet can hold: bytes that are not UTF-8 are escaped."""
     try:
         return os.fsencode(text).decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # half a UTF-16 pair: no bytes of a file's name
+    except UnicodeEncodeError:  # half a UTF-16 pair, which no file name contains
         return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -70,7 +70,7 @@ def _readable(value: Any) -> Any:
 
 
 def _type_of(value: Any) -> Any:
-    """Return a name, a list with the items' type, a dict of types, or None where it isn't known."""
+    """Return a type's name, a list with the items' type, a dict of types, or None if unknown."""
     if value is None:
         return None
     if isinstance(value, dict):
@@ -80,7 +80,7 @@ def _type_of(value: Any) -> Any:
         for element in value:
             item = _unified(item, _type_of(element), "list")
             if isinstance(item, str) and isinstance(element, float):
-                break  # numbers only get to here: nothing is wider than float
+                break  # all numbers: float is the widest type, so skip the rest
         return [item]
     return type(value).__name__
 
@@ -98,7 +98,7 @@ def _unified(a: Any, b: Any, where: str) -> Any:
         return "float"
     raise TypeError(
         f"visops.infer: records can't be Parquet: {where} is {json.dumps(a)} in some and "
-        f"{json.dumps(b)} in others; write jsonl"
+        f"{json.dumps(b)} in others; use the format jsonl"
     )
 
 

@@ -1,7 +1,7 @@
-"""The plan: which images make which batch, settled once, before anything runs.
+"""The plan: which images form which batch, fixed before anything runs.
 
-A network's last bits depend on what else is in its batch. So batches are cut from the sorted list
-of inputs and written down; neither workers nor failures nor resumption change them.
+The last bits of a network's output depend on what else is in the batch. So batches are cut from the
+sorted list of inputs and written down; workers, failures and resumption don't change them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ class Entry:
     Attributes
     ----------
     path : str
-        Relative to the folder of images, with ``/`` between parts. Bytes that are not of the file
-        system's encoding are there as lone surrogates: ``os.fsencode`` has them back.
+        Relative to the folder of images, with ``/`` between parts. Bytes outside the file system's
+        encoding are lone surrogates; ``os.fsencode`` restores them.
     status : str or None
-        None for what is to be read as an image; else how it ends, "skipped" or "failed", and why.
+        None for a file to read as an image; otherwise its final status, "skipped" or "failed".
     reason : str or None
+        Why it was skipped or failed.
     """
 
     path: str
@@ -41,14 +42,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """Inputs that are done together: at most `batch_size` images, and skipped ones among them.
+    """Inputs processed together: at most `batch_size` images, with skipped inputs among them.
 
     Attributes
     ----------
     number : int
     entries : tuple of Entry
     digest : str
-        Of these inputs and the plan's options: what is done counts for no other batch.
+        Digest of these inputs and the plan's options: a commit counts for this batch only.
     """
 
     number: int
@@ -59,7 +60,7 @@ class PlannedBatch:
 def cut_batches(entries: Iterable[Entry], batch_size: int, first: int = 0) -> list[PlannedBatch]:
     """Cut a list of inputs into batches of consecutive images.
 
-    Inputs that are no images ride along and count for nothing.
+    Inputs that are not images ride along without counting.
     """
     batches: list[PlannedBatch] = []
     taken: list[Entry] = []
@@ -77,14 +78,14 @@ def cut_batches(entries: Iterable[Entry], batch_size: int, first: int = 0) -> li
 
 @dataclass
 class Plan:
-    """All batches of a folder of outputs, and what its results depend on.
+    """All batches of a folder of outputs, and the options that results depend on.
 
     Attributes
     ----------
     options : dict
     batches : list of PlannedBatch
     images : str
-        The real path of the folder of images; "" where it isn't known.
+        The real path of the folder of images; "" if unknown.
     """
 
     options: dict[str, Any]
@@ -93,16 +94,16 @@ class Plan:
 
     @property
     def entries(self) -> Iterable[Entry]:
-        """Every input, in the order of results."""
+        """All inputs, in the order of the results."""
         return (entry for batch in self.batches for entry in batch.entries)
 
     @property
     def inputs(self) -> int:
-        """How many there are."""
+        """The number of inputs."""
         return sum(len(batch.entries) for batch in self.batches)
 
     def extend(self, entries: Iterable[Entry], batch_size: int) -> int:
-        """Plan inputs that are new as further batches, after the old ones; return how many."""
+        """Plan new inputs as additional batches; return how many there are."""
         known = {entry.path for entry in self.entries}
         new = [entry for entry in entries if entry.path not in known]
         head = hashlib.sha256(json.dumps([self.images, self.options], sort_keys=True).encode())
@@ -113,44 +114,44 @@ class Plan:
         return len(new)
 
     def check_images(self, images: str, path: str) -> None:
-        """Refuse another folder of images: results go by names, which both may have.
+        """Refuse another folder of images: the same names would mean different images.
 
         Raises
         ------
         ValueError
-            Naming both.
+            Names both folders.
         """
         if self.images in ("", images) or _is_same(self.images, images):
             return
         raise ValueError(
-            f"visops.infer: images is {images}, the outputs in {path} were begun with "
+            f"visops.infer: images is {images}, but the outputs in {path} were begun with "
             f"{self.images}; resume with that, or choose another folder for the outputs; if the "
-            "images have moved, a link at their old place will do"
+            "images have moved, link to them from the old path"
         )
 
     def pending(self, done: Container[int]) -> list[PlannedBatch]:
-        """Return the batches that are not `done`."""
+        """Return the batches that are not in `done`."""
         return [batch for batch in self.batches if batch.number not in done]
 
     def check(self, options: Mapping[str, Any], path: str) -> None:
-        """Refuse to go on with options that would give other results.
+        """Refuse to resume with options that would change results.
 
         Raises
         ------
         ValueError
-            Naming the first option that differs, and both of its values.
+            Names the first option that differs, and both values.
         """
         for name in sorted({*self.options, *options}):
             before, now = self.options.get(name), options.get(name)
             if before != now:
                 before, now = _difference(before, now)
                 raise ValueError(
-                    f"visops.infer: {name} is {now}, the outputs in {path} were begun with "
+                    f"visops.infer: {name} is {now}, but the outputs in {path} were begun with "
                     f"{before}; resume with that, or choose another folder"
                 )
 
     def save(self, path: str) -> None:
-        """Write the plan: a line of options, then a line for each batch."""
+        """Write the plan: one line of options, then one line per batch."""
         with atomic_file(path) as file:
             head = {"visops_plan": VERSION, "images": self.images, "options": self.options}
             file.write(json.dumps(head, sort_keys=True).encode() + b"\n")
@@ -161,7 +162,7 @@ class Plan:
 
     @classmethod
     def load(cls, path: str) -> Plan | None:
-        """Read a plan; None where there is none yet."""
+        """Read a plan; return None if there is none yet."""
         try:
             with open(path, "rb") as file:
                 lines = [json.loads(line) for line in file]
@@ -181,7 +182,7 @@ class Plan:
 
 
 def normalised(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options as they are when they come back from a file: tuples as lists, and so on."""
+    """Return options as JSON would return them: tuples become lists, and so on."""
     plain: dict[str, Any] = json.loads(json.dumps(options, sort_keys=True))
     return plain
 
@@ -195,7 +196,7 @@ def _unpacked(packed: Any) -> Entry:
 
 
 def _difference(before: Any, now: Any) -> tuple[Any, Any]:
-    """Return what differs of two values: of two lists or dicts, the first different item."""
+    """Return where two values differ: for lists and dicts, the first item that does."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted({*before, *now}):
             if before.get(key) != now.get(key):

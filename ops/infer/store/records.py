@@ -1,4 +1,4 @@
-"""Records: one an input, the same bytes for the same results."""
+"""Records: one per input, the same bytes for the same results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def batch_records(batch: Batch) -> list[dict[str, Any]]:
 
 
 def json_line(record: dict[str, Any]) -> bytes:
-    """Return a record as a line: keys sorted, bytes of undecodable names escaped."""
+    """Return a record as a JSON line: keys sorted, undecodable bytes of names escaped."""
     text = json.dumps(record, sort_keys=True, allow_nan=False, separators=(",", ":"))
     return text.encode() + b"\n"
 
@@ -47,16 +47,16 @@ def _plain_result(model: str, result: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can hold: floats at their own precision's shortest digits, no NaN.
+    """Return a value that JSON can hold, with floats in the shortest digits of their precision.
 
-    NaN and infinities, which JSON lacks, are null.
+    NaN and infinities, which JSON lacks, become null.
 
     Raises
     ------
     TypeError
-        There is something else in it.
+        It contains a value of another type.
     """
-    if value is None or isinstance(value, (int, str)):  # first: masks are long lists of numbers
+    if value is None or isinstance(value, (int, str)):  # first, because masks are long lists
         return value
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
@@ -67,8 +67,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     raise TypeError(
-        f"a {type(value).__name__} can't be in a record: numbers, strings, NumPy arrays, and lists "
-        "and dicts of them can"
+        f"a {type(value).__name__} can't be in a record, which holds numbers, strings, NumPy "
+        "arrays, and lists and dicts of them"
     )
 
 
@@ -76,7 +76,7 @@ def _plain_array(array: np.ndarray) -> Any:
     if array.dtype.kind != "f":
         return array.tolist() if array.dtype.kind in "biuU" else plain(array.tolist())
     if array.dtype.itemsize < 8:
-        # The digits that float32 needs; tolist() would show all those of its value as a double.
+        # The digits that float32 needs; tolist() would give all the digits of a double.
         array = array.astype("U").astype(np.float64)
     if np.isfinite(array).all():
         return array.tolist()

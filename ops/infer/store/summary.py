@@ -15,13 +15,13 @@ __all__ = ["StageTimes", "Summary"]
 
 @dataclass
 class StageTimes:
-    """What a stage has done so far, in images and seconds.
+    """What a stage has done so far: images and seconds.
 
     Attributes
     ----------
     batches, images : int
     busy, waiting_input, waiting_room : float
-        Seconds at work; with nothing to do; and with a result that the next stage has no room for.
+        Seconds at work; waiting for input; and waiting for the next stage to have room.
     """
 
     name: str
@@ -32,7 +32,7 @@ class StageTimes:
     waiting_room: float = 0.0
 
     def rate(self) -> float:
-        """Images per second of work: what the stage could do if nothing held it up."""
+        """Images per second of work: the stage's speed if nothing held it up."""
         return self.images / self.busy if self.busy > 0 else 0.0
 
 
@@ -43,20 +43,20 @@ class Summary:
     Attributes
     ----------
     counts : Counts
-        Inputs of the plan, and how they ended, in this run or an earlier one.
+        Inputs of the plan, and how they ended, in this run or earlier ones.
     pending : int
-        Inputs that are left to a further run.
+        Inputs left for another run.
     done : int
-        Inputs that this run has ended.
+        Inputs that this run finished.
     seconds : float
-        Of the stages' work.
+        Duration of the stages' work.
     stages : list of StageTimes
     retried : int
-        Times that a model's batch went image by image.
+        Times that a model had to run a batch image by image.
     signal : int or None
-        What stopped the run.
+        The signal that stopped the run.
     results : str or None
-        The file of all results, if they are complete.
+        The file of all results, if complete.
     """
 
     counts: Counts
@@ -70,12 +70,12 @@ class Summary:
 
     @property
     def limiting(self) -> StageTimes | None:
-        """The stage that was at work the most."""
+        """The stage that worked the longest: the bottleneck."""
         return max(self.stages, key=lambda stage: stage.busy, default=None)
 
     @property
     def exit_code(self) -> int:
-        """0; 1 if inputs are unaccounted for; 128 and the signal's number if one stopped it."""
+        """0; 1 if inputs are unaccounted for; 128 + the signal's number if one stopped the run."""
         if self.signal is not None:
             return 128 + self.signal
         return 1 if self.counts.missing != self.pending else 0

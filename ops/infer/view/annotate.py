@@ -1,4 +1,4 @@
-"""Pictures: how they are encoded, and where they are written."""
+"""Annotated pictures: where they are written, and how they are encoded."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["encode", "picture_path"]
 _LONGEST = 255  # bytes of a name, on most file systems
 _JPEG_SIDE = 65_500  # libjpeg's limit
 _QUALITY = 90
-# A folder whose name could be a picture's, and so be in its place.
+# A folder with a name that a picture may take.
 _LIKE_A_PICTURE = re.compile(r"\.(jpg|png)_*\Z", re.IGNORECASE)
 
 
 def picture_path(folder: str, path: str, suffix: str, sides: Sequence[int] = ()) -> str:
-    """Return where an image's picture goes: its own path, with one more suffix.
+    """Return the path of an image's picture: the image's own path, with one more suffix.
 
-    So ``a.png`` and ``a.jpg`` have different ones. Folders named like pictures get a ``_`` at the
-    end: the folder ``a.png.jpg`` is not in the way of the picture of ``a.png``. A name that is too
-    long for that is cut, and told from others by a digest. Where one of the `sides` is too long for
-    a JPEG the suffix is ``.png``.
+    So ``a.png`` and ``a.jpg`` get different pictures. A folder named like a picture gets a trailing
+    ``_``, so that the folder ``a.png.jpg`` does not collide with the picture of ``a.png``. A name
+    that would become too long is cut, and made unique by a digest. If one of the `sides` is too
+    long for a JPEG, the suffix is ``.png``.
     """
     if max(sides, default=0) > _JPEG_SIDE:
         suffix = ".png"
@@ -38,7 +38,7 @@ def picture_path(folder: str, path: str, suffix: str, sides: Sequence[int] = ())
 
 
 def encode(picture: Picture) -> bytes:
-    """Draw what is to be drawn, and return the file's bytes."""
+    """Draw the picture's results on it, and return the encoded file."""
     image = Image.fromarray(picture.pixels.permute(1, 2, 0).contiguous().numpy())
     if picture.drawn is not None:
         draw(image, picture.drawn)
@@ -51,7 +51,7 @@ def encode(picture: Picture) -> bytes:
 
 
 def _fitting(name: str, suffix: str) -> str:
-    """Return the name with the suffix, cut if it is too long."""
+    """Return the name with the suffix, shortened to fit the file system."""
     data = os.fsencode(name)
     if len(data) + len(suffix) > _LONGEST:
         digest = hashlib.sha256(data).hexdigest()

@@ -1,4 +1,4 @@
-"""What was found, drawn on images: boxes, masks, classes."""
+"""Draws results on images: boxes, masks, classes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..models.masks import columns_of_runs
 __all__ = ["draw"]
 
 _LONGEST = 60  # characters of a label
-_OPACITY = 128  # of masks, of 255
-_BACKGROUND = 0  # of segmentations: torchvision's label of what is nothing else
-# Of labels in turn: they differ in hue and in lightness.
+_OPACITY = 128  # of masks, out of 255
+_BACKGROUND = 0  # label of the background in torchvision's segmentations
+# One per label, in turn; they differ in hue and in lightness.
 _COLORS = (
     (230, 25, 75),
     (60, 180, 75),
@@ -40,18 +40,18 @@ Color = tuple[int, int, int]
 def draw(image: Image.Image, results: Mapping[str, Any]) -> None:
     """Draw boxes with labels and scores, masks, and the best class of each classification.
 
-    Masks are half transparent, in the colour of their label. Of a segmentation, which has no boxes,
-    label 0 is the background and stays as it is.
+    Masks are half transparent, in the colour of their label. In a segmentation, which has no
+    boxes, label 0 is the background and is not drawn.
 
-    Results may be of a post-processing of the caller's own: what has another form is left out, such
-    as boxes that are not finite or end before they begin.
+    Results may come from the caller's own post-processing: anything of another form is skipped, and
+    so are boxes that are not finite or have x2 < x1 or y2 < y1.
 
     Parameters
     ----------
     image : Image
-        RGB; is changed.
+        RGB; drawn on in place.
     results : dict
-        Of an image: what each model has found.
+        The image's results, by model.
     """
     pen = _Pen.of(image)
     line = 0.0
@@ -73,7 +73,7 @@ def draw(image: Image.Image, results: Mapping[str, Any]) -> None:
 
 @dataclass
 class _Pen:
-    """Draws on an image, in sizes that fit it."""
+    """Draws with lines and text sized for the image."""
 
     image: Image.Image
     canvas: ImageDraw.ImageDraw
@@ -86,14 +86,14 @@ class _Pen:
         return cls(image, ImageDraw.Draw(image), height, max(1, round(height / 8)))
 
     def outline(self, box: list[float], color: Color) -> None:
-        # Far beyond the image there is nothing to see, and Pillow's numbers are not that large.
+        # Pillow's coordinates overflow far outside the image, where nothing is visible anyway.
         far = [size + 2 * self.width for size in self.image.size] * 2
         near = -2.0 * self.width
         shown = [min(max(value, near), limit) for value, limit in zip(box, far, strict=True)]
         self.canvas.rectangle(shown, outline=color, width=self.width)
 
     def fill(self, mask: Any, color: Color) -> None:
-        """Colour the pixels of a mask as run lengths; of no others."""
+        """Colour a mask given as run lengths; ignore any other form."""
         if not isinstance(mask, Mapping) or not _is_mask(mask, self.image.size):
             return
         left, part = columns_of_runs(mask["counts"], self.image.height)
@@ -102,7 +102,7 @@ class _Pen:
             self.image.paste(color, (left, 0), opacity)
 
     def write(self, place: tuple[float, float], text: str, color: Color) -> None:
-        """Write text on a ground of its own, black or white, whichever is easier to read."""
+        """Write text on a box of this colour, in black or white, whichever is easier to read."""
         opacity, left, top = _written(text, self.height)
         left, top = left + round(place[0]), top + round(place[1])
         ground = left, top, left + opacity.width, top + opacity.height
@@ -118,10 +118,10 @@ def _font(height: float) -> Any:
 
 @lru_cache(maxsize=1 << 14)
 def _written(text: str, height: float) -> tuple[Image.Image, int, int]:
-    """Return a text's opacity, and how far right of and below its place that begins.
+    """Return a text's opacity, and the offset to the right and down at which it begins.
 
-    It is kept, as a class and a score of two digits come again: writing takes much longer than all
-    else that is drawn, with the interpreter's lock held.
+    It is cached because texts of a class and a two-digit score recur: rendering text takes much
+    longer than all other drawing, and holds the GIL.
     """
     font = _font(height)
     left, top, right, bottom = font.getbbox(text)
@@ -137,7 +137,7 @@ def _draw_detection(pen: _Pen, result: Mapping[str, Any]) -> None:
     labels, masks = _items(result.get("labels")), _items(result.get("masks"))
     count = min(len(boxes), len(scores))
     named = [labels[i] if i < len(labels) else None for i in range(count)]
-    # The best last, on top; and all boxes on top of masks.
+    # Draw the best last, on top, and all boxes above the masks.
     for i in reversed(range(min(count, len(masks)))):
         pen.fill(masks[i], _color(named[i]))
     for i in reversed(range(count)):
@@ -152,7 +152,7 @@ def _draw_detection(pen: _Pen, result: Mapping[str, Any]) -> None:
 
 
 def _items(value: Any) -> list[Any]:
-    """Return what an array, a list or a lone value holds."""
+    """Return the items of an array, a list or a single value."""
     if value is None:
         return []
     if isinstance(value, (np.ndarray, np.generic)):
@@ -161,7 +161,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _box(value: Any) -> list[float] | None:
-    """Return x1, y1, x2, y2, or None for what is no box."""
+    """Return x1, y1, x2, y2, or None if it is not a box."""
     try:
         box = [float(number) for number in _items(value)]
     except (TypeError, ValueError):
@@ -172,7 +172,7 @@ def _box(value: Any) -> list[float] | None:
 
 
 def _is_mask(mask: Mapping[str, Any], size: tuple[int, int]) -> bool:
-    """Whether it is run lengths for an image of this width and height."""
+    """Whether it holds run lengths for an image of this width and height."""
     try:
         counts = np.asarray(mask.get("counts"))
         return (
@@ -187,7 +187,7 @@ def _is_mask(mask: Mapping[str, Any], size: tuple[int, int]) -> bool:
 
 
 def _number(label: Any) -> int | None:
-    """Return a label that is a whole number, or None: it may be a name."""
+    """Return the label as an integer, or None if it is not one, such as a name."""
     try:
         number = int(label)
         return number if number == label else None
@@ -203,7 +203,7 @@ def _color(label: Any) -> Color:
 
 
 def _text(label: Any, score: Any) -> str:
-    """Return a label, if there is one, and a score."""
+    """Return the label, if any, and the score."""
     words = []
     if label is not None:
         number = _number(label)

@@ -1,4 +1,4 @@
-"""What users see of a run: the bar while it goes, the table at its end, and what to turn."""
+"""What users see of a run: the progress bar, the final table, and advice on speed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,30 @@ from ..store.summary import StageTimes, Summary
 __all__ = ["Progress", "advice", "table"]
 
 _ADVICE = {
-    "list": "Listing files limits: the file system is slow.",
+    "list": "Listing files is the bottleneck: the file system is slow.",
     "decode": (
-        "Decoding limits: more --workers, as long as cores are idle; smaller files; --annotate, "
-        "regions and --no-reduced have large JPEGs decoded whole."
+        "Decoding is the bottleneck: try more --workers while cores are idle, or smaller files; "
+        "--annotate, regions and --no-reduced decode large JPEGs at full size."
     ),
-    "collate": "Copies to the device limit: larger pictures than the networks need are decoded.",
+    "collate": (
+        "Copies to the device are the bottleneck: images are decoded larger than the networks need."
+    ),
     "preprocess": (
-        "Preprocessing limits: a common --size and --fit for all models makes it one pass; "
-        "--annotate, regions and --no-reduced hand it whole images."
+        "Preprocessing is the bottleneck: a common --size and --fit for all models makes it one "
+        "pass; --annotate, regions and --no-reduced hand it whole images."
     ),
     "models": (
-        "The networks limit: --channels-last, --autocast bfloat16 where the device computes it "
-        "fast, a larger --batch-size on a GPU, or more devices (torchrun, --engine ray)."
+        "The networks are the bottleneck: try --channels-last, --autocast bfloat16 where the "
+        "device is fast at it, a larger --batch-size on a GPU, or more devices (torchrun, "
+        "--engine ray)."
     ),
     "postprocess": (
-        "Post-processing limits: a higher --score-threshold leaves fewer boxes, and pictures and "
-        "masks are large."
+        "Post-processing is the bottleneck: a higher --score-threshold leaves fewer boxes; "
+        "pictures and masks are large."
     ),
     "write": (
-        "Writing limits: more --writer-threads, a faster disk; --annotate jpeg is faster than png."
+        "Writing is the bottleneck: try more --writer-threads or a faster disk; --annotate jpeg is "
+        "faster than png."
     ),
 }
 
@@ -46,19 +50,21 @@ def table(summary: Summary) -> str:
         if summary.limiting is not None:
             lines.append(advice(summary.limiting.name))
     if summary.retried:
-        lines.append(f"{summary.retried} times a model failed on a batch, which went one by one")
+        lines.append(
+            f"models that failed on a batch and ran image by image: {summary.retried} times"
+        )
     ended = f"{counts.ok} ok, {counts.failed} failed, {counts.skipped} skipped"
     lines.append(f"{counts.listed} listed: {ended}" + _left(summary))
     if counts.failed and summary.results is not None:
-        lines.append("failed ones and why: quarantine.jsonl")
+        lines.append("failures and their reasons: quarantine.jsonl")
     if summary.results is not None:
         lines.append(f"results: {summary.results}")
     return "\n".join(lines)
 
 
 def advice(stage: str) -> str:
-    """Say what to turn where a stage limits."""
-    return _ADVICE.get(stage, f"{stage} limits.")
+    """Say what to change if this stage is the bottleneck."""
+    return _ADVICE.get(stage, f"{stage} is the bottleneck.")
 
 
 def _left(summary: Summary) -> str:
@@ -66,7 +72,7 @@ def _left(summary: Summary) -> str:
     if summary.counts.missing != summary.pending:
         text += f", {summary.counts.missing - summary.pending} UNACCOUNTED FOR"
     if summary.signal is not None:
-        text += f"; stopped by {signal.Signals(summary.signal).name}, run again to go on"
+        text += f"; stopped by {signal.Signals(summary.signal).name}, run again to continue"
     return text
 
 
@@ -97,28 +103,28 @@ def _stage_lines(stages: Sequence[StageTimes], seconds: float) -> list[str]:
 
 
 class Timed(Protocol):
-    """What has stages with times, the last one that of what is done."""
+    """Anything with the times of its stages; the last stage completes an item."""
 
     times: Sequence[StageTimes]
 
 
 @runtime_checkable
 class Busy(Protocol):
-    """What also knows of the batches that stages are at."""
+    """Anything that also knows how long stages have been at their current batch."""
 
     def busy(self) -> Sequence[float]:
-        """Seconds at work of each stage, with what it is at."""
+        """Return each stage's seconds at work, its current batch included."""
 
 
 class Progress:
-    """A bar of images, with each stage's images/s at work and the one that limits now.
+    """A bar of images, with each stage's images/s at work and the current bottleneck.
 
     Parameters
     ----------
     total, done : int
-        Inputs of the plan, and those that earlier runs have ended.
+        Inputs of the plan, and those that earlier runs finished.
     shown : bool
-        False shows nothing; so does a standard error that is no terminal.
+        False shows nothing. Neither does it if standard error is not a terminal.
     """
 
     def __init__(self, total: int, done: int, shown: bool = True) -> None:
@@ -129,15 +135,17 @@ class Progress:
             try:
                 from tqdm import tqdm
             except ImportError:
-                print("visops.infer: tqdm, for the progress bar, isn't there", file=sys.stderr)
+                print(
+                    "visops.infer: no progress bar, because tqdm is not installed", file=sys.stderr
+                )
                 return
             self._bar = tqdm(total=total, initial=done, unit="image", disable=None)
 
     def tick(self, chain: Timed) -> None:
-        """Show what the stages have done since."""
+        """Update the bar."""
         if self._bar is None or self._bar.disable:
             return
-        # A stage's own times grow when a batch ends, which takes many a network longer than a tick.
+        # `times` only grow when a batch ends, which can take a network longer than a tick.
         spent = chain.busy() if isinstance(chain, Busy) else [s.busy for s in chain.times]
         busy = {stage.name: seconds for stage, seconds in zip(chain.times, spent, strict=True)}
         limiting = max(busy, key=lambda name: busy[name] - self._before.get(name, 0.0))
@@ -148,6 +156,6 @@ class Progress:
         self._bar.refresh()
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Close the bar and leave it on the terminal."""
         if self._bar is not None:
             self._bar.close()
