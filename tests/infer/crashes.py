@@ -6,6 +6,7 @@ They are processes of a server that has imported torch once: each starts in a fe
 from __future__ import annotations
 
 import hashlib
+import json
 import multiprocessing
 import os
 import resource
@@ -157,3 +158,21 @@ def kill_group(child: ForkServerProcess, alone: bool) -> None:
             os.kill(child.pid, signal.SIGKILL)
         else:
             os.killpg(child.pid, signal.SIGKILL)
+
+
+def read(out: Path) -> list[dict[str, Any]]:
+    lines = (out / "results.jsonl").read_bytes().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def committed(out: Path) -> list[int]:
+    """Batches in the manifest, whose files have to be there."""
+    try:
+        lines = (out / "manifest.jsonl").read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    found = [json.loads(line) for line in lines]
+    for line in found:
+        records = (out / line["part"]).read_bytes().splitlines()
+        assert len(records) == line["ok"] + line["failed"] + line["skipped"]
+    return [line["batch"] for line in found]

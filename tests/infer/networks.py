@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -140,3 +141,9 @@ def pipeline(network: nn.Module | None = None, **options: Any) -> Pipeline:
 def outputs(out: Path) -> dict[str, bytes]:
     """What a finished run has to agree on with every other one, byte for byte."""
     return {name: (out / name).read_bytes() for name in ("results.jsonl", "quarantine.jsonl")}
+
+
+def committed(out: Path) -> list[int]:
+    """Batches in the order of the manifest's lines."""
+    lines = (out / "manifest.jsonl").read_text().splitlines()
+    return [json.loads(line)["batch"] for line in lines]

@@ -16,8 +16,6 @@ from visops.infer.view.drawing import draw
 
 from infer.folders import Detector, Network, records, save
 
-pytestmark = pytest.mark.slow
-
 GREY = (90, 90, 90)
 NAN, INF = float("nan"), float("inf")
 

@@ -21,8 +21,6 @@ from visops.infer.store.plan import Entry, PlannedBatch
 
 from infer.folders import photo, save
 
-pytestmark = pytest.mark.slow
-
 
 def decode(folder: Path, name: str, **options: Any) -> Any:
     pixels, frame = Decoder(str(folder), **options).image(name)

@@ -7,15 +7,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from visops.infer import Auto, Detection, Model
 from visops.infer.models.describe import describe
 from visops.infer.models.model import weights_digest
 
 from infer.folders import Network
-
-pytestmark = pytest.mark.slow
 
 
 def said(value: Any) -> str:

@@ -9,8 +9,6 @@ from visops.infer import Detection, Segmentation, run_lengths
 from visops.infer.frames import Placement
 from visops.infer.images.preprocess import Preprocess
 
-pytestmark = pytest.mark.slow
-
 SIZES = ((40, 60), (64, 32), (17, 90))
 PLACES = [Preprocess((64, 64), "letterbox").place(*size) for size in SIZES]
 

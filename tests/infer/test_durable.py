@@ -53,7 +53,6 @@ def test_folders_that_are_made_last(
     assert (tmp_path / "a" / "b" / "c").is_dir()
 
 
-@pytest.mark.slow
 def test_folders_of_pictures_last(tmp_path: Path, synced: list[str]) -> None:
     save(tmp_path / "images" / "deep" / "er" / "0.png")
     options: dict[str, Any] = {"workers": 0, "preprocess": Preprocess((8, 8)), "annotate": "png"}

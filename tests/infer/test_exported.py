@@ -12,8 +12,6 @@ from visops.infer.models.exported import call_in_fixed_batches
 
 from infer.folders import Network, fill, records
 
-pytestmark = pytest.mark.slow
-
 
 class Several(nn.Module):
     """Outputs of every form, the batch first, and one number of the whole batch."""
@@ -83,8 +81,8 @@ def test_a_state_dict_is_no_network(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"net{suffix}"
     torch.save(Network().state_dict(), path)
     wanted = "TorchScript" if suffix == ".pth" else "torch.export"
-    with pytest.raises(ValueError, match=rf"net{suffix} is no {wanted} file: .* A state dict"):
+    with pytest.raises(ValueError, match=rf"net{suffix} is not a {wanted} file: .* A state dict"):
         load_model(str(path))
     path.write_bytes(b"nothing at all")
-    with pytest.raises(ValueError, match=rf"net{suffix} is no {wanted} file: "):
+    with pytest.raises(ValueError, match=rf"net{suffix} is not a {wanted} file: "):
         load_model(str(path))

@@ -1,20 +1,15 @@
-"""Runs of `visops.infer` that are killed, images that can't be read, disks that are full.
+"""Files that can't be read, networks that raise, outputs that are torn.
 
-Whatever happens, every input ends once, as it would have in a run that nothing happened to.
+Whatever happens, every input ends once, as in an undisturbed run.
 """
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import os
 import random
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,30 +19,16 @@ import torch
 
 pytest.importorskip("PIL")
 pytest.importorskip("torchvision")
-
 from PIL import Image
 from visops.infer import Pipeline, StageError
 
 from infer.crashes import (
-    die_at,
-    finished,
-    kill_group,
-    limited_run,
+    committed,
     pipeline,
-    process,
-    slow_run,
+    read,
     tree,
-    whole_run,
 )
 from infer.networks import BATCH, Small, make_images
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform == "win32", reason="processes are forked and killed"),
-]
-
-KILLS = 20
-PACE = 0.02  # seconds that a batch takes the network
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +40,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def expected(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The outputs of a run that nothing happens to."""
     out = tmp_path_factory.mktemp("expected")
-    assert finished(process(whole_run, images, out, {})) == 0
+    assert pipeline().run(images, out).exit_code == 0
     found = tree(out)
     records = read(out)
     assert len(records) == sum(1 for path in images.rglob("*") if path.is_file())
@@ -80,78 +61,6 @@ def photo(tmp_path: Path) -> bytes:
     ramp = np.linspace(0, 255, 80 * 100 * 3).reshape(80, 100, 3).astype(np.uint8)
     Image.fromarray(ramp).save(file, "JPEG", quality=90)
     return file.getvalue()
-
-
-def read(out: Path) -> list[dict[str, Any]]:
-    lines = (out / "results.jsonl").read_bytes().splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def committed(out: Path) -> list[int]:
-    """Batches in the manifest, whose files have to be there."""
-    try:
-        lines = (out / "manifest.jsonl").read_bytes().split(b"\n")[:-1]
-    except FileNotFoundError:
-        return []
-    found = [json.loads(line) for line in lines]
-    for line in found:
-        records = (out / line["part"]).read_bytes().splitlines()
-        assert len(records) == line["ok"] + line["failed"] + line["skipped"]
-    return [line["batch"] for line in found]
-
-
-@pytest.mark.parametrize("workers", [0, 2])
-def test_killed_at_random_moments(
-    images: Path, expected: dict[str, str], tmp_path: Path, workers: int
-) -> None:
-    """Kill runs until enough have died, resuming each; whole ones begin again in a new folder."""
-    draw = random.Random(workers)
-    options = {"workers": workers}
-    out, kills, longest = tmp_path / "0", 0, 0.0
-    before: list[int] = []
-    while kills < KILLS // 2:
-        began = time.perf_counter()
-        child = process(slow_run, images, out, options, PACE)
-        while not (out / "plan.jsonl").exists() and child.is_alive():
-            time.sleep(0.001)  # what comes before that is the same in every run: starting
-        # By now it is its group's leader. A run of 12 batches lasts half a second or so.
-        child.join(draw.uniform(0.0, max(0.3, longest / 2)))
-        if child.exitcode is None:
-            kill_group(child, alone=workers > 0 and kills % 2 == 0)
-        if finished(child) == 0:
-            longest = time.perf_counter() - began
-            assert tree(out) == expected
-            out, before = tmp_path / str(kills + 1), []
-            continue
-        assert child.exitcode == -9
-        kills += 1
-        after = committed(out)
-        assert after[: len(before)] == before, "a commit is lost"
-        assert len(set(after)) == len(after), "a batch is committed twice"
-        before = after
-    assert finished(process(whole_run, images, out, options)) == 0
-    assert tree(out) == expected
-    assert before == sorted(before)
-
-
-def test_killed_at_every_step(tmp_path: Path) -> None:
-    """Die before each single thing that a run does to the disk, and resume."""
-    folder = make_images(tmp_path / "images", count=BATCH + 1)
-    assert finished(process(whole_run, folder, tmp_path / "whole", {})) == 0
-    whole = tree(tmp_path / "whole")
-    step = 0
-    while True:
-        step += 1
-        out = tmp_path / f"step {step}"
-        died = finished(process(die_at, folder, out, step))
-        if died == 0:
-            break
-        assert died == -9
-        assert finished(process(whole_run, folder, out, {})) == 0
-        assert tree(out) == whole, f"after dying before step {step}"
-        shutil.rmtree(out)
-    assert step > 20
-    assert tree(out) == whole
 
 
 def test_resumed_a_whole_run_does_nothing(images: Path, tmp_path: Path) -> None:
@@ -178,17 +87,6 @@ def test_torn_line_of_the_manifest(images: Path, expected: dict[str, str], tmp_p
         for line in lines[3:]
     )
     assert tree(tmp_path) == expected
-
-
-@pytest.mark.parametrize("workers", [0, 1, 3])
-def test_same_bytes_for_any_number_of_workers(
-    images: Path, expected: dict[str, str], tmp_path: Path, workers: int
-) -> None:
-    assert finished(process(whole_run, images, tmp_path, {"workers": workers})) == 0
-    assert tree(tmp_path) == expected
-
-
-# Files that can't be read
 
 
 def png(mode: str = "RGB", **options: Any) -> bytes:
@@ -330,9 +228,6 @@ def test_vanished_and_new(photo: bytes, images: Path, tmp_path: Path) -> None:
     assert committed(out)[: len(done)] == done
 
 
-# Networks that raise
-
-
 class Failing(Small):
     """Raises where the run can't go on: in what is no image's fault."""
 
@@ -406,7 +301,7 @@ def test_network_raises_on_all(images: Path, expected: dict[str, str], tmp_path:
     with pytest.raises(StageError, match=message):
         pipeline(Broken()).run(images, tmp_path)
     assert committed(tmp_path) == []
-    assert finished(process(whole_run, images, tmp_path, {})) == 0
+    assert pipeline().run(images, tmp_path).exit_code == 0
     assert tree(tmp_path) == expected
 
 
@@ -416,68 +311,5 @@ def test_stage_raises(images: Path, expected: dict[str, str], tmp_path: Path) ->
         pipeline(Failing(after=5)).run(images, tmp_path)
     assert committed(tmp_path) == [0, 1, 2, 3, 4]
     assert not (tmp_path / "results.jsonl").exists()
-    assert finished(process(whole_run, images, tmp_path, {})) == 0
+    assert pipeline().run(images, tmp_path).exit_code == 0
     assert tree(tmp_path) == expected
-
-
-# Disks that are full
-
-
-@pytest.mark.parametrize(
-    ("place", "annotate"),
-    [
-        ("annotated/", "png"),
-        ("manifest.jsonl", None),
-        ("results.jsonl", None),
-        ("plan.jsonl", None),
-    ],
-)
-def test_files_reach_a_limit(
-    images: Path, tmp_path: Path, place: str, annotate: str | None
-) -> None:
-    """A limit on the size of files is a disk that is full just where a test wants it."""
-    options = {"annotate": annotate}
-    whole, out, message = tmp_path / "whole", tmp_path / "out", tmp_path / "message"
-    assert finished(process(whole_run, images, whole, options)) == 0
-    sizes = {str(p.relative_to(whole)): p.stat().st_size for p in whole.rglob("*.*")}
-    largest = max(size for name, size in sizes.items() if name.startswith(place))
-    assert finished(process(limited_run, images, out, options, largest - 1, message)) == 3
-    text = message.read_text()
-    assert os.strerror(errno.EFBIG) in text, text
-    assert str(out / place) in text, text
-    if place in ("annotated/", "manifest.jsonl"):
-        assert "stage write, batch " in text
-        assert committed(out)
-    assert finished(process(whole_run, images, out, options)) == 0
-    assert tree(out) == tree(whole)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system that holds some of the outputs."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", str(disk)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True)
-    except OSError as error:
-        pytest.skip(f"no mount: {error}")
-    if done.returncode:
-        pytest.skip(f"mount: {done.stderr.strip()}")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
-
-
-def test_disk_full(
-    images: Path, expected: dict[str, str], small_disk: Path, tmp_path: Path
-) -> None:
-    with pytest.raises((OSError, StageError), match=os.strerror(errno.ENOSPC)) as caught:
-        pipeline(writer_threads=1).run(images, small_disk / "out")
-    assert str(small_disk) in str(caught.value), "the file is not named"
-    done = committed(small_disk / "out")
-    assert done, "the disk holds no batch"
-    # There is room elsewhere: what is done goes there, and the run goes on.
-    shutil.copytree(small_disk / "out", tmp_path / "out")
-    summary = pipeline().run(images, tmp_path / "out")
-    assert 0 < summary.done < summary.counts.listed
-    assert tree(tmp_path / "out") == expected

@@ -14,8 +14,6 @@ from visops.infer.store.plan import Entry, PlannedBatch
 
 from infer.folders import Refusing
 
-pytestmark = pytest.mark.slow
-
 SIZE = Preprocess((4, 4), mean=None, std=None)
 PLACE = SIZE.place(4, 4)
 
@@ -121,8 +119,8 @@ def test_a_model_that_has_never_worked_stops_the_run() -> None:
         raise ValueError(f"expected 224 x 224, got {tuple(batch.shape)}")
 
     message = (
-        r"model net has not worked once, and raises on each of 2 images; .*shape \[1, 3, 4, 4\] "
-        r"and dtype torch.float32. On the first one: ValueError: expected 224 x 224, got \(1, 3"
+        r"model net has never worked, and raises on each of 2 images; .*shape \[1, 3, 4, 4\] "
+        r"and dtype torch.float32. On the first image: ValueError: expected 224 x 224, got \(1, 3"
     )
     with pytest.raises(RuntimeError, match=message) as caught:
         results(network, 2)

@@ -9,8 +9,6 @@ from visops.infer import Entry, list_images
 
 from infer.folders import save
 
-pytestmark = pytest.mark.slow
-
 
 def paths(folder: Path) -> list[str]:
     return [entry.path for entry in list_images(folder)]

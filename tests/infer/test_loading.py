@@ -24,8 +24,6 @@ from waiting import until
 
 from infer.folders import Network, save
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,6 @@ from torchvision.models.detection.roi_heads import paste_masks_in_image
 from visops.infer import Preprocess, run_lengths
 from visops.infer.models.masks import columns_of_runs, masks_in_image
 
-pytestmark = pytest.mark.slow
-
 
 def sizes_that_round_below_zero() -> list[tuple[int, int]]:
     """Whole images, of which rounding says that a part is not seen."""

@@ -9,7 +9,6 @@ import sys
 import pytest
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(
         not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="malloc is not glibc's"
     ),

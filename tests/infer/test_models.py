@@ -12,8 +12,6 @@ from visops.infer.models.model import weights_digest
 
 from infer.folders import Network
 
-pytestmark = pytest.mark.slow
-
 
 def test_torchvision_by_name() -> None:
     before = torch.random.get_rng_state()
@@ -32,7 +30,7 @@ def test_weights_from_a_folder(tmp_path: Path) -> None:
     torch.save(other.state_dict(), tmp_path / "squeezenet1_1.pth")
     model = load_model("squeezenet1_1", str(tmp_path))
     assert weights_digest(model.call) == weights_digest(other)
-    with pytest.raises(FileNotFoundError, match="there are no weights of alexnet: no file"):
+    with pytest.raises(FileNotFoundError, match="there are no weights for alexnet: no file"):
         load_model("alexnet", str(tmp_path))
 
 
@@ -65,7 +63,7 @@ def test_files(tmp_path: Path, suffix: str) -> None:
 
 
 def test_unknown_models(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"'resnet19' is neither a model of torchvision nor a"):
+    with pytest.raises(ValueError, match=r"'resnet19' is neither a torchvision model nor a"):
         load_model("resnet19")
     with pytest.raises(FileNotFoundError, match="there is no model file"):
         load_model(str(tmp_path / "none.pt"))
@@ -78,7 +76,7 @@ def test_unknown_models(tmp_path: Path) -> None:
 def test_a_model_has_one_name() -> None:
     model = Model("b", Network())
     assert as_models({"b": model}, Options()) == [model]
-    with pytest.raises(ValueError, match="models has under 'a' a Model of the name 'b'; give it"):
+    with pytest.raises(ValueError, match=r"models\['a'\] is a Model named 'b'; use the same"):
         as_models({"a": model}, Options())
 
 

@@ -9,8 +9,6 @@ from visops.infer.images.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preproce
 
 from infer.folders import photo
 
-pytestmark = pytest.mark.slow
-
 SIZES = ((40, 60), (64, 32), (17, 90))
 
 

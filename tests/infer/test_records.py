@@ -20,8 +20,6 @@ from visops.infer.store.parquet import Schema, write_parquet
 from visops.infer.store.plan import PlannedBatch
 from visops.infer.store.records import batch_records, json_line, plain
 
-pytestmark = pytest.mark.slow
-
 PLACES = [Preprocess((8, 8)).place(8, 8)] * 2
 
 

@@ -114,4 +114,4 @@ def test_the_table_has_no_empty_lines_of_what_is_not_there() -> None:
 @pytest.mark.parametrize("stage", ["decode", "preprocess"])
 def test_what_is_so_anyway_is_not_advised(stage: str) -> None:
     assert " --reduced" not in advice(stage)
-    assert advice("other") == "other limits."
+    assert advice("other") == "other is the bottleneck."

@@ -10,8 +10,6 @@ import pytest
 from visops.infer.engine.stages import Chain, Stage, StageError
 from waiting import until
 
-pytestmark = pytest.mark.slow
-
 
 def chain(source: Any, *stages: Any, room: int = 2) -> Any:
     return Chain(

@@ -12,7 +12,6 @@ from visops.infer import Auto, Detection, Model, Preprocess, load_model, load_mo
 from visops.infer.models.torchvision import Thresholds, build, preprocess_of
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter"),
 ]
 
@@ -107,11 +106,11 @@ def test_a_transformer_is_of_the_size_of_its_weights(tmp_path: Path, pretrained:
     [
         (
             {"model": {"weight": torch.ones(1)}, "epoch": 3},
-            "has model, epoch, must be a state dict",
+            "holds model, epoch, must hold a state dict",
         ),
-        ([torch.ones(1)], "has a list, must be a state dict"),
+        ([torch.ones(1)], "holds a list, must hold a state dict"),
         ({"weight": torch.ones(1)}, "doesn't fit squeezenet1_1: Error"),
-        (b"no file of torch", "is no state dict: "),
+        (b"no file of torch", "is not a state dict: "),
     ],
 )
 def test_errors_name_the_file_of_weights(tmp_path: Path, state: Any, message: str) -> None:
@@ -126,7 +125,7 @@ def test_errors_name_the_file_of_weights(tmp_path: Path, state: Any, message: st
 
 
 def test_models_that_see_no_images() -> None:
-    with pytest.raises(ValueError, match="'r3d_18' is a model of video, must be one of images"):
+    with pytest.raises(ValueError, match="'r3d_18' is a model for video, must be one for images"):
         load_model("r3d_18")
 
 

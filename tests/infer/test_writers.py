@@ -16,8 +16,6 @@ from visops.infer.store.plan import PlannedBatch
 
 from infer.folders import Network, save
 
-pytestmark = pytest.mark.slow
-
 
 def batch(*pictures: str) -> Any:
     entries = (Entry("a.png"), Entry("b.png"), Entry("c.txt", "skipped", "no"))

@@ -235,7 +235,7 @@ def _from_file(path: str, preprocess: Preprocess | None, loaded: tuple[Any, ...]
         first = str(error).strip().partition("\n")[0]
         raise ValueError(
             f"visops.infer: {path} is not a {wanted}: {type(error).__name__}: {first}. A state "
-            "dict alone is not a network: for a torchvision model, save it as NAME.pth in the folder "
-            "of weights"
+            "dict alone is not a network: for a torchvision model, save it as NAME.pth in the "
+            "folder of weights"
         ) from error
     return Model(name, network, preprocess, source=source, loaded=loaded, batch_size=batch_size)
