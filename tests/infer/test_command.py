@@ -109,7 +109,7 @@ def test_wrong_usage(wrong: Any, tmp_path: Path) -> None:
     assert caught.value.code == 2
 
 
-def test_help_says_something_of_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_describes_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     printed = capsys.readouterr().out
@@ -136,7 +136,7 @@ def test_help_says_something_of_every_option(capsys: pytest.CaptureFixture[str])
         (["--iou-threshold", "1.5"], "iou_threshold is 1.5, must be"),
     ],
 )
-def test_options_that_do_nothing_or_nonsense_are_refused(
+def test_options_without_effect_or_sense_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str], changes: Any, message: str
 ) -> None:
     if "ray" in changes:
@@ -200,7 +200,7 @@ def test_size_and_fit_leave_the_other_to_each_model(
     }
 
 
-# A network that is slow enough for a signal to come in its middle.
+# A run that is slow enough for a signal to arrive in its middle.
 SLOW = """
 import sys, time, torch
 from visops import infer
@@ -231,6 +231,7 @@ def start(folder: Path, out: Path) -> Any:
     )
 
 
+@pytest.mark.cluster
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains(tmp_path: Path, number: Any) -> None:
     for i in range(60):
@@ -239,7 +240,7 @@ def test_a_signal_drains(tmp_path: Path, number: Any) -> None:
     with start(tmp_path / "images", out) as run:
         for _ in range(3):
             assert run.stdout.readline() == "batch\n"
-        os.killpg(run.pid, number)  # as a terminal and batch systems do: workers get it too
+        os.killpg(run.pid, number)  # as terminals and batch systems do: workers get it too
         rest = run.stdout.read()
     assert run.returncode == 128 + number
     begun = 3 + rest.count("batch\n")
@@ -258,12 +259,13 @@ def test_a_signal_drains(tmp_path: Path, number: Any) -> None:
     assert files(out) == files(tmp_path / "whole")
 
 
+@pytest.mark.cluster
 def test_a_second_signal_kills(tmp_path: Path) -> None:
     for i in range(60):
         save(tmp_path / "images" / f"{i:02d}.png", i)
     with start(tmp_path / "images", tmp_path / "out") as run:
         run.stdout.readline()
-        # More than two: of signals that come before Python has looked at the first, it sees one.
+        # Several: Python sees only one of the signals that arrive before it handles the first.
         while run.poll() is None:
             os.kill(run.pid, signal.SIGTERM)
             time.sleep(0.05)

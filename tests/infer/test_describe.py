@@ -91,7 +91,7 @@ def test_equal_things_are_called_alike_and_others_not() -> None:
 
 def test_what_has_a_repr_of_its_own_keeps_it() -> None:
     assert said(Auto()) == repr(Auto())
-    assert said(plain) == "test_infer_describe.plain"
+    assert said(plain) == "infer.test_describe.plain"
 
 
 def test_what_is_collected_on_the_way_is_left_out() -> None:

@@ -85,7 +85,7 @@ def test_sources() -> None:
         return batch
 
     assert Model("a", network).source.endswith("test_sources.<locals>.network")
-    assert Model("a", Network()).source == "infer_folders.Network"
+    assert Model("a", Network()).source == "infer.folders.Network"
 
 
 def test_digests_see_values_names_and_types() -> None:

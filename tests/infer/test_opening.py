@@ -144,7 +144,7 @@ def test_other_images_are_refused(images: Path, out: Path, tmp_path: Path) -> No
     other = tmp_path / "other"
     save(other / "0.png", 9)
     with pytest.raises(
-        ValueError, match=f"images is {other}, but the outputs in {out} .* {images};"
+        ValueError, match=f"images is {other}, but the outputs in {out} .* {images}"
     ):
         run(other, out)
     with pytest.raises(ValueError, match="link to them from the old path"):

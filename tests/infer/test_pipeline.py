@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,28 @@ def test_outputs_are_those_of_the_networks_alone(folder: Path, tmp_path: Path) -
             assert 0 <= y1 <= y2 <= size[0]
 
 
+def test_a_signal_drains(folder: Path, reference: Path, tmp_path: Path) -> None:
+    """As `test_command.py` tests it with processes."""
+    network, calls = Network(), []
+
+    def signalled(batch: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return network(batch)
+
+    boxes = Model("boxes", Detector())
+    source = "infer.folders.Network"
+    first = Pipeline([Model("classes", signalled, source=source), boxes], **OPTIONS, room=1)
+    first.models[0].fingerprint = Model("classes", network).fingerprint  # type: ignore[method-assign]
+    summary = first.run(folder, tmp_path)
+    assert (summary.signal, summary.exit_code) == (signal.SIGTERM, 143)
+    assert summary.counts.missing == summary.pending == 19 - summary.done
+    assert len((tmp_path / "manifest.jsonl").read_bytes().splitlines()) >= 2
+    Pipeline(models(), **OPTIONS).run(folder, tmp_path)
+    assert files(tmp_path) == files(reference)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_workers_change_no_byte(
     folder: Path, reference: Path, tmp_path: Path, workers: int
@@ -128,9 +151,7 @@ def test_parts_that_are_gone_are_made_again_and_damaged_ones_named(
     part = tmp_path / "parts" / "part-00000001.jsonl"
     whole = part.read_bytes()
     part.write_bytes(whole.replace(b"ok", b"OK", 1))
-    with pytest.raises(
-        RuntimeError, match=r"parts/part-00000001.jsonl has changed since it was written"
-    ):
+    with pytest.raises(RuntimeError, match=r"part-00000001.jsonl has changed since it was written"):
         infer.run(folder, tmp_path, models(), **OPTIONS)
     part.unlink()
     assert infer.run(folder, tmp_path, models(), **OPTIONS).counts == COUNTS

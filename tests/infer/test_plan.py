@@ -3,8 +3,8 @@
 import dataclasses
 import hashlib
 import json
-import subprocess
-import sys
+import multiprocessing
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -111,14 +111,27 @@ def test_damage_within_is_an_error(tmp_path: Path) -> None:
         read_manifest(str(path))
 
 
+def write(path: str, said: Connection) -> None:
+    """Open a manifest in another process, and send what that raises."""
+    try:
+        Manifest(path).close()
+        said.send("")
+    except RuntimeError as error:
+        said.send(str(error))
+
+
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     path = str(tmp_path / "manifest.jsonl")
-    code = f"from visops.infer.store.manifest import Manifest; Manifest({path!r})"
+    context = multiprocessing.get_context("fork")
     with Manifest(path):
         with pytest.raises(RuntimeError, match=r"another process is writing .*manifest.jsonl"):
             Manifest(path)
-        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        assert "another process is writing" in run.stderr
+        here, there = context.Pipe()
+        child = context.Process(target=write, args=(path, there))
+        child.start()
+        assert here.poll(30)
+        assert "another process is writing" in here.recv()
+        child.join()
     Manifest(path).close()
 
 

@@ -175,7 +175,7 @@ def test_what_counts_as_found_is_said_once() -> None:
     assert found_by(detection=other) == found_by(own=Detection(), detection=other) == other
     for contrary in (own, infer.Auto(detection=own)):
         with pytest.raises(
-            ValueError, match=r"must be omitted or equal that of detector detector, Det"
+            ValueError, match=r"must be omitted or equal that of detector detector, D"
         ):
             found_by(own=contrary, detection=other)
     with pytest.raises(TypeError, match=r"detector detector is Raw\(\), must be a Detection for r"):
