@@ -71,7 +71,7 @@ def test_impossible_ranks_are_named(rank: str, world: str) -> None:
 
 
 def test_one_of_many_that_does_not_know_which_is_told() -> None:
-    # As under a batch system: each would take itself for the whole.
+    # As under a batch system: each process would do the whole run.
     with pytest.raises(ValueError, match="RANK=, WORLD_SIZE=4, LOCAL_RANK=0 in the environment"):
         torchrun_rank({"WORLD_SIZE": "4"})
 
@@ -111,17 +111,17 @@ def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ranks that wait in vain say so in a test's time."""
+    """Let ranks that wait in vain give up within a test's time."""
     monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=30))
 
 
 def run_own(pipelines: list[Pipeline], rank: Rank, images: Path, out: Path) -> object:
-    """Run the rank's own one."""
+    """Run a rank with its own pipeline."""
     return run_rank(pipelines[rank.index], images, out, rank=rank)
 
 
 def run_share(job: tuple[Path, Path], index: int, world: int) -> None:
-    """Do a rank's share in this process, without its talk with the others."""
+    """Do a rank's share in this process, without a meeting."""
     images, out = job
     rank = Rank(index, world)
     ours = pipeline()
@@ -200,7 +200,7 @@ def test_only_rank_0_merges_and_when_all_have_finished(
 
     monkeypatch.setattr(Job, "merge", counted)
     for run in (1, 2):  # in the second one, nothing is left to do
-        ours = [pipeline() for _ in range(3)]  # not by threads: weights are drawn
+        ours = [pipeline() for _ in range(3)]  # not in the threads, which share the generator
         summaries = on_three_ranks(partial(run_own, ours, images=images, out=out))
         assert [getattr(one, "results", one) for one in summaries] == [
             str(out / "results.jsonl"), None, None

@@ -38,7 +38,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The outputs of a run that nothing happens to."""
+    """The outputs of an undisturbed run."""
     out = tmp_path_factory.mktemp("expected")
     assert pipeline().run(images, out).exit_code == 0
     found = tree(out)
@@ -75,7 +75,7 @@ def test_resumed_a_whole_run_does_nothing(images: Path, tmp_path: Path) -> None:
 
 
 def test_torn_line_of_the_manifest(images: Path, expected: dict[str, str], tmp_path: Path) -> None:
-    """What a crash of the machine can leave: half a line, and files of no batch."""
+    """What a machine's crash can leave: half a line, and damaged files."""
     pipeline().run(images, tmp_path)
     manifest = tmp_path / "manifest.jsonl"
     lines = manifest.read_bytes().splitlines(keepends=True)
@@ -96,7 +96,7 @@ def png(mode: str = "RGB", **options: Any) -> bytes:
 
 
 def scrambled(photo: bytes) -> bytes:
-    """The head of the file is whole, and so is its end."""
+    """Replace the middle of the file by noise."""
     noise = random.Random(0).randbytes(len(photo) // 2)
     return photo[:100] + noise + photo[100 + len(noise) :]
 
@@ -106,7 +106,7 @@ def test_every_file_ends_once(photo: bytes, tmp_path: Path) -> None:
     good = {
         "photo.jpg": photo,
         "same.jpg": photo,
-        "b/same.jpg": photo,  # one name in two folders
+        "b/same.jpg": photo,  # the same name in two folders
         "b/same.jpg.png": png(),
         "b/same.png": png(),
         "grey.png": png("L"),
@@ -116,7 +116,7 @@ def test_every_file_ends_once(photo: bytes, tmp_path: Path) -> None:
         "UPPER.JPG": photo,
         "ünïcödé/日本語.jpg": photo,
         "emoji 📷.jpg": photo,
-        "cafe\u0301.jpg": photo,  # two names to everybody but people
+        "cafe\u0301.jpg": photo,  # two names that look the same
         "caf\u00e9.jpg": photo,
         'quote".jpg': photo,
         "new\nline.jpg": photo,
@@ -141,13 +141,13 @@ def test_every_file_ends_once(photo: bytes, tmp_path: Path) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    (folder / "scrambled.jpg").write_bytes(scrambled(photo))  # decoders may make the best of it
+    (folder / "scrambled.jpg").write_bytes(scrambled(photo))  # decoders may tolerate it
     (folder / "to nothing.jpg").symlink_to("nowhere")
     (folder / "to itself.jpg").symlink_to("to itself.jpg")
     (folder / "b" / "up").symlink_to("..")
     (folder / "c").symlink_to("d")
     (folder / "d").symlink_to("c")
-    os.mkfifo(folder / "pipe.jpg")  # to open it would be to wait
+    os.mkfifo(folder / "pipe.jpg")  # opening it would block
     (folder / "folder.jpg").mkdir()
     (folder / "linked").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").mkdir()
@@ -170,13 +170,13 @@ def test_every_file_ends_once(photo: bytes, tmp_path: Path) -> None:
     for name in (*bad, "to nothing.jpg", "to itself.jpg"):
         assert found[name]["status"] == "failed", name
         assert found[name]["reason"]
-        assert "0x" not in found[name]["reason"], "an address is another one in every run"
+        assert "0x" not in found[name]["reason"], "an address differs in every run"
         assert str(tmp_path) not in found[name]["reason"]
     for name in (*other, "pipe.jpg"):
         assert found[name]["status"] == "skipped"
         assert found[name]["reason"]
     same = {json.dumps(found[name]["outputs"]) for name, data in good.items() if data is photo}
-    assert len(same) <= 3, "more results of one photo than kinds of batches"
+    assert len(same) <= 3, "one photo has more results than kinds of batches"
 
     counts = summary.counts
     assert counts.listed == len(records) == counts.ok + counts.failed + counts.skipped
@@ -187,11 +187,11 @@ def test_every_file_ends_once(photo: bytes, tmp_path: Path) -> None:
         (record["image"], record["reason"]) for record in failed
     ]
     pictures = [p for p in out.rglob("*.png") if p.is_file()]
-    assert len(pictures) == counts.ok, "a picture is missing, or another one's was overwritten"
+    assert len(pictures) == counts.ok, "a picture is missing, or was overwritten"
 
 
 def test_unreadable(photo: bytes, tmp_path: Path) -> None:
-    """Files, and folders, whose permissions are missing."""
+    """Files and folders without read permission."""
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
     folder = tmp_path / "images"
@@ -209,7 +209,7 @@ def test_unreadable(photo: bytes, tmp_path: Path) -> None:
 
 
 def test_vanished_and_new(photo: bytes, images: Path, tmp_path: Path) -> None:
-    """Between two runs an image goes, and others come: what is done stays as it is."""
+    """Images vanish and appear between two runs: finished batches stay as they are."""
     folder, out = tmp_path / "images", tmp_path / "out"
     shutil.copytree(images, folder)
     with pytest.raises(StageError):
@@ -229,7 +229,7 @@ def test_vanished_and_new(photo: bytes, images: Path, tmp_path: Path) -> None:
 
 
 class Failing(Small):
-    """Raises where the run can't go on: in what is no image's fault."""
+    """Raises an error that is no image's fault, so that the run ends."""
 
     def __init__(self, after: int) -> None:
         super().__init__()
@@ -246,7 +246,7 @@ Failing.__module__, Failing.__qualname__ = Small.__module__, Small.__qualname__
 
 
 class Allergic(Small):
-    """Raises if an image of its batch is white."""
+    """Raises if an image of the batch is white."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -290,7 +290,7 @@ def test_network_raises_on_one_image(images: Path, tmp_path: Path) -> None:
 
 
 def test_network_raises_on_all(images: Path, expected: dict[str, str], tmp_path: Path) -> None:
-    """The network is wrong, or its input is; the images aren't, and none of them is given up."""
+    """The network or its input is wrong, not the images: none of them fails."""
 
     class Broken(Small):
         def forward(self, batch: torch.Tensor) -> torch.Tensor:
@@ -306,7 +306,7 @@ def test_network_raises_on_all(images: Path, expected: dict[str, str], tmp_path:
 
 
 def test_stage_raises(images: Path, expected: dict[str, str], tmp_path: Path) -> None:
-    """What is no image's fault stops the run, with the stage named; the next one goes on."""
+    """Such an error ends the run and names the stage; the next run continues."""
     with pytest.raises(StageError, match="stage models, batch 5: SystemExit: the network gives up"):
         pipeline(Failing(after=5)).run(images, tmp_path)
     assert committed(tmp_path) == [0, 1, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""Runs that are killed, and disks that are full: processes of their own that end in the middle.
+"""Processes that are killed, and disks that are full.
 
 Whatever happens, every input ends once, as in an undisturbed run.
 """
@@ -51,7 +51,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The outputs of a run that nothing happens to."""
+    """The outputs of an undisturbed run."""
     out = tmp_path_factory.mktemp("expected")
     assert finished(process(whole_run, images, out, {})) == 0
     return tree(out)
@@ -61,7 +61,7 @@ def expected(images: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str
 def test_killed_at_random_moments(
     images: Path, expected: dict[str, str], tmp_path: Path, workers: int
 ) -> None:
-    """Kill runs until enough have died, resuming each; whole ones begin again in a new folder."""
+    """Kill and resume runs until enough have died; after a finished one, use a new folder."""
     draw = random.Random(workers)
     options = {"workers": workers}
     out, kills, longest = tmp_path / "0", 0, 0.0
@@ -70,8 +70,8 @@ def test_killed_at_random_moments(
         began = time.perf_counter()
         child = process(slow_run, images, out, options, PACE)
         while not (out / "plan.jsonl").exists() and child.is_alive():
-            time.sleep(0.001)  # what comes before that is the same in every run: starting
-        # By now it is its group's leader. A run of 12 batches lasts half a second or so.
+            time.sleep(0.001)  # until here every run does the same
+        # By now it leads its process group. A run of 12 batches takes about half a second.
         child.join(draw.uniform(0.0, max(0.3, longest / 2)))
         if child.exitcode is None:
             kill_group(child, alone=workers > 0 and kills % 2 == 0)
@@ -92,7 +92,7 @@ def test_killed_at_random_moments(
 
 
 def test_killed_at_every_step(tmp_path: Path) -> None:
-    """Die before each single thing that a run does to the disk, and resume."""
+    """Die before each single operation of a run on the disk, and resume."""
     folder = make_images(tmp_path / "images", count=BATCH + 1)
     assert finished(process(whole_run, folder, tmp_path / "whole", {})) == 0
     whole = tree(tmp_path / "whole")
@@ -131,7 +131,7 @@ def test_same_bytes_for_any_number_of_workers(
 def test_files_reach_a_limit(
     images: Path, tmp_path: Path, place: str, annotate: str | None
 ) -> None:
-    """A limit on the size of files is a disk that is full just where a test wants it."""
+    """A limit on file sizes acts as a disk that is full at a chosen file."""
     options = {"annotate": annotate}
     whole, out, message = tmp_path / "whole", tmp_path / "out", tmp_path / "message"
     assert finished(process(whole_run, images, whole, options)) == 0
@@ -150,7 +150,7 @@ def test_files_reach_a_limit(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system that holds some of the outputs."""
+    """A file system with room for only some of the outputs."""
     disk = tmp_path / "disk"
     disk.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=160k", "tmpfs", str(disk)]
@@ -171,8 +171,8 @@ def test_disk_full(
         pipeline(writer_threads=1).run(images, small_disk / "out")
     assert str(small_disk) in str(caught.value), "the file is not named"
     done = committed(small_disk / "out")
-    assert done, "the disk holds no batch"
-    # There is room elsewhere: what is done goes there, and the run goes on.
+    assert done, "no batch fits on the disk"
+    # Continue the run elsewhere, where there is room.
     shutil.copytree(small_disk / "out", tmp_path / "out")
     summary = pipeline().run(images, tmp_path / "out")
     assert 0 < summary.done < summary.counts.listed

@@ -24,12 +24,12 @@ from infer.ranks import on_three_ranks
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ranks that wait in vain say so in a test's time."""
+    """Let ranks that wait in vain give up within a test's time."""
     monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=30))
 
 
 def decided(rank: Rank, decision: object, environ: dict[str, str], seconds: float = 0.0) -> object:
-    """What a rank hears, where rank 0 takes some time to decide."""
+    """Return what a rank hears if rank 0 takes some time to decide."""
 
     def decide() -> object:
         time.sleep(seconds)
@@ -43,17 +43,17 @@ def test_all_ranks_hear_what_rank_0_decides(environ: dict[str, str]) -> None:
 
 
 def test_rank_0_opens_a_store_where_there_is_none() -> None:
-    # A server of this process keeps the port, and is shared with whoever opens it here again.
+    # A server in this process keeps the port, and is shared by later stores at that port.
     server = TCPStore(
         "127.0.0.1", 0, None, is_master=True, wait_for_workers=False, multi_tenant=True
     )
     environ = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
-    for run in range(2):  # at once: some may be in the second before the first has ended
+    for run in range(2):  # some ranks may be in the second run before the first has ended
         assert on_three_ranks(partial(decided, decision=run, environ=environ)) == [[0, run]] * 3
 
 
 def test_nobody_hears_what_was_decided_before(environ: dict[str, str]) -> None:
-    # Commands of one script, runs of one program, restarts: what they leave is in the same store.
+    # Commands of one script, runs of one program and restarts share a store.
     for run in range(3):
         said = on_three_ranks(partial(decided, decision=run, environ=environ, seconds=0.2))
         assert said == [[0, run]] * 3
@@ -82,11 +82,11 @@ def test_a_rank_that_was_killed_before_it_heard_is_answered_when_it_asks_again(
 
 
 def test_a_rank_that_is_ahead_waits_for_its_own_run(environ: dict[str, str]) -> None:
-    """Of two runs after one another, a rank may ask in the second while rank 0 is in the first."""
+    """A rank may ask in the second of two runs while rank 0 is still in the first."""
     ahead = threading.Event()
 
     def ask(rank: Rank) -> object:
-        if rank.index == 2:  # which keeps rank 0 in the first run
+        if rank.index == 2:  # keep rank 0 in the first run
             ahead.wait(30)
             time.sleep(0.3)
         first = decided(rank, "first", environ)
@@ -158,7 +158,7 @@ def test_others_are_not_waited_for_when_nothing_moves(
     def work(rank: Rank) -> float:
         meeting = Meeting(rank, environ)
         meeting.agree(list)
-        if rank.index == 1:  # it works, writes, and then ends without a word
+        if rank.index == 1:  # it works, writes, and then dies
             for _ in range(2):
                 time.sleep(0.5)
                 with (tmp_path / rank.manifest).open("a") as file:

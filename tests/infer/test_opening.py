@@ -1,4 +1,4 @@
-"""What comes before a run's work: one run at a time, its own images, its own outputs."""
+"""Opening a job: one run at a time, with its own images and outputs."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def test_a_run_that_raises_lets_others_in(images: Path, out: Path) -> None:
 
 @contextmanager
 def fork() -> Iterator[None]:
-    """Within it there is a child of this process, which does nothing."""
+    """Fork an idle child that lives until the end of the block."""
     reading, writing = os.pipe()
     ready, begun = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(writing)
         os.write(begun, b"x")
-        os.read(reading, 1)  # until the parent closes it, or is dead
+        os.read(reading, 1)  # until the parent closes it or dies
         os._exit(0)
     for end in (reading, begun):
         os.close(end)
@@ -124,7 +124,7 @@ def test_a_child_holds_no_lock_of_its_parent(tmp_path: Path, kind: Callable[...,
     held = kind(str(tmp_path / "manifest.jsonl"))
     with fork():
         with pytest.raises(RuntimeError):
-            kind(str(tmp_path / "manifest.jsonl"))  # the child's end leaves the parent's lock
+            kind(str(tmp_path / "manifest.jsonl"))  # the parent's lock is still held
         held.close()
         kind(str(tmp_path / "manifest.jsonl")).close()
 
@@ -136,7 +136,7 @@ def test_file_systems_without_locks_do_without(
     with opened(images, out):
         (out / "parts" / LEFTOVER).write_text("")
         assert run(images, out).counts.ok == 5
-    assert (out / "parts" / LEFTOVER).exists(), "it may be another run's"
+    assert (out / "parts" / LEFTOVER).exists(), "it may belong to another run"
 
 
 def test_other_images_are_refused(images: Path, out: Path, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_other_images_are_refused(images: Path, out: Path, tmp_path: Path) -> No
         Pipeline({"net": Network()}, **OPTIONS).dry_run(other, out)
     (tmp_path / "link").symlink_to(images)
     assert run(tmp_path / "link", out).done == 0
-    # Ranks take the plan as it is: their machine may have the images elsewhere.
+    # Ranks accept the plan as it is: on their machine the images may lie elsewhere.
     opened(other, out, create=False).close()
 
 
@@ -212,7 +212,7 @@ def test_results_of_another_plan_are_not_taken(images: Path, out: Path, seed: in
     assert run(images, out, seed).done == (0 if seed == 0 else 5)
     expected = torch.tensor(records(out)["0.png"]["outputs"]["net"]["scores"])
     (out / "plan.jsonl").unlink()
-    save(images / "00.png", 7)  # which shifts the others to other batches
+    save(images / "00.png", 7)  # shifts the others to other batches
     assert run(images, out, seed).counts.ok == 6
     found = torch.tensor(records(out)["0.png"]["outputs"]["net"]["scores"])
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
@@ -232,7 +232,7 @@ def test_formats_that_cannot_be_written_are_refused_before_the_work(
 
 
 def test_manifests_are_read_twice(images: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the work and after it: with millions of batches it takes a while."""
+    """Only before and after the work: with millions of batches it takes a while."""
     calls = []
 
     def counted(*arguments: Any) -> Any:
@@ -247,7 +247,7 @@ def test_manifests_are_read_twice(images: Path, out: Path, monkeypatch: pytest.M
 def test_threads_start_after_the_workers(
     images: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers are forks, of which none may happen while a profiler's thread has its lock."""
+    """Workers are forks, and none may happen while a profiler's thread holds its lock."""
     order = []
 
     def watched(kind: Any) -> Any:
