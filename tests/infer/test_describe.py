@@ -1,4 +1,4 @@
-"""What a post-processing is called in plans: the same in every process, other where it is other."""
+"""How plans describe a post-processing: the same in every process, different if it differs."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ def over(threshold: float) -> Any:
 
 
 class Own:
-    """No repr of its own."""
+    """Has no repr of its own."""
 
     def __init__(self, threshold: float, inner: Any = None) -> None:
         self.threshold, self.inner = threshold, inner

@@ -1,4 +1,4 @@
-"""Names that last: folders that were made for files are synced as well as the files' own."""
+"""Durable names: new folders are synced, and so are the folders of files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from infer.folders import Network, save
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The folders that are synced."""
+    """Record the folders that are synced."""
     folders: list[str] = []
     sync = durable.sync_folder
 

@@ -1,4 +1,4 @@
-"""Files of torch.export: of any size of batch, of one size, and what is no such file."""
+"""torch.export files: of any batch size, of a fixed one, and files that are something else."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from infer.folders import Network, fill, records
 
 
 class Several(nn.Module):
-    """Outputs of every form, the batch first, and one number of the whole batch."""
+    """Outputs of every form, with the batch first, and a number for the whole batch."""
 
     def forward(self, batch: Tensor) -> Any:
         mean = batch.mean((2, 3))

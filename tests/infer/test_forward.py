@@ -1,4 +1,4 @@
-"""Networks that raise: whose fault it is, what the others become, and what is kept meanwhile."""
+"""Networks that raise: the image at fault, the other images, and what stays in memory."""
 
 import weakref
 from typing import Any
@@ -24,7 +24,7 @@ def batch_of(count: Any) -> Any:
 
 
 def results(network: Any, count: int, postprocess: Any = None) -> Any:
-    """What a run makes of a batch of grey images, 0, 10, 20 and so on."""
+    """Return the results for a batch of grey images, 0, 10, 20 and so on."""
     model = Model("net", network, **({} if postprocess is None else {"postprocess": postprocess}))
     work = Work("", [model], Options(workers=0, preprocess=SIZE))
     batch = batch_of(count)
@@ -51,7 +51,7 @@ def test_a_culprit_is_found_and_the_others_go_on() -> None:
 
 
 def ragged(batch: Any) -> Any:
-    """Dense outputs of as many columns as the brightest image of the batch has tens."""
+    """Return dense outputs whose number of columns depends on the brightest image of the batch."""
     columns = int((batch * 255).amax() / 10) + 1
     return {"boxes": batch.new_zeros(len(batch), columns, 4), "mean": batch.mean((1, 2, 3))}
 
@@ -69,7 +69,7 @@ def listed(batch: Any) -> Any:
 
 
 def mean_of(output: Any, placements: Any) -> Any:
-    """The mean of each image, whatever the form."""
+    """Return the mean of each image, whatever the form."""
     if isinstance(output, list) and isinstance(output[0], dict):
         return [{"mean": float(item["mean"])} for item in output]
     if isinstance(output, list):
@@ -94,7 +94,7 @@ def test_outputs_of_any_form_go_one_by_one(network: Any) -> None:
 
 
 def test_nothing_of_the_failed_batch_is_kept_for_the_retry() -> None:
-    """Activations of 64 images, say, for want of which memory has run out."""
+    """Activations large enough for memory to run out."""
     kept: list[Any] = []
 
     class Activations:
@@ -125,7 +125,7 @@ def test_a_model_that_has_never_worked_stops_the_run() -> None:
     with pytest.raises(RuntimeError, match=message) as caught:
         results(network, 2)
     assert isinstance(caught.value.__cause__, ValueError)
-    # Of one image alone nobody knows.
+    # With a single image, the image may be at fault.
     batch, _ = results(network, 1)
     assert list(batch.failures) == [0]
 
@@ -181,7 +181,7 @@ def test_what_a_post_processing_raises_names_its_model() -> None:
 
 
 def test_pictures_are_tensors() -> None:
-    """A string or a number of that name is a value like any other."""
+    """A string or number called "picture" is a value like any other."""
     batch, found = results(lambda b: b, 1, lambda output, places: [{"picture": "a landscape"}])
     assert (batch.pictures, found) == ([], [{"picture": "a landscape"}])
     wide = torch.zeros(3, 1, 65_501, dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""Models by name and from files; what a resumption checks."""
+"""Models by name and from files; what resuming a run checks."""
 
 from pathlib import Path
 from typing import Any

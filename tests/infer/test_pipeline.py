@@ -85,7 +85,7 @@ def test_outputs_are_those_of_the_networks_alone(folder: Path, tmp_path: Path) -
 
 
 def test_a_signal_drains(folder: Path, reference: Path, tmp_path: Path) -> None:
-    """As `test_command.py` tests it with processes."""
+    """In this process; `test_command.py` does so with others."""
     network, calls = Network(), []
 
     def signalled(batch: torch.Tensor) -> torch.Tensor:
@@ -126,7 +126,7 @@ def test_a_finished_run_does_nothing_again(folder: Path, reference: Path) -> Non
 def test_what_is_committed_is_not_done_again(
     folder: Path, reference: Path, tmp_path: Path, stop: int
 ) -> None:
-    """Interrupted after `stop` batches, with what else a kill may leave."""
+    """Stop after `stop` batches, and add what a kill may leave behind."""
     pipeline = Pipeline(models(), **OPTIONS)
     with Job.open(folder, tmp_path, pipeline.models, pipeline.options) as job:
         done = job.process(job.pending()[:stop])
@@ -196,7 +196,7 @@ def test_new_images_come_after_old_ones_and_gone_ones_fail(tmp_path: Path) -> No
     Pipeline({"net": Network()}, **OPTIONS, format="parquet").run(images, out)
     save(images / "6.png")
     pipeline.run(images, out)
-    # Both files of results go with what is there.
+    # Both files of results are brought up to date.
     assert len(pyarrow.parquet.read_table(out / "results.parquet")) == len(records(out)) == 8
     os.remove(images / "6.png")
     found = records(out)
@@ -362,7 +362,7 @@ def test_a_profile_has_all_threads_from_the_beginning(
     Pipeline({"net": Network()}, **OPTIONS).run(folder, tmp_path, profile=True)
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     names = {event["name"] for event in events}
-    assert "aten::mean" in names  # of the stage "models"
+    assert "aten::mean" in names  # from the stage "models"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Plans and manifests: what is written is what is read, torn lines and locks."""
+"""Plans and manifests: written and read back, torn lines, locks."""
 
 import dataclasses
 import hashlib
@@ -22,7 +22,7 @@ from visops.infer.store.plan import Entry, Plan, cut_batches
 
 
 def entries(text: str) -> list[Entry]:
-    """An input a letter: i is an image, s is skipped."""
+    """Return an input per letter: i is an image, s is skipped."""
     return [
         Entry(f"{n}.png") if letter == "i" else Entry(f"{n}.txt", "skipped", "no image")
         for n, letter in enumerate(text)
@@ -158,7 +158,7 @@ def test_digests_are_of_the_inputs_and_of_the_options() -> None:
 
 
 def test_lines_of_other_plans_and_of_parts_that_are_gone_do_not_count(tmp_path: Path) -> None:
-    """The part is the last run's; an earlier line of it may be in the file that is read last."""
+    """The part is the last run's, but an outdated line may be in the manifest read last."""
     plan = Plan({})
     plan.extend(entries("i" * 6), 1)
     (tmp_path / "parts").mkdir()

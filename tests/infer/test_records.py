@@ -73,7 +73,7 @@ def test_raw_of_any_form() -> None:
         "d": None,
         "e": 7,
     }
-    # A list has an item for each image, of any form and size.
+    # A list has one item per image, of any form and size.
     assert second([rows, one]) == {"output": [[1], [2]]}
     assert second([{}, {"a": (rows[0], "x"), "b": [one, 1.5], "c": Heads(one, one)}]) == {
         "a": {"output_0": [0, 1, 2], "output_1": "x"},
@@ -199,7 +199,7 @@ def test_parquet_has_a_type_that_fits_all(tmp_path: Path) -> None:
 
 
 def test_parquet_has_any_text(tmp_path: Path) -> None:
-    """Names that are no text are in paths of pictures and in reasons as well."""
+    """Undecodable names also occur in paths of pictures and in reasons."""
     outputs = {"net": {"picture": "p/\udcff.jpg", "names": ["\udcfe", "caf\xe9", "\ud800"]}}
     parts = [
         [{"image": "a", "outputs": outputs, "reason": "no file \udcff"}],

@@ -1,4 +1,4 @@
-"""The bar and the table: which stage limits, and no empty lines."""
+"""The bar and the table: the bottleneck, and no empty lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waiting import until
 
 
 class Bar:
-    """What tqdm does, without a terminal."""
+    """Stands in for tqdm, without a terminal."""
 
     disable = False
     n = 0
@@ -56,7 +56,7 @@ def test_the_bar_names_what_was_busy_since(bar: Any) -> None:
 
 
 def test_a_batch_that_a_stage_is_at_counts(bar: Any) -> None:
-    """A network may take seconds for a batch: its own time stands still at most ticks."""
+    """A network may take seconds per batch, and its time stands still during most ticks."""
 
     class Working(Fixed):
         now = (1.0, 1.0)
@@ -73,7 +73,7 @@ def test_a_batch_that_a_stage_is_at_counts(bar: Any) -> None:
 
 
 def test_a_chain_says_what_it_is_at(bar: Any) -> None:
-    """A network takes seconds for a batch; of stages that are looked at every half a second."""
+    """A network takes seconds per batch, but the bar looks at stages every half second."""
     release = threading.Event()
 
     def network(item: int) -> int:
