@@ -101,17 +101,17 @@ def test_a_chain_says_what_it_is_at(bar: Any) -> None:
     assert chain.busy() == [stage.busy for stage in chain.times]
 
 
-def test_the_table_has_no_empty_lines_of_what_is_not_there() -> None:
+def test_the_table_has_no_empty_lines() -> None:
     text = table(Summary(Counts(listed=3, ok=1, failed=1), pending=1))
     assert text == "3 listed: 1 ok, 1 failed, 0 skipped, 1 left"
     text = table(Summary(Counts(listed=2, ok=1, failed=1), results="out/results.jsonl"))
     assert text.splitlines()[1:] == [
-        "failed ones and why: quarantine.jsonl",
+        "failures and their reasons: quarantine.jsonl",
         "results: out/results.jsonl",
     ]
 
 
 @pytest.mark.parametrize("stage", ["decode", "preprocess"])
-def test_what_is_so_anyway_is_not_advised(stage: str) -> None:
+def test_defaults_are_not_advised(stage: str) -> None:
     assert " --reduced" not in advice(stage)
     assert advice("other") == "other is the bottleneck."

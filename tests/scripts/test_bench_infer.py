@@ -26,7 +26,6 @@ from bench.inference.photos import FOLDER, defect, file_name, make_photos
 from bench.inference.steps import list_files, read_records
 from PIL import Image
 
-
 COUNT = 9
 CPU = torch.device("cpu")
 
