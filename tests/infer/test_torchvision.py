@@ -218,8 +218,8 @@ def found(model: Model, detection: Detection) -> Any:
 @pytest.mark.parametrize(
     ("name", "score", "iou", "most"),
     [
-        ("fasterrcnn_mobilenet_v3_large_320_fpn", 0.05, 0.5, 100),  # torchvision's defaults
-        ("fasterrcnn_mobilenet_v3_large_320_fpn", 0.01, 0.7, 300),
+        ("fasterrcnn_resnet50_fpn", 0.05, 0.5, 100),  # torchvision's defaults
+        ("fasterrcnn_resnet50_fpn", 0.01, 0.7, 300),
         ("maskrcnn_resnet50_fpn", 0.01, 0.7, 4),
         ("retinanet_resnet50_fpn", 0.1, 0.7, 200),
         ("fcos_resnet50_fpn", 0.01, 0.7, 300),
@@ -242,7 +242,7 @@ def test_thresholds_are_ours(name: str, score: float, iou: float, most: int) -> 
 
 
 def test_soft_suppression_sees_every_box() -> None:
-    network = detector("fasterrcnn_mobilenet_v3_large_320_fpn")
+    network = detector("fasterrcnn_resnet50_fpn")
     detection = Detection(method="linear", max_detections=1000)
     soft = found(configured(network, detection), detection)
     hard = found(configured(network, Detection()), Detection(max_detections=1000))
