@@ -1,67 +1,34 @@
-"""What goes from stage to stage: one planned batch, and what is known of it so far."""
+"""What the stages pass on: a planned batch, and everything computed for it so far."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
-from .plan import PlannedBatch
+from .frames import Frame, Placement
+from .images.preprocess import Preprocess
+from .store.plan import PlannedBatch
 
-if TYPE_CHECKING:
-    from .preprocess import Placement, Preprocess
+__all__ = ["Batch", "Picture", "shortened"]
 
-__all__ = ["Batch", "Frame", "Picture", "shortened"]
-
-_LONGEST = 500  # characters of a reason: some errors print a whole tensor
-
-
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A decoded image's place: in the plan's batch, in the memory of pixels, and its sizes.
-
-    Attributes
-    ----------
-    index : int
-        Of the input in its planned batch.
-    offset : int
-        Of its first byte in the batch's pixels, ``[height, width, 3]``.
-    height, width : int
-        As decoded.
-    full_height, full_width : int
-        Of the whole image, upright.
-    reduction : int
-        A decoded pixel is so many pixels wide and high: 1, 2, 4 or 8.
-    left, top : int
-        Where in the whole image the first decoded pixel begins. Pixels of a reduced image may reach
-        beyond it, at the right and the bottom; or, once turned upright, at the left and the top.
-    """
-
-    index: int
-    offset: int
-    height: int
-    width: int
-    full_height: int
-    full_width: int
-    reduction: int = 1
-    left: int = 0
-    top: int = 0
+_LONGEST = 500  # characters of a reason; some errors print a whole tensor
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image to be written.
+    """An image to write.
 
     Attributes
     ----------
     path : str
-        Relative to the outputs.
+        Relative to the folder of outputs.
     pixels : Tensor ``[3, H, W]``
         uint8, on the CPU.
     drawn : dict or None
-        What to draw on it: results by model.
+        Results to draw on it, by model.
     """
 
     path: str
@@ -71,30 +38,32 @@ class Picture:
 
 @dataclass
 class Batch:
-    """A batch on its way. Rows of tensors and lists go by `frames`: the images that were read."""
+    """A batch on its way. Tensors and lists have one row per frame: per image that was decoded."""
 
     plan: PlannedBatch
-    pixels: Tensor | None = None  # uint8, flat: all frames, one after the other
+    pixels: Tensor | None = None  # uint8, flat: the frames back to back
     frames: Sequence[Frame] = ()
     failures: dict[int, str] = field(default_factory=dict)  # index in the plan -> reason
     images: list[Tensor] = field(default_factory=list)  # [3, H, W] views of pixels, on the device
     inputs: dict[Preprocess, Tensor] = field(default_factory=dict)  # [N, 3, h, w]
     placements: Mapping[Preprocess, Sequence[Placement]] = field(default_factory=dict)
-    outputs: dict[str, Any] = field(default_factory=dict)  # model -> a whole batch's, on the device
-    results: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # model -> one a frame
+    outputs: dict[str, Any] = field(default_factory=dict)  # model -> output, on the device
+    results: dict[str, list[dict[str, Any]]] = field(
+        default_factory=dict
+    )  # model -> a result per frame
     pictures: list[Picture] = field(default_factory=list)
-    retried: int = 0  # models whose images went one by one
+    retried: int = 0  # models that had to run image by image
 
     @property
     def number(self) -> int:
-        """Of the batch in the plan."""
+        """The batch's number in the plan."""
         return self.plan.number
 
     def path(self, frame: Frame) -> str:
-        """Return the path of a frame's input."""
+        """Return the path of the file that a frame was decoded from."""
         return self.plan.entries[frame.index].path
 
 
 def shortened(reason: str) -> str:
-    """Return why an image failed, no longer than a record should be."""
+    """Return the reason for a failure, cut to the length that records allow."""
     return reason if len(reason) <= _LONGEST else reason[: _LONGEST - 3] + "..."

@@ -5,37 +5,22 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .detection import Detection
-from .distributed import merge, run_rank, torchrun_rank
-from .models import Model, load_models
+from .arguments import parser
+from .cluster.distributed import merge, run_rank, torchrun_rank
+from .engine.pipeline import Pipeline
+from .images.preprocess import Preprocess
+from .models.detection import Detection
+from .models.model import Model, load_models
+from .models.postprocess import Auto, Classification, Segmentation
 from .options import Options
-from .pipeline import Pipeline
-from .postprocess import Auto, Classification, Segmentation
-from .preprocess import Preprocess
-from .report import table
-from .summary import Summary
+from .store.summary import Summary
+from .view.report import table
 
 __all__ = ["main", "parser"]
-
-_DESCRIPTION = """\
-Run networks over all images of a folder. Every file below it ends as one record: ok, failed or
-skipped. A run that was killed, in whatever way, goes on where it was when it is started again.
-"""
-
-_EPILOG = """\
-OUT has results.jsonl (or .parquet), quarantine.jsonl (what failed, and why), summary.json,
-plan.jsonl and manifest*.jsonl (what is planned and done), parts/ (records by batch) and, where they
-are wanted, annotated/, pictures/ and trace.json.
-
-Exit status: 0 if every input has ended (failed ones too: see quarantine.jsonl), 1 for errors and
-inputs unaccounted for, 2 for wrong options, 128 + the signal's number after a signal.
-
-Many processes: torchrun --nproc-per-node N -m visops.infer ..., or --engine ray.
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,15 +28,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser()
     args = options.parse_args(arguments)
     if not args.merge and (args.images is None or not args.models):
-        options.error("--images and --models are needed, but with --merge")
+        options.error("--images and --models are required, except with --merge")
     try:
         if args.merge:
             summary = merge(args.out, args.format)
             print(table(summary))
             return summary.exit_code
-        _refuse_what_does_nothing(args)
+        _refuse_useless_options(args)
         if args.device.startswith("cpu"):
-            from .memory import keep_freed_memory
+            from .engine.memory import keep_freed_memory
 
             keep_freed_memory()
         summary = _run(args)
@@ -75,7 +60,7 @@ def _run(args: argparse.Namespace) -> Summary:
     if args.dry_run:
         return pipeline.dry_run(args.images, args.out)
     if args.engine == "ray":
-        from .ray_engine import run_ray  # Ray need not be installed
+        from .cluster.ray_engine import run_ray  # Ray need not be installed
 
         return run_ray(
             pipeline,
@@ -91,8 +76,8 @@ def _run(args: argparse.Namespace) -> Summary:
     return pipeline.run(args.images, args.out, progress=args.progress, profile=args.profile)
 
 
-def _refuse_what_does_nothing(args: argparse.Namespace) -> None:
-    """Refuse options that the chosen way to run has no use for."""
+def _refuse_useless_options(args: argparse.Namespace) -> None:
+    """Refuse options that have no effect in the chosen engine."""
     ray, ranks = args.engine == "ray", torchrun_rank() is not None
     way, other = "with --engine ray" if ray else "under torchrun", "without --engine ray"
     for option, given, useless, where in (
@@ -102,7 +87,7 @@ def _refuse_what_does_nothing(args: argparse.Namespace) -> None:
         ("--ray-networks", args.ray_networks is not None, not ray, other),
     ):
         if given and useless:
-            raise ValueError(f"visops.infer: {option} does nothing {where}: leave it out")
+            raise ValueError(f"visops.infer: {option} has no effect {where}: leave it out")
     if ray and args.workers == 0:
         raise ValueError("visops.infer: --workers is 0, must be at least 1 with --engine ray")
 
@@ -119,7 +104,7 @@ def _options(args: argparse.Namespace) -> Options:
         "reduced": args.reduced,
         "exif": args.exif,
         "max_pixels": args.max_pixels,
-        "preprocess": _changed(Preprocess(), args),  # of models' files
+        "preprocess": _changed(Preprocess(), args),  # for model files
     }
     for name in ("workers", "writer_threads"):
         if getattr(args, name) is not None:
@@ -128,7 +113,7 @@ def _options(args: argparse.Namespace) -> Options:
 
 
 def _changed(preprocess: Preprocess, args: argparse.Namespace) -> Preprocess:
-    """Return a model's own input with what is said of all inputs."""
+    """Return a model's own preprocessing with --size and --fit applied."""
     return replace(preprocess, size=args.size or preprocess.size, fit=args.fit or preprocess.fit)
 
 
@@ -151,178 +136,7 @@ def _models(args: argparse.Namespace) -> list[Model]:
         if args.weights is None and model.source.startswith("torchvision "):
             print(
                 f"visops.infer: {model.name} has random weights (seed {args.seed}); "
-                f"--weights DIR with {model.name}.pth gives it others",
+                f"--weights DIR loads DIR/{model.name}.pth instead",
                 file=sys.stderr,
             )
     return models
-
-
-def _at_least(least: int) -> Callable[[str], int]:
-    def number(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is no number of at least {least}")
-        return int(text)
-
-    return number
-
-
-def _size(text: str) -> tuple[int, int]:
-    """Height and width: 224, or 320x480."""
-    parts = text.lower().split("x")
-    if len(parts) > 2 or not all(part.isdigit() and int(part) for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 224 or 320x480")
-    return int(parts[0]), int(parts[-1])
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the command's options."""
-    options = argparse.ArgumentParser(
-        prog="python -m visops.infer",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = options.add_argument_group("what").add_argument
-    add("--images", metavar="DIR", help="every file below it is an input")
-    add("--out", metavar="DIR", required=True, help="for results; go on with what is there")
-    add(
-        "--models",
-        metavar="NAME,...",
-        help="models of torchvision, such as resnet18,mobilenet_v3_small, and files: TorchScript "
-        "(.pt, .pth, .ts, .torchscript) or torch.export (.pt2); all see the same batches",
-    )
-    add(
-        "--weights",
-        metavar="DIR",
-        help="state dicts of torchvision's models, NAME.pth; without it weights are random",
-    )
-    add("--seed", type=int, default=0, help="of random weights (default 0)")
-    add(
-        "--format",
-        choices=("jsonl", "parquet"),
-        default="jsonl",
-        help="of the results (default jsonl); another one on the same OUT converts",
-    )
-    add(
-        "--annotate",
-        nargs="?",
-        const="jpeg",
-        choices=("jpeg", "png"),
-        help="also write each image with what was found drawn on it (default jpeg)",
-    )
-
-    add = options.add_argument_group("how networks see images").add_argument
-    add("--batch-size", type=int, default=64, metavar="N", help="images at a time (default 64)")
-    add(
-        "--size",
-        type=_size,
-        metavar="H[xW]",
-        help="of all networks' input; by default, for models of torchvision, what each was trained "
-        "for (classification, mostly 224), what it would resize images to (detection, mostly 800, "
-        "else 300 or 320; from other sizes it still does), or 520 (segmentation); for files 224",
-    )
-    add(
-        "--fit",
-        choices=("stretch", "letterbox", "crop"),
-        help="whole images at another aspect ratio, whole ones with bars, or the middle; by "
-        "default crop for classification, letterbox for detection, stretch for segmentation and "
-        "files",
-    )
-    add(
-        "--reduced",
-        action=argparse.BooleanOptionalAction,
-        default=None,
-        help="decode JPEGs that are twice as large as needed, or more, at a fraction of their "
-        "size; faster, with slightly other pixels (default: unless --annotate)",
-    )
-    add(
-        "--exif",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="turn images upright by their EXIF orientation (default: yes)",
-    )
-    add(
-        "--max-pixels",
-        type=int,
-        default=1 << 28,
-        metavar="N",
-        help="larger images fail (default 2^28)",
-    )
-
-    add = options.add_argument_group("what is made of outputs").add_argument
-    add("--top-k", type=int, default=5, metavar="K", help="classes of an image (default 5)")
-    add("--score-threshold", type=float, default=0.05, metavar="S", help="of boxes (default 0.05)")
-    add("--iou-threshold", type=float, default=0.5, metavar="T", help="of NMS (default 0.5)")
-    add(
-        "--soft-nms",
-        choices=("linear", "gaussian"),
-        help="lower scores instead of dropping boxes; detectors with masks or keypoints then make "
-        "them of every box above the score, which may take many times as long",
-    )
-    add("--max-detections", type=int, default=100, metavar="N", help="of an image (default 100)")
-
-    add = options.add_argument_group("where and how fast").add_argument
-    add("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
-    add(
-        "--workers",
-        type=int,
-        metavar="N",
-        help="processes that decode (default: one a core, 8 at most); 0: none but this one; "
-        "results don't depend on it",
-    )
-    add(
-        "--writer-threads",
-        type=int,
-        metavar="N",
-        help="threads that encode and write (default 4); not with --engine ray",
-    )
-    add(
-        "--autocast",
-        choices=("bfloat16", "float16"),
-        help="run networks in this type where torch.autocast thinks it safe",
-    )
-    add(
-        "--channels-last",
-        action="store_true",
-        help="the memory format that convolutions are faster in, on CPUs (often by half) and on "
-        "GPUs with --autocast; last digits differ",
-    )
-    add(
-        "--engine",
-        choices=("local", "ray"),
-        default="local",
-        help="this process (or torchrun's), or a Ray cluster",
-    )
-
-    add(
-        "--ray-address",
-        metavar="ADDRESS",
-        help="of the cluster (default: the one that this machine is part of, or else a new one)",
-    )
-    add(
-        "--ray-networks",
-        type=_at_least(1),
-        metavar="N",
-        help="processes with the networks, with Ray",
-    )
-
-    add = options.add_argument_group("besides").add_argument
-    add("--dry-run", action="store_true", help="list and plan, print counts, write nothing")
-    add(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="a bar on the terminal, with each stage's images/s and the one that limits",
-    )
-    add(
-        "--profile",
-        action="store_true",
-        help="write a torch.profiler trace of the first batches; of one process, so neither under "
-        "torchrun nor with --engine ray",
-    )
-    add(
-        "--merge",
-        action="store_true",
-        help="only merge a finished OUT, as after torchrun",
-    )
-    return options

@@ -1,4 +1,4 @@
-"""The options of a run, and which of them its results depend on."""
+"""The options of a run, and those its results depend on."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from .merge import FORMATS
-from .preprocess import Preprocess
+from .images.preprocess import Preprocess
+from .store.merge import FORMATS
 
 __all__ = ["Options"]
 
@@ -19,39 +19,39 @@ _AUTOCAST = (None, "bfloat16", "float16")
 
 @dataclass(frozen=True)
 class Options:
-    """How a run goes.
+    """Options of a run.
 
     Parameters
     ----------
     batch_size : int
-        Images that networks see together.
+        Images that networks see at once.
     workers : int
-        Processes that decode; 0 decodes in this one. By default one a core, 8 at most.
+        Processes that decode; 0 decodes in this process. By default one per core, at most 8.
     device : str
-        "cpu" or "cuda", or one of several such as "cuda:1".
+        "cpu", "cuda", or a particular GPU such as "cuda:1".
     preprocess : Preprocess
-        The input of models that have none of their own.
+        Preprocessing for models that have none of their own.
     seed : int
-        Of the random weights of models loaded by name.
+        Seed of the random weights of models loaded by name.
     format : {"jsonl", "parquet"}
-        Of the results.
+        Format of the results.
     annotate : {None, "jpeg", "png"}
-        Write each image with what was found in it, as such a file.
+        Also write each image with its results drawn on it, in this format.
     autocast : {None, "bfloat16", "float16"}
-        Run networks under ``torch.autocast`` to this type.
+        Run networks under ``torch.autocast`` with this type.
     channels_last : bool
-        Give networks their input, and keep their weights, in this memory format.
+        Use this memory format for inputs and weights.
     reduced : bool or None
-        Decode large JPEGs at a fraction of their size (see :class:`Decoder`). None: unless some
-        model or annotation needs whole images.
+        Decode large JPEGs at a fraction of their size (see :class:`Decoder`). None does so unless
+        some model or annotation needs whole images.
     exif : bool
-        Turn images upright.
+        Turn images upright by their EXIF orientation.
     max_pixels : int
         Larger images fail.
     writer_threads : int
         Threads that encode and write.
     room : int
-        Batches that fit between two stages.
+        Batches that may wait between two stages.
     prefetch : int
         Batches that each worker decodes ahead.
     """
@@ -98,16 +98,16 @@ class Options:
 
     @property
     def memory_format(self) -> torch.memory_format:
-        """Of networks' inputs and weights."""
+        """Memory format of networks' inputs and weights."""
         return torch.channels_last if self.channels_last else torch.contiguous_format
 
     @property
     def picture_suffix(self) -> str:
-        """Of annotated images, and of those with regions pasted back."""
+        """Suffix of annotated images, and of images with regions pasted back."""
         return ".png" if self.annotate == "png" else ".jpg"
 
     def results_depend_on(self) -> dict[str, Any]:
-        """Return the options that another value of would change results."""
+        """Return the options that results depend on."""
         return {
             "batch_size": self.batch_size,
             "device": torch.device(self.device).type,

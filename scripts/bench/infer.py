@@ -1,12 +1,12 @@
 """Five networks over a folder of photos: a simple script, then four changes, in turn and alone.
 
-The script does one photo at a time: decode, one pass of preprocessing, four classifiers and a
-detector of torchvision, post-processing in NumPy, a JSON file and a photo with its boxes. The
-changes: batches of 64; decoding in a DataLoader's workers; post-processing on the device, by
-visops.batched_nms; writing by a pool of threads. All variants do the photos in slices, slice by
-slice in turn, so that a busy machine hurts all of them; each makes the same records as the script,
-or the benchmark ends with an error. Further rows keep freed memory, and put channels last; then
-there is visops.infer, which also syncs and commits what it writes.
+The script processes one photo at a time: decode, preprocess in one pass, run four classifiers and a
+torchvision detector, post-process in NumPy, write a JSON file and the photo with its boxes. The
+changes: batches of 64; decoding in a DataLoader's workers; post-processing on the device, with
+visops.batched_nms; writing in a pool of threads. The variants take turns on slices of the photos,
+so that a busy machine slows all of them down. Each must produce the same records as the script, or
+the benchmark ends with an error. More rows keep freed memory, and use channels_last; the last is
+visops.infer, which also syncs and commits what it writes.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Runs of `visops.infer` that end in the middle, for tests/infer/test_faults.py.
+"""Runs of `visops.infer` that end in the middle, for test_kills.py and test_faults.py.
 
-They are processes of a server that has imported torch once: each starts in a few milliseconds.
+A fork server that has imported torch starts each process in a few milliseconds.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import multiprocessing
 import os
 import resource
@@ -23,12 +24,12 @@ from visops.infer import Pipeline, Preprocess
 
 from infer.networks import BATCH, Small
 
-# Of a folder of outputs, what one run and another one may differ in: times.
+# Files in the outputs that may differ between runs: they hold times.
 TIMES = ("summary.json",)
 
 
 def pipeline(network: Callable[..., Any] | None = None, **options: Any) -> Pipeline:
-    """A small network, a picture of each image, and everything else as the tests want it."""
+    """A small network, a picture of each image, and options for small images."""
     chosen = {
         "batch_size": BATCH,
         "workers": 0,
@@ -40,7 +41,7 @@ def pipeline(network: Callable[..., Any] | None = None, **options: Any) -> Pipel
 
 
 def tree(out: Path) -> dict[str, str]:
-    """Every file of a finished run that has to be the same in every other one, and its digest."""
+    """The digest of each file of a finished run that must be the same in every run."""
     return {
         os.fsdecode(os.path.relpath(path, out)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(out.rglob("*"))
@@ -65,9 +66,9 @@ def finished(child: ForkServerProcess, seconds: float = 120.0) -> int:
 
 
 def begin() -> None:
-    """What every process here starts with."""
+    """Set up a process of this module."""
     torch.set_num_threads(1)
-    # Children of a fork server would start theirs by one as well, which is slow.
+    # Otherwise these processes would start their workers through a fork server too, which is slow.
     multiprocessing.set_start_method("fork", force=True)
 
 
@@ -78,14 +79,14 @@ def whole_run(images: Path, out: Path, options: dict[str, Any]) -> None:
 
 
 def slow_run(images: Path, out: Path, options: dict[str, Any], seconds: float) -> None:
-    """The same, with a network that takes its time, as a leader of its own process group."""
+    """The same with a slow network, as leader of its own process group."""
     begin()
     os.setsid()
     sys.exit(pipeline(Slow(seconds), **options).run(images, out).exit_code)
 
 
 class Slow(Small):
-    """The same network to the check on resumption, but slower."""
+    """A slower network that the check on resumption takes for the same."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -96,14 +97,14 @@ class Slow(Small):
         return super().forward(batch)
 
 
-# One class to the plan, whose check goes by names.
+# The plan compares names.
 Slow.__module__, Slow.__qualname__ = Small.__module__, Small.__qualname__
 
 
 def die_at(images: Path, out: Path, step: int) -> None:
-    """Run, and die just before the `step`-th thing that it does to the disk; 0 if there are fewer.
+    """Run, and die just before the `step`-th operation on the disk; exit with 0 if there are fewer.
 
-    Such things are: opening a file below `out`, syncing, renaming, removing.
+    Operations are: opening a file below `out` for writing, syncing, renaming, removing.
     """
     begin()
     left = step
@@ -137,7 +138,7 @@ def die_at(images: Path, out: Path, step: int) -> None:
 def limited_run(
     images: Path, out: Path, options: dict[str, Any], largest: int, message: Path
 ) -> None:
-    """Run with a limit on the size of files; what it raises is written, the exit status is 3."""
+    """Run with a limit on file sizes; write what it raises to `message`, and exit with 3."""
     begin()
     most = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, most))
@@ -150,10 +151,28 @@ def limited_run(
 
 
 def kill_group(child: ForkServerProcess, alone: bool) -> None:
-    """SIGKILL to a process, and to its workers too unless it dies alone."""
+    """Send SIGKILL to a process and, unless `alone`, to its workers."""
     assert child.pid is not None
     with suppress(ProcessLookupError):
         if alone:
             os.kill(child.pid, signal.SIGKILL)
         else:
             os.killpg(child.pid, signal.SIGKILL)
+
+
+def read(out: Path) -> list[dict[str, Any]]:
+    lines = (out / "results.jsonl").read_bytes().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def committed(out: Path) -> list[int]:
+    """Batches in the manifest; check that their files are there."""
+    try:
+        lines = (out / "manifest.jsonl").read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+    found = [json.loads(line) for line in lines]
+    for line in found:
+        records = (out / line["part"]).read_bytes().splitlines()
+        assert len(records) == line["ok"] + line["failed"] + line["skipped"]
+    return [line["batch"] for line in found]

@@ -1,4 +1,4 @@
-"""Folders of small images for the tests of visops.infer, and networks that run in no time."""
+"""Folders of small images, and tiny networks, for the tests of visops.infer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 def photo(seed: int, height: int, width: int) -> np.ndarray:
-    """Smooth colours, so that JPEG and resizing change little."""
+    """Smooth colours, which JPEG and resizing change little."""
     generator = np.random.default_rng(seed)
     small = Image.fromarray(generator.integers(0, 256, (4, 5, 3)).astype(np.uint8))
     return np.asarray(small.resize((width, height), Image.Resampling.BICUBIC))
@@ -29,7 +29,7 @@ def save(
 
 
 def fill(folder: Path) -> Path:
-    """13 images of different sizes, 4 that can't be read, 2 that are none."""
+    """Write 13 images of different sizes, 4 unreadable ones, and 2 files that are not images."""
     for i in range(13):
         name = f"{'deep/er/' if i % 3 == 0 else ''}{i:02d}.{'png' if i % 4 == 0 else 'jpg'}"
         save(folder / name, i, 20 + 3 * i, 30 + i)
@@ -51,7 +51,7 @@ def records(out: Path) -> dict[str, dict[str, Any]]:
 
 
 def files(out: Path) -> dict[str, bytes]:
-    """All that must be the same whatever happened on the way."""
+    """All files that must not depend on what happened during the run."""
     names = [path for path in out.rglob("*") if path.is_file()]
     kept = {str(path.relative_to(out)): path.read_bytes() for path in names}
     return {
@@ -62,7 +62,7 @@ def files(out: Path) -> dict[str, bytes]:
 
 
 class Network(nn.Module):
-    """Means of the channels, times a matrix: scores of 4 classes."""
+    """Means of the channels times a matrix: scores of 4 classes."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Detector(nn.Module):
 
 
 class Refusing(nn.Module):
-    """A network that raises where any image of the batch is nearly white."""
+    """A network that raises if any image of the batch is nearly white."""
 
     def forward(self, batch: Tensor) -> Tensor:
         if (batch.mean((1, 2, 3)) > 0.98).any():

@@ -1,7 +1,8 @@
-"""Images, a network and a run that the tests of `visops.infer` over many processes share."""
+"""Images, a network and a run shared by the tests of `visops.infer` over many processes."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -16,11 +17,11 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 from visops.infer import Pipeline, Preprocess
-from visops.infer.batch import Frame
-from visops.infer.decode import Decoder
-from visops.infer.job import Job
-from visops.infer.manifest import Commit
-from visops.infer.merge import Counts
+from visops.infer.engine.job import Job
+from visops.infer.frames import Frame
+from visops.infer.images.decode import Decoder
+from visops.infer.store.manifest import Commit
+from visops.infer.store.merge import Counts
 
 COUNT = 42
 BATCH = 4
@@ -29,7 +30,7 @@ CRASHES = "0/003.jpg"
 
 @contextmanager
 def interrupted_merge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Send SIGTERM to the process when it comes to merging; it must not be what ends it."""
+    """Send SIGTERM to this process when merging starts; it must survive."""
     before = Job.merge
 
     def interrupted(job: Job, committed: dict[int, Commit]) -> Counts:
@@ -37,7 +38,7 @@ def interrupted_merge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return before(job, committed)
 
     monkeypatch.setattr(Job, "merge", interrupted)
-    died = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("it had been killed"))
+    died = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("the signal would have killed it"))
     try:
         yield
     finally:
@@ -45,7 +46,7 @@ def interrupted_merge(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def convolutions() -> nn.Sequential:
-    """A few of them, with the same weights each time."""
+    """A few convolutions, with the same weights each time."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return nn.Sequential(
@@ -59,20 +60,20 @@ def convolutions() -> nn.Sequential:
 
 
 class Small(nn.Module):
-    """A small network. Where `marker` names a file that isn't there, the process dies once.
+    """A small network. If `marker` names a missing file, the process dies once.
 
-    It makes the file first, so that the next process at this batch lives, and says in it how many
-    arenas its malloc may have.
+    It creates the file first, so that the next process at this batch lives, and writes into it how
+    many arenas its malloc may have.
 
     Parameters
     ----------
     marker : str, optional
     after : int
-        Batches that are done before.
+        Batches to process before.
     white : bool
-        Die at a white image, each time.
+        Die at a white image, every time.
     seconds : float
-        For a batch, at least.
+        Minimum duration of a batch.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ def make_white(path: Path) -> None:
 
 
 class Crashing(Decoder):
-    """A decoder that one image crashes."""
+    """A decoder that crashes at one image."""
 
     def image(self, path: str) -> tuple[Tensor, Frame]:
         if path == CRASHES:
@@ -113,7 +114,7 @@ class Crashing(Decoder):
 
 
 def make_images(folder: Path, count: int = COUNT) -> Path:
-    """Small images of several sizes and formats, in folders; one is damaged, one file is none."""
+    """Write small images of several sizes and formats, a damaged one, and a text file."""
     generator = np.random.default_rng(7)
     for index in range(count):
         height, width = generator.integers(20, 70, 2)
@@ -127,7 +128,7 @@ def make_images(folder: Path, count: int = COUNT) -> Path:
 
 
 def pipeline(network: nn.Module | None = None, **options: Any) -> Pipeline:
-    """The same one everywhere, so that runs can resume each other's."""
+    """The same pipeline everywhere, so that runs can resume each other."""
     chosen: dict[str, Any] = {
         "batch_size": BATCH,
         "workers": 0,
@@ -138,5 +139,11 @@ def pipeline(network: nn.Module | None = None, **options: Any) -> Pipeline:
 
 
 def outputs(out: Path) -> dict[str, bytes]:
-    """What a finished run has to agree on with every other one, byte for byte."""
+    """The files that must be equal in all finished runs, byte for byte."""
     return {name: (out / name).read_bytes() for name in ("results.jsonl", "quarantine.jsonl")}
+
+
+def committed(out: Path) -> list[int]:
+    """Batches in the order of the manifest's lines."""
+    lines = (out / "manifest.jsonl").read_text().splitlines()
+    return [json.loads(line)["batch"] for line in lines]

@@ -1,4 +1,4 @@
-"""What `torchrun` starts in tests: one rank of a run. Rank 1 dies once, where a marker is given."""
+"""One rank of a run, which tests start with `torchrun`. Given a marker, rank 1 dies once."""
 
 from __future__ import annotations
 

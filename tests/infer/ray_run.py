@@ -1,7 +1,7 @@
-"""What tests start apart: runs on a Ray cluster of two nodes, with a worker, then a node, killed.
+"""Runs on a Ray cluster of two nodes, in which a worker or a node is killed.
 
-Ray takes ports, sockets with short names and shared memory, and some of its processes may outlive
-what goes wrong; all of that ends with this process and its folder.
+Tests start it as a process: Ray takes ports, sockets with short names and shared memory, and some
+of its processes may survive an error. All of that ends with this process and its folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from visops.infer.ray_engine import run_ray
 from infer.networks import Small, pipeline
 
 NODE: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80 << 20}
-# A node that has gone is noticed after seconds, not after half a minute.
+# Notice a lost node after seconds, not after half a minute.
 HEALTH = {
     "health_check_initial_delay_ms": 1000,
     "health_check_period_ms": 1000,
@@ -31,7 +31,7 @@ HEALTH = {
 
 
 def main(kind: str, images: str, out: str) -> dict[str, Any]:
-    """Do one run; return what the test looks at."""
+    """Do one run; return what the test checks."""
     head = {**NODE, "include_dashboard": False, "_system_config": HEALTH}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     second = cluster.add_node(**NODE)
@@ -69,7 +69,7 @@ def main(kind: str, images: str, out: str) -> dict[str, Any]:
 
 
 def remove(cluster: Cluster, node: Any, manifest: str, marker: str) -> None:
-    """Take a node away once batches are being committed."""
+    """Remove a node once batches are being committed."""
     while not (os.path.exists(manifest) and os.path.getsize(manifest)):
         time.sleep(0.05)
     cluster.remove_node(node, allow_graceful=False)

@@ -1,18 +1,56 @@
-"""Everything of a run on Ray but Ray: its actors, in this process, one batch after the other."""
+"""A run on Ray without Ray: its actors in this process, one batch after another."""
 
 from __future__ import annotations
 
+import importlib.util
+import pickle
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pytest
 from visops.infer import PlannedBatch
-from visops.infer.decode import Decoder
-from visops.infer.ray_ledger import Ledger
+from visops.infer.cluster.ray_ledger import Ledger
+from visops.infer.images.decode import Decoder
+
+HAS_RAY = importlib.util.find_spec("ray") is not None
+
+
+class _Pickler(pickle.Pickler):
+    """Stands in for cloudpickle's."""
+
+    def reducer_override(self, value: Any) -> Any:
+        return NotImplemented
+
+
+def _modules() -> dict[str, ModuleType]:
+    """Return as much of Ray's modules as the actors and the driver import."""
+    ray, cloudpickle, data = map(ModuleType, ("ray", "ray.cloudpickle", "ray.data"))
+    context = SimpleNamespace(
+        enable_progress_bars=True, print_on_execution_start=True, max_errored_blocks=0
+    )
+    vars(cloudpickle)["CloudPickler"] = _Pickler
+    vars(data)["DataContext"] = SimpleNamespace(get_current=lambda: context)
+    vars(ray).update(cloudpickle=cloudpickle, data=data)
+    return {module.__name__: module for module in (ray, cloudpickle, data)}
+
+
+_STAND_INS = _modules()
+
+
+def stand_in_for_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make `import ray` work where Ray is not installed, and `ray.get` in this process."""
+    if not HAS_RAY:
+        for name, module in _STAND_INS.items():
+            monkeypatch.setitem(sys.modules, name, module)
+    import ray
+
+    monkeypatch.setattr(ray, "get", lambda value: value, raising=False)
 
 
 class Handle:
-    """An actor's handle, of an object that is right here."""
+    """A handle of an actor that lives in this process."""
 
     def __init__(self, actor: object) -> None:
         self._actor = actor
@@ -22,16 +60,16 @@ class Handle:
 
 
 class Here:
-    """Stands for Ray, with one actor of each kind in this process, and batches in turn.
+    """Stands in for Ray, with one actor of each kind, and batches in turn.
 
     Attributes
     ----------
     meanwhile : dict
-        What is called before a batch of a number comes.
+        Functions to call before the batch with a number.
     repeat : set
         Batches whose rows come twice.
     decoder : type
-        What decodes.
+        The decoder's class.
     """
 
     def __init__(self) -> None:
@@ -51,7 +89,13 @@ class Here:
 
     def rows(self, run: Any, batches: Sequence[PlannedBatch]) -> Iterator[dict[str, Any]]:
         import pyarrow as pa
-        from visops.infer.ray_stages import Decode, Networks, Write, packed_models, planned_row
+        from visops.infer.cluster.ray_stages import (
+            Decode,
+            Networks,
+            Write,
+            packed_models,
+            planned_row,
+        )
 
         job, ledger = run._job, Handle(self.ledger)
         work = job.work

@@ -1,4 +1,4 @@
-"""Pictures: what is drawn, of any results; where they go, in which format."""
+"""Pictures: what is drawn, for any results; their paths and formats."""
 
 import io
 from pathlib import Path
@@ -10,20 +10,18 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from visops import infer
 from visops.infer import Detection, Model, Preprocess, Regions, run_lengths
-from visops.infer.annotate import encode, picture_path
 from visops.infer.batch import Picture
-from visops.infer.drawing import draw
+from visops.infer.view.annotate import encode, picture_path
+from visops.infer.view.drawing import draw
 
 from infer.folders import Detector, Network, records, save
-
-pytestmark = pytest.mark.slow
 
 GREY = (90, 90, 90)
 NAN, INF = float("nan"), float("inf")
 
 
 def drawn(results: Any, size: tuple[int, int] = (120, 80)) -> Any:
-    """Return the pixels [H, W, 3] of a grey image with results on it."""
+    """Return the pixels [H, W, 3] of a grey image with results drawn on it."""
     image = Image.new("RGB", size, GREY)
     draw(image, {"net": results})
     return np.asarray(image)
@@ -65,7 +63,7 @@ BOX = [10.0, 40, 50, 70]
     ],
 )
 def test_what_is_no_box_is_not_drawn(box: Any) -> None:
-    """Records of a caller's own may hold anything, and one of them ended the run and each rerun."""
+    """A caller's own results may hold anything; once, one of them ended the run and every rerun."""
     found = {"boxes": [box, BOX], "scores": [0.5, 0.25], "labels": [1, 1]}
     wanted = {"boxes": [BOX], "scores": [0.25], "labels": [1]}
     np.testing.assert_array_equal(drawn(found), drawn(wanted))
@@ -135,7 +133,7 @@ def test_masks_are_half_transparent_in_their_label_s_colour() -> None:
     assert pixels[50, 15].tolist() == pytest.approx([75, 135, 82], abs=1)
     assert pixels[50, 90].tolist() == pytest.approx([45, 110, 145], abs=1)
     assert pixels[50, 50].tolist() == list(GREY)
-    assert pixels[79, 30].tolist() == [60, 180, 75]  # boxes are on top of masks
+    assert pixels[79, 30].tolist() == [60, 180, 75]  # boxes lie above masks
 
 
 def test_the_best_detection_s_mask_is_on_top() -> None:
@@ -234,7 +232,7 @@ def test_no_picture_is_where_another_s_folder_is() -> None:
 
 
 def test_a_folder_named_like_a_picture(tmp_path: Path) -> None:
-    """The picture of the image was in its way, and no rerun got beyond it."""
+    """Once, the image's picture blocked the folder, and no rerun got past it."""
     save(tmp_path / "images" / "a.png", 1)
     save(tmp_path / "images" / "a.png.png" / "b.png", 2)
     out = tmp_path / "out"
@@ -277,7 +275,7 @@ def test_a_run_over_a_picture_too_long_for_jpeg(tmp_path: Path) -> None:
 
 
 def test_texts_are_drawn_as_pillow_draws_them() -> None:
-    """They are kept, for the next box of that class and score."""
+    """Texts are cached for the next box of the same class and score."""
     for _ in range(2):
         picture = Image.new("RGB", (200, 90), (90, 120, 30))
         draw(picture, {"colours": {"labels": [7], "scores": [0.25]}})

@@ -1,4 +1,4 @@
-"""Pixels of files: formats, orientation, reduced sizes, damage, and any number of workers."""
+"""Decoding files: formats, orientation, reduced sizes, damage, any number of workers."""
 
 import errno
 import io
@@ -12,17 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import visops.infer.decode
+import visops.infer.images.decode
 from PIL import Image, ImageOps, PngImagePlugin
-from visops.infer.decode import Decoder
-from visops.infer.listing import Entry
-from visops.infer.loading import DecodedBatches
-from visops.infer.plan import PlannedBatch
-from visops.infer.preprocess import Preprocess
+from visops.infer.images.decode import Decoder
+from visops.infer.images.loading import DecodedBatches
+from visops.infer.images.preprocess import Preprocess
+from visops.infer.store.plan import Entry, PlannedBatch
 
 from infer.folders import photo, save
-
-pytestmark = pytest.mark.slow
 
 
 def decode(folder: Path, name: str, **options: Any) -> Any:
@@ -86,7 +83,7 @@ def test_colours_of_16_bits_are_scaled(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png)
     found, _ = decode(tmp_path, "a.png")
     np.testing.assert_array_equal(found.reshape(1, 6), WIDE // 257)
-    # torchvision's decoder ends the process at some of those that are damaged.
+    # torchvision's decoder crashes on some damaged files of this kind.
     (tmp_path / "b.png").write_bytes(png[:50] + bytes(8) + png[58:])
     batch = Decoder(str(tmp_path), exif=False).batch(PlannedBatch(0, (Entry("b.png"),)))
     assert list(batch.failures) == [0]
@@ -94,7 +91,7 @@ def test_colours_of_16_bits_are_scaled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("type", [np.int32, np.float32])
 def test_values_of_no_known_range_fail(tmp_path: Path, type: Any) -> None:
-    """As white they would be "ok"; OpenCV refuses such files too."""
+    """Otherwise they would be white and "ok"; OpenCV refuses such files too."""
     Image.fromarray(WIDE.astype(type)).save(tmp_path / "a.tiff")
     with pytest.raises(ValueError, match=r"its pixels are 32-bit .* how much is white"):
         decode(tmp_path, "a.tiff")
@@ -128,7 +125,7 @@ def test_orientation(tmp_path: Path, orientation: int, suffix: str, reduced: boo
 @pytest.mark.parametrize("also", [None, 1, 3])
 @pytest.mark.parametrize("reduced", [False, True])
 def test_orientation_in_xmp(tmp_path: Path, suffix: str, also: Any, reduced: bool) -> None:
-    """It counts where EXIF has none, whichever library decodes; boxes go by the same size."""
+    """It counts if EXIF has none, whichever library decodes; sizes agree with it."""
     xmp = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf tiff:Orientation="6"/></x:xmpmeta>'
     options: dict[str, Any] = {"exif": Image.Exif()}
     if also is not None:
@@ -185,7 +182,7 @@ def test_reduced_pixels_are_where_whole_ones_are(
         pixels, frame = Decoder(str(tmp_path), (preprocess,), reduced).image("a.jpg")
         assert frame.reduction == (8 if reduced else 1)
         batches.append(preprocess.run([pixels.permute(2, 0, 1)], [frame])[0])
-    # Placed by a pixel of the whole image elsewhere, this is 0.064 at least.
+    # If displaced by one pixel of the whole image, this is at least 0.064.
     assert (batches[0] - batches[1]).abs().max() < 0.06
 
 
@@ -258,13 +255,13 @@ def test_pillows_own_limit_is_none(
 def test_faults_of_the_machine_are_no_files(
     tmp_path: Path, code: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that is left would be given up, one file after the other."""
+    """Otherwise all remaining files would fail, one after the other."""
     number = getattr(errno, code)
 
     def failing(path: Any, *arguments: Any) -> Any:
-        raise OSError(number, os.strerror(number))  # as reading does, without a name
+        raise OSError(number, os.strerror(number))  # without a file name, as when reading fails
 
-    monkeypatch.setattr(visops.infer.decode, "open", failing, raising=False)
+    monkeypatch.setattr(visops.infer.images.decode, "open", failing, raising=False)
     save(tmp_path / "a.png")
     source = DecodedBatches([PlannedBatch(0, (Entry("a.png"),))], Decoder(str(tmp_path)), workers)
     with closing(source), pytest.raises(OSError, match=r"a\.png") as caught:
@@ -277,7 +274,7 @@ def test_faults_of_the_machine_are_no_files(
 def test_a_folder_that_is_gone_is_no_failure_of_its_images(tmp_path: Path, root: str) -> None:
     folder = tmp_path / root
     if root == "empty":
-        folder.mkdir()  # as where nothing is mounted any more
+        folder.mkdir()  # like an unmounted mount point
     plan = PlannedBatch(0, (Entry("a.png"), Entry("b.png")))
     with pytest.raises(FileNotFoundError, match=f"gone, or empty; is it mounted.*{root}"):
         Decoder(str(folder)).batch(plan)

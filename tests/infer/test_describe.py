@@ -1,4 +1,4 @@
-"""What a post-processing is called in plans: the same in every process, other where it is other."""
+"""How plans describe a post-processing: the same in every process, different if it differs."""
 
 import subprocess
 import sys
@@ -7,15 +7,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from visops.infer import Auto, Detection, Model
-from visops.infer.describe import describe
-from visops.infer.models import weights_digest
+from visops.infer.models.describe import describe
+from visops.infer.models.model import weights_digest
 
 from infer.folders import Network
-
-pytestmark = pytest.mark.slow
 
 
 def said(value: Any) -> str:
@@ -34,7 +31,7 @@ def over(threshold: float) -> Any:
 
 
 class Own:
-    """No repr of its own."""
+    """Has no repr of its own."""
 
     def __init__(self, threshold: float, inner: Any = None) -> None:
         self.threshold, self.inner = threshold, inner
@@ -94,7 +91,7 @@ def test_equal_things_are_called_alike_and_others_not() -> None:
 
 def test_what_has_a_repr_of_its_own_keeps_it() -> None:
     assert said(Auto()) == repr(Auto())
-    assert said(plain) == "test_infer_describe.plain"
+    assert said(plain) == "infer.test_describe.plain"
 
 
 def test_what_is_collected_on_the_way_is_left_out() -> None:

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 from visops.infer import Detection, Segmentation, run_lengths
-from visops.infer.preprocess import Placement, Preprocess
-
-pytestmark = pytest.mark.slow
+from visops.infer.frames import Placement
+from visops.infer.images.preprocess import Preprocess
 
 SIZES = ((40, 60), (64, 32), (17, 90))
 PLACES = [Preprocess((64, 64), "letterbox").place(*size) for size in SIZES]
@@ -81,7 +80,7 @@ def test_dense_heads() -> None:
 
 def test_lists_with_labels() -> None:
     boxes, scores = outputs()
-    scores[1] = 0  # an image of which nothing is left
+    scores[1] = 0  # an image with nothing left
     listed, wanted = [], []
     for b, s, place in zip(boxes, scores, PLACES, strict=True):
         best = s.max(1)
@@ -134,7 +133,7 @@ NO_BOXES = (
 
 @pytest.mark.parametrize("method", ["hard", "linear", "gaussian", None])
 def test_what_is_no_box_is_left_out(method: str | None) -> None:
-    """It would suppress others, and nothing could be cut out or drawn where it is."""
+    """It would suppress other boxes, and could be neither cropped nor drawn."""
     good = [[1.0, 2, 6, 7], [3.0, 3, 3, 3]]
     boxes = torch.tensor([*NO_BOXES, *good])
     scores = torch.cat([torch.linspace(0.8, 0.9, len(NO_BOXES)), torch.tensor([0.5, 0.6])])
@@ -250,7 +249,7 @@ def test_segmentation() -> None:
     assert found["labels"].tolist() == [0, 2]
     assert found["areas"].tolist() == [48, 48]
     assert decoded(found["masks"][1])[:, 6:].all()
-    # Half of the image's width is beyond what a square in its middle sees.
+    # A square in the middle sees only half of the image's width.
     place = Preprocess((4, 4), "crop", crop=1.0).place(8, 16)
     (found,) = Segmentation(masks=False)(scores, [place])
     assert found["areas"].tolist() == [32, 32]

@@ -1,4 +1,4 @@
-"""Names that last: folders that were made for files are synced as well as the files' own."""
+"""Durable names: new folders are synced, and so are the folders of files."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 from visops import infer
-from visops.infer import Preprocess, durable
-from visops.infer.durable import make_folders, sync_below
+from visops.infer import Preprocess
+from visops.infer.store import durable
+from visops.infer.store.durable import make_folders, sync_below
 
 from infer.folders import Network, save
 
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The folders that are synced."""
+    """Record the folders that are synced."""
     folders: list[str] = []
     sync = durable.sync_folder
 
@@ -52,7 +53,6 @@ def test_folders_that_are_made_last(
     assert (tmp_path / "a" / "b" / "c").is_dir()
 
 
-@pytest.mark.slow
 def test_folders_of_pictures_last(tmp_path: Path, synced: list[str]) -> None:
     save(tmp_path / "images" / "deep" / "er" / "0.png")
     options: dict[str, Any] = {"workers": 0, "preprocess": Preprocess((8, 8)), "annotate": "png"}

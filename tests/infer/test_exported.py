@@ -1,4 +1,4 @@
-"""Files of torch.export: of any size of batch, of one size, and what is no such file."""
+"""torch.export files: of any batch size, of a fixed one, and files that are something else."""
 
 from pathlib import Path
 from typing import Any
@@ -8,15 +8,13 @@ import torch
 from torch import Tensor, nn
 from visops import infer
 from visops.infer import Preprocess, load_model
-from visops.infer.exported import call_in_fixed_batches
+from visops.infer.models.exported import call_in_fixed_batches
 
 from infer.folders import Network, fill, records
 
-pytestmark = pytest.mark.slow
-
 
 class Several(nn.Module):
-    """Outputs of every form, the batch first, and one number of the whole batch."""
+    """Outputs of every form, with the batch first, and a number for the whole batch."""
 
     def forward(self, batch: Tensor) -> Any:
         mean = batch.mean((2, 3))
@@ -83,8 +81,8 @@ def test_a_state_dict_is_no_network(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"net{suffix}"
     torch.save(Network().state_dict(), path)
     wanted = "TorchScript" if suffix == ".pth" else "torch.export"
-    with pytest.raises(ValueError, match=rf"net{suffix} is no {wanted} file: .* A state dict"):
+    with pytest.raises(ValueError, match=rf"net{suffix} is not a {wanted} file: .* A state dict"):
         load_model(str(path))
     path.write_bytes(b"nothing at all")
-    with pytest.raises(ValueError, match=rf"net{suffix} is no {wanted} file: "):
+    with pytest.raises(ValueError, match=rf"net{suffix} is not a {wanted} file: "):
         load_model(str(path))

@@ -1,4 +1,4 @@
-"""Networks that raise: whose fault it is, what the others become, and what is kept meanwhile."""
+"""Networks that raise: the image at fault, the other images, and what stays in memory."""
 
 import weakref
 from typing import Any
@@ -6,15 +6,13 @@ from typing import Any
 import pytest
 import torch
 from visops.infer import Model, Options, Preprocess
-from visops.infer.batch import Batch, Frame
-from visops.infer.forward import forward
-from visops.infer.listing import Entry
-from visops.infer.plan import PlannedBatch
-from visops.infer.work import Work
+from visops.infer.batch import Batch
+from visops.infer.engine.work import Work
+from visops.infer.frames import Frame
+from visops.infer.models.forward import forward
+from visops.infer.store.plan import Entry, PlannedBatch
 
 from infer.folders import Refusing
-
-pytestmark = pytest.mark.slow
 
 SIZE = Preprocess((4, 4), mean=None, std=None)
 PLACE = SIZE.place(4, 4)
@@ -26,7 +24,7 @@ def batch_of(count: Any) -> Any:
 
 
 def results(network: Any, count: int, postprocess: Any = None) -> Any:
-    """What a run makes of a batch of grey images, 0, 10, 20 and so on."""
+    """Return the results for a batch of grey images, 0, 10, 20 and so on."""
     model = Model("net", network, **({} if postprocess is None else {"postprocess": postprocess}))
     work = Work("", [model], Options(workers=0, preprocess=SIZE))
     batch = batch_of(count)
@@ -53,7 +51,7 @@ def test_a_culprit_is_found_and_the_others_go_on() -> None:
 
 
 def ragged(batch: Any) -> Any:
-    """Dense outputs of as many columns as the brightest image of the batch has tens."""
+    """Return dense outputs whose number of columns depends on the brightest image of the batch."""
     columns = int((batch * 255).amax() / 10) + 1
     return {"boxes": batch.new_zeros(len(batch), columns, 4), "mean": batch.mean((1, 2, 3))}
 
@@ -71,7 +69,7 @@ def listed(batch: Any) -> Any:
 
 
 def mean_of(output: Any, placements: Any) -> Any:
-    """The mean of each image, whatever the form."""
+    """Return the mean of each image, whatever the form."""
     if isinstance(output, list) and isinstance(output[0], dict):
         return [{"mean": float(item["mean"])} for item in output]
     if isinstance(output, list):
@@ -96,7 +94,7 @@ def test_outputs_of_any_form_go_one_by_one(network: Any) -> None:
 
 
 def test_nothing_of_the_failed_batch_is_kept_for_the_retry() -> None:
-    """Activations of 64 images, say, for want of which memory has run out."""
+    """Activations large enough for memory to run out."""
     kept: list[Any] = []
 
     class Activations:
@@ -121,13 +119,13 @@ def test_a_model_that_has_never_worked_stops_the_run() -> None:
         raise ValueError(f"expected 224 x 224, got {tuple(batch.shape)}")
 
     message = (
-        r"model net has not worked once, and raises on each of 2 images; .*shape \[1, 3, 4, 4\] "
-        r"and dtype torch.float32. On the first one: ValueError: expected 224 x 224, got \(1, 3"
+        r"model net has never worked, and raises on each of 2 images; .*shape \[1, 3, 4, 4\] "
+        r"and dtype torch.float32. On the first image: ValueError: expected 224 x 224, got \(1, 3"
     )
     with pytest.raises(RuntimeError, match=message) as caught:
         results(network, 2)
     assert isinstance(caught.value.__cause__, ValueError)
-    # Of one image alone nobody knows.
+    # With a single image, the image may be at fault.
     batch, _ = results(network, 1)
     assert list(batch.failures) == [0]
 
@@ -183,7 +181,7 @@ def test_what_a_post_processing_raises_names_its_model() -> None:
 
 
 def test_pictures_are_tensors() -> None:
-    """A string or a number of that name is a value like any other."""
+    """A string or number called "picture" is a value like any other."""
     batch, found = results(lambda b: b, 1, lambda output, places: [{"picture": "a landscape"}])
     assert (batch.pictures, found) == ([], [{"picture": "a landscape"}])
     wide = torch.zeros(3, 1, 65_501, dtype=torch.uint8)

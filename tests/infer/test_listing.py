@@ -1,4 +1,4 @@
-"""What is below a folder: order, links, loops, names, and what is no image."""
+"""Listing a folder: order, links, loops, names, and files that are not images."""
 
 import os
 from pathlib import Path
@@ -8,8 +8,6 @@ import pytest
 from visops.infer import Entry, list_images
 
 from infer.folders import save
-
-pytestmark = pytest.mark.slow
 
 
 def paths(folder: Path) -> list[str]:
@@ -53,7 +51,7 @@ def test_links(tmp_path: Path) -> None:
     (images / "two").symlink_to(tmp_path / "outside")
     (images / "file.png").symlink_to(tmp_path / "outside" / "b.png")
     (images / "nothing.png").symlink_to("nowhere")
-    # A folder by its own name, else by its first link; files by each of their names.
+    # A folder under its own name, else its first link; files under each of their names.
     assert paths(images) == ["file.png", "nothing.png", "one/b.png", "real/a.png"]
 
 

@@ -1,4 +1,4 @@
-"""Workers that die, memory that is full, and what is left of them afterwards."""
+"""Workers that die, full shared memory, and cleaning up afterwards."""
 
 import multiprocessing
 import os
@@ -10,33 +10,30 @@ from typing import Any
 
 import pytest
 import torch
-import visops.infer.loading
+import visops.infer.images.loading
 from torch.utils.data import DataLoader
 from visops.infer import Model, Options, Preprocess, StageError
-from visops.infer.batch import Frame
-from visops.infer.decode import Decoder
-from visops.infer.isolation import decode_apart
-from visops.infer.job import Job
-from visops.infer.listing import Entry
-from visops.infer.loading import DIED, DecodedBatches
-from visops.infer.plan import PlannedBatch
-from visops.infer.work import Work
+from visops.infer.engine.job import Job
+from visops.infer.engine.work import Work
+from visops.infer.frames import Frame
+from visops.infer.images.decode import Decoder
+from visops.infer.images.isolation import decode_apart
+from visops.infer.images.loading import DIED, DecodedBatches
+from visops.infer.store.plan import Entry, PlannedBatch
 from waiting import until
 
 from infer.folders import Network, save
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dead workers are looked for every 5 seconds: here more often."""
+    """Look for dead workers more often than every 5 seconds."""
     look = torch.utils.data.dataloader._MultiProcessingDataLoaderIter._try_get_data
     monkeypatch.setattr(look, "__defaults__", (0.1,))
 
 
 class Deadly(Decoder):
-    """Ends the process at some images, as a crash in a decoder does."""
+    """Kills the process at some images, like a crash in a decoder."""
 
     def image(self, path: str) -> tuple[torch.Tensor, Frame]:
         if path == "2.png":
@@ -45,14 +42,14 @@ class Deadly(Decoder):
 
 
 class Wrong(Decoder):
-    """Has a mistake in it."""
+    """A decoder with a bug."""
 
     def batch(self, plan: PlannedBatch) -> Any:
         raise ZeroDivisionError("a mistake")
 
 
 class Waiting(Decoder):
-    """Says who it is, and takes its time."""
+    """Writes its process id, and takes its time."""
 
     def image(self, path: str) -> tuple[torch.Tensor, Frame]:
         Path(self.root, "pid.part").write_text(str(os.getpid()))
@@ -70,7 +67,7 @@ def planned(folder: Path, batches: int = 3) -> list[PlannedBatch]:
 
 
 def same(batch: Any, whole: Any) -> None:
-    """Check that a batch has the pixels of one that no process died at, but for what failed."""
+    """Check that a batch has the pixels of an undisturbed one, except for failures."""
     kept = [frame for frame in whole.frames if frame.index not in batch.failures]
     assert [frame.index for frame in batch.frames] == [frame.index for frame in kept]
     for frame, before in zip(batch.frames, kept, strict=True):
@@ -81,7 +78,7 @@ def same(batch: Any, whole: Any) -> None:
 
 @pytest.mark.usefixtures("soon")
 def test_images_that_kill_workers_fail_and_the_others_go_on(tmp_path: Path) -> None:
-    """In the main thread, where DataLoader would raise from its handler of signals."""
+    """In the main thread, where DataLoader's signal handler would raise."""
     plans = planned(tmp_path)
     with closing(DecodedBatches(plans, Deadly(str(tmp_path)), 2)) as source:
         batches = list(source)
@@ -105,7 +102,7 @@ def forked(folder: Path) -> Any:
 
 
 def test_a_process_apart_ends_with_its_parent(tmp_path: Path) -> None:
-    """However that ends: nothing else would tell it."""
+    """However the parent ends: nothing else would tell the child."""
     (plan,) = planned(tmp_path, 1)
     context = multiprocessing.get_context("fork")
     parent = context.Process(target=decode_apart, args=(Waiting(str(tmp_path)), plan, "fork"))
@@ -115,14 +112,14 @@ def test_a_process_apart_ends_with_its_parent(tmp_path: Path) -> None:
     os.kill(parent.pid or 0, signal.SIGKILL)
     parent.join()
     try:
-        until(lambda: not runs(child), "it decodes on")
+        until(lambda: not runs(child), "it goes on decoding")
     finally:
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
 
 
 def runs(pid: int) -> bool:
-    """Whether a process is there, and not merely unburied."""
+    """Whether a process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -130,7 +127,7 @@ def runs(pid: int) -> bool:
 
 
 def test_full_shared_memory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The queue's own thread would print it, and the batch would never come."""
+    """The queue's own thread would only print it, and the batch would never arrive."""
 
     def full(self: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("unable to allocate shared memory(shm): No space left on device (28)")
@@ -147,7 +144,7 @@ def test_full_shared_memory_is_an_error(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_pixels_are_in_shared_memory_before_they_are_sent(tmp_path: Path) -> None:
-    dataset = visops.infer.loading._Batches(Decoder(str(tmp_path)), shared=True)
+    dataset = visops.infer.images.loading._Batches(Decoder(str(tmp_path)), shared=True)
     batch: Any = dataset[planned(tmp_path, 1)[0]]
     assert batch.pixels.is_shared()
     missing: Any = dataset[PlannedBatch(0, (Entry("none.png"),))]
@@ -155,7 +152,7 @@ def test_pixels_are_in_shared_memory_before_they_are_sent(tmp_path: Path) -> Non
 
 
 def test_a_death_while_workers_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """DataLoader's handler of signals is set by the first one, and may raise at once."""
+    """The first worker installs DataLoader's signal handler, which may raise at once."""
     whole = DataLoader.__iter__
     raised: list[Any] = []
 
@@ -171,7 +168,7 @@ def test_a_death_while_workers_start(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert raised
 
 
-def test_the_handler_of_signals_is_given_back(tmp_path: Path) -> None:
+def test_the_signal_handler_is_restored(tmp_path: Path) -> None:
     plans = planned(tmp_path)
     with closing(DecodedBatches(plans, Decoder(str(tmp_path)), 1)):
         pass
@@ -197,7 +194,7 @@ def workers() -> set[int]:
 
 @pytest.mark.usefixtures("soon")
 def test_a_death_while_models_are_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That takes seconds on CUDA, in the main thread."""
+    """Loading takes seconds on CUDA, in the main thread."""
     job = opened(tmp_path, workers=1)
     job.work.decoder = Deadly(job.work.decoder.root, job.work.decoder.targets)
     load = Work.load
@@ -215,7 +212,7 @@ def test_a_death_while_models_are_loaded(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("stage", ["decode", "models"])
 def test_errors_keep_no_workers(tmp_path: Path, stage: str) -> None:
-    """The chain, its error and that one's traceback refer to each other, and to the workers."""
+    """The chain, its error and the traceback refer to each other, and to the workers."""
 
     def broken(batch: Any) -> Any:
         raise SystemExit("the network gives up")

@@ -1,4 +1,4 @@
-"""Masks on their way to the image and to run lengths, and back."""
+"""Masks resized to the image, and to run lengths and back."""
 
 import itertools
 from typing import Any
@@ -8,13 +8,11 @@ import pytest
 import torch
 from torchvision.models.detection.roi_heads import paste_masks_in_image
 from visops.infer import Preprocess, run_lengths
-from visops.infer.masks import columns_of_runs, masks_in_image
-
-pytestmark = pytest.mark.slow
+from visops.infer.models.masks import columns_of_runs, masks_in_image
 
 
 def sizes_that_round_below_zero() -> list[tuple[int, int]]:
-    """Whole images, of which rounding says that a part is not seen."""
+    """Whole images, of which rounding might leave a part unseen."""
     preprocess = Preprocess((224, 224))
     every = ((90, width) for width in range(100, 1500))
     return list(itertools.islice((s for s in every if preprocess.place(*s).left < 0), 3))
@@ -29,7 +27,7 @@ def test_rounding_hides_nothing(size: tuple[int, int]) -> None:
 
 
 def test_masks_end_where_the_network_sees_no_more() -> None:
-    """Within a pixel of the image, though a pixel of the mask is ten of them."""
+    """Values end within a pixel of the image, though a pixel of the mask is ten of them."""
     place = Preprocess((32, 32), "crop", crop=1.0).place(80, 160)
     (found,) = masks_in_image(torch.full((1, 8, 8), 0.6), place, outside=0.0)
     seen = (found[0] > 0.5).numpy()
@@ -40,7 +38,7 @@ def test_masks_end_where_the_network_sees_no_more() -> None:
 
 @pytest.mark.parametrize("fit", ["stretch", "letterbox"])
 def test_as_torchvision_pastes_them(fit: str) -> None:
-    """Probabilities at the input's size, taken to the image; theirs go there at once."""
+    """Ours are resized from the size of the input, torchvision's directly to the image."""
     generator = torch.Generator().manual_seed(0)
     smooth = torch.rand(4, 1, 5, 5, generator=generator)
     masks = torch.nn.functional.interpolate(smooth, (28, 28), mode="bicubic").clamp(0, 1)
@@ -55,7 +53,7 @@ def test_as_torchvision_pastes_them(fit: str) -> None:
     both = (found & wanted).sum((1, 2))
     either = (found | wanted).sum((1, 2))
     assert (wanted.sum((1, 2)) > 500).all()
-    # torchvision rounds boxes to pixels, here once at the input and once at the image.
+    # torchvision rounds boxes to pixels: here at the input, there at the image.
     assert (both / either > 0.88).all(), both / either
 
 

@@ -1,4 +1,4 @@
-"""Models by name and from files; what a resumption checks."""
+"""Models by name and from files; what resuming a run checks."""
 
 from pathlib import Path
 from typing import Any
@@ -7,12 +7,10 @@ import pytest
 import torch
 from torch import nn
 from visops.infer import Model, Options, Preprocess, load_model
-from visops.infer.models import weights_digest
-from visops.infer.pipeline import as_models
+from visops.infer.engine.pipeline import as_models
+from visops.infer.models.model import weights_digest
 
 from infer.folders import Network
-
-pytestmark = pytest.mark.slow
 
 
 def test_torchvision_by_name() -> None:
@@ -32,7 +30,7 @@ def test_weights_from_a_folder(tmp_path: Path) -> None:
     torch.save(other.state_dict(), tmp_path / "squeezenet1_1.pth")
     model = load_model("squeezenet1_1", str(tmp_path))
     assert weights_digest(model.call) == weights_digest(other)
-    with pytest.raises(FileNotFoundError, match="there are no weights of alexnet: no file"):
+    with pytest.raises(FileNotFoundError, match="there are no weights for alexnet: no file"):
         load_model("alexnet", str(tmp_path))
 
 
@@ -65,7 +63,7 @@ def test_files(tmp_path: Path, suffix: str) -> None:
 
 
 def test_unknown_models(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"'resnet19' is neither a model of torchvision nor a"):
+    with pytest.raises(ValueError, match=r"'resnet19' is neither a torchvision model nor a"):
         load_model("resnet19")
     with pytest.raises(FileNotFoundError, match="there is no model file"):
         load_model(str(tmp_path / "none.pt"))
@@ -78,7 +76,7 @@ def test_unknown_models(tmp_path: Path) -> None:
 def test_a_model_has_one_name() -> None:
     model = Model("b", Network())
     assert as_models({"b": model}, Options()) == [model]
-    with pytest.raises(ValueError, match="models has under 'a' a Model of the name 'b'; give it"):
+    with pytest.raises(ValueError, match=r"models\['a'\] is a Model named 'b'; use the same"):
         as_models({"a": model}, Options())
 
 
@@ -87,7 +85,7 @@ def test_sources() -> None:
         return batch
 
     assert Model("a", network).source.endswith("test_sources.<locals>.network")
-    assert Model("a", Network()).source == "infer_folders.Network"
+    assert Model("a", Network()).source == "infer.folders.Network"
 
 
 def test_digests_see_values_names_and_types() -> None:

@@ -1,4 +1,4 @@
-"""What comes before a run's work: one run at a time, its own images, its own outputs."""
+"""Opening a job: one run at a time, with its own images and outputs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from typing import Any
 import pytest
 import torch
 from visops import infer
-from visops.infer import Job, Pipeline, Preprocess, job, opening, pipeline
-from visops.infer.durable import atomic_file
-from visops.infer.listing import list_images
-from visops.infer.locking import LockedFile
-from visops.infer.manifest import Manifest, committed_batches
-from visops.infer.opening import OutputsLock
-from visops.infer.pipeline import conclude
+from visops.infer import Job, Pipeline, Preprocess
+from visops.infer.engine import job, opening, pipeline
+from visops.infer.engine.opening import OutputsLock
+from visops.infer.engine.pipeline import conclude
+from visops.infer.images.listing import list_images
+from visops.infer.store.durable import atomic_file
+from visops.infer.store.locking import LockedFile
+from visops.infer.store.manifest import Manifest, committed_batches
 
 from infer.folders import Network, records, save
-
-pytestmark = pytest.mark.slow
 
 OPTIONS: dict[str, Any] = {"batch_size": 2, "workers": 0, "preprocess": Preprocess((8, 8))}
 LEFTOVER = "0123456789abcdef.tmp"
@@ -54,7 +53,7 @@ def test_another_first_run_is_refused_while_one_plans(
 ) -> None:
 
     def listing(*arguments: Any, **how: Any) -> Any:
-        with pytest.raises(RuntimeError, match=f"another run is at work in {out}; wait"):
+        with pytest.raises(RuntimeError, match=f"another run is using {out}; wait"):
             opened(images, out, seed=1)
         return list_images(*arguments, **how)
 
@@ -62,7 +61,7 @@ def test_another_first_run_is_refused_while_one_plans(
     with opened(images, out) as first:
         monkeypatch.undo()
         before = (out / "plan.jsonl").read_bytes()
-        with pytest.raises(RuntimeError, match="another run is at work"):
+        with pytest.raises(RuntimeError, match="another run is using"):
             run(images, out, seed=1)
         assert (out / "plan.jsonl").read_bytes() == before
         assert len(first.pending()) == 3
@@ -70,13 +69,13 @@ def test_another_first_run_is_refused_while_one_plans(
 
 
 def test_processes_of_one_run_share_its_outputs(images: Path, out: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"plan.jsonl: no plan is there yet"):
+    with pytest.raises(FileNotFoundError, match=r"there is no plan yet: no file .*plan.jsonl"):
         opened(images, out, create=False)
     assert not out.exists()
     first = opened(images, out)
     second = opened(images, out, create=False)
     first.close()
-    with pytest.raises(RuntimeError, match="another run is at work"):
+    with pytest.raises(RuntimeError, match="another run is using"):
         opened(images, out)
     opened(images, out, dry_run=True).close()
     second.close()
@@ -97,14 +96,14 @@ def test_a_run_that_raises_lets_others_in(images: Path, out: Path) -> None:
 
 @contextmanager
 def fork() -> Iterator[None]:
-    """Within it there is a child of this process, which does nothing."""
+    """Fork an idle child that lives until the end of the block."""
     reading, writing = os.pipe()
     ready, begun = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(writing)
         os.write(begun, b"x")
-        os.read(reading, 1)  # until the parent closes it, or is dead
+        os.read(reading, 1)  # until the parent closes it or dies
         os._exit(0)
     for end in (reading, begun):
         os.close(end)
@@ -125,7 +124,7 @@ def test_a_child_holds_no_lock_of_its_parent(tmp_path: Path, kind: Callable[...,
     held = kind(str(tmp_path / "manifest.jsonl"))
     with fork():
         with pytest.raises(RuntimeError):
-            kind(str(tmp_path / "manifest.jsonl"))  # the child's end leaves the parent's lock
+            kind(str(tmp_path / "manifest.jsonl"))  # the parent's lock is still held
         held.close()
         kind(str(tmp_path / "manifest.jsonl")).close()
 
@@ -137,20 +136,22 @@ def test_file_systems_without_locks_do_without(
     with opened(images, out):
         (out / "parts" / LEFTOVER).write_text("")
         assert run(images, out).counts.ok == 5
-    assert (out / "parts" / LEFTOVER).exists(), "it may be another run's"
+    assert (out / "parts" / LEFTOVER).exists(), "it may belong to another run"
 
 
 def test_other_images_are_refused(images: Path, out: Path, tmp_path: Path) -> None:
     run(images, out)
     other = tmp_path / "other"
     save(other / "0.png", 9)
-    with pytest.raises(ValueError, match=f"images is {other}, the outputs in {out} .* {images};"):
+    with pytest.raises(
+        ValueError, match=f"images is {other}, but the outputs in {out} .* {images}"
+    ):
         run(other, out)
-    with pytest.raises(ValueError, match="a link at their old place will do"):
+    with pytest.raises(ValueError, match="link to them from the old path"):
         Pipeline({"net": Network()}, **OPTIONS).dry_run(other, out)
     (tmp_path / "link").symlink_to(images)
     assert run(tmp_path / "link", out).done == 0
-    # Ranks take the plan as it is: their machine may have the images elsewhere.
+    # Ranks accept the plan as it is: on their machine the images may lie elsewhere.
     opened(other, out, create=False).close()
 
 
@@ -167,7 +168,7 @@ def test_outputs_in_the_folder_of_images_are_refused(images: Path, tmp_path: Pat
     (tmp_path / "link").symlink_to(images)
     before = sorted(images.iterdir())
     for out in (images, tmp_path / "link"):
-        with pytest.raises(ValueError, match=f"out is {out}, which is the folder of images too"):
+        with pytest.raises(ValueError, match=f"out is {out}, which is also the folder of images"):
             run(images, out)
     assert sorted(images.iterdir()) == before
     assert run(images, images / "out").counts.listed == 5
@@ -211,7 +212,7 @@ def test_results_of_another_plan_are_not_taken(images: Path, out: Path, seed: in
     assert run(images, out, seed).done == (0 if seed == 0 else 5)
     expected = torch.tensor(records(out)["0.png"]["outputs"]["net"]["scores"])
     (out / "plan.jsonl").unlink()
-    save(images / "00.png", 7)  # which shifts the others to other batches
+    save(images / "00.png", 7)  # shifts the others to other batches
     assert run(images, out, seed).counts.ok == 6
     found = torch.tensor(records(out)["0.png"]["outputs"]["net"]["scores"])
     torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
@@ -226,12 +227,12 @@ def test_formats_that_cannot_be_written_are_refused_before_the_work(
     assert not out.exists()
     assert run(images, out).counts.ok == 5
     (out / "results.parquet").write_bytes(b"")
-    with pytest.raises(ModuleNotFoundError, match=f"{out} has results of the format 'parquet'"):
+    with pytest.raises(ModuleNotFoundError, match=f"{out} has results in the format 'parquet'"):
         run(images, out)
 
 
 def test_manifests_are_read_twice(images: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the work and after it: with millions of batches it takes a while."""
+    """Only before and after the work: with millions of batches it takes a while."""
     calls = []
 
     def counted(*arguments: Any) -> Any:
@@ -246,7 +247,7 @@ def test_manifests_are_read_twice(images: Path, out: Path, monkeypatch: pytest.M
 def test_threads_start_after_the_workers(
     images: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers are forks, of which none may happen while a profiler's thread has its lock."""
+    """Workers are forks, and none may happen while a profiler's thread holds its lock."""
     order = []
 
     def watched(kind: Any) -> Any:

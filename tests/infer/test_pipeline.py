@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,9 @@ import torch
 from PIL import Image
 from visops import infer
 from visops.infer import Counts, Job, Model, Options, Pipeline, Preprocess, StageError
-from visops.infer.pipeline import conclude
+from visops.infer.engine.pipeline import conclude
 
 from infer.folders import Detector, Network, Refusing, files, fill, records, save
-
-pytestmark = pytest.mark.slow
 
 OPTIONS: dict[str, Any] = {"batch_size": 4, "workers": 0, "preprocess": Preprocess((16, 16))}
 COUNTS = Counts(listed=19, ok=13, failed=4, skipped=2)
@@ -85,6 +84,28 @@ def test_outputs_are_those_of_the_networks_alone(folder: Path, tmp_path: Path) -
             assert 0 <= y1 <= y2 <= size[0]
 
 
+def test_a_signal_drains(folder: Path, reference: Path, tmp_path: Path) -> None:
+    """In this process; `test_command.py` does so with others."""
+    network, calls = Network(), []
+
+    def signalled(batch: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return network(batch)
+
+    boxes = Model("boxes", Detector())
+    source = "infer.folders.Network"
+    first = Pipeline([Model("classes", signalled, source=source), boxes], **OPTIONS, room=1)
+    first.models[0].fingerprint = Model("classes", network).fingerprint  # type: ignore[method-assign]
+    summary = first.run(folder, tmp_path)
+    assert (summary.signal, summary.exit_code) == (signal.SIGTERM, 143)
+    assert summary.counts.missing == summary.pending == 19 - summary.done
+    assert len((tmp_path / "manifest.jsonl").read_bytes().splitlines()) >= 2
+    Pipeline(models(), **OPTIONS).run(folder, tmp_path)
+    assert files(tmp_path) == files(reference)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_workers_change_no_byte(
     folder: Path, reference: Path, tmp_path: Path, workers: int
@@ -105,7 +126,7 @@ def test_a_finished_run_does_nothing_again(folder: Path, reference: Path) -> Non
 def test_what_is_committed_is_not_done_again(
     folder: Path, reference: Path, tmp_path: Path, stop: int
 ) -> None:
-    """Interrupted after `stop` batches, with what else a kill may leave."""
+    """Stop after `stop` batches, and add what a kill may leave behind."""
     pipeline = Pipeline(models(), **OPTIONS)
     with Job.open(folder, tmp_path, pipeline.models, pipeline.options) as job:
         done = job.process(job.pending()[:stop])
@@ -130,7 +151,7 @@ def test_parts_that_are_gone_are_made_again_and_damaged_ones_named(
     part = tmp_path / "parts" / "part-00000001.jsonl"
     whole = part.read_bytes()
     part.write_bytes(whole.replace(b"ok", b"OK", 1))
-    with pytest.raises(RuntimeError, match=r"parts/part-00000001.jsonl is not what was written"):
+    with pytest.raises(RuntimeError, match=r"part-00000001.jsonl has changed since it was written"):
         infer.run(folder, tmp_path, models(), **OPTIONS)
     part.unlink()
     assert infer.run(folder, tmp_path, models(), **OPTIONS).counts == COUNTS
@@ -175,7 +196,7 @@ def test_new_images_come_after_old_ones_and_gone_ones_fail(tmp_path: Path) -> No
     Pipeline({"net": Network()}, **OPTIONS, format="parquet").run(images, out)
     save(images / "6.png")
     pipeline.run(images, out)
-    # Both files of results go with what is there.
+    # Both files of results are brought up to date.
     assert len(pyarrow.parquet.read_table(out / "results.parquet")) == len(records(out)) == 8
     os.remove(images / "6.png")
     found = records(out)
@@ -341,7 +362,7 @@ def test_a_profile_has_all_threads_from_the_beginning(
     Pipeline({"net": Network()}, **OPTIONS).run(folder, tmp_path, profile=True)
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     names = {event["name"] for event in events}
-    assert "aten::mean" in names  # of the stage "models"
+    assert "aten::mean" in names  # from the stage "models"
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,13 @@
-"""Batches of images of any sizes: values as interpolate() has them, and places of boxes."""
+"""Batches of images of any sizes: values as from interpolate(), and placements."""
 
 from typing import Any
 
 import pytest
 import torch
-from visops.infer.batch import Frame
-from visops.infer.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocess
+from visops.infer.frames import Frame
+from visops.infer.images.preprocess import IMAGENET_MEAN, IMAGENET_STD, Preprocess
 
 from infer.folders import photo
-
-pytestmark = pytest.mark.slow
 
 SIZES = ((40, 60), (64, 32), (17, 90))
 
@@ -98,5 +96,5 @@ def test_bad_options(options: Any, message: str) -> None:
 def test_lists_are_as_good_as_tuples() -> None:
     given = Preprocess([24, 24], mean=[0.5, 0.5, 0.5], std=[1, 1, 1])  # type: ignore[arg-type]
     same = Preprocess((24, 24), mean=(0.5, 0.5, 0.5), std=(1, 1, 1))
-    assert {given: 1} == {same: 1}  # a batch's inputs are found by them
+    assert {given: 1} == {same: 1}  # they are keys of a batch's inputs
     assert repr(given) == repr(same)

@@ -1,54 +1,29 @@
-"""`visops.infer` on Ray Data: a cluster of two nodes on this machine, with workers killed."""
+"""Parts of a run on Ray: the ledger, the pools, rows and models."""
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import importlib.util
-import json
-import os
-import signal
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from visops.infer import Model, Raw, StageError, Summary
-from visops.infer.batch import Batch
-from visops.infer.decode import Decoder
-from visops.infer.loading import DIED
-from visops.infer.manifest import Commit, Manifest
-from visops.infer.ray_ledger import ALONE, GO, LOST, STOP, Ledger
-from waiting import until
+from visops.infer import Model, Raw
+from visops.infer.cluster.ray_ledger import ALONE, GO, LOST, STOP, Ledger
+from visops.infer.images.decode import Decoder
 
 from infer.networks import (
-    CRASHES,
-    Crashing,
-    Small,
     convolutions,
-    interrupted_merge,
     make_images,
-    make_white,
-    outputs,
-    pipeline,
 )
-from infer.ray_stand_in import Handle, Here
+from infer.ray_stand_in import Handle, stand_in_for_ray
 
-# TorchScript, torchvision's decoders and parts of Ray say that they are on their way out.
+# TorchScript and torchvision's decoders warn that they will be removed.
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
-TESTS = Path(__file__).resolve().parents[1]
-HAS_RAY = importlib.util.find_spec("ray") is not None
-needs_ray = pytest.mark.skipif(not HAS_RAY, reason="ray[data] is not installed")
 
 
 def test_the_ledger_gives_up_a_batch_that_kills_its_workers() -> None:
@@ -82,6 +57,12 @@ def test_a_draining_ledger_ends_what_is_begun() -> None:
     assert ledger.begin("models", 0, False) == GO
 
 
+@pytest.fixture
+def ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's names, whether it is installed or not."""
+    stand_in_for_ray(monkeypatch)
+
+
 @pytest.mark.parametrize(
     ("cores", "gpus", "device", "expected"),
     [
@@ -94,7 +75,7 @@ def test_a_draining_ledger_ends_what_is_begun() -> None:
 def test_a_cluster_is_divided(
     cores: float, gpus: float, device: str, expected: tuple[float, ...]
 ) -> None:
-    from visops.infer.ray_engine import Pools
+    from visops.infer.cluster.ray_engine import Pools
 
     pools = Pools.of({"CPU": cores, "GPU": gpus}, 2, device)
     assert (pools.decoders, pools.networks, pools.writers, pools.cpus, pools.gpus) == expected
@@ -108,7 +89,7 @@ def test_a_cluster_is_divided(
 def test_what_is_chosen_leaves_room_for_the_rest(
     device: str, chosen: dict[str, int], expected: tuple[int, int]
 ) -> None:
-    from visops.infer.ray_engine import Pools
+    from visops.infer.cluster.ray_engine import Pools
 
     pools = Pools.of({"CPU": 16.0, "GPU": 4.0}, 2, device, **chosen)
     assert (pools.decoders, pools.networks) == expected
@@ -121,42 +102,40 @@ def test_what_is_chosen_leaves_room_for_the_rest(
         ("cpu", {"decoders": 0}, r"decoders \(--workers\) is 0, must be at least 1 with Ray"),
         ("cpu", {"networks": 0}, r"networks \(--ray-networks\) is 0, must be at least 1"),
         ("cpu", {"writers": -1}, "writers is -1, must be at least 1"),
-        ("cpu", {"decoders": 16}, r"decoders=16 .* networks=1 .* ask for 17 cores, .* has 16"),
-        ("cpu", {"decoders": 8, "networks": 9}, "ask for 17 cores, Ray's cluster has 16"),
-        ("cuda", {"decoders": 17}, "ask for 17 cores, Ray's cluster has 16"),
-        ("cuda", {"networks": 5}, "ask for 5 GPUs, Ray's cluster has 4"),
+        ("cpu", {"decoders": 16}, r"decoders=16 .* networks=1 .* need 17 cores, .* has 16"),
+        ("cpu", {"decoders": 8, "networks": 9}, "need 17 cores, Ray's cluster has 16"),
+        ("cuda", {"decoders": 17}, "need 17 cores, Ray's cluster has 16"),
+        ("cuda", {"networks": 5}, "need 5 GPUs, Ray's cluster has 4"),
     ],
 )
 def test_pools_that_would_wait_without_end_are_refused(
     device: str, chosen: dict[str, int], message: str
 ) -> None:
-    from visops.infer.ray_engine import Pools
+    from visops.infer.cluster.ray_engine import Pools
 
     with pytest.raises(ValueError, match=message):
         Pools.of({"CPU": 16.0, "GPU": 4.0}, 2, device, **chosen)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("", "it doesn't say why"), (" \n", "it doesn't say why"), ("a\nb\n", "b")]
+    ("text", "said"), [("", "no reason given"), (" \n", "no reason given"), ("a\nb\n", "b")]
 )
 def test_what_an_error_of_ray_is_about(text: str, said: str) -> None:
-    from visops.infer.ray_engine import _last_line
+    from visops.infer.cluster.ray_engine import _last_line
 
     assert _last_line(RuntimeError(text)) == said
 
 
-@needs_ray
+@pytest.mark.usefixtures("ray")
 def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import pyarrow as pa
-    import ray
-    from visops.infer.plan import PlannedBatch
-    from visops.infer.ray_stages import _Actor, planned_row
+    from visops.infer.cluster.ray_stages import _Actor, planned_row
+    from visops.infer.store.plan import PlannedBatch
 
     ledger = Ledger(attempts=3)
-    ledger.begin("models", 2, False)  # by a worker that has died
-    monkeypatch.setattr(ray, "get", lambda value: value)
+    ledger.begin("models", 2, False)  # by a worker that died
     actor = _Actor("models", Handle(ledger))
     inside: set[int] = set()
     seen: dict[int, set[int]] = {}
@@ -175,9 +154,9 @@ def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
     tables = [pa.Table.from_pylist([planned_row(PlannedBatch(one, ()))]) for one in range(4)]
     with ThreadPoolExecutor(4) as pool:
         calls = [pool.submit(actor, table) for table in tables[:2]]
-        side_by_side.wait(30)  # both are at work
+        side_by_side.wait(30)  # both are running
         calls.append(pool.submit(actor, tables[2]))
-        time.sleep(0.1)  # which it waits for
+        time.sleep(0.1)  # batch 2 waits for them
         calls.append(pool.submit(actor, tables[3]))
         assert not seen
         ended.set()
@@ -187,11 +166,11 @@ def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
     assert not ledger._begun
 
 
-@needs_ray
+@pytest.mark.usefixtures("ray")
 def test_pixels_and_all_else_come_through_a_row(tmp_path: Path) -> None:
-    from visops.infer.listing import list_images
-    from visops.infer.plan import cut_batches
-    from visops.infer.ray_stages import _packed, _unpacked
+    from visops.infer.cluster.ray_stages import _packed, _unpacked
+    from visops.infer.images.listing import list_images
+    from visops.infer.store.plan import cut_batches
 
     images = make_images(tmp_path / "images", 9)
     for plan in cut_batches(list_images(images), 4):
@@ -207,13 +186,13 @@ def test_pixels_and_all_else_come_through_a_row(tmp_path: Path) -> None:
         )
 
 
-@needs_ray
+@pytest.mark.usefixtures("ray")
 @pytest.mark.parametrize("kind", ["module", "script", "export"])
 def test_models_are_sent(kind: str, tmp_path: Path) -> None:
     import pickle
 
     from visops.infer import load_model
-    from visops.infer.ray_stages import packed_models
+    from visops.infer.cluster.ray_stages import packed_models
 
     network, batch = convolutions().eval(), torch.rand(2, 3, 32, 32)
     if kind == "module":
@@ -225,284 +204,18 @@ def test_models_are_sent(kind: str, tmp_path: Path) -> None:
         exported = torch.export.export(network, (batch,))
         torch.export.save(exported, tmp_path / "small.pt2")
         model = load_model(str(tmp_path / "small.pt2"))
-    model.postprocess = Raw()  # which is not the default
+    model.postprocess = Raw()  # not the default
     (again,) = pickle.loads(packed_models([model]))
     assert (again.name, again.source, again.postprocess) == ("small", model.source, Raw())
     with torch.no_grad():
         assert torch.equal(again.call(batch), network(batch))
 
 
-@needs_ray
+@pytest.mark.usefixtures("ray")
 def test_a_model_that_cannot_be_sent_is_named() -> None:
-    from visops.infer.ray_stages import packed_models
+    from visops.infer.cluster.ray_stages import packed_models
 
     lock = threading.Lock()
     model = Model("odd", lambda batch: lock)
     with pytest.raises(TypeError, match=r"models odd can't be sent to Ray's workers: .*pickle"):
         packed_models([model])
-
-
-@pytest.fixture
-def here(monkeypatch: pytest.MonkeyPatch) -> Here:
-    """Everything of a run on Ray but Ray."""
-    if not HAS_RAY:
-        pytest.skip("ray[data] is not installed")
-    import ray
-    from visops.infer import ray_engine
-
-    stand_in = Here()
-    monkeypatch.setattr(ray, "get", lambda value: value)
-    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
-    monkeypatch.setattr("visops.infer.ray_stages.keep_freed_memory", lambda: None)
-    monkeypatch.setattr(ray_engine, "_ray", lambda: stand_in)
-    monkeypatch.setattr(ray_engine, "_started_ledger", lambda ray: Handle(stand_in.ledger))
-    monkeypatch.setattr(ray_engine._Run, "_rows", lambda run, batches: stand_in.rows(run, batches))
-    return stand_in
-
-
-@pytest.fixture
-def job(tmp_path: Path) -> tuple[Path, Path]:
-    return make_images(tmp_path / "images"), tmp_path / "out"
-
-
-@pytest.fixture
-def expected(job: tuple[Path, Path], tmp_path: Path) -> dict[str, bytes]:
-    pipeline().run(job[0], tmp_path / "one")
-    return outputs(tmp_path / "one")
-
-
-def on_ray(job: tuple[Path, Path], network: torch.nn.Module | None = None) -> Summary:
-    from visops.infer.ray_engine import run_ray
-
-    return run_ray(pipeline(network), *job)
-
-
-def committed(out: Path) -> list[int]:
-    """Batches in the order of the manifest's lines."""
-    lines = (out / "manifest.jsonl").read_text().splitlines()
-    return [json.loads(line)["batch"] for line in lines]
-
-
-def test_actors_write_what_threads_do(
-    here: Here, job: tuple[Path, Path], expected: dict[str, bytes]
-) -> None:
-    summary = on_ray(job)
-    assert outputs(job[1]) == expected
-    assert (summary.exit_code, summary.done, summary.pending) == (0, 43, 0)
-    assert [stage.name for stage in summary.stages] == [
-        "list", "decode", "collate", "preprocess", "models", "postprocess", "write"
-    ]  # fmt: skip
-    assert all(stage.images == 43 and stage.busy > 0 for stage in summary.stages)
-    assert not here.ledger._begun, "the ledger has heard of every end"
-
-
-def test_a_row_that_comes_twice_is_committed_once(
-    here: Here, job: tuple[Path, Path], expected: dict[str, bytes]
-) -> None:
-    here.repeat = {0, 3}
-    assert on_ray(job).done == 43
-    assert committed(job[1]) == list(range(11))
-    assert outputs(job[1]) == expected
-
-
-def test_rounds_hold_so_many_batches(
-    here: Here, job: tuple[Path, Path], expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("visops.infer.ray_engine.ROUND", 4)
-    on_ray(job)
-    assert committed(job[1]) == list(range(11))
-    assert outputs(job[1]) == expected
-
-
-def test_a_batch_whose_workers_died_is_named_and_the_others_are_done(
-    here: Here, job: tuple[Path, Path], expected: dict[str, bytes]
-) -> None:
-    for _ in range(2):  # what workers do that die before they call end()
-        here.ledger.begin("models", 2, False)
-    with pytest.raises(StageError, match=r"stage models, batch 2: RuntimeError: every worker"):
-        on_ray(job)
-    assert committed(job[1]) == [0, 1, *range(3, 11)]
-    assert not (job[1] / "results.jsonl").exists()
-    pipeline().run(*job)
-    assert sorted(committed(job[1])) == list(range(11))
-    assert outputs(job[1]) == expected
-
-
-def test_an_image_that_crashes_its_decoder_fails_and_the_others_do_not(
-    here: Here, job: tuple[Path, Path], tmp_path: Path
-) -> None:
-    here.decoder = Crashing
-    for _ in range(2):
-        here.ledger.begin("decode", 0, True)
-    summary = on_ray(job)
-    assert (summary.counts.ok, summary.counts.failed, summary.exit_code) == (40, 2, 0)
-    lines = (job[1] / "quarantine.jsonl").read_text().splitlines()
-    assert {line["image"]: line["reason"] for line in map(json.loads, lines)}[CRASHES] == DIED
-
-    # All else is as if it were damaged in a way that can be told.
-    (job[0] / CRASHES).write_bytes(b"damaged")
-    pipeline().run(job[0], tmp_path / "one")
-    records = (job[1] / "results.jsonl").read_text().splitlines()
-    for ours, theirs in zip(records, (tmp_path / "one/results.jsonl").open(), strict=True):
-        assert json.loads(ours)["image"] == json.loads(theirs)["image"]
-        assert ours == theirs.strip() or json.loads(ours)["image"] == CRASHES
-
-
-def test_a_full_disk_is_named_with_stage_and_file(
-    here: Here, job: tuple[Path, Path], expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail() -> None:
-        def write(out: str, batch: Batch) -> Commit:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), f"{out}/parts/part-3")
-
-        monkeypatch.setattr("visops.infer.ray_stages.write_batch", write)
-
-    here.meanwhile[3] = fail
-    with pytest.raises(StageError, match=r"stage write, batch 3: .*No space left.*parts/part-3"):
-        on_ray(job)
-    monkeypatch.undo()
-    pipeline().run(*job)
-    assert outputs(job[1]) == expected
-
-
-class Odd(Exception):
-    """Pickles, and doesn't come back."""
-
-    def __init__(self, one: str, other: str) -> None:
-        super().__init__(f"{one} and {other}")
-
-
-def test_an_exception_that_cannot_be_sent_is_sent_as_text(
-    here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def collate(work: object, batch: Batch) -> Batch:
-        raise Odd("this", "that")
-
-    monkeypatch.setattr("visops.infer.work.Work.collate", collate)
-    with pytest.raises(StageError, match=r"stage collate, batch 0: RuntimeError: Odd: this and"):
-        on_ray(job)
-
-
-def test_sigterm_drains(here: Here, job: tuple[Path, Path], expected: dict[str, bytes]) -> None:
-    here.meanwhile[4] = lambda: os.kill(os.getpid(), signal.SIGTERM)
-    # The signal is passed on by a thread: wait for it.
-    here.meanwhile[5] = lambda: until(lambda: here.ledger._draining)
-    summary = on_ray(job)
-    assert (summary.exit_code, summary.signal) == (143, signal.SIGTERM)
-    assert committed(job[1])[:4] == [0, 1, 2, 3]
-    assert len(committed(job[1])) <= 5
-    assert summary.pending > 0
-    pipeline().run(*job)
-    assert outputs(job[1]) == expected
-
-
-def test_batches_that_went_image_by_image_are_counted(
-    here: Here, job: tuple[Path, Path], tmp_path: Path
-) -> None:
-    ours = pipeline(AtMostOne()).run(job[0], tmp_path / "one").retried
-    assert ours > 0
-    assert on_ray(job, AtMostOne()).retried == ours
-
-
-class AtMostOne(Small):
-    """Once it has worked, it has memory for one image only."""
-
-    def forward(self, batch: torch.Tensor) -> torch.Tensor:
-        if len(batch) > 1 and self.left < 0:
-            raise RuntimeError("out of memory")
-        return super().forward(batch)
-
-
-def test_a_signal_while_merging_does_not_kill(
-    here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with interrupted_merge(monkeypatch):
-        assert on_ray(job).results is not None
-
-
-def test_what_ray_data_is_told_is_told_for_the_run_only(
-    here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ray.data import DataContext
-
-    context = DataContext.get_current()
-    monkeypatch.setattr(context, "max_errored_blocks", 5)  # Ray would drop what fails
-    during: list[int] = []
-    here.meanwhile[3] = lambda: during.append(context.max_errored_blocks)
-    on_ray(job)
-    assert (during, context.max_errored_blocks) == ([0], 5)
-
-
-def test_an_error_of_the_driver_stops_the_actors(
-    here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(manifest: Manifest, commit: Commit) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), manifest.path)
-
-    monkeypatch.setattr(Manifest, "append", full)
-    with pytest.raises(OSError, match=r"No space left.*manifest\.jsonl"):
-        on_ray(job)
-    until(lambda: here.ledger._draining)
-
-
-def on_cluster(kind: str, images: Path, out: Path) -> dict[str, Any]:
-    """Run `infer_ray_run.py` with a cluster of its own; see there."""
-    if not HAS_RAY:
-        pytest.skip("ray[data] is not installed")
-    # Ray's sockets have their names in it, of at most 107 bytes.
-    with tempfile.TemporaryDirectory(prefix="ray", dir="/tmp", ignore_cleanup_errors=True) as short:
-        environ = {
-            **os.environ,
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")]),
-            "RAY_TMPDIR": short,
-            "RAY_USAGE_STATS_ENABLED": "0",
-        }
-        process = subprocess.Popen(
-            [sys.executable, TESTS / "infer" / "ray_run.py", kind, images, out],
-            env=environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            said, errors = process.communicate(timeout=300)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    assert process.returncode == 0, errors[-4000:]
-    found: dict[str, Any] = json.loads(said.splitlines()[-1])
-    return found
-
-
-@pytest.mark.parametrize("kind", ["worker", "node"])
-def test_killed_in_the_middle(
-    kind: str, job: tuple[Path, Path], expected: dict[str, bytes]
-) -> None:
-    images, out = job
-    found = on_cluster(kind, images, out)
-    assert found["killed"], f"no {kind} was killed"
-    assert found["alive"] == (2 if kind == "worker" else 1)
-    assert found["arenas"] == ("1" if kind == "worker" else None)
-    assert outputs(out) == expected
-    assert sorted(committed(out)) == list(range(11)), "each batch is committed exactly once"
-    assert (found["exit"], found["done"], found["pending"]) == (0, 43, 0)
-    assert [found["images"][stage] for stage in ("decode", "models", "write")] == [43] * 3
-
-
-def test_a_batch_that_kills_every_worker_takes_no_other_along(job: tuple[Path, Path]) -> None:
-    images, out = job
-    make_white(images / "1" / "004.png")
-    found = on_cluster("batch", images, out)
-    (kills,) = (
-        batch["batch"]
-        for batch in map(json.loads, (out / "plan.jsonl").read_text().splitlines()[1:])
-        if "1/004.png" in batch["inputs"]
-    )
-    assert (
-        f"stage models, batch {kills}: RuntimeError: every worker that began it has"
-        in (found["error"])
-    )
-    assert sorted([*committed(out), kills]) == list(range(11))

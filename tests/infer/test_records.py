@@ -13,13 +13,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from visops.infer import Auto, Classification, Detection, Entry, Raw, Segmentation
-from visops.infer.batch import Batch, Frame
-from visops.infer.parquet import Schema, write_parquet
-from visops.infer.plan import PlannedBatch
-from visops.infer.preprocess import Preprocess
-from visops.infer.records import batch_records, json_line, plain
-
-pytestmark = pytest.mark.slow
+from visops.infer.batch import Batch
+from visops.infer.frames import Frame
+from visops.infer.images.preprocess import Preprocess
+from visops.infer.store.parquet import Schema, write_parquet
+from visops.infer.store.plan import PlannedBatch
+from visops.infer.store.records import batch_records, json_line, plain
 
 PLACES = [Preprocess((8, 8)).place(8, 8)] * 2
 
@@ -74,7 +73,7 @@ def test_raw_of_any_form() -> None:
         "d": None,
         "e": 7,
     }
-    # A list has an item for each image, of any form and size.
+    # A list has one item per image, of any form and size.
     assert second([rows, one]) == {"output": [[1], [2]]}
     assert second([{}, {"a": (rows[0], "x"), "b": [one, 1.5], "c": Heads(one, one)}]) == {
         "a": {"output_0": [0, 1, 2], "output_1": "x"},
@@ -200,7 +199,7 @@ def test_parquet_has_a_type_that_fits_all(tmp_path: Path) -> None:
 
 
 def test_parquet_has_any_text(tmp_path: Path) -> None:
-    """Names that are no text are in paths of pictures and in reasons as well."""
+    """Undecodable names also occur in paths of pictures and in reasons."""
     outputs = {"net": {"picture": "p/\udcff.jpg", "names": ["\udcfe", "caf\xe9", "\ud800"]}}
     parts = [
         [{"image": "a", "outputs": outputs, "reason": "no file \udcff"}],

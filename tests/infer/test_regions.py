@@ -1,4 +1,4 @@
-"""A second network on regions: what it sees, records, pictures pasted back."""
+"""A second network on regions: its input, its records, and pictures pasted back."""
 
 import pickle
 from pathlib import Path
@@ -13,8 +13,6 @@ from visops import infer
 from visops.infer import Detection, Model, Preprocess, Regions
 
 from infer.folders import Detector, Network, files, records, save
-
-pytestmark = pytest.mark.slow
 
 OPTIONS: dict[str, Any] = {"batch_size": 4, "workers": 0}
 DETECTION = Detection(0.3, 0.5)
@@ -165,18 +163,20 @@ def found_by(**options: Any) -> Any:
 
 
 def test_what_counts_as_found_is_said_once() -> None:
-    """The detector's own post-processing was not looked at."""
+    """Once, the detector's own post-processing was ignored."""
     own, other = Detection(0.4), Detection(0.6)
     assert found_by() == Detection()
     assert found_by(own=own) == found_by(own=infer.Auto(detection=own)) == own
     assert found_by(own=own, detection=own) == own
     model = detector()
     regions = Regions("r", model, Network(), (8, 8), detection=own)
-    assert regions.detector.postprocess == own  # for detectors that have thresholds of their own
+    assert regions.detector.postprocess == own  # for detectors with thresholds of their own
     assert model.postprocess == infer.Auto()
     assert found_by(detection=other) == found_by(own=Detection(), detection=other) == other
     for contrary in (own, infer.Auto(detection=own)):
-        with pytest.raises(ValueError, match=r"must be left out or that of detector detector, Det"):
+        with pytest.raises(
+            ValueError, match=r"must be omitted or equal that of detector detector, D"
+        ):
             found_by(own=contrary, detection=other)
     with pytest.raises(TypeError, match=r"detector detector is Raw\(\), must be a Detection for r"):
         found_by(own=infer.Raw())
@@ -184,7 +184,7 @@ def test_what_counts_as_found_is_said_once() -> None:
 
 @pytest.mark.parametrize("paste", [None, "replace"])
 def test_a_second_network_that_loses_regions(paste: str | None) -> None:
-    """Each region has its result or none has: they went to other boxes, or to other images."""
+    """Every region gets its own result: once, results went to other boxes or images."""
     images = [torch.zeros(3, 64, 64, dtype=torch.uint8)] * 2
     places = [Preprocess((64, 64)).place(64, 64)] * 2
     for batch_size in (3, 64):
@@ -204,7 +204,7 @@ def test_a_second_network_that_loses_regions(paste: str | None) -> None:
 
 
 def test_a_picture_keeps_its_own_pixels_only() -> None:
-    """Not the batch's: they stay in memory with it, and are sent with it to other processes."""
+    """A view would keep the batch in memory, and be sent to other processes with all of it."""
     flat = torch.zeros(5, 64, 64, 3, dtype=torch.uint8)
     images = [image.permute(2, 0, 1) for image in flat]
     places = [Preprocess((64, 64)).place(64, 64)] * 5
@@ -228,7 +228,7 @@ def one_too_few(output: Any, placements: Any) -> list[dict[str, Any]]:
 
 
 def test_weights_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes seconds for large networks."""
+    """Computing it takes seconds for large networks."""
     second, state = Network(), Network().state_dict
     hashed = []
 

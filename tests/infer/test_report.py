@@ -1,4 +1,4 @@
-"""The bar and the table: which stage limits, and no empty lines."""
+"""The bar and the table: the bottleneck, and no empty lines."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from visops.infer import Counts, Summary
-from visops.infer.report import Progress, advice, table
-from visops.infer.stages import Chain, Stage, StageTimes
+from visops.infer.engine.stages import Chain, Stage
+from visops.infer.store.summary import StageTimes
+from visops.infer.view.report import Progress, advice, table
 from waiting import until
 
 
 class Bar:
-    """What tqdm does, without a terminal."""
+    """Stands in for tqdm, without a terminal."""
 
     disable = False
     n = 0
@@ -55,7 +56,7 @@ def test_the_bar_names_what_was_busy_since(bar: Any) -> None:
 
 
 def test_a_batch_that_a_stage_is_at_counts(bar: Any) -> None:
-    """A network may take seconds for a batch: its own time stands still at most ticks."""
+    """A network may take seconds per batch, and its time stands still during most ticks."""
 
     class Working(Fixed):
         now = (1.0, 1.0)
@@ -72,7 +73,7 @@ def test_a_batch_that_a_stage_is_at_counts(bar: Any) -> None:
 
 
 def test_a_chain_says_what_it_is_at(bar: Any) -> None:
-    """A network takes seconds for a batch; of stages that are looked at every half a second."""
+    """A network takes seconds per batch, but the bar looks at stages every half second."""
     release = threading.Event()
 
     def network(item: int) -> int:
@@ -100,17 +101,17 @@ def test_a_chain_says_what_it_is_at(bar: Any) -> None:
     assert chain.busy() == [stage.busy for stage in chain.times]
 
 
-def test_the_table_has_no_empty_lines_of_what_is_not_there() -> None:
+def test_the_table_has_no_empty_lines() -> None:
     text = table(Summary(Counts(listed=3, ok=1, failed=1), pending=1))
     assert text == "3 listed: 1 ok, 1 failed, 0 skipped, 1 left"
     text = table(Summary(Counts(listed=2, ok=1, failed=1), results="out/results.jsonl"))
     assert text.splitlines()[1:] == [
-        "failed ones and why: quarantine.jsonl",
+        "failures and their reasons: quarantine.jsonl",
         "results: out/results.jsonl",
     ]
 
 
 @pytest.mark.parametrize("stage", ["decode", "preprocess"])
-def test_what_is_so_anyway_is_not_advised(stage: str) -> None:
+def test_defaults_are_not_advised(stage: str) -> None:
     assert " --reduced" not in advice(stage)
-    assert advice("other") == "other limits."
+    assert advice("other") == "other is the bottleneck."

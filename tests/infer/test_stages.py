@@ -1,4 +1,4 @@
-"""Chains of threads: order, bounds, ends, errors and what is measured."""
+"""Chains of threads: order, bounds, ends, errors and times."""
 
 import itertools
 import threading
@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from visops.infer.stages import Chain, Stage, StageError
+from visops.infer.engine.stages import Chain, Stage, StageError
 from waiting import until
-
-pytestmark = pytest.mark.slow
 
 
 def chain(source: Any, *stages: Any, room: int = 2) -> Any:
@@ -70,7 +68,7 @@ def test_queues_are_bounded() -> None:
     go = threading.Event()
     made = chain(source(), Stage("wait", lambda i: go.wait() and i), room=3)
     made.start()
-    # One at work, three in the queue, one that finds no room.
+    # One item at work, three in the queue, one without room.
     until(lambda: len(taken) >= 5)
     time.sleep(0.1)
     assert len(taken) == 5
@@ -153,7 +151,7 @@ def test_stopping_finishes_what_is_in_flight() -> None:
 
 
 def test_what_a_stage_is_at_counts_as_work() -> None:
-    """A bar that hears of a batch only at its end would name another stage as the slow one."""
+    """A bar told of a batch only at its end would name another stage as the slowest."""
     go = threading.Event()
     made = chain(range(1), Stage("slow", lambda i: go.wait() and i), Stage("last", lambda i: i))
     made.start()

@@ -1,4 +1,4 @@
-"""Models of torchvision: built as it builds them, seen as it sees them, filtered as we say."""
+"""torchvision models: built with its settings, fed its inputs, filtered by our thresholds."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 from torchvision.models import WeightsEnum, get_model, get_model_weights
 from visops.infer import Auto, Detection, Model, Preprocess, load_model, load_models
-from visops.infer.torchvision_models import Thresholds, build, preprocess_of
+from visops.infer.models.torchvision import Thresholds, build, preprocess_of
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:.*copying from a non-meta parameter"),
 ]
 
@@ -21,7 +20,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture
 def pretrained(monkeypatch: pytest.MonkeyPatch) -> Callable[..., nn.Module]:
-    """What torchvision builds where it loads its own weights, which can't be had here."""
+    """Build a network as torchvision does to load its own weights, which are not available here."""
 
     def made(name: str, weights: str = "DEFAULT", **options: Any) -> Any:
         with monkeypatch.context() as patch:
@@ -33,7 +32,7 @@ def pretrained(monkeypatch: pytest.MonkeyPatch) -> Callable[..., nn.Module]:
 
 
 def empty(network: nn.Module) -> dict[str, Tensor]:
-    """A state dict of the right names and shapes, and next to no bytes."""
+    """Return a state dict with the right names and shapes that takes almost no memory."""
     return {
         name: torch.ones((), dtype=value.dtype).expand(value.shape)
         for name, value in network.state_dict().items()
@@ -59,7 +58,7 @@ def empty(network: nn.Module) -> dict[str, Tensor]:
 def test_weights_of_torchvision_get_its_network(
     tmp_path: Path, pretrained: Any, name: str, weights: str
 ) -> None:
-    # Its parts, epsilons among them, are in its repr. Nothing is computed: so without values.
+    # The repr shows all parts, including epsilons. Nothing is computed, so values are not needed.
     with torch.device("meta"):
         theirs = pretrained(name, weights)
         torch.save(empty(theirs), tmp_path / f"{name}.pth")
@@ -107,11 +106,11 @@ def test_a_transformer_is_of_the_size_of_its_weights(tmp_path: Path, pretrained:
     [
         (
             {"model": {"weight": torch.ones(1)}, "epoch": 3},
-            "has model, epoch, must be a state dict",
+            "holds model, epoch, must hold a state dict",
         ),
-        ([torch.ones(1)], "has a list, must be a state dict"),
+        ([torch.ones(1)], "holds a list, must hold a state dict"),
         ({"weight": torch.ones(1)}, "doesn't fit squeezenet1_1: Error"),
-        (b"no file of torch", "is no state dict: "),
+        (b"no file of torch", "is not a state dict: "),
     ],
 )
 def test_errors_name_the_file_of_weights(tmp_path: Path, state: Any, message: str) -> None:
@@ -126,7 +125,7 @@ def test_errors_name_the_file_of_weights(tmp_path: Path, state: Any, message: st
 
 
 def test_models_that_see_no_images() -> None:
-    with pytest.raises(ValueError, match="'r3d_18' is a model of video, must be one of images"):
+    with pytest.raises(ValueError, match="'r3d_18' is a model for video, must be one for images"):
         load_model("r3d_18")
 
 
@@ -171,7 +170,7 @@ def test_inputs(name: str, expected: Preprocess) -> None:
         network: Any = build(name, None, 0)
     assert preprocess_of(name, network) == expected
     if hasattr(network, "transform"):
-        # Images are not resized again.
+        # Images of this size are not resized again.
         image = torch.rand(3, *expected.size)
         resized, _ = network.transform([image])
         assert resized.image_sizes == [tuple(image.shape[1:])]
@@ -183,12 +182,13 @@ OTHERS = ("score_thresh", "nms_thresh", "detections_per_img")
 
 
 def detector(name: str, thresholds: Any = None) -> Any:
-    """A detector that finds much on a small image; with its own thresholds, or others."""
+    """Return a detector that finds many boxes on a small image."""
     names = RCNN if "rcnn" in name else OTHERS
     options = dict(zip(names, thresholds, strict=True)) if thresholds else {}
     network: Any = get_model(name, weights=None, weights_backbone=None, **options).eval()
     network.transform.min_size = (SIZE[0],)
     if "rcnn" in name:
+        network.rpn._post_nms_top_n = {"training": 300, "testing": 300}  # the heads are slow
         nn.init.normal_(network.roi_heads.box_predictor.cls_score.weight, std=0.2)
         nn.init.normal_(network.roi_heads.box_predictor.bbox_pred.weight, std=0.05)
         return network
@@ -201,7 +201,7 @@ def detector(name: str, thresholds: Any = None) -> Any:
 
 
 def configured(network: Any, postprocess: Any) -> Model:
-    """The model that load_model() would make of it."""
+    """Return the model that load_model() would make of the network."""
     model = load_model("ssdlite320_mobilenet_v3_large")
     model.call, model.postprocess = network, postprocess
     model.to(CPU, torch.contiguous_format)
@@ -218,7 +218,7 @@ def found(model: Model, detection: Detection) -> Any:
 @pytest.mark.parametrize(
     ("name", "score", "iou", "most"),
     [
-        ("fasterrcnn_resnet50_fpn", 0.05, 0.5, 100),  # torchvision's own
+        ("fasterrcnn_resnet50_fpn", 0.05, 0.5, 100),  # torchvision's defaults
         ("fasterrcnn_resnet50_fpn", 0.01, 0.7, 300),
         ("maskrcnn_resnet50_fpn", 0.01, 0.7, 4),
         ("retinanet_resnet50_fpn", 0.1, 0.7, 200),
@@ -231,7 +231,7 @@ def test_thresholds_are_ours(name: str, score: float, iou: float, most: int) -> 
     with torch.inference_mode():
         theirs = network(list(images))
     detection = Detection(score, iou, max_detections=most)
-    # Whatever it had of its own before.
+    # Whatever thresholds it had before.
     Thresholds(0.6, 0.1, 3).give(network)
     ours = found(configured(network, Auto(detection=detection)), detection)
     assert sum(len(item["boxes"]) for item in theirs) > 5
@@ -259,7 +259,7 @@ def test_masks_are_made_of_what_is_left() -> None:
     soft = Detection(0.3, 0.6, "gaussian", max_detections=7)
     assert Thresholds.under(soft, network).iou == 1.0
     assert Thresholds.under(soft, network).most > 10**9
-    # Boxes alone cost nothing more: ours is the only suppression.
+    # Without masks boxes cost nothing more: only our suppression runs.
     boxes = load_model("ssdlite320_mobilenet_v3_large").call
     assert Thresholds.under(hard, boxes) == Thresholds.under(soft, boxes)
     assert Thresholds.under(hard, boxes).iou == 1.0

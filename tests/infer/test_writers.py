@@ -1,4 +1,4 @@
-"""What is on the disk, and will still be, when a batch's line comes into the manifest."""
+"""What is durable on the disk when a batch's line goes into the manifest."""
 
 import os
 from pathlib import Path
@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import torch
 from visops import infer
-from visops.infer import Entry, durable
-from visops.infer.batch import Batch, Frame, Picture
-from visops.infer.plan import PlannedBatch
-from visops.infer.writers import write_batch
+from visops.infer import Entry
+from visops.infer.batch import Batch, Picture
+from visops.infer.engine.writers import write_batch
+from visops.infer.frames import Frame
+from visops.infer.store import durable
+from visops.infer.store.plan import PlannedBatch
 
 from infer.folders import Network, save
-
-pytestmark = pytest.mark.slow
 
 
 def batch(*pictures: str) -> Any:
@@ -38,7 +38,7 @@ def test_a_commit_says_of_which_plan_it_is(tmp_path: Path) -> None:
 
 
 def test_another_plan_s_batches_are_done_again(tmp_path: Path) -> None:
-    """Though the file that would refuse other options has gone."""
+    """Even if plan.jsonl, which would refuse other options, is gone."""
     for i in range(5):
         save(tmp_path / "images" / f"{i}.png", i)
     options: dict[str, Any] = {"workers": 0, "batch_size": 2}
@@ -55,7 +55,7 @@ def test_another_plan_s_batches_are_done_again(tmp_path: Path) -> None:
 def test_folders_made_for_pictures_are_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With those above them: a synced folder is lost with its own name."""
+    """And the folders above: a synced folder is lost if its own name is not durable."""
     (tmp_path / "parts").mkdir()
     synced: list[str] = []
     monkeypatch.setattr(

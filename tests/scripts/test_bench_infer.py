@@ -1,4 +1,4 @@
-"""scripts/bench/infer.py: its variants do the same job, and would be caught if not."""
+"""scripts/bench/infer.py: its variants do the same job, and it detects if they don't."""
 
 from __future__ import annotations
 
@@ -26,14 +26,12 @@ from bench.inference.photos import FOLDER, defect, file_name, make_photos
 from bench.inference.steps import list_files, read_records
 from PIL import Image
 
-pytestmark = pytest.mark.slow
-
 COUNT = 9
 CPU = torch.device("cpu")
 
 
 class Classifier(nn.Module):
-    """Of the mean colours of sixteen parts."""
+    """Scores from the mean colours of sixteen parts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +42,7 @@ class Classifier(nn.Module):
 
 
 class Boxes(nn.Module):
-    """The same, as logits and shifts of 40 anchors."""
+    """The same as logits and shifts of 40 anchors."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +58,7 @@ class Boxes(nn.Module):
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A few, small enough for a test; one is cut off, and one file is none."""
+    """A few small photos; one is cut off, and one file is not a photo."""
     folder = tmp_path_factory.mktemp("photos")
     generator = torch.Generator().manual_seed(0)
     for index in range(COUNT):
@@ -83,7 +81,7 @@ def networks() -> dict[str, nn.Module]:
 def records(
     photos: Path, networks: dict[str, nn.Module], tmp_path_factory: pytest.TempPathFactory
 ) -> list[dict[str, Any]]:
-    """What the script writes."""
+    """Return what the script writes."""
     out = tmp_path_factory.mktemp("naive")
     timing = run_naive(photos, list_files(photos), out, networks, CPU)
     assert sum(timing.stages.values()) <= timing.wall
@@ -138,7 +136,7 @@ def test_library_writes_the_same(
     from bench.inference.networks import Detector
 
     class Known(Detector):
-        """The stand-in, where the library's variant looks for the real one's type."""
+        """The stand-in, of the type that the library's variant looks for."""
 
         def __init__(self, inner: nn.Module) -> None:
             nn.Module.__init__(self)
@@ -218,7 +216,7 @@ def test_comparison_sees(records: list[dict[str, Any]], change: str) -> None:
 
 
 def test_comparison_of_ties() -> None:
-    """A last bit may decide about a box at the threshold, or at the last place."""
+    """The last bit may decide about a box at the threshold, or in last place."""
 
     def record(scores: list[float]) -> list[dict[str, Any]]:
         boxes = [[60.0 * i, 0.0, 60.0 * i + 50, 50.0] for i in range(len(scores))]
@@ -235,7 +233,7 @@ def test_comparison_of_ties() -> None:
 
 
 def test_photos(tmp_path: Path) -> None:
-    """The first files are the same whatever the count, and some of many are broken."""
+    """The first files are the same for any count, and of many, some are broken."""
     few, more = make_photos(tmp_path / "a", 2), make_photos(tmp_path / "b", 3)
     assert make_photos(tmp_path / "a", 2) == few
     names = list_files(few)

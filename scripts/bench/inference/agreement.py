@@ -1,4 +1,4 @@
-"""Whether two runs say the same about each photo.
+"""Whether two runs agree on each photo.
 
 A network's last bits depend on how many images it gets at once, so numbers are compared with a
 tolerance. Where such a bit decides, a box may be there in one run and not in the other: its score
@@ -20,21 +20,21 @@ from .networks import IOU, MOST, SCORE
 Record = dict[str, Any]
 Boxes = npt.NDArray[np.float64]
 
-SCORE_TOLERANCE = 1e-4  # of scores, which are at most 1
+SCORE_TOLERANCE = 1e-4  # of scores within [0, 1]
 BOX_TOLERANCE = 0.05  # pixels of the photo
 OVERLAP_TOLERANCE = 1e-3
 
 
 @dataclass
 class Agreement:
-    """What a comparison has found."""
+    """The result of a comparison."""
 
     images: int = 0
     boxes: int = 0
-    equal: int = 0  # images with the same records, to the last bit
-    score: float = 0.0  # greatest difference
+    equal: int = 0  # images with bit-identical records
+    score: float = 0.0  # largest difference
     box: float = 0.0
-    ties: int = 0  # boxes or classes that a last bit decides
+    ties: int = 0  # boxes or classes that the last bit decides
     errors: list[str] = field(default_factory=list)
 
     @property
@@ -42,7 +42,7 @@ class Agreement:
         return not self.errors
 
     def add(self, other: Agreement) -> None:
-        """Add that of other photos."""
+        """Add the result for other photos."""
         self.images += other.images
         self.boxes += other.boxes
         self.equal += other.equal
@@ -75,7 +75,7 @@ class _Side:
         return cls(boxes, record["labels"], record["scores"])
 
     def rivals(self, label: int, score: float) -> list[int]:
-        """Boxes that could suppress one of this label and score."""
+        """Return the boxes that could suppress one with this label and score."""
         return [
             i
             for i, (kind, value) in enumerate(zip(self.labels, self.scores, strict=True))
@@ -84,7 +84,7 @@ class _Side:
 
 
 def _decided_by_a_bit(index: int, side: _Side, other: _Side) -> bool:
-    """Whether the run that lacks a box has computed nearly what the one that has it did."""
+    """Whether the run without a box computed nearly the same as the run with it."""
     score, label = side.scores[index], side.labels[index]
     if score <= SCORE + SCORE_TOLERANCE:
         return True
@@ -95,7 +95,7 @@ def _decided_by_a_bit(index: int, side: _Side, other: _Side) -> bool:
 
 
 def _suppressed_by(index: int, side: _Side, other: _Side, known: set[int]) -> bool:
-    """Whether a box is lacking because of one that only the other run has, for a known reason."""
+    """Whether a box is missing because of an explained one that only the other run has."""
     score, label = side.scores[index], side.labels[index]
     rivals = [i for i in other.rivals(label, score) if i in known]
     return bool((_overlaps(side.boxes[index], other.boxes[rivals]) > IOU).any())
@@ -117,7 +117,7 @@ def _compare_boxes(name: str, ours: Record, theirs: Record, result: Agreement) -
         result.box = max(result.box, np.nanmin(distances))
         difference = abs(first.scores[i] - second.scores[j])
         result.score = max(result.score, difference)
-        if not difference <= SCORE_TOLERANCE:  # NaN is no agreement
+        if not difference <= SCORE_TOLERANCE:  # also true for NaN
             result.errors.append(f"{name}: box {i} has a score that differs by {difference:.2g}")
     _explain(name, (first, lost), (second, free), result)
 
@@ -125,7 +125,7 @@ def _compare_boxes(name: str, ours: Record, theirs: Record, result: Agreement) -
 def _explain(
     name: str, ours: tuple[_Side, set[int]], theirs: tuple[_Side, set[int]], result: Agreement
 ) -> None:
-    """Count the boxes that one run lacks: as ties, and those of them that follow from ties."""
+    """Count the boxes missing from one run: ties, and those that follow from ties."""
     pairs = ((ours, theirs), (theirs, ours))
     known = [{i for i in b if _decided_by_a_bit(i, s, o)} for (s, b), (o, _) in pairs]
     more = True
@@ -151,7 +151,7 @@ def _compare_classes(name: str, ours: Record, theirs: Record, result: Agreement)
     if not differences.max() <= SCORE_TOLERANCE:
         result.errors.append(f"{name}: scores differ by {differences.max():.2g}")
     elif ours["labels"] != theirs["labels"]:
-        # Equal scores at the same ranks with other labels: those labels' scores are a tie.
+        # The same scores at the same ranks but other labels: the labels' scores are tied.
         changed = [a != b for a, b in zip(ours["labels"], theirs["labels"], strict=True)]
         result.ties += sum(changed)
         scores = np.array(ours["scores"])

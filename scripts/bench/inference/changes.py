@@ -1,4 +1,4 @@
-"""The same loop with four changes, each of which can be made on its own."""
+"""The same loop with four changes, each of which can be made alone."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .steps import SUFFIX, decode, preprocess, skipped, to_device, write
 
 Record = dict[str, Any]
 
-AHEAD = 256  # photos whose results wait for being written, at most
+AHEAD = 256  # maximum number of photos waiting to be written
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Which of the four are made, and two more.
+    """Which of the four changes are made, and two more.
 
     `by_image` is the third change with torchvision's operators, which take an image at a time;
     `channels_last` is how networks have their pixels in memory.
@@ -44,7 +44,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of each, where the change is made."""
+    """Sizes for the changes that are made."""
 
     batch: int = 64
     workers: int = 2
@@ -53,28 +53,28 @@ class Limits:
 
 @dataclass
 class Batch:
-    """Decoded photos, one after the other in one piece of memory; faster to send than many."""
+    """Decoded photos in one block of memory, which is faster to send than many."""
 
     pixels: Tensor  # uint8
     shapes: list[tuple[int, ...]]
     names: list[str]
     failed: list[tuple[str, str]]  # name and reason
-    seconds: float  # that decoding took
+    seconds: float  # of decoding
 
     def pin_memory(self) -> Batch:
-        """For the loader's thread, which does it while the device is busy."""
+        """Pin the pixels: called by the loader's thread while the device is busy."""
         self.pixels = self.pixels.pin_memory()
         return self
 
     def photos(self, pixels: Tensor) -> list[Tensor]:
-        """Views of all photos, in the batch's pixels or a copy of them."""
+        """Return views of all photos, in the batch's pixels or a copy of them."""
         sizes = [torch.Size(shape).numel() for shape in self.shapes]
         parts = pixels.split(sizes)
         return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
 
 class Batches(Dataset[Batch]):
-    """Batch by batch, whatever is wrong with a file."""
+    """Decodes batch by batch; a broken file is a value, not an exception."""
 
     def __init__(self, folder: Path, names: Sequence[str], size: int) -> None:
         self._folder = folder
@@ -126,7 +126,7 @@ def _results(
     batch: Batch,
     changes: Changes,
 ) -> list[Record]:
-    """Of each photo: what each network says."""
+    """Return the results of each network, per photo."""
     sizes = [(shape[2], shape[1]) for shape in batch.shapes]
     found: dict[str, list[Record]] = {}
     for name, output in outputs.items():
@@ -155,7 +155,7 @@ def _results(
 
 
 class Writer:
-    """Writes at once, or in threads: then it waits where too much is on its way."""
+    """Writes directly, or in threads; then it waits if too much is pending."""
 
     def __init__(self, out: Path, threads: int, timing: Timing) -> None:
         self._out, self._timing = out, timing
@@ -168,7 +168,7 @@ class Writer:
         return time.perf_counter() - began
 
     def __call__(self, record: Record, photo: Tensor | None = None) -> None:
-        """Take a record."""
+        """Write a record, or queue it."""
         if self._pool is None:
             self._timing.stages["write"] += self._write(record, photo)
             return
@@ -177,7 +177,7 @@ class Writer:
             self._timing.stages["write"] += self._pending.popleft().result()
 
     def close(self) -> None:
-        """Wait until all is written."""
+        """Wait until everything is written."""
         if self._pool is not None:
             self._timing.stages["write"] += sum(future.result() for future in self._pending)
             self._pool.shutdown()

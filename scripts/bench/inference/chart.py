@@ -1,4 +1,4 @@
-"""What scripts/bench/infer.py found: a table for the terminal, one for the pages, a picture."""
+"""The results of scripts/bench/infer.py: a table for the terminal, one for the docs, a chart."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IN_TURN = ("naive", "batches", "two", "three", "four", "memory", "last", "librar
 
 
 def _stages(row: Row, images: int) -> list[float]:
-    """Milliseconds an image of each stage."""
+    """Return the milliseconds per image of each stage."""
     return [row["stages_s"].get(stage, 0.0) / images * 1e3 for stage in STAGES]
 
 
@@ -41,7 +41,7 @@ def _comment(row: Row) -> str:
 
 
 def text(result: Result) -> str:
-    """The table for the terminal."""
+    """Return the table for the terminal."""
     images = result["images"]
     head = "  ".join(f"{stage:>12}" for stage in STAGES)
     lines = [
@@ -80,7 +80,7 @@ def _agreement(rows: list[Row]) -> str:
 
 
 def markdown(result: Result) -> str:
-    """The table for the pages, with the first change in both of its groups."""
+    """Return the table for the docs; the first change is in both groups."""
     images, machine = result["images"], result["machine"]
     chip = machine["cpu"] if result["device"] == "cpu" else machine["gpu"]
     versions = ", ".join(f"{name} {v}" for name, v in machine["versions"].items() if v)
@@ -112,7 +112,7 @@ def markdown(result: Result) -> str:
 
 
 def picture(result: Result, path: Path) -> None:
-    """Time of each variant, and the work of its stages."""
+    """Draw the time of each variant, and the work of its stages."""
     import matplotlib.pyplot as plt
 
     images = result["images"]
@@ -125,7 +125,7 @@ def picture(result: Result, path: Path) -> None:
     figure, axes = plt.subplots(figsize=(9.5, 1.6 + 0.5 * len(shown)), layout="constrained")
     for at, row in zip(places, shown, strict=True):
         wall, cpu = row["wall_s"] / images * 1e3, row["cpu_s"] / images * 1e3
-        # Beyond the red line, where that would cross the text.
+        # Move the text past the red line if they would overlap.
         clear = cpu if wall < cpu < wall + 0.22 * longest else wall
         axes.barh(at - 0.2, wall, height=0.36, color="#333333")
         axes.annotate(

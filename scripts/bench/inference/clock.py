@@ -1,4 +1,4 @@
-"""Where time goes: seconds of each stage, of the whole run, and of the processors."""
+"""Where time goes: seconds of each stage, of the whole run, and of CPU time."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ CPU = torch.device("cpu")
 
 @dataclass
 class Timing:
-    """Seconds of a run, or of several runs added up."""
+    """Seconds of a run, or the sum of several runs."""
 
     wall: float = 0.0
     cpu: float = 0.0  # of all threads and worker processes
     stages: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    # Stages that threads or processes of their own run, and how many of them; the others take
-    # turns in one thread.
+    # The number of threads or processes of stages that have their own; the other stages take turns
+    # in one thread.
     apart: dict[str, int] = field(default_factory=dict)
     device: torch.device = CPU
 
     def _settle(self) -> None:
-        """Wait for a GPU: what it is still at belongs to the stage that has asked for it."""
+        """Wait for the GPU, so that its pending work counts for the stage that launched it."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add what happens inside to a stage; for the thread of the loop only."""
+        """Add the block's time to a stage; only in the thread of the loop."""
         began = time.perf_counter()
         try:
             yield
@@ -43,7 +43,7 @@ class Timing:
             self.stages[name] += time.perf_counter() - began
 
     def add(self, other: Timing) -> None:
-        """Add another run's."""
+        """Add the times of another run."""
         self.wall += other.wall
         self.cpu += other.cpu
         self.apart = other.apart
@@ -51,7 +51,7 @@ class Timing:
             self.stages[name] += seconds
 
     def limits(self) -> tuple[str, float]:
-        """The stage without which the run would be over sooner, and its share of the time.
+        """Return the stage that limits the run, and its share of the time.
 
         That of all that runs side by side which is at work most of the time; of stages that take
         turns in one thread, the longest.
@@ -66,14 +66,14 @@ class Timing:
 
 
 def _cpu() -> float:
-    """Of this process, and of those started by it that have ended."""
+    """Return the CPU time of this process and its finished children."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 @contextlib.contextmanager
 def whole(timing: Timing) -> Iterator[None]:
-    """Time a whole run, whose processes have ended when it leaves."""
+    """Time a whole run, whose processes must have ended at the end of the block."""
     cpu, began = _cpu(), time.perf_counter()
     yield
     timing.wall += time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""The same job by visops.infer: all four changes, stages that overlap, and results that last.
+"""The same job in visops.infer: all four changes, overlapping stages, and durable results.
 
 It does more than the other variants: every file is synced before the batch that it belongs to is
 committed, so that no crash loses or repeats anything.
@@ -22,7 +22,10 @@ from .on_device import boxes_of, scores_of
 
 Record = dict[str, Any]
 
-NAMES = {"collate": "preprocess", "postprocess": "post-process"}  # in the table of the others
+NAMES = {
+    "collate": "preprocess",
+    "postprocess": "post-process",
+}  # as in the table of the other variants
 
 
 class Dense(nn.Module):
@@ -83,12 +86,12 @@ def run_library(
             continue
         name = NAMES.get(stage.name, stage.name)
         timing.stages[name] += stage.busy
-        # "decode" is what it waits for its workers, not how long they work.
+        # "decode" is the time spent waiting for the workers, not their work.
         timing.apart[name] = limits.writers if name == "write" else 1
     return timing
 
 
 def read_library(out: Path) -> list[Record]:
-    """Its records."""
+    """Return its records."""
     lines = (out / "results.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]

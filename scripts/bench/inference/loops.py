@@ -1,4 +1,4 @@
-"""What networks' outputs are made into by scripts that convert to NumPy first: image by image."""
+"""Post-processing as in scripts that convert to NumPy first: image by image."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Record = dict[str, Any]
 
 
 def softmax(logits: Array) -> Array:
-    """Along the last axis."""
+    """Return the softmax along the last axis."""
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     result: Array = powers / powers.sum(axis=-1, keepdims=True)
     return result
 
 
 def classify(logits: Array) -> Record:
-    """Of one image, ``[1000]``: the best classes and their probabilities."""
+    """Return the best classes of one image, from ``[1000]``, and their probabilities."""
     scores = softmax(logits)
     labels = np.argsort(-scores, kind="stable")[:TOP]
     return {"labels": labels.tolist(), "scores": scores[labels].tolist()}
 
 
 def boxes_of(shifts: Array, anchors: Array) -> Array:
-    """Corners of the anchors, ``[A, 4]``, moved by what the network says."""
+    """Return the corners of the anchors, ``[A, 4]``, moved by the network's outputs."""
     moved = shifts / np.array(BOX_WEIGHTS, np.float32)
     centre = anchors[:, :2] + moved[:, :2] * anchors[:, 2:]
     half = np.exp(np.minimum(moved[:, 2:], np.float32(LARGEST))) * anchors[:, 2:] * np.float32(0.5)
@@ -37,7 +37,7 @@ def boxes_of(shifts: Array, anchors: Array) -> Array:
 
 
 def suppress(boxes: Array, scores: Array) -> npt.NDArray[np.int64]:
-    """Indices of the boxes of one class that are kept, by falling score."""
+    """Return the indices of the boxes of one class that are kept, by descending score."""
     areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
     order = np.argsort(-scores, kind="stable")
     kept = []
@@ -53,7 +53,7 @@ def suppress(boxes: Array, scores: Array) -> npt.NDArray[np.int64]:
 
 
 def detect(logits: Array, shifts: Array, anchors: Array, width: int, height: int) -> Record:
-    """Of one image of that size, from ``[A, 91]`` and ``[A, 4]``: boxes in its pixels."""
+    """Return the boxes of one image, in its pixels, from ``[A, 91]`` and ``[A, 4]``."""
     boxes = boxes_of(shifts, anchors)
     scores = softmax(logits)
     found = []

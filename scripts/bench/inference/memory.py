@@ -13,14 +13,14 @@ from collections.abc import Iterator
 
 from visops.infer import keep_freed_memory
 
-# Parameters of mallopt(3), and what glibc itself has come to once such blocks have been freed.
+# Parameters of mallopt(3), and the values glibc adapts to once such blocks have been freed.
 TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX = -1, -3, -4
 DEFAULTS = {TRIM_THRESHOLD: 64 << 20, MMAP_THRESHOLD: 32 << 20, MMAP_MAX: 65536}
 
 
 @contextlib.contextmanager
 def kept_memory() -> Iterator[bool]:
-    """Keep freed memory for as long as this lasts; gives False where malloc is another one."""
+    """Keep freed memory within the block; yield False if malloc is not glibc's."""
     if not keep_freed_memory():
         yield False
         return

@@ -22,7 +22,7 @@ def run_naive(
     networks: Mapping[str, nn.Module],
     device: torch.device,
 ) -> Timing:
-    """Write a record of each file, and what it has found into each photo."""
+    """Write a record of each file, and draw the results on each photo."""
     timing = Timing(device=device)
     with whole(timing):
         for name in files:

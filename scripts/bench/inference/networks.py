@@ -1,4 +1,4 @@
-"""Five small networks of torchvision: four that classify, one that detects.
+"""Five small torchvision networks: four classifiers and a detector.
 
 No weights are fetched. Those drawn at random give the same answer for any photo, for the statistics
 that batch normalisation divides by are not of any data; here they are taken from a batch of noise.
@@ -20,18 +20,22 @@ from torchvision.models.detection.image_list import ImageList
 
 CLASSIFIERS = ("mobilenet_v3_small", "shufflenet_v2_x0_5", "squeezenet1_1", "mnasnet0_5")
 DETECTOR = "ssdlite320_mobilenet_v3_large"
-SIDE = 224  # of the input, for all of them
+SIDE = 224  # of the input, for all networks
 
-TOP = 5  # classes of an image
-SCORE, IOU, MOST = 0.1, 0.5, 100  # a box's least score, greatest overlap; boxes of an image
+TOP = 5  # classes per image
+SCORE, IOU, MOST = (
+    0.1,
+    0.5,
+    100,
+)  # minimum score, maximum overlap, maximum number of boxes per image
 
 LOGIT_SPREAD, SHIFT_SPREAD = 3.0, 1.0  # standard deviations of the detector's outputs
-BOX_WEIGHTS = (10.0, 10.0, 5.0, 5.0)  # what SSD divides its x, y, width, height by
-LARGEST = float(np.log(1000.0 / 16.0))  # logarithm of how much larger than its anchor a box gets
+BOX_WEIGHTS = (10.0, 10.0, 5.0, 5.0)  # SSD divides x, y, width, height by these
+LARGEST = float(np.log(1000.0 / 16.0))  # logarithm of the largest ratio of box to anchor
 
 
 class Detector(nn.Module):
-    """torchvision's SSDlite up to its outputs for anchors: what to make of them is up to others."""
+    """torchvision's SSDlite up to its outputs per anchor, without post-processing."""
 
     anchors: Tensor  # [A, 4] centre and size, pixels of the input
 
@@ -47,13 +51,13 @@ class Detector(nn.Module):
         self.register_buffer("anchors", torch.cat([(low + high) / 2, high - low], dim=1).clone())
 
     def forward(self, pixels: Tensor) -> dict[str, Tensor]:
-        """``[N, 3, SIDE, SIDE]`` -> logits ``[N, A, 91]``, of which 0 is "nothing"; shifts."""
+        """Map ``[N, 3, SIDE, SIDE]`` to logits ``[N, A, 91]``, 0 being background, and shifts."""
         outputs = self.head(list(self.backbone(pixels).values()))
         return {"logits": outputs["cls_logits"], "shifts": outputs["bbox_regression"]}
 
 
 def _noise(seed: int) -> Tensor:
-    """Normalised pictures with detail of all sizes, [16, 3, SIDE, SIDE]."""
+    """Return normalised images with detail at all scales, [16, 3, SIDE, SIDE]."""
     generator = torch.Generator().manual_seed(seed)
     pixels = torch.zeros(16, 3, SIDE, SIDE)
     for side in (2, 7, 28, SIDE):
@@ -66,7 +70,7 @@ def _take_statistics(network: nn.Module, pixels: Tensor) -> None:
     norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d)]
     for norm in norms:
         norm.reset_running_stats()
-        norm.momentum = None  # the mean of all batches, here of one
+        norm.momentum = None  # the mean over all batches, of which there is one
         norm.train()
     with torch.no_grad():
         network(pixels)
@@ -91,7 +95,7 @@ def _new(name: str) -> nn.Module:
 
 
 def build_networks(root: Path) -> dict[str, nn.Module]:
-    """All five by name, with the weights of ``root/weights``, made if they aren't there."""
+    """Return all five by name, with the weights in ``root/weights``, made if missing."""
     networks: dict[str, nn.Module] = {}
     for seed, name in enumerate((*CLASSIFIERS, DETECTOR)):
         path = root / "weights" / f"{name}.pth"

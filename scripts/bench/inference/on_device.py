@@ -1,4 +1,4 @@
-"""What networks' outputs are made into without leaving their device: a batch at once."""
+"""Post-processing on the device, a batch at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Record = dict[str, Any]
 
 
 def boxes_of(shifts: Tensor, anchors: Tensor) -> Tensor:
-    """Corners of the anchors, ``[A, 4]``, moved by what the network says, ``[N, A, 4]``."""
+    """Return the corners of the anchors, ``[A, 4]``, moved by the outputs, ``[N, A, 4]``."""
     moved = shifts / shifts.new_tensor(BOX_WEIGHTS)
     centre = anchors[:, :2] + moved[..., :2] * anchors[:, 2:]
     half = moved[..., 2:].clamp(max=LARGEST).exp() * anchors[:, 2:] * 0.5
@@ -23,21 +23,21 @@ def boxes_of(shifts: Tensor, anchors: Tensor) -> Tensor:
 
 
 def classify_batch(logits: Tensor) -> list[Record]:
-    """Of each image, ``[N, 1000]``: the best classes and their probabilities."""
+    """Return the best classes of each image, from ``[N, 1000]``, and their probabilities."""
     scores, labels = logits.softmax(dim=1).topk(TOP)
     rows = zip(labels.tolist(), scores.tolist(), strict=True)
     return [{"labels": best, "scores": values} for best, values in rows]
 
 
 def scores_of(logits: Tensor) -> Tensor:
-    """``[N, A, 91]`` -> probabilities of all classes but "nothing", ``[N, A, 90]``."""
+    """``[N, A, 91]`` -> probabilities of all classes but the background, ``[N, A, 90]``."""
     return logits.softmax(dim=-1)[..., 1:].contiguous()
 
 
 def detect_batch(
     logits: Tensor, shifts: Tensor, anchors: Tensor, sizes: Sequence[tuple[int, int]]
 ) -> list[Record]:
-    """Of each image of that (width, height), from ``[N, A, 91]`` and ``[N, A, 4]``: boxes."""
+    """Return the boxes of images of these sizes, from ``[N, A, 91]`` and ``[N, A, 4]``."""
     boxes, scores = boxes_of(shifts, anchors), scores_of(logits)
     kept = visops.batched_nms(boxes, scores, None, IOU, max_output=MOST, score_threshold=SCORE)
     image, label, index = kept.unbind(1)

@@ -1,4 +1,4 @@
-"""What scripts that know torchvision's operators make of a detector, image by image."""
+"""Detection with torchvision's operators, image by image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Record = dict[str, Any]
 def detect_image(
     logits: Tensor, shifts: Tensor, anchors: Tensor, width: int, height: int
 ) -> Record:
-    """Of one image of that size, from ``[A, 91]`` and ``[A, 4]``: boxes in its pixels."""
+    """Return the boxes of one image, in its pixels, from ``[A, 91]`` and ``[A, 4]``."""
     boxes, scores = boxes_of(shifts, anchors), scores_of(logits)
     index, label = (scores > SCORE).nonzero().unbind(1)
     kept = batched_nms(boxes[index], scores[index, label], label, IOU)[:MOST]

@@ -1,4 +1,4 @@
-"""A folder of JPEG files as folders of users' photos are: many sizes, some of them broken.
+"""A folder of JPEG files like users' folders of photos: many sizes, some files broken.
 
 File n depends on n alone, so that a folder of 200 files has the first 200 of one of 2,000.
 """
@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 Size = tuple[int, int]  # width, height
 
-# Of eight photos four are as data sets have them, two as the web has, two as screens show.
+# Of eight photos, four have sizes from data sets, two from the web, two from screens.
 SIZES: tuple[Size, ...] = (
     (640, 480),
     (1024, 768),
@@ -30,20 +30,20 @@ SIZES: tuple[Size, ...] = (
     (500, 375),
     (1920, 1080),
 )
-FOLDER = 128  # files of a folder; their names come again in the next one
+FOLDER = 128  # files per folder; the next folder repeats their names
 BROKEN_EVERY = 96
 BROKEN = ("truncated", "empty", "text", "head only")
-GRAIN = 4.0  # standard deviation, of 255: enlarged photos are smoother than a camera's
-SIDE = 320  # no photo is enlarged from less
+GRAIN = 4.0  # standard deviation, of 255; enlarged photos are smoother than a camera's
+SIDE = 320  # smallest side to enlarge a photo from
 
 
 def file_name(index: int) -> str:
-    """Path of file `index` below the folder; not all of it is ASCII."""
+    """Return the path of file `index` below the folder; not all of it is ASCII."""
     return f"{index // FOLDER:02d} été/photo_{index % FOLDER:03d}.jpg"
 
 
 def defect(index: int) -> str | None:
-    """What is wrong with file `index`."""
+    """Return what is wrong with file `index`."""
     which, rest = divmod(index, BROKEN_EVERY)
     return BROKEN[which % len(BROKEN)] if rest == BROKEN_EVERY // 2 else None
 
@@ -58,14 +58,14 @@ def _damaged(file: bytes, kind: str) -> bytes:
 
 
 def _grain() -> npt.NDArray[np.int16]:
-    """Noise to cut pieces from, [height, width, 3]."""
+    """Return noise to cut pieces from, [height, width, 3]."""
     height, width = (max(size[axis] for size in SIZES) + 64 for axis in (1, 0))
     noise = np.random.default_rng(0).normal(scale=GRAIN, size=(height, width, 1))
     return np.rint(noise).astype(np.int16).repeat(3, axis=2)
 
 
 def _jpeg(index: int, photos: Sequence[Image.Image], grain: npt.NDArray[np.int16]) -> bytes:
-    """A part of a photo, resized, with grain."""
+    """Return a part of a photo, resized, with grain."""
     rng = np.random.default_rng((1, index))
     width, height = SIZES[index % len(SIZES)]
     photo = photos[int(rng.integers(len(photos)))]
@@ -85,7 +85,7 @@ def _jpeg(index: int, photos: Sequence[Image.Image], grain: npt.NDArray[np.int16
 
 
 def make_photos(root: Path, count: int) -> Path:
-    """The folder of `count` files below `root`; it is made once.
+    """Return the folder of `count` files below `root`; it is made once.
 
     Beside them is a file that is no image, ``notes.txt``, in each folder.
     """

@@ -1,4 +1,4 @@
-"""What all variants do in the same way, since none of the four changes is about it."""
+"""Steps that are the same in all variants, because no change affects them."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ SUFFIX = ".jpg"
 
 
 def list_files(folder: Path) -> list[str]:
-    """Paths of all files, relative to the folder."""
+    """Return the paths of all files, relative to the folder."""
     files = (p for p in folder.rglob("*") if p.is_file())
     return sorted(path.relative_to(folder).as_posix() for path in files)
 
 
 def skipped(name: str) -> Record:
-    """The record of a file that is no image."""
+    """Return the record of an unreadable file."""
     return {"image": name, "status": "skipped"}
 
 
 def decode(path: Path) -> Tensor | str:
-    """``[3, H, W]`` of uint8, or what is wrong with the file."""
+    """Return ``[3, H, W]`` of uint8, or the reason why the file can't be read."""
     try:
         return decode_image(str(path), ImageReadMode.RGB)
     except RuntimeError as error:
-        # torchvision's messages begin with its own function, file and line.
+        # torchvision's messages start with its function, file and line.
         return re.sub(r"^\w+, \S+:\d+, ", "", str(error)).split("\n")[0]
 
 
 def preprocess(photos: Sequence[Tensor], channels_last: bool = False) -> Tensor:
-    """Resized and normalised, ``[N, 3, SIDE, SIDE]``, on the photos' device."""
+    """Return resized, normalised photos ``[N, 3, SIDE, SIDE]``, on their device."""
     matrices = [
         [[SIDE / photo.shape[2], 0.0, 0.0], [0.0, SIDE / photo.shape[1], 0.0]] for photo in photos
     ]
@@ -61,7 +61,7 @@ def preprocess(photos: Sequence[Tensor], channels_last: bool = False) -> Tensor:
 
 
 def write(out: Path, record: Record, photo: Tensor | None) -> None:
-    """The record, and the photo with its boxes drawn, the best one last."""
+    """Write the record, and the photo with its boxes drawn, the best one last."""
     path = out / record["image"]
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{path}.json", "w", encoding="utf-8") as file:
@@ -79,10 +79,10 @@ def write(out: Path, record: Record, photo: Tensor | None) -> None:
 
 
 def read_records(out: Path) -> list[Record]:
-    """What :func:`write` has written."""
+    """Read what :func:`write` wrote."""
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(out.rglob("*.json"))]
 
 
 def to_device(photo: Tensor, device: torch.device) -> Tensor:
-    """A copy there, or the photo itself."""
+    """Return a copy on the device, or the photo itself."""
     return photo.to(device, non_blocking=photo.is_pinned()) if device.type != "cpu" else photo

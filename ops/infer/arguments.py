@@ -1,0 +1,224 @@
+"""The options of ``python -m visops.infer``, group by group."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["parser"]
+
+_DESCRIPTION = """\
+Run networks over all images of a folder. Every file below it ends as one record: ok, failed or
+skipped. However a run ends, even if it is killed, starting it again continues where it stopped.
+"""
+
+_EPILOG = """\
+OUT holds results.jsonl (or .parquet), quarantine.jsonl (what failed, and why), summary.json,
+plan.jsonl and manifest*.jsonl (what is planned and done), parts/ (records by batch) and, if
+requested, annotated/, pictures/ and trace.json.
+
+Exit status: 0 if every input was processed (failed ones too: see quarantine.jsonl), 1 for errors
+and inputs unaccounted for, 2 for wrong options, 128 + the signal's number after a signal.
+
+Several processes: torchrun --nproc-per-node N -m visops.infer ..., or --engine ray.
+"""
+
+Add = Callable[..., Any]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command's options."""
+    options = argparse.ArgumentParser(
+        prog="python -m visops.infer",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    for title, group in (
+        ("input and output", _add_files),
+        ("how networks see images", _add_inputs),
+        ("what is made of outputs", _add_results),
+        ("device and speed", _add_speed),
+        ("Ray", _add_ray),
+        ("other", _add_other),
+    ):
+        group(options.add_argument_group(title).add_argument)
+    return options
+
+
+def _add_files(add: Add) -> None:
+    add("--images", metavar="DIR", help="folder of inputs: every file below it is one")
+    add(
+        "--out",
+        metavar="DIR",
+        required=True,
+        help="folder for results; an unfinished run in it continues",
+    )
+    add(
+        "--models",
+        metavar="NAME,...",
+        help="torchvision models, such as resnet18,mobilenet_v3_small, and files: TorchScript "
+        "(.pt, .pth, .ts, .torchscript) or torch.export (.pt2); all see the same batches",
+    )
+    add(
+        "--weights",
+        metavar="DIR",
+        help="state dicts NAME.pth for torchvision models; without it their weights are random",
+    )
+    add("--seed", type=int, default=0, help="seed of random weights (default 0)")
+    add(
+        "--format",
+        choices=("jsonl", "parquet"),
+        default="jsonl",
+        help="format of the results (default jsonl); running again with the other one converts",
+    )
+    add(
+        "--annotate",
+        nargs="?",
+        const="jpeg",
+        choices=("jpeg", "png"),
+        help="also write each image with its results drawn on it (default jpeg)",
+    )
+
+
+def _add_inputs(add: Add) -> None:
+    add("--batch-size", type=int, default=64, metavar="N", help="images per batch (default 64)")
+    add(
+        "--size",
+        type=_size,
+        metavar="H[xW]",
+        help="input size of all networks; by default, for torchvision models, the size each was "
+        "trained for (classification, mostly 224), the size it would resize images to (detection, "
+        "mostly 800, else 300 or 320; it resizes other sizes again), or 520 (segmentation); 224 "
+        "for files",
+    )
+    add(
+        "--fit",
+        choices=("stretch", "letterbox", "crop"),
+        help="the whole image stretched, the whole image with bars, or its middle; by default crop "
+        "for classification, letterbox for detection, stretch for segmentation and files",
+    )
+    add(
+        "--reduced",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="decode JPEGs at least twice as large as needed at a fraction of their size; faster, "
+        "with slightly different pixels (default: yes, unless --annotate)",
+    )
+    add(
+        "--exif",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="turn images upright by their EXIF orientation (default: yes)",
+    )
+    add(
+        "--max-pixels",
+        type=int,
+        default=1 << 28,
+        metavar="N",
+        help="larger images fail (default 2^28)",
+    )
+
+
+def _add_results(add: Add) -> None:
+    add("--top-k", type=int, default=5, metavar="K", help="classes per image (default 5)")
+    add(
+        "--score-threshold",
+        type=float,
+        default=0.05,
+        metavar="S",
+        help="drop boxes with lower scores (default 0.05)",
+    )
+    add("--iou-threshold", type=float, default=0.5, metavar="T", help="NMS overlap (default 0.5)")
+    add(
+        "--soft-nms",
+        choices=("linear", "gaussian"),
+        help="lower scores instead of dropping boxes; detectors with masks or keypoints then "
+        "compute them for every box above the score threshold, which may take many times as long",
+    )
+    add("--max-detections", type=int, default=100, metavar="N", help="per image (default 100)")
+
+
+def _add_speed(add: Add) -> None:
+    add("--device", default="cpu", help="cpu (default), cuda, cuda:1, ...")
+    add(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="decoding processes (default: one per core, at most 8); 0 decodes in this process; "
+        "results do not depend on it",
+    )
+    add(
+        "--writer-threads",
+        type=int,
+        metavar="N",
+        help="threads that encode and write (default 4); not with --engine ray",
+    )
+    add(
+        "--autocast",
+        choices=("bfloat16", "float16"),
+        help="run networks in this type where torch.autocast considers it safe",
+    )
+    add(
+        "--channels-last",
+        action="store_true",
+        help="use channels_last, which speeds up convolutions on CPUs (often by half) and on GPUs "
+        "with --autocast; the last digits of results differ",
+    )
+
+
+def _add_ray(add: Add) -> None:
+    add(
+        "--engine",
+        choices=("local", "ray"),
+        default="local",
+        help="run in this process (or torchrun's processes), or on a Ray cluster",
+    )
+    add(
+        "--ray-address",
+        metavar="ADDRESS",
+        help="the cluster's address (default: the cluster this machine belongs to, else a new one)",
+    )
+    add(
+        "--ray-networks",
+        type=_at_least(1),
+        metavar="N",
+        help="processes that run the networks on Ray",
+    )
+
+
+def _add_other(add: Add) -> None:
+    add("--dry-run", action="store_true", help="list and plan, print counts, write nothing")
+    add(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="show a progress bar with each stage's images/s and the slowest stage",
+    )
+    add(
+        "--profile",
+        action="store_true",
+        help="write a torch.profiler trace of the first batches; single process only: neither "
+        "under torchrun nor with --engine ray",
+    )
+    add(
+        "--merge", action="store_true", help="only merge a finished OUT, for example after torchrun"
+    )
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least {least}")
+        return int(text)
+
+    return number
+
+
+def _size(text: str) -> tuple[int, int]:
+    """Height and width: 224, or 320x480."""
+    parts = text.lower().split("x")
+    if len(parts) > 2 or not all(part.isdigit() and int(part) for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 224 or 320x480")
+    return int(parts[0]), int(parts[-1])

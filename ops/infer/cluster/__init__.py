@@ -1,0 +1,1 @@
+"""The same run over many processes: the ranks of torchrun, or the actors of Ray."""

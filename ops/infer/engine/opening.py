@@ -1,0 +1,126 @@
+"""What precedes the work of a run: locking the folder of outputs, and making the plan."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from ..images.listing import list_images
+from ..store.durable import remove_leftovers
+from ..store.locking import LockedFile
+from ..store.plan import Plan
+from ..store.summary import StageTimes
+
+__all__ = ["LOCK", "PLAN", "OutputsLock", "check_folders", "clean", "settled_plan"]
+
+PLAN = "plan.jsonl"
+LOCK = "lock"
+
+
+class OutputsLock:
+    """Keeps other runs out of a folder of outputs.
+
+    The process that plans holds it exclusively, then shares it with the other processes of its run.
+
+    Attributes
+    ----------
+    alone : bool
+        No other process can be there; always False on file systems without locks.
+
+    Raises
+    ------
+    RuntimeError
+        Another run is using the folder.
+    """
+
+    def __init__(self, out: str, *, shared: bool) -> None:
+        self._out = out
+        self._file = LockedFile(os.path.join(out, LOCK))
+        try:
+            self.alone = self._take(shared) and not shared
+        except BaseException:
+            self._file.close()
+            raise
+
+    def share(self) -> None:
+        """Let the other processes of this run in."""
+        self.alone = False
+        self._take(shared=True)
+
+    def close(self) -> None:
+        """Release the lock."""
+        self._file.close()
+
+    def _take(self, shared: bool) -> bool:
+        try:
+            return self._file.lock(shared=shared)
+        except BlockingIOError:
+            raise RuntimeError(
+                f"visops.infer: another run is using {self._out}; wait for it to end, or choose "
+                "another folder"
+            ) from None
+
+
+def check_folders(images: str, out: str) -> None:
+    """Refuse unsuitable folders before anything is created.
+
+    Raises
+    ------
+    OSError
+        The folder of images can't be listed.
+    ValueError
+        Both are the same folder.
+    """
+    with os.scandir(images):
+        pass
+    if os.path.isdir(out) and os.path.samefile(images, out):
+        raise ValueError(
+            f"visops.infer: out is {out}, which is also the folder of images: a run would list its "
+            "own files; choose another folder, such as one below it"
+        )
+
+
+def settled_plan(
+    images: str, out: str, wanted: dict[str, Any], batch_size: int, *, create: bool
+) -> tuple[Plan, StageTimes, bool]:
+    """Return the plan of `out`, how long that took, and whether it differs from the one on disk.
+
+    Parameters
+    ----------
+    images, out : str
+    wanted : dict
+        The settings that results depend on.
+    batch_size : int
+    create : bool
+        List the images, and plan new ones.
+
+    Raises
+    ------
+    ValueError
+        The plan was made for other options, or for other images.
+    """
+    path = os.path.join(out, PLAN)
+    start = time.perf_counter()
+    listing = StageTimes("list")
+    known = Plan.load(path)
+    if known is None and not create:
+        raise FileNotFoundError(f"visops.infer: there is no plan yet: no file {path}")
+    real = os.path.realpath(images)
+    plan = Plan(wanted, images=real) if known is None else known
+    plan.check(wanted, out)
+    new = 0
+    if create:
+        plan.check_images(real, out)
+        entries = list_images(images, leave_out=out)
+        new = plan.extend(entries, batch_size)
+        listing.images = len(entries)
+    listing.busy = time.perf_counter() - start
+    return plan, listing, new > 0 or known is None
+
+
+def clean(out: str) -> None:
+    """Remove the temporary files of killed runs; no other process may be writing."""
+    remove_leftovers(out, below=False)
+    for folder in ("parts", "annotated", "pictures"):
+        remove_leftovers(os.path.join(out, folder))

@@ -1,0 +1,235 @@
+"""A whole run in this process: plan, stages, merge, summary."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from ..batch import Batch
+from ..models.model import Model, load_model
+from ..options import Options
+from ..store.manifest import Commit
+from ..store.merge import Counts
+from ..store.plan import PlannedBatch
+from ..store.summary import Summary
+from ..view.report import Progress
+from .job import MANIFEST, Job, Processed
+from .profiling import Trace
+from .stages import Chain
+from .stopping import Draining
+from .work import Work
+
+__all__ = ["Pipeline", "run"]
+
+Models = Mapping[str, Any] | Sequence[Model | str]
+
+
+class Pipeline:
+    """Models and options, to run on any number of folders.
+
+    Parameters
+    ----------
+    models : dict of callables, or sequence of Model or names
+        Callables take a float32 batch ``[N, 3, h, w]``; a pair adds a post-processing. Names are
+        those of :func:`load_model`.
+    options : Options, optional
+    **changes
+        Fields of `options` to change.
+    """
+
+    def __init__(self, models: Models, options: Options | None = None, **changes: Any) -> None:
+        self.options = replace(options, **changes) if options is not None else Options(**changes)
+        self.models = as_models(models, self.options)
+        Work("", self.models, self.options)  # refuses incompatible options
+
+    def run(
+        self,
+        images: str | os.PathLike[str],
+        out: str | os.PathLike[str],
+        *,
+        progress: bool = False,
+        profile: bool = False,
+    ) -> Summary:
+        """Process what is left of a folder of images.
+
+        In the main thread SIGTERM and SIGINT drain the run: the stages finish what they hold, and
+        the summary records the signal. A second signal kills the process.
+
+        Parameters
+        ----------
+        images, out : path
+        progress : bool
+            Show a bar.
+        profile : bool
+            Write a trace of the first batches, ``trace.json``.
+
+        Returns
+        -------
+        Summary
+
+        Raises
+        ------
+        StageError
+            What stopped a stage; committed batches stay.
+        ValueError
+            `out` belongs to options that give other results.
+        """
+        with Draining() as draining, Job.open(images, out, self.models, self.options) as job:
+            pending = job.pending()
+            ended = job.plan.inputs - _inputs(pending)
+            done = watch(job, pending, draining, ended=ended, progress=progress, profile=profile)
+            return conclude(job, done, draining.received)
+
+    def dry_run(self, images: str | os.PathLike[str], out: str | os.PathLike[str]) -> Summary:
+        """List and plan as :meth:`run` does, but write nothing."""
+        job = Job.open(images, out, self.models, self.options, dry_run=True)
+        committed = job.committed()
+        return _counted(job, committed, _inputs(job.pending(committed)))
+
+
+def run(
+    images: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    models: Models,
+    *,
+    progress: bool = False,
+    profile: bool = False,
+    **options: Any,
+) -> Summary:
+    """Run models over a folder of images.
+
+    Every file below `images` ends as a record with ``status`` "ok", "failed" or "skipped" and,
+    unless it is ok, a ``reason``. Records are written batch by batch, and are safe once the batch's
+    line is in the manifest; another call does what is left, however the first one ended. At the end
+    ``results.jsonl`` holds all records, with the same bytes for any number of workers and
+    interruptions.
+
+    Parameters
+    ----------
+    images, out : path
+    models : dict of callables, or sequence of Model or names
+        See :class:`Pipeline`.
+    progress, profile : bool
+        See :meth:`Pipeline.run`.
+    **options
+        Fields of :class:`Options`.
+
+    Returns
+    -------
+    Summary
+
+    Examples
+    --------
+    >>> import os, tempfile, torch
+    >>> from PIL import Image
+    >>> from visops import infer
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> images, out = f"{folder.name}/images", f"{folder.name}/out"
+    >>> os.mkdir(images)
+    >>> for name in "abc":
+    ...     Image.new("RGB", (64, 48), "red").save(f"{images}/{name}.png")
+    >>> network = torch.nn.Sequential(torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
+    >>> summary = infer.run(images, out, {"colour": network}, workers=0)
+    >>> summary.counts
+    Counts(listed=3, ok=3, failed=0, skipped=0)
+    """
+    return Pipeline(models, **options).run(images, out, progress=progress, profile=profile)
+
+
+def watch(
+    job: Job,
+    batches: Sequence[PlannedBatch],
+    draining: Draining,
+    manifest: str = MANIFEST,
+    *,
+    ended: int = 0,
+    progress: bool = False,
+    profile: bool = False,
+) -> Processed:
+    """Run batches of a job, draining on signals, with a bar and a trace on request.
+
+    The bar starts at `ended`, the inputs that earlier runs finished, and ends after `batches`.
+    """
+    watchers: list[Progress | Trace] = []
+
+    def starting(chain: Chain[Batch]) -> None:
+        draining.bind(chain.stop)
+        # Both start threads, so the decoding workers must have been forked before; and the trace
+        # must start before the stages do.
+        watchers.append(Progress(ended + _inputs(batches), ended, progress))
+        if profile:
+            watchers.append(Trace(job.out))
+
+    def tick(chain: Chain[Batch]) -> None:
+        for watcher in watchers:
+            watcher.tick(chain)
+
+    try:
+        return job.process(batches, manifest, starting=starting, tick=tick)
+    finally:
+        with ExitStack() as closing:
+            for watcher in watchers:
+                closing.callback(watcher.close)
+
+
+def conclude(
+    job: Job,
+    done: Processed,
+    signal: int | None = None,
+    name: str = "summary.json",
+    *,
+    merge: bool = True,
+) -> Summary:
+    """Merge if `merge` and nothing is left; count, and write the summary."""
+    committed = job.committed()  # read once: other processes may be committing
+    pending = _inputs(job.pending(committed))
+    summary = _counted(job, committed, pending)
+    if merge and not pending:
+        summary.counts = job.merge(committed)
+        summary.results = os.path.join(job.out, f"results.{job.work.options.format}")
+    summary.done = sum(commit.ok + commit.failed + commit.skipped for commit in done.commits)
+    summary.seconds, summary.stages, summary.retried = done.seconds, done.times, done.retried
+    summary.signal = signal
+    summary.save(job.out, name)
+    return summary
+
+
+def _counted(job: Job, committed: Mapping[int, Commit], pending: int) -> Summary:
+    counts = Counts(listed=job.plan.inputs)
+    for commit in committed.values():
+        counts.ok += commit.ok
+        counts.failed += commit.failed
+        counts.skipped += commit.skipped
+    return Summary(counts, pending)
+
+
+def _inputs(batches: Sequence[PlannedBatch]) -> int:
+    return sum(len(batch.entries) for batch in batches)
+
+
+def as_models(models: Models, options: Options) -> list[Model]:
+    """Return a Model for each callable, name or Model."""
+    if isinstance(models, Mapping):
+        return [_as_model(name, call) for name, call in models.items()]
+    if isinstance(models, str):
+        models = models.split(",")
+    return [
+        load_model(model, seed=options.seed) if isinstance(model, str) else model
+        for model in models
+    ]
+
+
+def _as_model(name: str, call: Any) -> Model:
+    if isinstance(call, Model):
+        if call.name != name:
+            raise ValueError(
+                f"visops.infer: models[{name!r}] is a Model named {call.name!r}; use the same "
+                "name, or pass the models in a list"
+            )
+        return call
+    if isinstance(call, tuple):
+        return Model(name, call[0], postprocess=call[1])
+    return Model(name, call)

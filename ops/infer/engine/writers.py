@@ -1,0 +1,125 @@
+"""Writes a batch's files with a pool of threads, then its line in the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter, deque
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ..batch import Batch, Picture
+from ..store.durable import sync_below, write_atomically
+from ..store.manifest import Commit, Manifest
+from ..store.records import batch_records, json_line
+from ..view.annotate import encode
+from .stages import StageError
+
+__all__ = ["Committer", "part_name", "write_batch"]
+
+
+def part_name(number: int) -> str:
+    """Return the path of a batch's records, relative to the outputs."""
+    return f"parts/part-{number:08d}.jsonl"
+
+
+def write_batch(out: str, batch: Batch) -> Commit:
+    """Write all files of a batch; return the line that may now go into the manifest."""
+    for picture in batch.pictures:
+        write_picture(out, picture)
+    sync_pictures(out, batch.pictures)
+    return write_part(out, batch)
+
+
+def write_part(out: str, batch: Batch) -> Commit:
+    """Write a batch's records."""
+    records = batch_records(batch)
+    data = b"".join(map(json_line, records))
+    part = part_name(batch.number)
+    write_atomically(os.path.join(out, part), data)
+    counts = Counter(record["status"] for record in records)
+    return Commit(
+        batch.number,
+        part,
+        len(data),
+        hashlib.sha256(data).hexdigest(),
+        counts["ok"],
+        counts["failed"],
+        counts["skipped"],
+        batch.plan.digest,
+    )
+
+
+def write_picture(out: str, picture: Picture) -> None:
+    """Draw, encode and write a picture; the caller syncs its folder."""
+    path = os.path.join(out, picture.path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    write_atomically(path, encode(picture), sync_parent=False)
+
+
+def sync_pictures(out: str, pictures: Iterable[Picture]) -> None:
+    """Make the names of pictures durable, and those of their folders."""
+    sync_below(out, {os.path.dirname(picture.path) for picture in pictures})
+
+
+@dataclass
+class _Unfinished:
+    """A batch whose files are being written."""
+
+    number: int
+    pictures: list[Picture]
+    written: list[Future[None]]
+    part: Future[Commit]
+
+    def done(self) -> bool:
+        return self.part.done() and all(future.done() for future in self.written)
+
+
+class Committer:
+    """The last stage: writes files in parallel, and commits batches in order.
+
+    Parameters
+    ----------
+    out : str
+        The folder of outputs, with its folder of parts.
+    manifest : Manifest
+    pool : ThreadPoolExecutor
+    room : int
+        Batches that may be unfinished when the next one comes.
+    """
+
+    def __init__(self, out: str, manifest: Manifest, pool: ThreadPoolExecutor, room: int) -> None:
+        self._out, self._manifest, self._pool, self._room = out, manifest, pool, room
+        self._unfinished: deque[_Unfinished] = deque()
+        self.commits: list[Commit] = []
+
+    def add(self, batch: Batch) -> Batch:
+        """Start writing a batch; commit those that are finished."""
+        written = [
+            self._pool.submit(write_picture, self._out, picture) for picture in batch.pictures
+        ]
+        part = self._pool.submit(write_part, self._out, batch)
+        self._unfinished.append(_Unfinished(batch.number, batch.pictures, written, part))
+        while self._unfinished and (
+            len(self._unfinished) > self._room or self._unfinished[0].done()
+        ):
+            self._commit()
+        return batch
+
+    def finish(self) -> None:
+        """Commit the remaining batches."""
+        while self._unfinished:
+            self._commit()
+
+    def _commit(self) -> None:
+        batch = self._unfinished.popleft()
+        try:
+            for future in batch.written:
+                future.result()
+            sync_pictures(self._out, batch.pictures)
+            commit = batch.part.result()
+            self._manifest.append(commit)
+        except Exception as error:
+            raise StageError("write", batch.number, error) from error
+        self.commits.append(commit)

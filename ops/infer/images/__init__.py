@@ -1,0 +1,1 @@
+"""From a folder to networks' inputs: list, decode, preprocess."""

@@ -1,0 +1,1 @@
+"""Networks: loaded, run on a batch, and their outputs made into results."""

@@ -1,0 +1,241 @@
+"""A model: what to call, on which input, and how to process its output."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..frames import Placement
+from ..images.preprocess import Preprocess
+from . import torchvision
+from .describe import describe
+from .detection import Detection
+from .exported import call_in_fixed_batches, load_exported
+from .postprocess import Auto, PostProcess
+
+__all__ = ["Model", "load_model", "load_models"]
+
+
+@dataclass
+class Model:
+    """A callable on a batch ``[N, 3, h, w]``, with a name.
+
+    Parameters
+    ----------
+    name : str
+        The key of its outputs in records.
+    call : callable
+        A module stays on the run's device and in evaluation mode afterwards.
+        Returns a tensor or a dict of tensors, with the batch as first axis, or a list with a dict
+        of tensors per image (torchvision's detectors).
+    preprocess : Preprocess, optional
+        By default that of the run.
+    postprocess : callable, optional
+        See :class:`PostProcess`; by default :class:`Auto`, which goes by the form of the output.
+    as_list : bool
+        Call it with a list of tensors ``[3, h, w]``, as torchvision's detectors expect.
+    source : str
+        Identifies the network when a run resumes: by default the callable's qualified name.
+    loaded : tuple or None
+        The arguments of :func:`load_model`, for processes that load the model themselves.
+    batch_size : int or None
+        The only batch size that it takes: smaller batches are padded, larger ones split.
+    """
+
+    name: str
+    call: Callable[..., Any]
+    preprocess: Preprocess | None = None
+    postprocess: PostProcess = field(default_factory=Auto)
+    as_list: bool = False
+    source: str = ""
+    loaded: tuple[Any, ...] | None = None
+    batch_size: int | None = None
+    whole_images = False  # whether forward() uses `images`
+
+    def __post_init__(self) -> None:
+        if not self.name or "/" in self.name:
+            raise ValueError(f"visops.infer: model name {self.name!r} must be non-empty, without /")
+        if not callable(self.call):
+            raise TypeError(
+                f"visops.infer: model {self.name} is a {type(self.call).__name__}, must be callable"
+            )
+        if not self.source:
+            kind = self.call if hasattr(self.call, "__qualname__") else type(self.call)
+            self.source = f"{kind.__module__}.{kind.__qualname__}"
+
+    def to(self, device: torch.device, memory_format: torch.memory_format) -> None:
+        """Put a module on the device, in evaluation mode; leave other callables alone."""
+        if isinstance(self.call, nn.Module):
+            with suppress(NotImplementedError):  # exported modules keep the mode of their export
+                self.call.eval()
+            self.call.to(device=device)
+            if memory_format is torch.channels_last:
+                self.call.to(memory_format=memory_format)
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return all that its outputs depend on, weights included, as JSON values."""
+        return {
+            "source": self.source,
+            "weights": weights_digest(self.call),
+            "preprocess": repr(self.preprocess),
+            "postprocess": describe(self.postprocess, weights_digest),
+        }
+
+    def forward(
+        self, inputs: Tensor, images: Sequence[Tensor], placements: Sequence[Placement]
+    ) -> Any:
+        """Run the network on a batch; `images` are the whole images, uint8 ``[3, H, W]``."""
+        if self.batch_size is not None:
+            return call_in_fixed_batches(self.call, self.batch_size, inputs)
+        return self.call(list(inputs) if self.as_list else inputs)
+
+
+@dataclass
+class _Detector(Model):
+    """A torchvision detector, which drops boxes by thresholds of its own."""
+
+    own: torchvision.Thresholds | None = None
+
+    def to(self, device: torch.device, memory_format: torch.memory_format) -> None:
+        """Also set its thresholds to those of the post-processing, which runs too late."""
+        super().to(device, memory_format)
+        if self.own is None:
+            self.own = torchvision.Thresholds.of(self.call)
+        detection = self.postprocess
+        if isinstance(detection, Auto):
+            detection = detection.detection
+        thresholds = self.own  # for a post-processing that is not ours
+        if isinstance(detection, Detection):
+            thresholds = torchvision.Thresholds.under(detection, self.call)
+        thresholds.give(self.call)
+
+
+def weights_digest(call: object) -> str | None:
+    """Return the SHA-256 of a module's parameters and buffers; None if it is not a module."""
+    if not isinstance(call, nn.Module):
+        return None
+    digest = hashlib.sha256()
+    for name, value in sorted(call.state_dict().items()):
+        shape = list(getattr(value, "shape", ()))
+        digest.update(f"{name} {getattr(value, 'dtype', '')} {shape}".encode())
+        if isinstance(value, Tensor) and value.layout is torch.strided and not value.is_quantized:
+            data = value.detach().cpu().contiguous().flatten()
+            digest.update(data.view(torch.uint8).numpy().data)
+        else:
+            digest.update(repr(value).encode())
+    return digest.hexdigest()
+
+
+def load_models(
+    names: Sequence[str],
+    weights: str | None = None,
+    seed: int = 0,
+    preprocess: Preprocess | None = None,
+) -> list[Model]:
+    """Load several models: see :func:`load_model`. Model files contain their own weights.
+
+    Raises
+    ------
+    ValueError
+        There are `weights`, but no model to load them into.
+    """
+    if weights is not None and all(map(_is_file, names)):
+        raise ValueError(_useless(weights, ", ".join(names)))
+    return [
+        load_model(name, None if _is_file(name) else weights, seed, preprocess) for name in names
+    ]
+
+
+def load_model(
+    name: str,
+    weights: str | None = None,
+    seed: int = 0,
+    preprocess: Preprocess | None = None,
+) -> Model:
+    """Load a model by its name in torchvision, or from a TorchScript or torch.export file.
+
+    A torchvision detector drops boxes by the thresholds of its :class:`Detection`, not by
+    torchvision's defaults. It still considers at most its ``topk_candidates`` boxes: 400 per class
+    in SSD, 300 in SSDlite, 1,000 per scale in RetinaNet and FCOS; R-CNNs consider 1,000 regions,
+    the one for 320 pixels 150.
+
+    Parameters
+    ----------
+    name : str
+        Such as ``resnet18``, or a path that ends in ``.pt``, ``.pth``, ``.ts``, ``.torchscript``
+        (TorchScript) or ``.pt2`` (torch.export). A network exported for one batch size gets batches
+        of that size.
+    weights : str, optional
+        A folder with a state dict ``<name>.pth`` per torchvision model: torchvision's own weights,
+        or trained from them. Without it weights are random. Nothing is downloaded.
+    seed : int
+        Seed of random weights.
+    preprocess : Preprocess, optional
+        By default, for classification, the size, crop, mean and standard deviation of torchvision's
+        default weights: mostly the middle 224 x 224 pixels after resizing the shorter side to 232
+        or 256, always with the bilinear filter. For segmentation the whole image at 520 x 520;
+        torchvision itself keeps the aspect ratio. For detection the size the detector would resize
+        images to, mostly 800 x 800, else 300 or 320, with bars; it resizes inputs of other sizes
+        again. Detectors normalise by themselves: `mean` and `std` are None for them.
+
+    Raises
+    ------
+    ValueError
+        There is no such model, the file is not a model, or its weights don't fit.
+    FileNotFoundError
+        There is no such file.
+    """
+    loaded = (name, weights, seed, preprocess)
+    if _is_file(name):
+        if weights is not None:
+            raise ValueError(_useless(weights, name))
+        return _from_file(name, preprocess, loaded)
+    network = torchvision.build(name, weights, seed)
+    source = f"torchvision {name}"
+    detects = torchvision.detects(name)
+    if preprocess is None:
+        preprocess = torchvision.preprocess_of(name, network)
+    elif detects:
+        preprocess = replace(preprocess, mean=None, std=None)
+    kind = _Detector if detects else Model
+    return kind(name, network, preprocess, as_list=detects, source=source, loaded=loaded)
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith(torchvision.FILES)
+
+
+def _useless(weights: str, names: str) -> str:
+    return (
+        f"visops.infer: weights is {weights!r}, must be None for {names}: weights are loaded into "
+        "torchvision models, by name, and files have their own"
+    )
+
+
+def _from_file(path: str, preprocess: Preprocess | None, loaded: tuple[Any, ...]) -> Model:
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"visops.infer: there is no model file {path}")
+    source = os.path.basename(path)
+    name, suffix = os.path.splitext(source)
+    batch_size = None
+    try:
+        if suffix == ".pt2":
+            network, batch_size = load_exported(path)
+        else:
+            network = torch.jit.load(path, map_location="cpu")
+    except Exception as error:  # from pickle, zipfile or torch
+        wanted = "torch.export file" if suffix == ".pt2" else "TorchScript file"
+        first = str(error).strip().partition("\n")[0]
+        raise ValueError(
+            f"visops.infer: {path} is not a {wanted}: {type(error).__name__}: {first}. A state "
+            "dict alone is not a network: for a torchvision model, save it as NAME.pth in the "
+            "folder of weights"
+        ) from error
+    return Model(name, network, preprocess, source=source, loaded=loaded, batch_size=batch_size)

@@ -1,0 +1,1 @@
+"""What is on the disk: the plan, manifests, parts, results and the summary."""

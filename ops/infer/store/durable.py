@@ -1,0 +1,133 @@
+"""Files that are complete or absent: written under a temporary name, synced, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+__all__ = [
+    "atomic_file",
+    "make_folders",
+    "naming",
+    "remove_leftovers",
+    "sync_below",
+    "sync_folder",
+    "write_atomically",
+]
+
+TEMPORARY = ".tmp"
+
+
+@contextmanager
+def atomic_file(path: str, *, sync_parent: bool = True) -> Iterator[BinaryIO]:
+    """Open a temporary file that is renamed to `path` when the block ends without an exception.
+
+    Its temporary name is unique: two processes may write the same file, for example when one of
+    them is taken for dead. To write many files into one folder, pass `sync_parent` False and sync
+    the folder once.
+
+    Raises
+    ------
+    OSError
+        With `path` as its file name.
+    """
+    folder = os.path.dirname(path)
+    temporary = os.path.join(folder, secrets.token_hex(8) + TEMPORARY)
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException as error:
+        _remove(temporary)
+        # A failed write names no file, open and rename name the temporary one; others are not ours.
+        if isinstance(error, OSError) and error.filename in (None, temporary):
+            raise named(error, path) from error
+        raise
+    if sync_parent:
+        sync_folder(folder)
+
+
+def write_atomically(path: str, data: bytes, *, sync_parent: bool = True) -> None:
+    """Write the whole file, or leave the old one untouched."""
+    with atomic_file(path, sync_parent=sync_parent) as file:
+        file.write(data)
+
+
+def sync_folder(folder: str) -> None:
+    """Make renames within a folder durable, where the file system can sync folders."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folders(path: str) -> None:
+    """Make a folder and its missing parents, and make their names durable."""
+    above, missing = path, []
+    while not os.path.isdir(above):
+        above = os.path.dirname(above) or os.curdir
+        missing.append(above)
+    os.makedirs(path, exist_ok=True)
+    for folder in missing:
+        sync_folder(folder)
+
+
+def sync_below(top: str, folders: Iterable[str]) -> None:
+    """Make the entries of some folders below `top` durable, and the folders' own names.
+
+    All folders in between are synced too, even if another process made them: it may not have synced
+    them yet.
+
+    Parameters
+    ----------
+    top : str
+    folders : iterable of str
+        Relative to `top`.
+    """
+    wanted = set()
+    for folder in folders:
+        while folder not in wanted:
+            wanted.add(folder)
+            folder = os.path.dirname(folder)
+    for folder in sorted(wanted):
+        sync_folder(os.path.join(top, folder))
+
+
+def remove_leftovers(folder: str, *, below: bool = True) -> None:
+    """Remove the temporary files of killed processes; no process may be writing there."""
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            stem, suffix = os.path.splitext(name)
+            if suffix == TEMPORARY and len(stem) == 16 and set(stem) <= set("0123456789abcdef"):
+                _remove(os.path.join(parent, name))
+        if not below:
+            return
+
+
+@contextmanager
+def naming(path: str) -> Iterator[None]:
+    """Add this path to any OSError in the block that names no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise named(error, path) from error
+        raise
+
+
+def named(error: OSError, path: str) -> OSError:
+    """Return the same error with the file's path: failed reads and writes name no file."""
+    return OSError(error.errno, error.strerror or str(error), path)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,1 @@
+"""What people look at: annotated pictures, the progress bar, the table at the end."""

@@ -1,0 +1,60 @@
+"""Annotated pictures: where they are written, and how they are encoded."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+from collections.abc import Sequence
+
+from PIL import Image
+
+from ..batch import Picture
+from .drawing import draw
+
+__all__ = ["encode", "picture_path"]
+
+_LONGEST = 255  # bytes of a name, on most file systems
+_JPEG_SIDE = 65_500  # libjpeg's limit
+_QUALITY = 90
+# A folder with a name that a picture may take.
+_LIKE_A_PICTURE = re.compile(r"\.(jpg|png)_*\Z", re.IGNORECASE)
+
+
+def picture_path(folder: str, path: str, suffix: str, sides: Sequence[int] = ()) -> str:
+    """Return the path of an image's picture: the image's own path, with one more suffix.
+
+    So ``a.png`` and ``a.jpg`` get different pictures. A folder named like a picture gets a trailing
+    ``_``, so that the folder ``a.png.jpg`` does not collide with the picture of ``a.png``. A name
+    that would become too long is cut, and made unique by a digest. If one of the `sides` is too
+    long for a JPEG, the suffix is ``.png``.
+    """
+    if max(sides, default=0) > _JPEG_SIDE:
+        suffix = ".png"
+    *parents, name = path.split("/")
+    folders = [_fitting(p, "_") if _LIKE_A_PICTURE.search(p) else p for p in parents]
+    return "/".join([folder, *folders, _fitting(name, suffix)])
+
+
+def encode(picture: Picture) -> bytes:
+    """Draw the picture's results on it, and return the encoded file."""
+    image = Image.fromarray(picture.pixels.permute(1, 2, 0).contiguous().numpy())
+    if picture.drawn is not None:
+        draw(image, picture.drawn)
+    buffer = io.BytesIO()
+    if picture.path.endswith(".png"):
+        image.save(buffer, "png")
+    else:
+        image.save(buffer, "jpeg", quality=_QUALITY)
+    return buffer.getvalue()
+
+
+def _fitting(name: str, suffix: str) -> str:
+    """Return the name with the suffix, shortened to fit the file system."""
+    data = os.fsencode(name)
+    if len(data) + len(suffix) > _LONGEST:
+        digest = hashlib.sha256(data).hexdigest()
+        kept = data[: _LONGEST - len(suffix) - 1 - len(digest)]
+        name = f"{os.fsdecode(kept)}-{digest}"
+    return name + suffix

@@ -1,0 +1,191 @@
+"""The meeting of ranks: rank 0 decides, all hear it, and all wait for each other's end."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+import pytest
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from visops.infer.cluster.distributed import (
+    Rank,
+    wait_for_others,
+)
+from visops.infer.cluster.meeting import Meeting
+from visops.infer.engine.stopping import Draining
+
+from infer.ranks import on_three_ranks
+
+
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ranks that wait in vain give up within a test's time."""
+    monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=30))
+
+
+def decided(rank: Rank, decision: object, environ: dict[str, str], seconds: float = 0.0) -> object:
+    """Return what a rank hears if rank 0 takes some time to decide."""
+
+    def decide() -> object:
+        time.sleep(seconds)
+        return [rank.index, decision]
+
+    return Meeting(rank, environ).agree(decide)
+
+
+def test_all_ranks_hear_what_rank_0_decides(environ: dict[str, str]) -> None:
+    assert on_three_ranks(lambda rank: decided(rank, "all", environ)) == [[0, "all"]] * 3
+
+
+def test_rank_0_opens_a_store_where_there_is_none() -> None:
+    # A server in this process keeps the port, and is shared by later stores at that port.
+    server = TCPStore(
+        "127.0.0.1", 0, None, is_master=True, wait_for_workers=False, multi_tenant=True
+    )
+    environ = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
+    for run in range(2):  # some ranks may be in the second run before the first has ended
+        assert on_three_ranks(partial(decided, decision=run, environ=environ)) == [[0, run]] * 3
+
+
+def test_nobody_hears_what_was_decided_before(environ: dict[str, str]) -> None:
+    # Commands of one script, runs of one program and restarts share a store.
+    for run in range(3):
+        said = on_three_ranks(partial(decided, decision=run, environ=environ, seconds=0.2))
+        assert said == [[0, run]] * 3
+
+
+def test_machines_need_not_agree_how_often_they_were_restarted(environ: dict[str, str]) -> None:
+    def ask(rank: Rank) -> object:
+        here = {**environ, "TORCHELASTIC_RESTART_COUNT": str(rank.index)}
+        return decided(rank, "all", here)
+
+    assert on_three_ranks(ask) == [[0, "all"]] * 3
+
+
+def test_a_rank_that_was_killed_before_it_heard_is_answered_when_it_asks_again(
+    environ: dict[str, str],
+) -> None:
+    def ask(rank: Rank) -> object:
+        if rank.index == 1:  # an earlier process asked, and was killed
+            meeting = Meeting(rank, environ)
+            assert meeting._store is not None
+            meeting._store.set("ask/1", "killed")
+            meeting._store.wait(["answer/killed"], timedelta(seconds=30))
+        return decided(rank, "all", environ)
+
+    assert on_three_ranks(ask) == [[0, "all"]] * 3
+
+
+def test_a_rank_that_is_ahead_waits_for_its_own_run(environ: dict[str, str]) -> None:
+    """A rank may ask in the second of two runs while rank 0 is still in the first."""
+    ahead = threading.Event()
+
+    def ask(rank: Rank) -> object:
+        if rank.index == 2:  # keep rank 0 in the first run
+            ahead.wait(30)
+            time.sleep(0.3)
+        first = decided(rank, "first", environ)
+        if rank.index == 1:
+            ahead.set()
+        return [first, decided(rank, "second", environ)]
+
+    assert on_three_ranks(ask) == [[[0, "first"], [0, "second"]]] * 3
+
+
+def test_a_rank_0_that_was_left_over_ends(environ: dict[str, str]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        deciding = threading.Event()
+        old = pool.submit(Meeting(Rank(0, 2), environ).agree, deciding.set)
+        assert deciding.wait(30)
+        new = pool.submit(decided, Rank(0, 2), "new", environ)
+        with pytest.raises(RuntimeError, match="restarted, with another rank 0"):
+            old.result(30)
+        assert decided(Rank(1, 2), None, environ) == new.result(30) == [0, "new"]
+
+
+def test_decisions_may_be_larger_than_a_value_of_the_store(environ: dict[str, str]) -> None:
+    text = "x" * (9 << 20)
+    first, second, third = on_three_ranks(lambda rank: decided(rank, text, environ))
+    assert first == second == third == [0, text]
+
+
+def test_what_rank_0_raises_is_raised_everywhere(environ: dict[str, str]) -> None:
+    def decide() -> None:
+        raise ValueError("batch_size is 3")
+
+    first, *others = on_three_ranks(lambda rank: Meeting(rank, environ).agree(decide))
+    assert isinstance(first, ValueError)
+    for error in others:
+        assert isinstance(error, RuntimeError)
+        assert str(error) == ("visops.infer: rank 0 could not plan: ValueError: batch_size is 3")
+
+
+def test_ranks_without_a_place_to_meet_are_told() -> None:
+    with pytest.raises(RuntimeError, match="ranks need MASTER_ADDR and MASTER_PORT"):
+        Meeting(Rank(0, 2), {"MASTER_ADDR": "127.0.0.1"})
+
+
+def test_a_store_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visops.infer.cluster.meeting.CONNECTING_TIMEOUT", timedelta(seconds=0.5))
+    with pytest.raises(RuntimeError, match=r"rank 1 can't reach the store of rank 0 at 127.*:1:"):
+        Meeting(Rank(1, 2), {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+
+
+def test_others_are_waited_for(environ: dict[str, str], tmp_path: Path) -> None:
+    ended: list[int] = []
+
+    def work(rank: Rank) -> tuple[list[int], bool]:
+        meeting = Meeting(rank, environ)
+        meeting.agree(list)
+        time.sleep(0.3 * rank.index)
+        ended.append(rank.index)
+        meeting.finish()
+        start = time.monotonic()
+        wait_for_others(meeting, Draining(), str(tmp_path), seconds=15, poll=0.01)
+        return sorted(ended), time.monotonic() - start < 10
+
+    assert on_three_ranks(work) == [([0, 1, 2], True)] * 3
+
+
+def test_others_are_not_waited_for_when_nothing_moves(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    def work(rank: Rank) -> float:
+        meeting = Meeting(rank, environ)
+        meeting.agree(list)
+        if rank.index == 1:  # it works, writes, and then dies
+            for _ in range(2):
+                time.sleep(0.5)
+                with (tmp_path / rank.manifest).open("a") as file:
+                    file.write("a line\n")
+            return 0.0
+        meeting.finish()
+        start = time.monotonic()
+        wait_for_others(meeting, Draining(), str(tmp_path), seconds=4, poll=0.01)
+        return time.monotonic() - start
+
+    first, _, third = on_three_ranks(work)
+    assert isinstance(first, float), first
+    assert isinstance(third, float), third
+    assert min(first, third) > 4.5
+
+
+def test_signals_end_the_wait_for_others(environ: dict[str, str], tmp_path: Path) -> None:
+    draining = Draining()
+    draining.received = signal.SIGTERM
+    wait_for_others(Meeting(Rank(0, 3), environ), draining, str(tmp_path))
+
+
+def test_a_store_that_has_gone_is_not_waited_for() -> None:
+    server = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    environ = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(server.port)}
+    meeting = Meeting(Rank(1, 2), environ)
+    assert not meeting.others_have_finished()
+    del server
+    assert meeting.others_have_finished()
+    meeting.finish()
