@@ -19,7 +19,6 @@ with warnings.catch_warnings():
 
     from scripts.bench_contenders import check_contenders
 
-pytestmark = pytest.mark.slow
 
 # Those of a DataLoader start workers and compare means only.
 CASES = [case for case in all_cases() if case.quick and case.memory and case.device == "cpu"]

@@ -17,8 +17,6 @@ from bench.harness import Case  # noqa: E402
 
 from scripts.bench_contenders import check_contenders  # noqa: E402
 
-pytestmark = pytest.mark.slow
-
 CASES = [case for case in all_cases() if case.quick and case.device == "cpu"]
 
 

@@ -35,7 +35,6 @@ from profiling import (  # noqa: E402
     roi_align,
 )
 
-
 ARGUMENTS = {
     "conv": ["conv", "--size", "8", "12", "--kernel", "3"],
     "conv_kernel": ["conv", "--size", "2", "3", "--image", "10"],
