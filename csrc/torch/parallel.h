@@ -6,12 +6,10 @@
 
 #include <algorithm>
 
+#include "core/grain.h"
 #include "core/kernel_stub.h"
 
 namespace visops {
-
-// Tasks that touch fewer elements cost more to hand out than to do.
-constexpr int64_t kGrain = 32768;
 
 template <class Params>
 void run_on_cpu(const KernelStub<Params>& stub, const Params& params, int64_t work, int64_t cost) {

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/grain.h"
 
 namespace visops {
 namespace {
 
-// A task that touches fewer elements costs more to hand out than to do.
-constexpr int64_t kWorthIt = 32768;
 constexpr int64_t kPartsPerThread = 4;
 
 int64_t whole_lines(int64_t bytes) {
@@ -47,7 +46,7 @@ ConvolvePlan plan_convolve2d(const ConvolveParams& p, int64_t threads) {
   const int64_t total = saturating_product(p.batch.count, bands);
   ConvolvePlan plan = {1, layout_of(p), 0};
   if (threads > 1) {
-    const int64_t worth_it = saturating_product(total, cost) / kWorthIt;
+    const int64_t worth_it = saturating_product(total, cost) / kGrain;
     plan.parts = std::clamp<int64_t>(std::min(threads * kPartsPerThread, worth_it), 1, total);
   }
   plan.scratch_bytes = saturating_product(plan.parts, plan.layout.bytes);
@@ -60,7 +59,7 @@ ConvolveTapsPlan plan_convolve2d_taps(const ConvolveTapsParams& p, int64_t threa
   const int64_t taps = p.kernel_height * p.kernel_width;
   const int64_t elements = saturating_product(
       p.batch.count, saturating_product(p.grad_plane.height, p.grad_plane.width));
-  const int64_t worth_it = saturating_product(elements, 1 + taps / kTapsPerElement) / kWorthIt;
+  const int64_t worth_it = saturating_product(elements, 1 + taps / kTapsPerElement) / kGrain;
   const int64_t sum = sum_size(p.kind);
   const int64_t columns = std::min(p.grad_plane.width, kChunkColumns);
   ConvolveTapsPlan plan = {};

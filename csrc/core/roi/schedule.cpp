@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/check.h"
+#include "core/grain.h"
 
 namespace visops {
 namespace {
@@ -14,7 +15,6 @@ constexpr int64_t kCacheBytes = int64_t{12} << 20, kMostBytes = int64_t{48} << 2
 constexpr int64_t kBandBytes = int64_t{4}
                                << 20;   // of a map's gradient that a thread sums at a time
 constexpr int64_t kLeastChannels = 32;  // in smaller blocks a channel takes three times as long
-constexpr int64_t kGrain = 32768;       // as in torch/parallel.h
 constexpr int64_t kChunk = 64;          // boxes that one task lists
 
 int64_t accumulator_bytes(const RoiAlignParams& p) { return p.dtype == DType::kFloat64 ? 8 : 4; }
