@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._torch.differentiable import Differentiable
+from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import check_fill, check_same_device, require
 from .._torch.vmap_calls import one_call_each
 
@@ -269,3 +269,5 @@ _backward_kernel.register(
     backward=_backward_kernel_vjp,
     vmap=one_call_each(_backward_kernel),
 )
+
+refuse_lazy_out("convolve2d_out")

@@ -15,7 +15,7 @@ from torch import Tensor
 from .. import _numpy
 from .._torch.arrays import as_tensor, number_list
 from .._torch.channels_last import empty_maps, prefers_channels_last
-from .._torch.differentiable import Differentiable
+from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import check_same_device
 
 __all__ = ["warp_affine"]
@@ -367,3 +367,5 @@ _affine_backward_image.register(
 _affine_backward_matrix.register(
     backward=_affine_backward_matrix_backward, vmap=_affine_backward_matrix_vmap
 )
+
+refuse_lazy_out("affine_out")

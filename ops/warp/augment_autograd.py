@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
-from .._torch.differentiable import Differentiable
+from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import check_same_device
 
 # The options that all forms share, in the order and with the defaults of the schemas, then those of
@@ -344,3 +344,5 @@ augment_list.register_list(
     setup_context=_list_setup, backward=_list_backward, one_by_one=_each_image
 )
 _augment_backward.register(backward=_backward_backward, vmap=_backward_vmap)
+
+refuse_lazy_out("augment_out", "augment_list_out")

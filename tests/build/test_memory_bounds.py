@@ -140,3 +140,18 @@ def test_reads_of_boxes_stay_inside(dtype: torch.dtype, columns: int, end: bool)
             for ours, wanted in zip(suppressed(*laid), suppressed(boxes, scores, ids), strict=True):
                 assert torch.equal(ours, wanted)
             del laid
+
+
+def test_images_without_channels_are_not_read() -> None:
+    """Read ahead used to load from the null pointer of such an image, and the process died."""
+    matrix = torch.tensor([[1, 0.2, 0.3], [0.3, 1, 0]])
+    empty = torch.empty(1, 64, 64, 0)
+    assert visops.augment(empty, matrix, (32, 32), layout="HWC").numel() == 0
+    image = empty.permute(0, 3, 1, 2).requires_grad_()
+    visops.warp_affine(image, matrix, (32, 32)).sum().backward()
+    assert image.grad is not None
+    assert image.grad.shape == (1, 0, 64, 64)
+    grad = torch.empty(1, 0, 32, 32)
+    options = ("bilinear", "constant", [0.0], True, False)
+    gradient = torch.ops.visops.affine_backward_matrix(grad, image.detach(), matrix, *options)
+    assert not gradient.any()

@@ -29,8 +29,8 @@ inline ReadAhead read_ahead(const AffineParams& p, const AffineMap& map, int64_t
   const Strides& stride = p.image_stride;
   const bool interleaved = stride.channel == 1;
   return ReadAhead({static_cast<const char*>(p.image) + sample * stride.batch * size, p.height,
-                    p.width, interleaved ? 1 : p.channels, stride.channel * size, stride.row * size,
-                    stride.column * size},
+                    p.width, interleaved && p.channels > 0 ? 1 : p.channels, stride.channel * size,
+                    stride.row * size, stride.column * size},
                    map.m, tap_count(p.mode), columns, rows);
 }
 

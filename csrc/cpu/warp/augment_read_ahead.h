@@ -14,10 +14,10 @@ inline ReadAhead read_ahead(const AugmentParams& p, const AugmentSample& s, Span
   const AugmentImage& image = s.image;
   const bool usable = !s.is_fill && !s.map.perspective;
   const bool interleaved = image.channel_stride == 1;
-  return ReadAhead(
-      {image.data, image.height, usable ? image.width : 0, interleaved ? 1 : p.channels,
-       image.channel_stride * size, image.row_stride * size, image.column_stride * size},
-      s.map.m, s.antialias ? image.height : tap_count(s.mode), columns, rows);
+  return ReadAhead({image.data, image.height, usable ? image.width : 0,
+                    interleaved && p.channels > 0 ? 1 : p.channels, image.channel_stride * size,
+                    image.row_stride * size, image.column_stride * size},
+                   s.map.m, s.antialias ? image.height : tap_count(s.mode), columns, rows);
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+"""`out` tensors that can't be written are refused, by every operator that takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import visops
+from torch import Tensor
+
+IMAGE = torch.rand(1, 1, 5, 5)
+MATRIX = torch.eye(2, 3)
+KERNEL = torch.rand(3, 3)
+
+Call = Callable[[Tensor], object]
+CALLS: dict[str, Call] = {
+    "affine_out": lambda out: visops.warp_affine(IMAGE, MATRIX, (5, 5), out=out),
+    "augment_out": lambda out: visops.augment(IMAGE, MATRIX, (5, 5), out=out),
+    "convolve2d_out": lambda out: torch.ops.visops.convolve2d_out(
+        IMAGE[0, 0], KERNEL, [-1, -1], [5, 5], "fill", None, True, out[0, 0]
+    ),
+}
+every_call = pytest.mark.parametrize(("op", "call"), CALLS.items(), ids=CALLS)
+
+
+@every_call
+def test_lazily_negated(op: str, call: Call) -> None:
+    """Torch's fallback for such views aborts the process."""
+    out = torch.zeros(1, 1, 5, 5, dtype=torch.complex64).conj().imag
+    assert out.is_neg()
+    with pytest.raises(RuntimeError, match=f"^visops.{op}: out is a lazily negated view"):
+        call(out)
+
+
+def test_lazily_conjugated() -> None:
+    out = torch.zeros(5, 5, dtype=torch.complex64).conj()
+    image, kernel = IMAGE[0, 0].to(torch.complex64), KERNEL.to(torch.complex64)
+    with pytest.raises(RuntimeError, match="^visops.convolve2d_out: out is a lazily conjugated"):
+        torch.ops.visops.convolve2d_out(image, kernel, [-1, -1], [5, 5], "fill", None, True, out)
+
+
+def test_lazy_inputs_are_resolved() -> None:
+    image = torch.complex(IMAGE, IMAGE).conj().imag
+    assert image.is_neg()
+    out = visops.warp_affine(image, MATRIX, (5, 5), out=torch.empty(1, 1, 5, 5))
+    assert torch.equal(out, -IMAGE)
+
+
+@every_call
+@pytest.mark.parametrize("strides", [(25, 25, 4, 1), (25, 25, 5, 0), (25, 25, 1, 1)])
+def test_overlapping_elements(op: str, call: Call, strides: tuple[int, ...]) -> None:
+    out = torch.as_strided(torch.zeros(100), (1, 1, 5, 5), strides)
+    with pytest.raises(RuntimeError, match="its elements must not overlap"):
+        call(out)
+
+
+@every_call
+@pytest.mark.parametrize("strides", [(25, 25, 1, 5), (99, 77, 10, 2), (1, 1, 6, 1)])
+def test_other_strides_are_written(op: str, call: Call, strides: tuple[int, ...]) -> None:
+    out = torch.as_strided(torch.zeros(200), (1, 1, 5, 5), strides)
+    expected = torch.empty(1, 1, 5, 5)
+    call(expected)
+    call(out)
+    assert torch.equal(out, expected)
