@@ -210,7 +210,6 @@ def array(dtype: Any = np.float32) -> np.ndarray:
         iou(boxes(), boxes(), device="cpu"),
     ),
     (TypeError, "box_iou: boxes1 has dtype object", iou(array(object), array())),
-    (TypeError, "box_iou: boxes2 has byte order '>'", iou(array(), array(">f4"))),
 )
 def test_kinds(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
     check(error, message, call)

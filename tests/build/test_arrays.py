@@ -53,8 +53,8 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         (IMAGE.transpose(2, 0, 1)[None], BOXES),
     ),
     "paste_rois": (
-        lambda masks, boxes: visops.paste_rois(masks, boxes, (30, 32)),
-        (MASKS, BOXES),
+        lambda images, patches, boxes: visops.paste_rois(images, patches, [boxes]),
+        (IMAGE.transpose(2, 0, 1)[None], np.repeat(MASKS[:, None], 3, axis=1), BOXES),
     ),
     "convolve2d": (visops.convolve2d, (IMAGE[..., 0], MASKS[0])),
 }

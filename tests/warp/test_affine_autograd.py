@@ -11,6 +11,7 @@ import visops
 from references.affine import random_matrix
 from torch import Tensor
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
+from visops.warp import affine
 
 from warp.affine_cases import FLOATING, LAYOUTS, MODES, PADDINGS, random_image
 
@@ -169,13 +170,13 @@ def test_thread_count_changes_nothing(dtype: torch.dtype) -> None:
 def test_only_what_is_needed_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     for name in ("_affine_backward_image", "_affine_backward_matrix"):
-        original = getattr(visops.affine, name)
+        original = getattr(affine, name)
 
         def record(*args: Any, name: str = name, original: Any = original) -> Any:
             calls.append(name)
             return original(*args)
 
-        monkeypatch.setattr(visops.affine, name, record)
+        monkeypatch.setattr(affine, name, record)
     image, matrix = problem(8)
     visops.warp_affine(image, matrix.detach(), SIZE).sum().backward()
     assert calls == ["_affine_backward_image"]
