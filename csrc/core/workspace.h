@@ -30,7 +30,7 @@ class Workspace {
 };
 
 template <class T>
-VISOPS_FN T* allocate(Workspace& workspace, int64_t count) {
+static inline T* allocate(Workspace& workspace, int64_t count) {
   return static_cast<T*>(workspace.allocate(count * static_cast<int64_t>(sizeof(T))));
 }
 
