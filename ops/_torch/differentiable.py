@@ -48,14 +48,15 @@ def _resolving(name: str, op: Callable[..., None]) -> Callable[..., None]:
             return [resolved(item) for item in argument]
         return argument.resolve_conj().resolve_neg() if isinstance(argument, Tensor) else argument
 
-    def kernel(*arguments: Any, out: Tensor | None = None) -> None:
-        *others, out = (*arguments, *([] if out is None else [out]))
+    def kernel(*arguments: Any, **named: Any) -> None:
+        out: Tensor = named.get("out", arguments[-1])
         if out.is_neg() or out.is_conj():
             view = "negated" if out.is_neg() else "conjugated"
             raise RuntimeError(
                 f"visops.{name}: out is a lazily {view} view, must be a tensor with its own values"
             )
-        op(*(resolved(argument) for argument in others), out)
+        others = {name: resolved(argument) for name, argument in named.items()}
+        op(*(resolved(argument) for argument in arguments), **others)
 
     return kernel
 
