@@ -49,7 +49,7 @@ def _resolving(name: str, op: Callable[..., None]) -> Callable[..., None]:
         return argument.resolve_conj().resolve_neg() if isinstance(argument, Tensor) else argument
 
     def kernel(*arguments: Any, **named: Any) -> None:
-        out: Tensor = named.get("out", arguments[-1])
+        out: Tensor = named["out"] if "out" in named else arguments[-1]
         if out.is_neg() or out.is_conj():
             view = "negated" if out.is_neg() else "conjugated"
             raise RuntimeError(
