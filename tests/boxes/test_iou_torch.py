@@ -224,8 +224,8 @@ def test_fake_tensors(name: str) -> None:
         total = sum(g.square().sum() for g in gradients)
         second = torch.autograd.grad(total, (boxes1, boxes2))  # type: ignore[arg-type]
         assert [g.shape for g in second] == [boxes1.shape, boxes2.shape]
-    first, second = (t.to("meta") for t in sample(name))
-    value = ALL[name](first, second.double())
+    meta1, meta2 = (t.to("meta") for t in sample(name))
+    value = ALL[name](meta1, meta2.double())
     assert (tuple(value.shape), value.dtype, value.is_meta) == ((9, 14), torch.float64, True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -247,20 +248,20 @@ def test_limits_of_numbers(device: str) -> None:
         ("padding", ([1, 1], [0, 2**31])),
         ("dilation", ([1, 1], [0, 0], [1, 2**31])),
     ):
-        check(RuntimeError, f"conv2d: {name} {big}", lambda o=options: OPS.conv2d(x, w, None, *o))
+        check(RuntimeError, f"conv2d: {name} {big}", partial(OPS.conv2d, x, w, None, *options))
     for sizes in ([-2, 4, 6, 7], [2, -4, 6, 7], [2, 4, -(2**63), 7]):
         message = f"conv2d_backward_input: input has shape {sizes}, sizes must be >= 0"
         check(
             RuntimeError,
             message,
-            lambda s=sizes: OPS.conv2d_backward_input(grad, w, s, *OPTIONS, False),
+            partial(OPS.conv2d_backward_input, grad, w, sizes, *OPTIONS, False),
         )
     for sizes in ([-8, 4, 3, 3], [8, -4, 3, 3], [8, -(2**63), 3, 3]):
         message = f"conv2d_backward_weight: weight has shape {sizes}, sizes must be >= 0"
         check(
             RuntimeError,
             message,
-            lambda s=sizes: OPS.conv2d_backward_weight(grad, x, s, *OPTIONS),
+            partial(OPS.conv2d_backward_weight, grad, x, sizes, *OPTIONS),
         )
 
 

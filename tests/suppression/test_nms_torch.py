@@ -334,14 +334,16 @@ def test_inference_mode_and_autocast() -> None:
     tensors = sample()
     expected = everything(*tensors, "gaussian")
     with torch.inference_mode():
-        assert same(everything(*(t.clone() for t in tensors), "gaussian"), expected)
+        boxes, scores, idxs = (t.clone() for t in tensors)
+        assert same(everything(boxes, scores, idxs, "gaussian"), expected)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert same(everything(*tensors, "gaussian"), expected)
 
 
 def test_fake_tensors() -> None:
     """Sizes that are not known yet, and may be 0 or 1."""
-    with FakeTensorMode(shape_env=ShapeEnv()) as mode:
+    shape_env = ShapeEnv()
+    with FakeTensorMode(shape_env=shape_env) as mode:
         boxes, scores, idxs = (mode.from_tensor(t) for t in sample())
         images, values = (mode.from_tensor(t) for t in batch())
         half, first = scores.half(), values[..., 0]
@@ -362,7 +364,7 @@ def test_fake_tensors() -> None:
             count, *rest = rows.shape
             assert tuple(rest) == columns
             assert isinstance(count, torch.SymInt)
-            assert mode.shape_env.bound_sympy(count.node.expr).lower == 0
+            assert shape_env.bound_sympy(count.node.expr).lower == 0
             if lowered is not None:
                 assert (lowered.dtype, lowered.dim()) == (dtype, 1)
                 assert lowered.shape[0].node.expr == count.node.expr

@@ -72,6 +72,7 @@ def per_group(boxes: Tensor, scores: Tensor, groups: Tensor, **options: Any) -> 
 def test_groups(kind: str, ids: int) -> None:
     turn = ids + len(kind)
     large = (300, 1500)[turn % 2] if ids < 5000 else 300
+    options: tuple[dict[str, Any], ...]
     options = ({}, {"method": "gaussian", "min_score": 0.25}, {"method": "hard"})
     for i, count in enumerate((0, 1, 2, 65, *(() if EMULATED else (large,)))):
         boxes, scores, idxs = problem(count, ids, kind)

@@ -79,8 +79,7 @@ class RowColumns {
   }
 
   // The blend along x of v[position, element]; is_dense_ only.
-  VISOPS_ALWAYS_INLINE void blend(const Acc* VISOPS_RESTRICT v,
-                                  Acc* VISOPS_RESTRICT result) const {
+  VISOPS_ALWAYS_INLINE void blend(const Acc* VISOPS_RESTRICT v, Acc* VISOPS_RESTRICT result) const {
     switch (elements_) {
       case 1: return blend_columns<1>(v, result);
       case 3: return blend_columns<3>(v, result);
