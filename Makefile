@@ -36,14 +36,16 @@ $(VENV)/.packages: requirements.txt requirements-dev.txt requirements-test.txt |
 
 BUILD_INPUTS := $(VENV)/.packages pyproject.toml setup.py scripts/build_extensions.py $(SOURCES)
 
+$(VENV)/.installed: export VISOPS_EMULATION = 0
 $(VENV)/.installed: $(BUILD_INPUTS)
-	VISOPS_EMULATION=0 $(PY) setup.py --quiet build_ext --inplace
+	$(PY) setup.py --quiet build_ext --inplace
 	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # A build for tests does for everything else too.
+$(VENV)/.installed-for-tests: export VISOPS_EMULATION = 1
 $(VENV)/.installed-for-tests: $(BUILD_INPUTS)
-	VISOPS_EMULATION=1 $(PY) setup.py --quiet build_ext --inplace
+	$(PY) setup.py --quiet build_ext --inplace
 	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/.installed
 
