@@ -47,6 +47,7 @@ $(VENV)/.installed-for-tests: export VISOPS_EMULATION = 1
 $(VENV)/.installed-for-tests: $(BUILD_INPUTS)
 	$(PY) setup.py --quiet build_ext --inplace
 	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(PY) -c "import visops; assert 'cuda_emulated' in visops.build_info()['cpu_available']"
 	@touch $@ $(VENV)/.installed
 
 build: $(VENV)/.installed  ## set up .venv and compile (only what has changed)
