@@ -12,8 +12,11 @@ import pytest
 import torch
 from visops.infer import StageError, Summary
 from visops.infer.batch import Batch
-from visops.infer.images.loading import DIED
+from visops.infer.frames import Frame
+from visops.infer.images.decode import Decoder
+from visops.infer.images.isolation import DIED
 from visops.infer.store.manifest import Commit, Manifest
+from visops.infer.store.plan import PlannedBatch
 from waiting import until
 
 from infer.networks import (
@@ -100,9 +103,29 @@ def test_a_batch_whose_workers_died_is_named_and_the_others_are_done(
     assert outputs(job[1]) == expected
 
 
+def decode_here(decoder: Decoder, plan: PlannedBatch) -> Batch:
+    """Stands in for `decode_apart`, without a process that dies."""
+
+    class Failing(Decoder):
+        def image(self, path: str) -> tuple[torch.Tensor, Frame]:
+            if path == CRASHES:
+                raise RuntimeError(DIED)
+            return super().image(path)
+
+    return Failing(**vars(decoder)).batch(plan)
+
+
+@pytest.mark.parametrize("process", [False, pytest.param(True, marks=pytest.mark.cluster)])
 def test_an_image_that_crashes_its_decoder_fails_and_the_others_do_not(
-    here: Here, job: tuple[Path, Path], tmp_path: Path
+    here: Here,
+    job: tuple[Path, Path],
+    tmp_path: Path,
+    process: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """With the process that dies, or without."""
+    if not process:
+        monkeypatch.setattr("visops.infer.cluster.ray_stages.decode_apart", decode_here)
     here.decoder = Crashing
     for _ in range(2):
         here.ledger.begin("decode", 0, True)
