@@ -19,7 +19,7 @@ from visops.infer.cluster.distributed import (
 from visops.infer.cluster.meeting import Meeting
 from visops.infer.engine.stopping import Draining
 
-from infer.ranks import on_three_ranks
+from infer.cluster.ranks import on_three_ranks
 
 
 @pytest.fixture(autouse=True)

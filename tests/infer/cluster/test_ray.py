@@ -13,11 +13,11 @@ from visops.infer import Model, Raw
 from visops.infer.cluster.ray_ledger import ALONE, GO, LOST, STOP, Ledger
 from visops.infer.images.decode import Decoder
 
+from infer.cluster.ray_stand_in import Handle, stand_in_for_ray
 from infer.networks import (
     convolutions,
     make_images,
 )
-from infer.ray_stand_in import Handle, stand_in_for_ray
 
 # TorchScript and torchvision's decoders warn that they will be removed.
 pytestmark = [

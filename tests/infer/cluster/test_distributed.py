@@ -25,12 +25,12 @@ from visops.infer.engine.job import Job
 from visops.infer.store.manifest import Commit, read_manifest
 from visops.infer.store.merge import Counts, merge_parts
 
+from infer.cluster.ranks import on_three_ranks
 from infer.networks import (
     interrupted_merge,
     outputs,
     pipeline,
 )
-from infer.ranks import on_three_ranks
 
 # TorchScript and torchvision's decoders warn that they will be removed.
 pytestmark = [

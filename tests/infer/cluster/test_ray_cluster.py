@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from infer.cluster.ray_stand_in import HAS_RAY
 from infer.networks import (
     committed,
     make_white,
     outputs,
 )
-from infer.ray_stand_in import HAS_RAY
 
 # TorchScript, torchvision's decoders and parts of Ray warn that they will be removed.
 pytestmark = [
@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[2]
 
 
 def on_cluster(kind: str, images: Path, out: Path) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def on_cluster(kind: str, images: Path, out: Path) -> dict[str, Any]:
             "RAY_USAGE_STATS_ENABLED": "0",
         }
         process = subprocess.Popen(
-            [sys.executable, TESTS / "infer" / "ray_run.py", kind, images, out],
+            [sys.executable, TESTS / "infer" / "cluster" / "ray_run.py", kind, images, out],
             env=environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -19,6 +19,7 @@ from visops.infer.store.manifest import Commit, Manifest
 from visops.infer.store.plan import PlannedBatch
 from waiting import until
 
+from infer.cluster.ray_stand_in import Handle, Here, stand_in_for_ray
 from infer.networks import (
     CRASHES,
     Crashing,
@@ -28,7 +29,6 @@ from infer.networks import (
     outputs,
     pipeline,
 )
-from infer.ray_stand_in import Handle, Here, stand_in_for_ray
 
 # TorchScript and torchvision's decoders warn that they will be removed.
 pytestmark = [

@@ -26,7 +26,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),
 ]
 
-TESTS = Path(__file__).resolve().parents[1]
+TESTS = Path(__file__).resolve().parents[2]
+RANK = TESTS / "infer" / "cluster" / "rank_run.py"
 
 
 def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -48,14 +49,14 @@ def test_a_rank_killed_in_the_middle_and_resumed(job: tuple[Path, Path], tmp_pat
     images, out = job
     pipeline().run(images, tmp_path / "one")
     marker = tmp_path / "killed"
-    first = torchrun(TESTS / "infer" / "rank_run.py", images, out, marker)
+    first = torchrun(RANK, images, out, marker)
     assert first.returncode != 0, first.stderr
     assert marker.exists()
     left = read_manifest(str(out / "manifest.rank-00001.jsonl"))
     assert len(left) < 5, "rank 1 has done its whole share of 5 batches"
     assert not (out / "results.jsonl").exists()
 
-    second = torchrun(TESTS / "infer" / "rank_run.py", images, out)
+    second = torchrun(RANK, images, out)
     assert second.returncode == 0, second.stderr
     assert outputs(out) == outputs(tmp_path / "one")
     commits = [
@@ -70,7 +71,7 @@ def test_torchrun_restarts_ranks_that_were_killed(job: tuple[Path, Path], tmp_pa
     images, out = job
     pipeline().run(images, tmp_path / "one")
     marker = tmp_path / "killed"
-    done = torchrun("--max-restarts=1", TESTS / "infer" / "rank_run.py", images, out, marker)
+    done = torchrun("--max-restarts=1", RANK, images, out, marker)
     assert done.returncode == 0, done.stderr
     assert marker.exists()
     assert outputs(out) == outputs(tmp_path / "one")
