@@ -280,7 +280,7 @@ def text_of(table: Table, result: dict[str, Any]) -> str:
         "visops: minimum time of a call. Others: how many times as long they take (ratio of the "
         f"minima in one interleaved run). {machine_text(result)}",
         "",
-        f"Of all {len(timed)} comparisons in the run, visops lost {len(lost)}; it reached {met} of "
+        f"visops lost {len(lost)} of the {len(timed)} comparisons in the run, and reached {met} of "
         f"the {len(floors)} ratios that the project aims for." + (" Lost:" if lost else ""),
     ]
     if lost:

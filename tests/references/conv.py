@@ -52,7 +52,7 @@ def padded(data: np.ndarray, kernel_shape: Sequence[int], fill_value: Any = 0) -
 
 
 def convolve_slices(data: np.ndarray, kernel: np.ndarray, fill_value: Any = 0) -> np.ndarray:
-    """Of any dimension: a loop over the kernel, NumPy's over the pixels."""
+    """Convolve in any dimension: a loop over the kernel, NumPy's over the pixels."""
     dtype = np.result_type(data, kernel)
     bordered = padded(data, kernel.shape, fill_value).astype(dtype, copy=False)
     turned = np.flip(kernel).astype(dtype)
@@ -129,7 +129,7 @@ def convolve_im2col(
     fill_value: Any = 0,
     im2col: Im2col = im2col_recursive,
 ) -> np.ndarray:
-    """Of any dimension: a row for each pixel, times the kernel as a column."""
+    """Convolve in any dimension: a row for each pixel, times the kernel as a column."""
     dtype = np.result_type(data, kernel)
     columns = im2col(data, kernel.shape, fill_value).reshape(data.size, kernel.size)
     turned = np.flip(kernel).reshape(-1)

@@ -15,7 +15,7 @@ from roi.align_cases import BOXES, FLOATING, LAYOUTS
 from roi.pooling_cases import OPS, OUTPUT_SIZE, POOLINGS, problem
 
 SCALES = (1.0, 0.3)
-# Of the operators, after spatial_scale.
+# What the operators take after spatial_scale.
 OPTIONS: dict[str, tuple[tuple[Any, ...], ...]] = {
     "roi_pool": ((),),
     "ps_roi_align": ((-1,), (2,)),

@@ -61,7 +61,7 @@ def run_rank(
     Returns
     -------
     Summary
-        Of this rank; on rank 0, if all ranks have finished, of the whole run.
+        This rank's summary; on rank 0, the whole run's if all ranks have finished.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 Size = tuple[int, int]  # width, height
 
-# Of eight photos, four have sizes from data sets, two from the web, two from screens.
+# Four of eight photos have sizes from data sets, two from the web, two from screens.
 SIZES: tuple[Size, ...] = (
     (640, 480),
     (1024, 768),
