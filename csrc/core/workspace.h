@@ -34,10 +34,12 @@ static inline T* allocate(Workspace& workspace, int64_t count) {
   return static_cast<T*>(workspace.allocate(count * static_cast<int64_t>(sizeof(T))));
 }
 
-// body(begin, end) in parallel; `count` and `grain` as above.
+// body(begin, end) in parallel; `count` and `grain` as above. What fits one task is called
+// directly: handing it to a thread pool takes some microseconds.
 template <class Body>
 static inline void parallel_for(Workspace& workspace, int64_t count, int64_t grain,
                                 const Body& body) {
+  if (count <= grain) return body(0, count);
   const auto call = [](void* context, int64_t begin, int64_t end) {
     (*static_cast<const Body*>(context))(begin, end);
   };

@@ -4,8 +4,6 @@
 
 #include <torch/csrc/stable/ops.h>
 
-#include <algorithm>
-
 #include "core/grain.h"
 #include "core/kernel_stub.h"
 
@@ -19,7 +17,7 @@ void run_on_cpu(const KernelStub<Params>& stub, const Params& params, int64_t wo
     return;
   }
   const auto kernel = stub.cpu();
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, cost));
+  const int64_t grain = grain_of(cost);
   if (work <= grain) {
     kernel(params, 0, work);
     return;

@@ -70,15 +70,21 @@ class TensorWorkspace final : public Workspace {
   std::vector<Tensor> held_;
 };
 
+// call(kernel) with the stub's CUDA kernel, on the device of `on`.
+template <class Stub, class Call>
+void run_on_cuda(const Stub& stub, const Tensor& on, const Call& call) {
+  const int device_index = static_cast<int>(on.get_device_index());
+  const auto kernel = stub.cuda(device_index);
+  torch::stable::accelerator::DeviceGuard guard(device_index);
+  call(kernel);
+}
+
 // Runs the kernel for the device of `on` over `work` items, each of about `cost` elements.
 template <class Params>
 void run(const KernelStub<Params>& stub, const Params& params, const Tensor& on, int64_t work,
          int64_t cost) {
   if (on.is_cuda()) {
-    const int device_index = static_cast<int>(on.get_device_index());
-    const auto kernel = stub.cuda(device_index);
-    torch::stable::accelerator::DeviceGuard guard(device_index);
-    kernel(params, current_cuda_stream(on));
+    run_on_cuda(stub, on, [&](auto kernel) { kernel(params, current_cuda_stream(on)); });
   } else {
     run_on_cpu(stub, params, work, cost);
   }
@@ -90,10 +96,7 @@ void run(const ScheduledStub<Params>& stub, const char* op, const Params& params
          const Tensor& on) {
   TensorWorkspace workspace(op, on);
   if (on.is_cuda()) {
-    const int device_index = static_cast<int>(on.get_device_index());
-    const auto kernel = stub.cuda(device_index);
-    torch::stable::accelerator::DeviceGuard guard(device_index);
-    kernel(params, workspace);
+    run_on_cuda(stub, on, [&](auto kernel) { kernel(params, workspace); });
   } else {
     stub.cpu()(params, workspace);
   }

@@ -176,14 +176,12 @@ void with_tables(const RoiAlignParams& p, Workspace& workspace, By by, const Run
 
 void run_task(const RoiAlignParams& p, const RoiPlan& plan, Workspace& workspace, RoiTask task,
               int64_t count, int64_t grain) {
-  if (count <= grain) return task(p, plan, 0, count);
   parallel_for(workspace, count, grain,
                [&](int64_t begin, int64_t end) { task(p, plan, begin, end); });
 }
 
 void run_boxes(const RoiAlignParams& p, const RoiPlan& plan, Workspace& workspace, RoiTask task) {
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, box_cost(p)));
-  run_task(p, plan, workspace, task, p.boxes.count, grain);
+  run_task(p, plan, workspace, task, p.boxes.count, grain_of(box_cost(p)));
 }
 
 // `numbers` of scratch follow a box's bins.

@@ -141,7 +141,7 @@ void conv2d_backward_weight_kernel(const Conv2dWeightParams& p, Workspace& works
   const Conv2dWeightPlan plan = plan_conv2d_weight(p, workspace.threads());
   char* scratch = allocate<char>(workspace, plan.scratch_bytes);
   with_conv_element(p.kind, [&](auto element) {
-    for_each_part(workspace, plan.workers, [&](int64_t begin, int64_t end) {
+    parallel_for(workspace, plan.workers, 1, [&](int64_t begin, int64_t end) {
       for (int64_t worker = begin; worker < end; ++worker) {
         WeightWorker<decltype(element)> one = {p, plan, scratch + worker * plan.worker_bytes};
         one.run(worker);

@@ -269,10 +269,10 @@ void conv2d_kernel(const Conv2dParams& p, Workspace& workspace) {
   with_conv_element(p.kind, [&](auto element) {
     using Element = decltype(element);
     auto* packed = reinterpret_cast<typename Element::Value*>(memory);
-    for_each_part(workspace, plan.workers, [&](int64_t begin, int64_t end) {
+    parallel_for(workspace, plan.workers, 1, [&](int64_t begin, int64_t end) {
       pack_weights<Element>(p, plan.workers, begin, end, packed);
     });
-    for_each_part(workspace, plan.workers, [&](int64_t begin, int64_t end) {
+    parallel_for(workspace, plan.workers, 1, [&](int64_t begin, int64_t end) {
       for (int64_t worker = begin; worker < end; ++worker) {
         ConvWorker<Element> one = {p, plan, packed, scratch + worker * plan.worker_bytes};
         one.run(worker);

@@ -207,7 +207,7 @@ void convolve2d_kernel(const ConvolveParams& p, Workspace& workspace) {
   const int64_t bands = p.batch.count * ((p.output_height + kRows - 1) / kRows);
   with_convolve_type(p.kind, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    for_each_part(workspace, plan.parts, [&](int64_t begin, int64_t end) {
+    parallel_for(workspace, plan.parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
         Part<T>(p, plan, scratch + part * plan.layout.bytes)
             .run(first_of_part(bands, plan.parts, part),

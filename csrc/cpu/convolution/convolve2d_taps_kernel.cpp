@@ -7,15 +7,13 @@
 #include <type_traits>
 
 #include "core/convolution/convolve2d_plan.h"
+#include "core/grain.h"
 #include "cpu/convolution/convolve2d_rows.h"
 #include "cpu/convolution/work_parts.h"
 #include "cpu/lane_sum.h"
 
 namespace visops {
 namespace {
-
-// Adding fewer elements isn't worth handing to a thread.
-constexpr int64_t kElementsWorthIt = 32768;
 
 // The kSumLanes sums of a tap; for complex numbers the real ones, then the imaginary ones.
 template <class T, int Planes>
@@ -182,7 +180,7 @@ void convolve2d_taps_kernel(const ConvolveTapsParams& p, Workspace& workspace) {
     if (chunks > 0) {
       const ConvolveTapsPlan plan = plan_convolve2d_taps(p, workspace.threads());
       char* scratch = allocate<char>(workspace, plan.scratch_bytes);
-      for_each_part(workspace, plan.parts, [&](int64_t begin, int64_t end) {
+      parallel_for(workspace, plan.parts, 1, [&](int64_t begin, int64_t end) {
         for (int64_t part = begin; part < end; ++part) {
           Chunks<T> task(p, plan, scratch + part * plan.part_bytes, partial);
           const int64_t last = first_of_part(chunks, plan.parts, part + 1);
@@ -190,8 +188,7 @@ void convolve2d_taps_kernel(const ConvolveTapsParams& p, Workspace& workspace) {
         }
       });
     }
-    const int64_t grain = kElementsWorthIt / (chunks < 1 ? 1 : chunks);
-    parallel_for(workspace, elements, grain < 1 ? 1 : grain, [&](int64_t begin, int64_t end) {
+    parallel_for(workspace, elements, grain_of(chunks), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) sum_chunks<T>(p, partial, i);
     });
   });

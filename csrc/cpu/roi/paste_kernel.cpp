@@ -114,7 +114,7 @@ class RowWeights {
     }
   }
 
-  // Of row y of box k, whose taps on the patch are `taps`.
+  // Moves on to row y of box k, whose taps on the patch are `taps`.
   void set_row(int64_t k, int64_t y, const AxisTaps<mode, Acc>& taps) {
     const CropMap& map = p_.maps[k];
     if (p_.blend == PasteBlend::kAlpha) {

@@ -5,6 +5,7 @@
 // a task has those that begin in its part of `order`. Arithmetic: NOTE [ Matrix suppression ] and
 // NOTE [ Overlap ]. Assumes what check_matrix_nms() and the front establish: indices are in range,
 // equal numbers in `segment` are adjacent, and within a group objects that take no part come last.
+#include "core/grain.h"
 #include "core/suppression/matrix_nms.h"
 
 #include "cpu/suppression/nms_kept.h"
@@ -13,9 +14,8 @@
 namespace visops {
 namespace {
 
-constexpr int64_t kOnStack = 256;     // groups of so many boxes need no scratch
-constexpr int64_t kTaskCost = 32768;  // elements' worth of work that is worth a task
-constexpr int64_t kObjectCost = 64;   // ... of an object, but for the words of its mask
+constexpr int64_t kOnStack = 256;    // groups of so many boxes need no scratch
+constexpr int64_t kObjectCost = 64;  // elements' worth of work, without the words of its mask
 
 template <class Overlap, class Score>
 struct Met {
@@ -183,8 +183,7 @@ void lower_boxes(const MatrixNmsParams& p, int64_t begin, int64_t count, double*
 
 template <DecayFunction decay>
 void matrix_nms_as(const MatrixNmsParams& p, Workspace& workspace) {
-  const int64_t cost = kObjectCost + p.words;
-  const int64_t grain = cost < kTaskCost ? kTaskCost / cost : 1;
+  const int64_t grain = grain_of(kObjectCost + p.words);
   const auto for_each_group = [&](const auto& lower) {
     for_each_segment(workspace, p.segment, p.count, grain, lower);
   };

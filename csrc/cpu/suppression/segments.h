@@ -21,7 +21,6 @@ void for_each_segment(Workspace& workspace, const int64_t* segment, int64_t tota
       begin = next;
     }
   };
-  if (total <= grain) return part(0, total);
   parallel_for(workspace, total, grain, part);
 }
 

@@ -11,6 +11,7 @@
 // repeat what they share of a sample, so neighbouring tasks on one thread run as one task.
 //
 // Assumes what check_augment() and check_augment_data() establish; the gradient is floating.
+#include "core/grain.h"
 #include "core/warp/augment_gradient.h"
 #include "core/workspace.h"
 #include "cpu/warp/augment_gradient_color.h"
@@ -25,8 +26,6 @@ constexpr int64_t kMostSums = kMatrixSums + int64_t{kMaxColorSteps} * kMaxMatrix
 
 // A sample can be cut into this many tasks; whole samples take the least time in total.
 constexpr int64_t kBackwardTasks = 16;
-// Tasks with fewer elements cost more to hand out than to do.
-constexpr int64_t kLeastElements = 32768;
 
 struct Interval {
   double low, high;
@@ -199,8 +198,7 @@ void augment_backward_kernel(const AugmentBackwardParams& b, Workspace& workspac
   const AugmentParams& p = b.forward;
   // An element costs several times what a copy does.
   const int64_t cost = 4 * p.channels * p.output_width * p.output_height / kBackwardTasks;
-  const int64_t grain = cost > 0 ? kLeastElements / cost : kLeastElements;
-  parallel_for(workspace, p.batch * kBackwardTasks, grain > 0 ? grain : 1,
+  parallel_for(workspace, p.batch * kBackwardTasks, grain_of(cost),
                [&](int64_t begin, int64_t end) { pull_tasks(b, begin, end); });
 }
 
