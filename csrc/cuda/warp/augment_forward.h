@@ -1,32 +1,9 @@
-// The one-pass augmentation on CUDA, for one interpolation.
-//
-// NOTE [ Augment forward on CUDA ]
-// Strategy: tiles of 64 x 8 output pixels, two per thread. Each tile prepares its sample in shared
-// memory once (an inversion in float64, the segments of the tile's rows, the colour matrices).
-// Every thread then works in float32 (float64 for float64 images): one coordinate and one set of
-// weights for up to four channels, which stay in registers through sampling, colour and output.
-// More channels go in groups of four; they have no colour.
-//
-// Lists: a list's images lie anywhere and have any size, so each needs a descriptor. Descriptors
-// travel by value in the kernel's parameters, up to kListImages per launch: a ragged batch needs no
-// copy to the device, no buffer that outlives the call, and no synchronization.
-//
-// Split: blocks stride over the tiles of all samples, so any size fits any grid. Pixels share
-// nothing; the result does not depend on the split.
-//
-// Memory: as in NOTE [ Affine forward on CUDA ], writes of planar output coalesce, and a warp
-// gathers interleaved output of 2 to 4 channels in shared memory and writes whole words.
-//
-// Rounding: NOTE [ One augmented pixel ], without contraction (-fmad=false): the bits of the CPU
-// kernels, except for NaN payloads.
-//
-// Assumes from check_augment(): sizes below 2^31, at most 4 channels with colour, values for 1
-// channel or for all. It does not assume sensible matrices, windows, colours or rectangles: a
-// matrix without an inverse, or an empty window, makes the sample `fill`.
+// The kernels of the one-pass augmentation; NOTE [ Augment forward on CUDA ].
 #pragma once
 
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
+#include "cuda/warp/augment_modes.h"
 #include "cuda/warp/augment_tile.h"
 
 namespace visops {
@@ -187,8 +164,10 @@ void forward_as(const AugmentParams& p, void* stream) {
   }
 }
 
-template <Interpolation mode>
-void forward_mode(const AugmentParams& p, void* stream) {
+}  // namespace
+
+template <Slot slot, Interpolation mode>
+void launch_augment(const AugmentParams& p, void* stream) {
   switch (p.dtype) {
     case DType::kUInt8: return forward_as<uint8_t, mode>(p, stream);
     case DType::kFloat16: return forward_as<Half, mode>(p, stream);
@@ -199,5 +178,4 @@ void forward_mode(const AugmentParams& p, void* stream) {
   }
 }
 
-}  // namespace
 }  // namespace visops
