@@ -18,8 +18,8 @@ SOURCES := $(shell find csrc tests/cuda_emulation -type f)
 CPP := $(shell find csrc tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-tests demo test test-matrix test-infer test-gpu test-abi bench docs lint format \
-  typecheck wheel clean
+.PHONY: help build build-tests demo test test-matrix test-infer test-gpu test-wheel bench docs lint \
+  format typecheck wheels clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -102,25 +102,14 @@ test-gpu: build-tests  ## run the CUDA tests on a GPU, then again under compute-
 	    -p no:cacheprovider $(PYTEST_ARGS); \
 	done
 
-wheel: $(VENV)/.packages  ## build dist/visops-*.whl, without the emulation that tests use
-	@rm -rf build/lib* build/bdist* dist
-	VISOPS_EMULATION=0 $(PY) setup.py --quiet build_ext  # pip would hide what it compiles
-	VISOPS_EMULATION=0 $(PY) -m pip wheel --no-deps --no-build-isolation --wheel-dir dist .
+wheels: $(VENV)/.packages  ## build dist/visops-*.whl for every Python found, and the source distribution
+	$(PY) scripts/wheels.py build $(PYTHONS)
 
-# The wheel built against .venv's torch, unchanged, on the oldest torch there is support for.
-ABI := .venv-abi
-$(ABI)/.packages: requirements-test.txt | $(PY)
-	$(PYTHON) -m venv $(ABI)
-	$(ABI)/bin/python -m pip install torch==2.11.0 torchvision==0.26.0 \
-	  -r requirements-test.txt
-	@touch $@
-
-test-abi: wheel $(ABI)/.packages  ## run the suite on the wheel, not rebuilt, under torch 2.11.0
-	$(ABI)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/visops-*.whl
-	$(ABI)/bin/python -c "import torch, visops; print('torch', torch.__version__, visops.build_info())"
-	OMP_NUM_THREADS=2 $(ABI)/bin/python -m pytest -n auto $(PYTEST_ARGS)
+# The wheel built against .venv's torch, unchanged, beside the oldest torch and others.
+test-wheel: wheels  ## test the wheel, without the checkout, beside several torches and Pythons
+	$(PY) scripts/wheels.py test $(PAIRS)
 
 clean:  ## remove everything that was built, and the virtual environments
-	rm -rf build dist out *.egg-info docs/_build ops/*.so ops/*.pyd ops/_build.py $(VENV) $(ABI)
-	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist out *.egg-info docs/_build ops/lib ops/*.so ops/*.pyd ops/_build.py
+	rm -rf $(VENV) .venv-* .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

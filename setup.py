@@ -6,6 +6,8 @@ VISOPS_CUDA : 0 leaves the CUDA kernels out, 1 makes it an error if they can't b
     they are built when nvcc is there and of the CUDA major version that torch was built for.
 VISOPS_EMULATION : 1 also compiles the CUDA kernels as plain C++, for VISOPS_CPU=cuda_emulated.
 VISOPS_WERROR : 1 makes compiler warnings errors.
+VISOPS_PYTHONS : interpreters, separated as in PATH, that `_numpy` is compiled for; by default the
+    running one.
 TORCH_CUDA_ARCH_LIST : GPU architectures; "8.0;9.0+PTX" by default.
 CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.
 """
@@ -17,19 +19,16 @@ from setuptools import Extension, find_packages, setup
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "scripts"))
 
-from build_extensions import BuildExtensions, sources
+from build_extensions import BuildExtensions, Wheel, sources
 
 setup(
     packages=["visops", *(f"visops.{package}" for package in find_packages("ops"))],
     ext_modules=[
-        # LibTorch stable ABI and limited Python API: one binary for every torch and Python.
-        Extension(
-            "visops._C",
-            ["csrc/library.cpp", *sources("csrc/core", "csrc/torch")],
-            py_limited_api=True,
-        ),
+        # LibTorch's stable ABI and no Python: one binary for every torch. The CUDA kernels are
+        # beside it, in a library of their own.
+        Extension("visops.lib.visops", ["csrc/library.cpp", *sources("csrc/core", "csrc/torch")]),
         # pybind11 has no limited-API mode: this one is per Python version.
         Extension("visops._numpy", sources("csrc/core", "csrc/numpy")),
     ],
-    cmdclass={"build_ext": BuildExtensions},
+    cmdclass={"build_ext": BuildExtensions, "bdist_wheel": Wheel},
 )

@@ -1,9 +1,8 @@
 // The schema of every operator: the table of contents. Implementations register themselves in
 // csrc/torch/<family>/<op>.cpp; fake kernels, autograd and vmap are in ops/<family>/.
-#include <Python.h>
-
 #include <torch/csrc/stable/library.h>
 
+#include "core/cuda_library.h"
 #include "core/platform.h"
 
 // Options that all forms of `augment` share.
@@ -170,9 +169,7 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("build_info() -> str");
 }
 
-// The module itself is empty: loading it registers the operators.
-extern "C" VISOPS_API PyObject* PyInit__C() {
-  static PyModuleDef definition = {
-      PyModuleDef_HEAD_INIT, "_C", nullptr, -1, nullptr, nullptr, nullptr, nullptr, nullptr};
-  return PyModule_Create(&definition);
+// Says, in a process that knows better, why CUDA kernels must not be loaded; for ops/_loader.py.
+extern "C" VISOPS_API void visops_refuse_cuda(const char* reason) {
+  visops::refuse_cuda_library(reason);
 }

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ._loader import load_extensions
+from ._loader import load_library
 
-load_extensions()
+load_library()
 
 from . import compat  # noqa: E402
 from ._build import version as __version__  # noqa: E402

@@ -1,20 +1,28 @@
-"""Compiles `visops._C` and `visops._numpy`; used by setup.py only.
+"""Compiles visops' shared libraries and `visops._numpy`; used by setup.py only.
 
-NOTE [ How the extensions are built ]
-One ninja file holds every object of both modules, so that all of them compile in parallel and a
+NOTE [ How visops is built ]
+There are two shared libraries without Python, in `visops/lib`, and one Python module:
+
+- libvisops: the operators and their CPU kernels. torch.ops.load_library loads it; so does dlopen in
+  a C++ program. It needs libtorch_cpu alone.
+- libvisops_cuda: the CUDA kernels. libvisops loads it, from the same folder, when the first CUDA
+  tensor comes (csrc/core/cuda_library.h): only this one needs libtorch_cuda.
+- visops._numpy: a fast front for warps of arrays. It is per Python version; where it was not built,
+  arrays go through tensors.
+
+One ninja file holds every object of all of them, so that everything compiles in parallel and a
 second build compiles only what a changed source or header touches.
 
 - csrc/core is compiled once: it needs neither torch nor Python.
 - csrc/cpu is compiled once per instruction set; the kernels register themselves, and
   core/kernel_stub.cpp chooses at run time.
-- csrc/library.cpp and csrc/torch (`_C`) see torch's stable headers and the limited Python API.
-- csrc/numpy (`_numpy`) sees pybind11. Of the above it links only what warps of arrays use.
-- csrc/cuda goes through nvcc into `_C`; with VISOPS_EMULATION=1 also through the C++ compiler,
-  with tests/cuda_emulation/cuda_runtime.h standing in for CUDA's, into both modules.
+- csrc/library.cpp and csrc/torch see torch's stable headers, csrc/numpy sees pybind11.
+- csrc/cuda goes through nvcc; with VISOPS_EMULATION=1 also through the C++ compiler, with
+  tests/cuda_emulation/cuda_runtime.h standing in for CUDA's, into libvisops and _numpy.
 
-The modules name torch's libraries but hold no path to them: `import torch` comes first and has
-loaded them by then. The CUDA runtime is linked statically, as NCCL and cuDNN do it, so that the
-module does not depend on the minor version, or the place, of the one torch brings.
+The libraries name torch's libraries but hold no path to them: `import torch`, or the C++ program,
+has loaded them by then. The CUDA runtime is linked statically, as NCCL and cuDNN do it, so that
+nothing depends on the minor version, or the place, of the one torch brings.
 
 No product is ever contracted with a sum (-ffp-contract=off, -fmad=false): results are equal
 bit for bit on every instruction set and device. The MSVC flags have not been tried.
@@ -22,6 +30,8 @@ bit for bit on every instruction set and device. The MSVC flags have not been tr
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import platform
 import re
@@ -37,12 +47,13 @@ from typing import NoReturn
 
 import pybind11
 import torch
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path("build", "ninja")  # relative to ROOT, where ninja runs
 TORCH_API = "0x020b000000000000"  # 2.11: the oldest torch that the binary runs on
-PYTHON_API = "0x030b0000"  # 3.11: the oldest Python; see requires-python
+GENERATED = BUILD / "generated"  # headers that the build writes
 DEFAULT_CUDA_ARCHS = "8.0;9.0+PTX"
 
 
@@ -62,7 +73,7 @@ class Flags:
 GNU = Flags(  # GCC and Clang
     compile=[
         *("-std=c++17", "-O3", "-DNDEBUG", "-fPIC"),
-        *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
+        *("-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections"),
         *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
         # GCC 12 warns about its own AVX-512 headers (GCC bug 105593); Clang lacks this warning.
         *("-Wall", "-Wextra", "-Wno-unknown-warning-option", "-Wno-maybe-uninitialized"),
@@ -95,6 +106,7 @@ MSVC = Flags(
     isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
 )
 WINDOWS = os.name == "nt"
+LIBRARY = "{}.dll" if WINDOWS else "lib{}.dylib" if sys.platform == "darwin" else "lib{}.so"
 FLAGS = MSVC if WINDOWS else GNU
 
 
@@ -230,7 +242,7 @@ class NinjaFile:
         compiler = find_compiler()
         cxx = command_line(compiler)
         strict = switch("VISOPS_WERROR") or False
-        self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc"]
+        self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc", f"{FLAGS.include}{GENERATED}"]
         self._flags += FLAGS.warnings_are_errors if strict else []
         self._flags += shlex.split(os.environ.get("CXXFLAGS", ""))
         if WINDOWS:
@@ -295,23 +307,23 @@ class NinjaFile:
             fail(f"compiling failed, see the first error above{hint}")
 
 
-def link_flags(cuda: Cuda | None) -> list[str]:
+def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[str]:
     """Link with torch's libraries: their names are recorded, their paths are not."""
     torch_lib = Path(torch.__file__).parent / "lib"
-    libraries = ["torch_cpu", "c10"] + (["torch_cuda"] if cuda else [])
     cuda_dirs = cuda.library_dirs() if cuda else []
     extra = shlex.split(os.environ.get("LDFLAGS", ""))
     if WINDOWS:
-        libraries += ["cudart_static"] if cuda else []
+        names = [*libraries, *(["cudart_static"] if cuda else [])]
         folders = [torch_lib, *cuda_dirs, Path(sys.base_prefix, "libs")]
-        return [f"/LIBPATH:{d}" for d in folders] + [f"{name}.lib" for name in libraries] + extra
+        return [f"/LIBPATH:{d}" for d in folders] + [f"{name}.lib" for name in names] + extra
     if sys.platform == "darwin":
         flags = ["-bundle", "-undefined", "dynamic_lookup", "-Wl,-rpath,@loader_path/../torch/lib"]
     else:
-        flags = ["-shared", "-Wl,--as-needed", "-Wl,--exclude-libs,ALL"]
+        flags = ["-shared", "-Wl,--as-needed", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
     flags += [f"-L{folder}" for folder in [torch_lib, *cuda_dirs]]
     flags += [f"-l{name}" for name in libraries]
-    flags += ["-lcudart_static", "-lrt", "-lpthread", "-ldl"] if cuda else []
+    flags += ["-lcudart_static", "-lrt", "-lpthread"] if cuda else []
+    flags += ["-ldl"] if sys.platform == "linux" else []
     return flags + extra
 
 
@@ -336,34 +348,80 @@ def isa_levels() -> dict[str, tuple[int, list[str]]]:
     }
 
 
+@dataclass(frozen=True)
+class Python:
+    """An interpreter that `_numpy` is compiled for."""
+
+    include: str
+    suffix: str  # ".cpython-311-x86_64-linux-gnu.so"
+
+
+def pythons() -> list[Python]:
+    """Interpreters named by VISOPS_PYTHONS; this one where that is not set."""
+    ask = (
+        "import json, sysconfig as s;"
+        "print(json.dumps([s.get_path('include'), s.get_config_var('EXT_SUFFIX')]))"
+    )
+    found = []
+    for command in os.environ.get("VISOPS_PYTHONS", sys.executable).split(os.pathsep):
+        run = subprocess.run([command, "-c", ask], capture_output=True, text=True, check=False)
+        if run.returncode:
+            fail(f"VISOPS_PYTHONS names {command}, which does not run: {run.stderr.strip()}")
+        found.append(Python(*json.loads(run.stdout)))
+    return found
+
+
+def build_id(version: str) -> str:
+    """Name a build: libraries of one name fit each other."""
+    digest = hashlib.sha256()
+    for path in [*files_below("csrc", "*.h"), *files_below("csrc"), *files_below("csrc", "*.cu")]:
+        digest.update((ROOT / path).read_bytes())
+    return f"{version}-{digest.hexdigest()[:12]}"
+
+
+def write_build_header(version: str, cuda: Cuda | None) -> None:
+    """Tell the sources what they are built as and with; touch the file only if that changed."""
+    macros = {
+        "VISOPS_VERSION": version,
+        "VISOPS_BUILD": build_id(version),
+        "VISOPS_TORCH_VERSION": torch.__version__,
+        "VISOPS_CUDA_LIBRARY": LIBRARY.format("visops_cuda"),
+        "VISOPS_CUDA_VERSION": cuda.version if cuda else "",
+        "VISOPS_CUDA_ARCHS": ";".join(cuda.archs) if cuda else "",
+    }
+    lines = [f'#define {name} "{value}"' for name, value in macros.items()]
+    lines.append(f"#define VISOPS_CUDA_MAJOR {cuda.major if cuda else 0}")
+    text = "\n".join(["// Written by scripts/build_extensions.py.", *lines, ""])
+    file = ROOT / GENERATED / "visops_build.h"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists() or file.read_text() != text:
+        file.write_text(text)
+
+
 class BuildExtensions(build_ext):
-    """Replaces setuptools' compiling; see NOTE [ How the extensions are built ]."""
+    """Replaces setuptools' compiling; see NOTE [ How visops is built ]."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Name the library as the system names libraries, without a Python tag."""
+        if fullname == "visops.lib.visops":
+            return str(Path("visops", "lib", LIBRARY.format("visops")))
+        return super().get_ext_filename(fullname)
 
     def build_extensions(self) -> None:
-        """Compile both modules and put them where setuptools expects them."""
+        """Compile everything and put it where setuptools expects it."""
         version = self.distribution.get_version()
         cuda_files = files_below("csrc/cuda", "*.cu")
         cuda = find_cuda(torch.version.cuda) if cuda_files else None
         emulation = switch("VISOPS_EMULATION") or False
+        write_build_header(version, cuda)
         file = NinjaFile(cuda)
 
-        common: list[str | Path] = [
-            Path(torch.__file__).parent / "include",
-            sysconfig.get_path("include"),
+        torch_api = [
+            *defines({"TORCH_TARGET_VERSION": TORCH_API}),
+            *includes([Path(torch.__file__).parent / "include"]),
         ]
-        macros = {"TORCH_TARGET_VERSION": TORCH_API}
-        front = {
-            **macros,
-            "Py_LIMITED_API": PYTHON_API,
-            "VISOPS_VERSION": f'"{version}"',
-            "VISOPS_TORCH_VERSION": f'"{torch.__version__}"',
-        }
-        if cuda is not None:
-            front["USE_CUDA"] = "1"
-            front["VISOPS_CUDA_VERSION"] = f'"{cuda.version}"'
-            front["VISOPS_CUDA_ARCHS"] = f'"{";".join(cuda.archs)}"'
-
-        shared = file.objects("core", files_below("csrc/core"))
+        core = file.objects("core", files_below("csrc/core"))
+        shared = list(core)
         for isa, (slot, flags) in isa_levels().items():
             slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
             shared += file.objects(isa, files_below("csrc/cpu"), slot_flags)
@@ -376,44 +434,63 @@ class BuildExtensions(build_ext):
             shared += file.objects("emulated", files_below("tests/cuda_emulation"), flags)
             shared += file.objects("emulated", cuda_files, [*flags, *FLAGS.emulation])
 
-        objects = {
-            "visops._C": file.objects(
-                "torch",
-                [Path("csrc/library.cpp"), *files_below("csrc/torch")],
-                defines(front) + includes(common),
-            ),
-            "visops._numpy": file.objects(
-                "numpy",
-                files_below("csrc/numpy"),
-                defines(macros) + includes([pybind11.get_include(), *common]),
-            ),
-        }
-        if cuda is not None:
-            objects["visops._C"] += file.cuda_objects("cuda", cuda_files)
-
+        # What is built, by its place in the package.
+        folder = BUILD / ("test" if emulation else "release")
         built = {}
-        for extension in self.extensions:
-            name = Path(self.get_ext_filename(extension.name)).name
-            built[extension.name] = BUILD / ("test" if emulation else "release") / name
-            flags = link_flags(cuda if extension.name == "visops._C" else None)
-            needed = shared if extension.name == "visops._C" else used_by_numpy(shared)
-            inputs = needed + objects[extension.name]
-            file.build(built[extension.name], "link", inputs, flags)
+
+        def link(place: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
+            built[place] = folder / Path(place).name
+            file.build(built[place], "link", inputs, flags)
+
+        front = file.objects(
+            "torch", [Path("csrc/library.cpp"), *files_below("csrc/torch")], torch_api
+        )
+        link(f"lib/{LIBRARY.format('visops')}", shared + front, link_flags(["torch_cpu", "c10"]))
+        if cuda is not None:
+            kernels = file.cuda_objects("cuda", cuda_files)
+            kernels += file.objects(
+                "cuda", files_below("csrc/cuda"), [*torch_api, *defines({"USE_CUDA": "1"})]
+            )
+            flags = link_flags(["torch_cuda", "torch_cpu", "c10"], cuda)
+            link(f"lib/{LIBRARY.format('visops_cuda')}", core + kernels, flags)
+        for python in pythons():
+            bindings = file.objects(
+                f"numpy{python.suffix}",
+                files_below("csrc/numpy"),
+                [*torch_api, *includes([pybind11.get_include(), python.include])],
+            )
+            flags = link_flags(["torch_cpu", "c10"])
+            link(f"_numpy{python.suffix}", used_by_numpy(shared) + bindings, flags)
         file.run()
 
-        for name, module in built.items():
-            install(ROOT / module, Path(self.get_ext_fullpath(name)))
+        self.package = Path(self.get_ext_fullpath("visops._numpy")).parent
+        for stale in (*self.package.glob("_numpy.*[!i]"), *self.package.glob("lib/*")):
+            stale.unlink()
+        for place, made in built.items():
+            install(ROOT / made, self.package / place)
         record = f"""# Written by the build: what this copy of visops was built as and with.
 version = "{version}"
 torch_version = "{torch.__version__}"
 """
-        Path(self.get_ext_fullpath("visops._C")).with_name("_build.py").write_text(record)
+        (self.package / "_build.py").write_text(record)
+        self.built = [*built, "_build.py"]
 
     def copy_extensions_to_source(self) -> None:
-        """Copy the record of the build as well: editable installs import it."""
-        super().copy_extensions_to_source()
-        package = self.get_finalized_command("build_py").get_package_dir("visops")
-        install(Path(self.build_lib, "visops", "_build.py"), Path(package, "_build.py"))
+        """Copy all that was built: setuptools knows of two files only."""
+        source = Path(self.build_lib, "visops")
+        package = Path(self.get_finalized_command("build_py").get_package_dir("visops"))
+        for stale in (*package.glob("_numpy.*[!i]"), *package.glob("lib/*")):
+            stale.unlink()
+        for place in self.built:
+            install(source / place, package / place)
+
+
+class Wheel(bdist_wheel):
+    """Tags the wheel: nothing in it that must load depends on the Python version."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Any Python 3, any ABI, this platform."""
+        return "py3", "none", super().get_tag()[2]
 
 
 def install(source: Path, target: Path) -> None:

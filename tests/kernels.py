@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 import visops
-from visops import _C, _numpy
+from visops import _numpy
+from visops._loader import LIBRARY
 
 SLOTS: list[str] = visops.build_info()["cpu_available"]
 
@@ -29,8 +30,8 @@ def use_slot(slot: str) -> Iterator[None]:
 def _force(slot: str) -> None:
     if "cuda_emulated" not in SLOTS:
         pytest.skip("only test builds (VISOPS_EMULATION=1) can change kernels")
-    for module in (_C, _numpy):
-        function = ctypes.CDLL(module.__file__).visops_force_cpu
+    for file in (LIBRARY, _numpy.__file__):
+        function = ctypes.CDLL(str(file)).visops_force_cpu
         function.restype = ctypes.c_char_p
         error = function(slot.encode())
         assert error is None, error.decode()

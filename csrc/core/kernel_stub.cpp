@@ -1,7 +1,10 @@
 #include "core/kernel_stub.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
+
+#include "core/cuda_library.h"
 
 #if defined(_MSC_VER) && (defined(_M_X64) || defined(_M_IX86))
 #include <immintrin.h>
@@ -11,7 +14,7 @@
 namespace visops {
 namespace {
 
-const StubTable* first_stub = nullptr;
+StubTable* first_stub = nullptr;
 
 struct CpuFeatures {
   bool avx2;
@@ -100,7 +103,9 @@ void force_cpu_slot(const std::string& name) { chosen_slot() = slot_named(name);
 
 const char* StubTable::name() const { return name_; }
 
-bool StubTable::has(Slot slot) const { return slots_[static_cast<int>(slot)] != nullptr; }
+bool StubTable::has(Slot slot) const { return kernel(slot) != nullptr; }
+
+AnyKernel StubTable::kernel(Slot slot) const { return slots_[static_cast<int>(slot)]; }
 
 std::vector<const StubTable*> StubTable::all() {
   std::vector<const StubTable*> stubs;
@@ -124,7 +129,7 @@ bool StubTable::store(Slot slot, AnyKernel kernel) {
 AnyKernel StubTable::best_cpu() const {
   const Slot wanted = cpu_slot();
   if (wanted == Slot::kCudaEmulated) {
-    if (has(wanted)) return slots_[static_cast<int>(wanted)];
+    if (has(wanted)) return kernel(wanted);
     throw std::runtime_error("visops." + std::string(name_) + ": built without CUDA emulation");
   }
   for (int slot = static_cast<int>(wanted); slot >= 0; --slot) {
@@ -133,11 +138,21 @@ AnyKernel StubTable::best_cpu() const {
   throw std::runtime_error("visops." + std::string(name_) + ": built without a CPU kernel");
 }
 
+void StubTable::take_cuda_kernels(const CudaLibrary& library) {
+  const auto take = [](void*, const char* name, AnyKernel kernel) {
+    for (StubTable* stub = first_stub; stub != nullptr; stub = stub->next_) {
+      if (std::strcmp(stub->name_, name) == 0) stub->slots_[static_cast<int>(Slot::kCuda)] = kernel;
+    }
+  };
+  library.for_each_kernel(take, nullptr);
+}
+
 AnyKernel StubTable::cuda_or_throw(int device_index) const {
-  if (has(Slot::kCuda)) return slots_[static_cast<int>(Slot::kCuda)];
-  throw std::runtime_error("visops." + std::string(name_) +
-                           ": built without CUDA (input is on cuda:" +
-                           std::to_string(device_index) + "); rebuild with nvcc, see README");
+  const std::string& error = cuda_library_error();  // loads the kernels
+  if (has(Slot::kCuda)) return kernel(Slot::kCuda);
+  throw std::runtime_error(
+      "visops." + std::string(name_) + ": no kernel for cuda:" + std::to_string(device_index) +
+      ", where the input is: " + (error.empty() ? "the CUDA library lacks it" : error));
 }
 
 }  // namespace visops

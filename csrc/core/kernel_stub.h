@@ -35,6 +35,7 @@ std::vector<Slot> available_cpu_slots();
 void force_cpu_slot(const std::string& name);
 
 using AnyKernel = void (*)();
+struct CudaLibrary;
 
 // The part of the stub that does not depend on the parameters. Its members are defined in
 // kernel_stub.cpp so that no instruction-set object emits code for them.
@@ -43,8 +44,10 @@ class StubTable {
   constexpr explicit StubTable(const char* name) : name_(name) {}
   const char* name() const;
   bool has(Slot slot) const;
+  AnyKernel kernel(Slot slot) const;  // null where there is none
 
   static std::vector<const StubTable*> all();  // every stub with at least one kernel
+  static void take_cuda_kernels(const CudaLibrary& library);
 
  protected:
   bool store(Slot slot, AnyKernel kernel);
@@ -54,7 +57,7 @@ class StubTable {
  private:
   const char* name_;
   AnyKernel slots_[kSlots] = {};
-  const StubTable* next_ = nullptr;
+  StubTable* next_ = nullptr;
 };
 
 template <class Params>

@@ -4,7 +4,9 @@
 #include <sstream>
 #include <string>
 
+#include "core/cuda_library.h"
 #include "core/kernel_stub.h"
+#include "visops_build.h"  // written by the build
 
 namespace visops {
 namespace {
@@ -46,12 +48,10 @@ std::string build_info() {
   json << "{\"version\": " << quoted(VISOPS_VERSION)
        << ", \"torch_built\": " << quoted(VISOPS_TORCH_VERSION)
        << ", \"torch_abi_target\": \"2.11\", \"compiler\": " << quoted(compiler());
-#if defined(VISOPS_CUDA_VERSION)
-  json << ", \"cuda_built\": " << quoted(VISOPS_CUDA_VERSION)
-       << ", \"cuda_archs\": " << quoted(VISOPS_CUDA_ARCHS);
-#else
-  json << ", \"cuda_built\": null, \"cuda_archs\": \"\"";
-#endif
+  const std::string& error = cuda_library_error();  // loads the kernels, which are listed below
+  json << ", \"cuda_built\": " << (VISOPS_CUDA_MAJOR == 0 ? "null" : quoted(VISOPS_CUDA_VERSION))
+       << ", \"cuda_archs\": " << quoted(VISOPS_CUDA_ARCHS)
+       << ", \"cuda_error\": " << (error.empty() ? "null" : quoted(error));
   json << ", \"cpu\": " << quoted(slot_name(cpu_slot())) << ", \"cpu_available\": [";
   bool first = true;
   for (Slot slot : available_cpu_slots()) {

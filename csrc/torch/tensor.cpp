@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/check.h"
+#include "core/cuda_library.h"
 #include "torch/contiguous.h"
 
 namespace visops {
@@ -108,13 +109,8 @@ Tensor empty_tensor(const char* op, const char* what, const Tensor& like,
   return empty_strided(op, what, like, sizes, strides, scalar_type_of(dtype));
 }
 
-void* current_cuda_stream([[maybe_unused]] const Tensor& tensor) {
-  void* stream = nullptr;
-#if defined(USE_CUDA)
-  TORCH_ERROR_CODE_CHECK(
-      aoti_torch_get_current_cuda_stream(static_cast<int32_t>(tensor.get_device_index()), &stream));
-#endif
-  return stream;
+void* current_cuda_stream(const Tensor& tensor) {
+  return cuda_library().current_stream(static_cast<int>(tensor.get_device_index()));
 }
 
 void* TensorWorkspace::allocate(int64_t bytes) {

@@ -12,17 +12,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import _numpy
 from .._torch.arrays import as_tensor, number_list
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import check_same_device
 
+try:
+    from .._numpy import warp_affine as _warp_ndarray
+except ModuleNotFoundError:  # it is per Python version
+    from .affine_arrays import warp_affine as _warp_ndarray
+
 __all__ = ["warp_affine"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 
-_warp_ndarray = _numpy.warp_affine
 _affine = Differentiable("affine")
 _affine_out = torch.ops.visops.affine_out.default
 _affine_backward_image = Differentiable("affine_backward_image")

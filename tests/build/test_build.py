@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 import torch
 import visops
+from visops._loader import LIBRARY
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(visops.__file__).parent
 
 
-def modules() -> list[Path]:
-    return sorted(PACKAGE.glob("_C.*")) + sorted(PACKAGE.glob("_numpy.*[!i]"))
+def libraries() -> list[Path]:
+    return sorted(PACKAGE.glob("lib/*")) + sorted(PACKAGE.glob("_numpy.*[!i]"))
 
 
 def program(name: str) -> str:
@@ -40,8 +41,8 @@ def test_version_is_that_of_pyproject() -> None:
 def test_build_info() -> None:
     info = visops.build_info()
     assert set(info) == {
-        *("version", "torch_built", "torch_abi_target", "compiler", "cuda_built", "cuda_archs"),
-        *("cpu", "cpu_available", "kernels"),
+        *("version", "torch_built", "torch_abi_target", "compiler"),
+        *("cuda_built", "cuda_archs", "cuda_error", "cpu", "cpu_available", "kernels"),
     }
     assert info["torch_abi_target"] == "2.11"
     assert info["compiler"].split()[0] in ("GCC", "Clang", "MSVC")
@@ -51,7 +52,7 @@ def test_build_info() -> None:
     assert {"affine", "affine_backward_image", "affine_backward_matrix"} <= set(info["kernels"])
     for slots in info["kernels"].values():
         assert "default" in slots
-        assert ("cuda" in slots) == bool(info["cuda_built"])
+        assert ("cuda" in slots) == (info["cuda_error"] is None)
 
 
 def contracted(disassembled: str) -> set[tuple[str, str]]:
@@ -74,7 +75,7 @@ def test_no_product_is_contracted_with_a_sum() -> None:
     Products of matrices, which state a tolerance, are meant to be: functions named gemm_*.
     """
     disassembled = subprocess.run(
-        [program("objdump"), "--disassemble", "--no-show-raw-insn", str(modules()[0])],
+        [program("objdump"), "--disassemble", "--no-show-raw-insn", str(LIBRARY)],
         capture_output=True,
         text=True,
         check=True,
@@ -112,29 +113,60 @@ def test_isa_objects_define_nothing_others_can_see(isa: str) -> None:
         assert run.stdout == "", f"{file} defines symbols with external linkage"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="ELF")
-def test_modules_hold_no_path_of_the_build_machine() -> None:
-    assert len(modules()) == 2
-    for module in modules():
-        command = [program("readelf"), "--dynamic", str(module)]
-        run = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert "NEEDED" in run.stdout
-        assert "RPATH" not in run.stdout
-        assert "RUNPATH" not in run.stdout
+linux = pytest.mark.skipif(sys.platform != "linux", reason="ELF, and the loader's messages")
+
+
+def readelf(option: str, file: Path) -> str:
+    command = [program("readelf"), option, "--wide", str(file)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def needed(file: Path) -> set[str]:
+    return set(re.findall(r"NEEDED.*\[(.+)\]", readelf("--dynamic", file)))
+
+
+@linux
+def test_libraries_hold_no_path_of_the_build_machine() -> None:
+    assert len(libraries()) >= 2
+    for library in libraries():
+        assert "RPATH" not in readelf("--dynamic", library)
+        assert "RUNPATH" not in readelf("--dynamic", library)
+
+
+@linux
+def test_the_library_needs_neither_python_nor_cuda() -> None:
+    """A C++ program loads it, and it loads beside a torch without CUDA."""
+    assert "libtorch_cpu.so" in needed(LIBRARY)
+    assert not [name for name in needed(LIBRARY) if "cuda" in name or "python" in name]
+    symbols = readelf("--dyn-syms", LIBRARY)
+    assert "visops_refuse_cuda" in symbols  # else this looks at nothing
+    undefined = re.findall(r"\bUND (\S+)", symbols)
+    assert undefined
+    assert not [name for name in undefined if name.startswith(("Py", "_Py", "cuda"))]
+
+
+@linux
+def test_the_cuda_library_exports_one_symbol() -> None:
+    """Its stubs are copies of the main library's, and must not answer for them."""
+    library = LIBRARY.with_name("libvisops_cuda.so")
+    if not library.exists():
+        pytest.skip("built without CUDA")
+    exported = re.findall(r"(?:GLOBAL|WEAK)\s+DEFAULT\s+\d+ (\S+)", readelf("--dyn-syms", library))
+    assert exported == ["visops_cuda_library"]
+    assert "libtorch_cuda.so" in needed(library)
 
 
 # An editable install would answer for the modules that the copy lacks.
-IMPORT_COPY = """
+ONLY_THE_COPY = """
 import sys
 sys.meta_path = [f for f in sys.meta_path if not f.__module__.startswith("__editable__")]
-import visops
 """
 
 
-def import_copy(folder: Path) -> str:
+def import_copy(folder: Path, before: str = "", then: str = "") -> str:
     """Import the copy of the package in `folder` in a new process; return what it printed."""
     run = subprocess.run(
-        [sys.executable, "-c", IMPORT_COPY],
+        [sys.executable, "-c", f"{ONLY_THE_COPY}\n{before}\nimport visops\n{then}"],
         env={**os.environ, "PYTHONPATH": str(folder)},
         cwd=folder,
         capture_output=True,
@@ -144,38 +176,123 @@ def import_copy(folder: Path) -> str:
     return run.stdout + run.stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the loader's message is that of Linux")
+def copy_package(folder: Path, *left_out: str) -> Path:
+    """Copy the package into `folder` without some of its files."""
+    patterns = shutil.ignore_patterns("__pycache__", *left_out)
+    shutil.copytree(PACKAGE, folder / "visops", ignore=patterns)
+    return folder / "visops"
+
+
+@linux
 @pytest.mark.parametrize(
-    ("module", "content", "message"),
+    ("content", "message"),
     [
-        ("_C", b"not a library, but long enough to be read as one" * 4, "invalid ELF header"),
-        ("_numpy", b"", "file too short"),
-        ("_C", None, "No module named 'visops._C'"),
+        (b"not a library, but long enough to be read as one" * 4, "invalid ELF header"),
+        (b"", "file too short"),
+        (None, "libvisops.so is not there"),
     ],
 )
-def test_broken_extension(tmp_path: Path, module: str, content: bytes | None, message: str) -> None:
-    shutil.copytree(PACKAGE, tmp_path / "visops", ignore=shutil.ignore_patterns("__pycache__"))
-    (file,) = [path for path in (tmp_path / "visops").glob(f"{module}.*") if path.suffix == ".so"]
-    file.unlink()
+def test_broken_library(tmp_path: Path, content: bytes | None, message: str) -> None:
+    file = copy_package(tmp_path, "libvisops.so") / "lib" / "libvisops.so"
     if content is not None:
         file.write_bytes(content)
     printed = import_copy(tmp_path)
-    assert f"ImportError: visops.{module} could not be loaded: " in printed
+    assert "ImportError: visops' libvisops.so could not be loaded: " in printed
     assert message in printed
     assert f"against torch {visops.build_info()['torch_built']}" in printed
     assert f"the torch found is {torch.__version__}" in printed
+    assert "pip install --force-reinstall visops" in printed
+
+
+@linux
+def test_truncated_library(tmp_path: Path) -> None:
+    file = copy_package(tmp_path, "libvisops.so") / "lib" / "libvisops.so"
+    file.write_bytes(LIBRARY.read_bytes()[:100_000])
+    assert "ImportError: visops' libvisops.so could not be loaded: " in import_copy(tmp_path)
+
+
+def test_old_torch(tmp_path: Path) -> None:
+    copy_package(tmp_path, "*.so")
+    printed = import_copy(tmp_path, "import torch; torch.__version__ = '2.10.3+cpu'")
+    message = "visops needs torch 2.11 or newer, and this is torch 2.10.3+cpu; run: pip install"
+    assert message in printed
+
+
+@linux
+def test_two_copies_on_the_path(tmp_path: Path) -> None:
+    copy_package(tmp_path)
+    printed = import_copy(tmp_path, f"import torch; torch.ops.load_library({str(LIBRARY)!r})")
+    assert "another copy of visops is loaded in this process already" in printed
+    assert "keep one of them on sys.path" in printed
+
+
+def test_without_the_module_for_this_python(tmp_path: Path) -> None:
+    """Arrays go through tensors then; tests/warp/test_affine_arrays.py has their values."""
+    copy_package(tmp_path, "_numpy.*")
+    code = "import numpy, visops; print(visops.warp_affine(numpy.eye(3), numpy.eye(2, 3)).trace())"
+    assert import_copy(tmp_path, then=code) == "3.0\n"
+
+
+def cuda_error(folder: Path, before: str = "") -> str:
+    """What build_info() says of the CUDA kernels of a copy."""
+    code = "print(visops.build_info()['cuda_error'])"
+    return import_copy(folder, before, then=code).strip()
+
+
+@linux
+def test_missing_cuda_library(tmp_path: Path) -> None:
+    copy_package(tmp_path, "libvisops_cuda.so")
+    assert "this copy of visops was built without CUDA (" in cuda_error(tmp_path)
+
+
+@linux
+def test_torch_without_cuda(tmp_path: Path) -> None:
+    copy_package(tmp_path)
+    error = cuda_error(tmp_path, "import torch; torch.version.cuda = None")
+    assert error == "this torch was built without CUDA"
+
+
+@linux
+def test_broken_cuda_library(tmp_path: Path) -> None:
+    library = copy_package(tmp_path) / "lib" / "libvisops_cuda.so"
+    library.write_bytes(b"")
+    assert cuda_error(tmp_path).startswith("the CUDA kernels could not be loaded: ")
+
+
+@linux
+def test_another_cuda_major(tmp_path: Path) -> None:
+    if visops.build_info()["cuda_built"] is None:
+        pytest.skip("built without CUDA")
+    runtime = tmp_path / "libcudart.so.9"
+    command = [program("c++"), "-shared", "-x", "c++", "/dev/null", "-o", str(runtime)]
+    subprocess.run(command, check=True)
+    copy_package(tmp_path)
+    error = cuda_error(tmp_path, f"import ctypes; ctypes.CDLL({str(runtime)!r})")
+    assert error.startswith("the CUDA kernels are built for CUDA ")
+    assert "and torch uses CUDA 9; install a torch for CUDA " in error
+
+
+@linux
+def test_cuda_library_of_another_build(tmp_path: Path) -> None:
+    source = tmp_path / "other.cpp"
+    source.write_text(
+        'static const struct { const char* build; } library = {"0.0.1-0123456789ab"};\n'
+        'extern "C" const void* visops_cuda_library() { return &library; }\n'
+    )
+    library = copy_package(tmp_path, "libvisops_cuda.so") / "lib" / "libvisops_cuda.so"
+    subprocess.run([program("c++"), "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    assert "is of another build than the library beside it; reinstall visops" in cuda_error(tmp_path)
 
 
 def test_never_built(tmp_path: Path) -> None:
-    patterns = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", "_build.py")
-    shutil.copytree(PACKAGE, tmp_path / "visops", ignore=patterns)
+    copy_package(tmp_path, "*.so", "*.pyd", "_build.py")
     assert "visops was never built here" in import_copy(tmp_path)
 
 
-def test_collect_env_works_without_visops(tmp_path: Path) -> None:
+def test_the_report_works_without_visops(tmp_path: Path) -> None:
     (tmp_path / "visops.py").write_text("raise ImportError('broken on purpose')\n")
     run = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "collect_env.py")],
+        [sys.executable, str(PACKAGE / "__main__.py")],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,

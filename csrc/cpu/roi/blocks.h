@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "core/roi/element_types.h"
+#include "core/element_types.h"
 #include "core/roi/layout.h"
 #include "core/roi/schedule.h"
 #include "cpu/simd/floats.h"

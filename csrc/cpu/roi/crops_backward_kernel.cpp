@@ -4,7 +4,7 @@
 // in ascending order. Then, in float64, a row's columns are added as NOTE [ Lane sums ] says, and
 // the rows likewise. Work is split by row of a patch, then by box. Assumes what check_roi_crops()
 // establishes; gradients are floating.
-#include "core/roi/element_types.h"
+#include "core/element_types.h"
 #include "cpu/lane_sum.h"
 #include "cpu/roi/crops_transpose.h"
 #include "cpu/rows.h"

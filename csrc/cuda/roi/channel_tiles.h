@@ -10,7 +10,7 @@
 // gradient is written once.
 #pragma once
 
-#include "core/roi/element_types.h"
+#include "core/element_types.h"
 #include "core/roi/layout.h"
 #include "cuda/launch.h"
 

@@ -6,7 +6,7 @@
 // lanes are those of the CPU.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
-#include "core/roi/element_types.h"
+#include "core/element_types.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
 #include "cuda/roi/crops_lists.h"

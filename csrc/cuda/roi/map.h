@@ -1,7 +1,7 @@
 // Maps of RoIAlign on CUDA: their pixels, and what the threads of a warp are.
 #pragma once
 
-#include "core/roi/element_types.h"
+#include "core/element_types.h"
 #include "core/roi/layout.h"
 #include "core/workspace.h"
 

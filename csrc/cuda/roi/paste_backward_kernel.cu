@@ -5,7 +5,7 @@
 // (core/roi/paste_pixel.h). If more boxes overlap than the list holds, it goes through all boxes.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
-#include "core/roi/element_types.h"
+#include "core/element_types.h"
 #include "core/roi/paste_pixel.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_transpose.h"

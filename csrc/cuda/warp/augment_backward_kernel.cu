@@ -100,10 +100,14 @@ void backward_cuda(const AugmentBackwardParams& b, Workspace& workspace) {
     const int64_t elements = p.batch * p.channels * p.output_height * p.output_width;
     grad_sampled = workspace.allocate(elements * size);
   }
+  void* const stream = workspace.stream();
   with_mode(p.mode, [&](auto mode) {
-    launch_augment_pull<kCudaSlot, mode.value>(b, grad_sampled, workspace.stream());
+    if (b.grad_matrix != nullptr || b.grad_image != nullptr) {
+      launch_augment_pull<kCudaSlot, mode.value>(b, grad_sampled, stream);
+    }
+    if (b.grad_color != nullptr) launch_augment_pull_color<kCudaSlot, mode.value>(b, stream);
     if (b.grad_image != nullptr) {
-      launch_augment_gather<kCudaSlot, mode.value>(b, grad_sampled, workspace.stream());
+      launch_augment_gather<kCudaSlot, mode.value>(b, grad_sampled, stream);
     }
   });
 }

@@ -1,6 +1,7 @@
 // The kernels of the one-pass augmentation; NOTE [ Augment forward on CUDA ].
 #pragma once
 
+#include "core/element_types.h"
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_modes.h"
@@ -146,13 +147,14 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 }
 
 template <class T, Interpolation mode>
-void forward_as(const AugmentParams& p, void* stream) {
-  if (p.channels == 0) return;
-  if (p.list == nullptr) {
-    const TileGrid grid = tile_grid<kTileHeight>(p.batch, p.output_height, p.output_width);
-    return launch(augment_forward<T, mode, BatchImages>, grid_for(grid.count), dim3(kTileThreads),
-                  0, stream, p, BatchImages{}, grid);
-  }
+void batch_as(const AugmentParams& p, void* stream) {
+  const TileGrid grid = tile_grid<kTileHeight>(p.batch, p.output_height, p.output_width);
+  launch(augment_forward<T, mode, BatchImages>, grid_for(grid.count), dim3(kTileThreads), 0, stream,
+         p, BatchImages{}, grid);
+}
+
+template <class T, Interpolation mode>
+void list_as(const AugmentParams& p, void* stream) {
   ListedImages images = {};
   for (; images.first < p.batch; images.first += kListImages) {
     const int64_t left = p.batch - images.first;
@@ -167,15 +169,17 @@ void forward_as(const AugmentParams& p, void* stream) {
 }  // namespace
 
 template <Slot slot, Interpolation mode>
-void launch_augment(const AugmentParams& p, void* stream) {
-  switch (p.dtype) {
-    case DType::kUInt8: return forward_as<uint8_t, mode>(p, stream);
-    case DType::kFloat16: return forward_as<Half, mode>(p, stream);
-    case DType::kBFloat16: return forward_as<BFloat16, mode>(p, stream);
-    case DType::kFloat32: return forward_as<float, mode>(p, stream);
-    case DType::kFloat64: return forward_as<double, mode>(p, stream);
-    default: throw std::logic_error("visops.augment: no kernel for this dtype");
-  }
+void launch_augment_batch(const AugmentParams& p, void* stream) {
+  with_element_type(p.dtype, [&](auto* element) {
+    batch_as<std::remove_pointer_t<decltype(element)>, mode>(p, stream);
+  });
+}
+
+template <Slot slot, Interpolation mode>
+void launch_augment_list(const AugmentParams& p, void* stream) {
+  with_element_type(p.dtype, [&](auto* element) {
+    list_as<std::remove_pointer_t<decltype(element)>, mode>(p, stream);
+  });
 }
 
 }  // namespace visops

@@ -30,7 +30,11 @@ namespace visops {
 namespace {
 
 void augment_cuda(const AugmentParams& p, void* stream) {
-  with_mode(p.mode, [&](auto mode) { launch_augment<kCudaSlot, mode.value>(p, stream); });
+  if (p.channels == 0) return;
+  with_mode(p.mode, [&](auto mode) {
+    if (p.list == nullptr) return launch_augment_batch<kCudaSlot, mode.value>(p, stream);
+    launch_augment_list<kCudaSlot, mode.value>(p, stream);
+  });
 }
 
 const bool registered = augment_stub.set(kCudaSlot, augment_cuda);

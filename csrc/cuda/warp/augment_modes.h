@@ -1,8 +1,8 @@
 // The launches of one-pass augmentation, for one interpolation each.
 //
-// Their kernels take minutes to compile, so each interpolation is instantiated in a file of its own
-// (csrc/cuda/warp/augment/). The slot is part of the name because a test build links these files
-// twice: compiled for the GPU, and as plain C++.
+// Their kernels take minutes to compile, so each launch and interpolation is instantiated in a file
+// of its own (csrc/cuda/warp/augment/). The slot is part of the name because a test build links
+// these files twice: compiled for the GPU, and as plain C++.
 #pragma once
 
 #include <type_traits>
@@ -12,14 +12,20 @@
 namespace visops {
 
 template <Slot slot, Interpolation mode>
-void launch_augment(const AugmentParams& p, void* stream);
+void launch_augment_batch(const AugmentParams& p, void* stream);
+
+template <Slot slot, Interpolation mode>
+void launch_augment_list(const AugmentParams& p, void* stream);
 
 // `grad_sampled` ([batch, channels, output_height, output_width], float64 for float64 images, else
 // float32; or null) is written.
 template <Slot slot, Interpolation mode>
 void launch_augment_pull(const AugmentBackwardParams& b, void* grad_sampled, void* stream);
 
-// ... and read.
+template <Slot slot, Interpolation mode>
+void launch_augment_pull_color(const AugmentBackwardParams& b, void* stream);
+
+// `grad_sampled` is read.
 template <Slot slot, Interpolation mode>
 void launch_augment_gather(const AugmentBackwardParams& b, const void* grad_sampled, void* stream);
 

@@ -1,6 +1,7 @@
 // The kernels that pull gradients back to the samples; NOTE [ Augment backward on CUDA ].
 #pragma once
 
+#include "core/element_types.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_modes.h"
 #include "cuda/warp/augment_pull.h"
@@ -85,29 +86,31 @@ __global__ void __launch_bounds__(kPullThreads, 2)
 template <class T, Interpolation mode>
 void pull_as(const AugmentBackwardParams& b, void* scratch, void* stream) {
   auto* grad_sampled = static_cast<typename Accumulate<T>::type*>(scratch);
+  const int64_t bands = b.forward.batch * pull_bands(b.forward);
+  launch(augment_pull<T, mode>, grid_for(bands), dim3(kPullThreads), 0, stream, b, grad_sampled);
+}
+
+template <class T, Interpolation mode>
+void pull_color_as(const AugmentBackwardParams& b, void* stream) {
   const AugmentParams& p = b.forward;
-  const int64_t bands = p.batch * pull_bands(p);
-  if (b.grad_matrix != nullptr || grad_sampled != nullptr) {
-    launch(augment_pull<T, mode>, grid_for(bands), dim3(kPullThreads), 0, stream, b, grad_sampled);
-  }
-  if (b.grad_color != nullptr) {
-    launch(augment_pull_color<T, mode>, grid_for(bands * p.color_steps), dim3(kPullThreads), 0,
-           stream, b);
-  }
+  const int64_t bands = p.batch * pull_bands(p) * p.color_steps;
+  launch(augment_pull_color<T, mode>, grid_for(bands), dim3(kPullThreads), 0, stream, b);
 }
 
 }  // namespace
 
 template <Slot slot, Interpolation mode>
 void launch_augment_pull(const AugmentBackwardParams& b, void* grad_sampled, void* stream) {
-  switch (b.forward.dtype) {
-    case DType::kUInt8: return pull_as<uint8_t, mode>(b, grad_sampled, stream);
-    case DType::kFloat16: return pull_as<Half, mode>(b, grad_sampled, stream);
-    case DType::kBFloat16: return pull_as<BFloat16, mode>(b, grad_sampled, stream);
-    case DType::kFloat32: return pull_as<float, mode>(b, grad_sampled, stream);
-    case DType::kFloat64: return pull_as<double, mode>(b, grad_sampled, stream);
-    default: throw std::logic_error("visops.augment_backward: no kernel for this dtype");
-  }
+  with_element_type(b.forward.dtype, [&](auto* element) {
+    pull_as<std::remove_pointer_t<decltype(element)>, mode>(b, grad_sampled, stream);
+  });
+}
+
+template <Slot slot, Interpolation mode>
+void launch_augment_pull_color(const AugmentBackwardParams& b, void* stream) {
+  with_element_type(b.forward.dtype, [&](auto* element) {
+    pull_color_as<std::remove_pointer_t<decltype(element)>, mode>(b, stream);
+  });
 }
 
 }  // namespace visops

@@ -1,6 +1,7 @@
 """Print what a bug report needs: machine, Python, torch and friends, compilers, and the build.
 
-If visops can't be imported, the report has the loader's error instead.
+``python -m visops`` runs this. Where visops can't be imported, run this file itself: the report
+then has the error that stopped the import.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ static VISOPS_ALWAYS_INLINE void with_floating_type(DType dtype, const F& f) {
   }
 }
 
-// f(T*), for every map that check_roi_align() lets through.
+// f(T*), for everything that is sampled: images and feature maps.
 template <class F>
 static VISOPS_ALWAYS_INLINE void with_element_type(DType dtype, const F& f) {
   if (dtype == DType::kUInt8) return f(static_cast<uint8_t*>(nullptr));

@@ -1,0 +1,23 @@
+// Shared libraries as the operating system has them.
+#pragma once
+
+#include <string>
+
+namespace visops {
+
+// The folder that holds the code of this function, with a separator at its end.
+std::string folder_of_this_library();
+
+bool file_exists(const std::string& path);
+
+// A handle, all symbols resolved; or null, and the loader's message.
+void* open_library(const std::string& path, std::string* error);
+
+// Null if there is no such symbol.
+void* symbol_of(void* library, const char* name);
+
+// The file name of a library of this process that begins with `prefix`; empty if there is none.
+// Linux only; empty elsewhere.
+std::string loaded_library(const char* prefix);
+
+}  // namespace visops

@@ -1,4 +1,0 @@
-#include "cuda/warp/augment_forward.h"
-
-template void visops::launch_augment<visops::kCudaSlot, visops::Interpolation::kBilinear>(
-    const AugmentParams&, void*);

@@ -1,0 +1,139 @@
+"""Build the wheel and the source distribution, and test the wheel where people install it.
+
+    python scripts/wheels.py build [PYTHON ...]
+    python scripts/wheels.py test [PYTHON:TORCH ...]
+
+`build` compiles `_numpy` for every interpreter that is given (by default all that are found), has
+auditwheel check the result and name the oldest Linux that it runs on, and leaves it in dist/.
+
+`test` installs that wheel beside each torch, in an environment of its own, and runs the tests of
+the operators from a folder that holds nothing but tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DIST = ROOT / "dist"
+VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.14t")
+PAIRS = ("3.11:2.11.0", "3.12:2.13.0", "3.13:2.15.0")
+# The parts of the suite that need no checkout.
+TESTS = ("boxes", "suppression", "roi", "convolution", "warp", "build/test_arrays.py")
+MOST_MEGABYTES = {True: 16, False: 6}  # with CUDA kernels, and without
+
+
+def run(*command: str | Path, **variables: str) -> str:
+    """Run a command in the repository and return what it prints; stop if it fails."""
+    print("+", *command, flush=True)
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{done.stdout}\nfailed: {' '.join(map(str, command))}")
+    return done.stdout
+
+
+def interpreter(version: str) -> Path | None:
+    """Find a Python by its version ("3.14t": free-threaded); None if it is not installed."""
+    if version == "{}.{}".format(*sys.version_info):
+        return Path(sys.executable)
+    command = shutil.which(f"python{version}")
+    ask = [str(command), "-c", "import sys; print(sys.executable)"]
+    done = subprocess.run(ask, capture_output=True, text=True) if command else None
+    return Path(done.stdout.strip()) if done is not None and done.returncode == 0 else None
+
+
+def build(pythons: list[str]) -> None:
+    """Leave one wheel and one source distribution in dist/."""
+    found = {version: interpreter(version) for version in pythons or VERSIONS}
+    if pythons and None in found.values():
+        raise SystemExit(f"no {', '.join(f'python{v}' for v in found if found[v] is None)} here")
+    paths = [str(path) for path in found.values() if path is not None]
+    print("_numpy for Python", *[version for version in found if found[version] is not None])
+    for folder in (DIST, *(ROOT / "build").glob("lib*"), *(ROOT / "build").glob("bdist*")):
+        shutil.rmtree(folder)
+    raw = ROOT / "build" / "wheel"
+    shutil.rmtree(raw, ignore_errors=True)
+    variables = {"VISOPS_EMULATION": "0", "VISOPS_PYTHONS": os.pathsep.join(paths)}
+    setup = (sys.executable, "setup.py", "--quiet")
+    run(*setup, "bdist_wheel", "--dist-dir", raw, **variables)
+    run(*setup, "sdist", "--dist-dir", DIST)
+    (wheel,) = raw.glob("*.whl")
+    # torch brings these, and has loaded them before visops is.
+    brought = [f"--exclude={name}" for name in ("libtorch*.so", "libc10*.so")]
+    run(sys.executable, "-m", "auditwheel", "repair", *brought, "--wheel-dir", DIST, wheel)
+    check_size()
+
+
+def built_wheel() -> Path:
+    """Return the wheel in dist/."""
+    wheels = list(DIST.glob("*.whl"))
+    if len(wheels) != 1:
+        raise SystemExit(f"dist/ has {len(wheels)} wheels; run: python scripts/wheels.py build")
+    return wheels[0]
+
+
+def check_size() -> None:
+    """Stop if the wheel is larger than people should have to download."""
+    wheel = built_wheel()
+    has_cuda = "libvisops_cuda" in run(sys.executable, "-m", "zipfile", "--list", wheel)
+    megabytes = wheel.stat().st_size / 1e6
+    print(f"{wheel.name}: {megabytes:.1f} MB, {'with' if has_cuda else 'without'} CUDA kernels")
+    if megabytes > MOST_MEGABYTES[has_cuda]:
+        raise SystemExit(f"the limit is {MOST_MEGABYTES[has_cuda]} MB")
+
+
+def test(pairs: list[str]) -> None:
+    """Run the tests on the wheel beside each pair of Python and torch."""
+    wheel = built_wheel()
+    for pair in pairs or PAIRS:
+        version, _, torch = pair.partition(":")
+        python = interpreter(version)
+        if python is None:
+            print(f"== Python {version} is not installed here: left out")
+            continue
+        print(f"== {wheel.name} beside Python {version}, torch {torch}")
+        home = ROOT / f".venv-wheel-{version}-{torch}"
+        own = home / "bin" / "python"
+        if not own.exists():
+            run(python, "-m", "venv", home)
+        packages = (f"torch=={torch}", "torchvision", "-r", "requirements-test.txt")
+        run(own, "-m", "pip", "install", "--quiet", *packages)
+        run(own, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel)
+        place = home / "tests"
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(ROOT / "tests", place / "tests")
+        shutil.copy(ROOT / "pyproject.toml", place)
+        info = "import torch, visops; print(torch.__version__, visops.__file__)"
+        print(run(own, "-P", "-c", info, PYTHONPATH=""), end="")
+        command = [str(own), "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup"]
+        command += ["-m", "not cluster", *[f"tests/{part}" for part in TESTS]]
+        environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": ""}
+        if subprocess.run(command, cwd=place, env=environment, check=False).returncode:
+            raise SystemExit(f"failed beside {pair}")
+
+
+def main() -> None:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("command", choices=("build", "test"))
+    parser.add_argument("versions", nargs="*", help="3.11, 3.14t, ...; for test 3.11:2.11.0, ...")
+    arguments = parser.parse_args()
+    {"build": build, "test": test}[arguments.command](arguments.versions)
+
+
+if __name__ == "__main__":
+    main()
