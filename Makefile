@@ -34,7 +34,8 @@ $(VENV)/.packages: requirements.txt requirements-dev.txt requirements-test.txt |
 	$(PY) -m pip install -r requirements.txt -r requirements-dev.txt
 	@touch $@
 
-BUILD_INPUTS := $(VENV)/.packages pyproject.toml setup.py scripts/build_extensions.py $(SOURCES)
+BUILD_INPUTS := $(VENV)/.packages pyproject.toml setup.py scripts/build_extensions.py scripts/build_toolchain.py \
+  $(SOURCES)
 
 $(VENV)/.installed: export VISOPS_EMULATION = 0
 $(VENV)/.installed: $(BUILD_INPUTS)

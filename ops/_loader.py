@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 from pathlib import Path
 
@@ -30,22 +31,47 @@ def load_library() -> None:
             f"visops needs torch 2.11 or newer, and this is torch {torch.__version__}; "
             "run: pip install --upgrade torch"
         )
-    try:
-        if not LIBRARY.is_file():
-            raise OSError(f"{LIBRARY} is not there")
-        torch.ops.load_library(str(LIBRARY))
-    except OSError as error:
-        raise _failure(LIBRARY.name, str(error)) from error
-    except RuntimeError as error:  # torch's, of several pages
-        if "Only a single TORCH_LIBRARY" not in str(error):
-            raise _failure(LIBRARY.name, str(error).splitlines()[0]) from error
+    if hasattr(torch.ops.visops, "build_info") and not _is_loaded(LIBRARY):
         raise ImportError(
             f"another copy of visops is loaded in this process already, and {LIBRARY} can't be "
             "loaded beside it; keep one of them on sys.path (pip uninstall visops removes the "
             "installed one)"
-        ) from None
+        )
+    try:
+        if not LIBRARY.is_file():
+            raise OSError(f"{LIBRARY} is not there")
+        _check_complete(LIBRARY)
+        torch.ops.load_library(str(LIBRARY))
+    except OSError as error:
+        raise _failure(LIBRARY.name, str(error)) from error
+    library = ctypes.CDLL(str(LIBRARY))
     if torch.version.cuda is None:
-        ctypes.CDLL(str(LIBRARY)).visops_refuse_cuda(b"this torch was built without CUDA")
+        library.visops_refuse_cuda(b"this torch was built without CUDA")
+    kernels = LIBRARY.with_name(LIBRARY.name.replace("visops", "visops_cuda"))
+    try:
+        if kernels.is_file():
+            _check_complete(kernels)
+    except OSError as error:
+        library.visops_refuse_cuda(f"the CUDA kernels could not be loaded: {error}".encode())
+
+
+def _is_loaded(library: Path) -> bool:
+    return any(library.samefile(path) for path in torch.ops.loaded_libraries)
+
+
+def _check_complete(library: Path) -> None:
+    """Raise OSError for the beginning of a library: the system would end the process.
+
+    An ELF file ends with, or holds, a table whose place its first bytes tell.
+    """
+    with library.open("rb") as file:
+        header = file.read(64)
+        size = file.seek(0, 2)
+    if len(header) == 64 and header.startswith(b"\x7fELF\x02"):
+        (table,) = struct.unpack_from("<Q", header, 40)
+        entry, entries = struct.unpack_from("<HH", header, 58)
+        if size < table + entry * entries:
+            raise OSError(f"{library} is truncated: it has {size} bytes")
 
 
 def _failure(name: str, reason: str) -> ImportError:

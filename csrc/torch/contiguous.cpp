@@ -4,11 +4,25 @@
 #include <sys/mman.h>
 #endif
 
+#include <torch/csrc/stable/macros.h>
+
 #include "core/check.h"
 
 namespace visops {
 
 namespace {
+
+// Why an allocation on this device failed. On a GPU it may also be an earlier kernel that did;
+// torch knows from 2.13 on.
+std::string allocation_error(const Tensor& like) {
+  if (!like.is_cuda()) return "not enough memory";
+  const char* message = nullptr;
+#if defined(TORCH_DYNAMIC_VERSION_CALL_2_13_0)
+  message = TORCH_DYNAMIC_VERSION_CALL_2_13_0(torch_exception_get_what_without_backtrace,
+                                              torch::stable::detail::torch_shim_bc_const_char_ptr);
+#endif
+  return message != nullptr ? message : "not enough memory, or an earlier CUDA call failed";
+}
 
 // New memory is mapped at first touch, 4 KiB at a time, which for a batch of images costs more than
 // warping it. From 4 MiB on we ask for large pages, as NumPy does; a refusal is harmless.
@@ -40,7 +54,7 @@ Tensor empty_strided(const char* op, const char* what, const Tensor& like,
           &handle) == AOTI_TORCH_SUCCESS;
   if (!is_there) {
     fail(op, what, " of shape ", shape_text(sizes), " can't be allocated on ", device_text(like),
-         ": not enough memory");
+         ": ", allocation_error(like));
   }
   const Tensor tensor(handle);
   if (!like.is_cuda()) {

@@ -17,6 +17,7 @@
 // launch.
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -30,9 +31,24 @@ struct Sorted {
   Tensor values, indices;
 };
 
+inline bool is_floating(ScalarType type) {
+  return type == ScalarType::Half || type == ScalarType::BFloat16 || type == ScalarType::Float ||
+         type == ScalarType::Double;
+}
+
+// All NaN with the same bits: some of torch's sorts on CUDA put negative ones last
+// (pytorch#190781), and 0 / 0 is one of those on x86.
+inline Tensor with_one_nan(const Tensor& tensor) {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  return call_for_tensor("aten::nan_to_num", "", tensor,
+                         std::optional<double>(std::numeric_limits<double>::quiet_NaN()),
+                         std::optional<double>(inf), std::optional<double>(-inf));
+}
+
 inline Sorted sort_last(const Tensor& tensor, bool falling) {
-  const auto stack = call_operator("aten::sort", "stable", tensor, std::optional<bool>(true),
-                                   int64_t{-1}, falling);
+  const Tensor keys = is_floating(tensor.scalar_type()) ? with_one_nan(tensor) : tensor;
+  const auto stack =
+      call_operator("aten::sort", "stable", keys, std::optional<bool>(true), int64_t{-1}, falling);
   return {torch::stable::detail::to<Tensor>(stack[0]), torch::stable::detail::to<Tensor>(stack[1])};
 }
 

@@ -146,6 +146,16 @@ def test_the_library_needs_neither_python_nor_cuda() -> None:
 
 
 @linux
+def test_libraries_keep_to_the_stable_abi() -> None:
+    """torch-abi-audit reads their symbols, and knows with which torch each came."""
+    audit = pytest.importorskip("torch_abi_audit", reason="torch-abi-audit is not installed")
+    report = audit.inspect_package(str(PACKAGE))
+    assert len(report.bundled_libs) >= 1
+    assert report.torch_verdict == "torch-stable"
+    assert report.min_torch_version == "2.11.0"
+
+
+@linux
 def test_the_cuda_library_exports_one_symbol() -> None:
     """Its stubs are copies of the main library's, and must not answer for them."""
     library = LIBRARY.with_name("libvisops_cuda.so")
@@ -208,7 +218,7 @@ def test_broken_library(tmp_path: Path, content: bytes | None, message: str) -> 
 def test_truncated_library(tmp_path: Path) -> None:
     file = copy_package(tmp_path, "libvisops.so") / "lib" / "libvisops.so"
     file.write_bytes(LIBRARY.read_bytes()[:100_000])
-    assert "ImportError: visops' libvisops.so could not be loaded: " in import_copy(tmp_path)
+    assert f"could not be loaded: {file} is truncated: it has 100000 bytes" in import_copy(tmp_path)
 
 
 def test_old_torch(tmp_path: Path) -> None:
@@ -253,10 +263,15 @@ def test_torch_without_cuda(tmp_path: Path) -> None:
 
 
 @linux
-def test_broken_cuda_library(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("size", "message"), [(0, "file too short"), (100_000, "is truncated: it has 100000 bytes")]
+)
+def test_broken_cuda_library(tmp_path: Path, size: int, message: str) -> None:
     library = copy_package(tmp_path) / "lib" / "libvisops_cuda.so"
-    library.write_bytes(b"")
-    assert cuda_error(tmp_path).startswith("the CUDA kernels could not be loaded: ")
+    library.write_bytes(LIBRARY.read_bytes()[:size])
+    error = cuda_error(tmp_path)
+    assert error.startswith("the CUDA kernels could not be loaded: ")
+    assert message in error
 
 
 @linux

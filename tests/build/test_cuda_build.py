@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pybind11", reason="the build's own packages are not installed")
-import build_extensions as build
+import build_toolchain as build
 
 pytestmark = pytest.mark.skipif(build.WINDOWS, reason="nvcc is played by a shell script")
 

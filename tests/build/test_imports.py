@@ -24,6 +24,8 @@ LAYERS = {
     "numpy": {"core", "numpy", "torch"},  # torch/parallel.h: torch's threads run NumPy's calls too
 }
 
+GENERATED = {"visops_build.h"}  # by the build, for all layers
+
 
 def modules() -> dict[str, Path]:
     """Return every module of the package by its dotted name; extensions have a stub."""
@@ -114,7 +116,7 @@ def test_layers_include_only_layers_below() -> None:
     wrong = [
         f"{path} includes {header}"
         for path, header in found
-        if header.split("/")[0] not in LAYERS[path.split("/")[0]]
+        if header not in GENERATED and header.split("/")[0] not in LAYERS[path.split("/")[0]]
     ]
     assert not wrong
 

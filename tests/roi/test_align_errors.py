@@ -67,6 +67,11 @@ def levels(
     (RuntimeError, "roi_align: output_size is [-1, -1], must be positive", pool(size=-1)),
     (
         RuntimeError,
+        "roi_align: output_size is [2147483648, 1], must be below 2^31",
+        pool(size=(2**31, 1)),
+    ),
+    (
+        RuntimeError,
         "roi_align: spatial_scale is 0, must be finite and > 0",
         pool(None, None, 7, 0.0),
     ),

@@ -28,6 +28,8 @@ void check_roi_align(const char* op, const char* name, const RoiAlignParams& p) 
           "boxes has dtype bool, must be a floating or integer type");
   require(p.bins_y > 0 && p.bins_x > 0, op, "output_size is [", p.bins_y, ", ", p.bins_x,
           "], must be positive");
+  require(p.bins_y < kMostExtent && p.bins_x < kMostExtent, op, "output_size is [", p.bins_y, ", ",
+          p.bins_x, "], must be below 2^31");
   require(p.sampling_ratio <= kMostSamples, op, "sampling_ratio is ", p.sampling_ratio,
           ", must be at most ", kMostSamples);
   for (int64_t level = 0; level < p.levels; ++level) {

@@ -1,0 +1,176 @@
+"""The compilers that visops is built with, and their options; used by build_extensions.py only."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+DEFAULT_CUDA_ARCHS = "8.0;9.0+PTX"
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The options that one family of compilers takes."""
+
+    compile: list[str]
+    warnings_are_errors: list[str]
+    define: str
+    include: str
+    system_include: str
+    emulation: list[str]  # for .cu files compiled as C++, which need not be fast
+    plain: list[str]  # for kernels that only processors from before AVX2 run
+    isa: dict[str, list[str]]  # in the order of Slot in core/kernel_stub.h
+
+
+GNU = Flags(  # GCC and Clang
+    compile=[
+        *("-std=c++17", "-O3", "-DNDEBUG", "-fPIC"),
+        *("-fvisibility=hidden", "-fvisibility-inlines-hidden", "-ffunction-sections"),
+        *("-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
+        # GCC 12 warns about its own AVX-512 headers (GCC bug 105593); Clang lacks this warning.
+        *("-Wall", "-Wextra", "-Wno-unknown-warning-option", "-Wno-maybe-uninitialized"),
+    ],
+    warnings_are_errors=["-Werror"],
+    define="-D",
+    include="-I",
+    system_include="-isystem",
+    emulation=["-O2", "-Wno-unknown-pragmas", "-x", "c++"],
+    # Half the time of compiling. The warning is a false one, of a loop that -O2 does not unroll.
+    plain=["-O2", "-Wno-aggressive-loop-optimizations"],
+    isa={
+        "default": [],
+        "avx2": ["-mavx2", "-mf16c"],
+        "avx512": [
+            *("-mavx2", "-mf16c"),
+            *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl"),
+            "-mprefer-vector-width=512",
+        ],
+    },
+)
+MSVC = Flags(
+    compile=[
+        *("/nologo", "/std:c++17", "/O2", "/DNDEBUG", "/DNOMINMAX", "/MD", "/EHsc", "/utf-8"),
+        *("/fp:precise", "/W3", "/external:W0"),
+    ],
+    warnings_are_errors=["/WX"],
+    define="/D",
+    include="/I",
+    system_include="/external:I",
+    emulation=["/wd4068", "/TP"],
+    plain=[],
+    isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
+)
+WINDOWS = os.name == "nt"
+FLAGS = MSVC if WINDOWS else GNU
+
+
+def fail(message: str) -> NoReturn:
+    """Stop the build with one line."""
+    raise SystemExit(f"visops: {message}")
+
+
+def switch(name: str) -> bool | None:
+    """Read a 0/1 environment variable; None where it is unset or empty."""
+    value = os.environ.get(name, "")
+    if value not in ("", "0", "1"):
+        fail(f"{name}={value} is not known; it can be 0 or 1")
+    return None if value == "" else value == "1"
+
+
+def find_compiler() -> list[str]:
+    """Return the command of the C++ compiler, CXX where that is set."""
+    wanted = os.environ.get("CXX")
+    names = [wanted] if wanted else ["cl"] if WINDOWS else ["c++", "g++", "clang++"]
+    for name in names:
+        command = shlex.split(name, posix=not WINDOWS)
+        if shutil.which(command[0]):
+            return command
+    fail(f"no C++ compiler: looked for {', '.join(names)}; install one or set CXX")
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """The CUDA toolkit that the kernels are compiled with."""
+
+    nvcc: Path
+    version: str
+    archs: list[str]  # "8.0", "9.0+PTX"
+
+    @property
+    def major(self) -> int:
+        """The first number of the version."""
+        return int(self.version.split(".")[0])
+
+    def arch_flags(self) -> list[str]:
+        """nvcc's spelling of `archs`."""
+        flags = []
+        for arch in self.archs:
+            match = re.fullmatch(r"(\d+)\.(\d[a-z]?)(\+PTX)?", arch)
+            if match is None:
+                fail(f"TORCH_CUDA_ARCH_LIST has {arch!r}; expected numbers as in 8.0;9.0+PTX")
+            number = match[1] + match[2]
+            flags.append(f"-gencode=arch=compute_{number},code=sm_{number}")
+            if match[3]:
+                flags.append(f"-gencode=arch=compute_{number},code=compute_{number}")
+        return flags
+
+    def library_dirs(self) -> list[Path]:
+        """Where libcudart_static is: system packages, conda and Windows differ."""
+        home = self.nvcc.parent.parent
+        machine = f"targets/{platform.machine()}-linux/lib"
+        return [home / d for d in ("lib64", "lib", "lib/x64", machine) if (home / d).is_dir()]
+
+
+def find_cuda(torch_cuda: str | None) -> Cuda | None:
+    """Find the toolkit for CUDA kernels; print one line if they are left out."""
+    request = switch("VISOPS_CUDA")
+    if request is False:
+        print("visops: building without CUDA kernels: VISOPS_CUDA=0")
+        return None
+    found = _matching_cuda(torch_cuda)
+    if isinstance(found, Cuda):
+        return found
+    if request:
+        fail(f"VISOPS_CUDA=1, but {found}")
+    print(f"visops: building without CUDA kernels: {found}")
+    return None
+
+
+def _matching_cuda(torch_cuda: str | None) -> Cuda | str:
+    """Return the toolkit, or the reason why there is none."""
+    if torch_cuda is None:
+        return "this torch was built without CUDA"
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    on_path = shutil.which("nvcc")
+    if home:
+        nvcc = Path(home, "bin", "nvcc.exe" if WINDOWS else "nvcc")
+    elif on_path:
+        nvcc = Path(on_path).resolve()
+    else:
+        nvcc = Path("/usr/local/cuda/bin/nvcc")
+    if not nvcc.is_file():
+        return f"nvcc was not found ({nvcc}); install CUDA {torch_cuda} or set CUDA_HOME"
+    output = subprocess.run([nvcc, "--version"], capture_output=True, text=True).stdout
+    release = re.search(r"release (\d+\.\d+)", output)
+    if release is None:
+        return f"{nvcc} --version names no release"
+    version = release[1]
+    if version.split(".")[0] != torch_cuda.split(".")[0]:
+        return f"nvcc is CUDA {version} and torch was built for CUDA {torch_cuda}: majors differ"
+    archs = os.environ.get("TORCH_CUDA_ARCH_LIST") or DEFAULT_CUDA_ARCHS
+    return Cuda(nvcc, version, re.split(r"[;\s]+", archs.strip()))
+
+
+def isa_levels() -> dict[str, tuple[int, list[str]]]:
+    """Slot number and flags per instruction set."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return {"default": (0, [])}
+    levels = {name: (slot, flags) for slot, (name, flags) in enumerate(FLAGS.isa.items())}
+    return {**levels, "default": (0, FLAGS.plain)}
