@@ -169,6 +169,8 @@ def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[
         flags = ["-bundle", "-undefined", "dynamic_lookup", "-Wl,-rpath,@loader_path/../torch/lib"]
     else:
         flags = ["-shared", "-Wl,--as-needed", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
+        # Templates of the standard library are visible otherwise, and taken from anywhere.
+        flags += [f"-Wl,--version-script={GENERATED}/exports.map"]
     flags += [f"-L{folder}" for folder in [torch_lib, *cuda_dirs]]
     flags += [f"-l{name}" for name in libraries]
     flags += ["-lcudart_static", "-lrt", "-lpthread"] if cuda else []
@@ -218,8 +220,16 @@ def build_id(version: str) -> str:
     return f"{version}-{digest.hexdigest()[:12]}"
 
 
+def write_generated(name: str, text: str) -> None:
+    """Write a file for the compilers; touch it only if it changed."""
+    file = ROOT / GENERATED / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists() or file.read_text() != text:
+        file.write_text(text)
+
+
 def write_build_header(version: str, cuda: Cuda | None) -> None:
-    """Tell the sources what they are built as and with; touch the file only if that changed."""
+    """Tell the sources what they are built as and with."""
     macros = {
         "VISOPS_VERSION": version,
         "VISOPS_BUILD": build_id(version),
@@ -231,10 +241,7 @@ def write_build_header(version: str, cuda: Cuda | None) -> None:
     lines = [f'#define {name} "{value}"' for name, value in macros.items()]
     lines.append(f"#define VISOPS_CUDA_MAJOR {cuda.major if cuda else 0}")
     text = "\n".join(["// Written by scripts/build_extensions.py.", *lines, ""])
-    file = ROOT / GENERATED / "visops_build.h"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if not file.exists() or file.read_text() != text:
-        file.write_text(text)
+    write_generated("visops_build.h", text)
 
 
 class BuildExtensions(build_ext):
@@ -253,6 +260,7 @@ class BuildExtensions(build_ext):
         cuda = find_cuda(torch.version.cuda) if cuda_files else None
         emulation = switch("VISOPS_EMULATION") or False
         write_build_header(version, cuda)
+        write_generated("exports.map", "{ global: visops_*; PyInit_*; local: *; };\n")
         file = NinjaFile(cuda)
 
         torch_api = [
