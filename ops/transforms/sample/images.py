@@ -11,9 +11,24 @@ from torch import Tensor
 
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 
-__all__ = ["image_leaf", "image_sizes", "may_be_image", "restored_image"]
+__all__ = [
+    "PIL_MASKS",
+    "image_leaf",
+    "image_sizes",
+    "may_be_image",
+    "pil_mask",
+    "restored_image",
+]
 
 _CHANNELS = (1, 3, 4)
+
+# Pillow's modes, and those in which their pixels are read.
+_PIL_IMAGES = {
+    **{mode: mode for mode in ("L", "LA", "RGB", "RGBA", "F", "CMYK", "YCbCr", "LAB", "HSV")},
+    **{"1": "L", "P": "RGB", "PA": "RGBA", "La": "LA", "RGBa": "RGBA", "RGBX": "RGB"},
+}
+# Modes of one band, which masks have.
+PIL_MASKS = ("1", "L", "P", "PA", "I", "I;16", "I;16L", "I;16B", "I;16N", "F")
 
 
 def image_leaf(value: Any, name: str, **place: Any) -> Leaf:
@@ -24,8 +39,7 @@ def image_leaf(value: Any, name: str, **place: Any) -> Leaf:
         if value.ndim == 2:
             return Leaf("image", value[..., None], None, "HWC", False, value, name, **place)
     elif is_pil(value):
-        array = np.asarray(value.convert("RGB") if value.mode == "P" else value)
-        array = array[..., None] if array.ndim == 2 else array
+        array = _pil_array(value, name)
         return Leaf("image", array, None, "HWC", False, value, name, **place)
     elif not isinstance(value, Tensor):
         raise TypeError(
@@ -44,6 +58,31 @@ def image_leaf(value: Any, name: str, **place: Any) -> Leaf:
     return Leaf(
         "image", value, shape[0] if len(shape) == 4 else None, layout, False, value, name, **place
     )
+
+
+def _pil_array(image: Any, name: str) -> np.ndarray:
+    """Return a PIL image's pixels [H, W, C]: colours where it has a palette, alpha as it shows."""
+    if image.mode not in _PIL_IMAGES:
+        raise TypeError(
+            f"visops.transforms: {name} is a PIL image of mode {image.mode!r}, must be of mode "
+            f"{', '.join(_PIL_IMAGES)}; for more than 8 bits give an array of floats with white "
+            "at 1; a mask must be in a dict under 'mask' (add names with keys={'mask': [...]})"
+        )
+    mode = _PIL_IMAGES[image.mode]
+    array = np.asarray(image if mode == image.mode else image.convert(mode))
+    return array[..., None] if array.ndim == 2 else array
+
+
+def pil_mask(image: Any, name: str) -> np.ndarray:
+    """Return the classes [H, W] of a PIL image: indices where it has a palette."""
+    if image.mode == "PA":
+        return np.asarray(image)[..., 0]
+    if image.mode not in PIL_MASKS:
+        raise TypeError(
+            f"visops.transforms: {name} is a PIL image of mode {image.mode!r}, must have one band "
+            "to be a mask: mode 1, L, P, PA, I, I;16 or F"
+        )
+    return np.asarray(image)
 
 
 def _layout(ends: list[tuple[int, int]], is_array: bool) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ..sample.leaf import Leaf
+from ..sample.per_box import extras_of
 from .coordinates import clamp_boxes, from_corners, inside, to_corners
 from .options import CONVENTIONS, TargetOptions, canvas_windows
 from .rows import (
@@ -46,7 +47,7 @@ def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOpt
                 _clamp(leaf, [x for x in members if x.kind == "area"], sizes)
             restore_dtype(leaf)
             if options.boxes == "sanitize":
-                _drop(leaf, members, options.min_size)
+                _drop(leaf, [*members, *extras_of(leaf, leaves)], options.min_size)
     for leaf in leaves:
         if leaf.kind == "area":
             restore_dtype(leaf)
