@@ -19,6 +19,7 @@ from .cropping import (
     RandomVerticalFlip,
 )
 from .engine.effects import Effects
+from .engine.foreign import ImageOnly
 from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
@@ -38,6 +39,7 @@ __all__ = [
     "ColorJitter",
     "Compose",
     "Effects",
+    "ImageOnly",
     "Normalize",
     "Pad",
     "Parameters",

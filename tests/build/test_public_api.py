@@ -61,6 +61,7 @@ NAMES = {
         "ColorJitter",
         "Compose",
         "Effects",
+        "ImageOnly",
         "Normalize",
         "Pad",
         "Parameters",

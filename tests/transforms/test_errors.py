@@ -14,7 +14,11 @@ from visops import transforms
 T: Any = transforms  # arguments of wrong types are what is tested
 
 PAIR = "a whole number >= 1 or a pair (height, width) of such"
-FILL = "a finite number or one per channel, in the image's units (masks take Compose's mask_fill)"
+FILL = (
+    "a finite number or one per channel, in the image's units (masks take Compose's mask_fill), or "
+    "a dict of such by type: tv_tensors.Image, Video and Mask, torch.Tensor, PIL.Image.Image or "
+    "'others'"
+)
 PADDING = (
     "a whole number >= 0, or 2 (left and right, top and bottom) or 4 of them (left, top, right, "
     "bottom)"

@@ -13,24 +13,12 @@ from .leaf import Leaf
 __all__ = ["extras_of", "match_to_boxes", "may_be_per_box", "plain_array"]
 
 # Entries beside boxes that describe the image, even if they are as long as the list of boxes.
-_OF_THE_IMAGE = (
-    frozenset(("id", "image_id", "img_id", "index", "idx", "path", "file", "file_name", "filename"))
-    | frozenset(
-        (
-            "size",
-            "orig_size",
-            "original_size",
-            "image_size",
-            "img_size",
-            "canvas_size",
-            "resolution",
-        )
-    )
-    | frozenset(
-        ("shape", "image_shape", "img_shape", "ori_shape", "orig_shape", "pad_shape", "scale")
-    )
-    | frozenset(("scale_factor", "mean", "std", "height", "width"))
-)
+_OF_THE_IMAGE = {
+    *("id", "image_id", "img_id", "index", "idx", "path", "file", "file_name", "filename"),
+    *("size", "orig_size", "original_size", "image_size", "img_size", "canvas_size"),
+    *("shape", "image_shape", "img_shape", "ori_shape", "orig_shape", "pad_shape"),
+    *("resolution", "scale", "scale_factor", "mean", "std", "height", "width"),
+}
 
 
 def plain_array(value: Any) -> Any:

@@ -252,7 +252,11 @@ def _typed(leaf: Leaf, value: Any, like: Any, index: int) -> Any:
         return tv_wrap(value, like)
     assert leaf.canvas is not None
     height, width = leaf.canvas[index].tolist()
-    fields = {"format": leaf.format} if leaf.kind == "boxes" else {}
+    fields: dict[str, Any] = {}
+    if leaf.kind == "boxes":
+        fields["format"] = leaf.format
+        if leaf.clamping != "":
+            fields["clamping_mode"] = leaf.clamping
     return tv_wrap(value, like, canvas_size=(height, width), **fields)
 
 
