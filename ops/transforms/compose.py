@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .arguments import MASK_FILL, mask_fill_of_chain
 from .engine.canvases import canvas_of, refuse_sizes, stack_images
 from .engine.effects import Fusable
+from .engine.empty import run_empty
 from .engine.follow import follow
 from .engine.fuse import Pass, name_of, split_passes
 from .engine.nesting import Chain, flatten, outer_options, within
@@ -379,6 +380,10 @@ class Compose(Chain):
     ) -> tuple[list[Params], np.ndarray]:
         sizes = image_sizes(leaves)
         batch = sizes.shape[0]
+        if batch == 0:
+            return run_empty(
+                lambda own, numbers: self._run(own, numbers, dry), leaves, source
+            ), sizes
         images = [leaf for leaf in leaves if leaf.kind == "image"]
         has_targets = len(leaves) > len(images) and any(leaf.kind in TARGETS for leaf in leaves)
         if has_targets:

@@ -151,13 +151,14 @@ def image_sizes(leaves: list[Leaf]) -> np.ndarray:
     Raises
     ------
     ValueError
-        Images, masks and canvas sizes of a sample differ.
+        Images, masks and canvas sizes of a sample differ, or an image has no pixels.
     """
     first: Leaf | None = None
     sizes = np.zeros((0, 2), np.int64)
     for leaf in leaves:
         if leaf.kind == "image":
             own = sizes_of(leaf)
+            _refuse_nothing(leaf, own)
             if first is None:
                 first, sizes = leaf, own
             else:
@@ -171,6 +172,16 @@ def image_sizes(leaves: list[Leaf]) -> np.ndarray:
             elif leaf.kind in ("boxes", "keypoints") and leaf.canvas is not None:
                 _refuse_difference(first, sizes, leaf, leaf.canvas)
     return sizes
+
+
+def _refuse_nothing(leaf: Leaf, sizes: np.ndarray) -> None:
+    for index, (height, width) in enumerate(sizes.tolist()):
+        if height < 1 or width < 1:
+            where = "" if leaf.batch is None else f"[{index}]"
+            raise ValueError(
+                f"visops.transforms: {leaf.name}{where} has {height} rows and {width} columns, "
+                "must have at least one of each"
+            )
 
 
 def sizes_of(leaf: Leaf) -> np.ndarray:

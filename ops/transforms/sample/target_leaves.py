@@ -80,13 +80,14 @@ def _prepare(leaf: Leaf, image: Leaf) -> None:
                 f"visops.transforms: {leaf.name} has shape {shape}, {image.name} holds {batch} "
                 f"images; must have a first dimension of {batch} or be a list of {batch}"
             )
-    if all(tv_kind(item) is not None for item in typed):
+    if len(typed) > 0 and all(tv_kind(item) is not None for item in typed):
         if leaf.kind == "boxes":
             leaf.format = _common_format(leaf, typed)
         if leaf.kind != "mask":
             sizes = [item.canvas_size for item in typed]
             count = 1 if batch is None else batch
-            leaf.canvas = np.array(sizes if len(sizes) == count else sizes * count, np.int64)
+            sizes = sizes if len(sizes) == count else sizes * count
+            leaf.canvas = np.array(sizes, np.int64).reshape(-1, 2)
 
 
 def _common_format(leaf: Leaf, typed: Sequence[Any]) -> str:
