@@ -18,6 +18,7 @@ from .engine.follow import follow
 from .engine.fuse import Pass, name_of, split_passes
 from .engine.nesting import Chain, flatten, outer_options, within
 from .engine.numbers import Params, as_arrays
+from .engine.options import DEFAULTS, INHERITED, given_options, target_options
 from .engine.plan import Canvas, Plan
 from .engine.run import Pixels, run_plan
 from .engine.source import Draws, Parameters, Source
@@ -26,22 +27,10 @@ from .engine.unfused import erase_with_noise, run_foreign
 from .sample.batches import batch_leaves
 from .sample.images import image_sizes
 from .sample.leaf import TARGETS, Leaf
-from .sample.split import split_sample
-from .targets.move import TargetOptions, check_options, finish_targets
+from .sample.split import Rebuild, split_sample
+from .targets.move import check_options, finish_targets
 
 __all__ = ["Compose", "Parameters"]
-
-_DEFAULTS: dict[str, Any] = {
-    "seed": None,
-    "exact": False,
-    "keys": None,
-    "mask_fill": MASK_FILL,
-    "boxes": "keep",
-    "keypoint_convention": "integer",
-    "memory_format": torch.contiguous_format,
-}
-# What a chain takes over from the one around it, where another package's container is between.
-_INHERITED = ("exact", "mask_fill", "boxes", "keypoint_convention")
 
 
 class Compose(Chain):
@@ -74,8 +63,15 @@ class Compose(Chain):
     boxes : {"keep", "clamp", "sanitize"}
         Leave boxes as they come out; clip them to the image; or clip them and drop those with a
         side shorter than a pixel, along with what belongs to them. The default is "keep".
+    min_size, min_area, min_visibility : float, optional
+        With ``boxes="sanitize"``: also drop boxes with a side shorter than `min_size` pixels
+        (default 1), an area of fewer than `min_area` pixels, or less than the share
+        `min_visibility` of their area left.
     keypoint_convention : {"integer", "half_pixel"}, default "integer"
         Where key points place the centre of pixel (0, 0): at (0, 0) or at (0.5, 0.5).
+    per_frame : bool, default True
+        Whether the images of a plain ``[T, C, H, W]`` tensor or array have their own draws, as a
+        batch. False: they are the frames of one video and share them, as in a ``tv_tensors.Video``.
     memory_format : torch.memory_format
         Memory format of the resulting images.
 
@@ -125,7 +121,11 @@ class Compose(Chain):
         keys: Mapping[str, Sequence[str]] | None = None,
         mask_fill: int | None = None,
         boxes: str | None = None,
+        min_size: float | None = None,
+        min_area: float | None = None,
+        min_visibility: float | None = None,
         keypoint_convention: str | None = None,
+        per_frame: bool | None = None,
         memory_format: torch.memory_format | None = None,
     ) -> None:
         super().__init__()
@@ -134,26 +134,21 @@ class Compose(Chain):
                 f"visops.transforms.Compose: transforms is a {type(transforms).__name__}, must be "
                 "a sequence of transforms"
             )
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise TypeError(
-                f"visops.transforms.Compose: seed is {seed!r}, must be a whole number or None"
-            )
-        if memory_format not in (None, torch.contiguous_format, torch.channels_last):
-            raise ValueError(
-                f"visops.transforms.Compose: memory_format is {memory_format}, must be "
-                "torch.contiguous_format or torch.channels_last"
-            )
         options = {
             "seed": seed,
-            "exact": None if exact is None else bool(exact),
+            "exact": exact,
             "keys": keys,
             "mask_fill": mask_fill,
             "boxes": boxes,
+            "min_size": min_size,
+            "min_area": min_area,
+            "min_visibility": min_visibility,
             "keypoint_convention": keypoint_convention,
+            "per_frame": per_frame,
             "memory_format": memory_format,
         }
-        self.given = {name: value for name, value in options.items() if value is not None}
-        self.named = {**_DEFAULTS, **self.given}
+        self.given = given_options(options)
+        self.named = {**DEFAULTS, **self.given}
         self.seed, self.keys = seed, keys
         self.exact, self.memory_format = self.named["exact"], self.named["memory_format"]
         self.transforms = list(transforms)
@@ -171,8 +166,7 @@ class Compose(Chain):
                 "visops.transforms.Compose: transforms is empty, must hold at least one"
             )
         self.named["mask_fill"] = mask_fill_of_chain(formed, self.given.get("mask_fill"))
-        self.options = TargetOptions(*(self.named[name] for name in _INHERITED[1:]))
-        check_options([], self.options)
+        self.options = target_options(self.named)
         self._passes = split_passes(formed, self.exact)
         # Where each transform's uniform numbers lie among a sample's.
         self._slices: list[slice] = []
@@ -229,7 +223,7 @@ class Compose(Chain):
         -------
         A sample like the one given, or (sample, Parameters)
         """
-        leaves, rebuild = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
+        leaves, rebuild = self._split(sample[0] if len(sample) == 1 else sample)
         drawn, sizes = self._transform(leaves, self._source(generator, index, epoch, params))
         result = rebuild(leaves)
         return (result, self._recorded(drawn, sizes)) if return_params else result
@@ -255,7 +249,7 @@ class Compose(Chain):
         >>> params.names, sorted(params.steps[0])
         (['RandomRotation'], ['angle'])
         """
-        leaves, _ = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
+        leaves, _ = self._split(sample[0] if len(sample) == 1 else sample)
         source = self._source(generator, index, epoch, None)
         return self._recorded(*self._transform(leaves, source, dry=True))
 
@@ -293,7 +287,7 @@ class Compose(Chain):
             found: list[Any] = [s.get("index") if isinstance(s, Mapping) else None for s in samples]
             if None not in found:
                 index = found
-        split = [split_sample(sample, self.keys) for sample in samples]
+        split = [self._split(sample) for sample in samples]
         leaves = batch_leaves([own for own, _ in split], stack=False)
         self._transform(leaves, self._source(generator, index, epoch, None))
         return split[0][1](leaves)
@@ -323,9 +317,12 @@ class Compose(Chain):
         """
         self._form()
         self._check_params(params)
-        leaves, rebuild = split_sample(sample, self.keys)
+        leaves, rebuild = self._split(sample)
         undo(self.passes, leaves, params, self.options, self.memory_format)
         return rebuild(leaves)
+
+    def _split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
+        return split_sample(sample, self.keys, frames=not self.named["per_frame"])
 
     def _check_params(self, params: Parameters) -> None:
         names = [name_of(transform) for transform in self.transforms]
@@ -361,7 +358,7 @@ class Compose(Chain):
 
     def _inside(self, outer: Mapping[str, Any]) -> Compose:
         """Return this chain with the options that it takes over from another around it."""
-        options = {name: outer[name] for name in _INHERITED} | self.given
+        options = {name: outer[name] for name in INHERITED} | self.given
         if self.named["mask_fill"] != MASK_FILL:
             options["mask_fill"] = self.named["mask_fill"]  # a fill may have said so
         if "boxes" not in self.given and options["boxes"] == "sanitize":

@@ -259,6 +259,21 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "Compose: seed is 0.5, must be a whole number or None",
     ),
     (
+        lambda: T.Compose([T.Resize(3)], boxes="clamp", min_area=4),
+        ValueError,
+        "Compose: min_area is 4, must be left out unless boxes='sanitize'",
+    ),
+    (
+        lambda: T.Compose([T.Resize(3)], boxes="sanitize", min_visibility=1.5),
+        ValueError,
+        "Compose: min_visibility is 1.5, must be a number in [0, 1]",
+    ),
+    (
+        lambda: T.Compose([T.Resize(3)], boxes="sanitize", min_size="1"),
+        TypeError,
+        "Compose: min_size is '1', must be a finite number >= 0",
+    ),
+    (
         lambda: T.Compose([T.Resize(3)], memory_format=torch.preserve_format),
         ValueError,
         "Compose: memory_format is torch.preserve_format, must be torch.contiguous_format or "

@@ -31,8 +31,11 @@ _PIL_IMAGES = {
 PIL_MASKS = ("1", "L", "P", "PA", "I", "I;16", "I;16L", "I;16B", "I;16N", "F")
 
 
-def image_leaf(value: Any, name: str, **place: Any) -> Leaf:
-    """Make a leaf of an image, a batch of images or a list of images."""
+def image_leaf(value: Any, name: str, frames: bool = False, **place: Any) -> Leaf:
+    """Make a leaf of an image, a batch of images or a list of images.
+
+    With `frames`, plain arrays of four dimensions are videos and those of five batches of videos.
+    """
     if isinstance(value, (list, tuple)):
         return _list_leaf(value, name, place)
     if isinstance(value, np.ndarray):
@@ -49,15 +52,15 @@ def image_leaf(value: Any, name: str, **place: Any) -> Leaf:
     elif tv_kind(value) is not None:
         return _typed_leaf(value, name, place)
     shape = value.shape
-    if len(shape) not in (3, 4):
+    frames = frames and len(shape) > 3
+    if len(shape) - frames not in (3, 4):
         raise ValueError(
             f"visops.transforms: {name} has shape {list(shape)}, must be an image [C, H, W] or "
             "[H, W, C], or a batch of them"
         )
     layout = _layout([(shape[-3], shape[-1])], isinstance(value, np.ndarray))
-    return Leaf(
-        "image", value, shape[0] if len(shape) == 4 else None, layout, False, value, name, **place
-    )
+    batch = shape[0] if len(shape) - frames == 4 else None
+    return Leaf("image", value, batch, layout, frames, value, name, **place)
 
 
 def _pil_array(image: Any, name: str) -> np.ndarray:
@@ -135,14 +138,14 @@ def _list_leaf(value: Sequence[Any], name: str, place: dict[str, Any]) -> Leaf:
     return Leaf("image", values, len(values), layouts.pop(), False, value, name, **place)
 
 
-def may_be_image(value: Any) -> bool:
+def may_be_image(value: Any, frames: bool = False) -> bool:
     """Return whether a value without a name can be an image."""
     kind = tv_kind(value)
     if kind is not None:
         return kind == "image"
     if isinstance(value, Tensor):
-        return value.dim() in (3, 4)
-    return value.ndim in (2, 3, 4) if isinstance(value, np.ndarray) else is_pil(value)
+        return 3 <= value.dim() <= 4 + frames
+    return 2 <= value.ndim <= 4 + frames if isinstance(value, np.ndarray) else is_pil(value)
 
 
 def image_sizes(leaves: list[Leaf]) -> np.ndarray:

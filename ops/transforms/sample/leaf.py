@@ -38,7 +38,8 @@ class Leaf:
     format: str = "XYXY"  # of boxes
     clamping: Any = ""  # of boxes, as torchvision has it; "": as they came
     canvas: np.ndarray | None = None  # [B, 2]: of typed boxes and key points, and of all once moved
-    visible: Any = None  # of key points, bool: False once they are lost
+    # Of key points, bool: False once they are lost. Of boxes, float: the share that is left.
+    visible: Any = None
     partner: Leaf | None = None  # of key points: the leaf that holds their visibility
     source: Leaf | None = None  # the leaf of the batch that this sample is from
 

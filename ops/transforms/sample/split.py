@@ -51,7 +51,7 @@ Rebuild = Callable[[list[Leaf]], Any]
 
 
 def split_sample(
-    sample: Any, keys: Mapping[str, Sequence[str]] | None = None
+    sample: Any, keys: Mapping[str, Sequence[str]] | None = None, *, frames: bool = False
 ) -> tuple[list[Leaf], Rebuild]:
     """Split a sample or a batch into leaves.
 
@@ -63,6 +63,8 @@ def split_sample(
     keys : mapping of kind to names, optional
         Dict keys in addition to the usual ones: ``{"mask": ["seg"]}``. The kinds are image, mask,
         masks (one per box), boxes, keypoints, labels (one per box) and other (left alone).
+    frames : bool
+        A plain array of four dimensions is a video, and one of five a batch of videos.
 
     Returns
     -------
@@ -88,8 +90,8 @@ def split_sample(
     [[0.0, 0.0, 2.0, 2.0]]
     """
     if type(sample) is Tensor or type(sample) is np.ndarray:
-        return [image_leaf(sample, "the sample")], _only_image
-    splitter = _Splitter(_DEFAULT_KINDS if keys is None else _named_kinds(keys))
+        return [image_leaf(sample, "the sample", frames)], _only_image
+    splitter = _Splitter(_DEFAULT_KINDS if keys is None else _named_kinds(keys), frames)
     spec = splitter.split(sample)
     return splitter.leaves, lambda leaves: _build(spec, leaves)
 
@@ -117,8 +119,9 @@ def _named_kinds(keys: Mapping[str, Sequence[str]]) -> dict[str, str]:
 class _Splitter:
     """The walk through one sample."""
 
-    def __init__(self, kinds: Mapping[str, str]) -> None:
+    def __init__(self, kinds: Mapping[str, str], frames: bool) -> None:
         self.kinds = kinds
+        self.frames = frames  # of plain arrays with a dimension more than images
         self.leaves: list[Leaf] = []
         self.groups = 0
         self.untyped: list[Leaf] = []  # plain arrays with at least two dimensions
@@ -166,7 +169,9 @@ class _Splitter:
             if kind is None:
                 return self.walk_sequence(value, name, key, group)
             if kind == "image":
-                return self.add(image_leaf(value, name, key=key, group=group, named=kind))
+                return self.add(
+                    image_leaf(value, name, self.frames, key=key, group=group, named=kind)
+                )
             # One sample's numbers, or one value per sample: prepare_targets tells which.
             leaf_kind = "mask" if kind == "masks" else kind
             return self.add(
@@ -258,7 +263,7 @@ class _Splitter:
         if is_pil(value):
             actual = "mask" if actual == "mask" else "image"
         if actual == "image":
-            return self.add(image_leaf(value, name, key=key, group=group, named=kind))
+            return self.add(image_leaf(value, name, self.frames, key=key, group=group, named=kind))
         leaf = Leaf(
             actual or "other", value, like=value, name=name, key=key, group=group, named=kind
         )
@@ -277,10 +282,10 @@ class _Splitter:
         image = next((leaf for leaf in self.leaves if leaf.kind == "image"), None)
         rest = []
         for leaf in self.untyped:
-            if image is None and leaf.key is None and may_be_image(leaf.value):
-                found = image_leaf(leaf.value, leaf.name)
+            if image is None and leaf.key is None and may_be_image(leaf.value, self.frames):
+                found = image_leaf(leaf.value, leaf.name, self.frames)
                 leaf.kind, leaf.value, leaf.batch = "image", found.value, found.batch
-                leaf.layout, image = found.layout, leaf
+                leaf.layout, leaf.frames, image = found.layout, found.frames, leaf
             else:
                 rest.append(leaf)
         for leaf in rest:

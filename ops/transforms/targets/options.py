@@ -64,7 +64,10 @@ class TargetOptions:
     mask_fill: int = 255  # for integer masks of the image; others get 0
     boxes: str = "keep"  # or "clamp" or "sanitize"
     keypoint_convention: str = "integer"  # or "half_pixel"
-    min_size: float = 1.0  # "sanitize" drops boxes with a shorter side
+    # "sanitize" drops boxes with a shorter side, a smaller area, or a smaller share of it left
+    min_size: float = 1.0
+    min_area: float = 0.0
+    min_visibility: float = 0.0
 
 
 def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
