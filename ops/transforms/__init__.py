@@ -8,6 +8,7 @@ its own parameters.
 # The transforms are on top of three rooms, each importing only those before it: `sample` splits a
 # sample into images and targets, `targets` moves targets, `engine` forms passes and runs them.
 
+from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose, Parameters
 from .convert import Normalize, ToDtype
@@ -46,11 +47,14 @@ __all__ = [
     "Plan",
     "RandAugment",
     "RandomAffine",
+    "RandomApply",
     "RandomAugment",
+    "RandomChoice",
     "RandomCrop",
     "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomOrder",
     "RandomPerspective",
     "RandomResizedCrop",
     "RandomRotation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from .arguments import MASK_FILL, mask_fill_of_chain
 from .engine.canvases import canvas_of, refuse_sizes, stack_images
 from .engine.effects import Fusable
 from .engine.empty import run_empty
-from .engine.follow import follow
+from .engine.follow import follow, plan_for
 from .engine.fuse import Pass, name_of, split_passes
 from .engine.nesting import Chain, flatten, outer_options, within
 from .engine.numbers import Params, as_arrays
 from .engine.options import DEFAULTS, INHERITED, given_options, target_options
-from .engine.plan import Canvas, Plan
+from .engine.plan import Plan
 from .engine.run import Pixels, run_plan
 from .engine.source import Draws, Parameters, Source
 from .engine.undo import undo
@@ -28,7 +29,7 @@ from .sample.batches import batch_leaves
 from .sample.images import image_sizes
 from .sample.leaf import TARGETS, Leaf
 from .sample.split import Rebuild, split_sample
-from .targets.move import check_options, finish_targets
+from .targets.move import TargetOptions, check_options, finish_targets
 
 __all__ = ["Compose", "Parameters"]
 
@@ -348,13 +349,20 @@ class Compose(Chain):
             self._check_params(params)
         return Source(self.seed, generator, index, epoch, params)
 
+    def run_within(self, leaves: list[Leaf]) -> None:
+        """Transform leaves as a part of the chain around it, which gives them their final form."""
+        outer = outer_options() or DEFAULTS
+        chain = self._inside(outer)
+        options = replace(chain.options, min_visibility=outer["min_visibility"])
+        chain._run(leaves, self._source(None, None, 0, None), part_of=options)
+
     def _transform(
         self, leaves: list[Leaf], source: Source, dry: bool = False
     ) -> tuple[list[Params], np.ndarray]:
         """Transform the leaves' values, or only draw if `dry`; return parameters and sizes."""
         outer = outer_options()
         chain = self if outer is None else self._inside(outer)
-        return chain._run(leaves, source, dry)
+        return chain._run(leaves, source, dry=dry)
 
     def _inside(self, outer: Mapping[str, Any]) -> Compose:
         """Return this chain with the options that it takes over from another around it."""
@@ -373,18 +381,24 @@ class Compose(Chain):
         return twin  # type: ignore[no-any-return]
 
     def _run(
-        self, leaves: list[Leaf], source: Source, dry: bool
+        self,
+        leaves: list[Leaf],
+        source: Source,
+        *,
+        dry: bool = False,
+        part_of: TargetOptions | None = None,
     ) -> tuple[list[Params], np.ndarray]:
+        options = part_of or self.options
         sizes = image_sizes(leaves)
         batch = sizes.shape[0]
         if batch == 0:
             return run_empty(
-                lambda own, numbers: self._run(own, numbers, dry), leaves, source
+                lambda own, numbers: self._run(own, numbers, dry=dry), leaves, source
             ), sizes
         images = [leaf for leaf in leaves if leaf.kind == "image"]
         has_targets = len(leaves) > len(images) and any(leaf.kind in TARGETS for leaf in leaves)
         if has_targets:
-            check_options(leaves, self.options)
+            check_options(leaves, options)
         draw = Draws(self.transforms, self._slices, source, source.numbers(sizes, self._draws))
         pixels = Pixels(images[0])
         dtype, canvas = pixels.dtype, canvas_of(sizes, pixels.channels)
@@ -398,7 +412,7 @@ class Compose(Chain):
                         erase_with_noise(leaf, step)
                 else:
                     with within(self.named):
-                        run_foreign(part.transforms[0], leaves, step, self.options)
+                        run_foreign(part.transforms[0], leaves, step, options)
                     pixels = Pixels(images[0])
                     dtype, canvas = pixels.dtype, canvas_of(image_sizes(leaves), pixels.channels)
                 continue
@@ -412,28 +426,18 @@ class Compose(Chain):
                 refuse_sizes(canvas.size(batch))
             for leaf in images:
                 own = Pixels(leaf)
-                plan = self._plan_again(plan, part, draw.steps, own)
+                plan = plan_for(own, plan, part, draw.steps)
                 run_plan(plan, part, leaf, own, self.memory_format)
             if has_targets:
                 # Pass by pass, as the image: a canvas between passes also cuts off targets.
-                follow(plan, leaves, self.options)
+                follow(plan, leaves, options)
         if not dry:
             if self.passes[-1].kind != "fused":
                 stack_images(images, canvas.size(batch))
-            if has_targets:
+            if has_targets and part_of is None:
                 finish_targets(leaves, canvas.size(batch), self.options)
         return draw.steps, sizes
 
     def _recorded(self, steps: list[Params], sizes: np.ndarray) -> Parameters:
         names = [name_of(transform) for transform in self.transforms]
         return Parameters(names, [as_arrays(step, sizes.shape[0]) for step in steps], sizes)
-
-    def _plan_again(self, plan: Plan, part: Pass, steps: list[Params], pixels: Pixels) -> Plan:
-        """Return the plan for another image of the sample, whose dtype may differ."""
-        if (pixels.dtype, pixels.channels) == (plan.source_dtype, plan.source.channels):
-            return plan
-        source = Canvas(plan.source.height, plan.source.width, pixels.channels)
-        again = Plan(source, plan.batch, pixels.dtype, self.exact)
-        for transform, step in zip(part.transforms, steps[part.first :], strict=True):
-            transform.extend(again, step)
-        return again

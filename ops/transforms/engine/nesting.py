@@ -32,7 +32,11 @@ class Chain(nn.Module):
 
 
 class Container(nn.Module):
-    """Transforms of which each sample takes some: it runs unfused, with all targets."""
+    """Transforms of which each sample takes some. Unfused, it runs with all targets."""
+
+    def fused(self, exact: bool) -> Fusable | None:
+        """Return a transform that does the same in a fused pass, or None."""
+        return None
 
     def run(self, leaves: list[Leaf]) -> None:
         """Transform the leaves of one sample in place."""
@@ -59,6 +63,8 @@ def flatten(transforms: Iterable[Any], options: Mapping[str, Any]) -> Iterator[A
         if isinstance(transform, Chain):
             _refuse_other_options(transform.given, options)
             yield from flatten(transform.transforms, options)
+        elif isinstance(transform, Container):
+            yield transform.fused(options["exact"]) or transform
         elif isinstance(transform, Fusable):
             yield from transform.parts() if options["exact"] else [transform]
         elif (inner := _contents(transform)) is not None:
