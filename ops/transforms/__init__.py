@@ -19,6 +19,7 @@ from .cropping import (
     RandomHorizontalFlip,
     RandomVerticalFlip,
 )
+from .distortion import Grayscale, RandomPhotometricDistort
 from .engine.effects import Effects
 from .engine.foreign import ImageOnly
 from .engine.plan import Canvas, Plan
@@ -27,6 +28,7 @@ from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .policies import RandAugment, TrivialAugment
 from .preview import preview
 from .resizing import RandomResizedCrop, Resize
+from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
 from .targets.move import visible
 from .transform import Transform
 
@@ -40,6 +42,7 @@ __all__ = [
     "ColorJitter",
     "Compose",
     "Effects",
+    "Grayscale",
     "ImageOnly",
     "Normalize",
     "Pad",
@@ -56,10 +59,15 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomOrder",
     "RandomPerspective",
+    "RandomPhotometricDistort",
+    "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "ScaleJitter",
     "ToDtype",
     "Transform",
     "TrivialAugment",

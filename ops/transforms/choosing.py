@@ -12,9 +12,10 @@ from torch import nn
 
 from .arguments import fail, is_sequence, number
 from .compose import Compose
+from .container import CallableContainer
 from .engine.effects import Effects, Fusable
 from .engine.fuse import Pass, name_of
-from .engine.nesting import Container, flatten
+from .engine.nesting import flatten
 from .engine.numbers import Number, Params, where
 from .engine.plan import Canvas, Plan
 from .sample.leaf import Leaf
@@ -23,23 +24,12 @@ from .transform import Builtin
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
 
 
-class _Choosing(Container):
+class _Choosing(CallableContainer):
     """What the three have in common: groups of transforms, each a chain of its own."""
 
     def __init__(self, groups: Sequence[Sequence[Any]]) -> None:
         super().__init__()
         self._chains = [Compose(group) for group in groups]
-
-    def forward(self, *sample: Any, **options: Any) -> Any:
-        """Transform a sample, as ``Compose([self])`` does."""
-        alone = self.__dict__.get("_alone")
-        if alone is None:
-            # nn.Module's own attributes would register it as a child of this module: a cycle.
-            alone = self.__dict__["_alone"] = Compose([self])
-        return alone(*sample, **options)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_alone"}
 
     def __repr__(self) -> str:
         inner = [
