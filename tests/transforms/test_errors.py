@@ -381,6 +381,18 @@ def test_dtypes_that_no_pass_takes(dtype: torch.dtype) -> None:
         T.RandomHorizontalFlip(1.0)(torch.zeros(3, 8, 9).to(dtype))
 
 
+@pytest.mark.parametrize("array", [False, True])
+def test_images_with_more_bits_are_refused_with_a_way_out(array: bool) -> None:
+    image: Any = torch.zeros(3, 8, 9).to(torch.uint16)
+    name = "uint16" if array else "torch.uint16"
+    message = (
+        f"visops.transforms: the sample has dtype {name}, must be uint8, float16, bfloat16, "
+        "float32 or float64; divide it by its white, such as 65535 or 4095, for a float32 image in [0, 1]"
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        T.RandomHorizontalFlip(1.0)(image.numpy() if array else image)
+
+
 def test_repr_shows_what_was_given() -> None:
     shown = repr(T.RandAugment(num_ops=3))
     assert "num_ops=3" in shown
