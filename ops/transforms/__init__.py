@@ -8,6 +8,7 @@ its own parameters.
 # The transforms are on top of three rooms, each importing only those before it: `sample` splits a
 # sample into images and targets, `targets` moves targets, `engine` forms passes and runs them.
 
+from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose, Parameters
 from .convert import Normalize, ToDtype
@@ -18,13 +19,16 @@ from .cropping import (
     RandomHorizontalFlip,
     RandomVerticalFlip,
 )
+from .distortion import Grayscale, RandomPhotometricDistort
 from .engine.effects import Effects
+from .engine.foreign import ImageOnly
 from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .policies import RandAugment, TrivialAugment
 from .preview import preview
 from .resizing import RandomResizedCrop, Resize
+from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
 from .targets.move import visible
 from .transform import Transform
 
@@ -38,22 +42,32 @@ __all__ = [
     "ColorJitter",
     "Compose",
     "Effects",
+    "Grayscale",
+    "ImageOnly",
     "Normalize",
     "Pad",
     "Parameters",
     "Plan",
     "RandAugment",
     "RandomAffine",
+    "RandomApply",
     "RandomAugment",
+    "RandomChoice",
     "RandomCrop",
     "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomOrder",
     "RandomPerspective",
+    "RandomPhotometricDistort",
+    "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "ScaleJitter",
     "ToDtype",
     "Transform",
     "TrivialAugment",

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NoReturn, TypeGuard
 
 import numpy as np
 
 __all__ = [
+    "MASK_FILL",
+    "Fill",
+    "FillArgument",
     "fail",
     "fill_values",
     "interpolation_mode",
     "interval",
+    "mask_fill_of_chain",
     "number",
     "padding_ltrb",
     "padding_name",
@@ -31,6 +35,8 @@ INTERPOLATIONS = {
     2: "bilinear",
     3: "bicubic",
 }
+
+MASK_FILL = 255  # the label that losses ignore
 
 PADDINGS = {
     "constant": "constant",
@@ -124,19 +130,78 @@ def size_pair(owner: str, argument: str, value: Any) -> tuple[int, int]:
     return sides[0], sides[-1]
 
 
+FillArgument = float | Sequence[float] | Mapping[Any, Any] | None
+
+
+class Fill(tuple[float, ...]):
+    """A fill: a number or one per channel, and what masks get where a dict says so."""
+
+    mask: int | None = None
+
+
+_FILL = (
+    "a finite number or one per channel, in the image's units (masks take Compose's mask_fill), or "
+    "a dict of such by type: tv_tensors.Image, Video and Mask, torch.Tensor, PIL.Image.Image or "
+    "'others'"
+)
+
+
 def fill_values(owner: str, value: Any) -> tuple[float, ...]:
-    """Check a fill: a number, one per channel, or None for 0."""
-    allowed = (
-        "a finite number or one per channel, in the image's units (masks take Compose's mask_fill)"
-    )
+    """Check a fill: a number, one per channel, None for 0, or a dict of such by type."""
+    if isinstance(value, Mapping):
+        return _fill_by_type(owner, value)
     if value is None:
         return (0.0,)
     if not is_sequence(value):
-        return (number(owner, "fill", value, allowed=allowed),)
+        return (number(owner, "fill", value, allowed=_FILL),)
     if len(value) == 0:
-        fail(owner, "fill", value, allowed)
-    values = tuple(number(owner, "fill", v, allowed=allowed, whole_value=value) for v in value)
+        fail(owner, "fill", value, _FILL)
+    values = tuple(number(owner, "fill", v, allowed=_FILL, whole_value=value) for v in value)
     return values[:1] if len(set(values)) == 1 else values
+
+
+def _fill_by_type(owner: str, fills: Mapping[Any, Any]) -> Fill:
+    """Read a dict of fills, as torchvision has it; a type that is missing is filled with 0."""
+    images: list[tuple[float, ...]] = []
+    masks: list[Any] = []
+    for key, value in fills.items():
+        name = key.__name__ if isinstance(key, type) else key
+        if name in ("Image", "Video", "Tensor"):
+            images.append(fill_values(owner, value))
+        elif name == "Mask":
+            masks.append(value)
+        elif name not in ("others", "BoundingBoxes", "KeyPoints"):
+            fail(owner, "fill", fills, _FILL, TypeError)
+    if "others" in fills:
+        images = images or [fill_values(owner, fills["others"])]
+        masks = masks or [fills["others"]]
+    if len(set(images)) > 1:
+        fail(owner, "fill", fills, "the same for all types of images")
+    fill = Fill(images[0] if images else (0.0,))
+    if masks:
+        mask = number(owner, "fill", masks[0] or 0, allowed="a whole number for masks")
+        if not mask.is_integer():
+            fail(owner, "fill", fills, "a whole number for masks")
+        fill.mask = int(mask)
+    return fill
+
+
+def mask_fill_of_chain(transforms: Sequence[Any], given: int | None) -> int:
+    """Return the value of masks outside the image: from Compose, or from the transforms' fills."""
+    found = MASK_FILL if given is None else given
+    source = None if given is None else f"Compose has mask_fill={given}"
+    for transform in transforms:
+        mask = getattr(getattr(transform, "fill", None), "mask", None)
+        if mask is None:
+            continue
+        name = type(transform).__name__
+        if source is not None and mask != found:
+            raise ValueError(
+                f"visops.transforms.{name}: fill has {mask} for masks, {source}; must be the same "
+                "in a chain"
+            )
+        found, source = mask, f"{name} has {mask}"
+    return found
 
 
 def interpolation_mode(owner: str, value: Any) -> str:

@@ -128,27 +128,27 @@ class ColorJitter(Builtin):
         self._ranges = list(zip(names, ranges, strict=True))
         self._used = [(k, name) for k, (name, span) in enumerate(self._ranges) if span is not None]
 
-    @staticmethod
-    def _range(argument: str, value: Any) -> tuple[float, float] | None:
+    @classmethod
+    def _range(cls, argument: str, value: Any) -> tuple[float, float] | None:
         if value is None:
             return None
         allowed = "a number >= 0 or two of them (min, max)"
         if is_sequence(value):
-            low, high = interval("ColorJitter", argument, value, 0.0, allowed=allowed)
+            low, high = interval(cls.__name__, argument, value, 0.0, allowed=allowed)
         else:
-            f = number("ColorJitter", argument, value, 0.0, allowed=allowed)
+            f = number(cls.__name__, argument, value, 0.0, allowed=allowed)
             low, high = max(1.0 - f, 0.0), 1.0 + f
         return None if low == high == 1.0 else (low, high)
 
-    @staticmethod
-    def _hue_range(value: Any) -> tuple[float, float] | None:
+    @classmethod
+    def _hue_range(cls, value: Any) -> tuple[float, float] | None:
         if value is None:
             return None
         allowed = "a number in [0, 0.5] or two in [-0.5, 0.5] (min, max)"
         if is_sequence(value):
-            low, high = interval("ColorJitter", "hue", value, -0.5, 0.5, allowed)
+            low, high = interval(cls.__name__, "hue", value, -0.5, 0.5, allowed)
         else:
-            high = number("ColorJitter", "hue", value, 0.0, 0.5, allowed)
+            high = number(cls.__name__, "hue", value, 0.0, 0.5, allowed)
             low = -high
         return None if low == high == 0.0 else (low, high)
 
@@ -156,7 +156,7 @@ class ColorJitter(Builtin):
         return Effects(colors=len(self._used))
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        check_channels("ColorJitter", canvas.channels)
+        check_channels(type(self).__name__, canvas.channels)
         place = uniforms[0] * 24.0
         if type(place) is float:
             params: Params = {"order": _ORDERS[int(place)]}

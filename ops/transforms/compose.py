@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,26 +11,30 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .arguments import MASK_FILL, mask_fill_of_chain
+from .engine.canvases import canvas_of, refuse_sizes, stack_images
 from .engine.effects import Fusable
-from .engine.follow import combined, follow
+from .engine.empty import run_empty
+from .engine.follow import follow, plan_for
 from .engine.fuse import Pass, name_of, split_passes
-from .engine.numbers import Params, as_arrays, as_numbers
-from .engine.plan import Canvas, Plan
+from .engine.nesting import Chain, flatten, outer_options, within
+from .engine.numbers import Params, as_arrays
+from .engine.options import DEFAULTS, INHERITED, given_options, target_options
+from .engine.plan import Plan
 from .engine.run import Pixels, run_plan
 from .engine.source import Draws, Parameters, Source
+from .engine.undo import undo
 from .engine.unfused import erase_with_noise, run_foreign
 from .sample.batches import batch_leaves
 from .sample.images import image_sizes
-from .sample.leaf import Leaf
-from .sample.split import split_sample
-from .targets.move import Geometry, TargetOptions, check_options, finish_targets, move_targets
+from .sample.leaf import TARGETS, Leaf
+from .sample.split import Rebuild, split_sample
+from .targets.move import TargetOptions, check_options, finish_targets
 
 __all__ = ["Compose", "Parameters"]
 
-_TARGETS = ("mask", "boxes", "keypoints")
 
-
-class Compose(nn.Module):
+class Compose(Chain):
     """Run transforms in turn, in as few passes over the pixels as they allow.
 
     Geometry composes into one matrix per sample and colour into another; one call of
@@ -41,7 +46,9 @@ class Compose(nn.Module):
     Parameters
     ----------
     transforms : sequence of callable
-        From this package or another. A `Compose` among them is flattened.
+        From this package or another. A `Compose` or ``nn.Sequential`` among them is flattened; an
+        inner `Compose` must have the same options, where it is given any. The attribute
+        `transforms` is a list that may be changed.
     seed : int, optional
         Given a seed and an `index`, every draw is a function of (seed, epoch, index) alone.
     exact : bool
@@ -52,13 +59,20 @@ class Compose(nn.Module):
     keys : mapping of str to sequence of str, optional
         Names of dict entries in addition to the usual ones: ``{"mask": ["seg"]}``. Kinds: image,
         mask, masks, boxes, keypoints, labels, other.
-    mask_fill : int
+    mask_fill : int, default 255
         Value of masks outside the image: the label that losses ignore.
     boxes : {"keep", "clamp", "sanitize"}
         Leave boxes as they come out; clip them to the image; or clip them and drop those with a
-        side shorter than a pixel, along with their labels.
-    keypoint_convention : {"integer", "half_pixel"}
+        side shorter than a pixel, along with what belongs to them. The default is "keep".
+    min_size, min_area, min_visibility : float, optional
+        With ``boxes="sanitize"``: also drop boxes with a side shorter than `min_size` pixels
+        (default 1), an area of fewer than `min_area` pixels, or less than the share
+        `min_visibility` of their area left.
+    keypoint_convention : {"integer", "half_pixel"}, default "integer"
         Where key points place the centre of pixel (0, 0): at (0, 0) or at (0.5, 0.5).
+    per_frame : bool, default True
+        Whether the images of a plain ``[T, C, H, W]`` tensor or array have their own draws, as a
+        batch. False: they are the frames of one video and share them, as in a ``tv_tensors.Video``.
     memory_format : torch.memory_format
         Memory format of the resulting images.
 
@@ -104,47 +118,74 @@ class Compose(nn.Module):
         transforms: Sequence[Callable[..., Any]],
         *,
         seed: int | None = None,
-        exact: bool = False,
+        exact: bool | None = None,
         keys: Mapping[str, Sequence[str]] | None = None,
-        mask_fill: int = 255,
-        boxes: str = "keep",
-        keypoint_convention: str = "integer",
-        memory_format: torch.memory_format = torch.contiguous_format,
+        mask_fill: int | None = None,
+        boxes: str | None = None,
+        min_size: float | None = None,
+        min_area: float | None = None,
+        min_visibility: float | None = None,
+        keypoint_convention: str | None = None,
+        per_frame: bool | None = None,
+        memory_format: torch.memory_format | None = None,
     ) -> None:
         super().__init__()
-        self.exact = bool(exact)
         if not isinstance(transforms, (Sequence, nn.ModuleList)) or isinstance(transforms, str):
             raise TypeError(
                 f"visops.transforms.Compose: transforms is a {type(transforms).__name__}, must be "
                 "a sequence of transforms"
             )
-        self.transforms: list[Any] = list(_flatten(transforms, self.exact))
-        if not self.transforms:
+        options = {
+            "seed": seed,
+            "exact": exact,
+            "keys": keys,
+            "mask_fill": mask_fill,
+            "boxes": boxes,
+            "min_size": min_size,
+            "min_area": min_area,
+            "min_visibility": min_visibility,
+            "keypoint_convention": keypoint_convention,
+            "per_frame": per_frame,
+            "memory_format": memory_format,
+        }
+        self.given = given_options(options)
+        self.named = {**DEFAULTS, **self.given}
+        self.seed, self.keys = seed, keys
+        self.exact, self.memory_format = self.named["exact"], self.named["memory_format"]
+        self.transforms = list(transforms)
+        self._formed: list[Any] = []
+        self._form()
+
+    def _form(self) -> None:
+        """Form passes of the transforms, if their list has changed."""
+        formed, listed = self._formed, self.transforms
+        if formed and len(formed) == len(listed) and all(map(operator.is_, formed, listed)):
+            return
+        formed = list(flatten(listed, self.named))
+        if not formed:
             raise ValueError(
                 "visops.transforms.Compose: transforms is empty, must hold at least one"
             )
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-            raise TypeError(
-                f"visops.transforms.Compose: seed is {seed!r}, must be a whole number or None"
-            )
-        if memory_format not in (torch.contiguous_format, torch.channels_last):
-            raise ValueError(
-                f"visops.transforms.Compose: memory_format is {memory_format}, must be "
-                "torch.contiguous_format or torch.channels_last"
-            )
-        self.seed = seed
-        self.keys = keys
-        self.memory_format = memory_format
-        self.options = TargetOptions(mask_fill, boxes, keypoint_convention)
-        check_options([], self.options)
-        self.passes = split_passes(self.transforms, self.exact)
+        self.named["mask_fill"] = mask_fill_of_chain(formed, self.given.get("mask_fill"))
+        self.options = target_options(self.named)
+        self._passes = split_passes(formed, self.exact)
         # Where each transform's uniform numbers lie among a sample's.
         self._slices: list[slice] = []
         self._draws = 0
-        for transform in self.transforms:
+        for transform in formed:
             draws = transform.draws if isinstance(transform, Fusable) else 1
             self._slices.append(slice(self._draws, self._draws + draws))
             self._draws += draws
+        self._formed = formed
+        if not isinstance(listed, list):
+            self.transforms = listed = []
+        listed[:] = formed
+
+    @property
+    def passes(self) -> list[Pass]:
+        """The passes that the transforms form."""
+        self._form()
+        return self._passes
 
     def __repr__(self) -> str:
         lines = [p.describe(number) for number, p in enumerate(self.passes, start=1)]
@@ -183,7 +224,7 @@ class Compose(nn.Module):
         -------
         A sample like the one given, or (sample, Parameters)
         """
-        leaves, rebuild = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
+        leaves, rebuild = self._split(sample[0] if len(sample) == 1 else sample)
         drawn, sizes = self._transform(leaves, self._source(generator, index, epoch, params))
         result = rebuild(leaves)
         return (result, self._recorded(drawn, sizes)) if return_params else result
@@ -209,7 +250,7 @@ class Compose(nn.Module):
         >>> params.names, sorted(params.steps[0])
         (['RandomRotation'], ['angle'])
         """
-        leaves, _ = split_sample(sample[0] if len(sample) == 1 else sample, self.keys)
+        leaves, _ = self._split(sample[0] if len(sample) == 1 else sample)
         source = self._source(generator, index, epoch, None)
         return self._recorded(*self._transform(leaves, source, dry=True))
 
@@ -247,7 +288,7 @@ class Compose(nn.Module):
             found: list[Any] = [s.get("index") if isinstance(s, Mapping) else None for s in samples]
             if None not in found:
                 index = found
-        split = [split_sample(sample, self.keys) for sample in samples]
+        split = [self._split(sample) for sample in samples]
         leaves = batch_leaves([own for own, _ in split], stack=False)
         self._transform(leaves, self._source(generator, index, epoch, None))
         return split[0][1](leaves)
@@ -275,41 +316,14 @@ class Compose(nn.Module):
         >>> bool((chain.inverse(turned, params) == image).all())
         True
         """
+        self._form()
         self._check_params(params)
-        leaves, rebuild = split_sample(sample, self.keys)
-        sizes = image_sizes(leaves)
-        batch = params.size.shape[0]
-        canvas, matrix, mode = _canvas(params.size), None, "nearest"
-        for part in self.passes:
-            if part.kind != "fused":
-                continue
-            plan = Plan(canvas, batch, torch.float32)
-            for transform, step in zip(part.transforms, params.steps[part.first :], strict=False):
-                transform.extend(plan, as_numbers(step))
-            canvas, matrix = plan.canvas, combined(matrix, plan.matrices)
-            mode = part.interpolation or mode
-        before = canvas.size(batch)
-        if sizes.shape != before.shape or (sizes != before).any():
-            raise ValueError(
-                f"visops.transforms.Compose.inverse: the images have {sizes.tolist()} rows and "
-                f"columns, must have {before.tolist()}, as these parameters produce"
-            )
-        check_options(leaves, self.options)
-        back = np.linalg.inv(np.tile(np.eye(3), (batch, 1, 1)) if matrix is None else matrix)
-        affine = bool((back[:, 2] == (0.0, 0.0, 1.0)).all())
-        for leaf in leaves:
-            if leaf.kind == "image":
-                pixels = Pixels(leaf)
-                plan = Plan(_canvas(sizes, pixels.channels), batch, pixels.dtype)
-                elements = back.reshape(batch, 9).T
-                plan.matrix = list(elements[: 6 if affine else 9])
-                plan.canvas = _canvas(params.size, pixels.channels)
-                run_plan(plan, Pass(interpolation=mode), leaf, pixels, self.memory_format)
-        if any(leaf.kind in _TARGETS for leaf in leaves):
-            options = replace(self.options, boxes="keep")
-            move_targets(leaves, Geometry(back, sizes, params.size, None), options)
-            finish_targets(leaves, params.size, options)
+        leaves, rebuild = self._split(sample)
+        undo(self.passes, leaves, params, self.options, self.memory_format)
         return rebuild(leaves)
+
+    def _split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
+        return split_sample(sample, self.keys, frames=not self.named["per_frame"])
 
     def _check_params(self, params: Parameters) -> None:
         names = [name_of(transform) for transform in self.transforms]
@@ -330,23 +344,64 @@ class Compose(nn.Module):
         epoch: int,
         params: Parameters | None,
     ) -> Source:
+        self._form()
         if params is not None:
             self._check_params(params)
         return Source(self.seed, generator, index, epoch, params)
+
+    def run_within(self, leaves: list[Leaf]) -> None:
+        """Transform leaves as a part of the chain around it, which gives them their final form."""
+        outer = outer_options() or DEFAULTS
+        chain = self._inside(outer)
+        options = replace(chain.options, min_visibility=outer["min_visibility"])
+        chain._run(leaves, self._source(None, None, 0, None), part_of=options)
 
     def _transform(
         self, leaves: list[Leaf], source: Source, dry: bool = False
     ) -> tuple[list[Params], np.ndarray]:
         """Transform the leaves' values, or only draw if `dry`; return parameters and sizes."""
+        outer = outer_options()
+        chain = self if outer is None else self._inside(outer)
+        return chain._run(leaves, source, dry=dry)
+
+    def _inside(self, outer: Mapping[str, Any]) -> Compose:
+        """Return this chain with the options that it takes over from another around it."""
+        options = {name: outer[name] for name in INHERITED} | self.given
+        if self.named["mask_fill"] != MASK_FILL:
+            options["mask_fill"] = self.named["mask_fill"]  # a fill may have said so
+        if "boxes" not in self.given and options["boxes"] == "sanitize":
+            options["boxes"] = "clamp"  # the outer chain drops them, with what belongs to them
+        if all(self.named[name] == value for name, value in options.items()):
+            return self
+        twin, source = self.__dict__.get("_twin", (None, None))
+        if twin is None or twin.given != options or source is not self._formed:
+            twin = Compose(self.transforms, **options)
+            # nn.Module's own attributes would register it as a child of this module.
+            self.__dict__["_twin"] = twin, self._formed
+        return twin  # type: ignore[no-any-return]
+
+    def _run(
+        self,
+        leaves: list[Leaf],
+        source: Source,
+        *,
+        dry: bool = False,
+        part_of: TargetOptions | None = None,
+    ) -> tuple[list[Params], np.ndarray]:
+        options = part_of or self.options
         sizes = image_sizes(leaves)
         batch = sizes.shape[0]
+        if batch == 0:
+            return run_empty(
+                lambda own, numbers: self._run(own, numbers, dry=dry), leaves, source
+            ), sizes
         images = [leaf for leaf in leaves if leaf.kind == "image"]
-        has_targets = len(leaves) > len(images) and any(leaf.kind in _TARGETS for leaf in leaves)
+        has_targets = len(leaves) > len(images) and any(leaf.kind in TARGETS for leaf in leaves)
         if has_targets:
-            check_options(leaves, self.options)
+            check_options(leaves, options)
         draw = Draws(self.transforms, self._slices, source, source.numbers(sizes, self._draws))
         pixels = Pixels(images[0])
-        dtype, canvas = pixels.dtype, _canvas(sizes, pixels.channels)
+        dtype, canvas = pixels.dtype, canvas_of(sizes, pixels.channels)
         for part in self.passes:
             if part.kind != "fused":
                 step = draw(canvas)
@@ -356,9 +411,10 @@ class Compose(nn.Module):
                     for leaf in images:
                         erase_with_noise(leaf, step)
                 else:
-                    run_foreign(part.transforms[0], leaves, step)
+                    with within(self.named):
+                        run_foreign(part.transforms[0], leaves, step, options)
                     pixels = Pixels(images[0])
-                    dtype, canvas = pixels.dtype, _canvas(image_sizes(leaves), pixels.channels)
+                    dtype, canvas = pixels.dtype, canvas_of(image_sizes(leaves), pixels.channels)
                 continue
             plan = Plan(canvas, batch, dtype, self.exact)
             for transform in part.transforms:
@@ -367,72 +423,21 @@ class Compose(nn.Module):
             if dry:
                 continue
             if part is self.passes[-1] and canvas.uniform() is None:
-                _refuse_sizes(canvas.size(batch))
+                refuse_sizes(canvas.size(batch))
             for leaf in images:
                 own = Pixels(leaf)
-                plan = self._plan_again(plan, part, draw.steps, own)
+                plan = plan_for(own, plan, part, draw.steps)
                 run_plan(plan, part, leaf, own, self.memory_format)
             if has_targets:
                 # Pass by pass, as the image: a canvas between passes also cuts off targets.
-                follow(plan, leaves, self.options)
+                follow(plan, leaves, options)
         if not dry:
             if self.passes[-1].kind != "fused":
-                _stack(images, canvas.size(batch))
-            if has_targets:
+                stack_images(images, canvas.size(batch))
+            if has_targets and part_of is None:
                 finish_targets(leaves, canvas.size(batch), self.options)
         return draw.steps, sizes
 
     def _recorded(self, steps: list[Params], sizes: np.ndarray) -> Parameters:
         names = [name_of(transform) for transform in self.transforms]
         return Parameters(names, [as_arrays(step, sizes.shape[0]) for step in steps], sizes)
-
-    def _plan_again(self, plan: Plan, part: Pass, steps: list[Params], pixels: Pixels) -> Plan:
-        """Return the plan for another image of the sample, whose dtype may differ."""
-        if (pixels.dtype, pixels.channels) == (plan.source_dtype, plan.source.channels):
-            return plan
-        source = Canvas(plan.source.height, plan.source.width, pixels.channels)
-        again = Plan(source, plan.batch, pixels.dtype, self.exact)
-        for transform, step in zip(part.transforms, steps[part.first :], strict=True):
-            transform.extend(again, step)
-        return again
-
-
-def _flatten(transforms: Iterable[Any], exact: bool) -> Iterable[Callable[..., Any]]:
-    for transform in transforms:
-        if isinstance(transform, Compose):
-            yield from _flatten(transform.transforms, exact)
-        elif isinstance(transform, Fusable):
-            yield from transform.parts() if exact else [transform]
-        elif callable(transform):
-            yield transform
-        else:
-            raise TypeError(
-                f"visops.transforms.Compose: transforms holds a {type(transform).__name__}, must "
-                "hold transforms or other callables"
-            )
-
-
-def _canvas(sizes: np.ndarray, channels: int = 3) -> Canvas:
-    if sizes.shape[0] == 1 or (sizes == sizes[0]).all():
-        height, width = sizes[0].tolist()
-        return Canvas(float(height), float(width), channels)
-    height, width = sizes.T.astype(np.float64)
-    return Canvas(height, width, channels)
-
-
-def _stack(images: Sequence[Leaf], sizes: np.ndarray) -> None:
-    """Stack the lists that unfused transforms leave into batches."""
-    for leaf in images:
-        if isinstance(leaf.value, list):
-            if (sizes != sizes[0]).any():
-                _refuse_sizes(sizes)
-            leaf.value = torch.stack(leaf.value)
-
-
-def _refuse_sizes(sizes: np.ndarray) -> None:
-    index = int((sizes != sizes[0]).any(1).argmax())
-    raise ValueError(
-        f"visops.transforms.Compose: sample 0 comes out with {sizes[0, 0]} rows and {sizes[0, 1]} "
-        f"columns, sample {index} with {sizes[index, 0]} and {sizes[index, 1]}; must be the same "
-        "in a batch (end with Resize((height, width)) or CenterCrop)"
-    )

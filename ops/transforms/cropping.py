@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .arguments import fill_values, padding_ltrb, padding_name, size_pair
+from .arguments import FillArgument, fill_values, padding_ltrb, padding_name, size_pair
 from .engine.effects import Effects
 from .engine.numbers import Number, Params, any_true, floor, maximum, rint, where
 from .engine.plan import Canvas, Plan
@@ -68,7 +68,7 @@ class RandomCrop(Builtin):
     pad_if_needed : bool
         Pad an image smaller than `size` by what is missing, on both sides; otherwise such an image
         is an error.
-    fill : number or sequence of C numbers
+    fill : number, sequence of C numbers, or dict of such by type
         The padding's value, in the image's units (white is 255 for uint8).
     padding_mode : {"constant", "edge", "reflect", "symmetric", "circular"}
 
@@ -91,7 +91,7 @@ class RandomCrop(Builtin):
         size: int | Sequence[int],
         padding: int | Sequence[int] | None = None,
         pad_if_needed: bool = False,
-        fill: float | Sequence[float] = 0,
+        fill: FillArgument = 0,
         padding_mode: str = "constant",
     ) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class Pad(Builtin):
     ----------
     padding : int or sequence of 2 or 4 int
         On all sides; left and right, top and bottom; or left, top, right, bottom.
-    fill : number or sequence of C numbers
+    fill : number, sequence of C numbers, or dict of such by type
         Their value, in the image's units (white is 255 for uint8).
     padding_mode : {"constant", "edge", "reflect", "symmetric", "circular"}
 
@@ -168,7 +168,7 @@ class Pad(Builtin):
     def __init__(
         self,
         padding: int | Sequence[int],
-        fill: float | Sequence[float] = 0,
+        fill: FillArgument = 0,
         padding_mode: str = "constant",
     ) -> None:
         super().__init__()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import (
+    FillArgument,
     fail,
     fill_values,
     interpolation_mode,
@@ -92,7 +93,7 @@ class RandomAffine(Builtin):
     shear : number or sequence of 2 or 4 numbers, optional
         Range of the shear angle along x, in degrees; the third and fourth numbers are for y.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
-    fill : number or sequence of C numbers
+    fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
     center : pair of float, optional
         Fixed point (x, y) in pixels from the upper left corner. Default: the middle.
@@ -120,7 +121,7 @@ class RandomAffine(Builtin):
         scale: Sequence[float] | None = None,
         shear: float | Sequence[float] | None = None,
         interpolation: Any = "bilinear",
-        fill: float | Sequence[float] = 0,
+        fill: FillArgument = 0,
         center: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
@@ -216,7 +217,7 @@ class RandomRotation(Builtin):
         Enlarge the canvas to hold the whole rotated image; otherwise it keeps its size.
     center : pair of float, optional
         Fixed point (x, y) in pixels from the upper left corner. Default: the middle.
-    fill : number or sequence of C numbers
+    fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
 
     Notes
@@ -242,7 +243,7 @@ class RandomRotation(Builtin):
         interpolation: Any = "bilinear",
         expand: bool = False,
         center: Sequence[float] | None = None,
-        fill: float | Sequence[float] = 0,
+        fill: FillArgument = 0,
     ) -> None:
         super().__init__()
         owner = type(self).__name__
@@ -311,7 +312,7 @@ class RandomPerspective(RandomlyApplied):
     p : float
         Probability, for each sample.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
-    fill : number or sequence of C numbers
+    fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
 
     Notes
@@ -338,7 +339,7 @@ class RandomPerspective(RandomlyApplied):
         distortion_scale: float = 0.5,
         p: float = 0.5,
         interpolation: Any = "bilinear",
-        fill: float | Sequence[float] = 0,
+        fill: FillArgument = 0,
     ) -> None:
         super().__init__(p)
         owner = type(self).__name__

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import fill_values, interpolation_mode, whole
+from .arguments import FillArgument, fill_values, interpolation_mode, whole
 from .color import check_channels, jitter, rows_of
 from .engine.effects import Effects, Fusable
 from .engine.numbers import Number, Params, floor, trunc, where
@@ -56,14 +56,14 @@ class _Choice(Builtin):
         self._bins = bins
         self._magnitude = magnitude
         self._interpolation = interpolation
-        self._fill = fill
+        self.fill = fill
 
     def effects(self) -> Effects:
         return Effects(
             moves=True,
             aligned=False,
             interpolation=self._interpolation,
-            fill=self._fill,
+            fill=self.fill,
             colors=1,
         )
 
@@ -132,7 +132,7 @@ class RandAugment(Builtin):
     num_magnitude_bins : int
         Number of levels of strength.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
-    fill : number or sequence of C numbers
+    fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
 
     Notes
@@ -158,7 +158,7 @@ class RandAugment(Builtin):
         magnitude: int = 9,
         num_magnitude_bins: int = 31,
         interpolation: Any = "bilinear",
-        fill: float | Sequence[float] | None = None,
+        fill: FillArgument = None,
     ) -> None:
         super().__init__()
         owner = "RandAugment"
@@ -212,7 +212,7 @@ class TrivialAugment(Builtin):
     num_magnitude_bins : int
         Number of levels of strength.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
-    fill : number or sequence of C numbers
+    fill : number, sequence of C numbers, or dict of such by type
         The value outside the image, in the image's units (white is 255 for uint8).
 
     Notes
@@ -238,7 +238,7 @@ class TrivialAugment(Builtin):
         self,
         num_magnitude_bins: int = 31,
         interpolation: Any = "bilinear",
-        fill: float | Sequence[float] | None = None,
+        fill: FillArgument = None,
     ) -> None:
         super().__init__()
         owner = "TrivialAugment"

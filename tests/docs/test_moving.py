@@ -273,3 +273,28 @@ def test_the_same_on_a_batch() -> None:
     assert torch.equal(first, second)
     first, second = chain(torch.stack([IMAGE, IMAGE]), index=[0, 1])
     assert not torch.equal(first, second)
+
+
+def test_iou_crops_run_and_types_stay() -> None:
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    tv = pytest.importorskip("torchvision.tv_tensors")
+    rows = torch.tensor([[20.0, 20, 120, 90], [300, 200, 420, 290], [10, 200, 60, 280]])
+    sample = {
+        "image": tv.Image(IMAGE),
+        "boxes": tv.BoundingBoxes(rows, format="XYXY", canvas_size=IMAGE.shape[-2:]),
+        "names": ["a", "b", "c"],
+    }
+    steps = [v2.RandomIoUCrop(), T.Resize((64, 64))]
+    keeping, dropping = T.Compose(steps, seed=0), T.Compose(steps, seed=0, boxes="sanitize")
+    counts = set()
+    for index in range(40):
+        kept, rest = keeping(sample, index=index), dropping(sample, index=index)
+        assert (type(kept["image"]), type(kept["boxes"])) == (tv.Image, tv.BoundingBoxes)
+        assert len(kept["boxes"]) == 3
+        full = ((kept["boxes"][:, 2:] - kept["boxes"][:, :2]) >= 1).all(1).tolist()
+        assert rest["names"] == [n for n, there in zip("abc", full, strict=True) if there]
+        assert len(rest["boxes"]) == len(rest["names"])
+        counts.add(len(rest["names"]))
+    assert {1, 3} <= counts
+    assert type(T.Compose([v2.ToPureTensor()])(tv.Image(IMAGE))) is tv.Image
+    assert type(v2.ToPureTensor()(T.Pad(1)(tv.Image(IMAGE)))) is torch.Tensor

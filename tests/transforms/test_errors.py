@@ -14,7 +14,11 @@ from visops import transforms
 T: Any = transforms  # arguments of wrong types are what is tested
 
 PAIR = "a whole number >= 1 or a pair (height, width) of such"
-FILL = "a finite number or one per channel, in the image's units (masks take Compose's mask_fill)"
+FILL = (
+    "a finite number or one per channel, in the image's units (masks take Compose's mask_fill), or "
+    "a dict of such by type: tv_tensors.Image, Video and Mask, torch.Tensor, PIL.Image.Image or "
+    "'others'"
+)
 PADDING = (
     "a whole number >= 0, or 2 (left and right, top and bottom) or 4 of them (left, top, right, "
     "bottom)"
@@ -255,6 +259,21 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "Compose: seed is 0.5, must be a whole number or None",
     ),
     (
+        lambda: T.Compose([T.Resize(3)], boxes="clamp", min_area=4),
+        ValueError,
+        "Compose: min_area is 4, must be left out unless boxes='sanitize'",
+    ),
+    (
+        lambda: T.Compose([T.Resize(3)], boxes="sanitize", min_visibility=1.5),
+        ValueError,
+        "Compose: min_visibility is 1.5, must be a number in [0, 1]",
+    ),
+    (
+        lambda: T.Compose([T.Resize(3)], boxes="sanitize", min_size="1"),
+        TypeError,
+        "Compose: min_size is '1', must be a finite number >= 0",
+    ),
+    (
         lambda: T.Compose([T.Resize(3)], memory_format=torch.preserve_format),
         ValueError,
         "Compose: memory_format is torch.preserve_format, must be torch.contiguous_format or "
@@ -360,6 +379,18 @@ def test_dtypes_that_no_pass_takes(dtype: torch.dtype) -> None:
     )
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
         T.RandomHorizontalFlip(1.0)(torch.zeros(3, 8, 9).to(dtype))
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_images_with_more_bits_are_refused_with_a_way_out(array: bool) -> None:
+    image: Any = torch.zeros(3, 8, 9).to(torch.uint16)
+    name = "uint16" if array else "torch.uint16"
+    message = (
+        f"visops.transforms: the sample has dtype {name}, must be uint8, float16, bfloat16, "
+        "float32 or float64; divide it by its white, such as 65535 or 4095, for a float32 image in [0, 1]"
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        T.RandomHorizontalFlip(1.0)(image.numpy() if array else image)
 
 
 def test_repr_shows_what_was_given() -> None:

@@ -202,7 +202,7 @@ def test_samples_that_do_not_fit_together() -> None:
 def foreign(transform: Any, sample: Any) -> Any:
     leaves, rebuild = split_sample(sample)
     image_sizes(leaves)
-    call_foreign(transform, leaves)
+    call_foreign(transform, leaves, TargetOptions())
     finished(leaves)
     return rebuild(leaves)
 
@@ -272,7 +272,7 @@ def test_canvases_follow_foreign_sizes(resizing: Any) -> None:
 def test_other_callables_get_the_image() -> None:
     image = torch.rand(3, *SIZE)
     sample = {"image": image, "boxes": torch.tensor([[1.0, 2, 4, 5]])}
-    result = foreign(torch.nn.Threshold(0.5, 0.0), sample)
+    result = foreign(transforms.ImageOnly(torch.nn.Threshold(0.5, 0.0)), sample)
     assert torch.equal(result["image"], torch.where(image > 0.5, image, 0.0))
     halved = foreign(lambda x: x[..., ::2, ::2], (image, 3))
     assert halved[0].shape == (3, 3, 4)
@@ -287,9 +287,9 @@ def test_what_other_transforms_must_not_do() -> None:
     sample = {"image": image, "boxes": torch.tensor([[1.0, 2, 4, 5], [1, 1, 1, 1]])}
     check(
         ValueError,
-        "transforms: halve resized sample['image'] from [6, 8] to [3, 4], and sample['boxes'] "
+        "transforms: ImageOnly resized sample['image'] from [6, 8] to [3, 4], and sample['boxes'] "
         "can't follow; must be a transform of visops or of torchvision.transforms.v2",
-        lambda: foreign(halve, sample),
+        lambda: foreign(transforms.ImageOnly(halve), sample),
     )
     check(
         TypeError,

@@ -26,6 +26,15 @@ SIZE = (5, 7)
 class Record:
     boxes: Any = None
 
+    __hash__ = object.__hash__
+
+
+class Slotted:
+    __slots__ = ("inner",)
+
+    def __init__(self) -> None:
+        self.inner = [3, {"picture": IMAGE}]
+
 
 def split(sample: Any, **options: Any) -> Callable[[], Any]:
     def call() -> Any:
@@ -123,6 +132,18 @@ def test_images(error: type[Exception], message: str, call: Callable[[], Any]) -
         "transforms: sample[1] is a plain ndarray of shape [5, 7], which may",
         split((IMAGE, np.zeros((5, 7)))),
     ),
+    # Points, boxes, and maps of the image's aspect ratio, alone and in a batch.
+    (TypeError, "transforms: sample['a'] is a plain Tensor of", having(a=torch.zeros(9, 2))),
+    (TypeError, "transforms: sample['a'] is a plain Tensor of", having(a=torch.zeros(1, 8, 3))),
+    (TypeError, "transforms: sample['a'] is a plain Tensor of", having(a=torch.zeros(9, 4))),
+    (TypeError, "transforms: sample['a'] is a plain Tensor of", having(a=torch.zeros(15, 21))),
+    (TypeError, "transforms: sample['a'] is a plain ndarray of", having(a=np.zeros((9, 10, 14)))),
+    (TypeError, "transforms: sample['a'] is a plain ndarray of", having(a=np.zeros((5, 7, 9)))),
+    (
+        TypeError,
+        "transforms: sample['a'] is a plain Tensor of shape [2, 5, 7]",
+        batch_having(a=torch.zeros(2, 5, 7)),
+    ),
     (
         TypeError,
         "transforms: sample[0] is a plain Tensor of shape [4, 4], which may",
@@ -148,11 +169,25 @@ def test_images(error: type[Exception], message: str, call: Callable[[], Any]) -
     (TypeError, "transforms: sample['landmarks'] can't", having(landmarks=torch.zeros(10))),
     (
         TypeError,
-        "transforms: sample['target'] is a Record, which may hold something that has to move",
-        having(target=Record()),
+        "transforms: sample['target'] is a Record, whose boxes may have to move with the image",
+        having(target=Record(GOOD)),
+    ),
+    (
+        TypeError,
+        "transforms: sample['target'] is a Slotted, whose inner[1].picture may have to move",
+        having(target=Slotted()),
+    ),
+    (
+        TypeError,
+        "transforms: sample['set'] is a frozenset, whose boxes may have to move",
+        having(set=frozenset([Record(GOOD)])),
     ),
     (TypeError, "transforms: sample['boxes'] is 'a', must be boxes [N, 4]", having(boxes="a")),
-    (TypeError, "transforms: sample['boxes'] is a Record, which may", having(boxes=Record())),
+    (
+        TypeError,
+        "transforms: sample['boxes'] is a Record, must be boxes [N, 4]",
+        having(boxes=Record()),
+    ),
     (
         TypeError,
         "transforms: sample['mask'][0] is a Record, must be [H, W] or [N, H, W]",

@@ -1,4 +1,4 @@
-"""Targets follow the geometry of a pass."""
+"""Targets and further images follow what a pass does to the first image."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 
 from ..sample.leaf import Leaf
 from ..targets.move import Geometry, TargetOptions, move_targets
-from .numbers import columns
-from .plan import Plan
+from .fuse import Pass
+from .numbers import Params, columns
+from .plan import Canvas, Plan
+from .run import Pixels
 
-__all__ = ["combined", "follow"]
+__all__ = ["combined", "follow", "plan_for"]
 
 
 def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
@@ -22,6 +24,17 @@ def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
         return
     cut = None if window is None else columns(window, plan.batch)
     move_targets(leaves, Geometry(matrix, size_in, size_out, cut), options)
+
+
+def plan_for(pixels: Pixels, plan: Plan, part: Pass, steps: Sequence[Params]) -> Plan:
+    """Return a pass's plan for another image of the sample, whose dtype may differ."""
+    if (pixels.dtype, pixels.channels) == (plan.source_dtype, plan.source.channels):
+        return plan
+    source = Canvas(plan.source.height, plan.source.width, pixels.channels)
+    again = Plan(source, plan.batch, pixels.dtype, plan.exact)
+    for transform, step in zip(part.transforms, steps[part.first :], strict=True):
+        transform.extend(again, step)
+    return again
 
 
 def combined(first: np.ndarray | None, second: np.ndarray) -> np.ndarray:

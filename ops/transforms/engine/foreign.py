@@ -8,34 +8,86 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from ..sample.leaf import Leaf, tv_kind
+from ..sample.leaf import TARGETS, Leaf, tv_kind
+from ..targets.options import TargetOptions
+from .nesting import Container
 
-__all__ = ["call_foreign"]
+__all__ = ["ImageOnly", "call_foreign"]
 
-_TYPED = ("image", "mask", "boxes", "keypoints")
+_TYPED = ("image", *TARGETS)
+# Transforms of torchvision's first version that leave every pixel in its place.
+_STILL = {
+    *("ColorJitter", "ConvertImageDtype", "GaussianBlur", "Grayscale", "LinearTransformation"),
+    *("Normalize", "RandomAdjustSharpness", "RandomAutocontrast", "RandomEqualize"),
+    *("RandomErasing", "RandomGrayscale", "RandomInvert", "RandomPosterize", "RandomSolarize"),
+}
 
 
-def call_foreign(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
+class ImageOnly(nn.Module):
+    """Say that a function or another library's module leaves every pixel in its place.
+
+    A chain gives such a callable only the images, and leaves masks, boxes and key points where they
+    are. Without this, it refuses samples that have them, since it can't know whether the callable
+    moves anything.
+
+    Parameters
+    ----------
+    transform : callable
+        From a tensor ``[C, H, W]`` to one of the same height and width.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> invert = transforms.ImageOnly(lambda image: 1.0 - image)
+    >>> chain = transforms.Compose([transforms.RandomHorizontalFlip(1.0), invert])
+    >>> sample = {"image": torch.zeros(3, 4, 8), "boxes": torch.tensor([[0.0, 0, 2, 3]])}
+    >>> chain(sample)["boxes"]
+    tensor([[6., 0., 8., 3.]])
+    """
+
+    def __init__(self, transform: Callable[..., Any]) -> None:
+        super().__init__()
+        if not callable(transform):
+            raise TypeError(
+                f"visops.transforms.ImageOnly: transform is a {type(transform).__name__}, must be "
+                "callable"
+            )
+        self.transform = transform
+
+    def forward(self, image: Any) -> Any:
+        """Call the transform with an image."""
+        return self.transform(image)
+
+    def extra_repr(self) -> str:
+        return "" if isinstance(self.transform, nn.Module) else _name(self.transform)
+
+
+def call_foreign(transform: Callable[..., Any], leaves: list[Leaf], options: TargetOptions) -> None:
     """Call another library's transform; its results replace the leaves' values.
 
     A transform from ``torchvision.transforms.v2`` gets images, masks, boxes and key points as
-    tv_tensors, in one call. Anything else gets one image at a time, and must keep its size if the
-    sample has targets.
+    tv_tensors, in one call. Anything else gets one image at a time; if the sample has targets, it
+    must be known to move nothing.
 
     Parameters
     ----------
     transform : callable
     leaves : list of Leaf
         Those of one sample, with images as tensors ``[C, H, W]``. Changed in place.
+    options : TargetOptions
 
     Raises
     ------
     TypeError, ValueError
-        The transform returned something unlike what it was given, dropped boxes, or resized an
-        image that has targets.
+        The transform returned something unlike what it was given, dropped boxes, resized an image
+        that has targets, or may move an image and not its targets.
     """
+    if isinstance(transform, Container):
+        transform.run(leaves)
+        return
     v2 = sys.modules.get("torchvision.transforms.v2")
     if v2 is not None and isinstance(transform, v2.Transform):
         if "Sanitize" in type(transform).__name__:
@@ -44,9 +96,15 @@ def call_foreign(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
                 "belongs to them can't follow; must be left out (Compose(boxes='sanitize') drops "
                 "boxes outside the picture with their labels; key points there become invisible)"
             )
-        _call_v2(transform, [leaf for leaf in leaves if leaf.kind in _TYPED])
+        _call_v2(transform, [leaf for leaf in leaves if leaf.kind in _TYPED], options)
         return
-    targets = [leaf for leaf in leaves if leaf.kind in _TYPED and leaf.kind != "image"]
+    targets = [leaf for leaf in leaves if leaf.kind in TARGETS]
+    if targets and not _moves_nothing(transform):
+        raise TypeError(
+            f"visops.transforms: {_name(transform)} gets only the image, and {targets[0].name} "
+            "would stay behind if it moves; must be a transform of visops or of "
+            "torchvision.transforms.v2, or be wrapped in ImageOnly if it moves nothing"
+        )
     for leaf in leaves:
         if leaf.kind != "image":
             continue
@@ -72,10 +130,17 @@ def _name(transform: Any) -> str:
     return getattr(transform, "__name__", type(transform).__name__)
 
 
-def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
+def _moves_nothing(transform: Any) -> bool:
+    if isinstance(transform, (ImageOnly, nn.Identity)):
+        return True
+    cls = type(transform)
+    return cls.__module__ == "torchvision.transforms.transforms" and cls.__name__ in _STILL
+
+
+def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: TargetOptions) -> None:
     place = next(i for i, leaf in enumerate(leaves) if leaf.kind == "image")
     height, width = leaves[place].value.shape[-2:]
-    results = transform(tuple(_typed(leaf, (height, width)) for leaf in leaves))
+    results = transform(tuple(_typed(leaf, (height, width), options) for leaf in leaves))
     name = _name(transform)
     if not isinstance(results, tuple) or len(results) != len(leaves):
         raise TypeError(
@@ -100,6 +165,7 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
                 )
             if tv_kind(result) == "boxes":
                 leaf.format = result.format.value  # type: ignore[attr-defined]
+                leaf.clamping = getattr(result, "clamping_mode", "")
         if leaf.canvas is not None:
             leaf.canvas = np.array([getattr(result, "canvas_size", size)])
         if leaf.kind == "keypoints" and leaf.value.shape[-1] == 3:
@@ -108,7 +174,7 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
         leaf.value = plain
 
 
-def _typed(leaf: Leaf, size: tuple[int, int]) -> Any:
+def _typed(leaf: Leaf, size: tuple[int, int], options: TargetOptions) -> Any:
     import torchvision.tv_tensors as tv
 
     value = leaf.value
@@ -119,5 +185,17 @@ def _typed(leaf: Leaf, size: tuple[int, int]) -> Any:
     if leaf.kind == "mask":
         return tv.Mask(value)
     if leaf.kind == "boxes":
-        return tv.BoundingBoxes(value, format=leaf.format, canvas_size=size)
+        boxes = tv.BoundingBoxes(value, format=leaf.format, canvas_size=size)
+        if hasattr(boxes, "clamping_mode"):  # came with torchvision 0.23
+            boxes.clamping_mode = _clamping(leaf, options)
+        return boxes
     return tv.KeyPoints(value[..., :2], canvas_size=size)
+
+
+def _clamping(leaf: Leaf, options: TargetOptions) -> Any:
+    """Return the clamping mode of boxes: their own, or else what the chain does with boxes."""
+    if leaf.clamping != "":
+        return leaf.clamping
+    if tv_kind(leaf.like) == "boxes":
+        return leaf.like.clamping_mode
+    return None if options.boxes == "keep" else "hard"

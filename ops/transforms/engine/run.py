@@ -9,7 +9,7 @@ integers: they don't depend on order, and hence not on batch, threads or device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -51,10 +51,7 @@ class Pixels:
         else:
             dtype = DTYPES.get(first.dtype)
             if dtype is None:
-                raise TypeError(
-                    f"visops.transforms: {leaf.name} has dtype {first.dtype}, must be uint8, "
-                    "float16, float32 or float64"
-                )
+                _refuse_dtype(leaf, first.dtype)
             self.dtype, self.device = dtype, torch.device("cpu")
 
     def tensors(self, leaf: Leaf) -> Any:
@@ -86,6 +83,16 @@ class Pixels:
         return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
 
+def _refuse_dtype(leaf: Leaf, dtype: Any) -> NoReturn:
+    hint = ""
+    if str(dtype).removeprefix("torch.") in ("uint16", ">u2", "int32"):
+        hint = "; divide it by its white, such as 65535 or 4095, for a float32 image in [0, 1]"
+    raise TypeError(
+        f"visops.transforms: {leaf.name} has dtype {dtype}, must be uint8, float16, bfloat16, "
+        f"float32 or float64{hint}"
+    )
+
+
 def _channels_first(value: Any, layout: str) -> Tensor:
     if isinstance(value, np.ndarray):
         if not value.flags.writeable or min(value.strides, default=0) < 0:
@@ -104,10 +111,7 @@ def run_plan(
 ) -> None:
     """Apply a plan to a leaf's value."""
     if pixels.dtype not in _DTYPES:
-        raise TypeError(
-            f"visops.transforms: {leaf.name} has dtype {pixels.dtype}, must be uint8, float16, "
-            "bfloat16, float32 or float64"
-        )
+        _refuse_dtype(leaf, pixels.dtype)
     images, frames = pixels.tensors(leaf), pixels.frames
     erase = None
     if plan.erased:

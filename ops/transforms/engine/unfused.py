@@ -10,6 +10,7 @@ import torch
 
 from ..sample.batches import batch_leaves, unbatch_leaves
 from ..sample.leaf import Leaf
+from ..targets.options import TargetOptions
 from .foreign import call_foreign
 from .numbers import columns
 from .random import normals
@@ -44,7 +45,10 @@ def erase_with_noise(leaf: Leaf, params: Mapping[str, Any]) -> None:
 
 
 def run_foreign(
-    transform: Callable[..., Any], leaves: list[Leaf], params: Mapping[str, Any]
+    transform: Callable[..., Any],
+    leaves: list[Leaf],
+    params: Mapping[str, Any],
+    options: TargetOptions,
 ) -> None:
     """Run another library's transform on each sample, under the sample's own seed."""
     for leaf in leaves:
@@ -59,7 +63,7 @@ def run_foreign(
         seeds = columns((params["seed"],), len(samples))[:, 0].tolist()
         for sample, seed in zip(samples, seeds, strict=True):
             torch.manual_seed(int(seed * 2.0**53))
-            call_foreign(transform, sample)
+            call_foreign(transform, sample, options)
     if batched:
         for leaf, moved in zip(leaves, batch_leaves(samples), strict=True):
             for name in Leaf.__slots__:

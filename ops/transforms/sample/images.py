@@ -11,21 +11,38 @@ from torch import Tensor
 
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 
-__all__ = ["image_leaf", "image_sizes", "may_be_image", "restored_image"]
+__all__ = [
+    "PIL_MASKS",
+    "image_leaf",
+    "image_sizes",
+    "may_be_image",
+    "pil_mask",
+    "restored_image",
+]
 
 _CHANNELS = (1, 3, 4)
 
+# Pillow's modes, and those in which their pixels are read.
+_PIL_IMAGES = {
+    **{mode: mode for mode in ("L", "LA", "RGB", "RGBA", "F", "CMYK", "YCbCr", "LAB", "HSV")},
+    **{"1": "L", "P": "RGB", "PA": "RGBA", "La": "LA", "RGBa": "RGBA", "RGBX": "RGB"},
+}
+# Modes of one band, which masks have.
+PIL_MASKS = ("1", "L", "P", "PA", "I", "I;16", "I;16L", "I;16B", "I;16N", "F")
 
-def image_leaf(value: Any, name: str, **place: Any) -> Leaf:
-    """Make a leaf of an image, a batch of images or a list of images."""
+
+def image_leaf(value: Any, name: str, frames: bool = False, **place: Any) -> Leaf:
+    """Make a leaf of an image, a batch of images or a list of images.
+
+    With `frames`, plain arrays of four dimensions are videos and those of five batches of videos.
+    """
     if isinstance(value, (list, tuple)):
         return _list_leaf(value, name, place)
     if isinstance(value, np.ndarray):
         if value.ndim == 2:
             return Leaf("image", value[..., None], None, "HWC", False, value, name, **place)
     elif is_pil(value):
-        array = np.asarray(value.convert("RGB") if value.mode == "P" else value)
-        array = array[..., None] if array.ndim == 2 else array
+        array = _pil_array(value, name)
         return Leaf("image", array, None, "HWC", False, value, name, **place)
     elif not isinstance(value, Tensor):
         raise TypeError(
@@ -35,15 +52,40 @@ def image_leaf(value: Any, name: str, **place: Any) -> Leaf:
     elif tv_kind(value) is not None:
         return _typed_leaf(value, name, place)
     shape = value.shape
-    if len(shape) not in (3, 4):
+    frames = frames and len(shape) > 3
+    if len(shape) - frames not in (3, 4):
         raise ValueError(
             f"visops.transforms: {name} has shape {list(shape)}, must be an image [C, H, W] or "
             "[H, W, C], or a batch of them"
         )
     layout = _layout([(shape[-3], shape[-1])], isinstance(value, np.ndarray))
-    return Leaf(
-        "image", value, shape[0] if len(shape) == 4 else None, layout, False, value, name, **place
-    )
+    batch = shape[0] if len(shape) - frames == 4 else None
+    return Leaf("image", value, batch, layout, frames, value, name, **place)
+
+
+def _pil_array(image: Any, name: str) -> np.ndarray:
+    """Return a PIL image's pixels [H, W, C]: colours where it has a palette, alpha as it shows."""
+    if image.mode not in _PIL_IMAGES:
+        raise TypeError(
+            f"visops.transforms: {name} is a PIL image of mode {image.mode!r}, must be of mode "
+            f"{', '.join(_PIL_IMAGES)}; for more than 8 bits give an array of floats with white "
+            "at 1; a mask must be in a dict under 'mask' (add names with keys={'mask': [...]})"
+        )
+    mode = _PIL_IMAGES[image.mode]
+    array = np.asarray(image if mode == image.mode else image.convert(mode))
+    return array[..., None] if array.ndim == 2 else array
+
+
+def pil_mask(image: Any, name: str) -> np.ndarray:
+    """Return the classes [H, W] of a PIL image: indices where it has a palette."""
+    if image.mode == "PA":
+        return np.asarray(image)[..., 0]
+    if image.mode not in PIL_MASKS:
+        raise TypeError(
+            f"visops.transforms: {name} is a PIL image of mode {image.mode!r}, must have one band "
+            "to be a mask: mode 1, L, P, PA, I, I;16 or F"
+        )
+    return np.asarray(image)
 
 
 def _layout(ends: list[tuple[int, int]], is_array: bool) -> str:
@@ -96,14 +138,14 @@ def _list_leaf(value: Sequence[Any], name: str, place: dict[str, Any]) -> Leaf:
     return Leaf("image", values, len(values), layouts.pop(), False, value, name, **place)
 
 
-def may_be_image(value: Any) -> bool:
+def may_be_image(value: Any, frames: bool = False) -> bool:
     """Return whether a value without a name can be an image."""
     kind = tv_kind(value)
     if kind is not None:
         return kind == "image"
     if isinstance(value, Tensor):
-        return value.dim() in (3, 4)
-    return value.ndim in (2, 3, 4) if isinstance(value, np.ndarray) else is_pil(value)
+        return 3 <= value.dim() <= 4 + frames
+    return 2 <= value.ndim <= 4 + frames if isinstance(value, np.ndarray) else is_pil(value)
 
 
 def image_sizes(leaves: list[Leaf]) -> np.ndarray:
@@ -112,13 +154,14 @@ def image_sizes(leaves: list[Leaf]) -> np.ndarray:
     Raises
     ------
     ValueError
-        Images, masks and canvas sizes of a sample differ.
+        Images, masks and canvas sizes of a sample differ, or an image has no pixels.
     """
     first: Leaf | None = None
     sizes = np.zeros((0, 2), np.int64)
     for leaf in leaves:
         if leaf.kind == "image":
             own = sizes_of(leaf)
+            _refuse_nothing(leaf, own)
             if first is None:
                 first, sizes = leaf, own
             else:
@@ -132,6 +175,16 @@ def image_sizes(leaves: list[Leaf]) -> np.ndarray:
             elif leaf.kind in ("boxes", "keypoints") and leaf.canvas is not None:
                 _refuse_difference(first, sizes, leaf, leaf.canvas)
     return sizes
+
+
+def _refuse_nothing(leaf: Leaf, sizes: np.ndarray) -> None:
+    for index, (height, width) in enumerate(sizes.tolist()):
+        if height < 1 or width < 1:
+            where = "" if leaf.batch is None else f"[{index}]"
+            raise ValueError(
+                f"visops.transforms: {leaf.name}{where} has {height} rows and {width} columns, "
+                "must have at least one of each"
+            )
 
 
 def sizes_of(leaf: Leaf) -> np.ndarray:

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-__all__ = ["Leaf", "is_pil", "tv_kind"]
+__all__ = ["TARGETS", "Leaf", "is_pil", "tv_kind"]
+
+TARGETS = ("mask", "boxes", "keypoints")  # the kinds that move with images
 
 
 @dataclass(slots=True)
@@ -34,8 +36,10 @@ class Leaf:
     named: str | None = None  # the kind its key stands for
     per_box: bool = False  # has an entry for each box of its group
     format: str = "XYXY"  # of boxes
+    clamping: Any = ""  # of boxes, as torchvision has it; "": as they came
     canvas: np.ndarray | None = None  # [B, 2]: of typed boxes and key points, and of all once moved
-    visible: Any = None  # of key points, bool: False once they are lost
+    # Of key points, bool: False once they are lost. Of boxes, float: the share that is left.
+    visible: Any = None
     partner: Leaf | None = None  # of key points: the leaf that holds their visibility
     source: Leaf | None = None  # the leaf of the batch that this sample is from
 

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .images import image_leaf, may_be_image, restored_image
+from .images import PIL_MASKS, image_leaf, may_be_image, restored_image
 from .leaf import Leaf, is_pil, tv_kind
+from .passing import UNMOVABLE, looks_like_target, movable_part
 from .target_leaves import prepare_targets, restored_target, visibility_of
 
 __all__ = ["split_sample"]
@@ -35,8 +36,6 @@ NAMES: dict[str, tuple[str, ...]] = {
 }
 _DEFAULT_KINDS = {name: kind for kind, names in NAMES.items() for name in names}
 
-# Annotations that usually come as lists of numbers or 1-d arrays, and would go unnoticed.
-_UNMOVABLE = frozenset(("bbox", "box", "landmarks", "polygon", "polygons", "segmentation"))
 _NUMBERS = (bool, int, float, complex, np.generic)
 _PLAIN_ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None)))
 _ATOMS = (*_NUMBERS, str, bytes, os.PathLike, datetime.date, datetime.time)
@@ -52,7 +51,7 @@ Rebuild = Callable[[list[Leaf]], Any]
 
 
 def split_sample(
-    sample: Any, keys: Mapping[str, Sequence[str]] | None = None
+    sample: Any, keys: Mapping[str, Sequence[str]] | None = None, *, frames: bool = False
 ) -> tuple[list[Leaf], Rebuild]:
     """Split a sample or a batch into leaves.
 
@@ -64,6 +63,8 @@ def split_sample(
     keys : mapping of kind to names, optional
         Dict keys in addition to the usual ones: ``{"mask": ["seg"]}``. The kinds are image, mask,
         masks (one per box), boxes, keypoints, labels (one per box) and other (left alone).
+    frames : bool
+        A plain array of four dimensions is a video, and one of five a batch of videos.
 
     Returns
     -------
@@ -89,8 +90,8 @@ def split_sample(
     [[0.0, 0.0, 2.0, 2.0]]
     """
     if type(sample) is Tensor or type(sample) is np.ndarray:
-        return [image_leaf(sample, "the sample")], _only_image
-    splitter = _Splitter(_DEFAULT_KINDS if keys is None else _named_kinds(keys))
+        return [image_leaf(sample, "the sample", frames)], _only_image
+    splitter = _Splitter(_DEFAULT_KINDS if keys is None else _named_kinds(keys), frames)
     spec = splitter.split(sample)
     return splitter.leaves, lambda leaves: _build(spec, leaves)
 
@@ -118,8 +119,9 @@ def _named_kinds(keys: Mapping[str, Sequence[str]]) -> dict[str, str]:
 class _Splitter:
     """The walk through one sample."""
 
-    def __init__(self, kinds: Mapping[str, str]) -> None:
+    def __init__(self, kinds: Mapping[str, str], frames: bool) -> None:
         self.kinds = kinds
+        self.frames = frames  # of plain arrays with a dimension more than images
         self.leaves: list[Leaf] = []
         self.groups = 0
         self.untyped: list[Leaf] = []  # plain arrays with at least two dimensions
@@ -143,6 +145,8 @@ class _Splitter:
                     f"visops.transforms: {images[0].name} holds {_count(images[0])}, {leaf.name} "
                     f"holds {_count(leaf)}; must be the same"
                 )
+        if len(images) > 1:
+            _refuse_unmarked_masks(images)
         if len(self.leaves) > 1:
             prepare_targets(self.leaves, images[0])
         return spec
@@ -155,15 +159,19 @@ class _Splitter:
                 raise TypeError(
                     f"visops.transforms: {name} is {value!r}, must be {_EXPECTED[kind]}"
                 )
-            kind = kind if kind in ("labels", "visible") else "other"
-            return self.add(Leaf(kind, value, like=value, name=name, key=key, group=group))
+            leaf_kind = kind if kind in ("labels", "visible") else "other"
+            return self.add(
+                Leaf(leaf_kind, value, like=value, name=name, key=key, group=group, named=kind)
+            )
         if isinstance(value, (Tensor, np.ndarray)) or is_pil(value):
             return self.walk_array(value, name, kind, key, group)
         if isinstance(value, (list, tuple)):
             if kind is None:
                 return self.walk_sequence(value, name, key, group)
             if kind == "image":
-                return self.add(image_leaf(value, name, key=key, group=group, named=kind))
+                return self.add(
+                    image_leaf(value, name, self.frames, key=key, group=group, named=kind)
+                )
             # One sample's numbers, or one value per sample: prepare_targets tells which.
             leaf_kind = "mask" if kind == "masks" else kind
             return self.add(
@@ -171,24 +179,37 @@ class _Splitter:
             )
         if isinstance(value, MutableMapping):
             return self.walk_mapping(value, name)
-        if isinstance(value, _ATOMS):
-            return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
-        raise TypeError(
-            f"visops.transforms: {name} is a {cls.__name__}, which may hold something that has to "
-            "move with the image; must consist of dicts, lists, tuples, tensors, arrays, numbers "
-            "and strings, or have a name in keys={'other': [...]}"
+        if kind in _EXPECTED:
+            raise TypeError(
+                f"visops.transforms: {name} is a {cls.__name__}, must be {_EXPECTED[kind]}"
+            )
+        part = None if isinstance(value, _ATOMS) else movable_part(value)
+        if part is not None:
+            raise TypeError(
+                f"visops.transforms: {name} is a {cls.__name__}, whose {part.lstrip('.')} may have "
+                "to move with the image; must consist of dicts, lists and tuples, or have a name "
+                "in keys={'other': [...]}"
+            )
+        leaf_kind = "labels" if kind == "labels" else "other"
+        return self.add(
+            Leaf(leaf_kind, value, like=value, name=name, key=key, group=group, named=kind)
         )
 
     def walk_mapping(self, value: MutableMapping[Any, Any], name: str) -> Any:
         self.groups += 1
         group = self.groups
         items = []
+        kinds = {k: self.kind_of(k, value) if isinstance(k, str) else None for k in value}
+        beside_boxes = any(
+            kind == "boxes" or _first_kind(inner) == "boxes"
+            for kind, inner in zip(kinds.values(), value.values(), strict=True)
+        )
         for key, inner in value.items():
-            kind = self.kind_of(key, value) if isinstance(key, str) else None
+            kind = kinds[key]
             place = f"{name}[{key!r}]"
             if (
                 kind is None
-                and key in _UNMOVABLE
+                and key in UNMOVABLE
                 and inner is not None
                 and not _known_by_type(inner)
             ):
@@ -197,19 +218,34 @@ class _Splitter:
                     "[N, 4], key points [..., 2] or masks [N, H, W] under a name that says so "
                     "(add names with keys=; kind 'other' is for what doesn't move)"
                 )
-            items.append((key, self.walk(inner, place, kind, key, group)))
+            if beside_boxes and kind is None and isinstance(inner, (list, tuple)):
+                items.append((key, self.walk_whole(inner, place, key, group)))
+            else:
+                items.append((key, self.walk(inner, place, kind, key, group)))
         return value, items
+
+    def walk_whole(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
+        """Walk a list beside boxes; if nothing in it moves, it may hold an entry for each box."""
+        leaves, untyped = len(self.leaves), len(self.untyped)
+        spec = self.walk(value, name, None, key, group)
+        inner = self.leaves[leaves:]
+        if (
+            type(spec) is int
+            or len(self.untyped) > untyped
+            or any(x.kind != "other" for x in inner)
+        ):
+            return spec
+        del self.leaves[leaves:]
+        return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
 
     def kind_of(self, key: str, siblings: Mapping[Any, Any]) -> str | None:
         """Return the kind that a dict's key stands for."""
         kind = self.kinds.get(key)
         base = key.removesuffix("_visible")
-        if kind is None and base != key and base in siblings:
-            points = siblings[base]
-            first = points[0] if isinstance(points, (list, tuple)) and points else points
-            if "keypoints" in (self.kinds.get(base), tv_kind(first)):
-                return "visible"
-        return kind
+        if kind is not None or base == key or base not in siblings:
+            return kind
+        kinds = (self.kinds.get(base), _first_kind(siblings[base]))
+        return "visible" if "keypoints" in kinds else None
 
     def walk_sequence(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
         if all(type(item) in _PLAIN_ATOMS for item in value):
@@ -227,7 +263,7 @@ class _Splitter:
         if is_pil(value):
             actual = "mask" if actual == "mask" else "image"
         if actual == "image":
-            return self.add(image_leaf(value, name, key=key, group=group, named=kind))
+            return self.add(image_leaf(value, name, self.frames, key=key, group=group, named=kind))
         leaf = Leaf(
             actual or "other", value, like=value, name=name, key=key, group=group, named=kind
         )
@@ -240,18 +276,35 @@ class _Splitter:
         return len(self.leaves) - 1
 
     def resolve_untyped(self) -> None:
-        """Find the image among a tuple's plain arrays, and refuse all others."""
+        """Find the image among a tuple's plain arrays, and refuse others that may have to move."""
         if not self.untyped:
             return
-        has_image = any(leaf.kind == "image" for leaf in self.leaves)
+        image = next((leaf for leaf in self.leaves if leaf.kind == "image"), None)
+        rest = []
         for leaf in self.untyped:
-            if has_image or leaf.key is not None or not may_be_image(leaf.value):
+            if image is None and leaf.key is None and may_be_image(leaf.value, self.frames):
+                found = image_leaf(leaf.value, leaf.name, self.frames)
+                leaf.kind, leaf.value, leaf.batch = "image", found.value, found.batch
+                leaf.layout, leaf.frames, image = found.layout, found.frames, leaf
+            else:
+                rest.append(leaf)
+        for leaf in rest:
+            if image is None or looks_like_target(leaf, image):
                 cls = type(leaf.value).__name__
                 _refuse_untyped(leaf.name, f"plain {cls} of shape {list(leaf.value.shape)}")
-            image = image_leaf(leaf.value, leaf.name)
-            leaf.kind, leaf.value, leaf.batch = "image", image.value, image.batch
-            leaf.layout = image.layout
-            has_image = True
+
+
+def _refuse_unmarked_masks(images: Sequence[Leaf]) -> None:
+    """Refuse a PIL image of one band beside another image: it may well be a mask."""
+    for leaf in reversed(images):
+        picture = leaf.like
+        if leaf.named is None and is_pil(picture) and picture.mode in PIL_MASKS:
+            other = next(image for image in images if image is not leaf)
+            raise TypeError(
+                f"visops.transforms: {leaf.name} is a PIL image of mode {picture.mode!r} beside "
+                f"{other.name}, and may be a mask; must be in a dict under 'mask' or 'image' (add "
+                "names with keys={'mask': [...]}), or a tv_tensors.Mask or tv_tensors.Image"
+            )
 
 
 def _refuse_untyped(name: str, what: str) -> None:
@@ -270,6 +323,11 @@ def _count(leaf: Leaf) -> str:
 def _known_by_type(value: Any) -> bool:
     """Return whether a value's type tells its kind, or will get it refused."""
     return tv_kind(value) is not None or is_pil(value) or getattr(value, "ndim", 0) >= 2
+
+
+def _first_kind(value: Any) -> str | None:
+    """Return the kind that the type of a value, or of its first entry, tells."""
+    return tv_kind(value[0] if isinstance(value, (list, tuple)) and value else value)
 
 
 def _is_number_list(value: Any) -> bool:

@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .images import sizes_of
+from .images import pil_mask, sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
+from .per_box import match_to_boxes, plain_array
 
 __all__ = ["prepare_targets", "restored_target", "visibility_of"]
 
@@ -52,7 +53,7 @@ def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
     for leaf in leaves:
         boxes = groups.get(leaf.group)
         if boxes is not None and len(boxes) == 1:
-            _match_to_boxes(leaf, boxes[0])
+            match_to_boxes(leaf, boxes[0])
 
 
 def _prepare(leaf: Leaf, image: Leaf) -> None:
@@ -79,13 +80,14 @@ def _prepare(leaf: Leaf, image: Leaf) -> None:
                 f"visops.transforms: {leaf.name} has shape {shape}, {image.name} holds {batch} "
                 f"images; must have a first dimension of {batch} or be a list of {batch}"
             )
-    if all(tv_kind(item) is not None for item in typed):
+    if len(typed) > 0 and all(tv_kind(item) is not None for item in typed):
         if leaf.kind == "boxes":
             leaf.format = _common_format(leaf, typed)
         if leaf.kind != "mask":
             sizes = [item.canvas_size for item in typed]
             count = 1 if batch is None else batch
-            leaf.canvas = np.array(sizes if len(sizes) == count else sizes * count, np.int64)
+            sizes = sizes if len(sizes) == count else sizes * count
+            leaf.canvas = np.array(sizes, np.int64).reshape(-1, 2)
 
 
 def _common_format(leaf: Leaf, typed: Sequence[Any]) -> str:
@@ -112,7 +114,7 @@ def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any
             _refuse_dtype(leaf, name, value.dtype)
         return value
     if is_pil(value):
-        return np.asarray(value)
+        return pil_mask(value, name)
     if not isinstance(value, (list, tuple)):
         raise TypeError(
             f"visops.transforms: {name} is a {type(value).__name__}, must be {_EXPECTED[leaf.kind]}"
@@ -124,7 +126,7 @@ def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any
     try:
         if all(isinstance(item, Tensor) for item in value):
             return torch.stack([item.as_subclass(Tensor) for item in value])
-        array = np.stack([np.asarray(item) for item in value])
+        array = np.stack([pil_mask(x, name) if is_pil(x) else np.asarray(x) for x in value])
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"visops.transforms: {name} can't be read as {_EXPECTED[leaf.kind]}: {error}"
@@ -209,9 +211,9 @@ def _find_visibility(leaf: Leaf, leaves: list[Leaf]) -> None:
                 f"visops.transforms: {partner.name} is a {type(partner.value).__name__}, must be a "
                 f"list of {leaf.batch}, like {leaf.name}"
             )
-        partner.value = [_plain_array(item) for item in partner.value]
+        partner.value = [plain_array(item) for item in partner.value]
     else:
-        partner.value = _plain_array(partner.value)
+        partner.value = plain_array(partner.value)
     values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
     owns = partner.value if isinstance(partner.value, list) else [partner.value]
     for value, own in zip(values, owns, strict=True):
@@ -221,77 +223,6 @@ def _find_visibility(leaf: Leaf, leaves: list[Leaf]) -> None:
                 f"{leaf.name} without its last dimension: {list(value.shape[:-1])}"
             )
     leaf.partner = partner
-
-
-def _plain_array(value: Any) -> Any:
-    return value if isinstance(value, Tensor) else np.asarray(value)
-
-
-def _match_to_boxes(leaf: Leaf, boxes: Leaf) -> None:
-    """Decide whether a leaf has one entry per box of its group, and check the count."""
-    if leaf.kind == "labels":
-        lengths = _lengths(leaf, boxes)
-    elif (leaf.kind == "mask" and leaf.named == "masks") or (
-        leaf.kind == "keypoints" and leaf.named == "keypoints"
-    ):
-        dense = leaf.batch is not None and not isinstance(leaf.value, list)
-        values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
-        if any(value.ndim - dense != 3 for value in values):
-            return
-        lengths = [value.shape[0] for value in leaf.samples()]
-    else:
-        return
-    if lengths is None:
-        return
-    for index, (length, value) in enumerate(zip(lengths, boxes.samples(), strict=True)):
-        if length != value.shape[0]:
-            place = "" if leaf.batch is None and boxes.batch is None else f"[{index}]"
-            got = "no length" if length is None else f"length {length}"
-            # What has to move can't be declared as something else.
-            hint = " (or be named in keys={'other': [...]})" if leaf.kind == "labels" else ""
-            raise ValueError(
-                f"visops.transforms: {leaf.name}{place} has {got}, {boxes.name}{place} has "
-                f"{value.shape[0]} boxes; must be the same{hint}"
-            )
-    leaf.per_box = True
-    leaf.batch = boxes.batch
-    if leaf.partner is not None:
-        leaf.partner.per_box = True
-    if leaf.key == "area":
-        leaf.kind = "area"
-        if isinstance(leaf.value, (list, tuple)):
-            leaf.value = (
-                _plain_array(leaf.value)
-                if leaf.batch is None
-                else [_plain_array(item) for item in leaf.value]
-            )
-
-
-def _lengths(leaf: Leaf, boxes: Leaf) -> list[int | None] | None:
-    """Return how many labels each sample has; None if the labels belong to images."""
-    value = leaf.value
-    if boxes.batch is None:
-        length = _length(value)
-        return None if length is None else [length]
-    if isinstance(value, (Tensor, np.ndarray)):
-        if value.ndim < 2 or value.shape[0] != boxes.batch:
-            return None
-        return [value.shape[1]] * boxes.batch
-    if not isinstance(value, (list, tuple)):
-        return None
-    if len(value) != boxes.batch:
-        raise ValueError(
-            f"visops.transforms: {leaf.name} has {len(value)} entries, {boxes.name} is for "
-            f"{boxes.batch} images; must be one for each"
-        )
-    lengths = [_length(item) for item in value]
-    return None if all(length is None for length in lengths) else lengths
-
-
-def _length(value: Any) -> int | None:
-    if isinstance(value, (Tensor, np.ndarray)):
-        return value.shape[0] if value.ndim else None
-    return len(value) if isinstance(value, (list, tuple)) else None
 
 
 def restored_target(leaf: Leaf) -> Any:
@@ -322,7 +253,11 @@ def _typed(leaf: Leaf, value: Any, like: Any, index: int) -> Any:
         return tv_wrap(value, like)
     assert leaf.canvas is not None
     height, width = leaf.canvas[index].tolist()
-    fields = {"format": leaf.format} if leaf.kind == "boxes" else {}
+    fields: dict[str, Any] = {}
+    if leaf.kind == "boxes":
+        fields["format"] = leaf.format
+        if leaf.clamping != "":
+            fields["clamping_mode"] = leaf.clamping
     return tv_wrap(value, like, canvas_size=(height, width), **fields)
 
 

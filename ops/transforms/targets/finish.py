@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from ..sample.leaf import Leaf
+from ..sample.per_box import extras_of
 from .coordinates import clamp_boxes, from_corners, inside, to_corners
 from .options import CONVENTIONS, TargetOptions, canvas_windows
 from .rows import (
     area_shares,
     flat_flags,
+    note_shares,
     note_visible,
     point_width,
     restore_dtype,
@@ -22,7 +24,7 @@ from .rows import (
     scale_area,
 )
 
-__all__ = ["finish_targets"]
+__all__ = ["finish_targets", "note_cut"]
 
 
 def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
@@ -43,32 +45,54 @@ def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOpt
             leaf.canvas = sizes
             members = [x for x in leaves if x.group == leaf.group and x.per_box]
             if options.boxes != "keep":
-                _clamp(leaf, [x for x in members if x.kind == "area"], sizes)
+                _clamp(leaf, [x for x in members if x.kind == "area"], sizes, options)
             restore_dtype(leaf)
             if options.boxes == "sanitize":
-                _drop(leaf, members, options.min_size)
+                _drop(leaf, [*members, *extras_of(leaf, leaves)], options)
     for leaf in leaves:
         if leaf.kind == "area":
             restore_dtype(leaf)
 
 
-def _clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray) -> None:
+def note_cut(
+    leaf: Leaf, areas: Sequence[Leaf], before: Any, after: Any, options: TargetOptions
+) -> None:
+    """Note what clipping has left of boxes [R, 4]: in their areas, and for `min_visibility`."""
+    if not areas and options.min_visibility == 0.0:
+        return
+    shares = area_shares(before, after)
+    for area in areas:
+        scale_area(area, shares)
+    if options.min_visibility > 0.0:
+        note_shares(leaf, shares)
+
+
+def _clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
     clamped = clamp_boxes(corners, canvas_windows(sizes)[owners])
-    for area in areas:
-        scale_area(area, area_shares(corners, clamped))
+    note_cut(leaf, areas, corners, clamped, options)
     leaf.value = restore(from_corners(clamped, leaf.format))
 
 
-def _drop(leaf: Leaf, members: Sequence[Leaf], min_size: float) -> None:
+def _drop(leaf: Leaf, members: Sequence[Leaf], options: TargetOptions) -> None:
     """Drop boxes that are too small, and what belongs to them. Synchronizes on CUDA."""
     boxes = leaf.samples()
+    flags = [None] * len(boxes) if leaf.visible is None else leaf.visible
+    shares = [flags] if leaf.batch is None and leaf.visible is not None else flags
     keeps = []
-    for value in boxes:
+    for value, share in zip(boxes, shares, strict=True):
         corners = to_corners(value, leaf.format)
         sides = corners[:, 2:] - corners[:, :2]
-        keeps.append(((sides >= min_size) & (sides > 0)).all(-1))
+        keep = ((sides >= options.min_size) & (sides > 0)).all(-1)
+        if options.min_area > 0.0:
+            keep = keep & (sides[:, 0] * sides[:, 1] >= options.min_area)
+        if share is not None:
+            enough = share >= options.min_visibility
+            if isinstance(keep, Tensor):
+                enough = torch.as_tensor(enough, device=keep.device)
+            keep = keep & enough
+        keeps.append(keep)
     for member in (leaf, *members):
         for field in ("value", "visible"):
             values = getattr(member, field)

@@ -13,10 +13,10 @@ from ..sample.leaf import Leaf
 from .coordinates import area_scale, clamp_boxes, from_corners, inside, to_corners, with_origin
 from .coordinates import move_boxes as move_box_rows
 from .coordinates import move_points as move_point_rows
-from .finish import finish_targets
+from .finish import finish_targets, note_cut
 from .masks import move_mask
 from .options import CONVENTIONS, Geometry, TargetOptions, check_options, mask_fill_of
-from .rows import area_shares, note_visible, point_width, rows_of, scale_area
+from .rows import note_visible, point_width, rows_of, scale_area
 
 __all__ = [
     "Geometry",
@@ -38,7 +38,7 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
             leaf.value = move_masks(leaf, geometry, options.mask_fill)
         elif leaf.kind == "boxes":
             areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
-            move_boxes(leaf, areas, geometry, cut=options.boxes != "keep")
+            move_boxes(leaf, areas, geometry, options)
         elif leaf.kind == "keypoints":
             move_keypoints(leaf, geometry, options.keypoint_convention)
         if leaf.canvas is not None:
@@ -51,16 +51,18 @@ def move_masks(leaf: Leaf, geometry: Geometry, fill: int) -> Any:
     return move_mask(leaf.value, leaf.batch is not None, geometry, mask_fill_of(leaf, first, fill))
 
 
-def move_boxes(leaf: Leaf, areas: Sequence[Leaf], geometry: Geometry, *, cut: bool) -> None:
+def move_boxes(
+    leaf: Leaf, areas: Sequence[Leaf], geometry: Geometry, options: TargetOptions
+) -> None:
     """Move a leaf's boxes, and scale their areas."""
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
     matrix, centres = geometry.matrix[owners], geometry.centres()[owners]
-    window = geometry.source()[owners] if cut else None
+    window = geometry.source()[owners] if options.boxes != "keep" else None
     for area in areas:
         scale_area(area, area_scale(corners, matrix, centres))
-        if window is not None:
-            scale_area(area, area_shares(corners, clamp_boxes(corners, window)))
+    if window is not None:
+        note_cut(leaf, areas, corners, clamp_boxes(corners, window), options)
     moved = move_box_rows(corners, matrix, centres, window)
     leaf.value = restore(from_corners(moved, leaf.format))
 

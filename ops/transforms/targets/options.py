@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..sample.leaf import Leaf
+from ..sample.per_box import may_be_per_box
 
 __all__ = [
     "CONVENTIONS",
@@ -63,7 +64,10 @@ class TargetOptions:
     mask_fill: int = 255  # for integer masks of the image; others get 0
     boxes: str = "keep"  # or "clamp" or "sanitize"
     keypoint_convention: str = "integer"  # or "half_pixel"
-    min_size: float = 1.0  # "sanitize" drops boxes with a shorter side
+    # "sanitize" drops boxes with a shorter side, a smaller area, or a smaller share of it left
+    min_size: float = 1.0
+    min_area: float = 0.0
+    min_visibility: float = 0.0
 
 
 def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
@@ -117,26 +121,13 @@ def _check_sanitize(leaves: Sequence[Leaf]) -> None:
                     f"visops.transforms: {leaf.name} and {other.name} are in one container; "
                     "must be in two, or boxes='sanitize' can't tell what belongs to which"
                 )
-            if not other.per_box and _may_be_per_box(other):
+            if not other.per_box and may_be_per_box(other, leaf):
                 raise ValueError(
                     f"visops.transforms: boxes='sanitize' can't tell whether {other.name} belongs "
                     f"to {leaf.name}; must be in a dict, under a name in keys={{'labels': [...]}} "
                     "or keys={'masks': [...]} if it has an entry per box, otherwise in "
                     "keys={'other': [...]}"
                 )
-
-
-def _may_be_per_box(leaf: Leaf) -> bool:
-    """Return whether a leaf may have an entry per box, as far as its name and shape tell."""
-    if leaf.named is not None or leaf.kind in ("image", "visible"):
-        return False
-    sequence = isinstance(leaf.value, (list, tuple, Tensor, np.ndarray))
-    if leaf.kind == "other":
-        # In a dict its name tells: the names of what belongs to boxes are known.
-        return leaf.key is None and sequence and getattr(leaf.value, "ndim", 1) > 0
-    dense = leaf.batch is not None and not isinstance(leaf.value, list)
-    values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
-    return any(value.ndim - dense >= 3 for value in values)
 
 
 def mask_fill_of(leaf: Leaf, value: Any, fill: int) -> int:

@@ -18,6 +18,7 @@ from ..sample.leaf import Leaf
 __all__ = [
     "area_shares",
     "flat_flags",
+    "note_shares",
     "note_visible",
     "numbers",
     "point_width",
@@ -83,15 +84,22 @@ def flat_flags(flags: Any) -> Any:
 
 def note_visible(leaf: Leaf, seen: Any) -> None:
     """AND flags [R], for all points of a leaf in turn, into those it has."""
-    if leaf.visible is not None:
-        seen = seen & flat_flags(leaf.visible)
+    _note(leaf, seen if leaf.visible is None else seen & flat_flags(leaf.visible))
+
+
+def note_shares(leaf: Leaf, shares: Any) -> None:
+    """Multiply shares [R], for all boxes of a leaf in turn, with those it has."""
+    _note(leaf, shares if leaf.visible is None else shares * flat_flags(leaf.visible))
+
+
+def _note(leaf: Leaf, numbers: Any) -> None:
     if not isinstance(leaf.value, list):
-        leaf.visible = seen.reshape(tuple(leaf.value.shape[:-1]))
+        leaf.visible = numbers.reshape(tuple(leaf.value.shape[:-1]))
         return
     leaf.visible, start = [], 0
     for value in leaf.value:
         count = int(np.prod(value.shape[:-1]))
-        leaf.visible.append(seen[start : start + count].reshape(tuple(value.shape[:-1])))
+        leaf.visible.append(numbers[start : start + count].reshape(tuple(value.shape[:-1])))
         start += count
 
 

@@ -1,0 +1,324 @@
+"""Transforms of transforms: some of them, one of them, or all in a random order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from .arguments import fail, is_sequence, number
+from .compose import Compose
+from .container import CallableContainer
+from .engine.effects import Effects, Fusable
+from .engine.fuse import Pass, name_of
+from .engine.nesting import flatten
+from .engine.numbers import Number, Params, where
+from .engine.plan import Canvas, Plan
+from .sample.leaf import Leaf
+from .transform import Builtin
+
+__all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
+
+
+class _Choosing(CallableContainer):
+    """What the three have in common: groups of transforms, each a chain of its own."""
+
+    def __init__(self, groups: Sequence[Sequence[Any]]) -> None:
+        super().__init__()
+        self._chains = [Compose(group) for group in groups]
+
+    def __repr__(self) -> str:
+        inner = [
+            f"    {line}"
+            for chain in self._chains
+            for t in chain.transforms
+            for line in repr(t).splitlines()
+        ]
+        return "\n".join([f"{self._get_name()}({self.extra_repr()}", *inner, ")"])
+
+    def chosen(self) -> Iterable[int]:
+        """Draw the groups to run, in order, from torch's generator."""
+        raise NotImplementedError
+
+    def run(self, leaves: list[Leaf]) -> None:
+        for index in self.chosen():
+            self._chains[index].run_within(leaves)
+
+
+class _Fusing(_Choosing):
+    """A choice that can be made within a fused pass, by conditions for each sample."""
+
+    def draw_choice(self, uniform: Number) -> Params:
+        """Return the parameter that a uniform number decides."""
+        raise NotImplementedError
+
+    def conditions(self, params: Mapping[str, Any]) -> list[Number]:
+        """Return which samples take each group."""
+        raise NotImplementedError
+
+    def fused(self, exact: bool) -> Fusable | None:
+        groups = self.groups(exact)
+        return None if groups is None else _Chosen(self, groups)
+
+    def groups(self, exact: bool) -> list[list[Fusable]] | None:
+        """Return the groups' transforms, if they fit into one pass together."""
+        part, groups = Pass(exact=exact), []
+        for chain in self._chains:
+            group = list(flatten(chain.transforms, {**chain.named, "exact": exact} | chain.given))
+            for transform in group:
+                if not isinstance(transform, Fusable):
+                    return None
+                effects = transform.effects()
+                mixed = effects.alone or effects.normalizes or effects.dtype
+                if mixed or part.refusal(name_of(transform), effects) is not None:
+                    return None  # samples of a batch can't differ in that
+                part.join(transform, effects)
+            groups.append(group)
+        return groups
+
+
+class _Chosen(Builtin):
+    """The fused form: all groups join one pass, and each sample keeps what its draw has chosen."""
+
+    def __init__(self, owner: _Fusing, groups: list[list[Fusable]]) -> None:
+        super().__init__()
+        self._owner = owner
+        self._contents = [(g, t) for g, group in enumerate(groups) for t in group]
+        self.draws = 1 + sum(t.draws for _, t in self._contents)
+
+    def _get_name(self) -> str:
+        return self._owner._get_name()
+
+    def __repr__(self) -> str:
+        return repr(self._owner)
+
+    @property
+    def fill(self) -> Any:
+        """The fill of masks, where a transform's `fill` has one."""
+        fills = [getattr(t, "fill", None) for _, t in self._contents]
+        return next((fill for fill in fills if getattr(fill, "mask", None) is not None), None)
+
+    def effects(self) -> Effects:
+        part, resizes = Pass(), False
+        for _, transform in self._contents:
+            own = transform.effects()
+            resizes = resizes or own.size is not None
+            part.join(transform, own)
+        return Effects(
+            moves=any(t.effects().moves for _, t in self._contents),
+            aligned=part.aligned,
+            interpolation=part.interpolation,
+            antialias=part.antialias,
+            fill=part.fill,
+            padding_mode=part.padding_mode,
+            size=(0, 0) if resizes else None,
+            colors=part.colors,
+            erases=part.erases,
+        )
+
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        params = self._owner.draw_choice(uniforms[0])
+        conditions = self._owner.conditions(params)
+        start = 1
+        for place, (group, transform) in enumerate(self._contents):
+            step = transform.draw(uniforms[start : start + transform.draws], canvas)
+            start += transform.draws
+            params.update({f"{place}_{name}": value for name, value in step.items()})
+            plan = Plan(canvas)
+            transform.extend(plan, step)
+            canvas = _either(conditions[group], plan.canvas, canvas)
+        return params
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        conditions = self._owner.conditions(params)
+        for place, (group, transform) in enumerate(self._contents):
+            prefix = f"{place}_"
+            own = {k.removeprefix(prefix): v for k, v in params.items() if k.startswith(prefix)}
+            _extend_where(conditions[group], plan, transform, own)
+
+
+def _either(condition: Number, new: Canvas, old: Canvas) -> Canvas:
+    height, width = (
+        where(condition, *sides) for sides in ((new.height, old.height), (new.width, old.width))
+    )
+    return Canvas(height, width, new.channels)
+
+
+def _extend_where(
+    condition: Number, plan: Plan, transform: Fusable, params: Mapping[str, Any]
+) -> None:
+    """Add a transform to a plan, for the samples for which a condition holds."""
+    matrix, canvas, window = plan.matrix, plan.canvas, plan.window
+    colors, erased = len(plan.colors), len(plan.erased)
+    transform.extend(plan, params)
+    if len(matrix) < len(plan.matrix):
+        matrix = [*matrix, 0.0, 0.0, 1.0]
+    plan.matrix = [where(condition, *both) for both in zip(plan.matrix, matrix, strict=True)]
+    plan.canvas = _either(condition, plan.canvas, canvas)
+    if plan.window is not None:
+        before = window or [0.0, 0.0, plan.source.width, plan.source.height]
+        plan.window = [where(condition, *both) for both in zip(plan.window, before, strict=True)]
+    for step in plan.colors[colors:]:
+        still = np.eye(canvas.channels, canvas.channels + 1).ravel().tolist()
+        step.matrix = [where(condition, *both) for both in zip(step.matrix, still, strict=True)]
+        if step.before is not None:
+            step.before = [where(condition, *both) for both in zip(step.before, still, strict=True)]
+        if step.weight is not None:
+            step.weight = where(condition, step.weight, 0.0)
+    plan.erased[erased:] = [
+        [where(condition, edge, 0.0) for edge in rectangle] for rectangle in plan.erased[erased:]
+    ]
+
+
+def _listed(owner: str, transforms: Any) -> list[Any]:
+    if not isinstance(transforms, (Sequence, nn.ModuleList)) or isinstance(transforms, str):
+        fail(owner, "transforms", transforms, "a sequence of transforms", TypeError)
+    if len(transforms) == 0:
+        fail(owner, "transforms", list(transforms), "a sequence of at least one transform")
+    return list(transforms)
+
+
+class RandomApply(_Fusing):
+    """Apply all of some transforms, or none, with probability `p` for each sample.
+
+    It fuses with its neighbours if its transforms fit into one pass and don't normalise or convert.
+    Otherwise it runs as it is, sample by sample.
+
+    Parameters
+    ----------
+    transforms : sequence of callable
+    p : float
+        Probability.
+
+    Notes
+    -----
+    Parameters: ``apply``, and those of each transform with its place before their name, as in
+    ``0_angle``. If it doesn't fuse, ``seed``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> chain = transforms.Compose(
+    ...     [
+    ...         transforms.RandomHorizontalFlip(),
+    ...         transforms.RandomApply([transforms.ColorJitter(0.4, 0.4, 0.4, 0.1)], p=0.8),
+    ...     ]
+    ... )
+    >>> len(chain.passes)
+    1
+    >>> chain(torch.rand(4, 3, 8, 8)).shape
+    torch.Size([4, 3, 8, 8])
+    """
+
+    def __init__(self, transforms: Sequence[Callable[..., Any]], p: float = 0.5) -> None:
+        super().__init__([_listed("RandomApply", transforms)])
+        self.transforms = tuple(transforms)
+        self.p = number("RandomApply", "p", p, 0.0, 1.0, "a probability in [0, 1]")
+
+    def chosen(self) -> Iterable[int]:
+        return (0,) if float(torch.rand(())) < self.p else ()
+
+    def draw_choice(self, uniform: Number) -> Params:
+        return {"apply": uniform < self.p}
+
+    def conditions(self, params: Mapping[str, Any]) -> list[Number]:
+        return [params["apply"]]
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class RandomChoice(_Fusing):
+    """Apply one of some transforms, drawn for each sample.
+
+    It fuses with its neighbours if its transforms fit into one pass and don't normalise or convert.
+    Otherwise it runs as it is, sample by sample.
+
+    Parameters
+    ----------
+    transforms : sequence of callable
+    p : sequence of float, optional
+        Weight of each transform. By default, all have the same.
+
+    Notes
+    -----
+    Parameters: ``choice``, the place of the transform, and those of each transform with its place
+    before their name, as in ``0_angle``. If it doesn't fuse, ``seed``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> choice = transforms.RandomChoice(
+    ...     [transforms.RandomHorizontalFlip(1.0), transforms.RandomVerticalFlip(1.0)], p=[1, 0]
+    ... )
+    >>> choice(torch.tensor([[[1.0, 2.0, 3.0]]]))
+    tensor([[[3., 2., 1.]]])
+    """
+
+    def __init__(
+        self, transforms: Sequence[Callable[..., Any]], p: Sequence[float] | None = None
+    ) -> None:
+        owner = "RandomChoice"
+        self_groups = [[transform] for transform in _listed(owner, transforms)]
+        super().__init__(self_groups)
+        self.transforms = tuple(transforms)
+        allowed = f"None or {len(self_groups)} numbers >= 0, not all of them 0"
+        weights = [1.0] * len(self_groups) if p is None else p
+        if not is_sequence(weights):
+            fail(owner, "p", p, allowed, TypeError)
+        weights = [number(owner, "p", w, 0.0, allowed=allowed, whole_value=p) for w in weights]
+        if len(weights) != len(self_groups) or sum(weights) == 0.0:
+            fail(owner, "p", p, allowed)
+        self.p = [weight / sum(weights) for weight in weights]
+        # Upper ends; rounding must not leave numbers below 1 without a transform.
+        ends = list(accumulate(self.p))
+        self._ends = np.array([1.0 if end == ends[-1] else end for end in ends])
+
+    def chosen(self) -> Iterable[int]:
+        return (int(np.searchsorted(self._ends, float(torch.rand(())), side="right")),)
+
+    def draw_choice(self, uniform: Number) -> Params:
+        choice = np.searchsorted(self._ends, uniform, side="right")
+        return {"choice": int(choice) if type(uniform) is float else choice}
+
+    def conditions(self, params: Mapping[str, Any]) -> list[Number]:
+        return [params["choice"] == place for place in range(len(self.transforms))]
+
+    def extra_repr(self) -> str:
+        return f"p={[round(p, 4) for p in self.p]}"
+
+
+class RandomOrder(_Choosing):
+    """Apply all of some transforms, in an order drawn for each sample.
+
+    It doesn't fuse: it runs as it is, sample by sample.
+
+    Parameters
+    ----------
+    transforms : sequence of callable
+
+    Notes
+    -----
+    Parameters: ``seed``.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> order = transforms.RandomOrder([transforms.Pad(1), transforms.RandomHorizontalFlip(1.0)])
+    >>> order(torch.zeros(3, 8, 8)).shape
+    torch.Size([3, 10, 10])
+    """
+
+    def __init__(self, transforms: Sequence[Callable[..., Any]]) -> None:
+        super().__init__([[transform] for transform in _listed("RandomOrder", transforms)])
+        self.transforms = tuple(transforms)
+
+    def chosen(self) -> Iterable[int]:
+        return torch.randperm(len(self.transforms)).tolist()  # type: ignore[no-any-return]

@@ -1,0 +1,139 @@
+"""SSD's colour distortion, and grey images."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .arguments import fail, number
+from .color import BRIGHTNESS, CONTRAST, HUE, SATURATION, ColorJitter, RandomGrayscale, rows_of
+from .compose import Compose
+from .container import CallableContainer
+from .engine.effects import Effects, Fusable
+from .engine.numbers import Number, Params, where
+from .engine.plan import Canvas, Plan
+from .sample.leaf import Leaf
+
+__all__ = ["Grayscale", "RandomPhotometricDistort"]
+
+_PERMUTATIONS = tuple(itertools.permutations(range(3)))  # the first leaves channels in place
+_PERMUTED = np.array([np.eye(3)[list(order)].ravel() for order in _PERMUTATIONS])
+_BEFORE = (BRIGHTNESS, CONTRAST, SATURATION, HUE)
+_AFTER = (BRIGHTNESS, SATURATION, HUE, CONTRAST)
+_ORDERS = np.array((_AFTER, _BEFORE))
+
+
+class RandomPhotometricDistort(ColorJitter):
+    """Distort colours as SSD does: each kind of change, and a permutation of channels, at random.
+
+    Arguments and distribution match torchvision's. Contrast changes before or after saturation and
+    hue. Hue differs as in :class:`ColorJitter`.
+
+    Parameters
+    ----------
+    brightness, contrast, saturation : pair of float
+        Range of the factor.
+    hue : pair of float
+        Range of the shift, within [-0.5, 0.5]. 1 is a full turn.
+    p : float
+        Probability of each kind, and of the permutation, for each sample.
+
+    Notes
+    -----
+    Parameters: ``order``, ``brightness``, ``contrast``, ``saturation`` and ``hue`` as for
+    :class:`ColorJitter`, neutral where they don't apply; ``permutation``, from 0 (none) to 5.
+
+    Source: W. Liu et al., "SSD: Single shot multibox detector", ECCV 2016.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> distort = transforms.RandomPhotometricDistort()
+    >>> distort(torch.rand(3, 6, 8)).shape
+    torch.Size([3, 6, 8])
+    """
+
+    draws = 11
+
+    def __init__(
+        self,
+        brightness: Sequence[float] = (0.875, 1.125),
+        contrast: Sequence[float] = (0.5, 1.5),
+        saturation: Sequence[float] = (0.5, 1.5),
+        hue: Sequence[float] = (-0.05, 0.05),
+        p: float = 0.5,
+    ) -> None:
+        super().__init__(brightness, contrast, saturation, hue)
+        self.p = number(type(self).__name__, "p", p, 0.0, 1.0, "a probability in [0, 1]")
+
+    def effects(self) -> Effects:
+        return Effects(colors=len(self._used) + 1)
+
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        params = super().draw([0.0 * uniforms[0], *uniforms[:4]], canvas)
+        for kind, name in self._used:
+            neutral = 0.0 if kind == HUE else 1.0
+            params[name] = where(uniforms[4 + kind] < self.p, params[name], neutral)
+        before, permutes = uniforms[8] < 0.5, uniforms[9] < self.p
+        place = uniforms[10] * float(len(_PERMUTATIONS))
+        if type(place) is float:
+            params["order"] = _BEFORE if before else _AFTER
+            params["permutation"] = int(place) if permutes else 0
+        else:
+            params["order"] = _ORDERS[before.astype(np.int64)]
+            params["permutation"] = np.where(permutes, place.astype(np.int64), 0)
+        return params
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        super().extend(plan, params)
+        if plan.canvas.channels == 3:
+            place = params["permutation"]
+            elements = _PERMUTED[place]
+            plan.color(rows_of(list(elements.T) if elements.ndim > 1 else elements.tolist()))
+
+
+class Grayscale(CallableContainer):
+    """Make the image grey.
+
+    With three output channels it fuses with its neighbours. With one, which is the default as in
+    torchvision, the channels left over are dropped after a pass of its own.
+
+    Parameters
+    ----------
+    num_output_channels : {1, 3}
+
+    Notes
+    -----
+    Grey is 0.2989 R + 0.587 G + 0.114 B.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> red = torch.tensor([1.0, 0.0, 0.0]).reshape(3, 1, 1)
+    >>> transforms.Grayscale()(red)
+    tensor([[[0.2989]]])
+    """
+
+    def __init__(self, num_output_channels: int = 1) -> None:
+        super().__init__()
+        if num_output_channels not in (1, 3):
+            fail("Grayscale", "num_output_channels", num_output_channels, "1 or 3")
+        self.num_output_channels = num_output_channels
+        self._chain = Compose([RandomGrayscale(1.0)])
+
+    def extra_repr(self) -> str:
+        return f"num_output_channels={self.num_output_channels}"
+
+    def fused(self, exact: bool) -> Fusable | None:
+        return None if self.num_output_channels == 1 else RandomGrayscale(1.0)
+
+    def run(self, leaves: list[Leaf]) -> None:
+        self._chain.run_within(leaves)
+        for leaf in leaves:
+            if leaf.kind == "image":
+                leaf.value = leaf.value[..., :1, :, :].contiguous()

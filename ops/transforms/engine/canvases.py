@@ -1,0 +1,41 @@
+"""Sizes of a batch: as canvases, and as one size for all results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from ..sample.leaf import Leaf
+from .plan import Canvas
+
+__all__ = ["canvas_of", "refuse_sizes", "stack_images"]
+
+
+def canvas_of(sizes: np.ndarray, channels: int = 3) -> Canvas:
+    """Return the canvas of images with heights and widths [B, 2]."""
+    if sizes.shape[0] == 1 or (sizes == sizes[0]).all():
+        height, width = sizes[0].tolist()
+        return Canvas(float(height), float(width), channels)
+    height, width = sizes.T.astype(np.float64)
+    return Canvas(height, width, channels)
+
+
+def stack_images(images: Sequence[Leaf], sizes: np.ndarray) -> None:
+    """Stack the lists that unfused transforms leave into batches."""
+    for leaf in images:
+        if isinstance(leaf.value, list):
+            if (sizes != sizes[0]).any():
+                refuse_sizes(sizes)
+            leaf.value = torch.stack(leaf.value)
+
+
+def refuse_sizes(sizes: np.ndarray) -> None:
+    """Raise the error of samples that come out with different sizes."""
+    index = int((sizes != sizes[0]).any(1).argmax())
+    raise ValueError(
+        f"visops.transforms.Compose: sample 0 comes out with {sizes[0, 0]} rows and {sizes[0, 1]} "
+        f"columns, sample {index} with {sizes[index, 0]} and {sizes[index, 1]}; must be the same "
+        "in a batch (end with Resize((height, width)) or CenterCrop)"
+    )

@@ -1,0 +1,131 @@
+"""Chains within chains: what is flattened, and which options an inner chain takes or refuses."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..sample.leaf import Leaf
+from .effects import Fusable
+
+__all__ = ["Chain", "Container", "flatten", "outer_options", "within"]
+
+
+class Chain(nn.Module):
+    """What `Compose` is to the chains that hold it.
+
+    Attributes
+    ----------
+    transforms : list
+    given : dict
+        The options that its caller gave it.
+    """
+
+    transforms: list[Any]
+    given: dict[str, Any]
+
+
+class Container(nn.Module):
+    """Transforms of which each sample takes some. Unfused, it runs with all targets."""
+
+    def fused(self, exact: bool) -> Fusable | None:
+        """Return a transform that does the same in a fused pass, or None."""
+        return None
+
+    def run(self, leaves: list[Leaf]) -> None:
+        """Transform the leaves of one sample in place."""
+        raise NotImplementedError
+
+
+def flatten(transforms: Iterable[Any], options: Mapping[str, Any]) -> Iterator[Any]:
+    """Return the transforms of a chain and of the chains in it, one after another.
+
+    Parameters
+    ----------
+    transforms : iterable
+    options : mapping
+        Those of the outermost chain, by name. With ``exact``, transforms are taken apart.
+
+    Raises
+    ------
+    TypeError
+        Something can't be called.
+    ValueError
+        An inner chain has other options.
+    """
+    for transform in transforms:
+        if isinstance(transform, Chain):
+            _refuse_other_options(transform.given, options)
+            yield from flatten(transform.transforms, options)
+        elif isinstance(transform, Container):
+            yield transform.fused(options["exact"]) or transform
+        elif isinstance(transform, Fusable):
+            yield from transform.parts() if options["exact"] else [transform]
+        elif (inner := _contents(transform)) is not None:
+            yield from flatten(inner, options)
+        elif callable(transform):
+            yield transform
+        else:
+            raise TypeError(
+                f"visops.transforms.Compose: transforms holds a {type(transform).__name__}, must "
+                "hold transforms or other callables"
+            )
+
+
+def _refuse_other_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if value != options[name]:
+            raise ValueError(
+                f"visops.transforms.Compose: transforms holds a Compose with {name}={value!r}, "
+                f"this one has {name}={options[name]!r}; must be the same (an inner Compose runs "
+                "with the outer one's options)"
+            )
+
+
+def _contents(transform: Any) -> list[Any] | None:
+    """Return what another library's container calls in turn; None if it is not one."""
+    if type(transform) is nn.Sequential:
+        inner = list(transform)
+        # Networks stay whole.
+        known = any(_moves_targets(t) or _contents(t) is not None for t in inner)
+        return inner if known else None
+    v1, v2 = (sys.modules.get(f"torchvision.transforms{name}") for name in ("", ".v2"))
+    if v1 is not None and type(transform) is v1.Compose:
+        return list(transform.transforms)
+    if v2 is not None and type(transform) is v2.Compose:
+        inner = list(transform.transforms)
+        # It gives functions the whole sample, which a chain doesn't.
+        return inner if all(_moves_targets(t) for t in inner) else None
+    return None
+
+
+def _moves_targets(transform: Any) -> bool:
+    v2 = sys.modules.get("torchvision.transforms.v2")
+    if isinstance(transform, (Fusable, Chain, Container)):
+        return True
+    return v2 is not None and isinstance(transform, v2.Transform)
+
+
+# The options of the chain that is running a transform from another package.
+_outer: ContextVar[Mapping[str, Any] | None] = ContextVar("visops_outer_options", default=None)
+
+
+@contextmanager
+def within(options: Mapping[str, Any]) -> Iterator[None]:
+    """Let chains that are called from inside another package's transform find these options."""
+    token = _outer.set(options)
+    try:
+        yield
+    finally:
+        _outer.reset(token)
+
+
+def outer_options() -> Mapping[str, Any] | None:
+    """Return the options of the chain around a call, or None."""
+    return None if torch.compiler.is_compiling() else _outer.get()

@@ -1,0 +1,68 @@
+"""The options of a chain: their defaults, their checks, and what targets need of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from ..arguments import MASK_FILL, number
+from ..targets.options import TargetOptions, check_options
+
+__all__ = ["DEFAULTS", "INHERITED", "given_options", "target_options"]
+
+DEFAULTS: dict[str, Any] = {
+    "seed": None,
+    "exact": False,
+    "keys": None,
+    "mask_fill": MASK_FILL,
+    "boxes": "keep",
+    "min_size": 1.0,
+    "min_area": 0.0,
+    "min_visibility": 0.0,
+    "keypoint_convention": "integer",
+    "per_frame": True,
+    "memory_format": torch.contiguous_format,
+}
+# What a chain takes over from the one around it, where another package's container is between.
+INHERITED = ("exact", "mask_fill", "boxes", "keypoint_convention")
+
+_LIMITS = {"min_size": torch.inf, "min_area": torch.inf, "min_visibility": 1.0}
+
+
+def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the options of a chain, and return those that are given."""
+    given = {name: value for name, value in options.items() if value is not None}
+    seed, memory_format = options["seed"], given.get("memory_format", torch.contiguous_format)
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise TypeError(
+            f"visops.transforms.Compose: seed is {seed!r}, must be a whole number or None"
+        )
+    if memory_format not in (torch.contiguous_format, torch.channels_last):
+        raise ValueError(
+            f"visops.transforms.Compose: memory_format is {memory_format}, must be "
+            "torch.contiguous_format or torch.channels_last"
+        )
+    for name in ("exact", "per_frame"):
+        if name in given:
+            given[name] = bool(given[name])
+    for name, most in _LIMITS.items():
+        if name not in given:
+            continue
+        allowed = "a number in [0, 1]" if most == 1.0 else "a finite number >= 0"
+        given[name] = number("Compose", name, given[name], 0.0, most, allowed)
+        if given.get("boxes") != "sanitize":
+            raise ValueError(
+                f"visops.transforms.Compose: {name} is {given[name]:g}, must be left out unless "
+                "boxes='sanitize'"
+            )
+    return given
+
+
+def target_options(named: Mapping[str, Any]) -> TargetOptions:
+    """Return the part of a chain's options that concerns targets, and check it."""
+    fields = TargetOptions.__dataclass_fields__
+    options = TargetOptions(**{name: named[name] for name in fields})
+    check_options([], options)
+    return options

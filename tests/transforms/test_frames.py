@@ -1,0 +1,63 @@
+"""Videos that are plain tensors: one draw for all frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from visops import transforms
+
+T: Any = transforms
+CHAIN = [
+    T.RandomResizedCrop((20, 24)),
+    T.RandomRotation(40),
+    T.ColorJitter(0.5, 0.5),
+    T.RandomErasing(1.0),
+]
+CLIP = torch.randint(0, 256, (5, 3, 40, 50), dtype=torch.uint8)
+
+
+def test_frames_share_their_draws() -> None:
+    tv = pytest.importorskip("torchvision.tv_tensors")
+    shared = T.Compose(CHAIN, per_frame=False, seed=0)
+    expected = shared(tv.Video(CLIP), index=3)
+    result = shared(CLIP, index=3)
+    assert type(result) is torch.Tensor
+    assert torch.equal(result, expected)
+    still = CLIP[:1].expand(5, -1, -1, -1)
+    frames = shared(still, index=3)
+    assert all(torch.equal(frame, frames[0]) for frame in frames)
+    frames = T.Compose(CHAIN, seed=0)(still, index=range(5))
+    assert not torch.equal(frames[1], frames[0])
+    for sample in ((CLIP, 7), {"image": CLIP, "label": 7}):
+        found = shared(sample, index=3)
+        assert torch.equal(found[0] if isinstance(found, tuple) else found["image"], expected)
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_batches_of_clips(array: bool) -> None:
+    shared = T.Compose(CHAIN, per_frame=False, seed=0)
+    clips: Any = torch.stack([CLIP, CLIP])
+    if array:
+        clips = clips.movedim(-3, -1).numpy()
+    for sample in (clips, (clips, 3), {"image": clips}):
+        result = shared(sample, index=[3, 4])
+        found = result[0] if isinstance(result, tuple) else result
+        found = found["image"] if isinstance(found, dict) else found
+        assert found.shape == (2, 5, 3, 20, 24)
+        assert torch.equal(found[0], shared(CLIP, index=3))
+        assert torch.equal(found[1], shared(CLIP, index=4))
+
+
+def test_single_images_and_targets() -> None:
+    shared = T.Compose([T.RandomHorizontalFlip(1.0)], per_frame=False)
+    image = CLIP[0]
+    assert torch.equal(shared(image), image.flip(-1))
+    assert torch.equal(shared(np.asarray(image[0])), image[:1].flip(-1))
+    masks = torch.zeros(5, 40, 50, dtype=torch.uint8)
+    masks[:, :, 0] = 1
+    result = shared({"image": CLIP, "mask": masks, "boxes": [[0, 0, 5, 6]]})
+    assert torch.equal(result["mask"], masks.flip(-1))
+    assert result["boxes"] == [[45, 0, 50, 6]]

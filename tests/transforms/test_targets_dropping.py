@@ -1,0 +1,68 @@
+"""Which boxes `sanitize` drops, by what is left of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from visops import transforms
+
+T: Any = transforms
+IMAGE = torch.zeros(3, 40, 60)
+# Widths and heights 20 x 10, 2 x 30, 6 x 6, and 10 x 10 cut in half by the left edge.
+ROWS = [[10.0, 5, 30, 15], [30, 5, 32, 35], [50, 20, 56, 26], [-5, 0, 5, 10]]
+
+
+def kept(transform: Any, sample: dict[str, Any] | None = None, **options: Any) -> Any:
+    chain = T.Compose(transform, boxes="sanitize", **options)
+    given = {"image": IMAGE, "boxes": torch.tensor(ROWS), "labels": [0, 1, 2, 3]}
+    return chain(given if sample is None else sample)["labels"]
+
+
+def test_sides_and_areas() -> None:
+    still = [T.RandomHorizontalFlip(0.0)]
+    assert kept(still) == [0, 1, 2, 3]
+    assert kept(still, min_size=3) == [0, 2, 3]
+    assert kept(still, min_size=5.5) == [0, 2]
+    assert kept(still, min_area=50) == [0, 1, 3]
+    assert kept(still, min_area=51) == [0, 1]
+    assert kept(still, min_area=51, min_size=10) == [0]
+
+
+def test_visibility() -> None:
+    still = [T.RandomHorizontalFlip(0.0)]
+    assert kept(still, min_visibility=0.5) == [0, 1, 2, 3]
+    assert kept(still, min_visibility=0.51) == [0, 1, 2]
+    # Growing doesn't count, and cuts in several passes do.
+    assert kept([T.Resize((80, 120))], min_visibility=0.51) == [0, 1, 2]
+    cut = [T.RandomCrop((40, 60)), T.RandomErasing(1.0), T.CenterCrop((40, 40))]  # cuts ten columns
+    assert kept(cut, min_visibility=0.9) == [0, 1]
+    twice = [*cut, T.RandomErasing(1.0), T.CenterCrop((40, 20))]  # columns 20 to 40 are left
+    chain = T.Compose(twice)
+    assert len(chain.passes) == 3
+    assert kept(twice, min_visibility=0.5) == [0, 1]
+    assert kept(twice, min_visibility=0.51) == [1]
+
+
+@pytest.mark.parametrize("kind", ["tensor", "array", "list"])
+def test_batches(kind: str) -> None:
+    make: Any = {"tensor": torch.tensor, "array": np.array, "list": list}[kind]
+    sample = {
+        "image": torch.zeros(2, 3, 40, 60),
+        "boxes": [make(ROWS), make(ROWS[2:])],
+        "labels": [[0, 1, 2, 3], [2, 3]],
+    }
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    for chain in ([T.Pad(0)], [T.Pad(0), v2.RandomHorizontalFlip(1.0)]):
+        assert kept(chain, sample, min_visibility=0.6) == [[0, 1, 2], [2]]
+        assert kept(chain, sample, min_area=60) == [[0, 1], []]
+
+
+def test_shares_stay_with_their_boxes_across_other_transforms() -> None:
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    chain = [T.CenterCrop((40, 40)), v2.RandomHorizontalFlip(1.0), T.Resize((80, 80))]
+    assert kept(chain, min_visibility=0.9) == [0, 1]
+    sample = {"image": IMAGE[None], "boxes": [torch.tensor(ROWS)], "labels": [[0, 1, 2, 3]]}
+    assert kept(chain, sample, min_visibility=0.9) == [[0, 1]]
