@@ -49,10 +49,16 @@ from .warp import (  # noqa: E402
     augment,
     compose_affine,
     get_affine_matrix,
+    get_rotation_matrix2d,
+    homography_from_points,
     invert_affine,
+    letterbox,
+    similarity_from_points,
     transform_boxes,
     transform_points,
+    unletterbox_boxes,
     warp_affine,
+    warp_perspective,
 )
 
 from . import transforms  # noqa: E402  # isort: skip (it uses what is above)
@@ -82,8 +88,11 @@ __all__ = [
     "distance_box_iou",
     "generalized_box_iou",
     "get_affine_matrix",
+    "get_rotation_matrix2d",
+    "homography_from_points",
     "im2col",
     "invert_affine",
+    "letterbox",
     "matrix_nms",
     "multiscale_roi_align",
     "nms",
@@ -95,11 +104,14 @@ __all__ = [
     "roi_align",
     "roi_align_rotated",
     "roi_pool",
+    "similarity_from_points",
     "soft_nms",
     "transform_boxes",
     "transform_points",
     "transforms",
+    "unletterbox_boxes",
     "warp_affine",
+    "warp_perspective",
     "weighted_boxes_fusion",
 ]
 

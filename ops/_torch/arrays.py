@@ -132,6 +132,15 @@ def restore(result: Tensor, dtype: torch.dtype, arguments: Iterable[Any]) -> Any
     return result.to(dtype)
 
 
+def check_like(op: str, like: Any) -> None:
+    """Raise unless `like`, which decides what `restore` returns, is an image or None."""
+    if like is not None and not isinstance(like, (Tensor, np.ndarray)):
+        raise TypeError(
+            f"visops.{op}: like is a {type(like).__name__}, "
+            "must be a torch.Tensor or a numpy.ndarray"
+        )
+
+
 def refuse(op: str, name: str, bad: Tensor, why: str) -> None:
     """Raise ValueError naming the first sample that is `bad`, where values can be looked at.
 
