@@ -92,6 +92,13 @@ def _stacked(arrays: Any) -> Any:
         return arrays
 
 
+def no_boxes(boxes: Any, columns: int) -> Any:
+    """Return an empty list of boxes, of shape [0], as [0, columns]; anything else as it is."""
+    if isinstance(boxes, (Tensor, np.ndarray)) and boxes.ndim == 1 and boxes.shape[0] == 0:
+        return boxes.reshape(0, columns)
+    return boxes
+
+
 def number_list(op: str, name: str, value: Any) -> list[float]:
     """Return a number, or one for each channel, as a list of floats."""
     if isinstance(value, (int, float)):
