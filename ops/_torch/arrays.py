@@ -92,6 +92,13 @@ def _stacked(arrays: Any) -> Any:
         return arrays
 
 
+def no_boxes(boxes: Any, columns: int) -> Any:
+    """Return an empty list of boxes, of shape [0], as [0, columns]; anything else as it is."""
+    if isinstance(boxes, (Tensor, np.ndarray)) and boxes.ndim == 1 and boxes.shape[0] == 0:
+        return boxes.reshape(0, columns)
+    return boxes
+
+
 def number_list(op: str, name: str, value: Any) -> list[float]:
     """Return a number, or one for each channel, as a list of floats."""
     if isinstance(value, (int, float)):
@@ -130,6 +137,15 @@ def restore(result: Tensor, dtype: torch.dtype, arguments: Iterable[Any]) -> Any
         if isinstance(argument, np.ndarray):
             return result.detach().to(device="cpu", dtype=dtype).numpy()
     return result.to(dtype)
+
+
+def check_like(op: str, like: Any) -> None:
+    """Raise unless `like`, which decides what `restore` returns, is an image or None."""
+    if like is not None and not isinstance(like, (Tensor, np.ndarray)):
+        raise TypeError(
+            f"visops.{op}: like is a {type(like).__name__}, "
+            "must be a torch.Tensor or a numpy.ndarray"
+        )
 
 
 def refuse(op: str, name: str, bad: Tensor, why: str) -> None:

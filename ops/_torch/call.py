@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from .arrays import as_tensor
 
-__all__ = ["call_operator", "output_limit"]
+__all__ = ["call_operator", "output_limit", "renamed"]
 
 Device = torch.device | str | None
 
@@ -65,6 +66,23 @@ def call_operator(
     if isinstance(result, tuple):
         return tuple(part.cpu().numpy() for part in result)
     return result.cpu().numpy()
+
+
+def renamed(
+    error: Exception, op: str, inner: str, arguments: Mapping[str, str] | None = None
+) -> Exception:
+    """Return an error of the operator `inner` as one of the public function `op`, which calls it.
+
+    `arguments` are names of inner's arguments, and what `op` calls them. Other errors come back as
+    they are.
+    """
+    prefix, message = f"visops.{inner}: ", str(error)
+    if type(error) not in (RuntimeError, TypeError, ValueError) or not message.startswith(prefix):
+        return error
+    message = message.removeprefix(prefix)
+    for theirs, ours in (arguments or {}).items():
+        message = re.sub(rf"\b{theirs}\b", ours, message)
+    return type(error)(f"visops.{op}: {message}")
 
 
 def output_limit(op: str, max_output: Any, *, of_arrays: bool) -> Any:

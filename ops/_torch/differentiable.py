@@ -20,6 +20,13 @@ _BelowAutograd = torch._C._AutoDispatchBelowAutograd
 _library = torch.library.Library("visops", "IMPL")
 
 
+def may_be_differentiated(tensor: Tensor) -> bool:
+    """Whether a derivative by `tensor` may be asked for; True where that isn't known."""
+    if _is_compiling() or _are_transforms_active() or forward_ad._current_level >= 0:
+        return True
+    return tensor.requires_grad and _is_grad_enabled()
+
+
 def without_gradient(*names: str) -> None:
     """Let no gradient flow through operators with floating results.
 

@@ -1,20 +1,18 @@
-"""Overlaps of all pairs of two sets of boxes: the public functions.
+"""Overlaps of all pairs of two sets of boxes, or one to one: the public functions.
 
-The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/boxes/iou.cpp, fake
-kernels, gradients and vmap in iou_autograd.py.
+The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/boxes/iou.cpp and
+pairs.py, fake kernels, gradients and vmap in iou_autograd.py.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.call import call_operator
-from .iou_autograd import box_iou as _box_iou
-from .iou_autograd import box_iou_rotated as _box_iou_rotated
+from .pairs import rotated_overlaps, upright_overlaps
 
 __all__ = [
     "box_iou",
@@ -28,8 +26,16 @@ Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
 
 
-def box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
-    """Overlaps of all pairs: intersection over union.
+def box_iou(
+    boxes1: Array,
+    boxes2: Array,
+    fmt: str = "xyxy",
+    *,
+    kind: str = "iou",
+    aligned: bool = False,
+    device: _Device = None,
+) -> Array:
+    """Overlaps of all pairs, or of boxes one to one: intersection over union.
 
     For float32 and float64, the values equal those of ``torchvision.ops.box_iou`` bit for bit, but
     no intermediate results are stored for the pairs. Results and gradients are bit-identical on
@@ -37,30 +43,43 @@ def box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
 
     Parameters
     ----------
-    boxes1 : Tensor or ndarray ``[N, 4]``
-    boxes2 : Tensor or ndarray ``[M, 4]``
+    boxes1 : Tensor or ndarray ``[..., N, 4]``
+    boxes2 : Tensor or ndarray ``[..., M, 4]``
         Corners ``x1, y1, x2, y2``, in any unit. float16, bfloat16 (computed in float32), float32,
-        float64 or integers (computed in float64); the two may differ.
+        float64 or integers (computed in float64); the two may differ. Dimensions before the last
+        two broadcast. No boxes may also be ``[0]``.
+    fmt : {"xyxy", "xywh", "cxcywh", "cxcywhr"}
+        What a box's four numbers are: corners; a corner, width and height; or the centre, width and
+        height. They are converted to corners first. "cxcywhr" is torchvision's for rotated boxes:
+        :func:`box_iou_rotated` with angles in degrees, counter-clockwise in images.
+    kind : {"iou", "iof"}
+        What the intersection is divided by: the union, or the area of the box of `boxes1`
+        (intersection over foreground).
+    aligned : bool
+        Whether box i of `boxes1` is paired with box i of `boxes2` only; N and M are equal.
     device : optional
         For arrays: where to compute. They are copied there and the result back.
 
     Returns
     -------
-    Tensor or ndarray ``[N, M]``
+    Tensor or ndarray ``[..., N, M]``, or ``[..., N]`` if `aligned`
         float64 if either set of boxes is, else float32. Two boxes without area overlap by 0
         (torchvision: NaN). NaN coordinates give NaN.
 
     Raises
     ------
     RuntimeError (tensors), ValueError (arrays)
-        For wrong shapes, dtypes or devices.
+        For wrong shapes, dtypes or devices. ValueError for unknown words, and for tensors where
+        `aligned` or "iof" are asked for.
 
     Notes
     -----
     Differentiable twice with respect to both sets. The gradient is that of torch's autograd for the
     formula: equal coordinates get half of it each. It is deterministic and needs no memory for the
     pairs beyond the result's own gradient. The second derivative is composed of torch's operators
-    and stores some dozens of numbers for each pair.
+    and stores some dozens of numbers for each pair; so are results that are `aligned` or "iof".
+    Aligned overlaps equal those of all pairs bit for bit, but for the last bits of distance and
+    complete ones. A batch is one call of the kernel for each sample.
 
     Examples
     --------
@@ -71,25 +90,42 @@ def box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
             [0.5000, 1.0000],
             [0.0000, 0.0000]])
     """
-    return _call("box_iou", boxes1, boxes2, "iou", 1e-7, device)
+    op = "box_iou"
+    _check_kind(op, kind)
+    if fmt == "cxcywhr":
+        return rotated_overlaps(  # type: ignore[no-any-return]
+            op, boxes1, boxes2, device, kind=kind, aligned=aligned, degrees=True
+        )
+    return upright_overlaps(  # type: ignore[no-any-return]
+        op, boxes1, boxes2, device, kind=kind, eps=1e-7, fmt=fmt, aligned=aligned
+    )
 
 
-def generalized_box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
-    """Generalized intersection over union of all pairs, in [-1, 1].
+def generalized_box_iou(
+    boxes1: Array,
+    boxes2: Array,
+    *,
+    fmt: str = "xyxy",
+    aligned: bool = False,
+    device: _Device = None,
+) -> Array:
+    """Generalized intersection over union of all pairs, or of boxes one to one, in [-1, 1].
 
     The overlap less the fraction of the smallest box around both that neither covers. It also tells
     how far boxes are apart, and its gradient moves them together.
 
     Parameters
     ----------
-    boxes1 : Tensor or ndarray ``[N, 4]``
-    boxes2 : Tensor or ndarray ``[M, 4]``
+    boxes1 : Tensor or ndarray ``[..., N, 4]``
+    boxes2 : Tensor or ndarray ``[..., M, 4]``
+    fmt : {"xyxy", "xywh", "cxcywh"}
+    aligned : bool
     device : optional
         As in :func:`box_iou`.
 
     Returns
     -------
-    Tensor or ndarray ``[N, M]``
+    Tensor or ndarray ``[..., N, M]``, or ``[..., N]`` if `aligned`
         As :func:`box_iou`. If the smallest box around both has no area, the fraction is 0.
 
     Raises
@@ -111,11 +147,26 @@ def generalized_box_iou(boxes1: Array, boxes2: Array, *, device: _Device = None)
     >>> visops.generalized_box_iou(boxes[:1], boxes)
     tensor([[ 1.0000,  0.5000, -0.3333]])
     """
-    return _call("generalized_box_iou", boxes1, boxes2, "generalized", 1e-7, device)
+    return upright_overlaps(  # type: ignore[no-any-return]
+        "generalized_box_iou",
+        boxes1,
+        boxes2,
+        device,
+        kind="generalized",
+        eps=1e-7,
+        fmt=fmt,
+        aligned=aligned,
+    )
 
 
 def distance_box_iou(
-    boxes1: Array, boxes2: Array, eps: float = 1e-7, *, device: _Device = None
+    boxes1: Array,
+    boxes2: Array,
+    eps: float = 1e-7,
+    *,
+    fmt: str = "xyxy",
+    aligned: bool = False,
+    device: _Device = None,
 ) -> Array:
     """Distance intersection over union of all pairs.
 
@@ -124,16 +175,18 @@ def distance_box_iou(
 
     Parameters
     ----------
-    boxes1 : Tensor or ndarray ``[N, 4]``
-    boxes2 : Tensor or ndarray ``[M, 4]``
+    boxes1 : Tensor or ndarray ``[..., N, 4]``
+    boxes2 : Tensor or ndarray ``[..., M, 4]``
     eps : float
         Added to the squared diagonal; >= 0.
+    fmt : {"xyxy", "xywh", "cxcywh"}
+    aligned : bool
     device : optional
         As in :func:`box_iou`.
 
     Returns
     -------
-    Tensor or ndarray ``[N, M]``
+    Tensor or ndarray ``[..., N, M]``, or ``[..., N]`` if `aligned`
         As :func:`box_iou`.
 
     Raises
@@ -155,11 +208,26 @@ def distance_box_iou(
     >>> visops.distance_box_iou(boxes[:1], boxes)
     tensor([[ 1.0000,  0.4688, -0.4000]])
     """
-    return _call("distance_box_iou", boxes1, boxes2, "distance", eps, device)
+    return upright_overlaps(  # type: ignore[no-any-return]
+        "distance_box_iou",
+        boxes1,
+        boxes2,
+        device,
+        kind="distance",
+        eps=eps,
+        fmt=fmt,
+        aligned=aligned,
+    )
 
 
 def complete_box_iou(
-    boxes1: Array, boxes2: Array, eps: float = 1e-7, *, device: _Device = None
+    boxes1: Array,
+    boxes2: Array,
+    eps: float = 1e-7,
+    *,
+    fmt: str = "xyxy",
+    aligned: bool = False,
+    device: _Device = None,
 ) -> Array:
     """Complete intersection over union of all pairs: distance and shape.
 
@@ -167,16 +235,18 @@ def complete_box_iou(
 
     Parameters
     ----------
-    boxes1 : Tensor or ndarray ``[N, 4]``
-    boxes2 : Tensor or ndarray ``[M, 4]``
+    boxes1 : Tensor or ndarray ``[..., N, 4]``
+    boxes2 : Tensor or ndarray ``[..., M, 4]``
     eps : float
         Added to two denominators; >= 0.
+    fmt : {"xyxy", "xywh", "cxcywh"}
+    aligned : bool
     device : optional
         As in :func:`box_iou`.
 
     Returns
     -------
-    Tensor or ndarray ``[N, M]``
+    Tensor or ndarray ``[..., N, M]``, or ``[..., N]`` if `aligned`
         As :func:`box_iou`.
 
     Raises
@@ -201,11 +271,27 @@ def complete_box_iou(
     >>> visops.complete_box_iou(boxes[:1], boxes)
     tensor([[ 1.0000,  0.4655, -0.4000]])
     """
-    return _call("complete_box_iou", boxes1, boxes2, "complete", eps, device)
+    return upright_overlaps(  # type: ignore[no-any-return]
+        "complete_box_iou",
+        boxes1,
+        boxes2,
+        device,
+        kind="complete",
+        eps=eps,
+        fmt=fmt,
+        aligned=aligned,
+    )
 
 
-def box_iou_rotated(boxes1: Array, boxes2: Array, *, device: _Device = None) -> Array:
-    r"""Overlaps of all pairs of rotated boxes: intersection over union.
+def box_iou_rotated(
+    boxes1: Array,
+    boxes2: Array,
+    *,
+    kind: str = "iou",
+    aligned: bool = False,
+    device: _Device = None,
+) -> Array:
+    r"""Overlaps of rotated boxes, all pairs or one to one: intersection over union.
 
     A box's corners are its centre and, from there, :math:`(\pm w/2, \pm h/2)` turned by the
     angle: :math:`x' = x \cos a - y \sin a,\; y' = x \sin a + y \cos a`, counter-clockwise where
@@ -216,17 +302,22 @@ def box_iou_rotated(boxes1: Array, boxes2: Array, *, device: _Device = None) -> 
 
     Parameters
     ----------
-    boxes1 : Tensor or ndarray ``[N, 5]``
-    boxes2 : Tensor or ndarray ``[M, 5]``
+    boxes1 : Tensor or ndarray ``[..., N, 5]``
+    boxes2 : Tensor or ndarray ``[..., M, 5]``
         Centre ``x, y``, ``width``, ``height``, ``angle`` in radians. Any floating or integer dtype;
         the two may differ. A box with a side that is not positive, or with an infinite number,
         overlaps nothing.
+        Dimensions before the last two broadcast. No boxes may also be ``[0]``.
+    kind : {"iou", "iof"}
+    aligned : bool
+        As in :func:`box_iou`. These are composed of torch's operators: results may differ from the
+        others' in the last bits.
     device : optional
         For arrays: where to compute. They are copied there and the result back.
 
     Returns
     -------
-    Tensor or ndarray ``[N, M]``
+    Tensor or ndarray ``[..., N, M]``, or ``[..., N]`` if `aligned`
         In [0, 1]. float64 if either set of boxes is, else float32. NaN in a box gives NaN.
 
     Raises
@@ -249,11 +340,13 @@ def box_iou_rotated(boxes1: Array, boxes2: Array, *, device: _Device = None) -> 
     tensor([[1.0000, 0.7071],
             [0.7071, 1.0000]])
     """
-    tensors = {"boxes1": boxes1, "boxes2": boxes2}
-    return call_operator(  # type: ignore[no-any-return]
-        "box_iou_rotated", _box_iou_rotated, device, tensors
+    op = "box_iou_rotated"
+    _check_kind(op, kind)
+    return rotated_overlaps(  # type: ignore[no-any-return]
+        op, boxes1, boxes2, device, kind=kind, aligned=aligned, degrees=False
     )
 
 
-def _call(op: str, boxes1: Any, boxes2: Any, kind: str, eps: float, device: _Device) -> Any:
-    return call_operator(op, _box_iou, device, {"boxes1": boxes1, "boxes2": boxes2}, kind, eps)
+def _check_kind(op: str, kind: str) -> None:
+    if kind not in ("iou", "iof"):
+        raise ValueError(f"visops.{op}: kind is {kind!r}, must be 'iou' or 'iof'")

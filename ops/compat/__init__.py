@@ -22,7 +22,7 @@ from torch import Tensor
 
 from .._info import build_info
 from ..warp.affine import warp_affine
-from ..warp.affine_points import affine_from_points
+from ..warp.point_fits import affine_from_points
 from .nms import batched_nms, nms, soft_nms
 from .roi_align import RoIAlign, roi_align
 

@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.arrays import no_boxes
 from .._torch.call import call_operator
 from .._torch.differentiable import without_gradient
 from .._torch.fake_checks import check_same_device, check_shape, require
+from .arguments import whole_ids
 
 __all__ = ["weighted_boxes_fusion"]
 
@@ -51,7 +53,7 @@ def weighted_boxes_fusion(
         may be stacked, ``[M, N, 4]``. Boxes that are inverted, flat, infinite or NaN stay alone.
     scores : sequence of Tensor or ndarray ``[N_m]``, floating
         Boxes with negative, infinite or NaN scores take no part.
-    labels : sequence of Tensor or ndarray ``[N_m]``, integers
+    labels : sequence of Tensor or ndarray ``[N_m]``, integers or floating whole numbers
         Boxes with different labels never meet.
     weights : sequence of float, optional
         How much each model is trusted: its scores are multiplied by its weight. 1 by default.
@@ -116,6 +118,11 @@ def weighted_boxes_fusion(
     counts = [len(entries) for entries in given.values()]
     if counts[0] == 0:  # neither tensors nor arrays
         raise ValueError(f"visops.{_OP}: boxes is empty, must have an entry for each model")
+    given["boxes"] = [no_boxes(entry, 4) for entry in given["boxes"]]
+    first = next(iter(given["labels"]), None)
+    given["labels"] = [
+        whole_ids(_OP, f"labels[{m}]", entry) for m, entry in enumerate(given["labels"])
+    ]
     tensors = {f"{name}[{m}]": e for name, entries in given.items() for m, e in enumerate(entries)}
     of_models = [1.0] * counts[0] if weights is None else [float(weight) for weight in weights]
     options = (of_models, iou_threshold, min_score, conf_type, allows_overflow)
@@ -124,7 +131,11 @@ def weighted_boxes_fusion(
         second, third = counts[0], counts[0] + counts[1]
         return _fuse(parts[:second], parts[second:third], parts[third:], *options)
 
-    fused: tuple[Array, Array, Array] = call_operator(_OP, fuse, device, tensors)
+    fused: tuple[Any, Any, Any] = call_operator(_OP, fuse, device, tensors)
+    if isinstance(first, Tensor) and first.is_floating_point():
+        return fused[0], fused[1], fused[2].to(first.dtype)
+    if isinstance(first, np.ndarray) and first.dtype.kind == "f":
+        return fused[0], fused[1], fused[2].astype(first.dtype)
     return fused
 
 

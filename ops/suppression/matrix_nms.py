@@ -11,9 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
 from .._torch.differentiable import without_gradient
 from .._torch.fake_checks import check_shape, require
+from .arguments import whole_ids
 
 __all__ = ["matrix_nms"]
 
@@ -50,7 +52,7 @@ def matrix_nms(
         NaN, and empty masks, overlap nothing.
     scores : Tensor or ndarray ``[N]``, floating
         Objects with NaN or negative scores take no part.
-    idxs : Tensor or ndarray ``[N]``, integers, optional
+    idxs : Tensor or ndarray ``[N]``, integers or floating whole numbers, optional
         Groups, such as labels: objects with different ids never meet.
     method : {"gaussian", "linear"}
         f(iou) is exp(-sigma iou²) or 1 - iou; see the notes.
@@ -96,7 +98,8 @@ def matrix_nms(
     (tensor([0, 2, 1]), tensor([0.9000, 0.7000, 0.1600]))
     """
     limit = output_limit(_OP, max_output, of_arrays=isinstance(objects, np.ndarray))
-    tensors = {"objects": objects, "scores": scores, "idxs": idxs}
+    ids = whole_ids(_OP, "idxs", idxs)
+    tensors = {"objects": no_boxes(objects, 4), "scores": scores, "idxs": ids}
     options = (method, sigma, min_score, limit)
     kept: tuple[Array, Array] = call_operator(
         _OP, _matrix_nms, device, tensors, *options, optional=("idxs",)

@@ -13,7 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
+from .arguments import whole_ids
 from .nms_fakes import batched_nms as _batched_nms
 from .nms_fakes import nms as _nms
 from .nms_fakes import nms_match as _nms_match
@@ -47,7 +49,7 @@ def nms(
     boxes : Tensor or ndarray ``[N, 4]``
         Corners ``x1, y1, x2, y2``, in any unit. float16, bfloat16 (computed in float32), float32,
         float64 or integers (exact up to 2^53). Boxes that are inverted, flat, infinite or NaN
-        suppress nothing, and nothing suppresses them.
+        suppress nothing, and nothing suppresses them. No boxes may also be ``[0]``.
     scores : Tensor or ndarray ``[N]``, floating
         NaN comes before everything, as in ``torch.sort``.
     iou_threshold : float in [0, 1]
@@ -107,8 +109,9 @@ def batched_nms(
     scores : Tensor or ndarray ``[N]``, ``[B, N]`` or ``[B, N, C]``
         With C scores, a box takes part in C groups, one for each class.
     idxs : Tensor or ndarray of the shape of `scores`, or None
-        Any integers: boxes with different ids never meet. Required for ``[N, 4]``, optional for
-        ``[B, N]``, None for ``[B, N, C]``.
+        Integers, or floating whole numbers: boxes with different ids never meet. Required for
+        ``[N, 4]``, optional for ``[B, N]``, None for ``[B, N, C]``. Floating ids on a CUDA device
+        are not checked; fractions are dropped there.
     iou_threshold : float in [0, 1]
     max_output : int, optional
         Keep at most so many of each image, the best of all its groups.
@@ -221,8 +224,9 @@ def nms_rotated(
         NaN comes before everything.
     iou_threshold : float in [0, 1]
         Boxes that overlap a kept box by more are dropped.
-    idxs : Tensor or ndarray ``[N]``, integers, optional
-        Groups, such as classes: boxes with different ids never meet.
+    idxs : Tensor or ndarray ``[N]``, integers or floating whole numbers, optional
+        Groups, such as classes: boxes with different ids never meet. Floating ids on a CUDA device
+        are not checked; fractions are dropped there.
     max_output : int, optional
         Keep at most so many.
     score_threshold : float, optional
@@ -295,6 +299,7 @@ def nms_match(
     [tensor([1, 0]), tensor([2])]
     """
     tensors = {"boxes": boxes, "scores": scores}
+    tensors["boxes"] = no_boxes(boxes, 4)
     members, sizes = call_operator("nms_match", _groups, device, tensors, iou_threshold)
     ends = itertools.accumulate(sizes.tolist())
     return [members[end - size : end] for size, end in zip(sizes.tolist(), ends, strict=True)]
@@ -321,6 +326,9 @@ def _call(
     score_threshold: float | None,
 ) -> Any:
     limit = output_limit(op, max_output, of_arrays=isinstance(tensors["boxes"], np.ndarray))
+    tensors["boxes"] = no_boxes(tensors["boxes"], 5 if op == "nms_rotated" else 4)
+    if "idxs" in tensors:
+        tensors["idxs"] = whole_ids(op, "idxs", tensors["idxs"])
     return call_operator(
         op, call, device, tensors, iou_threshold, limit, score_threshold, optional=("idxs",)
     )

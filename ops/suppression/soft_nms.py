@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
+from .arguments import whole_ids
 from .nms_fakes import batched_soft_nms as _batched_soft_nms
 from .nms_fakes import soft_nms as _soft_nms
 
@@ -24,11 +26,11 @@ Array = TypeVar("Array", Tensor, np.ndarray)
 def soft_nms(
     boxes: Array,
     scores: Array,
-    *,
-    method: str = "linear",
     iou_threshold: float = 0.3,
     sigma: float = 0.5,
     min_score: float = 0.001,
+    method: str = "linear",
+    *,
     max_output: int | None = None,
     device: torch.device | str | None = None,
 ) -> tuple[Array, Array]:
@@ -45,16 +47,16 @@ def soft_nms(
         inverted, flat, infinite or NaN lower no score and keep their own.
     scores : Tensor or ndarray ``[N]``, floating
         NaN takes no part.
-    method : {"linear", "gaussian", "hard"}
-        What a score is multiplied by: "linear", ``1 - iou`` if the intersection over union exceeds
-        `iou_threshold`; "gaussian", ``exp(-iou ** 2 / sigma)`` for any overlap; "hard", 0 if it
-        exceeds `iou_threshold`, which keeps the boxes that :func:`nms` keeps.
     iou_threshold : float in [0, 1]
         For "linear" and "hard".
     sigma : float > 0
         For "gaussian".
     min_score : float >= 0
         Boxes whose score falls below this are dropped.
+    method : {"linear", "gaussian", "hard"}
+        What a score is multiplied by: "linear", ``1 - iou`` if the intersection over union exceeds
+        `iou_threshold`; "gaussian", ``exp(-iou ** 2 / sigma)`` for any overlap; "hard", 0 if it
+        exceeds `iou_threshold`, which keeps the boxes that :func:`nms` keeps.
     max_output : int, optional
         Keep at most so many.
     device : optional
@@ -89,11 +91,11 @@ def batched_soft_nms(
     boxes: Array,
     scores: Array,
     idxs: Array | None,
-    *,
-    method: str = "linear",
     iou_threshold: float = 0.3,
     sigma: float = 0.5,
     min_score: float = 0.001,
+    method: str = "linear",
+    *,
     max_output: int | None = None,
     device: torch.device | str | None = None,
 ) -> tuple[Array, Array]:
@@ -108,9 +110,10 @@ def batched_soft_nms(
     scores : Tensor or ndarray ``[N]``, ``[B, N]`` or ``[B, N, C]``
         With C scores, a box takes part in C groups, one for each class.
     idxs : Tensor or ndarray of the shape of `scores`, or None
-        Any integers: boxes with different ids never meet. Required for ``[N, 4]``, optional for
-        ``[B, N]``, None for ``[B, N, C]``.
-    method, iou_threshold, sigma, min_score
+        Integers, or floating whole numbers: boxes with different ids never meet. Required for
+        ``[N, 4]``, optional for ``[B, N]``, None for ``[B, N, C]``. Floating ids on a CUDA device
+        are not checked; fractions are dropped there.
+    iou_threshold, sigma, min_score, method
         As in :func:`soft_nms`.
     max_output : int, optional
         Keep at most so many of each image, the best of all its groups.
@@ -150,5 +153,12 @@ def _call(
     options: tuple[str, float, float, float],
     max_output: int | None,
 ) -> Any:
+    if not isinstance(options[0], str):
+        raise TypeError(
+            f"visops.{op}: method is {options[0]!r}, must be 'linear', 'gaussian' or 'hard'"
+        )
+    tensors["boxes"] = no_boxes(tensors["boxes"], 4)
+    if "idxs" in tensors:
+        tensors["idxs"] = whole_ids(op, "idxs", tensors["idxs"])
     limit = output_limit(op, max_output, of_arrays=isinstance(tensors["boxes"], np.ndarray))
     return call_operator(op, call, device, tensors, *options, limit, optional=("idxs",))

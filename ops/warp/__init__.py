@@ -1,17 +1,28 @@
 """Warps and one-pass augmentation: affine matrices, points, images."""
 
 from .affine import warp_affine
-from .affine_matrix import compose_affine, get_affine_matrix, invert_affine
-from .affine_points import affine_from_points, transform_boxes, transform_points
+from .affine_matrix import get_affine_matrix, get_rotation_matrix2d
+from .affine_points import transform_boxes, transform_points
 from .augment import augment
+from .homography import homography_from_points
+from .letterboxes import letterbox, unletterbox_boxes
+from .matrix_algebra import compose_affine, invert_affine
+from .perspective import warp_perspective
+from .point_fits import affine_from_points, similarity_from_points
 
 __all__ = [
     "affine_from_points",
     "augment",
     "compose_affine",
     "get_affine_matrix",
+    "get_rotation_matrix2d",
+    "homography_from_points",
     "invert_affine",
+    "letterbox",
+    "similarity_from_points",
     "transform_boxes",
     "transform_points",
+    "unletterbox_boxes",
     "warp_affine",
+    "warp_perspective",
 ]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_tensor, number_list
+from .._torch.call import renamed
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import check_same_device
@@ -67,7 +68,7 @@ def warp_affine(
     matrix : Tensor or array_like, ``[2, 3]`` or ``[B, 2, 3]``
         In pixels, for columns (x, y). Maps source to destination, unless `inverse_map`. A tensor
         has any floating dtype and is on the image's device; anything else is converted to float64.
-        A ``[2, 3]`` matrix applies to every sample.
+        A ``[2, 3]`` or ``[1, 2, 3]`` matrix applies to every sample.
     size : pair of int, optional
         Height and width of the result. Default: those of `out` where given, else the image's.
     mode : {"bilinear", "nearest", "bicubic"}
@@ -147,13 +148,16 @@ def warp_affine(
             "must be [batch, channels, height, width] or [channels, height, width]"
         )
     images = image if rank == 4 else image.unsqueeze(0)
-    if out is not None:
-        options = (mode, padding_mode, fills, inverse_map, half_pixel)
-        _warp_into(out, images, matrix, size, options)
-        return out
-    if size is None:
-        size = images.shape[2:]
-    result = _affine(images, matrix, size, mode, padding_mode, fills, inverse_map, half_pixel)
+    if matrix.dim() == 3 and matrix.shape[0] == 1:
+        matrix = matrix.squeeze(0)
+    options = (mode, padding_mode, fills, inverse_map, half_pixel)
+    try:
+        if out is not None:
+            _warp_into(out, images, matrix, size, options)
+            return out
+        result = _affine(images, matrix, images.shape[2:] if size is None else size, *options)
+    except RuntimeError as error:
+        raise renamed(error, "warp_affine", "affine") from None
     return result if rank == 4 else result.squeeze(0)
 
 
@@ -303,8 +307,8 @@ def _affine_backward_image_backward(ctx: Any, grad_grad: Tensor) -> tuple[Tensor
 
 def _affine_backward_matrix_backward(ctx: Any, _: Tensor) -> None:
     raise RuntimeError(
-        "visops.affine: the gradient with respect to the matrix can't be differentiated again; "
-        "detach it, or the matrix, where that is not needed"
+        "visops.warp_affine: the gradient with respect to the matrix can't be differentiated "
+        "again; detach it, or the matrix, where that is not needed"
     )
 
 

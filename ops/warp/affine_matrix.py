@@ -1,8 +1,9 @@
-"""Affine matrices from parameters, and their inverses and products.
+"""Affine matrices from parameters.
 
 Every function takes tensors or NumPy arrays, with or without batch dimensions, computes in float64
 and is differentiable. The first argument that is a tensor or an array decides which of the two
-comes back.
+comes back. Where all arguments are Python's numbers, the result is a tensor on the CPU, or what
+``like=image`` is: an array for an array, a tensor on the device of a tensor.
 
 Invalid values (not finite, singular, collinear) raise an error that names the sample. On CUDA,
 under ``torch.compile`` and under ``vmap`` values can't be checked without synchronizing or breaking
@@ -11,23 +12,19 @@ the graph; there the result of such a sample is NaN.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.arrays import as_float64, common_device, floating_dtype, refuse, restore
+from .._torch.arrays import as_float64, check_like, common_device, refuse, restore
 
-__all__ = [
-    "compose_affine",
-    "get_affine_matrix",
-    "invert_affine",
-]
+__all__ = ["get_affine_matrix", "get_rotation_matrix2d"]
 
-Array = TypeVar("Array", Tensor, np.ndarray)
 Scalar = float | Tensor | np.ndarray
 Pair = Sequence[Scalar] | Tensor | np.ndarray
 
@@ -36,8 +33,10 @@ def get_affine_matrix(
     center: Pair,
     angle: Scalar,
     translate: Pair = (0.0, 0.0),
-    scale: Scalar = 1.0,
+    scale: Scalar | Pair = 1.0,
     shear: Pair = (0.0, 0.0),
+    *,
+    like: Tensor | np.ndarray | None = None,
 ) -> Any:
     r"""Matrix that shears, scales, rotates about `center` and then translates.
 
@@ -57,17 +56,20 @@ def get_affine_matrix(
         Rotation in degrees; positive turns clockwise on the screen.
     translate : like `center`
         Shift (x, y) in pixels.
-    scale : number, or Tensor or ndarray ``[B]``
-        Scale factor, not 0.
+    scale : number or pair of numbers, or Tensor or ndarray ``[B]`` or ``[B, 2]``
+        Scale factor, not 0; a pair, or ``[B, 2]``, has one for x and one for y.
     shear : like `center`
         Shear angles (x, y) in degrees.
+    like : Tensor or ndarray, optional
+        Where all other arguments are Python's numbers: an image, whose library and device the
+        result has.
 
     Returns
     -------
     Tensor or ndarray, float64
         ``[2, 3]``, or ``[B, 2, 3]`` if any argument is batched. Maps source to destination, as
         :func:`visops.warp_affine` expects. An ndarray if the first argument that is a tensor or an
-        array is an array; otherwise a tensor.
+        array is an array (`like` comes last); otherwise a tensor.
 
     Raises
     ------
@@ -81,18 +83,81 @@ def get_affine_matrix(
     tensor([[ 0., -1.,  3.],
             [ 1.,  0.,  0.]], dtype=torch.float64)
     """
-    op = "get_affine_matrix"
-    pairs = [_pair(op, "center", center), _pair(op, "translate", translate)]
-    numbers = (*pairs[0], angle, *pairs[1], scale, *_pair(op, "shear", shear))
-    sources = (center, *numbers, translate, shear)
-    if not any(isinstance(source, (Tensor, np.ndarray)) for source in sources):
-        elements = _affine_elements_of_numbers(op, numbers)
-        return torch.tensor(elements, dtype=torch.float64).reshape(2, 3)
+    return _matrix("get_affine_matrix", center, angle, translate, scale, shear, like)
 
-    device = common_device(op, numbers)
-    names = ("center", "center", "angle", "translate", "translate", "scale", "shear", "shear")
+
+def get_rotation_matrix2d(
+    center: Pair,
+    angle: Scalar,
+    scale: Scalar | Pair = 1.0,
+    *,
+    like: Tensor | np.ndarray | None = None,
+) -> Any:
+    """Matrix that scales and rotates about `center`: ``cv2.getRotationMatrix2D``.
+
+    The same as ``get_affine_matrix(center, -angle, scale=scale)``.
+
+    Parameters
+    ----------
+    center : pair of numbers, or Tensor or ndarray ``[2]`` or ``[B, 2]``
+        Fixed point (x, y), in pixels.
+    angle : number, or Tensor or ndarray ``[B]``
+        Rotation in degrees; positive turns counter-clockwise on the screen, as in OpenCV and
+        kornia and unlike :func:`get_affine_matrix`.
+    scale : number or pair of numbers, or Tensor or ndarray ``[B]`` or ``[B, 2]``
+        Scale factor, not 0; a pair, or ``[B, 2]`` as in kornia, has one for x and one for y.
+    like : Tensor or ndarray, optional
+        As in :func:`get_affine_matrix`.
+
+    Returns
+    -------
+    Tensor or ndarray, float64
+        ``[2, 3]``, or ``[B, 2, 3]`` if any argument is batched. Maps source to destination.
+
+    Raises
+    ------
+    ValueError
+        An argument is not finite, has the wrong shape, or `scale` is 0.
+
+    Examples
+    --------
+    >>> import numpy as np, visops
+    >>> image = np.zeros((4, 4), np.uint8)
+    >>> visops.get_rotation_matrix2d((1.5, 1.5), 90, 2, like=image)
+    array([[ 0. ,  2. , -1.5],
+           [-2. ,  0. ,  4.5]])
+    """
+    zero = (0.0, 0.0)
+    return _matrix("get_rotation_matrix2d", center, angle, zero, scale, zero, like, turn=-1.0)
+
+
+def _matrix(
+    op: str,
+    center: Any,
+    angle: Any,
+    translate: Any,
+    scale: Any,
+    shear: Any,
+    like: Any,
+    turn: float = 1.0,
+) -> Any:
+    """get_affine_matrix() under the name `op`; `turn` is the sign of a clockwise angle."""
+    check_like(op, like)
+    pairs = [_pair(op, "center", center), _pair(op, "translate", translate)]
+    scales = _scales(op, scale)
+    numbers = (*pairs[0], angle, *pairs[1], *_pair(op, "shear", shear), *scales)
+    sources = (center, *numbers, translate, shear, scale)
+    if not any(isinstance(source, (Tensor, np.ndarray)) for source in sources):
+        device = common_device(op, (like,))
+        elements = torch.tensor(
+            _affine_elements_of_numbers(op, numbers, turn), dtype=torch.float64, device=device
+        )
+        return restore(elements.reshape(2, 3), torch.float64, (like,))
+
+    device = common_device(op, (*numbers, like))
+    names = ("center", "center", "angle", "translate", "translate", "shear", "shear")
     tensors = []
-    for name, number in zip(names, numbers, strict=True):
+    for name, number in zip((*names, *["scale"] * len(scales)), numbers, strict=True):
         tensor = as_float64(op, name, number, device)
         if tensor.dim() > 1:
             shape = list(tensor.shape)
@@ -103,120 +168,16 @@ def get_affine_matrix(
     if len(lengths) > 1:
         raise ValueError(f"visops.{op}: arguments have different batch sizes {sorted(lengths)}")
 
-    cx, cy, degrees, tx, ty, factor, shear_x, shear_y = torch.broadcast_tensors(*tensors)
-    cos, sin = _cos_sin_of_degrees(degrees)
+    cx, cy, degrees, tx, ty, shear_x, shear_y, *factors = torch.broadcast_tensors(*tensors)
+    cos, sin = _cos_sin_of_degrees(turn * degrees)
     (cos_x, sin_x), (cos_y, sin_y) = _cos_sin_of_degrees(shear_x), _cos_sin_of_degrees(shear_y)
-    refuse(op, "scale", factor == 0, "is 0, the matrix would be singular")
+    flat = functools.reduce(torch.logical_or, [factor == 0 for factor in factors])
+    refuse(op, "scale", flat, "is 0, the matrix would be singular")
     refuse(op, "shear", (cos_x == 0) | (cos_y == 0), "must not be a right angle")
-    rows = _affine_elements(cx, cy, cos, sin, tx, ty, factor, sin_x / cos_x, sin_y / cos_y)
-    matrix = torch.stack(rows, dim=-1).reshape(*factor.shape, 2, 3)
-    matrix = torch.where((factor == 0)[..., None, None], math.nan, matrix)
-    return restore(matrix, torch.float64, sources)
-
-
-def invert_affine(matrix: Array) -> Array:
-    """Invert affine matrices: from source to destination, to destination to source.
-
-    Parameters
-    ----------
-    matrix : Tensor or ndarray, ``[..., 2, 3]``
-
-    Returns
-    -------
-    Tensor or ndarray, ``[..., 2, 3]``
-        In the dtype of `matrix` (float64 for integers).
-
-    Raises
-    ------
-    ValueError
-        The shape is wrong, or a matrix is not finite or is singular.
-
-    Examples
-    --------
-    >>> import torch, visops
-    >>> visops.invert_affine(torch.tensor([[2.0, 0.0, 6.0], [0.0, 4.0, 8.0]]))
-    tensor([[ 0.5000,  0.0000, -3.0000],
-            [ 0.0000,  0.2500, -2.0000]])
-    """
-    op = "invert_affine"
-    m = as_matrix(op, "matrix", matrix, common_device(op, (matrix,)))
-    (a, b, tx), (c, d, ty) = matrix_elements(m)
-    det = a * d - b * c
-    # The determinant's own rounding error: 2^-51 of the terms subtracted.
-    singular = ~(det.abs() > 2.0**-51 * ((a * d).abs() + (b * c).abs()))
-    refuse(op, "matrix", singular, "is singular")
-    det = torch.where(singular, math.nan, det)
-    p, q, r, s = d / det, -b / det, -c / det, a / det
-    elements = (p, q, -(p * tx + q * ty), r, s, -(r * tx + s * ty))
-    inverse = torch.stack(elements, dim=-1).reshape(m.shape) + 0.0  # turns -0 into 0
-    return restore(inverse, floating_dtype(matrix), (matrix,))
-
-
-def compose_affine(*matrices: Array) -> Array:
-    """Compose affine matrices into one that applies them in turn, the first argument first.
-
-    Warping once with the composition interpolates once, which is sharper and cheaper than twice.
-
-    Parameters
-    ----------
-    *matrices : Tensor or ndarray, ``[..., 2, 3]``
-        One or more; batch dimensions broadcast.
-
-    Returns
-    -------
-    Tensor or ndarray, ``[..., 2, 3]``
-        In the promoted floating dtype of the arguments.
-
-    Raises
-    ------
-    ValueError
-        There is no matrix, or shapes don't fit.
-
-    Examples
-    --------
-    >>> import torch, visops
-    >>> double = torch.tensor([[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
-    >>> right = torch.tensor([[1.0, 0.0, 5.0], [0.0, 1.0, 0.0]])
-    >>> visops.compose_affine(double, right)
-    tensor([[2., 0., 5.],
-            [0., 2., 0.]])
-    """
-    op = "compose_affine"
-    if not matrices:
-        raise ValueError(f"visops.{op}: got no matrix, at least one is needed")
-    device = common_device(op, matrices)
-    result = as_matrix(op, "matrices[0]", matrices[0], device)
-    for i, matrix in enumerate(matrices[1:], start=1):
-        following = as_matrix(op, f"matrices[{i}]", matrix, device)
-        check_broadcast(op, f"matrices[{i}]", following.shape[:-2], result.shape[:-2])
-        # Written out: a matrix product's order of summation depends on the BLAS.
-        x, y = following[..., :1], following[..., 1:2]
-        result = x * result[..., :1, :] + y * result[..., 1:, :]
-        linear, offset = result[..., :2], result[..., 2:] + following[..., 2:]
-        result = torch.cat((linear, offset), dim=-1)
-    return restore(result, floating_dtype(*matrices), matrices)
-
-
-def matrix_elements(matrix: Tensor) -> list[tuple[Tensor, ...]]:
-    """Split [..., R, C] into R rows of C tensors [...]."""
-    return [row.unbind(-1) for row in matrix.unbind(-2)]
-
-
-def as_matrix(op: str, name: str, value: Any, device: torch.device | None) -> Tensor:
-    matrix = as_float64(op, name, value, device)
-    if matrix.dim() < 2 or matrix.shape[-2:] != (2, 3):
-        shape = list(matrix.shape)
-        raise ValueError(f"visops.{op}: {name} has shape {shape}, expected [..., 2, 3]")
-    refuse(op, name, ~torch.isfinite(matrix).flatten(-2).all(-1), "is not finite")
-    return matrix
-
-
-def check_broadcast(op: str, name: str, batch: torch.Size, other: torch.Size) -> None:
-    if any(m != n and 1 not in (m, n) for m, n in zip(batch[::-1], other[::-1], strict=False)):
-        raise ValueError(
-            f"visops.{op}: {name} has batch dimensions {list(batch)}, "
-            f"which don't fit the other argument's {list(other)}"
-        )
+    rows = _affine_elements(cx, cy, cos, sin, tx, ty, factors, sin_x / cos_x, sin_y / cos_y)
+    matrix = torch.stack(rows, dim=-1).reshape(*degrees.shape, 2, 3)
+    matrix = torch.where(flat[..., None, None], math.nan, matrix)
+    return restore(matrix, torch.float64, (*sources, like))
 
 
 def _pair(op: str, name: str, value: Any) -> tuple[Any, Any]:
@@ -229,6 +190,14 @@ def _pair(op: str, name: str, value: Any) -> tuple[Any, Any]:
     if not isinstance(value, Sequence) or len(value) != 2:
         raise ValueError(f"visops.{op}: {name} is {value!r}, expected a pair (x, y)")
     return value[0], value[1]
+
+
+def _scales(op: str, value: Any) -> tuple[Any, ...]:
+    """Return the factor for both axes, or those of x and y."""
+    is_pairs = isinstance(value, (Tensor, np.ndarray)) and value.ndim == 2
+    if is_pairs or isinstance(value, (tuple, list)):
+        return _pair(op, "scale", value)
+    return (value,)
 
 
 def _cos_sin_of_degrees(degrees: Tensor) -> tuple[Tensor, Tensor]:
@@ -251,19 +220,27 @@ def _cos_sin_of_number(degrees: float) -> tuple[float, float]:
 
 
 def _affine_elements(
-    cx: Any, cy: Any, cos: Any, sin: Any, tx: Any, ty: Any, scale: Any, tan_x: Any, tan_y: Any
+    cx: Any, cy: Any, cos: Any, sin: Any, tx: Any, ty: Any, scales: Any, tan_x: Any, tan_y: Any
 ) -> tuple[Any, ...]:
     """Compute the six elements of get_affine_matrix, from floats or from tensors."""
-    a, c = cos + sin * tan_y, sin - cos * tan_y  # R(angle) SHy
-    b, d = -(a * tan_x + sin), cos - c * tan_x  # ... SHx
-    # Adding 0.0 turns -0 into 0.
-    a, b, c, d = scale * a + 0.0, scale * b + 0.0, scale * c + 0.0, scale * d + 0.0
+    if len(scales) == 1:
+        (scale,) = scales
+        a, c = cos + sin * tan_y, sin - cos * tan_y  # R(angle) SHy
+        b, d = -(a * tan_x + sin), cos - c * tan_x  # ... SHx
+        a, b, c, d = scale * a, scale * b, scale * c, scale * d
+    else:
+        (p, q), (r, s) = (scales[0] * cos, -scales[1] * sin), (scales[0] * sin, scales[1] * cos)
+        a, c = p - q * tan_y, r - s * tan_y  # R(angle) S(scales) SHy
+        b, d = q - a * tan_x, s - c * tan_x  # ... SHx
+    a, b, c, d = a + 0.0, b + 0.0, c + 0.0, d + 0.0  # turns -0 into 0
     return a, b, cx + tx - (a * cx + b * cy), c, d, cy + ty - (c * cx + d * cy)
 
 
-def _affine_elements_of_numbers(op: str, values: Sequence[Any]) -> tuple[float, ...]:
-    translation, shears = ("translate[0]", "translate[1]"), ("shear[0]", "shear[1]")
-    names = ("center[0]", "center[1]", "angle", *translation, "scale", *shears)
+def _affine_elements_of_numbers(op: str, values: Sequence[Any], turn: float) -> tuple[float, ...]:
+    pairs = [f"{name}[{i}]" for name in ("translate", "shear", "scale") for i in (0, 1)]
+    names = ["center[0]", "center[1]", "angle", *pairs]
+    if len(values) == 8:
+        names = [*names[:7], "scale"]
     numbers = []
     for name, value in zip(names, values, strict=True):
         try:
@@ -273,12 +250,12 @@ def _affine_elements_of_numbers(op: str, values: Sequence[Any]) -> tuple[float, 
             raise TypeError(f"visops.{op}: {name} is a {kind}, expected a number") from None
         if not math.isfinite(number):
             raise ValueError(f"visops.{op}: {name} is {number}, must be finite")
+        if number == 0.0 and name.startswith("scale"):
+            raise ValueError(f"visops.{op}: {name} is 0, the matrix would be singular")
         numbers.append(number)
-    cx, cy, degrees, tx, ty, scale, shear_x, shear_y = numbers
-    if scale == 0.0:
-        raise ValueError(f"visops.{op}: scale is 0, the matrix would be singular")
-    cos, sin = _cos_sin_of_number(degrees)
+    cx, cy, degrees, tx, ty, shear_x, shear_y, *scales = numbers
+    cos, sin = _cos_sin_of_number(turn * degrees)
     (cos_x, sin_x), (cos_y, sin_y) = _cos_sin_of_number(shear_x), _cos_sin_of_number(shear_y)
     if cos_x == 0.0 or cos_y == 0.0:
         raise ValueError(f"visops.{op}: shear is ({shear_x}, {shear_y}), must not be a right angle")
-    return _affine_elements(cx, cy, cos, sin, tx, ty, scale, sin_x / cos_x, sin_y / cos_y)
+    return _affine_elements(cx, cy, cos, sin, tx, ty, scales, sin_x / cos_x, sin_y / cos_y)

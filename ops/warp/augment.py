@@ -81,7 +81,8 @@ def augment(
     matrix : Tensor or array_like, ``[2, 3]``, ``[3, 3]``, ``[B, 2, 3]`` or ``[B, 3, 3]``
         In pixels, for columns (x, y). Maps source to destination, unless `inverse_map`; ``[3, 3]``
         may be a perspective map. A tensor has any floating dtype and is on the images' device;
-        anything else is converted to float64. Without a batch it applies to every sample.
+        anything else is converted to float64. Without a batch, or with a batch of 1, it applies to
+        every sample.
     size : pair of int
         Height and width of the result.
     color : Tensor or array_like ``[C, C + 1]``, ``[B, C, C + 1]``, ``[B, K, C, C + 1]``, optional
@@ -210,6 +211,8 @@ def augment(
     device = first.device
     if not isinstance(matrix, Tensor):
         matrix = as_float64("augment", "matrix", matrix, device)
+    if matrix.dim() == 3 and matrix.shape[0] == 1:
+        matrix = matrix.squeeze(0)
     if color is not None:
         channels = first.shape[channel_axis] if first.dim() > channel_axis else 0
         color = color_tensor(color, batch, channels, device)

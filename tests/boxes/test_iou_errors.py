@@ -63,9 +63,8 @@ def turned(*arguments: Any, **keywords: Any) -> Call:
 VALUES = (
     ("box_iou: boxes1 has shape [3, 5], must be [N, 4]", iou(rotated(), boxes())),
     ("box_iou: boxes2 has shape [4], must be [N, 4]", iou(boxes(), torch.zeros(4))),
-    ("box_iou: boxes1 has shape [2, 3, 4], must be [N, 4]", iou(torch.zeros(2, 3, 4), boxes())),
     ("box_iou: boxes2 has shape [], must be [N, 4]", iou(boxes(), torch.tensor(0.0))),
-    ("box_iou: boxes1 has shape [0], must be [N, 4]", iou(torch.zeros(0), boxes())),
+    ("box_iou: boxes1 has shape [1], must be [N, 4]", iou(torch.zeros(1), boxes())),
     (
         "generalized_box_iou: boxes2 has shape [3, 5], must be [N, 4]",
         call(visops.generalized_box_iou, boxes(), rotated()),

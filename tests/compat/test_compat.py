@@ -123,8 +123,8 @@ MATRIX = torch.tensor([[[1.0, 0, 0], [0, 1, 0]]])
     ),
     (
         RuntimeError,
-        "affine: matrix has batch 1, image has batch 2",
-        lambda: compat.affine_torch(images(2, 1, 2, 2), MATRIX, 2, 2),
+        "warp_affine: matrix has batch 3, image has batch 2",
+        lambda: compat.affine_torch(images(2, 1, 2, 2), MATRIX.expand(3, 2, 3), 2, 2),
     ),
     (
         TypeError,

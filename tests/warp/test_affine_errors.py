@@ -49,12 +49,12 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     ),
     (
         RuntimeError,
-        "affine: image has dtype ComplexFloat, which is not supported",
+        "warp_affine: image has dtype ComplexFloat, which is not supported",
         warp(tensor(dtype=torch.complex64)),
     ),
     (
         RuntimeError,
-        "affine: image has dtype Float8_e4m3fn, which is not supported",
+        "warp_affine: image has dtype Float8_e4m3fn, which is not supported",
         warp(tensor().to(torch.float8_e4m3fn)),
     ),
     (
@@ -69,58 +69,58 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     ),
     (
         RuntimeError,
-        "affine: matrix has shape [3, 3], must be [2, 3] or [batch, 2, 3]",
+        "warp_affine: matrix has shape [3, 3], must be [2, 3] or [batch, 2, 3]",
         warp(tensor(), torch.eye(3)),
     ),
     (
         RuntimeError,
-        "affine: matrix has shape [1, 1, 2, 3], must be [2, 3] or [batch, 2, 3]",
+        "warp_affine: matrix has shape [1, 1, 2, 3], must be [2, 3] or [batch, 2, 3]",
         warp(tensor(), torch.zeros(1, 1, 2, 3)),
     ),
     (
         RuntimeError,
-        "affine: matrix has batch 3, image has batch 2",
+        "warp_affine: matrix has batch 3, image has batch 2",
         warp(tensor(), torch.zeros(3, 2, 3)),
     ),
     (
         RuntimeError,
-        "affine: matrix has dtype int64, must be a floating type",
+        "warp_affine: matrix has dtype int64, must be a floating type",
         warp(tensor(), torch.tensor([[1, 0, 0], [0, 1, 0]])),
     ),
     (
         RuntimeError,
-        "affine: matrix is on meta, image is on cpu; all tensors must be on one device",
+        "warp_affine: matrix is on meta, image is on cpu; all tensors must be on one device",
         warp(tensor(), torch.zeros(2, 3, device="meta")),
     ),
     (
         RuntimeError,
-        "affine: matrix[1] is singular: [[1, 2, 0], [2, 4, 0]] maps the image onto a line",
+        "warp_affine: matrix[1] is singular: [[1, 2, 0], [2, 4, 0]] maps the image onto a line",
         warp(tensor(), torch.tensor([IDENTITY, SINGULAR])),
     ),
     (
         RuntimeError,
-        "affine: matrix[1] is not finite: [[nan, 0, 0], [0, 1, 0]]",
+        "warp_affine: matrix[1] is not finite: [[nan, 0, 0], [0, 1, 0]]",
         warp(tensor(), torch.tensor([IDENTITY, [[NAN, 0, 0], [0, 1, 0]]])),
     ),
     (
         RuntimeError,
-        "affine: matrix[1] is not finite: [[1, 0, -inf], [0, 1, 0]]",
+        "warp_affine: matrix[1] is not finite: [[1, 0, -inf], [0, 1, 0]]",
         warp(tensor(), torch.tensor([IDENTITY, [[1, 0, -INF], [0, 1, 0]]]), inverse_map=True),
     ),
     (
         RuntimeError,
-        "affine: fill has 2 values, image has 3 channels (1 value, or 1 per channel)",
+        "warp_affine: fill has 2 values, image has 3 channels (1 value, or 1 per channel)",
         warp(tensor(), fill=[1, 2]),
     ),
-    (RuntimeError, "affine: fill has 0 values, image has 3 channels", warp(tensor(), fill=[])),
+    (RuntimeError, "warp_affine: fill has 0 values, image has 3 channels", warp(tensor(), fill=[])),
     (
         RuntimeError,
-        "affine: fill[1] is 256, must be within [0, 255] for an image of uint8",
+        "warp_affine: fill[1] is 256, must be within [0, 255] for an image of uint8",
         warp(tensor(dtype=torch.uint8), fill=[0, 256, 0]),
     ),
     (
         RuntimeError,
-        "affine: fill[0] is nan, must be within [-32768, 32767] for an",
+        "warp_affine: fill[0] is nan, must be within [-32768, 32767] for an",
         warp(tensor(dtype=torch.int16), fill=NAN),
     ),
     (
@@ -135,13 +135,13 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     ),
     (
         RuntimeError,
-        "affine: mode is 'linear', must be 'nearest', 'bilinear' or 'bicubic'",
+        "warp_affine: mode is 'linear', must be 'nearest', 'bilinear' or 'bicubic'",
         warp(tensor(), mode="linear"),
     ),
     (
         RuntimeError,
-        "affine: padding_mode is 'zeros', must be 'constant', 'replicate', 'reflect', 'symmetric' "
-        "or 'circular'",
+        "warp_affine: padding_mode is 'zeros', must be 'constant', 'replicate', 'reflect', "
+        "'symmetric' or 'circular'",
         warp(tensor(), padding_mode="zeros"),
     ),
     (
@@ -151,32 +151,32 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     ),
     (
         RuntimeError,
-        "affine: size[0] (height) is -1, must not be negative",
+        "warp_affine: size[0] (height) is -1, must not be negative",
         warp(tensor(), size=(-1, 4)),
     ),
     (
         RuntimeError,
-        "affine: size has 3 values, must be (height, width)",
+        "warp_affine: size has 3 values, must be (height, width)",
         warp(tensor(), size=(4, 4, 3)),
     ),
     (
         RuntimeError,
-        "affine: size[1] (width) is 1099511627776, at most 2147483647 is supported",
+        "warp_affine: size[1] (width) is 1099511627776, at most 2147483647 is supported",
         warp(tensor(), size=(4, 2**40)),
     ),
     (
         RuntimeError,
-        "affine: output of 2 x 3 x 2147483647 x 2147483647 float32 elements passes 2^63 bytes",
+        "warp_affine: output of 2 x 3 x 2147483647 x 2147483647 float32 elements passes 2^63 bytes",
         warp(tensor(), size=(LARGEST, LARGEST)),
     ),
     (
         RuntimeError,
-        "affine: mode of an image of bool must be 'nearest'; convert the image to a floating type",
+        "warp_affine: mode of an image of bool must be 'nearest'; convert the image to a floating",
         warp(tensor(dtype=torch.bool)),
     ),
     (
         RuntimeError,
-        "affine: image of 0 x 5 pixels has nothing to pad with; only padding_mode 'constant' is",
+        "warp_affine: image of 0 x 5 pixels has nothing to pad with; only padding_mode 'constant'",
         warp(tensor(shape=(1, 1, 0, 5)), size=(2, 2), padding_mode="replicate"),
     ),
     (
@@ -191,22 +191,22 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     ),
     (
         RuntimeError,
-        "affine: out has shape [1, 3, 4, 5], must begin with [2, 3]",
+        "warp_affine: out has shape [1, 3, 4, 5], must begin with [2, 3]",
         warp(tensor(), out=tensor(shape=(1, 3, 4, 5))),
     ),
     (
         RuntimeError,
-        "affine: out has shape [4, 5], must be [batch, channels, height, width]",
+        "warp_affine: out has shape [4, 5], must be [batch, channels, height, width]",
         warp(tensor(), out=tensor(shape=(4, 5))),
     ),
     (
         RuntimeError,
-        "affine: out has dtype float64, image has float32",
+        "warp_affine: out has dtype float64, image has float32",
         warp(tensor(), out=tensor(dtype=torch.float64)),
     ),
     (
         RuntimeError,
-        "affine: out has shape [2, 3, 4, 5] and stride 0 in dimension 1; its elements must not",
+        "warp_affine: out has shape [2, 3, 4, 5] and stride 0 in dimension 1; its elements must",
         warp(tensor(), out=tensor(shape=(2, 1, 4, 5)).expand(2, 3, 4, 5)),
     ),
     (
@@ -223,7 +223,7 @@ def test_in_place() -> None:
     message = "out shares memory with image; a warp can't be done in place"
     image = torch.zeros(1, 1, 8, 8)
     for out in (image, image[:, :, 1:, 1:], image.transpose(2, 3)):
-        with pytest.raises(RuntimeError, match=f"^visops.affine: {message}"):
+        with pytest.raises(RuntimeError, match=f"^visops.warp_affine: {message}"):
             visops.warp_affine(image, IDENTITY, out=out)
     pixels = np.zeros((8, 8))
     for view in (pixels, pixels[1:], pixels[::-1]):
@@ -232,7 +232,8 @@ def test_in_place() -> None:
 
 
 def test_more_memory_than_there_is() -> None:
-    with pytest.raises(RuntimeError, match=r"^visops\.affine: output of .* can't be allocated"):
+    message = r"^visops\.warp_affine: output of .* can't be allocated"
+    with pytest.raises(RuntimeError, match=message):
         visops.warp_affine(tensor(), IDENTITY, (LARGEST, 65536))
     with pytest.raises(MemoryError, match="Unable to allocate"):
         visops.warp_affine(array(), IDENTITY, (LARGEST, 65536))
@@ -242,9 +243,7 @@ def test_more_memory_than_there_is() -> None:
 def test_shared_matrices_are_not_numbered(matrix: Any) -> None:
     rows: list[tuple[Any, type[Exception]]] = [(tensor(), RuntimeError), (array(), ValueError)]
     for image, error in rows:
-        with pytest.raises(
-            error, match=r"^visops\.(warp_)?affine: matrix is (singular|not finite)"
-        ):
+        with pytest.raises(error, match=r"^visops\.warp_affine: matrix is (singular|not finite)"):
             visops.warp_affine(image, matrix)
 
 
@@ -271,7 +270,7 @@ def test_torch_names_the_argument_of_a_wrong_type() -> None:
 def test_cuda() -> None:
     image = torch.rand(2, 3, 4, 5, device="cuda")
     with pytest.raises(
-        RuntimeError, match=r"^visops\.affine: matrix is on cpu, image is on cuda:0"
+        RuntimeError, match=r"^visops\.warp_affine: matrix is on cpu, image is on cuda:0"
     ):
         visops.warp_affine(image, torch.tensor(IDENTITY))
     # Values of a CUDA matrix are not looked at: the sample is `fill`.
@@ -280,3 +279,8 @@ def test_cuda() -> None:
         result = visops.warp_affine(image, matrices, fill=[1, 2, 3])
         assert torch.equal(result[0], image[0])
         assert result[1].mean((1, 2)).tolist() == [1, 2, 3]
+
+
+def test_the_operator_names_itself() -> None:
+    with pytest.raises(RuntimeError, match=r"^visops\.affine: matrix has shape \[3, 3\]"):
+        torch.ops.visops.affine(tensor(), torch.eye(3), (4, 5))

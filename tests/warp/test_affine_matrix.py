@@ -75,6 +75,84 @@ def test_agrees_with_opencv() -> None:
     np.testing.assert_allclose(result, expected, rtol=0, atol=1e-12)
 
 
+def test_rotation_matrix_is_opencv_s() -> None:
+    cv2 = pytest.importorskip("cv2")
+    rng = np.random.default_rng(4)
+    for _ in range(10):
+        center = rng.uniform(-500, 500, 2).astype(np.float32).tolist()  # theirs has float32
+        angle, scale = rng.uniform((-400, 0.1), (400, 3)).tolist()
+        result = visops.get_rotation_matrix2d(center, angle, scale)
+        expected = cv2.getRotationMatrix2D(center, angle, scale)
+        np.testing.assert_allclose(result, expected, rtol=0, atol=1e-11)
+
+
+def test_rotation_matrix_is_kornia_s() -> None:
+    geometry = pytest.importorskip("kornia.geometry")
+    torch.manual_seed(0)
+    center, angle = torch.rand(5, 2).double() * 99, torch.rand(5).double() * 800 - 400
+    scale = torch.rand(5, 2).double() + 0.1
+    expected = geometry.get_rotation_matrix2d(center, angle, scale)
+    result = visops.get_rotation_matrix2d(center, angle, scale)
+    torch.testing.assert_close(result, expected, rtol=0, atol=1e-10)
+
+
+def test_scales_of_x_and_y() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(10):
+        sample = parameters(rng)
+        factors = rng.uniform(0.2, 3, 2)
+        stretch = np.diag([*factors, 1])
+        # Before the rotation, after the shear: what `scale` multiplies in the definition.
+        one = np.vstack([reference(sample["center"], 0, (0, 0), 1, sample["shear"]), [0, 0, 1]])
+        turn = np.vstack(
+            [reference((0, 0), sample["angle"], sample["translate"], 1, (0, 0)), [0, 0, 1]]
+        )
+        to, back = np.eye(3), np.eye(3)
+        to[:2, 2], back[:2, 2] = sample["center"], -np.array(sample["center"])
+        expected = (to @ turn @ stretch @ back @ one)[:2]
+        sample["scale"] = tuple(factors)
+        np.testing.assert_allclose(visops.get_affine_matrix(**sample), expected, rtol=0, atol=1e-11)
+        for pair in (torch.tensor(factors)[None], tuple(torch.tensor(factors)[:, None])):
+            batched = visops.get_affine_matrix(**{**sample, "scale": pair})
+            assert batched.shape == (1, 2, 3)
+            np.testing.assert_allclose(batched[0], expected, rtol=0, atol=1e-11)
+    assert visops.get_affine_matrix((0, 0), 0, scale=(3, 1)).tolist() == [[3, 0, 0], [0, 1, 0]]
+    # A tensor [2] still has one factor for each of two samples.
+    assert visops.get_affine_matrix((0, 0), 0, scale=torch.tensor([3.0, 1.0])).shape == (2, 2, 3)
+
+
+def test_equal_scales_have_the_bits_of_one() -> None:
+    both = visops.get_affine_matrix((31, 17), 33.3, scale=(2, 2))
+    assert torch.equal(both, visops.get_affine_matrix((31, 17), 33.3, scale=2))
+
+
+def test_numbers_follow_an_image() -> None:
+    image = np.zeros((4, 4, 3), np.uint8)
+    points = [[0, 0], [9, 0], [0, 9], [9, 10]]
+    calls: list[Any] = [
+        lambda like: visops.get_affine_matrix((1, 2), 30, like=like),
+        lambda like: visops.get_rotation_matrix2d((1, 2), 30, like=like),
+        lambda like: visops.affine_from_points(points, points, like=like),
+        lambda like: visops.similarity_from_points(points, points, like=like),
+        lambda like: visops.homography_from_points(points, points, like=like),
+        lambda like: visops.letterbox((3, 4), 8, like=like),
+    ]
+    for call in calls:
+        array, tensor = call(image), call(torch.zeros(1))
+        assert isinstance(array, np.ndarray)
+        assert isinstance(tensor, Tensor)
+        assert torch.equal(call(None), tensor)
+        np.testing.assert_array_equal(array, tensor.numpy())
+        assert call(torch.zeros(1, device="meta")).device.type == "meta"
+        with pytest.raises(
+            TypeError, match=r"^visops\.\w+: like is a list, must be a torch.Tensor"
+        ):
+            call([1])
+    # What is not a number decides itself.
+    angle = torch.tensor(30.0)
+    assert isinstance(visops.get_affine_matrix((1, 2), angle, like=image), Tensor)
+
+
 @pytest.mark.parametrize("turns", range(-9, 10))
 def test_quarter_turns_are_exact(turns: int) -> None:
     cos, sin = [(1, 0), (0, 1), (-1, 0), (0, -1)][turns % 4]
@@ -150,6 +228,26 @@ def test_composition() -> None:
     np.testing.assert_allclose(visops.compose_affine(first, inverse), identity, atol=1e-12)
 
 
+def test_homographies() -> None:
+    rng = np.random.default_rng(6)
+    first, second = rng.normal(size=(2, 4, 5, 3, 3))
+    affine = rng.normal(size=(5, 2, 3))
+    inverse = visops.invert_affine(first)
+    np.testing.assert_allclose(inverse, np.linalg.inv(first), rtol=1e-9, atol=1e-9)
+    composed = visops.compose_affine(first, second)
+    np.testing.assert_allclose(composed, second @ first, rtol=0, atol=1e-12)
+    full = np.concatenate([affine, np.broadcast_to([0, 0, 1], (5, 1, 3))], axis=-2)
+    mixed = visops.compose_affine(first, affine)
+    np.testing.assert_allclose(mixed, full @ first, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(visops.compose_affine(affine, first), first @ full, atol=1e-12)
+    inverse = visops.invert_affine(full)
+    np.testing.assert_array_equal(inverse[:, 2], np.broadcast_to([0, 0, 1], (5, 3)))
+    np.testing.assert_allclose(inverse[:, :2], visops.invert_affine(affine), rtol=1e-12)
+    matrix = torch.from_numpy(first[0]).requires_grad_()
+    assert gradcheck(visops.invert_affine, (matrix,))
+    assert gradcheck(visops.compose_affine, (matrix, torch.from_numpy(affine).requires_grad_()))
+
+
 def test_one_warp_of_the_composition_is_both_warps() -> None:
     image = torch.rand(1, 8, 9)
     flip = torch.tensor([[-1.0, 0.0, 8.0], [0.0, 1.0, 0.0]])
@@ -187,6 +285,21 @@ def test_types_in_types_out(dtype: torch.dtype) -> None:
         ValueError,
         "get_affine_matrix: scale[1] is 0, the matrix would be singular",
         lambda: visops.get_affine_matrix((0, 0), 0, scale=torch.tensor([1.0, 0.0])),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: scale[1] is 0, the matrix would be singular",
+        lambda: visops.get_affine_matrix((0, 0), 0, scale=(1, 0)),
+    ),
+    (
+        ValueError,
+        "get_affine_matrix: scale is [1, 2, 3], expected a pair (x, y)",
+        lambda: visops.get_affine_matrix((0, 0), 0, scale=[1, 2, 3]),
+    ),
+    (
+        TypeError,
+        "get_rotation_matrix2d: angle is a str, expected a number",
+        lambda: visops.get_rotation_matrix2d((0, 0), "a"),  # type: ignore[arg-type]
     ),
     (
         ValueError,
@@ -240,13 +353,18 @@ def test_types_in_types_out(dtype: torch.dtype) -> None:
     ),
     (
         ValueError,
-        "invert_affine: matrix has shape [3, 3], expected [..., 2, 3]",
-        lambda: visops.invert_affine(torch.eye(3)),
+        "invert_affine: matrix has shape [4, 3], expected [..., 2, 3] or [..., 3, 3]",
+        lambda: visops.invert_affine(torch.zeros(4, 3)),
     ),
     (
         ValueError,
         "invert_affine: matrix[0, 1] is singular",
         lambda: visops.invert_affine(torch.tensor([[[[1.0, 0, 0], [0, 1, 0]], [[0.0] * 3] * 2]])),
+    ),
+    (
+        ValueError,
+        "invert_affine: matrix[1] is singular",
+        lambda: visops.invert_affine(np.stack([np.eye(3), np.ones((3, 3))])),
     ),
     (
         ValueError,

@@ -201,8 +201,8 @@ def test_collinear_points_are_named(count: int, dtype: torch.dtype) -> None:
     ),
     (
         ValueError,
-        "transform_points: matrix has shape [3, 3], expected [..., 2, 3]",
-        lambda: visops.transform_points(torch.zeros(1, 2), torch.eye(3)),
+        "transform_points: matrix has shape [2, 2], expected [..., 2, 3] or [..., 3, 3]",
+        lambda: visops.transform_points(torch.zeros(1, 2), torch.eye(2)),
     ),
     (
         ValueError,

@@ -226,7 +226,7 @@ def test_fake_and_meta_tensors_have_the_real_layout() -> None:
 ], ids=str)  # fmt: skip
 def test_fake_tensors_are_checked(arguments: Any) -> None:
     image, matrix = (torch.empty(shape, device="meta") for shape in arguments)
-    with pytest.raises(RuntimeError, match=r"^visops\.affine: matrix has "):
+    with pytest.raises(RuntimeError, match=r"^visops\.warp_affine: matrix has "):
         visops.warp_affine(image, matrix)
 
 
@@ -258,3 +258,20 @@ def test_defaults_of_the_operator() -> None:
         named = OPS.affine(image, matrix, SIZE, padding_mode=padding_mode, inverse_map=False)
         public = visops.warp_affine(image, matrix, SIZE, padding_mode=padding_mode)
         assert torch.equal(named, public)
+
+
+def test_a_batch_of_one_matrix_goes_with_every_image() -> None:
+    images = torch.rand(3, 2, 5, 6)
+    matrix = torch.tensor([[[0.9, 0.2, 0.3], [-0.1, 1.1, -0.4]]], requires_grad=True)
+    result = visops.warp_affine(images, matrix)
+    assert torch.equal(result, visops.warp_affine(images, matrix[0]))
+    augmented = visops.augment(images, matrix, (5, 6))
+    assert torch.equal(augmented, visops.augment(images, matrix[0], (5, 6)))
+    result.sum().backward()
+    assert matrix.grad is not None
+    assert matrix.grad.shape == (1, 2, 3)
+    out = torch.empty(3, 2, 5, 6)
+    visops.warp_affine(images, matrix.detach(), out=out)
+    assert torch.equal(out, result)
+    eye = torch.eye(3)[None].expand(1, 3, 3)
+    assert torch.equal(visops.augment(images, eye, (5, 6)), images)

@@ -1,0 +1,35 @@
+"""Arguments that the functions of suppression share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.arrays import refuse
+
+__all__ = ["whole_ids"]
+
+_WHY = "is not a whole number"
+
+
+def whole_ids(op: str, name: str, ids: Any) -> Any:
+    """Return ids or labels as integers: floating ones, as other libraries have them, if whole.
+
+    Values on a CUDA device are not looked at, which would synchronize; fractions are dropped there.
+
+    Raises
+    ------
+    ValueError
+        A floating id is not a whole number.
+    """
+    if isinstance(ids, np.ndarray) and ids.dtype.kind == "f":
+        whole = torch.from_numpy(np.array(np.isfinite(ids) & (ids == np.floor(ids))))
+        refuse(op, name, ~whole, _WHY)
+        return ids.astype(np.int64)
+    if isinstance(ids, Tensor) and ids.is_floating_point():
+        refuse(op, name, ~(torch.isfinite(ids) & (ids == ids.floor())), _WHY)
+        return ids.to(torch.int64)
+    return ids

@@ -1,0 +1,210 @@
+"""Letterboxes: images shrunk or enlarged into a size of another shape, with bars beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.arrays import (
+    as_float64,
+    check_like,
+    common_device,
+    floating_dtype,
+    refuse,
+    restore,
+)
+
+__all__ = ["letterbox", "unletterbox_boxes"]
+
+Array = TypeVar("Array", Tensor, np.ndarray)
+
+
+class _Place(NamedTuple):
+    """Where the image lies in the result; each ``[...]``, in whole pixels."""
+
+    factors: tuple[Tensor, Tensor]  # x, y: width and height there, over the image's own
+    offsets: tuple[Tensor, Tensor]  # x, y of its corner
+
+
+def letterbox(
+    image_size: Any,
+    size: Any,
+    *,
+    center: bool = True,
+    scaleup: bool = True,
+    convention: str = "half_pixel",
+    like: Tensor | np.ndarray | None = None,
+) -> Any:
+    """Matrix that fits an image into a size, and keeps its shape: bars fill what is left.
+
+    The image is resized by one factor, its sides are rounded to whole pixels, half to even, and its
+    corner is a whole pixel: the geometry that YOLO's detectors are trained with. Call
+    :func:`unletterbox_boxes` to move the boxes that they find back to the image.
+
+    Parameters
+    ----------
+    image_size : pair of int, or integer Tensor or ndarray ``[2]`` or ``[B, 2]``
+        Height and width of the image.
+    size : int or pair of int
+        Height and width of the result; an integer stands for both.
+    center : bool
+        Whether the bars on both sides are equal; of an odd number of pixels, the right or bottom
+        bar has one more. Otherwise the image is at the top left.
+    scaleup : bool
+        Whether small images are enlarged.
+    convention : {"half_pixel", "integer"}
+        The matrix is for this `convention` of :func:`warp_affine` and :func:`augment`. Boxes are
+        moved by the one for "half_pixel".
+    like : Tensor or ndarray, optional
+        Where `image_size` consists of Python's numbers: an image, whose library and device the
+        result has.
+
+    Returns
+    -------
+    Tensor or ndarray, float64
+        ``[2, 3]`` or ``[B, 2, 3]``, source to destination. With "half_pixel", its last column is
+        the width of the left and the height of the top bar.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A size has a wrong shape, or is not a positive integer; `convention` is unknown.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> photo = torch.zeros(3, 480, 640, dtype=torch.uint8)
+    >>> matrix = visops.letterbox((480, 640), 320)
+    >>> matrix
+    tensor([[ 0.5000,  0.0000,  0.0000],
+            [ 0.0000,  0.5000, 40.0000]], dtype=torch.float64)
+    >>> batch = visops.augment(
+    ...     [photo],
+    ...     matrix,
+    ...     (320, 320),
+    ...     convention="half_pixel",
+    ...     window=[0, 0, 640, 480],  # bars begin sharply
+    ...     fill=114,
+    ...     out_dtype=torch.uint8,
+    ... )
+    >>> batch[0, 0, 39:41, 0].tolist()
+    [114, 0]
+    """
+    op = "letterbox"
+    check_like(op, like)
+    if convention not in ("half_pixel", "integer"):
+        raise ValueError(
+            f"visops.{op}: convention is {convention!r}, must be 'half_pixel' or 'integer'"
+        )
+    device = common_device(op, (image_size, like))
+    _, place = _place(op, image_size, size, device, center, scaleup)
+    (p, q), (x, y) = place.factors, place.offsets
+    if convention == "integer":  # the centre of pixel 0 moves from 0.5 to 0
+        x, y = x + (0.5 * p - 0.5), y + (0.5 * q - 0.5)
+    zero = torch.zeros_like(x)
+    rows = torch.stack((p, zero, x, zero, q, y), dim=-1)
+    return restore(rows.unflatten(-1, (2, 3)), torch.float64, (image_size, like))
+
+
+def unletterbox_boxes(
+    boxes: Array,
+    image_size: Any,
+    size: Any,
+    *,
+    center: bool = True,
+    scaleup: bool = True,
+    clip: bool = True,
+) -> Array:
+    """Move boxes found in a letterboxed image to the image itself.
+
+    Parameters
+    ----------
+    boxes : Tensor or ndarray ``[..., N, 4]``
+        x1, y1, x2, y2 in pixels of the letterboxed image; pixel (0, 0) covers 0 to 1.
+    image_size, size, center, scaleup
+        As :func:`letterbox` was called with. Sizes ``[B, 2]`` go with boxes ``[B, N, 4]``.
+    clip : bool
+        Whether to clip boxes to the image.
+
+    Returns
+    -------
+    Tensor or ndarray ``[..., N, 4]``
+        In pixels of the image, of the type and floating dtype of `boxes` (float64 for integers).
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`letterbox`, and if shapes don't fit.
+
+    Notes
+    -----
+    Differentiable with respect to `boxes`.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> found = torch.tensor([[80.0, 100.0, 160.0, 300.0]])  # in 320 x 320
+    >>> visops.unletterbox_boxes(found, (480, 640), 320)
+    tensor([[160., 120., 320., 480.]])
+    """
+    op = "unletterbox_boxes"
+    device = common_device(op, (boxes, image_size))
+    found = as_float64(op, "boxes", boxes, device)
+    if found.dim() < 2 or found.shape[-1] != 4:
+        shape = list(found.shape)
+        raise ValueError(f"visops.{op}: boxes has shape {shape}, expected [..., N, 4]")
+    extents, place = _place(op, image_size, size, found.device, center, scaleup)
+    if extents.dim() == 2 and (found.dim() != 3 or found.shape[0] not in (1, extents.shape[0])):
+        count = extents.shape[0]
+        raise ValueError(
+            f"visops.{op}: boxes has shape {list(found.shape)}, expected [{count}, N, 4] as "
+            f"image_size has {count} samples"
+        )
+    moved = (found - _for_corners(place.offsets)) / _for_corners(place.factors)
+    if clip:
+        moved = torch.minimum(moved.clamp(min=0.0), _for_corners(extents.flip(-1).unbind(-1)))
+    return restore(moved, floating_dtype(boxes), (boxes, image_size))
+
+
+def _place(
+    op: str, image_size: Any, size: Any, device: torch.device | None, center: bool, scaleup: bool
+) -> tuple[Tensor, _Place]:
+    """Return images' sizes, float64 [2] or [B, 2], and where images lie in the result."""
+    extents = as_float64(op, "image_size", image_size, device)
+    if extents.dim() not in (1, 2) or extents.shape[-1] != 2:
+        shape = list(extents.shape)
+        raise ValueError(f"visops.{op}: image_size has shape {shape}, expected [2] or [B, 2]")
+    whole = (extents >= 1) & (extents == extents.floor()) & torch.isfinite(extents)
+    refuse(op, "image_size", ~whole.all(-1), "must be two positive integers, height and width")
+    height, width = extents.unbind(-1)
+    rows, columns = _target(op, size)
+    factor = torch.minimum(rows / height, columns / width)
+    if not scaleup:
+        factor = factor.clamp(max=1.0)
+    inner = [(side * factor).round().clamp(min=1.0) for side in (width, height)]
+    bars = [limit - side for limit, side in zip((columns, rows), inner, strict=True)]
+    offsets = [(bar / 2).floor() if center else torch.zeros_like(bar) for bar in bars]
+    return extents, _Place((inner[0] / width, inner[1] / height), (offsets[0], offsets[1]))
+
+
+def _for_corners(x_and_y: Sequence[Tensor]) -> Tensor:
+    """Return x, y, x, y as [..., 1, 4], to go with boxes [..., N, 4]."""
+    return torch.stack((*x_and_y, *x_and_y), dim=-1).unsqueeze(-2)
+
+
+def _target(op: str, size: Any) -> tuple[int, int]:
+    sides = size if isinstance(size, (Sequence, np.ndarray, torch.Tensor)) else (size, size)
+    try:
+        rows, columns = (int(side) for side in sides)
+        whole = rows >= 1 and columns >= 1 and (rows, columns) == tuple(float(s) for s in sides)
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole:
+        raise ValueError(
+            f"visops.{op}: size is {size!r}, must be a positive integer or (height, width)"
+        )
+    return rows, columns

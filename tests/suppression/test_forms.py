@@ -1,0 +1,97 @@
+"""Arguments as other libraries take them: floating ids, [0] for no boxes, order of thresholds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from bad_input import check, table
+from torch import Tensor
+
+torch.manual_seed(0)
+CORNER = torch.rand(40, 2) * 30
+BOXES = torch.cat([CORNER, CORNER + 5 + torch.rand(40, 2) * 20], 1)
+ROTATED = torch.cat([BOXES, torch.rand(40, 1)], 1)
+SCORES = torch.rand(40)
+IDS = torch.arange(40) % 3 - 1
+CALLS: dict[str, Any] = {
+    "batched_nms": lambda ids: visops.batched_nms(BOXES, SCORES, ids, 0.4),
+    "nms_rotated": lambda ids: visops.nms_rotated(ROTATED, SCORES, 0.4, idxs=ids),
+    "batched_soft_nms": lambda ids: visops.batched_soft_nms(BOXES, SCORES, ids),
+    "matrix_nms": lambda ids: visops.matrix_nms(BOXES, SCORES, ids),
+    "weighted_boxes_fusion": lambda ids: visops.weighted_boxes_fusion([BOXES], [SCORES], [ids]),
+}
+
+
+def same(found: Any, expected: Any) -> None:
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+def test_floating_ids(name: str, dtype: torch.dtype) -> None:
+    found, expected = CALLS[name](IDS.to(dtype)), CALLS[name](IDS)
+    if isinstance(found, Tensor):
+        assert torch.equal(found, expected)
+    else:
+        same(found, expected)
+    if name == "weighted_boxes_fusion":
+        assert found[2].dtype == dtype
+    for bad in (0.5, float("nan"), float("inf")):
+        ids = IDS.to(dtype)
+        ids[7] = bad
+        with pytest.raises(ValueError, match=rf"^visops\.{name}: \w+(\[0\])?\[7\] is not a whole"):
+            CALLS[name](ids)
+
+
+def test_floating_ids_of_arrays() -> None:
+    boxes, scores = BOXES.numpy(), SCORES.numpy()
+    ids = IDS.numpy().astype(np.float32)
+    found = visops.batched_nms(boxes, scores, ids, 0.4)
+    same(found, visops.batched_nms(boxes, scores, IDS.numpy(), 0.4))
+    fused = visops.weighted_boxes_fusion([boxes], [scores], [ids])
+    assert fused[2].dtype == np.float32
+
+
+def test_soft_nms_by_position() -> None:
+    """As in mmcv: the threshold, sigma, the least score, the method."""
+    expected = visops.soft_nms(
+        BOXES, SCORES, iou_threshold=0.5, sigma=0.3, min_score=0.1, method="gaussian"
+    )
+    same(visops.soft_nms(BOXES, SCORES, 0.5, 0.3, 0.1, "gaussian"), expected)
+    same(visops.soft_nms(BOXES, SCORES, 0.5), visops.soft_nms(BOXES, SCORES, iou_threshold=0.5))
+    by_position = visops.batched_soft_nms(BOXES, SCORES, IDS, 0.5)
+    same(by_position, visops.batched_soft_nms(BOXES, SCORES, IDS, iou_threshold=0.5))
+
+
+def test_no_boxes_without_columns() -> None:
+    """What torch.tensor([]) and np.array([]) are."""
+    for none in (torch.tensor([]), np.array([])):
+        assert visops.nms(none, none, 0.5).shape == (0,)
+        assert visops.batched_nms(none, none, none, 0.5).shape == (0,)
+        assert visops.nms_rotated(none, none, 0.5).shape == (0,)
+        assert visops.nms_match(none, none, 0.5) == []
+        assert [part.shape for part in visops.soft_nms(none, none)] == [(0,), (0,)]
+        assert [part.shape for part in visops.matrix_nms(none, none)] == [(0,), (0,)]
+        fused = visops.weighted_boxes_fusion([none], [none], [none])
+        assert [part.shape for part in fused] == [(0, 4), (0,), (0,)]
+
+
+@table(
+    (
+        RuntimeError,
+        "nms: boxes has shape [1], must be [N, 4]",
+        lambda: visops.nms(torch.zeros(1), torch.zeros(0), 0.5),
+    ),
+    (
+        TypeError,
+        "soft_nms: method is 0.5, must be 'linear', 'gaussian' or 'hard'",
+        lambda: visops.soft_nms(BOXES, SCORES, 0.5, 0.5, 0.5, 0.5),  # type: ignore[arg-type]
+    ),
+)
+def test_bad_input(error: Any, message: str, call: Any) -> None:
+    check(error, message, call)
