@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["check_fill", "check_same_device", "check_shape", "require"]
+__all__ = ["check_fill", "check_same_device", "check_shape", "register_fake", "require"]
+
+Kernel = Callable[..., Any]
+
+
+def register_fake(op: str) -> Callable[[Kernel], Kernel]:
+    """Register the fake kernel of an operator, which then sees tensors of one device only.
+
+    Torch calls it for real tensors too, when another one is on the meta device: results would be
+    memory that nobody wrote.
+    """
+    schema = getattr(torch.ops.visops, op).default._schema.arguments
+    names = [argument.name for argument in schema]
+
+    def register(kernel: Kernel) -> Kernel:
+        @functools.wraps(kernel)
+        def checked(*arguments: Any) -> Any:
+            _check_devices(op, zip(names, arguments, strict=False))
+            return kernel(*arguments)
+
+        torch.library.register_fake(f"visops::{op}", checked)
+        return kernel
+
+    return register
+
+
+def _check_devices(op: str, arguments: Iterable[tuple[str, Any]]) -> None:
+    """Check what check_same_device() does for all arguments, but `fill`; see check_fill()."""
+    tensors = []
+    for name, value in arguments:
+        if isinstance(value, (list, tuple)):
+            items = ((f"{name}[{i}]", item) for i, item in enumerate(value))
+            tensors += [(label, item) for label, item in items if isinstance(item, Tensor)]
+        elif isinstance(value, Tensor) and name != "fill":
+            tensors.append((name, value))
+    for name, tensor in tensors[1:]:
+        check_same_device(op, *tensors[0], name, tensor)
 
 
 def require(condition: Any, message: str) -> None:

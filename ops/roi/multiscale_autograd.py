@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
 from .align_autograd import (
     check_bins,
     check_boxes,
@@ -53,7 +53,7 @@ def _check_pyramid(op: str, features: Sequence[Tensor], scales: Sequence[float])
         check_same_device(op, "features[0]", first, f"features[{i}]", maps)
 
 
-@torch.library.register_fake("visops::multiscale_roi_align")
+@register_fake("multiscale_roi_align")
 def _fake(
     features: Sequence[Tensor],
     boxes: Tensor,
@@ -67,7 +67,7 @@ def _fake(
     return empty_bins(features[0], boxes, output_size)
 
 
-@torch.library.register_fake("visops::multiscale_roi_align_backward_input")
+@register_fake("multiscale_roi_align_backward_input")
 def _backward_input_fake(
     grad: Tensor, boxes: Tensor, sizes: Sequence[Any], batch: Any, *options: Any
 ) -> list[Tensor]:
@@ -80,7 +80,7 @@ def _backward_input_fake(
     ]
 
 
-@torch.library.register_fake("visops::multiscale_roi_align_backward_boxes")
+@register_fake("multiscale_roi_align_backward_boxes")
 def _backward_boxes_fake(
     grad: Tensor, features: Sequence[Tensor], boxes: Tensor, scales: Sequence[float], *options: Any
 ) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._torch.call import call_operator
 from .._torch.differentiable import without_gradient
-from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
 
 __all__ = ["weighted_boxes_fusion"]
 
@@ -128,7 +128,7 @@ def weighted_boxes_fusion(
     return fused
 
 
-@torch.library.register_fake("visops::weighted_boxes_fusion")
+@register_fake("weighted_boxes_fusion")
 def _fuse_fake(
     boxes: Sequence[Tensor], scores: Sequence[Tensor], labels: Sequence[Tensor], *_: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
