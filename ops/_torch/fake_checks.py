@@ -4,29 +4,59 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["check_fill", "check_same_device", "check_shape", "register_fake", "require"]
+__all__ = [
+    "FOUR",
+    "HEIGHT_WIDTH",
+    "INTEGERS",
+    "PAIR",
+    "Length",
+    "check_fill",
+    "check_same_device",
+    "check_shape",
+    "register_fake",
+    "require",
+]
 
 Kernel = Callable[..., Any]
 
 
-def register_fake(op: str) -> Callable[[Kernel], Kernel]:
-    """Register the fake kernel of an operator, which then sees tensors of one device only.
+class Length(NamedTuple):
+    """How many numbers a list of them must have, and how fronts say so."""
 
-    Torch calls it for real tensors too, when another one is on the meta device: results would be
-    memory that nobody wrote.
+    count: int
+    allowed: str
+
+
+PAIR = Length(2, "must have two numbers")
+FOUR = Length(4, "must have four numbers")
+INTEGERS = Length(2, "must be two integers")
+HEIGHT_WIDTH = Length(2, "must be (height, width)")
+
+
+def register_fake(op: str, **lengths: Length) -> Callable[[Kernel], Kernel]:
+    """Register the fake kernel of an operator, to be called when what is the same for all is right.
+
+    Tensors are of one device: torch calls fake kernels for real tensors too, when another one is on
+    the meta device, and results would be memory that nobody wrote. Lists of numbers named in
+    `lengths` have that many.
     """
     schema = getattr(torch.ops.visops, op).default._schema.arguments
-    names = [argument.name for argument in schema]
 
     def register(kernel: Kernel) -> Kernel:
         @functools.wraps(kernel)
         def checked(*arguments: Any) -> Any:
-            _check_devices(op, zip(names, arguments, strict=False))
+            given = list(zip(schema, arguments, strict=False))
+            _check_tensors(op, given)
+            for argument, value in given:
+                length = lengths.get(argument.name)
+                if length is not None and len(value) != length.count:
+                    got = f"visops.{op}: {argument.name} is {list(value)}"
+                    raise RuntimeError(f"{got}, {length.allowed}")
             return kernel(*arguments)
 
         torch.library.register_fake(f"visops::{op}", checked)
@@ -35,14 +65,19 @@ def register_fake(op: str) -> Callable[[Kernel], Kernel]:
     return register
 
 
-def _check_devices(op: str, arguments: Iterable[tuple[str, Any]]) -> None:
-    """Check what check_same_device() does for all arguments, but `fill`; see check_fill()."""
+def _check_tensors(op: str, arguments: Iterable[tuple[Any, Any]]) -> None:
+    """Raise for a missing tensor, and for two devices; of `fill` see check_fill()."""
     tensors = []
-    for name, value in arguments:
-        if isinstance(value, (list, tuple)):
-            items = ((f"{name}[{i}]", item) for i, item in enumerate(value))
-            tensors += [(label, item) for label, item in items if isinstance(item, Tensor)]
-        elif isinstance(value, Tensor) and name != "fill":
+    for argument, value in arguments:
+        name, kind = argument.name, str(argument.type)
+        if kind == "Tensor":
+            require(value is not None, f"visops.{op}: {name} is None, must be a tensor")
+        elif kind == "List[Tensor]":
+            message = f"visops.{op}: {name} is an empty list, must hold at least one tensor"
+            require(len(value) > 0, message)
+            items = [(f"{name}[{i}]", item) for i, item in enumerate(value)]
+            tensors += [(label, item) for label, item in items if item is not None]
+        if isinstance(value, Tensor) and name != "fill":
             tensors.append((name, value))
     for name, tensor in tensors[1:]:
         check_same_device(op, *tensors[0], name, tensor)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["refuse_foreign_tensors", "refuse_nested", "unsupported"]
+__all__ = ["refuse_foreign_tensors", "require_plain", "unsupported"]
 
 # The alias covers every backend that has no kernel of its own, except nested tensors.
 _KEYS = ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA", "AutogradNestedTensor")
@@ -42,11 +42,11 @@ def unsupported(op: str, name: str, value: Any) -> str | None:
     return None
 
 
-def refuse_nested(op: str, **tensors: Any) -> None:
-    """Raise for the first nested tensor; for functions that look at shapes before they call."""
+def require_plain(op: str, **tensors: Any) -> None:
+    """Raise for tensors that no kernel takes, in functions that use them before they call one."""
     for name, value in tensors.items():
-        if isinstance(value, Tensor) and value.is_nested:
-            raise TypeError(unsupported(op, name, value))
+        if message := unsupported(op, name, value):
+            raise TypeError(message)
 
 
 def _refusing(op: str) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
+from .._torch.fake_checks import PAIR, check_same_device, check_shape, register_fake, require
 from .align_autograd import (
     check_bins,
     check_boxes,
@@ -53,7 +53,7 @@ def _check_pyramid(op: str, features: Sequence[Tensor], scales: Sequence[float])
         check_same_device(op, "features[0]", first, f"features[{i}]", maps)
 
 
-@register_fake("multiscale_roi_align")
+@register_fake("multiscale_roi_align", output_size=PAIR)
 def _fake(
     features: Sequence[Tensor],
     boxes: Tensor,
@@ -69,9 +69,19 @@ def _fake(
 
 @register_fake("multiscale_roi_align_backward_input")
 def _backward_input_fake(
-    grad: Tensor, boxes: Tensor, sizes: Sequence[Any], batch: Any, *options: Any
+    grad: Tensor,
+    boxes: Tensor,
+    sizes: Sequence[Any],
+    batch: Any,
+    scales: Sequence[float],
+    *options: Any,
 ) -> list[Tensor]:
     op = "multiscale_roi_align_backward_input"
+    require(
+        len(sizes) == 2 * len(scales) and len(options[-1]) == len(scales),
+        f"visops.{op}: sizes is {list(sizes)}, must have two numbers for each of {len(scales)} "
+        "levels, channels_last one",
+    )
     check_shape(op, "boxes", boxes, (boxes.shape[0], 5), "[K, 5]")
     check_bins(op, "grad", grad, (batch, grad.shape[1]), boxes)
     return [

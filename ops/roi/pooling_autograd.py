@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
+from .._torch.fake_checks import PAIR, check_same_device, check_shape, register_fake, require
 from .._torch.vmap_calls import one_call_each
 from .align_autograd import (
     check_bins,
@@ -53,7 +53,7 @@ def _check_backward(
     check_same_device(op, "grad", grad, "boxes", boxes)
 
 
-@register_fake("roi_pool")
+@register_fake("roi_pool", output_size=PAIR)
 def _pool_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> tuple[Tensor, Tensor]:
@@ -79,7 +79,7 @@ def _pool_at_fake(input: Tensor, index: Tensor, boxes: Tensor, *options: Any) ->
     return empty_bins(input, boxes, index.shape[2:])
 
 
-@register_fake("ps_roi_align")
+@register_fake("ps_roi_align", output_size=PAIR)
 def _ps_fake(input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any) -> Tensor:
     op = "ps_roi_align"
     check_boxes(op, "input", input, boxes)
@@ -101,7 +101,7 @@ def _ps_backward_fake(
     return empty_maps(grad, input_size, options[-1])
 
 
-@register_fake("roi_align_rotated")
+@register_fake("roi_align_rotated", output_size=PAIR)
 def _rotated_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:

@@ -133,6 +133,9 @@ def _fuse_fake(
     boxes: Sequence[Tensor], scores: Sequence[Tensor], labels: Sequence[Tensor], *_: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Check shapes and devices as csrc/torch/suppression/box_fusion.cpp does for real tensors."""
+    for name, values in (("scores", scores), ("labels", labels)):
+        message = f"visops.{_OP}: {name} has {len(values)} entries, boxes has {len(boxes)}"
+        require(len(values) == len(boxes), message)
     for m, of_model in enumerate(boxes):
         shape = list(of_model.shape)
         message = f"visops.{_OP}: boxes[{m}] has shape {shape}, must be [N, 4]"

@@ -16,7 +16,7 @@ from .. import _numpy
 from .._torch.arrays import as_tensor, number_list
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
-from .._torch.fake_checks import check_same_device, register_fake
+from .._torch.fake_checks import HEIGHT_WIDTH, check_same_device, register_fake
 
 __all__ = ["warp_affine"]
 
@@ -243,7 +243,7 @@ def _affine_out_fake(image: Tensor, matrix: Tensor, *rest: Any) -> None:
     )
 
 
-@register_fake("affine_backward_image")
+@register_fake("affine_backward_image", image_size=HEIGHT_WIDTH)
 def _affine_backward_image_fake(
     grad: Tensor, matrix: Tensor, image_size: Sequence[int], *_: Any
 ) -> Tensor:

@@ -63,7 +63,7 @@ def _parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--call", type=int, help="only this one, in this process")
     parser.add_argument("--only", default="", help="only targets whose name contains this")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default 2)")
-    parser.add_argument("--seconds", type=float, default=10, help="the most a call may take")
+    parser.add_argument("--seconds", type=float, default=10, help="the most a call may compute")
     parser.add_argument("--memory", type=int, default=1024, help="the most MiB a call may take")
     return parser.parse_args(words)
 

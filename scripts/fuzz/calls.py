@@ -50,9 +50,10 @@ class Call:
 def describe(value: Any) -> str:
     """Return what a report needs of an argument."""
     if isinstance(value, Tensor):
-        text = f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+        dtype = str(value.dtype).removeprefix("torch.")
         if value.layout != torch.strided or value.is_nested or value.is_quantized:
-            return f"{text} {value.layout}{' nested' if value.is_nested else ''}"
+            return f"{dtype} {value.layout}{' nested' if value.is_nested else ''}"
+        text = f"{dtype}{list(value.shape)}"
         text += "" if value.is_contiguous() else f" strides {list(value.stride())}"
         text += " neg" if value.is_neg() else ""
         text += "" if value.device.type == "cpu" else f" on {value.device}"

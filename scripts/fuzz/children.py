@@ -7,6 +7,7 @@ another child after the call that ended this one.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import mmap
 import os
@@ -26,19 +27,19 @@ from .calls import Call
 from .verdicts import verdict
 from .ways import make
 
+WAIT = 10  # a busy machine may take this much longer than the limit
 CHUNK = 250  # calls that share a process
 _HEADER = struct.Struct("=qdi")  # the call's number, when it began, length of its text
 _JOURNAL_BYTES = 1 << 16
 _PAGE = resource.getpagesize()
 _CONFIRMATIONS = 8  # a corrupt heap is not noticed at once
-_SECONDS_TO_DRAW = 60.0
 
 
 @dataclass(frozen=True)
 class Limits:
     """What a call may use."""
 
-    seconds: float = 10.0
+    seconds: float = 10.0  # of the processor
     memory: int = 1 << 30  # bytes, beyond what the process has when it starts
 
 
@@ -92,6 +93,7 @@ class _Child:
         os.set_blocking(read, False)
         self._pipe = read
         self._base = _resident(self.pid)
+        self._number, self._used = -1, 0.0  # the call being made, what was used before it
         self._received = b""
         self._killed = ""
 
@@ -123,10 +125,12 @@ class _Child:
             yield Report(**json.loads(line))
 
     def _enforce(self) -> None:
-        began = self._journal.read()[1]
-        taken = time.monotonic() - began
-        if taken > self._limits.seconds:
-            self._killed = self._killed or f"hang after {taken:.0f} s"
+        number, began, _ = self._journal.read()
+        used, waited = _cpu_seconds(self.pid), time.monotonic() - began
+        if number != self._number:
+            self._number, self._used = number, used
+        if used - self._used > self._limits.seconds or waited > WAIT * self._limits.seconds:
+            self._killed = self._killed or f"hang after {waited:.0f} s"
         elif _resident(self.pid) - self._base > self._limits.memory:
             self._killed = self._killed or f"memory beyond {self._limits.memory >> 20} MiB"
         if self._killed:
@@ -153,6 +157,15 @@ def _interesting(output: str) -> str:
     return "\n".join(lines[:30] if found else lines[-5:])
 
 
+def _cpu_seconds(pid: int) -> float:
+    """Return what all threads of a process have used."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _resident(pid: int) -> int:
     try:
         return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
@@ -172,6 +185,7 @@ def _work(
     os.dup2(output, 1)
     os.dup2(output, 2)
     warnings.simplefilter("ignore")
+    faulthandler.disable()  # it would write where the parent does
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if "libasan" not in (maps := Path("/proc/self/maps").read_text()) and "libtsan" not in maps:
         # A request of terabytes fails at once; a sanitizer's shadow memory is that large.

@@ -112,7 +112,10 @@ def _on_meta(call: Call, draw_again: Callable[[], Call]) -> None:
         return value.to("meta") if isinstance(value, Tensor) and value.dim() else value
 
     def unmoved(value: Any) -> bool:
-        return isinstance(value, Tensor) and value.dim() > 0 and value.layout != torch.strided
+        plain = not isinstance(value, Tensor) or (
+            value.layout == torch.strided and not value.is_quantized and not value.is_nested
+        )
+        return not plain
 
     if any(map(unmoved, pytree.tree_leaves(call.arguments))):
         return
