@@ -61,6 +61,8 @@ def as_tensor(
         shared = array if array.flags.writeable else np.asarray(_Writable(array))
     except (TypeError, ValueError):  # a dtype that the array interface can't describe
         shared = array
+    if shared.dtype.kind in "iu":  # torch knows one of C's two integers with 64 bits
+        shared = shared.view(f"{shared.dtype.kind}{shared.dtype.itemsize}")
     try:
         return torch.from_numpy(shared)
     except TypeError:

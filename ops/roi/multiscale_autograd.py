@@ -24,7 +24,7 @@ from .align_autograd import (
     roi_align,
 )
 
-__all__ = ["multiscale_roi_align"]
+__all__ = ["level_number", "multiscale_roi_align", "pool_by_position"]
 
 multiscale_roi_align = Differentiable("multiscale_roi_align")
 _backward_input = Differentiable("multiscale_roi_align_backward_input")
@@ -126,6 +126,11 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     return grad_features, grad_boxes, *(None for _ in needs[2:])
 
 
+def level_number(scale: float) -> int:
+    """Return k of the level whose scale is nearest to 2 ** -k."""
+    return round(-math.log2(scale))
+
+
 def _levels(
     boxes: Tensor, scales: Sequence[float], canonical_scale: float, canonical_level: int, rule: str
 ) -> Tensor:
@@ -142,7 +147,7 @@ def _levels(
     exact = canonical_level + size.double().log2().to(dtype)
     if rule == "torchvision":
         exact = exact + 1e-6
-    numbers = [round(-math.log2(scale)) for scale in scales]
+    numbers = [level_number(scale) for scale in scales]
     return sum(((exact >= n).long() for n in numbers[1:]), torch.zeros_like(exact).long())
 
 
@@ -156,13 +161,29 @@ def _level_by_level(
     *levels: Any,
 ) -> Tensor:
     """Pool all boxes from every level, then select each box's level: the same bits."""
+    return pool_by_position(
+        features, boxes, output_size, scales, sampling_ratio, aligned, scales, *levels
+    )
+
+
+def pool_by_position(
+    features: Sequence[Tensor],
+    boxes: Tensor,
+    output_size: Any,
+    scales: Sequence[float],
+    sampling_ratio: int,
+    aligned: bool,
+    level_scales: Sequence[float],
+    *levels: Any,
+) -> Tensor:
+    """Pool all boxes from every map by its scale; select map i if `level_scales[i]` is a box's."""
     pooled = [
         roi_align(maps, boxes, output_size, scale, sampling_ratio, aligned)
         for maps, scale in zip(features, scales, strict=True)
     ]
     result = pooled[0]
     if len(features) > 1:
-        chosen = _levels(boxes, scales, *levels)[:, None, None, None]
+        chosen = _levels(boxes, level_scales, *levels)[:, None, None, None]
         for i, values in enumerate(pooled[1:], 1):
             result = torch.where(chosen == i, values, result)
     return result
