@@ -7,17 +7,19 @@ are shared, read-only ones too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .refusals import require_plain
+
 _NUMPY_TO_TORCH = {np.float16: torch.float16, np.float32: torch.float32}
 
 
-def common_device(op: str, arguments: Iterable[Any]) -> torch.device | None:
+def common_device(op: str, arguments: Sequence[Any]) -> torch.device | None:
     """Return the device of all tensors among `arguments`; None without one."""
     device = None
     for argument in arguments:
@@ -28,6 +30,9 @@ def common_device(op: str, arguments: Iterable[Any]) -> torch.device | None:
                     "must be on the same device"
                 )
             device = argument.device
+    on_meta = device is not None and device.type == "meta"
+    if on_meta and any(isinstance(argument, np.ndarray) for argument in arguments):
+        raise ValueError(f"visops.{op}: a tensor is on meta, can't be used with arrays")
     return device
 
 
@@ -56,6 +61,8 @@ def as_tensor(
         shared = array if array.flags.writeable else np.asarray(_Writable(array))
     except (TypeError, ValueError):  # a dtype that the array interface can't describe
         shared = array
+    if shared.dtype.kind in "iu":  # torch knows one of C's two integers with 64 bits
+        shared = shared.view(f"{shared.dtype.kind}{shared.dtype.itemsize}")
     try:
         return torch.from_numpy(shared)
     except TypeError:
@@ -68,6 +75,7 @@ def as_tensor(
 def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> Tensor:
     """Return `value` as a float64 tensor; gradients flow through."""
     if isinstance(value, Tensor):
+        require_plain(op, **{name: value})
         if value.is_complex():
             raise TypeError(f"visops.{op}: {name} is complex, expected real numbers")
         return value.to(torch.float64)
@@ -157,7 +165,7 @@ def refuse(op: str, name: str, bad: Tensor, why: str) -> None:
         return
     try:
         found = bool(bad.any())
-    except RuntimeError:  # vmap and fake tensors have no values
+    except (RuntimeError, IndexError):  # vmap, of nothing too, and fake tensors have no values
         return
     if found:
         index = bad.nonzero()[0].tolist()

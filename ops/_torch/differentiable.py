@@ -9,6 +9,9 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from .refusals import refuse_foreign_tensors, unsupported
+from .vmap_calls import below_vmap, complete_rule, is_below_vmap
+
 _is_compiling = torch.compiler.is_compiling
 _are_transforms_active = torch._C._are_functorch_transforms_active
 _is_grad_enabled = torch.is_grad_enabled
@@ -18,6 +21,14 @@ _BelowAutograd = torch._C._AutoDispatchBelowAutograd
 
 # Registrations last as long as this object.
 _library = torch.library.Library("visops", "IMPL")
+refuse_foreign_tensors(
+    _library,
+    (
+        name.removeprefix("visops::")
+        for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("visops::") and name != "visops::build_info"
+    ),
+)
 
 
 def may_be_differentiated(tensor: Tensor) -> bool:
@@ -96,7 +107,8 @@ class Differentiable:
         """Register the formulas with torch.library and build the autograd.Function from them."""
         qualified = f"visops::{self._name}"
         torch.library.register_autograd(qualified, backward, setup_context=setup_context)
-        torch.library.register_vmap(qualified, vmap)
+        vmap = complete_rule(self._op, vmap)
+        torch.library.register_vmap(qualified, below_vmap(vmap))
         methods = {
             "forward": self._op,
             "setup_context": setup_context,
@@ -127,10 +139,19 @@ class Differentiable:
         if not _is_compiling():
             # The function raises for forward-mode derivatives; torch.library would drop them.
             if _are_transforms_active() or forward_ad._current_level >= 0:
-                return self._transformed(*arguments)
+                return (self._op if is_below_vmap() else self._transformed)(*arguments)
             if not (_is_grad_enabled() and _any_requires_grad(*arguments)):
                 # Straight to the kernel: the registered formulas are Python, and calling them only
                 # to learn that no gradient is wanted takes as long as the rest of the call.
-                with _BelowAutograd():
-                    return self._op(*arguments)
+                try:
+                    with _BelowAutograd():
+                        return self._op(*arguments)
+                except NotImplementedError:  # a tensor subclass, such as a nested tensor
+                    self._refuse(arguments)
+                    raise
         return self._op(*arguments)
+
+    def _refuse(self, arguments: tuple[Any, ...]) -> None:
+        for argument, value in zip(self._op._schema.arguments, arguments, strict=False):
+            if message := unsupported(self._name, argument.name, value):
+                raise RuntimeError(message) from None

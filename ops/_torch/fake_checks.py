@@ -2,13 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["check_fill", "check_same_device", "check_shape", "require"]
+__all__ = [
+    "FOUR",
+    "HEIGHT_WIDTH",
+    "INTEGERS",
+    "PAIR",
+    "Length",
+    "check_fill",
+    "check_same_device",
+    "check_shape",
+    "register_fake",
+    "require",
+]
+
+Kernel = Callable[..., Any]
+
+
+class Length(NamedTuple):
+    """How many numbers a list of them must have, and how fronts say so."""
+
+    count: int
+    allowed: str
+
+
+PAIR = Length(2, "must have two numbers")
+FOUR = Length(4, "must have four numbers")
+INTEGERS = Length(2, "must be two integers")
+HEIGHT_WIDTH = Length(2, "must be (height, width)")
+
+
+def register_fake(op: str, **lengths: Length) -> Callable[[Kernel], Kernel]:
+    """Register the fake kernel of an operator, to be called when what is the same for all is right.
+
+    Tensors are of one device: torch calls fake kernels for real tensors too, when another one is on
+    the meta device, and results would be memory that nobody wrote. Lists of numbers named in
+    `lengths` have that many.
+    """
+    schema = getattr(torch.ops.visops, op).default._schema.arguments
+
+    def register(kernel: Kernel) -> Kernel:
+        @functools.wraps(kernel)
+        def checked(*arguments: Any) -> Any:
+            given = list(zip(schema, arguments, strict=False))
+            _check_tensors(op, given)
+            for argument, value in given:
+                length = lengths.get(argument.name)
+                if length is not None and len(value) != length.count:
+                    got = f"visops.{op}: {argument.name} is {list(value)}"
+                    raise RuntimeError(f"{got}, {length.allowed}")
+            return kernel(*arguments)
+
+        torch.library.register_fake(f"visops::{op}", checked)
+        return kernel
+
+    return register
+
+
+def _check_tensors(op: str, arguments: Iterable[tuple[Any, Any]]) -> None:
+    """Raise for a missing tensor, and for two devices; of `fill` see check_fill()."""
+    tensors = []
+    for argument, value in arguments:
+        name, kind = argument.name, str(argument.type)
+        if kind == "Tensor":
+            require(value is not None, f"visops.{op}: {name} is None, must be a tensor")
+        elif kind == "List[Tensor]":
+            message = f"visops.{op}: {name} is an empty list, must hold at least one tensor"
+            require(len(value) > 0, message)
+            items = [(f"{name}[{i}]", item) for i, item in enumerate(value)]
+            tensors += [(label, item) for label, item in items if item is not None]
+        if isinstance(value, Tensor) and name != "fill":
+            tensors.append((name, value))
+    for name, tensor in tensors[1:]:
+        check_same_device(op, *tensors[0], name, tensor)
 
 
 def require(condition: Any, message: str) -> None:

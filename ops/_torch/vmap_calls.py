@@ -1,17 +1,28 @@
-"""The vmap rule of operators that have no batch dimension to fold calls into."""
+"""What vmap rules share; and the rule of operators with no batch dimension to fold calls into."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
-__all__ = ["one_call_each"]
+__all__ = ["below_vmap", "complete_rule", "is_below_vmap", "one_call_each"]
+
+Rule = Callable[..., tuple[Any, Any]]
 
 
-def one_call_each(call: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+class _State(threading.local):
+    below_vmap = False
+
+
+_state = _State()
+
+
+def one_call_each(call: Callable[..., Any]) -> Rule:
     """Return a rule that calls once per mapped entry and stacks the results."""
 
     def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
@@ -27,7 +38,75 @@ def one_call_each(call: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
     return rule
 
 
+def complete_rule(op: Any, rule: Rule) -> Rule:
+    """Return the rule for any call of `op`: with all arguments, and for no entries at all.
+
+    The dispatcher leaves out trailing arguments that equal their defaults.
+    """
+    defaults = [argument.default_value for argument in op._schema.arguments]
+
+    def completed(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+        missing = defaults[len(arguments) :]
+        arguments = (*arguments, *missing)
+        in_dims = (*in_dims, *(None for _ in missing))
+        if info.batch_size == 0:
+            return _no_results(op, in_dims, arguments)
+        return rule(info, in_dims, *arguments)
+
+    return completed
+
+
+def below_vmap(rule: Rule) -> Rule:
+    """Return the rule as the dispatcher calls it: `is_below_vmap` in it.
+
+    Operators that it calls go on to the next transform by themselves.
+    """
+
+    def lowered(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
+        before, _state.below_vmap = _state.below_vmap, True
+        try:
+            return rule(info, in_dims, *arguments)
+        finally:
+            _state.below_vmap = before
+
+    return lowered
+
+
+def is_below_vmap() -> bool:
+    """Whether the dispatcher is calling a vmap rule."""
+    return _state.below_vmap
+
+
 def _entry(argument: Any, dim: Any, i: int) -> Any:
     if isinstance(argument, (list, tuple)) and isinstance(dim, (list, tuple)):  # a list of tensors
         return [_entry(a, d, i) for a, d in zip(argument, dim, strict=True)]
     return argument if dim is None else argument.select(dim, i)
+
+
+def _no_results(op: Any, in_dims: Any, arguments: Any) -> tuple[Any, Any]:
+    """Return what stacking no results would: the fake kernel knows their shape."""
+    tensors = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor)]
+    result = op(*(_fake_entry(a, d) for a, d in zip(arguments, in_dims, strict=True)))
+
+    def none(part: Tensor) -> Tensor:
+        empty = torch.empty((0, *part.shape), dtype=part.dtype, device=tensors[0].device)
+        if empty.is_floating_point() or empty.is_complex():
+            for tensor in tensors:
+                if tensor.requires_grad:  # its gradient is zeros then, not missing
+                    empty = empty + tensor.sum().to(empty.dtype)
+        return empty
+
+    empty = pytree.tree_map(none, result)
+    return empty, 0 if isinstance(empty, Tensor) else (0,) * len(empty)
+
+
+def _fake_entry(argument: Any, dim: Any) -> Any:
+    if isinstance(argument, (list, tuple)):
+        dims = dim if isinstance(dim, (list, tuple)) else [None] * len(argument)
+        return [_fake_entry(a, d) for a, d in zip(argument, dims, strict=True)]
+    if not isinstance(argument, Tensor):
+        return argument
+    shape = list(argument.shape)
+    if dim is not None:
+        del shape[dim]
+    return torch.empty(shape, dtype=argument.dtype, device="meta")

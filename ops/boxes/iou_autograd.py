@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device
+from .._torch.fake_checks import check_same_device, register_fake
 from .._torch.vmap_calls import one_call_each
 from .iou_formulas import computed_in, overlap, rotated_overlap
 
@@ -72,14 +72,14 @@ def _empty_result(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     return boxes1.new_empty(shape, dtype=result_dtype(boxes1, boxes2))
 
 
-@torch.library.register_fake("visops::box_iou")
+@register_fake("box_iou")
 def _box_iou_fake(boxes1: Tensor, boxes2: Tensor, kind: str = "iou", eps: float = 1e-7) -> Tensor:
     _check_kind("box_iou", kind)
     _check(_FUNCTIONS[kind], boxes1, boxes2, 4)
     return _empty_result(boxes1, boxes2)
 
 
-@torch.library.register_fake("visops::box_iou_backward")
+@register_fake("box_iou_backward")
 def _box_iou_backward_fake(
     grad: Tensor, boxes1: Tensor, boxes2: Tensor, kind: str, eps: float
 ) -> Tensor:
@@ -89,13 +89,13 @@ def _box_iou_backward_fake(
     return torch.empty_like(boxes1, memory_format=torch.contiguous_format)
 
 
-@torch.library.register_fake("visops::box_iou_rotated")
+@register_fake("box_iou_rotated")
 def _box_iou_rotated_fake(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     _check("box_iou_rotated", boxes1, boxes2, 5)
     return _empty_result(boxes1, boxes2)
 
 
-@torch.library.register_fake("visops::box_iou_rotated_backward")
+@register_fake("box_iou_rotated_backward")
 def _box_iou_rotated_backward_fake(grad: Tensor, boxes1: Tensor, boxes2: Tensor) -> Tensor:
     _check("box_iou_rotated_backward", boxes1, boxes2, 5)
     _check_grad("box_iou_rotated_backward", grad, boxes1, boxes2)

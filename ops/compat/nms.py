@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.refusals import require_plain
 from ..suppression.nms import batched_nms as _batched_nms
 from ..suppression.nms import nms as _nms
 from ..suppression.soft_nms import batched_soft_nms as _batched_soft_nms
@@ -214,6 +215,7 @@ def _joined(boxes: Array, scores: Array) -> Array:
 
 
 def _check_dets(op: str, dets: Any) -> None:
+    require_plain(op, dets=dets)
     if not isinstance(dets, (Tensor, np.ndarray)):
         kind = type(dets).__name__
         raise TypeError(f"visops.{op}: dets is a {kind}, must be a torch.Tensor or numpy.ndarray")

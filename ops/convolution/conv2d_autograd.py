@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
 from .._torch.vmap_calls import one_call_each
 
 __all__ = [
@@ -136,7 +136,7 @@ def check_pair(op: str, name: str, tensor: Tensor, other_name: str, other: Tenso
         check_same_device(op, name, tensor, other_name, other)
 
 
-@torch.library.register_fake("visops::conv2d")
+@register_fake("conv2d")
 def _conv2d_fake(
     input: Tensor,
     weight: Tensor,
@@ -155,7 +155,7 @@ def _conv2d_fake(
     return empty_maps(input, sizes, prefers_channels_last(input))
 
 
-@torch.library.register_fake("visops::conv2d_backward_input")
+@register_fake("conv2d_backward_input")
 def _backward_input_fake(
     grad: Tensor,
     weight: Tensor,
@@ -173,7 +173,7 @@ def _backward_input_fake(
     return empty_maps(grad, input_size, channels_last)
 
 
-@torch.library.register_fake("visops::conv2d_backward_weight")
+@register_fake("conv2d_backward_weight")
 def _backward_weight_fake(
     grad: Tensor,
     input: Tensor,

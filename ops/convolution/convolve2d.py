@@ -53,8 +53,8 @@ def convolve2d(
         What lies outside the image: ``"fill"`` is `fillvalue`, ``"wrap"`` repeats the image,
         ``"symm"`` mirrors it with edge pixels repeated. Kernels may be larger than the image.
     fillvalue : number
-        Cast to the result's dtype: integers drop fractions, and values that the dtype can't hold
-        are an error.
+        For ``"fill"``; else not used. Cast to the result's dtype: integers drop fractions, and
+        values that the dtype can't hold are an error.
     method : str
         ``"direct"`` sums over the kernel, with the same bits on every instruction set, at every
         thread count, and on CPU and CUDA. ``"im2col"`` is a matrix product; ``"fft"`` transforms

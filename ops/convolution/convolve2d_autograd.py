@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import Differentiable, refuse_lazy_out
-from .._torch.fake_checks import check_fill, check_same_device, require
+from .._torch.fake_checks import INTEGERS, check_fill, check_same_device, register_fake, require
 from .._torch.vmap_calls import one_call_each
 
 __all__ = ["convolve2d"]
@@ -82,7 +82,7 @@ def _leading(op: str, names: tuple[str, str], first: Tensor, second: Tensor) -> 
         ) from None
 
 
-@torch.library.register_fake("visops::convolve2d")
+@register_fake("convolve2d")
 def _convolve2d_fake(
     input: Tensor,
     kernel: Tensor,
@@ -101,7 +101,7 @@ def _convolve2d_fake(
     return input.new_empty((*leading, *size))
 
 
-@torch.library.register_fake("visops::convolve2d_out")
+@register_fake("convolve2d_out")
 def _convolve2d_out_fake(
     input: Tensor,
     kernel: Tensor,
@@ -119,14 +119,14 @@ def _convolve2d_out_fake(
     )
 
 
-@torch.library.register_fake("visops::convolve2d_fold")
+@register_fake("convolve2d_fold", start=INTEGERS, size=INTEGERS)
 def _fold_fake(grad: Tensor, start: _Pair, size: _Pair, boundary: str) -> Tensor:
     _check_planes("convolve2d_fold", "grad", grad)
     _check_boundary("convolve2d_fold", boundary)
     return grad.new_empty((*grad.shape[:-2], *size))
 
 
-@torch.library.register_fake("visops::convolve2d_backward_kernel")
+@register_fake("convolve2d_backward_kernel", kernel_size=INTEGERS, start=INTEGERS)
 def _backward_kernel_fake(
     grad: Tensor,
     input: Tensor,

@@ -200,6 +200,11 @@ def fill_number(op: str, value: Any, dtype: torch.dtype) -> Number:
     )
 
 
+def _unused(op: str, value: Any) -> Number:
+    _one_number(op, value)
+    return 0
+
+
 def fill_tensor(fill: Number, dtype: torch.dtype) -> Tensor | None:
     """Return the fill as operators take it: one CPU element, or None for 0."""
     return None if fill == 0 else torch.tensor([fill], dtype=dtype)
@@ -272,7 +277,8 @@ def problem(
         )
     _check_shapes(op, in1, in2)
     dtype = result_dtype(op, in1, in2)
-    fill = fill_number(op, fillvalue, dtype)
+    # Where it is not used, it may be a number that the dtype can't hold, as in SciPy.
+    fill = fill_number(op, fillvalue, dtype) if boundary == "fill" else _unused(op, fillvalue)
     swapped = mode == "valid" and _is_swapped(op, in1, in2)
     image, kernel = (in2, in1) if swapped else (in1, in2)
     if image.dtype != kernel.dtype:
@@ -287,12 +293,12 @@ def problem(
             f"visops.{op}: in1 has shape {list(in1.shape)} and in2 {list(in2.shape)}, one of them "
             "must have elements for mode 'full'"
         )
-    if boundary != "fill":
-        fill = 0
-        if 0 in image.shape[-2:] and 0 not in (height, width):
-            raise ValueError(
-                f"visops.{op}: in1 has shape {list(in1.shape)} and in2 {list(in2.shape)}, an image "
-                f"without elements can't be continued with boundary '{boundary}'"
-            )
+    if 0 in kernel.shape[-2:]:
+        fill = 0  # sums of no products are 0, even if the fill is infinite
+    if boundary != "fill" and 0 in image.shape[-2:] and 0 not in (height, width):
+        raise ValueError(
+            f"visops.{op}: in1 has shape {list(in1.shape)} and in2 {list(in2.shape)}, an image "
+            f"without elements can't be continued with boundary '{boundary}'"
+        )
     found = Problem(op, image, kernel, (top, left), (height, width), boundary, fill, flip)
     return found, swapped and not flip

@@ -9,11 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_fill, require
+from .._torch.fake_checks import check_fill, register_fake, require
 from .spatial_arguments import output_sizes
 
 __all__ = ["col2im", "im2col"]
@@ -76,7 +75,7 @@ def _check_window(
     _check_numbers(op, "dilation", dilation, dims, 1)
 
 
-@torch.library.register_fake("visops::im2col")
+@register_fake("im2col")
 def _im2col_fake(
     input: Tensor,
     kernel_size: _Sizes,
@@ -115,7 +114,7 @@ def _im2col_fake(
     return _empty(op, input, shape)
 
 
-@torch.library.register_fake("visops::col2im")
+@register_fake("col2im")
 def _col2im_fake(
     input: Tensor,
     output_size: _Sizes,

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .align_autograd import roi_align as _mean
 from .align_autograd import roi_align_max as _max
-from .arguments import as_boxes, output_pair
+from .arguments import as_boxes, output_pair, whole_number
 from .multiscale_autograd import multiscale_roi_align as _multiscale
 
 __all__ = ["multiscale_roi_align", "roi_align"]
@@ -122,7 +122,7 @@ def multiscale_roi_align(
     sampling_ratio: int = -1,
     *,
     canonical_scale: float = 224,
-    canonical_level: int = 4,
+    canonical_level: float = 4,
     aligned: bool = False,
     level_rule: str = "torchvision",
 ) -> Tensor:
@@ -148,7 +148,8 @@ def multiscale_roi_align(
         A box of this size (the square root of its area) is pooled from `canonical_level`, one twice
         as large from the next level, and so on: equation 1 of the paper.
     canonical_level : int
-        Level k has a scale of ``2 ** -k``.
+        Level k has a scale of ``2 ** -k``. A float without a fraction, such as ``-log2(scale)``,
+        does too.
     aligned : bool
         As in :func:`roi_align`.
     level_rule : {"torchvision", "detectron2"}
@@ -204,7 +205,7 @@ def multiscale_roi_align(
         sampling_ratio,
         aligned,
         canonical_scale,
-        canonical_level,
+        whole_number(op, "canonical_level", canonical_level),
         level_rule,
     )
     return pooled

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.fake_checks import FOUR, PAIR, check_same_device, check_shape, register_fake, require
 from .._torch.vmap_calls import one_call_each
 
 __all__ = [
@@ -65,7 +65,7 @@ def empty_bins(maps: Tensor, boxes: Tensor, output_size: Sequence[Any]) -> Tenso
     return empty_maps(maps, shape, prefers_channels_last(maps))
 
 
-@torch.library.register_fake("visops::roi_align")
+@register_fake("roi_align", output_size=PAIR)
 def _roi_align_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
@@ -73,7 +73,7 @@ def _roi_align_fake(
     return empty_bins(input, boxes, output_size)
 
 
-@torch.library.register_fake("visops::roi_align_backward_input")
+@register_fake("roi_align_backward_input", input_size=FOUR)
 def _backward_input_fake(
     grad: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
@@ -83,7 +83,7 @@ def _backward_input_fake(
     return empty_maps(grad, input_size, options[-1])
 
 
-@torch.library.register_fake("visops::roi_align_backward_boxes")
+@register_fake("roi_align_backward_boxes")
 def _backward_boxes_fake(grad: Tensor, input: Tensor, boxes: Tensor, *options: Any) -> Tensor:
     op = "roi_align_backward_boxes"
     check_boxes(op, "input", input, boxes)
@@ -91,7 +91,7 @@ def _backward_boxes_fake(grad: Tensor, input: Tensor, boxes: Tensor, *options: A
     return torch.empty_like(boxes, memory_format=torch.contiguous_format)
 
 
-@torch.library.register_fake("visops::roi_align_max")
+@register_fake("roi_align_max", output_size=PAIR)
 def _max_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> tuple[Tensor, Tensor]:
@@ -100,7 +100,7 @@ def _max_fake(
     return values, torch.empty_like(values, dtype=torch.int64)
 
 
-@torch.library.register_fake("visops::roi_align_max_at")
+@register_fake("roi_align_max_at", output_size=PAIR)
 def _max_at_fake(
     input: Tensor, index: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
@@ -109,7 +109,7 @@ def _max_at_fake(
     return empty_bins(input, boxes, output_size)
 
 
-@torch.library.register_fake("visops::roi_align_max_backward_input")
+@register_fake("roi_align_max_backward_input", input_size=FOUR)
 def _max_backward_input_fake(
     grad: Tensor, index: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
@@ -120,7 +120,7 @@ def _max_backward_input_fake(
     return empty_maps(grad, input_size, options[-1])
 
 
-@torch.library.register_fake("visops::roi_align_max_backward_boxes")
+@register_fake("roi_align_max_backward_boxes")
 def _max_backward_boxes_fake(
     grad: Tensor, index: Tensor, input: Tensor, boxes: Tensor, *options: Any
 ) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["as_boxes", "output_pair"]
+__all__ = ["as_boxes", "output_pair", "whole_number"]
 
 
 def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "input") -> Tensor:
@@ -100,3 +100,21 @@ def output_pair(
 
 def _index(size: Any) -> int:
     return size if isinstance(size, torch.SymInt) else operator.index(size)  # type: ignore[return-value]
+
+
+def whole_number(op: str, name: str, value: Any) -> Any:
+    """Return an integer, also for a float without a fraction.
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    if isinstance(value, torch.SymInt):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a whole number") from None

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.fake_checks import FOUR, PAIR, check_same_device, check_shape, register_fake, require
 from .._torch.vmap_calls import one_call_each
 
 __all__ = ["crop_rois", "paste_rois"]
@@ -67,7 +67,7 @@ def _nothing(like: Tensor, shape: Sequence[Any]) -> Tensor:
     return like.new_zeros(()).expand(*shape)
 
 
-@torch.library.register_fake("visops::crop_rois")
+@register_fake("crop_rois", size=PAIR)
 def _crop_fake(images: Tensor, boxes: Tensor, size: Sequence[Any], *options: Any) -> Tensor:
     op = "crop_rois"
     _check_images(op, "images", images)
@@ -76,7 +76,7 @@ def _crop_fake(images: Tensor, boxes: Tensor, size: Sequence[Any], *options: Any
     return empty_maps(images, shape, prefers_channels_last(images))
 
 
-@torch.library.register_fake("visops::crop_rois_backward_images")
+@register_fake("crop_rois_backward_images", images_size=FOUR)
 def _crop_backward_images_fake(
     grad: Tensor, boxes: Tensor, images_size: Sequence[Any], *options: Any
 ) -> Tensor:
@@ -86,7 +86,7 @@ def _crop_backward_images_fake(
     return empty_maps(grad, images_size, prefers_channels_last(grad))
 
 
-@torch.library.register_fake("visops::crop_rois_backward_boxes")
+@register_fake("crop_rois_backward_boxes")
 def _crop_backward_boxes_fake(grad: Tensor, images: Tensor, boxes: Tensor, *options: Any) -> Tensor:
     op = "crop_rois_backward_boxes"
     _check_images(op, "images", images)
@@ -95,7 +95,7 @@ def _crop_backward_boxes_fake(grad: Tensor, images: Tensor, boxes: Tensor, *opti
     return torch.empty_like(boxes, memory_format=torch.contiguous_format)
 
 
-@torch.library.register_fake("visops::paste_rois")
+@register_fake("paste_rois")
 def _paste_fake(
     images: Tensor,
     patches: Tensor,
@@ -112,7 +112,7 @@ def _paste_fake(
     return empty_maps(images, images.shape, prefers_channels_last(images))
 
 
-@torch.library.register_fake("visops::paste_rois_backward_patches")
+@register_fake("paste_rois_backward_patches", patches_size=FOUR)
 def _paste_backward_patches_fake(
     grad: Tensor,
     boxes: Tensor,
@@ -128,7 +128,7 @@ def _paste_backward_patches_fake(
     return empty_maps(grad, patches_size, prefers_channels_last(grad))
 
 
-@torch.library.register_fake("visops::paste_rois_backward_alpha")
+@register_fake("paste_rois_backward_alpha")
 def _paste_backward_alpha_fake(
     grad: Tensor, images: Tensor, patches: Tensor, boxes: Tensor, alpha: Tensor, *options: Any
 ) -> Tensor:

@@ -20,7 +20,8 @@ class RoIAlign(nn.Module):
     spatial_scale : float
     sampling_ratio : int
     aligned : bool
-        As in :func:`visops.roi_align`.
+    reduce : {"mean", "max"}
+        As in :func:`visops.roi_align`; torchvision's module has no `reduce`.
 
     Examples
     --------
@@ -36,22 +37,33 @@ class RoIAlign(nn.Module):
         spatial_scale: float,
         sampling_ratio: int,
         aligned: bool = False,
+        *,
+        reduce: str = "mean",
     ) -> None:
         super().__init__()
+        if reduce not in ("mean", "max"):
+            raise ValueError(f"visops.RoIAlign: reduce is {reduce!r}, must be 'mean' or 'max'")
         self.output_size = output_size
         self.spatial_scale = spatial_scale
         self.sampling_ratio = sampling_ratio
         self.aligned = aligned
+        self.reduce = reduce
 
     def forward(self, input: Tensor, rois: Tensor | Sequence[Tensor]) -> Tensor:
         """Pool boxes ``[K, 5]``, or a list of ``[L, 4]``."""
         return roi_align(
-            input, rois, self.output_size, self.spatial_scale, self.sampling_ratio, self.aligned
+            input,
+            rois,
+            self.output_size,
+            self.spatial_scale,
+            self.sampling_ratio,
+            self.aligned,
+            reduce=self.reduce,
         )
 
     def extra_repr(self) -> str:
         """Return the arguments."""
         return (
             f"output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
-            f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned}"
+            f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned}, reduce={self.reduce!r}"
         )

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.fake_checks import PAIR, check_same_device, check_shape, register_fake, require
 from .align_autograd import (
     check_bins,
     check_boxes,
@@ -24,7 +24,7 @@ from .align_autograd import (
     roi_align,
 )
 
-__all__ = ["multiscale_roi_align"]
+__all__ = ["level_number", "multiscale_roi_align", "pool_by_position"]
 
 multiscale_roi_align = Differentiable("multiscale_roi_align")
 _backward_input = Differentiable("multiscale_roi_align_backward_input")
@@ -53,7 +53,7 @@ def _check_pyramid(op: str, features: Sequence[Tensor], scales: Sequence[float])
         check_same_device(op, "features[0]", first, f"features[{i}]", maps)
 
 
-@torch.library.register_fake("visops::multiscale_roi_align")
+@register_fake("multiscale_roi_align", output_size=PAIR)
 def _fake(
     features: Sequence[Tensor],
     boxes: Tensor,
@@ -67,11 +67,21 @@ def _fake(
     return empty_bins(features[0], boxes, output_size)
 
 
-@torch.library.register_fake("visops::multiscale_roi_align_backward_input")
+@register_fake("multiscale_roi_align_backward_input")
 def _backward_input_fake(
-    grad: Tensor, boxes: Tensor, sizes: Sequence[Any], batch: Any, *options: Any
+    grad: Tensor,
+    boxes: Tensor,
+    sizes: Sequence[Any],
+    batch: Any,
+    scales: Sequence[float],
+    *options: Any,
 ) -> list[Tensor]:
     op = "multiscale_roi_align_backward_input"
+    require(
+        len(sizes) == 2 * len(scales) and len(options[-1]) == len(scales),
+        f"visops.{op}: sizes is {list(sizes)}, must have two numbers for each of {len(scales)} "
+        "levels, channels_last one",
+    )
     check_shape(op, "boxes", boxes, (boxes.shape[0], 5), "[K, 5]")
     check_bins(op, "grad", grad, (batch, grad.shape[1]), boxes)
     return [
@@ -80,7 +90,7 @@ def _backward_input_fake(
     ]
 
 
-@torch.library.register_fake("visops::multiscale_roi_align_backward_boxes")
+@register_fake("multiscale_roi_align_backward_boxes")
 def _backward_boxes_fake(
     grad: Tensor, features: Sequence[Tensor], boxes: Tensor, scales: Sequence[float], *options: Any
 ) -> Tensor:
@@ -116,6 +126,11 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     return grad_features, grad_boxes, *(None for _ in needs[2:])
 
 
+def level_number(scale: float) -> int:
+    """Return k of the level whose scale is nearest to 2 ** -k."""
+    return round(-math.log2(scale))
+
+
 def _levels(
     boxes: Tensor, scales: Sequence[float], canonical_scale: float, canonical_level: int, rule: str
 ) -> Tensor:
@@ -132,7 +147,7 @@ def _levels(
     exact = canonical_level + size.double().log2().to(dtype)
     if rule == "torchvision":
         exact = exact + 1e-6
-    numbers = [round(-math.log2(scale)) for scale in scales]
+    numbers = [level_number(scale) for scale in scales]
     return sum(((exact >= n).long() for n in numbers[1:]), torch.zeros_like(exact).long())
 
 
@@ -146,13 +161,29 @@ def _level_by_level(
     *levels: Any,
 ) -> Tensor:
     """Pool all boxes from every level, then select each box's level: the same bits."""
+    return pool_by_position(
+        features, boxes, output_size, scales, sampling_ratio, aligned, scales, *levels
+    )
+
+
+def pool_by_position(
+    features: Sequence[Tensor],
+    boxes: Tensor,
+    output_size: Any,
+    scales: Sequence[float],
+    sampling_ratio: int,
+    aligned: bool,
+    level_scales: Sequence[float],
+    *levels: Any,
+) -> Tensor:
+    """Pool all boxes from every map by its scale; select map i if `level_scales[i]` is a box's."""
     pooled = [
         roi_align(maps, boxes, output_size, scale, sampling_ratio, aligned)
         for maps, scale in zip(features, scales, strict=True)
     ]
     result = pooled[0]
     if len(features) > 1:
-        chosen = _levels(boxes, scales, *levels)[:, None, None, None]
+        chosen = _levels(boxes, level_scales, *levels)[:, None, None, None]
         for i, values in enumerate(pooled[1:], 1):
             result = torch.where(chosen == i, values, result)
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from .align import multiscale_roi_align
-from .arguments import output_pair
+from .arguments import as_boxes, output_pair, whole_number
+from .multiscale_autograd import level_number, pool_by_position
 
 if TYPE_CHECKING:
     _Pooler = nn.Module
@@ -46,6 +48,10 @@ class MultiScaleRoIAlign(_Pooler):
     Where torchvision is installed this is a subclass of its module, because its detectors take no
     other: ``FasterRCNN(..., box_roi_pool=visops.MultiScaleRoIAlign(["0", "1", "2", "3"], 7, 2))``.
     It does not use it, and cannot be scripted by ``torch.jit``.
+
+    Of several maps with the same scale, as in torchvision's MobileNet detectors, the first is
+    pooled for the boxes of its level, the next for those of the following level, as torchvision
+    does: by position. Then every map pools all boxes.
 
     Examples
     --------
@@ -93,6 +99,9 @@ class MultiScaleRoIAlign(_Pooler):
         maps = [level.to(maps[0].dtype) for level in maps]
         if self.scales is None:
             self.scales = _inferred_scales(maps, image_shapes)
+        levels = [level_number(scale) for scale in self.scales]
+        if any(b <= a for a, b in itertools.pairwise(levels)):
+            return self._pool_by_position(maps, boxes, levels)
         return multiscale_roi_align(
             maps,
             boxes,
@@ -101,6 +110,25 @@ class MultiScaleRoIAlign(_Pooler):
             self.sampling_ratio,
             canonical_scale=self.canonical_scale,
             canonical_level=self.canonical_level,
+        )
+
+    def _pool_by_position(
+        self, maps: list[Tensor], boxes: Sequence[Tensor], levels: Sequence[int]
+    ) -> Tensor:
+        """Take maps for successive levels, from the first one's to the last one's."""
+        count = min(max(levels[-1] - levels[0], 0) + 1, len(maps))
+        assert self.scales is not None
+        return pool_by_position(
+            maps[:count],
+            as_boxes("MultiScaleRoIAlign", boxes, maps[0]),
+            self.output_size,
+            self.scales[:count],
+            self.sampling_ratio,
+            False,
+            [2.0 ** -(levels[0] + i) for i in range(count)],
+            self.canonical_scale,
+            whole_number("MultiScaleRoIAlign", "canonical_level", self.canonical_level),
+            "torchvision",
         )
 
     def __repr__(self) -> str:

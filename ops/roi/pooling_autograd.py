@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.fake_checks import PAIR, check_same_device, check_shape, register_fake, require
 from .._torch.vmap_calls import one_call_each
 from .align_autograd import (
     check_bins,
@@ -53,7 +53,7 @@ def _check_backward(
     check_same_device(op, "grad", grad, "boxes", boxes)
 
 
-@torch.library.register_fake("visops::roi_pool")
+@register_fake("roi_pool", output_size=PAIR)
 def _pool_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> tuple[Tensor, Tensor]:
@@ -62,7 +62,7 @@ def _pool_fake(
     return values, torch.empty_like(values, dtype=torch.int32)
 
 
-@torch.library.register_fake("visops::roi_pool_backward")
+@register_fake("roi_pool_backward")
 def _pool_backward_fake(
     grad: Tensor, index: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
@@ -72,14 +72,14 @@ def _pool_backward_fake(
     return empty_maps(grad, input_size, options[-1])
 
 
-@torch.library.register_fake("visops::roi_pool_at")
+@register_fake("roi_pool_at")
 def _pool_at_fake(input: Tensor, index: Tensor, boxes: Tensor, *options: Any) -> Tensor:
     check_boxes("roi_pool_at", "input", input, boxes)
     check_bins("roi_pool_at", "index", index, input.shape, boxes)
     return empty_bins(input, boxes, index.shape[2:])
 
 
-@torch.library.register_fake("visops::ps_roi_align")
+@register_fake("ps_roi_align", output_size=PAIR)
 def _ps_fake(input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any) -> Tensor:
     op = "ps_roi_align"
     check_boxes(op, "input", input, boxes)
@@ -93,7 +93,7 @@ def _ps_fake(input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options:
     return empty_maps(input, shape, prefers_channels_last(input))
 
 
-@torch.library.register_fake("visops::ps_roi_align_backward")
+@register_fake("ps_roi_align_backward")
 def _ps_backward_fake(
     grad: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:
@@ -101,7 +101,7 @@ def _ps_backward_fake(
     return empty_maps(grad, input_size, options[-1])
 
 
-@torch.library.register_fake("visops::roi_align_rotated")
+@register_fake("roi_align_rotated", output_size=PAIR)
 def _rotated_fake(
     input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options: Any
 ) -> Tensor:
@@ -109,7 +109,7 @@ def _rotated_fake(
     return empty_bins(input, boxes, output_size)
 
 
-@torch.library.register_fake("visops::roi_align_rotated_backward")
+@register_fake("roi_align_rotated_backward")
 def _rotated_backward_fake(
     grad: Tensor, boxes: Tensor, input_size: Sequence[Any], *options: Any
 ) -> Tensor:

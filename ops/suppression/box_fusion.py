@@ -15,7 +15,7 @@ from torch import Tensor
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator
 from .._torch.differentiable import without_gradient
-from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
 from .arguments import whole_ids
 
 __all__ = ["weighted_boxes_fusion"]
@@ -139,11 +139,14 @@ def weighted_boxes_fusion(
     return fused
 
 
-@torch.library.register_fake("visops::weighted_boxes_fusion")
+@register_fake("weighted_boxes_fusion")
 def _fuse_fake(
     boxes: Sequence[Tensor], scores: Sequence[Tensor], labels: Sequence[Tensor], *_: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Check shapes and devices as csrc/torch/suppression/box_fusion.cpp does for real tensors."""
+    for name, values in (("scores", scores), ("labels", labels)):
+        message = f"visops.{_OP}: {name} has {len(values)} entries, boxes has {len(boxes)}"
+        require(len(values) == len(boxes), message)
     for m, of_model in enumerate(boxes):
         shape = list(of_model.shape)
         message = f"visops.{_OP}: boxes[{m}] has shape {shape}, must be [N, 4]"

@@ -14,7 +14,7 @@ from torch import Tensor
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
 from .._torch.differentiable import without_gradient
-from .._torch.fake_checks import check_shape, require
+from .._torch.fake_checks import check_shape, register_fake, require
 from .arguments import whole_ids
 
 __all__ = ["matrix_nms"]
@@ -107,7 +107,7 @@ def matrix_nms(
     return kept
 
 
-@torch.library.register_fake("visops::matrix_nms")
+@register_fake("matrix_nms")
 def _matrix_nms_fake(
     objects: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any
 ) -> tuple[Tensor, Tensor]:

@@ -308,6 +308,11 @@ def nms_match(
 def _groups(boxes: Tensor, scores: Tensor, iou_threshold: float) -> tuple[Tensor, Tensor]:
     """All boxes, group by group, and the groups' sizes."""
     matched = _nms_match(boxes, scores, iou_threshold)
+    if boxes.is_meta:
+        raise RuntimeError(
+            "visops.nms_match: boxes is on meta, must have values, which decide how many groups "
+            "there are"
+        )
     by_score = scores.sort(descending=True, stable=True).indices
     rank = torch.empty_like(by_score)
     rank[by_score] = torch.arange(len(by_score), device=by_score.device)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import without_gradient
-from .._torch.fake_checks import check_same_device, check_shape, require
+from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
 
 __all__ = [
     "batched_nms",
@@ -80,40 +80,40 @@ def _columns(boxes: Tensor, scores: Tensor) -> int:
     return 1 if boxes.dim() == 2 else scores.dim()
 
 
-@torch.library.register_fake("visops::nms")
+@register_fake("nms")
 def _nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
     _check("nms", boxes, scores, (2,))
     return _kept(boxes, 1)
 
 
-@torch.library.register_fake("visops::batched_nms")
+@register_fake("batched_nms")
 def _batched_nms_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
     _check("batched_nms", boxes, scores, (2, 3), idxs)
     _check_ids("batched_nms", boxes, scores, idxs)
     return _kept(boxes, _columns(boxes, scores))
 
 
-@torch.library.register_fake("visops::nms_rotated")
+@register_fake("nms_rotated")
 def _nms_rotated_fake(boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any) -> Tensor:
     _check("nms_rotated", boxes, scores, (2,), idxs, width=5)
     _check_ids("nms_rotated", boxes, scores, idxs, required=False)
     return _kept(boxes, 1)
 
 
-@torch.library.register_fake("visops::nms_match")
+@register_fake("nms_match")
 def _nms_match_fake(boxes: Tensor, scores: Tensor, *_: Any) -> Tensor:
     _check("nms_match", boxes, scores, (2,))
     return boxes.new_empty(boxes.shape[:1], dtype=torch.int64)
 
 
-@torch.library.register_fake("visops::soft_nms")
+@register_fake("soft_nms")
 def _soft_nms_fake(boxes: Tensor, scores: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
     _check("soft_nms", boxes, scores, (2,))
     kept = _kept(boxes, 1)
     return kept, scores.new_empty(kept.shape)
 
 
-@torch.library.register_fake("visops::batched_soft_nms")
+@register_fake("batched_soft_nms")
 def _batched_soft_nms_fake(
     boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any
 ) -> tuple[Tensor, Tensor]:
@@ -123,7 +123,7 @@ def _batched_soft_nms_fake(
     return kept, scores.new_empty(kept.shape[:1])
 
 
-@torch.library.register_fake("visops::nms_padded")
+@register_fake("nms_padded")
 def _nms_padded_fake(
     boxes: Tensor, scores: Tensor, iou_threshold: float, max_output: int, *_: Any
 ) -> tuple[Tensor, Tensor]:

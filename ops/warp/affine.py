@@ -16,7 +16,7 @@ from .._torch.arrays import as_tensor, number_list
 from .._torch.call import renamed
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
-from .._torch.fake_checks import check_same_device
+from .._torch.fake_checks import HEIGHT_WIDTH, check_same_device, register_fake
 
 try:
     from .._numpy import warp_affine as _warp_ndarray
@@ -230,14 +230,14 @@ def _empty_like(images: Tensor, size: Sequence[int]) -> Tensor:
     return empty_maps(images, (*images.shape[:2], *size), prefers_channels_last(images))
 
 
-@torch.library.register_fake("visops::affine")
+@register_fake("affine")
 def _affine_fake(image: Tensor, matrix: Tensor, size: Sequence[int], *_: Any) -> Tensor:
     _check_affine("affine", image, "image", matrix)
     torch._check(len(size) == 2, lambda: "visops.affine: size must be (height, width)")
     return _empty_like(image, size)
 
 
-@torch.library.register_fake("visops::affine_out")
+@register_fake("affine_out")
 def _affine_out_fake(image: Tensor, matrix: Tensor, *rest: Any) -> None:
     out = rest[-1]
     _check_affine("affine", image, "image", matrix)
@@ -250,7 +250,7 @@ def _affine_out_fake(image: Tensor, matrix: Tensor, *rest: Any) -> None:
     )
 
 
-@torch.library.register_fake("visops::affine_backward_image")
+@register_fake("affine_backward_image", image_size=HEIGHT_WIDTH)
 def _affine_backward_image_fake(
     grad: Tensor, matrix: Tensor, image_size: Sequence[int], *_: Any
 ) -> Tensor:
@@ -258,7 +258,7 @@ def _affine_backward_image_fake(
     return _empty_like(grad, image_size)
 
 
-@torch.library.register_fake("visops::affine_backward_matrix")
+@register_fake("affine_backward_matrix")
 def _affine_backward_matrix_fake(grad: Tensor, image: Tensor, matrix: Tensor, *_: Any) -> Tensor:
     _check_affine("affine_backward_matrix", image, "image", matrix)
     return torch.empty(matrix.shape, dtype=matrix.dtype, device=matrix.device)

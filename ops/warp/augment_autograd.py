@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
-from .._torch.fake_checks import check_same_device
+from .._torch.fake_checks import check_same_device, register_fake
 
 # The options that all forms share, in the order and with the defaults of the schemas, then those of
 # the forms that allocate. The dispatcher leaves out trailing arguments that equal their defaults.
@@ -117,7 +117,7 @@ def _check_list(images: Sequence[Tensor], matrix: Tensor, options: Sequence[Any]
     _check("augment", first, len(images), first.shape[0], matrix, options)
 
 
-@torch.library.register_fake("visops::augment")
+@register_fake("augment")
 def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any) -> Tensor:
     *options, dtype, channels_last = (*rest, *_DEFAULTS[len(rest) :])
     _check_batch("augment", image, matrix, options)
@@ -126,7 +126,7 @@ def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any
     return empty_maps(image, shape, channels_last, dtype)
 
 
-@torch.library.register_fake("visops::augment_list")
+@register_fake("augment_list")
 def _augment_list_fake(
     images: Sequence[Tensor], matrix: Tensor, size: Sequence[Any], *rest: Any
 ) -> Tensor:
@@ -147,19 +147,19 @@ def _check_out(out: Tensor, batch: Any, channels: Any) -> None:
     )
 
 
-@torch.library.register_fake("visops::augment_out")
+@register_fake("augment_out")
 def _augment_out_fake(image: Tensor, matrix: Tensor, *rest: Any) -> None:
     _check_batch("augment", image, matrix, rest)
     _check_out(rest[-1], image.shape[0], image.shape[1])
 
 
-@torch.library.register_fake("visops::augment_list_out")
+@register_fake("augment_list_out")
 def _augment_list_out_fake(images: Sequence[Tensor], matrix: Tensor, *rest: Any) -> None:
     _check_list(images, matrix, rest)
     _check_out(rest[-1], len(images), images[0].shape[0])
 
 
-@torch.library.register_fake("visops::augment_backward")
+@register_fake("augment_backward")
 def _augment_backward_fake(
     grad: Tensor, image: Tensor, matrix: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:

@@ -308,3 +308,29 @@ def test_second_derivative_with_integers() -> None:
         return torch.autograd.grad(first.square().sum(), boxes)[0]
 
     assert torch.equal(derivatives(whole), derivatives(whole.double()))
+
+
+def test_second_derivatives_of_boxes_that_share_sides() -> None:
+    """Along a side that two boxes share nothing has a kink, and the area counts the side once."""
+    dtype = torch.float64
+    first = torch.tensor([[0.0, 1, 4, 2, 0], [0.5, 1, 9, 2, 0]], dtype=dtype)
+    second = torch.tensor([[0.3, 1, 2, 2, 0], [1.1, 1, 4, 2, 0], [9, 1, 1, 2, 0]], dtype=dtype)
+
+    def corners(boxes: Tensor) -> Tensor:
+        centre, extent = boxes[:, :2], boxes[:, 2:4]
+        return torch.cat([centre - extent / 2, centre + extent / 2], 1)
+
+    def derivatives(overlap: Callable[[Tensor, Tensor], Tensor]) -> list[Tensor]:
+        boxes1, boxes2 = first.clone().requires_grad_(), second.clone().requires_grad_()
+        grad = torch.arange(1.0, 7.0, dtype=dtype).reshape(2, 3).requires_grad_()
+        value = overlap(boxes1, boxes2)
+        of_boxes = torch.autograd.grad(value, (boxes1, boxes2), grad, create_graph=True)
+        along = [gradient[:, [0, 2]].square().sum() for gradient in of_boxes]
+        by_grad, by_first, by_second = torch.autograd.grad(
+            along[0] + along[1], (grad, boxes1, boxes2)
+        )
+        return [by_grad, by_first[:, [0, 2]], by_second[:, [0, 2]]]
+
+    found = derivatives(visops.box_iou_rotated)
+    wanted = derivatives(lambda a, b: visops.box_iou(corners(a), corners(b)))
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)

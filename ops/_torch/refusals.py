@@ -1,0 +1,70 @@
+"""Refuses, by name, tensors that no kernel takes; torch would tell the user about dispatch keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["refuse_foreign_tensors", "require_plain", "unsupported"]
+
+# The alias covers every backend that has no kernel of its own, except nested tensors.
+_KEYS = ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA", "AutogradNestedTensor")
+_DEVICES = ("cpu", "cuda", "meta")
+
+
+def refuse_foreign_tensors(library: torch.library.Library, names: Iterable[str]) -> None:
+    """Give operators a kernel that raises for tensors without strides, and on other devices."""
+    for name in names:
+        kernel = _refusing(name)
+        for key in _KEYS:
+            library.impl(name, kernel, key)
+
+
+def unsupported(op: str, name: str, value: Any) -> str | None:
+    """Return a message if no kernel takes this argument, or None."""
+    if isinstance(value, (list, tuple)):
+        messages = (unsupported(op, f"{name}[{i}]", item) for i, item in enumerate(value))
+        return next((message for message in messages if message), None)
+    if not isinstance(value, Tensor):
+        return None
+    if value.is_nested:
+        return f"visops.{op}: {name} is a nested tensor, must be a dense one; unbind() it"
+    if value.is_quantized:
+        return f"visops.{op}: {name} is quantized, must be a plain tensor; dequantize() it"
+    if value.layout != torch.strided:
+        kind = str(value.layout).removeprefix("torch.").removeprefix("_")
+        return f"visops.{op}: {name} has layout {kind}, must be dense; call to_dense() on it"
+    if value.device.type not in _DEVICES:
+        return f"visops.{op}: {name} is on {value.device}, must be on cpu or cuda"
+    return None
+
+
+def require_plain(op: str, **tensors: Any) -> None:
+    """Raise for tensors that no kernel takes, in functions that use them before they call one."""
+    for name, value in tensors.items():
+        if message := unsupported(op, name, value):
+            raise TypeError(message)
+
+
+def _refusing(op: str) -> Callable[..., Any]:
+    def kernel(*arguments: Any, **named: Any) -> Any:
+        schema = getattr(torch.ops.visops, op).default._schema.arguments
+        raise RuntimeError(_reason(op, schema, arguments, named))
+
+    return kernel
+
+
+def _reason(op: str, schema: Sequence[Any], arguments: Sequence[Any], named: Any) -> str:
+    given = {a.name: value for a, value in zip(schema, arguments, strict=False)} | named
+    for name, value in given.items():
+        if message := unsupported(op, name, value):
+            return message
+    for argument in schema:
+        if str(argument.type) == "Tensor" and given.get(argument.name) is None:
+            return f"visops.{op}: {argument.name} is None, must be a tensor"
+        if str(argument.type) == "List[Tensor]" and not given.get(argument.name):
+            return f"visops.{op}: {argument.name} is empty, must hold at least one tensor"
+    return f"visops.{op}: no tensor is on cpu or cuda"

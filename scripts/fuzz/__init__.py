@@ -1,0 +1,1 @@
+"""Random calls of every operator and public function, in processes that may die."""

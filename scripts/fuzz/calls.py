@@ -1,0 +1,171 @@
+"""The calls to make: every operator by its schema, every public function by its signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+import visops
+from torch import Tensor
+from visops import compat
+
+from .draws import Draw, as_array, relayout, spoil, spoil_plain
+from .problem import BY_FUNCTION, BY_NAME, BY_OPERATOR, Problem
+
+# How a call is made; see ways.py.
+WAYS = ("plain", "plain", "plain", "gradient", "meta", "vmap", "transform")
+_OPTIONAL = "?"
+# Options that others depend on: they are always given.
+_TOGETHER = ("stride", "padding", "dilation", "layout", "blend", "alpha", "groups")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A function with what is known of its arguments."""
+
+    name: str  # in reports, and to be asked for
+    function: Callable[..., Any]
+    arguments: Mapping[str, str]  # names and types, those of the schema where there is one
+    takes_arrays: bool = False
+    ways: Sequence[str] = WAYS
+
+
+@dataclass
+class Call:
+    """One call, ready to be made."""
+
+    target: Target
+    way: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={describe(value)}" for name, value in self.arguments.items())
+        return f"{self.target.name}({given}) [{self.way}]"
+
+
+def describe(value: Any) -> str:
+    """Return what a report needs of an argument."""
+    if isinstance(value, Tensor):
+        dtype = str(value.dtype).removeprefix("torch.")
+        if value.layout != torch.strided or value.is_nested or value.is_quantized:
+            return f"{dtype} {value.layout}{' nested' if value.is_nested else ''}"
+        text = f"{dtype}{list(value.shape)}"
+        text += "" if value.is_contiguous() else f" strides {list(value.stride())}"
+        text += " neg" if value.is_neg() else ""
+        text += "" if value.device.type == "cpu" else f" on {value.device}"
+        if not value.is_meta and value.numel() <= 12:
+            text += f" {value.tolist()}"
+        return text
+    if isinstance(value, np.ndarray):
+        return f"ndarray {value.dtype}{list(value.shape)} strides {list(value.strides)}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(describe, value))}]"
+    return repr(value)
+
+
+def all_targets() -> list[Target]:
+    """Return the operators, then the public functions."""
+    operators = [
+        Target(
+            f"torch.ops.visops.{name}",
+            getattr(torch.ops.visops, name),
+            {argument.name: str(argument.type) for argument in _schema(name).arguments},
+        )
+        for name in _operator_names()
+    ]
+    functions = [_function(f"visops.{name}", getattr(visops, name)) for name in visops.__all__]
+    functions += [
+        _function(f"visops.compat.{name}", getattr(compat, name)) for name in compat.__all__
+    ]
+    return operators + [target for target in functions if target is not None]
+
+
+def _operator_names() -> list[str]:
+    names = (str(schema.name) for schema in torch._C._jit_get_all_schemas())
+    return sorted({name.split("::")[1] for name in names if name.startswith("visops::")})
+
+
+def _schema(name: str) -> Any:
+    return getattr(torch.ops.visops, name).default._schema
+
+
+def _function(name: str, function: Any) -> Target | None:
+    if not inspect.isfunction(function):
+        return None
+    parameters = inspect.signature(function).parameters.values()
+    arguments = {
+        p.name: f"{p.annotation}{'' if p.default is p.empty else _OPTIONAL}"
+        for p in parameters
+        if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    }
+    takes_arrays = any("Array" in text or "ndarray" in text for text in arguments.values())
+    return Target(name, function, arguments, takes_arrays) if arguments else None
+
+
+def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
+    """Return call `number` of a seed: always the same one."""
+    draw = Draw(f"{seed}/{number}")
+    target = targets[number % len(targets)]
+    call = Call(target, draw.choice(target.ways), valid_arguments(draw, target))
+    for name, value in call.arguments.items():
+        if isinstance(value, Tensor) and draw.chance(0.3):
+            call.arguments[name] = relayout(draw, value)
+    for _ in range(draw.choice((0, 0, 1, 1, 2)) if call.arguments else 0):
+        name = draw.choice(list(call.arguments))
+        value = call.arguments[name]
+        spoiler = spoil if isinstance(value, Tensor) else spoil_plain
+        call.arguments[name] = spoiler(draw, value)
+    if target.takes_arrays and draw.chance(0.4):
+        call.way = "plain"
+        call.arguments = {name: _to_arrays(draw, v) for name, v in call.arguments.items()}
+    return call
+
+
+def valid_arguments(draw: Draw, target: Target) -> dict[str, Any]:
+    """Return arguments that should fit together."""
+    op = target.name.rpartition(".")[2]
+    is_operator = target.name.startswith("torch.ops.")
+    problem = Problem(draw, op)
+    arguments: dict[str, Any] = {}
+    for name, kind in target.arguments.items():
+        free = name not in _TOGETHER
+        if kind.endswith(_OPTIONAL) and not is_operator and free and draw.chance(0.5):
+            continue  # its default
+        if kind.startswith("Optional[") and free and draw.chance(0.4):
+            arguments[name] = None
+        else:
+            arguments[name] = _value(problem, op, name, kind, is_operator)
+    return arguments
+
+
+def _value(problem: Problem, op: str, name: str, kind: str, is_operator: bool) -> Any:
+    by_operator = BY_OPERATOR.get(f"{op}.{name}")
+    special = by_operator if is_operator else BY_FUNCTION.get(f"{op}.{name}", by_operator)
+    make = special or BY_NAME.get(name)
+    if make is not None:
+        value = make(problem)
+        return list(value) if isinstance(value, tuple) else value
+    if "bool" in kind:
+        return problem.draw.chance(0.5)
+    if "Tensor" in kind or "Array" in kind:
+        return problem.image()
+    if "float" in kind:
+        return problem.draw.uniform(0, 2)
+    if "int" in kind:
+        return problem.draw.between(0, 5)
+    return None
+
+
+def _to_arrays(draw: Draw, value: Any) -> Any:
+    if isinstance(value, list) and value and all(isinstance(item, Tensor) for item in value):
+        return [_to_arrays(draw, item) for item in value]
+    if isinstance(value, Tensor):
+        try:
+            return as_array(draw, value)
+        except (TypeError, RuntimeError, ValueError):
+            return value
+    return value

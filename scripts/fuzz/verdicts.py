@@ -1,0 +1,25 @@
+"""Which exceptions an operator may raise."""
+
+from __future__ import annotations
+
+import re
+
+from .ways import FindingError
+
+# By name: subclasses such as NotImplementedError say that nobody thought of the case.
+ALLOWED = ("RuntimeError", "ValueError", "TypeError")
+# Messages of torch and of C++'s library that no user should see.
+FORBIDDEN = re.compile(
+    "INTERNAL ASSERT|std::bad_alloc|length_error|vector::|basic_string::|please report a bug"
+)
+
+
+def verdict(error: BaseException) -> str | None:
+    """Return what is wrong with an exception, or None."""
+    if isinstance(error, FindingError):
+        return str(error)
+    kind, message = type(error).__name__, str(error)
+    if kind not in ALLOWED:
+        return f"{kind}: {message}"
+    match = FORBIDDEN.search(message)
+    return f"{kind} with {match[0]!r}: {message}" if match else None

@@ -1,0 +1,160 @@
+"""Makes a call: as it is, with gradients, on meta tensors, under torch's transforms."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from .calls import Call
+
+# BLAS and oneDNN choose by the alignment of memory; so their bits may differ between two calls.
+_NOT_ALWAYS_THE_SAME_BITS = ("conv2d", "convolve2d", "correlate2d")
+_M_PERTURB = -6  # mallopt's: which byte fresh memory is filled with
+
+
+class FindingError(Exception):
+    """A call that returned, and should not have returned this."""
+
+
+def make(draw_again: Callable[[], Call]) -> None:
+    """Make the call in its way; raises what the call raises, or FindingError."""
+    call = draw_again()
+    if call.way == "meta":
+        _on_meta(call, draw_again)
+    elif call.way == "vmap":
+        _under_vmap(call)
+    elif call.way == "gradient":
+        _with_gradients(call)
+    elif call.way == "transform":
+        _under_transform(call)
+    else:
+        _twice(call, draw_again)
+
+
+def _run(call: Call, **changed: Any) -> Any:
+    return call.target.function(**{**call.arguments, **changed})
+
+
+def _perturb(byte: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).mallopt(_M_PERTURB, byte)
+
+
+def _twice(call: Call, draw_again: Callable[[], Call]) -> None:
+    """Call twice with other rubbish in fresh memory: the same bits, or something read it."""
+    if any(word in call.target.name for word in _NOT_ALWAYS_THE_SAME_BITS):
+        _run(call)
+        return
+    _perturb(0x55)
+    first = _bits(_run(call))
+    again = draw_again()
+    _perturb(0xAA)
+    second = _bits(_run(again))
+    _perturb(0)
+    if first != second:
+        raise FindingError(
+            "two calls gave different bits: uninitialised or foreign memory was read"
+        )
+
+
+def _bits(result: Any) -> list[Any]:
+    return [
+        leaf.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        if isinstance(leaf, Tensor) and not leaf.is_meta
+        else leaf.tobytes()
+        if isinstance(leaf, np.ndarray)
+        else None
+        for leaf in pytree.tree_leaves(result)
+    ]
+
+
+def _differentiable(value: Any) -> bool:
+    return (
+        isinstance(value, Tensor)
+        and (value.is_floating_point() or value.is_complex())
+        and value.layout == torch.strided
+    )
+
+
+def _with_gradients(call: Call) -> None:
+    """Differentiate twice by every floating argument."""
+    leaves = []
+    for name, value in call.arguments.items():
+        if _differentiable(value) and name != "out":
+            leaf = value.detach().requires_grad_()
+            call.arguments[name] = leaf
+            leaves.append(leaf)
+    results = [r for r in pytree.tree_leaves(_run(call)) if isinstance(r, Tensor)]
+    results = [r for r in results if r.requires_grad]
+    if not results:
+        return
+    grads = torch.autograd.grad(_sum(results), leaves, create_graph=True, allow_unused=True)
+    again = [g * g for g in grads if g is not None and g.requires_grad]
+    if again:
+        torch.autograd.grad(_sum(again), leaves, allow_unused=True)
+
+
+def _sum(tensors: Iterable[Tensor]) -> Tensor:
+    return sum((t.abs().sum() if t.is_complex() else t.sum() for t in tensors), torch.zeros(()))
+
+
+def _on_meta(call: Call, draw_again: Callable[[], Call]) -> None:
+    """The fake kernel must refuse neatly; what runs must have the shape that it promised."""
+
+    def moved(value: Any) -> Any:
+        return value.to("meta") if isinstance(value, Tensor) and value.dim() else value
+
+    def unmoved(value: Any) -> bool:
+        plain = not isinstance(value, Tensor) or (
+            value.layout == torch.strided and not value.is_quantized and not value.is_nested
+        )
+        return not plain
+
+    if any(map(unmoved, pytree.tree_leaves(call.arguments))):
+        return
+    fake = _run(call, **pytree.tree_map(moved, call.arguments))
+    real = _run(draw_again())
+    pairs = zip(pytree.tree_leaves(fake), pytree.tree_leaves(real), strict=True)
+    for promised, made in pairs:
+        if isinstance(made, Tensor) and isinstance(promised, Tensor):
+            was = (promised.shape, promised.dtype, promised.stride())
+            if made.numel() and was != (made.shape, made.dtype, made.stride()):
+                raise FindingError(
+                    f"the fake kernel promised {was}, "
+                    f"the result has {(made.shape, made.dtype, made.stride())}"
+                )
+
+
+def _under_vmap(call: Call) -> None:
+    """Map one tensor, or all, over 0 to 3 entries."""
+    names = [n for n, v in call.arguments.items() if isinstance(v, Tensor) and n != "out"]
+    if not names or any(call.arguments[n].layout != torch.strided for n in names):
+        return
+    names = names[:1] if len(str(call)) % 2 else names
+    count = len(str(call)) % 4
+    stacked = [
+        call.arguments[n].unsqueeze(0).expand(count, *call.arguments[n].shape) for n in names
+    ]
+    mapped = torch.func.vmap(lambda *entries: _run(call, **dict(zip(names, entries, strict=True))))
+    mapped(*stacked)
+
+
+def _under_transform(call: Call) -> None:
+    """Differentiate by the first floating argument with torch.func."""
+    name = next((n for n, v in call.arguments.items() if _differentiable(v) and n != "out"), None)
+    if name is None:
+        _run(call)
+        return
+
+    def total(argument: Tensor) -> Tensor:
+        results = pytree.tree_leaves(_run(call, **{name: argument}))
+        return _sum(r for r in results if _differentiable(r))
+
+    torch.func.grad(total)(call.arguments[name].detach())

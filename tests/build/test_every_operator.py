@@ -1,0 +1,188 @@
+"""What holds for every operator, drawn from its schema: vmap, other kinds of tensors, devices."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from fuzz.calls import Target, all_targets, valid_arguments
+from fuzz.draws import Draw
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+OPERATORS = {
+    target.function.__name__: target
+    for target in all_targets()
+    if target.name.startswith("torch.ops.") and target.arguments
+}
+MAPPED = [
+    name
+    for name in OPERATORS
+    if torch._C._dispatch_has_kernel_for_dispatch_key(f"visops::{name}", "FuncTorchBatched")
+]
+DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
+every_operator = pytest.mark.parametrize("name", OPERATORS)
+every_mapped_operator = pytest.mark.parametrize("name", MAPPED)
+
+
+@functools.cache
+def valid_call(name: str) -> tuple[Target, dict[str, Any]]:
+    """Return an operator with arguments that it accepts, and that give a result with elements."""
+    target = OPERATORS[name]
+    for seed in range(200):
+        arguments = valid_arguments(Draw(f"{name}/{seed}"), target)
+        try:
+            results = pytree.tree_leaves(target.function(**arguments))
+        except RuntimeError:
+            continue
+        tensors = [a for a in arguments.values() if isinstance(a, Tensor)]
+        outputs = [r for r in results if r is not None]
+        usual = all(t.numel() and t.dtype in DTYPES for t in tensors)
+        if usual and (not outputs or any(map(Tensor.numel, outputs))):
+            return target, arguments
+    raise AssertionError(f"no valid call of {name} was drawn")
+
+
+def tensor_names(arguments: dict[str, Any]) -> list[str]:
+    """Return the names of the arguments that are tensors."""
+    return [name for name, value in arguments.items() if isinstance(value, Tensor)]
+
+
+def test_operators_with_a_rule_are_known() -> None:
+    """Else the tests below would test nothing."""
+    assert {"affine", "augment", "box_iou", "roi_align", "conv2d", "im2col"} <= set(MAPPED)
+
+
+@every_mapped_operator
+def test_vmap_of_the_operator(name: str) -> None:
+    """The results of three calls, stacked; also of a vmap in a vmap."""
+    target, arguments = valid_call(name)
+    mapped = tensor_names(arguments)[0]
+    expected = target.function(**arguments)
+
+    def call(entry: Tensor) -> Any:
+        return target.function(**{**arguments, mapped: entry})
+
+    entries = torch.stack([arguments[mapped]] * 3)
+    found = torch.vmap(call)(entries)
+    inner = torch.vmap(torch.vmap(call))(entries.unsqueeze(0))
+    leaves = (pytree.tree_leaves(tree) for tree in (expected, found, inner))
+    for one, three, nested in zip(*leaves, strict=True):
+        torch.testing.assert_close(three, torch.stack([one] * 3), equal_nan=True)
+        torch.testing.assert_close(nested, three.unsqueeze(0), equal_nan=True)
+
+
+@every_mapped_operator
+def test_vmap_without_optional_arguments(name: str) -> None:
+    """The dispatcher gives rules no argument that equals its default."""
+    target, arguments = valid_call(name)
+    schema = target.function.default._schema.arguments  # type: ignore[attr-defined]
+    needed = [a.name for a in schema if not a.has_default_value()]
+    if len(needed) == len(schema):
+        pytest.skip("every argument is needed")
+    mapped = tensor_names(arguments)[0]
+    few = {argument: arguments[argument] for argument in needed}
+    try:
+        expected = target.function(**few)
+    except RuntimeError:
+        few, expected = arguments, target.function(**arguments)
+    found = torch.vmap(lambda entry: target.function(**{**few, mapped: entry}))(
+        few[mapped].unsqueeze(0)
+    )
+    for one, entries in zip(*map(pytree.tree_leaves, (expected, found)), strict=True):
+        torch.testing.assert_close(entries, one.unsqueeze(0), equal_nan=True)
+
+
+@every_mapped_operator
+def test_vmap_over_nothing(name: str) -> None:
+    """No entries give no results, of the right shape."""
+    target, arguments = valid_call(name)
+    mapped = tensor_names(arguments)[0]
+    nothing = arguments[mapped].new_empty((0, *arguments[mapped].shape))
+    found = torch.vmap(lambda entry: target.function(**{**arguments, mapped: entry}))(nothing)
+    expected = target.function(**arguments)
+    for one, none in zip(*map(pytree.tree_leaves, (expected, found)), strict=True):
+        assert (none.shape, none.dtype) == ((0, *one.shape), one.dtype)
+
+
+def nested(tensor: Tensor) -> Tensor:
+    """Return two of it as one nested tensor."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a prototype
+        return torch.nested.nested_tensor([tensor, tensor])
+
+
+def quantized(tensor: Tensor) -> Tensor:
+    """Return it with eight bits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # deprecated
+        return torch.quantize_per_tensor(tensor.float(), 0.1, 0, torch.quint8)
+
+
+KINDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "layout sparse_coo": Tensor.to_sparse,
+    "layout mkldnn": lambda tensor: tensor.float().to_mkldnn(),
+    "nested": nested,
+    "quantized": quantized,
+}
+
+
+@every_operator
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_kinds_of_tensors_are_refused_by_name(kind: str, name: str) -> None:
+    """Whichever argument it is, and whether or not gradients are wanted."""
+    target, arguments = valid_call(name)
+    for argument in tensor_names(arguments):
+        changed = {**arguments, argument: KINDS[kind](arguments[argument])}
+        with pytest.raises(RuntimeError, match=rf"^visops\.\w+: {argument} (is|has) .*{kind}") as c:
+            target.function(**changed)
+        assert type(c.value) is RuntimeError
+        assert "\n" not in str(c.value)
+
+
+def on_meta(value: Any) -> Any:
+    """Return tensors, in lists too, without their values."""
+    return pytree.tree_map(lambda v: v.to("meta") if isinstance(v, Tensor) else v, value)
+
+
+def refusal(call: Callable[[], Any], argument: str) -> str:
+    """Return the message of a call that must be refused because of an argument's length."""
+    with pytest.raises(RuntimeError, match=r"^visops\.\w+: ") as caught:
+        call()
+    assert type(caught.value) is RuntimeError
+    message = str(caught.value)
+    # Sizes may be called a shape, and other lists, which must be as long, be checked first.
+    assert argument in message or argument.endswith("_size")
+    return message
+
+
+@every_operator
+def test_lists_of_another_length_are_refused(name: str) -> None:
+    """The fake kernel refuses them as the real one does."""
+    target, arguments = valid_call(name)
+    schema = target.function.default._schema.arguments  # type: ignore[attr-defined]
+    for argument in schema:
+        values = arguments[argument.name]
+        if str(argument.type) not in ("List[int]", "List[Tensor]"):
+            continue
+        for changed in (values[:-1], [*values, values[-1]], []):
+            if name.startswith("augment_list") and changed:
+                continue  # any number of images
+            given = {**arguments, argument.name: changed}
+            refusal(lambda given=given: target.function(**given), argument.name)  # type: ignore[misc]
+            refusal(lambda given=given: target.function(**on_meta(given)), argument.name)  # type: ignore[misc]
+
+
+@every_operator
+def test_tensors_on_two_devices_are_refused(name: str) -> None:
+    """A fake kernel that only looked at shapes would return memory that nobody wrote."""
+    target, arguments = valid_call(name)
+    names = [n for n in tensor_names(arguments) if n != "fill"]
+    for argument in names if len(names) > 1 else []:
+        changed = {**arguments, argument: arguments[argument].to("meta")}
+        with pytest.raises(RuntimeError, match=r"^visops\.\w+: .* (on meta|on cpu)"):
+            target.function(**changed)

@@ -1,0 +1,192 @@
+"""scripts/fuzz: whatever a call does to its process is found, and blamed on that call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from fuzz.__main__ import main
+from fuzz.calls import WAYS, Call, Target, all_targets, draw_call
+from fuzz.children import Limits, Report, make_calls
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="fork() and /proc"),
+    pytest.mark.filterwarnings("ignore"),  # odd arguments: complex halves, quantized tensors
+]
+
+LIMITS = Limits(seconds=0.5, memory=64 << 20)
+
+
+def well(size: int) -> torch.Tensor:
+    """Behave."""
+    return torch.zeros(size)
+
+
+def crash(size: int) -> None:
+    """Read where nothing is."""
+    ctypes.string_at(0)
+
+
+def hang(size: int) -> None:
+    """Never return."""
+    while True:
+        pass
+
+
+def overrun(size: int) -> None:
+    """Take memory, and use it, until it is stopped."""
+    kept = []
+    while True:
+        kept.append(torch.ones(1 << 20))
+        time.sleep(0.01)  # or the address space would run out before the parent looks
+
+
+def no_memory(size: int) -> None:
+    """Fail to allocate, as C++ says it."""
+    raise RuntimeError("std::bad_alloc")
+
+
+def wrong_type(size: int) -> None:
+    """Raise what no user should see."""
+    raise IndexError("list index out of range")
+
+
+def asserts(size: int) -> None:
+    """Raise a type that is allowed, with a message that is not."""
+    raise RuntimeError("x INTERNAL ASSERT FAILED at y")
+
+
+def refuses(size: int) -> None:
+    """Raise what operators may raise."""
+    raise ValueError("visops.nms: size is 3, must be 4")
+
+
+_numbers = iter(range(1 << 30))
+
+
+def changes(size: int) -> torch.Tensor:
+    """Return something else every time."""
+    return torch.tensor([next(_numbers)])
+
+
+def run(functions: dict[int, Callable[[int], Any]]) -> list[Report]:
+    """Make calls that behave, but for those at these numbers."""
+
+    def draw(number: int) -> Call:
+        function = functions.get(number, well)
+        target = Target(f"fake.{function.__name__}", function, {"size": "int"})
+        return Call(target, "plain", {"size": number})
+
+    return make_calls(draw, range(12), LIMITS, jobs=2)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "details"),
+    [
+        (crash, "crash", "SIGSEGV"),
+        (hang, "hang", "after "),
+        (overrun, "memory", "beyond 64 MiB"),
+        (no_memory, "exception", "RuntimeError with 'std::bad_alloc'"),
+        (wrong_type, "exception", "IndexError: list index out of range"),
+        (asserts, "exception", "RuntimeError with 'INTERNAL ASSERT'"),
+        (changes, "exception", "different bits"),
+    ],
+)
+def test_findings_are_attributed(function: Callable[[int], Any], kind: str, details: str) -> None:
+    """Calls before and after it are made, and not blamed."""
+    (report,) = run({5: function})
+    assert (report.number, report.kind) == (5, kind)
+    assert report.call == f"fake.{function.__name__}(size=5) [plain]"
+    assert details in report.details
+
+
+def test_findings_one_after_another() -> None:
+    """The process that follows goes on after the call; in the end, none is left."""
+    reports = run({2: crash, 3: hang, 4: wrong_type, 11: crash, 7: refuses})
+    kinds = [(2, "crash"), (3, "hang"), (4, "exception"), (11, "crash")]
+    assert [(report.number, report.kind) for report in reports] == kinds
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_crash_is_blamed_on_the_call_that_prepared_it() -> None:
+    """A broken heap is noticed later: where the call breaks it again, it is found out."""
+    rotten = []
+
+    def rots(size: int) -> None:
+        rotten.append(size)
+        if len(rotten) > 4:  # so not when it is called twice
+            crash(size)
+
+    def collapses(size: int) -> None:
+        if rotten:
+            crash(size)
+
+    (report,) = run({3: rots, 8: collapses})
+    assert (report.number, report.kind) == (3, "crash")
+
+
+def test_a_crash_that_no_call_repeats() -> None:
+    """It is told with the calls before it."""
+    laid = []
+
+    def lays(size: int) -> None:
+        laid.append(size)
+
+    def steps(size: int) -> None:
+        if laid:
+            crash(size)
+
+    (report,) = run({3: lays, 8: steps})
+    assert report.number == 8
+    assert "only after the calls from 0 on" in report.details
+
+
+def test_calls_are_replayable() -> None:
+    """A seed and a number give the same call in any process, whatever was called before."""
+    targets = all_targets()
+    calls = [str(draw_call(targets, 7, number)) for number in range(120)]
+    assert len(set(calls)) > 100
+    for number in reversed(range(120)):
+        assert str(draw_call(targets, 7, number)) == calls[number]
+    assert str(draw_call(targets, 8, 0)) != calls[0]
+
+
+def test_what_is_called() -> None:
+    """All operators and public functions, in every way, with arrays too."""
+    names = {target.name for target in all_targets()}
+    assert {"torch.ops.visops.augment_backward", "visops.im2col", "visops.compat.nms"} <= names
+    targets = all_targets()
+    calls = [draw_call(targets, 0, number) for number in range(300)]
+    assert {call.way for call in calls} == set(WAYS)
+    assert any("ndarray" in str(call) for call in calls)
+
+
+def test_most_calls_are_valid() -> None:
+    """Else only checks of arguments would be tested."""
+    targets = [t for t in all_targets() if t.name.startswith("torch.ops.")]
+    returned = 0
+    for number in range(400):
+        call = draw_call(targets, 1, number)
+        try:
+            call.target.function(**call.arguments)
+            returned += 1
+        except (RuntimeError, NotImplementedError, TypeError, ValueError):
+            pass
+    assert returned > 150
+
+
+def test_command(capfd: pytest.CaptureFixture[str]) -> None:
+    """A short run of real operators finds nothing and says so; one call is made alone."""
+    assert main(["--calls", "40", "--only", "nms_rotated", "--jobs", "1", "--seed", "0"]) == 0
+    assert "40 calls of" in capfd.readouterr().out
+    assert main(["--only", "nms_rotated", "--call", "3", "--seed", "0"]) == 0
+    assert "no finding" in capfd.readouterr().out
+    with pytest.raises(SystemExit, match="nothing is called frobnicate"):
+        main(["--only", "frobnicate"])
