@@ -62,7 +62,7 @@ def build(pythons: list[str]) -> None:
     paths = [str(path) for path in found.values() if path is not None]
     print("_numpy for Python", *[version for version in found if found[version] is not None])
     for folder in (DIST, *(ROOT / "build").glob("lib*"), *(ROOT / "build").glob("bdist*")):
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
     raw = ROOT / "build" / "wheel"
     shutil.rmtree(raw, ignore_errors=True)
     variables = {"VISOPS_EMULATION": "0", "VISOPS_PYTHONS": os.pathsep.join(paths)}

@@ -313,7 +313,9 @@ def _groups(boxes: Tensor, scores: Tensor, iou_threshold: float) -> tuple[Tensor
             "visops.nms_match: boxes is on meta, must have values, which decide how many groups "
             "there are"
         )
-    by_score = scores.sort(descending=True, stable=True).indices
+    # Some sorts on CUDA place NaN by its sign (with_one_nan() in csrc/torch/operators.h).
+    keys = scores.nan_to_num(torch.nan, torch.inf, -torch.inf)
+    by_score = keys.sort(descending=True, stable=True).indices
     rank = torch.empty_like(by_score)
     rank[by_score] = torch.arange(len(by_score), device=by_score.device)
     group = rank[matched[by_score]].sort(stable=True)
