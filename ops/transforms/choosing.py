@@ -66,7 +66,7 @@ class _Fusing(_Choosing):
 
     def groups(self, exact: bool) -> list[list[Fusable]] | None:
         """Return the groups' transforms, if they fit into one pass together."""
-        part, groups = Pass(exact=exact), []
+        part, groups, masks = Pass(exact=exact), [], set()
         for chain in self._chains:
             group = list(flatten(chain.transforms, {**chain.named, "exact": exact} | chain.given))
             for transform in group:
@@ -77,8 +77,9 @@ class _Fusing(_Choosing):
                 if mixed or part.refusal(name_of(transform), effects) is not None:
                     return None  # samples of a batch can't differ in that
                 part.join(transform, effects)
+                masks.add(getattr(getattr(transform, "fill", None), "mask", None))
             groups.append(group)
-        return groups
+        return groups if len(masks - {None}) < 2 else None
 
 
 class _Chosen(Builtin):
@@ -92,6 +93,10 @@ class _Chosen(Builtin):
 
     def _get_name(self) -> str:
         return self._owner._get_name()
+
+    def parts(self) -> list[Any]:
+        """Return what runs where each step must be exact: the contents may not fit together."""
+        return [self._owner.fused(exact=True) or self._owner]
 
     def __repr__(self) -> str:
         return repr(self._owner)

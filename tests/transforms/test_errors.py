@@ -387,7 +387,8 @@ def test_images_with_more_bits_are_refused_with_a_way_out(array: bool) -> None:
     name = "uint16" if array else "torch.uint16"
     message = (
         f"visops.transforms: the sample has dtype {name}, must be uint8, float16, bfloat16, "
-        "float32 or float64; divide it by its white, such as 65535 or 4095, for a float32 image in [0, 1]"
+        "float32 or float64; divide it by its white, such as 65535 or 4095, for a float32 image in "
+        "[0, 1]"
     )
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
         T.RandomHorizontalFlip(1.0)(image.numpy() if array else image)
