@@ -6,6 +6,7 @@ VISOPS_CUDA : 0 leaves the CUDA kernels out, 1 makes it an error if they can't b
     they are built when nvcc is there and of the CUDA major version that torch was built for.
 VISOPS_EMULATION : 1 also compiles the CUDA kernels as plain C++, for VISOPS_CPU=cuda_emulated.
 VISOPS_WERROR : 1 makes compiler warnings errors.
+VISOPS_SANITIZE : "address,undefined" or "thread" builds with these sanitizers, in other folders.
 TORCH_CUDA_ARCH_LIST : GPU architectures; "8.0;9.0+PTX" by default.
 CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.
 """

@@ -37,10 +37,12 @@ from typing import NoReturn
 
 import pybind11
 import torch
+from build_sanitizers import build_folder, compile_flags, sanitizers
+from build_sanitizers import link_flags as sanitizer_link_flags
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = Path("build", "ninja")  # relative to ROOT, where ninja runs
+BUILD = Path("build", build_folder(sanitizers()))  # relative to ROOT, where ninja runs
 TORCH_API = "0x020b000000000000"  # 2.11: the oldest torch that the binary runs on
 PYTHON_API = "0x030b0000"  # 3.11: the oldest Python; see requires-python
 DEFAULT_CUDA_ARCHS = "8.0;9.0+PTX"
@@ -232,6 +234,7 @@ class NinjaFile:
         strict = switch("VISOPS_WERROR") or False
         self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc"]
         self._flags += FLAGS.warnings_are_errors if strict else []
+        self._flags += compile_flags(sanitizers())
         self._flags += shlex.split(os.environ.get("CXXFLAGS", ""))
         if WINDOWS:
             self._rule("cxx", f"{cxx} /showIncludes $flags /c $in /Fo$out", deps="msvc")
@@ -309,6 +312,7 @@ def link_flags(cuda: Cuda | None) -> list[str]:
         flags = ["-bundle", "-undefined", "dynamic_lookup", "-Wl,-rpath,@loader_path/../torch/lib"]
     else:
         flags = ["-shared", "-Wl,--as-needed", "-Wl,--exclude-libs,ALL"]
+    flags += sanitizer_link_flags(sanitizers())
     flags += [f"-L{folder}" for folder in [torch_lib, *cuda_dirs]]
     flags += [f"-l{name}" for name in libraries]
     flags += ["-lcudart_static", "-lrt", "-lpthread", "-ldl"] if cuda else []
