@@ -18,8 +18,8 @@ SOURCES := $(shell find csrc tests/cuda_emulation -type f)
 CPP := $(shell find csrc tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-tests demo test test-matrix test-infer test-gpu test-wheel bench docs lint \
-  format typecheck wheels clean
+.PHONY: help build build-tests demo test test-matrix test-infer test-gpu test-wheel test-asan test-tsan \
+  fuzz bench docs lint format typecheck wheels clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -70,6 +70,42 @@ test-matrix: build-tests  ## the tests of values again, on every other kind of k
 test-infer: build-tests  ## inference on Ray and torchrun, and when processes are killed
 	$(PY) -m pip install --quiet "ray[data]"
 	OMP_NUM_THREADS=2 $(PY) -m pytest -m cluster $(PYTEST_ARGS) tests/infer
+
+# Calls of another seed: make fuzz FUZZ_ARGS="--seed 1 --calls 100000".
+FUZZ_ARGS ?= --calls 20000
+fuzz: build  ## call every operator and function with random arguments, in processes that may die
+	OMP_NUM_THREADS=2 $(PY) scripts/fuzz $(FUZZ_ARGS)
+
+# Builds with sanitizers stand beside the usual one, each in a folder of its own. Python was built
+# without the sanitizers, so their libraries are loaded first; libstdc++ too, for its exceptions.
+# Left out: tests of the build, and those that start compilers and other programs.
+SANITIZED_TESTS := tests/boxes tests/compat tests/convolution tests/roi tests/suppression tests/warp \
+  -m "not cluster and not cuda" -k "not compile and not process and not thread_count"
+preloaded = $$($${CXX:-g++} -print-file-name=$(1)) $$($${CXX:-g++} -print-file-name=libstdc++.so)
+
+build/asan/.built: $(BUILD_INPUTS) scripts/build_sanitizers.py $(shell find ops -name '*.py')
+	VISOPS_SANITIZE=address,undefined VISOPS_EMULATION=0 VISOPS_CUDA=0 VISOPS_WERROR=0 \
+	  $(PY) setup.py --quiet build --build-lib build/asan
+	@touch $@
+
+test-asan: build/asan/.built  ## the fast tests and the fuzzer under AddressSanitizer and UBSan
+	@set -e; export PYTHONPATH=build/asan PYTHONMALLOC=malloc OMP_NUM_THREADS=2 \
+	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_odr_violation=0 \
+	    UBSAN_OPTIONS=print_stacktrace=1 PRELOAD="$(call preloaded,libasan.so)"; \
+	  LD_PRELOAD="$$PRELOAD" $(PY) -m pytest -p no:cacheprovider $(SANITIZED_TESTS) $(PYTEST_ARGS); \
+	  LD_PRELOAD="$$PRELOAD" $(PY) scripts/fuzz --seconds 60 --memory 4096 $(FUZZ_ARGS)
+
+build/tsan/.built: $(BUILD_INPUTS) scripts/build_sanitizers.py $(shell find ops -name '*.py')
+	VISOPS_SANITIZE=thread VISOPS_EMULATION=0 VISOPS_CUDA=0 VISOPS_WERROR=0 \
+	  $(PY) setup.py --quiet build --build-lib build/tsan
+	@touch $@
+
+# What is not instrumented (torch, Python) is not looked at; see csrc/torch/threads.h.
+test-tsan: build/tsan/.built  ## the fast tests' parallel loops under ThreadSanitizer
+	@set -e; export PYTHONPATH=build/tsan OMP_NUM_THREADS=2 \
+	    TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:report_signal_unsafe=0 \
+	    PRELOAD="$(call preloaded,libtsan.so)"; \
+	  LD_PRELOAD="$$PRELOAD" $(PY) -m pytest -p no:cacheprovider $(SANITIZED_TESTS) $(PYTEST_ARGS)
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
 	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done

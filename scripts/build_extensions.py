@@ -45,12 +45,14 @@ from pathlib import Path
 
 import pybind11
 import torch
+from build_sanitizers import build_folder, compile_flags, sanitizers
+from build_sanitizers import link_flags as sanitizer_link_flags
 from build_toolchain import FLAGS, WINDOWS, Cuda, fail, find_compiler, find_cuda, isa_levels, switch
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = Path("build", "ninja")  # relative to ROOT, where ninja runs
+BUILD = Path("build", build_folder(sanitizers()))  # relative to ROOT, where ninja runs
 TORCH_API = "0x020b000000000000"  # 2.11: the oldest torch that the binary runs on
 GENERATED = BUILD / "generated"  # headers that the build writes
 LIBRARY = "{}.dll" if WINDOWS else "lib{}.dylib" if sys.platform == "darwin" else "lib{}.so"
@@ -93,6 +95,7 @@ class NinjaFile:
         strict = switch("VISOPS_WERROR") or False
         self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc", f"{FLAGS.include}{GENERATED}"]
         self._flags += FLAGS.warnings_are_errors if strict else []
+        self._flags += compile_flags(sanitizers())
         self._flags += shlex.split(os.environ.get("CXXFLAGS", ""))
         if WINDOWS:
             self._rule("cxx", f"{cxx} /showIncludes $flags /c $in /Fo$out", deps="msvc")
@@ -171,6 +174,7 @@ def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[
         flags = ["-shared", "-Wl,--as-needed", "-Wl,--exclude-libs,ALL", "-Wl,--gc-sections"]
         # Templates of the standard library are visible otherwise, and taken from anywhere.
         flags += [f"-Wl,--version-script={GENERATED}/exports.map"]
+    flags += sanitizer_link_flags(sanitizers())
     flags += [f"-L{folder}" for folder in [torch_lib, *cuda_dirs]]
     flags += [f"-l{name}" for name in libraries]
     flags += ["-lcudart_static", "-lrt", "-lpthread"] if cuda else []

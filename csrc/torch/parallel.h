@@ -2,10 +2,9 @@
 // on NumPy arrays.
 #pragma once
 
-#include <torch/csrc/stable/ops.h>
-
 #include "core/grain.h"
 #include "core/kernel_stub.h"
+#include "torch/threads.h"
 
 namespace visops {
 
@@ -22,8 +21,7 @@ void run_on_cpu(const KernelStub<Params>& stub, const Params& params, int64_t wo
     kernel(params, 0, work);
     return;
   }
-  torch::stable::parallel_for(0, work, grain,
-                              [&](int64_t begin, int64_t end) { kernel(params, begin, end); });
+  run_on_threads(work, grain, [&](int64_t begin, int64_t end) { kernel(params, begin, end); });
 }
 
 }  // namespace visops

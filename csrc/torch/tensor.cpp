@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "core/cuda_library.h"
 #include "torch/contiguous.h"
+#include "torch/threads.h"
 
 namespace visops {
 
@@ -124,8 +125,7 @@ int64_t TensorWorkspace::threads() const {
 
 void TensorWorkspace::for_each_part(int64_t count, int64_t grain,
                                     void (*body)(void*, int64_t, int64_t), void* context) {
-  torch::stable::parallel_for(0, count, grain,
-                              [&](int64_t begin, int64_t end) { body(context, begin, end); });
+  run_on_threads(count, grain, [&](int64_t begin, int64_t end) { body(context, begin, end); });
 }
 
 void* TensorWorkspace::stream() const { return on_.is_cuda() ? current_cuda_stream(on_) : nullptr; }

@@ -28,7 +28,7 @@ Kernel = Callable[..., Any]
 class Length(NamedTuple):
     """How many numbers a list of them must have, and how fronts say so."""
 
-    count: int
+    exactly: int
     allowed: str
 
 
@@ -39,11 +39,11 @@ HEIGHT_WIDTH = Length(2, "must be (height, width)")
 
 
 def register_fake(op: str, **lengths: Length) -> Callable[[Kernel], Kernel]:
-    """Register the fake kernel of an operator, to be called when what is the same for all is right.
+    """Register the fake kernel of an operator, and check what is the same for all operators.
 
-    Tensors are of one device: torch calls fake kernels for real tensors too, when another one is on
-    the meta device, and results would be memory that nobody wrote. Lists of numbers named in
-    `lengths` have that many.
+    Tensors are given, and of one device: torch calls fake kernels for real tensors too, when
+    another one is on the meta device, and results would be memory that nobody wrote. Lists of
+    numbers named in `lengths` have that many.
     """
     schema = getattr(torch.ops.visops, op).default._schema.arguments
 
@@ -51,13 +51,15 @@ def register_fake(op: str, **lengths: Length) -> Callable[[Kernel], Kernel]:
         @functools.wraps(kernel)
         def checked(*arguments: Any) -> Any:
             given = list(zip(schema, arguments, strict=False))
-            _check_tensors(op, given)
             for argument, value in given:
+                _check_presence(op, argument, value)
                 length = lengths.get(argument.name)
-                if length is not None and len(value) != length.count:
+                if length is not None and len(value) != length.exactly:
                     got = f"visops.{op}: {argument.name} is {list(value)}"
                     raise RuntimeError(f"{got}, {length.allowed}")
-            return kernel(*arguments)
+            result = kernel(*arguments)
+            _check_devices(op, given)  # after the kernel's checks: its messages say more
+            return result
 
         torch.library.register_fake(f"visops::{op}", checked)
         return kernel
@@ -65,19 +67,24 @@ def register_fake(op: str, **lengths: Length) -> Callable[[Kernel], Kernel]:
     return register
 
 
-def _check_tensors(op: str, arguments: Iterable[tuple[Any, Any]]) -> None:
-    """Raise for a missing tensor, and for two devices; of `fill` see check_fill()."""
+def _check_presence(op: str, argument: Any, value: Any) -> None:
+    name, kind = argument.name, str(argument.type)
+    if kind == "Tensor":
+        require(value is not None, f"visops.{op}: {name} is None, must be a tensor")
+    elif kind == "List[Tensor]":
+        message = f"visops.{op}: {name} is an empty list, must hold at least one tensor"
+        require(len(value) > 0, message)
+
+
+def _check_devices(op: str, arguments: Iterable[tuple[Any, Any]]) -> None:
+    """Check all tensors, in lists too, but `fill`: see check_fill()."""
     tensors = []
     for argument, value in arguments:
-        name, kind = argument.name, str(argument.type)
-        if kind == "Tensor":
-            require(value is not None, f"visops.{op}: {name} is None, must be a tensor")
-        elif kind == "List[Tensor]":
-            message = f"visops.{op}: {name} is an empty list, must hold at least one tensor"
-            require(len(value) > 0, message)
-            items = [(f"{name}[{i}]", item) for i, item in enumerate(value)]
-            tensors += [(label, item) for label, item in items if item is not None]
-        if isinstance(value, Tensor) and name != "fill":
+        name = argument.name
+        if isinstance(value, (list, tuple)):
+            items = ((f"{name}[{i}]", item) for i, item in enumerate(value))
+            tensors += [(label, item) for label, item in items if isinstance(item, Tensor)]
+        elif isinstance(value, Tensor) and name != "fill":
             tensors.append((name, value))
     for name, tensor in tensors[1:]:
         check_same_device(op, *tensors[0], name, tensor)

@@ -17,6 +17,7 @@ from torch.nn import functional
 
 from .._torch.call import call_operator
 from .._torch.channels_last import prefers_channels_last
+from .._torch.refusals import require_plain
 from .conv2d_autograd import (
     check_arguments,
     check_pair,
@@ -198,6 +199,7 @@ def _convolve(
     method: str,
     explain: Callable[[str], Any] | None,
 ) -> Tensor:
+    require_plain("conv2d", input=input, weight=weight, bias=bias)
     single = input.dim() == 3
     if input.dim() not in (3, 4):
         raise RuntimeError(

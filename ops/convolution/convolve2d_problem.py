@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._torch.refusals import require_plain
+
 __all__ = [
     "SIGNED",
     "Number",
@@ -275,6 +277,7 @@ def problem(
             f"visops.{op}: in2 is on {in2.device}, in1 is on {in1.device}; all tensors must be on "
             "one device"
         )
+    require_plain(op, in1=in1, in2=in2)
     _check_shapes(op, in1, in2)
     dtype = result_dtype(op, in1, in2)
     # Where it is not used, it may be a number that the dtype can't hold, as in SciPy.

@@ -63,7 +63,8 @@ class RoIAlign(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the arguments."""
-        return (
+        text = (
             f"output_size={self.output_size}, spatial_scale={self.spatial_scale}, "
-            f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned}, reduce={self.reduce!r}"
+            f"sampling_ratio={self.sampling_ratio}, aligned={self.aligned}"
         )
+        return text if self.reduce == "mean" else f"{text}, reduce={self.reduce!r}"

@@ -14,7 +14,7 @@ from torch import Tensor
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
 from .._torch.differentiable import without_gradient
-from .._torch.fake_checks import check_shape, register_fake, require
+from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
 from .arguments import whole_ids
 
 __all__ = ["matrix_nms"]
@@ -120,5 +120,6 @@ def _matrix_nms_fake(
     for name, tensor in (("scores", scores), ("idxs", idxs)):
         if tensor is not None:
             check_shape(_OP, name, tensor, objects.shape[:1], str(shape[:1]))
+        check_same_device(_OP, "objects", objects, name, tensor)
     count = torch.library.get_ctx().new_dynamic_size(min=0)  # 0 if none is kept
     return objects.new_empty((count,), dtype=torch.int64), scores.new_empty((count,))

@@ -11,6 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import build_sanitizers
 import pytest
 import torch
 import visops
@@ -315,3 +316,21 @@ def test_the_report_works_without_visops(tmp_path: Path) -> None:
     )
     assert "visops: ImportError: broken on purpose" in run.stdout
     assert f"torch: {torch.__version__}" in run.stdout
+
+
+def test_sanitizers_are_named_as_compilers_name_them() -> None:
+    names = build_sanitizers.sanitizers({"VISOPS_SANITIZE": "address,undefined"})
+    assert "-fsanitize=address,undefined" in build_sanitizers.compile_flags(names)
+    # What is found must end the process, or nobody would see it.
+    assert "-fno-sanitize-recover=all" in build_sanitizers.compile_flags(names)
+    assert build_sanitizers.link_flags(names) == ["-fsanitize=address,undefined"]
+    assert build_sanitizers.build_folder(names) == "ninja-address-undefined"
+    for value, message in (("memory", "is not known"), ("address,thread", "can't hold both")):
+        with pytest.raises(SystemExit, match=f"^visops: VISOPS_SANITIZE.* {message}"):
+            build_sanitizers.sanitizers({"VISOPS_SANITIZE": value})
+
+
+def test_usual_builds_have_no_sanitizers() -> None:
+    assert build_sanitizers.sanitizers({}) == []
+    assert build_sanitizers.build_folder([]) == "ninja"
+    assert build_sanitizers.compile_flags([]) == build_sanitizers.link_flags([]) == []

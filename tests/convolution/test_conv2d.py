@@ -122,7 +122,9 @@ def test_layouts(dtype: torch.dtype, layout: str, name: str) -> None:
     input, weight, bias = operands(case, dtype)
     expected = OPS.conv2d(input, weight, bias, *case.options)
     laid = LAYOUTS[layout]
-    found = OPS.conv2d(laid(input), laid(weight), bias.repeat(2)[: len(bias)], *case.options)
+    spaced = bias.repeat_interleave(2)[::2]
+    assert not spaced.is_contiguous()
+    found = OPS.conv2d(laid(input), laid(weight), spaced, *case.options)
     assert torch.equal(found, expected)
     last = layout == "channels_last" and not input.is_contiguous(memory_format=torch.channels_last)
     assert found.is_contiguous(

@@ -221,3 +221,35 @@ def test_previous_gradient() -> None:
     for aligned in (False, True):
         module = compat.RoIAlign(2, 1.0, 2, aligned=aligned)
         assert torch.autograd.gradcheck(lambda m, f=module: f(m, boxes), (maps,), nondet_tol=0)  # type: ignore[misc]
+
+
+def test_module_takes_the_largest_sample() -> None:
+    maps, boxes = sample()
+    largest = visops.RoIAlign(3, 0.5, 2, True, reduce="max")
+    wanted = visops.roi_align(maps, boxes, 3, 0.5, 2, True, reduce="max")
+    assert same_bits(largest(maps, boxes), wanted)
+    assert not same_bits(visops.RoIAlign(3, 0.5, 2, True)(maps, boxes), wanted)
+    assert repr(largest).endswith("aligned=True, reduce='max')")
+    check(
+        ValueError,
+        "RoIAlign: reduce is 'sum', must be 'mean' or 'max'",
+        lambda: visops.RoIAlign(3, 0.5, 2, reduce="sum"),
+    )
+
+
+@pytest.mark.parametrize(
+    "sizes", [(20, 20, 10), (20, 20), (20, 20, 20), (40, 20, 20, 10), (40, 40, 20)], ids=str
+)
+def test_pooler_of_maps_with_one_scale(sizes: tuple[int, ...]) -> None:
+    """As torchvision's MobileNet detectors have them: a level's map is chosen by position."""
+    generator = torch.Generator().manual_seed(0)
+    maps = {
+        str(i): torch.rand(1, 3, size, size, generator=generator) for i, size in enumerate(sizes)
+    }
+    sides = torch.tensor([20.0, 60, 110, 150, 230, 300, 440, 470, 600])
+    boxes = [torch.stack([sides * 0, sides / 50, sides, sides * 1.01], 1)]
+    results = []
+    for module in (visops.MultiScaleRoIAlign, torchvision.ops.MultiScaleRoIAlign):
+        pooled = module(list(maps), 3, 2)(maps, boxes, [(640, 640)])
+        results.append(pooled)
+    torch.testing.assert_close(*results, rtol=0, atol=5e-6)

@@ -298,3 +298,16 @@ def test_levels_of_derivatives_are_the_same() -> None:
         found = torch.vmap(pool)(maps[0][None])[0]
         assert same_bits(found, wanted)
     assert math.isfinite(float(wanted.sum()))
+
+
+def test_canonical_level_is_a_whole_number() -> None:
+    maps = pyramid_of(4, 60, 80, torch.float32)
+    boxes = proposals(np.random.default_rng(0), 9, 240, 320)
+    wanted = visops.multiscale_roi_align(maps, boxes, 2, SCALES, canonical_level=2)
+    levels: tuple[Any, ...] = (-math.log2(SCALES[0]), np.int64(2))
+    for level in levels:
+        found = visops.multiscale_roi_align(maps, boxes, 2, SCALES, canonical_level=level)
+        assert same_bits(found, wanted)
+    for wrong in (2.5, "2", None):
+        with pytest.raises(TypeError, match=r"^visops\.multiscale_roi_align: canonical_level is "):
+            visops.multiscale_roi_align(maps, boxes, 2, SCALES, canonical_level=wrong)  # type: ignore[arg-type]

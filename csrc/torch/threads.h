@@ -1,0 +1,33 @@
+// Runs a loop on torch's threads.
+#pragma once
+
+#include <torch/csrc/stable/ops.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#ifdef __SANITIZE_THREAD__
+#include <thread>
+#include <vector>
+#endif
+
+namespace visops {
+
+// Calls body(begin, end) for parts of 0 .. count that are no smaller than `grain`.
+template <class Body>
+void run_on_threads(int64_t count, int64_t grain, const Body& body) {
+#ifdef __SANITIZE_THREAD__
+  // torch's pool is built without ThreadSanitizer, which would take what it hands over for races.
+  constexpr int64_t kThreads = 4;
+  const int64_t step = std::max(grain, (count + kThreads - 1) / kThreads);
+  std::vector<std::thread> threads;
+  for (int64_t begin = 0; begin < count; begin += step) {
+    threads.emplace_back([=, &body] { body(begin, std::min(count, begin + step)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+#else
+  torch::stable::parallel_for(0, count, grain, body);
+#endif
+}
+
+}  // namespace visops

@@ -1,0 +1,46 @@
+"""Builds with sanitizers: VISOPS_SANITIZE names them as `-fsanitize` does.
+
+Such a build has folders of its own and is linked with the sanitizers' shared libraries, which a
+Python that was built without them must preload; `make test-asan` and `make test-tsan` do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+KNOWN = ("address", "thread", "undefined")
+
+
+def sanitizers(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return what VISOPS_SANITIZE asks for; none by default."""
+    value = environment.get("VISOPS_SANITIZE", "")
+    names = [name for name in value.split(",") if name]
+    unknown = [name for name in names if name not in KNOWN]
+    if unknown:
+        raise SystemExit(
+            f"visops: VISOPS_SANITIZE={value} is not known; it can hold {', '.join(KNOWN)}"
+        )
+    if {"address", "thread"} <= set(names):
+        raise SystemExit("visops: VISOPS_SANITIZE can't hold both address and thread")
+    return names
+
+
+def build_folder(names: list[str]) -> str:
+    """Return the folder of object files below build/."""
+    return "-".join(["ninja", *names])
+
+
+def compile_flags(names: list[str]) -> list[str]:
+    """Return what GCC and Clang compile with: the first error ends the process."""
+    if not names:
+        return []
+    return [
+        f"-fsanitize={','.join(names)}",
+        *("-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-O1"),
+    ]
+
+
+def link_flags(names: list[str]) -> list[str]:
+    """Return what GCC and Clang link with."""
+    return [f"-fsanitize={','.join(names)}"] if names else []
