@@ -1,5 +1,6 @@
 """PyTorch operators for vision: one pass, one build, one answer."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._loader import load_extensions
@@ -27,7 +28,6 @@ from .convolution import (  # noqa: E402
     im2col,
 )
 from .roi import (  # noqa: E402
-    RoIAlign,
     crop_rois,
     multiscale_roi_align,
     paste_rois,
@@ -67,11 +67,23 @@ from .warp import (  # noqa: E402
 from . import transforms  # noqa: E402  # isort: skip (it uses what is above)
 
 if TYPE_CHECKING:
+    from .roi.modules import RoIAlign
     from .roi.multiscale_module import MultiScaleRoIAlign
+    from .roi.pooling_modules import PSRoIAlign, RoIPool
+
+# What imports torchvision, where it is installed, is imported when it is asked for.
+_ON_FIRST_USE = {
+    "MultiScaleRoIAlign": "multiscale_module",
+    "PSRoIAlign": "pooling_modules",
+    "RoIAlign": "modules",
+    "RoIPool": "pooling_modules",
+}
 
 __all__ = [
     "MultiScaleRoIAlign",
+    "PSRoIAlign",
     "RoIAlign",
+    "RoIPool",
     "__version__",
     "affine_from_points",
     "augment",
@@ -123,9 +135,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what imports torchvision when it is asked for."""
-    if name == "MultiScaleRoIAlign":
-        from .roi.multiscale_module import MultiScaleRoIAlign
-
-        return MultiScaleRoIAlign
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _ON_FIRST_USE.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.roi.{module}"), name)

@@ -6,10 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
+from .._torch.arrays import no_boxes
 from .align import multiscale_roi_align
 from .arguments import output_pair
+from .multiscale_autograd import _levels as box_levels
 
 if TYPE_CHECKING:
     _Pooler = nn.Module
@@ -107,6 +110,22 @@ class MultiScaleRoIAlign(_Pooler):
         return (
             f"{type(self).__name__}(featmap_names={self.featmap_names}, "
             f"output_size={self.output_size}, sampling_ratio={self.sampling_ratio})"
+        )
+
+    def map_levels(self, boxlists: Sequence[Tensor]) -> Tensor:
+        """Return which of the pyramid's maps each box is pooled from, int64 ``[K]``.
+
+        Boxes are ``[L, 4]`` of each image. The maps' scales are known after the first call.
+        """
+        if self.scales is None:
+            raise RuntimeError(
+                "visops.MultiScaleRoIAlign: map_levels was called before the module, which infers "
+                "the maps' scales; set scales, or call the module first"
+            )
+        boxes = torch.cat([no_boxes(part, 4) for part in boxlists])
+        rows = torch.cat([boxes[:, :1], boxes], 1)  # a column of batch indices, which has no effect
+        return box_levels(
+            rows, self.scales, self.canonical_scale, self.canonical_level, "torchvision"
         )
 
 

@@ -15,7 +15,9 @@ OPERATORS = Path(__file__).with_name("operators.txt").read_text().splitlines()
 NAMES = {
     "visops": [
         "MultiScaleRoIAlign",
+        "PSRoIAlign",
         "RoIAlign",
+        "RoIPool",
         "__version__",
         "affine_from_points",
         "augment",
