@@ -21,11 +21,15 @@ from .boxes import (  # noqa: E402
     generalized_box_iou_loss,
 )
 from .convolution import (  # noqa: E402
+    box_blur,
     col2im,
     conv2d,
     convolve2d,
     correlate2d,
+    filter2d,
+    gaussian_blur,
     im2col,
+    sobel,
 )
 from .roi import (  # noqa: E402
     crop_rois,
@@ -89,6 +93,7 @@ __all__ = [
     "augment",
     "batched_nms",
     "batched_soft_nms",
+    "box_blur",
     "box_iou",
     "box_iou_rotated",
     "build_info",
@@ -103,6 +108,8 @@ __all__ = [
     "crop_rois",
     "distance_box_iou",
     "distance_box_iou_loss",
+    "filter2d",
+    "gaussian_blur",
     "generalized_box_iou",
     "generalized_box_iou_loss",
     "get_affine_matrix",
@@ -123,6 +130,7 @@ __all__ = [
     "roi_align_rotated",
     "roi_pool",
     "similarity_from_points",
+    "sobel",
     "soft_nms",
     "transform_boxes",
     "transform_points",

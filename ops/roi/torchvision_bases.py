@@ -14,7 +14,15 @@ from torch import nn
 __all__ = ["PSRoIAlignBase", "RoIAlignBase", "RoIPoolBase"]
 
 if TYPE_CHECKING:
-    RoIAlignBase = RoIPoolBase = PSRoIAlignBase = nn.Module
+
+    class RoIAlignBase(nn.Module):
+        """``torchvision.ops.RoIAlign`` or nn.Module."""
+
+    class RoIPoolBase(nn.Module):
+        """``torchvision.ops.RoIPool`` or nn.Module."""
+
+    class PSRoIAlignBase(nn.Module):
+        """``torchvision.ops.PSRoIAlign`` or nn.Module."""
 else:
     try:
         from torchvision import ops as _peers
