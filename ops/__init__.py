@@ -1,5 +1,6 @@
 """PyTorch operators for vision: one pass, one build, one answer."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ._loader import load_library
@@ -20,14 +21,17 @@ from .boxes import (  # noqa: E402
     generalized_box_iou_loss,
 )
 from .convolution import (  # noqa: E402
+    box_blur,
     col2im,
     conv2d,
     convolve2d,
     correlate2d,
+    filter2d,
+    gaussian_blur,
     im2col,
+    sobel,
 )
 from .roi import (  # noqa: E402
-    RoIAlign,
     crop_rois,
     multiscale_roi_align,
     paste_rois,
@@ -67,16 +71,29 @@ from .warp import (  # noqa: E402
 from . import transforms  # noqa: E402  # isort: skip (it uses what is above)
 
 if TYPE_CHECKING:
+    from .roi.modules import RoIAlign
     from .roi.multiscale_module import MultiScaleRoIAlign
+    from .roi.pooling_modules import PSRoIAlign, RoIPool
+
+# What imports torchvision, where it is installed, is imported when it is asked for.
+_ON_FIRST_USE = {
+    "MultiScaleRoIAlign": "multiscale_module",
+    "PSRoIAlign": "pooling_modules",
+    "RoIAlign": "modules",
+    "RoIPool": "pooling_modules",
+}
 
 __all__ = [
     "MultiScaleRoIAlign",
+    "PSRoIAlign",
     "RoIAlign",
+    "RoIPool",
     "__version__",
     "affine_from_points",
     "augment",
     "batched_nms",
     "batched_soft_nms",
+    "box_blur",
     "box_iou",
     "box_iou_rotated",
     "build_info",
@@ -91,6 +108,8 @@ __all__ = [
     "crop_rois",
     "distance_box_iou",
     "distance_box_iou_loss",
+    "filter2d",
+    "gaussian_blur",
     "generalized_box_iou",
     "generalized_box_iou_loss",
     "get_affine_matrix",
@@ -111,6 +130,7 @@ __all__ = [
     "roi_align_rotated",
     "roi_pool",
     "similarity_from_points",
+    "sobel",
     "soft_nms",
     "transform_boxes",
     "transform_points",
@@ -123,9 +143,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what imports torchvision when it is asked for."""
-    if name == "MultiScaleRoIAlign":
-        from .roi.multiscale_module import MultiScaleRoIAlign
-
-        return MultiScaleRoIAlign
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _ON_FIRST_USE.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.roi.{module}"), name)

@@ -161,9 +161,9 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
             shape = list(boxes.shape)
             raise ValueError(f"visops.{op}: {name} has shape {shape}, must be [..., 4]")
         if boxes.dtype == torch.bool or boxes.is_complex():
-            dtype = str(boxes.dtype).removeprefix("torch.")
+            given = str(boxes.dtype).removeprefix("torch.")
             raise ValueError(
-                f"visops.{op}: {name} has dtype {dtype}, must be a floating or integer type"
+                f"visops.{op}: {name} has dtype {given}, must be a floating or integer type"
             )
     if boxes1.device != boxes2.device:
         raise ValueError(

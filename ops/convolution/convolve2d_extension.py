@@ -8,22 +8,32 @@ from torch import Tensor
 from .convolve2d_problem import Number, Problem, fill_tensor
 from .im2col_autograd import im2col
 
-__all__ = ["extended", "windows"]
+__all__ = ["extended", "extended_along", "windows"]
 
 
 def _piece(image: Tensor, dim: int, first: int, last: int, boundary: str) -> Tensor:
     """Return positions [first, last) along `dim`, some of which lie outside the image."""
     size = image.shape[dim]
     index = torch.arange(first, last, device=image.device)
-    if boundary == "wrap":
+    if boundary == "replicate":
+        index = index.clamp(0, size - 1)
+    elif boundary == "wrap":
         index = index.remainder(size)
+    elif boundary == "mirror":
+        index = index.remainder(max(2 * size - 2, 1))
+        index = torch.minimum(index, 2 * size - 2 - index)
     else:
         index = index.remainder(2 * size)
         index = torch.minimum(index, 2 * size - 1 - index)
     return image.index_select(dim, index)
 
 
-def _extended_along(image: Tensor, dim: int, first: int, last: int, boundary: str) -> Tensor:
+def extended_along(image: Tensor, dim: int, first: int, last: int, boundary: str) -> Tensor:
+    """Return positions [first, last) along `dim` of an image extended without end.
+
+    The boundary is one of convolve2d's, "wrap" or "symm"; or, for filter2d, "replicate", or
+    "mirror", which doesn't repeat the border pixel.
+    """
     size = image.shape[dim]
     inside = max(first, 0), min(last, size)
     if inside == (first, last):
@@ -51,7 +61,7 @@ def extended(p: Problem) -> Problem:
         (-2, -1), p.start, p.size, p.kernel.shape[-2:], strict=True
     ):
         first = start - kernel + 1 if p.flip else start
-        image = _extended_along(image, dim, first, first + size + kernel - 1, p.boundary)
+        image = extended_along(image, dim, first, first + size + kernel - 1, p.boundary)
     # Everything lies inside now, so the result is the "valid" part.
     last = p.kernel.shape[-2] - 1, p.kernel.shape[-1] - 1
     return p._replace(image=image, start=last if p.flip else (0, 0), boundary="fill", fill=0)

@@ -1,12 +1,13 @@
-"""Regions of feature maps and images: pooled, cropped, pasted."""
+"""Regions of feature maps and images: pooled, cropped, pasted.
+
+The modules import torchvision where it is installed, so they are imported on first use.
+"""
 
 from .align import multiscale_roi_align, roi_align
 from .crops import crop_rois, paste_rois
-from .modules import RoIAlign
 from .pooling import ps_roi_align, roi_align_rotated, roi_pool
 
 __all__ = [
-    "RoIAlign",
     "crop_rois",
     "multiscale_roi_align",
     "paste_rois",

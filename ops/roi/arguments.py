@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._torch.arrays import no_boxes
+
 __all__ = ["as_boxes", "output_pair", "whole_number"]
 
 
@@ -21,8 +23,8 @@ def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "
         The public function, for errors.
     boxes : Tensor or sequence of Tensor
         A tensor is returned as it is. In a sequence, tensor i holds the boxes of image i,
-        ``[L, columns]``; the result is at least float32, so that it can hold the indices, and
-        float64 for integers.
+        ``[L, columns]``, or ``[0]`` for none; the last images may have no tensor. The result is at
+        least float32, so that it can hold the indices, and float64 for integers.
     input : Tensor
         The batch: gives the number of images, and the device if there are no boxes.
     columns : int
@@ -38,10 +40,12 @@ def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "
         For the wrong number of tensors, or a wrong shape, dtype or device.
     """
     if isinstance(boxes, Tensor):
-        return boxes
+        rows: Tensor = no_boxes(boxes, 1 + columns)
+        return rows
     if not isinstance(boxes, (list, tuple)):
         kind = type(boxes).__name__
         raise TypeError(f"visops.{op}: boxes is a {kind}, must be a tensor or a list of tensors")
+    boxes = [no_boxes(part, columns) for part in boxes]
     for i, part in enumerate(boxes):
         if not isinstance(part, Tensor):
             kind = type(part).__name__
@@ -60,10 +64,10 @@ def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "
                 f"visops.{op}: boxes[{i}] is on {part.device}, boxes[0] is on {boxes[0].device}; "
                 "all tensors must be on one device"
             )
-    if input.dim() == 4 and len(boxes) != input.shape[0]:
+    if input.dim() == 4 and len(boxes) > input.shape[0]:
         raise ValueError(
             f"visops.{op}: boxes is a list of {len(boxes)}, {name} has batch size "
-            f"{input.shape[0]}, must be one tensor for each image"
+            f"{input.shape[0]}, must be at most one tensor for each image"
         )
     if not boxes:
         return input.new_empty((0, 1 + columns), dtype=torch.float32)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from torch import Tensor, nn
+import torch.fx
+from torch import Tensor
 
 from .align import roi_align
+from .torchvision_bases import RoIAlignBase
 
 __all__ = ["RoIAlign"]
 
+# torch.fx records calls of it from here, instead of looking into it.
+torch.fx.wrap("roi_align")
 
-class RoIAlign(nn.Module):
+
+class RoIAlign(RoIAlignBase):
     """:func:`visops.roi_align` as a module: ``torchvision.ops.RoIAlign``.
 
     Parameters

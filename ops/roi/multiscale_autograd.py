@@ -24,7 +24,7 @@ from .align_autograd import (
     roi_align,
 )
 
-__all__ = ["level_number", "multiscale_roi_align", "pool_by_position"]
+__all__ = ["box_levels", "level_number", "multiscale_roi_align", "pool_by_position"]
 
 multiscale_roi_align = Differentiable("multiscale_roi_align")
 _backward_input = Differentiable("multiscale_roi_align_backward_input")
@@ -131,7 +131,7 @@ def level_number(scale: float) -> int:
     return round(-math.log2(scale))
 
 
-def _levels(
+def box_levels(
     boxes: Tensor, scales: Sequence[float], canonical_scale: float, canonical_level: int, rule: str
 ) -> Tensor:
     """Compute each box's level as level_of_box() in csrc/core/roi/align.h does."""
@@ -183,7 +183,7 @@ def pool_by_position(
     ]
     result = pooled[0]
     if len(features) > 1:
-        chosen = _levels(boxes, level_scales, *levels)[:, None, None, None]
+        chosen = box_levels(boxes, level_scales, *levels)[:, None, None, None]
         for i, values in enumerate(pooled[1:], 1):
             result = torch.where(chosen == i, values, result)
     return result

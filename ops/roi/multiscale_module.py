@@ -7,11 +7,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor, nn
 
+from .._torch.arrays import no_boxes
 from .align import multiscale_roi_align
 from .arguments import as_boxes, output_pair, whole_number
-from .multiscale_autograd import level_number, pool_by_position
+from .multiscale_autograd import box_levels, level_number, pool_by_position
 
 if TYPE_CHECKING:
     _Pooler = nn.Module
@@ -99,9 +101,9 @@ class MultiScaleRoIAlign(_Pooler):
         maps = [level.to(maps[0].dtype) for level in maps]
         if self.scales is None:
             self.scales = _inferred_scales(maps, image_shapes)
-        levels = [level_number(scale) for scale in self.scales]
-        if any(b <= a for a, b in itertools.pairwise(levels)):
-            return self._pool_by_position(maps, boxes, levels)
+        by_position = self._scales_by_position()
+        if by_position is not None:
+            return self._pool_by_position(maps, boxes, by_position)
         return multiscale_roi_align(
             maps,
             boxes,
@@ -112,11 +114,20 @@ class MultiScaleRoIAlign(_Pooler):
             canonical_level=self.canonical_level,
         )
 
+    def _scales_by_position(self) -> list[float] | None:
+        """Return the scales by which boxes choose their map, where some maps share theirs."""
+        assert self.scales is not None
+        levels = [level_number(scale) for scale in self.scales]
+        if all(a < b for a, b in itertools.pairwise(levels)):
+            return None
+        count = min(max(levels[-1] - levels[0], 0) + 1, len(levels))
+        return [2.0 ** -(levels[0] + i) for i in range(count)]
+
     def _pool_by_position(
-        self, maps: list[Tensor], boxes: Sequence[Tensor], levels: Sequence[int]
+        self, maps: list[Tensor], boxes: Sequence[Tensor], chosen_by: list[float]
     ) -> Tensor:
         """Take maps for successive levels, from the first one's to the last one's."""
-        count = min(max(levels[-1] - levels[0], 0) + 1, len(maps))
+        count = len(chosen_by)
         assert self.scales is not None
         return pool_by_position(
             maps[:count],
@@ -125,7 +136,7 @@ class MultiScaleRoIAlign(_Pooler):
             self.scales[:count],
             self.sampling_ratio,
             False,
-            [2.0 ** -(levels[0] + i) for i in range(count)],
+            chosen_by,
             self.canonical_scale,
             whole_number("MultiScaleRoIAlign", "canonical_level", self.canonical_level),
             "torchvision",
@@ -136,6 +147,21 @@ class MultiScaleRoIAlign(_Pooler):
             f"{type(self).__name__}(featmap_names={self.featmap_names}, "
             f"output_size={self.output_size}, sampling_ratio={self.sampling_ratio})"
         )
+
+    def map_levels(self, boxlists: Sequence[Tensor]) -> Tensor:
+        """Return which of the pyramid's maps each box is pooled from, int64 ``[K]``.
+
+        Boxes are ``[L, 4]`` of each image. The maps' scales are known after the first call.
+        """
+        if self.scales is None:
+            raise RuntimeError(
+                "visops.MultiScaleRoIAlign: map_levels was called before the module, which infers "
+                "the maps' scales; set scales, or call the module first"
+            )
+        boxes = torch.cat([no_boxes(part, 4) for part in boxlists])
+        rows = torch.cat([boxes[:, :1], boxes], 1)  # a column of batch indices, which has no effect
+        scales = self._scales_by_position() or self.scales
+        return box_levels(rows, scales, self.canonical_scale, self.canonical_level, "torchvision")
 
 
 def _inferred_scales(maps: Sequence[Tensor], image_shapes: Sequence[Any]) -> list[float]:

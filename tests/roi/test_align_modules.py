@@ -131,7 +131,7 @@ def test_pooler_errors() -> None:
             "MultiScaleRoIAlign: image_shapes is empty, must have every image",
             lambda: pooler(NAMES, 3, 2)(maps, boxes, []),
         ),
-        ("multiscale_roi_align: boxes", lambda: pooler(NAMES, 3, 2)(maps, boxes[:1], SHAPES)),
+        ("multiscale_roi_align: boxes", lambda: pooler(NAMES, 3, 2)(maps, boxes * 2, SHAPES)),
     ):
         check(ValueError, message, call)
     with pytest.raises(TypeError, match=r"^visops\.MultiScaleRoIAlign: output_size is 'a'"):
@@ -161,11 +161,12 @@ def test_compile() -> None:
 
 PROGRAM = """
 import sys, torch, visops
-visops.RoIAlign
+visops.roi_align
 assert "torchvision" not in sys.modules
 sys.modules["torchvision"] = None  # importing it fails
 pool = visops.MultiScaleRoIAlign(["a"], 2, 2)
 assert type(pool).__mro__[1] is torch.nn.Module
+assert visops.RoIAlign.__mro__[1] is visops.RoIPool.__mro__[1] is torch.nn.Module
 boxes = [torch.tensor([[0.0, 0, 9, 9]])]
 print(pool({"a": torch.ones(1, 1, 8, 8)}, boxes, [(16, 16)]).sum().item())
 """

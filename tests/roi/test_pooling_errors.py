@@ -165,8 +165,8 @@ def test_rotated_boxes() -> None:
     ),
     (
         ValueError,
-        "roi_pool: boxes is a list of 1, input has batch size 2, must be one tensor for each image",
-        pool(None, [torch.zeros(1, 4)]),
+        "roi_pool: boxes is a list of 3, input has batch size 2, must be at most one tensor for",
+        pool(None, [torch.zeros(1, 4)] * 3),
     ),
     (TypeError, "roi_pool: output_size is (1, 2, 3), must be an integer or", pool(size=(1, 2, 3))),
     (TypeError, "roi_pool: output_size is 2.5, must be an integer or", pool(size=2.5)),

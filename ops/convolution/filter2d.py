@@ -1,0 +1,273 @@
+"""Filters of images, colour images too, by OpenCV's rules: filter2d.
+
+Images become planes ``[..., H, W]``, extended beyond their borders; correlate2d does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .._torch.arrays import as_tensor
+from .._torch.call import renamed
+from .convolve2d import correlate2d
+from .convolve2d_extension import extended_along
+
+__all__ = ["computed_in", "filter2d", "filtered"]
+
+Array = TypeVar("Array", Tensor, np.ndarray)
+
+# OpenCV's names, and those of extended_along().
+_BORDERS = {
+    "reflect_101": "mirror",
+    "reflect": "symm",
+    "replicate": "replicate",
+    "wrap": "wrap",
+    "constant": "constant",
+}
+_MOST_CHANNELS = 512  # as in OpenCV
+_IN_SINGLE = (
+    torch.uint8,
+    torch.int8,
+    torch.uint16,
+    torch.int16,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+)
+_IN_DOUBLE = (torch.uint32, torch.int32, torch.uint64, torch.int64, torch.float64)
+
+
+def filter2d(
+    image: Array,
+    kernel: Any,
+    *,
+    border: str = "reflect_101",
+    fill: float = 0.0,
+    channels: str | None = None,
+    dtype: Any = None,
+    method: str = "auto",
+) -> Array:
+    """Filter images with a kernel, each channel for itself: ``cv2.filter2D``.
+
+    It is a correlation: the kernel is not turned. The result has the image's size and, unless
+    `dtype` says otherwise, its dtype: integers are rounded half to even and saturate.
+
+    Parameters
+    ----------
+    image : Tensor ``[..., H, W]``, or ndarray ``[H, W]`` or ``[..., H, W, C]``
+        Any integer or floating dtype.
+    kernel : Tensor or array_like ``[height, width]``, or a pair of them ``[width]``, ``[height]``
+        Its middle, element ``[height // 2, width // 2]``, lies on the pixel. A pair is a row and a
+        column, as ``cv2.sepFilter2D`` takes them; their product need not be formed. Kernels on the
+        CPU that are such a product are found, and applied so where that is faster.
+    border : {"reflect_101", "reflect", "replicate", "wrap", "constant"}
+        What lies outside: the image mirrored without or with repeating the border pixel, the border
+        pixel, the image repeated, or `fill`.
+    fill : float
+        For "constant".
+    channels : {"last", "first"}, optional
+        Whether the last dimension of `image` holds channels, or they come before height and width.
+        By default they are last in arrays of three or more dimensions, and first in tensors.
+    dtype : torch.dtype or NumPy dtype, optional
+        Of the result, such as float32 for derivatives of uint8 images.
+    method : str
+        As in :func:`correlate2d`.
+
+    Returns
+    -------
+    Tensor or ndarray
+        Of the image's shape.
+
+    Raises
+    ------
+    ValueError
+        For unknown words, wrong shapes and dtypes; for an array of more than 512 channels and a
+        tensor that looks like ``[H, W, C]``, unless `channels` says that it is meant.
+    TypeError
+        For an image that is neither a tensor nor an array.
+    RuntimeError
+        For tensors on two devices.
+
+    Notes
+    -----
+    Computed in float32, in float64 for float64 images and integers of 32 bits and more. Values of
+    floating images are OpenCV's but for rounding; of uint8 images too, except that a sum halfway
+    between two levels may round the other way. Differentiable with respect to floating images and
+    the kernel, as :func:`correlate2d`.
+
+    Source: G. Bradski, "The OpenCV Library", 2000, for the definition.
+
+    Examples
+    --------
+    >>> import numpy as np, visops
+    >>> photo = np.zeros((3, 4, 3), np.uint8)  # rows, columns, channels
+    >>> photo[1, 1] = 90, 180, 255
+    >>> visops.filter2d(photo, np.full((3, 3), 1 / 9))[1, 2]
+    array([10, 20, 28], dtype=uint8)
+    """
+    op = "filter2d"
+    return filtered(  # type: ignore[no-any-return]
+        op, image, _factors(op, kernel), border, fill, channels, dtype, method
+    )
+
+
+def computed_in(op: str, dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype in which images of `dtype` are filtered."""
+    if dtype in _IN_SINGLE:
+        return torch.float32
+    if dtype in _IN_DOUBLE:
+        return torch.float64
+    name = str(dtype).removeprefix("torch.")
+    raise ValueError(f"visops.{op}: image has dtype {name}, must be an integer or floating type")
+
+
+def filtered(
+    op: str,
+    image: Any,
+    kernels: Sequence[Any],
+    border: str,
+    fill: float,
+    channels: str | None,
+    dtype: Any,
+    method: str = "auto",
+    divisor: int = 1,
+) -> Any:
+    """Filter with `kernels`, each [height, width], in turn; borders are those of the image itself.
+
+    Sums are divided by `divisor` before they are rounded. The rest is as in filter2d().
+    """
+    if border not in _BORDERS:
+        names = ", ".join(repr(name) for name in _BORDERS)
+        raise ValueError(f"visops.{op}: border is {border!r}, must be one of {names}")
+    planes, last = _planes(op, image, channels)
+    result_dtype = planes.dtype if dtype is None else _torch_dtype(op, dtype)
+    wide = computed_in(op, planes.dtype)
+    read = [_kernel(op, kernel, planes.device, wide) for kernel in kernels]
+    values = planes.to(wide)
+    if 0 not in planes.shape:
+        values = _extended(values, read, _BORDERS[border], fill)
+        for kernel in read:
+            try:
+                values = correlate2d(values, kernel, mode="valid", method=method)
+            except (RuntimeError, TypeError, ValueError) as error:
+                raise renamed(error, op, "correlate2d", {"in1": "image", "in2": "kernel"}) from None
+    result = _converted(values if divisor == 1 else values / divisor, result_dtype)
+    if last:
+        result = result.movedim(-3, -1)
+    return result.detach().contiguous().numpy() if isinstance(image, np.ndarray) else result
+
+
+def _planes(op: str, image: Any, channels: str | None) -> tuple[Tensor, bool]:
+    """Return [..., H, W], and whether channels came last."""
+    if not isinstance(image, (Tensor, np.ndarray)):
+        kind = type(image).__name__
+        raise TypeError(
+            f"visops.{op}: image is a {kind}, must be a torch.Tensor or a numpy.ndarray"
+        )
+    if channels not in (None, "last", "first"):
+        raise ValueError(f"visops.{op}: channels is {channels!r}, must be 'last' or 'first'")
+    shape = tuple(image.shape)
+    is_array = isinstance(image, np.ndarray)
+    if len(shape) < (3 if channels == "last" else 2):
+        raise ValueError(
+            f"visops.{op}: image has shape {list(shape)}, must have height and width"
+            + (", and channels" if channels == "last" else "")
+        )
+    last = len(shape) > 2 and is_array if channels is None else channels == "last"
+    if channels is None and len(shape) > 2:
+        _refuse_doubtful(op, shape, is_array)
+    planes: Tensor = as_tensor(op, "image", image) if isinstance(image, np.ndarray) else image
+    return (planes.movedim(-1, -3) if last else planes), last
+
+
+def _refuse_doubtful(op: str, shape: tuple[int, ...], is_array: bool) -> None:
+    if is_array and shape[-1] > _MOST_CHANNELS:
+        raise ValueError(
+            f"visops.{op}: image has shape {list(shape)}, which would be {shape[-1]} channels; say "
+            "channels='first' for [..., height, width], or channels='last'"
+        )
+    if not is_array and shape[-1] in (1, 3, 4) and shape[-3] not in (1, 3, 4):
+        raise ValueError(
+            f"visops.{op}: image has shape {list(shape)}, a tensor is [..., height, width]; say "
+            "channels='last' for [height, width, channels], or channels='first'"
+        )
+
+
+def _factors(op: str, kernel: Any) -> Sequence[Any]:
+    """Return one kernel, or the row and the column of a pair as kernels."""
+    if not isinstance(kernel, (tuple, list)) or len(kernel) != 2:
+        return (kernel,)
+    parts = [part if isinstance(part, Tensor) else np.asarray(part) for part in kernel]
+    if all(part.ndim == 1 for part in parts) and isinstance(kernel, tuple):
+        return parts[0][None, :], parts[1][:, None]
+    return (kernel,)
+
+
+def _kernel(op: str, kernel: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
+    if not isinstance(kernel, Tensor):
+        try:
+            kernel = torch.from_numpy(np.array(kernel, np.float64)).to(device)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"visops.{op}: kernel is not an array of numbers: {error}") from None
+    if kernel.dim() != 2 or 0 in kernel.shape:
+        raise ValueError(
+            f"visops.{op}: kernel has shape {list(kernel.shape)}, must be [height, width], or a "
+            "tuple of a row [width] and a column [height]"
+        )
+    if kernel.is_complex():
+        raise ValueError(f"visops.{op}: kernel is complex, must be real")
+    if kernel.device != device:
+        raise RuntimeError(
+            f"visops.{op}: kernel is on {kernel.device}, image is on {device}; all tensors must be "
+            "on one device"
+        )
+    result: Tensor = kernel.to(dtype)
+    return result
+
+
+def _extended(values: Tensor, kernels: Sequence[Tensor], border: str, fill: float) -> Tensor:
+    """Return the image with all that the kernels read."""
+    for dim in (-2, -1):
+        before = sum(kernel.shape[dim] // 2 for kernel in kernels)
+        after = sum((kernel.shape[dim] - 1) // 2 for kernel in kernels)
+        if border == "constant":
+            widths = [before, after, 0, 0] if dim == -1 else [0, 0, before, after]
+            values = F.pad(values, widths, value=fill)
+        else:
+            values = extended_along(values, dim, -before, values.shape[dim] + after, border)
+    return values
+
+
+def _torch_dtype(op: str, dtype: Any) -> torch.dtype:
+    if isinstance(dtype, torch.dtype):
+        found = dtype
+    else:
+        try:
+            found = torch.from_numpy(np.empty(0, dtype)).dtype
+        except TypeError:
+            raise TypeError(
+                f"visops.{op}: dtype is {dtype!r}, must be a torch or NumPy dtype"
+            ) from None
+    if found == torch.bool or found.is_complex:
+        name = str(found).removeprefix("torch.")
+        raise ValueError(f"visops.{op}: dtype is {name}, must be an integer or floating type")
+    return found
+
+
+def _converted(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return values in `dtype`: integers rounded half to even, and saturated."""
+    if dtype.is_floating_point:
+        return values.to(dtype)
+    limits = torch.iinfo(dtype)
+    rounded = values.round()
+    # The largest integers of 32 bits and more are no floats: their neighbours are cast instead.
+    result = rounded.clamp(limits.min, limits.max).to(dtype)
+    if float(limits.max) > limits.max:
+        result = torch.where(rounded >= float(limits.max), limits.max, result)
+    return result
