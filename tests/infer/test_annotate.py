@@ -14,7 +14,7 @@ from visops.infer.batch import Picture
 from visops.infer.view.annotate import encode, picture_path
 from visops.infer.view.drawing import draw
 
-from infer.folders import Detector, Network, records, save
+from infer.folders import Detector, Network, nested, records, recursion_limit, save
 
 GREY = (90, 90, 90)
 NAN, INF = float("nan"), float("inf")
@@ -220,6 +220,32 @@ def test_where_pictures_go(image: str, picture: str) -> None:
     path = picture_path("f", image, ".jpg")
     assert path == picture or (picture.endswith("-") and path.startswith(picture))
     assert max(map(len, path.split("/"))) <= 255
+
+
+def test_a_path_too_long_for_the_outputs_is_replaced() -> None:
+    long = "d/" * 1600 + "a.png"
+    path = picture_path("f", long, ".jpg")
+    assert len(path) < 100
+    assert path.startswith("f/")
+    assert path.endswith(".jpg")
+    assert path != picture_path("f", long.replace("a", "b"), ".jpg")
+    assert picture_path("f", "d/" * 1500 + "a.png", ".jpg") == "f/" + "d/" * 1500 + "a.png.jpg"
+
+
+def test_a_run_over_folders_within_each_other(tmp_path: Path) -> None:
+    """A recursion would end the run, or the next one, which looks for temporary files."""
+    depth = 400
+    images, out = tmp_path / "images", tmp_path / "out"
+    with nested(images, depth) as inner, nested(out, 0):
+        save(tmp_path / "a.png")
+        (tmp_path / "a.png").rename(inner / "a.png")
+        for done in (1, 0):
+            with recursion_limit(depth):
+                summary = infer.run(images, out, {"net": Network()}, workers=0, annotate="png")
+            assert (summary.counts.ok, summary.done) == (1, done)
+        image = "d/" * depth + "a.png"
+        assert list(records(out)) == [image]
+        assert (out / picture_path("annotated", image, ".png")).is_file()
 
 
 def test_no_picture_is_where_another_s_folder_is() -> None:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..batch import Batch, Picture
-from ..store.durable import sync_below, write_atomically
+from ..store.durable import make_folders, sync_below, write_atomically
 from ..store.manifest import Commit, Manifest
 from ..store.records import batch_records, json_line
 from ..view.annotate import encode
@@ -54,7 +54,7 @@ def write_part(out: str, batch: Batch) -> Commit:
 def write_picture(out: str, picture: Picture) -> None:
     """Draw, encode and write a picture; the caller syncs its folder."""
     path = os.path.join(out, picture.path)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    make_folders(os.path.dirname(path), sync=False)
     write_atomically(path, encode(picture), sync_parent=False)
 
 
