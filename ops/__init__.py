@@ -2,7 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ._loader import load_extensions
+from ._command import parse_early
+
+parse_early()  # before anything that takes long to import
+
+from ._loader import load_extensions  # noqa: E402
 
 load_extensions()
 

@@ -35,27 +35,27 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 class Deadly(Decoder):
     """Kills the process at some images, like a crash in a decoder."""
 
-    def image(self, path: str) -> tuple[torch.Tensor, Frame]:
+    def image(self, path: str, room: int | None = None) -> tuple[torch.Tensor, Frame]:
         if path == "2.png":
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().image(path)
+        return super().image(path, room)
 
 
 class Wrong(Decoder):
     """A decoder with a bug."""
 
-    def batch(self, plan: PlannedBatch) -> Any:
+    def batch(self, plan: PlannedBatch, allocate: Any = None) -> Any:
         raise ZeroDivisionError("a mistake")
 
 
 class Waiting(Decoder):
     """Writes its process id, and takes its time."""
 
-    def image(self, path: str) -> tuple[torch.Tensor, Frame]:
+    def image(self, path: str, room: int | None = None) -> tuple[torch.Tensor, Frame]:
         Path(self.root, "pid.part").write_text(str(os.getpid()))
         Path(self.root, "pid.part").rename(Path(self.root, "pid"))
         time.sleep(60)
-        return super().image(path)
+        return super().image(path, room)
 
 
 def planned(folder: Path, batches: int = 3) -> list[PlannedBatch]:
@@ -129,10 +129,10 @@ def runs(pid: int) -> bool:
 def test_full_shared_memory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The queue's own thread would only print it, and the batch would never arrive."""
 
-    def full(self: torch.Tensor) -> torch.Tensor:
+    def full(count: int) -> Any:
         raise RuntimeError("unable to allocate shared memory(shm): No space left on device (28)")
 
-    monkeypatch.setattr(torch.Tensor, "share_memory_", full)
+    monkeypatch.setattr(torch.UntypedStorage, "_new_shared", full)
     plans = planned(tmp_path)
     message = r"/dev/shm, for 3936 bytes .*No space left.* --shm-size.* --workers 0 needs none"
     with closing(DecodedBatches(plans, Decoder(str(tmp_path)), 1)) as source:

@@ -176,9 +176,13 @@ def test_others_are_not_waited_for_when_nothing_moves(
 
 
 def test_signals_end_the_wait_for_others(environ: dict[str, str], tmp_path: Path) -> None:
-    draining = Draining()
-    draining.received = signal.SIGTERM
-    wait_for_others(Meeting(Rank(0, 3), environ), draining, str(tmp_path))
+    meeting, draining = Meeting(Rank(0, 3), environ), Draining()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait_for_others, meeting, draining, str(tmp_path), 60, 0.01)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.3)
+        draining.received = signal.SIGTERM
+        waiting.result(30)
 
 
 def test_a_store_that_has_gone_is_not_waited_for() -> None:

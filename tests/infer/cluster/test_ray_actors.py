@@ -107,10 +107,10 @@ def decode_here(decoder: Decoder, plan: PlannedBatch) -> Batch:
     """Stands in for `decode_apart`, without a process that dies."""
 
     class Failing(Decoder):
-        def image(self, path: str) -> tuple[torch.Tensor, Frame]:
+        def image(self, path: str, room: int | None = None) -> tuple[torch.Tensor, Frame]:
             if path == CRASHES:
                 raise RuntimeError(DIED)
-            return super().image(path)
+            return super().image(path, room)
 
     return Failing(**vars(decoder)).batch(plan)
 
