@@ -19,6 +19,7 @@ from visops.infer.store.manifest import (
     read_manifest,
 )
 from visops.infer.store.plan import Entry, Plan, cut_batches
+from waiting import LIMIT
 
 
 def entries(text: str) -> list[Entry]:
@@ -129,7 +130,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
         here, there = context.Pipe()
         child = context.Process(target=write, args=(path, there))
         child.start()
-        assert here.poll(30)
+        assert here.poll(LIMIT)
         assert "another process is writing" in here.recv()
         child.join()
     Manifest(path).close()

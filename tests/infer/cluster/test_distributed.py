@@ -24,6 +24,7 @@ from visops.infer.cluster.distributed import (
 from visops.infer.engine.job import Job
 from visops.infer.store.manifest import Commit, read_manifest
 from visops.infer.store.merge import Counts, merge_parts
+from waiting import LIMIT
 
 from infer.cluster.ranks import on_three_ranks
 from infer.networks import (
@@ -104,15 +105,15 @@ def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
     digest = digest_of(str(ready))
     timer = threading.Timer(0.3, ready.replace, [path])
     timer.start()
-    wait_for_file(str(path), digest, seconds=30)
+    wait_for_file(str(path), digest, seconds=LIMIT)
     assert path.read_text() == "new"
     timer.join()
 
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ranks that wait in vain give up within a test's time."""
-    monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=30))
+    """Let ranks that wait in vain give up at the limit of a test, not after hours."""
+    monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=LIMIT))
 
 
 def run_own(pipelines: list[Pipeline], rank: Rank, images: Path, out: Path) -> object:

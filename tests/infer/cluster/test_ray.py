@@ -12,6 +12,7 @@ import torch
 from visops.infer import Model, Raw
 from visops.infer.cluster.ray_ledger import ALONE, GO, LOST, STOP, Ledger
 from visops.infer.images.decode import Decoder
+from waiting import LIMIT
 
 from infer.cluster.ray_stand_in import Handle, stand_in_for_ray
 from infer.networks import (
@@ -144,8 +145,8 @@ def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
     def do(table: pa.Table, number: int, clock: object) -> pa.Table:
         inside.add(number)
         if number < 2:
-            side_by_side.wait(30)
-            ended.wait(30)
+            side_by_side.wait(LIMIT)
+            ended.wait(LIMIT)
         seen[number] = set(inside)
         inside.remove(number)
         return table
@@ -154,13 +155,13 @@ def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
     tables = [pa.Table.from_pylist([planned_row(PlannedBatch(one, ()))]) for one in range(4)]
     with ThreadPoolExecutor(4) as pool:
         calls = [pool.submit(actor, table) for table in tables[:2]]
-        side_by_side.wait(30)  # both are running
+        side_by_side.wait(LIMIT)  # both are running
         calls.append(pool.submit(actor, tables[2]))
         time.sleep(0.1)  # batch 2 waits for them
         calls.append(pool.submit(actor, tables[3]))
         assert not seen
         ended.set()
-        assert all(call.result(30) is not None for call in calls)
+        assert all(call.result(LIMIT) is not None for call in calls)
     assert seen[2] == {2}
     assert sorted(seen) == [0, 1, 2, 3]
     assert not ledger._begun

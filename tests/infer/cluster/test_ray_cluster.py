@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import LIMIT
 
 from infer.cluster.ray_stand_in import HAS_RAY
 from infer.networks import (
@@ -52,7 +53,7 @@ def on_cluster(kind: str, images: Path, out: Path) -> dict[str, Any]:
             start_new_session=True,
         )
         try:
-            said, errors = process.communicate(timeout=300)
+            said, errors = process.communicate(timeout=LIMIT)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
