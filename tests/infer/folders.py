@@ -49,7 +49,7 @@ def fill(folder: Path) -> Path:
 
 @contextmanager
 def recursion_limit(calls: int) -> Iterator[None]:
-    """Let fewer calls be within each other: deep folders take long to make."""
+    """Lower the recursion limit, so that fewer folders within each other reach it."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(calls)
     try:

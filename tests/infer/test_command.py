@@ -92,7 +92,7 @@ def test_errors(
     assert message in capsys.readouterr().err
 
 
-def test_other_options_than_before(
+def test_changed_options_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 0
@@ -171,7 +171,7 @@ def test_other_commands_are_left_alone(command: list[str]) -> None:
         (["--iou-threshold", "1.5"], "iou_threshold is 1.5, must be"),
     ],
 )
-def test_options_without_effect_or_sense_are_refused(
+def test_useless_and_impossible_options_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str], changes: Any, message: str
 ) -> None:
     if "ray" in changes:
@@ -190,7 +190,7 @@ def test_ranks_have_no_trace(
 
 
 @pytest.mark.parametrize("error", [ImportError, TypeError, RuntimeError])
-def test_merging_says_what_is_wrong(
+def test_errors_of_merging_are_printed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

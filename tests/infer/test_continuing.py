@@ -48,8 +48,8 @@ def run(images: Path, out: Path, models: Any, **options: Any) -> infer.Summary:
     return infer.run(images, out, models, **(OPTIONS | options))
 
 
-def unlike(out: Path) -> dict[str, bytes]:
-    """Results, but for their parts, whose names tell of earlier models."""
+def comparable(out: Path) -> dict[str, bytes]:
+    """Return the outputs without the parts and the plan, whose names tell of earlier models."""
     return {
         name: data
         for name, data in files(out).items()
@@ -145,7 +145,7 @@ def test_a_model_that_is_added_runs_alone(folder: Path, tmp_path: Path) -> None:
     assert (first.seen, second.seen) == (0, 13)
     assert (summary.counts, summary.exit_code) == (COUNTS, 0)
     run(folder, tmp_path / "both", {"first": first, "second": second})
-    assert unlike(tmp_path / "out") == unlike(tmp_path / "both")
+    assert comparable(tmp_path / "out") == comparable(tmp_path / "both")
 
 
 def test_a_model_that_is_removed_leaves_nothing_to_do(
@@ -153,16 +153,16 @@ def test_a_model_that_is_removed_leaves_nothing_to_do(
 ) -> None:
     first, second = Counting(), Counting(1)
     run(folder, tmp_path / "out", {"first": first, "second": second})
-    both = unlike(tmp_path / "out")
+    both = comparable(tmp_path / "out")
     run(folder, tmp_path / "one", {"first": first})
     first.seen = second.seen = 0
     with monkeypatch.context() as patch:
         patch.setattr(Decoder, "image", lambda *_: pytest.fail("an image is decoded"))
         assert run(folder, tmp_path / "out", {"first": first}).counts == COUNTS
-        assert unlike(tmp_path / "out") == unlike(tmp_path / "one")
+        assert comparable(tmp_path / "out") == comparable(tmp_path / "one")
         # What was removed can come back: its parts are still there.
         assert run(folder, tmp_path / "out", {"first": first, "second": second}).done == 0
-        assert unlike(tmp_path / "out") == both
+        assert comparable(tmp_path / "out") == both
     assert (first.seen, second.seen) == (0, 0)
 
 
@@ -198,7 +198,7 @@ def test_parts_that_are_gone_are_computed_again(folder: Path, tmp_path: Path) ->
     run(folder, tmp_path / "out", {"first": first, "second": second})
     assert (first.seen, second.seen) == (8, 13)
     run(folder, tmp_path / "both", {"first": first, "second": second})
-    assert unlike(tmp_path / "out") == unlike(tmp_path / "both")
+    assert comparable(tmp_path / "out") == comparable(tmp_path / "both")
 
 
 def test_images_that_a_removed_model_refused_are_done(tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_images_that_a_removed_model_refused_are_done(tmp_path: Path) -> None:
     assert run(images, tmp_path / "out", {"net": net}, **options).counts.ok == 6
     assert net.seen == 4  # the batch with the image, whole
     run(images, tmp_path / "one", {"net": net}, **options)
-    assert unlike(tmp_path / "out") == unlike(tmp_path / "one")
+    assert comparable(tmp_path / "out") == comparable(tmp_path / "one")
 
 
 def test_pictures_show_all_models(folder: Path, tmp_path: Path) -> None:
@@ -223,13 +223,13 @@ def test_pictures_show_all_models(folder: Path, tmp_path: Path) -> None:
     run(folder, tmp_path / "out", {"first": Network()}, **options)
     run(folder, tmp_path / "out", models, **options)
     run(folder, tmp_path / "both", models, **options)
-    assert unlike(tmp_path / "out") == unlike(tmp_path / "both")
+    assert comparable(tmp_path / "out") == comparable(tmp_path / "both")
     run(folder, tmp_path / "out", {"second": Network(1)}, **options)
     run(folder, tmp_path / "one", {"second": Network(1)}, **options)
-    assert unlike(tmp_path / "out") == unlike(tmp_path / "one")
+    assert comparable(tmp_path / "out") == comparable(tmp_path / "one")
 
 
-def test_what_is_no_addition_or_removal_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_other_changes_of_models_are_refused(folder: Path, tmp_path: Path) -> None:
     run(folder, tmp_path, {"first": Network(), "second": Network(1)})
     before = files(tmp_path)
     for models, options, message in (

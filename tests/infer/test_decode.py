@@ -94,7 +94,7 @@ def test_colours_of_16_bits_are_scaled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("type", [np.int32, np.float32])
 def test_values_of_no_known_range_fail(tmp_path: Path, type: Any) -> None:
-    """Otherwise they would be white and "ok"; OpenCV refuses such files too."""
+    """If clipped, they would be white and "ok"; OpenCV refuses such files too."""
     Image.fromarray(WIDE.astype(type)).save(tmp_path / "a.tiff")
     with pytest.raises(ValueError, match=r"its pixels are 32-bit .* how much is white"):
         decode(tmp_path, "a.tiff")
@@ -128,7 +128,7 @@ def test_orientation(tmp_path: Path, orientation: int, suffix: str, reduced: boo
 @pytest.mark.parametrize("also", [None, 1, 3])
 @pytest.mark.parametrize("reduced", [False, True])
 def test_orientation_in_xmp(tmp_path: Path, suffix: str, also: Any, reduced: bool) -> None:
-    """It counts if EXIF has none, whichever library decodes; sizes agree with it."""
+    """XMP counts if EXIF has no orientation, whichever library decodes; sizes agree with it."""
     xmp = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf tiff:Orientation="6"/></x:xmpmeta>'
     options: dict[str, Any] = {"exif": Image.Exif()}
     if also is not None:
@@ -173,7 +173,7 @@ def test_reduced_sizes_are_no_smaller_than_needed(
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("size", [(60, 90), (61, 95), (66, 89)])
-def test_reduced_pixels_are_where_whole_ones_are(
+def test_reduced_pixels_lie_where_whole_ones_do(
     tmp_path: Path, orientation: int, size: Any
 ) -> None:
     exif = Image.Exif()
@@ -277,7 +277,7 @@ def several(folder: Path, sizes: Any, suffix: str = "png") -> PlannedBatch:
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_images_that_make_a_batch_too_large_fail(tmp_path: Path, apart: bool) -> None:
-    """Those before them and smaller ones after them do not."""
+    """Images before them are decoded, and so are smaller ones after them."""
     plan = several(tmp_path, [(10, 20), (30, 10), (10, 25), (5, 30), (10, 5), (1, 1)])
     decoder = Decoder(str(tmp_path), max_batch_pixels=700)
     batch = decode_apart(decoder, plan, "fork") if apart else decoder.batch(plan)
@@ -328,7 +328,7 @@ def test_too_little_memory_for_an_image_is_a_reason(
 
 
 @pytest.mark.parametrize("suffix", ["png", "tiff", "jpg"])
-def test_pillows_own_limit_is_none(
+def test_pillows_own_limit_does_not_apply(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
@@ -344,10 +344,10 @@ def test_pillows_own_limit_is_none(
     ("code", "workers"),
     [("EIO", 0), ("EIO", 1), ("ESTALE", 0), ("EMFILE", 0), ("ENFILE", 0), ("ENOMEM", 0)],
 )
-def test_faults_of_the_machine_are_no_files(
+def test_faults_of_the_machine_do_not_fail_images(
     tmp_path: Path, code: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise all remaining files would fail, one after the other."""
+    """If such errors were failures of a file, all remaining files would fail too."""
     number = getattr(errno, code)
 
     def failing(path: Any, *arguments: Any) -> Any:
@@ -363,7 +363,7 @@ def test_faults_of_the_machine_are_no_files(
 
 
 @pytest.mark.parametrize("root", ["gone", "empty"])
-def test_a_folder_that_is_gone_is_no_failure_of_its_images(tmp_path: Path, root: str) -> None:
+def test_a_missing_folder_does_not_fail_its_images(tmp_path: Path, root: str) -> None:
     folder = tmp_path / root
     if root == "empty":
         folder.mkdir()  # like an unmounted mount point

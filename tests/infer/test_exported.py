@@ -32,7 +32,7 @@ def exported(path: Path, network: nn.Module, batch: int, dynamic: bool = False) 
 
 @pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
-def test_any_number_of_images_with_a_network_of_one_size(
+def test_a_fixed_batch_size_takes_any_number_of_images(
     tmp_path: Path, size: int, count: int
 ) -> None:
     network = Network()
@@ -57,7 +57,7 @@ def test_outputs_of_any_form() -> None:
     torch.testing.assert_close(found, whole)
 
 
-def test_of_any_size(tmp_path: Path) -> None:
+def test_a_dynamic_batch_size_is_not_fixed(tmp_path: Path) -> None:
     assert load_model(exported(tmp_path / "net.pt2", Network(), 2, dynamic=True)).batch_size is None
 
 
@@ -77,7 +77,7 @@ def test_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".pt2"])
-def test_a_state_dict_is_no_network(tmp_path: Path, suffix: str) -> None:
+def test_a_state_dict_is_refused(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"net{suffix}"
     torch.save(Network().state_dict(), path)
     wanted = "TorchScript" if suffix == ".pth" else "torch.export"

@@ -65,14 +65,14 @@ def test_a_path_that_is_too_long_to_open(tmp_path: Path, monkeypatch: pytest.Mon
     )
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     with open(os.path.join(os.fsencode(tmp_path), b"\xff\xfe.jpg"), "wb") as file:
         file.write(b"x")
     (entry,) = list_images(tmp_path)
     assert os.fsencode(entry.path) == b"\xff\xfe.jpg"
 
 
-def test_what_is_no_image_is_skipped(tmp_path: Path) -> None:
+def test_other_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     (tmp_path / "README").write_text("")
     os.mkfifo(tmp_path / "pipe.jpg")

@@ -83,7 +83,7 @@ def test_a_post_processing_or_a_whole_model_may_come_along(file: str) -> None:
     assert model.loaded[0] == f"{file}:model"
 
 
-def test_what_is_no_network_is_named(file: str, tmp_path: Path) -> None:
+def test_files_without_a_network_are_named(file: str, tmp_path: Path) -> None:
     for name, error, message in (
         (f"{file}:number", ValueError, "nets.py:number returns a int, must return a network"),
         (f"{file}:broken", ValueError, "nets.py:broken: KeyError: 'no weights'"),

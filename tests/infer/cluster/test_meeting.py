@@ -52,14 +52,14 @@ def test_rank_0_opens_a_store_where_there_is_none() -> None:
         assert on_three_ranks(partial(decided, decision=run, environ=environ)) == [[0, run]] * 3
 
 
-def test_nobody_hears_what_was_decided_before(environ: dict[str, str]) -> None:
+def test_ranks_never_hear_an_earlier_decision(environ: dict[str, str]) -> None:
     # Commands of one script, runs of one program and restarts share a store.
     for run in range(3):
         said = on_three_ranks(partial(decided, decision=run, environ=environ, seconds=0.2))
         assert said == [[0, run]] * 3
 
 
-def test_machines_need_not_agree_how_often_they_were_restarted(environ: dict[str, str]) -> None:
+def test_machines_may_have_different_numbers_of_restarts(environ: dict[str, str]) -> None:
     def ask(rank: Rank) -> object:
         here = {**environ, "TORCHELASTIC_RESTART_COUNT": str(rank.index)}
         return decided(rank, "all", here)
@@ -114,7 +114,7 @@ def test_decisions_may_be_larger_than_a_value_of_the_store(environ: dict[str, st
     assert first == second == third == [0, text]
 
 
-def test_what_rank_0_raises_is_raised_everywhere(environ: dict[str, str]) -> None:
+def test_errors_of_rank_0_are_raised_on_all_ranks(environ: dict[str, str]) -> None:
     def decide() -> None:
         raise ValueError("batch_size is 3")
 
@@ -125,7 +125,7 @@ def test_what_rank_0_raises_is_raised_everywhere(environ: dict[str, str]) -> Non
         assert str(error) == ("visops.infer: rank 0 could not plan: ValueError: batch_size is 3")
 
 
-def test_ranks_without_a_place_to_meet_are_told() -> None:
+def test_ranks_without_a_store_get_an_error() -> None:
     with pytest.raises(RuntimeError, match="ranks need MASTER_ADDR and MASTER_PORT"):
         Meeting(Rank(0, 2), {"MASTER_ADDR": "127.0.0.1"})
 

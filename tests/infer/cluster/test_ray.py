@@ -34,7 +34,7 @@ def test_the_ledger_gives_up_a_batch_that_kills_its_workers() -> None:
     assert ledger.begin("write", 7, False) == GO
 
 
-def test_the_ledger_lets_a_batch_that_may_have_killed_be_alone() -> None:
+def test_the_ledger_runs_a_suspect_batch_alone() -> None:
     ledger = Ledger(attempts=2)
     assert ledger.begin("models", 7, False, False) == GO
     assert [ledger.begin("models", 7, False, False) for _ in range(3)] == [ALONE] * 3
@@ -50,7 +50,7 @@ def test_the_ledger_forgives_attempts_that_came_back() -> None:
     ledger.end("decode", 0)
 
 
-def test_a_draining_ledger_ends_what_is_begun() -> None:
+def test_a_draining_ledger_lets_begun_batches_finish() -> None:
     ledger = Ledger(attempts=2)
     assert ledger.begin("decode", 0, True) == GO
     ledger.drain()
@@ -73,7 +73,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> None:
         (16.0, 4.0, "cuda:1", (12, 4, 2, 1.0, 1.0)),
     ],
 )
-def test_a_cluster_is_divided(
+def test_actors_are_divided_over_a_cluster(
     cores: float, gpus: float, device: str, expected: tuple[float, ...]
 ) -> None:
     from visops.infer.cluster.ray_engine import Pools
@@ -87,7 +87,7 @@ def test_a_cluster_is_divided(
     [("cpu", {"decoders": 15}, (15, 1)), ("cpu", {"networks": 15}, (1, 15)),
      ("cuda", {"decoders": 16}, (16, 4))],
 )  # fmt: skip
-def test_what_is_chosen_leaves_room_for_the_rest(
+def test_chosen_pools_leave_room_for_the_others(
     device: str, chosen: dict[str, int], expected: tuple[int, int]
 ) -> None:
     from visops.infer.cluster.ray_engine import Pools
@@ -121,7 +121,7 @@ def test_pools_that_would_wait_without_end_are_refused(
 @pytest.mark.parametrize(
     ("text", "said"), [("", "no reason given"), (" \n", "no reason given"), ("a\nb\n", "b")]
 )
-def test_what_an_error_of_ray_is_about(text: str, said: str) -> None:
+def test_the_gist_of_an_error_of_ray(text: str, said: str) -> None:
     from visops.infer.cluster.ray_engine import _last_line
 
     assert _last_line(RuntimeError(text)) == said
@@ -168,7 +168,7 @@ def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
 
 
 @pytest.mark.usefixtures("ray")
-def test_pixels_and_all_else_come_through_a_row(tmp_path: Path) -> None:
+def test_a_row_keeps_pixels_and_everything_else(tmp_path: Path) -> None:
     from visops.infer.cluster.ray_stages import _packed, _unpacked
     from visops.infer.images.listing import list_images
     from visops.infer.store.plan import cut_batches

@@ -78,7 +78,7 @@ def test_killed_in_the_middle(
     assert [found["images"][stage] for stage in ("decode", "models", "write")] == [43] * 3
 
 
-def test_a_batch_that_kills_every_worker_takes_no_other_along(job: tuple[Path, Path]) -> None:
+def test_a_batch_that_kills_every_worker_does_not_end_other_batches(job: tuple[Path, Path]) -> None:
     images, out = job
     make_white(images / "1" / "004.png")
     found = on_cluster("batch", images, out)
