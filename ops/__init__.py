@@ -3,7 +3,11 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from ._loader import load_library
+from ._command import parse_early
+
+parse_early()  # before anything that takes long to import
+
+from ._loader import load_library  # noqa: E402
 
 load_library()
 

@@ -1,12 +1,15 @@
-"""The options of ``python -m visops.infer``, group by group."""
+"""The options of ``python -m visops.infer``, group by group.
+
+It imports neither torch nor this package, so that ``--help`` is quick.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["parser"]
+__all__ = ["parse", "parser"]
 
 _DESCRIPTION = """\
 Run networks over all images of a folder. Every file below it ends as one record: ok, failed or
@@ -47,6 +50,15 @@ def parser() -> argparse.ArgumentParser:
     return options
 
 
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command's arguments; exit with 2 if they are wrong."""
+    options = parser()
+    args = options.parse_args(arguments)
+    if not args.merge and (args.images is None or not args.models):
+        options.error("--images and --models are required, except with --merge")
+    return args
+
+
 def _add_files(add: Add) -> None:
     add("--images", metavar="DIR", help="folder of inputs: every file below it is one")
     add(
@@ -58,8 +70,9 @@ def _add_files(add: Add) -> None:
     add(
         "--models",
         metavar="NAME,...",
-        help="torchvision models, such as resnet18,mobilenet_v3_small, and files: TorchScript "
-        "(.pt, .pth, .ts, .torchscript) or torch.export (.pt2); all see the same batches",
+        help="torchvision models, such as resnet18,mobilenet_v3_small; files: TorchScript (.pt, "
+        ".pth, .ts, .torchscript) or torch.export (.pt2); and file.py:function, a function of your "
+        "own that returns a network; all see the same batches",
     )
     add(
         "--weights",
@@ -119,9 +132,43 @@ def _add_inputs(add: Add) -> None:
         metavar="N",
         help="larger images fail (default 2^28)",
     )
+    add(
+        "--max-bytes",
+        type=int,
+        default=1 << 30,
+        metavar="N",
+        help="larger files fail, unread (default 2^30)",
+    )
+    add(
+        "--max-batch-pixels",
+        type=int,
+        default=3 << 28,
+        metavar="N",
+        help="images fail that give a batch more decoded pixels, of 3 bytes each, than that "
+        "(default 3 * 2^28: 64 photos of 12 megapixels); smaller batches have room for them",
+    )
+
+    for name, what in (("mean", "subtracted from"), ("std", "dividing")):
+        add(
+            f"--{name}",
+            type=_channels,
+            metavar="M[,M,M]",
+            help=f"{what} the channels, with white at 1, for all models but torchvision's "
+            "detectors, which do it themselves: a number, three, or none (default: as each "
+            "torchvision model was trained, ImageNet's for files)",
+        )
 
 
 def _add_results(add: Add) -> None:
+    add(
+        "--classes",
+        action="append",
+        default=[],
+        metavar="[MODEL=]FILE",
+        help="names of classes for records and pictures, a line each, label 0 first: for one "
+        "model, or for all without names of their own, as torchvision's have; none leaves names "
+        "out; may be repeated",
+    )
     add("--top-k", type=int, default=5, metavar="K", help="classes per image (default 5)")
     add(
         "--score-threshold",
@@ -214,6 +261,19 @@ def _at_least(least: int) -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def _channels(text: str) -> tuple[float, ...]:
+    """Three numbers: 0.5, or 0.5,0.4,0.3; empty for none."""
+    if text == "none":
+        return ()
+    try:
+        numbers = tuple(map(float, text.split(",")))
+    except ValueError:
+        numbers = ()
+    if len(numbers) not in (1, 3):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number, nor three, nor none")
+    return numbers * 3 if len(numbers) == 1 else numbers
 
 
 def _size(text: str) -> tuple[int, int]:

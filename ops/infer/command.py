@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from .arguments import parser
+from .arguments import parse
 from .cluster.distributed import merge, run_rank, torchrun_rank
 from .engine.pipeline import Pipeline
 from .images.preprocess import Preprocess
+from .models.classes import read_classes
 from .models.detection import Detection
 from .models.model import Model, load_models
 from .models.postprocess import Auto, Classification, Segmentation
@@ -20,15 +21,12 @@ from .options import Options
 from .store.summary import Summary
 from .view.report import table
 
-__all__ = ["main", "parser"]
+__all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
-    options = parser()
-    args = options.parse_args(arguments)
-    if not args.merge and (args.images is None or not args.models):
-        options.error("--images and --models are required, except with --merge")
+    args = parse(arguments)
     try:
         if args.merge:
             summary = merge(args.out, args.format)
@@ -104,6 +102,8 @@ def _options(args: argparse.Namespace) -> Options:
         "reduced": args.reduced,
         "exif": args.exif,
         "max_pixels": args.max_pixels,
+        "max_bytes": args.max_bytes,
+        "max_batch_pixels": args.max_batch_pixels,
         "preprocess": _changed(Preprocess(), args),  # for model files
     }
     for name in ("workers", "writer_threads"):
@@ -112,9 +112,21 @@ def _options(args: argparse.Namespace) -> Options:
     return Options(**fields)
 
 
-def _changed(preprocess: Preprocess, args: argparse.Namespace) -> Preprocess:
-    """Return a model's own preprocessing with --size and --fit applied."""
-    return replace(preprocess, size=args.size or preprocess.size, fit=args.fit or preprocess.fit)
+def _changed(
+    preprocess: Preprocess, args: argparse.Namespace, *, normalises: bool = False
+) -> Preprocess:
+    """Return a model's own preprocessing with --size, --fit, --mean and --std applied."""
+    mean, std = (
+        getattr(preprocess, name) if normalises or given is None else given or None
+        for name, given in (("mean", args.mean), ("std", args.std))
+    )
+    return replace(
+        preprocess,
+        size=args.size or preprocess.size,
+        fit=args.fit or preprocess.fit,
+        mean=mean,
+        std=std,
+    )
 
 
 def _models(args: argparse.Namespace) -> list[Model]:
@@ -129,14 +141,43 @@ def _models(args: argparse.Namespace) -> list[Model]:
         Segmentation(),
     )
     models = load_models(args.models.split(","), args.weights, args.seed)
+    if (args.mean, args.std) != (None, None) and all(_normalises(model) for model in models):
+        raise ValueError(
+            "visops.infer: --mean and --std have no effect: torchvision's detectors normalise "
+            "images themselves; leave them out"
+        )
     for model in models:
-        model.postprocess = postprocess
+        if model.postprocess == Auto():  # a Python file may have brought its own
+            model.postprocess = postprocess
         if model.preprocess is not None:
-            model.preprocess = _changed(model.preprocess, args)
+            model.preprocess = _changed(model.preprocess, args, normalises=_normalises(model))
         if args.weights is None and model.source.startswith("torchvision "):
             print(
                 f"visops.infer: {model.name} has random weights (seed {args.seed}); "
                 f"--weights DIR loads DIR/{model.name}.pth instead",
                 file=sys.stderr,
             )
+    _name_classes(models, args.classes)
     return models
+
+
+def _normalises(model: Model) -> bool:
+    """Whether a model is one of torchvision's detectors, which normalise images themselves."""
+    return model.as_list and model.source.startswith("torchvision ")
+
+
+def _name_classes(models: Sequence[Model], given: Sequence[str]) -> None:
+    """Give models the names of classes that --classes says."""
+    named = {model.name: model for model in models}
+    for text in given:
+        name, separator, path = text.partition("=")
+        if text == "none":
+            for model in models:
+                model.classes = None
+        elif separator and name in named:
+            named[name].classes = read_classes(path)
+        else:
+            classes = read_classes(text)
+            for model in models:
+                if model.classes is None:
+                    model.classes = classes

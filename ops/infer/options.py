@@ -8,10 +8,15 @@ from typing import Any
 
 import torch
 
+from .images.decode import MAX_BATCH_PIXELS, MAX_BYTES, MAX_PIXELS
 from .images.preprocess import Preprocess
 from .store.merge import FORMATS
 
-__all__ = ["Options"]
+__all__ = ["LATER", "Options"]
+
+# Options that results depend on, but that plans made by earlier versions lack: they had no limits,
+# but what exceeded these ended the run.
+LATER = {"max_bytes": MAX_BYTES, "max_batch_pixels": MAX_BATCH_PIXELS}
 
 _PICTURES = (None, "jpeg", "png")
 _AUTOCAST = (None, "bfloat16", "float16")
@@ -46,8 +51,9 @@ class Options:
         some model or annotation needs whole images.
     exif : bool
         Turn images upright by their EXIF orientation.
-    max_pixels : int
-        Larger images fail.
+    max_pixels, max_bytes, max_batch_pixels : int
+        Larger images and files fail, and images that make a batch too large for the memory (see
+        :class:`Decoder`).
     writer_threads : int
         Threads that encode and write.
     room : int
@@ -67,7 +73,9 @@ class Options:
     channels_last: bool = False
     reduced: bool | None = None
     exif: bool = True
-    max_pixels: int = 1 << 28
+    max_pixels: int = MAX_PIXELS
+    max_bytes: int = MAX_BYTES
+    max_batch_pixels: int = MAX_BATCH_PIXELS
     writer_threads: int = 4
     room: int = 2
     prefetch: int = 2
@@ -77,6 +85,8 @@ class Options:
             ("batch_size", 1),
             ("workers", 0),
             ("max_pixels", 1),
+            ("max_bytes", 1),
+            ("max_batch_pixels", 1),
             ("writer_threads", 1),
             ("room", 1),
             ("prefetch", 1),
@@ -119,4 +129,6 @@ class Options:
             "reduced": self.reduced,
             "exif": self.exif,
             "max_pixels": self.max_pixels,
+            "max_bytes": self.max_bytes,
+            "max_batch_pixels": self.max_batch_pixels,
         }

@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from visops.infer import Pipeline, Preprocess
+from waiting import LIMIT
 
 from infer.networks import BATCH, Small
 
@@ -58,9 +59,9 @@ def process(target: Callable[..., None], *arguments: Any) -> ForkServerProcess:
     return child
 
 
-def finished(child: ForkServerProcess, seconds: float = 120.0) -> int:
+def finished(child: ForkServerProcess) -> int:
     """Wait for a process; its exit status, or minus the signal that ended it."""
-    child.join(seconds)
+    child.join(LIMIT)
     assert child.exitcode is not None, "the run hangs"
     return child.exitcode
 

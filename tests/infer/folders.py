@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +45,28 @@ def fill(folder: Path) -> Path:
     (folder / "notes.txt").write_text("not even called one")
     (folder / "README").write_text("nor this")
     return folder
+
+
+@contextmanager
+def recursion_limit(calls: int) -> Iterator[None]:
+    """Lower the recursion limit, so that fewer folders within each other reach it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(calls)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@contextmanager
+def nested(folder: Path, depth: int) -> Iterator[Path]:
+    """A folder `depth` folders below another one, until the end of the block."""
+    inner = f"{folder}{'/d' * depth}"
+    subprocess.run(["mkdir", "-p", inner], check=True)
+    try:
+        yield Path(inner)
+    finally:
+        subprocess.run(["rm", "-rf", folder], check=True)
 
 
 def records(out: Path) -> dict[str, dict[str, Any]]:

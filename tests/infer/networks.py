@@ -107,10 +107,10 @@ def make_white(path: Path) -> None:
 class Crashing(Decoder):
     """A decoder that crashes at one image."""
 
-    def image(self, path: str) -> tuple[Tensor, Frame]:
+    def image(self, path: str, room: int | None = None) -> tuple[Tensor, Frame]:
         if path == CRASHES:
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().image(path)
+        return super().image(path, room)
 
 
 def make_images(folder: Path, count: int = COUNT) -> Path:

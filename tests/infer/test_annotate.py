@@ -14,7 +14,7 @@ from visops.infer.batch import Picture
 from visops.infer.view.annotate import encode, picture_path
 from visops.infer.view.drawing import draw
 
-from infer.folders import Detector, Network, records, save
+from infer.folders import Detector, Network, nested, records, recursion_limit, save
 
 GREY = (90, 90, 90)
 NAN, INF = float("nan"), float("inf")
@@ -62,7 +62,7 @@ BOX = [10.0, 40, 50, 70]
         None,
     ],
 )
-def test_what_is_no_box_is_not_drawn(box: Any) -> None:
+def test_invalid_boxes_are_not_drawn(box: Any) -> None:
     """A caller's own results may hold anything; once, one of them ended the run and every rerun."""
     found = {"boxes": [box, BOX], "scores": [0.5, 0.25], "labels": [1, 1]}
     wanted = {"boxes": [BOX], "scores": [0.25], "labels": [1]}
@@ -104,7 +104,7 @@ def test_labels_are_written_as_they_are() -> None:
     assert (labelled("x" * 60) != labelled("x" * 59 + "…")).any()
 
 
-def test_names_are_told_apart_by_colours() -> None:
+def test_names_have_different_colours() -> None:
     colors = {
         tuple(drawn({"boxes": [BOX], "scores": [1], "labels": [name]})[60, 10])
         for name in ("cat", "dog", "bird", "fish")
@@ -125,7 +125,7 @@ def test_results_of_other_forms(result: Any) -> None:
     assert not changed(result).any()
 
 
-def test_masks_are_half_transparent_in_their_label_s_colour() -> None:
+def test_masks_are_half_transparent_in_the_colour_of_their_label() -> None:
     left, right = mask(slice(30, 80), slice(5, 30)), mask(slice(30, 80), slice(80, 100))
     boxes = [[5, 30, 30, 80], [80, 30, 100, 80]]
     found = {"boxes": boxes, "scores": [0.9, 0.8], "labels": [1, 3], "masks": [left, right]}
@@ -136,7 +136,7 @@ def test_masks_are_half_transparent_in_their_label_s_colour() -> None:
     assert pixels[79, 30].tolist() == [60, 180, 75]  # boxes lie above masks
 
 
-def test_the_best_detection_s_mask_is_on_top() -> None:
+def test_the_mask_of_the_best_detection_is_on_top() -> None:
     whole = mask(slice(0, 80), slice(0, 120))
     boxes = [[0, 0, 119, 79]] * 2
     pixels = drawn({"boxes": boxes, "scores": [0.9, 0.8], "labels": [0, 1], "masks": [whole] * 2})
@@ -144,7 +144,7 @@ def test_the_best_detection_s_mask_is_on_top() -> None:
     assert red > green
 
 
-def test_segmentations_are_drawn_but_for_their_background() -> None:
+def test_segmentations_are_drawn_without_their_background() -> None:
     ground, thing = mask(slice(0, 40), slice(None)), mask(slice(40, 80), slice(None))
     found = {
         "labels": np.array([0, 12]),
@@ -171,7 +171,7 @@ def test_segmentations_are_drawn_but_for_their_background() -> None:
         None,
     ],
 )
-def test_what_are_no_run_lengths_of_the_image_are_not_drawn(wrong: Any) -> None:
+def test_invalid_run_lengths_are_not_drawn(wrong: Any) -> None:
     found = {"boxes": [BOX], "scores": [0.5], "labels": [1]}
     np.testing.assert_array_equal(drawn(found), drawn(found | {"masks": [wrong]}))
     assert not changed({"labels": [1], "masks": [wrong]}).any()
@@ -222,7 +222,33 @@ def test_where_pictures_go(image: str, picture: str) -> None:
     assert max(map(len, path.split("/"))) <= 255
 
 
-def test_no_picture_is_where_another_s_folder_is() -> None:
+def test_a_path_too_long_for_the_outputs_is_replaced() -> None:
+    long = "d/" * 1600 + "a.png"
+    path = picture_path("f", long, ".jpg")
+    assert len(path) < 100
+    assert path.startswith("f/")
+    assert path.endswith(".jpg")
+    assert path != picture_path("f", long.replace("a", "b"), ".jpg")
+    assert picture_path("f", "d/" * 1500 + "a.png", ".jpg") == "f/" + "d/" * 1500 + "a.png.jpg"
+
+
+def test_a_run_over_folders_within_each_other(tmp_path: Path) -> None:
+    """A recursion would end the run, or the next one, which looks for temporary files."""
+    depth = 400
+    images, out = tmp_path / "images", tmp_path / "out"
+    with nested(images, depth) as inner, nested(out, 0):
+        save(tmp_path / "a.png")
+        (tmp_path / "a.png").rename(inner / "a.png")
+        for done in (1, 0):
+            with recursion_limit(depth):
+                summary = infer.run(images, out, {"net": Network()}, workers=0, annotate="png")
+            assert (summary.counts.ok, summary.done) == (1, done)
+        image = "d/" * depth + "a.png"
+        assert list(records(out)) == [image]
+        assert (out / picture_path("annotated", image, ".png")).is_file()
+
+
+def test_pictures_and_folders_never_share_a_path() -> None:
     names = ["a", "a.jpg", "a.jpg_", "a.jpg__", "a.png", "a.jpg.jpg", "a.jpg.jpg_", "A.JPG", "b"]
     paths = [picture_path("f", name, ".jpg") for name in names]
     paths += [picture_path("f", f"{name}/{inner}", ".jpg") for name in names for inner in names]

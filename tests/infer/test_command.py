@@ -14,7 +14,8 @@ import pytest
 import torch
 from visops import infer
 from visops.infer import command
-from visops.infer.command import main, parser
+from visops.infer.arguments import parser
+from visops.infer.command import main
 
 from infer.folders import Network, files, fill, records, save
 
@@ -91,7 +92,7 @@ def test_errors(
     assert message in capsys.readouterr().err
 
 
-def test_other_options_than_before(
+def test_changed_options_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 0
@@ -122,6 +123,40 @@ def test_help_describes_every_option(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [
+        (["--help"], 0, "usage: python -m visops.infer"),
+        (["--out", "x", "--sise", "3"], 2, "unrecognized arguments: --sise 3"),
+        (["--out", "x"], 2, "--images and --models are required"),
+    ],
+)
+def test_arguments_are_parsed_before_anything_slow_is_imported(
+    given: list[str], status: int, said: str
+) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "visops.infer", *given]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    imported = {line.rpartition("|")[2].strip() for line in lines}
+    assert "argparse" in imported
+    assert not {name for name in imported if name.partition(".")[0] in SLOW_TO_IMPORT}
+    assert said in done.stdout + done.stderr
+
+
+SLOW_TO_IMPORT = ("torch", "torchvision", "numpy", "PIL", "pyarrow", "ray", "tqdm")
+
+
+@pytest.mark.parametrize("command", [["-mvisops.infer"], ["-c", "import visops", "-m"]])
+def test_other_commands_are_left_alone(command: list[str]) -> None:
+    """Only `-m visops.infer` is the command, in any of its forms."""
+    done = subprocess.run(
+        [sys.executable, *command, "--help"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert ("usage:" in done.stdout) == (command == ["-mvisops.infer"])
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         (["--engine", "ray", "--profile"], "--profile has no effect with --engine ray"),
@@ -136,7 +171,7 @@ def test_help_describes_every_option(capsys: pytest.CaptureFixture[str]) -> None
         (["--iou-threshold", "1.5"], "iou_threshold is 1.5, must be"),
     ],
 )
-def test_options_without_effect_or_sense_are_refused(
+def test_useless_and_impossible_options_are_refused(
     arguments: list[str], capsys: pytest.CaptureFixture[str], changes: Any, message: str
 ) -> None:
     if "ray" in changes:
@@ -155,7 +190,7 @@ def test_ranks_have_no_trace(
 
 
 @pytest.mark.parametrize("error", [ImportError, TypeError, RuntimeError])
-def test_merging_says_what_is_wrong(
+def test_errors_of_merging_are_printed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -198,6 +233,74 @@ def test_size_and_fit_leave_the_other_to_each_model(
         "squeezenet1_1": expected["squeezenet1_1"],
         "ssdlite320_mobilenet_v3_large": expected["ssd"],
     }
+
+
+def models_of(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> list[Any]:
+    """Return the models, and the run's own preprocessing, that a command would run."""
+    seen: list[Any] = []
+
+    class Seen(infer.Pipeline):
+        def dry_run(self, *args: Any) -> Any:
+            seen.extend([*self.models, self.options.preprocess])
+            return super().dry_run(*args)
+
+    monkeypatch.setattr(command, "Pipeline", Seen)
+    assert main([*arguments, "--dry-run"]) == 0
+    return seen
+
+
+IMAGENET = (infer.IMAGENET_MEAN, infer.IMAGENET_STD)
+
+
+@pytest.mark.parametrize(
+    ("options", "mean", "std"),
+    [
+        ([], *IMAGENET),
+        (["--mean", "0.5", "--std", "0.25,0.5,1"], (0.5, 0.5, 0.5), (0.25, 0.5, 1.0)),
+        (["--mean", "none"], None, infer.IMAGENET_STD),
+        (["--std=none", "--mean=none"], None, None),
+    ],
+)
+def test_mean_and_std(
+    arguments: list[str], model: str, options: Any, mean: Any, std: Any, monkeypatch: Any
+) -> None:
+    names = f"squeezenet1_1,ssdlite320_mobilenet_v3_large,{model}"
+    classes, boxes, file, own = models_of(monkeypatch, [*arguments, "--models", names, *options])
+    assert (classes.preprocess.mean, classes.preprocess.std) == (mean, std)
+    assert (boxes.preprocess.mean, boxes.preprocess.std) == (None, None)
+    assert file.preprocess is None
+    assert (own.mean, own.std) == (mean, std)
+
+
+@pytest.mark.parametrize("wrong", ["0.5,0.5", "x", "1,2,3,4", ""])
+def test_wrong_mean(arguments: list[str], wrong: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit):
+        main([*arguments, "--mean", wrong])
+    assert f"{wrong!r} is neither a number, nor three, nor none" in capsys.readouterr().err
+
+
+def test_mean_is_useless_for_detectors_alone(arguments: list[str], capsys: Any) -> None:
+    detector = ["--models", "ssdlite320_mobilenet_v3_large", "--mean", "0.5"]
+    assert main([*arguments, *detector]) == 1
+    assert "--mean and --std have no effect: torchvision's detectors" in capsys.readouterr().err
+
+
+def test_classes(arguments: list[str], model: str, tmp_path: Path, monkeypatch: Any) -> None:
+    for name in ("a", "net=b"):
+        (tmp_path / name).write_text(f"{name} 0\n{name} 1\n")
+    a, b = str(tmp_path / "a"), f"net={tmp_path}/net=b"
+    names = [*arguments, "--models", f"{model},squeezenet1_1"]
+
+    def first(*options: str) -> list[Any]:
+        *found, _ = models_of(monkeypatch, [*names, *options])
+        return [one.classes and one.classes[0] for one in found]
+
+    assert first() == [None, "tench"]
+    assert first("--classes", a) == ["a 0", "tench"]
+    assert first("--classes", b) == ["net=b 0", "tench"]
+    assert first("--classes", f"squeezenet1_1={a}", "--classes", b) == ["net=b 0", "a 0"]
+    assert first("--classes", "none") == [None, None]
+    assert first("--classes", "none", "--classes", a) == ["a 0", "a 0"]
 
 
 # A run that is slow enough for a signal to arrive in its middle.

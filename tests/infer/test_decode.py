@@ -4,9 +4,11 @@ import errno
 import io
 import os
 import re
+import resource
 import struct
 import zlib
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 import visops.infer.images.decode
 from PIL import Image, ImageOps, PngImagePlugin
 from visops.infer.images.decode import Decoder
+from visops.infer.images.isolation import decode_apart
 from visops.infer.images.loading import DecodedBatches
 from visops.infer.images.preprocess import Preprocess
 from visops.infer.store.plan import Entry, PlannedBatch
@@ -91,7 +94,7 @@ def test_colours_of_16_bits_are_scaled(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("type", [np.int32, np.float32])
 def test_values_of_no_known_range_fail(tmp_path: Path, type: Any) -> None:
-    """Otherwise they would be white and "ok"; OpenCV refuses such files too."""
+    """If clipped, they would be white and "ok"; OpenCV refuses such files too."""
     Image.fromarray(WIDE.astype(type)).save(tmp_path / "a.tiff")
     with pytest.raises(ValueError, match=r"its pixels are 32-bit .* how much is white"):
         decode(tmp_path, "a.tiff")
@@ -125,7 +128,7 @@ def test_orientation(tmp_path: Path, orientation: int, suffix: str, reduced: boo
 @pytest.mark.parametrize("also", [None, 1, 3])
 @pytest.mark.parametrize("reduced", [False, True])
 def test_orientation_in_xmp(tmp_path: Path, suffix: str, also: Any, reduced: bool) -> None:
-    """It counts if EXIF has none, whichever library decodes; sizes agree with it."""
+    """XMP counts if EXIF has no orientation, whichever library decodes; sizes agree with it."""
     xmp = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf tiff:Orientation="6"/></x:xmpmeta>'
     options: dict[str, Any] = {"exif": Image.Exif()}
     if also is not None:
@@ -170,7 +173,7 @@ def test_reduced_sizes_are_no_smaller_than_needed(
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("size", [(60, 90), (61, 95), (66, 89)])
-def test_reduced_pixels_are_where_whole_ones_are(
+def test_reduced_pixels_lie_where_whole_ones_do(
     tmp_path: Path, orientation: int, size: Any
 ) -> None:
     exif = Image.Exif()
@@ -190,6 +193,19 @@ def test_every_target_counts(tmp_path: Path) -> None:
     save(tmp_path / "a.jpg", 1, 64, 96)
     targets = (Preprocess((8, 8)), Preprocess((60, 60)))
     assert decode(tmp_path, "a.jpg", reduced=True, targets=targets)[0].shape[:2] == (64, 96)
+
+
+@contextmanager
+def at_most_memory(count: int) -> Iterator[None]:
+    """Let this process allocate only so many more bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    limit = pages * resource.getpagesize() + count
+    resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def damaged() -> Any:
@@ -235,8 +251,84 @@ def test_bombs_fail(tmp_path: Path) -> None:
         decode(tmp_path, "a.png", max_pixels=9999)
 
 
+def test_files_that_are_too_large_fail_unread(tmp_path: Path) -> None:
+    """A sparse file takes no room on the disk, but would fill the memory."""
+    with open(tmp_path / "a.jpg", "wb") as file:
+        file.truncate(3 << 30)
+    plan = PlannedBatch(0, (Entry("a.jpg"),))
+    with at_most_memory(1 << 30):
+        batch = Decoder(str(tmp_path)).batch(plan)
+    assert batch.failures == {0: "the file's 3221225472 bytes are more than 1073741824"}
+    save(tmp_path / "a.jpg")
+    size = (tmp_path / "a.jpg").stat().st_size
+    assert not Decoder(str(tmp_path), max_bytes=size).batch(plan).failures
+    assert Decoder(str(tmp_path), max_bytes=size - 1).batch(plan).failures == {
+        0: f"the file's {size} bytes are more than {size - 1}"
+    }
+
+
+def several(folder: Path, sizes: Any, suffix: str = "png") -> PlannedBatch:
+    """A batch of images of these sizes."""
+    names = [f"{i}.{suffix}" for i in range(len(sizes))]
+    for i, (name, size) in enumerate(zip(names, sizes, strict=True)):
+        save(folder / name, i, *size)
+    return PlannedBatch(0, tuple(map(Entry, names)))
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_images_that_make_a_batch_too_large_fail(tmp_path: Path, apart: bool) -> None:
+    """Images before them are decoded, and so are smaller ones after them."""
+    plan = several(tmp_path, [(10, 20), (30, 10), (10, 25), (5, 30), (10, 5), (1, 1)])
+    decoder = Decoder(str(tmp_path), max_batch_pixels=700)
+    batch = decode_apart(decoder, plan, "fork") if apart else decoder.batch(plan)
+    wanted = "{} decoded pixels are more than the {} left of the batch's 700: use smaller batches"
+    assert batch.failures == {2: wanted.format(250, 200), 5: wanted.format(1, 0)}
+    assert [frame.index for frame in batch.frames] == [0, 1, 3, 4]
+    assert [frame.offset for frame in batch.frames] == [0, 600, 1500, 1950]
+    assert batch.pixels is not None
+    for frame in batch.frames:
+        size = frame.height * frame.width * 3
+        found = batch.pixels[frame.offset : frame.offset + size].numpy()
+        expected = photo(frame.index, frame.height, frame.width)
+        np.testing.assert_array_equal(found, expected.reshape(-1))
+
+
+def test_reduced_images_take_less_of_a_batch(tmp_path: Path) -> None:
+    plan = several(tmp_path, [(66, 97), (64, 96)], "jpg")
+    sizes = [9 * 13, 8 * 12]  # at an eighth
+    targets = (Preprocess((8, 8)),)
+    for most, failed in ((sum(sizes), []), (sum(sizes) - 1, [1])):
+        decoder = Decoder(str(tmp_path), targets, reduced=True, max_batch_pixels=most)
+        batch = decoder.batch(plan)
+        assert list(batch.failures) == failed
+        decoded = [frame.height * frame.width for frame in batch.frames]
+        assert decoded == sizes[: 2 - len(failed)]
+
+
+def test_too_little_memory_for_a_batch_is_the_machines_fault(tmp_path: Path) -> None:
+    def allocate(count: int) -> Any:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    plan = several(tmp_path, [(10, 20)])
+    message = "no memory for 600 bytes of decoded images: use smaller batches, fewer workers"
+    with pytest.raises(OSError, match=message) as caught:
+        Decoder(str(tmp_path)).batch(plan, allocate)
+    assert caught.value.errno == errno.ENOMEM
+
+
+def test_too_little_memory_for_an_image_is_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(image: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(visops.infer.images.decode, "_as_rgb", full)
+    batch = Decoder(str(tmp_path)).batch(several(tmp_path, [(10, 20)]))
+    assert batch.failures == {0: "decoding it takes more memory than there is"}
+
+
 @pytest.mark.parametrize("suffix", ["png", "tiff", "jpg"])
-def test_pillows_own_limit_is_none(
+def test_pillows_own_limit_does_not_apply(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
@@ -252,10 +344,10 @@ def test_pillows_own_limit_is_none(
     ("code", "workers"),
     [("EIO", 0), ("EIO", 1), ("ESTALE", 0), ("EMFILE", 0), ("ENFILE", 0), ("ENOMEM", 0)],
 )
-def test_faults_of_the_machine_are_no_files(
+def test_faults_of_the_machine_do_not_fail_images(
     tmp_path: Path, code: str, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise all remaining files would fail, one after the other."""
+    """If such errors were failures of a file, all remaining files would fail too."""
     number = getattr(errno, code)
 
     def failing(path: Any, *arguments: Any) -> Any:
@@ -271,7 +363,7 @@ def test_faults_of_the_machine_are_no_files(
 
 
 @pytest.mark.parametrize("root", ["gone", "empty"])
-def test_a_folder_that_is_gone_is_no_failure_of_its_images(tmp_path: Path, root: str) -> None:
+def test_a_missing_folder_does_not_fail_its_images(tmp_path: Path, root: str) -> None:
     folder = tmp_path / root
     if root == "empty":
         folder.mkdir()  # like an unmounted mount point

@@ -82,19 +82,19 @@ MAKERS: list[Any] = [
 ]
 
 
-def test_equal_things_are_called_alike_and_others_not() -> None:
+def test_equal_objects_have_equal_descriptions_and_others_do_not() -> None:
     names = [said(make()) for make in MAKERS]
     assert names == [said(make()) for make in MAKERS]
     assert len(set(names)) == len(names)
     assert not any("0x" in name for name in names)
 
 
-def test_what_has_a_repr_of_its_own_keeps_it() -> None:
+def test_objects_with_a_repr_keep_it() -> None:
     assert said(Auto()) == repr(Auto())
     assert said(plain) == "infer.test_describe.plain"
 
 
-def test_what_is_collected_on_the_way_is_left_out() -> None:
+def test_collections_in_closures_are_left_out() -> None:
     calls: list[int] = []
     own = Own(0.5, calls)
 
@@ -106,7 +106,7 @@ def test_what_is_collected_on_the_way_is_left_out() -> None:
     assert (said(counting), said(own)) == before
 
 
-def test_things_that_hold_each_other() -> None:
+def test_objects_that_refer_to_each_other() -> None:
     own = Own(0.5)
     own.inner = own
     assert said(own).count("Own") < 20
@@ -122,7 +122,7 @@ for postprocess in (over(0.5), Own(0.5, frozenset('abc')), Fields({"c", "a", "b"
 """
 
 
-def test_another_process_calls_them_alike() -> None:
+def test_descriptions_are_equal_in_another_process() -> None:
     run = [sys.executable, "-c", PROGRAM, *sys.path]
     printed = subprocess.run(run, capture_output=True, text=True, check=True).stdout
     here = [over(0.5), Own(0.5, frozenset("abc")), Fields({"c", "a", "b"})]

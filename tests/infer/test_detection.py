@@ -104,14 +104,14 @@ def test_nothing_at_all() -> None:
         assert [len(value) for value in result.values()] == [0, 0, 0]
 
 
-def test_equal_scores_go_by_label_then_box() -> None:
+def test_equal_scores_are_ordered_by_label_then_box() -> None:
     boxes = torch.tensor([[[0.0, 0, 5, 5], [10, 10, 15, 15]]])
     found = Detection(0.1)({"boxes": boxes, "scores": torch.full((1, 2, 2), 0.5)}, PLACES[1:2])
     assert found[0]["labels"].tolist() == [0, 0, 1, 1]
     assert (found[0]["boxes"][0] == found[0]["boxes"][2]).all()
 
 
-def test_without_suppression_and_scores_that_are_nan() -> None:
+def test_without_suppression_and_with_nan_scores() -> None:
     boxes = torch.tensor([[[0.0, 0, 5, 5], [0, 0, 5, 5], [0, 0, 5, 5]]])
     scores = torch.tensor([[[0.5], [float("nan")], [0.7]]])
     found = Detection(0.1, None)({"boxes": boxes, "scores": scores}, PLACES[1:2])
@@ -132,8 +132,8 @@ NO_BOXES = (
 
 
 @pytest.mark.parametrize("method", ["hard", "linear", "gaussian", None])
-def test_what_is_no_box_is_left_out(method: str | None) -> None:
-    """It would suppress other boxes, and could be neither cropped nor drawn."""
+def test_invalid_boxes_are_left_out(method: str | None) -> None:
+    """Such a box would suppress others, and could be neither cropped nor drawn."""
     good = [[1.0, 2, 6, 7], [3.0, 3, 3, 3]]
     boxes = torch.tensor([*NO_BOXES, *good])
     scores = torch.cat([torch.linspace(0.8, 0.9, len(NO_BOXES)), torch.tensor([0.5, 0.6])])

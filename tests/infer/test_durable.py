@@ -29,7 +29,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return folders
 
 
-def test_all_between_is_synced_once(tmp_path: Path, synced: list[str]) -> None:
+def test_folders_in_between_are_synced_once(tmp_path: Path, synced: list[str]) -> None:
     for folder in ("a/b", "a/c", "d"):
         (tmp_path / folder).mkdir(parents=True)
     sync_below(str(tmp_path), ["a/b", "a/c", "d"])
@@ -40,7 +40,7 @@ def test_all_between_is_synced_once(tmp_path: Path, synced: list[str]) -> None:
 
 
 @pytest.mark.parametrize("relative", [False, True])
-def test_folders_that_are_made_last(
+def test_new_folders_are_synced_in_their_parents(
     tmp_path: Path, synced: list[str], monkeypatch: pytest.MonkeyPatch, relative: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -53,7 +53,7 @@ def test_folders_that_are_made_last(
     assert (tmp_path / "a" / "b" / "c").is_dir()
 
 
-def test_folders_of_pictures_last(tmp_path: Path, synced: list[str]) -> None:
+def test_folders_of_pictures_are_synced(tmp_path: Path, synced: list[str]) -> None:
     save(tmp_path / "images" / "deep" / "er" / "0.png")
     options: dict[str, Any] = {"workers": 0, "preprocess": Preprocess((8, 8)), "annotate": "png"}
     infer.run(tmp_path / "images", tmp_path / "out", {"net": Network()}, **options)

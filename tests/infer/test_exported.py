@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from visops import infer
-from visops.infer import Preprocess, load_model
+from visops import batched_nms, infer
+from visops.infer import Auto, Preprocess, load_model
 from visops.infer.models.exported import call_in_fixed_batches
 
 from infer.folders import Network, fill, records
@@ -32,7 +32,7 @@ def exported(path: Path, network: nn.Module, batch: int, dynamic: bool = False) 
 
 @pytest.mark.parametrize("size", [1, 4])
 @pytest.mark.parametrize("count", [1, 3, 4, 9])
-def test_any_number_of_images_with_a_network_of_one_size(
+def test_a_fixed_batch_size_takes_any_number_of_images(
     tmp_path: Path, size: int, count: int
 ) -> None:
     network = Network()
@@ -57,7 +57,7 @@ def test_outputs_of_any_form() -> None:
     torch.testing.assert_close(found, whole)
 
 
-def test_of_any_size(tmp_path: Path) -> None:
+def test_a_dynamic_batch_size_is_not_fixed(tmp_path: Path) -> None:
     assert load_model(exported(tmp_path / "net.pt2", Network(), 2, dynamic=True)).batch_size is None
 
 
@@ -77,7 +77,7 @@ def test_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".pth", ".pt2"])
-def test_a_state_dict_is_no_network(tmp_path: Path, suffix: str) -> None:
+def test_a_state_dict_is_refused(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"net{suffix}"
     torch.save(Network().state_dict(), path)
     wanted = "TorchScript" if suffix == ".pth" else "torch.export"
@@ -86,3 +86,75 @@ def test_a_state_dict_is_no_network(tmp_path: Path, suffix: str) -> None:
     path.write_bytes(b"nothing at all")
     with pytest.raises(ValueError, match=rf"net{suffix} is not a {wanted} file: "):
         load_model(str(path))
+
+
+# Detectors that suppress boxes themselves
+
+
+class Suppressing(nn.Module):
+    """A detector with NMS inside; its boxes depend on the image, and so does their number."""
+
+    def __init__(self, as_list: bool, alone: bool = False) -> None:
+        super().__init__()
+        self.as_list, self.alone = as_list, alone
+
+    def one(self, image: Tensor) -> dict[str, Tensor]:
+        starts = image[:, :4, :4].mean(0).flatten() * 8
+        boxes = torch.stack([starts, starts, starts + 4, starts + 4], 1)
+        scores = image[0, 4, :].repeat(2) * 0.9 + 0.1
+        labels = torch.arange(16) % 2
+        keep = batched_nms(boxes, scores, labels, 0.3)
+        return {"boxes": boxes[keep], "scores": scores[keep], "labels": labels[keep]}
+
+    def forward(self, images: Any) -> Any:
+        found = [self.one(image) for image in (images if self.as_list else images.unbind())]
+        return found[0] if self.alone else found
+
+
+@pytest.mark.parametrize(
+    ("as_list", "alone", "size"),
+    [(False, False, 1), (False, True, 1), (False, False, 3), (True, False, 1), (True, False, 3)],
+)
+def test_detectors_with_suppression_inside(
+    tmp_path: Path, as_list: bool, alone: bool, size: int
+) -> None:
+    network = Suppressing(as_list, alone)
+    example: Any = torch.rand(size, 3, 8, 8)
+    program = torch.export.export(network, (list(example) if as_list else example,))
+    torch.export.save(program, tmp_path / "net.pt2")
+    model = load_model(str(tmp_path / "net.pt2"))
+    assert (model.batch_size, model.as_list) == (size, as_list)
+    images = torch.rand(5, 3, 8, 8)
+    found = model.forward(images, [], [])
+    counts = [len(item["boxes"]) for item in found]
+    assert len(counts) == 5
+    assert len(set(counts)) > 1, "every image has as many boxes"
+    for item, image in zip(found, images, strict=True):
+        torch.testing.assert_close(item, network.one(image))
+    places = [Preprocess((8, 8)).place(8, 8)] * 5
+    for result, count in zip(Auto()(found, places), counts, strict=True):
+        assert len(result["boxes"]) == len(result["labels"]) == count
+
+
+def test_a_scripted_detector(tmp_path: Path) -> None:
+    """Scripted, torchvision's detectors take a list and return their losses too."""
+    network: Any = load_model("ssdlite320_mobilenet_v3_large").call
+    network.score_thresh, network.detections_per_img = 0.012, 9
+    torch.jit.script(network).save(tmp_path / "net.ts")
+    model = load_model(str(tmp_path / "net.ts"))
+    assert model.as_list
+    model.to(torch.device("cpu"), torch.contiguous_format)
+    images = torch.rand(2, 3, 64, 64)
+    with torch.inference_mode():
+        found = model.forward(images, [], [])
+        expected = network.eval()(list(images))
+    torch.testing.assert_close(found, expected)
+
+
+def test_boxes_of_one_image_and_of_no_batch() -> None:
+    one = {"boxes": torch.tensor([[0.0, 0, 4, 4]]), "scores": torch.tensor([0.5])}
+    place = Preprocess((8, 8)).place(8, 8)
+    (found,) = Auto()(one, [place])
+    assert found["boxes"].tolist() == [[0, 0, 4, 4]]
+    with pytest.raises(ValueError, match=r"boxes of shape \[1, 4\] for 2 images, must be \[N, K"):
+        Auto()(one, [place] * 2)

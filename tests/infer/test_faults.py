@@ -63,7 +63,7 @@ def photo(tmp_path: Path) -> bytes:
     return file.getvalue()
 
 
-def test_resumed_a_whole_run_does_nothing(images: Path, tmp_path: Path) -> None:
+def test_resuming_a_finished_run_does_nothing(images: Path, tmp_path: Path) -> None:
     run = pipeline()
     first = run.run(images, tmp_path)
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "parts").iterdir()}
@@ -190,7 +190,7 @@ def test_every_file_ends_once(photo: bytes, tmp_path: Path) -> None:
     assert len(pictures) == counts.ok, "a picture is missing, or was overwritten"
 
 
-def test_unreadable(photo: bytes, tmp_path: Path) -> None:
+def test_files_without_read_permission(photo: bytes, tmp_path: Path) -> None:
     """Files and folders without read permission."""
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
@@ -208,7 +208,7 @@ def test_unreadable(photo: bytes, tmp_path: Path) -> None:
     assert found == {"closed": "failed", "closed.jpg": "failed", "open.jpg": "ok"}
 
 
-def test_vanished_and_new(photo: bytes, images: Path, tmp_path: Path) -> None:
+def test_images_that_vanish_and_appear(photo: bytes, images: Path, tmp_path: Path) -> None:
     """Images vanish and appear between two runs: finished batches stay as they are."""
     folder, out = tmp_path / "images", tmp_path / "out"
     shutil.copytree(images, folder)

@@ -167,12 +167,12 @@ def test_a_lost_device_stops_everything() -> None:
         ([{}, [1]], "postprocess of model net returned a list for an image, must be a dict"),
     ],
 )
-def test_what_a_post_processing_returns_is_checked(returned: Any, message: str) -> None:
+def test_results_of_post_processing_are_checked(returned: Any, message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         results(lambda batch: batch, 2, lambda output, placements: returned)
 
 
-def test_what_a_post_processing_raises_names_its_model() -> None:
+def test_errors_of_post_processing_name_the_model() -> None:
     def postprocess(output: Any, placements: Any) -> Any:
         raise KeyError("scores")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from visops.infer import Entry, list_images
 
-from infer.folders import save
+from infer.folders import nested, recursion_limit, save
 
 
 def paths(folder: Path) -> list[str]:
@@ -21,14 +21,58 @@ def test_order_is_that_of_bytes(tmp_path: Path) -> None:
     assert paths(tmp_path) == sorted(names, key=os.fsencode)
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["", "deep/"])
+def test_order_of_bytes_is_not_that_of_text(tmp_path: Path, folder: str) -> None:
+    """A byte that is no UTF-8 sorts above an emoji, but its text, a surrogate, sorts below."""
+    names = [b"\xf0\x9f\x98\x80.jpg", b"\xff.jpg"]
+    texts = [folder + os.fsdecode(name) for name in names]
+    assert sorted(texts) != texts
+    (tmp_path / folder).mkdir(exist_ok=True)
+    for text in texts:
+        (tmp_path / text).write_bytes(b"")
+    assert paths(tmp_path) == texts
+
+
+def test_the_first_of_two_links_goes_by_bytes(tmp_path: Path) -> None:
+    save(tmp_path / "outside" / "b.png")
+    (tmp_path / "images").mkdir()
+    first, second = "😀", os.fsdecode(b"\xff")
+    for name in (second, first):
+        (tmp_path / "images" / name).symlink_to(tmp_path / "outside")
+    assert paths(tmp_path / "images") == [f"{first}/b.png"]
+
+
+def test_folders_within_each_other(tmp_path: Path) -> None:
+    depth = 300
+    with nested(tmp_path / "images", depth) as inner, recursion_limit(depth):
+        (inner / "a.png").write_bytes(b"")
+        (tmp_path / "images" / "z.png").write_bytes(b"")
+        assert paths(tmp_path / "images") == ["d/" * depth + "a.png", "z.png"]
+
+
+def test_a_path_that_is_too_long_to_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["x" * 200] * 19
+    with nested(tmp_path / "images", 0):
+        monkeypatch.chdir(tmp_path / "images")
+        for name in names:
+            os.mkdir(name)
+            os.chdir(name)
+        os.mkdir("y" * 250)
+        monkeypatch.undo()
+        (failed,) = list_images(tmp_path / "images")
+    assert failed == Entry(
+        "/".join([*names, "y" * 250]), "failed", "folder can't be listed: File name too long"
+    )
+
+
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     with open(os.path.join(os.fsencode(tmp_path), b"\xff\xfe.jpg"), "wb") as file:
         file.write(b"x")
     (entry,) = list_images(tmp_path)
     assert os.fsencode(entry.path) == b"\xff\xfe.jpg"
 
 
-def test_what_is_no_image_is_skipped(tmp_path: Path) -> None:
+def test_other_files_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     (tmp_path / "README").write_text("")
     os.mkfifo(tmp_path / "pipe.jpg")

@@ -35,27 +35,27 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 class Deadly(Decoder):
     """Kills the process at some images, like a crash in a decoder."""
 
-    def image(self, path: str) -> tuple[torch.Tensor, Frame]:
+    def image(self, path: str, room: int | None = None) -> tuple[torch.Tensor, Frame]:
         if path == "2.png":
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().image(path)
+        return super().image(path, room)
 
 
 class Wrong(Decoder):
     """A decoder with a bug."""
 
-    def batch(self, plan: PlannedBatch) -> Any:
+    def batch(self, plan: PlannedBatch, allocate: Any = None) -> Any:
         raise ZeroDivisionError("a mistake")
 
 
 class Waiting(Decoder):
     """Writes its process id, and takes its time."""
 
-    def image(self, path: str) -> tuple[torch.Tensor, Frame]:
+    def image(self, path: str, room: int | None = None) -> tuple[torch.Tensor, Frame]:
         Path(self.root, "pid.part").write_text(str(os.getpid()))
         Path(self.root, "pid.part").rename(Path(self.root, "pid"))
         time.sleep(60)
-        return super().image(path)
+        return super().image(path, room)
 
 
 def planned(folder: Path, batches: int = 3) -> list[PlannedBatch]:
@@ -78,7 +78,7 @@ def same(batch: Any, whole: Any) -> None:
 
 @pytest.mark.usefixtures("soon")
 def test_images_that_kill_workers_fail_and_the_others_go_on(tmp_path: Path) -> None:
-    """In the main thread, where DataLoader's signal handler would raise."""
+    """The test runs in the main thread, where DataLoader's signal handler would raise."""
     plans = planned(tmp_path)
     with closing(DecodedBatches(plans, Deadly(str(tmp_path)), 2)) as source:
         batches = list(source)
@@ -88,7 +88,7 @@ def test_images_that_kill_workers_fail_and_the_others_go_on(tmp_path: Path) -> N
         same(batch, Decoder(str(tmp_path)).batch(plan))
 
 
-def test_decoded_apart_a_batch_is_the_same(tmp_path: Path) -> None:
+def test_decoding_apart_gives_the_same_batch(tmp_path: Path) -> None:
     (plan,) = planned(tmp_path, 1)
     (tmp_path / "empty.png").write_bytes(b"")
     plan = PlannedBatch(0, (*plan.entries, Entry("x", "skipped", "no"), Entry("empty.png")))
@@ -102,7 +102,7 @@ def forked(folder: Path) -> Any:
 
 
 def test_a_process_apart_ends_with_its_parent(tmp_path: Path) -> None:
-    """However the parent ends: nothing else would tell the child."""
+    """The kernel ends the child however the parent ends; nothing else would."""
     (plan,) = planned(tmp_path, 1)
     context = multiprocessing.get_context("fork")
     parent = context.Process(target=decode_apart, args=(Waiting(str(tmp_path)), plan, "fork"))
@@ -127,12 +127,12 @@ def runs(pid: int) -> bool:
 
 
 def test_full_shared_memory_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The queue's own thread would only print it, and the batch would never arrive."""
+    """The queue's own thread would only print the error, and the batch would never arrive."""
 
-    def full(self: torch.Tensor) -> torch.Tensor:
+    def full(count: int) -> Any:
         raise RuntimeError("unable to allocate shared memory(shm): No space left on device (28)")
 
-    monkeypatch.setattr(torch.Tensor, "share_memory_", full)
+    monkeypatch.setattr(torch.UntypedStorage, "_new_shared", full)
     plans = planned(tmp_path)
     message = r"/dev/shm, for 3936 bytes .*No space left.* --shm-size.* --workers 0 needs none"
     with closing(DecodedBatches(plans, Decoder(str(tmp_path)), 1)) as source:
@@ -227,7 +227,7 @@ def test_errors_keep_no_workers(tmp_path: Path, stage: str) -> None:
     assert workers() <= before
 
 
-def test_what_is_in_the_stages_is_committed_whatever_ends_the_wait(tmp_path: Path) -> None:
+def test_batches_in_the_stages_are_committed_if_the_wait_is_interrupted(tmp_path: Path) -> None:
     def network(batch: Any) -> Any:
         time.sleep(0.2)
         return batch.mean((2, 3))

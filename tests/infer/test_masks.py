@@ -26,7 +26,7 @@ def test_rounding_hides_nothing(size: tuple[int, int]) -> None:
     torch.testing.assert_close(found, torch.full_like(found, 0.6))
 
 
-def test_masks_end_where_the_network_sees_no_more() -> None:
+def test_masks_end_at_the_edge_of_the_input() -> None:
     """Values end within a pixel of the image, though a pixel of the mask is ten of them."""
     place = Preprocess((32, 32), "crop", crop=1.0).place(80, 160)
     (found,) = masks_in_image(torch.full((1, 8, 8), 0.6), place, outside=0.0)
@@ -37,7 +37,7 @@ def test_masks_end_where_the_network_sees_no_more() -> None:
 
 
 @pytest.mark.parametrize("fit", ["stretch", "letterbox"])
-def test_as_torchvision_pastes_them(fit: str) -> None:
+def test_masks_are_pasted_as_by_torchvision(fit: str) -> None:
     """Ours are resized from the size of the input, torchvision's directly to the image."""
     generator = torch.Generator().manual_seed(0)
     smooth = torch.rand(4, 1, 5, 5, generator=generator)

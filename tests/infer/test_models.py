@@ -88,7 +88,7 @@ def test_sources() -> None:
     assert Model("a", Network()).source == "infer.folders.Network"
 
 
-def test_digests_see_values_names_and_types() -> None:
+def test_digests_depend_on_values_names_and_types() -> None:
     digests = {
         weights_digest(network)
         for network in (Network(0), Network(1), Network(0).half(), nn.BatchNorm1d(3), nn.Identity())
@@ -97,7 +97,7 @@ def test_digests_see_values_names_and_types() -> None:
     assert weights_digest(len) is None
 
 
-def test_digests_of_what_is_no_plain_tensor() -> None:
+def test_digests_of_sparse_tensors_and_extra_state() -> None:
     class Extra(nn.Module):
         def __init__(self, extra: Any) -> None:
             super().__init__()

@@ -129,7 +129,7 @@ def test_a_child_holds_no_lock_of_its_parent(tmp_path: Path, kind: Callable[...,
         kind(str(tmp_path / "manifest.jsonl")).close()
 
 
-def test_file_systems_without_locks_do_without(
+def test_file_systems_without_locks_are_supported(
     images: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LockedFile, "lock", lambda self, **how: False)
@@ -175,7 +175,7 @@ def test_outputs_in_the_folder_of_images_are_refused(images: Path, tmp_path: Pat
     assert run(images, images / "out").counts.listed == 5
 
 
-def test_no_images_make_no_outputs(tmp_path: Path) -> None:
+def test_without_a_folder_of_images_no_outputs_are_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name, error in (("none", FileNotFoundError), ("file", NotADirectoryError)):
         with pytest.raises(error):
@@ -232,7 +232,7 @@ def test_formats_that_cannot_be_written_are_refused_before_the_work(
 
 
 def test_manifests_are_read_twice(images: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only before and after the work: with millions of batches it takes a while."""
+    """They are read before and after the work: with millions of batches it takes a while."""
     calls = []
 
     def counted(*arguments: Any) -> Any:

@@ -19,6 +19,7 @@ from visops.infer.store.manifest import (
     read_manifest,
 )
 from visops.infer.store.plan import Entry, Plan, cut_batches
+from waiting import LIMIT
 
 
 def entries(text: str) -> list[Entry]:
@@ -30,7 +31,7 @@ def entries(text: str) -> list[Entry]:
 
 
 @given(st.text("is", max_size=40), st.integers(1, 5))
-def test_batches_hold_everything_once_and_just_so_many_images(text: str, size: Any) -> None:
+def test_batches_hold_each_input_once_and_at_most_batch_size_images(text: str, size: Any) -> None:
     listed = entries(text)
     batches = cut_batches(listed, size, first=3)
     assert [entry for batch in batches for entry in batch.entries] == listed
@@ -59,7 +60,7 @@ def test_new_inputs_come_after_the_old_ones() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}\n", "[]\n", '{"visops_plan": 99}\n', "nonsense\n"])
-def test_a_file_that_is_no_plan(tmp_path: Path, text: str) -> None:
+def test_files_that_are_not_plans(tmp_path: Path, text: str) -> None:
     (tmp_path / "plan.jsonl").write_text(text)
     with pytest.raises(ValueError, match="is not a plan of this version"):
         Plan.load(str(tmp_path / "plan.jsonl"))
@@ -129,7 +130,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
         here, there = context.Pipe()
         child = context.Process(target=write, args=(path, there))
         child.start()
-        assert here.poll(30)
+        assert here.poll(LIMIT)
         assert "another process is writing" in here.recv()
         child.join()
     Manifest(path).close()
@@ -143,7 +144,7 @@ def test_manifests_of_several_ranks_are_found(tmp_path: Path) -> None:
     assert [list(read_manifest(path)) for path in found] == [[0], [5]]
 
 
-def test_digests_are_of_the_inputs_and_of_the_options() -> None:
+def test_digests_depend_on_inputs_and_options() -> None:
     def digests(text: str, options: Any, images: str = "") -> list[str]:
         plan = Plan(options, images=images)
         plan.extend(entries(text), 2)
@@ -157,7 +158,7 @@ def test_digests_are_of_the_inputs_and_of_the_options() -> None:
     assert not {first, second} & {*digests("iii", {"a": 2}), *digests("iii", {"a": 1}, "b")}
 
 
-def test_lines_of_other_plans_and_of_parts_that_are_gone_do_not_count(tmp_path: Path) -> None:
+def test_lines_of_other_plans_and_of_missing_parts_do_not_count(tmp_path: Path) -> None:
     """The part is the last run's, but an outdated line may be in the manifest read last."""
     plan = Plan({})
     plan.extend(entries("i" * 6), 1)

@@ -93,7 +93,7 @@ def test_bad_options(options: Any, message: str) -> None:
         Preprocess(**options)
 
 
-def test_lists_are_as_good_as_tuples() -> None:
+def test_lists_are_taken_like_tuples() -> None:
     given = Preprocess([24, 24], mean=[0.5, 0.5, 0.5], std=[1, 1, 1])  # type: ignore[arg-type]
     same = Preprocess((24, 24), mean=(0.5, 0.5, 0.5), std=(1, 1, 1))
     assert {given: 1} == {same: 1}  # they are keys of a batch's inputs

@@ -35,7 +35,7 @@ def test_classification() -> None:
 
 
 @pytest.mark.parametrize("top_k", [0, -1, 2.5])
-def test_no_classes_are_no_classification(top_k: Any) -> None:
+def test_top_k_below_1_is_refused(top_k: Any) -> None:
     with pytest.raises(ValueError, match=rf"top_k is {top_k}, must be at least 1"):
         Classification(top_k)
 
@@ -84,7 +84,7 @@ def test_raw_of_any_form() -> None:
     assert second(one.numpy()) == {"output": [2]}
 
 
-def test_raw_says_what_is_of_no_batch() -> None:
+def test_raw_names_outputs_that_do_not_fit_the_batch() -> None:
     with pytest.raises(ValueError, match=r"output is a list of 3 items for 2 images; a list must"):
         Raw()([torch.zeros(2)] * 3, PLACES)
     with pytest.raises(ValueError, match=r"\['a'\]\['output_1'\] has shape \[3, 4\], its first"):
@@ -149,7 +149,7 @@ def test_plain_values() -> None:
         (torch.zeros(1), "Tensor"),
     ],
 )
-def test_what_no_record_can_hold_is_named(value: Any, name: str) -> None:
+def test_values_that_records_cannot_hold_are_named(value: Any, name: str) -> None:
     batch = Batch(PlannedBatch(0, (Entry("a.png"),)), frames=[Frame(0, 0, 1, 1, 1, 1)])
     batch.results = {"net": [{"x": [value]}]}
     with pytest.raises(TypeError, match=f"postprocess of model net: a {name} can't be in a record"):
@@ -181,7 +181,7 @@ def to_parquet(path: Any, parts: Any) -> Any:
     return pyarrow.parquet.read_table(path)
 
 
-def test_parquet_has_a_type_that_fits_all(tmp_path: Path) -> None:
+def test_parquet_has_a_type_that_fits_all_records(tmp_path: Path) -> None:
     parts = [
         [{"image": "a", "status": "failed", "reason": "x"}],
         [{"image": "b", "status": "ok", "outputs": {"net": {"boxes": [], "n": 1, "none": []}}}],
@@ -198,7 +198,7 @@ def test_parquet_has_a_type_that_fits_all(tmp_path: Path) -> None:
     assert pyarrow.parquet.ParquetFile(tmp_path / "a.parquet").num_row_groups == 4
 
 
-def test_parquet_has_any_text(tmp_path: Path) -> None:
+def test_parquet_holds_any_text(tmp_path: Path) -> None:
     """Undecodable names also occur in paths of pictures and in reasons."""
     outputs = {"net": {"picture": "p/\udcff.jpg", "names": ["\udcfe", "caf\xe9", "\ud800"]}}
     parts = [

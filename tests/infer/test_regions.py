@@ -162,7 +162,7 @@ def found_by(**options: Any) -> Any:
     return Regions("r", model, Network(), (8, 8), **options).detection
 
 
-def test_what_counts_as_found_is_said_once() -> None:
+def test_contradicting_detections_are_refused() -> None:
     """Once, the detector's own post-processing was ignored."""
     own, other = Detection(0.4), Detection(0.6)
     assert found_by() == Detection()
@@ -228,7 +228,7 @@ def one_too_few(output: Any, placements: Any) -> list[dict[str, Any]]:
 
 
 def test_weights_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Computing it takes seconds for large networks."""
+    """Hashing the weights of a large network takes seconds."""
     second, state = Network(), Network().state_dict
     hashed = []
 

@@ -45,7 +45,7 @@ class Fixed:
         self.times = [StageTimes(name, 1, 3, spent) for name, spent in busy.items()]
 
 
-def test_the_bar_names_what_was_busy_since(bar: Any) -> None:
+def test_the_bar_names_the_busiest_stage_since_the_last_tick(bar: Any) -> None:
     chain = Fixed(decode=5.0, models=1.0)
     bar.tick(chain)
     assert bar._bar.said == "decode 1 models 3 /s, limits: decode"
@@ -55,7 +55,7 @@ def test_the_bar_names_what_was_busy_since(bar: Any) -> None:
     assert bar._bar.said.endswith("limits: models")
 
 
-def test_a_batch_that_a_stage_is_at_counts(bar: Any) -> None:
+def test_the_current_batch_counts_as_work_in_the_bar(bar: Any) -> None:
     """A network may take seconds per batch, and its time stands still during most ticks."""
 
     class Working(Fixed):
@@ -72,7 +72,7 @@ def test_a_batch_that_a_stage_is_at_counts(bar: Any) -> None:
     assert bar._bar.said.endswith("limits: models")
 
 
-def test_a_chain_says_what_it_is_at(bar: Any) -> None:
+def test_a_chain_reports_the_time_of_current_batches(bar: Any) -> None:
     """A network takes seconds per batch, but the bar looks at stages every half second."""
     release = threading.Event()
 
@@ -112,6 +112,6 @@ def test_the_table_has_no_empty_lines() -> None:
 
 
 @pytest.mark.parametrize("stage", ["decode", "preprocess"])
-def test_defaults_are_not_advised(stage: str) -> None:
+def test_advice_does_not_suggest_defaults(stage: str) -> None:
     assert " --reduced" not in advice(stage)
     assert advice("other") == "other is the bottleneck."

@@ -76,7 +76,7 @@ def test_queues_are_bounded() -> None:
     assert made.wait(20)
 
 
-def test_the_slow_stage_is_the_busy_one() -> None:
+def test_the_slowest_stage_is_the_busiest() -> None:
     made = run(
         range(20),
         Stage("fast", lambda i: i),
@@ -150,7 +150,7 @@ def test_stopping_finishes_what_is_in_flight() -> None:
     assert made.times[0].batches == len(out) > 3
 
 
-def test_what_a_stage_is_at_counts_as_work() -> None:
+def test_the_current_batch_counts_as_work() -> None:
     """A bar told of a batch only at its end would name another stage as the slowest."""
     go = threading.Event()
     made = chain(range(1), Stage("slow", lambda i: go.wait() and i), Stage("last", lambda i: i))
@@ -165,7 +165,7 @@ def test_what_a_stage_is_at_counts_as_work() -> None:
 
 
 @pytest.mark.parametrize("fails", range(3))
-def test_threads_that_can_not_be_started(fails: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_cannot_be_started(fails: int, monkeypatch: pytest.MonkeyPatch) -> None:
     start, left = threading.Thread.start, itertools.count()
 
     def limited(thread: threading.Thread) -> None:

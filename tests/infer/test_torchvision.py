@@ -55,7 +55,7 @@ def empty(network: nn.Module) -> dict[str, Tensor]:
         ("resnet18", "DEFAULT"),
     ],
 )
-def test_weights_of_torchvision_get_its_network(
+def test_torchvisions_weights_fit_the_network_that_is_built(
     tmp_path: Path, pretrained: Any, name: str, weights: str
 ) -> None:
     # The repr shows all parts, including epsilons. Nothing is computed, so values are not needed.
@@ -67,7 +67,7 @@ def test_weights_of_torchvision_get_its_network(
     assert getattr(ours, "transform_input", None) == getattr(theirs, "transform_input", None)
 
 
-def test_weights_trained_without_those_of_torchvision(tmp_path: Path) -> None:
+def test_weights_trained_from_scratch(tmp_path: Path) -> None:
     name = "fasterrcnn_resnet50_fpn"
     with torch.device("meta"):
         theirs = get_model(name, weights=None, weights_backbone=None)
@@ -80,7 +80,9 @@ def test_weights_trained_without_those_of_torchvision(tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:auxiliary heads in the pretrained")
 @pytest.mark.parametrize("heads", [True, False])
-def test_scores_of_a_network_of_tensorflow(tmp_path: Path, pretrained: Any, heads: bool) -> None:
+def test_scores_of_a_network_trained_in_tensorflow(
+    tmp_path: Path, pretrained: Any, heads: bool
+) -> None:
     theirs = pretrained("googlenet", **({"aux_logits": True} if heads else {}))
     torch.save(theirs.state_dict(), tmp_path / "googlenet.pth")
     model = load_model("googlenet", str(tmp_path))
@@ -129,7 +131,7 @@ def test_models_that_see_no_images() -> None:
         load_model("r3d_18")
 
 
-def test_weights_are_of_no_use_to_files() -> None:
+def test_weights_for_model_files_are_refused() -> None:
     for load in (load_model, lambda name, weights: load_models([name], weights)):
         with pytest.raises(ValueError, match=r"weights is 'folder', must be None for net.pt"):
             load("net.pt", "folder")
@@ -225,7 +227,7 @@ def found(model: Model, detection: Detection) -> Any:
         ("fcos_resnet50_fpn", 0.01, 0.7, 300),
     ],
 )
-def test_thresholds_are_ours(name: str, score: float, iou: float, most: int) -> None:
+def test_detectors_use_our_thresholds(name: str, score: float, iou: float, most: int) -> None:
     network = detector(name, (score, iou, most))
     images = torch.rand(2, 3, *SIZE, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
@@ -249,7 +251,7 @@ def test_soft_suppression_sees_every_box() -> None:
     assert len(soft[0]["boxes"]) > 1.2 * len(hard[0]["boxes"])
 
 
-def test_masks_are_made_of_what_is_left() -> None:
+def test_masks_are_computed_after_suppression() -> None:
     with torch.device("meta"):
         network = get_model("maskrcnn_resnet50_fpn", weights=None, weights_backbone=None)
     hard = Detection(0.3, 0.6, max_detections=7)
@@ -265,7 +267,7 @@ def test_masks_are_made_of_what_is_left() -> None:
     assert Thresholds.under(hard, boxes).iou == 1.0
 
 
-def test_other_post_processing_gets_what_torchvision_gives() -> None:
+def test_other_post_processing_gets_torchvisions_output() -> None:
     network = load_model("ssdlite320_mobilenet_v3_large").call
     before = Thresholds.of(network)
     model = configured(network, Detection(score_threshold=0.4))

@@ -29,7 +29,7 @@ def batch(*pictures: str) -> Any:
     )
 
 
-def test_a_commit_says_of_which_plan_it_is(tmp_path: Path) -> None:
+def test_commits_hold_the_digest_of_their_plan(tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     commit = write_batch(str(tmp_path), batch())
     assert (commit.batch, commit.ok, commit.failed, commit.skipped) == (7, 1, 1, 1)
@@ -37,8 +37,8 @@ def test_a_commit_says_of_which_plan_it_is(tmp_path: Path) -> None:
     assert commit.size == (tmp_path / commit.part).stat().st_size
 
 
-def test_another_plan_s_batches_are_done_again(tmp_path: Path) -> None:
-    """Even if plan.jsonl, which would refuse other options, is gone."""
+def test_batches_of_another_plan_are_done_again(tmp_path: Path) -> None:
+    """This holds even if plan.jsonl, which would refuse other options, is gone."""
     for i in range(5):
         save(tmp_path / "images" / f"{i}.png", i)
     options: dict[str, Any] = {"workers": 0, "batch_size": 2}
@@ -55,7 +55,7 @@ def test_another_plan_s_batches_are_done_again(tmp_path: Path) -> None:
 def test_folders_made_for_pictures_are_synced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the folders above: a synced folder is lost if its own name is not durable."""
+    """So are the folders above: a synced folder is lost if its own name is not durable."""
     (tmp_path / "parts").mkdir()
     synced: list[str] = []
     monkeypatch.setattr(

@@ -12,6 +12,7 @@ import io
 import json
 import os
 import pickle
+import sys
 import threading
 import time
 import warnings
@@ -33,6 +34,7 @@ from ..engine.writers import write_batch
 from ..images.decode import Decoder
 from ..images.isolation import decode_apart
 from ..models.model import Model, load_model
+from ..models.python_file import PREFIX
 from ..options import Options
 from ..store.manifest import Commit
 from ..store.plan import PlannedBatch
@@ -73,13 +75,27 @@ def packed_models(models: Sequence[Model]) -> bytes:
     """
     packed = io.BytesIO()
     try:
-        _Pickler(packed).dump(list(models))
+        with _by_value():
+            _Pickler(packed).dump(list(models))
     except Exception as error:
         names = ", ".join(model.name for model in models)
         raise TypeError(
             f"visops.infer: models {names} can't be sent to Ray's workers: {error}"
         ) from error
     return packed.getvalue()
+
+
+@contextmanager
+def _by_value() -> Iterator[None]:
+    """Send what users' Python files define, which workers can't import by name."""
+    files = [module for name, module in list(sys.modules.items()) if name.startswith(PREFIX)]
+    for module in files:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in files:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 class _Pickler(cloudpickle.CloudPickler):

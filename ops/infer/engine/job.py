@@ -14,6 +14,7 @@ from ..images.loading import DecodedBatches
 from ..models.model import Model
 from ..options import Options
 from ..store.durable import make_folders
+from ..store.kept import carry_over, find_kept
 from ..store.manifest import Commit, Manifest, committed_batches
 from ..store.merge import Counts, merge_parts, require_formats
 from ..store.plan import Plan, PlannedBatch, normalised
@@ -112,17 +113,21 @@ class Job:
             raise FileNotFoundError(f"visops.infer: there is no plan yet: no file {path}")
         settings = root, folder, wanted, options.batch_size
         if dry_run:
-            plan, listing, _ = settled_plan(*settings, create=create)
+            plan, listing, _ = settled_plan(*settings, create=create, alone=True)
             return cls(root, folder, plan, work, listing)
         if create:
             make_folders(os.path.join(folder, "parts"))
         lock = OutputsLock(folder, shared=not create)
         try:
-            plan, listing, changed = settled_plan(*settings, create=create)
+            plan, listing, changed = settled_plan(*settings, create=create, alone=lock.alone)
             if lock.alone:
                 clean(folder)
             if changed:
                 plan.save(os.path.join(folder, PLAN))
+            if plan.earlier:
+                plan.batches = find_kept(folder, plan)
+                if create and options.annotate is None:  # else pictures are drawn anew
+                    carry_over(folder, plan, MANIFEST)
             lock.share()
         except BaseException:
             lock.close()

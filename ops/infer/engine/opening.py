@@ -7,8 +7,10 @@ import time
 from typing import Any
 
 from ..images.listing import list_images
+from ..options import LATER
 from ..store.durable import remove_leftovers
 from ..store.locking import LockedFile
+from ..store.manifest import committed_batches
 from ..store.plan import Plan
 from ..store.summary import StageTimes
 
@@ -82,7 +84,13 @@ def check_folders(images: str, out: str) -> None:
 
 
 def settled_plan(
-    images: str, out: str, wanted: dict[str, Any], batch_size: int, *, create: bool
+    images: str,
+    out: str,
+    wanted: dict[str, Any],
+    batch_size: int,
+    *,
+    create: bool,
+    alone: bool = False,
 ) -> tuple[Plan, StageTimes, bool]:
     """Return the plan of `out`, how long that took, and whether it differs from the one on disk.
 
@@ -94,6 +102,9 @@ def settled_plan(
     batch_size : int
     create : bool
         List the images, and plan new ones.
+    alone : bool
+        No other process is using `out`: a plan without results may be replaced, and models may be
+        added or removed.
 
     Raises
     ------
@@ -108,15 +119,38 @@ def settled_plan(
         raise FileNotFoundError(f"visops.infer: there is no plan yet: no file {path}")
     real = os.path.realpath(images)
     plan = Plan(wanted, images=real) if known is None else known
-    plan.check(wanted, out)
-    new = 0
+    try:
+        plan.check(wanted, out, LATER)
+        if create:
+            plan.check_images(real, out)
+    except ValueError:
+        replaced = _replaced(plan, wanted, real, out) if create and alone else None
+        if replaced is None:
+            raise
+        plan = replaced
+    changed = plan is not known
     if create:
-        plan.check_images(real, out)
         entries = list_images(images, leave_out=out)
-        new = plan.extend(entries, batch_size)
+        changed |= plan.extend(entries, batch_size) > 0
         listing.images = len(entries)
     listing.busy = time.perf_counter() - start
-    return plan, listing, new > 0 or known is None
+    return plan, listing, changed
+
+
+def _replaced(plan: Plan, wanted: dict[str, Any], images: str, out: str) -> Plan | None:
+    """Return what may take the place of a plan with other options or images.
+
+    If nothing was computed, a plan without inputs: the first run failed, perhaps because of these
+    very options. Else the same plan with other models, if nothing else differs.
+    """
+    computed = any(commit.ok for commit in committed_batches(out, plan).values())
+    if not computed and not plan.earlier:
+        return Plan(wanted, images=images)
+    try:
+        plan.check_images(images, out)
+    except ValueError:
+        return None
+    return plan.with_models(wanted, LATER)
 
 
 def clean(out: str) -> None:

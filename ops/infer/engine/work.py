@@ -16,6 +16,7 @@ from ..images.preprocess import Preprocess
 from ..models.forward import Forwarded, forward
 from ..models.model import Model
 from ..options import Options
+from ..store.kept import kept_outputs
 from ..view.annotate import picture_path
 
 __all__ = ["Work"]
@@ -53,6 +54,8 @@ class Work:
             reduced=not whole if options.reduced is None else options.reduced,
             exif=options.exif,
             max_pixels=options.max_pixels,
+            max_bytes=options.max_bytes,
+            max_batch_pixels=options.max_batch_pixels,
         )
 
     def load(self) -> None:
@@ -102,14 +105,17 @@ class Work:
         return batch
 
     def forward(self, batch: Batch) -> Batch:
-        """Run all models."""
+        """Run all models, but for those whose results an earlier run has kept."""
         if not batch.frames:
             return batch
+        batch.results = _kept_results(batch)
         autocast = (
             torch.autocast(self.device.type, self._autocast) if self._autocast else nullcontext()
         )
         with self._on_device("models"), autocast:
             for model in self.models:
+                if model.name in batch.results:
+                    continue
                 wanted = model.preprocess or self.options.preprocess
                 inputs, placements = batch.inputs[wanted], batch.placements[wanted]
                 worked = model.name in self._worked
@@ -124,6 +130,8 @@ class Work:
             return batch
         with self._on_device("postprocess"):
             for model in self.models:
+                if model.name in batch.results:
+                    continue
                 done: Forwarded = batch.outputs[model.name]
                 wanted = model.preprocess or self.options.preprocess
                 results: list[dict[str, Any]] = [{} for _ in batch.frames]
@@ -180,6 +188,17 @@ class Work:
             stream.synchronize()
 
 
+def _kept_results(batch: Batch) -> dict[str, list[dict[str, Any]]]:
+    """Return, by model, the results that an earlier run has kept for all images of the batch."""
+    rows = [frame.index for frame in batch.frames]
+    outputs = kept_outputs(batch.plan).outputs
+    return {
+        name: [found[row] for row in rows]
+        for name, found in outputs.items()
+        if all(row in found for row in rows)
+    }
+
+
 def _postprocessed(
     model: Model, output: Any, placements: Sequence[Placement]
 ) -> list[dict[str, Any]]:
@@ -201,7 +220,7 @@ def _postprocessed(
                 f"postprocess of model {model.name} returned a {type(result).__name__} for an "
                 "image, must be a dict"
             )
-    return found
+    return list(map(model.named, found))
 
 
 def _kept(image: Tensor) -> Tensor:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ..batch import Batch, Picture
-from ..store.durable import sync_below, write_atomically
+from ..store.durable import make_folders, sync_below, write_atomically
 from ..store.manifest import Commit, Manifest
-from ..store.records import batch_records, json_line
+from ..store.records import batch_records, write_part
 from ..view.annotate import encode
 from .stages import StageError
 
-__all__ = ["Committer", "part_name", "write_batch"]
-
-
-def part_name(number: int) -> str:
-    """Return the path of a batch's records, relative to the outputs."""
-    return f"parts/part-{number:08d}.jsonl"
+__all__ = ["Committer", "write_batch"]
 
 
 def write_batch(out: str, batch: Batch) -> Commit:
@@ -29,38 +23,23 @@ def write_batch(out: str, batch: Batch) -> Commit:
     for picture in batch.pictures:
         write_picture(out, picture)
     sync_pictures(out, batch.pictures)
-    return write_part(out, batch)
-
-
-def write_part(out: str, batch: Batch) -> Commit:
-    """Write a batch's records."""
-    records = batch_records(batch)
-    data = b"".join(map(json_line, records))
-    part = part_name(batch.number)
-    write_atomically(os.path.join(out, part), data)
-    counts = Counter(record["status"] for record in records)
-    return Commit(
-        batch.number,
-        part,
-        len(data),
-        hashlib.sha256(data).hexdigest(),
-        counts["ok"],
-        counts["failed"],
-        counts["skipped"],
-        batch.plan.digest,
-    )
+    return _write_records(out, batch)
 
 
 def write_picture(out: str, picture: Picture) -> None:
     """Draw, encode and write a picture; the caller syncs its folder."""
     path = os.path.join(out, picture.path)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    make_folders(os.path.dirname(path), sync=False)
     write_atomically(path, encode(picture), sync_parent=False)
 
 
 def sync_pictures(out: str, pictures: Iterable[Picture]) -> None:
     """Make the names of pictures durable, and those of their folders."""
     sync_below(out, {os.path.dirname(picture.path) for picture in pictures})
+
+
+def _write_records(out: str, batch: Batch) -> Commit:
+    return write_part(out, batch.plan, batch_records(batch))
 
 
 @dataclass
@@ -99,7 +78,7 @@ class Committer:
         written = [
             self._pool.submit(write_picture, self._out, picture) for picture in batch.pictures
         ]
-        part = self._pool.submit(write_part, self._out, batch)
+        part = self._pool.submit(_write_records, self._out, batch)
         self._unfinished.append(_Unfinished(batch.number, batch.pictures, written, part))
         while self._unfinished and (
             len(self._unfinished) > self._room or self._unfinished[0].done()

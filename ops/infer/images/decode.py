@@ -24,7 +24,7 @@ from ..store.durable import named
 from ..store.plan import PlannedBatch
 from .preprocess import Preprocess
 
-__all__ = ["Decoder", "import_torchvision"]
+__all__ = ["MAX_BATCH_PIXELS", "MAX_BYTES", "MAX_PIXELS", "Decoder", "import_torchvision"]
 
 _ORIENTATION = 0x0112
 # EXIF orientations that swap width and height, or reverse x or y when turned upright.
@@ -45,6 +45,10 @@ _FAULTS = frozenset(
 )
 _PILLOWS_LIMIT = threading.Lock()
 
+# Limits by default. An image of MAX_PIXELS takes 0.8 GB, also as an uncompressed file; 64 photos of
+# 12 megapixels are just within MAX_BATCH_PIXELS.
+MAX_PIXELS, MAX_BYTES, MAX_BATCH_PIXELS = 1 << 28, 1 << 30, 3 << 28
+
 
 @dataclass(frozen=True)
 class Decoder:
@@ -63,16 +67,29 @@ class Decoder:
         Turn images upright by their EXIF orientation, or the one in XMP if there is none.
     max_pixels : int
         Larger images fail: they are more likely decompression bombs than photos.
+    max_bytes : int
+        Larger files fail, unread.
+    max_batch_pixels : int
+        Decoded pixels that a batch may have, three bytes each: an image that doesn't fit in with
+        those before it fails. Images decoded at a fraction of their size count as decoded.
     """
 
     root: str
     targets: tuple[Preprocess, ...] = ()
     reduced: bool = False
     exif: bool = True
-    max_pixels: int = 1 << 28
+    max_pixels: int = MAX_PIXELS
+    max_bytes: int = MAX_BYTES
+    max_batch_pixels: int = MAX_BATCH_PIXELS
 
-    def batch(self, plan: PlannedBatch) -> Batch:
+    def batch(self, plan: PlannedBatch, allocate: Callable[[int], Tensor] | None = None) -> Batch:
         """Decode a batch: pixels of readable files, reasons for the others.
+
+        Parameters
+        ----------
+        plan : PlannedBatch
+        allocate : callable, optional
+            Returns a uint8 tensor of this many bytes, for the pixels; by default ordinary memory.
 
         Raises
         ------
@@ -83,22 +100,31 @@ class Decoder:
         frames: list[Frame] = []
         parts: list[Tensor] = []
         failures: dict[int, str] = {}
-        offset = 0
+        offset, room = 0, self.max_batch_pixels
         for index, entry in enumerate(plan.entries):
             if entry.status is not None:
                 continue
-            try:
-                pixels, frame = self.image(entry.path)
-            except Exception as error:  # whatever a decoder throws at a damaged file
-                self._check_machine(error, entry.path)
-                failures[index] = shortened(_reason(error))
+            decoded = self.attempt(entry.path, room)
+            if isinstance(decoded, str):
+                failures[index] = shortened(decoded)
                 continue
+            pixels, frame = decoded
             frames.append(replace(frame, index=index, offset=offset))
-            parts.append(pixels.reshape(-1))
+            parts.append(pixels)
             offset += pixels.numel()
+            room -= frame.height * frame.width
         # One tensor per batch: each tensor sent by a worker takes a file descriptor.
-        flat = torch.cat(parts) if parts else torch.empty(0, dtype=torch.uint8)
-        return Batch(plan, flat, frames, failures)
+        return Batch(plan, _joined(parts, offset, allocate or _memory), frames, failures)
+
+    def attempt(self, path: str, room: int) -> tuple[Tensor, Frame] | str:
+        """Decode one image, or return the reason why it fails; raises as :meth:`batch` does."""
+        try:
+            return self.image(path, room)
+        except MemoryError:
+            return "decoding it takes more memory than there is"
+        except Exception as error:  # whatever a decoder throws at a damaged file
+            self._check_machine(error, path)
+            return _reason(error)
 
     def _check_machine(self, error: Exception, path: str) -> None:
         """Raise an error that is not the file's fault."""
@@ -110,20 +136,24 @@ class Decoder:
             message = "the folder of images is gone, or empty; is it mounted?"
             raise OSError(errno.ENOENT, message, self.root) from error
 
-    def image(self, path: str) -> tuple[Tensor, Frame]:
-        """Decode one image to uint8 ``[H, W, 3]``."""
+    def image(self, path: str, room: int | None = None) -> tuple[Tensor, Frame]:
+        """Decode one image to uint8 ``[H, W, 3]``, of at most `room` decoded pixels."""
         with open(os.path.join(os.fsencode(self.root), os.fsencode(path)), "rb") as file:
-            data = bytearray(file.read())
+            size = os.fstat(file.fileno()).st_size
+            if size > self.max_bytes:
+                raise ValueError(f"the file's {size} bytes are more than {self.max_bytes}")
+            data = bytearray(size)
+            del data[file.readinto(data) :]  # it may have shrunk
         if not data:
             raise ValueError("the file is empty")
         try:
-            return self._decoded(data)
+            return self._decoded(data, room)
         except Image.DecompressionBombError:
             # Pillow's own limit, a global, may be lower than ours: lift it for this image only.
             with _no_limit_of_pillow():
-                return self._decoded(data)
+                return self._decoded(data, room)
 
-    def _decoded(self, data: bytearray) -> tuple[Tensor, Frame]:
+    def _decoded(self, data: bytearray, room: int | None) -> tuple[Tensor, Frame]:
         image: Image.Image = Image.open(io.BytesIO(data))
         width, height = image.size
         if width * height > self.max_pixels:
@@ -131,6 +161,12 @@ class Decoder:
         orientation = self._orientation(image)
         size = (width, height) if orientation in _TRANSPOSED else (height, width)
         reduction = self._reduction(image, *size) if self.reduced else 1
+        decoded = -(-width // reduction) * -(-height // reduction)
+        if room is not None and decoded > room:
+            raise ValueError(
+                f"{decoded} decoded pixels are more than the {room} left of the batch's "
+                f"{self.max_batch_pixels}: use smaller batches"
+            )
         if reduction > 1:
             # libjpeg takes the number of halvings, but Pillow's draft() takes the size.
             image.draft("RGB", (width // reduction, height // reduction))
@@ -175,6 +211,29 @@ def import_torchvision() -> Callable[..., Tensor] | None:
     # It warns on every call that a later version will drop it.
     warnings.filterwarnings("ignore", "The image decoding and encoding capabilities")
     return decode_image
+
+
+def _memory(count: int) -> Tensor:
+    return torch.empty(count, dtype=torch.uint8)
+
+
+def _joined(parts: list[Tensor], count: int, allocate: Callable[[int], Tensor]) -> Tensor:
+    """Return the values of all parts, flat; empty the list on the way, part by part."""
+    try:
+        flat = allocate(count)
+    except RuntimeError as error:  # torch's allocator
+        raise OSError(
+            errno.ENOMEM,
+            f"no memory for {count} bytes of decoded images: use smaller batches, fewer workers, "
+            "or a lower max_batch_pixels",
+        ) from error
+    end = count
+    while parts:
+        part = parts.pop()
+        begin = end - part.numel()
+        flat[begin:end] = part.reshape(-1)
+        end = begin
+    return flat
 
 
 @contextmanager

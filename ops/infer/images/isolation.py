@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ..batch import Batch
 from ..frames import Frame
-from ..store.plan import Entry, PlannedBatch
+from ..store.plan import PlannedBatch
 from .decode import Decoder
 
 __all__ = ["DIED", "decode_apart", "leave_signals"]
@@ -62,8 +62,8 @@ class _Apart(Decoder):
 
     child: _Child
 
-    def image(self, path: str) -> tuple[Tensor, Frame]:
-        return self.child.image(path)
+    def attempt(self, path: str, room: int) -> tuple[Tensor, Frame] | str:
+        return self.child.attempt(path, room)
 
 
 class _Child:
@@ -74,17 +74,15 @@ class _Child:
         self._context = multiprocessing.get_context(method)
         self._pool: ProcessPoolExecutor | None = None
 
-    def image(self, path: str) -> tuple[Tensor, Frame]:
+    def attempt(self, path: str, room: int) -> tuple[Tensor, Frame] | str:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(1, self._context, _begin, (os.getpid(),))
         try:
-            pixels, frame, reason = self._pool.submit(_image, self._decoder, path).result()
+            decoded = self._pool.submit(_attempt, self._decoder, path, room).result()
         except BrokenProcessPool:
             self.close()
-            raise RuntimeError(DIED) from None
-        if frame is None:
-            raise RuntimeError(reason)
-        return torch.from_numpy(pixels), frame
+            return DIED
+        return decoded if isinstance(decoded, str) else (torch.from_numpy(decoded[0]), decoded[1])
 
     def close(self) -> None:
         if self._pool is not None:
@@ -104,10 +102,7 @@ def _begin(parent: int) -> None:
     torch.set_num_threads(1)  # a fork lacks the threads that its parent's libraries rely on
 
 
-def _image(decoder: Decoder, path: str) -> tuple[np.ndarray, Frame | None, str]:
+def _attempt(decoder: Decoder, path: str, room: int) -> tuple[np.ndarray, Frame] | str:
     """Decode one image, or return the reason: not every exception can be sent back."""
-    batch = decoder.batch(PlannedBatch(0, (Entry(path),)))
-    if not batch.frames or batch.pixels is None:
-        return np.empty(0, np.uint8), None, batch.failures[0]
-    frame = batch.frames[0]
-    return batch.pixels.view(frame.height, frame.width, 3).numpy(), frame, ""
+    decoded = decoder.attempt(path, room)
+    return decoded if isinstance(decoded, str) else (decoded[0].numpy(), decoded[1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 import stat
+from collections.abc import Iterable
 
 from ..store.plan import Entry
 
@@ -34,56 +35,67 @@ def list_images(
     OSError
         `folder` can't be listed. A folder below it that can't becomes a failed entry.
     """
-    root = os.fspath(folder)
-    seen = {_identity(os.stat(root))}
+    listing = _Listing(os.fspath(folder))
     if leave_out is not None and os.path.isdir(leave_out):
-        seen.add(_identity(os.stat(leave_out)))
-    entries: list[Entry] = []
-    links: list[tuple[bytes, str]] = []  # to folders: walked after all real folders, smallest first
-    _walk(root, "", entries, links, seen)
-    while links:
-        _, path = heapq.heappop(links)
-        _enter(root, path, entries, links, seen)
-    entries.sort(key=lambda entry: os.fsencode(entry.path))
-    return entries
+        listing.seen.add(_identity(os.stat(leave_out)))
+    with os.scandir(listing.root) as found:
+        items = list(found)
+    listing.walk(items)
+    listing.entries.sort(key=lambda entry: os.fsencode(entry.path))
+    return listing.entries
 
 
-def _walk(
-    root: str,
-    start: str,
-    entries: list[Entry],
-    links: list[tuple[bytes, str]],
-    seen: set[tuple[int, int]],
-) -> None:
-    """List one folder and the real folders below it; leave links to folders for later."""
-    with os.scandir(os.path.join(root, start)) as found:
-        items = sorted(found, key=lambda item: os.fsencode(item.name))
-    for item in items:
-        path = f"{start}/{item.name}" if start else item.name
-        if item.is_dir(follow_symlinks=False):
-            _enter(root, path, entries, links, seen)
-        elif item.is_symlink() and _leads_to_folder(item):
-            heapq.heappush(links, (os.fsencode(path), path))
-        else:
-            entries.append(_entry(item, path))
+class _Listing:
+    """The folders seen and the inputs found so far."""
 
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.seen = {_identity(os.stat(root))}
+        self.entries: list[Entry] = []
 
-def _enter(
-    root: str,
-    path: str,
-    entries: list[Entry],
-    links: list[tuple[bytes, str]],
-    seen: set[tuple[int, int]],
-) -> None:
-    try:
-        identity = _identity(os.stat(os.path.join(root, path)))
-        if identity in seen:
-            return
-        seen.add(identity)
-        _walk(root, path, entries, links, seen)
-    except OSError as error:
-        reason = f"folder can't be listed: {error.strerror or error}"
-        entries.append(Entry(path, "failed", reason))
+    def walk(self, items: Iterable[os.DirEntry[str]]) -> None:
+        """Take the items of the root, and everything below them.
+
+        Folders wait in a stack: a recursion would end at some depth, and file systems allow
+        thousands of folders within each other. Links to folders are followed after all real
+        folders, smallest first.
+        """
+        folders: list[str] = []
+        links: list[tuple[bytes, str]] = []
+        start = ""
+        while True:
+            below = []
+            for item in sorted(items, key=lambda item: os.fsencode(item.name)):
+                path = f"{start}/{item.name}" if start else item.name
+                if item.is_dir(follow_symlinks=False):
+                    below.append(path)
+                elif item.is_symlink() and _leads_to_folder(item):
+                    heapq.heappush(links, (os.fsencode(path), path))
+                else:
+                    self.entries.append(_entry(item, path))
+            folders += reversed(below)
+            if folders:
+                start = folders.pop()
+            elif links:
+                start = heapq.heappop(links)[1]
+            else:
+                return
+            items = self._items(start)
+
+    def _items(self, path: str) -> list[os.DirEntry[str]]:
+        """Return what is in a folder below the root, unless it was seen before."""
+        whole = os.path.join(self.root, path)
+        try:
+            identity = _identity(os.stat(whole))
+            if identity in self.seen:
+                return []
+            self.seen.add(identity)
+            with os.scandir(whole) as found:
+                return list(found)
+        except OSError as error:
+            reason = f"folder can't be listed: {error.strerror or error}"
+            self.entries.append(Entry(path, "failed", reason))
+            return []
 
 
 def _leads_to_folder(link: os.DirEntry[str]) -> bool:

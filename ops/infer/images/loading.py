@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 
+import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ..batch import Batch
@@ -166,28 +168,25 @@ class _Batches(Dataset["Batch | OSError"]):
 
     def __getitem__(self, plan: PlannedBatch) -> Batch | OSError:
         try:
-            batch = self._decoder.batch(plan)
-            if self._shared:
-                _share(batch)
-            return batch
+            return self._decoder.batch(plan, _shared_memory if self._shared else None)
         except OSError as error:
             return error  # if raised, DataLoader would send only the text of the traceback
 
 
-def _share(batch: Batch) -> None:
-    """Move pixels to shared memory.
+def _shared_memory(count: int) -> Tensor:
+    """Allocate shared memory for pixels.
 
-    The queue would do so as well, but in a thread: if that fails, it prints the error and the
-    parent waits for ever.
+    The queue would move them there as well, but in a thread: if that fails, it prints the error and
+    the parent waits for ever.
     """
-    pixels = batch.pixels
-    if pixels is None or not len(pixels):
-        return
+    pixels = torch.empty(0, dtype=torch.uint8)
+    if not count:
+        return pixels
     try:
-        pixels.share_memory_()
+        return pixels.set_(torch.UntypedStorage._new_shared(count))
     except RuntimeError as error:
         raise OSError(
-            f"no room in shared memory, /dev/shm, for {len(pixels)} bytes of decoded images: "
+            f"no room in shared memory, /dev/shm, for {count} bytes of decoded images: "
             f"{error}. Enlarge it, for example with docker run --shm-size=8g, or use fewer "
             "--workers; --workers 0 needs none"
         ) from error

@@ -125,7 +125,14 @@ class Detection:
         self, output: Any, count: int
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Sequence[Tensor] | None]:
         """Return image, box, score, label and mask of each box above the threshold, flat."""
+        if isinstance(output, Mapping) and output["boxes"].dim() == 2 and count == 1:
+            output = [output]  # a detector that suppresses boxes itself, on one image
         if isinstance(output, Mapping):
+            if output["boxes"].dim() != 3 or len(output["boxes"]) != count:
+                raise ValueError(
+                    f"a detector returned boxes of shape {list(output['boxes'].shape)} for {count} "
+                    "images, must be [N, K, 4], or in a list with a dict per image"
+                )
             images, boxes, scores, labels = self._of_batch(output)
             return images, boxes, scores, labels, None
         if len(output) != count:

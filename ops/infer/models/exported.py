@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,29 +13,69 @@ from torch.utils._pytree import tree_map
 __all__ = ["call_in_fixed_batches", "load_exported"]
 
 
-def load_exported(path: str) -> tuple[Any, int | None]:
-    """Load a ``.pt2`` file; return the network, and its batch size if that is fixed."""
+def load_exported(path: str) -> tuple[Any, int | None, bool]:
+    """Load a ``.pt2`` file.
+
+    Returns
+    -------
+    module
+    int or None
+        Its batch size, if that is fixed.
+    bool
+        Whether it takes a list of images ``[3, h, w]``, one argument each in its graph.
+    """
     program = torch.export.load(path)
     inputs = set(program.graph_signature.user_inputs)
-    for node in program.graph.nodes:
-        if node.op == "placeholder" and node.name in inputs:
-            shape = getattr(node.meta.get("val"), "shape", ())
-            # A dynamic batch size is a symbol, not an int.
-            return program.module(), shape[0] if shape and isinstance(shape[0], int) else None
-    return program.module(), None
+    shapes = [
+        getattr(node.meta.get("val"), "shape", ())
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in inputs
+    ]
+    network = program.module()
+    if shapes and all(len(shape) == 3 for shape in shapes):
+        return network, len(shapes), True
+    first = shapes[0] if shapes else ()
+    # A dynamic batch size is a symbol, not an int.
+    return network, first[0] if first and isinstance(first[0], int) else None, False
 
 
-def call_in_fixed_batches(call: Callable[..., Any], size: int, inputs: Tensor) -> Any:
+def call_in_fixed_batches(
+    call: Callable[..., Any], size: int, inputs: Tensor, as_list: bool = False
+) -> Any:
     """Call a network that takes exactly `size` images on any number of them.
 
-    The last batch is padded with copies of the last image, whose outputs are cut off.
+    The last batch is padded with copies of the last image, whose outputs are cut off. A detector
+    that suppresses boxes itself returns a list with a dict for each image or, for a single image,
+    such a dict: their tensors have a row for each box, not for each image.
     """
     outputs = []
     for part in inputs.split(size):
         kept = len(part)
         filled = torch.cat([part, *[part[-1:]] * (size - kept)]) if kept < size else part
-        outputs.append(tree_map(partial(_first, kept), call(filled)))
-    return outputs[0] if len(outputs) == 1 else tree_map(_joined, *outputs)
+        output = call(list(filled) if as_list else filled)
+        found = _by_image(output, size)
+        outputs.append(tree_map(partial(_first, kept), output) if found is None else found[:kept])
+    if len(outputs) == 1:
+        return outputs[0]
+    if _is_by_image(outputs[0]):
+        return [found for output in outputs for found in output]
+    return tree_map(_joined, *outputs)
+
+
+def _by_image(output: Any, size: int) -> list[Any] | None:
+    """Return a detector's output with an item for each image; None if it has another form."""
+    if isinstance(output, Mapping):
+        boxes = output.get("boxes")
+        return [output] if size == 1 and isinstance(boxes, Tensor) and boxes.dim() == 2 else None
+    return output if _is_by_image(output) and len(output) == size else None
+
+
+def _is_by_image(output: Any) -> bool:
+    return (
+        isinstance(output, list)
+        and len(output) > 0
+        and all(isinstance(found, Mapping) and "boxes" in found for found in output)
+    )
 
 
 def _first(count: int, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,10 +16,12 @@ from torch import Tensor, nn
 from ..frames import Placement
 from ..images.preprocess import Preprocess
 from . import torchvision
+from .classes import with_names
 from .describe import describe
 from .detection import Detection
 from .exported import call_in_fixed_batches, load_exported
 from .postprocess import Auto, PostProcess
+from .python_file import is_python, load_python
 
 __all__ = ["Model", "load_model", "load_models"]
 
@@ -47,6 +50,9 @@ class Model:
         The arguments of :func:`load_model`, for processes that load the model themselves.
     batch_size : int or None
         The only batch size that it takes: smaller batches are padded, larger ones split.
+    classes : sequence of str, optional
+        Names of the classes, label 0 first. Results with integer ``labels`` then have ``names``,
+        None for a label without one.
     """
 
     name: str
@@ -57,6 +63,7 @@ class Model:
     source: str = ""
     loaded: tuple[Any, ...] | None = None
     batch_size: int | None = None
+    classes: Sequence[str] | None = None
     whole_images = False  # whether forward() uses `images`
 
     def __post_init__(self) -> None:
@@ -69,6 +76,11 @@ class Model:
         if not self.source:
             kind = self.call if hasattr(self.call, "__qualname__") else type(self.call)
             self.source = f"{kind.__module__}.{kind.__qualname__}"
+        if isinstance(self.classes, str):
+            raise TypeError(
+                f"visops.infer: classes of model {self.name} is {self.classes!r}, must be a "
+                "sequence of names"
+            )
 
     def to(self, device: torch.device, memory_format: torch.memory_format) -> None:
         """Put a module on the device, in evaluation mode; leave other callables alone."""
@@ -81,20 +93,31 @@ class Model:
 
     def fingerprint(self) -> dict[str, Any]:
         """Return all that its outputs depend on, weights included, as JSON values."""
-        return {
+        said = {
             "source": self.source,
             "weights": weights_digest(self.call),
             "preprocess": repr(self.preprocess),
             "postprocess": describe(self.postprocess, weights_digest),
         }
+        if self.classes is not None:
+            names = json.dumps(list(self.classes)).encode()
+            said["classes"] = hashlib.sha256(names).hexdigest()[:16]
+        return said
+
+    def named(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return an image's result with the names of its classes."""
+        return with_names(result, self.classes)  # type: ignore[no-any-return]
 
     def forward(
         self, inputs: Tensor, images: Sequence[Tensor], placements: Sequence[Placement]
     ) -> Any:
         """Run the network on a batch; `images` are the whole images, uint8 ``[3, H, W]``."""
         if self.batch_size is not None:
-            return call_in_fixed_batches(self.call, self.batch_size, inputs)
-        return self.call(list(inputs) if self.as_list else inputs)
+            return call_in_fixed_batches(self.call, self.batch_size, inputs, self.as_list)
+        output = self.call(list(inputs) if self.as_list else inputs)
+        # Scripted, torchvision's detectors return their losses too.
+        losses = self.as_list and isinstance(output, tuple) and len(output) == 2
+        return output[1] if losses and isinstance(output[1], list) else output
 
 
 @dataclass
@@ -169,9 +192,11 @@ def load_model(
     Parameters
     ----------
     name : str
-        Such as ``resnet18``, or a path that ends in ``.pt``, ``.pth``, ``.ts``, ``.torchscript``
-        (TorchScript) or ``.pt2`` (torch.export). A network exported for one batch size gets batches
-        of that size.
+        Such as ``resnet18``, with torchvision's names of classes; or a path that ends in ``.pt``,
+        ``.pth``, ``.ts``, ``.torchscript`` (TorchScript) or ``.pt2`` (torch.export); or
+        ``file.py:function``, a function without arguments in a Python file, that returns a network,
+        a network and its post-processing, or a :class:`Model`. A network exported for one batch
+        size gets batches of that size. Detectors in files may suppress boxes themselves.
     weights : str, optional
         A folder with a state dict ``<name>.pth`` per torchvision model: torchvision's own weights,
         or trained from them. Without it weights are random. Nothing is downloaded.
@@ -196,6 +221,8 @@ def load_model(
     if _is_file(name):
         if weights is not None:
             raise ValueError(_useless(weights, name))
+        if is_python(name):
+            return _from_python(name, seed, preprocess, loaded)
         return _from_file(name, preprocess, loaded)
     network = torchvision.build(name, weights, seed)
     source = f"torchvision {name}"
@@ -205,11 +232,38 @@ def load_model(
     elif detects:
         preprocess = replace(preprocess, mean=None, std=None)
     kind = _Detector if detects else Model
-    return kind(name, network, preprocess, as_list=detects, source=source, loaded=loaded)
+    return kind(
+        name,
+        network,
+        preprocess,
+        as_list=detects,
+        source=source,
+        loaded=loaded,
+        classes=torchvision.classes_of(name),
+    )
 
 
 def _is_file(name: str) -> bool:
-    return name.endswith(torchvision.FILES)
+    return name.endswith(torchvision.FILES) or is_python(name)
+
+
+def _from_python(
+    name: str, seed: int, preprocess: Preprocess | None, loaded: tuple[Any, ...]
+) -> Model:
+    function, found = load_python(name, seed)
+    if isinstance(found, Model):
+        found.loaded = loaded
+        return found
+    call, *rest = found if isinstance(found, tuple) and len(found) == 2 else (found,)
+    if not callable(call):
+        raise ValueError(
+            f"visops.infer: {name} returns a {type(call).__name__}, must return a network, a "
+            "network and its post-processing, or a Model"
+        )
+    model = Model(function, call, preprocess, source=os.path.basename(name), loaded=loaded)
+    if rest:
+        model.postprocess = rest[0]
+    return model
 
 
 def _useless(weights: str, names: str) -> str:
@@ -224,12 +278,13 @@ def _from_file(path: str, preprocess: Preprocess | None, loaded: tuple[Any, ...]
         raise FileNotFoundError(f"visops.infer: there is no model file {path}")
     source = os.path.basename(path)
     name, suffix = os.path.splitext(source)
-    batch_size = None
+    batch_size, as_list = None, False
     try:
         if suffix == ".pt2":
-            network, batch_size = load_exported(path)
+            network, batch_size, as_list = load_exported(path)
         else:
             network = torch.jit.load(path, map_location="cpu")
+            as_list = _takes_list(network)
     except Exception as error:  # from pickle, zipfile or torch
         wanted = "torch.export file" if suffix == ".pt2" else "TorchScript file"
         first = str(error).strip().partition("\n")[0]
@@ -238,4 +293,18 @@ def _from_file(path: str, preprocess: Preprocess | None, loaded: tuple[Any, ...]
             "dict alone is not a network: for a torchvision model, save it as NAME.pth in the "
             "folder of weights"
         ) from error
-    return Model(name, network, preprocess, source=source, loaded=loaded, batch_size=batch_size)
+    return Model(
+        name,
+        network,
+        preprocess,
+        as_list=as_list,
+        source=source,
+        loaded=loaded,
+        batch_size=batch_size,
+    )
+
+
+def _takes_list(network: Any) -> bool:
+    """Whether a TorchScript network takes a list of images, as torchvision's detectors do."""
+    arguments = network.forward.schema.arguments[1:]  # after self
+    return bool(arguments) and str(arguments[0].type) == "List[Tensor]"

@@ -54,6 +54,8 @@ class Regions(Model):
     batch_size : int
         Patches that the second network sees at once; the patches of a batch of images are split
         accordingly.
+    classes : sequence of str, optional
+        Names of the second network's classes; those of the boxes are the detector's.
     """
 
     whole_images = True
@@ -72,12 +74,15 @@ class Regions(Model):
         paste: str | None = None,
         feather: float = 8.0,
         batch_size: int = 64,
+        classes: Sequence[str] | None = None,
     ) -> None:
         if paste not in _PASTES:
             raise ValueError(f"visops.infer: paste is {paste!r}, must be one of {_PASTES}")
         if (mean is None) != (std is None):
             raise ValueError("visops.infer: mean and std of regions must both be given, or neither")
-        self.second = Model(f"{name}'s second", call, postprocess=postprocess or Auto())
+        self.second = Model(
+            f"{name}'s second", call, postprocess=postprocess or Auto(), classes=classes
+        )
         self.detection = _detection(detector, detection)
         # A detector that suppresses boxes itself takes its thresholds from its post-processing.
         self.detector = copy.copy(detector)
@@ -95,6 +100,7 @@ class Regions(Model):
             detector.preprocess,
             _as_found,
             source=f"regions of {detector.source}",
+            classes=detector.classes,
         )
 
     def to(self, device: torch.device, memory_format: torch.memory_format) -> None:
@@ -121,6 +127,13 @@ class Regions(Model):
             "second": self.second.fingerprint(),
             "options": options,
         }
+
+    def named(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return an image's result with the names of both networks' classes."""
+        result = super().named(result)
+        if "regions" in result:
+            result = {**result, "regions": list(map(self.second.named, result["regions"]))}
+        return result
 
     def forward(
         self, inputs: Tensor, images: Sequence[Tensor], placements: Sequence[Placement]

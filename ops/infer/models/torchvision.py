@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ..images.preprocess import Preprocess
 from .detection import Detection
 
-__all__ = ["FILES", "Thresholds", "build", "detects", "preprocess_of"]
+__all__ = ["FILES", "Thresholds", "build", "classes_of", "detects", "preprocess_of"]
 
 # A name with one of these suffixes is a file.
 FILES = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
@@ -51,7 +51,8 @@ def build(name: str, weights: str | None, seed: int) -> nn.Module:
 
     if name not in list_models():
         raise ValueError(
-            f"visops.infer: {name!r} is neither a torchvision model nor a {', '.join(FILES)} file"
+            f"visops.infer: {name!r} is neither a torchvision model nor a {', '.join(FILES)} file "
+            "nor file.py:function"
         )
     if (kind := _kind(name)) in _OF_NO_IMAGES:
         raise ValueError(f"visops.infer: {name!r} is a model for {kind}, must be one for images")
@@ -78,6 +79,15 @@ def build(name: str, weights: str | None, seed: int) -> nn.Module:
                 f"visops.infer: {path} doesn't fit {name}: {str(error)[:_TEXT]}"
             ) from error
     return network
+
+
+def classes_of(name: str) -> tuple[str, ...] | None:
+    """Return the names of the classes that torchvision's own weights were trained for, if any."""
+    from torchvision.models import get_model_weights
+
+    trained: Any = get_model_weights(name)
+    names = trained.DEFAULT.meta.get("categories") if len(trained) else None
+    return None if names is None else tuple(names)
 
 
 def detects(name: str) -> bool:

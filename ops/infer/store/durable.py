@@ -69,15 +69,24 @@ def sync_folder(folder: str) -> None:
         os.close(descriptor)
 
 
-def make_folders(path: str) -> None:
-    """Make a folder and its missing parents, and make their names durable."""
-    above, missing = path, []
-    while not os.path.isdir(above):
-        above = os.path.dirname(above) or os.curdir
+def make_folders(path: str, *, sync: bool = True) -> None:
+    """Make a folder and its missing parents; with `sync`, make their names durable.
+
+    Unlike ``os.makedirs``, it is no recursion: paths may have thousands of parts.
+    """
+    missing, above = [], path
+    while above and not os.path.isdir(above):
         missing.append(above)
-    os.makedirs(path, exist_ok=True)
-    for folder in missing:
-        sync_folder(folder)
+        above = os.path.dirname(above)
+    for folder in reversed(missing):
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            if not os.path.isdir(folder):  # else another thread or process was faster
+                raise
+    if sync:
+        for folder in missing:
+            sync_folder(os.path.dirname(folder) or os.curdir)
 
 
 def sync_below(top: str, folders: Iterable[str]) -> None:
@@ -103,13 +112,20 @@ def sync_below(top: str, folders: Iterable[str]) -> None:
 
 def remove_leftovers(folder: str, *, below: bool = True) -> None:
     """Remove the temporary files of killed processes; no process may be writing there."""
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            stem, suffix = os.path.splitext(name)
-            if suffix == TEMPORARY and len(stem) == 16 and set(stem) <= set("0123456789abcdef"):
-                _remove(os.path.join(parent, name))
-        if not below:
-            return
+    folders = [folder]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as found:
+                items = list(found)
+        except OSError:  # there is no such folder, or it can't be listed
+            continue
+        for item in items:
+            stem, suffix = os.path.splitext(item.name)
+            if item.is_dir(follow_symlinks=False):
+                if below:
+                    folders.append(item.path)
+            elif suffix == TEMPORARY and len(stem) == 16 and set(stem) <= set("0123456789abcdef"):
+                _remove(item.path)
 
 
 @contextmanager

@@ -19,7 +19,14 @@ from .durable import named, sync_folder
 from .locking import LockedFile
 from .plan import Plan
 
-__all__ = ["Commit", "Manifest", "committed_batches", "manifest_paths", "read_manifest"]
+__all__ = [
+    "Commit",
+    "Manifest",
+    "commits_by_digest",
+    "committed_batches",
+    "manifest_paths",
+    "read_manifest",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +130,12 @@ def committed_batches(out: str, plan: Plan) -> dict[int, Commit]:
         if before is None or (before.sha256 != commit.sha256 and _holds(out, commit)):
             commits[commit.batch] = commit
     return commits
+
+
+def commits_by_digest(out: str) -> dict[tuple[int, str], Commit]:
+    """Return all lines whose parts exist, of any plan, by batch and digest."""
+    lines = (commit for path in manifest_paths(out) for commit in _lines(path))
+    return {(line.batch, line.plan): line for line in lines if _is_there(out, line)}
 
 
 def _is_there(out: str, commit: Commit) -> bool:

@@ -9,15 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Container, Iterable, Mapping
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .durable import atomic_file
 
-__all__ = ["Entry", "Plan", "PlannedBatch", "cut_batches"]
+__all__ = ["Entry", "Kept", "Plan", "PlannedBatch", "cut_batches", "settled"]
 
 VERSION = 2
+# The module in visops.infer.models.postprocess.Raw.__call__; names of modules are lower case.
+_OWN_MODULE = re.compile(r"\bvisops(?:\.[a-z_]\w*)+\.(?=\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +53,37 @@ class PlannedBatch:
     entries : tuple of Entry
     digest : str
         Digest of these inputs and the plan's options: a commit counts for this batch only.
+    suffix : str
+        Ends the name of its part; not empty once models were added or removed.
+    kept : tuple of Kept
+        Parts of earlier runs, with other models, that hold outputs for these inputs.
     """
 
     number: int
     entries: tuple[Entry, ...]
     digest: str = ""
+    suffix: str = ""
+    kept: tuple[Kept, ...] = ()
+
+    @property
+    def part(self) -> str:
+        """Path of the file of its records, relative to the outputs."""
+        return f"parts/part-{self.number:08d}{self.suffix}.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A part of an earlier run, and the models whose outputs can be taken from it.
+
+    Attributes
+    ----------
+    path, sha256 : str
+    models : tuple of str
+    """
+
+    path: str
+    sha256: str
+    models: tuple[str, ...]
 
 
 def cut_batches(entries: Iterable[Entry], batch_size: int, first: int = 0) -> list[PlannedBatch]:
@@ -86,11 +115,14 @@ class Plan:
     batches : list of PlannedBatch
     images : str
         The real path of the folder of images; "" if unknown.
+    earlier : list of dict
+        The options before models were added or removed, the latest ones last.
     """
 
     options: dict[str, Any]
     batches: list[PlannedBatch] = field(default_factory=list)
     images: str = ""
+    earlier: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def entries(self) -> Iterable[Entry]:
@@ -106,12 +138,48 @@ class Plan:
         """Plan new inputs as additional batches; return how many there are."""
         known = {entry.path for entry in self.entries}
         new = [entry for entry in entries if entry.path not in known]
-        head = hashlib.sha256(json.dumps([self.images, self.options], sort_keys=True).encode())
-        for batch in cut_batches(new, batch_size, len(self.batches)):
-            digest = head.copy()
-            digest.update(json.dumps([_packed(entry) for entry in batch.entries]).encode())
-            self.batches.append(replace(batch, digest=digest.hexdigest()[:16]))
+        self.batches += self._digested(cut_batches(new, batch_size, len(self.batches)))
         return len(new)
+
+    def digests(self, options: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the digest of each batch as it is, or was, with these options."""
+        return _digests(self.images, options, self.batches)
+
+    def _digested(self, batches: Sequence[PlannedBatch]) -> list[PlannedBatch]:
+        digests = _digests(self.images, self.options, batches)
+        return [
+            replace(batch, digest=digest, suffix=f"-{digest}" if self.earlier else "")
+            for batch, digest in zip(batches, digests, strict=True)
+        ]
+
+    def with_models(self, options: dict[str, Any], later: Mapping[str, Any]) -> Plan | None:
+        """Return the plan for other models on the same images; None if more would change.
+
+        At least one model stays, and those that stay are the same.
+
+        Parameters
+        ----------
+        options : dict
+            The options with the new models.
+        later : dict
+            As in :meth:`check`.
+        """
+        before, now = self.options.get("models", {}), options.get("models", {})
+        common = before.keys() & now.keys()
+        others = {"models": {name: now[name] for name in common}}
+        same = {**self.options, "models": {name: before[name] for name in common}}
+        if (
+            not common
+            or before.keys() == now.keys()
+            or _differing(same, {**options, **others}, later)
+        ):
+            return None
+        known = [self.options, *self.earlier]
+        again = next((old for old in known if not _differing(old, options, later)), options)
+        earlier = [old for old in (*self.earlier, self.options) if old is not again]
+        plan = Plan(again, images=self.images, earlier=earlier)
+        plan.batches = plan._digested(self.batches)
+        return plan
 
     def check_images(self, images: str, path: str) -> None:
         """Refuse another folder of images: the same names would mean different images.
@@ -133,27 +201,38 @@ class Plan:
         """Return the batches that are not in `done`."""
         return [batch for batch in self.batches if batch.number not in done]
 
-    def check(self, options: Mapping[str, Any], path: str) -> None:
+    def check(
+        self, options: Mapping[str, Any], path: str, later: Mapping[str, Any] | None = None
+    ) -> None:
         """Refuse to resume with options that would change results.
+
+        Parameters
+        ----------
+        options : dict
+        path : str
+            The folder of outputs, for the error.
+        later : dict, optional
+            Options that a plan made before them lacks, with the values they had then.
 
         Raises
         ------
         ValueError
             Names the first option that differs, and both values.
         """
-        for name in sorted({*self.options, *options}):
-            before, now = self.options.get(name), options.get(name)
-            if before != now:
-                before, now = _difference(before, now)
-                raise ValueError(
-                    f"visops.infer: {name} is {now}, but the outputs in {path} were begun with "
-                    f"{before}; resume with that, or choose another folder"
-                )
+        if name := _differing(self.options, options, later or {}):
+            known = {**(later or {}), **self.options}
+            before, now = _difference(settled(known.get(name)), settled(options.get(name)))
+            raise ValueError(
+                f"visops.infer: {name} is {now}, but the outputs in {path} were begun with "
+                f"{before}; resume with that, or choose another folder"
+            )
 
     def save(self, path: str) -> None:
         """Write the plan: one line of options, then one line per batch."""
         with atomic_file(path) as file:
             head = {"visops_plan": VERSION, "images": self.images, "options": self.options}
+            if self.earlier:
+                head["earlier"] = self.earlier
             file.write(json.dumps(head, sort_keys=True).encode() + b"\n")
             for batch in self.batches:
                 inputs = [_packed(entry) for entry in batch.entries]
@@ -168,11 +247,14 @@ class Plan:
                 lines = [json.loads(line) for line in file]
             if lines[0]["visops_plan"] != VERSION:
                 raise ValueError(f"is of version {lines[0]['visops_plan']}, not {VERSION}")
-            batches = [
-                PlannedBatch(line["batch"], tuple(map(_unpacked, line["inputs"])), line["digest"])
-                for line in lines[1:]
-            ]
-            return cls(lines[0]["options"], batches, lines[0]["images"])
+            head = lines[0]
+            plan = cls(head["options"], [], head["images"], head.get("earlier", []))
+            for line in lines[1:]:
+                digest = line["digest"]
+                suffix = f"-{digest}" if plan.earlier else ""
+                inputs = tuple(map(_unpacked, line["inputs"]))
+                plan.batches.append(PlannedBatch(line["batch"], inputs, digest, suffix))
+            return plan
         except FileNotFoundError:
             return None
         except (IndexError, KeyError, TypeError, ValueError) as error:
@@ -193,6 +275,37 @@ def _packed(entry: Entry) -> Any:
 
 def _unpacked(packed: Any) -> Entry:
     return Entry(packed) if isinstance(packed, str) else Entry(*packed)
+
+
+def _digests(
+    images: str, options: Mapping[str, Any], batches: Iterable[PlannedBatch]
+) -> Iterator[str]:
+    head = hashlib.sha256(json.dumps([images, options], sort_keys=True).encode())
+    for batch in batches:
+        digest = head.copy()
+        digest.update(json.dumps([_packed(entry) for entry in batch.entries]).encode())
+        yield digest.hexdigest()[:16]
+
+
+def _differing(
+    before: Mapping[str, Any], now: Mapping[str, Any], later: Mapping[str, Any]
+) -> str | None:
+    """Return the first option that differs."""
+    known = {**later, **before}
+    names = sorted({*known, *now})
+    return next((n for n in names if settled(known.get(n)) != settled(now.get(n))), None)
+
+
+def settled(value: Any) -> Any:
+    """Return a value with names of our own classes and functions without their modules.
+
+    Plans name post-processing by its Python name, and modules may move between versions.
+    """
+    if isinstance(value, dict):
+        return {key: settled(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return list(map(settled, value))
+    return _OWN_MODULE.sub("visops.", value) if isinstance(value, str) else value
 
 
 def _difference(before: Any, now: Any) -> tuple[Any, Any]:

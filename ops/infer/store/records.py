@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import os
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ..batch import Batch
+from .durable import write_atomically
+from .manifest import Commit
+from .plan import PlannedBatch
 
-__all__ = ["batch_records", "json_line"]
+__all__ = ["batch_records", "json_line", "write_part"]
 
 
 def batch_records(batch: Batch) -> list[dict[str, Any]]:
@@ -31,6 +38,24 @@ def batch_records(batch: Batch) -> list[dict[str, Any]]:
             record |= {"status": "ok", "outputs": outputs}
         records.append(record)
     return records
+
+
+def write_part(out: str, batch: PlannedBatch, records: Iterable[dict[str, Any]]) -> Commit:
+    """Write a batch's records; return the line that may now go into the manifest."""
+    kept = list(records)
+    data = b"".join(map(json_line, kept))
+    write_atomically(os.path.join(out, batch.part), data)
+    counts = Counter(record["status"] for record in kept)
+    return Commit(
+        batch.number,
+        batch.part,
+        len(data),
+        hashlib.sha256(data).hexdigest(),
+        counts["ok"],
+        counts["failed"],
+        counts["skipped"],
+        batch.digest,
+    )
 
 
 def json_line(record: dict[str, Any]) -> bytes:

@@ -16,6 +16,7 @@ from .drawing import draw
 __all__ = ["encode", "picture_path"]
 
 _LONGEST = 255  # bytes of a name, on most file systems
+_LONGEST_PATH = 3072  # bytes; Linux allows 4,096, which must suffice for the folder of outputs too
 _JPEG_SIDE = 65_500  # libjpeg's limit
 _QUALITY = 90
 # A folder with a name that a picture may take.
@@ -27,14 +28,18 @@ def picture_path(folder: str, path: str, suffix: str, sides: Sequence[int] = ())
 
     So ``a.png`` and ``a.jpg`` get different pictures. A folder named like a picture gets a trailing
     ``_``, so that the folder ``a.png.jpg`` does not collide with the picture of ``a.png``. A name
-    that would become too long is cut, and made unique by a digest. If one of the `sides` is too
-    long for a JPEG, the suffix is ``.png``.
+    that would become too long is cut, and made unique by a digest; where the whole path is too
+    long, the picture lies in `folder` itself, named by a digest of the path. If one of the `sides`
+    is too long for a JPEG, the suffix is ``.png``.
     """
     if max(sides, default=0) > _JPEG_SIDE:
         suffix = ".png"
     *parents, name = path.split("/")
     folders = [_fitting(p, "_") if _LIKE_A_PICTURE.search(p) else p for p in parents]
-    return "/".join([folder, *folders, _fitting(name, suffix)])
+    whole = "/".join([folder, *folders, _fitting(name, suffix)])
+    if len(os.fsencode(whole)) > _LONGEST_PATH:
+        return f"{folder}/{hashlib.sha256(os.fsencode(path)).hexdigest()}{suffix}"
+    return whole
 
 
 def encode(picture: Picture) -> bytes:

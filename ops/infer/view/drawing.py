@@ -40,6 +40,8 @@ Color = tuple[int, int, int]
 def draw(image: Image.Image, results: Mapping[str, Any]) -> None:
     """Draw boxes with labels and scores, masks, and the best class of each classification.
 
+    Names of classes are written in place of their labels.
+
     Masks are half transparent, in the colour of their label. In a segmentation, which has no
     boxes, label 0 is the background and is not drawn.
 
@@ -63,7 +65,8 @@ def draw(image: Image.Image, results: Mapping[str, Any]) -> None:
         elif "labels" in result and "scores" in result:
             labels, scores = _items(result["labels"]), _items(result["scores"])
             if labels and scores:
-                pen.write((0, line), f"{name}: {_text(labels[0], scores[0])}", _BLACK)
+                best = _shown(labels, _items(result.get("names")))[0]
+                pen.write((0, line), f"{name}: {_text(best, scores[0])}", _BLACK)
                 line += 1.3 * pen.height
         elif "labels" in result and "masks" in result:
             for label, mask in zip(_items(result["labels"]), _items(result["masks"]), strict=False):
@@ -137,6 +140,7 @@ def _draw_detection(pen: _Pen, result: Mapping[str, Any]) -> None:
     labels, masks = _items(result.get("labels")), _items(result.get("masks"))
     count = min(len(boxes), len(scores))
     named = [labels[i] if i < len(labels) else None for i in range(count)]
+    shown = _shown(named, _items(result.get("names")))
     # Draw the best last, on top, and all boxes above the masks.
     for i in reversed(range(min(count, len(masks)))):
         pen.fill(masks[i], _color(named[i]))
@@ -148,7 +152,14 @@ def _draw_detection(pen: _Pen, result: Mapping[str, Any]) -> None:
         pen.outline(box, color)
         left = min(max(0.0, box[0]), pen.image.width)
         top = min(max(0.0, box[1] - 1.3 * pen.height), pen.image.height)
-        pen.write((left, top), _text(named[i], scores[i]), color)
+        pen.write((left, top), _text(shown[i], scores[i]), color)
+
+
+def _shown(labels: list[Any], names: list[Any]) -> list[Any]:
+    """Return what to write for each label: its name, if it has one."""
+    names = names[: len(labels)] + [None] * (len(labels) - len(names))
+    pairs = zip(names, labels, strict=True)
+    return [name if isinstance(name, str) and name else label for name, label in pairs]
 
 
 def _items(value: Any) -> list[Any]:

@@ -24,6 +24,7 @@ from visops.infer.cluster.distributed import (
 from visops.infer.engine.job import Job
 from visops.infer.store.manifest import Commit, read_manifest
 from visops.infer.store.merge import Counts, merge_parts
+from waiting import LIMIT
 
 from infer.cluster.ranks import on_three_ranks
 from infer.networks import (
@@ -48,7 +49,7 @@ def test_shares_are_disjoint_complete_and_unpadded(world: int, count: int) -> No
     assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
 
-def test_rank_is_what_torchrun_says() -> None:
+def test_the_rank_comes_from_torchruns_environment() -> None:
     environ = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1"}
     rank = torchrun_rank(environ)
     assert rank == Rank(3, 4, 1)
@@ -58,7 +59,7 @@ def test_rank_is_what_torchrun_says() -> None:
 @pytest.mark.parametrize(
     "environ", [{}, {"RANK": "0"}, {"RANK": "0", "WORLD_SIZE": "1"}, {"WORLD_SIZE": "1"}]
 )
-def test_alone_there_is_no_rank(environ: dict[str, str]) -> None:
+def test_a_single_process_has_no_rank(environ: dict[str, str]) -> None:
     assert torchrun_rank(environ) is None
 
 
@@ -70,7 +71,7 @@ def test_impossible_ranks_are_named(rank: str, world: str) -> None:
         torchrun_rank({"RANK": rank, "WORLD_SIZE": world})
 
 
-def test_one_of_many_that_does_not_know_which_is_told() -> None:
+def test_a_world_size_without_a_rank_is_an_error() -> None:
     # As under a batch system: each process would do the whole run.
     with pytest.raises(ValueError, match="RANK=, WORLD_SIZE=4, LOCAL_RANK=0 in the environment"):
         torchrun_rank({"WORLD_SIZE": "4"})
@@ -104,15 +105,15 @@ def test_a_file_that_comes_late_is_waited_for(tmp_path: Path) -> None:
     digest = digest_of(str(ready))
     timer = threading.Timer(0.3, ready.replace, [path])
     timer.start()
-    wait_for_file(str(path), digest, seconds=30)
+    wait_for_file(str(path), digest, seconds=LIMIT)
     assert path.read_text() == "new"
     timer.join()
 
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ranks that wait in vain give up within a test's time."""
-    monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=30))
+    """Let ranks that wait in vain give up at the limit of a test, not after hours."""
+    monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=LIMIT))
 
 
 def run_own(pipelines: list[Pipeline], rank: Rank, images: Path, out: Path) -> object:
@@ -152,9 +153,7 @@ def test_merging_nothing_is_an_error(tmp_path: Path) -> None:
         merge(tmp_path)
 
 
-def test_what_a_lost_rank_leaves_is_done_by_one_process(
-    job: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_one_process_does_what_a_lost_rank_left(job: tuple[Path, Path], tmp_path: Path) -> None:
     images, out = job
     run_share(job, 0, 2)
     before = read_manifest(str(out / "manifest.rank-00000.jsonl"))
@@ -185,7 +184,7 @@ def test_a_part_that_has_gone_is_done_again_before_merging(job: tuple[Path, Path
         merge(out)
 
 
-def test_only_rank_0_merges_and_when_all_have_finished(
+def test_only_rank_0_merges_once_all_have_finished(
     job: tuple[Path, Path], environ: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     images, out = job

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -12,20 +13,19 @@ from pathlib import Path
 
 import pytest
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
-from visops.infer.cluster.distributed import (
-    Rank,
-    wait_for_others,
-)
+from visops.infer.cluster import distributed
+from visops.infer.cluster.distributed import Rank, wait_for_others
 from visops.infer.cluster.meeting import Meeting
 from visops.infer.engine.stopping import Draining
+from waiting import LIMIT
 
 from infer.cluster.ranks import on_three_ranks
 
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ranks that wait in vain give up within a test's time."""
-    monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=30))
+    """Let ranks that wait in vain give up at the limit of a test, not after hours."""
+    monkeypatch.setattr("visops.infer.cluster.meeting.PLANNING_TIMEOUT", timedelta(seconds=LIMIT))
 
 
 def decided(rank: Rank, decision: object, environ: dict[str, str], seconds: float = 0.0) -> object:
@@ -52,14 +52,14 @@ def test_rank_0_opens_a_store_where_there_is_none() -> None:
         assert on_three_ranks(partial(decided, decision=run, environ=environ)) == [[0, run]] * 3
 
 
-def test_nobody_hears_what_was_decided_before(environ: dict[str, str]) -> None:
+def test_ranks_never_hear_an_earlier_decision(environ: dict[str, str]) -> None:
     # Commands of one script, runs of one program and restarts share a store.
     for run in range(3):
         said = on_three_ranks(partial(decided, decision=run, environ=environ, seconds=0.2))
         assert said == [[0, run]] * 3
 
 
-def test_machines_need_not_agree_how_often_they_were_restarted(environ: dict[str, str]) -> None:
+def test_machines_may_have_different_numbers_of_restarts(environ: dict[str, str]) -> None:
     def ask(rank: Rank) -> object:
         here = {**environ, "TORCHELASTIC_RESTART_COUNT": str(rank.index)}
         return decided(rank, "all", here)
@@ -75,7 +75,7 @@ def test_a_rank_that_was_killed_before_it_heard_is_answered_when_it_asks_again(
             meeting = Meeting(rank, environ)
             assert meeting._store is not None
             meeting._store.set("ask/1", "killed")
-            meeting._store.wait(["answer/killed"], timedelta(seconds=30))
+            meeting._store.wait(["answer/killed"], timedelta(seconds=LIMIT))
         return decided(rank, "all", environ)
 
     assert on_three_ranks(ask) == [[0, "all"]] * 3
@@ -87,7 +87,7 @@ def test_a_rank_that_is_ahead_waits_for_its_own_run(environ: dict[str, str]) -> 
 
     def ask(rank: Rank) -> object:
         if rank.index == 2:  # keep rank 0 in the first run
-            ahead.wait(30)
+            ahead.wait(LIMIT)
             time.sleep(0.3)
         first = decided(rank, "first", environ)
         if rank.index == 1:
@@ -101,11 +101,11 @@ def test_a_rank_0_that_was_left_over_ends(environ: dict[str, str]) -> None:
     with ThreadPoolExecutor(2) as pool:
         deciding = threading.Event()
         old = pool.submit(Meeting(Rank(0, 2), environ).agree, deciding.set)
-        assert deciding.wait(30)
+        assert deciding.wait(LIMIT)
         new = pool.submit(decided, Rank(0, 2), "new", environ)
         with pytest.raises(RuntimeError, match="restarted, with another rank 0"):
-            old.result(30)
-        assert decided(Rank(1, 2), None, environ) == new.result(30) == [0, "new"]
+            old.result(LIMIT)
+        assert decided(Rank(1, 2), None, environ) == new.result(LIMIT) == [0, "new"]
 
 
 def test_decisions_may_be_larger_than_a_value_of_the_store(environ: dict[str, str]) -> None:
@@ -114,7 +114,7 @@ def test_decisions_may_be_larger_than_a_value_of_the_store(environ: dict[str, st
     assert first == second == third == [0, text]
 
 
-def test_what_rank_0_raises_is_raised_everywhere(environ: dict[str, str]) -> None:
+def test_errors_of_rank_0_are_raised_on_all_ranks(environ: dict[str, str]) -> None:
     def decide() -> None:
         raise ValueError("batch_size is 3")
 
@@ -125,7 +125,7 @@ def test_what_rank_0_raises_is_raised_everywhere(environ: dict[str, str]) -> Non
         assert str(error) == ("visops.infer: rank 0 could not plan: ValueError: batch_size is 3")
 
 
-def test_ranks_without_a_place_to_meet_are_told() -> None:
+def test_ranks_without_a_store_get_an_error() -> None:
     with pytest.raises(RuntimeError, match="ranks need MASTER_ADDR and MASTER_PORT"):
         Meeting(Rank(0, 2), {"MASTER_ADDR": "127.0.0.1"})
 
@@ -146,39 +146,59 @@ def test_others_are_waited_for(environ: dict[str, str], tmp_path: Path) -> None:
         ended.append(rank.index)
         meeting.finish()
         start = time.monotonic()
-        wait_for_others(meeting, Draining(), str(tmp_path), seconds=15, poll=0.01)
-        return sorted(ended), time.monotonic() - start < 10
+        wait_for_others(meeting, Draining(), str(tmp_path), seconds=2 * LIMIT, poll=0.01)
+        return sorted(ended), time.monotonic() - start < LIMIT
 
     assert on_three_ranks(work) == [([0, 1, 2], True)] * 3
 
 
-def test_others_are_not_waited_for_when_nothing_moves(
-    environ: dict[str, str], tmp_path: Path
-) -> None:
-    def work(rank: Rank) -> float:
-        meeting = Meeting(rank, environ)
-        meeting.agree(list)
-        if rank.index == 1:  # it works, writes, and then dies
-            for _ in range(2):
-                time.sleep(0.5)
-                with (tmp_path / rank.manifest).open("a") as file:
-                    file.write("a line\n")
-            return 0.0
-        meeting.finish()
-        start = time.monotonic()
-        wait_for_others(meeting, Draining(), str(tmp_path), seconds=4, poll=0.01)
-        return time.monotonic() - start
+class Clock:
+    """Time that passes only while somebody sleeps.
 
-    first, _, third = on_three_ranks(work)
-    assert isinstance(first, float), first
-    assert isinstance(third, float), third
-    assert min(first, third) > 4.5
+    Parameters
+    ----------
+    events : dict
+        What happens, by its time in seconds.
+    """
+
+    def __init__(self, events: dict[float, Callable[[], object]]) -> None:
+        self.now, self._events = 0.0, events
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for due in [at for at in self._events if at <= self.now]:
+            self._events.pop(due)()
+
+
+def test_others_are_not_waited_for_when_nothing_moves(
+    environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another rank works, writes, and then dies."""
+    path = tmp_path / Rank(1, 3).manifest
+
+    def write() -> None:
+        with path.open("a") as file:
+            file.write("a line\n")
+
+    clock = Clock({3.0: write, 6.5: write})
+    monkeypatch.setattr(distributed, "time", clock)
+    meeting = Meeting(Rank(0, 3), environ)
+    wait_for_others(meeting, Draining(), str(tmp_path), seconds=4, poll=0.5)
+    assert clock.now == 10.5
+    assert not meeting.others_have_finished()
 
 
 def test_signals_end_the_wait_for_others(environ: dict[str, str], tmp_path: Path) -> None:
-    draining = Draining()
-    draining.received = signal.SIGTERM
-    wait_for_others(Meeting(Rank(0, 3), environ), draining, str(tmp_path))
+    meeting, draining = Meeting(Rank(0, 3), environ), Draining()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait_for_others, meeting, draining, str(tmp_path), 2 * LIMIT, 0.01)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.3)
+        draining.received = signal.SIGTERM
+        waiting.result(LIMIT)
 
 
 def test_a_store_that_has_gone_is_not_waited_for() -> None:

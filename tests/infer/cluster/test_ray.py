@@ -12,6 +12,7 @@ import torch
 from visops.infer import Model, Raw
 from visops.infer.cluster.ray_ledger import ALONE, GO, LOST, STOP, Ledger
 from visops.infer.images.decode import Decoder
+from waiting import LIMIT
 
 from infer.cluster.ray_stand_in import Handle, stand_in_for_ray
 from infer.networks import (
@@ -33,7 +34,7 @@ def test_the_ledger_gives_up_a_batch_that_kills_its_workers() -> None:
     assert ledger.begin("write", 7, False) == GO
 
 
-def test_the_ledger_lets_a_batch_that_may_have_killed_be_alone() -> None:
+def test_the_ledger_runs_a_suspect_batch_alone() -> None:
     ledger = Ledger(attempts=2)
     assert ledger.begin("models", 7, False, False) == GO
     assert [ledger.begin("models", 7, False, False) for _ in range(3)] == [ALONE] * 3
@@ -49,7 +50,7 @@ def test_the_ledger_forgives_attempts_that_came_back() -> None:
     ledger.end("decode", 0)
 
 
-def test_a_draining_ledger_ends_what_is_begun() -> None:
+def test_a_draining_ledger_lets_begun_batches_finish() -> None:
     ledger = Ledger(attempts=2)
     assert ledger.begin("decode", 0, True) == GO
     ledger.drain()
@@ -72,7 +73,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> None:
         (16.0, 4.0, "cuda:1", (12, 4, 2, 1.0, 1.0)),
     ],
 )
-def test_a_cluster_is_divided(
+def test_actors_are_divided_over_a_cluster(
     cores: float, gpus: float, device: str, expected: tuple[float, ...]
 ) -> None:
     from visops.infer.cluster.ray_engine import Pools
@@ -86,7 +87,7 @@ def test_a_cluster_is_divided(
     [("cpu", {"decoders": 15}, (15, 1)), ("cpu", {"networks": 15}, (1, 15)),
      ("cuda", {"decoders": 16}, (16, 4))],
 )  # fmt: skip
-def test_what_is_chosen_leaves_room_for_the_rest(
+def test_chosen_pools_leave_room_for_the_others(
     device: str, chosen: dict[str, int], expected: tuple[int, int]
 ) -> None:
     from visops.infer.cluster.ray_engine import Pools
@@ -120,7 +121,7 @@ def test_pools_that_would_wait_without_end_are_refused(
 @pytest.mark.parametrize(
     ("text", "said"), [("", "no reason given"), (" \n", "no reason given"), ("a\nb\n", "b")]
 )
-def test_what_an_error_of_ray_is_about(text: str, said: str) -> None:
+def test_the_gist_of_an_error_of_ray(text: str, said: str) -> None:
     from visops.infer.cluster.ray_engine import _last_line
 
     assert _last_line(RuntimeError(text)) == said
@@ -144,8 +145,8 @@ def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
     def do(table: pa.Table, number: int, clock: object) -> pa.Table:
         inside.add(number)
         if number < 2:
-            side_by_side.wait(30)
-            ended.wait(30)
+            side_by_side.wait(LIMIT)
+            ended.wait(LIMIT)
         seen[number] = set(inside)
         inside.remove(number)
         return table
@@ -154,20 +155,20 @@ def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
     tables = [pa.Table.from_pylist([planned_row(PlannedBatch(one, ()))]) for one in range(4)]
     with ThreadPoolExecutor(4) as pool:
         calls = [pool.submit(actor, table) for table in tables[:2]]
-        side_by_side.wait(30)  # both are running
+        side_by_side.wait(LIMIT)  # both are running
         calls.append(pool.submit(actor, tables[2]))
         time.sleep(0.1)  # batch 2 waits for them
         calls.append(pool.submit(actor, tables[3]))
         assert not seen
         ended.set()
-        assert all(call.result(30) is not None for call in calls)
+        assert all(call.result(LIMIT) is not None for call in calls)
     assert seen[2] == {2}
     assert sorted(seen) == [0, 1, 2, 3]
     assert not ledger._begun
 
 
 @pytest.mark.usefixtures("ray")
-def test_pixels_and_all_else_come_through_a_row(tmp_path: Path) -> None:
+def test_a_row_keeps_pixels_and_everything_else(tmp_path: Path) -> None:
     from visops.infer.cluster.ray_stages import _packed, _unpacked
     from visops.infer.images.listing import list_images
     from visops.infer.store.plan import cut_batches

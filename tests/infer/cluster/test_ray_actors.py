@@ -80,7 +80,7 @@ def test_a_row_that_comes_twice_is_committed_once(
     assert outputs(job[1]) == expected
 
 
-def test_rounds_hold_so_many_batches(
+def test_rounds_are_limited_in_size(
     here: Here, job: tuple[Path, Path], expected: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("visops.infer.cluster.ray_engine.ROUND", 4)
@@ -107,10 +107,10 @@ def decode_here(decoder: Decoder, plan: PlannedBatch) -> Batch:
     """Stands in for `decode_apart`, without a process that dies."""
 
     class Failing(Decoder):
-        def image(self, path: str) -> tuple[torch.Tensor, Frame]:
+        def image(self, path: str, room: int | None = None) -> tuple[torch.Tensor, Frame]:
             if path == CRASHES:
                 raise RuntimeError(DIED)
-            return super().image(path)
+            return super().image(path, room)
 
     return Failing(**vars(decoder)).batch(plan)
 
@@ -123,7 +123,7 @@ def test_an_image_that_crashes_its_decoder_fails_and_the_others_do_not(
     process: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With the process that dies, or without."""
+    """The image is decoded in a process that dies, or by a stand-in for it."""
     if not process:
         monkeypatch.setattr("visops.infer.cluster.ray_stages.decode_apart", decode_here)
     here.decoder = Crashing
@@ -215,7 +215,7 @@ def test_a_signal_while_merging_does_not_kill(
         assert on_ray(job).results is not None
 
 
-def test_what_ray_data_is_told_is_told_for_the_run_only(
+def test_settings_of_ray_data_are_restored(
     here: Here, job: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ray.data import DataContext

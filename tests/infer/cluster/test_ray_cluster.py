@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import LIMIT
 
 from infer.cluster.ray_stand_in import HAS_RAY
 from infer.networks import (
@@ -52,7 +53,7 @@ def on_cluster(kind: str, images: Path, out: Path) -> dict[str, Any]:
             start_new_session=True,
         )
         try:
-            said, errors = process.communicate(timeout=300)
+            said, errors = process.communicate(timeout=LIMIT)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -77,7 +78,7 @@ def test_killed_in_the_middle(
     assert [found["images"][stage] for stage in ("decode", "models", "write")] == [43] * 3
 
 
-def test_a_batch_that_kills_every_worker_takes_no_other_along(job: tuple[Path, Path]) -> None:
+def test_a_batch_that_kills_every_worker_does_not_end_other_batches(job: tuple[Path, Path]) -> None:
     images, out = job
     make_white(images / "1" / "004.png")
     found = on_cluster("batch", images, out)

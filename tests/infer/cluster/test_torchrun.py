@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from visops.infer.store.manifest import read_manifest
+from waiting import LIMIT
 
 from infer.networks import (
     BATCH,
@@ -40,7 +41,7 @@ def torchrun(*arguments: object) -> subprocess.CompletedProcess[str]:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT,
         check=False,
     )
 
