@@ -1,12 +1,12 @@
 """PyTorch operators for vision: one pass, one build, one answer."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._loader import load_extensions
 
 load_extensions()
 
-from . import compat  # noqa: E402
 from ._build import version as __version__  # noqa: E402
 from ._info import build_info  # noqa: E402
 from .boxes import (  # noqa: E402
@@ -55,9 +55,8 @@ from .warp import (  # noqa: E402
     warp_affine,
 )
 
-from . import transforms  # noqa: E402  # isort: skip (it uses what is above)
-
 if TYPE_CHECKING:
+    from . import compat, transforms
     from .roi.multiscale_module import MultiScaleRoIAlign
 
 __all__ = [
@@ -104,10 +103,19 @@ __all__ = [
 ]
 
 
+# Imported when they are asked for: they take as long as all the rest, and torchvision takes longer.
+_LAZY_MODULES = ("compat", "transforms")
+
+
 def __getattr__(name: str) -> Any:
-    """Import what imports torchvision when it is asked for."""
+    if name in _LAZY_MODULES:
+        return importlib.import_module(f".{name}", __name__)
     if name == "MultiScaleRoIAlign":
         from .roi.multiscale_module import MultiScaleRoIAlign
 
         return MultiScaleRoIAlign
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .._torch.outside_graphs import outside_graphs
 from .engine.effects import Fusable
 from .engine.follow import combined, follow
 from .engine.fuse import Pass, name_of, split_passes
@@ -152,6 +153,7 @@ class Compose(nn.Module):
         arguments += ["exact=True"] if self.exact else []
         return "\n".join(["Compose(" + ", ".join(arguments), *lines, ")"])
 
+    @outside_graphs
     def forward(
         self,
         *sample: Any,
@@ -188,6 +190,7 @@ class Compose(nn.Module):
         result = rebuild(leaves)
         return (result, self._recorded(drawn, sizes)) if return_params else result
 
+    @outside_graphs
     def make_params(
         self,
         *sample: Any,
@@ -213,6 +216,7 @@ class Compose(nn.Module):
         source = self._source(generator, index, epoch, None)
         return self._recorded(*self._transform(leaves, source, dry=True))
 
+    @outside_graphs
     def collate(
         self,
         samples: Sequence[Any],
@@ -252,6 +256,7 @@ class Compose(nn.Module):
         self._transform(leaves, self._source(generator, index, epoch, None))
         return split[0][1](leaves)
 
+    @outside_graphs
     def inverse(self, sample: Any, params: Parameters) -> Any:
         """Undo the geometry: bring image, masks, boxes and key points back to the original canvas.
 
