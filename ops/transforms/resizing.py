@@ -128,7 +128,8 @@ class Resize(Builtin):
         Height and width of the result; or the length of its shorter side, the aspect ratio being
         kept; or None, for `max_size` to decide.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
-        "nearest" is torchvision's "nearest-exact".
+        "nearest" is torchvision's "nearest-exact" without its rounding errors: pixel i of n takes
+        pixel ``floor((i + 0.5) * old / n)``, for images of up to 20,000 pixels a side.
     max_size : int, optional
         Upper limit of the longer side where `size` is a number; its length where `size` is None.
     antialias : bool
