@@ -22,6 +22,7 @@ from .engine.effects import Effects
 from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
+from .indexed_dataset import IndexedDataset
 from .policies import RandAugment, TrivialAugment
 from .preview import preview
 from .resizing import RandomResizedCrop, Resize
@@ -38,6 +39,7 @@ __all__ = [
     "ColorJitter",
     "Compose",
     "Effects",
+    "IndexedDataset",
     "Normalize",
     "Pad",
     "Parameters",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,19 +10,21 @@ import torch
 from torch import Tensor, nn
 
 from .._torch.outside_graphs import outside_graphs
+from .engine.calls import CallCounter
 from .engine.effects import Fusable
-from .engine.follow import combined, follow
+from .engine.follow import follow
 from .engine.fuse import Pass, name_of, split_passes
-from .engine.numbers import Params, as_arrays, as_numbers
+from .engine.numbers import Params, as_arrays
 from .engine.plan import Canvas, Plan
 from .engine.run import Pixels, run_plan
-from .engine.source import Draws, Parameters, Source
+from .engine.source import Draws, Parameters, Source, as_whole
 from .engine.unfused import erase_with_noise, run_foreign
+from .inverse import undo_geometry
 from .sample.batches import batch_leaves
 from .sample.images import image_sizes
 from .sample.leaf import Leaf
 from .sample.split import split_sample
-from .targets.move import Geometry, TargetOptions, check_options, finish_targets, move_targets
+from .targets.move import TargetOptions, check_options, finish_targets
 
 __all__ = ["Compose", "Parameters"]
 
@@ -44,7 +45,9 @@ class Compose(nn.Module):
     transforms : sequence of callable
         From this package or another. A `Compose` among them is flattened.
     seed : int, optional
-        Given a seed and an `index`, every draw is a function of (seed, epoch, index) alone.
+        Draws are a function of (seed, epoch, index), where a call is given an `index`
+        (:class:`IndexedDataset` does); otherwise of (seed, epoch, worker, number of the call).
+        Without a seed, torch's generator draws.
     exact : bool
         Do exactly what the transforms would do one by one: never show again what a crop has cut
         off, apply colour to the pixels present at that point, clamp after every step, and take
@@ -124,7 +127,7 @@ class Compose(nn.Module):
             raise ValueError(
                 "visops.transforms.Compose: transforms is empty, must hold at least one"
             )
-        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        if seed is not None and as_whole(seed) is None:
             raise TypeError(
                 f"visops.transforms.Compose: seed is {seed!r}, must be a whole number or None"
             )
@@ -133,7 +136,8 @@ class Compose(nn.Module):
                 f"visops.transforms.Compose: memory_format is {memory_format}, must be "
                 "torch.contiguous_format or torch.channels_last"
             )
-        self.seed = seed
+        self.seed = as_whole(seed)
+        self._calls = None if seed is None else CallCounter()
         self.keys = keys
         self.memory_format = memory_format
         self.options = TargetOptions(mask_fill, boxes, keypoint_convention)
@@ -159,7 +163,7 @@ class Compose(nn.Module):
         *sample: Any,
         generator: torch.Generator | None = None,
         index: int | Sequence[int] | Tensor | None = None,
-        epoch: int = 0,
+        epoch: int | Tensor | None = None,
         params: Parameters | None = None,
         return_params: bool = False,
     ) -> Any:
@@ -170,12 +174,14 @@ class Compose(nn.Module):
         *sample : Tensor, ndarray, PIL image, tv_tensor, or dict, tuple or list of such
             Several arguments count as one tuple.
         generator : torch.Generator, optional
-            Draws the key of this call's random numbers; by default, torch's global generator. Must
-            be on the CPU.
+            Draws the key of this call's random numbers, instead of the seed or torch's global
+            generator. Must be on the CPU.
         index : int or sequence of int, optional
             Position in the data set, for each sample of a batch. Parameters are a function of
             `seed`, `epoch` and this.
-        epoch : int
+        epoch : int, optional
+            0 where an `index` is given. Else, it counts how often this worker of the data loader
+            has been started before.
         params : Parameters, optional
             Use these instead of drawing: those of an earlier call with as many samples.
         return_params : bool
@@ -196,7 +202,7 @@ class Compose(nn.Module):
         *sample: Any,
         generator: torch.Generator | None = None,
         index: int | Sequence[int] | Tensor | None = None,
-        epoch: int = 0,
+        epoch: int | Tensor | None = None,
     ) -> Parameters:
         """Draw parameters for a sample or a batch without transforming it.
 
@@ -223,7 +229,7 @@ class Compose(nn.Module):
         *,
         generator: torch.Generator | None = None,
         index: Sequence[int] | Tensor | None = None,
-        epoch: int = 0,
+        epoch: int | Tensor | None = None,
     ) -> Any:
         """Transform samples into a batch, as a ``collate_fn``; their images may differ in size.
 
@@ -257,7 +263,9 @@ class Compose(nn.Module):
         return split[0][1](leaves)
 
     @outside_graphs
-    def inverse(self, sample: Any, params: Parameters) -> Any:
+    def inverse(
+        self, sample: Any, params: Parameters, *, stride: int = 1, interpolation: str | None = None
+    ) -> Any:
         """Undo the geometry: bring image, masks, boxes and key points back to the original canvas.
 
         What has left the picture is lost and shows as fill. Colour and dtype stay as they are, and
@@ -266,9 +274,16 @@ class Compose(nn.Module):
         Parameters
         ----------
         sample
-            As a call returned it.
+            As a call returned it, or what a network made of that: maps, masks, boxes, key points,
+            under the usual names or as tv_tensors. It needs no image.
         params : Parameters
             As the call returned them.
+        stride : int
+            Pixels of the chain's result per pixel of the images and masks in `sample`: those of a
+            network may be smaller. They come back in full size. Boxes and key points are in pixels
+            of the chain's result, whatever the stride.
+        interpolation : {"bilinear", "nearest", "bicubic"}, optional
+            How to read images; by default as the chain does, but bilinear for another stride.
 
         Examples
         --------
@@ -279,42 +294,11 @@ class Compose(nn.Module):
         >>> turned, params = chain(image, return_params=True)
         >>> bool((chain.inverse(turned, params) == image).all())
         True
+        >>> chain.inverse({"boxes": torch.tensor([[0.0, 0.0, 1.0, 1.0]])}, params)
+        {'boxes': tensor([[2., 0., 3., 1.]])}
         """
         self._check_params(params)
-        leaves, rebuild = split_sample(sample, self.keys)
-        sizes = image_sizes(leaves)
-        batch = params.size.shape[0]
-        canvas, matrix, mode = _canvas(params.size), None, "nearest"
-        for part in self.passes:
-            if part.kind != "fused":
-                continue
-            plan = Plan(canvas, batch, torch.float32)
-            for transform, step in zip(part.transforms, params.steps[part.first :], strict=False):
-                transform.extend(plan, as_numbers(step))
-            canvas, matrix = plan.canvas, combined(matrix, plan.matrices)
-            mode = part.interpolation or mode
-        before = canvas.size(batch)
-        if sizes.shape != before.shape or (sizes != before).any():
-            raise ValueError(
-                f"visops.transforms.Compose.inverse: the images have {sizes.tolist()} rows and "
-                f"columns, must have {before.tolist()}, as these parameters produce"
-            )
-        check_options(leaves, self.options)
-        back = np.linalg.inv(np.tile(np.eye(3), (batch, 1, 1)) if matrix is None else matrix)
-        affine = bool((back[:, 2] == (0.0, 0.0, 1.0)).all())
-        for leaf in leaves:
-            if leaf.kind == "image":
-                pixels = Pixels(leaf)
-                plan = Plan(_canvas(sizes, pixels.channels), batch, pixels.dtype)
-                elements = back.reshape(batch, 9).T
-                plan.matrix = list(elements[: 6 if affine else 9])
-                plan.canvas = _canvas(params.size, pixels.channels)
-                run_plan(plan, Pass(interpolation=mode), leaf, pixels, self.memory_format)
-        if any(leaf.kind in _TARGETS for leaf in leaves):
-            options = replace(self.options, boxes="keep")
-            move_targets(leaves, Geometry(back, sizes, params.size, None), options)
-            finish_targets(leaves, params.size, options)
-        return rebuild(leaves)
+        return undo_geometry(self, sample, params, stride, interpolation)
 
     def _check_params(self, params: Parameters) -> None:
         names = [name_of(transform) for transform in self.transforms]
@@ -332,12 +316,14 @@ class Compose(nn.Module):
         self,
         generator: torch.Generator | None,
         index: Any,
-        epoch: int,
+        epoch: Any,
         params: Parameters | None,
     ) -> Source:
         if params is not None:
             self._check_params(params)
-        return Source(self.seed, generator, index, epoch, params)
+        if self.seed is not None and self._calls is None:  # set after the chain was made
+            self._calls = CallCounter()
+        return Source(self.seed, self._calls, generator, index, epoch, params)
 
     def _transform(
         self, leaves: list[Leaf], source: Source, dry: bool = False
@@ -351,7 +337,7 @@ class Compose(nn.Module):
             check_options(leaves, self.options)
         draw = Draws(self.transforms, self._slices, source, source.numbers(sizes, self._draws))
         pixels = Pixels(images[0])
-        dtype, canvas = pixels.dtype, _canvas(sizes, pixels.channels)
+        dtype, canvas = pixels.dtype, Canvas.of(sizes, pixels.channels)
         for part in self.passes:
             if part.kind != "fused":
                 step = draw(canvas)
@@ -363,7 +349,7 @@ class Compose(nn.Module):
                 else:
                     run_foreign(part.transforms[0], leaves, step)
                     pixels = Pixels(images[0])
-                    dtype, canvas = pixels.dtype, _canvas(image_sizes(leaves), pixels.channels)
+                    dtype, canvas = pixels.dtype, Canvas.of(image_sizes(leaves), pixels.channels)
                 continue
             plan = Plan(canvas, batch, dtype, self.exact)
             for transform in part.transforms:
@@ -415,14 +401,6 @@ def _flatten(transforms: Iterable[Any], exact: bool) -> Iterable[Callable[..., A
                 f"visops.transforms.Compose: transforms holds a {type(transform).__name__}, must "
                 "hold transforms or other callables"
             )
-
-
-def _canvas(sizes: np.ndarray, channels: int = 3) -> Canvas:
-    if sizes.shape[0] == 1 or (sizes == sizes[0]).all():
-        height, width = sizes[0].tolist()
-        return Canvas(float(height), float(width), channels)
-    height, width = sizes.T.astype(np.float64)
-    return Canvas(height, width, channels)
 
 
 def _stack(images: Sequence[Leaf], sizes: np.ndarray) -> None:

@@ -61,6 +61,7 @@ NAMES = {
         "ColorJitter",
         "Compose",
         "Effects",
+        "IndexedDataset",
         "Normalize",
         "Pad",
         "Parameters",

@@ -42,6 +42,15 @@ class Canvas:
     width: Number
     channels: int = 3
 
+    @staticmethod
+    def of(sizes: np.ndarray, channels: int = 3) -> Canvas:
+        """Return the canvas of images with these heights and widths, ``[B, 2]``."""
+        if sizes.shape[0] == 1 or (sizes == sizes[0]).all():
+            height, width = sizes[0].tolist()
+            return Canvas(float(height), float(width), channels)
+        height, width = sizes.T.astype(np.float64)
+        return Canvas(height, width, channels)
+
     def size(self, batch: int) -> np.ndarray:
         """Heights and widths, int64 ``[B, 2]``."""
         return columns((self.height, self.width), batch).astype(np.int64)

@@ -52,7 +52,7 @@ Rebuild = Callable[[list[Leaf]], Any]
 
 
 def split_sample(
-    sample: Any, keys: Mapping[str, Sequence[str]] | None = None
+    sample: Any, keys: Mapping[str, Sequence[str]] | None = None, *, canvas: Leaf | None = None
 ) -> tuple[list[Leaf], Rebuild]:
     """Split a sample or a batch into leaves.
 
@@ -64,6 +64,8 @@ def split_sample(
     keys : mapping of kind to names, optional
         Dict keys in addition to the usual ones: ``{"mask": ["seg"]}``. The kinds are image, mask,
         masks (one per box), boxes, keypoints, labels (one per box) and other (left alone).
+    canvas : Leaf, optional
+        Stands for the image of a sample that has none. It is not among the leaves.
 
     Returns
     -------
@@ -91,7 +93,7 @@ def split_sample(
     if type(sample) is Tensor or type(sample) is np.ndarray:
         return [image_leaf(sample, "the sample")], _only_image
     splitter = _Splitter(_DEFAULT_KINDS if keys is None else _named_kinds(keys))
-    spec = splitter.split(sample)
+    spec = splitter.split(sample, canvas)
     return splitter.leaves, lambda leaves: _build(spec, leaves)
 
 
@@ -124,7 +126,7 @@ class _Splitter:
         self.groups = 0
         self.untyped: list[Leaf] = []  # plain arrays with at least two dimensions
 
-    def split(self, sample: Any) -> Any:
+    def split(self, sample: Any, canvas: Leaf | None = None) -> Any:
         """Return the sample's structure, with indices in place of leaves."""
         if type(sample) is list and sample and all(may_be_image(item) for item in sample):
             spec: Any = self.add(image_leaf(sample, "the sample"))
@@ -132,6 +134,8 @@ class _Splitter:
             spec = self.walk(sample, "sample", None, None, -1)
         self.resolve_untyped()
         images = [leaf for leaf in self.leaves if leaf.kind == "image"]
+        if not images and self.leaves and canvas is not None:
+            images = [canvas]
         if not images:
             raise TypeError(
                 f"visops.transforms: found no image in the sample, a {type(sample).__name__}; "
@@ -143,7 +147,7 @@ class _Splitter:
                     f"visops.transforms: {images[0].name} holds {_count(images[0])}, {leaf.name} "
                     f"holds {_count(leaf)}; must be the same"
                 )
-        if len(self.leaves) > 1:
+        if len(self.leaves) > 1 or images[0] is canvas:
             prepare_targets(self.leaves, images[0])
         return spec
 
