@@ -25,7 +25,7 @@ from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .indexed_dataset import IndexedDataset
 from .policies import RandAugment, TrivialAugment
 from .preview import preview
-from .resizing import RandomResizedCrop, Resize
+from .resizing import Letterbox, RandomResizedCrop, Resize
 from .targets.move import visible
 from .transform import Transform
 
@@ -40,6 +40,7 @@ __all__ = [
     "Compose",
     "Effects",
     "IndexedDataset",
+    "Letterbox",
     "Normalize",
     "Pad",
     "Parameters",

@@ -62,6 +62,7 @@ NAMES = {
         "Compose",
         "Effects",
         "IndexedDataset",
+        "Letterbox",
         "Normalize",
         "Pad",
         "Parameters",

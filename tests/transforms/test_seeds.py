@@ -173,7 +173,8 @@ def test_indexed_samples_are_the_same_with_any_workers(source: Any) -> None:
 def test_persistent_workers_see_the_epoch(source: Any) -> None:
     dataset = T.IndexedDataset(source, chain())
     loading = loader(dataset, 1, persistent=True)
-    for epoch in (torch.tensor(0), np.int64(7), 1):
+    numbers: list[Any] = [torch.tensor(0), np.int64(7), 1]
+    for epoch in numbers:
         dataset.set_epoch(epoch)
         assert dataset.epoch == int(epoch)
         images = torch.cat([images for images, _ in loading])
@@ -191,7 +192,8 @@ def test_indexed_dataset_reads_like_its_data_set() -> None:
     assert torch.equal(dataset[torch.tensor(4)][0], last)
     plain = T.IndexedDataset(list(images), chain())
     assert torch.equal(plain[4], last)
-    assert torch.equal(T.IndexedDataset(iter(images), chain()).__iter__().__next__(), plain[0])
+    stream: Any = T.IndexedDataset(iter(images), chain())
+    assert torch.equal(next(iter(stream)), plain[0])
     with pytest.raises(IndexError):
         dataset[5]
     sent = pickle.loads(ForkingPickler.dumps(dataset))
