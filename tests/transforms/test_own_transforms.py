@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,3 +73,25 @@ def test_wrong_parameters_are_refused(
     monkeypatch.setattr(Down, "make_params", lambda self, uniforms, canvas: returned)
     with pytest.raises(error, match=rf"^visops\.transforms\.Down: make_params.*{message}"):
         Down()(torch.rand(2, 1, 4, 5))
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "own_transforms.md"
+
+
+def test_letterbox_of_the_guide_is_that_of_the_library() -> None:
+    guide: dict[str, Any] = {}
+    for code in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        exec(code, guide)
+    images = [torch.rand(3, *size) for size in ((30, 60), (61, 30), (9, 200), (64, 64))]
+    own, theirs = (T.Compose([fit]) for fit in (guide["Fit"]((64, 80)), T.Letterbox((64, 80))))
+    assert torch.equal(own(images), theirs(images))
+    assert torch.equal(own(images[1]), theirs(images[1]))
+    assert "RandomShift" in guide
+
+
+def test_guide_lists_every_effect_with_its_default() -> None:
+    section = PAGE.read_text().split("## Effects")[1].split("\n## ")[0]
+    listed = re.findall(r"^\| `(\w+)` \| `(.+?)` \|", section, re.MULTILINE)
+    assert dict(listed) == {
+        f.name: repr(f.default).replace("'", '"') for f in dataclasses.fields(T.Effects)
+    }
