@@ -106,6 +106,13 @@ def test_boxes_do_not_move_with_ties() -> None:
     assert boxes.tolist() == [[0.0, 14.0, 112.0, 224.0]]
 
 
+def test_mirrors_of_nothing_are_nothing() -> None:
+    for shape in ((3, 0, 10), (3, 10, 0)):
+        plan = T.Plan(T.Canvas(float(shape[1]), float(shape[2])))
+        T.RandomHorizontalFlip(1.0).extend(plan, {"apply": True})
+        assert plan.ties == (0.0, 0.0)
+
+
 def test_very_long_images_are_exact() -> None:
     for length, size in ((20000, 17500), (20000, 17499), (20000, 128), (16384, 20000)):
         image = torch.arange(length, dtype=torch.float64).expand(1, 1, length)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -147,6 +148,20 @@ def test_counts_are_shared_with_processes_and_with_nothing_else() -> None:
         assert own._starts.is_shared()
         assert own._starts[3] == 0
         assert own.next(None) == (0, 0, 0)
+
+
+def test_threads_never_share_a_number() -> None:
+    counter = CallCounter()
+    with ThreadPoolExecutor(8) as pool:
+        numbers = list(pool.map(lambda _: counter.next(None)[2], range(2000)))
+    assert sorted(numbers) == list(range(2000))
+
+
+def test_a_seed_set_later_counts() -> None:
+    own, other = chain(None), chain(5)
+    own.seed = 5
+    for _ in range(3):
+        assert torch.equal(own(IMAGE), other(IMAGE))
 
 
 def test_copies_go_on_where_the_chain_was() -> None:

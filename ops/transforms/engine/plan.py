@@ -323,7 +323,7 @@ class Plan:
 
 def _tie_shift(scale: Number, length: Number) -> Number:
     """Return by how much a resize to this length moves the image against the grid."""
-    return where((scale == 1.0) | (scale == -1.0), 0.0, scale / (4.0 * length))
+    return where((scale == 1.0) | (scale == -1.0), 0.0, scale / (4.0 * maximum(length, 1.0)))
 
 
 def _aligned(*lists: list[float]) -> list[tuple[float, ...]]:
