@@ -298,4 +298,4 @@ class Letterbox(Builtin):
         canvas = Canvas(float(self.size[0]), float(self.size[1]), old.channels)
         x_scale, y_scale = width / old.width, height / old.height
         shift = (params["left"], params["top"])
-        plan.scale(x_scale, y_scale, *shift, canvas, cuts=False, resized=(width, height))
+        plan.scale(x_scale, y_scale, *shift, canvas, cuts=False)

@@ -188,7 +188,6 @@ class Plan:
         y_shift: Number,
         canvas: Canvas,
         cuts: bool = True,
-        resized: tuple[Number, Number] | None = None,
     ) -> None:
         """Scale and then shift along x and y.
 
@@ -199,9 +198,6 @@ class Plan:
             The image after it.
         cuts : bool
             Whether that may lose some of the image before it.
-        resized : pair of float or ndarray, optional
-            Columns and rows that the scales make of some whole number of columns and rows; by
-            default the canvas's. They settle ties of nearest sampling.
         """
         a, b, c, d, e, f, *bottom = self.matrix
         if bottom:
@@ -211,11 +207,10 @@ class Plan:
                 *(a * x_scale, b * x_scale, c * x_scale + x_shift),
                 *(d * y_scale, e * y_scale, f * y_scale + y_shift),
             ]
-            width, height = resized or (canvas.width, canvas.height)
             x_tie, y_tie = self.ties
             self.ties = (
-                x_tie * x_scale - _tie_shift(x_scale, width),
-                y_tie * y_scale - _tie_shift(y_scale, height),
+                x_tie * x_scale - _tie_shift(x_scale, canvas.width),
+                y_tie * y_scale - _tie_shift(y_scale, canvas.height),
             )
         self._show(canvas, cuts)
 
@@ -322,7 +317,7 @@ class Plan:
 
 
 def _tie_shift(scale: Number, length: Number) -> Number:
-    """Return by how much a resize to this length moves the image against the grid."""
+    """Return by how much a resize into this length moves the image against the grid."""
     return where((scale == 1.0) | (scale == -1.0), 0.0, scale / (4.0 * maximum(length, 1.0)))
 
 
