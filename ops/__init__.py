@@ -11,7 +11,6 @@ from ._loader import load_library  # noqa: E402
 
 load_library()
 
-from . import compat  # noqa: E402
 from ._build import version as __version__  # noqa: E402
 from ._info import build_info  # noqa: E402
 from .boxes import (  # noqa: E402
@@ -72,9 +71,8 @@ from .warp import (  # noqa: E402
     warp_perspective,
 )
 
-from . import transforms  # noqa: E402  # isort: skip (it uses what is above)
-
 if TYPE_CHECKING:
+    from . import compat, transforms
     from .roi.modules import RoIAlign
     from .roi.multiscale_module import MultiScaleRoIAlign
     from .roi.pooling_modules import PSRoIAlign, RoIPool
@@ -146,8 +144,18 @@ __all__ = [
 ]
 
 
+# Imported when they are asked for: they take as long as all the rest, and torchvision takes longer.
+_LAZY_MODULES = ("compat", "transforms")
+
+
 def __getattr__(name: str) -> Any:
+    if name in _LAZY_MODULES:
+        return import_module(f".{name}", __name__)
     module = _ON_FIRST_USE.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.roi.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

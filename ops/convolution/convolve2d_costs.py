@@ -150,9 +150,16 @@ def fft_takes_halves(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> bool:
     return dtype in _COMPLEX and size[0] * size[1] >= 1 << 18 and size[1] >= 8 * kernel[1]
 
 
-@torch.compiler.assume_constant_result
 def fft_tile(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> _Pair:
     """Return the size of tiles for which transforms should be fastest."""
+    if torch.compiler.is_compiling():
+        from .._torch.tracing import call_as_constant
+
+        return call_as_constant(_any_fft_tile, size, kernel, dtype)
+    return _fft_tile(size, kernel, dtype)
+
+
+def _any_fft_tile(size: _Pair, kernel: _Pair, dtype: torch.dtype) -> _Pair:
     return _fft_tile(size, kernel, dtype)
 
 

@@ -25,9 +25,10 @@ from .engine.foreign import ImageOnly
 from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
+from .indexed_dataset import IndexedDataset
 from .policies import RandAugment, TrivialAugment
 from .preview import preview
-from .resizing import RandomResizedCrop, Resize
+from .resizing import Letterbox, RandomResizedCrop, Resize
 from .scaling import RandomResize, RandomShortestSize, RandomZoomOut, ScaleJitter
 from .targets.move import visible
 from .transform import Transform
@@ -44,6 +45,8 @@ __all__ = [
     "Effects",
     "Grayscale",
     "ImageOnly",
+    "IndexedDataset",
+    "Letterbox",
     "Normalize",
     "Pad",
     "Parameters",

@@ -11,20 +11,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .._torch.outside_graphs import outside_graphs
 from .arguments import MASK_FILL, mask_fill_of_chain
-from .engine.canvases import canvas_of, refuse_sizes, stack_images
+from .engine.calls import CallCounter
+from .engine.canvases import refuse_sizes, stack_images
 from .engine.effects import Fusable
 from .engine.empty import run_empty
 from .engine.follow import follow, plan_for
-from .engine.fuse import Pass, name_of, split_passes
+from .engine.fuse import Pass, split_passes
 from .engine.nesting import Chain, flatten, outer_options, within
-from .engine.numbers import Params, as_arrays
+from .engine.numbers import Params
 from .engine.options import DEFAULTS, INHERITED, given_options, target_options
-from .engine.plan import Plan
+from .engine.parameters import check_params, recorded
+from .engine.plan import Canvas, Plan
 from .engine.run import Pixels, run_plan
-from .engine.source import Draws, Parameters, Source
-from .engine.undo import undo
+from .engine.source import Draws, Parameters, Source, as_whole
 from .engine.unfused import erase_with_noise, run_foreign
+from .inverse import undo_geometry
 from .sample.batches import batch_leaves
 from .sample.images import image_sizes
 from .sample.leaf import TARGETS, Leaf
@@ -50,7 +53,9 @@ class Compose(Chain):
         inner `Compose` must have the same options, where it is given any. The attribute
         `transforms` is a list that may be changed.
     seed : int, optional
-        Given a seed and an `index`, every draw is a function of (seed, epoch, index) alone.
+        Draws are a function of (seed, epoch, index), where a call is given an `index`
+        (:class:`IndexedDataset` does); otherwise of (seed, epoch, worker, number of the call).
+        Without a seed, torch's generator draws.
     exact : bool
         Do exactly what the transforms would do one by one: never show again what a crop has cut
         off, apply colour to the pixels present at that point, clamp after every step, and take
@@ -150,7 +155,8 @@ class Compose(Chain):
         }
         self.given = given_options(options)
         self.named = {**DEFAULTS, **self.given}
-        self.seed, self.keys = seed, keys
+        self.seed, self.keys = as_whole(seed), keys
+        self._calls = None if seed is None else CallCounter()
         self.exact, self.memory_format = self.named["exact"], self.named["memory_format"]
         self.transforms = list(transforms)
         self._formed: list[Any] = []
@@ -193,12 +199,13 @@ class Compose(Chain):
         arguments += ["exact=True"] if self.exact else []
         return "\n".join(["Compose(" + ", ".join(arguments), *lines, ")"])
 
+    @outside_graphs
     def forward(
         self,
         *sample: Any,
         generator: torch.Generator | None = None,
         index: int | Sequence[int] | Tensor | None = None,
-        epoch: int = 0,
+        epoch: int | Tensor | None = None,
         params: Parameters | None = None,
         return_params: bool = False,
     ) -> Any:
@@ -209,12 +216,14 @@ class Compose(Chain):
         *sample : Tensor, ndarray, PIL image, tv_tensor, or dict, tuple or list of such
             Several arguments count as one tuple.
         generator : torch.Generator, optional
-            Draws the key of this call's random numbers; by default, torch's global generator. Must
-            be on the CPU.
+            Draws the key of this call's random numbers, instead of the seed or torch's global
+            generator. Must be on the CPU.
         index : int or sequence of int, optional
             Position in the data set, for each sample of a batch. Parameters are a function of
             `seed`, `epoch` and this.
-        epoch : int
+        epoch : int, optional
+            0 where an `index` is given. Else, it counts how often this worker of the data loader
+            has been started before.
         params : Parameters, optional
             Use these instead of drawing: those of an earlier call with as many samples.
         return_params : bool
@@ -227,14 +236,15 @@ class Compose(Chain):
         leaves, rebuild = self._split(sample[0] if len(sample) == 1 else sample)
         drawn, sizes = self._transform(leaves, self._source(generator, index, epoch, params))
         result = rebuild(leaves)
-        return (result, self._recorded(drawn, sizes)) if return_params else result
+        return (result, recorded(self.transforms, drawn, sizes)) if return_params else result
 
+    @outside_graphs
     def make_params(
         self,
         *sample: Any,
         generator: torch.Generator | None = None,
         index: int | Sequence[int] | Tensor | None = None,
-        epoch: int = 0,
+        epoch: int | Tensor | None = None,
     ) -> Parameters:
         """Draw parameters for a sample or a batch without transforming it.
 
@@ -252,15 +262,16 @@ class Compose(Chain):
         """
         leaves, _ = self._split(sample[0] if len(sample) == 1 else sample)
         source = self._source(generator, index, epoch, None)
-        return self._recorded(*self._transform(leaves, source, dry=True))
+        return recorded(self.transforms, *self._transform(leaves, source, dry=True))
 
+    @outside_graphs
     def collate(
         self,
         samples: Sequence[Any],
         *,
         generator: torch.Generator | None = None,
         index: Sequence[int] | Tensor | None = None,
-        epoch: int = 0,
+        epoch: int | Tensor | None = None,
     ) -> Any:
         """Transform samples into a batch, as a ``collate_fn``; their images may differ in size.
 
@@ -293,7 +304,10 @@ class Compose(Chain):
         self._transform(leaves, self._source(generator, index, epoch, None))
         return split[0][1](leaves)
 
-    def inverse(self, sample: Any, params: Parameters) -> Any:
+    @outside_graphs
+    def inverse(
+        self, sample: Any, params: Parameters, *, stride: int = 1, interpolation: str | None = None
+    ) -> Any:
         """Undo the geometry: bring image, masks, boxes and key points back to the original canvas.
 
         What has left the picture is lost and shows as fill. Colour and dtype stay as they are, and
@@ -302,9 +316,16 @@ class Compose(Chain):
         Parameters
         ----------
         sample
-            As a call returned it.
+            As a call returned it, or what a network made of that: maps, masks, boxes, key points,
+            under the usual names or as tv_tensors. It needs no image.
         params : Parameters
             As the call returned them.
+        stride : int
+            Pixels of the chain's result per pixel of the images and masks in `sample`: those of a
+            network may be smaller. They come back in full size. Boxes and key points are in pixels
+            of the chain's result, whatever the stride.
+        interpolation : {"bilinear", "nearest", "bicubic"}, optional
+            How to read images; by default as the chain does, but bilinear for another stride.
 
         Examples
         --------
@@ -315,39 +336,29 @@ class Compose(Chain):
         >>> turned, params = chain(image, return_params=True)
         >>> bool((chain.inverse(turned, params) == image).all())
         True
+        >>> chain.inverse({"boxes": torch.tensor([[0.0, 0.0, 1.0, 1.0]])}, params)
+        {'boxes': tensor([[2., 0., 3., 1.]])}
         """
         self._form()
-        self._check_params(params)
-        leaves, rebuild = self._split(sample)
-        undo(self.passes, leaves, params, self.options, self.memory_format)
-        return rebuild(leaves)
+        check_params(self.transforms, params)
+        return undo_geometry(self, sample, params, stride, interpolation)
 
     def _split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
         return split_sample(sample, self.keys, frames=not self.named["per_frame"])
-
-    def _check_params(self, params: Parameters) -> None:
-        names = [name_of(transform) for transform in self.transforms]
-        if not isinstance(params, Parameters):
-            raise TypeError(
-                f"visops.transforms.Compose: params is a {type(params).__name__}, must be the "
-                "Parameters that a call has returned"
-            )
-        if params.names != names:
-            raise ValueError(
-                f"visops.transforms.Compose: params is for {params.names}, must be for {names}"
-            )
 
     def _source(
         self,
         generator: torch.Generator | None,
         index: Any,
-        epoch: int,
+        epoch: Any,
         params: Parameters | None,
     ) -> Source:
         self._form()
         if params is not None:
-            self._check_params(params)
-        return Source(self.seed, generator, index, epoch, params)
+            check_params(self.transforms, params)
+        if self.seed is not None and self._calls is None:  # set after the chain was made
+            self._calls = CallCounter()
+        return Source(self.seed, self._calls, generator, index, epoch, params)
 
     def run_within(self, leaves: list[Leaf]) -> None:
         """Transform leaves as a part of the chain around it, which gives them their final form."""
@@ -401,7 +412,7 @@ class Compose(Chain):
             check_options(leaves, options)
         draw = Draws(self.transforms, self._slices, source, source.numbers(sizes, self._draws))
         pixels = Pixels(images[0])
-        dtype, canvas = pixels.dtype, canvas_of(sizes, pixels.channels)
+        dtype, canvas = pixels.dtype, Canvas.of(sizes, pixels.channels)
         for part in self.passes:
             if part.kind != "fused":
                 step = draw(canvas)
@@ -414,7 +425,7 @@ class Compose(Chain):
                     with within(self.named):
                         run_foreign(part.transforms[0], leaves, step, options)
                     pixels = Pixels(images[0])
-                    dtype, canvas = pixels.dtype, canvas_of(image_sizes(leaves), pixels.channels)
+                    dtype, canvas = pixels.dtype, Canvas.of(image_sizes(leaves), pixels.channels)
                 continue
             plan = Plan(canvas, batch, dtype, self.exact)
             for transform in part.transforms:
@@ -437,7 +448,3 @@ class Compose(Chain):
             if has_targets and part_of is None:
                 finish_targets(leaves, canvas.size(batch), self.options)
         return draw.steps, sizes
-
-    def _recorded(self, steps: list[Params], sizes: np.ndarray) -> Parameters:
-        names = [name_of(transform) for transform in self.transforms]
-        return Parameters(names, [as_arrays(step, sizes.shape[0]) for step in steps], sizes)

@@ -15,12 +15,14 @@ __all__ = ["CenterCrop", "Pad", "RandomCrop", "RandomHorizontalFlip", "RandomVer
 
 
 class CenterCrop(Builtin):
-    """Crop the middle of the image, padding it with zeros where it is too small.
+    """Crop the middle of the image, padding it where it is too small.
 
     Parameters
     ----------
     size : int or pair of int
         Height and width of the result.
+    fill : number or sequence of C numbers
+        The padding's value, in the image's units (white is 255 for uint8).
 
     Notes
     -----
@@ -35,12 +37,14 @@ class CenterCrop(Builtin):
              [13., 14., 15., 16.]]])
     """
 
-    def __init__(self, size: int | Sequence[int]) -> None:
+    def __init__(self, size: int | Sequence[int], fill: float | Sequence[float] = 0) -> None:
         super().__init__()
-        self.size = size_pair(type(self).__name__, "size", size)
+        owner = type(self).__name__
+        self.size = size_pair(owner, "size", size)
+        self.fill = fill_values(owner, fill)
 
     def effects(self) -> Effects:
-        return Effects(moves=True, fill=(0.0,), inside=self.size, size=self.size)
+        return Effects(moves=True, fill=self.fill, inside=self.size, size=self.size)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         offsets = []

@@ -8,6 +8,7 @@ from typing import Any
 
 from .arguments import (
     fail,
+    fill_values,
     interpolation_mode,
     interval,
     is_sequence,
@@ -31,7 +32,7 @@ from .engine.plan import Canvas, Plan
 from .engine.rectangles import ATTEMPTS, draw_rectangles
 from .transform import Builtin
 
-__all__ = ["RandomResizedCrop", "Resize"]
+__all__ = ["Letterbox", "RandomResizedCrop", "Resize"]
 
 
 class RandomResizedCrop(Builtin):
@@ -128,7 +129,8 @@ class Resize(Builtin):
         Height and width of the result; or the length of its shorter side, the aspect ratio being
         kept; or None, for `max_size` to decide.
     interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
-        "nearest" is torchvision's "nearest-exact".
+        "nearest" is torchvision's "nearest-exact" without its rounding errors: pixel i of n takes
+        pixel ``floor((i + 0.5) * old / n)``, for images of up to 20,000 pixels a side.
     max_size : int, optional
         Upper limit of the longer side where `size` is a number; its length where `size` is None.
     antialias : bool
@@ -214,3 +216,86 @@ class Resize(Builtin):
         old, height, width = plan.canvas, params["height"], params["width"]
         canvas = Canvas(height, width, old.channels)
         plan.scale(width / old.width, height / old.height, 0.0, 0.0, canvas)
+
+
+class Letterbox(Builtin):
+    """Resize the image to fit into a size, keep its shape, and fill the bars beside it.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of the result.
+    fill : number or sequence of C numbers
+        The bars' value, in the image's units (white is 255 for uint8, 1 for floating images).
+    center : bool
+        Whether the bars on both sides are equal, but for an odd pixel at the right or the bottom.
+        Otherwise the image is at the top left.
+    scaleup : bool
+        Whether to enlarge images that are smaller than `size`.
+    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    antialias : bool
+        Where the image shrinks, average over all pixels that an output pixel covers.
+
+    Notes
+    -----
+    Both sides are multiplied by min(height / h, width / w), at most 1 without `scaleup`, and
+    rounded to whole pixels, half to even. ``Compose.inverse`` takes boxes found in the result back.
+
+    Parameters: ``height``, ``width``, ``top``, ``left`` of the resized image in the result.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> image = torch.ones(1, 2, 4)
+    >>> transforms.Letterbox((4, 4), fill=9)(image)[0, :, 0]
+    tensor([9., 1., 1., 9.])
+    >>> sample = {"image": image, "boxes": torch.tensor([[1.0, 0.0, 3.0, 2.0]])}
+    >>> transforms.Letterbox(8)(sample)["boxes"]
+    tensor([[2., 2., 6., 6.]])
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        fill: float | Sequence[float] = 114,
+        center: bool = True,
+        scaleup: bool = True,
+        interpolation: Any = "bilinear",
+        antialias: bool | None = True,
+    ) -> None:
+        super().__init__()
+        owner = type(self).__name__
+        self.size = size_pair(owner, "size", size)
+        self.fill = fill_values(owner, fill)
+        self.center = bool(center)
+        self.scaleup = bool(scaleup)
+        self.interpolation = interpolation_mode(owner, interpolation)
+        self.antialias = bool(antialias) and self.interpolation != "nearest"
+
+    def effects(self) -> Effects:
+        return Effects(
+            moves=True,
+            interpolation=self.interpolation,
+            antialias=self.antialias,
+            fill=self.fill,
+            size=self.size,
+        )
+
+    def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
+        rows, columns = float(self.size[0]), float(self.size[1])
+        factor = minimum(rows / canvas.height, columns / canvas.width)
+        if not self.scaleup:
+            factor = minimum(factor, 1.0)
+        height = maximum(rint(canvas.height * factor), 1.0)
+        width = maximum(rint(canvas.width * factor), 1.0)
+        share = 0.5 if self.center else 0.0
+        top, left = floor((rows - height) * share), floor((columns - width) * share)
+        return {"height": height, "width": width, "top": top, "left": left}
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        old, height, width = plan.canvas, params["height"], params["width"]
+        canvas = Canvas(float(self.size[0]), float(self.size[1]), old.channels)
+        x_scale, y_scale = width / old.width, height / old.height
+        shift = (params["left"], params["top"])
+        plan.scale(x_scale, y_scale, *shift, canvas, cuts=False)

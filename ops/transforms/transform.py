@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._torch.outside_graphs import outside_graphs
 from .arguments import number
 from .compose import Compose
 from .engine.effects import Fusable
@@ -53,6 +54,7 @@ class Transform(Fusable):
     torch.Size([4, 1, 8, 8])
     """
 
+    @outside_graphs
     def forward(self, *sample: Any, **options: Any) -> Any:
         """Transform a sample, as ``Compose([self])`` does."""
         alone = self.__dict__.get("_alone")

@@ -78,6 +78,8 @@ NAMES = {
         "Effects",
         "Grayscale",
         "ImageOnly",
+        "IndexedDataset",
+        "Letterbox",
         "Normalize",
         "Pad",
         "Parameters",

@@ -110,8 +110,8 @@ def test_appending_a_transform_keeps_the_draws() -> None:
         assert all((one[key] == other[key]).all() for key in one)
 
 
-def test_without_an_index_the_global_generator_draws() -> None:
-    chain = transforms.Compose(classification(), seed=3)
+def test_without_a_seed_the_global_generator_draws() -> None:
+    chain = transforms.Compose(classification())
     image = photo()
     torch.manual_seed(4)
     first, second = chain(image), chain(image)
@@ -200,6 +200,17 @@ def test_foreign_transforms_are_seeded_too() -> None:
         ({"index": 1.5, "seed": 1}, TypeError, "index is 1.5, must be a whole number"),
         ({"index": True, "seed": 1}, TypeError, "index is True, must be a whole number"),
         ({"index": 1, "epoch": 0.5, "seed": 1}, TypeError, "epoch is 0.5, must be a whole number"),
+        ({"epoch": True, "seed": 1}, TypeError, "epoch is True, must be a whole number"),
+        (
+            {"index": 1, "epoch": torch.tensor([1]), "seed": 1},
+            TypeError,
+            "epoch is tensor([1]), must be a whole number",
+        ),
+        (
+            {"index": torch.tensor(1.0), "seed": 1},
+            TypeError,
+            "index is tensor(1.), must be a whole number",
+        ),
     ],
 )
 def test_wrong_sources_are_refused(
@@ -219,5 +230,16 @@ def test_there_must_be_an_index_for_each_sample() -> None:
         chain(torch.zeros(2, 3, 4, 5), index=3)
     images = torch.rand(2, 3, 4, 5)
     expected = chain(images, index=[3, 4])
-    for index in (torch.tensor([3, 4]), np.array([3, 4]), range(3, 5)):
+    for index in (
+        *(torch.tensor([3, 4]), np.array([3, 4]), range(3, 5)),
+        *([torch.tensor(3), np.int32(4)], (np.array(3), torch.tensor(4, dtype=torch.uint8))),
+    ):
         assert torch.equal(chain(images, index=index), expected)
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, torch.tensor, np.array])
+def test_index_epoch_and_seed_may_be_numbers_of_any_library(kind: Any) -> None:
+    image = photo()
+    expected = transforms.Compose(classification(), seed=3)(image, index=5, epoch=2)
+    chain = transforms.Compose(classification(), seed=kind(3))
+    assert torch.equal(chain(image, index=kind(5), epoch=kind(2)), expected)

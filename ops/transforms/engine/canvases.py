@@ -1,4 +1,4 @@
-"""Sizes of a batch: as canvases, and as one size for all results."""
+"""One size for all results of a batch."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ import numpy as np
 import torch
 
 from ..sample.leaf import Leaf
-from .plan import Canvas
 
-__all__ = ["canvas_of", "refuse_sizes", "stack_images"]
-
-
-def canvas_of(sizes: np.ndarray, channels: int = 3) -> Canvas:
-    """Return the canvas of images with heights and widths [B, 2]."""
-    if sizes.shape[0] == 1 or (sizes == sizes[0]).all():
-        height, width = sizes[0].tolist()
-        return Canvas(float(height), float(width), channels)
-    height, width = sizes.T.astype(np.float64)
-    return Canvas(height, width, channels)
+__all__ = ["refuse_sizes", "stack_images"]
 
 
 def stack_images(images: Sequence[Leaf], sizes: np.ndarray) -> None:

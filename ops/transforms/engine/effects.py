@@ -20,22 +20,67 @@ __all__ = ["Effects", "Fusable"]
 class Effects:
     """What a transform can do, judging by its type and arguments alone.
 
-    Passes are formed from this, before any image is seen.
+    Passes are formed from this, before any image is seen. So it must cover every image and every
+    draw: a transform that may turn an image by 0 to 90 degrees is not `aligned`.
+
+    Attributes
+    ----------
+    moves : bool
+        It has geometry: `extend` calls ``plan.shift``, ``scale``, ``affine`` or ``perspective``.
+        The next six fields say more about geometry, and mean nothing without `moves`.
+    aligned : bool
+        Rows stay horizontal and columns vertical. False for anything but ``plan.shift`` and
+        ``plan.scale``.
+    interpolation : {"nearest", "bilinear", "bicubic"}, optional
+        How to read between pixels. None if it moves by whole pixels or mirrors, and so can join a
+        pass of any interpolation.
+    antialias : bool, optional
+        Whether to average over all pixels that an output pixel covers; not with "nearest". Give it
+        if the transform may shrink the image, else None, and the rest of the pass decides.
+    fill : tuple of float, optional
+        Values of pixels from outside the image, one or one per channel, in the image's units. None
+        if the result never shows any.
+    padding_mode : {"constant", "replicate", "reflect", "symmetric", "circular"}
+        What lies outside, where `fill` is not None; `fill` itself only for "constant".
+    inside : pair of int, optional
+        If the transform's image has at least this height and width, its result shows nothing from
+        outside, whatever `fill` says.
+    size : pair of int, optional
+        The least height and width of its result, as far as the arguments tell; (0, 0) if they tell
+        nothing. None if the result has the size of what it received.
+    colors : int
+        How many times `extend` calls ``plan.color``. A pass has room for 8.
+    normalizes : bool
+        It calls ``plan.normalize``.
+    dtype : torch.dtype, optional
+        It calls ``plan.convert`` with this dtype.
+    erases : tuple of float, optional
+        It calls ``plan.erase`` with this value, one number or one per channel.
+    alone : str, optional
+        For transforms of this package that run without a plan: why.
+
+    Examples
+    --------
+    >>> from visops import transforms
+    >>> transforms.Resize(32).effects().size
+    (32, 32)
+    >>> transforms.RandomHorizontalFlip().effects().interpolation is None
+    True
     """
 
-    moves: bool = False  # has geometry
-    aligned: bool = True  # its geometry keeps the axes
-    interpolation: str | None = None  # None: moves by whole pixels, or not at all
-    antialias: bool | None = None  # None: as the rest of its pass
-    fill: tuple[float, ...] | None = None  # what it may bring in from outside; None: nothing
-    padding_mode: str = "constant"  # how it brings that in, where `fill` is not None
-    inside: tuple[int, int] | None = None  # brings nothing into images of at least this size
-    size: tuple[int, int] | None = None  # least size of its result; None: its input's size
-    colors: int = 0  # number of colour steps
+    moves: bool = False
+    aligned: bool = True
+    interpolation: str | None = None
+    antialias: bool | None = None
+    fill: tuple[float, ...] | None = None
+    padding_mode: str = "constant"
+    inside: tuple[int, int] | None = None
+    size: tuple[int, int] | None = None
+    colors: int = 0
     normalizes: bool = False
-    dtype: torch.dtype | None = None  # the dtype it converts to
+    dtype: torch.dtype | None = None
     erases: tuple[float, ...] | None = None
-    alone: str | None = None  # why it can't join a fused pass
+    alone: str | None = None
 
 
 class Fusable(nn.Module):
@@ -75,8 +120,25 @@ class Fusable(nn.Module):
         raise NotImplementedError
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
-        """Call `make_params` with numbers in a plan's form: floats or arrays [B]."""
-        return self.make_params(np.array(uniforms).reshape(self.draws, -1).T, canvas)  # type: ignore[return-value]
+        """Call `make_params` with numbers in a plan's form: floats, or an array [draws, B]."""
+        if isinstance(uniforms, np.ndarray):
+            rows = uniforms
+        else:
+            rows = np.array(uniforms, np.float64).reshape(self.draws, 1)
+        params = self.make_params(rows.T, canvas)
+        if not isinstance(params, Mapping):
+            raise TypeError(
+                f"visops.transforms.{self._get_name()}: make_params returned a "
+                f"{type(params).__name__}, must return a dict of arrays"
+            )
+        for name, value in params.items():
+            if np.shape(value)[:1] != (rows.shape[1],):
+                raise ValueError(
+                    f"visops.transforms.{self._get_name()}: make_params returned {name!r} of shape "
+                    f"{list(np.shape(value))}, must have a first dimension of {rows.shape[1]}, the "
+                    "number of samples"
+                )
+        return {name: np.asarray(value) for name, value in params.items()}
 
     def parts(self) -> list[Fusable]:
         """Return the steps that, to be exact, may need passes of their own."""

@@ -23,7 +23,7 @@ def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
     if window is None and (matrix == np.eye(3)).all() and (size_in == size_out).all():
         return
     cut = None if window is None else columns(window, plan.batch)
-    move_targets(leaves, Geometry(matrix, size_in, size_out, cut), options)
+    move_targets(leaves, Geometry(matrix, size_in, size_out, cut, plan.tie_shifts), options)
 
 
 def plan_for(pixels: Pixels, plan: Plan, part: Pass, steps: Sequence[Params]) -> Plan:

@@ -9,6 +9,7 @@ import torch
 
 from ..arguments import MASK_FILL, number
 from ..targets.options import TargetOptions, check_options
+from .source import as_whole
 
 __all__ = ["DEFAULTS", "INHERITED", "given_options", "target_options"]
 
@@ -35,7 +36,7 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Check the options of a chain, and return those that are given."""
     given = {name: value for name, value in options.items() if value is not None}
     seed, memory_format = options["seed"], given.get("memory_format", torch.contiguous_format)
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+    if seed is not None and as_whole(seed) is None:
         raise TypeError(
             f"visops.transforms.Compose: seed is {seed!r}, must be a whole number or None"
         )

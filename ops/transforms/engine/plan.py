@@ -2,6 +2,13 @@
 
 Numbers follow NOTE on numbers and arrays in numbers.py. Matrix products are written out element by
 element: a library's order of summation may depend on the number of samples.
+
+NOTE on ties. After a resize from m to n pixels, pixel i lies at (i + 1/2) m / n, with whole images
+from 0 to m. Where that is a whole number k, it lies between pixels k - 1 and k, and nearest takes
+k. A rounding error would take either. All other pixels are 1 / 2n or more away from whole numbers,
+so a shift by 1 / 4n towards larger coordinates settles ties and changes nothing else: kernels'
+errors are smaller for images of up to 20,000 pixels. Only nearest sampling takes this shift; what
+boxes and points see is the matrix itself.
 """
 
 from __future__ import annotations
@@ -12,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from .numbers import Number, columns, maximum, minimum, rint
+from .numbers import Number, columns, maximum, minimum, rint, where
 
 __all__ = ["Canvas", "Color", "Plan", "Snapshot", "full_scale"]
 
@@ -34,6 +41,15 @@ class Canvas:
     height: Number
     width: Number
     channels: int = 3
+
+    @staticmethod
+    def of(sizes: np.ndarray, channels: int = 3) -> Canvas:
+        """Return the canvas of images with these heights and widths, ``[B, 2]``."""
+        if sizes.shape[0] == 1 or (sizes == sizes[0]).all():
+            height, width = sizes[0].tolist()
+            return Canvas(float(height), float(width), channels)
+        height, width = sizes.T.astype(np.float64)
+        return Canvas(height, width, channels)
 
     def size(self, batch: int) -> np.ndarray:
         """Heights and widths, int64 ``[B, 2]``."""
@@ -67,6 +83,7 @@ class Snapshot:
     matrix: list[Number]
     canvas: Canvas
     window: list[Number] | None
+    ties: tuple[Number, Number]
 
 
 @dataclass(slots=True)
@@ -109,6 +126,8 @@ class Plan:
     matrix : list of 6 or 9 numbers
         Maps the source to the current canvas, row by row, with ``convention="half_pixel"``: a whole
         image spans 0, 0, W, H. There are 9 numbers after a perspective.
+    ties : pair of numbers
+        What to add to the matrix's shift for nearest sampling: NOTE on ties.
     """
 
     __slots__ = (
@@ -125,6 +144,7 @@ class Plan:
         "source",
         "source_dtype",
         "std",
+        "ties",
         "window",
     )
 
@@ -141,6 +161,7 @@ class Plan:
         self.exact = exact
         self.aligned = True
         self.matrix: list[Number] = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+        self.ties: tuple[Number, Number] = (0.0, 0.0)
         self.window: list[Number] | None = None  # x1, y1, x2, y2
         self.colors: list[Color] = []
         self.mean: list[float] = []  # with std: Normalize and unscaled conversions combined
@@ -153,6 +174,11 @@ class Plan:
         """The matrix of each sample, float64 ``[B, 3, 3]``."""
         bottom = [] if len(self.matrix) == 9 else [0.0, 0.0, 1.0]
         return columns([*self.matrix, *bottom], self.batch).reshape(-1, 3, 3)
+
+    @property
+    def tie_shifts(self) -> np.ndarray:
+        """The ties of each sample, float64 ``[B, 2]``."""
+        return columns(self.ties, self.batch)
 
     def scale(
         self,
@@ -181,6 +207,11 @@ class Plan:
                 *(a * x_scale, b * x_scale, c * x_scale + x_shift),
                 *(d * y_scale, e * y_scale, f * y_scale + y_shift),
             ]
+            x_tie, y_tie = self.ties
+            self.ties = (
+                x_tie * x_scale - _tie_shift(x_scale, canvas.width),
+                y_tie * y_scale - _tie_shift(y_scale, canvas.height),
+            )
         self._show(canvas, cuts)
 
     def shift(self, x: Number, y: Number, canvas: Canvas, cuts: bool = True) -> None:
@@ -203,6 +234,8 @@ class Plan:
                 *(p * a + q * d, p * b + q * e, p * c + q * f + r),
                 *(s * a + t * d, s * b + t * e, s * c + t * f + u),
             ]
+            x, y = self.ties
+            self.ties = (p * x + q * y, s * x + t * y)
         self.aligned = False
         self.canvas = canvas
 
@@ -219,6 +252,7 @@ class Plan:
             for row in (0, 3, 6)
             for column in (0, 1, 2)
         ]
+        self.ties = (0.0, 0.0)
 
     def _show(self, canvas: Canvas, cuts: bool) -> None:
         self.canvas = canvas
@@ -246,7 +280,7 @@ class Plan:
         geometry = None
         if weight is not None:
             if np.any(weight) if isinstance(weight, np.ndarray) else weight != 0.0:
-                geometry = Snapshot(self.matrix, self.canvas, self.window)
+                geometry = Snapshot(self.matrix, self.canvas, self.window, self.ties)
             else:
                 weight = None
         self.colors.append(Color(matrix, weight, before, geometry))
@@ -280,6 +314,11 @@ class Plan:
         """Set a rectangle x1, y1, x2, y2 to a value; it may be empty."""
         self.erased.append(rectangle)
         self.erase_value = value
+
+
+def _tie_shift(scale: Number, length: Number) -> Number:
+    """Return by how much a resize into this length moves the image against the grid."""
+    return where((scale == 1.0) | (scale == -1.0), 0.0, scale / (4.0 * maximum(length, 1.0)))
 
 
 def _aligned(*lists: list[float]) -> list[tuple[float, ...]]:

@@ -2,8 +2,9 @@
 
 Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a key and a
 counter into random bits. The key is (seed, epoch) and the counter holds the sample's index, so any
-worker draws the same numbers for a sample, alone or within any batch. Bits are always drawn on the
-CPU, whatever the images' device.
+worker draws the same numbers for a sample, alone or within any batch. A call without an index has a
+key of its own, drawn by a generator or by (seed, epoch, worker, number of the call). Bits are
+always drawn on the CPU, whatever the images' device.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 from numpy.random import Philox
 
-__all__ = ["fresh_key", "normals", "uniforms"]
+__all__ = ["call_key", "fresh_key", "normals", "uniforms"]
 
 _WORD = 2**64 - 1
 
@@ -31,10 +32,10 @@ class _Bits(threading.local):
         self.key: np.ndarray = state["state"]["key"]
         self.counter: np.ndarray = state["state"]["counter"]
 
-    def seek(self, key: tuple[int, int], index: int, stream: int) -> Philox:
+    def seek(self, key: tuple[int, int], index: int, stream: int, worker: int = 0) -> Philox:
         self.key[0], self.key[1] = key[0] & _WORD, key[1] & _WORD
         # Word 0 counts blocks of four numbers, so no two streams can overlap.
-        self.counter[:] = (0, index & _WORD, stream, 0)
+        self.counter[:] = (0, index & _WORD, stream, worker)
         self.philox.state = self.state
         return self.philox
 
@@ -101,3 +102,9 @@ def fresh_key(generator: torch.Generator | None) -> int:
             "(where parameters are drawn, whatever the images' device)"
         )
     return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
+
+
+def call_key(seed: int, epoch: int, worker: int, number: int) -> int:
+    """Return the key of a call without an index, by the number that its worker gives it."""
+    # The counter's last word is 0 for samples with an index.
+    return int(_bits.seek((seed, epoch), number, 0, 1 + worker).random_raw())

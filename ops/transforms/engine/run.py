@@ -21,7 +21,7 @@ from ...warp.augment_autograd import augment_list as _augment_list
 from ..sample.leaf import Leaf
 from .fuse import Pass
 from .numbers import GREY, Number, columns
-from .plan import Color, Plan
+from .plan import Color, Plan, Snapshot
 
 __all__ = ["DTYPES", "Pixels", "run_plan"]
 
@@ -127,7 +127,7 @@ def run_plan(
         plan.dtype,
         memory_format is torch.channels_last,
     )
-    matrix = _put_matrix(plan.matrix, plan, pixels)
+    matrix = _put_matrix(_sampled(plan, options[0]), plan, pixels)
     size = plan.canvas.uniform()
     if size is None:
         sizes = plan.canvas.size(plan.batch).repeat(frames, 0).tolist()
@@ -180,6 +180,14 @@ def _window(
         # Without a window it would be one pixel of the unresized image wide.
         window = (0.0, 0.0, plan.source.width, plan.source.height)
     return None if window is None else _put_columns(window, plan, pixels)
+
+
+def _sampled(at: Plan | Snapshot, mode: str) -> list[Number]:
+    """Return the matrix by which pixels are sampled: NOTE on ties in plan.py."""
+    if mode != "nearest" or len(at.matrix) == 9:
+        return at.matrix
+    a, b, c, d, e, f = at.matrix
+    return [a, b, c + at.ties[0], d, e, f + at.ties[1]]
 
 
 def _put_matrix(matrix: Sequence[Number], plan: Plan, pixels: Pixels) -> Tensor:
@@ -311,7 +319,8 @@ def _grey_means(
     """Return each image's grey mean at a contrast, float64 [N]: an ndarray, or a tensor on CUDA."""
     at = step.geometry
     assert at is not None
-    matrix, exact, on_cpu = at.matrix, plan.exact, pixels.device.type == "cpu"
+    exact, on_cpu = plan.exact, pixels.device.type == "cpu"
+    matrix = _sampled(at, _sampling(part)[0]) if exact else at.matrix
     size = at.canvas.uniform() if exact else (_GRID, _GRID)
     if not exact:
         x, y = _GRID / at.canvas.width, _GRID / at.canvas.height

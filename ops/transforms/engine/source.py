@@ -1,4 +1,4 @@
-"""Where one call's numbers come from: a seed and an index, a generator, or an earlier call."""
+"""Where one call's numbers come from: a seed, a generator, or an earlier call."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .calls import CallCounter
 from .effects import Fusable
 from .numbers import Number, Params, as_numbers
 from .plan import Canvas
-from .random import fresh_key, uniforms
+from .random import call_key, fresh_key, uniforms
 
-__all__ = ["Draws", "Parameters", "Source"]
+__all__ = ["Draws", "Parameters", "Source", "as_whole"]
 
 
 @dataclass
@@ -44,9 +45,10 @@ class Source:
     """The arguments of one call."""
 
     seed: int | None
+    calls: CallCounter | None  # of a chain with a seed
     generator: torch.Generator | None
-    index: int | Sequence[int] | Tensor | None
-    epoch: int
+    index: Any
+    epoch: Any
     params: Parameters | None
 
     def numbers(self, sizes: np.ndarray, count: int) -> Sequence[Number]:
@@ -55,28 +57,36 @@ class Source:
         if self.params is not None:
             self._check_params(sizes)
             return []
+        epoch = None if self.epoch is None else as_whole(self.epoch)
+        if epoch is None and self.epoch is not None:
+            self._fail("epoch", self.epoch, "a whole number", TypeError)
         if self.index is None:
-            return _split(uniforms(fresh_key(self.generator), 0, range(batch), count))
+            return _split(uniforms(self._call_key(epoch), 0, range(batch), count))
         seed = self.seed
         if seed is None:
             self._fail("index", self.index, "None, or Compose must be given a seed")
         if self.generator is not None:
             self._fail("generator", self.generator, "None where an index is given")
-        if isinstance(self.epoch, bool) or not isinstance(self.epoch, (int, np.integer)):
-            self._fail("epoch", self.epoch, "a whole number", TypeError)
-        return _split(uniforms(seed, int(self.epoch), self._indices(batch), count))
+        return _split(uniforms(seed, epoch or 0, self._indices(batch), count))
+
+    def _call_key(self, epoch: int | None) -> int:
+        """Return the key of a call that isn't given an index."""
+        if self.generator is None and self.seed is not None and self.calls is not None:
+            return call_key(self.seed, *self.calls.next(epoch))
+        return fresh_key(self.generator)
 
     def _indices(self, batch: int) -> list[int]:
-        given: Any = self.index
+        given = self.index
         if isinstance(given, (Tensor, np.ndarray)):
             given = given.tolist()
-        indices = list(given) if isinstance(given, (Sequence, range)) else [given]
+        given = list(given) if isinstance(given, (Sequence, range)) else [given]
         wanted = "a whole number" if batch == 1 else f"{batch} whole numbers, one per sample"
-        if any(isinstance(i, bool) or not isinstance(i, (int, np.integer)) for i in indices):
+        indices = [number for i in given if (number := as_whole(i)) is not None]
+        if len(indices) < len(given):
             self._fail("index", self.index, wanted, TypeError)
         if len(indices) != batch:
             self._fail("index", self.index, wanted)
-        return [int(i) for i in indices]
+        return indices
 
     def _check_params(self, sizes: np.ndarray) -> None:
         assert self.params is not None
@@ -124,6 +134,15 @@ class Draws:
                 step = {"seed": own[0]}
         self.steps.append(step)
         return step
+
+
+def as_whole(value: Any) -> int | None:
+    """Return a whole number, be it Python's, NumPy's or a tensor's; None for anything else."""
+    if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0:
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        return None
+    return int(value)
 
 
 def _split(numbers: np.ndarray) -> Sequence[Number]:

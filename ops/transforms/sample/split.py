@@ -51,7 +51,11 @@ Rebuild = Callable[[list[Leaf]], Any]
 
 
 def split_sample(
-    sample: Any, keys: Mapping[str, Sequence[str]] | None = None, *, frames: bool = False
+    sample: Any,
+    keys: Mapping[str, Sequence[str]] | None = None,
+    *,
+    frames: bool = False,
+    canvas: Leaf | None = None,
 ) -> tuple[list[Leaf], Rebuild]:
     """Split a sample or a batch into leaves.
 
@@ -65,6 +69,8 @@ def split_sample(
         masks (one per box), boxes, keypoints, labels (one per box) and other (left alone).
     frames : bool
         A plain array of four dimensions is a video, and one of five a batch of videos.
+    canvas : Leaf, optional
+        Stands for the image of a sample that has none. It is not among the leaves.
 
     Returns
     -------
@@ -92,7 +98,7 @@ def split_sample(
     if type(sample) is Tensor or type(sample) is np.ndarray:
         return [image_leaf(sample, "the sample", frames)], _only_image
     splitter = _Splitter(_DEFAULT_KINDS if keys is None else _named_kinds(keys), frames)
-    spec = splitter.split(sample)
+    spec = splitter.split(sample, canvas)
     return splitter.leaves, lambda leaves: _build(spec, leaves)
 
 
@@ -126,7 +132,7 @@ class _Splitter:
         self.groups = 0
         self.untyped: list[Leaf] = []  # plain arrays with at least two dimensions
 
-    def split(self, sample: Any) -> Any:
+    def split(self, sample: Any, canvas: Leaf | None = None) -> Any:
         """Return the sample's structure, with indices in place of leaves."""
         if type(sample) is list and sample and all(may_be_image(item) for item in sample):
             spec: Any = self.add(image_leaf(sample, "the sample"))
@@ -134,6 +140,8 @@ class _Splitter:
             spec = self.walk(sample, "sample", None, None, -1)
         self.resolve_untyped()
         images = [leaf for leaf in self.leaves if leaf.kind == "image"]
+        if not images and self.leaves and canvas is not None:
+            images = [canvas]
         if not images:
             raise TypeError(
                 f"visops.transforms: found no image in the sample, a {type(sample).__name__}; "
@@ -147,7 +155,7 @@ class _Splitter:
                 )
         if len(images) > 1:
             _refuse_unmarked_masks(images)
-        if len(self.leaves) > 1:
+        if len(self.leaves) > 1 or images[0] is canvas:
             prepare_targets(self.leaves, images[0])
         return spec
 

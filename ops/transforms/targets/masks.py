@@ -94,7 +94,7 @@ def _nearest(
     count = first.shape[-3]
     if count == 0 or len(planes) == 0:
         return first.new_zeros((len(planes), count, *size))
-    matrix, window = geometry.matrix[samples], geometry.window
+    matrix, window = geometry.sampled()[samples], geometry.window
     if window is not None:
         window = window[samples]
     sampled = _sampled_dtype(planes, dtype, fill)

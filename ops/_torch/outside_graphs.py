@@ -1,0 +1,31 @@
+"""Marks Python functions that torch.compile should call, not trace."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import torch
+
+__all__ = ["outside_graphs"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def outside_graphs(function: Callable[P, R]) -> Callable[P, R]:
+    """Let torch.compile call a function as it is: the graph breaks once, there.
+
+    ``torch.compiler.disable`` does the same, but imports the compiler when it decorates.
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        if torch.compiler.is_compiling():
+            from .tracing import call_outside_graphs
+
+            return call_outside_graphs(function, *args, **kwargs)
+        return function(*args, **kwargs)
+
+    return called

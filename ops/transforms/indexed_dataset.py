@@ -1,0 +1,150 @@
+"""A data set whose samples are transformed by their position in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, IterableDataset, get_worker_info
+
+from .engine.calls import in_shared_memory
+from .engine.source import as_whole
+from .transform import Transform
+
+__all__ = ["IndexedDataset"]
+
+
+class IndexedDataset(Dataset[Any]):
+    """Apply a transform to a data set's samples, with their index and the epoch.
+
+    Draws are then a function of (seed, epoch, index): the same for any number of workers and
+    processes, any order and any batch size. Nothing of the data set has to change.
+
+    Parameters
+    ----------
+    dataset : Dataset or IterableDataset, or any object with ``__getitem__`` or ``__iter__``
+        Samples are as the transform takes them: ``(image, label)``, a dict, an image. Its own
+        transform must not be this one. An object with both methods counts as a map, unless it is
+        an IterableDataset.
+    transform : Compose
+        With a seed. Or any other callable, which gets ``(sample, index=index, epoch=epoch)``.
+
+    Attributes
+    ----------
+    epoch : int
+        0 until :meth:`set_epoch` sets another.
+
+    Raises
+    ------
+    TypeError
+        `dataset` or `transform` is something else.
+    ValueError
+        `transform` has no seed.
+
+    Notes
+    -----
+    Samples of an iterable data set have no index of their own. Number n of worker w, of W workers,
+    gets the index ``n * W + w``: the position in the whole, if the data set deals its samples out
+    to the workers in turn. If it doesn't, draws are reproducible for the same number of workers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from torch.utils.data import TensorDataset
+    >>> from visops import transforms
+    >>> photos = TensorDataset(torch.rand(10, 3, 40, 50), torch.arange(10))
+    >>> train = transforms.Compose([transforms.RandomResizedCrop(32)], seed=0)
+    >>> dataset = transforms.IndexedDataset(photos, train)
+    >>> loader = torch.utils.data.DataLoader(dataset, batch_size=4, shuffle=True)
+    >>> for epoch in range(2):
+    ...     dataset.set_epoch(epoch)
+    ...     for images, labels in loader:
+    ...         assert images.shape[1:] == (3, 32, 32)
+    """
+
+    def __new__(cls, dataset: Any = None, transform: Any = None) -> IndexedDataset:
+        # A DataLoader asks for the type to learn how to read a data set.
+        iterable = isinstance(dataset, IterableDataset) or (
+            hasattr(dataset, "__iter__") and not hasattr(dataset, "__getitem__")
+        )
+        return super().__new__(_IndexedIterable if cls is IndexedDataset and iterable else cls)
+
+    def __init__(self, dataset: Any, transform: Callable[..., Any]) -> None:
+        if not hasattr(dataset, "__getitem__") and not hasattr(dataset, "__iter__"):
+            raise TypeError(
+                f"visops.transforms.IndexedDataset: dataset is a {type(dataset).__name__}, must "
+                "have __getitem__ or __iter__"
+            )
+        if not callable(transform):
+            raise TypeError(
+                "visops.transforms.IndexedDataset: transform is a "
+                f"{type(transform).__name__}, must be a Compose with a seed"
+            )
+        if isinstance(transform, Transform) or getattr(transform, "seed", 0) is None:
+            raise ValueError(
+                f"visops.transforms.IndexedDataset: transform is a {type(transform).__name__} "
+                "without a seed, must be a Compose with one: Compose([...], seed=0)"
+            )
+        self.dataset = dataset
+        self.transform = transform
+        self._epoch = in_shared_memory(torch.zeros((), dtype=torch.int64))
+
+    @property
+    def epoch(self) -> int:
+        return int(self._epoch)
+
+    def set_epoch(self, epoch: int | Tensor) -> None:
+        """Set the epoch for the draws to come, in running workers as well.
+
+        Call it before iterating over the loader: workers read ahead.
+        """
+        number = as_whole(epoch)
+        if number is None:
+            raise TypeError(
+                f"visops.transforms.IndexedDataset.set_epoch: epoch is {epoch!r}, must be a whole "
+                "number"
+            )
+        self._epoch.fill_(number)
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._transformed(self.dataset[index], index)
+
+    def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
+        """Return several samples; a DataLoader calls this with those of a batch."""
+        read = getattr(self.dataset, "__getitems__", None)
+        samples = [self.dataset[i] for i in indices] if read is None else read(indices)
+        return [self._transformed(s, i) for s, i in zip(samples, indices, strict=True)]
+
+    def _transformed(self, sample: Any, index: Any) -> Any:
+        position = as_whole(index)
+        if position is None:
+            position = index
+        elif position < 0:
+            position += len(self)
+        return self.transform(sample, index=position, epoch=self.epoch)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._epoch = in_shared_memory(self._epoch)
+
+
+class _IndexedIterable(IndexedDataset, IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        worker, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        epoch = self.epoch
+        for number, sample in enumerate(self.dataset):
+            yield self.transform(sample, index=number * workers + worker, epoch=epoch)
+
+    def __getitem__(self, index: Any) -> Any:
+        raise TypeError(
+            "visops.transforms.IndexedDataset: dataset is iterable and has no samples by index, "
+            "must be iterated over"
+        )
+
+    __getitems__ = None  # type: ignore[assignment]

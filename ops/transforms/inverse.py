@@ -1,0 +1,119 @@
+"""Takes what a chain made, or a network made of it, back to the canvas before the chain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+
+from .arguments import interpolation_mode, whole
+from .engine.follow import combined
+from .engine.fuse import Pass
+from .engine.numbers import as_numbers
+from .engine.plan import Canvas, Plan
+from .engine.run import Pixels, run_plan
+from .sample.images import sizes_of
+from .sample.leaf import TARGETS, Leaf
+from .sample.split import split_sample
+from .targets.move import Geometry, check_options, finish_targets, move_targets
+
+if TYPE_CHECKING:
+    from .compose import Compose, Parameters
+
+__all__ = ["undo_geometry"]
+
+
+def undo_geometry(
+    chain: Compose, sample: Any, params: Parameters, stride: int, interpolation: str | None
+) -> Any:
+    """Return a sample on the canvas before the chain: `Compose.inverse`."""
+    owner = "Compose.inverse"
+    stride = whole(owner, "stride", stride, 1, "a whole number >= 1")
+    mode = None if interpolation is None else interpolation_mode(owner, interpolation)
+    matrix, before, own_mode = _geometry(chain, params)
+    leaves, rebuild = split_sample(
+        sample, chain.keys, frames=not chain.named["per_frame"], canvas=_stand_in(before)
+    )
+    has_targets = any(leaf.kind in TARGETS for leaf in leaves)
+    maps = [_checked(leaf, before, stride) for leaf in leaves if leaf.kind in ("image", "mask")]
+    for leaf in leaves:
+        if leaf.canvas is not None and (leaf.canvas != before).any():
+            _refuse(leaf, leaf.canvas, before, "")
+    if has_targets:
+        check_options(leaves, chain.options)
+
+    back = np.linalg.inv(matrix)
+    back_of_maps = back * np.array([stride, stride, 1.0]) if stride > 1 else back
+    mode = mode or ("bilinear" if stride > 1 else own_mode)
+    part = Pass(interpolation=mode, resizes=stride > 1, fill=(0.0,) if stride > 1 else None)
+    for leaf in leaves:
+        if leaf.kind == "image":
+            plan = _plan_of_map(leaf, back_of_maps, maps[0], params.size)
+            run_plan(plan, part, leaf, Pixels(leaf), chain.memory_format)
+    if has_targets:
+        options = replace(chain.options, boxes="keep")
+        masks = [leaf for leaf in leaves if leaf.kind == "mask"]
+        if masks:
+            move_targets(masks, Geometry(back_of_maps, maps[0], params.size), options)
+        others = [leaf for leaf in leaves if leaf.kind != "mask"]
+        move_targets(others, Geometry(back, before, params.size), options)
+        finish_targets(leaves, params.size, options)
+    return rebuild(leaves)
+
+
+def _geometry(chain: Compose, params: Parameters) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return the chain's matrices [B, 3, 3], its results' sizes [B, 2], and how it interpolates."""
+    batch = params.size.shape[0]
+    canvas, matrix, mode = Canvas.of(params.size), None, "nearest"
+    for part in chain.passes:
+        if part.kind != "fused":
+            continue
+        plan = Plan(canvas, batch, torch.float32)
+        for transform, step in zip(part.transforms, params.steps[part.first :], strict=False):
+            transform.extend(plan, as_numbers(step))
+        canvas, matrix = plan.canvas, combined(matrix, plan.matrices)
+        mode = part.interpolation or mode
+    if matrix is None:
+        matrix = np.tile(np.eye(3), (batch, 1, 1))
+    return matrix, canvas.size(batch), mode
+
+
+def _stand_in(sizes: np.ndarray) -> Leaf:
+    """Return what takes an image's place in a sample without one; it has no memory of its own."""
+    pictures = [torch.zeros(()).expand(1, *size) for size in sizes.tolist()]
+    if len(pictures) == 1:
+        return Leaf("image", pictures[0], name="the chain's result")
+    return Leaf("image", pictures, batch=len(pictures), name="the chain's result")
+
+
+def _checked(leaf: Leaf, before: np.ndarray, stride: int) -> np.ndarray:
+    """Return a map's sizes [B, 2], which must be those of the chain's result at this stride."""
+    up, down = -(-before // stride), before // stride
+    given = leaf.layout
+    # Maps may have as few columns as an image has channels, so the size tells the layout.
+    for layout in (given, "CHW") if leaf.kind == "image" else (given,):
+        leaf.layout = layout
+        sizes = sizes_of(leaf)
+        if sizes.shape == before.shape and ((sizes == up) | (sizes == down)).all():
+            return sizes
+    leaf.layout = given
+    _refuse(leaf, sizes_of(leaf), up, f" with stride {stride}" if stride > 1 else "")
+
+
+def _refuse(leaf: Leaf, sizes: np.ndarray, wanted: np.ndarray, why: str) -> NoReturn:
+    what = "the images have" if leaf.kind == "image" else f"{leaf.name} is for"
+    raise ValueError(
+        f"visops.transforms.Compose.inverse: {what} {sizes.tolist()} rows and columns, must have "
+        f"{wanted.tolist()}, as these parameters produce{why}"
+    )
+
+
+def _plan_of_map(leaf: Leaf, back: np.ndarray, sizes: np.ndarray, size: np.ndarray) -> Plan:
+    pixels, batch = Pixels(leaf), back.shape[0]
+    plan = Plan(Canvas.of(sizes, pixels.channels), batch, pixels.dtype)
+    affine = bool((back[:, 2] == (0.0, 0.0, 1.0)).all())
+    plan.matrix = list(back.reshape(batch, 9).T[: 6 if affine else 9])
+    plan.canvas = Canvas.of(size, pixels.channels)
+    return plan

@@ -1,0 +1,97 @@
+"""Transforms that users write: with and without draws, alone and in batches."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from visops import transforms as T
+
+
+class Invert(T.Transform):
+    """One that draws nothing and has no parameters."""
+
+    def effects(self) -> T.Effects:
+        return T.Effects(colors=1)
+
+    def extend(self, plan: T.Plan, params: Mapping[str, Any]) -> None:
+        assert params == {}
+        plan.color([-1.0, 1.0])
+
+
+class Down(T.Transform):
+    """One that draws nothing, but whose parameters depend on the canvas."""
+
+    def effects(self) -> T.Effects:
+        return T.Effects(moves=True, fill=(0.0,))
+
+    def make_params(self, uniforms: np.ndarray, canvas: T.Canvas) -> dict[str, np.ndarray]:
+        return {"rows": np.floor(canvas.height / 2.0) + np.zeros(len(uniforms))}
+
+    def extend(self, plan: T.Plan, params: Mapping[str, Any]) -> None:
+        plan.shift(0.0, params["rows"], plan.canvas)
+
+
+@pytest.mark.parametrize("batch", [(), (1,), (3,)])
+def test_transform_without_draws(batch: tuple[int, ...]) -> None:
+    image = torch.rand(*batch, 1, 4, 5)
+    chain = T.Compose([Invert(), T.RandomHorizontalFlip(1.0), Down()])
+    assert len(chain.passes) == 1
+    out, params = chain(image, return_params=True)
+    # A fused fill is applied before colours: it is inverted, too.
+    expected = torch.ones_like(image)
+    expected[..., 2:, :] = 1.0 - image.flip(-1)[..., :2, :]
+    torch.testing.assert_close(out, expected, rtol=0.0, atol=1e-6)
+    assert torch.equal(chain(image, params=params), out)
+    assert params.steps[2]["rows"].tolist() == [2.0] * (batch[0] if batch else 1)
+    assert torch.equal(Down()(image)[..., 2:, :], image[..., :2, :])
+
+
+def test_samples_of_different_sizes_have_their_own_canvas() -> None:
+    images = [torch.rand(1, 4, 5), torch.rand(1, 8, 5)]
+    params = T.Compose([Down(), T.Resize((6, 6))]).make_params(images)
+    assert params.steps[0]["rows"].tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "message"),
+    [
+        (None, TypeError, "a NoneType, must return a dict of arrays"),
+        ({"rows": 3.0}, ValueError, r"'rows' of shape \[\], must have a first dimension of 2"),
+        ({"rows": np.ones(3)}, ValueError, r"'rows' of shape \[3\], must have a first dim"),
+    ],
+)
+def test_wrong_parameters_are_refused(
+    returned: Any, error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Down, "make_params", lambda self, uniforms, canvas: returned)
+    with pytest.raises(error, match=rf"^visops\.transforms\.Down: make_params.*{message}"):
+        Down()(torch.rand(2, 1, 4, 5))
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "own_transforms.md"
+
+
+def test_letterbox_of_the_guide_is_that_of_the_library() -> None:
+    guide: dict[str, Any] = {}
+    for code in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        exec(code, guide)
+    images = [torch.rand(3, *size) for size in ((30, 60), (61, 30), (9, 200), (64, 64))]
+    own, theirs = (T.Compose([fit]) for fit in (guide["Fit"]((64, 80)), T.Letterbox((64, 80))))
+    assert torch.equal(own(images), theirs(images))
+    assert torch.equal(own(images[1]), theirs(images[1]))
+    assert "RandomShift" in guide
+
+
+def test_guide_lists_every_effect_with_its_default() -> None:
+    section = PAGE.read_text().split("## Effects")[1].split("\n## ")[0]
+    listed = re.findall(r"^\| `(\w+)` \| `(.+?)` \|", section, re.MULTILINE)
+    assert dict(listed) == {
+        f.name: repr(f.default).replace("'", '"') for f in dataclasses.fields(T.Effects)
+    }

@@ -1,0 +1,69 @@
+"""Transforms under torch.compile: one graph break, the same results, no compilation per draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch._dynamo.testing import CompileCounter
+from visops import transforms
+
+from transforms.chains import classification
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def chain(seed: int | None = None) -> transforms.Compose:
+    return transforms.Compose(classification(), seed=seed)
+
+
+def single() -> transforms.Transform:
+    return transforms.RandomRotation(30)
+
+
+@pytest.mark.parametrize("make", [chain, single])
+def test_graph_breaks_once_whatever_is_drawn(make: Callable[[], Any]) -> None:
+    transform = make()
+
+    def step(image: Tensor) -> Tensor:
+        return transform(image.sqrt()).square()  # type: ignore[no-any-return]
+
+    counter = CompileCounter()
+    compiled = torch.compile(step, backend=counter)
+    for draw in range(3):
+        image = torch.rand(3, 40, 50)
+        results = []
+        for call in (compiled, step):
+            torch.manual_seed(draw)
+            results.append(call(image))
+        assert torch.equal(*results)
+    # One graph before the transform, one after it.
+    assert (counter.frame_count, counter.op_count) == (2, 2)
+
+
+def test_other_methods_are_called_too() -> None:
+    own = chain(seed=4)
+    image = torch.rand(3, 40, 50)
+
+    def there_and_back(image: Tensor) -> Tensor:
+        params = own.make_params(image, index=3)
+        batch = own.collate([image, image], index=[0, 1])
+        return own.inverse(own(image, params=params), params).sum() + batch.sum()  # type: ignore[no-any-return]
+
+    compiled = torch.compile(there_and_back, backend="eager")
+    assert torch.equal(compiled(image), there_and_back(image))
+
+
+def test_whole_graphs_are_refused_with_the_reason() -> None:
+    transform = single()
+    compiled = torch.compile(lambda image: transform(image), backend="eager", fullgraph=True)
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="draws random numbers"):
+        compiled(torch.rand(3, 8, 8))
