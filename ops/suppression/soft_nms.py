@@ -153,10 +153,6 @@ def _call(
     options: tuple[str, float, float, float],
     max_output: int | None,
 ) -> Any:
-    if not isinstance(options[0], str):
-        raise TypeError(
-            f"visops.{op}: method is {options[0]!r}, must be 'linear', 'gaussian' or 'hard'"
-        )
     tensors["boxes"] = no_boxes(tensors["boxes"], 4)
     if "idxs" in tensors:
         tensors["idxs"] = whole_ids(op, "idxs", tensors["idxs"])

@@ -37,7 +37,8 @@ def reference(image: np.ndarray, kernel: np.ndarray, border: str, fill: float = 
     (height, width), (kh, kw) = image.shape[:2], kernel.shape
     options: Any = {"constant_values": fill} if border == "constant" else {}
     widths = [(kh // 2, (kh - 1) // 2), (kw // 2, (kw - 1) // 2), (0, 0)]
-    padded = np.pad(image.astype(np.float64), widths, PAD[border], **options)
+    mode: Any = PAD[border]
+    padded = np.pad(image.astype(np.float64), widths, mode, **options)
     result = np.zeros(image.shape)
     for i in range(kh):
         for j in range(kw):
@@ -314,7 +315,7 @@ BOX = np.ones((3, 3))
     (
         TypeError,
         "box_blur: size is 2.5, must be an integer",
-        lambda: visops.box_blur(GREY, (2.5, 3)),
+        lambda: visops.box_blur(GREY, (2.5, 3)),  # type: ignore[arg-type]
     ),
     (
         ValueError,

@@ -74,10 +74,6 @@ ROWS = (
         "scores[0] has dtype int32, must be a floating type",
         fuse(scores=of_dtype(torch.int32, 3)),
     ),
-    (
-        "labels[0] has dtype float32, must be an integer type",
-        fuse(labels=of_dtype(torch.float32, 3)),
-    ),
     ("labels[0] has dtype bool, must be an integer type", fuse(labels=of_dtype(torch.bool, 3))),
     ("weights has 1 values, must have 2, one for each model", fuse(weights=[1.0])),
     ("weights has 3 values, must have 2, one for each model", fuse(weights=(1, 2, 3))),

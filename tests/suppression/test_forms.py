@@ -22,7 +22,9 @@ CALLS: dict[str, Any] = {
     "nms_rotated": lambda ids: visops.nms_rotated(ROTATED, SCORES, 0.4, idxs=ids),
     "batched_soft_nms": lambda ids: visops.batched_soft_nms(BOXES, SCORES, ids),
     "matrix_nms": lambda ids: visops.matrix_nms(BOXES, SCORES, ids),
-    "weighted_boxes_fusion": lambda ids: visops.weighted_boxes_fusion([BOXES], [SCORES], [ids]),
+    "weighted_boxes_fusion": lambda ids: visops.weighted_boxes_fusion(
+        *([part] for part in (BOXES, SCORES, ids))
+    ),
 }
 
 
@@ -70,7 +72,8 @@ def test_soft_nms_by_position() -> None:
 
 def test_no_boxes_without_columns() -> None:
     """What torch.tensor([]) and np.array([]) are."""
-    for none in (torch.tensor([]), np.array([])):
+    kinds: list[Any] = [torch.tensor([]), np.array([])]
+    for none in kinds:
         assert visops.nms(none, none, 0.5).shape == (0,)
         assert visops.batched_nms(none, none, none, 0.5).shape == (0,)
         assert visops.nms_rotated(none, none, 0.5).shape == (0,)
@@ -88,9 +91,9 @@ def test_no_boxes_without_columns() -> None:
         lambda: visops.nms(torch.zeros(1), torch.zeros(0), 0.5),
     ),
     (
-        TypeError,
-        "soft_nms: method is 0.5, must be 'linear', 'gaussian' or 'hard'",
-        lambda: visops.soft_nms(BOXES, SCORES, 0.5, 0.5, 0.5, 0.5),  # type: ignore[arg-type]
+        RuntimeError,
+        "nms_rotated: boxes has shape [1], must be [N, 5]",
+        lambda: visops.nms_rotated(torch.zeros(1), torch.zeros(0), 0.5),
     ),
 )
 def test_bad_input(error: Any, message: str, call: Any) -> None:

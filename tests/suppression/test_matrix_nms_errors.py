@@ -75,7 +75,6 @@ ROWS = (
         "scores has dtype int64, must be a floating type",
         suppress(scores=torch.zeros(3).long()),
     ),
-    ("idxs has dtype float32, must be an integer type", suppress(idxs=torch.zeros(3))),
     ("idxs has dtype bool, must be an integer type", suppress(idxs=torch.zeros(3).bool())),
     ("method is 'hard', must be 'gaussian' or 'linear'", suppress(method="hard")),
     ("sigma is 0, must be > 0 and finite", suppress(sigma=0)),

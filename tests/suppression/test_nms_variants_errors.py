@@ -43,7 +43,7 @@ def of_boxes(op: str, right: Arguments, last: int = 4) -> list[Case]:
         (f"{op}: boxes has shape [3, {9 - last}], must be [N, {last}]", (wrong, SCORES, *rest), {}),
         (f"{op}: boxes has shape [{last}], must be [N", (zeros(last), zeros(1), *rest), {}),
         (f"{op}: boxes has shape [], must be [N", (zeros(), zeros(1), *rest), {}),
-        (f"{op}: boxes has shape [0], must be [N", (zeros(0), zeros(0), *rest), {}),
+        (f"{op}: boxes has shape [1], must be [N", (zeros(1), zeros(0), *rest), {}),
         (f"{op}: scores has shape [4], must be [3]", (right[0], zeros(4), *rest), {}),
         (f"{op}: scores has shape [3, 1], must be [3]", (right[0], zeros(3, 1), *rest), {}),
         (f"{op}: scores has shape [], must be [3]", (right[0], zeros(), *rest), {}),
@@ -152,8 +152,8 @@ CASES: dict[str, list[Case]] = {
             {},
         ),
         (
-            "batched_soft_nms: idxs has dtype float32, must be an integer type",
-            (BOXES, SCORES, zeros(3)),
+            "batched_soft_nms: idxs has dtype bool, must be an integer type",
+            (BOXES, SCORES, zeros(3).bool()),
             {},
         ),
         (
@@ -186,9 +186,9 @@ CASES: dict[str, list[Case]] = {
         ("nms_rotated: idxs has shape [4], must be [3]", TURNED, {"idxs": ids(4)}),
         ("nms_rotated: idxs has shape [3, 1], must be [3]", TURNED, {"idxs": ids(3, 1)}),
         (
-            "nms_rotated: idxs has dtype float32, must be an integer type",
+            "nms_rotated: idxs has dtype bool, must be an integer type",
             TURNED,
-            {"idxs": zeros(3)},
+            {"idxs": zeros(3).bool()},
         ),
         (
             "nms_rotated: idxs has dtype bool, must be an integer type",

@@ -34,7 +34,7 @@ def test_geometry(center: bool, scaleup: bool) -> None:
     rng = np.random.default_rng(0)
     sizes = rng.integers(20, 1500, (60, 2))
     target = (384, 640)
-    options = {"center": center, "scaleup": scaleup}
+    options: dict[str, Any] = {"center": center, "scaleup": scaleup}
     matrices = visops.letterbox(sizes, target, **options)
     assert isinstance(matrices, np.ndarray)
     assert matrices.shape == (60, 2, 3)
@@ -89,7 +89,7 @@ def test_boxes_return() -> None:
     corner = torch.rand(3, 7, 2) * sizes.flip(-1)[:, None] * 0.7
     boxes = torch.cat([corner, corner + torch.rand(3, 7, 2) * sizes.flip(-1)[:, None] * 0.3], -1)
     for center, scaleup in ((True, True), (False, False)):
-        options = {"center": center, "scaleup": scaleup}
+        options: dict[str, Any] = {"center": center, "scaleup": scaleup}
         inside = visops.transform_boxes(boxes, visops.letterbox(sizes, (320, 416), **options))
         back = visops.unletterbox_boxes(inside, sizes, (320, 416), **options)
         assert back.dtype == torch.float32

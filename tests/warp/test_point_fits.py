@@ -188,7 +188,8 @@ def test_gradients_where_singular_values_are_equal() -> None:
 def test_forward_derivatives() -> None:
     torch.manual_seed(0)
     src, dst, step = (torch.rand(7, 2, dtype=torch.float64) for _ in range(3))
-    _, forward = torch.func.jvp(lambda s: visops.homography_from_points(s, dst), (src,), (step,))
+    found: Any = torch.func.jvp(lambda s: visops.homography_from_points(s, dst), (src,), (step,))
+    forward = found[1]
     jacobian = torch.func.jacrev(visops.homography_from_points)(src, dst)
     torch.testing.assert_close(forward, (jacobian * step).sum((-1, -2)))
 
