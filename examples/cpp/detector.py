@@ -81,7 +81,7 @@ class Detector(nn.Module):
         boxes = self.anchors * scale
         scores = torch.cat([responses, -responses], dim=2)
         found = visops.batched_nms(
-            boxes, scores, None, iou_threshold=0.2, max_output=20, score_threshold=0.1
+            boxes, scores, None, iou_threshold=0.1, max_output=20, score_threshold=0.1
         )
         labels, kept = found[:, 1], found[:, 2]
         return boxes[0, kept], scores[0, kept, labels], labels

@@ -2,7 +2,7 @@
 //
 // The operators of visops as C++ functions on at::Tensor. The library must be in the process:
 // linked (in CMake, visops::visops) or loaded with dlopen. Otherwise a call throws c10::Error.
-// Bad arguments throw std::runtime_error with a message that names them.
+// Bad arguments throw a std::exception whose message names them.
 //
 // There are no gradients: those are registered by Python. Strings, defaults and results are as in
 // the functions of the same name in Python, unless the comment says otherwise.
@@ -26,8 +26,8 @@ c10::TypedOperatorHandle<Function> find(const char* name) {
 
 }  // namespace detail
 
-// Warp an [H, W] or [H, W, C] array; see warp_affine. The matrix [B, 2, 3] maps destination to
-// source unless inverse_map is false.
+// Warp images with affine matrices: crop, resize, flip, rotate, shear and shift in one pass. The
+// matrix [B, 2, 3] maps destination to source unless inverse_map is false.
 inline at::Tensor affine(const at::Tensor& image, const at::Tensor& matrix, at::IntArrayRef size,
                          std::string_view interpolation = "bilinear",
                          std::string_view padding_mode = "constant",
