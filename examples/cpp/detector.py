@@ -7,6 +7,7 @@ the network's weights are Laplacians of Gaussians, which respond most to discs o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import visops
@@ -64,7 +65,7 @@ class Detector(nn.Module):
         labels : int64 ``[K]``
             0 for bright blobs, 1 for dark ones.
         """
-        scale = torch.sym_max(photo.shape[1], photo.shape[2]) / SIZE
+        scale: Any = torch.sym_max(photo.shape[1], photo.shape[2]) / SIZE
         image = visops.augment(
             photo[None],
             self.letterbox * scale,
@@ -75,10 +76,11 @@ class Detector(nn.Module):
             padding_mode="replicate",
             inverse_map=True,
             convention="half_pixel",
+            memory_format=torch.channels_last,
             layout="CHW",  # said, so that export need not rule out widths of 3 and 4
         )
         responses = self.network(image).reshape(1, -1, 1)
-        boxes = self.anchors * scale
+        boxes: Tensor = self.anchors * scale
         scores = torch.cat([responses, -responses], dim=2)
         found = visops.batched_nms(
             boxes, scores, None, iou_threshold=0.1, max_output=20, score_threshold=0.1

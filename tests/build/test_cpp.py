@@ -49,7 +49,7 @@ def test_defaults(value: object, kind: str, expected: str) -> None:
 
 
 def test_comments_have_no_markup() -> None:
-    assert ":func:" in visops.paste_rois.__doc__.splitlines()[0]
+    assert ":func:" in (visops.paste_rois.__doc__ or "").splitlines()[0]
     assert comment("paste_rois").endswith("the way back from crop_rois.")
 
 
@@ -62,7 +62,7 @@ def find_visops(folder: Path, package: Path) -> subprocess.CompletedProcess[str]
     lines = ("cmake_minimum_required(VERSION 3.18)", "project(test LANGUAGES NONE)")
     text = "\n".join([*lines, "find_package(visops 0.1 REQUIRED)"])
     (folder / "CMakeLists.txt").write_text(text)
-    command = [cmake, "-S", folder, "-B", folder / "build", "-G", "Ninja"]
+    command = [cmake, "-S", str(folder), "-B", str(folder / "build"), "-G", "Ninja"]
     command += [f"-DCMAKE_PREFIX_PATH={package}/share/cmake"]
     return subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, "PATH": path}, check=False
