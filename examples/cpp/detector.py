@@ -1,4 +1,4 @@
-"""The detector of this example: it finds blobs, bright or dark discs of four sizes.
+"""The detector of this example: it finds blobs, bright or dark discs of three sizes.
 
 It has what detectors have (preprocessing, a network, anchors, suppression) and needs no training:
 the network's weights are Laplacians of Gaussians, which respond most to discs of their own radius.
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 SIZE = 256  # photos are scaled to fit into a square of this side
 STRIDE = 4  # pixels from anchor to anchor
-RADII = (4, 6, 9, 13)  # of discs, in pixels of the scaled photo
-KERNEL = 49
+RADII = (4, 6, 9)  # of discs, in pixels of the scaled photo
+KERNEL = 33
 LUMA = (0.299, 0.587, 0.114)
 
 
@@ -37,12 +37,14 @@ class Detector(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        filters = torch.stack([laplacian_of_gaussian(radius) for radius in RADII])
-        weight = filters[:, None] * torch.tensor(LUMA)[:, None, None]
-        self.network = nn.Conv2d(
-            3, len(RADII), KERNEL, STRIDE, KERNEL // 2, bias=False, padding_mode="replicate"
+        gray = nn.Conv2d(3, 1, 1, bias=False)
+        gray.weight = nn.Parameter(torch.tensor(LUMA)[None, :, None, None], requires_grad=False)
+        blobs = nn.Conv2d(
+            1, len(RADII), KERNEL, STRIDE, KERNEL // 2, bias=False, padding_mode="replicate"
         )
-        self.network.weight = nn.Parameter(weight.float(), requires_grad=False)
+        filters = torch.stack([laplacian_of_gaussian(radius) for radius in RADII])
+        blobs.weight = nn.Parameter(filters[:, None].float(), requires_grad=False)
+        self.network = nn.Sequential(gray, blobs)
         centers = torch.arange(0, SIZE, STRIDE) + 0.5
         sides = torch.tensor(RADII, dtype=centers.dtype)
         radii, y, x = torch.meshgrid(sides, centers, centers, indexing="ij")

@@ -3,7 +3,7 @@
     python export.py FOLDER
 
 FOLDER then has detector.pt2; a .ppm file for each photo; expected.txt, the lines that detect must
-print; and requests.txt, the paths of 300 photos.
+print; and requests.txt, the paths of 200 photos.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from detector import Detector, line
 from torch import Tensor
 
 PHOTOS = ("astronaut", "chelsea", "coffee")
-REQUESTS = 300
+REQUESTS = 200
 
 
 def packaged_photo(name: str) -> Tensor:

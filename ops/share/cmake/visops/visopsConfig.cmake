@@ -1,5 +1,6 @@
 # find_package(visops) defines the target visops::visops: the headers, the library of operators, and
-# the parts of LibTorch that they need.
+# the parts of LibTorch that they need. visops::torch is all of LibTorch, for programs that load
+# packages of AOTInductor: those name libtorch, and that names its CUDA part where it has one.
 #
 # LibTorch is looked for beside the package, and in CMAKE_PREFIX_PATH and Torch_DIR as
 # find_package(Torch) does. That command itself is not called: where torch was built with CUDA, it
@@ -62,4 +63,12 @@ if(NOT TARGET visops::visops)
   target_compile_features(visops::visops INTERFACE cxx_std_20)
   target_link_libraries(visops::visops INTERFACE
     ${_visops_link} visops::library visops::torch_cpu visops::c10)
+
+  set(_visops_link "")
+  if(NOT APPLE)
+    set(_visops_link
+      "-Wl,--push-state,--no-as-needed -L\"${_visops_torch}/lib\" -ltorch -Wl,--pop-state")
+  endif()
+  add_library(visops::torch INTERFACE IMPORTED)
+  target_link_libraries(visops::torch INTERFACE ${_visops_link} visops::torch_cpu)
 endif()
