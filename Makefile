@@ -15,7 +15,7 @@ export VISOPS_WERROR ?= 1
 PYTEST := OMP_NUM_THREADS=2 $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
 SOURCES := $(shell find csrc tests/cuda_emulation -type f)
-CPP := $(shell find csrc tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
+CPP := $(shell find csrc ops/include examples tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu test-wheel test-asan test-tsan \
@@ -130,7 +130,7 @@ format: $(VENV)/.packages  ## format the Python, C++ and CUDA files
 typecheck: $(VENV)/.packages  ## check the types of the package, the scripts and the tests
 	@mkdir -p build/typing && ln -sfn ../../ops build/typing/visops
 	MYPYPATH=build/typing $(VENV)/bin/mypy -p visops
-	MYPYPATH=build/typing:scripts:tests $(VENV)/bin/mypy --explicit-package-bases setup.py scripts tests
+	MYPYPATH=build/typing:scripts:tests:examples/cpp $(VENV)/bin/mypy --explicit-package-bases setup.py scripts tests examples/cpp
 
 test-gpu: build-tests  ## run the CUDA tests on a GPU, then again under compute-sanitizer
 	$(PY) -m pytest -m cuda $(PYTEST_ARGS)

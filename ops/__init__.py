@@ -12,7 +12,7 @@ from ._loader import load_library  # noqa: E402
 load_library()
 
 from ._build import version as __version__  # noqa: E402
-from ._info import build_info  # noqa: E402
+from ._info import build_info, cmake_prefix_path  # noqa: E402
 from .boxes import (  # noqa: E402
     box_iou,
     box_iou_rotated,
@@ -99,6 +99,7 @@ __all__ = [
     "box_iou",
     "box_iou_rotated",
     "build_info",
+    "cmake_prefix_path",
     "col2im",
     "compat",
     "complete_box_iou",

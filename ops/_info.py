@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import torch
+
+# For CMake's CMAKE_PREFIX_PATH, as torch.utils.cmake_prefix_path: find_package(visops) then defines
+# the target visops::visops (ops/share/cmake).
+cmake_prefix_path: str = str(Path(__file__).resolve().parent / "share" / "cmake")
 
 
 def build_info() -> dict[str, Any]:

@@ -135,7 +135,7 @@ def test_families_include_no_header_of_another() -> None:
 def test_no_file_is_too_long_to_hold_in_the_head() -> None:
     files = [
         path
-        for folder in ("ops", "csrc", "tests", "scripts")
+        for folder in ("ops", "csrc", "tests", "scripts", "examples")
         for pattern in ("*.py", "*.pyi", "*.h", "*.cpp", "*.cu")
         for path in (ROOT / folder).rglob(pattern)
     ]

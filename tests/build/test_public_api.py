@@ -27,6 +27,7 @@ NAMES = {
         "box_iou",
         "box_iou_rotated",
         "build_info",
+        "cmake_prefix_path",
         "col2im",
         "compat",
         "complete_box_iou",

@@ -18,7 +18,7 @@ PAGES = sorted(
 FENCED = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 # Files that pages name in code: `csrc/core/warp/affine.h`, but not `tests/references/<op>.py`.
-CITED = re.compile(r"`((?:csrc|ops|tests|scripts|docs)/[\w./]+\.\w+)`")
+CITED = re.compile(r"`((?:csrc|ops|tests|scripts|docs|examples)/[\w./]+\.\w+)`")
 CITING = {".py", ".h", ".cpp", ".cu"}
 
 
@@ -88,7 +88,7 @@ def test_every_page_is_in_a_toctree() -> None:
 
 
 def test_code_cites_pages_that_exist() -> None:
-    folders = [ROOT / folder for folder in ("csrc", "ops", "scripts", "tests")]
+    folders = [ROOT / folder for folder in ("csrc", "ops", "scripts", "tests", "examples")]
     for file in (file for folder in folders for file in folder.rglob("*")):
         if file.suffix in CITING and file != Path(__file__):
             for path in re.findall(r"docs/[\w/]+\.md", file.read_text(encoding="utf-8")):

@@ -1,0 +1,289 @@
+// Written by scripts/generate_cpp_header.py from the operators' schemas: don't edit it.
+//
+// The operators of visops as C++ functions on at::Tensor. The library must be in the process:
+// linked (in CMake, visops::visops) or loaded with dlopen. Otherwise a call throws c10::Error.
+// Bad arguments throw a std::exception whose message names them.
+//
+// There are no gradients: those are registered by Python. Strings, defaults and results are as in
+// the functions of the same name in Python, unless the comment says otherwise.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+namespace visops {
+namespace detail {
+
+template <typename Function>
+c10::TypedOperatorHandle<Function> find(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
+}
+
+}  // namespace detail
+
+// Warp images with affine matrices: crop, resize, flip, rotate, shear and shift in one pass. The
+// matrix [B, 2, 3] maps destination to source unless inverse_map is false.
+inline at::Tensor affine(const at::Tensor& image, const at::Tensor& matrix, at::IntArrayRef size,
+                         std::string_view interpolation = "bilinear",
+                         std::string_view padding_mode = "constant",
+                         at::ArrayRef<double> fill = {0.0}, bool inverse_map = true,
+                         bool half_pixel = false) {
+  static const auto op = detail::find<decltype(affine)>("visops::affine");
+  return op.call(image, matrix, size, interpolation, padding_mode, fill, inverse_map, half_pixel);
+}
+
+// Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass.
+inline at::Tensor augment(const at::Tensor& image, const at::Tensor& matrix, at::IntArrayRef size,
+                          std::string_view interpolation = "bilinear",
+                          std::string_view padding_mode = "constant",
+                          at::ArrayRef<double> fill = {0.0}, bool antialias = false,
+                          const std::optional<at::Tensor>& window = std::nullopt,
+                          const std::optional<at::Tensor>& color = std::nullopt, bool clamp = false,
+                          at::ArrayRef<double> mean = {}, at::ArrayRef<double> std = {},
+                          const std::optional<at::Tensor>& erase = std::nullopt,
+                          at::ArrayRef<double> erase_value = {0.0}, bool inverse_map = false,
+                          bool half_pixel = false, at::ScalarType out_dtype = at::kFloat,
+                          bool channels_last = false) {
+  static const auto op = detail::find<decltype(augment)>("visops::augment");
+  return op.call(image, matrix, size, interpolation, padding_mode, fill, antialias, window, color,
+                 clamp, mean, std, erase, erase_value, inverse_map, half_pixel, out_dtype,
+                 channels_last);
+}
+
+// Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass. Images may
+// have different sizes.
+inline at::Tensor augment_list(at::TensorList images, const at::Tensor& matrix,
+                               at::IntArrayRef size, std::string_view interpolation = "bilinear",
+                               std::string_view padding_mode = "constant",
+                               at::ArrayRef<double> fill = {0.0}, bool antialias = false,
+                               const std::optional<at::Tensor>& window = std::nullopt,
+                               const std::optional<at::Tensor>& color = std::nullopt,
+                               bool clamp = false, at::ArrayRef<double> mean = {},
+                               at::ArrayRef<double> std = {},
+                               const std::optional<at::Tensor>& erase = std::nullopt,
+                               at::ArrayRef<double> erase_value = {0.0}, bool inverse_map = false,
+                               bool half_pixel = false, at::ScalarType out_dtype = at::kFloat,
+                               bool channels_last = false) {
+  static const auto op = detail::find<decltype(augment_list)>("visops::augment_list");
+  return op.call(images, matrix, size, interpolation, padding_mode, fill, antialias, window, color,
+                 clamp, mean, std, erase, erase_value, inverse_map, half_pixel, out_dtype,
+                 channels_last);
+}
+
+// Suppress within groups: classes, images, or both, in one call.
+inline at::Tensor batched_nms(const at::Tensor& boxes, const at::Tensor& scores,
+                              const std::optional<at::Tensor>& idxs, double iou_threshold,
+                              int64_t max_output = -1,
+                              std::optional<double> score_threshold = std::nullopt) {
+  static const auto op = detail::find<decltype(batched_nms)>("visops::batched_nms");
+  return op.call(boxes, scores, idxs, iou_threshold, max_output, score_threshold);
+}
+
+// Lower scores within groups: classes, images, or both, in one call.
+inline std::tuple<at::Tensor, at::Tensor> batched_soft_nms(
+    const at::Tensor& boxes, const at::Tensor& scores, const std::optional<at::Tensor>& idxs,
+    std::string_view method = "linear", double iou_threshold = 0.3, double sigma = 0.5,
+    double min_score = 0.001, int64_t max_output = -1) {
+  static const auto op = detail::find<decltype(batched_soft_nms)>("visops::batched_soft_nms");
+  return op.call(boxes, scores, idxs, method, iou_threshold, sigma, min_score, max_output);
+}
+
+// Overlaps of all pairs: intersection over union. kind: iou, giou, diou or ciou.
+inline at::Tensor box_iou(const at::Tensor& boxes1, const at::Tensor& boxes2,
+                          std::string_view kind = "iou", double eps = 1e-07) {
+  static const auto op = detail::find<decltype(box_iou)>("visops::box_iou");
+  return op.call(boxes1, boxes2, kind, eps);
+}
+
+// Overlaps of all pairs of rotated boxes: intersection over union.
+inline at::Tensor box_iou_rotated(const at::Tensor& boxes1, const at::Tensor& boxes2) {
+  static const auto op = detail::find<decltype(box_iou_rotated)>("visops::box_iou_rotated");
+  return op.call(boxes1, boxes2);
+}
+
+// Add columns back to the image that they came from: the adjoint of im2col.
+inline at::Tensor col2im(const at::Tensor& input, at::IntArrayRef output_size,
+                         at::IntArrayRef kernel_size, at::IntArrayRef stride,
+                         at::IntArrayRef padding, at::IntArrayRef dilation,
+                         std::string_view layout = "unfold") {
+  static const auto op = detail::find<decltype(col2im)>("visops::col2im");
+  return op.call(input, output_size, kernel_size, stride, padding, dilation, layout);
+}
+
+// Convolution of a neural network: torch.nn.functional.conv2d for every dtype.
+inline at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
+                         const std::optional<at::Tensor>& bias = std::nullopt,
+                         at::IntArrayRef stride = {1, 1}, at::IntArrayRef padding = {0, 0},
+                         at::IntArrayRef dilation = {1, 1}, int64_t groups = 1) {
+  static const auto op = detail::find<decltype(conv2d)>("visops::conv2d");
+  return op.call(input, weight, bias, stride, padding, dilation, groups);
+}
+
+// Convolution of images with kernels: scipy.signal.convolve2d, for batches and tensors. start and
+// size name the part of the full result that is wanted.
+inline at::Tensor convolve2d(const at::Tensor& input, const at::Tensor& kernel,
+                             at::IntArrayRef start, at::IntArrayRef size,
+                             std::string_view boundary = "fill",
+                             const std::optional<at::Tensor>& fill = std::nullopt,
+                             bool flip = true) {
+  static const auto op = detail::find<decltype(convolve2d)>("visops::convolve2d");
+  return op.call(input, kernel, start, size, boundary, fill, flip);
+}
+
+// Cut boxes out of images, and resize them to patches of one size.
+inline at::Tensor crop_rois(const at::Tensor& images, const at::Tensor& boxes, at::IntArrayRef size,
+                            std::string_view interpolation = "bilinear",
+                            std::string_view padding_mode = "constant",
+                            at::ArrayRef<double> fill = {0.0}) {
+  static const auto op = detail::find<decltype(crop_rois)>("visops::crop_rois");
+  return op.call(images, boxes, size, interpolation, padding_mode, fill);
+}
+
+// Windows of an image as columns of a matrix, which turns a convolution into a matrix product.
+inline at::Tensor im2col(const at::Tensor& input, at::IntArrayRef kernel_size,
+                         at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                         const std::optional<at::Tensor>& fill = std::nullopt,
+                         std::string_view layout = "unfold") {
+  static const auto op = detail::find<decltype(im2col)>("visops::im2col");
+  return op.call(input, kernel_size, stride, padding, dilation, fill, layout);
+}
+
+// Lower the scores of boxes or masks that overlap better ones: SOLOv2's Matrix NMS.
+inline std::tuple<at::Tensor, at::Tensor> matrix_nms(const at::Tensor& objects,
+                                                     const at::Tensor& scores,
+                                                     const std::optional<at::Tensor>& idxs,
+                                                     std::string_view method = "gaussian",
+                                                     double sigma = 2.0, double min_score = 0.0,
+                                                     int64_t max_output = -1) {
+  static const auto op = detail::find<decltype(matrix_nms)>("visops::matrix_nms");
+  return op.call(objects, scores, idxs, method, sigma, min_score, max_output);
+}
+
+// Pool regions from the level of a feature pyramid that fits their size, in one operator.
+inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes,
+                                       at::IntArrayRef output_size, at::ArrayRef<double> scales,
+                                       int64_t sampling_ratio = -1, bool aligned = false,
+                                       double canonical_scale = 224.0, int64_t canonical_level = 4,
+                                       std::string_view level_rule = "torchvision") {
+  static const auto op =
+      detail::find<decltype(multiscale_roi_align)>("visops::multiscale_roi_align");
+  return op.call(features, boxes, output_size, scales, sampling_ratio, aligned, canonical_scale,
+                 canonical_level, level_rule);
+}
+
+// Keep the best of boxes that overlap: greedy non-maximum suppression.
+inline at::Tensor nms(const at::Tensor& boxes, const at::Tensor& scores, double iou_threshold,
+                      int64_t max_output = -1,
+                      std::optional<double> score_threshold = std::nullopt) {
+  static const auto op = detail::find<decltype(nms)>("visops::nms");
+  return op.call(boxes, scores, iou_threshold, max_output, score_threshold);
+}
+
+// Return the boxes that nms keeps, each with the boxes that it suppresses. Returns the index of the
+// kept box that each box belongs to.
+inline at::Tensor nms_match(const at::Tensor& boxes, const at::Tensor& scores,
+                            double iou_threshold) {
+  static const auto op = detail::find<decltype(nms_match)>("visops::nms_match");
+  return op.call(boxes, scores, iou_threshold);
+}
+
+// Suppress to results of a fixed size: for CUDA graphs, export and vmap.
+inline std::tuple<at::Tensor, at::Tensor> nms_padded(
+    const at::Tensor& boxes, const at::Tensor& scores, double iou_threshold, int64_t max_output,
+    std::optional<double> score_threshold = std::nullopt) {
+  static const auto op = detail::find<decltype(nms_padded)>("visops::nms_padded");
+  return op.call(boxes, scores, iou_threshold, max_output, score_threshold);
+}
+
+// Keep the best of rotated boxes that overlap.
+inline at::Tensor nms_rotated(const at::Tensor& boxes, const at::Tensor& scores,
+                              const std::optional<at::Tensor>& idxs, double iou_threshold,
+                              int64_t max_output = -1,
+                              std::optional<double> score_threshold = std::nullopt) {
+  static const auto op = detail::find<decltype(nms_rotated)>("visops::nms_rotated");
+  return op.call(boxes, scores, idxs, iou_threshold, max_output, score_threshold);
+}
+
+// Paste patches into images, each into its box: the way back from crop_rois.
+inline at::Tensor paste_rois(const at::Tensor& images, const at::Tensor& patches,
+                             const at::Tensor& boxes,
+                             const std::optional<at::Tensor>& alpha = std::nullopt,
+                             std::string_view blend = "replace", double feather = 8.0,
+                             std::string_view interpolation = "bilinear") {
+  static const auto op = detail::find<decltype(paste_rois)>("visops::paste_rois");
+  return op.call(images, patches, boxes, alpha, blend, feather, interpolation);
+}
+
+// Pool regions of maps, each bin from its own channels, as in Light-Head R-CNN.
+inline at::Tensor ps_roi_align(const at::Tensor& input, const at::Tensor& boxes,
+                               at::IntArrayRef output_size, double spatial_scale = 1.0,
+                               int64_t sampling_ratio = -1) {
+  static const auto op = detail::find<decltype(ps_roi_align)>("visops::ps_roi_align");
+  return op.call(input, boxes, output_size, spatial_scale, sampling_ratio);
+}
+
+// Pool regions of maps to one size: RoIAlign, as in Mask R-CNN.
+inline at::Tensor roi_align(const at::Tensor& input, const at::Tensor& boxes,
+                            at::IntArrayRef output_size, double spatial_scale = 1.0,
+                            int64_t sampling_ratio = -1, bool aligned = false) {
+  static const auto op = detail::find<decltype(roi_align)>("visops::roi_align");
+  return op.call(input, boxes, output_size, spatial_scale, sampling_ratio, aligned);
+}
+
+// Pool regions of maps to one size: RoIAlign, as in Mask R-CNN. Takes the maximum of a bin's
+// samples; also returns where it was.
+inline std::tuple<at::Tensor, at::Tensor> roi_align_max(const at::Tensor& input,
+                                                        const at::Tensor& boxes,
+                                                        at::IntArrayRef output_size,
+                                                        double spatial_scale,
+                                                        int64_t sampling_ratio, bool aligned) {
+  static const auto op = detail::find<decltype(roi_align_max)>("visops::roi_align_max");
+  return op.call(input, boxes, output_size, spatial_scale, sampling_ratio, aligned);
+}
+
+// Pool rotated regions of maps to one size: RoIAlign in the frame of each box.
+inline at::Tensor roi_align_rotated(const at::Tensor& input, const at::Tensor& boxes,
+                                    at::IntArrayRef output_size, double spatial_scale = 1.0,
+                                    int64_t sampling_ratio = -1, bool aligned = true,
+                                    bool clockwise = false, bool degrees = false) {
+  static const auto op = detail::find<decltype(roi_align_rotated)>("visops::roi_align_rotated");
+  return op.call(input, boxes, output_size, spatial_scale, sampling_ratio, aligned, clockwise,
+                 degrees);
+}
+
+// Pool regions of maps to one size: the largest element of each bin, as in Fast R-CNN.
+inline std::tuple<at::Tensor, at::Tensor> roi_pool(const at::Tensor& input, const at::Tensor& boxes,
+                                                   at::IntArrayRef output_size,
+                                                   double spatial_scale = 1.0) {
+  static const auto op = detail::find<decltype(roi_pool)>("visops::roi_pool");
+  return op.call(input, boxes, output_size, spatial_scale);
+}
+
+// Lower the scores of boxes that overlap better ones, instead of dropping them.
+inline std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes,
+                                                   const at::Tensor& scores,
+                                                   std::string_view method = "linear",
+                                                   double iou_threshold = 0.3, double sigma = 0.5,
+                                                   double min_score = 0.001,
+                                                   int64_t max_output = -1) {
+  static const auto op = detail::find<decltype(soft_nms)>("visops::soft_nms");
+  return op.call(boxes, scores, method, iou_threshold, sigma, min_score, max_output);
+}
+
+// Fuse the boxes that several models found in one image.
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor> weighted_boxes_fusion(
+    at::TensorList boxes, at::TensorList scores, at::TensorList labels,
+    at::ArrayRef<double> weights, double iou_threshold = 0.55, double min_score = 0.0,
+    std::string_view conf_type = "avg", bool allows_overflow = false) {
+  static const auto op =
+      detail::find<decltype(weighted_boxes_fusion)>("visops::weighted_boxes_fusion");
+  return op.call(boxes, scores, labels, weights, iou_threshold, min_score, conf_type,
+                 allows_overflow);
+}
+
+}  // namespace visops

@@ -1,0 +1,12 @@
+# The version is the one that the build wrote down.
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../../../_build.py" _visops_line REGEX "^version = ")
+string(REGEX REPLACE "^version = \"([0-9.]+).*" "\\1" PACKAGE_VERSION "${_visops_line}")
+
+set(PACKAGE_VERSION_COMPATIBLE FALSE)
+set(PACKAGE_VERSION_EXACT FALSE)
+if(PACKAGE_VERSION VERSION_EQUAL PACKAGE_FIND_VERSION)
+  set(PACKAGE_VERSION_EXACT TRUE)
+endif()
+if(NOT PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+endif()

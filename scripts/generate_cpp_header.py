@@ -1,0 +1,153 @@
+"""Write ops/include/visops/ops.h: a C++ function for every public operator, from its schema.
+
+    python scripts/generate_cpp_header.py
+
+The functions find their operator in torch's dispatcher and call it there, so that the header fits
+every build of the library whose schemas are these. It has C++'s usual types: int64_t and
+IntArrayRef where a schema says SymInt, which matters to torch.export alone.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sysconfig
+from pathlib import Path
+from typing import Any
+
+import torch
+import visops
+
+ROOT = Path(__file__).resolve().parent.parent
+HEADER = ROOT / "ops" / "include" / "visops" / "ops.h"
+
+# Parts of other operators (their backward passes, their forms with `out`), and build_info, which
+# Python decodes: their schemas may change with any version.
+PRIVATE = re.compile(r".*_(backward(_\w+)?|out|at|fold)|build_info")
+
+# Operators whose function in Python has another name; its first line describes them.
+DOCUMENTED_AS = {
+    "affine": "warp_affine",
+    "augment_list": "augment",
+    "roi_align_max": "roi_align",
+}
+# What the operators do otherwise than those functions.
+NOTES = {
+    "affine": "The matrix [B, 2, 3] maps destination to source unless inverse_map is false.",
+    "augment_list": "Images may have different sizes.",
+    "box_iou": "kind: iou, giou, diou or ciou.",
+    "convolve2d": "start and size name the part of the full result that is wanted.",
+    "nms_match": "Returns the index of the kept box that each box belongs to.",
+    "roi_align_max": "Takes the maximum of a bin's samples; also returns where it was.",
+}
+
+# A schema's types as C++ takes them. Python sees a SymInt as an int.
+ARGUMENTS = {
+    "Tensor": "const at::Tensor&",
+    "Optional[Tensor]": "const std::optional<at::Tensor>&",
+    "List[Tensor]": "at::TensorList",
+    "int": "int64_t",
+    "List[int]": "at::IntArrayRef",
+    "float": "double",
+    "Optional[float]": "std::optional<double>",
+    "List[float]": "at::ArrayRef<double>",
+    "bool": "bool",
+    "str": "std::string_view",
+    "ScalarType": "at::ScalarType",
+}
+DTYPES = {6: "at::kFloat"}  # by torch's number of them
+
+TOP = """\
+// Written by scripts/generate_cpp_header.py from the operators' schemas: don't edit it.
+//
+// The operators of visops as C++ functions on at::Tensor. The library must be in the process:
+// linked (in CMake, visops::visops) or loaded with dlopen. Otherwise a call throws c10::Error.
+// Bad arguments throw a std::exception whose message names them.
+//
+// There are no gradients: those are registered by Python. Strings, defaults and results are as in
+// the functions of the same name in Python, unless the comment says otherwise.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+namespace visops {
+namespace detail {
+
+template <typename Function>
+c10::TypedOperatorHandle<Function> find(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
+}
+
+}  // namespace detail
+"""
+
+
+def schemas() -> dict[str, torch._C.FunctionSchema]:
+    """Return the public operators' schemas by name, in alphabetical order."""
+    named = {}
+    for full_name in sorted(torch._C._dispatch_get_all_op_names()):
+        namespace, _, name = full_name.partition("::")
+        if namespace == "visops" and not PRIVATE.fullmatch(name):
+            (named[name],) = torch._C._jit_get_schemas_for_operator(full_name)
+    return named
+
+
+def literal(value: Any, kind: str) -> str:
+    """Return a default value as C++ writes it."""
+    if value is None:
+        return "std::nullopt"
+    if kind == "ScalarType":
+        return DTYPES[value]
+    if isinstance(value, list):
+        return "{" + ", ".join(literal(each, "") for each in value) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def comment(name: str) -> str:
+    """Return what is said above an operator's function."""
+    documented = getattr(visops, DOCUMENTED_AS.get(name, name)).__doc__.splitlines()[0]
+    plain = re.sub(r"(?::func:)?`+(?:visops\.)?([^`]+)`+", r"\1", documented)
+    return f"{plain} {NOTES.get(name, '')}".strip()
+
+
+def function(name: str, schema: torch._C.FunctionSchema) -> str:
+    """Return an operator's C++ function."""
+    parameters = []
+    for argument in schema.arguments:
+        kind = str(argument.real_type)
+        parameters.append(f"{ARGUMENTS[kind]} {argument.name}")
+        if argument.has_default_value():
+            parameters[-1] += f" = {literal(argument.default_value, kind)}"
+    if any(str(result.type) != "Tensor" for result in schema.returns):
+        raise ValueError(f"{schema} returns more than tensors")
+    result = "at::Tensor"
+    if len(schema.returns) > 1:
+        result = f"std::tuple<{', '.join([result] * len(schema.returns))}>"
+    return f"""\
+// {comment(name)}
+inline {result} {name}({", ".join(parameters)}) {{
+  static const auto op = detail::find<decltype({name})>("visops::{name}");
+  return op.call({", ".join(argument.name for argument in schema.arguments)});
+}}
+"""
+
+
+def header() -> str:
+    """Return the header, formatted as the repository demands."""
+    functions = [function(name, schema) for name, schema in schemas().items()]
+    text = "\n".join([TOP, *functions, "}  // namespace visops\n"])
+    command = [str(Path(sysconfig.get_path("scripts"), "clang-format"))]
+    command += [f"--assume-filename={HEADER}"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    HEADER.write_text(header())
