@@ -289,9 +289,12 @@ class BuildExtensions(build_ext):
         folder = BUILD / ("test" if emulation else "release")
         built = {}
 
+        # Tests read names in disassembly; nobody else needs them.
+        strip = ["-Wl,-s"] if sys.platform == "linux" and not emulation else []
+
         def link(place: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
             built[place] = folder / Path(place).name
-            file.build(built[place], "link", inputs, flags)
+            file.build(built[place], "link", inputs, [*flags, *strip])
 
         front = file.objects(
             "torch", [Path("csrc/library.cpp"), *files_below("csrc/torch")], torch_api

