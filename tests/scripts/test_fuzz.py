@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -76,7 +76,7 @@ def changes(size: int) -> torch.Tensor:
     return torch.tensor([next(_numbers)])
 
 
-def run(functions: dict[int, Callable[[int], Any]], limits: Limits = LIMITS) -> list[Report]:
+def run(functions: Mapping[int, Callable[[int], Any]], limits: Limits = LIMITS) -> list[Report]:
     """Make calls that behave, but for those at these numbers."""
 
     def draw(number: int) -> Call:
