@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -20,7 +20,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # odd arguments: complex halves, quantized tensors
 ]
 
-LIMITS = Limits(seconds=0.5, memory=64 << 20)
+LIMITS = Limits(seconds=10, memory=64 << 20)
+IMPATIENT = Limits(seconds=0.5, memory=1 << 30)  # for calls that hang
 
 
 def well(size: int) -> torch.Tensor:
@@ -75,7 +76,7 @@ def changes(size: int) -> torch.Tensor:
     return torch.tensor([next(_numbers)])
 
 
-def run(functions: dict[int, Callable[[int], Any]]) -> list[Report]:
+def run(functions: Mapping[int, Callable[[int], Any]], limits: Limits = LIMITS) -> list[Report]:
     """Make calls that behave, but for those at these numbers."""
 
     def draw(number: int) -> Call:
@@ -83,7 +84,7 @@ def run(functions: dict[int, Callable[[int], Any]]) -> list[Report]:
         target = Target(f"fake.{function.__name__}", function, {"size": "int"})
         return Call(target, "plain", {"size": number})
 
-    return make_calls(draw, range(12), LIMITS, jobs=2)
+    return make_calls(draw, range(12), limits, jobs=2)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +101,7 @@ def run(functions: dict[int, Callable[[int], Any]]) -> list[Report]:
 )
 def test_findings_are_attributed(function: Callable[[int], Any], kind: str, details: str) -> None:
     """Calls before and after it are made, and not blamed."""
-    (report,) = run({5: function})
+    (report,) = run({5: function}, IMPATIENT if function is hang else LIMITS)
     assert (report.number, report.kind) == (5, kind)
     assert report.call == f"fake.{function.__name__}(size=5) [plain]"
     assert details in report.details
@@ -108,7 +109,8 @@ def test_findings_are_attributed(function: Callable[[int], Any], kind: str, deta
 
 def test_findings_one_after_another() -> None:
     """The process that follows goes on after the call; in the end, none is left."""
-    reports = run({2: crash, 3: hang, 4: wrong_type, 11: crash, 7: refuses})
+    functions = {2: crash, 3: hang, 4: wrong_type, 11: crash, 7: refuses}
+    reports = run(functions, IMPATIENT)
     kinds = [(2, "crash"), (3, "hang"), (4, "exception"), (11, "crash")]
     assert [(report.number, report.kind) for report in reports] == kinds
     with pytest.raises(ChildProcessError):
