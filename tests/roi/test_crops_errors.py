@@ -146,8 +146,8 @@ SIZED = "must have four dimensions, [B, C, H, W]"
     (TypeError, "crop_rois: device is for arrays", crop(images(), boxes(), 4, device="cpu")),
     (
         ValueError,
-        "crop_rois: boxes is a list of 1, images has batch size 2, must be one tensor",
-        crop(images(), [torch.zeros(3, 4)], 4),
+        "crop_rois: boxes is a list of 3, images has batch size 2, must be at most one tensor",
+        crop(images(), [torch.zeros(3, 4)] * 3, 4),
     ),
     (
         ValueError,

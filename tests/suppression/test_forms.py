@@ -80,7 +80,8 @@ def test_no_boxes_without_columns() -> None:
         assert visops.nms_match(none, none, 0.5) == []
         assert [part.shape for part in visops.soft_nms(none, none)] == [(0,), (0,)]
         assert [part.shape for part in visops.matrix_nms(none, none)] == [(0,), (0,)]
-        fused = visops.weighted_boxes_fusion([none], [none], [none])
+        fuse: Any = visops.weighted_boxes_fusion
+        fused = fuse([none], [none], [none])
         assert [part.shape for part in fused] == [(0, 4), (0,), (0,)]
 
 
