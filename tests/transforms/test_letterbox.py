@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import visops
 from torch import Tensor
 from visops import transforms as T
 
@@ -117,3 +118,17 @@ def test_center_crop_fills_with_a_value() -> None:
     assert T.CenterCrop(4)(image)[0, 0].tolist() == [0] * 4
     reasons = [p.reason for p in T.Compose([T.Pad(1, fill=3), T.CenterCrop(9, fill=4)]).passes]
     assert reasons == ["", "CenterCrop has fill 4 after 3"]
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("scaleup", [True, False])
+@pytest.mark.parametrize("size", [(31, 53), (90, 17), (12, 12), (80, 64)], ids=str)
+def test_boxes_move_by_the_matrix_of_the_function(
+    size: tuple[int, int], center: bool, scaleup: bool
+) -> None:
+    """visops.letterbox rounds as the transform does."""
+    boxes = torch.tensor([[1.0, 2.0, size[1] - 1.0, size[0] - 3.0]])
+    chain = T.Compose([T.Letterbox((64, 80), center=center, scaleup=scaleup)])
+    moved = chain({"image": torch.zeros(3, *size), "boxes": boxes})["boxes"]
+    matrix = visops.letterbox(size, (64, 80), center=center, scaleup=scaleup)
+    torch.testing.assert_close(moved, visops.transform_boxes(boxes, matrix.float()))
