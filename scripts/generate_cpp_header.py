@@ -35,7 +35,7 @@ DOCUMENTED_AS = {
 NOTES = {
     "affine": "The matrix [B, 2, 3] maps destination to source unless inverse_map is false.",
     "augment_list": "Images may have different sizes.",
-    "box_iou": "kind: iou, giou, diou or ciou.",
+    "box_iou": "kind: iou, generalized, distance or complete.",
     "convolve2d": "start and size name the part of the full result that is wanted.",
     "nms_match": "Returns the index of the kept box that each box belongs to.",
     "roi_align_max": "Takes the maximum of a bin's samples; also returns where it was.",
@@ -64,8 +64,8 @@ TOP = """\
 // linked (in CMake, visops::visops) or loaded with dlopen. Otherwise a call throws c10::Error.
 // Bad arguments throw a std::exception whose message names them.
 //
-// There are no gradients: those are registered by Python. Strings, defaults and results are as in
-// the functions of the same name in Python, unless the comment says otherwise.
+// There are no gradients: those are registered by Python, and backward() does no more than warn.
+// Strings, defaults and results are as in torch.ops.visops.
 #pragma once
 
 #include <ATen/core/Tensor.h>

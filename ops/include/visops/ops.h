@@ -4,8 +4,8 @@
 // linked (in CMake, visops::visops) or loaded with dlopen. Otherwise a call throws c10::Error.
 // Bad arguments throw a std::exception whose message names them.
 //
-// There are no gradients: those are registered by Python. Strings, defaults and results are as in
-// the functions of the same name in Python, unless the comment says otherwise.
+// There are no gradients: those are registered by Python, and backward() does no more than warn.
+// Strings, defaults and results are as in torch.ops.visops.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -93,7 +93,7 @@ inline std::tuple<at::Tensor, at::Tensor> batched_soft_nms(
   return op.call(boxes, scores, idxs, method, iou_threshold, sigma, min_score, max_output);
 }
 
-// Overlaps of all pairs: intersection over union. kind: iou, giou, diou or ciou.
+// Overlaps of all pairs: intersection over union. kind: iou, generalized, distance or complete.
 inline at::Tensor box_iou(const at::Tensor& boxes1, const at::Tensor& boxes2,
                           std::string_view kind = "iou", double eps = 1e-07) {
   static const auto op = detail::find<decltype(box_iou)>("visops::box_iou");
