@@ -1,5 +1,6 @@
 """PyTorch operators for vision: one pass, one build, one answer."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from ._loader import load_library
@@ -105,7 +106,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what imports torchvision when it is asked for."""
+    """Import what is rarely used, or imports torchvision, when it is asked for."""
+    if name == "onnx":
+        return importlib.import_module(".onnx", __name__)
     if name == "MultiScaleRoIAlign":
         from .roi.multiscale_module import MultiScaleRoIAlign
 
