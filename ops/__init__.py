@@ -72,7 +72,7 @@ from .warp import (  # noqa: E402
 )
 
 if TYPE_CHECKING:
-    from . import compat, transforms
+    from . import compat, onnx, transforms
     from .roi.modules import RoIAlign
     from .roi.multiscale_module import MultiScaleRoIAlign
     from .roi.pooling_modules import PSRoIAlign, RoIPool
@@ -146,7 +146,7 @@ __all__ = [
 
 
 # Imported when they are asked for: they take as long as all the rest, and torchvision takes longer.
-_LAZY_MODULES = ("compat", "transforms")
+_LAZY_MODULES = ("compat", "onnx", "transforms")
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from .refusals import refuse_foreign_tensors, unsupported
 from .vmap_calls import below_vmap, complete_rule, is_below_vmap
 
 _is_compiling = torch.compiler.is_compiling
+_is_tracing = torch._C._is_tracing
 _are_transforms_active = torch._C._are_functorch_transforms_active
 _is_grad_enabled = torch.is_grad_enabled
 _any_requires_grad = torch._C._any_requires_grad
@@ -79,6 +81,25 @@ def _resolving(name: str, op: Callable[..., None]) -> Callable[..., None]:
     return kernel
 
 
+def _with_numbers(name: str, argument: Any) -> Any:
+    """Return a list of sizes as numbers.
+
+    While torch.jit.trace records, sizes are tensors, which its dispatcher refuses in lists.
+    """
+    if not isinstance(argument, list | tuple):
+        return argument
+    traced = [isinstance(size, Tensor) and size.dim() == 0 for size in argument]
+    numbers = [int(n) if t else n for n, t in zip(argument, traced, strict=True)]
+    if any(traced):
+        warnings.warn(
+            f"visops.{name}: the trace keeps the size {numbers} for all inputs; torch.export "
+            "leaves sizes open",
+            torch.jit.TracerWarning,  # type: ignore[attr-defined]
+            stacklevel=3,
+        )
+    return numbers
+
+
 class Differentiable:
     """An operator of ``torch.ops.visops`` that autograd, vmap and torch.func can differentiate.
 
@@ -137,6 +158,8 @@ class Differentiable:
 
     def __call__(self, *arguments: Any) -> Any:
         if not _is_compiling():
+            if _is_tracing():
+                arguments = tuple(_with_numbers(self._name, argument) for argument in arguments)
             # The function raises for forward-mode derivatives; torch.library would drop them.
             if _are_transforms_active() or forward_ad._current_level >= 0:
                 return (self._op if is_below_vmap() else self._transformed)(*arguments)

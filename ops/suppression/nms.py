@@ -298,6 +298,11 @@ def nms_match(
     >>> visops.nms_match(boxes, torch.tensor([0.8, 0.9, 0.7]), 0.5)
     [tensor([1, 0]), tensor([2])]
     """
+    if torch.compiler.is_exporting():
+        raise RuntimeError(
+            "visops.nms_match: a list whose length depends on values can't be exported; export "
+            "torch.ops.visops.nms_match(boxes, scores, iou_threshold), which returns a tensor"
+        )
     tensors = {"boxes": boxes, "scores": scores}
     tensors["boxes"] = no_boxes(boxes, 4)
     members, sizes = call_operator("nms_match", _groups, device, tensors, iou_threshold)

@@ -164,7 +164,10 @@ def _matrix(
             raise ValueError(f"visops.{op}: {name} has shape {shape}, expected a number or [B]")
         refuse(op, name, ~torch.isfinite(tensor), "is not finite")
         tensors.append(tensor)
-    lengths = {t.shape[0] for t in tensors if t.dim() == 1 and t.shape[0] != 1}
+    lengths: list[int] = []  # not a set: torch.export's symbols can't be hashed
+    for tensor in tensors:
+        if tensor.dim() == 1 and tensor.shape[0] != 1 and tensor.shape[0] not in lengths:
+            lengths.append(tensor.shape[0])
     if len(lengths) > 1:
         raise ValueError(f"visops.{op}: arguments have different batch sizes {sorted(lengths)}")
 

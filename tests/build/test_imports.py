@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILIES = {"warp", "boxes", "suppression", "roi", "convolution"}
-BUILT_ON_FAMILIES = {"compat", "transforms", "infer"}
+BUILT_ON_FAMILIES = {"compat", "transforms", "infer", "onnx"}
 MAX_LINES = 450
 
 # Every layer of csrc, and the layers whose headers it may include.

@@ -144,6 +144,7 @@ NAMES = {
         "run",
         "run_lengths",
     ],
+    "visops.onnx": ["translation_table"],
     "visops.compat": [
         "RoIAlign",
         "affine_opencv",

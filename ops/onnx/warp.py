@@ -1,0 +1,232 @@
+"""Warps by ONNX's GridSample, and colours by matrix products.
+
+Coordinates are computed in float64 and handed over in float32, in units of half an image. So they
+are less exact than the library's, the more the larger the image is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .graph import Array, arange, concat, constant, node, outside_of_onnx, where
+
+__all__ = ["affine", "augment", "augment_list"]
+
+_PADDING = {
+    "constant": "zeros",
+    "replicate": "border",
+    "reflect": "reflection",
+    "symmetric": "reflection",
+}
+_MODES = {"bilinear": "bilinear", "nearest": "nearest", "bicubic": "bicubic"}
+_EXACT = (torch.int32, torch.int64)  # float32 does not have all of their values
+_FAR = 1e6  # pixels
+
+
+def affine(
+    *,
+    image: Array,
+    matrix: Array,
+    size: Sequence[Any],
+    interpolation: str,
+    padding_mode: str,
+    fill: Sequence[float],
+    inverse_map: bool,
+    half_pixel: bool,
+) -> Array:
+    """Write one GridSample."""
+    if image.dtype in _EXACT:
+        dtype = str(image.dtype).removeprefix("torch.")
+        raise outside_of_onnx("warp_affine", f"samples of {dtype}", "pass a floating type")
+    places = _coordinates(matrix, size, inverse_map, half_pixel)
+    how = (interpolation, padding_mode, fill)
+    return _sample("warp_affine", image.computable(), *places, *how).stored_as(image.dtype)
+
+
+def augment(
+    *, image: Array, matrix: Array, size: Sequence[Any], channels_last: bool, **options: Any
+) -> Array:
+    """Write one GridSample and what follows it; the layout in memory is not ONNX's business."""
+    color = options.pop("color")
+    steps, channels = (None, None) if color is None else color.sizes[1:3]
+    return _augmented(image, matrix, matrix.sizes[-2] == 3, size, color, steps, channels, **options)
+
+
+def augment_list(
+    *,
+    images: Sequence[Array],
+    matrix: Array,
+    size: Sequence[Any],
+    channels_last: bool,
+    **options: Any,
+) -> Array:
+    """Write the same for each image."""
+    color = options.pop("color")
+    batch, steps, channels = (None, None, None) if color is None else color.sizes[:3]
+    results = []
+    for i, image in enumerate(images):
+        own = matrix.take(i, axis=0) if matrix.rank == 3 else matrix
+        of_image = color if color is None or batch == 1 else color.take([i], axis=0)
+        one = image.unsqueeze(0)
+        results.append(
+            _augmented(one, own, matrix.sizes[-2] == 3, size, of_image, steps, channels, **options)
+        )
+    return concat(results, 0)
+
+
+def _augmented(
+    image: Array,
+    matrix: Array,
+    perspective: bool,
+    size: Sequence[Any],
+    color: Array | None,
+    steps: int | None,
+    channels: int | None,
+    *,
+    interpolation: str,
+    padding_mode: str,
+    fill: Sequence[float],
+    antialias: bool,
+    window: Array | None,
+    clamp: bool,
+    mean: Sequence[float],
+    std: Sequence[float],
+    erase: Array | None,
+    erase_value: Sequence[float],
+    inverse_map: bool,
+    half_pixel: bool,
+    out_dtype: torch.dtype,
+) -> Array:
+    name = "augment"
+    if antialias:
+        way_out = "resize with F.interpolate(antialias=True), or prepare images before the model"
+        raise outside_of_onnx(name, "antialias=True of a matrix that is not known", way_out)
+    for argument, value in (("window", window), ("erase", erase)):
+        if value is not None:
+            way_out = "leave it out, or prepare images before the model"
+            raise outside_of_onnx(name, f"the argument {argument}", way_out)
+    places = _coordinates(matrix, size, inverse_map, half_pixel, perspective=perspective)
+    values = _sample(name, image.computable(), *places, interpolation, padding_mode, fill)
+    values = values / 255.0 if image.dtype == torch.uint8 else values
+    values = _colored(values, color, steps or 0, channels or 0, clamp=clamp)
+    if mean:
+        values = values - constant(list(mean), values.dtype).reshape(1, -1, 1, 1)
+    if std:
+        values = values / constant(list(std), values.dtype).reshape(1, -1, 1, 1)
+    return (values * 255.0 if out_dtype == torch.uint8 else values).stored_as(out_dtype)
+
+
+def _colored(
+    values: Array, color: Array | None, steps: int, channels: int, *, clamp: bool
+) -> Array:
+    """Apply colours [B, steps, C, C + 1] in turn to values [B, C, h, w]."""
+    dtype = values.dtype
+
+    def clamped(values: Array) -> Array:
+        low, high = constant(0.0, dtype), constant(1.0, dtype)
+        return node("Clip", values, low, high) if clamp else values
+
+    if color is None:
+        return clamped(values)
+    shape = node("Shape", values, dtype=torch.int64)
+    for step in range(steps):
+        one = color.to(dtype).take(step, axis=1)  # [B, C, C + 1]
+        linear, offset = one.take(list(range(channels)), axis=2), one.take([channels], axis=2)
+        columns = node("MatMul", linear, values.reshape(0, 0, -1)) + offset
+        values = clamped(node("Reshape", columns, shape))
+    return values
+
+
+def _coordinates(
+    matrix: Array,
+    size: Sequence[Any],
+    inverse_map: bool,
+    half_pixel: bool,
+    *,
+    perspective: bool = False,
+) -> tuple[Array, Array, Array | None]:
+    """Return x and y in the source [B, h, w], pixel centres at integers; and where they exist."""
+    rows = [
+        [matrix.to(torch.float64).take(r, axis=-2).take(c, axis=-1) for c in range(3)]
+        for r in range(3 if perspective else 2)
+    ]
+    if not perspective:
+        rows.append([constant(v, torch.float64) for v in (0.0, 0.0, 1.0)])
+    rows = rows if inverse_map else _adjugate(rows)
+    # [B, 1, 1], or [1, 1, 1] for one matrix of all samples
+    rows = [[element.reshape(-1, 1, 1) for element in row] for row in rows]
+    shift = 0.5 if half_pixel else 0.0
+    u = (arange(size[1], torch.float64) + shift).reshape(1, 1, -1)
+    v = (arange(size[0], torch.float64) + shift).reshape(1, -1, 1)
+    x, y, w = (row[0] * u + row[1] * v + row[2] for row in rows)
+    x, y = x / w - shift, y / w - shift
+    if not perspective:
+        return x, y, None
+    exists = (node("Abs", x) < float("inf")) & (node("Abs", y) < float("inf"))
+
+    def near(coordinate: Array) -> Array:
+        low, high = constant(-_FAR, torch.float64), constant(_FAR, torch.float64)
+        return node("Clip", where(exists, coordinate, 0.0), low, high)
+
+    return near(x), near(y), exists
+
+
+def _adjugate(m: list[list[Array]]) -> list[list[Array]]:
+    """Return the inverse times the determinant, which the division by w removes."""
+
+    def cofactor(r: int, c: int) -> Array:
+        a, b = [i for i in range(3) if i != r]
+        d, e = [i for i in range(3) if i != c]
+        minor = m[a][d] * m[b][e] - m[a][e] * m[b][d]
+        return minor if (r + c) % 2 == 0 else -minor
+
+    return [[cofactor(c, r) for c in range(3)] for r in range(3)]
+
+
+def _sample(
+    name: str,
+    image: Array,
+    x: Array,
+    y: Array,
+    exists: Array | None,
+    interpolation: str,
+    padding_mode: str,
+    fill: Sequence[float],
+) -> Array:
+    """Sample [B, C, H, W] at pixels x, y [B or 1, h, w]."""
+    if padding_mode not in _PADDING:
+        way_out = "use another one, or pad the image with F.pad(mode='circular') before"
+        raise outside_of_onnx(name, f"padding_mode {padding_mode!r} of a warp", way_out)
+    if interpolation == "nearest":  # GridSample rounds halves to even
+        x, y = node("Floor", x + 0.5), node("Floor", y + 0.5)
+    aligned = padding_mode == "reflect"  # about the centres of the outermost pixels
+    axes, sizes = [], [image.size(axis).to(torch.float64) for axis in (3, 2)]
+    for at, count in zip((x, y), sizes, strict=True):
+        if aligned:
+            one = constant(1.0, torch.float64)
+            axes.append(at * 2.0 / node("Max", count - 1.0, one) - 1.0)
+        else:
+            axes.append((at * 2.0 + 1.0) / count - 1.0)
+    grid = concat([axis.unsqueeze(3) for axis in axes], 3).to(image.dtype)
+    shape = concat([image.size(0).reshape(-1), constant([1, 1, 1])], 0)
+    grid = node("Expand", grid, shape)
+    fills = constant(list(fill), image.dtype).reshape(1, -1, 1, 1)
+    fills_outside = padding_mode == "constant" and any(fill)
+    blended = fills_outside and interpolation != "nearest"
+    found = node(
+        "GridSample",
+        image - fills if blended else image,
+        grid,
+        mode=_MODES[interpolation],
+        padding_mode=_PADDING[padding_mode],
+        align_corners=int(aligned),
+    )
+    if blended:
+        found = found + fills
+    elif fills_outside:  # pixels stay as they are
+        inside = (x >= 0.0) & (x < sizes[0]) & (y >= 0.0) & (y < sizes[1])
+        found = where(inside.unsqueeze(1), found, fills)
+    return found if exists is None else where(exists.unsqueeze(1), found, fills)

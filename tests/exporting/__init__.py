@@ -1,0 +1,1 @@
+"""Programs made from models: torch.export, AOTInductor, ONNX, TorchScript."""

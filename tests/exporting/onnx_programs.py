@@ -1,0 +1,62 @@
+"""Functions exported to ONNX and run by ONNX Runtime."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnxruntime
+import torch
+import visops.onnx
+from torch import Tensor
+
+from exporting.cases import Call, dynamic_shapes, leaves
+
+
+class Program:
+    """An exported function, called with tensors; exported with the inputs of two steps."""
+
+    def __init__(
+        self, call: Callable[..., Any], first: Any, second: Any = None, *, opset: int = 18
+    ) -> None:
+        steps = (first, first if second is None else second)
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")  # the exporter's own deprecations
+            program = torch.onnx.export(
+                Call(call),
+                first,
+                dynamo=True,
+                dynamic_shapes=dynamic_shapes(steps.__getitem__),
+                custom_translation_table=visops.onnx.translation_table(),
+                opset_version=opset,
+                verbose=False,
+            )
+        assert program is not None
+        self.model = program.model_proto
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(self.model.SerializeToString(), options)
+
+    def __call__(self, *inputs: Any) -> list[Tensor]:
+        given = leaves(inputs)
+        names = [argument.name for argument in self._session.get_inputs()]
+        feed = {name: t.numpy() for name, t in zip(names, given, strict=True)}
+        return [torch.from_numpy(found) for found in self._session.run(None, feed)]
+
+
+def assert_near(found: Sequence[Tensor], expected: Any, error: float, what: str = "") -> None:
+    """Compare with eager results; `error` is relative to the largest number, 0 for equal bits."""
+    wanted = leaves(expected)
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted, strict=True):
+        assert (a.dtype, a.shape) == (b.dtype, b.shape), what
+        if error == 0:
+            assert torch.equal(a, b), what
+        elif a.numel():
+            difference = (a.double() - b.double()).abs().max().item()
+            allowed = error * max(1.0, b.double().abs().max().item())
+            assert difference <= allowed, f"{what}: {difference} > {allowed}"

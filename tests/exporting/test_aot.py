@@ -1,0 +1,50 @@
+"""AOTInductor on the CPU: one package of all operators, with the bits of eager at every size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from roi.align_cases import same_bits
+from torch import nn
+
+from exporting.cases import CASES, STEPS, dynamic_shapes, leaves
+
+# Composed of torch's operators, which round as torch's compiler decides.
+OF_TORCH = {
+    "get_affine_matrix",
+    "invert_affine",
+    "compose_affine",
+    "affine_from_points",
+    "transform_points",
+    "transform_boxes",
+    "conv2d",
+}
+NAMES = [name for name in CASES if name not in OF_TORCH]
+
+
+class Everything(nn.Module):
+    def forward(self, *inputs: Any) -> list[Any]:
+        return [CASES[name].call(*given) for name, given in zip(NAMES, inputs, strict=True)]
+
+
+def inputs(step: int) -> tuple[Any, ...]:
+    return tuple(tuple(CASES[name].inputs(step)) for name in NAMES)
+
+
+def test_package(tmp_path: Path) -> None:
+    program = torch.export.export(Everything(), inputs(0), dynamic_shapes=dynamic_shapes(inputs))
+    package = torch._inductor.aoti_compile_and_package(
+        program,
+        package_path=str(tmp_path / "everything.pt2"),
+        inductor_configs={"aot_inductor.compile_wrapper_opt_level": "O0"},  # compiles sooner
+    )
+    compiled = torch._inductor.aoti_load_package(package)
+    for step in STEPS:
+        given = inputs(step)
+        for name, found, expected in zip(
+            NAMES, compiled(*given), Everything()(*given), strict=True
+        ):
+            pairs = zip(leaves(found), leaves(expected), strict=True)
+            assert all(same_bits(a, b) for a, b in pairs), f"{name}, step {step}"

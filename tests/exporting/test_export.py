@@ -1,0 +1,37 @@
+"""torch.export: one program of every function for all sizes and counts, with the bits of eager."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import visops
+from roi.align_cases import same_bits
+
+from exporting.cases import CASES, STEPS, Call, dynamic_shapes, leaves, suppressed
+
+# Public names that are no operators.
+NOT_CALLED = {"__version__", "build_info", "compat", "transforms"}
+NOT_EXPORTED = {"nms_match"}  # its operator is
+
+
+def test_every_public_name_has_a_case() -> None:
+    covered = {name for case in CASES.values() for name in case.names}
+    assert covered | NOT_CALLED | NOT_EXPORTED == set(visops.__all__)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_export(name: str) -> None:
+    case = CASES[name]
+    program = torch.export.export(
+        Call(case.call), case.inputs(0), dynamic_shapes=dynamic_shapes(case.inputs)
+    ).module()
+    for step in STEPS:
+        inputs = case.inputs(step)
+        found, expected = leaves(program(*inputs)), leaves(case.call(*inputs))
+        assert len(found) == len(expected)
+        assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+
+
+def test_a_list_of_unknown_length_is_refused() -> None:
+    with pytest.raises(RuntimeError, match=r"visops\.nms_match: .* export torch\.ops\.visops\.nms"):
+        torch.export.export(Call(lambda b, s: visops.nms_match(b, s, 0.5)), suppressed(0)[:2])

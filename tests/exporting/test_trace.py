@@ -1,0 +1,45 @@
+"""torch.jit.trace: the bits of eager, for sizes that the function doesn't read in Python."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from roi.align_cases import same_bits
+
+from exporting.cases import CASES, STEPS, Call, leaves
+
+# They hand sizes of tensors to operators, and a trace keeps them as numbers.
+WARN = {
+    "warp_affine",
+    "warp_affine size",
+    "augment",
+    "conv2d integers",
+    "convolve2d",
+    "correlate2d",
+}
+# Here Python has made numbers of them before.
+KEEP_SIZES = {*WARN, "nms at most", "roi_align max", "col2im"}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_trace(name: str) -> None:
+    case = CASES[name]
+    inputs = case.inputs(0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        traced = torch.jit.trace(Call(case.call), inputs, check_trace=False)
+    warned = [str(w.message) for w in caught if w.category.__name__ == "TracerWarning"]
+    assert any("the trace keeps the size" in message for message in warned) == (name in WARN)
+    for step in STEPS[: 1 if name in KEEP_SIZES else None]:
+        inputs = case.inputs(step)
+        found, expected = leaves(traced(*inputs)), leaves(case.call(*inputs))
+        assert len(found) == len(expected)
+        assert all(same_bits(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_script_is_refused() -> None:
+    with pytest.raises((RuntimeError, torch.jit.frontend.FrontendError)):
+        torch.jit.script(Call(CASES["nms"].call))
