@@ -72,7 +72,8 @@ from .warp import (  # noqa: E402
 )
 
 if TYPE_CHECKING:
-    from . import compat, onnx, transforms
+    from . import compat, transforms
+    from . import onnx as onnx
     from .roi.modules import RoIAlign
     from .roi.multiscale_module import MultiScaleRoIAlign
     from .roi.pooling_modules import PSRoIAlign, RoIPool
