@@ -181,7 +181,7 @@ BYTES = A.astype(np.uint8), K.astype(np.uint8)
     ),
     (ValueError, "convolve2d: fillvalue is -1, must be within", call(*BYTES, fillvalue=-1)),
     (ValueError, "convolve2d: fillvalue is nan, must be within", call(*BYTES, fillvalue=np.nan)),
-    (ValueError, "convolve2d: fillvalue is inf, must be", call(*BYTES, "same", "symm", np.inf)),
+    (ValueError, "convolve2d: fillvalue is inf, must be", call(*BYTES, "same", fillvalue=np.inf)),
     (
         ValueError,
         "convolve2d: fillvalue is 1j, must be real as the result is float32",

@@ -44,7 +44,7 @@ def overrun(size: int) -> None:
     """Take memory, and use it, until it is stopped."""
     kept = []
     while True:
-        kept.append(torch.ones(1 << 20))
+        kept.append(b"x" * (1 << 22))  # torch's threads are not there after a fork
         time.sleep(0.01)  # or the address space would run out before the parent looks
 
 
