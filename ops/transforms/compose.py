@@ -257,15 +257,6 @@ class Compose(Chain):
 
         Transforms from other packages are assumed to keep the image's size. The arguments are those
         of a call.
-
-        Examples
-        --------
-        >>> import torch
-        >>> from visops import transforms
-        >>> chain = transforms.Compose([transforms.RandomRotation(30)], seed=1)
-        >>> params = chain.make_params(torch.zeros(3, 8, 8), index=5)
-        >>> params.names, sorted(params.steps[0])
-        (['RandomRotation'], ['angle'])
         """
         leaves, _ = self._split(sample[0] if len(sample) == 1 else sample)
         source = self._source(generator, index, epoch, None)

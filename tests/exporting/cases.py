@@ -114,6 +114,18 @@ def matrices(step: int) -> Tensor:
     return torch.as_tensor(matrix)
 
 
+def _points(step: int, count: int) -> tuple[Tensor, Tensor]:
+    """Corners of a square and a point within, [B, N, 2], and where they are moved to."""
+    square = torch.tensor([[0.0, 0], [9, 0], [9, 9], [0, 9], [4, 5]], dtype=torch.float64)[:count]
+    moves = _rng(step).uniform(-1, 1, (_BATCHES[step], count, 2))
+    return square + torch.zeros(_BATCHES[step], 1, 1), square + torch.from_numpy(moves)
+
+
+def _homographies(step: int) -> Tensor:
+    """[B, 3, 3] of small numbers."""
+    return torch.from_numpy(_rng(step).uniform(-0.01, 0.01, (_BATCHES[step], 3, 3)))
+
+
 def pyramid(step: int) -> tuple[Any, ...]:
     rng, height, width = _rng(step), 32 + 8 * step, 48 + 16 * step
     maps = pyramid_of(3, height, width, torch.float32, seed=step)
@@ -290,4 +302,40 @@ _add(
     "correlate2d",
     lambda x, k: visops.correlate2d(x, k, mode="same", boundary="wrap", method="direct"),
     _planes,
+)
+
+for _name in ("generalized_box_iou_loss", "complete_box_iou_loss", "distance_box_iou_loss"):
+    _add(_name, getattr(visops, _name), lambda i: (suppressed(i)[0], suppressed(i)[0] + 1.5))
+_add("filter2d", lambda x: visops.filter2d(x, torch.ones(3, 5) / 15), lambda i: (images(i),))
+_add("gaussian_blur", lambda x: visops.gaussian_blur(x, 5, 1.2), lambda i: (images(i),))
+_add("box_blur", lambda x: visops.box_blur(x, (3, 5)), lambda i: (images(i),))
+_add("sobel", lambda x: visops.sobel(x, 1, 0), lambda i: (images(i),))
+_add(
+    "letterbox unletterbox_boxes",
+    lambda b: visops.transform_boxes(
+        visops.unletterbox_boxes(b, (40, 60), (64, 64)), visops.letterbox((40, 60), (64, 64))
+    ),
+    lambda i: (suppressed(i)[0],),
+)
+_add(
+    "get_rotation_matrix2d",
+    lambda angle: visops.get_rotation_matrix2d((3.0, 4.0), angle),
+    lambda i: (matrices(i)[:, 0, 0] * 40,),
+)
+_add("similarity_from_points", visops.similarity_from_points, lambda i: _points(i, 5))
+_add("homography_from_points", visops.homography_from_points, lambda i: _points(i, 4))
+_add(
+    "warp_perspective",
+    lambda x, m: visops.warp_perspective(x, m, (7, 12)),
+    lambda i: (images(i), torch.eye(3, dtype=torch.float64) + _homographies(i)),
+)
+_add(
+    "RoIPool",
+    lambda x, b: visops.RoIPool((2, 3), 1.0)(x, b),
+    lambda i: (images(i), regions(i)),
+)
+_add(
+    "PSRoIAlign",
+    lambda x, b: visops.PSRoIAlign((2, 3), 1.0, 2)(x, b),
+    lambda i: (images(i, 12), regions(i)),
 )

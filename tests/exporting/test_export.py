@@ -10,7 +10,7 @@ from roi.align_cases import same_bits
 from exporting.cases import CASES, STEPS, Call, dynamic_shapes, leaves, suppressed
 
 # Public names that are no operators.
-NOT_CALLED = {"__version__", "build_info", "compat", "transforms"}
+NOT_CALLED = {"__version__", "build_info", "cmake_prefix_path", "compat", "transforms"}
 NOT_EXPORTED = {"nms_match"}  # its operator is
 
 
