@@ -17,6 +17,7 @@ __all__ = ["box_blur", "gaussian_blur", "sobel"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 
+_MOST = 65535  # taps of a kernel's side: more than an image is wide
 # OpenCV's kernels of these sizes where no sigma is given; the middle and one side, in 256ths.
 _SMALL = {
     1: (256,),
@@ -60,7 +61,7 @@ def gaussian_blur(
     ------
     TypeError, ValueError, RuntimeError
         As :func:`filter2d`; if neither `size` nor `sigma` is given, a size is not odd and positive,
-        or sigma is not positive and finite.
+        or sigma is not positive and finite; or a size passes 65535.
 
     Notes
     -----
@@ -115,7 +116,7 @@ def box_blur(
     Raises
     ------
     TypeError, ValueError, RuntimeError
-        As :func:`filter2d`, and if a size is not positive.
+        As :func:`filter2d`, and if a size is not within 1 to 65535.
 
     Notes
     -----
@@ -224,6 +225,8 @@ def _extent(op: str, side: Any) -> int:
         raise TypeError(f"visops.{op}: size is {side!r}, must be an integer") from None
     if found < 1:
         raise ValueError(f"visops.{op}: size is {found}, must be positive")
+    if found > _MOST:
+        raise ValueError(f"visops.{op}: size is {found}, must be at most {_MOST}")
     return found
 
 

@@ -309,6 +309,11 @@ BOX = np.ones((3, 3))
     ),
     (
         ValueError,
+        "box_blur: size is 2147483648, must be at most 65535",
+        lambda: visops.box_blur(GREY, (2**31, 3)),
+    ),
+    (
+        ValueError,
         "box_blur: size is 0, must be positive",
         lambda: visops.box_blur(GREY, 0),
     ),
