@@ -317,16 +317,16 @@ class BuildExtensions(build_ext):
             link(f"_numpy{python.suffix}", used_by_numpy(shared) + bindings, flags)
         file.run()
 
-        self.package = Path(self.get_ext_fullpath("visops._numpy")).parent
-        for stale in (*self.package.glob("_numpy.*[!i]"), *self.package.glob("lib/*")):
+        package = Path(self.get_ext_fullpath("visops._numpy")).parent
+        for stale in (*package.glob("_numpy.*[!i]"), *package.glob("lib/*")):
             stale.unlink()
         for place, made in built.items():
-            install(ROOT / made, self.package / place)
+            install(ROOT / made, package / place)
         record = f"""# Written by the build: what this copy of visops was built as and with.
 version = "{version}"
 torch_version = "{torch.__version__}"
 """
-        (self.package / "_build.py").write_text(record)
+        (package / "_build.py").write_text(record)
         self.built = [*built, "_build.py"]
 
     def copy_extensions_to_source(self) -> None:
