@@ -193,13 +193,6 @@ class Compose(Chain):
         self._form()
         return self._passes
 
-    def __getstate__(self) -> dict[str, Any]:
-        # torch.save pickles by an old protocol, for which torch's memory formats have no name.
-        return {**self.__dict__, "memory_format": str(self.memory_format).removeprefix("torch.")}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({**state, "memory_format": getattr(torch, state["memory_format"])})
-
     def __repr__(self) -> str:
         lines = [p.describe(number) for number, p in enumerate(self.passes, start=1)]
         arguments = [f"seed={self.seed}"] if self.seed is not None else []

@@ -20,6 +20,13 @@ OF_TORCH = {
     "transform_points",
     "transform_boxes",
     "conv2d",
+    "get_rotation_matrix2d",
+    "similarity_from_points",
+    "homography_from_points",
+    "letterbox unletterbox_boxes",
+    "generalized_box_iou_loss",
+    "complete_box_iou_loss",
+    "distance_box_iou_loss",
 }
 NAMES = [name for name in CASES if name not in OF_TORCH]
 

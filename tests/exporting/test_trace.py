@@ -18,6 +18,10 @@ WARN = {
     "conv2d integers",
     "convolve2d",
     "correlate2d",
+    "filter2d",
+    "gaussian_blur",
+    "box_blur",
+    "sobel",
 }
 # Here Python has made numbers of them before.
 KEEP_SIZES = {*WARN, "nms at most", "roi_align max", "col2im"}

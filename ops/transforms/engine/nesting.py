@@ -13,6 +13,7 @@ from torch import nn
 
 from ..sample.leaf import Leaf
 from .effects import Fusable
+from .options import restored, stored
 
 __all__ = ["Chain", "Container", "flatten", "outer_options", "within"]
 
@@ -25,10 +26,21 @@ class Chain(nn.Module):
     transforms : list
     given : dict
         The options that its caller gave it.
+    named : dict
+        All options.
     """
 
     transforms: list[Any]
     given: dict[str, Any]
+    named: dict[str, Any]
+
+    def __getstate__(self) -> dict[str, Any]:
+        options = {"named": stored(self.named), "given": stored(self.given)}
+        return {**stored(self.__dict__), **options}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        options = {name: restored(state[name]) for name in ("named", "given")}
+        super().__setstate__({**restored(state), **options})
 
 
 class Container(nn.Module):

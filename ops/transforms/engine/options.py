@@ -11,7 +11,14 @@ from ..arguments import MASK_FILL, number
 from ..targets.options import TargetOptions, check_options
 from .source import as_whole
 
-__all__ = ["DEFAULTS", "INHERITED", "given_options", "target_options"]
+__all__ = [
+    "DEFAULTS",
+    "INHERITED",
+    "given_options",
+    "restored",
+    "stored",
+    "target_options",
+]
 
 DEFAULTS: dict[str, Any] = {
     "seed": None,
@@ -67,3 +74,19 @@ def target_options(named: Mapping[str, Any]) -> TargetOptions:
     options = TargetOptions(**{name: named[name] for name in fields})
     check_options([], options)
     return options
+
+
+def stored(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dict in which a memory format is its name: older pickles can't hold formats."""
+    return {
+        name: str(value).removeprefix("torch.") if isinstance(value, torch.memory_format) else value
+        for name, value in values.items()
+    }
+
+
+def restored(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `stored` was given."""
+    found = dict(values)
+    if "memory_format" in found:
+        found["memory_format"] = getattr(torch, found["memory_format"])
+    return found
