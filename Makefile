@@ -34,8 +34,7 @@ $(VENV)/.packages: requirements.txt requirements-dev.txt requirements-test.txt |
 	$(PY) -m pip install -r requirements.txt -r requirements-dev.txt
 	@touch $@
 
-BUILD_INPUTS := $(VENV)/.packages pyproject.toml setup.py scripts/build_extensions.py scripts/build_toolchain.py \
-  $(SOURCES)
+BUILD_INPUTS := $(VENV)/.packages pyproject.toml setup.py $(wildcard scripts/build_*.py) $(SOURCES)
 
 $(VENV)/.installed: export VISOPS_EMULATION = 0
 $(VENV)/.installed: $(BUILD_INPUTS)
@@ -83,7 +82,7 @@ SANITIZED_TESTS := tests/boxes tests/compat tests/convolution tests/roi tests/su
   -m "not cluster and not cuda" -k "not compile and not process and not thread_count"
 preloaded = $$($${CXX:-g++} -print-file-name=$(1)) $$($${CXX:-g++} -print-file-name=libstdc++.so)
 
-build/asan/.built: $(BUILD_INPUTS) scripts/build_sanitizers.py $(shell find ops -name '*.py')
+build/asan/.built: $(BUILD_INPUTS) $(shell find ops -name '*.py')
 	VISOPS_SANITIZE=address,undefined VISOPS_EMULATION=0 VISOPS_CUDA=0 VISOPS_WERROR=0 \
 	  $(PY) setup.py --quiet build --build-lib build/asan
 	@touch $@
@@ -95,7 +94,7 @@ test-asan: build/asan/.built  ## the fast tests and the fuzzer under AddressSani
 	  LD_PRELOAD="$$PRELOAD" $(PY) -m pytest -p no:cacheprovider $(SANITIZED_TESTS) $(PYTEST_ARGS); \
 	  LD_PRELOAD="$$PRELOAD" $(PY) scripts/fuzz --seconds 60 --memory 4096 $(FUZZ_ARGS)
 
-build/tsan/.built: $(BUILD_INPUTS) scripts/build_sanitizers.py $(shell find ops -name '*.py')
+build/tsan/.built: $(BUILD_INPUTS) $(shell find ops -name '*.py')
 	VISOPS_SANITIZE=thread VISOPS_EMULATION=0 VISOPS_CUDA=0 VISOPS_WERROR=0 \
 	  $(PY) setup.py --quiet build --build-lib build/tsan
 	@touch $@

@@ -318,10 +318,7 @@ class BuildExtensions(build_ext):
         file.run()
 
         package = Path(self.get_ext_fullpath("visops._numpy")).parent
-        for stale in (*package.glob("_numpy.*[!i]"), *package.glob("lib/*")):
-            stale.unlink()
-        for place, made in built.items():
-            install(ROOT / made, package / place)
+        install_all({package / place: ROOT / made for place, made in built.items()}, package)
         record = f"""# Written by the build: what this copy of visops was built as and with.
 version = "{version}"
 torch_version = "{torch.__version__}"
@@ -333,10 +330,7 @@ torch_version = "{torch.__version__}"
         """Copy all that was built: setuptools knows of two files only."""
         source = Path(self.build_lib, "visops")
         package = Path(self.get_finalized_command("build_py").get_package_dir("visops"))
-        for stale in (*package.glob("_numpy.*[!i]"), *package.glob("lib/*")):
-            stale.unlink()
-        for place in self.built:
-            install(source / place, package / place)
+        install_all({package / place: source / place for place in self.built}, package)
 
 
 class Wheel(bdist_wheel):
@@ -345,6 +339,14 @@ class Wheel(bdist_wheel):
     def get_tag(self) -> tuple[str, str, str]:
         """Any Python 3, any ABI, this platform."""
         return "py3", "none", super().get_tag()[2]
+
+
+def install_all(files: Mapping[Path, Path], package: Path) -> None:
+    """Put files in their places (place: file), instead of what an earlier build left there."""
+    for stale in (*package.glob("_numpy.*[!i]"), *package.glob("lib/*")):
+        stale.unlink()
+    for target, source in files.items():
+        install(source, target)
 
 
 def install(source: Path, target: Path) -> None:

@@ -9,7 +9,7 @@
 
 namespace {
 
-// Of boxes that overlap by more than a half, keeps the best.
+// Keeps the best of boxes that overlap by more than a half.
 void suppress() {
   float corners[] = {0, 0, 10, 10, 1, 1, 11, 11, 20, 20, 30, 30};
   float scores[] = {0.8f, 0.9f, 0.7f};

@@ -55,7 +55,7 @@ def gaussian_blur(
     Returns
     -------
     Tensor or ndarray
-        Of the image's shape and dtype.
+        The image's shape and dtype.
 
     Raises
     ------
@@ -111,7 +111,7 @@ def box_blur(
     Returns
     -------
     Tensor or ndarray
-        Of the image's shape and dtype.
+        The image's shape and dtype.
 
     Raises
     ------
@@ -157,17 +157,17 @@ def sobel(
     dx, dy : int
         Orders of the derivatives along x and y, 0 to 2, not both 0.
     size : {1, 3, 5, 7}
-        Of the kernel; 1 doesn't smooth across the derivative.
+        The kernel's; 1 doesn't smooth across the derivative.
     border, fill, channels
         As in :func:`filter2d`.
     dtype : torch.dtype or NumPy dtype, optional
-        Of the result. By default floating, as derivatives have signs: the image's dtype, float32
+        The result's. By default floating, as derivatives have signs: the image's dtype, float32
         for integers of 8 and 16 bits, and float64 for others. Integers saturate.
 
     Returns
     -------
     Tensor or ndarray
-        Of the image's shape. The kernel is not normalised, as in OpenCV.
+        The image's shape. The kernel is not normalised, as in OpenCV.
 
     Raises
     ------

@@ -75,14 +75,14 @@ def filter2d(
         Whether the last dimension of `image` holds channels, or they come before height and width.
         By default they are last in arrays of three or more dimensions, and first in tensors.
     dtype : torch.dtype or NumPy dtype, optional
-        Of the result, such as float32 for derivatives of uint8 images.
+        The result's, such as float32 for derivatives of uint8 images.
     method : str
         As in :func:`correlate2d`.
 
     Returns
     -------
     Tensor or ndarray
-        Of the image's shape.
+        The image's shape.
 
     Raises
     ------

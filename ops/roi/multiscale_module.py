@@ -51,7 +51,7 @@ class MultiScaleRoIAlign(_Pooler):
     other: ``FasterRCNN(..., box_roi_pool=visops.MultiScaleRoIAlign(["0", "1", "2", "3"], 7, 2))``.
     It does not use it, and cannot be scripted by ``torch.jit``.
 
-    Of several maps with the same scale, as in torchvision's MobileNet detectors, the first is
+    Where several maps have the same scale, as in torchvision's MobileNet detectors, the first is
     pooled for the boxes of its level, the next for those of the following level, as torchvision
     does: by position. Then every map pools all boxes.
 

@@ -36,7 +36,7 @@ def transform_points(points: Array, matrix: Any) -> Array:
     Returns
     -------
     Tensor or ndarray, ``[..., N, 2]``
-        Of the type and floating dtype of `points` (float64 for integers). A homography moves
+        The type and floating dtype of `points` (float64 for integers). A homography moves
         points on its horizon to infinity: their coordinates are infinite or NaN.
 
     Raises

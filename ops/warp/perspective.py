@@ -71,7 +71,7 @@ def warp_perspective(
     Returns
     -------
     Tensor or ndarray
-        Of the image's kind, dtype, device and rank. A channels_last image gives a channels_last
+        The image's kind, dtype, device and rank. A channels_last image gives a channels_last
         result.
 
     Raises
