@@ -43,12 +43,12 @@ VISOPS_FN RotatedBox load_rotated_box(const void* data, DType dtype, int64_t i, 
 }
 
 // Whether it overlaps nothing: a side is not positive, or a number is not finite, or so large that
-// an area might not be.
+// an area might not be, or so small that its half, or the area, would lose digits to underflow.
 VISOPS_FN bool is_inert(const RotatedBox& box) {
-  const double most = 1e150;
+  const double most = 1e150, least = 1e-290;
   const bool placed = fabs(box.x) <= most && fabs(box.y) <= most && box.cosine == box.cosine;
-  return !(placed && box.half_width > 0.0 && box.half_height > 0.0 && box.radius <= most &&
-           box.area > 0.0);
+  return !(placed && box.half_width >= least && box.half_height >= least && box.radius <= most &&
+           box.area >= least);
 }
 
 VISOPS_FN double clamp_between(double v, double low, double high) {

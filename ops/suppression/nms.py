@@ -218,8 +218,8 @@ def nms_rotated(
     boxes : Tensor or ndarray ``[N, 5]``
         Centre, size and angle: ``x, y, width, height, angle``, the angle in radians, from the x to
         the y axis (clockwise on a screen, where y points down). Any floating or integer dtype.
-        Boxes whose sides are not positive, or with NaN or numbers beyond 1e150, suppress nothing,
-        and nothing suppresses them.
+        Boxes whose sides are not positive, with NaN or numbers beyond 1e150, or with half a side or
+        an area below 1e-290, suppress nothing, and nothing suppresses them.
     scores : Tensor or ndarray ``[N]``, floating
         NaN comes before everything.
     iou_threshold : float in [0, 1]

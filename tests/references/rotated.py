@@ -52,7 +52,8 @@ def is_inert(box: Sequence[Any]) -> bool:
     """Whether a box overlaps nothing, whatever is around it: its size is 0 or unreasonable."""
     x, y, width, height, angle = (float(v) for v in box)
     reasonable = all(abs(v) <= 1e150 for v in (x, y, math.hypot(width, height) / 2))
-    return not (reasonable and math.isfinite(angle) and width > 0 < height and width * height > 0)
+    least = min(width / 2, height / 2, width * height)
+    return not (reasonable and math.isfinite(angle) and width > 0 and least >= 1e-290)
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 import visops
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from references import rotated as reference
 from torch import Tensor
@@ -134,11 +134,16 @@ def test_order_does_not_matter_if_scores_differ(seed: int) -> None:
 
 coordinates = st.one_of(
     st.floats(),  # of every magnitude, infinite and NaN
-    st.sampled_from([0.0, -0.0, 1.0, 2.0, math.pi, math.pi / 2, 1e-310, 1e154, 1.3e154, 1e308]),
+    st.sampled_from([0.0, -0.0, 1.0, 2.0, math.pi, math.pi / 2, 5e-324, 1e-310, 1e-289]),
+    st.sampled_from([1e-200, 1e-145, 1e154, 1.3e154, 1e308]),
 )
 
 
 @settings(max_examples=20 if EMULATED else 150)
+@example([(0.0, 0.0, 1.0, 5e-324, 0.0)], 0.0, torch.float64)  # half of its height is 0
+@example([(0.0, 0.0, 1e150, 1.5e-323, 1.0)], 0.9, torch.float64)
+@example([(0.0, 0.0, 1e-145, 1e-145, 1.0)], 0.9, torch.float64)
+@example([(0.0, 0.0, 1e-200, 1e-120, 1.0)], 0.9, torch.float64)
 @given(
     st.lists(st.tuples(*[coordinates] * 5), max_size=12),
     st.sampled_from(THRESHOLDS),
