@@ -87,7 +87,7 @@ RowsAndScores soft_nms_on_host(const NmsCall& call, const SoftNmsParams& p) {
 Groups groups_on_device(const NmsCall& call) {
   const Tensor all = flat(numbers(call.boxes, 1, call.candidates()));
   if (call.ids) return groups_by_ids(call, all);
-  return {all, divide(all, filled(all, {1}, call.per_image))};
+  return {all, divide(all, filled(all, {1}, call.per_image)), all};
 }
 
 RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
