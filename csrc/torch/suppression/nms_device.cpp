@@ -18,9 +18,7 @@ struct KernelWork {
 };
 
 int64_t read_number(const void* tensor) {
-  const torch::stable::Device cpu(torch::headeronly::DeviceType::CPU);
-  const Tensor host = torch::stable::to(*static_cast<const Tensor*>(tensor), cpu);
-  return *data_of<const int64_t>(host);
+  return *data_of<const int64_t>(on_host(*static_cast<const Tensor*>(tensor)));
 }
 
 // Runs the kernel on candidates in `order`. Returns a flag for each.
