@@ -52,6 +52,12 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         lambda images, boxes: visops.crop_rois(images, [boxes], (5, 6)),
         (IMAGE.transpose(2, 0, 1)[None], BOXES),
     ),
+    "connected_components": (
+        lambda masks: visops.connected_components(masks, return_stats=True)[1],
+        (MASKS > 0.5,),
+    ),
+    "remove_small_regions": (lambda masks: visops.remove_small_regions(masks, 4), (MASKS > 0.5,)),
+    "distance_transform": (visops.distance_transform, (MASKS > 0.5,)),
     "paste_rois": (
         lambda images, patches, boxes: visops.paste_rois(images, patches, [boxes]),
         (IMAGE.transpose(2, 0, 1)[None], np.repeat(MASKS[:, None], 3, axis=1), BOXES),

@@ -32,6 +32,10 @@ def test_table_has_every_operator() -> None:
 WHOLE = {
     "soft_nms": "call visops.soft_nms on the arrays",
     "batched_soft_nms": "or use batched_nms",
+    "connected_components": "call visops.connected_components on the arrays",
+    "component_stats": "call visops.connected_components on the arrays",
+    "remove_small_regions": "call visops.remove_small_regions on the arrays",
+    "distance_transform": "call visops.distance_transform on the arrays",
     "matrix_nms": "call visops.matrix_nms on the arrays",
     "nms_rotated": "call visops.nms_rotated on the arrays",
     "weighted_boxes_fusion": "call visops.weighted_boxes_fusion on the arrays",
