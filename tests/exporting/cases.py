@@ -171,6 +171,12 @@ def _one_of_all(name: str, *arguments: Any, **options: Any) -> Callable[..., Any
     return lambda *tensors: getattr(visops, name)(*tensors, *arguments, **options)
 
 
+def _packed(images: Tensor) -> tuple[Tensor, ...]:
+    packed = visops.pack_masks(images > 0.5)
+    area, boxes = visops.mask_area(packed), visops.masks_to_boxes(packed)
+    return packed.bits, packed.unpack(), area, boxes, visops.mask_iou(packed, packed)
+
+
 CASES: dict[str, Case] = {}
 
 
@@ -313,6 +319,11 @@ _add(
     "remove_small_regions",
     lambda x: visops.remove_small_regions(x > 0.4, 5),
     lambda i: (images(i),),
+)
+_add(
+    "pack_masks mask_area mask_iou masks_to_boxes",
+    _packed,
+    lambda i: (images(i, 1)[:, 0].repeat(1, 1, 9),),
 )
 _add(
     "distance_transform",

@@ -51,30 +51,44 @@ struct Forest {
     return run;
   }
 
-  // Joins the trees of two roots, and returns the root of both.
-  int32_t join(int32_t a, int32_t b) const {
-    const int32_t first = a < b ? a : b;
-    links[a < b ? b : a] = first;
-    return first;
+  // Joins a run with one of the row above. A run that has met none yet just takes its link.
+  VISOPS_ALWAYS_INLINE void join(int32_t run, int32_t above) const {
+    const int32_t own = links[run], theirs = links[above];
+    const bool is_first = own == run;
+    links[run] = is_first ? theirs : own;
+    if (is_first | (own == theirs)) return;
+    const int32_t a = root(own), b = root(theirs);
+    links[a < b ? b : a] = a < b ? a : b;
   }
 };
 
 // Joins the runs of row y with those of the row above. `reach` is 1 if diagonals connect, else 0.
-template <class Rows>
-void join_rows(const Forest& forest, const Rows& image, int64_t y, int32_t reach) {
+inline void join_rows(const Forest& forest, const MaskRows&, int64_t y, int32_t reach) {
   const RunRange above = forest.rows[y - 1], here = forest.rows[y];
   const int32_t* edges = forest.edges;
-  int32_t a = above.begin;
+  int32_t a = above.begin, run = here.begin;
+  while (a < above.end && run < here.end) {
+    const int32_t past = edges[2 * run + 1], above_past = edges[2 * a + 1];
+    if (edges[2 * a] < past + reach && edges[2 * run] < above_past + reach) forest.join(run, a);
+    // The one that ends first meets nobody else. Without a branch, which nothing could predict.
+    const int32_t next = above_past < past ? 1 : 0;
+    a += next;
+    run += 1 - next;
+  }
+}
+
+// The same for label maps, whose runs may be adjacent: where two end together, each may meet the
+// one after the other.
+template <class T>
+void join_rows(const Forest& forest, const LabelRows<T>& image, int64_t y, int32_t reach) {
+  const RunRange above = forest.rows[y - 1], here = forest.rows[y];
+  const int32_t* edges = forest.edges;
+  int32_t first = above.begin;
   for (int32_t run = here.begin; run < here.end; ++run) {
     const int32_t begin = edges[2 * run] - reach, end = edges[2 * run + 1] + reach;
-    while (a < above.end && edges[2 * a + 1] <= begin) ++a;
-    int32_t root = run;
-    for (int32_t other = a; other < above.end && edges[2 * other] < end; ++other) {
-      if (!image.same(y, edges[2 * run], y - 1, edges[2 * other])) continue;
-      // A run that has met none is a tree of its own.
-      const int32_t theirs = forest.root(other);
-      if (root == run) root = forest.root(run);
-      root = forest.join(root, theirs);
+    while (first < above.end && edges[2 * first + 1] <= begin) ++first;
+    for (int32_t a = first; a < above.end && edges[2 * a] < end; ++a) {
+      if (image.same(y, edges[2 * run], y - 1, edges[2 * a])) forest.join(run, a);
     }
   }
 }
@@ -97,8 +111,9 @@ void scan_rows(const Forest& forest, const Rows& image, int64_t begin, int64_t e
 inline int32_t number_rows(const Forest& forest, int64_t begin, int64_t end, int32_t found) {
   for (int64_t y = begin; y < end; ++y) {
     for (int32_t run = forest.rows[y].begin; run < forest.rows[y].end; ++run) {
-      const int32_t link = forest.links[run];
-      forest.links[run] = link == run ? ++found : forest.links[link];
+      const int32_t link = forest.links[run], number = forest.links[link];
+      found += link == run ? 1 : 0;
+      forest.links[run] = link == run ? found : number;
     }
   }
   return found;

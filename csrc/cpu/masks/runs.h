@@ -39,8 +39,6 @@ struct MaskRows {
     if (before != 0) *edges++ = static_cast<int32_t>(width);
     return edges;
   }
-
-  static bool same(int64_t, int32_t, int64_t, int32_t) { return true; }
 };
 
 // Runs of equal pixels that are not 0.
