@@ -42,9 +42,9 @@ STABLE_TORCH_LIBRARY(visops, m) {
       "affine_backward_matrix(Tensor grad, Tensor image, Tensor matrix, str interpolation, "
       "str padding_mode, float[] fill, bool inverse_map, bool half_pixel) -> Tensor");
   m.def("augment(Tensor image, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
-        "ScalarType out_dtype=float, bool channels_last=False) -> Tensor");
+        "ScalarType? out_dtype=None, bool channels_last=False) -> Tensor");
   m.def("augment_list(Tensor[] images, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
-        "ScalarType out_dtype=float, bool channels_last=False) -> Tensor");
+        "ScalarType? out_dtype=None, bool channels_last=False) -> Tensor");
   m.def("augment_out(Tensor image, Tensor matrix, " AUGMENT_OPTIONS_GIVEN "Tensor(a!) out) -> ()");
   m.def("augment_list_out(Tensor[] images, Tensor matrix, " AUGMENT_OPTIONS_GIVEN
         "Tensor(a!) out) -> ()");

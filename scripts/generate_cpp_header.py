@@ -62,9 +62,8 @@ ARGUMENTS = {
     "List[float]": "at::ArrayRef<double>",
     "bool": "bool",
     "str": "std::string_view",
-    "ScalarType": "at::ScalarType",
+    "Optional[ScalarType]": "std::optional<at::ScalarType>",
 }
-DTYPES = {6: "at::kFloat"}  # by torch's number of them
 
 TOP = """\
 // Written by scripts/generate_cpp_header.py from the operators' schemas: don't edit it.
@@ -107,14 +106,12 @@ def schemas() -> dict[str, torch._C.FunctionSchema]:
     return named
 
 
-def literal(value: Any, kind: str) -> str:
+def literal(value: Any) -> str:
     """Return a default value as C++ writes it."""
     if value is None:
         return "std::nullopt"
-    if kind == "ScalarType":
-        return DTYPES[value]
     if isinstance(value, list):
-        return "{" + ", ".join(literal(each, "") for each in value) + "}"
+        return "{" + ", ".join(literal(each) for each in value) + "}"
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else repr(value)
@@ -136,7 +133,7 @@ def function(name: str, schema: torch._C.FunctionSchema) -> str:
         kind = str(argument.real_type)
         parameters.append(f"{ARGUMENTS[kind]} {argument.name}")
         if argument.has_default_value():
-            parameters[-1] += f" = {literal(argument.default_value, kind)}"
+            parameters[-1] += f" = {literal(argument.default_value)}"
     if any(str(result.type) != "Tensor" for result in schema.returns):
         raise ValueError(f"{schema} returns more than tensors")
     result = "at::Tensor"

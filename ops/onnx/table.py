@@ -132,8 +132,6 @@ def _translation(name: str) -> Callable[..., Any]:
         from .graph import from_graph, to_graph
 
         values = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-        if "out_dtype" in values:  # a number of torch's own
-            values["out_dtype"] = torch.float32
         names = [argument.name for argument in schema.arguments]
         values.update(zip(names, given, strict=False), **named)
         return to_graph(write(**{key: from_graph(value) for key, value in values.items()}))
