@@ -166,6 +166,18 @@ STABLE_TORCH_LIBRARY(visops, m) {
         ", bool channels_last) -> Tensor");
   m.def("conv2d_backward_weight(Tensor grad, Tensor input, SymInt[] weight_size, " CONV2D_OPTIONS
         ") -> Tensor");
+  m.def("connected_components(Tensor masks, int connectivity=8) -> (Tensor, Tensor)");
+  m.def("component_stats(Tensor labels, SymInt regions) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "remove_small_regions(Tensor masks, SymInt min_area, str mode='holes', "
+      "int connectivity=8) -> (Tensor, Tensor)");
+  m.def(
+      "distance_transform(Tensor masks, str metric='euclidean', float[] spacing=[], int dims=2, "
+      "bool return_indices=False) -> (Tensor, Tensor)");
+  m.def("pack_masks(Tensor masks) -> Tensor");
+  m.def("unpack_masks(Tensor bits, SymInt width) -> Tensor");
+  m.def("measure_masks(Tensor bits) -> (Tensor, Tensor)");
+  m.def("mask_iou(Tensor bits1, Tensor bits2, str kind='iou', Tensor? iscrowd=None) -> Tensor");
   m.def("build_info() -> str");
 }
 
