@@ -34,6 +34,7 @@ from .convolution import (  # noqa: E402
     im2col,
     sobel,
 )
+from .deformable import multi_scale_deformable_attention  # noqa: E402
 from .roi import (  # noqa: E402
     crop_rois,
     multiscale_roi_align,
@@ -123,6 +124,7 @@ __all__ = [
     "invert_affine",
     "letterbox",
     "matrix_nms",
+    "multi_scale_deformable_attention",
     "multiscale_roi_align",
     "nms",
     "nms_match",

@@ -40,6 +40,8 @@ _REFUSED = {
     "batched_soft_nms": _ITS_ARGUMENTS.format("batched_soft_nms") + ", or use batched_nms",
     "box_iou_rotated": _ITS_ARGUMENTS.format("box_iou_rotated"),
     "matrix_nms": _ITS_ARGUMENTS.format("matrix_nms"),
+    "multi_scale_deformable_attention": _ITS_ARGUMENTS.format("multi_scale_deformable_attention")
+    + ", or export the model with the grid_sample form of its attention",
     "nms_rotated": _ITS_ARGUMENTS.format("nms_rotated"),
     "paste_rois": _ITS_ARGUMENTS.format("paste_rois"),
     "roi_align_rotated": "ONNX has no operator for it; pool upright boxes with roi_align, or "

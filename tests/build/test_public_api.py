@@ -50,6 +50,7 @@ NAMES = {
         "invert_affine",
         "letterbox",
         "matrix_nms",
+        "multi_scale_deformable_attention",
         "multiscale_roi_align",
         "nms",
         "nms_match",
