@@ -175,7 +175,7 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("multi_scale_deformable_attention(Tensor value, " ATTENTION_SAMPLES
         ", str method='default') -> Tensor");
   m.def("multi_scale_deformable_attention_backward_value(Tensor grad, " ATTENTION_SAMPLES
-        ", str method, SymInt positions) -> Tensor");
+        ", str method, SymInt[] value_size) -> Tensor");
   m.def(
       "multi_scale_deformable_attention_backward_samples(Tensor grad, Tensor "
       "value, " ATTENTION_SAMPLES ", str method) -> (Tensor, Tensor)");

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
+from .._torch.fake_checks import FOUR, check_same_device, check_shape, register_fake, require
 
 __all__ = ["attention"]
 
@@ -87,7 +87,7 @@ def _attention_fake(
     return value.new_empty((batch, locations.shape[1], heads * channels))
 
 
-@register_fake(f"{_NAME}_backward_value")
+@register_fake(f"{_NAME}_backward_value", value_size=FOUR)
 def _backward_value_fake(
     grad: Tensor,
     shapes: Tensor | None,
@@ -96,17 +96,15 @@ def _backward_value_fake(
     weights: Tensor,
     points: Sequence[Any],
     method: str,
-    positions: Any,
+    value_size: Sequence[Any],
 ) -> Tensor:
     op = f"{_NAME}_backward_value"
-    require(
-        grad.dim() == 3,
-        f"visops.{op}: grad has shape {list(grad.shape)}, must be [B, Q, h * d]",
-    )
-    heads = locations.shape[2]
-    _check_samples(op, grad.shape[0], heads, locations, weights, points)
+    batch, positions, heads, channels = value_size
+    _check_samples(op, batch, heads, locations, weights, points)
     _check_levels(op, positions, shapes, sizes, points)
-    return grad.new_empty((grad.shape[0], positions, heads, grad.shape[2] // heads))
+    expected = (batch, locations.shape[1], heads * channels)
+    check_shape(op, "grad", grad, expected, str(list(expected)))
+    return grad.new_empty(value_size)
 
 
 @register_fake(f"{_NAME}_backward_samples")
@@ -139,7 +137,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     # Linear in value: only the samples' gradient needs it.
     is_needed = ctx.needs_input_grad[3] or ctx.needs_input_grad[4]
     ctx.save_for_backward(shapes, locations, weights, value if is_needed else None)
-    ctx.positions = value.shape[1]
+    ctx.value_size = value.shape
 
 
 def _gradients(ctx: Any, grad: Tensor, value: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
@@ -162,7 +160,7 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     of_value = None
     if ctx.needs_input_grad[0]:
         of_value = _backward_value(
-            grad, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method, ctx.positions
+            grad, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method, ctx.value_size
         )
     of_locations, of_weights = _gradients(ctx, grad, value)
     return of_value, None, None, of_locations, of_weights, None, None
@@ -228,13 +226,14 @@ def _attention_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]
 
 
 def _backward_value_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
-    grad, shapes, sizes, locations, weights, *options = arguments
+    grad, shapes, sizes, locations, weights, *options, value_size = arguments
     _refuse_mapped_shapes(dims[1])
     grad, locations, weights = (
         _into_batch(tensor, dims[i], info.batch_size)
         for i, tensor in ((0, grad), (3, locations), (4, weights))
     )
-    found = _backward_value(grad, shapes, sizes, locations, weights, *options)
+    size = [info.batch_size * value_size[0], *value_size[1:]]
+    found = _backward_value(grad, shapes, sizes, locations, weights, *options, size)
     return _out_of_batch(found, info.batch_size), 0
 
 

@@ -33,6 +33,7 @@ WHOLE = {
     "soft_nms": "call visops.soft_nms on the arrays",
     "batched_soft_nms": "or use batched_nms",
     "matrix_nms": "call visops.matrix_nms on the arrays",
+    "multi_scale_deformable_attention": "the grid_sample form of its attention",
     "nms_rotated": "call visops.nms_rotated on the arrays",
     "weighted_boxes_fusion": "call visops.weighted_boxes_fusion on the arrays",
     "box_iou_rotated": "call visops.box_iou_rotated on the arrays",

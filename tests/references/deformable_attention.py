@@ -37,7 +37,7 @@ def levels_of(value: np.ndarray, shapes: Shapes) -> Iterator[np.ndarray]:
     """[S, d] -> each level, [H, W, d]."""
     start = 0
     for height, width in shapes:
-        yield value[start : start + height * width].reshape(height, width, -1)
+        yield value[start : start + height * width].reshape(height, width, value.shape[1])
         start += height * width
 
 

@@ -67,13 +67,20 @@ inline void read_numbers(const void* from, DType, int64_t first, int64_t count, 
   read_numbers<double>(from, first, count, to);
 }
 
-inline void write_number(void* to, DType dtype, int64_t at, float number) {
-  if (dtype == DType::kFloat32) return store_element(static_cast<float*>(to) + at, number);
-  if (dtype == DType::kFloat16) return store_element(static_cast<Half*>(to) + at, number);
-  store_element(static_cast<BFloat16*>(to) + at, number);
+template <class T, class Acc>
+VISOPS_ALWAYS_INLINE void write_numbers(const Acc* from, int64_t count, void* to, int64_t at) {
+  T* numbers = static_cast<T*>(to) + at;
+  for (int64_t i = 0; i < count; ++i) store_element(numbers + i, from[i]);
 }
-inline void write_number(void* to, DType, int64_t at, double number) {
-  static_cast<double*>(to)[at] = number;
+
+// Writes numbers [at, at + count) of a tensor.
+inline void write_numbers(const float* from, int64_t count, void* to, DType dtype, int64_t at) {
+  if (dtype == DType::kFloat32) return write_numbers<float>(from, count, to, at);
+  if (dtype == DType::kFloat16) return write_numbers<Half>(from, count, to, at);
+  write_numbers<BFloat16>(from, count, to, at);
+}
+inline void write_numbers(const double* from, int64_t count, void* to, DType, int64_t at) {
+  write_numbers<double>(from, count, to, at);
 }
 
 // Samples [first, first + count) of a query and head, whose index among all is `row`.
@@ -100,7 +107,10 @@ void place_samples(const AttentionParams& p, const SampleLevels& levels, int64_t
     s->fx[i] = place.fx;
     s->taps[i] = place.taps;
     s->position[i] = starts[i] + place.y * widths[i] + place.x;
-    for (int k = 0; k < 4; ++k) s->weight[k][i] = weight[k];
+    s->weight[0][i] = weight[0];  // not a loop, so that this one is vectorised
+    s->weight[1][i] = weight[1];
+    s->weight[2][i] = weight[2];
+    s->weight[3][i] = weight[3];
   }
 }
 

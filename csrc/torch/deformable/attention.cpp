@@ -115,10 +115,6 @@ void AttentionCall::set_levels(const Tensor& reference, const MaybeTensor& shape
     }
   }
   complete_attention(op, &params);
-  // Emulation takes the device's way with tensors that have just been checked.
-  if (shapes.has_value() && !reference.is_cuda() && runs_cuda_kernels(reference)) {
-    params.device_shapes = static_cast<const int64_t*>(held.back().const_data_ptr());
-  }
 }
 
 void AttentionCall::read_shapes(const Tensor& reference, const Tensor& shapes) {
@@ -132,7 +128,8 @@ void AttentionCall::read_shapes(const Tensor& reference, const Tensor& shapes) {
       torch::stable::contiguous(torch::stable::to(shapes, scalar_type_of(DType::kInt64)));
   held.push_back(numbers);
   const auto* number = static_cast<const int64_t*>(numbers.const_data_ptr());
-  if (shapes.is_cuda()) {
+  const bool is_emulated = !reference.is_cuda() && runs_cuda_kernels(reference);
+  if (shapes.is_cuda() || is_emulated) {
     params.device_shapes = number;
     return;
   }
@@ -183,25 +180,23 @@ void sum_sorted(AttentionCall* call, const Tensor& grad) {
 
 Tensor backward_value(const Tensor& grad, const MaybeTensor& shapes, const Integers& sizes,
                       const Tensor& locations, const Tensor& weights, const Integers& points,
-                      const std::string& method, int64_t positions) {
+                      const std::string& method, const Integers& value_size) {
   AttentionCall call = {"multi_scale_deformable_attention_backward_value"};
   AttentionParams& p = call.params;
   call.set_method(method);
-  require(grad.dim() == 3, call.op, "grad has shape ", shape_text(grad), ", must be [B, Q, h * d]");
-  require(locations.dim() == 5 && locations.size(2) > 0, call.op, "sampling_locations has shape ",
-          shape_text(locations), ", must be [B, Q, h, samples, 2]");
+  require(value_size.size() == 4, call.op, "value_size is ", shape_text(value_size),
+          ", must have four numbers");
   p.dtype = floating_dtype_of(call.op, "grad", grad);
-  p.batch = grad.size(0);
-  p.heads = locations.size(2);
-  p.channels = grad.size(2) / p.heads;
-  p.positions = positions;
-  require(positions >= 0, call.op, "positions is ", positions, ", must be >= 0");
+  p.batch = value_size[0];
+  p.positions = value_size[1];
+  p.heads = value_size[2];
+  p.channels = value_size[3];
   call.set_samples("grad", grad, locations, weights);
   call.set_levels(grad, shapes, sizes, points);
   call.set_grad(grad);
   const DType dtype = sum_dtype(p.dtype);
   Tensor sums = empty_tensor(call.op, "gradient of value", grad,
-                                   {p.batch, p.positions, p.heads, p.channels}, dtype);
+                             {p.batch, p.positions, p.heads, p.channels}, dtype);
   if (sums.numel() > 0 && locations.numel() == 0) {
     torch::stable::zero_(sums);
   } else if (sums.numel() > 0) {
