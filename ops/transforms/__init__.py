@@ -5,8 +5,9 @@ works on the CPU and on CUDA, on one sample in a ``Dataset`` or on a batch, wher
 its own parameters.
 """
 
-# The transforms are on top of three rooms, each importing only those before it: `sample` splits a
-# sample into images and targets, `targets` moves targets, `engine` forms passes and runs them.
+# The transforms are on top of four rooms, each importing only those before it: `sample` splits a
+# sample into images and targets, `targets` moves targets, `engine` forms passes and runs them,
+# `mixing` combines the samples of a batch.
 
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
@@ -26,6 +27,9 @@ from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .indexed_dataset import IndexedDataset
+from .mixing.cut_mix import CutMix
+from .mixing.mix_up import MixUp
+from .mixing.mosaic import Mosaic
 from .policies import RandAugment, TrivialAugment
 from .preview import preview
 from .resizing import Letterbox, RandomResizedCrop, Resize
@@ -42,11 +46,14 @@ __all__ = [
     "CenterCrop",
     "ColorJitter",
     "Compose",
+    "CutMix",
     "Effects",
     "Grayscale",
     "ImageOnly",
     "IndexedDataset",
     "Letterbox",
+    "MixUp",
+    "Mosaic",
     "Normalize",
     "Pad",
     "Parameters",

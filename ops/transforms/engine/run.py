@@ -23,7 +23,7 @@ from .fuse import Pass
 from .numbers import GREY, Number, columns
 from .plan import Color, Plan, Snapshot
 
-__all__ = ["DTYPES", "Pixels", "run_plan"]
+__all__ = ["DTYPES", "Pixels", "refuse_dtype", "run_plan"]
 
 DTYPES = {
     np.dtype(np.uint8): torch.uint8,
@@ -83,6 +83,13 @@ class Pixels:
         return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
 
+def refuse_dtype(leaf: Leaf, dtype: torch.dtype) -> torch.dtype:
+    """Refuse an image's dtype, or return it."""
+    if dtype not in _DTYPES:
+        _refuse_dtype(leaf, dtype)
+    return dtype
+
+
 def _refuse_dtype(leaf: Leaf, dtype: Any) -> NoReturn:
     hint = ""
     if str(dtype).removeprefix("torch.") in ("uint16", ">u2", "int32"):
@@ -110,8 +117,7 @@ def run_plan(
     plan: Plan, part: Pass, leaf: Leaf, pixels: Pixels, memory_format: torch.memory_format
 ) -> None:
     """Apply a plan to a leaf's value."""
-    if pixels.dtype not in _DTYPES:
-        _refuse_dtype(leaf, pixels.dtype)
+    refuse_dtype(leaf, pixels.dtype)
     images, frames = pixels.tensors(leaf), pixels.frames
     erase = None
     if plan.erased:

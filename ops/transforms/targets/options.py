@@ -18,6 +18,7 @@ __all__ = [
     "Geometry",
     "TargetOptions",
     "canvas_windows",
+    "check_fill",
     "check_options",
     "mask_fill_of",
 ]
@@ -93,12 +94,13 @@ def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
     if len(leaves) > 1:
         for leaf in leaves:
             if leaf.kind == "mask":
-                _check_fill(leaf, options.mask_fill)
+                check_fill(leaf, options.mask_fill)
         if options.boxes == "sanitize":
             _check_sanitize(leaves)
 
 
-def _check_fill(leaf: Leaf, fill: int) -> None:
+def check_fill(leaf: Leaf, fill: int) -> None:
+    """Refuse a fill that a mask's dtype can't hold."""
     for value in leaf.value if isinstance(leaf.value, list) else [leaf.value]:
         if mask_fill_of(leaf, value, fill) == 0:
             continue
