@@ -63,7 +63,7 @@ class Compose(Chain):
         interpolates only once, which is sharper than one by one.
     keys : mapping of str to sequence of str, optional
         Names of dict entries in addition to the usual ones: ``{"mask": ["seg"]}``. Kinds: image,
-        mask, masks, boxes, keypoints, labels, other.
+        mask, masks, boxes, keypoints, polygons, labels, other.
     mask_fill : int, default 255
         Value of masks outside the image: the label that losses ignore.
     boxes : {"keep", "clamp", "sanitize"}

@@ -180,6 +180,8 @@ def _draw(axes: Axes, leaves: Sequence[Leaf], chain: Compose, *, is_result: bool
                 x for x in leaves if x.group == leaf.group and x.key == "labels" and x.per_box
             ]
             _draw_boxes(axes, leaf, labels[0].value if labels else None)
+        if leaf.kind == "polygons":
+            _draw_polygons(axes, leaf)
     for leaf in leaves:
         if leaf.kind == "keypoints":
             _draw_points(axes, leaf, chain.options)
@@ -263,6 +265,15 @@ def _draw_boxes(axes: Axes, leaf: Leaf, labels: Any) -> None:
                 va="top",
                 clip_on=True,
             )
+
+
+def _draw_polygons(axes: Axes, leaf: Leaf) -> None:
+    from matplotlib.patches import Polygon
+
+    for number, polygons in enumerate(leaf.value):
+        color = _color(number)
+        for points in polygons:
+            axes.add_patch(Polygon(points - 0.5, facecolor=(*color, _OPACITY), edgecolor=color))
 
 
 def _draw_points(axes: Axes, leaf: Leaf, options: TargetOptions) -> None:

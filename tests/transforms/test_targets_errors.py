@@ -196,7 +196,7 @@ def test_images(error: type[Exception], message: str, call: Callable[[], Any]) -
     (
         ValueError,
         "transforms: keys names the kind 'bbox', must be one of image, mask, masks, boxes, "
-        "keypoints, labels, other",
+        "keypoints, polygons, labels, other",
         split({"image": IMAGE}, keys={"bbox": ["a"]}),
     ),
     (

@@ -16,6 +16,7 @@ from ..targets.finish import finish_targets
 from ..targets.masks import as_given, as_tensor
 from ..targets.move import move_targets
 from ..targets.options import CONVENTIONS, Geometry, TargetOptions
+from ..targets.polygons import cut_out
 from ..targets.rows import note_shares, note_visible, rows_of, scale_area
 from .base import Params, restacked, target_options
 from .beta import DRAWS
@@ -195,6 +196,8 @@ def _hide(
         if piece.kind == "boxes" and options.boxes != "keep":
             areas = [x for x in moving if x.kind == "area" and x.group == piece.group]
             _cover_boxes(piece, areas, covers.reshape(-1, 4))
+        elif piece.kind == "polygons" and options.boxes != "keep":
+            cut_out(piece, covers.reshape(-1, 4))
         elif piece.kind == "keypoints":
             _cover_points(piece, covers.reshape(-1, 4), CONVENTIONS[options.keypoint_convention])
 

@@ -32,7 +32,8 @@ def lists_of_things(owner: str, leaves: Sequence[Leaf]) -> list[Leaf]:
     ValueError
         It isn't clear whether a leaf has an entry for each box.
     """
-    found = {id(leaf) for leaf in leaves if leaf.kind in ("boxes", "keypoints", "area", "visible")}
+    kinds = ("boxes", "keypoints", "polygons", "area", "visible")
+    found = {id(leaf) for leaf in leaves if leaf.kind in kinds}
     found |= {id(leaf) for leaf in leaves if leaf.per_box or _masks_of_things(leaf)}
     for boxes in leaves:
         if boxes.kind != "boxes":

@@ -16,6 +16,7 @@ from torch import Tensor
 from .images import pil_mask, sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 from .per_box import match_to_boxes, plain_array
+from .polygons import prepare_polygons, restored_polygons
 
 __all__ = ["prepare_targets", "restored_target", "visibility_of"]
 
@@ -42,6 +43,9 @@ def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
     for leaf in targets:
         _prepare(leaf, image)
         _check_shapes(leaf)
+    for leaf in leaves:
+        if leaf.kind == "polygons":
+            prepare_polygons(leaf, image)
     for leaf in targets:
         if leaf.kind == "keypoints":
             _find_visibility(leaf, leaves)
@@ -230,6 +234,8 @@ def restored_target(leaf: Leaf) -> Any:
     value, like = leaf.value, leaf.like
     if leaf.kind in ("labels", "other") or value is like:
         return value
+    if leaf.kind == "polygons":
+        return restored_polygons(leaf)
     if isinstance(value, list) and leaf.batch is not None:
         likes = like if isinstance(like, (list, tuple)) else [like] * len(value)
         return [_typed(leaf, v, likes[i], i) for i, v in enumerate(value)]

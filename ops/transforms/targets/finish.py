@@ -13,6 +13,7 @@ from ..sample.leaf import Leaf
 from ..sample.per_box import extras_of
 from .coordinates import clamp_boxes, from_corners, inside, to_corners
 from .options import CONVENTIONS, TargetOptions, canvas_windows
+from .polygons import finish_polygons
 from .rows import (
     area_shares,
     flat_flags,
@@ -39,7 +40,9 @@ def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOpt
     options : TargetOptions
     """
     for leaf in leaves:
-        if leaf.kind == "keypoints":
+        if leaf.kind == "polygons":
+            finish_polygons(leaf, sizes, options)
+        elif leaf.kind == "keypoints":
             _finish_keypoints(leaf, sizes, options.keypoint_convention)
         elif leaf.kind == "boxes":
             leaf.canvas = sizes
