@@ -86,9 +86,10 @@ class Compose(Chain):
     Without `exact`, a fused chain differs from its transforms called one by one: content that an
     intermediate crop would have cut off shows again if a later transform moves it back in; `fill`
     is applied before colour; values are clamped once, after the last colour step. In both modes,
-    each pass interpolates pixels once and rounds them to uint8 once.
+    each pass interpolates pixels once and rounds them to integers once.
 
-    Images may be uint8 or floating: tensors or arrays of either layout, PIL images or tv_tensors.
+    Images may be uint8, uint16 (white is 65535) or floating: tensors or arrays of either layout,
+    PIL images or tv_tensors.
     They come out as tensors ``[C, H, W]``, batches as ``[B, C, H, W]``. Every sample of a batch has
     its own parameters. Transforms from other packages run sample by sample, each under its own
     seed.

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .compose import Compose
 from .convert import Normalize
+from .engine.plan import full_scale
 from .policies import OPERATIONS
 from .sample.images import restored_image
 from .sample.leaf import Leaf
@@ -196,7 +197,7 @@ def _picture(leaf: Leaf, chain: Compose | None) -> np.ndarray:
     image = image[0] if leaf.frames else image
     values = image.to(torch.float64)
     if not image.is_floating_point():
-        values = values / 255.0
+        values = values / full_scale(image.dtype)
     elif chain is not None:
         for step in chain.transforms:
             if isinstance(step, Normalize):

@@ -20,6 +20,7 @@ __all__ = ["MAX_COLORS", "Pass", "name_of", "split_passes"]
 
 MAX_COLORS = 8
 
+_INTEGERS = (torch.uint8, torch.uint16)
 _FULL_PRECISION = (torch.float32, torch.float64)
 
 
@@ -60,10 +61,10 @@ class Pass:
                 return f"{name} makes more than {MAX_COLORS} colour steps"
         if new.dtype is not None and self.dtype not in (None, new.dtype, *_FULL_PRECISION):
             return f"{name} converts from {_name(self.dtype)}"
-        if new.dtype is torch.uint8 and self.normalizes:
-            return f"{name} rounds to uint8 after Normalize"
-        if new.normalizes and self.dtype is torch.uint8:
-            return f"{name} follows the conversion to uint8"
+        if new.dtype in _INTEGERS and self.normalizes:
+            return f"{name} rounds to {_name(new.dtype)} after Normalize"
+        if new.normalizes and self.dtype in _INTEGERS:
+            return f"{name} follows the conversion to {_name(self.dtype)}"
         if new.erases is not None and self.erases is not None:
             if self.changed:
                 return f"{name} erases again, in other units"

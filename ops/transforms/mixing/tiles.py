@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ...warp.augment import augment
 from ..engine.plan import Canvas, Plan
+from ..engine.uint16 import from_float, to_float
 from ..targets.masks import move_mask
 from ..targets.options import Geometry
 
@@ -112,7 +113,10 @@ class Tiles:
             "layout": "CHW",
         }
         size = (bottom - top, right - left)
-        if image.requires_grad and torch.is_grad_enabled():
+        if image.dtype is torch.uint16:
+            result = augment(to_float(image), matrix, size, **options)
+            window.copy_(from_float(result))
+        elif image.requires_grad and torch.is_grad_enabled():
             window.copy_(augment(image, matrix, size, out_dtype=image.dtype, **options))
         else:
             augment(image, matrix, size, out=window, **options)
