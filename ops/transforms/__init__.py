@@ -9,6 +9,7 @@ its own parameters.
 # sample into images and targets, `targets` moves targets, `engine` forms passes and runs them,
 # `mixing` combines the samples of a batch.
 
+from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose, Parameters
@@ -44,8 +45,10 @@ TrivialAugmentWide = TrivialAugment
 __all__ = [
     "Canvas",
     "CenterCrop",
+    "ClampBoundingBoxes",
     "ColorJitter",
     "Compose",
+    "ConvertBoundingBoxFormat",
     "CutMix",
     "Effects",
     "Grayscale",
@@ -77,6 +80,7 @@ __all__ = [
     "RandomVerticalFlip",
     "RandomZoomOut",
     "Resize",
+    "SanitizeBoundingBoxes",
     "ScaleJitter",
     "ToDtype",
     "Transform",

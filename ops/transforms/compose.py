@@ -17,7 +17,7 @@ from .engine.calls import CallCounter
 from .engine.canvases import refuse_sizes, stack_images
 from .engine.effects import Fusable
 from .engine.empty import run_empty
-from .engine.follow import follow, plan_for
+from .engine.follow import follow, plan_for, run_steps
 from .engine.fuse import Pass, split_passes
 from .engine.nesting import Chain, flatten, outer_options, within
 from .engine.numbers import Params
@@ -434,6 +434,7 @@ class Compose(Chain):
             if has_targets:
                 # Pass by pass, as the image: a canvas between passes also cuts off targets.
                 follow(plan, leaves, options)
+                run_steps(part.transforms, leaves, canvas.size(batch))
         if not dry:
             if self.passes[-1].kind != "fused":
                 stack_images(images, canvas.size(batch))

@@ -21,6 +21,7 @@ from .sample.split import split_sample
 from .targets.coordinates import to_corners
 from .targets.masks import as_tensor
 from .targets.options import CONVENTIONS, TargetOptions
+from .targets.rotated import ROTATED, numbers_on_cpu, rotated_corners
 from .targets.rows import numbers
 from .transform import Transform
 
@@ -246,8 +247,13 @@ def _tint(axes: Axes, shares: np.ndarray, color: np.ndarray) -> None:
 
 
 def _draw_boxes(axes: Axes, leaf: Leaf, labels: Any) -> None:
-    from matplotlib.patches import Rectangle
+    from matplotlib.patches import Polygon, Rectangle
 
+    if leaf.format in ROTATED:
+        corners = rotated_corners(numbers_on_cpu(leaf.value), leaf.format)
+        for number, box in enumerate(corners - 0.5):
+            axes.add_patch(Polygon(box, fill=False, edgecolor=_color(number), lw=1.4))
+        return
     rows = np.asarray(torch.as_tensor(numbers(leaf.value)).detach().cpu()).reshape(-1, 4)
     names = None if labels is None else list(labels)
     # Boxes count from a pixel's corner, matplotlib from its centre.

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from .effects import Effects, Fusable
+from .effects import Effects, Fusable, TargetStep
 
 __all__ = ["MAX_COLORS", "Pass", "name_of", "split_passes"]
 
@@ -73,6 +73,9 @@ class Pass:
         return None
 
     def _geometry_refusal(self, name: str, new: Effects) -> str | None:
+        for transform in self.transforms:
+            if isinstance(transform, TargetStep) and not transform.commutes:
+                return f"{name} moves targets after {name_of(transform)}"
         if self.erases is not None:
             return f"{name} moves the erased rectangle"
         mode, old = new.interpolation, self.interpolation

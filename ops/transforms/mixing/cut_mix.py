@@ -17,6 +17,7 @@ from ..targets.masks import as_given, as_tensor
 from ..targets.move import move_targets
 from ..targets.options import CONVENTIONS, Geometry, TargetOptions
 from ..targets.polygons import cut_out
+from ..targets.rotated import ROTATED, cover_rotated
 from ..targets.rows import note_shares, note_visible, rows_of, scale_area
 from .base import Params, restacked, target_options
 from .beta import DRAWS
@@ -210,6 +211,9 @@ def _cover_points(leaf: Leaf, covers: np.ndarray, shift: float) -> None:
 
 def _cover_boxes(leaf: Leaf, areas: Sequence[Leaf], covers: np.ndarray) -> None:
     """Shrink boxes to the bounds of what rectangles leave of them."""
+    if leaf.format in ROTATED:
+        cover_rotated(leaf, areas, covers)
+        return
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     xp: Any = torch if isinstance(rows, Tensor) else np
     corners = to_corners(rows, leaf.format)

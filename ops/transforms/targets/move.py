@@ -17,6 +17,7 @@ from .finish import finish_targets, note_cut
 from .masks import move_mask
 from .options import CONVENTIONS, Geometry, TargetOptions, check_options, mask_fill_of
 from .polygons import move_polygons
+from .rotated import ROTATED, move_rotated
 from .rows import note_visible, point_width, rows_of, scale_area
 
 __all__ = [
@@ -58,6 +59,9 @@ def move_boxes(
     leaf: Leaf, areas: Sequence[Leaf], geometry: Geometry, options: TargetOptions
 ) -> None:
     """Move a leaf's boxes, and scale their areas."""
+    if leaf.format in ROTATED:
+        move_rotated(leaf, areas, geometry, options)
+        return
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
     matrix, centres = geometry.matrix[owners], geometry.centres()[owners]

@@ -20,6 +20,7 @@ __all__ = [
     "canvas_windows",
     "check_fill",
     "check_options",
+    "check_sanitize",
     "mask_fill_of",
 ]
 
@@ -96,7 +97,7 @@ def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
             if leaf.kind == "mask":
                 check_fill(leaf, options.mask_fill)
         if options.boxes == "sanitize":
-            _check_sanitize(leaves)
+            check_sanitize(leaves)
 
 
 def check_fill(leaf: Leaf, fill: int) -> None:
@@ -116,7 +117,8 @@ def check_fill(leaf: Leaf, fill: int) -> None:
             )
 
 
-def _check_sanitize(leaves: Sequence[Leaf]) -> None:
+def check_sanitize(leaves: Sequence[Leaf]) -> None:
+    """Refuse samples in which it is not clear what goes with a box that is dropped."""
     boxes = [leaf for leaf in leaves if leaf.kind == "boxes"]
     for leaf in boxes:
         if leaf.batch is not None and not isinstance(leaf.value, list):

@@ -15,7 +15,7 @@ from ..sample.leaf import Leaf
 from .coordinates import NEAR, with_unit_w
 from .options import Geometry, TargetOptions, canvas_windows
 
-__all__ = ["clip", "cut_out", "finish_polygons", "move_polygons"]
+__all__ = ["area", "clip", "cut_out", "finish_polygons", "move_polygons", "project"]
 
 Polygons = list[np.ndarray]
 
@@ -70,7 +70,7 @@ def clip(points: np.ndarray, window: Sequence[float]) -> np.ndarray | None:
         points = _cut(points, sign * (points[:, axis] - edge), axis, edge)
         if len(points) < 3:
             return None
-    return points if _area(points) > 0.0 else None
+    return points if area(points) > 0.0 else None
 
 
 def _cut(
@@ -95,27 +95,29 @@ def _cut(
     return both[np.stack((inside, crossing), 1).reshape(-1)]
 
 
-def _area(points: np.ndarray) -> float:
+def area(points: np.ndarray) -> float:
+    """Return the area of a polygon [K, 2]."""
     x, y = (points - points[0]).T
     return abs(float((x * np.roll(y, -1) - np.roll(x, -1) * y).sum())) / 2.0
 
 
 def _moved(polygons: Polygons, matrix: np.ndarray, centre: np.ndarray) -> Polygons:
-    """Move an object's polygons; what is behind the horizon is cut off."""
+    moved = [project(points, matrix, centre) for points in polygons]
+    return [points for points in moved if len(points) > 0]
+
+
+def project(points: np.ndarray, matrix: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Move a polygon [K, 2] by a matrix [3, 3]; what is behind the horizon is cut off."""
     affine = bool((matrix[2] == (0.0, 0.0, 1.0)).all())
     if not affine:
         matrix = with_unit_w(matrix[None], centre[None])[0]
-    results = []
-    for points in polygons:
-        x, y = points[:, 0], points[:, 1]
-        rows = [m[0] * x + m[1] * y + m[2] for m in matrix[: 2 if affine else 3]]
-        moved = np.stack(rows, -1)
-        if not affine:
-            moved = _cut(moved, moved[:, 2] - NEAR)
-            moved = moved[:, :2] / moved[:, 2:]
-        if len(moved) > 0:
-            results.append(moved)
-    return results
+    x, y = points[:, 0], points[:, 1]
+    rows = [m[0] * x + m[1] * y + m[2] for m in matrix[: 2 if affine else 3]]
+    moved = np.stack(rows, -1)
+    if affine:
+        return moved
+    moved = _cut(moved, moved[:, 2] - NEAR)
+    return moved[:, :2] / moved[:, 2:]  # type: ignore[no-any-return]
 
 
 def cut_out(leaf: Leaf, windows: np.ndarray) -> None:
