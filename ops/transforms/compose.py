@@ -69,6 +69,9 @@ class Compose(Chain):
     boxes : {"keep", "clamp", "sanitize"}
         Leave boxes as they come out; clip them to the image; or clip them and drop those with a
         side shorter than a pixel, along with what belongs to them. The default is "keep".
+    boxes_from : {"boxes", "masks", "polygons"}, default "boxes"
+        What boxes are computed from: their corners, whose bounds grow when an image turns, or the
+        moved masks or polygons beside them, of which they become the bounds.
     min_size, min_area, min_visibility : float, optional
         With ``boxes="sanitize"``: also drop boxes with a side shorter than `min_size` pixels
         (default 1), an area of fewer than `min_area` pixels, or less than the share
@@ -128,6 +131,7 @@ class Compose(Chain):
         keys: Mapping[str, Sequence[str]] | None = None,
         mask_fill: int | None = None,
         boxes: str | None = None,
+        boxes_from: str | None = None,
         min_size: float | None = None,
         min_area: float | None = None,
         min_visibility: float | None = None,
@@ -147,6 +151,7 @@ class Compose(Chain):
             "keys": keys,
             "mask_fill": mask_fill,
             "boxes": boxes,
+            "boxes_from": boxes_from,
             "min_size": min_size,
             "min_area": min_area,
             "min_visibility": min_visibility,

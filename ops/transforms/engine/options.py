@@ -26,6 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "keys": None,
     "mask_fill": MASK_FILL,
     "boxes": "keep",
+    "boxes_from": "boxes",
     "min_size": 1.0,
     "min_area": 0.0,
     "min_visibility": 0.0,

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..sample.leaf import Leaf
 from ..sample.per_box import extras_of
+from .bounds import boxes_from_members
 from .coordinates import clamp_boxes, from_corners, inside, to_corners
 from .options import CONVENTIONS, TargetOptions, canvas_windows
 from .polygons import finish_polygons
@@ -43,10 +44,13 @@ def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOpt
     for leaf in leaves:
         if leaf.kind == "polygons":
             finish_polygons(leaf, sizes, options)
-        elif leaf.kind == "keypoints":
+    for leaf in leaves:
+        if leaf.kind == "keypoints":
             _finish_keypoints(leaf, sizes, options.keypoint_convention)
         elif leaf.kind == "boxes":
             leaf.canvas = sizes
+            if options.boxes_from != "boxes":
+                boxes_from_members(leaf, leaves, options.boxes_from)
             members = [x for x in leaves if x.group == leaf.group and x.per_box]
             if options.boxes != "keep":
                 _clamp(leaf, [x for x in members if x.kind == "area"], sizes, options)

@@ -74,6 +74,7 @@ class TargetOptions:
 
     mask_fill: int = 255  # for integer masks of the image; others get 0
     boxes: str = "keep"  # or "clamp" or "sanitize"
+    boxes_from: str = "boxes"  # or "masks" or "polygons"
     keypoint_convention: str = "integer"  # or "half_pixel"
     # "sanitize" drops boxes with a shorter side, a smaller area, or a smaller share of it left
     min_size: float = 1.0
@@ -86,6 +87,11 @@ def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
     if options.boxes not in POLICIES:
         raise ValueError(
             f"visops.transforms: boxes is {options.boxes!r}, must be one of {', '.join(POLICIES)}"
+        )
+    if options.boxes_from not in ("boxes", "masks", "polygons"):
+        raise ValueError(
+            f"visops.transforms: boxes_from is {options.boxes_from!r}, must be 'boxes', 'masks' or "
+            "'polygons'"
         )
     if options.keypoint_convention not in CONVENTIONS:
         raise ValueError(
