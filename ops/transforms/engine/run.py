@@ -52,7 +52,7 @@ class Pixels:
         if isinstance(first, Tensor):
             self.dtype, self.device = first.dtype, first.device
         else:
-            dtype = DTYPES.get(first.dtype.newbyteorder("="))
+            dtype = DTYPES.get(first.dtype) or DTYPES.get(first.dtype.newbyteorder("="))
             if dtype is None:
                 _refuse_dtype(leaf, first.dtype)
             self.dtype, self.device = dtype, torch.device("cpu")
