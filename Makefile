@@ -78,7 +78,7 @@ fuzz: build  ## call every operator and function with random arguments, in proce
 # Builds with sanitizers stand beside the usual one, each in a folder of its own. Python was built
 # without the sanitizers, so their libraries are loaded first; libstdc++ too, for its exceptions.
 # Left out: tests of the build, and those that start compilers and other programs.
-SANITIZED_TESTS := tests/boxes tests/compat tests/convolution tests/roi tests/suppression tests/warp \
+SANITIZED_TESTS := $(addprefix tests/,boxes compat convolution deformable masks roi suppression warp) \
   -m "not cluster and not cuda" -k "not compile and not process and not thread_count"
 preloaded = $$($${CXX:-g++} -print-file-name=$(1)) $$($${CXX:-g++} -print-file-name=libstdc++.so)
 

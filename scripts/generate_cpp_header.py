@@ -31,12 +31,21 @@ DOCUMENTED_AS = {
     "augment_list": "augment",
     "roi_align_max": "roi_align",
 }
+# Operators that Python calls within other functions.
+DESCRIBED = {
+    "component_stats": "Areas, boxes and centroids of the labels 1 to regions.",
+    "measure_masks": "Areas and boxes of the bits of pack_masks; x2 and y2 are exclusive.",
+    "unpack_masks": "Masks from the bits of pack_masks.",
+}
 # What the operators do otherwise than those functions.
 NOTES = {
     "affine": "The matrix [B, 2, 3] maps destination to source unless inverse_map is false.",
     "augment_list": "Images may have different sizes.",
     "box_iou": "kind: iou, generalized, distance or complete.",
+    "connected_components": "Returns labels and how many components each mask has.",
     "convolve2d": "start and size name the part of the full result that is wanted.",
+    "distance_transform": "Indices are empty unless asked for.",
+    "mask_iou": "Takes the bits of pack_masks; kind: iou or ioa.",
     "nms_match": "Returns the index of the kept box that each box belongs to.",
     "roi_align_max": "Takes the maximum of a bin's samples; also returns where it was.",
 }
@@ -110,6 +119,8 @@ def literal(value: Any) -> str:
 
 def comment(name: str) -> str:
     """Return what is said above an operator's function."""
+    if name in DESCRIBED:
+        return DESCRIBED[name]
     documented = getattr(visops, DOCUMENTED_AS.get(name, name)).__doc__.splitlines()[0]
     plain = re.sub(r"(?::func:)?`+(?:visops\.)?([^`]+)`+", r"\1", documented)
     return f"{plain} {NOTES.get(name, '')}".strip()
