@@ -28,6 +28,7 @@ STACK = (
             "roi_align_gather": 8,
             "roi_pool<double>": 8,
             "box_fusion": 8,
+            "finish_pass": 8,
             "matrix_compensate": 8,
             "matrix_compensate<double>": 8,
             "matrix_decay": 8,
@@ -49,6 +50,10 @@ STACK = (
             "roi_paste_backward": 120,
             "roi_paste_backward<double>": 136,
         },
+    ),
+    Group(
+        "the merge of a pixel's four lists of samples indexes the lists at run time",
+        {"attention_sum_cells": 144, "attention_sum_cells<double>": 160},
     ),
     Group(
         "not yet redone: resampling and colour in one kernel want more registers than there are",
@@ -134,6 +139,10 @@ OCCUPANCY = (
             "roi_align_rotated_backward": 25,
             "roi_align_rotated_backward<double>": 14,
         },
+    ),
+    Group(
+        "a thread holds 16 bytes of channels and four taps of each, all in flight at once",
+        {"attention": 37, "attention<double>": 37},
     ),
     Group(
         "not yet redone: indices of any number of dimensions, with 64-bit divisions",
