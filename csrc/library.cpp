@@ -27,6 +27,12 @@
 
 #define CONV2D_OPTIONS "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups"
 
+// The samples of deformable attention: levels' shapes are a tensor or `sizes`, and `points` are the
+// numbers of samples on each.
+#define ATTENTION_SAMPLES                                               \
+  "Tensor? spatial_shapes, SymInt[] sizes, Tensor sampling_locations, " \
+  "Tensor attention_weights, SymInt[] points"
+
 STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "affine(Tensor image, Tensor matrix, SymInt[] size, str interpolation='bilinear', "
@@ -178,6 +184,13 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("unpack_masks(Tensor bits, SymInt width) -> Tensor");
   m.def("measure_masks(Tensor bits) -> (Tensor, Tensor)");
   m.def("mask_iou(Tensor bits1, Tensor bits2, str kind='iou', Tensor? iscrowd=None) -> Tensor");
+  m.def("multi_scale_deformable_attention(Tensor value, " ATTENTION_SAMPLES
+        ", str method='default') -> Tensor");
+  m.def("multi_scale_deformable_attention_backward_value(Tensor grad, " ATTENTION_SAMPLES
+        ", str method, SymInt[] value_size) -> Tensor");
+  m.def(
+      "multi_scale_deformable_attention_backward_samples(Tensor grad, Tensor "
+      "value, " ATTENTION_SAMPLES ", str method) -> (Tensor, Tensor)");
   m.def("build_info() -> str");
 }
 

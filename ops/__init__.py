@@ -34,6 +34,7 @@ from .convolution import (  # noqa: E402
     im2col,
     sobel,
 )
+from .deformable import multi_scale_deformable_attention  # noqa: E402
 from .masks import (  # noqa: E402
     connected_components,
     distance_transform,
@@ -137,6 +138,7 @@ __all__ = [
     "mask_iou",
     "masks_to_boxes",
     "matrix_nms",
+    "multi_scale_deformable_attention",
     "multiscale_roi_align",
     "nms",
     "nms_match",

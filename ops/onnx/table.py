@@ -46,6 +46,8 @@ _REFUSED = {
     "matrix_nms": _ITS_ARGUMENTS.format("matrix_nms"),
     "measure_masks": "ONNX has no operator for it; "
     + _ON_ARRAYS.format("mask_area or masks_to_boxes"),
+    "multi_scale_deformable_attention": _ITS_ARGUMENTS.format("multi_scale_deformable_attention")
+    + ", or export the model with the grid_sample form of its attention",
     "nms_rotated": _ITS_ARGUMENTS.format("nms_rotated"),
     "pack_masks": _ITS_ARGUMENTS.format("pack_masks"),
     "paste_rois": _ITS_ARGUMENTS.format("paste_rois"),

@@ -66,6 +66,16 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         lambda images, patches, boxes: visops.paste_rois(images, patches, [boxes]),
         (IMAGE.transpose(2, 0, 1)[None], np.repeat(MASKS[:, None], 3, axis=1), BOXES),
     ),
+    "multi_scale_deformable_attention": (
+        lambda value, locations, weights: visops.multi_scale_deformable_attention(
+            value, [(3, 3)], locations, weights
+        ),
+        (
+            SCORES.reshape(1, 9, 1, 1).astype(np.float32),
+            np.full((1, 4, 1, 1, 2, 2), 0.4, np.float32),
+            np.full((1, 4, 1, 1, 2), 0.5, np.float32),
+        ),
+    ),
     "convolve2d": (visops.convolve2d, (IMAGE[..., 0], MASKS[0])),
 }
 

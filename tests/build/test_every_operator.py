@@ -156,7 +156,7 @@ def refusal(call: Callable[[], Any], argument: str) -> str:
     assert type(caught.value) is RuntimeError
     message = str(caught.value)
     # Sizes may be called a shape, and other lists, which must be as long, be checked first.
-    assert argument in message or argument.endswith("_size")
+    assert argument in message or argument.endswith(("_size", "sizes"))
     return message
 
 

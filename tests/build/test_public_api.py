@@ -55,6 +55,7 @@ NAMES = {
         "mask_iou",
         "masks_to_boxes",
         "matrix_nms",
+        "multi_scale_deformable_attention",
         "multiscale_roi_align",
         "nms",
         "nms_match",

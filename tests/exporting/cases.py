@@ -138,6 +138,14 @@ def _detections(step: int) -> tuple[Any, ...]:
     return tuple([part[i] for part in found] for i in range(3))
 
 
+def _attention(step: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, locations and weights of two levels, 4 x 5 and 2 x 3."""
+    rng, batch, queries = _rng(step), _BATCHES[step], _COUNTS[step]
+    shapes = (batch, 26, 2, 8), (batch, queries, 2, 2, 3, 2), (batch, queries, 2, 2, 3)
+    value, locations, weights = (torch.from_numpy(rng.random(s)).float() for s in shapes)
+    return value, locations, weights
+
+
 def _planes(step: int) -> tuple[Tensor, Tensor]:
     rng, (height, width) = _rng(step), _SIZES[step]
     kernel = rng.standard_normal((3 + step % 2, 4))
@@ -247,6 +255,17 @@ _add(
     "paste_rois",
     _one_of_all("paste_rois", blend="feather", feather=2.0),
     lambda i: (images(i), images(i)[:1].expand(_COUNTS[i], -1, -1, -1)[..., :5], regions(i)),
+)
+_add(
+    "multi_scale_deformable_attention",
+    lambda v, p, w: visops.multi_scale_deformable_attention(v, [(4, 5), (2, 3)], p, w),
+    _attention,
+)
+_add(
+    "multi_scale_deformable_attention",
+    lambda v, s, p, w: visops.multi_scale_deformable_attention(v, s, p, w, method="discrete"),
+    lambda i: (_attention(i)[0], torch.tensor([[4, 5], [2, 3]]), *_attention(i)[1:]),
+    "shapes",
 )
 _add(
     "warp_affine",

@@ -41,6 +41,7 @@ WHOLE = {
     "pack_masks": "call visops.pack_masks on the arrays",
     "unpack_masks": "call visops.masks.PackedMasks.unpack on the arrays",
     "matrix_nms": "call visops.matrix_nms on the arrays",
+    "multi_scale_deformable_attention": "the grid_sample form of its attention",
     "nms_rotated": "call visops.nms_rotated on the arrays",
     "weighted_boxes_fusion": "call visops.weighted_boxes_fusion on the arrays",
     "box_iou_rotated": "call visops.box_iou_rotated on the arrays",

@@ -205,6 +205,17 @@ inline std::tuple<at::Tensor, at::Tensor> measure_masks(const at::Tensor& bits) 
   return op.call(bits);
 }
 
+// Attend to a few sampled places of each level: the attention of Deformable DETR.
+inline at::Tensor multi_scale_deformable_attention(
+    const at::Tensor& value, const std::optional<at::Tensor>& spatial_shapes, at::IntArrayRef sizes,
+    const at::Tensor& sampling_locations, const at::Tensor& attention_weights,
+    at::IntArrayRef points, std::string_view method = "default") {
+  static const auto op = detail::find<decltype(multi_scale_deformable_attention)>(
+      "visops::multi_scale_deformable_attention");
+  return op.call(value, spatial_shapes, sizes, sampling_locations, attention_weights, points,
+                 method);
+}
+
 // Pool regions from the level of a feature pyramid that fits their size, in one operator.
 inline at::Tensor multiscale_roi_align(at::TensorList features, const at::Tensor& boxes,
                                        at::IntArrayRef output_size, at::ArrayRef<double> scales,
