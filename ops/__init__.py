@@ -34,7 +34,10 @@ from .convolution import (  # noqa: E402
     im2col,
     sobel,
 )
-from .deformable import multi_scale_deformable_attention  # noqa: E402
+from .deformable import (  # noqa: E402
+    MultiScaleDeformableAttention,
+    multi_scale_deformable_attention,
+)
 from .roi import (  # noqa: E402
     crop_rois,
     multiscale_roi_align,
@@ -88,6 +91,7 @@ _ON_FIRST_USE = {
 }
 
 __all__ = [
+    "MultiScaleDeformableAttention",
     "MultiScaleRoIAlign",
     "PSRoIAlign",
     "RoIAlign",
