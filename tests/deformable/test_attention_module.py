@@ -172,8 +172,8 @@ def test_functions_of_mmcv_and_the_extension() -> None:
     assert torch.equal(found, wanted)
     assert not found.requires_grad
     with torch.no_grad():
-        of_theirs = compat.ms_deform_attn_backward(*arguments, grad, 64)
-    assert all(torch.equal(a, b) for a, b in zip(of_theirs, of_ours, strict=True))
+        returned = compat.ms_deform_attn_backward(*arguments, grad, 64)
+    assert all(torch.equal(a, b) for a, b in zip(returned, of_ours, strict=True))
 
 
 def test_layer_of_deformable_detr() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -66,8 +67,7 @@ def small_detr() -> Any:
 
 def test_deformable_detr(monkeypatch: pytest.MonkeyPatch) -> None:
     """Outputs, loss and gradients of all parameters."""
-    from transformers.models.deformable_detr import modeling_deformable_detr as modeling
-
+    modeling = import_module("transformers.models.deformable_detr.modeling_deformable_detr")
     model = small_detr().double()
     for name, parameter in model.named_parameters():
         if "sampling_offsets" in name:  # initially whole pixels, where slopes jump
@@ -128,8 +128,7 @@ def test_layer_loads_a_state_dict() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_method_of_rt_detr_v2(method: str) -> None:
     """Its function, with different numbers of samples per level, and its gradients."""
-    from transformers.models.rt_detr_v2 import modeling_rt_detr_v2 as modeling
-
+    modeling = import_module("transformers.models.rt_detr_v2.modeling_rt_detr_v2")
     made = problem(torch.float64, points=(3, 1, 2, 4), on_pixels=False)
     made.locations = made.locations.clamp(-3, 3)
     leaves = made.with_gradients().leaves
@@ -150,8 +149,7 @@ def test_method_of_rt_detr_v2(method: str) -> None:
 
 def test_function_is_theirs() -> None:
     """grid_sample's form in these tests and in the benchmark is transformers' computation."""
-    from transformers.models.deformable_detr import modeling_deformable_detr as modeling
-
+    modeling = import_module("transformers.models.deformable_detr.modeling_deformable_detr")
     made = problem(torch.float64, points=2)
     locations, weights = made.locations.unflatten(3, (4, 2)), made.weights.unflatten(3, (4, 2))
     wanted = modeling.MultiScaleDeformableAttention()(
