@@ -180,6 +180,12 @@ def _one_of_all(name: str, *arguments: Any, **options: Any) -> Callable[..., Any
     return lambda *tensors: getattr(visops, name)(*tensors, *arguments, **options)
 
 
+def _packed(images: Tensor) -> tuple[Tensor, ...]:
+    packed = visops.pack_masks(images > 0.5)
+    area, boxes = visops.mask_area(packed), visops.masks_to_boxes(packed)
+    return packed.bits, packed.unpack(), area, boxes, visops.mask_iou(packed, packed)
+
+
 CASES: dict[str, Case] = {}
 
 
@@ -333,6 +339,26 @@ _add(
     _planes,
 )
 
+_add(
+    "connected_components",
+    lambda x: visops.connected_components(x > 0.5, return_stats=True, max_components=4),
+    lambda i: (images(i),),
+)
+_add(
+    "remove_small_regions",
+    lambda x: visops.remove_small_regions(x > 0.4, 5),
+    lambda i: (images(i),),
+)
+_add(
+    "pack_masks mask_area mask_iou masks_to_boxes",
+    _packed,
+    lambda i: (images(i, 1)[:, 0].repeat(1, 1, 9),),
+)
+_add(
+    "distance_transform",
+    lambda x: visops.distance_transform(x > 0.1, spacing=(1, 2), return_indices=True),
+    lambda i: (images(i),),
+)
 for _name in ("generalized_box_iou_loss", "complete_box_iou_loss", "distance_box_iou_loss"):
     _add(_name, getattr(visops, _name), lambda i: (suppressed(i)[0], suppressed(i)[0] + 1.5))
 _add("filter2d", lambda x: visops.filter2d(x, torch.ones(3, 5) / 15), lambda i: (images(i),))
