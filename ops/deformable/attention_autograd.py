@@ -48,12 +48,23 @@ def _check_levels(
 ) -> None:
     levels = len(points)
     if shapes is not None:
-        check_shape(op, "spatial_shapes", shapes, (levels, 2), f"[{levels}, 2]")
+        require(
+            len(sizes) == 0,
+            f"visops.{op}: sizes has {len(sizes)} numbers, must be empty where spatial_shapes is a "
+            "tensor",
+        )
+        check_shape(
+            op,
+            "spatial_shapes",
+            shapes,
+            (levels, 2),
+            f"[{levels}, 2]: a row for each level of points",
+        )
         return
     require(
         len(sizes) == 2 * levels,
         f"visops.{op}: spatial_shapes has {len(sizes)} numbers, must have 2 for each of {levels} "
-        "levels",
+        "levels of points",
     )
     covered = sum(h * w for h, w in zip(sizes[::2], sizes[1::2], strict=True))
     require(

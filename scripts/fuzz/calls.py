@@ -14,7 +14,8 @@ from torch import Tensor
 from visops import compat
 
 from .draws import Draw, as_array, relayout, spoil, spoil_plain
-from .problem import BY_FUNCTION, BY_NAME, BY_OPERATOR, Problem
+from .problem import Problem
+from .values import BY_FUNCTION, BY_NAME, BY_OPERATOR
 
 # How a call is made; see ways.py.
 WAYS = ("plain", "plain", "plain", "gradient", "meta", "vmap", "transform")

@@ -165,7 +165,7 @@ def _back_to_image(columns: Tensor, like: Tensor) -> Tensor:
     return visops.col2im(columns, like.shape[2:], (2, 3), padding=1)
 
 
-_ATTENTION_LAYER = visops.MultiScaleDeformableAttention(12, 2, 2, 3)
+_ATTENTION_LAYER = visops.MultiScaleDeformableAttention(12, 2, 2, 3).requires_grad_(False)
 _POOL = visops.RoIAlign((2, 3), 0.5, 2, aligned=True)
 _PYRAMID = visops.MultiScaleRoIAlign(["0", "1", "2"], (2, 3), 2)
 _PYRAMID.scales = [1 / 4, 1 / 8, 1 / 16]

@@ -22,6 +22,9 @@ WARN = {
     "gaussian_blur",
     "box_blur",
     "sobel",
+    "MultiScaleDeformableAttention",
+    "multi_scale_deformable_attention",
+    "multi_scale_deformable_attention shapes",
 }
 # Here Python has made numbers of them before.
 KEEP_SIZES = {

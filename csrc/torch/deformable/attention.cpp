@@ -108,7 +108,7 @@ void AttentionCall::set_levels(const Tensor& reference, const MaybeTensor& shape
     read_shapes(reference, *shapes);
   } else {
     require(sizes.size() == 2 * points.size(), op, "spatial_shapes has ", sizes.size(),
-            " numbers, must have 2 for each of ", params.levels, " levels");
+            " numbers, must have 2 for each of ", params.levels, " levels of points");
     for (int64_t l = 0; l < params.levels; ++l) {
       params.level[l].height = sizes[2 * l];
       params.level[l].width = sizes[2 * l + 1];
@@ -119,7 +119,8 @@ void AttentionCall::set_levels(const Tensor& reference, const MaybeTensor& shape
 
 void AttentionCall::read_shapes(const Tensor& reference, const Tensor& shapes) {
   require(shapes.dim() == 2 && shapes.size(0) == params.levels && shapes.size(1) == 2, op,
-          "spatial_shapes has shape ", shape_text(shapes), ", must be [", params.levels, ", 2]");
+          "spatial_shapes has shape ", shape_text(shapes), ", must be [", params.levels,
+          ", 2]: a row for each level of points");
   const DType dtype = dtype_of(op, "spatial_shapes", shapes);
   require(dtype == DType::kInt64 || dtype == DType::kInt32, op, "spatial_shapes has dtype ",
           dtype_name(dtype), ", must be int64 or int32");
