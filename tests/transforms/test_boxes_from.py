@@ -45,7 +45,11 @@ def bounds(masks: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_equals_masks_to_boxes(seed: int) -> None:
-    steps = [T.RandomRotation((45, 45)), T.RandomHorizontalFlip(), T.RandomResizedCrop(48, (0.5, 1.0))]
+    steps = [
+        T.RandomRotation((45, 45)),
+        T.RandomHorizontalFlip(),
+        T.RandomResizedCrop(48, (0.5, 1.0)),
+    ]
     chain = T.Compose(steps, seed=seed, boxes="sanitize", boxes_from="masks")
     sample = discs(seed=seed)
     result = chain(sample, index=0)
