@@ -66,6 +66,9 @@ def test_clipping_keeps_what_is_inside(seed: int) -> None:
         if result is not None:
             assert (result >= window[:2]).all()
             assert (result <= window[2:]).all()
+            # New points lie on an edge exactly: polygons that share one leave no gap.
+            new = np.array([p for p in result if not (p == polygon).all(1).any()]).reshape(-1, 2)
+            assert ((new == window[:2]) | (new == window[2:])).any(1).all()
 
 
 def test_clipping_at_edges_and_corners() -> None:
