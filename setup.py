@@ -8,6 +8,8 @@ VISOPS_EMULATION : 1 also compiles the CUDA kernels as plain C++, for VISOPS_CPU
 VISOPS_WERROR : 1 makes compiler warnings errors.
 VISOPS_PYTHONS : interpreters, separated as in PATH, that `_numpy` is compiled for; by default the
     running one.
+VISOPS_ISA : the instruction sets that CPU kernels are compiled for, such as "default,avx2"; by
+    default all. Without "default", the library runs only on processors that have one of them.
 VISOPS_SANITIZE : "address,undefined" or "thread" builds with these sanitizers, in other folders.
 TORCH_CUDA_ARCH_LIST : GPU architectures; "8.0;9.0+PTX" by default.
 CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.

@@ -34,7 +34,10 @@ from .convolution import (  # noqa: E402
     im2col,
     sobel,
 )
-from .deformable import multi_scale_deformable_attention  # noqa: E402
+from .deformable import (  # noqa: E402
+    MultiScaleDeformableAttention,
+    multi_scale_deformable_attention,
+)
 from .masks import (  # noqa: E402
     connected_components,
     distance_transform,
@@ -97,6 +100,7 @@ _ON_FIRST_USE = {
 }
 
 __all__ = [
+    "MultiScaleDeformableAttention",
     "MultiScaleRoIAlign",
     "PSRoIAlign",
     "RoIAlign",

@@ -289,8 +289,9 @@ class BuildExtensions(build_ext):
         folder = BUILD / ("test" if emulation else "release")
         built = {}
 
-        # Tests read names in disassembly; nobody else needs them.
-        strip = ["-Wl,-s"] if sys.platform == "linux" and not emulation else []
+        # Tests read names in disassembly, sanitizers print them; nobody else needs them.
+        is_named = emulation or bool(sanitizers())
+        strip = ["-Wl,-s"] if sys.platform == "linux" and not is_named else []
 
         def link(place: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
             built[place] = folder / Path(place).name

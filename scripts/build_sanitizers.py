@@ -1,7 +1,7 @@
-"""Builds with sanitizers: VISOPS_SANITIZE names them as `-fsanitize` does.
+"""Builds with the sanitizers named in VISOPS_SANITIZE, spelt as for `-fsanitize`.
 
-Such a build has folders of its own and is linked with the sanitizers' shared libraries, which a
-Python that was built without them must preload; `make test-asan` and `make test-tsan` do.
+Their objects go to folders of their own. The result needs the sanitizers' shared libraries, which
+an ordinary Python must preload; `make test-asan` and `make test-tsan` do so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ KNOWN = ("address", "thread", "undefined")
 
 
 def sanitizers(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return what VISOPS_SANITIZE asks for; none by default."""
+    """Return the sanitizers in VISOPS_SANITIZE; none by default."""
     value = environment.get("VISOPS_SANITIZE", "")
     names = [name for name in value.split(",") if name]
     unknown = [name for name in names if name not in KNOWN]
@@ -32,7 +32,7 @@ def build_folder(names: list[str]) -> str:
 
 
 def compile_flags(names: list[str]) -> list[str]:
-    """Return what GCC and Clang compile with: the first error ends the process."""
+    """Return compiler flags for GCC and Clang. The first error ends the process."""
     if not names:
         return []
     return [
@@ -42,5 +42,5 @@ def compile_flags(names: list[str]) -> list[str]:
 
 
 def link_flags(names: list[str]) -> list[str]:
-    """Return what GCC and Clang link with."""
+    """Return linker flags for GCC and Clang."""
     return [f"-fsanitize={','.join(names)}"] if names else []

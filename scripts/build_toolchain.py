@@ -169,8 +169,13 @@ def _matching_cuda(torch_cuda: str | None) -> Cuda | str:
 
 
 def isa_levels() -> dict[str, tuple[int, list[str]]]:
-    """Slot number and flags per instruction set."""
+    """Slot number and flags per instruction set: those in VISOPS_ISA, by default all."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return {"default": (0, [])}
     levels = {name: (slot, flags) for slot, (name, flags) in enumerate(FLAGS.isa.items())}
-    return {**levels, "default": (0, FLAGS.plain)}
+    levels["default"] = (0, FLAGS.plain)
+    value = os.environ.get("VISOPS_ISA", "")
+    wanted = value.split(",") if value else list(levels)
+    if not set(wanted) <= set(levels):
+        fail(f"VISOPS_ISA={value} is not known; it can hold {', '.join(levels)}")
+    return {name: levels[name] for name in wanted}

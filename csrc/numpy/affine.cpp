@@ -75,10 +75,22 @@ Extent extent(const py::array& array) {
   return {first, last};
 }
 
+// MemoryError, naming the operator, where memory runs out.
+py::array empty_array(const py::dtype& dtype, const std::vector<py::ssize_t>& shape) {
+  try {
+    return py::array(dtype, shape);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_MemoryError)) throw;
+    const auto text = "visops.warp_affine: result: " + py::str(error.value()).cast<std::string>();
+    py::set_error(PyExc_MemoryError, text.c_str());
+    throw py::error_already_set();
+  }
+}
+
 py::array output_for(py::handle out, const py::array& image, int64_t height, int64_t width) {
   if (out.is_none()) {
-    if (image.ndim() == 2) return py::array(image.dtype(), {height, width});
-    return py::array(image.dtype(), {height, width, static_cast<int64_t>(image.shape(2))});
+    if (image.ndim() == 2) return empty_array(image.dtype(), {height, width});
+    return empty_array(image.dtype(), {height, width, image.shape(2)});
   }
   py::array array = output_argument(kOp, "out", out);
   const bool same_rank = array.ndim() == image.ndim();

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .arrays import as_tensor
+from .refusals import require_plain
 
 __all__ = ["call_operator", "output_limit", "renamed"]
 
@@ -56,7 +57,11 @@ def call_operator(
         _require_kind(op, Tensor, "a torch.Tensor or a numpy.ndarray", given)
         if device is not None:
             raise TypeError(f"visops.{op}: device is for arrays; move tensors with .to({device!r})")
-        return call(*tensors.values(), *arguments)
+        try:
+            return call(*tensors.values(), *arguments)
+        except (NotImplementedError, AttributeError):  # torch's, for sparse tensors and their like
+            require_plain(op, **given)
+            raise
     _require_kind(op, np.ndarray, f"a numpy.ndarray, as {first} is", given)
     moved = {name: as_tensor(op, name, array).to(device) for name, array in given.items()}
     try:

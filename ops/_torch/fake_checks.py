@@ -16,6 +16,7 @@ __all__ = [
     "PAIR",
     "Length",
     "check_fill",
+    "check_presence",
     "check_same_device",
     "check_shape",
     "register_fake",
@@ -52,7 +53,7 @@ def register_fake(op: str, **lengths: Length) -> Callable[[Kernel], Kernel]:
         def checked(*arguments: Any) -> Any:
             given = list(zip(schema, arguments, strict=False))
             for argument, value in given:
-                _check_presence(op, argument, value)
+                check_presence(op, argument, value)
                 length = lengths.get(argument.name)
                 if length is not None and len(value) != length.exactly:
                     got = f"visops.{op}: {argument.name} is {list(value)}"
@@ -67,7 +68,8 @@ def register_fake(op: str, **lengths: Length) -> Callable[[Kernel], Kernel]:
     return register
 
 
-def _check_presence(op: str, argument: Any, value: Any) -> None:
+def check_presence(op: str, argument: Any, value: Any) -> None:
+    """Raise for None, or an empty list, in place of tensors; `argument` is the schema's."""
     name, kind = argument.name, str(argument.type)
     if kind == "Tensor":
         require(value is not None, f"visops.{op}: {name} is None, must be a tensor")

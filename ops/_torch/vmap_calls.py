@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from .fake_checks import check_presence
+
 __all__ = ["below_vmap", "complete_rule", "is_below_vmap", "one_call_each"]
 
 Rule = Callable[..., tuple[Any, Any]]
@@ -43,12 +45,16 @@ def complete_rule(op: Any, rule: Rule) -> Rule:
 
     The dispatcher leaves out trailing arguments that equal their defaults.
     """
-    defaults = [argument.default_value for argument in op._schema.arguments]
+    name = op._schema.name.removeprefix("visops::")
+    schema = op._schema.arguments
+    defaults = [argument.default_value for argument in schema]
 
     def completed(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
         missing = defaults[len(arguments) :]
         arguments = (*arguments, *missing)
         in_dims = (*in_dims, *(None for _ in missing))
+        for argument, value in zip(schema, arguments, strict=True):
+            check_presence(name, argument, value)
         if info.batch_size == 0:
             return _no_results(op, in_dims, arguments)
         return rule(info, in_dims, *arguments)

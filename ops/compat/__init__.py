@@ -21,18 +21,31 @@ import torch
 from torch import Tensor
 
 from .._info import build_info
+from .._torch.refusals import require_plain
 from ..warp.affine import warp_affine
 from ..warp.point_fits import affine_from_points
+from .deformable_attention import (
+    MSDeformAttn,
+    MultiScaleDeformableAttnFunction,
+    ms_deform_attn_backward,
+    ms_deform_attn_forward,
+    multi_scale_deformable_attn_pytorch,
+)
 from .nms import batched_nms, nms, soft_nms
 from .roi_align import RoIAlign, roi_align
 
 __all__ = [
+    "MSDeformAttn",
+    "MultiScaleDeformableAttnFunction",
     "RoIAlign",
     "affine_opencv",
     "affine_torch",
     "batched_nms",
     "get_compiler_version",
     "get_compiling_cuda_version",
+    "ms_deform_attn_backward",
+    "ms_deform_attn_forward",
+    "multi_scale_deformable_attn_pytorch",
     "nms",
     "roi_align",
     "soft_nms",
@@ -83,6 +96,7 @@ def affine_torch(input: Tensor, affine_matrix: Tensor, out_h: int, out_w: int) -
         if not isinstance(value, Tensor):
             kind = type(value).__name__
             raise TypeError(f"visops.{op}: {name} is a {kind}, must be a torch.Tensor")
+    require_plain(op, input=input, affine_matrix=affine_matrix)
     if input.dtype not in (torch.float32, torch.float64):
         raise TypeError(
             f"visops.{op}: input has dtype {input.dtype}, must be torch.float32 or torch.float64"

@@ -196,6 +196,7 @@ def batched_nms(
         )
     if "iou_thr" not in options:
         raise ValueError(f"visops.{op}: nms_cfg has no 'iou_thr'")
+    require_plain(op, bboxes=bboxes, scores=scores, inds=inds)
     threshold = options.pop("iou_thr")
     if kind == "nms":
         keep = _batched_nms(bboxes, scores, inds, threshold)

@@ -223,7 +223,10 @@ def _convolve(
         if not torch.compiler.is_compiling():  # where sizes may be symbols; torch checks too
             check_arguments("conv2d", images.shape, weight.shape, *arguments)
             _check_tensors(images, weight, bias)
-        if method == "torch":
+        if method == "torch" and weight.shape[1] == 0:
+            # Torch's own result has the wrong shape, [N, 0, height, width].
+            result = _implicit(images, weight, bias, *arguments)
+        elif method == "torch":
             result = _by_torch(images, weight, bias, options, before, after)
         else:
             result = _by_im2col(images, weight, bias, options, sides, before + after)
@@ -236,6 +239,9 @@ def _choose(input: Tensor, weight: Tensor) -> tuple[str, str]:
     name = _name(dtype)
     if not (dtype.is_floating_point or dtype.is_complex):
         return "implicit", f"torch has no convolution of {name}"
+    channels = weight.shape[1] if weight.dim() == 4 else 0
+    if channels == 0:
+        return "implicit", "no input channels, for which torch's result has the wrong shape"
     device = input.device.type
     if device != "cpu":
         return "torch", f"{name} on {device}"
@@ -243,7 +249,7 @@ def _choose(input: Tensor, weight: Tensor) -> tuple[str, str]:
         return "implicit", f"oneDNN has no {name} here"
     if dtype == torch.float32 and prefers_channels_last(input):
         return "torch", f"{name}, channels_last, which oneDNN takes as it lies"
-    channels, most = weight.shape[1] if weight.dim() == 4 else 0, _MOST_CHANNELS[dtype]
+    most = _MOST_CHANNELS[dtype]
     if channels <= most:
         return "implicit", f"{name} with {channels} input channels a group, <= {most}"
     return "torch", f"{name} with {channels} input channels a group, > {most}"

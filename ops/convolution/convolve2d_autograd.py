@@ -41,6 +41,17 @@ def _check_dtype(op: str, name: str, tensor: Tensor) -> None:
     )
 
 
+def _check_sides(op: str, input: Tensor, kernel: Tensor, boundary: str) -> None:
+    """Check as check_planes() in csrc/core/convolution/convolve2d.cpp."""
+    least = "must have at least one row and one column"
+    for size in kernel.shape[-2:]:
+        require(size >= 1, f"visops.{op}: kernel has shape {list(kernel.shape)}, {least}")
+    if boundary != "fill":
+        text = f"visops.{op}: input has shape {list(input.shape)}, {least} to be repeated"
+        for size in input.shape[-2:]:
+            require(size >= 1, text)
+
+
 def _check_boundary(op: str, boundary: str) -> None:
     require(
         boundary in ("fill", "wrap", "symm"),
@@ -97,6 +108,7 @@ def _convolve2d_fake(
     _check_boundary("convolve2d", boundary)
     _check_pair("convolve2d", "start", start)
     _check_pair("convolve2d", "size", size, 0)
+    _check_sides("convolve2d", input, kernel, boundary)
     _check_fill("convolve2d", input, fill, boundary)
     return input.new_empty((*leading, *size))
 

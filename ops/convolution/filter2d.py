@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._torch.arrays import as_tensor
 from .._torch.call import renamed
+from .._torch.refusals import require_plain
 from .convolve2d import correlate2d
 from .convolve2d_extension import extended_along
 
@@ -145,6 +146,7 @@ def filtered(
     if border not in _BORDERS:
         names = ", ".join(repr(name) for name in _BORDERS)
         raise ValueError(f"visops.{op}: border is {border!r}, must be one of {names}")
+    require_plain(op, image=image, kernel=list(kernels))
     planes, last = _planes(op, image, channels)
     result_dtype = planes.dtype if dtype is None else _torch_dtype(op, dtype)
     wide = computed_in(op, planes.dtype)

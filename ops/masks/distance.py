@@ -66,8 +66,8 @@ def distance_transform(
     masks : Tensor or ndarray ``[..., H, W]`` or ``[..., D, H, W]``, bool or uint8
         Pixels that are not 0 are inside. Fewer than 2³¹ pixels a mask, sides of at most 2²⁴.
     metric : {"euclidean", "taxicab", "chessboard"}
-        With dx and dy the differences of columns and rows: √(dx² + dy²), |dx| + |dy|, or
-        max(|dx|, |dy|).
+        With dx and dy the differences of columns and rows: ``sqrt(dx² + dy²)``, ``|dx| + |dy|``, or
+        ``max(|dx|, |dy|)``.
     spacing : float or `dims` floats from 1e-6 to 1e6, optional
         For "euclidean": the distance between neighbours along each axis, in the order of the axes.
     dims : {2, 3}

@@ -6,7 +6,7 @@ The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from . import fakes  # noqa: F401
 
 __all__ = ["PackedMasks", "mask_area", "mask_iou", "masks_to_boxes", "pack_masks"]
 
-Array = TypeVar("Array", Tensor, np.ndarray)
 Device = torch.device | str | None
 
 _pack_masks = torch.ops.visops.pack_masks.default
@@ -26,7 +25,7 @@ _measure_masks = torch.ops.visops.measure_masks.default
 _mask_iou = torch.ops.visops.mask_iou.default
 
 
-class PackedMasks(NamedTuple, Generic[Array]):
+class PackedMasks(NamedTuple):
     """Masks with 64 pixels in a number: what :func:`pack_masks` returns.
 
     An eighth of the memory of bool masks, and the form that overlaps are counted in.
@@ -39,18 +38,20 @@ class PackedMasks(NamedTuple, Generic[Array]):
         Height and width of a mask.
     """
 
-    bits: Array
+    bits: Any
     size: tuple[int, int]
 
-    def unpack(self, *, device: Device = None) -> Array:
+    def unpack(self, *, device: Device = None) -> Any:
         """Return the masks, bool ``[..., H, W]``."""
-        masks: Array = call_operator(
+        return call_operator(
             "unpack_masks", _unpack_masks, device, {"bits": self.bits}, self.size[1]
         )
-        return masks
 
 
-def pack_masks(masks: Array, *, device: Device = None) -> PackedMasks[Array]:
+ArrayOrPacked = Tensor | np.ndarray | PackedMasks
+
+
+def pack_masks(masks: Tensor | np.ndarray, *, device: Device = None) -> PackedMasks:
     """Pack masks into bits.
 
     Parameters
@@ -79,11 +80,11 @@ def pack_masks(masks: Array, *, device: Device = None) -> PackedMasks[Array]:
     >>> packed.unpack()
     tensor([[ True, False,  True]])
     """
-    bits: Array = call_operator("pack_masks", _pack_masks, device, {"masks": masks})
+    bits = call_operator("pack_masks", _pack_masks, device, {"masks": masks})
     return PackedMasks(bits, (masks.shape[-2], masks.shape[-1]))
 
 
-def mask_area(masks: Array | PackedMasks[Array], *, device: Device = None) -> Array:
+def mask_area(masks: ArrayOrPacked, *, device: Device = None) -> Any:
     """Count the pixels of masks.
 
     Parameters
@@ -107,26 +108,12 @@ def mask_area(masks: Array | PackedMasks[Array], *, device: Device = None) -> Ar
     >>> visops.mask_area(torch.ones(2, 3, 4, dtype=torch.bool))
     tensor([12, 12])
     """
-    area: Array = _measured("mask_area", lambda areas, boxes: areas, masks, device)
-    return area
+    return _measured("mask_area", lambda areas, boxes: areas, masks, device)
 
 
-@overload
 def masks_to_boxes(
-    masks: Array | PackedMasks[Array],
-    *,
-    return_empty: Literal[False] = False,
-    device: Device = None,
-) -> Array: ...
-
-
-@overload
-def masks_to_boxes(
-    masks: Array | PackedMasks[Array], *, return_empty: Literal[True], device: Device = None
-) -> tuple[Array, Array]: ...
-
-
-def masks_to_boxes(masks: Any, *, return_empty: bool = False, device: Device = None) -> Any:
+    masks: ArrayOrPacked, *, return_empty: bool = False, device: Device = None
+) -> Any:
     """Find the boxes of masks, as ``torchvision.ops.masks_to_boxes`` does.
 
     Parameters
@@ -165,13 +152,13 @@ def masks_to_boxes(masks: Any, *, return_empty: bool = False, device: Device = N
 
 
 def mask_iou(
-    masks1: Array | PackedMasks[Array],
-    masks2: Array | PackedMasks[Array],
+    masks1: ArrayOrPacked,
+    masks2: ArrayOrPacked,
     *,
     kind: str = "iou",
-    iscrowd: Array | None = None,
+    iscrowd: Tensor | np.ndarray | None = None,
     device: Device = None,
-) -> Array:
+) -> Any:
     """Compute the overlaps of all pairs of masks.
 
     Counts common bits, and only within the rows and columns that both masks touch. Results are the
@@ -180,8 +167,7 @@ def mask_iou(
     Parameters
     ----------
     masks1, masks2 : Tensor or ndarray ``[N, H, W]`` and ``[M, H, W]``, or PackedMasks
-        Bool or uint8; pixels that are not 0 are inside.
-        Masks that are used again are best packed once.
+        Bool or uint8; pixels that are not 0 are inside. Pack masks that are used again.
     kind : {"iou", "ioa"}
         Intersection over union, or over the area of the mask of `masks1`.
     iscrowd : Tensor or ndarray ``[M]``, bool or uint8, optional
@@ -237,8 +223,7 @@ def mask_iou(
         return overlaps
 
     tensors = {"masks1": _values(masks1), "masks2": _values(masks2), "iscrowd": iscrowd}
-    overlaps: Array = call_operator(op, call, device, tensors, optional=("iscrowd",))
-    return overlaps
+    return call_operator(op, call, device, tensors, optional=("iscrowd",))
 
 
 def _values(masks: Any) -> Any:

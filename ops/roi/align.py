@@ -51,8 +51,8 @@ def roi_align(
         Pixels of `input` per unit of `boxes`, > 0: 1/16 for boxes of an image and a map of 1/16 of
         its size.
     sampling_ratio : int
-        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 4096². If <= 0, it has about
-        one per pixel: as many as its height and width in pixels, rounded up.
+        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 4096² (256² for maxima). If
+        <= 0, it has about one per pixel: as many as its height and width in pixels, rounded up.
     aligned : bool
         Whether the centre of pixel (0, 0) is at (0.5, 0.5), as detectors assume (detectron2's
         version 2), and boxes may have any size. Otherwise it is at (0, 0), which shifts all regions

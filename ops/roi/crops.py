@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._torch.arrays import as_tensor, number_list
 from .._torch.call import call_operator
+from .._torch.refusals import require_plain
 from .arguments import as_boxes, output_pair
 from .crops_autograd import crop_rois as _crop
 from .crops_autograd import paste_rois as _paste
@@ -208,6 +209,7 @@ def _joined(op: str, boxes: Any, images: Any) -> Any:
 
 
 def _as_alpha(alpha: Tensor, dtype: torch.dtype) -> Tensor:
+    require_plain("paste_rois", alpha=alpha)
     if not (alpha.is_floating_point() or alpha.dtype == torch.bool):
         name = str(alpha.dtype).removeprefix("torch.")
         raise TypeError(

@@ -51,7 +51,7 @@ def roi_align_rotated(
     spatial_scale : float
         Pixels of `input` per unit of `boxes`, > 0. Angles are not scaled.
     sampling_ratio : int
-        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 4096². If <= 0, it has about
+        A bin has ``sampling_ratio × sampling_ratio`` samples, at most 256². If <= 0, it has about
         one per pixel: as many as its height and width in pixels, rounded up.
     aligned : bool
         As in :func:`roi_align`: whether the centre of pixel (0, 0) is at (0.5, 0.5), and boxes may

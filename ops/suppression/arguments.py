@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import refuse
+from .._torch.refusals import require_plain
 
 __all__ = ["whole_ids"]
 
@@ -24,12 +25,15 @@ def whole_ids(op: str, name: str, ids: Any) -> Any:
     ------
     ValueError
         A floating id is not a whole number.
+    TypeError
+        Floating ids are not in a dense tensor.
     """
     if isinstance(ids, np.ndarray) and ids.dtype.kind == "f":
         whole = torch.from_numpy(np.array(np.isfinite(ids) & (ids == np.floor(ids))))
         refuse(op, name, ~whole, _WHY)
         return ids.astype(np.int64)
     if isinstance(ids, Tensor) and ids.is_floating_point():
+        require_plain(op, **{name: ids})
         refuse(op, name, ~(torch.isfinite(ids) & (ids == ids.floor())), _WHY)
         return ids.to(torch.int64)
     return ids

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from .._torch.differentiable import without_gradient
-from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
+from .._torch.fake_checks import (
+    check_presence,
+    check_same_device,
+    check_shape,
+    register_fake,
+    require,
+)
 
 __all__ = [
     "batched_nms",
@@ -135,10 +141,16 @@ def _nms_padded_fake(
     )
 
 
+_PADDED_SCHEMA = torch.ops.visops.nms_padded.default._schema.arguments
+
+
 @torch.library.register_vmap("visops::nms_padded")
 def _nms_padded_vmap(
     info: Any, in_dims: Any, boxes: Tensor, scores: Tensor, *rest: Any
 ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    for argument, value in zip(_PADDED_SCHEMA, (boxes, scores), strict=False):
+        check_presence("nms_padded", argument, value)
+
     def mapped(tensor: Tensor, dim: int | None) -> Tensor:
         if dim is None:
             return tensor.expand(info.batch_size, *tensor.shape)

@@ -17,6 +17,7 @@ from .._torch.call import renamed
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import HEIGHT_WIDTH, check_same_device, register_fake
+from .._torch.refusals import require_plain
 
 try:
     from .._numpy import warp_affine as _warp_ndarray
@@ -147,15 +148,18 @@ def warp_affine(
             f"visops.warp_affine: image has shape {list(image.shape)}, "
             "must be [batch, channels, height, width] or [channels, height, width]"
         )
-    images = image if rank == 4 else image.unsqueeze(0)
-    if matrix.dim() == 3 and matrix.shape[0] == 1:
-        matrix = matrix.squeeze(0)
     options = (mode, padding_mode, fills, inverse_map, half_pixel)
     try:
+        images = image if rank == 4 else image.unsqueeze(0)
+        if matrix.dim() == 3 and matrix.shape[0] == 1:
+            matrix = matrix.squeeze(0)
         if out is not None:
             _warp_into(out, images, matrix, size, options)
             return out
         result = _affine(images, matrix, images.shape[2:] if size is None else size, *options)
+    except NotImplementedError:  # torch's, for views of sparse tensors and their like
+        require_plain("warp_affine", image=image, matrix=matrix)
+        raise
     except RuntimeError as error:
         raise renamed(error, "warp_affine", "affine") from None
     return result if rank == 4 else result.squeeze(0)

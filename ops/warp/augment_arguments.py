@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, as_tensor
+from .._torch.refusals import require_plain
 
 _OP = "augment"
 _DTYPES = "uint8, float16, float32 or float64"  # of arrays
@@ -121,6 +122,7 @@ def window_tensor(window: Any, batch: int, device: torch.device) -> Tensor:
 def erase_tensor(erase: Any, batch: int, device: torch.device) -> Tensor:
     """Return [batch, rectangles, 4] in int64."""
     if isinstance(erase, Tensor):
+        require_plain(_OP, erase=erase)
         integral = not (erase.is_floating_point() or erase.is_complex())
         dtype: Any = erase.dtype
     else:

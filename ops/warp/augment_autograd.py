@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
-from .._torch.fake_checks import check_same_device, register_fake
+from .._torch.fake_checks import check_same_device, register_fake, require
 
 # The options that all forms share, in the order and with the defaults of the schemas, then those of
 # the forms that allocate. The dispatcher leaves out trailing arguments that equal their defaults.
@@ -165,6 +165,11 @@ def _augment_backward_fake(
 ) -> tuple[Tensor, Tensor, Tensor]:
     _check_batch("augment_backward", image, matrix, rest)
     image_grad, matrix_grad, color_grad = rest[_OPTIONS:]
+    color = rest[_COLOR]
+    require(
+        color is not None or not color_grad,
+        "visops.augment_backward: color is None, it has no gradient",
+    )
     device, batch = image.device, image.shape[0]
 
     def sums(wanted: bool, shape: Sequence[Any], dtype: torch.dtype = torch.float64) -> Tensor:
@@ -175,7 +180,7 @@ def _augment_backward_fake(
     else:
         single = image.dtype != torch.float64
         grad_image = sums(False, (), torch.float32 if single else torch.float64)
-    steps = rest[_COLOR].shape[1:] if color_grad else ()
+    steps = color.shape[1:] if color_grad else ()
     return (
         grad_image,
         sums(matrix_grad, (batch, 3, 3)),

@@ -165,7 +165,8 @@ def _inverse_homography(op: str, m: Tensor) -> Tensor:
 
 def _refuse_singular(op: str, det: Tensor, terms: Tensor, rounding: float) -> Tensor:
     """Return `det`, NaN where it is within the rounding error of the sum of its terms."""
-    singular = ~(det.abs() > rounding * terms)
+    # Not `rounding * terms`: torch fails for numbers times scalars mapped over no entries.
+    singular = ~(det.abs() > torch.full_like(terms, rounding) * terms)
     refuse(op, "matrix", singular, "is singular")
     return torch.where(singular, math.nan, det)
 

@@ -1,4 +1,7 @@
-"""Operators on masks against SciPy, OpenCV and scikit-image.
+"""Operators on masks against torchvision, pycocotools, SciPy, OpenCV and scikit-image.
+
+Overlaps and boxes: masks of a disc each, as bool, so that ours packs them in every call; "packed
+before" doesn't. The matrix product is of float32 masks.
 
 Components: random noise at the density where components are largest, and discs as segmentation
 networks draw them, of 512 × 512 and 3840 × 2160 pixels, and a hundred masks of 800 × 1333. OpenCV
@@ -19,6 +22,12 @@ import cv2
 import numpy as np
 import scipy.ndimage
 import skimage.measure
+from torchvision.ops import masks_to_boxes
+
+try:
+    from pycocotools import mask as coco
+except ImportError:
+    coco = None
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
@@ -188,6 +197,51 @@ def distances(picture: str, count: int, height: int, width: int) -> list[Contend
     ]
 
 
+def single_discs(count: int, height: int, width: int) -> np.ndarray:
+    """One disc a mask, as a detector's masks are."""
+    return discs(count, height, width, 1)
+
+
+def overlaps(count: int, height: int, width: int) -> list[Contender]:
+    """Overlaps of all pairs."""
+    masks = torch.from_numpy(single_discs(count, height, width))
+    packed = visops.pack_masks(masks)
+
+    def product() -> torch.Tensor:
+        flat = masks.flatten(1).float()
+        common, area = flat @ flat.T, flat.sum(1)
+        return common / (area[:, None] + area[None] - common)
+
+    def cocos() -> np.ndarray:
+        encoded = coco.encode(np.asfortranarray(masks.numpy().view(np.uint8).transpose(1, 2, 0)))
+        return np.asarray(coco.iou(encoded, encoded, [0] * count))
+
+    contenders = [
+        Contender("visops", lambda: visops.mask_iou(masks, masks)),
+        Contender("packed before", lambda: visops.mask_iou(packed, packed), bound=True),
+        Contender("matrix product", product, ROUNDING, floor=50.0),
+    ]
+    if coco is not None:
+        contenders.append(
+            Contender(
+                "pycocotools",
+                cocos,
+                ROUNDING,
+                comparable=lambda found: np.nan_to_num(found).astype(np.float32),
+            )
+        )
+    return contenders
+
+
+def boxes(count: int, height: int, width: int) -> list[Contender]:
+    """The box of each mask."""
+    masks = torch.from_numpy(single_discs(count, height, width))
+    return [
+        Contender("visops", lambda: visops.masks_to_boxes(masks)),
+        Contender("torchvision", lambda: masks_to_boxes(masks), floor=20.0),
+    ]
+
+
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
     cases = []
@@ -214,6 +268,11 @@ def all_cases() -> list[Case]:
             for label, count, height, width in shapes
             for picture in pictures
         ]
+    cases += [
+        case(group, f"{count} × 800 × 1333", build, count, 800, 1333, quick=count < 50, job=group)
+        for group, build in (("overlaps", overlaps), ("boxes", boxes))
+        for count in (10, 100)
+    ]
     return cases
 
 

@@ -1,12 +1,12 @@
-"""Calls every operator and public function with random arguments, to find what they can't bear.
+"""Calls every operator and public function with random arguments and reports what breaks.
 
     python scripts/fuzz --calls 20000
-    python scripts/fuzz --seed 3 --call 1234           # one of them again, in this process
+    python scripts/fuzz --seed 3 --call 1234           # repeat one of them in this process
     python scripts/fuzz --only nms --calls 1000
 
-A finding is a crash, a call that takes too long or too much memory, an exception of an unusual
-type, results that differ between two equal calls, and fake kernels that promise another shape. The
-exit status is 1 if there is one. Calls are determined by the seed and their number.
+A finding is a crash, a call that takes too long or too much memory, an exception that no user
+should see (verdicts.py), two equal calls with different results, or a fake kernel that promises the
+wrong shape. With findings, the exit status is 1. The seed and its number determine a call.
 """
 
 from __future__ import annotations
@@ -58,13 +58,15 @@ def main(words: Sequence[str] | None = None) -> int:
 def _parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser("scripts/fuzz", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--calls", type=int, default=20000, help="how many (default 20000)")
-    parser.add_argument("--seed", type=int, default=0, help="another number, other calls")
+    parser.add_argument("--seed", type=int, default=0, help="which calls to make")
     parser.add_argument("--first", type=int, default=0, help="the number of the first call")
-    parser.add_argument("--call", type=int, help="only this one, in this process")
+    parser.add_argument("--call", type=int, help="repeat this one, in this process")
     parser.add_argument("--only", default="", help="only targets whose name contains this")
-    parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default 2)")
-    parser.add_argument("--seconds", type=float, default=10, help="the most a call may compute")
-    parser.add_argument("--memory", type=int, default=1024, help="the most MiB a call may take")
+    parser.add_argument("--jobs", type=int, default=2, help="processes to run at once (default 2)")
+    parser.add_argument(
+        "--seconds", type=float, default=10, help="processor time that a call may take"
+    )
+    parser.add_argument("--memory", type=int, default=1024, help="MiB that a call may take")
     return parser.parse_args(words)
 
 

@@ -1,4 +1,4 @@
-"""The calls to make: every operator by its schema, every public function by its signature."""
+"""Draws calls: of operators by their schemas, of public functions by their signatures."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .problem import BY_FUNCTION, BY_NAME, BY_OPERATOR, Problem
 # How a call is made; see ways.py.
 WAYS = ("plain", "plain", "plain", "gradient", "meta", "vmap", "transform")
 _OPTIONAL = "?"
-# Options that others depend on: they are always given.
+# Other arguments depend on these options, so they are always given.
 _TOGETHER = ("stride", "padding", "dilation", "layout", "blend", "alpha", "groups")
 
 
 @dataclass(frozen=True)
 class Target:
-    """A function with what is known of its arguments."""
+    """A function and its arguments."""
 
-    name: str  # in reports, and to be asked for
+    name: str  # in reports, and for --only
     function: Callable[..., Any]
-    arguments: Mapping[str, str]  # names and types, those of the schema where there is one
+    arguments: Mapping[str, str]  # names and types, from the schema if there is one
     takes_arrays: bool = False
     ways: Sequence[str] = WAYS
 
@@ -48,7 +48,7 @@ class Call:
 
 
 def describe(value: Any) -> str:
-    """Return what a report needs of an argument."""
+    """Describe an argument for a report."""
     if isinstance(value, Tensor):
         dtype = str(value.dtype).removeprefix("torch.")
         if value.layout != torch.strided or value.is_nested or value.is_quantized:
@@ -107,7 +107,7 @@ def _function(name: str, function: Any) -> Target | None:
 
 
 def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
-    """Return call `number` of a seed: always the same one."""
+    """Return call `number` of a seed, the same one every time."""
     draw = Draw(f"{seed}/{number}")
     target = targets[number % len(targets)]
     call = Call(target, draw.choice(target.ways), valid_arguments(draw, target))

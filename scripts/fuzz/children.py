@@ -1,8 +1,8 @@
-"""Makes calls in child processes, and says of every death which call it was.
+"""Makes calls in child processes and finds the call that ended one.
 
-A child is a fork, so it starts at once. Before it makes a call, it writes which one into memory
-that it shares with its parent; the parent looks at the clock and at the child's memory, and starts
-another child after the call that ended this one.
+A child is a fork, so it starts at once. Before each call it writes the call's number into memory
+shared with its parent. The parent watches the clock and the child's memory; when a child dies, it
+starts another one after the fatal call.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from .calls import Call
 from .verdicts import verdict
 from .ways import make
 
-WAIT = 10  # a busy machine may take this much longer than the limit
+WAIT = 10  # times the limit: how long a call may wait for a busy machine
 CHUNK = 250  # calls that share a process
 _HEADER = struct.Struct("=qdi")  # the call's number, when it began, length of its text
 _JOURNAL_BYTES = 1 << 16
 _PAGE = resource.getpagesize()
-_CONFIRMATIONS = 8  # a corrupt heap is not noticed at once
+_CONFIRMATIONS = 8  # calls: a corrupt heap is not noticed at once
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Limits:
     """What a call may use."""
 
     seconds: float = 10.0  # of the processor
-    memory: int = 1 << 30  # bytes, beyond what the process has when it starts
+    memory: int = 1 << 30  # bytes, on top of those at the start
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Report:
 
 
 class _Journal:
-    """The call being made, in memory that outlives the process that makes it."""
+    """The current call, in memory that outlives the process making it."""
 
     def __init__(self) -> None:
         self._map = mmap.mmap(-1, _JOURNAL_BYTES)
@@ -74,7 +74,7 @@ class _Journal:
 
 
 class _Child:
-    """A process that makes calls, seen from its parent."""
+    """A process that makes calls, as its parent sees it."""
 
     def __init__(self, draw: Callable[[int], Call], numbers: Sequence[int], limits: Limits) -> None:
         self.numbers = numbers
@@ -93,12 +93,12 @@ class _Child:
         os.set_blocking(read, False)
         self._pipe = read
         self._base = _resident(self.pid)
-        self._number, self._used = -1, 0.0  # the call being made, what was used before it
+        self._number, self._used = -1, 0.0  # the current call, and the time used before it
         self._received = b""
         self._killed = ""
 
     def poll(self) -> tuple[list[Report], bool]:
-        """Return what was found since, and whether the process has ended."""
+        """Return new findings, and whether the process has ended."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         reports = list(self._messages())
         if pid == 0:
@@ -149,7 +149,7 @@ class _Child:
 
 
 def _interesting(output: str) -> str:
-    """Return a sanitizer's report without the frames of Python, or the last lines."""
+    """Return a sanitizer's report without Python's frames, or the last lines."""
     start = "==[0-9]+==ERROR|WARNING: ThreadSanitizer|[^\n]*runtime error"
     found = re.search(f"(?s)({start}).*", output)
     lines = (found[0] if found else output).splitlines()
@@ -158,7 +158,7 @@ def _interesting(output: str) -> str:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Return what all threads of a process have used."""
+    """Return the processor time of all threads of a process."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -181,14 +181,14 @@ def _work(
     pipe: int,
     output: int,
 ) -> None:
-    """The child: never returns."""
+    """Run the child; never returns."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     warnings.simplefilter("ignore")
-    faulthandler.disable()  # it would write where the parent does
+    faulthandler.disable()  # it would write to the parent's stderr
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if "libasan" not in (maps := Path("/proc/self/maps").read_text()) and "libtsan" not in maps:
-        # A request of terabytes fails at once; a sanitizer's shadow memory is that large.
+        # Requests for terabytes then fail at once. Sanitizers need that much themselves.
         space = int(Path("/proc/self/statm").read_text().split()[0]) * _PAGE + 4 * limits.memory
         resource.setrlimit(resource.RLIMIT_AS, (space, space))
     for number in numbers:

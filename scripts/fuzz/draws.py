@@ -1,4 +1,4 @@
-"""Random numbers, words, tensors and arrays: ordinary ones, and those that find defects."""
+"""Random numbers, words, tensors and arrays: ordinary ones, and ones likely to break something."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DTYPES = (
 
 
 class Draw:
-    """A stream of random choices that one number determines."""
+    """A stream of random choices, determined by a seed."""
 
     def __init__(self, seed: str) -> None:
         self.random = random.Random(seed)
@@ -95,7 +95,7 @@ def relayout(draw: Draw, tensor: Tensor) -> Tensor:
         layouts.append(lambda: torch.complex(torch.zeros_like(tensor), -tensor).conj().imag)
     try:
         return draw.choice(layouts)()
-    except (RuntimeError, TypeError):  # dtypes that torch can't copy so
+    except (RuntimeError, TypeError):  # a dtype that torch can't copy like that
         return tensor
 
 
@@ -118,7 +118,7 @@ def overlapping(draw: Draw, tensor: Tensor) -> Tensor:
 
 
 def spoil(draw: Draw, tensor: Tensor) -> Any:
-    """Return something like `tensor` that an operator may have to refuse."""
+    """Return a variant of `tensor` that an operator may have to refuse."""
     ways: list[Callable[[], Any]] = [
         lambda: _with_values(draw, tensor),
         lambda: _with_values(draw, tensor),
@@ -166,7 +166,7 @@ def _other_shape(draw: Draw, shape: Sequence[int]) -> list[int]:
 
 
 def _other_storage(draw: Draw, tensor: Tensor) -> Any:
-    """Return a tensor that has no strides, or several."""
+    """Return a sparse, nested, quantized or mkldnn tensor."""
     way = draw.between(0, 3)
     if way == 0:
         return tensor.to_sparse()
@@ -178,7 +178,7 @@ def _other_storage(draw: Draw, tensor: Tensor) -> Any:
 
 
 def as_array(draw: Draw, tensor: Tensor) -> np.ndarray:
-    """Return a tensor's values as an array, in any layout that NumPy has and torch lacks."""
+    """Return a tensor's values as an array, also in layouts that torch lacks."""
     if tensor.dtype in (torch.bfloat16, torch.complex32, torch.float8_e4m3fn):
         tensor = tensor.float()
     array = tensor.resolve_neg().numpy()

@@ -1,7 +1,7 @@
-"""What a valid call looks like: a value for every argument's name, all of one problem.
+"""Valid values for every argument's name, all of one problem.
 
-Names mean the same in all operators (`boxes` are boxes), so a new operator whose arguments have
-the field's usual names is drawn without a line here. What differs is under "operator.name".
+Names mean the same in all operators (`boxes` are boxes), so a new operator with the usual names
+needs no entry here. Exceptions are listed as "operator.name".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Problem:
         self.height, self.width = self._side(), self._side()
         self.out = (self._side(), self._side())
         self.bins = (draw.between(1, 4), draw.between(1, 4))
-        # Boxes need an image to be on.
+        # Boxes need an image.
         self.count = draw.choice((0, 1, 2, 5, 17, 64)) if self.batch else 0
         self.dtype: torch.dtype = draw.choice((torch.float32, *FLOATING, *IMAGE_DTYPES.get(op, ())))
         self.box_dtype: torch.dtype = draw.choice((torch.float32, self.floating))
@@ -55,7 +55,7 @@ class Problem:
         return int(self.draw.choice((1, 2, 3, 5, 8, 13, 16, 33, 64, self.draw.between(1, 40))))
 
     def maps(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
-        """Return values as images and maps have them."""
+        """Return pixels."""
         dtype = dtype or self.dtype
         high = 255.0 if dtype == torch.uint8 else 1.0
         return self.draw.tensor(shape, dtype, -1.0 if dtype.is_floating_point else 0.0, high)
@@ -80,7 +80,7 @@ class Problem:
         return self.maps(self.count, self.channels, *self.bins, dtype=self.floating)
 
     def matrix(self, rows: int = 2) -> Tensor:
-        """Return maps near the identity, larger and smaller ones too."""
+        """Return transforms near the identity; some enlarge or shrink."""
         shape = (rows, 3) if self.draw.chance(0.2) else (self.batch, rows, 3)
         matrix = self.draw.tensor(shape, torch.float64, -0.5, 0.5)
         matrix[..., :2, :2] += torch.eye(2) * self.draw.choice((1.0, 1.0, 0.25, 4.0, -1.0))
@@ -104,7 +104,7 @@ class Problem:
         return torch.cat([boxes[:, :2], sides, angle], 1)
 
     def rois(self, boxes: Tensor) -> Tensor:
-        """Put the number of an image before each box."""
+        """Put an image's number before each box."""
         index = self.draw.tensor((len(boxes), 1), torch.float64, 0.0, 1.0) * self.batch
         return torch.cat([index.floor().clamp(0, max(0, self.batch - 1)).to(boxes.dtype), boxes], 1)
 
@@ -314,7 +314,7 @@ BY_NAME: Mapping[str, Value] = MappingProxyType(
         "fill_value": lambda p: p.draw.choice((0, 1)),
         "device": lambda p: None,
         "explain": lambda p: None,
-        # what vision libraries before this one called them
+        # of visops.compat
         "image_uint8": lambda p: p.maps(p.height, p.width, 3, dtype=torch.uint8).numpy(),
         "from_point": lambda p: p.draw.tensor((3, 2), torch.float32, 0, 20),
         "to_point": lambda p: p.draw.tensor((3, 2), torch.float32, 0, 20),
@@ -460,7 +460,7 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
         ),
     }
 )
-# Public functions whose arguments differ from those of the operator of the same name.
+# Arguments of public functions that differ from those of the operator of that name.
 BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
     {
         **_for("im2col col2im", padding=lambda p: p.padding),

@@ -6,9 +6,9 @@ import re
 
 from .ways import FindingError
 
-# By name: subclasses such as NotImplementedError say that nobody thought of the case.
+# By exact type: a subclass such as NotImplementedError means that nobody thought of the case.
 ALLOWED = ("RuntimeError", "ValueError", "TypeError")
-# Messages of torch and of C++'s library that no user should see.
+# Messages of torch and the C++ library that no user should see.
 FORBIDDEN = re.compile(
     "INTERNAL ASSERT|std::bad_alloc|length_error|vector::|basic_string::|please report a bug"
 )
@@ -19,6 +19,8 @@ def verdict(error: BaseException) -> str | None:
     if isinstance(error, FindingError):
         return str(error)
     kind, message = type(error).__name__, str(error)
+    if kind == "MemoryError" and message.startswith("visops."):
+        return None
     if kind not in ALLOWED:
         return f"{kind}: {message}"
     match = FORBIDDEN.search(message)

@@ -1,4 +1,4 @@
-"""Makes a call: as it is, with gradients, on meta tensors, under torch's transforms."""
+"""Makes a call: plainly, with gradients, on meta tensors, or under torch's transforms."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from torch.utils import _pytree as pytree
 
 from .calls import Call
 
-# BLAS and oneDNN choose by the alignment of memory; so their bits may differ between two calls.
+# The alignment of memory decides what BLAS and oneDNN do, so bits may differ between calls.
 _NOT_ALWAYS_THE_SAME_BITS = ("conv2d", "convolve2d", "correlate2d")
-_M_PERTURB = -6  # mallopt's: which byte fresh memory is filled with
+_M_PERTURB = -6  # for mallopt: which byte fills fresh memory
 
 
 class FindingError(Exception):
-    """A call that returned, and should not have returned this."""
+    """A call returned a wrong result."""
 
 
 def make(draw_again: Callable[[], Call]) -> None:
-    """Make the call in its way; raises what the call raises, or FindingError."""
+    """Make the call; raise what it raises, or FindingError."""
     call = draw_again()
     if call.way == "meta":
         _on_meta(call, draw_again)
@@ -48,7 +48,7 @@ def _perturb(byte: int) -> None:
 
 
 def _twice(call: Call, draw_again: Callable[[], Call]) -> None:
-    """Call twice with other rubbish in fresh memory: the same bits, or something read it."""
+    """Call twice with different garbage in fresh memory, and compare bits."""
     if any(word in call.target.name for word in _NOT_ALWAYS_THE_SAME_BITS):
         _run(call)
         return
@@ -106,7 +106,7 @@ def _sum(tensors: Iterable[Tensor]) -> Tensor:
 
 
 def _on_meta(call: Call, draw_again: Callable[[], Call]) -> None:
-    """The fake kernel must refuse neatly; what runs must have the shape that it promised."""
+    """Compare the real result's shape with the one the fake kernel promises."""
 
     def moved(value: Any) -> Any:
         return value.to("meta") if isinstance(value, Tensor) and value.dim() else value
@@ -114,7 +114,7 @@ def _on_meta(call: Call, draw_again: Callable[[], Call]) -> None:
     leaves = pytree.tree_leaves(call.arguments)
     if not all(map(_is_plain, leaves)):
         return
-    # Moving makes tensors that overlap contiguous.
+    # Moving makes overlapping tensors contiguous.
     compares_strides = all(
         moved(leaf).stride() == leaf.stride() for leaf in leaves if isinstance(leaf, Tensor)
     )

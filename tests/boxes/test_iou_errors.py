@@ -28,6 +28,10 @@ def rotated(count: int = 3, dtype: torch.dtype = torch.float32, **where: Any) ->
     return torch.zeros(count, 5, dtype=dtype, **where)
 
 
+def ragged() -> Tensor:
+    return torch.nested.nested_tensor([boxes(2), boxes(3)], layout=torch.jagged)
+
+
 @dataclass(frozen=True)
 class Call:
     """A call; of_arrays() is the same with arrays instead of tensors."""
@@ -209,6 +213,11 @@ def array(dtype: Any = np.float32) -> np.ndarray:
         iou(boxes(), boxes(), device="cpu"),
     ),
     (TypeError, "box_iou: boxes1 has dtype object", iou(array(object), array())),
+    (
+        TypeError,
+        "distance_box_iou: boxes1 is a nested tensor, must be a dense one; unbind() it",
+        call(visops.distance_box_iou, ragged(), boxes()),
+    ),
 )
 def test_kinds(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
     check(error, message, call)

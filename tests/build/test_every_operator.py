@@ -177,6 +177,25 @@ def test_lists_of_another_length_are_refused(name: str) -> None:
             refusal(lambda given=given: target.function(**on_meta(given)), argument.name)  # type: ignore[misc]
 
 
+@every_mapped_operator
+def test_missing_tensors_are_refused_under_vmap(name: str) -> None:
+    """Rules would look at the shape of None."""
+    target, arguments = valid_call(name)
+    schema = target.function.default._schema.arguments  # type: ignore[attr-defined]
+    needed = [a.name for a in schema if str(a.type) == "Tensor"]
+    mapped = tensor_names(arguments)
+    for missing in needed:
+        first = next((n for n in mapped if n != missing), None)
+        if first is None:
+            continue
+
+        def call(entry: Tensor, first: str = first, missing: str = missing) -> Any:
+            return target.function(**{**arguments, first: entry, missing: None})
+
+        with pytest.raises(RuntimeError, match=rf"^visops\.{name}: {missing} is None, must be a"):
+            torch.vmap(call)(torch.stack([arguments[first]] * 2))
+
+
 @every_operator
 def test_tensors_on_two_devices_are_refused(name: str) -> None:
     """A fake kernel that only looked at shapes would return memory that nobody wrote."""

@@ -14,6 +14,7 @@ OPERATORS = Path(__file__).with_name("operators.txt").read_text().splitlines()
 
 NAMES = {
     "visops": [
+        "MultiScaleDeformableAttention",
         "MultiScaleRoIAlign",
         "PSRoIAlign",
         "RoIAlign",
@@ -154,12 +155,17 @@ NAMES = {
     ],
     "visops.onnx": ["translation_table"],
     "visops.compat": [
+        "MSDeformAttn",
+        "MultiScaleDeformableAttnFunction",
         "RoIAlign",
         "affine_opencv",
         "affine_torch",
         "batched_nms",
         "get_compiler_version",
         "get_compiling_cuda_version",
+        "ms_deform_attn_backward",
+        "ms_deform_attn_forward",
+        "multi_scale_deformable_attn_pytorch",
         "nms",
         "roi_align",
         "soft_nms",

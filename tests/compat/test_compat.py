@@ -122,6 +122,18 @@ MATRIX = torch.tensor([[[1.0, 0, 0], [0, 1, 0]]])
         lambda: compat.affine_torch(images(1, 2, 2), MATRIX, 2, 2),
     ),
     (
+        TypeError,
+        "compat.affine_torch: affine_matrix has layout sparse_coo, must be dense; call to_dense()",
+        lambda: compat.affine_torch(images(1, 1, 2, 2), MATRIX.to_sparse(), 2, 2),
+    ),
+    (
+        MemoryError,
+        "warp_affine: result: Unable to allocate",
+        lambda: compat.affine_opencv(
+            np.zeros((4, 4, 3), np.uint8), FROM, TO, size=(2**31 - 1, 2**16)
+        ),
+    ),
+    (
         RuntimeError,
         "warp_affine: matrix has batch 3, image has batch 2",
         lambda: compat.affine_torch(images(2, 1, 2, 2), MATRIX.expand(3, 2, 3), 2, 2),

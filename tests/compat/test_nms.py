@@ -151,8 +151,8 @@ def test_none() -> None:
     assert_kinds((rows, keep), torch.zeros(0, 5))
 
 
-def config(**nms_cfg: Any) -> Any:
-    ids = torch.zeros(3, dtype=torch.int64)
+def config(ids: Any = None, **nms_cfg: Any) -> Any:
+    ids = torch.zeros(3, dtype=torch.int64) if ids is None else ids
     return lambda: compat.batched_nms(torch.zeros(3, 4), torch.zeros(3), ids, nms_cfg)
 
 
@@ -207,6 +207,16 @@ ARRAY, TENSOR = DETS.astype(np.float32), torch.from_numpy(DETS)
         ValueError,
         "nms: scores has dtype int64, must be a floating type",
         lambda: Nms(ARRAY.astype(np.int64), 0.5),
+    ),
+    (
+        TypeError,
+        "compat.batched_nms: inds has layout mkldnn, must be dense; call to_dense() on it",
+        config(torch.zeros(3).to_mkldnn(), iou_thr=0.5),
+    ),
+    (
+        TypeError,
+        "batched_nms: idxs has layout mkldnn, must be dense; call to_dense() on it",
+        lambda: visops.batched_nms(TENSOR[:, :4], TENSOR[:, 4], torch.zeros(7).to_mkldnn(), 0.5),
     ),
     (
         ValueError,

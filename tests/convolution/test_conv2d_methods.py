@@ -101,6 +101,21 @@ def test_the_layout_counts_for_the_choice() -> None:
     assert lines == [f"visops.conv2d: method 'torch': {reason}"]
 
 
+@pytest.mark.parametrize("method", ["auto", "implicit", "im2col", "torch"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32], ids=str)
+def test_no_input_channels(method: str, dtype: torch.dtype) -> None:
+    """A sum over nothing is 0: only the bias is left, on fake tensors too."""
+    if dtype == torch.int32 and method == "torch":
+        return  # refused
+    input, weight = torch.ones(2, 0, 5, 6, dtype=dtype), torch.ones(3, 0, 2, 2, dtype=dtype)
+    bias = torch.tensor([1, 2, 3], dtype=dtype)
+    for images in (input, input.to(memory_format=torch.channels_last)):
+        found = visops.conv2d(images, weight, bias, method=method)
+        assert torch.equal(found, bias[:, None, None].expand(2, 3, 4, 5))
+    on_meta = (tensor.to("meta") for tensor in (input, weight, bias))
+    assert visops.conv2d(*on_meta, method=method).shape == (2, 3, 4, 5)
+
+
 def test_one_dimension() -> None:
     """F.conv1d equals im2col and a product, as in any number of dimensions."""
     input, weight = elements((2, 3, 20), torch.float64, 0), elements((5, 3, 4), torch.float64, 1)

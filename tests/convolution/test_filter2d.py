@@ -228,6 +228,16 @@ BOX = np.ones((3, 3))
         lambda: visops.filter2d([[1.0]], BOX),  # type: ignore[type-var]
     ),
     (
+        TypeError,
+        "box_blur: image has layout mkldnn, must be dense; call to_dense() on it",
+        lambda: visops.box_blur(torch.zeros(2, 5, 6).to_mkldnn(), 3),
+    ),
+    (
+        TypeError,
+        "filter2d: kernel[0] has layout sparse_coo, must be dense; call to_dense() on it",
+        lambda: visops.filter2d(GREY, torch.ones(3, 3).to_sparse()),
+    ),
+    (
         ValueError,
         "filter2d: image has shape [5], must have height and width",
         lambda: visops.filter2d(torch.zeros(5), BOX),

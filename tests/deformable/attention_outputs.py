@@ -12,7 +12,7 @@ from torch import Tensor
 from deformable.attention_cases import FLOATING, METHODS, problem
 
 CHANNELS = (32, 1, 8, 20, 64, 37, 16, 100)
-POINTS = (2, (3, 0, 1, 4), 4, (1, 70, 0, 2))
+POINTS: tuple[int | tuple[int, ...], ...] = (2, (3, 0, 1, 4), 4, (1, 70, 0, 2))
 BATCHES = (1, 2, 3)
 
 

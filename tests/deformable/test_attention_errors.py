@@ -105,9 +105,9 @@ HALF, DOUBLE = torch.float16, torch.float64
         f"{OP}: spatial_shapes is None, must be a (height, width) for each level",
         lambda: visops.multi_scale_deformable_attention(
             value(),
-            None,
+            None,  # type: ignore[arg-type]
             locations(),
-            weights(),  # type: ignore[arg-type]
+            weights(),
         ),
     ),
     (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def test_opcheck(dtype: torch.dtype, method: str) -> None:
     for leaves in (False, True):
         for tensor in (value, locations, weights, grad):
             tensor.requires_grad_(leaves)
-        for levels in ((None, sizes), (shapes, [])):
+        for levels in cast(Any, ((None, sizes), (shapes, []))):
             torch.library.opcheck(getattr(OPS, NAME), (value, *levels, *rest))
             torch.library.opcheck(
                 getattr(OPS, f"{NAME}_backward_value"), (grad, *levels, *rest, list(value.shape))
@@ -135,7 +135,7 @@ def test_fake_tensors() -> None:
     with FakeTensorMode(shape_env=ShapeEnv()) as mode:
         leaves = [mode.from_tensor(t.requires_grad_()) for t in given.leaves]
         for shapes in (SHAPES, mode.from_tensor(torch.tensor(SHAPES))):
-            found = attend(*leaves, shapes)
+            found = attend(leaves[0], leaves[1], leaves[2], shapes)
             assert (tuple(found.shape), found.dtype) == ((2, 5, 24), torch.float16)
             grads = torch.autograd.grad(found.sum(), leaves)
             assert [g.shape for g in grads] == [t.shape for t in leaves]

@@ -165,6 +165,7 @@ def _back_to_image(columns: Tensor, like: Tensor) -> Tensor:
     return visops.col2im(columns, like.shape[2:], (2, 3), padding=1)
 
 
+_ATTENTION_LAYER = visops.MultiScaleDeformableAttention(12, 2, 2, 3)
 _POOL = visops.RoIAlign((2, 3), 0.5, 2, aligned=True)
 _PYRAMID = visops.MultiScaleRoIAlign(["0", "1", "2"], (2, 3), 2)
 _PYRAMID.scales = [1 / 4, 1 / 8, 1 / 16]
@@ -260,6 +261,15 @@ _add(
     "multi_scale_deformable_attention",
     lambda v, p, w: visops.multi_scale_deformable_attention(v, [(4, 5), (2, 3)], p, w),
     _attention,
+)
+_add(
+    "MultiScaleDeformableAttention",
+    lambda q, p, v: _ATTENTION_LAYER(q, p, v, [(4, 5), (2, 3)]),
+    lambda i: (
+        _attention(i)[2].flatten(2),
+        _attention(i)[1][:, :, 0, :, 0],
+        _attention(i)[0][..., 0, :].repeat(1, 1, 2)[..., :12],
+    ),
 )
 _add(
     "multi_scale_deformable_attention",

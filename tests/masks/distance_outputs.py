@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ import visops
 
 from masks.mask_cases import KINDS, SIZES
 
-OPTIONS = (
+OPTIONS: tuple[dict[str, Any], ...] = (
     {},
     {"metric": "taxicab"},
     {"metric": "chessboard"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,8 +57,8 @@ def test_overlaps(kind: str) -> None:
         found = visops.mask_iou(first, second, kind=kind)
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found, np.array(expected))
-        packed = visops.pack_masks(first), visops.pack_masks(second)
-        for one, other in itertools.product((first, packed[0]), (second, packed[1])):
+        forms: list[list[Any]] = [[m, visops.pack_masks(m)] for m in (first, second)]
+        for one, other in itertools.product(*forms):
             np.testing.assert_array_equal(visops.mask_iou(one, other, kind=kind), found)
 
 

@@ -100,7 +100,7 @@ def test_arrays(error: type[Exception], message: str, call: Call) -> None:
     (
         TypeError,
         "mask_area: masks is a str, must be a torch.Tensor or a numpy.ndarray",
-        lambda: visops.mask_area("mask"),  # type: ignore[type-var]
+        lambda: visops.mask_area("mask"),  # type: ignore[arg-type]
     ),
     (
         TypeError,

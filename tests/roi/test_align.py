@@ -344,7 +344,7 @@ def test_many_samples() -> None:
     assert float(largest.max()) <= float(maps.max()) + 1
     enormous = torch.tensor([[0.0, -1e30, -1e30, 1e30, 1e30], [0, 0, 0, 3e38, 1]])
     for reduce in ("mean", "max"):
-        for ratio in (-1, 4096):
+        for ratio in (-1, 4096 if reduce == "mean" else 256):
             found = visops.roi_align(torch.ones(1, 2, 6, 7), enormous, 7, 1.0, ratio, reduce=reduce)
             assert bool(found.isfinite().all())
 

@@ -89,6 +89,11 @@ def levels(
     ),
     (
         RuntimeError,
+        "roi_align: sampling_ratio is 257, must be at most 256 for maxima",
+        pool(None, None, 7, 1.0, 257, reduce="max"),
+    ),
+    (
+        RuntimeError,
         "roi_align: input has size [2, 3, 0, 5]; with boxes its height and width must be positive",
         pool(maps(2, 3, 0, 5)),
     ),

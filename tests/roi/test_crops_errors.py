@@ -235,6 +235,11 @@ def test_crops(error: type[Exception], message: str, call: Callable[[], Any]) ->
         "paste_rois: alpha has dtype uint8, must be a floating type or bool",
         paste(images(), patches(), boxes(), blend="alpha", alpha=torch.zeros(1, 4, 4).byte()),
     ),
+    (
+        TypeError,
+        "paste_rois: alpha has layout mkldnn, must be dense; call to_dense() on it",
+        paste(images(), patches(), boxes(), blend="alpha", alpha=torch.zeros(1, 4, 4).to_mkldnn()),
+    ),
     (TypeError, "paste_rois: patches is a ndarray", paste(images(), patches().numpy(), boxes())),
     (
         TypeError,

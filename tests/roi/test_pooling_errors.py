@@ -91,6 +91,11 @@ def rotated(
     ),
     (
         RuntimeError,
+        "roi_align_rotated: sampling_ratio is 257, must be at most 256 for rotated boxes",
+        rotated(None, None, 2, 1.0, 257),
+    ),
+    (
+        RuntimeError,
         "roi_pool: input has size [2, 4, 0, 9]; with boxes its height and width must be positive",
         pool(maps(2, 4, 0, 9)),
     ),

@@ -48,6 +48,16 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
         warp(tensor(shape=(1, 2, 3, 4, 5))),
     ),
     (
+        TypeError,
+        "warp_affine: matrix has layout sparse_coo, must be dense; call to_dense() on it",
+        warp(tensor(), torch.ones(1, 2, 3).to_sparse()),
+    ),
+    (
+        TypeError,
+        "warp_affine: image has layout mkldnn, must be dense; call to_dense() on it",
+        warp(tensor(shape=(3, 4, 5)).to_mkldnn()),
+    ),
+    (
         RuntimeError,
         "warp_affine: image has dtype ComplexFloat, which is not supported",
         warp(tensor(dtype=torch.complex64)),

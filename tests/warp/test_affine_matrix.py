@@ -413,6 +413,11 @@ def test_where_values_cannot_be_looked_at() -> None:
     assert visops.invert_affine(matrices.to("meta")).shape == (2, 2, 3)
 
 
+def test_vmap_over_no_matrices() -> None:
+    for rows in (2, 3):
+        assert torch.vmap(visops.invert_affine)(torch.empty(0, rows, 3)).shape == (0, rows, 3)
+
+
 def test_compile() -> None:
     def chain(angle: Tensor, scale: Tensor) -> Tensor:
         matrix = visops.get_affine_matrix((3.0, 4.0), angle, translate=(1, 2), scale=scale)

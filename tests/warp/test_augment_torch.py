@@ -279,6 +279,17 @@ def test_fake_tensors_are_checked(shape: tuple[int, ...], listed: bool) -> None:
         visops.augment(list(image) if listed else image, matrix, SIZE)
 
 
+def test_a_color_that_is_not_there_has_no_gradient() -> None:
+    """The fake kernel refuses the call as the real one does."""
+    for device in ("cpu", "meta"):
+        grad, image = (torch.empty(1, 3, 4, 4, device=device) for _ in range(2))
+        matrix = torch.eye(2, 3, device=device)
+        options = ("nearest", "constant", [0.0], False, None, None, False, [], [], None, [0.0])
+        wanted = (True, False, False, False, True)
+        with pytest.raises(RuntimeError, match=r"^visops\.augment_backward: color is None, it has"):
+            torch.ops.visops.augment_backward(grad, image, matrix, *options, *wanted)
+
+
 def test_inference_mode() -> None:
     image, matrix, _ = sample()
     expected = visops.augment(image, matrix, SIZE)

@@ -23,7 +23,7 @@ namespace visops {
 namespace {
 
 // Steps per block from which on a lower envelope is faster.
-constexpr int64_t kManySteps = 160;
+constexpr int64_t kManySteps = 40;
 
 template <Metric kMetric, class T, bool kSites>
 class Transform {

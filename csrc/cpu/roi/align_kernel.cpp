@@ -78,7 +78,7 @@ struct Region {
   int64_t first_row, last_row, first_column, last_column;  // both included
   int64_t cost_of_boxes;
 
-  int64_t columns() const { return last_column - first_column + 1; }
+  int64_t columns() const { return last_row < 0 ? 0 : last_column - first_column + 1; }
   int64_t area() const { return last_row < 0 ? 0 : (last_row - first_row + 1) * columns(); }
 };
 

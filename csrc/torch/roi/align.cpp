@@ -35,6 +35,7 @@ Tensor roi_align(const Tensor& input, const Tensor& boxes, const Sizes& output_s
 std::tuple<Tensor, Tensor> roi_align_max(const Tensor& input, const Tensor& boxes,
                                          const Sizes& output_size, double spatial_scale,
                                          int64_t sampling_ratio, bool aligned) {
+  check_sample_grid("roi_align", sampling_ratio, "maxima");
   RoiCall call = call_on_maps("roi_align", {"input", {input}}, {boxes},
                               {{spatial_scale}, sampling_ratio, aligned}, output_size);
   const Tensor bins = empty_bins(call, input);

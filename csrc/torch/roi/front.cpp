@@ -87,6 +87,12 @@ Sizes shape_of_bins(const RoiAlignParams& p) {
 
 }  // namespace
 
+void check_sample_grid(const char* op, int64_t ratio, const char* what) {
+  constexpr int64_t kMost = 256;
+  require(ratio <= kMost, op, "sampling_ratio is ", ratio, ", must be at most ", kMost, " for ",
+          what);
+}
+
 RoiCall call_on_maps(const char* op, const MapsArgument& maps, const BoxesArgument& boxes,
                      const RoiSampling& sampling, const Sizes& output_size) {
   RoiCall call = with_maps(op, maps, boxes, sampling);

@@ -57,6 +57,9 @@ RoiCall call_for_maps(const char* op, const Tensor& grad, const BoxesArgument& b
 // ... of one map of that size; its channels are for check_channels().
 RoiCall call_for_map(const char* op, const Tensor& grad, const BoxesArgument& boxes,
                      const RoiSampling& sampling, const Sizes& input_size);
+// Throws for too many samples where they are taken one by one, `ratio` squared of them in each bin:
+// for maxima, and for rotated boxes (`what`). Means sum along one axis, then along the other.
+void check_sample_grid(const char* op, int64_t ratio, const char* what);
 // Throws unless the map has `channels` channels.
 void check_channels(const char* op, const Sizes& input_size, int64_t channels);
 

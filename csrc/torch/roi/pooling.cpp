@@ -147,6 +147,7 @@ void check_rotated(const RoiCall& call, const char* name, const RoiAlignRotatedP
 Tensor roi_align_rotated(const Tensor& input, const Tensor& boxes, const Sizes& output_size,
                          double spatial_scale, int64_t sampling_ratio, bool aligned, bool clockwise,
                          bool degrees) {
+  check_sample_grid("roi_align_rotated", sampling_ratio, "rotated boxes");
   RoiCall call = call_on_maps("roi_align_rotated", {"input", {input}}, {boxes, 6},
                               {{spatial_scale}, sampling_ratio, aligned}, output_size);
   check_rotated(call, "input", {call.params, clockwise, degrees}, boxes);
@@ -162,6 +163,7 @@ Tensor roi_align_rotated(const Tensor& input, const Tensor& boxes, const Sizes& 
 Tensor roi_align_rotated_backward(const Tensor& grad, const Tensor& boxes, const Sizes& input_size,
                                   double spatial_scale, int64_t sampling_ratio, bool aligned,
                                   bool clockwise, bool degrees, bool channels_last) {
+  check_sample_grid("roi_align_rotated_backward", sampling_ratio, "rotated boxes");
   const RoiCall call = call_for_map("roi_align_rotated_backward", grad, {boxes, 6},
                                     {{spatial_scale}, sampling_ratio, aligned}, input_size);
   check_channels(call.op, input_size, call.params.channels);
