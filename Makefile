@@ -18,7 +18,7 @@ SOURCES := $(shell find csrc tests/cuda_emulation -type f)
 CPP := $(shell find csrc ops/include examples tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-tests demo test test-matrix test-infer test-gpu test-wheel test-asan test-tsan \
+.PHONY: help build build-tests demo test test-matrix test-infer test-gpu gpu-report test-wheel test-asan test-tsan \
   fuzz bench docs lint format typecheck wheels clean
 
 help:  ## list the targets
@@ -78,7 +78,7 @@ fuzz: build  ## call every operator and function with random arguments, in proce
 # Builds with sanitizers stand beside the usual one, each in a folder of its own. Python was built
 # without the sanitizers, so their libraries are loaded first; libstdc++ too, for its exceptions.
 # Left out: tests of the build, and those that start compilers and other programs.
-SANITIZED_TESTS := tests/boxes tests/compat tests/convolution tests/roi tests/suppression tests/warp \
+SANITIZED_TESTS := $(addprefix tests/,boxes compat convolution deformable masks roi suppression warp) \
   -m "not cluster and not cuda" -k "not compile and not process and not thread_count"
 # The kernels that this machine runs. Compiling all of them would take three times as long.
 SANITIZED_ISA ?= $(or $(if $(shell grep -sw avx512vl /proc/cpuinfo),avx512), \
@@ -140,6 +140,9 @@ test-gpu: build-tests  ## run the CUDA tests on a GPU, then again under compute-
 	  compute-sanitizer --tool $$tool --error-exitcode 1 $(PY) -m pytest -m "cuda and not cluster" \
 	    -p no:cacheprovider $(PYTEST_ARGS); \
 	done
+
+gpu-report: build-tests  ## tests, compute-sanitizer and benchmarks on a GPU, into one file to attach
+	$(PY) scripts/gpu_report.py
 
 wheels: $(VENV)/.packages  ## build dist/visops-*.whl for every Python found, and the source distribution
 	$(PY) scripts/wheels.py build $(PYTHONS)

@@ -27,6 +27,12 @@
 
 #define CONV2D_OPTIONS "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups"
 
+// The samples of deformable attention: levels' shapes are a tensor or `sizes`, and `points` are the
+// numbers of samples on each.
+#define ATTENTION_SAMPLES                                               \
+  "Tensor? spatial_shapes, SymInt[] sizes, Tensor sampling_locations, " \
+  "Tensor attention_weights, SymInt[] points"
+
 STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "affine(Tensor image, Tensor matrix, SymInt[] size, str interpolation='bilinear', "
@@ -42,9 +48,9 @@ STABLE_TORCH_LIBRARY(visops, m) {
       "affine_backward_matrix(Tensor grad, Tensor image, Tensor matrix, str interpolation, "
       "str padding_mode, float[] fill, bool inverse_map, bool half_pixel) -> Tensor");
   m.def("augment(Tensor image, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
-        "ScalarType out_dtype=float, bool channels_last=False) -> Tensor");
+        "ScalarType? out_dtype=None, bool channels_last=False) -> Tensor");
   m.def("augment_list(Tensor[] images, Tensor matrix, SymInt[] size, " AUGMENT_OPTIONS
-        "ScalarType out_dtype=float, bool channels_last=False) -> Tensor");
+        "ScalarType? out_dtype=None, bool channels_last=False) -> Tensor");
   m.def("augment_out(Tensor image, Tensor matrix, " AUGMENT_OPTIONS_GIVEN "Tensor(a!) out) -> ()");
   m.def("augment_list_out(Tensor[] images, Tensor matrix, " AUGMENT_OPTIONS_GIVEN
         "Tensor(a!) out) -> ()");
@@ -166,6 +172,25 @@ STABLE_TORCH_LIBRARY(visops, m) {
         ", bool channels_last) -> Tensor");
   m.def("conv2d_backward_weight(Tensor grad, Tensor input, SymInt[] weight_size, " CONV2D_OPTIONS
         ") -> Tensor");
+  m.def("connected_components(Tensor masks, int connectivity=8) -> (Tensor, Tensor)");
+  m.def("component_stats(Tensor labels, SymInt regions) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "remove_small_regions(Tensor masks, SymInt min_area, str mode='holes', "
+      "int connectivity=8) -> (Tensor, Tensor)");
+  m.def(
+      "distance_transform(Tensor masks, str metric='euclidean', float[] spacing=[], int dims=2, "
+      "bool return_indices=False) -> (Tensor, Tensor)");
+  m.def("pack_masks(Tensor masks) -> Tensor");
+  m.def("unpack_masks(Tensor bits, SymInt width) -> Tensor");
+  m.def("measure_masks(Tensor bits) -> (Tensor, Tensor)");
+  m.def("mask_iou(Tensor bits1, Tensor bits2, str kind='iou', Tensor? iscrowd=None) -> Tensor");
+  m.def("multi_scale_deformable_attention(Tensor value, " ATTENTION_SAMPLES
+        ", str method='default') -> Tensor");
+  m.def("multi_scale_deformable_attention_backward_value(Tensor grad, " ATTENTION_SAMPLES
+        ", str method, SymInt[] value_size) -> Tensor");
+  m.def(
+      "multi_scale_deformable_attention_backward_samples(Tensor grad, Tensor "
+      "value, " ATTENTION_SAMPLES ", str method) -> (Tensor, Tensor)");
   m.def("build_info() -> str");
 }
 

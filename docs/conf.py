@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx_design",
+    "sphinx-mathjax-offline",  # formulas without a network
 ]
 exclude_patterns = ["_build"]
 
@@ -38,7 +39,8 @@ doctest_global_setup = "import numpy as np\nimport torch\nimport visops"
 
 html_theme = "furo"
 html_title = f"visops {version}"
-html_static_path: list[str] = []
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
 
 
 def run_fenced_code(app: Sphinx, doctree: nodes.document) -> None:

@@ -34,6 +34,19 @@ from .convolution import (  # noqa: E402
     im2col,
     sobel,
 )
+from .deformable import (  # noqa: E402
+    MultiScaleDeformableAttention,
+    multi_scale_deformable_attention,
+)
+from .masks import (  # noqa: E402
+    connected_components,
+    distance_transform,
+    mask_area,
+    mask_iou,
+    masks_to_boxes,
+    pack_masks,
+    remove_small_regions,
+)
 from .roi import (  # noqa: E402
     crop_rois,
     multiscale_roi_align,
@@ -87,6 +100,7 @@ _ON_FIRST_USE = {
 }
 
 __all__ = [
+    "MultiScaleDeformableAttention",
     "MultiScaleRoIAlign",
     "PSRoIAlign",
     "RoIAlign",
@@ -106,12 +120,14 @@ __all__ = [
     "complete_box_iou",
     "complete_box_iou_loss",
     "compose_affine",
+    "connected_components",
     "conv2d",
     "convolve2d",
     "correlate2d",
     "crop_rois",
     "distance_box_iou",
     "distance_box_iou_loss",
+    "distance_transform",
     "filter2d",
     "gaussian_blur",
     "generalized_box_iou",
@@ -122,14 +138,20 @@ __all__ = [
     "im2col",
     "invert_affine",
     "letterbox",
+    "mask_area",
+    "mask_iou",
+    "masks_to_boxes",
     "matrix_nms",
+    "multi_scale_deformable_attention",
     "multiscale_roi_align",
     "nms",
     "nms_match",
     "nms_padded",
     "nms_rotated",
+    "pack_masks",
     "paste_rois",
     "ps_roi_align",
+    "remove_small_regions",
     "roi_align",
     "roi_align_rotated",
     "roi_pool",

@@ -31,12 +31,21 @@ DOCUMENTED_AS = {
     "augment_list": "augment",
     "roi_align_max": "roi_align",
 }
+# Operators that Python calls within other functions.
+DESCRIBED = {
+    "component_stats": "Areas, boxes and centroids of the labels 1 to regions.",
+    "measure_masks": "Areas and boxes of the bits of pack_masks; x2 and y2 are exclusive.",
+    "unpack_masks": "Masks from the bits of pack_masks.",
+}
 # What the operators do otherwise than those functions.
 NOTES = {
     "affine": "The matrix [B, 2, 3] maps destination to source unless inverse_map is false.",
     "augment_list": "Images may have different sizes.",
     "box_iou": "kind: iou, generalized, distance or complete.",
+    "connected_components": "Returns labels and how many components each mask has.",
     "convolve2d": "start and size name the part of the full result that is wanted.",
+    "distance_transform": "Indices are empty unless asked for.",
+    "mask_iou": "Takes the bits of pack_masks; kind: iou or ioa.",
     "nms_match": "Returns the index of the kept box that each box belongs to.",
     "roi_align_max": "Takes the maximum of a bin's samples; also returns where it was.",
 }
@@ -53,9 +62,8 @@ ARGUMENTS = {
     "List[float]": "at::ArrayRef<double>",
     "bool": "bool",
     "str": "std::string_view",
-    "ScalarType": "at::ScalarType",
+    "Optional[ScalarType]": "std::optional<at::ScalarType>",
 }
-DTYPES = {6: "at::kFloat"}  # by torch's number of them
 
 TOP = """\
 // Written by scripts/generate_cpp_header.py from the operators' schemas: don't edit it.
@@ -98,14 +106,12 @@ def schemas() -> dict[str, torch._C.FunctionSchema]:
     return named
 
 
-def literal(value: Any, kind: str) -> str:
+def literal(value: Any) -> str:
     """Return a default value as C++ writes it."""
     if value is None:
         return "std::nullopt"
-    if kind == "ScalarType":
-        return DTYPES[value]
     if isinstance(value, list):
-        return "{" + ", ".join(literal(each, "") for each in value) + "}"
+        return "{" + ", ".join(literal(each) for each in value) + "}"
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else repr(value)
@@ -113,6 +119,8 @@ def literal(value: Any, kind: str) -> str:
 
 def comment(name: str) -> str:
     """Return what is said above an operator's function."""
+    if name in DESCRIBED:
+        return DESCRIBED[name]
     documented = getattr(visops, DOCUMENTED_AS.get(name, name)).__doc__.splitlines()[0]
     plain = re.sub(r"(?::func:)?`+(?:visops\.)?([^`]+)`+", r"\1", documented)
     return f"{plain} {NOTES.get(name, '')}".strip()
@@ -125,7 +133,7 @@ def function(name: str, schema: torch._C.FunctionSchema) -> str:
         kind = str(argument.real_type)
         parameters.append(f"{ARGUMENTS[kind]} {argument.name}")
         if argument.has_default_value():
-            parameters[-1] += f" = {literal(argument.default_value, kind)}"
+            parameters[-1] += f" = {literal(argument.default_value)}"
     if any(str(result.type) != "Tensor" for result in schema.returns):
         raise ValueError(f"{schema} returns more than tensors")
     result = "at::Tensor"

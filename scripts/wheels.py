@@ -25,7 +25,16 @@ DIST = ROOT / "dist"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.14t")
 PAIRS = ("3.11:2.11.0", "3.12:2.13.0", "3.13:2.15.0")
 # The parts of the suite that need no checkout.
-TESTS = ("boxes", "suppression", "roi", "convolution", "warp", "build/test_arrays.py")
+TESTS = (
+    "boxes",
+    "suppression",
+    "roi",
+    "masks",
+    "deformable",
+    "convolution",
+    "warp",
+    "build/test_arrays.py",
+)
 MOST_MEBIBYTES = {True: 16, False: 6}  # with CUDA kernels, and without
 
 

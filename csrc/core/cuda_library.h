@@ -11,7 +11,6 @@ namespace visops {
 // What the library of CUDA kernels hands over; csrc/cuda/library.cpp fills it in.
 struct CudaLibrary {
   const char* build;  // VISOPS_BUILD; first, so that it can be compared before anything is called
-  int cuda_major;
   // Calls take(context, stub's name, kernel) for every kernel.
   void (*for_each_kernel)(void (*take)(void*, const char*, AnyKernel), void* context);
   // The current stream of a device, a cudaStream_t. Throws std::runtime_error if torch can't say.

@@ -26,7 +26,7 @@ void* current_stream(int device_index) {
   return stream;
 }
 
-constexpr CudaLibrary kLibrary = {VISOPS_BUILD, VISOPS_CUDA_MAJOR, for_each_kernel, current_stream};
+constexpr CudaLibrary kLibrary = {VISOPS_BUILD, for_each_kernel, current_stream};
 
 }  // namespace
 }  // namespace visops

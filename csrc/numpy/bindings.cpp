@@ -2,7 +2,8 @@
 
 #include "core/check.h"
 
-PYBIND11_MODULE(_numpy, m) {
+// It has no state of its own, so free-threaded interpreters need no lock.
+PYBIND11_MODULE(_numpy, m, pybind11::mod_gil_not_used()) {
   m.doc() = "NumPy fronts of the visops kernels; use them through the visops package.";
   pybind11::register_local_exception_translator([](std::exception_ptr error) {
     try {

@@ -12,9 +12,9 @@
 // weighted_boxes_fusion), the device's is the only one.
 //
 // The device's way reads no values on the host. Nothing here waits for the device except masked(),
-// whose result's size depends on values; an operator that must not wait has results of fixed size
-// (nms_padded). Everything runs on the current stream, so scratch may be freed right after a
-// launch.
+// whose result's size depends on values, and on_host(); docs/cuda_waits.md counts them. An operator
+// that must not wait has results of fixed size (nms_padded). Everything runs on the current stream,
+// so scratch may be freed right after a launch.
 #pragma once
 
 #include <limits>
@@ -86,6 +86,14 @@ inline Tensor remainder(const Tensor& a, const Tensor& b) {
 
 inline Tensor masked(const Tensor& tensor, const Tensor& mask) {
   return call_for_tensor("aten::masked_select", "", tensor, as_bool(mask));
+}
+
+// A copy in host memory. Not to(), which tests could not see where it does nothing.
+inline Tensor on_host(const Tensor& tensor) {
+  const torch::stable::Device cpu(torch::headeronly::DeviceType::CPU);
+  return call_for_tensor("aten::_to_copy", "", tensor, std::nullopt, std::nullopt,
+                         std::optional<torch::stable::Device>(cpu), std::nullopt, false,
+                         std::nullopt);
 }
 
 // Each row's elements in the order of its indices, one row after another.

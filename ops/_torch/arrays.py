@@ -85,9 +85,10 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
         if value.dtype.kind not in "fiub":
             raise TypeError(f"visops.{op}: {name} has dtype {value.dtype}, expected real numbers")
         # One order of memory, for one order of sums.
-        return torch.from_numpy(np.array(value, dtype=np.float64, order="C")).to(device)
+        host = torch.from_numpy(np.array(value, dtype=np.float64, order="C"))
+        return host.to(device, non_blocking=True)  # the copy's source may go: the driver stages it
     try:
-        return torch.as_tensor(value, dtype=torch.float64, device=device)
+        return torch.as_tensor(value, dtype=torch.float64).to(device, non_blocking=True)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"visops.{op}: {name} is not an array of numbers: {error}") from None
 

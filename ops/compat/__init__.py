@@ -24,16 +24,28 @@ from .._info import build_info
 from .._torch.refusals import require_plain
 from ..warp.affine import warp_affine
 from ..warp.point_fits import affine_from_points
+from .deformable_attention import (
+    MSDeformAttn,
+    MultiScaleDeformableAttnFunction,
+    ms_deform_attn_backward,
+    ms_deform_attn_forward,
+    multi_scale_deformable_attn_pytorch,
+)
 from .nms import batched_nms, nms, soft_nms
 from .roi_align import RoIAlign, roi_align
 
 __all__ = [
+    "MSDeformAttn",
+    "MultiScaleDeformableAttnFunction",
     "RoIAlign",
     "affine_opencv",
     "affine_torch",
     "batched_nms",
     "get_compiler_version",
     "get_compiling_cuda_version",
+    "ms_deform_attn_backward",
+    "ms_deform_attn_forward",
+    "multi_scale_deformable_attn_pytorch",
     "nms",
     "roi_align",
     "soft_nms",

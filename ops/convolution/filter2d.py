@@ -214,7 +214,8 @@ def _factors(op: str, kernel: Any) -> Sequence[Any]:
 def _kernel(op: str, kernel: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
     if not isinstance(kernel, Tensor):
         try:
-            kernel = torch.from_numpy(np.array(kernel, np.float64)).to(device)
+            host = torch.from_numpy(np.array(kernel, np.float64))
+            kernel = host.to(device, non_blocking=True)
         except (TypeError, ValueError) as error:
             raise TypeError(f"visops.{op}: kernel is not an array of numbers: {error}") from None
     if kernel.dim() != 2 or 0 in kernel.shape:

@@ -39,12 +39,23 @@ _ITS_ARGUMENTS = "ONNX has no operator for it; " + _ON_ARRAYS
 _REFUSED = {
     "batched_soft_nms": _ITS_ARGUMENTS.format("batched_soft_nms") + ", or use batched_nms",
     "box_iou_rotated": _ITS_ARGUMENTS.format("box_iou_rotated"),
+    "component_stats": "ONNX has no operator for it; " + _ON_ARRAYS.format("connected_components"),
+    "connected_components": _ITS_ARGUMENTS.format("connected_components"),
+    "distance_transform": _ITS_ARGUMENTS.format("distance_transform"),
+    "mask_iou": _ITS_ARGUMENTS.format("mask_iou"),
     "matrix_nms": _ITS_ARGUMENTS.format("matrix_nms"),
+    "measure_masks": "ONNX has no operator for it; "
+    + _ON_ARRAYS.format("mask_area or masks_to_boxes"),
+    "multi_scale_deformable_attention": _ITS_ARGUMENTS.format("multi_scale_deformable_attention")
+    + ", or export the model with the grid_sample form of its attention",
     "nms_rotated": _ITS_ARGUMENTS.format("nms_rotated"),
+    "pack_masks": _ITS_ARGUMENTS.format("pack_masks"),
     "paste_rois": _ITS_ARGUMENTS.format("paste_rois"),
+    "remove_small_regions": _ITS_ARGUMENTS.format("remove_small_regions"),
     "roi_align_rotated": "ONNX has no operator for it; pool upright boxes with roi_align, or "
     "deploy the model with AOTInductor, which takes every operator",
     "soft_nms": _ITS_ARGUMENTS.format("soft_nms") + ", or use nms",
+    "unpack_masks": "ONNX has no operator for it; " + _ON_ARRAYS.format("masks.PackedMasks.unpack"),
     "weighted_boxes_fusion": _ITS_ARGUMENTS.format("weighted_boxes_fusion"),
 }
 _WRITES = "it writes into an argument; call the function without out"
@@ -123,8 +134,6 @@ def _translation(name: str) -> Callable[..., Any]:
         from .graph import from_graph, to_graph
 
         values = {a.name: a.default_value for a in schema.arguments if a.has_default_value()}
-        if "out_dtype" in values:  # a number of torch's own
-            values["out_dtype"] = torch.float32
         names = [argument.name for argument in schema.arguments]
         values.update(zip(names, given, strict=False), **named)
         return to_graph(write(**{key: from_graph(value) for key, value in values.items()}))

@@ -98,7 +98,7 @@ def _augmented(
     erase_value: Sequence[float],
     inverse_map: bool,
     half_pixel: bool,
-    out_dtype: torch.dtype,
+    out_dtype: torch.dtype | None,
 ) -> Array:
     name = "augment"
     if antialias:
@@ -116,7 +116,8 @@ def _augmented(
         values = values - constant(list(mean), values.dtype).reshape(1, -1, 1, 1)
     if std:
         values = values / constant(list(std), values.dtype).reshape(1, -1, 1, 1)
-    return (values * 255.0 if out_dtype == torch.uint8 else values).stored_as(out_dtype)
+    values = values * 255.0 if out_dtype == torch.uint8 else values
+    return values.stored_as(out_dtype or torch.float32)
 
 
 def _colored(

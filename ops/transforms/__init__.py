@@ -5,9 +5,11 @@ works on the CPU and on CUDA, on one sample in a ``Dataset`` or on a batch, wher
 its own parameters.
 """
 
-# The transforms are on top of three rooms, each importing only those before it: `sample` splits a
-# sample into images and targets, `targets` moves targets, `engine` forms passes and runs them.
+# The transforms are on top of four rooms, each importing only those before it: `sample` splits a
+# sample into images and targets, `targets` moves targets, `engine` forms passes and runs them,
+# `mixing` combines the samples of a batch.
 
+from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose, Parameters
@@ -26,6 +28,9 @@ from .engine.plan import Canvas, Plan
 from .erasing import RandomErasing
 from .geometric import RandomAffine, RandomPerspective, RandomRotation
 from .indexed_dataset import IndexedDataset
+from .mixing.cut_mix import CutMix
+from .mixing.mix_up import MixUp
+from .mixing.mosaic import Mosaic
 from .policies import RandAugment, TrivialAugment
 from .preview import preview
 from .resizing import Letterbox, RandomResizedCrop, Resize
@@ -40,13 +45,18 @@ TrivialAugmentWide = TrivialAugment
 __all__ = [
     "Canvas",
     "CenterCrop",
+    "ClampBoundingBoxes",
     "ColorJitter",
     "Compose",
+    "ConvertBoundingBoxFormat",
+    "CutMix",
     "Effects",
     "Grayscale",
     "ImageOnly",
     "IndexedDataset",
     "Letterbox",
+    "MixUp",
+    "Mosaic",
     "Normalize",
     "Pad",
     "Parameters",
@@ -70,6 +80,7 @@ __all__ = [
     "RandomVerticalFlip",
     "RandomZoomOut",
     "Resize",
+    "SanitizeBoundingBoxes",
     "ScaleJitter",
     "ToDtype",
     "Transform",

@@ -13,7 +13,7 @@ from torch import nn
 from .arguments import fail, is_sequence, number
 from .compose import Compose
 from .container import CallableContainer
-from .engine.effects import Effects, Fusable
+from .engine.effects import Effects, Fusable, TargetStep
 from .engine.fuse import Pass, name_of
 from .engine.nesting import flatten
 from .engine.numbers import Number, Params, where
@@ -70,7 +70,7 @@ class _Fusing(_Choosing):
         for chain in self._chains:
             group = list(flatten(chain.transforms, {**chain.named, "exact": exact} | chain.given))
             for transform in group:
-                if not isinstance(transform, Fusable):
+                if not isinstance(transform, Fusable) or isinstance(transform, TargetStep):
                     return None
                 effects = transform.effects()
                 mixed = effects.alone or effects.normalizes or effects.dtype

@@ -17,7 +17,7 @@ from .engine.calls import CallCounter
 from .engine.canvases import refuse_sizes, stack_images
 from .engine.effects import Fusable
 from .engine.empty import run_empty
-from .engine.follow import follow, plan_for
+from .engine.follow import follow, plan_for, run_steps
 from .engine.fuse import Pass, split_passes
 from .engine.nesting import Chain, flatten, outer_options, within
 from .engine.numbers import Params
@@ -63,12 +63,15 @@ class Compose(Chain):
         interpolates only once, which is sharper than one by one.
     keys : mapping of str to sequence of str, optional
         Names of dict entries in addition to the usual ones: ``{"mask": ["seg"]}``. Kinds: image,
-        mask, masks, boxes, keypoints, labels, other.
+        mask, masks, boxes, keypoints, polygons, labels, other.
     mask_fill : int, default 255
         Value of masks outside the image: the label that losses ignore.
     boxes : {"keep", "clamp", "sanitize"}
         Leave boxes as they come out; clip them to the image; or clip them and drop those with a
         side shorter than a pixel, along with what belongs to them. The default is "keep".
+    boxes_from : {"boxes", "masks", "polygons"}, default "boxes"
+        What boxes are computed from: their corners, whose bounds grow when an image turns, or the
+        moved masks or polygons beside them, of which they become the bounds.
     min_size, min_area, min_visibility : float, optional
         With ``boxes="sanitize"``: also drop boxes with a side shorter than `min_size` pixels
         (default 1), an area of fewer than `min_area` pixels, or less than the share
@@ -86,9 +89,10 @@ class Compose(Chain):
     Without `exact`, a fused chain differs from its transforms called one by one: content that an
     intermediate crop would have cut off shows again if a later transform moves it back in; `fill`
     is applied before colour; values are clamped once, after the last colour step. In both modes,
-    each pass interpolates pixels once and rounds them to uint8 once.
+    each pass interpolates pixels once and rounds them to integers once.
 
-    Images may be uint8 or floating: tensors or arrays of either layout, PIL images or tv_tensors.
+    Images may be uint8, uint16 (white is 65535) or floating: tensors or arrays of either layout,
+    PIL images or tv_tensors.
     They come out as tensors ``[C, H, W]``, batches as ``[B, C, H, W]``. Every sample of a batch has
     its own parameters. Transforms from other packages run sample by sample, each under its own
     seed.
@@ -127,6 +131,7 @@ class Compose(Chain):
         keys: Mapping[str, Sequence[str]] | None = None,
         mask_fill: int | None = None,
         boxes: str | None = None,
+        boxes_from: str | None = None,
         min_size: float | None = None,
         min_area: float | None = None,
         min_visibility: float | None = None,
@@ -146,6 +151,7 @@ class Compose(Chain):
             "keys": keys,
             "mask_fill": mask_fill,
             "boxes": boxes,
+            "boxes_from": boxes_from,
             "min_size": min_size,
             "min_area": min_area,
             "min_visibility": min_visibility,
@@ -433,6 +439,7 @@ class Compose(Chain):
             if has_targets:
                 # Pass by pass, as the image: a canvas between passes also cuts off targets.
                 follow(plan, leaves, options)
+                run_steps(part.transforms, leaves, canvas.size(batch))
         if not dry:
             if self.passes[-1].kind != "fused":
                 stack_images(images, canvas.size(batch))

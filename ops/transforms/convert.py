@@ -14,7 +14,7 @@ from .transform import Builtin
 
 __all__ = ["Normalize", "ToDtype"]
 
-_DTYPES = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+_DTYPES = (torch.uint8, torch.uint16, torch.float16, torch.bfloat16, torch.float32)
 
 
 class Normalize(Builtin):
@@ -84,10 +84,11 @@ class ToDtype(Builtin):
     Parameters
     ----------
     dtype : torch.dtype
-        uint8, float16, bfloat16 or float32.
+        uint8, uint16, float16, bfloat16 or float32.
     scale : bool
-        Keep white white: 255 in uint8 is 1 in the floating dtypes. Otherwise keep the numbers.
-        Conversion to uint8 rounds half to even and saturates (torchvision truncates).
+        Keep white white: 255 in uint8 and 65535 in uint16 is 1 in the floating dtypes. Otherwise
+        keep the numbers. Conversion to integers rounds half to even and saturates (torchvision
+        truncates).
 
     Examples
     --------
@@ -103,7 +104,7 @@ class ToDtype(Builtin):
     def __init__(self, dtype: torch.dtype, scale: bool = False) -> None:
         super().__init__()
         if dtype not in _DTYPES:
-            names = "torch.uint8, torch.float16, torch.bfloat16 or torch.float32"
+            names = "torch.uint8, torch.uint16, torch.float16, torch.bfloat16 or torch.float32"
             fail("ToDtype", "dtype", dtype, names, TypeError)
         self.dtype = dtype
         self.scale = bool(scale)

@@ -53,7 +53,7 @@ def undo_geometry(
             plan = _plan_of_map(leaf, back_of_maps, maps[0], params.size)
             run_plan(plan, part, leaf, Pixels(leaf), chain.memory_format)
     if has_targets:
-        options = replace(chain.options, boxes="keep")
+        options = replace(chain.options, boxes="keep", boxes_from="boxes")
         masks = [leaf for leaf in leaves if leaf.kind == "mask"]
         if masks:
             move_targets(masks, Geometry(back_of_maps, maps[0], params.size), options)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .compose import Compose
 from .convert import Normalize
+from .engine.plan import full_scale
 from .policies import OPERATIONS
 from .sample.images import restored_image
 from .sample.leaf import Leaf
@@ -20,6 +21,7 @@ from .sample.split import split_sample
 from .targets.coordinates import to_corners
 from .targets.masks import as_tensor
 from .targets.options import CONVENTIONS, TargetOptions
+from .targets.rotated import ROTATED, numbers_on_cpu, rotated_corners
 from .targets.rows import numbers
 from .transform import Transform
 
@@ -180,6 +182,8 @@ def _draw(axes: Axes, leaves: Sequence[Leaf], chain: Compose, *, is_result: bool
                 x for x in leaves if x.group == leaf.group and x.key == "labels" and x.per_box
             ]
             _draw_boxes(axes, leaf, labels[0].value if labels else None)
+        if leaf.kind == "polygons":
+            _draw_polygons(axes, leaf)
     for leaf in leaves:
         if leaf.kind == "keypoints":
             _draw_points(axes, leaf, chain.options)
@@ -194,7 +198,7 @@ def _picture(leaf: Leaf, chain: Compose | None) -> np.ndarray:
     image = image[0] if leaf.frames else image
     values = image.to(torch.float64)
     if not image.is_floating_point():
-        values = values / 255.0
+        values = values / full_scale(image.dtype)
     elif chain is not None:
         for step in chain.transforms:
             if isinstance(step, Normalize):
@@ -243,8 +247,13 @@ def _tint(axes: Axes, shares: np.ndarray, color: np.ndarray) -> None:
 
 
 def _draw_boxes(axes: Axes, leaf: Leaf, labels: Any) -> None:
-    from matplotlib.patches import Rectangle
+    from matplotlib.patches import Polygon, Rectangle
 
+    if leaf.format in ROTATED:
+        corners = rotated_corners(numbers_on_cpu(leaf.value), leaf.format)
+        for number, box in enumerate(corners - 0.5):
+            axes.add_patch(Polygon(box, fill=False, edgecolor=_color(number), lw=1.4))
+        return
     rows = np.asarray(torch.as_tensor(numbers(leaf.value)).detach().cpu()).reshape(-1, 4)
     names = None if labels is None else list(labels)
     # Boxes count from a pixel's corner, matplotlib from its centre.
@@ -263,6 +272,15 @@ def _draw_boxes(axes: Axes, leaf: Leaf, labels: Any) -> None:
                 va="top",
                 clip_on=True,
             )
+
+
+def _draw_polygons(axes: Axes, leaf: Leaf) -> None:
+    from matplotlib.patches import Polygon
+
+    for number, polygons in enumerate(leaf.value):
+        color = _color(number)
+        for points in polygons:
+            axes.add_patch(Polygon(points - 0.5, facecolor=(*color, _OPACITY), edgecolor=color))
 
 
 def _draw_points(axes: Axes, leaf: Leaf, options: TargetOptions) -> None:

@@ -241,11 +241,6 @@ def augment(
     if not isinstance(out_dtype, torch.dtype):
         raise TypeError(f"visops.augment: out_dtype is {out_dtype!r}, must be a torch.dtype")
     op = _augment_list if listed else _augment
-    if torch.compiler.is_exporting() and out_dtype == torch.float32 and not channels_last:
-        # Torch leaves out trailing arguments that equal their defaults, and AOTInductor can't load
-        # a package in which a dtype was left out.
-        result: Tensor = op(pixels, matrix, size, *options, out_dtype, True)
-        return result.contiguous()
     return op(pixels, matrix, size, *options, out_dtype, channels_last)  # type: ignore[no-any-return]
 
 

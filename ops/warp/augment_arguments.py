@@ -130,7 +130,8 @@ def erase_tensor(erase: Any, batch: int, device: torch.device) -> Tensor:
         dtype = erase.dtype
         integral = dtype.kind in "iu" or erase.size == 0  # an empty list has no type
         if integral:
-            erase = torch.from_numpy(np.array(erase, dtype=np.int64)).to(device)
+            host = torch.from_numpy(np.array(erase, dtype=np.int64))
+            erase = host.to(device, non_blocking=True)
     if not integral or dtype == torch.bool:
         raise TypeError(f"visops.augment: erase has dtype {dtype}, must be an integer type")
     shape = erase.shape

@@ -19,7 +19,7 @@ from .._torch.fake_checks import check_same_device, register_fake, require
 # the forms that allocate. The dispatcher leaves out trailing arguments that equal their defaults.
 _DEFAULTS: tuple[Any, ...] = (
     *("bilinear", "constant", [0.0], False, None, None, False, [], [], None, [0.0], False, False),
-    *(torch.float32, False),
+    *(None, False),
 )
 _WINDOW, _COLOR, _ERASE = 4, 5, 9  # the tensors among them
 _OPTIONS = 13
@@ -123,7 +123,7 @@ def _augment_fake(image: Tensor, matrix: Tensor, size: Sequence[Any], *rest: Any
     _check_batch("augment", image, matrix, options)
     torch._check(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
     shape = (image.shape[0], image.shape[1], *size)
-    return empty_maps(image, shape, channels_last, dtype)
+    return empty_maps(image, shape, channels_last, dtype or torch.float32)
 
 
 @register_fake("augment_list")
@@ -134,7 +134,7 @@ def _augment_list_fake(
     _check_list(images, matrix, options)
     torch._check(len(size) == 2, lambda: "visops.augment: size must be (height, width)")
     shape = (len(images), images[0].shape[0], *size)
-    return empty_maps(images[0], shape, channels_last, dtype)
+    return empty_maps(images[0], shape, channels_last, dtype or torch.float32)
 
 
 def _check_out(out: Tensor, batch: Any, channels: Any) -> None:

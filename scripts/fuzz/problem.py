@@ -64,6 +64,17 @@ class Problem:
         """Return ``[N, C, H, W]``."""
         return self.maps(self.batch, self.channels, self.height, self.width)
 
+    def masks(self) -> Tensor:
+        """Return ``[N, H, W]``, bool or uint8."""
+        drawn = self.draw.tensor((self.batch, self.height, self.width), torch.float64)
+        inside = drawn < self.draw.choice((0.2, 0.6, 0.99))
+        return inside if self.draw.chance(0.6) else inside.byte() * 255
+
+    def bits(self) -> Tensor:
+        """Return ``[N, H, words]``, int64."""
+        shape = (self.batch, self.height, (self.width + 63) // 64)
+        return (self.draw.tensor(shape, torch.float64) * 2**60).to(torch.int64)
+
     def pooled(self) -> Tensor:
         """Return the gradient of pooled boxes."""
         return self.maps(self.count, self.channels, *self.bins, dtype=self.floating)
@@ -133,6 +144,16 @@ class Problem:
     def weight(self) -> Tensor:
         """Return a conv2d's ``[O, C / groups, kh, kw]``."""
         return self.maps(4, self.channels // self.groups, *self.kernel, dtype=self.floating)
+
+    def value_size(self) -> list[int]:
+        """Return ``[B, S, h, d]`` of two levels."""
+        positions = self.height * self.width + self.out[0] * self.out[1]
+        return [self.batch, positions, self.groups, self.channels // self.groups]
+
+    def samples(self, *last: int) -> Tensor:
+        """Return numbers for each query, head and sample of two levels."""
+        shape = (self.batch, self.count, self.groups, sum(self.kernel), *last)
+        return self.draw.tensor(shape, self.floating)
 
     def models(self, make: Callable[[int], Tensor]) -> list[Tensor]:
         """Return a tensor for each of three models."""
@@ -254,6 +275,25 @@ BY_NAME: Mapping[str, Value] = MappingProxyType(
         "blend": lambda p: p.blend,
         "feather": lambda p: 2.0,
         "reduce": lambda p: p.draw.choice(("mean", "max")),
+        # masks
+        "masks": Problem.masks,
+        "masks1": Problem.masks,
+        "masks2": Problem.masks,
+        "bits": lambda p: p.bits(),
+        "bits1": lambda p: p.bits(),
+        "bits2": lambda p: p.bits(),
+        "iscrowd": lambda p: p.integers(p.batch, 2).to(torch.bool),
+        "width": lambda p: p.width,
+        "return_empty": lambda p: p.draw.chance(0.5),
+        "connectivity": lambda p: p.draw.choice((4, 8)),
+        "regions": lambda p: p.draw.between(0, 9),
+        "max_components": lambda p: None,
+        "return_stats": lambda p: p.draw.chance(0.5),
+        "min_area": lambda p: p.draw.between(0, 9),
+        "metric": lambda p: p.draw.choice(("euclidean", "taxicab", "chessboard")),
+        "spacing": lambda p: [],
+        "dims": lambda p: p.draw.choice((2, 3)),
+        "return_indices": lambda p: p.draw.chance(0.5),
         # convolutions
         "kernel": lambda p: p.maps(*p.kernel),
         "start": lambda p: [1 - p.kernel[0], 1 - p.kernel[1]],
@@ -298,6 +338,8 @@ def _for(names: str, **values: Value) -> dict[str, Value]:
     return {f"{op}.{name}": value for op in names.split() for name, value in values.items()}
 
 
+_ATTENTION = "multi_scale_deformable_attention"
+_ATTENTIONS = f"{_ATTENTION} {_ATTENTION}_backward_value {_ATTENTION}_backward_samples"
 _NMS = "nms batched_nms nms_match soft_nms batched_soft_nms"
 _AUGMENT = "augment augment_list augment_out augment_list_out augment_backward"
 BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
@@ -308,7 +350,22 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
             boxes=lambda p: p.corners(p.batch * p.count).reshape(p.batch, p.count, 4),
             scores=lambda p: p.scores(p.batch * p.count).reshape(p.batch, p.count),
         ),
+        **_for("component_stats", labels=lambda p: p.masks().to(torch.int32)),
+        **_for("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
+        **_for("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
         **_for("nms_rotated", boxes=lambda p: p.rotated()),
+        **_for(
+            _ATTENTIONS,
+            value=lambda p: p.maps(*p.value_size(), dtype=p.floating),
+            value_size=lambda p: p.value_size(),
+            spatial_shapes=lambda p: torch.tensor([[p.height, p.width], p.out]),
+            sizes=lambda p: p.draw.choice(([], [p.height, p.width, *p.out])),
+            sampling_locations=lambda p: p.samples(2) * 1.5 - 0.25,
+            attention_weights=lambda p: p.samples(),
+            points=lambda p: list(p.kernel),
+            method=lambda p: p.draw.choice(("default", "discrete")),
+            grad=lambda p: p.maps(p.batch, p.count, p.channels, dtype=p.floating),
+        ),
         **_for(
             "box_iou_rotated box_iou_rotated_backward",
             boxes1=lambda p: p.rotated(),
@@ -408,6 +465,12 @@ BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
     {
         **_for("im2col col2im", padding=lambda p: p.padding),
         **_for("augment warp_affine", images=Problem.image, out=lambda p: None),
+        **_for(
+            _ATTENTION,
+            spatial_shapes=lambda p: [(p.height, p.width), p.out],
+            level_start_index=lambda p: [0, p.height * p.width],
+            num_points_list=lambda p: p.kernel,
+        ),
         **_for("roi_align", features=Problem.image),  # of compat
     }
 )

@@ -52,9 +52,29 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         lambda images, boxes: visops.crop_rois(images, [boxes], (5, 6)),
         (IMAGE.transpose(2, 0, 1)[None], BOXES),
     ),
+    "connected_components": (
+        lambda masks: visops.connected_components(masks, return_stats=True)[1],
+        (MASKS > 0.5,),
+    ),
+    "remove_small_regions": (lambda masks: visops.remove_small_regions(masks, 4), (MASKS > 0.5,)),
+    "mask_iou": (visops.mask_iou, (MASKS > 0.5, MASKS[3:] > 0.3)),
+    "mask_area": (visops.mask_area, (MASKS > 0.5,)),
+    "masks_to_boxes": (visops.masks_to_boxes, (MASKS > 0.5,)),
+    "pack_masks": (lambda masks: visops.pack_masks(masks).bits, (MASKS > 0.5,)),
+    "distance_transform": (visops.distance_transform, (MASKS > 0.5,)),
     "paste_rois": (
         lambda images, patches, boxes: visops.paste_rois(images, patches, [boxes]),
         (IMAGE.transpose(2, 0, 1)[None], np.repeat(MASKS[:, None], 3, axis=1), BOXES),
+    ),
+    "multi_scale_deformable_attention": (
+        lambda value, locations, weights: visops.multi_scale_deformable_attention(
+            value, [(3, 3)], locations, weights
+        ),
+        (
+            SCORES.reshape(1, 9, 1, 1).astype(np.float32),
+            np.full((1, 4, 1, 1, 2, 2), 0.4, np.float32),
+            np.full((1, 4, 1, 1, 2), 0.5, np.float32),
+        ),
     ),
     "convolve2d": (visops.convolve2d, (IMAGE[..., 0], MASKS[0])),
 }

@@ -39,9 +39,9 @@ def valid_call(name: str) -> tuple[Target, dict[str, Any]]:
             results = pytree.tree_leaves(target.function(**arguments))
         except RuntimeError:
             continue
-        tensors = [a for a in arguments.values() if isinstance(a, Tensor)]
+        tensors = [(n, a) for n, a in arguments.items() if isinstance(a, Tensor)]
         outputs = [r for r in results if r is not None]
-        usual = all(t.numel() and t.dtype in DTYPES for t in tensors)
+        usual = all(t.numel() and (n == "masks" or t.dtype in DTYPES) for n, t in tensors)
         if usual and (not outputs or any(map(Tensor.numel, outputs))):
             return target, arguments
     raise AssertionError(f"no valid call of {name} was drawn")
@@ -156,7 +156,7 @@ def refusal(call: Callable[[], Any], argument: str) -> str:
     assert type(caught.value) is RuntimeError
     message = str(caught.value)
     # Sizes may be called a shape, and other lists, which must be as long, be checked first.
-    assert argument in message or argument.endswith("_size")
+    assert argument in message or argument.endswith(("_size", "sizes"))
     return message
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FAMILIES = {"warp", "boxes", "suppression", "roi", "convolution"}
+FAMILIES = {"warp", "boxes", "suppression", "roi", "convolution", "masks", "deformable"}
 BUILT_ON_FAMILIES = {"compat", "transforms", "infer", "onnx"}
 MAX_LINES = 450
 

@@ -60,6 +60,7 @@ CALLS: dict[str, Call] = {
     "RoIPool": lambda f: f((3, 4), 0.5)(MAPS, LISTS),
     "ps_roi_align": lambda f: f(MAPS, LISTS, 2, 0.5, 2),
     "PSRoIAlign": lambda f: f(2, 0.5, 2)(MAPS, LISTS),
+    "masks_to_boxes": lambda f: f(MAPS[0] > 0.9),
 }
 # What the last column says: a call that shows the difference.
 DIFFERENCES: dict[str, Call] = {
@@ -78,6 +79,7 @@ DIFFERENCES: dict[str, Call] = {
     "RoIPool": lambda f: f(3, 0.5)(MAPS, [BOXES * float("nan")] * 2),
     "ps_roi_align": lambda f: f(MAPS, [POINTS], 2, 0.5, -1),
     "PSRoIAlign": lambda f: f(2, 0.5, -1)(MAPS, [POINTS]),
+    "masks_to_boxes": lambda f: f(MAPS[0]),
 }
 
 

@@ -138,6 +138,14 @@ def _detections(step: int) -> tuple[Any, ...]:
     return tuple([part[i] for part in found] for i in range(3))
 
 
+def _attention(step: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Value, locations and weights of two levels, 4 x 5 and 2 x 3."""
+    rng, batch, queries = _rng(step), _BATCHES[step], _COUNTS[step]
+    shapes = (batch, 26, 2, 8), (batch, queries, 2, 2, 3, 2), (batch, queries, 2, 2, 3)
+    value, locations, weights = (torch.from_numpy(rng.random(s)).float() for s in shapes)
+    return value, locations, weights
+
+
 def _planes(step: int) -> tuple[Tensor, Tensor]:
     rng, (height, width) = _rng(step), _SIZES[step]
     kernel = rng.standard_normal((3 + step % 2, 4))
@@ -157,6 +165,7 @@ def _back_to_image(columns: Tensor, like: Tensor) -> Tensor:
     return visops.col2im(columns, like.shape[2:], (2, 3), padding=1)
 
 
+_ATTENTION_LAYER = visops.MultiScaleDeformableAttention(12, 2, 2, 3)
 _POOL = visops.RoIAlign((2, 3), 0.5, 2, aligned=True)
 _PYRAMID = visops.MultiScaleRoIAlign(["0", "1", "2"], (2, 3), 2)
 _PYRAMID.scales = [1 / 4, 1 / 8, 1 / 16]
@@ -169,6 +178,12 @@ def _pool_pyramid(maps: list[Tensor], boxes: Tensor) -> Tensor:
 
 def _one_of_all(name: str, *arguments: Any, **options: Any) -> Callable[..., Any]:
     return lambda *tensors: getattr(visops, name)(*tensors, *arguments, **options)
+
+
+def _packed(images: Tensor) -> tuple[Tensor, ...]:
+    packed = visops.pack_masks(images > 0.5)
+    area, boxes = visops.mask_area(packed), visops.masks_to_boxes(packed)
+    return packed.bits, packed.unpack(), area, boxes, visops.mask_iou(packed, packed)
 
 
 CASES: dict[str, Case] = {}
@@ -243,6 +258,26 @@ _add(
     lambda i: (images(i), images(i)[:1].expand(_COUNTS[i], -1, -1, -1)[..., :5], regions(i)),
 )
 _add(
+    "multi_scale_deformable_attention",
+    lambda v, p, w: visops.multi_scale_deformable_attention(v, [(4, 5), (2, 3)], p, w),
+    _attention,
+)
+_add(
+    "MultiScaleDeformableAttention",
+    lambda q, p, v: _ATTENTION_LAYER(q, p, v, [(4, 5), (2, 3)]),
+    lambda i: (
+        _attention(i)[2].flatten(2),
+        _attention(i)[1][:, :, 0, :, 0],
+        _attention(i)[0][..., 0, :].repeat(1, 1, 2)[..., :12],
+    ),
+)
+_add(
+    "multi_scale_deformable_attention",
+    lambda v, s, p, w: visops.multi_scale_deformable_attention(v, s, p, w, method="discrete"),
+    lambda i: (_attention(i)[0], torch.tensor([[4, 5], [2, 3]]), *_attention(i)[1:]),
+    "shapes",
+)
+_add(
     "warp_affine",
     lambda x, m: visops.warp_affine(x, m, padding_mode="reflect"),
     lambda i: (images(i), matrices(i)),
@@ -304,6 +339,26 @@ _add(
     _planes,
 )
 
+_add(
+    "connected_components",
+    lambda x: visops.connected_components(x > 0.5, return_stats=True, max_components=4),
+    lambda i: (images(i),),
+)
+_add(
+    "remove_small_regions",
+    lambda x: visops.remove_small_regions(x > 0.4, 5),
+    lambda i: (images(i),),
+)
+_add(
+    "pack_masks mask_area mask_iou masks_to_boxes",
+    _packed,
+    lambda i: (images(i, 1)[:, 0].repeat(1, 1, 9),),
+)
+_add(
+    "distance_transform",
+    lambda x: visops.distance_transform(x > 0.1, spacing=(1, 2), return_indices=True),
+    lambda i: (images(i),),
+)
 for _name in ("generalized_box_iou_loss", "complete_box_iou_loss", "distance_box_iou_loss"):
     _add(_name, getattr(visops, _name), lambda i: (suppressed(i)[0], suppressed(i)[0] + 1.5))
 _add("filter2d", lambda x: visops.filter2d(x, torch.ones(3, 5) / 15), lambda i: (images(i),))

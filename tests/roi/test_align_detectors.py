@@ -61,6 +61,30 @@ def test_detections(pair: tuple[torch.nn.Module, torch.nn.Module]) -> None:
     assert pool.box_roi_pool.scales == [1 / 4, 1 / 8, 1 / 16, 1 / 32]
 
 
+def test_two_maps_of_one_scale() -> None:
+    """MobileNet's pyramid has two maps at 1/32."""
+
+    def mobilenet() -> torch.nn.Module:
+        model: torch.nn.Module = detection.fasterrcnn_mobilenet_v3_large_fpn(
+            weights=None, weights_backbone=None, **SMALL, box_score_thresh=0.0
+        )
+        return model
+
+    theirs = untrained(mobilenet).eval()
+    pooler: Any = theirs.roi_heads
+    with torch.no_grad():
+        wanted = theirs(photos())
+        before = pooler.box_roi_pool
+        pooler.box_roi_pool = visops.MultiScaleRoIAlign(
+            before.featmap_names, before.output_size, before.sampling_ratio
+        )
+        for found, expected in zip(theirs(photos()), wanted, strict=True):
+            assert len(expected["boxes"]) > 10
+            torch.testing.assert_close(found["boxes"], expected["boxes"], rtol=0, atol=1e-2)
+            torch.testing.assert_close(found["scores"], expected["scores"], rtol=0, atol=1e-4)
+    assert pooler.box_roi_pool.scales == before.scales == [1 / 32, 1 / 32]
+
+
 def targets(images: list[Tensor]) -> list[dict[str, Tensor]]:
     """Two objects in each image."""
     found = []

@@ -196,7 +196,7 @@ def test_images(error: type[Exception], message: str, call: Callable[[], Any]) -
     (
         ValueError,
         "transforms: keys names the kind 'bbox', must be one of image, mask, masks, boxes, "
-        "keypoints, labels, other",
+        "keypoints, polygons, labels, other",
         split({"image": IMAGE}, keys={"bbox": ["a"]}),
     ),
     (
@@ -261,9 +261,9 @@ def test_no_possible_target_is_silently_left_behind(
     ),
     (
         ValueError,
-        "transforms: sample['boxes'] has format XYWHR, must be XYXY, XYWH, CXCYWH: rotated boxes "
-        "can't be moved",
-        having(boxes=tv.BoundingBoxes([[3.0, 3, 1, 2, 5]], format="XYWHR", canvas_size=SIZE)),
+        "transforms: sample['boxes'][0] is [3, 3, -1, 2, 5] (XYWHR), must have a width and a "
+        "height of at least 0",
+        having(boxes=tv.BoundingBoxes([[3.0, 3, -1, 2, 5]], format="XYWHR", canvas_size=SIZE)),
     ),
     (
         ValueError,

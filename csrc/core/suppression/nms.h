@@ -20,6 +20,14 @@ struct ScoreFilter {
   double threshold;
 };
 
+// How a kernel that goes round by round learns when to stop. Without `read` it goes on for as long
+// as an image's boxes might.
+struct LongestSegment {
+  int64_t* length;                       // on the device: 0, which the kernel replaces
+  int64_t (*read)(const void* context);  // waits for the device and returns *length
+  const void* context;
+};
+
 struct NmsParams {
   const void* boxes;  // [images, per_image, 4] x1, y1, x2, y2; or 5: x, y, width, height, angle
   DType dtype;
@@ -34,6 +42,7 @@ struct NmsParams {
   double iou_threshold;    // [0, 1]
   int64_t max_output;      // most to keep of a segment; negative: no limit
   ScoreFilter filter;      // CUDA only: on the CPU the front leaves such candidates out
+  LongestSegment longest;  // CUDA only
 
   uint8_t* kept;  // [count] result: 1 or 0 for each in `order`
 };

@@ -16,7 +16,8 @@ constexpr int kMapThreads = 128;
 constexpr int kTileHeight = 4;
 constexpr int kTileThreads = kTileWidth * kTileHeight;  // a pixel each
 
-__global__ void roi_crop_maps(const __grid_constant__ RoiCropParams p) {
+__global__ void __launch_bounds__(kMapThreads)
+    roi_crop_maps(const __grid_constant__ RoiCropParams p) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kMapThreads;
   for (int64_t k = static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x; k < p.boxes.count;
        k += stride) {

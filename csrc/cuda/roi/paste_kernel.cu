@@ -14,7 +14,8 @@ namespace {
 
 constexpr int kMapThreads = 128;
 
-__global__ void roi_paste_maps(const __grid_constant__ RoiPasteParams p) {
+__global__ void __launch_bounds__(kMapThreads)
+    roi_paste_maps(const __grid_constant__ RoiPasteParams p) {
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kMapThreads;
   for (int64_t k = static_cast<int64_t>(blockIdx.x) * kMapThreads + threadIdx.x; k < p.boxes.count;
        k += stride) {

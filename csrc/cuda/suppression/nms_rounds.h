@@ -6,7 +6,7 @@
 // two. `meet` tests a tile's candidates against the boxes that the segment has kept so far, and
 // against each other; the latter gives a bit per pair. In `resolve`, one warp goes through those
 // bits, 32 candidates at a time, and appends the boxes that it keeps to the segment's list. The
-// number of launches depends on sizes alone; the host waits for nothing. O(count) memory.
+// host waits for nothing, or once for the longest segment's length. O(count) memory.
 //
 // Split: a block of `meet` has 32 candidates and a part of the boxes that they are tested against;
 // there are as many parts as fill a GPU. Parts that see in time that a candidate is suppressed skip
@@ -49,8 +49,13 @@ __global__ void __launch_bounds__(kThreads)
         f.scores == nullptr || load_coordinate<double>(f.scores, f.dtype, candidate) > f.threshold;
     p.kept[i] = !takes_part ? kOut : (inert ? kInert : kIn);
     scratch.boxes[i] = Shape::stored(box);
-    scratch.first[i] = first_of_segment(p.segment, i);
+    const int64_t first = first_of_segment(p.segment, i);
+    scratch.first[i] = first;
     scratch.state[i] = {0, 0};
+    if (p.longest.read == nullptr) continue;
+    if (i + 1 < p.count && p.segment[i + 1] == p.segment[i]) continue;
+    atomicMax(reinterpret_cast<unsigned long long*>(p.longest.length),
+              static_cast<unsigned long long>(i + 1 - first));
   }
 }
 
@@ -62,13 +67,14 @@ struct MeetGroup {
   unsigned met;        // of those, the ones found suppressed
   int64_t tile_group;  // the first group that they can meet
   int64_t listed;      // kept boxes that they can meet
+  int64_t slot;        // of their overlaps
 };
 
 // Loads the candidates at 32 positions from `begin` on that belong to `segment` or, if that is -1,
-// lie in their segment's first tile.
+// lie in the first tile of a segment that begins in this pass.
 template <class Shape>
-__device__ void load_group(const NmsParams& p, const NmsScratch<Shape>& scratch, int64_t begin,
-                           int64_t segment, MeetGroup<Shape>* group) {
+__device__ void load_group(const NmsParams& p, const NmsScratch<Shape>& scratch, const Round& round,
+                           int64_t begin, int64_t segment, MeetGroup<Shape>* group) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t i = begin + lane, my_group = begin / kNmsGroup;
   int64_t first = 0;
@@ -76,7 +82,10 @@ __device__ void load_group(const NmsParams& p, const NmsScratch<Shape>& scratch,
   if (in) {
     first = scratch.first[i];
     group->box[lane] = scratch.boxes[i].box();
-    in = segment < 0 ? i / kNmsGroup - first / kNmsGroup < scratch.tile_groups : first == segment;
+    const int64_t first_group = first / kNmsGroup;
+    in = segment >= 0 ? first == segment
+                      : my_group - first_group < scratch.tile_groups &&
+                            first_group >= round.first_item && first_group < round.end_item;
   }
   const unsigned all_in = __ballot_sync(kWholeWarp, in);
   if (all_in == 0) {
@@ -144,7 +153,7 @@ __device__ void meet_tile(const NmsParams& p, const NmsScratch<Shape>& scratch,
       const typename Shape::Box earlier = scratch.boxes[at].box();
       if (at < me && overlaps(earlier, mine, threshold)) met |= 1u << c;
     }
-    scratch.overlaps_of(my_group, g)[lane] = met;
+    scratch.overlaps_of(group.slot, g)[lane] = met;
   }
 }
 
@@ -163,15 +172,16 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t unit = blockIdx.x; unit < units; unit += gridDim.x) {
     // Groups vary fastest, so that later parts profit from what the first, best boxes suppress.
     const int64_t part = unit / grid.groups, g = unit - part * grid.groups;
-    int64_t segment = -1, begin = g * kNmsGroup;
+    int64_t segment = -1, begin = (round.first_item + g) * kNmsGroup;
     if (round.number > 0) {
-      const int64_t item = g / scratch.tile_groups;
+      const int64_t item = round.first_item + g / scratch.tile_groups;
       segment = segment_of_item(p, scratch.first, scratch.tile_groups, round, item);
       if (segment < 0) continue;  // the whole block
       const int64_t in_segment = round.number * scratch.tile_groups + g % scratch.tile_groups;
       begin = (segment / kNmsGroup + in_segment) * kNmsGroup;
     }
-    if (threadIdx.x < kWarp) load_group(p, scratch, begin, segment, &group);
+    if (threadIdx.x < kWarp) load_group(p, scratch, round, begin, segment, &group);
+    if (threadIdx.x == 0) group.slot = g;
     __syncthreads();
     if (group.in != 0) {
       if (part < grid.list_parts) {
@@ -221,17 +231,17 @@ struct OverlapRow {
   uint32_t earlier[kMostTileGroups];  // in groups of the tile
   uint32_t own;                       // in its own group
 
-  // For group `g` of the tile that begins with group `tile_group`.
+  // For group `g` of the tile that begins with group `tile_group`, whose slot is `slot`.
   template <class Shape>
-  __device__ void load(const NmsScratch<Shape>& scratch, int64_t tile_group, int g, int lane) {
-    const int64_t group = tile_group + g;
-    int64_t slot = tile_group % scratch.tile_groups;
-    const uint32_t* row = scratch.overlaps_of(group, 0) + lane;
+  __device__ void load(const NmsScratch<Shape>& scratch, int64_t tile_group, int64_t slot, int g,
+                       int lane) {
+    int64_t place = tile_group % scratch.tile_groups;
+    const uint32_t* row = scratch.overlaps_of(slot + g, 0) + lane;
     for (int k = 0; k < kMostTileGroups; ++k) {
-      earlier[k] = k < g ? row[slot * kNmsGroup] : 0;
-      slot = slot + 1 == scratch.tile_groups ? 0 : slot + 1;
+      earlier[k] = k < g ? row[place * kNmsGroup] : 0;
+      place = place + 1 == scratch.tile_groups ? 0 : place + 1;
     }
-    own = scratch.overlaps_of(group, group)[lane];
+    own = scratch.overlaps_of(slot + g, tile_group + g)[lane];
   }
 };
 
@@ -276,10 +286,11 @@ __device__ int64_t append(const NmsScratch<Shape>& scratch, int64_t segment, int
 
 template <class Shape>
 __device__ void resolve_tile(const NmsParams& p, const NmsScratch<Shape>& scratch,
-                             const Round& round, int64_t segment) {
+                             const Round& round, int64_t item, int64_t segment) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t tile_group = segment / kNmsGroup + round.number * scratch.tile_groups;
   const int64_t begin = tile_group * kNmsGroup;
+  const int64_t slot = tile_group + round.shift(item, scratch.tile_groups, tile_group);
   SegmentState state = scratch.state[segment];
   int64_t room = p.max_output < 0 ? p.count : p.max_output - state.kept;
   TileWords words;
@@ -287,13 +298,13 @@ __device__ void resolve_tile(const NmsParams& p, const NmsScratch<Shape>& scratc
   if (room == 0) words.in = words.inert = 0;
 
   OverlapRow row, next;
-  if (__shfl_sync(kWholeWarp, words.in, 0) != 0) next.load(scratch, tile_group, 0, lane);
+  if (__shfl_sync(kWholeWarp, words.in, 0) != 0) next.load(scratch, tile_group, slot, 0, lane);
   for (int g = 0; g < groups; ++g) {
     row = next;
     const unsigned in = __shfl_sync(kWholeWarp, words.in, g);
     const unsigned inert = __shfl_sync(kWholeWarp, words.inert, g);
     const unsigned after = __shfl_sync(kWholeWarp, words.in, (g + 1) % kWarp);
-    if (g + 1 < groups && after != 0) next.load(scratch, tile_group, g + 1, lane);
+    if (g + 1 < groups && after != 0) next.load(scratch, tile_group, slot, g + 1, lane);
     unsigned kept = inert;
     if (in != 0) {
       uint32_t met = 0;
@@ -328,17 +339,17 @@ __global__ void __launch_bounds__(kResolveWarps* kWarp)
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t warps = static_cast<int64_t>(gridDim.x) * kResolveWarps;
   const int64_t warp = static_cast<int64_t>(blockIdx.x) * kResolveWarps + threadIdx.x / kWarp;
-  for (int64_t item = warp; item < round.items; item += warps) {
+  for (int64_t item = round.first_item + warp; item < round.end_item; item += warps) {
     if (round.number > 0) {
       const int64_t segment = segment_of_item(p, scratch.first, scratch.tile_groups, round, item);
-      if (segment >= 0) resolve_tile(p, scratch, round, segment);
+      if (segment >= 0) resolve_tile(p, scratch, round, item, segment);
       continue;
     }
     const int64_t i = item * kNmsGroup + lane;
     unsigned begins = __ballot_sync(kWholeWarp, i < p.count && scratch.first[i] == i);
     for (; begins != 0; begins &= begins - 1) {
       const int c = __ffs(static_cast<int>(begins)) - 1;
-      resolve_tile(p, scratch, round, item * kNmsGroup + c);
+      resolve_tile(p, scratch, round, item, item * kNmsGroup + c);
     }
   }
 }
@@ -349,12 +360,16 @@ int64_t parts_of(int64_t groups, int64_t most) {
   return wanted < 1 ? 1 : (wanted < most ? wanted : most);
 }
 
-MeetGrid meet_grid(const Round& round, int64_t tile_groups) {
-  MeetGrid grid = {round.items, 0, 0};
+MeetGrid meet_grid(const NmsParams& p, const Round& round, int64_t tile_groups) {
+  MeetGrid grid = {round.end_item - round.first_item, 0, 0};
   if (round.number > 0) {
     grid.groups *= tile_groups;
     const int64_t most_listed = round.number * tile_groups * kNmsGroup;
     grid.list_parts = parts_of(grid.groups, (most_listed + kThreads - 1) / kThreads);
+  } else {
+    // Tiles of the last segments that begin in this pass.
+    const int64_t left = (p.count + kNmsGroup - 1) / kNmsGroup - round.end_item;
+    grid.groups += left < tile_groups - 1 ? left : tile_groups - 1;
   }
   grid.tile_parts = parts_of(grid.groups, (tile_groups + kWarps - 1) / kWarps);
   return grid;
@@ -368,14 +383,22 @@ void launch_nms(const NmsParams& p, Workspace& workspace) {
   const typename Shape::Number threshold = threshold_of(p.iou_threshold, typename Shape::Number());
   launch(nms_prepare<Shape>, grid_for((p.count + kThreads - 1) / kThreads), dim3(kThreads), 0,
          stream, p, scratch);
-  const int64_t rounds = count_rounds(p, scratch.tile_groups);
+  int64_t rounds = scratch.rounds_of(p, p.per_image);
+  if (p.longest.read != nullptr && rounds > kRoundsWorthAWait) {
+    rounds = scratch.rounds_of(p, p.longest.read(p.longest.context));
+  }
   for (int64_t number = 0; number < rounds; ++number) {
-    const Round round = round_of(p, scratch.tile_groups, number);
-    const MeetGrid grid = meet_grid(round, scratch.tile_groups);
-    launch(nms_meet<Shape>, grid_for(grid.groups * (grid.list_parts + grid.tile_parts)),
-           dim3(kThreads), 0, stream, p, scratch, round, grid, threshold);
-    launch(nms_resolve<Shape>, grid_for((round.items + kResolveWarps - 1) / kResolveWarps),
-           dim3(kResolveWarps * kWarp), 0, stream, p, scratch, round);
+    int64_t next = 0;
+    for (Round round = pass_of(p, scratch, rounds, number, next); round.first_item < round.end_item;
+         round = pass_of(p, scratch, rounds, number, next)) {
+      const MeetGrid grid = meet_grid(p, round, scratch.tile_groups);
+      const int64_t items = round.end_item - round.first_item;
+      launch(nms_meet<Shape>, grid_for(grid.groups * (grid.list_parts + grid.tile_parts)),
+             dim3(kThreads), 0, stream, p, scratch, round, grid, threshold);
+      launch(nms_resolve<Shape>, grid_for((items + kResolveWarps - 1) / kResolveWarps),
+             dim3(kResolveWarps * kWarp), 0, stream, p, scratch, round);
+      next = round.end_item;
+    }
   }
 }
 

@@ -10,6 +10,13 @@
 // has a tile t > 0 is at least `spacing` = 32 t T - 30 long, so it contains a multiple of `spacing`
 // among its positions. Work is started for every multiple, and the first one in a segment does it.
 // All rounds together start work for O(count log(rounds)) candidates more than needed.
+//
+// There are as many rounds as the longest segment has tiles. Where nothing but an image's size
+// bounds that, and many rounds would be empty, the host waits to read the longest segment's length
+// if the front allows it (NmsParams::longest).
+//
+// Overlaps of a tile's candidates with each other take 128 bytes for each. They have slots for a
+// million candidates at most: a round with more takes several passes, one after another.
 #pragma once
 
 #include "core/suppression/nms.h"
@@ -41,16 +48,17 @@ struct SegmentState {
 };
 
 #if defined(VISOPS_CUDA_EMULATION)
-// So small that tests see several rounds, and threads with more than one part of the work.
+// So small that tests see several rounds and passes, and threads with more than one part of the
+// work.
 constexpr int64_t kEnoughUnits = 16;
+constexpr int64_t kMostSlots = 30;
+constexpr int64_t kRoundsWorthAWait = 1;
 static inline int64_t tile_groups_of(int64_t count) { return count <= 500 ? 12 : 3; }
 #else
-constexpr int64_t kEnoughUnits = 4096;  // blocks that keep a GPU busy
-// Tiles of 1024 candidates mean few rounds, and 128 bytes of overlaps for each candidate; smaller
-// ones bound the memory where there are millions.
-static inline int64_t tile_groups_of(int64_t count) {
-  return count <= int64_t{1} << 20 ? kNmsMostTileGroups : 8;
-}
+constexpr int64_t kEnoughUnits = 4096;            // blocks that keep a GPU busy
+constexpr int64_t kMostSlots = int64_t{1} << 15;  // groups, of 4 KB each
+constexpr int64_t kRoundsWorthAWait = 8;          // more launches take longer than reading a number
+static inline int64_t tile_groups_of(int64_t) { return kNmsMostTileGroups; }
 #endif
 
 template <class Shape>
@@ -60,15 +68,19 @@ struct NmsScratch {
   typename Shape::Stored* boxes;
   SegmentState* state;  // [count] at segments' first positions
   int64_t* first;       // [count] first position of the segment
-  // [groups, tile_groups, 32] for a group (first index) and a candidate in it (last index): which
+  // [slots, tile_groups, 32] for a group (first index) and a candidate in it (last index): which
   // candidates of an earlier group g overlap it, as bits. The second index is g modulo tile_groups.
   uint32_t* overlaps;
-  int64_t tile_groups;
+  int64_t slots, tile_groups;
 
   NmsScratch(const NmsParams& p, Workspace& workspace) : tile_groups(tile_groups_of(p.count)) {
     using Stored = typename Shape::Stored;
     constexpr int64_t each = sizeof(Stored) + sizeof(SegmentState) + sizeof(int64_t);
-    const int64_t words = (p.count + kNmsGroup - 1) / kNmsGroup * tile_groups * kNmsGroup;
+    const int64_t groups = (p.count + kNmsGroup - 1) / kNmsGroup;
+    // A sixteenth more, as items of later rounds are a little closer than tiles are long. Round 0
+    // takes up to a tile more, for segments that begin in a pass and end beyond it.
+    slots = (groups < kMostSlots ? groups + groups / 16 : kMostSlots) + 2 * tile_groups;
+    const int64_t words = slots * tile_groups * kNmsGroup;
     char* memory =
         allocate<char>(workspace, p.count * each + words * static_cast<int64_t>(sizeof(uint32_t)));
     boxes = take_array<Stored>(&memory, p.count);
@@ -77,30 +89,41 @@ struct NmsScratch {
     overlaps = take_array<uint32_t>(&memory, words);
   }
 
-  __device__ uint32_t* overlaps_of(int64_t group, int64_t earlier) const {
-    return overlaps + (group * tile_groups + earlier % tile_groups) * kNmsGroup;
+  int64_t rounds_of(const NmsParams& p, int64_t longest) const {
+    const int64_t tile = tile_groups * kNmsGroup;
+    const int64_t unaligned = longest + kNmsGroup - 1;  // it may begin anywhere in a group
+    return ((unaligned < p.count ? unaligned : p.count) + tile - 1) / tile;
+  }
+
+  __device__ uint32_t* overlaps_of(int64_t slot, int64_t earlier) const {
+    return overlaps + (slot * tile_groups + earlier % tile_groups) * kNmsGroup;
   }
 };
 
+// A pass of a round: the items [first_item, end_item).
 struct Round {
   int64_t number;
   bool is_last;
-  int64_t spacing;  // between the positions that stand for segments; 0 in round 0
-  int64_t items;    // the number of such positions; in round 0, of groups
+  int64_t spacing;               // between the positions that stand for segments; 0 in round 0
+  int64_t first_item, end_item;  // such positions; in round 0, groups
+
+  // The slot of a group of an item, less the group. `tile_group` is the first of the item's tile.
+  __device__ int64_t shift(int64_t item, int64_t tile_groups, int64_t tile_group) const {
+    return number == 0 ? -first_item : (item - first_item) * tile_groups - tile_group;
+  }
 };
 
-static inline int64_t count_rounds(const NmsParams& p, int64_t tile_groups) {
-  const int64_t tile = tile_groups * kNmsGroup;
-  // A segment has at most one candidate for each box of an image.
-  const int64_t unaligned = p.per_image + kNmsGroup - 1;
-  return ((unaligned < p.count ? unaligned : p.count) + tile - 1) / tile;
-}
-
-static inline Round round_of(const NmsParams& p, int64_t tile_groups, int64_t number) {
-  Round round = {number, number + 1 == count_rounds(p, tile_groups), 0, 0};
-  if (number > 0) round.spacing = number * tile_groups * kNmsGroup - (kNmsGroup - 2);
+// The pass of a round that begins with `first_item`; without items where there is none.
+template <class Shape>
+Round pass_of(const NmsParams& p, const NmsScratch<Shape>& scratch, int64_t rounds, int64_t number,
+              int64_t first_item) {
+  Round round = {number, number + 1 == rounds, 0, first_item, 0};
+  if (number > 0) round.spacing = number * scratch.tile_groups * kNmsGroup - (kNmsGroup - 2);
   const int64_t step = number > 0 ? round.spacing : kNmsGroup;
-  round.items = (p.count + step - 1) / step;
+  const int64_t items = (p.count + step - 1) / step;
+  const int64_t most =
+      number > 0 ? scratch.slots / scratch.tile_groups : scratch.slots - (scratch.tile_groups - 1);
+  round.end_item = items - first_item < most ? items : first_item + most;
   return round;
 }
 

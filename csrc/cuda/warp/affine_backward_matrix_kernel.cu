@@ -22,6 +22,7 @@ constexpr int kGroupsAtOnce = 4;
 constexpr int kRowThreads = kLeaves * kGroupsAtOnce;
 constexpr int kRowSums = 4;  // of gx, gx x, gy, gy x
 constexpr int kWarp = 32;
+constexpr int kZeroThreads = 256;
 
 // The gradient of this thread's pixel with respect to its source coordinates, summed over channels;
 // zero outside.
@@ -95,9 +96,9 @@ __global__ void __launch_bounds__(kRowThreads, 2)
 }
 
 // Nearest: the output does not move with the matrix.
-__global__ void zero_row_sums(double* row_sums, int64_t count) {
-  const int64_t step = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+__global__ void __launch_bounds__(kZeroThreads) zero_row_sums(double* row_sums, int64_t count) {
+  const int64_t step = int64_t{gridDim.x} * kZeroThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kZeroThreads + threadIdx.x; i < count; i += step) {
     row_sums[i] = 0.0;
   }
 }
@@ -158,8 +159,8 @@ void backward_matrix_cuda(const AffineBackwardMatrixParams& b, void* stream) {
   switch (b.forward.mode) {
     case Interpolation::kNearest: {
       const int64_t count = b.forward.batch * b.forward.output_height * kRowSums;
-      return launch(zero_row_sums, grid_for((count + 255) / 256), dim3(256), 0, stream, b.row_sums,
-                    count);
+      return launch(zero_row_sums, grid_for((count + kZeroThreads - 1) / kZeroThreads),
+                    dim3(kZeroThreads), 0, stream, b.row_sums, count);
     }
     case Interpolation::kBilinear: return backward_matrix_mode<Interpolation::kBilinear>(b, stream);
     case Interpolation::kBicubic: return backward_matrix_mode<Interpolation::kBicubic>(b, stream);

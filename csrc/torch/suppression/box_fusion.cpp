@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "core/check.h"
 #include "torch/operators.h"
@@ -17,7 +18,7 @@ constexpr const char* kOp = "weighted_boxes_fusion";
 // The models' tensors, one after another.
 struct Fusion {
   Tensor boxes, scores, labels;
-  std::vector<int64_t> models;  // of each box
+  std::vector<int64_t> counts;  // of boxes, for each model
   BoxFusionParams params;
   double min_score;
 };
@@ -58,14 +59,39 @@ Tensor joined(const std::vector<Tensor>& parts) {
   return parts.size() == 1 ? parts[0] : call_for_tensor("aten::cat", "", parts, int64_t{0});
 }
 
-// Host values as a tensor on the device of `like`.
-template <class T>
-Tensor on_device_of(const Tensor& like, const std::vector<T>& values, ScalarType type) {
-  const std::vector<int64_t> sizes = {static_cast<int64_t>(values.size())};
-  const Tensor host = torch::stable::empty(
-      sizes, type, std::nullopt, torch::stable::Device(torch::headeronly::DeviceType::CPU));
-  std::copy(values.begin(), values.end(), static_cast<T*>(host.mutable_data_ptr()));
-  return like.is_cuda() ? torch::stable::to(host, like.device()) : host;
+Tensor on_host_of(const std::vector<int64_t>& sizes, ScalarType type) {
+  return torch::stable::empty(sizes, type, std::nullopt,
+                              torch::stable::Device(torch::headeronly::DeviceType::CPU));
+}
+
+// Each model's weight, on the device of `like`. Filled there: a copy would wait for the device.
+Tensor weight_of_models(const Tensor& like, const std::vector<double>& weights) {
+  if (runs_cuda_kernels(like)) {
+    std::vector<Tensor> parts;
+    for (const double weight : weights) parts.push_back(number(like, weight, ScalarType::Double));
+    return joined(parts);
+  }
+  const Tensor host = on_host_of({static_cast<int64_t>(weights.size())}, ScalarType::Double);
+  std::copy(weights.begin(), weights.end(), data_of<double>(host));
+  return host;
+}
+
+// Each box's model, of which model m has counts[m]; the same.
+Tensor model_of_boxes(const Tensor& like, const std::vector<int64_t>& counts) {
+  if (runs_cuda_kernels(like)) {
+    std::vector<Tensor> parts;
+    for (size_t model = 0; model < counts.size(); ++model) {
+      parts.push_back(filled(like, {counts[model]}, static_cast<int64_t>(model)));
+    }
+    return joined(parts);
+  }
+  const Tensor host =
+      on_host_of({std::accumulate(counts.begin(), counts.end(), int64_t{0})}, ScalarType::Long);
+  auto* next = data_of<int64_t>(host);
+  for (size_t model = 0; model < counts.size(); ++model) {
+    next = std::fill_n(next, counts[model], static_cast<int64_t>(model));
+  }
+  return host;
 }
 
 // Scores times weights, in float64; -1 for boxes that take no part: their scores are below
@@ -101,7 +127,7 @@ Fusion fusion_of(const std::vector<Tensor>& boxes, const std::vector<Tensor>& sc
   Fusion f = {boxes[0], scores[0], labels[0], {}, {}, min_score};
   for (size_t model = 0; model < boxes.size(); ++model) {
     check_model(model, boxes[0], boxes[model], scores[model], labels[model]);
-    f.models.insert(f.models.end(), boxes[model].size(0), static_cast<int64_t>(model));
+    f.counts.push_back(boxes[model].size(0));
   }
   BoxFusionParams& p = f.params;
   p.models = static_cast<int64_t>(weights.size());
@@ -141,8 +167,8 @@ std::tuple<Tensor, Tensor, Tensor> weighted_boxes_fusion(
     return {make("result", {0, 4}, p.dtype), make("result", {0}, p.score_dtype),
             make("result", {0}, dtype_of(kOp, "labels", all_labels[0]))};
   }
-  const Tensor weight = on_device_of(boxes, weights, ScalarType::Double);
-  const Tensor model = on_device_of(boxes, f.models, ScalarType::Long);
+  const Tensor weight = weight_of_models(boxes, weights);
+  const Tensor model = model_of_boxes(boxes, f.counts);
   const Tensor weighted = weighted_scores(f, select(weight, model));
   const Sorted order = sort_by_group(weighted, f.labels);
   const Tensor fused = make("result", {p.count, 4}, p.dtype);

@@ -103,4 +103,24 @@ NmsCall checked_nms_call(const char* op, const Tensor& boxes, const Tensor& scor
   return call;
 }
 
+PaddedResult empty_padded_result(const NmsCall& call) {
+  const int64_t most = call.params.max_output;
+  return {empty_tensor(call.op, "indices", call.boxes, {call.images, most}, DType::kInt64),
+          empty_tensor(call.op, "count", call.boxes, {call.images}, DType::kInt64)};
+}
+
+NmsPadParams padding_of(const NmsCall& call, const PaddedResult& result) {
+  NmsPadParams p = {};
+  p.images = call.images;
+  p.per_image = call.per_image;
+  p.most = call.params.max_output;
+  p.indices = static_cast<int64_t*>(result.indices.mutable_data_ptr());
+  p.count = static_cast<int64_t*>(result.count.mutable_data_ptr());
+  return p;
+}
+
+void run_padding(const NmsCall& call, const NmsPadParams& p) {
+  run(nms_pad_stub, p, call.boxes, call.images, call.per_image + p.most);
+}
+
 }  // namespace visops

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/suppression/nms.h"
+#include "core/suppression/nms_pad.h"
 #include "torch/tensor.h"
 
 namespace visops {
@@ -60,5 +61,9 @@ NmsCall checked_nms_call(const char* op, const Tensor& boxes, const Tensor& scor
 struct PaddedResult {
   Tensor indices, count;
 };
+
+PaddedResult empty_padded_result(const NmsCall& call);
+NmsPadParams padding_of(const NmsCall& call, const PaddedResult& result);  // without candidates
+void run_padding(const NmsCall& call, const NmsPadParams& p);
 
 }  // namespace visops

@@ -1,5 +1,5 @@
-// Suppression of device memory, between torch's own sorts and selections. It waits for nothing but
-// the size of a result, and nms_padded not even for that: NOTE [ Fronts on the device ] in
+// Suppression of device memory, between torch's own sorts and selections. It waits for sizes only,
+// and nms_padded not even for those: NOTE [ Fronts on the device ] in
 // torch/operators.h.
 #pragma once
 
@@ -18,9 +18,10 @@ Tensor rows_of_candidates(const NmsCall& call, const Tensor& candidates);
 // The scores of all candidates, one row for each image or class of an image.
 Tensor scores_by_group(const NmsCall& call);
 
-// All candidates, group by group. Equal numbers in `segment` are a group.
+// Candidates, group by group. Equal numbers in `segment` are a group.
 struct Groups {
   Tensor order, segment;
+  Tensor place;  // of each in the list that the groups were made of
 };
 
 // Groups of equal ids within an image; each keeps the order of `candidates`.

@@ -157,28 +157,33 @@ class CandidateLister {
 
 struct Kept {
   Candidates candidates;
-  std::vector<int64_t> positions;    // in candidates.listed, image by image
-  std::vector<int64_t> image_begin;  // [images + 1] in `positions`
+  std::vector<int64_t> positions;  // in candidates.listed, image by image
 };
 
-Kept keep_candidates(const NmsCall& call) {
-  Kept kept;
-  kept.candidates = list_by_score(call);
-  const Candidates& found = kept.candidates;
-  kept.image_begin.assign(1, 0);
+// Runs the kernel; returns a flag for each candidate in its order.
+Tensor flags_of(const NmsCall& call, const Candidates& found) {
   NmsParams p = call.params;
   found.set_in(&p);
   const Tensor flags = empty_tensor(call.op, "scratch", call.boxes, {p.count}, DType::kUInt8);
   p.kept = static_cast<uint8_t*>(flags.mutable_data_ptr());
   call.run_kernel(p);
+  return flags;
+}
+
+Kept keep_candidates(const NmsCall& call) {
+  Kept kept;
+  kept.candidates = list_by_score(call);
+  const Candidates& found = kept.candidates;
+  const Tensor flags = flags_of(call, found);
+  const auto* is_kept = static_cast<const uint8_t*>(flags.const_data_ptr());
+  const int64_t most = call.params.max_output;
   for (int64_t image = 0; image < call.images; ++image) {
-    int64_t left = p.max_output < 0 ? p.count : p.max_output;
+    int64_t left = most < 0 ? static_cast<int64_t>(found.listed.size()) : most;
     for (int64_t i = found.image_begin[image]; i < found.image_begin[image + 1] && left > 0; ++i) {
-      if (p.kept[found.place.empty() ? i : found.place[i]] == 0) continue;
+      if (is_kept[found.place.empty() ? i : found.place[i]] == 0) continue;
       kept.positions.push_back(i);
       --left;
     }
-    kept.image_begin.push_back(static_cast<int64_t>(kept.positions.size()));
   }
   return kept;
 }
@@ -205,22 +210,14 @@ Tensor nms_on_host(const NmsCall& call) {
 }
 
 PaddedResult nms_padded_on_host(const NmsCall& call) {
-  const Kept kept = keep_candidates(call);
-  const int64_t most = call.params.max_output;
-  const PaddedResult result = {
-      empty_tensor(call.op, "indices", call.boxes, {call.images, most}, DType::kInt64),
-      empty_tensor(call.op, "count", call.boxes, {call.images}, DType::kInt64)};
-  auto* indices = static_cast<int64_t*>(result.indices.mutable_data_ptr());
-  auto* count = static_cast<int64_t*>(result.count.mutable_data_ptr());
-  for (int64_t image = 0; image < call.images; ++image) {
-    const int64_t begin = kept.image_begin[image], end = kept.image_begin[image + 1];
-    count[image] = end - begin;
-    int64_t* row = indices + image * most;
-    for (int64_t i = begin; i < end; ++i) {
-      *row++ = kept.candidates.listed[kept.positions[i]] - image * call.per_image;
-    }
-    std::fill(row, indices + (image + 1) * most, int64_t{-1});
-  }
+  const PaddedResult result = empty_padded_result(call);  // first, to fail early
+  const Candidates found = list_by_score(call);
+  const Tensor kept = flags_of(call, found);
+  NmsPadParams p = padding_of(call, result);
+  p.candidates = found.listed.data();
+  p.kept = static_cast<const uint8_t*>(kept.const_data_ptr());
+  p.begin = found.image_begin.data();
+  run_padding(call, p);
   return result;
 }
 

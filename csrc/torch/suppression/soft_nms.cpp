@@ -87,7 +87,7 @@ RowsAndScores soft_nms_on_host(const NmsCall& call, const SoftNmsParams& p) {
 Groups groups_on_device(const NmsCall& call) {
   const Tensor all = flat(numbers(call.boxes, 1, call.candidates()));
   if (call.ids) return groups_by_ids(call, all);
-  return {all, divide(all, filled(all, {1}, call.per_image))};
+  return {all, divide(all, filled(all, {1}, call.per_image)), all};
 }
 
 RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
@@ -126,8 +126,11 @@ RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
   const Tensor is_kept =
       call_for_tensor("aten::gt", "Tensor", sorted.values, filled(call.boxes, {1}, -1));
   const Tensor candidates = take(numbers(call.boxes, call.images, group), sorted.indices);
-  return {rows_of_candidates(call, masked(candidates, flat(is_kept))),
-          torch::stable::to(masked(sorted.values, is_kept), result_type)};
+  Tensor places = flat(numbers(call.boxes, 1, call.candidates()));
+  places = torch::stable::narrow(places, 0, 0, candidates.numel());
+  const Tensor left_over = masked(places, flat(is_kept));  // waits for how many are left
+  return {rows_of_candidates(call, select(candidates, left_over)),
+          torch::stable::to(select(flat(sorted.values), left_over), result_type)};
 }
 
 RowsAndScores run_soft_nms(const char* op, const Tensor& boxes, const Tensor& scores,

@@ -15,6 +15,7 @@ namespace {
 
 using Numbers = std::vector<double>;
 using MaybeTensor = std::optional<Tensor>;
+using MaybeDtype = std::optional<ScalarType>;
 
 // The arguments that all forms share, in the schema's order (AUGMENT_OPTIONS in library.cpp).
 struct Options {
@@ -148,23 +149,27 @@ void set_output(AugmentParams& p, const Tensor& output) {
 // Resampling, colour and conversion cost several times as much as a copy.
 int64_t row_cost(const AugmentParams& p) { return 4 * p.channels * p.output_width; }
 
+DType output_dtype(const char* op, ScalarType dtype) {
+  switch (dtype) {
+    case ScalarType::Byte: return DType::kUInt8;
+    case ScalarType::Half: return DType::kFloat16;
+    case ScalarType::BFloat16: return DType::kBFloat16;
+    case ScalarType::Float: return DType::kFloat32;
+    case ScalarType::Double: return DType::kFloat64;
+    default:
+      fail(op, "out_dtype is ", torch::headeronly::toString(dtype),
+           ", must be uint8, float16, bfloat16, float32 or float64");
+  }
+}
+
 Tensor augment_new(const char* op, AugmentParams& p, const Tensor& image, const Tensor& matrix,
-                   const std::vector<int64_t>& size, const Options& o, ScalarType out_dtype,
+                   const std::vector<int64_t>& size, const Options& o, MaybeDtype out_dtype,
                    bool channels_last) {
   require(size.size() == 2, op, "size has ", size.size(), " values, must be (height, width)");
   p.output_height = size[0];
   p.output_width = size[1];
   set_options(op, p, image, matrix, o);
-  p.output_dtype = DType::kFloat32;
-  const bool known = out_dtype == ScalarType::Byte || out_dtype == ScalarType::Half ||
-                     out_dtype == ScalarType::BFloat16 || out_dtype == ScalarType::Float ||
-                     out_dtype == ScalarType::Double;
-  require(known, op, "out_dtype is ", torch::headeronly::toString(out_dtype),
-          ", must be uint8, float16, bfloat16, float32 or float64");
-  if (out_dtype == ScalarType::Byte) p.output_dtype = DType::kUInt8;
-  if (out_dtype == ScalarType::Half) p.output_dtype = DType::kFloat16;
-  if (out_dtype == ScalarType::BFloat16) p.output_dtype = DType::kBFloat16;
-  if (out_dtype == ScalarType::Double) p.output_dtype = DType::kFloat64;
+  p.output_dtype = output_dtype(op, out_dtype.value_or(ScalarType::Float));
   check_problem(op, p, image, o);
   set_values(p, o.values());
   const Tensor output =
@@ -199,7 +204,7 @@ Tensor augment(const Tensor& image, const Tensor& matrix, const std::vector<int6
                const Numbers& fill, bool antialias, const MaybeTensor& window,
                const MaybeTensor& color, bool clamp, const Numbers& mean, const Numbers& std,
                const MaybeTensor& erase, const Numbers& erase_value, bool inverse_map,
-               bool half_pixel, ScalarType out_dtype, bool channels_last) {
+               bool half_pixel, MaybeDtype out_dtype, bool channels_last) {
   constexpr const char* op = "augment";
   AugmentParams p = {};
   set_batch(op, p, image);
@@ -215,7 +220,7 @@ Tensor augment_list(const std::vector<Tensor>& images, const Tensor& matrix,
                     const MaybeTensor& window, const MaybeTensor& color, bool clamp,
                     const Numbers& mean, const Numbers& std, const MaybeTensor& erase,
                     const Numbers& erase_value, bool inverse_map, bool half_pixel,
-                    ScalarType out_dtype, bool channels_last) {
+                    MaybeDtype out_dtype, bool channels_last) {
   constexpr const char* op = "augment";
   AugmentParams p = {};
   std::vector<AugmentImage> list;

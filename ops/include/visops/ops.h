@@ -47,7 +47,8 @@ inline at::Tensor augment(const at::Tensor& image, const at::Tensor& matrix, at:
                           at::ArrayRef<double> mean = {}, at::ArrayRef<double> std = {},
                           const std::optional<at::Tensor>& erase = std::nullopt,
                           at::ArrayRef<double> erase_value = {0.0}, bool inverse_map = false,
-                          bool half_pixel = false, at::ScalarType out_dtype = at::kFloat,
+                          bool half_pixel = false,
+                          std::optional<at::ScalarType> out_dtype = std::nullopt,
                           bool channels_last = false) {
   static const auto op = detail::find<decltype(augment)>("visops::augment");
   return op.call(image, matrix, size, interpolation, padding_mode, fill, antialias, window, color,
@@ -57,18 +58,16 @@ inline at::Tensor augment(const at::Tensor& image, const at::Tensor& matrix, at:
 
 // Geometry, colour, normalisation, erasing, dtype and layout of a batch, in one pass. Images may
 // have different sizes.
-inline at::Tensor augment_list(at::TensorList images, const at::Tensor& matrix,
-                               at::IntArrayRef size, std::string_view interpolation = "bilinear",
-                               std::string_view padding_mode = "constant",
-                               at::ArrayRef<double> fill = {0.0}, bool antialias = false,
-                               const std::optional<at::Tensor>& window = std::nullopt,
-                               const std::optional<at::Tensor>& color = std::nullopt,
-                               bool clamp = false, at::ArrayRef<double> mean = {},
-                               at::ArrayRef<double> std = {},
-                               const std::optional<at::Tensor>& erase = std::nullopt,
-                               at::ArrayRef<double> erase_value = {0.0}, bool inverse_map = false,
-                               bool half_pixel = false, at::ScalarType out_dtype = at::kFloat,
-                               bool channels_last = false) {
+inline at::Tensor augment_list(
+    at::TensorList images, const at::Tensor& matrix, at::IntArrayRef size,
+    std::string_view interpolation = "bilinear", std::string_view padding_mode = "constant",
+    at::ArrayRef<double> fill = {0.0}, bool antialias = false,
+    const std::optional<at::Tensor>& window = std::nullopt,
+    const std::optional<at::Tensor>& color = std::nullopt, bool clamp = false,
+    at::ArrayRef<double> mean = {}, at::ArrayRef<double> std = {},
+    const std::optional<at::Tensor>& erase = std::nullopt, at::ArrayRef<double> erase_value = {0.0},
+    bool inverse_map = false, bool half_pixel = false,
+    std::optional<at::ScalarType> out_dtype = std::nullopt, bool channels_last = false) {
   static const auto op = detail::find<decltype(augment_list)>("visops::augment_list");
   return op.call(images, matrix, size, interpolation, padding_mode, fill, antialias, window, color,
                  clamp, mean, std, erase, erase_value, inverse_map, half_pixel, out_dtype,
@@ -116,6 +115,22 @@ inline at::Tensor col2im(const at::Tensor& input, at::IntArrayRef output_size,
   return op.call(input, output_size, kernel_size, stride, padding, dilation, layout);
 }
 
+// Areas, boxes and centroids of the labels 1 to regions.
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor> component_stats(const at::Tensor& labels,
+                                                                      int64_t regions) {
+  static const auto op = detail::find<decltype(component_stats)>("visops::component_stats");
+  return op.call(labels, regions);
+}
+
+// Label the connected regions of masks or label maps. Returns labels and how many components each
+// mask has.
+inline std::tuple<at::Tensor, at::Tensor> connected_components(const at::Tensor& masks,
+                                                               int64_t connectivity = 8) {
+  static const auto op =
+      detail::find<decltype(connected_components)>("visops::connected_components");
+  return op.call(masks, connectivity);
+}
+
 // Convolution of a neural network: torch.nn.functional.conv2d for every dtype.
 inline at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight,
                          const std::optional<at::Tensor>& bias = std::nullopt,
@@ -145,6 +160,17 @@ inline at::Tensor crop_rois(const at::Tensor& images, const at::Tensor& boxes, a
   return op.call(images, boxes, size, interpolation, padding_mode, fill);
 }
 
+// Measure the distance of every pixel of a mask to the nearest pixel outside. Indices are empty
+// unless asked for.
+inline std::tuple<at::Tensor, at::Tensor> distance_transform(const at::Tensor& masks,
+                                                             std::string_view metric = "euclidean",
+                                                             at::ArrayRef<double> spacing = {},
+                                                             int64_t dims = 2,
+                                                             bool return_indices = false) {
+  static const auto op = detail::find<decltype(distance_transform)>("visops::distance_transform");
+  return op.call(masks, metric, spacing, dims, return_indices);
+}
+
 // Windows of an image as columns of a matrix, which turns a convolution into a matrix product.
 inline at::Tensor im2col(const at::Tensor& input, at::IntArrayRef kernel_size,
                          at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
@@ -152,6 +178,14 @@ inline at::Tensor im2col(const at::Tensor& input, at::IntArrayRef kernel_size,
                          std::string_view layout = "unfold") {
   static const auto op = detail::find<decltype(im2col)>("visops::im2col");
   return op.call(input, kernel_size, stride, padding, dilation, fill, layout);
+}
+
+// Compute the overlaps of all pairs of masks. Takes the bits of pack_masks; kind: iou or ioa.
+inline at::Tensor mask_iou(const at::Tensor& bits1, const at::Tensor& bits2,
+                           std::string_view kind = "iou",
+                           const std::optional<at::Tensor>& iscrowd = std::nullopt) {
+  static const auto op = detail::find<decltype(mask_iou)>("visops::mask_iou");
+  return op.call(bits1, bits2, kind, iscrowd);
 }
 
 // Lower the scores of boxes or masks that overlap better ones: SOLOv2's Matrix NMS.
@@ -163,6 +197,23 @@ inline std::tuple<at::Tensor, at::Tensor> matrix_nms(const at::Tensor& objects,
                                                      int64_t max_output = -1) {
   static const auto op = detail::find<decltype(matrix_nms)>("visops::matrix_nms");
   return op.call(objects, scores, idxs, method, sigma, min_score, max_output);
+}
+
+// Areas and boxes of the bits of pack_masks; x2 and y2 are exclusive.
+inline std::tuple<at::Tensor, at::Tensor> measure_masks(const at::Tensor& bits) {
+  static const auto op = detail::find<decltype(measure_masks)>("visops::measure_masks");
+  return op.call(bits);
+}
+
+// Attend to a few sampled places of each level: the attention of Deformable DETR.
+inline at::Tensor multi_scale_deformable_attention(
+    const at::Tensor& value, const std::optional<at::Tensor>& spatial_shapes, at::IntArrayRef sizes,
+    const at::Tensor& sampling_locations, const at::Tensor& attention_weights,
+    at::IntArrayRef points, std::string_view method = "default") {
+  static const auto op = detail::find<decltype(multi_scale_deformable_attention)>(
+      "visops::multi_scale_deformable_attention");
+  return op.call(value, spatial_shapes, sizes, sampling_locations, attention_weights, points,
+                 method);
 }
 
 // Pool regions from the level of a feature pyramid that fits their size, in one operator.
@@ -210,6 +261,12 @@ inline at::Tensor nms_rotated(const at::Tensor& boxes, const at::Tensor& scores,
   return op.call(boxes, scores, idxs, iou_threshold, max_output, score_threshold);
 }
 
+// Pack masks into bits.
+inline at::Tensor pack_masks(const at::Tensor& masks) {
+  static const auto op = detail::find<decltype(pack_masks)>("visops::pack_masks");
+  return op.call(masks);
+}
+
 // Paste patches into images, each into its box: the way back from crop_rois.
 inline at::Tensor paste_rois(const at::Tensor& images, const at::Tensor& patches,
                              const at::Tensor& boxes,
@@ -226,6 +283,16 @@ inline at::Tensor ps_roi_align(const at::Tensor& input, const at::Tensor& boxes,
                                int64_t sampling_ratio = -1) {
   static const auto op = detail::find<decltype(ps_roi_align)>("visops::ps_roi_align");
   return op.call(input, boxes, output_size, spatial_scale, sampling_ratio);
+}
+
+// Fill small holes of masks, or remove small islands.
+inline std::tuple<at::Tensor, at::Tensor> remove_small_regions(const at::Tensor& masks,
+                                                               int64_t min_area,
+                                                               std::string_view mode = "holes",
+                                                               int64_t connectivity = 8) {
+  static const auto op =
+      detail::find<decltype(remove_small_regions)>("visops::remove_small_regions");
+  return op.call(masks, min_area, mode, connectivity);
 }
 
 // Pool regions of maps to one size: RoIAlign, as in Mask R-CNN.
@@ -274,6 +341,12 @@ inline std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes,
                                                    int64_t max_output = -1) {
   static const auto op = detail::find<decltype(soft_nms)>("visops::soft_nms");
   return op.call(boxes, scores, method, iou_threshold, sigma, min_score, max_output);
+}
+
+// Masks from the bits of pack_masks.
+inline at::Tensor unpack_masks(const at::Tensor& bits, int64_t width) {
+  static const auto op = detail::find<decltype(unpack_masks)>("visops::unpack_masks");
+  return op.call(bits, width);
 }
 
 // Fuse the boxes that several models found in one image.

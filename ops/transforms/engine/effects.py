@@ -13,7 +13,7 @@ from torch import nn
 from .numbers import Number, Params
 from .plan import Canvas, Plan
 
-__all__ = ["Effects", "Fusable"]
+__all__ = ["Effects", "Fusable", "TargetStep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +143,25 @@ class Fusable(nn.Module):
     def parts(self) -> list[Fusable]:
         """Return the steps that, to be exact, may need passes of their own."""
         return [self]
+
+
+class TargetStep(Fusable):
+    """A transform of targets alone. It runs when those of its pass have moved.
+
+    Attributes
+    ----------
+    commutes : bool
+        Whether targets may still move afterwards, in the same pass.
+    """
+
+    commutes: bool = False
+
+    def effects(self) -> Effects:
+        return Effects()
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        """Add nothing: no pixel changes."""
+
+    def run(self, leaves: Sequence[Any], sizes: np.ndarray) -> None:
+        """Change the targets among the leaves; images have these sizes, ``[B, 2]``."""
+        raise NotImplementedError

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ..sample.leaf import Leaf
 from ..targets.move import Geometry, TargetOptions, move_targets
+from .effects import TargetStep
 from .fuse import Pass
 from .numbers import Params, columns
 from .plan import Canvas, Plan
 from .run import Pixels
 
-__all__ = ["combined", "follow", "plan_for"]
+__all__ = ["combined", "follow", "plan_for", "run_steps"]
 
 
 def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
@@ -24,6 +26,13 @@ def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
         return
     cut = None if window is None else columns(window, plan.batch)
     move_targets(leaves, Geometry(matrix, size_in, size_out, cut, plan.tie_shifts), options)
+
+
+def run_steps(transforms: Sequence[Any], leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
+    """Run the transforms of targets alone; the images have these sizes now, ``[B, 2]``."""
+    for transform in transforms:
+        if isinstance(transform, TargetStep):
+            transform.run(leaves, sizes)
 
 
 def plan_for(pixels: Pixels, plan: Plan, part: Pass, steps: Sequence[Params]) -> Plan:

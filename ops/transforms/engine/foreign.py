@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..sample.leaf import TARGETS, Leaf, tv_kind
+from ..sample.polygons import points_of, with_points
 from ..targets.options import TargetOptions
 from .nesting import Container
 
@@ -138,10 +139,16 @@ def _moves_nothing(transform: Any) -> bool:
 
 
 def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: TargetOptions) -> None:
+    name = _name(transform)
+    for leaf in leaves:
+        if leaf.kind == "polygons" and "IoUCrop" in name:
+            raise TypeError(
+                f"visops.transforms: {name} can't move {leaf.name}; must be left out beside "
+                "polygons (RandomCrop moves them)"
+            )
     place = next(i for i, leaf in enumerate(leaves) if leaf.kind == "image")
     height, width = leaves[place].value.shape[-2:]
     results = transform(tuple(_typed(leaf, (height, width), options) for leaf in leaves))
-    name = _name(transform)
     if not isinstance(results, tuple) or len(results) != len(leaves):
         raise TypeError(
             f"visops.transforms: {name} returned a {type(results).__name__} for a tuple of "
@@ -156,6 +163,9 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: Tar
     size = tuple(results[place].shape[-2:])
     for leaf, result in zip(leaves, results, strict=True):
         plain = result.as_subclass(Tensor)
+        if leaf.kind == "polygons":
+            leaf.value = with_points(leaf.value, plain[:, :2].numpy())
+            continue
         if leaf.kind == "boxes":
             if plain.shape[0] != leaf.value.shape[0]:
                 raise ValueError(
@@ -184,6 +194,13 @@ def _typed(leaf: Leaf, size: tuple[int, int], options: TargetOptions) -> Any:
         return tv.Video(value) if leaf.frames else tv.Image(value)
     if leaf.kind == "mask":
         return tv.Mask(value)
+    if leaf.kind == "polygons":
+        # As boxes without area: key points would be shifted by flips.
+        corners = torch.from_numpy(points_of(value)).repeat(1, 2)
+        boxes = tv.BoundingBoxes(corners, format="XYXY", canvas_size=size)
+        if hasattr(boxes, "clamping_mode"):
+            boxes.clamping_mode = None
+        return boxes
     if leaf.kind == "boxes":
         boxes = tv.BoundingBoxes(value, format=leaf.format, canvas_size=size)
         if hasattr(boxes, "clamping_mode"):  # came with torchvision 0.23

@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 
-from .effects import Effects, Fusable
+from .effects import Effects, Fusable, TargetStep
 
 __all__ = ["MAX_COLORS", "Pass", "name_of", "split_passes"]
 
 MAX_COLORS = 8
 
+_INTEGERS = (torch.uint8, torch.uint16)
 _FULL_PRECISION = (torch.float32, torch.float64)
 
 
@@ -60,10 +61,10 @@ class Pass:
                 return f"{name} makes more than {MAX_COLORS} colour steps"
         if new.dtype is not None and self.dtype not in (None, new.dtype, *_FULL_PRECISION):
             return f"{name} converts from {_name(self.dtype)}"
-        if new.dtype is torch.uint8 and self.normalizes:
-            return f"{name} rounds to uint8 after Normalize"
-        if new.normalizes and self.dtype is torch.uint8:
-            return f"{name} follows the conversion to uint8"
+        if new.dtype in _INTEGERS and self.normalizes:
+            return f"{name} rounds to {_name(new.dtype)} after Normalize"
+        if new.normalizes and self.dtype in _INTEGERS:
+            return f"{name} follows the conversion to {_name(self.dtype)}"
         if new.erases is not None and self.erases is not None:
             if self.changed:
                 return f"{name} erases again, in other units"
@@ -72,6 +73,9 @@ class Pass:
         return None
 
     def _geometry_refusal(self, name: str, new: Effects) -> str | None:
+        for transform in self.transforms:
+            if isinstance(transform, TargetStep) and not transform.commutes:
+                return f"{name} moves targets after {name_of(transform)}"
         if self.erases is not None:
             return f"{name} moves the erased rectangle"
         mode, old = new.interpolation, self.interpolation

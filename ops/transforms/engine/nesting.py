@@ -15,7 +15,7 @@ from ..sample.leaf import Leaf
 from .effects import Fusable
 from .options import restored, stored
 
-__all__ = ["Chain", "Container", "flatten", "outer_options", "within"]
+__all__ = ["Chain", "Container", "OfBatches", "flatten", "outer_options", "within"]
 
 
 class Chain(nn.Module):
@@ -55,6 +55,10 @@ class Container(nn.Module):
         raise NotImplementedError
 
 
+class OfBatches(nn.Module):
+    """What combines the samples of a batch. A chain, where each is on its own, can't hold it."""
+
+
 def flatten(transforms: Iterable[Any], options: Mapping[str, Any]) -> Iterator[Any]:
     """Return the transforms of a chain and of the chains in it, one after another.
 
@@ -79,6 +83,11 @@ def flatten(transforms: Iterable[Any], options: Mapping[str, Any]) -> Iterator[A
             yield transform.fused(options["exact"]) or transform
         elif isinstance(transform, Fusable):
             yield from transform.parts() if options["exact"] else [transform]
+        elif isinstance(transform, OfBatches):
+            raise TypeError(
+                f"visops.transforms.Compose: transforms holds a {transform._get_name()}, which "
+                "combines the samples of a batch; must be called with the batch, after the chain"
+            )
         elif (inner := _contents(transform)) is not None:
             yield from flatten(inner, options)
         elif callable(transform):

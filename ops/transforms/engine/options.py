@@ -26,6 +26,7 @@ DEFAULTS: dict[str, Any] = {
     "keys": None,
     "mask_fill": MASK_FILL,
     "boxes": "keep",
+    "boxes_from": "boxes",
     "min_size": 1.0,
     "min_area": 0.0,
     "min_visibility": 0.0,
@@ -39,17 +40,17 @@ INHERITED = ("exact", "mask_fill", "boxes", "keypoint_convention")
 _LIMITS = {"min_size": torch.inf, "min_area": torch.inf, "min_visibility": 1.0}
 
 
-def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[str, Any]:
     """Check the options of a chain, and return those that are given."""
     given = {name: value for name, value in options.items() if value is not None}
     seed, memory_format = options["seed"], given.get("memory_format", torch.contiguous_format)
     if seed is not None and as_whole(seed) is None:
         raise TypeError(
-            f"visops.transforms.Compose: seed is {seed!r}, must be a whole number or None"
+            f"visops.transforms.{owner}: seed is {seed!r}, must be a whole number or None"
         )
     if memory_format not in (torch.contiguous_format, torch.channels_last):
         raise ValueError(
-            f"visops.transforms.Compose: memory_format is {memory_format}, must be "
+            f"visops.transforms.{owner}: memory_format is {memory_format}, must be "
             "torch.contiguous_format or torch.channels_last"
         )
     for name in ("exact", "per_frame"):
@@ -59,10 +60,10 @@ def given_options(options: Mapping[str, Any]) -> dict[str, Any]:
         if name not in given:
             continue
         allowed = "a number in [0, 1]" if most == 1.0 else "a finite number >= 0"
-        given[name] = number("Compose", name, given[name], 0.0, most, allowed)
+        given[name] = number(owner, name, given[name], 0.0, most, allowed)
         if given.get("boxes") != "sanitize":
             raise ValueError(
-                f"visops.transforms.Compose: {name} is {given[name]:g}, must be left out unless "
+                f"visops.transforms.{owner}: {name} is {given[name]:g}, must be left out unless "
                 "boxes='sanitize'"
             )
     return given

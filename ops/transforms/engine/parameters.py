@@ -20,15 +20,15 @@ def recorded(transforms: Sequence[Any], steps: list[Params], sizes: np.ndarray) 
     return Parameters(names, [as_arrays(step, sizes.shape[0]) for step in steps], sizes)
 
 
-def check_params(transforms: Sequence[Any], params: Any) -> None:
+def check_params(transforms: Sequence[Any], params: Any, owner: str = "Compose") -> None:
     """Raise unless `params` were drawn by a chain of such transforms."""
     names = [name_of(transform) for transform in transforms]
     if not isinstance(params, Parameters):
         raise TypeError(
-            f"visops.transforms.Compose: params is a {type(params).__name__}, must be the "
+            f"visops.transforms.{owner}: params is a {type(params).__name__}, must be the "
             "Parameters that a call has returned"
         )
     if params.names != names:
         raise ValueError(
-            f"visops.transforms.Compose: params is for {params.names}, must be for {names}"
+            f"visops.transforms.{owner}: params is for {params.names}, must be for {names}"
         )

@@ -22,16 +22,19 @@ from ..sample.leaf import Leaf
 from .fuse import Pass
 from .numbers import GREY, Number, columns
 from .plan import Color, Plan, Snapshot
+from .uint16 import WHITE, from_float, to_float
 
-__all__ = ["DTYPES", "Pixels", "run_plan"]
+__all__ = ["DTYPES", "Pixels", "refuse_dtype", "run_plan"]
 
 DTYPES = {
     np.dtype(np.uint8): torch.uint8,
+    np.dtype(np.uint16): torch.uint16,
     np.dtype(np.float16): torch.float16,
     np.dtype(np.float32): torch.float32,
     np.dtype(np.float64): torch.float64,
 }
 _DTYPES = {*DTYPES.values(), torch.bfloat16}
+_FLOATS = {torch.float64: torch.float64}  # what becomes uint16 has as many digits as its source
 # Grid points along each axis for a grey mean that needn't be exact.
 _GRID = 32
 _MEAN_SCALE = 2.0**32
@@ -49,7 +52,7 @@ class Pixels:
         if isinstance(first, Tensor):
             self.dtype, self.device = first.dtype, first.device
         else:
-            dtype = DTYPES.get(first.dtype)
+            dtype = DTYPES.get(first.dtype) or DTYPES.get(first.dtype.newbyteorder("="))
             if dtype is None:
                 _refuse_dtype(leaf, first.dtype)
             self.dtype, self.device = dtype, torch.device("cpu")
@@ -83,19 +86,27 @@ class Pixels:
         return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
 
 
+def refuse_dtype(leaf: Leaf, dtype: torch.dtype) -> torch.dtype:
+    """Refuse an image's dtype, or return it."""
+    if dtype not in _DTYPES:
+        _refuse_dtype(leaf, dtype)
+    return dtype
+
+
 def _refuse_dtype(leaf: Leaf, dtype: Any) -> NoReturn:
     hint = ""
-    if str(dtype).removeprefix("torch.") in ("uint16", ">u2", "int32"):
+    if str(dtype).removeprefix("torch.") == "int32":
         hint = "; divide it by its white, such as 65535 or 4095, for a float32 image in [0, 1]"
     raise TypeError(
-        f"visops.transforms: {leaf.name} has dtype {dtype}, must be uint8, float16, bfloat16, "
-        f"float32 or float64{hint}"
+        f"visops.transforms: {leaf.name} has dtype {dtype}, must be uint8, uint16, float16, "
+        f"bfloat16, float32 or float64{hint}"
     )
 
 
 def _channels_first(value: Any, layout: str) -> Tensor:
     if isinstance(value, np.ndarray):
-        if not value.flags.writeable or min(value.strides, default=0) < 0:
+        plain = value.flags.writeable and value.dtype.isnative
+        if not plain or min(value.strides, default=0) < 0:
             value = _readable(value)
         value = torch.from_numpy(value)
     return value.movedim(-1, -3) if layout == "HWC" else value  # type: ignore[no-any-return]
@@ -110,39 +121,42 @@ def run_plan(
     plan: Plan, part: Pass, leaf: Leaf, pixels: Pixels, memory_format: torch.memory_format
 ) -> None:
     """Apply a plan to a leaf's value."""
-    if pixels.dtype not in _DTYPES:
-        _refuse_dtype(leaf, pixels.dtype)
-    images, frames = pixels.tensors(leaf), pixels.frames
+    refuse_dtype(leaf, pixels.dtype)
+    images, frames = to_float(pixels.tensors(leaf)), pixels.frames
+    wide = plan.dtype is torch.uint16
     erase = None
     if plan.erased:
         corners = [corner for rectangle in plan.erased for corner in rectangle]
         boxes = columns(corners, plan.batch).astype(np.int64).reshape(plan.batch, -1, 4)
         erase = pixels.put(_repeat(boxes, frames))
     color = color_tensor(plan, part, images, pixels) if plan.colors else None
-    values = (color, color is not None, plan.mean, plan.std, erase, plan.erase_value, False, True)
+    value = [v / WHITE for v in plan.erase_value] if wide else plan.erase_value
+    values = (color, color is not None, plan.mean, plan.std, erase, value, False, True)
     options = (
-        *_sampling(part),
+        *_sampling(part, pixels),
         _window(plan.window, part, plan, pixels),
         *values,
-        plan.dtype,
+        _FLOATS.get(pixels.dtype, torch.float32) if wide else plan.dtype,
         memory_format is torch.channels_last,
     )
     matrix = _put_matrix(_sampled(plan, options[0]), plan, pixels)
     size = plan.canvas.uniform()
     if size is None:
         sizes = plan.canvas.size(plan.batch).repeat(frames, 0).tolist()
-        pixels.store(leaf, _each(images, matrix, sizes, options))
+        results: Any = _each(images, matrix, sizes, options)
     else:
-        pixels.store(leaf, _all(images, matrix, size, options))
+        results = _all(images, matrix, size, options)
+    pixels.store(leaf, from_float(results) if wide else results)
 
 
-def _sampling(part: Pass) -> tuple[Any, ...]:
+def _sampling(part: Pass, pixels: Pixels) -> tuple[Any, ...]:
     """Return the operator's sampling options."""
     mode, antialias = part.interpolation or "nearest", bool(part.antialias)
     if part.fill is None:
         # Nothing outside can show, and none of it may leak into a resized image's rim.
         return mode, "replicate" if part.resizes and not antialias else "constant", [0.0], antialias
-    return mode, part.padding_mode, list(part.fill), antialias
+    scale = WHITE if pixels.dtype is torch.uint16 else 1.0
+    return mode, part.padding_mode, [value / scale for value in part.fill], antialias
 
 
 def _all(images: Any, matrix: Tensor, size: Sequence[int], options: tuple[Any, ...]) -> Tensor:
@@ -320,14 +334,15 @@ def _grey_means(
     at = step.geometry
     assert at is not None
     exact, on_cpu = plan.exact, pixels.device.type == "cpu"
-    matrix = _sampled(at, _sampling(part)[0]) if exact else at.matrix
+    matrix = _sampled(at, _sampling(part, pixels)[0]) if exact else at.matrix
     size = at.canvas.uniform() if exact else (_GRID, _GRID)
     if not exact:
         x, y = _GRID / at.canvas.width, _GRID / at.canvas.height
         matrix = [*(m * x for m in matrix[:3]), *(m * y for m in matrix[3:6]), *matrix[6:]]
+    sampling = _sampling(part, pixels)
     options = (
         # A grid needs only the nearest pixels: reading them takes most of the time.
-        *(_sampling(part) if exact else ("nearest", *_sampling(part)[1:3], False)),
+        *(sampling if exact else ("nearest", *sampling[1:3], False)),
         _window(at.window, part, plan, pixels),
         prefix,
         prefix is not None,

@@ -50,6 +50,7 @@ class Source:
     index: Any
     epoch: Any
     params: Parameters | None
+    owner: str = "Compose"  # for messages
 
     def numbers(self, sizes: np.ndarray, count: int) -> Sequence[Number]:
         """Draw `count` uniform numbers, floats or arrays [B]; none if `params` is given."""
@@ -64,7 +65,7 @@ class Source:
             return _split(uniforms(self._call_key(epoch), 0, range(batch), count))
         seed = self.seed
         if seed is None:
-            self._fail("index", self.index, "None, or Compose must be given a seed")
+            self._fail("index", self.index, f"None, or {self.owner} must be given a seed")
         if self.generator is not None:
             self._fail("generator", self.generator, "None where an index is given")
         return _split(uniforms(seed, epoch or 0, self._indices(batch), count))
@@ -96,13 +97,14 @@ class Source:
         given = self.params.size
         if given.shape != sizes.shape or (given != sizes).any():
             raise ValueError(
-                "visops.transforms.Compose: params is for images of heights and widths "
+                f"visops.transforms.{self.owner}: params is for images of heights and widths "
                 f"{given.tolist()}, the images have {sizes.tolist()}; must be the same"
             )
 
-    @staticmethod
-    def _fail(name: str, value: Any, allowed: str, error: type[Exception] = ValueError) -> NoReturn:
-        raise error(f"visops.transforms.Compose: {name} is {value!r}, must be {allowed}")
+    def _fail(
+        self, name: str, value: Any, allowed: str, error: type[Exception] = ValueError
+    ) -> NoReturn:
+        raise error(f"visops.transforms.{self.owner}: {name} is {value!r}, must be {allowed}")
 
 
 class Draws:

@@ -15,7 +15,7 @@ from .leaf import Leaf, tv_kind
 
 __all__ = ["batch_leaves", "unbatch_leaves"]
 
-_MOVABLE = ("mask", "boxes", "keypoints", "visible", "area")
+_MOVABLE = ("mask", "boxes", "keypoints", "polygons", "visible", "area")
 
 
 def unbatch_leaves(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
@@ -111,6 +111,9 @@ def _collated(leaves: Sequence[Leaf], stack: bool) -> Leaf:
     if first.kind == "boxes" and len({leaf.format for leaf in leaves}) > 1:
         formats = sorted({leaf.format for leaf in leaves})
         raise ValueError(f"visops.transforms: {first.name} mixes the formats {formats}")
+    if first.kind == "polygons":
+        like = [leaf.like for leaf in leaves] if source is None else source.like
+        return dataclasses.replace(first, value=values, batch=len(leaves), like=like, source=None)
     canvases = [leaf.canvas for leaf in leaves]
     flags: Any = [leaf.visible for leaf in leaves]
     if any(flag is None for flag in flags):

@@ -15,14 +15,14 @@ from torch import Tensor
 
 __all__ = ["TARGETS", "Leaf", "is_pil", "tv_kind"]
 
-TARGETS = ("mask", "boxes", "keypoints")  # the kinds that move with images
+TARGETS = ("mask", "boxes", "keypoints", "polygons")  # the kinds that move with images
 
 
 @dataclass(slots=True)
 class Leaf:
     """One value of a sample, or of a batch of samples."""
 
-    kind: str  # image, mask, boxes, keypoints, visible, labels or other
+    kind: str  # image, mask, boxes, keypoints, polygons, visible, labels or other
     value: Any
     batch: int | None = (
         None  # samples in `value`, along its first dimension or in a list; None: one

@@ -30,6 +30,8 @@ def match_to_boxes(leaf: Leaf, boxes: Leaf) -> None:
     """Decide whether a leaf has one entry per box of its group, and check the count."""
     if leaf.kind == "labels":
         lengths = _lengths(leaf, boxes)
+    elif leaf.kind == "polygons":
+        lengths = [len(value) for value in leaf.samples()]
     elif (leaf.kind == "mask" and leaf.named == "masks") or (
         leaf.kind == "keypoints" and leaf.named == "keypoints"
     ):

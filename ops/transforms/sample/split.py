@@ -31,6 +31,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "masks": ("masks",),  # one per box, if there are boxes
     "boxes": ("boxes", "bboxes"),
     "keypoints": ("keypoints",),
+    "polygons": ("polygons", "segmentation"),  # of one object per box, if there are boxes
     "labels": ("labels", "scores", "area", "iscrowd"),  # one per box, if there are boxes
     "other": (),  # does not move
 }
@@ -45,6 +46,7 @@ _EXPECTED = {
     "masks": "masks [N, H, W]",
     "boxes": "boxes [N, 4]",
     "keypoints": "key points [..., 2]",
+    "polygons": "a list of each object's polygons",
 }
 
 Rebuild = Callable[[list[Leaf]], Any]
@@ -66,7 +68,8 @@ def split_sample(
         different sizes, and what belongs to it.
     keys : mapping of kind to names, optional
         Dict keys in addition to the usual ones: ``{"mask": ["seg"]}``. The kinds are image, mask,
-        masks (one per box), boxes, keypoints, labels (one per box) and other (left alone).
+        masks (one per box), boxes, keypoints, polygons (of one object per box), labels (one per
+        box) and other (left alone).
     frames : bool
         A plain array of four dimensions is a video, and one of five a batch of videos.
     canvas : Leaf, optional
@@ -249,6 +252,8 @@ class _Splitter:
     def kind_of(self, key: str, siblings: Mapping[Any, Any]) -> str | None:
         """Return the kind that a dict's key stands for."""
         kind = self.kinds.get(key)
+        if key in UNMOVABLE and not isinstance(siblings[key], (list, tuple, type(None))):
+            return None  # not polygons, but perhaps a mask
         base = key.removesuffix("_visible")
         if kind is not None or base == key or base not in siblings:
             return kind

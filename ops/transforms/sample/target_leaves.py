@@ -16,10 +16,12 @@ from torch import Tensor
 from .images import pil_mask, sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 from .per_box import match_to_boxes, plain_array
+from .polygons import prepare_polygons, restored_polygons
 
 __all__ = ["prepare_targets", "restored_target", "visibility_of"]
 
-_FORMATS = ("XYXY", "XYWH", "CXCYWH")
+# Columns of each format of boxes.
+_FORMATS = {"XYXY": 4, "XYWH": 4, "CXCYWH": 4, "XYWHR": 5, "CXCYWHR": 5, "XYXYXYXY": 8}
 _RANKS = {"mask": (2, 3), "boxes": (2, 2), "keypoints": (2, 99)}
 _EXPECTED = {
     "mask": "[H, W] or [N, H, W]",
@@ -42,6 +44,9 @@ def prepare_targets(leaves: list[Leaf], image: Leaf) -> None:
     for leaf in targets:
         _prepare(leaf, image)
         _check_shapes(leaf)
+    for leaf in leaves:
+        if leaf.kind == "polygons":
+            prepare_polygons(leaf, image)
     for leaf in targets:
         if leaf.kind == "keypoints":
             _find_visibility(leaf, leaves)
@@ -99,8 +104,7 @@ def _common_format(leaf: Leaf, typed: Sequence[Any]) -> str:
     found: str = formats.pop()
     if found not in _FORMATS:
         raise ValueError(
-            f"visops.transforms: {leaf.name} has format {found}, must be {', '.join(_FORMATS)}: "
-            "rotated boxes can't be moved (give their corners as key points)"
+            f"visops.transforms: {leaf.name} has format {found}, must be {', '.join(_FORMATS)}"
         )
     return found
 
@@ -150,7 +154,7 @@ def _check_shapes(leaf: Leaf) -> None:
         name = f"{leaf.name}[{index}]" if isinstance(leaf.value, list) else leaf.name
         shape = value.shape
         rank = len(shape) - dense
-        lasts = {"boxes": (4,), "keypoints": (2, 3)}.get(leaf.kind)
+        lasts = {"boxes": (_FORMATS[leaf.format],), "keypoints": (2, 3)}.get(leaf.kind)
         if not low <= rank <= high or (lasts is not None and shape[-1] not in lasts):
             expected = _EXPECTED[leaf.kind]
             raise ValueError(
@@ -177,7 +181,9 @@ def _check_boxes(leaf: Leaf) -> None:
                 continue
             value = value.detach()
             value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()
-        first, second = value[..., :2], value[..., 2:]
+        first, second = value[..., :2], value[..., 2:4]
+        if leaf.format == "XYXYXYXY":
+            second = np.zeros_like(first)  # any four corners will do
         good = second >= (first if leaf.format == "XYXY" else 0)
         if good.all() and np.isfinite(value).all():
             continue
@@ -230,6 +236,8 @@ def restored_target(leaf: Leaf) -> Any:
     value, like = leaf.value, leaf.like
     if leaf.kind in ("labels", "other") or value is like:
         return value
+    if leaf.kind == "polygons":
+        return restored_polygons(leaf)
     if isinstance(value, list) and leaf.batch is not None:
         likes = like if isinstance(like, (list, tuple)) else [like] * len(value)
         return [_typed(leaf, v, likes[i], i) for i, v in enumerate(value)]

@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["NOWHERE", "area_scale", "move_boxes", "move_points"]
+__all__ = ["NEAR", "NOWHERE", "area_scale", "move_boxes", "move_points", "with_unit_w"]
 
 NOWHERE = -32768.0  # representable in float16 and int16, too
-_NEAR = 1e-4  # least distance from the horizon, relative to that of the image's centre
+NEAR = 1e-4  # least distance from the horizon, relative to that of the image's centre
 
 
 def _module(rows: Any) -> ModuleType:
@@ -39,7 +39,7 @@ def _is_affine(matrix: np.ndarray) -> bool:
     return bool((matrix[:, 2] == (0.0, 0.0, 1.0)).all())
 
 
-def _with_unit_w(matrix: np.ndarray, centres: np.ndarray) -> np.ndarray:
+def with_unit_w(matrix: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Scale matrices so that w is 1 at the sources' centres, [R, 2] x, y."""
     w = (matrix[:, 2, :2] * centres).sum(1) + matrix[:, 2, 2]
     return matrix / np.where(w == 0.0, 1.0, w)[:, None, None]
@@ -66,7 +66,7 @@ def move_points(rows: Any, matrix: np.ndarray, centres: np.ndarray) -> tuple[Any
     """
     xp = _module(rows)
     affine = _is_affine(matrix)
-    m = _matrix(matrix if affine else _with_unit_w(matrix, centres), rows)
+    m = _matrix(matrix if affine else with_unit_w(matrix, centres), rows)
     x, y = rows[:, 0], rows[:, 1]
     u = m[:, 0, 0] * x + m[:, 0, 1] * y + m[:, 0, 2]
     v = m[:, 1, 0] * x + m[:, 1, 1] * y + m[:, 1, 2]
@@ -112,7 +112,7 @@ def move_boxes(
     if window is not None:
         rows = clamp_boxes(rows, window)
     affine = _is_affine(matrix)
-    m = _matrix(matrix if affine else _with_unit_w(matrix, centres), rows)
+    m = _matrix(matrix if affine else with_unit_w(matrix, centres), rows)
     x1, y1, x2, y2 = (rows[:, i] for i in range(4))
     if affine:
         bounds = []
@@ -125,14 +125,14 @@ def move_boxes(
     # Corners in order around the box, [R, 4]; then where edges cross the line near the horizon.
     x, y = xp.stack((x1, x2, x2, x1), -1), xp.stack((y1, y1, y2, y2), -1)
     u, v, w = (m[:, i, :1] * x + m[:, i, 1:2] * y + m[:, i, 2:] for i in range(3))
-    inside = w >= _NEAR
+    inside = w >= NEAR
     lows, highs = [], []
     crossing = inside != xp.roll(inside, -1, 1)
     next_w = xp.roll(w, -1, 1)
-    share = (w - _NEAR) / xp.where(crossing, w - next_w, 1.0)
+    share = (w - NEAR) / xp.where(crossing, w - next_w, 1.0)
     for value in (u, v):
         corners = value / xp.where(inside, w, 1.0)
-        cut = (value + share * (xp.roll(value, -1, 1) - value)) / _NEAR
+        cut = (value + share * (xp.roll(value, -1, 1) - value)) / NEAR
         candidates = xp.concatenate((corners, cut), 1)
         valid = xp.concatenate((inside, crossing), 1)
         lows.append(xp.amin(xp.where(valid, candidates, np.inf), 1))
@@ -160,7 +160,7 @@ def inside(rows: Any, window: np.ndarray) -> Any:
 def area_scale(rows: Any, matrix: np.ndarray, centres: np.ndarray) -> Any:
     """Return the factor by which area grows at the centre of each box, ``[R]``."""
     xp = _module(rows)
-    turned = matrix if _is_affine(matrix) else _with_unit_w(matrix, centres)
+    turned = matrix if _is_affine(matrix) else with_unit_w(matrix, centres)
     # Written out: numpy.linalg.det rounds even for integers, and an affine map's factor must not
     # depend on whether its batch holds a perspective.
     (a, b, c), (d, e, f), (g, h, i) = turned.transpose(1, 2, 0)
@@ -168,7 +168,7 @@ def area_scale(rows: Any, matrix: np.ndarray, centres: np.ndarray) -> Any:
     m = _matrix(turned, rows)
     x, y = (rows[:, 0] + rows[:, 2]) / 2, (rows[:, 1] + rows[:, 3]) / 2
     w = m[:, 2, 0] * x + m[:, 2, 1] * y + m[:, 2, 2]
-    behind = w < _NEAR
+    behind = w < NEAR
     return xp.where(behind, 0.0, _matrix(np.abs(determinant), rows) / xp.where(behind, 1.0, w) ** 3)
 
 

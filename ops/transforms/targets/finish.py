@@ -11,8 +11,11 @@ from torch import Tensor
 
 from ..sample.leaf import Leaf
 from ..sample.per_box import extras_of
+from .bounds import boxes_from_members
 from .coordinates import clamp_boxes, from_corners, inside, to_corners
 from .options import CONVENTIONS, TargetOptions, canvas_windows
+from .polygons import finish_polygons
+from .rotated import ROTATED, clamp_rotated, numbers_on_cpu, rotated_sides
 from .rows import (
     area_shares,
     flat_flags,
@@ -24,7 +27,7 @@ from .rows import (
     scale_area,
 )
 
-__all__ = ["finish_targets", "note_cut"]
+__all__ = ["finish_targets", "keep_only", "note_cut", "sides_of"]
 
 
 def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
@@ -39,10 +42,15 @@ def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOpt
     options : TargetOptions
     """
     for leaf in leaves:
+        if leaf.kind == "polygons":
+            finish_polygons(leaf, sizes, options)
+    for leaf in leaves:
         if leaf.kind == "keypoints":
             _finish_keypoints(leaf, sizes, options.keypoint_convention)
         elif leaf.kind == "boxes":
             leaf.canvas = sizes
+            if options.boxes_from != "boxes":
+                boxes_from_members(leaf, leaves, options.boxes_from)
             members = [x for x in leaves if x.group == leaf.group and x.per_box]
             if options.boxes != "keep":
                 _clamp(leaf, [x for x in members if x.kind == "area"], sizes, options)
@@ -68,6 +76,9 @@ def note_cut(
 
 
 def _clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
+    if leaf.format in ROTATED:
+        clamp_rotated(leaf, areas, sizes)
+        return
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
     clamped = clamp_boxes(corners, canvas_windows(sizes)[owners])
@@ -76,14 +87,13 @@ def _clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray, options: Target
 
 
 def _drop(leaf: Leaf, members: Sequence[Leaf], options: TargetOptions) -> None:
-    """Drop boxes that are too small, and what belongs to them. Synchronizes on CUDA."""
+    """Drop boxes that are too small, and what belongs to them."""
     boxes = leaf.samples()
     flags = [None] * len(boxes) if leaf.visible is None else leaf.visible
     shares = [flags] if leaf.batch is None and leaf.visible is not None else flags
     keeps = []
     for value, share in zip(boxes, shares, strict=True):
-        corners = to_corners(value, leaf.format)
-        sides = corners[:, 2:] - corners[:, :2]
+        sides = sides_of(value, leaf.format)
         keep = ((sides >= options.min_size) & (sides > 0)).all(-1)
         if options.min_area > 0.0:
             keep = keep & (sides[:, 0] * sides[:, 1] >= options.min_area)
@@ -93,6 +103,14 @@ def _drop(leaf: Leaf, members: Sequence[Leaf], options: TargetOptions) -> None:
                 enough = torch.as_tensor(enough, device=keep.device)
             keep = keep & enough
         keeps.append(keep)
+    keep_only(leaf, members, keeps)
+
+
+def keep_only(leaf: Leaf, members: Sequence[Leaf], keeps: Sequence[Any]) -> None:
+    """Keep the boxes with a flag, for each sample, and what belongs to them.
+
+    Synchronizes on CUDA.
+    """
     for member in (leaf, *members):
         for field in ("value", "visible"):
             values = getattr(member, field)
@@ -103,6 +121,15 @@ def _drop(leaf: Leaf, members: Sequence[Leaf], options: TargetOptions) -> None:
             else:
                 kept = [_selected(v, k) for v, k in zip(values, keeps, strict=True)]
                 setattr(member, field, kept)
+
+
+def sides_of(value: Any, form: str) -> Any:
+    """Return widths and heights of boxes, [N, 2]."""
+    if form in ROTATED:
+        sides = rotated_sides(numbers_on_cpu(value), form)
+        return torch.from_numpy(sides).to(value.device) if isinstance(value, Tensor) else sides
+    corners = to_corners(value, form)
+    return corners[:, 2:] - corners[:, :2]
 
 
 def _selected(value: Any, keep: Any) -> Any:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ...warp.augment import augment
 from .options import Geometry
 
-__all__ = ["as_tensor", "move_mask"]
+__all__ = ["as_given", "as_tensor", "move_mask"]
 
 # Dtypes whose coordinates the kernel computes in float32. float64 is not among them: its finer
 # coordinates would move the same mask differently.
@@ -49,7 +49,7 @@ def move_mask(value: Any, batched: bool, geometry: Geometry, fill: int) -> Any:
         masks = as_tensor(value)
         planes = masks.unsqueeze(1) if masks.dim() == 3 else masks
         moved = _nearest(planes, planes.dtype, geometry, slice(None), sizes[0], fill)
-        return _as_given(moved.squeeze(1) if masks.dim() == 3 else moved, value)
+        return as_given(moved.squeeze(1) if masks.dim() == 3 else moved, value)
     masks_list = [as_tensor(item) for item in value]
     alike = {(mask.shape[:-2], mask.dtype, mask.device) for mask in masks_list}
     if not uniform or len(alike) > 1:
@@ -58,14 +58,14 @@ def move_mask(value: Any, batched: bool, geometry: Geometry, fill: int) -> Any:
     stacked = [mask.reshape(-1, *mask.shape[-2:]) for mask in masks_list]
     moved = _nearest(stacked, first.dtype, geometry, slice(None), sizes[0], fill)
     pieces = moved.squeeze(1) if first.dim() == 2 else moved
-    return [_as_given(piece, v) for piece, v in zip(pieces, value, strict=True)]
+    return [as_given(piece, v) for piece, v in zip(pieces, value, strict=True)]
 
 
 def _one(value: Any, geometry: Geometry, index: int, size: tuple[int, int], fill: int) -> Any:
     mask = as_tensor(value)
     planes = mask.reshape(1, -1, *mask.shape[-2:])
     moved = _nearest(planes, planes.dtype, geometry, slice(index, index + 1), size, fill)
-    return _as_given(moved.reshape(*mask.shape[:-2], *size), value)
+    return as_given(moved.reshape(*mask.shape[:-2], *size), value)
 
 
 def as_tensor(value: Any) -> Tensor:
@@ -77,7 +77,8 @@ def as_tensor(value: Any) -> Tensor:
     return torch.from_numpy(value if plain else np.array(value, value.dtype.newbyteorder("=")))
 
 
-def _as_given(moved: Tensor, value: Any) -> Any:
+def as_given(moved: Tensor, value: Any) -> Any:
+    """Return a tensor as an array, if `value` is one."""
     return moved if isinstance(value, Tensor) else moved.numpy()
 
 

@@ -1,4 +1,4 @@
-"""Moves masks, boxes and key points with their images."""
+"""Moves masks, boxes, key points and polygons with their images."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from .coordinates import move_points as move_point_rows
 from .finish import finish_targets, note_cut
 from .masks import move_mask
 from .options import CONVENTIONS, Geometry, TargetOptions, check_options, mask_fill_of
+from .polygons import move_polygons
+from .rotated import ROTATED, move_rotated
 from .rows import note_visible, point_width, rows_of, scale_area
 
 __all__ = [
@@ -32,7 +34,7 @@ __all__ = [
 
 
 def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOptions) -> None:
-    """Move masks, boxes and key points; boxes and points stay float64 until finish_targets."""
+    """Move all targets; boxes, points and polygons stay float64 until finish_targets."""
     for leaf in leaves:
         if leaf.kind == "mask":
             leaf.value = move_masks(leaf, geometry, options.mask_fill)
@@ -41,6 +43,8 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
             move_boxes(leaf, areas, geometry, options)
         elif leaf.kind == "keypoints":
             move_keypoints(leaf, geometry, options.keypoint_convention)
+        elif leaf.kind == "polygons":
+            move_polygons(leaf, geometry, options)
         if leaf.canvas is not None:
             leaf.canvas = geometry.size_out
 
@@ -55,6 +59,9 @@ def move_boxes(
     leaf: Leaf, areas: Sequence[Leaf], geometry: Geometry, options: TargetOptions
 ) -> None:
     """Move a leaf's boxes, and scale their areas."""
+    if leaf.format in ROTATED:
+        move_rotated(leaf, areas, geometry, options)
+        return
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
     corners = to_corners(rows, leaf.format)
     matrix, centres = geometry.matrix[owners], geometry.centres()[owners]

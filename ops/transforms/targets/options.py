@@ -18,7 +18,9 @@ __all__ = [
     "Geometry",
     "TargetOptions",
     "canvas_windows",
+    "check_fill",
     "check_options",
+    "check_sanitize",
     "mask_fill_of",
 ]
 
@@ -72,6 +74,7 @@ class TargetOptions:
 
     mask_fill: int = 255  # for integer masks of the image; others get 0
     boxes: str = "keep"  # or "clamp" or "sanitize"
+    boxes_from: str = "boxes"  # or "masks" or "polygons"
     keypoint_convention: str = "integer"  # or "half_pixel"
     # "sanitize" drops boxes with a shorter side, a smaller area, or a smaller share of it left
     min_size: float = 1.0
@@ -85,6 +88,11 @@ def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
         raise ValueError(
             f"visops.transforms: boxes is {options.boxes!r}, must be one of {', '.join(POLICIES)}"
         )
+    if options.boxes_from not in ("boxes", "masks", "polygons"):
+        raise ValueError(
+            f"visops.transforms: boxes_from is {options.boxes_from!r}, must be 'boxes', 'masks' or "
+            "'polygons'"
+        )
     if options.keypoint_convention not in CONVENTIONS:
         raise ValueError(
             f"visops.transforms: keypoint_convention is {options.keypoint_convention!r}, "
@@ -93,12 +101,13 @@ def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
     if len(leaves) > 1:
         for leaf in leaves:
             if leaf.kind == "mask":
-                _check_fill(leaf, options.mask_fill)
+                check_fill(leaf, options.mask_fill)
         if options.boxes == "sanitize":
-            _check_sanitize(leaves)
+            check_sanitize(leaves)
 
 
-def _check_fill(leaf: Leaf, fill: int) -> None:
+def check_fill(leaf: Leaf, fill: int) -> None:
+    """Refuse a fill that a mask's dtype can't hold."""
     for value in leaf.value if isinstance(leaf.value, list) else [leaf.value]:
         if mask_fill_of(leaf, value, fill) == 0:
             continue
@@ -114,7 +123,8 @@ def _check_fill(leaf: Leaf, fill: int) -> None:
             )
 
 
-def _check_sanitize(leaves: Sequence[Leaf]) -> None:
+def check_sanitize(leaves: Sequence[Leaf]) -> None:
+    """Refuse samples in which it is not clear what goes with a box that is dropped."""
     boxes = [leaf for leaf in leaves if leaf.kind == "boxes"]
     for leaf in boxes:
         if leaf.batch is not None and not isinstance(leaf.value, list):

@@ -138,11 +138,11 @@ def _as_dtype(value: Any, like: Any) -> Any:
     if isinstance(like, Tensor):
         if not isinstance(value, Tensor):
             if value.dtype.type is _NUMPY_FLOATS.get(like.dtype):
-                return torch.from_numpy(value)
+                return torch.from_numpy(value).to(like.device)
             value = torch.from_numpy(value if value.flags.writeable else value.copy())
-        if value.dtype == like.dtype:
+        if (value.dtype, value.device) == (like.dtype, like.device):
             return value
-        return (value if like.is_floating_point() else value.round()).to(like.dtype)
+        return (value if like.is_floating_point() else value.round()).to(like.device, like.dtype)
     if isinstance(value, Tensor):  # another library's transform made it one
         value = value.numpy()
     if isinstance(like, np.ndarray) and value.dtype != like.dtype:

@@ -1,0 +1,174 @@
+// Multi-scale deformable attention: what a valid problem is, and what a sample reads.
+//
+// NOTE [ Samples of deformable attention ]
+// A query of a head has some samples on each level, a map of height x width. A sample's location
+// (u, v) is in units of the map, with (0, 0) and (1, 1) its outer corners. Method "default" reads
+// at x = u width - 0.5, y = v height - 0.5, where pixel centres are integers. The sample counts if
+// -1 < x < width and -1 < y < height, which is false for NaN. It is interpolated bilinearly; pixels
+// outside the map are 0 and are not read. With a = attention weight, f = the fraction of x or y:
+//
+//     w00 = (a (1 - fy)) (1 - fx),  w01 = (a (1 - fy)) fx,  w10 = (a fy) (1 - fx),  w11 = (a fy) fx
+//     sum += (w00 v00 + w01 v01) + (w10 v10 + w11 v11)        over levels, then samples
+//
+// and a tap outside has w = v = 0. Method "discrete" reads the pixel at floor(u width + 0.5),
+// floor(v height + 0.5), clamped to the map, and adds a v; samples of non-finite locations don't
+// count. Everything is computed in float32 (float64 for float64) and rounded once.
+//
+// NOTE [ Gradients of deformable attention ]
+// value: a pixel's gradient is the sum of w g over the samples that read it, by query, then by
+// sample. Weights and locations: with s = the sum over channels of g v for each of the four taps
+// (NOTE [ Lane sums ], plus 0, which makes a negative zero positive; 0 for taps outside),
+//
+//     top = (1 - fx) s00 + fx s01,  bottom = (1 - fx) s10 + fx s11
+//     d a = (1 - fy) top + fy bottom,  d v = (a (bottom - top)) height
+//     d u = (a ((1 - fy) (s01 - s00) + fy (s11 - s10))) width
+//
+// "discrete": d a = s00 + 0, and locations have no gradient.
+#pragma once
+
+#include <string>
+
+#include "core/element.h"
+#include "core/kernel_stub.h"
+#include "core/lane_sum.h"
+#include "core/workspace.h"
+
+namespace visops {
+
+enum class AttentionMethod : int { kDefault, kDiscrete };
+
+constexpr int64_t kMostLevels = 32;
+constexpr int64_t kMostSide = int64_t{1} << 30;
+
+struct AttentionLevel {
+  int64_t height, width;
+  int64_t start;         // its first position among value's
+  int64_t points;        // samples of a query and head on this level
+  int64_t first_sample;  // among those on all levels
+};
+
+struct AttentionParams {
+  const void* value;  // [batch, positions, heads, channels], channels adjacent
+  int64_t batch_stride, position_stride, head_stride;
+  int64_t batch, positions, heads, channels, queries;
+  const void* locations;  // [batch, queries, heads, samples, 2] as (u, v), contiguous
+  const void* weights;    // [batch, queries, heads, samples], contiguous
+  DType dtype, locations_dtype, weights_dtype;
+  AttentionMethod method;
+  int64_t samples, levels;
+  AttentionLevel level[kMostLevels];
+  // CUDA only, or null: [levels, 2] heights and widths that nobody has checked, instead of those in
+  // `level`.
+  const int64_t* device_shapes;
+  void* output;  // [batch, queries, heads, channels], contiguous
+
+  // Backward only.
+  const void* grad;      // of the output's shape, contiguous
+  void* grad_value;      // [batch, positions, heads, channels], contiguous; float32 or float64
+  void* grad_locations;  // of the locations' shape and dtype
+  void* grad_weights;    // of the weights' shape and dtype
+
+  // CUDA's value gradient only, [batch, queries, heads, samples].
+  int64_t* cells;               // attention_cell() of each sample
+  const int64_t* sorted_cells;  // rising
+  const int64_t* order;         // the samples in that order; equal cells by index
+};
+
+extern ScheduledStub<AttentionParams> attention_stub;
+// On CUDA in two steps, because torch sorts in between: without an `order`, fills `cells`.
+extern ScheduledStub<AttentionParams> attention_backward_value_stub;
+extern ScheduledStub<AttentionParams> attention_backward_samples_stub;
+
+AttentionMethod parse_attention_method(const char* op, const std::string& name);
+// Fills in where levels and their samples start, and checks all numbers of the problem. Heights
+// and widths are not looked at if they are on the device.
+void complete_attention(const char* op, AttentionParams* p);
+
+// Bits of the taps that lie in the map.
+enum : int32_t { kTap00 = 1, kTap01 = 2, kTap10 = 4, kTap11 = 8, kAllTaps = 15 };
+
+// What a sample reads: pixel (y, x) and the ones right of it and below.
+template <class Acc>
+struct SamplePlace {
+  int32_t y, x;
+  Acc fy, fx;
+  int32_t taps;  // 0: the sample does not count
+};
+
+// Branch-free, so that loops over samples vectorise. Sides are at most kMostSide.
+template <bool is_discrete, class Acc>
+VISOPS_HOT_FN SamplePlace<Acc> place_sample(Acc u, Acc v, int32_t height, int32_t width) {
+  const Acc zero = static_cast<Acc>(0), half = static_cast<Acc>(0.5), one = static_cast<Acc>(1);
+  const Acc rows = static_cast<Acc>(height), columns = static_cast<Acc>(width);
+  SamplePlace<Acc> place;
+  if constexpr (is_discrete) {
+    const Acc x = u * columns + half, y = v * rows + half;
+    const Acc above_x = x > zero ? x : zero, above_y = y > zero ? y : zero;
+    const Acc inner_x = above_x < columns ? above_x : columns;
+    const Acc inner_y = above_y < rows ? above_y : rows;
+    const int32_t near_x = static_cast<int32_t>(inner_x), near_y = static_cast<int32_t>(inner_y);
+    place.x = near_x < width - 1 ? near_x : width - 1;
+    place.y = near_y < height - 1 ? near_y : height - 1;
+    place.fx = zero;
+    place.fy = zero;
+    const bool counts = (u - u == zero) & (v - v == zero) & (height > 0) & (width > 0);
+    place.taps = counts ? kTap00 : 0;
+  } else {
+    const Acc x = u * columns - half, y = v * rows - half;
+    const bool counts = (x > -one) & (x < columns) & (y > -one) & (y < rows);
+    const Acc safe_x = counts ? x : zero, safe_y = counts ? y : zero;
+    const int32_t cut_x = static_cast<int32_t>(safe_x), cut_y = static_cast<int32_t>(safe_y);
+    place.x = cut_x - (static_cast<Acc>(cut_x) > safe_x ? 1 : 0);
+    place.y = cut_y - (static_cast<Acc>(cut_y) > safe_y ? 1 : 0);
+    place.fx = safe_x - static_cast<Acc>(place.x);
+    place.fy = safe_y - static_cast<Acc>(place.y);
+    const int32_t left = (place.x >= 0) & (place.x < width) ? kTap00 | kTap10 : 0;
+    const int32_t right = place.x + 1 < width ? kTap01 | kTap11 : 0;
+    const int32_t top = (place.y >= 0) & (place.y < height) ? kTap00 | kTap01 : 0;
+    const int32_t bottom = place.y + 1 < height ? kTap10 | kTap11 : 0;
+    place.taps = counts ? (left | right) & (top | bottom) : 0;
+  }
+  return place;
+}
+
+// The weights of the four taps: 0 for those outside, and for all but the first if `is_discrete`.
+template <bool is_discrete, class Acc>
+VISOPS_HOT_FN void tap_weights(const SamplePlace<Acc>& place, Acc attention, Acc weight[4]) {
+  const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
+  if constexpr (is_discrete) {
+    weight[0] = place.taps != 0 ? attention : zero;
+    weight[1] = weight[2] = weight[3] = zero;
+  } else {
+    const Acc top = attention * (one - place.fy), bottom = attention * place.fy;
+    const Acc left = one - place.fx, right = place.fx;
+    weight[0] = (place.taps & kTap00) != 0 ? top * left : zero;
+    weight[1] = (place.taps & kTap01) != 0 ? top * right : zero;
+    weight[2] = (place.taps & kTap10) != 0 ? bottom * left : zero;
+    weight[3] = (place.taps & kTap11) != 0 ? bottom * right : zero;
+  }
+}
+
+template <class Acc>
+struct SampleGradient {
+  Acc attention, u, v;
+};
+
+// From the sums over channels of gradient times value, for each tap.
+template <bool is_discrete, class Acc>
+VISOPS_HOT_FN SampleGradient<Acc> sample_gradient(const SamplePlace<Acc>& place, Acc attention,
+                                                  int32_t height, int32_t width,
+                                                  const Acc lane_sum[4]) {
+  const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
+  const Acc s00 = lane_sum[0] + zero;
+  if constexpr (is_discrete) return {s00, zero, zero};
+  const Acc s01 = lane_sum[1] + zero, s10 = lane_sum[2] + zero, s11 = lane_sum[3] + zero;
+  const Acc left = one - place.fx, above = one - place.fy;
+  const Acc top = left * s00 + place.fx * s01, bottom = left * s10 + place.fx * s11;
+  const Acc across = above * (s01 - s00) + place.fy * (s11 - s10);
+  // A sample that does not count has four sums of 0, but its attention may be infinite.
+  if (place.taps == 0) return {zero, zero, zero};
+  return {above * top + place.fy * bottom, (attention * across) * static_cast<Acc>(width),
+          (attention * (bottom - top)) * static_cast<Acc>(height)};
+}
+
+}  // namespace visops

@@ -1,0 +1,178 @@
+// The samples of one query and head, placed before any channel is read: NOTE [ Samples of
+// deformable attention ] (core/deformable/attention.h) as loops that vectorise over samples.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/deformable/attention.h"
+#include "core/element_types.h"
+#include "core/grain.h"
+
+namespace visops {
+namespace {
+
+constexpr int64_t kSamplesAtOnce = 64;
+
+// What samples need to know of their levels; arrays of [samples].
+struct SampleLevels {
+  const int32_t *height, *width;
+  const int32_t* start;     // the level's first position
+  const int64_t* row_step;  // elements of value from one row to the next
+};
+
+inline SampleLevels sample_levels(const AttentionParams& p, Workspace& workspace) {
+  int32_t* height = allocate<int32_t>(workspace, p.samples);
+  int32_t* width = allocate<int32_t>(workspace, p.samples);
+  int32_t* start = allocate<int32_t>(workspace, p.samples);
+  int64_t* row_step = allocate<int64_t>(workspace, p.samples);
+  for (int64_t l = 0; l < p.levels; ++l) {
+    const AttentionLevel& level = p.level[l];
+    for (int64_t i = level.first_sample; i < level.first_sample + level.points; ++i) {
+      height[i] = static_cast<int32_t>(level.height);
+      width[i] = static_cast<int32_t>(level.width);
+      start[i] = static_cast<int32_t>(level.start);
+      row_step[i] = level.width * p.position_stride;
+    }
+  }
+  return {height, width, start, row_step};
+}
+
+// A query's samples of one head, up to kSamplesAtOnce at a time.
+template <class Acc>
+struct Samples {
+  int64_t first;  // among the head's samples
+  int64_t count;
+  int32_t y[kSamplesAtOnce], x[kSamplesAtOnce];
+  int32_t taps[kSamplesAtOnce];      // 0 where a sample doesn't count
+  int32_t position[kSamplesAtOnce];  // of the tap 00, which may not exist
+  Acc fy[kSamplesAtOnce], fx[kSamplesAtOnce], attention[kSamplesAtOnce];
+  Acc weight[4][kSamplesAtOnce];
+};
+
+template <class T, class Acc>
+VISOPS_ALWAYS_INLINE void read_numbers(const void* from, int64_t first, int64_t count,
+                                       Acc* VISOPS_RESTRICT to) {
+  const T* numbers = static_cast<const T*>(from) + first;
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<Acc>(load_element(numbers + i));
+}
+
+// Numbers [first, first + count) of a tensor, whose dtype float64 tensors share with value.
+inline void read_numbers(const void* from, DType dtype, int64_t first, int64_t count, float* to) {
+  if (dtype == DType::kFloat32) return read_numbers<float>(from, first, count, to);
+  if (dtype == DType::kFloat16) return read_numbers<Half>(from, first, count, to);
+  read_numbers<BFloat16>(from, first, count, to);
+}
+inline void read_numbers(const void* from, DType, int64_t first, int64_t count, double* to) {
+  read_numbers<double>(from, first, count, to);
+}
+
+template <class T, class Acc>
+VISOPS_ALWAYS_INLINE void write_numbers(const Acc* from, int64_t count, void* to, int64_t at) {
+  T* numbers = static_cast<T*>(to) + at;
+  for (int64_t i = 0; i < count; ++i) store_element(numbers + i, from[i]);
+}
+
+// Writes numbers [at, at + count) of a tensor.
+inline void write_numbers(const float* from, int64_t count, void* to, DType dtype, int64_t at) {
+  if (dtype == DType::kFloat32) return write_numbers<float>(from, count, to, at);
+  if (dtype == DType::kFloat16) return write_numbers<Half>(from, count, to, at);
+  write_numbers<BFloat16>(from, count, to, at);
+}
+inline void write_numbers(const double* from, int64_t count, void* to, DType, int64_t at) {
+  write_numbers<double>(from, count, to, at);
+}
+
+// Samples [first, first + count) of a query and head, whose index among all is `row`.
+template <bool is_discrete, class Acc>
+void place_samples(const AttentionParams& p, const SampleLevels& levels, int64_t row, int64_t first,
+                   int64_t count, Samples<Acc>* VISOPS_RESTRICT s) {
+  Acc pairs[2 * kSamplesAtOnce];
+  const int64_t at = row * p.samples + first;
+  read_numbers(p.locations, p.locations_dtype, 2 * at, 2 * count, pairs);
+  read_numbers(p.weights, p.weights_dtype, at, count, s->attention);
+  s->first = first;
+  s->count = count;
+  const int32_t* VISOPS_RESTRICT heights = levels.height + first;
+  const int32_t* VISOPS_RESTRICT widths = levels.width + first;
+  const int32_t* VISOPS_RESTRICT starts = levels.start + first;
+  for (int64_t i = 0; i < count; ++i) {
+    const SamplePlace<Acc> place =
+        place_sample<is_discrete>(pairs[2 * i], pairs[2 * i + 1], heights[i], widths[i]);
+    Acc weight[4];
+    tap_weights<is_discrete>(place, s->attention[i], weight);
+    s->y[i] = place.y;
+    s->x[i] = place.x;
+    s->fy[i] = place.fy;
+    s->fx[i] = place.fx;
+    s->taps[i] = place.taps;
+    s->position[i] = starts[i] + place.y * widths[i] + place.x;
+    s->weight[0][i] = weight[0];  // not a loop, so that this one is vectorised
+    s->weight[1][i] = weight[1];
+    s->weight[2][i] = weight[2];
+    s->weight[3][i] = weight[3];
+  }
+}
+
+// f(samples) for samples [begin, end) of a query and head, some at a time.
+template <bool is_discrete, class Acc, class F>
+VISOPS_ALWAYS_INLINE void for_samples(const AttentionParams& p, const SampleLevels& levels,
+                                      int64_t row, int64_t begin, int64_t end, const F& f) {
+  Samples<Acc> samples;
+  for (int64_t first = begin; first < end; first += kSamplesAtOnce) {
+    const int64_t left = end - first;
+    place_samples<is_discrete>(p, levels, row, first, left < kSamplesAtOnce ? left : kSamplesAtOnce,
+                               &samples);
+    f(samples);
+  }
+}
+
+// The taps of sample i. Those outside the map are `zeros`; a sample must count.
+template <class T, class Acc>
+VISOPS_ALWAYS_INLINE void find_taps(const Samples<Acc>& s, int64_t i, const T* head,
+                                    int64_t position_stride, int64_t row_step, const T* zeros,
+                                    const T* (&tap)[4]) {
+  const T* first = head + s.position[i] * position_stride;
+  tap[0] = first;
+  tap[1] = first + position_stride;
+  tap[2] = first + row_step;
+  tap[3] = first + row_step + position_stride;
+  if (s.taps[i] == kAllTaps) return;
+  for (int k = 0; k < 4; ++k) {
+    if ((s.taps[i] >> k & 1) == 0) tap[k] = zeros;
+  }
+}
+
+// f(image, head, first, last): queries [first, last), for the part of [begin, end) among
+// batch x heads x queries. Queries vary fastest, so that a head's values stay in the caches.
+template <class F>
+VISOPS_ALWAYS_INLINE void for_queries(const AttentionParams& p, int64_t begin, int64_t end,
+                                      const F& f) {
+  while (begin < end) {
+    const int64_t plane = begin / p.queries, first = begin - plane * p.queries;
+    const int64_t left = p.queries - first;
+    const int64_t count = left < end - begin ? left : end - begin;
+    f(plane / p.heads, plane % p.heads, first, first + count);
+    begin += count;
+  }
+}
+
+// f(T*, is_discrete), both constants.
+template <class F>
+VISOPS_ALWAYS_INLINE void with_types(const AttentionParams& p, const F& f) {
+  with_floating_type(p.dtype, [&](auto* element) {
+    if (p.method == AttentionMethod::kDiscrete) {
+      f(element, std::true_type());
+    } else {
+      f(element, std::false_type());
+    }
+  });
+}
+
+// Queries worth a task.
+inline int64_t query_grain(const AttentionParams& p) {
+  return grain_of(4 * p.samples * (p.channels > 8 ? p.channels : 8));
+}
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,165 @@
+// NOTE [ Gradient of values on CUDA ]
+// A sample lies in a cell: the four pixels around it, of which some may be outside the map. A level
+// of height x width has (height + 1) x (width + 1) cells; "discrete" uses those whose first pixel
+// is the one that is read. The front lets torch sort samples by cell, stably, so the samples of a
+// cell rise by query. A warp has one pixel and head, and lane l channels l, l + 32, ... The pixel
+// is read from four cells; the warp finds their samples by binary search and merges the four lists
+// by index. So it adds in the CPU's order, without atomics, and writes each gradient once.
+//
+// Rounding: NOTE [ Gradients of deformable attention ] (core/deformable/attention.h), without
+// contraction (-fmad=false), so the bits are the CPU's.
+#include "cuda/deformable/attention_samples.h"
+#include "cuda/lane_sum.h"
+
+namespace visops {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / kWarpLanes;
+constexpr int64_t kNoCell = INT64_MAX;
+
+// The number of cell (y, x) of a level among all cells; `plane` counts images and heads.
+__device__ inline int64_t cell_number(const Levels& levels, const LevelAt& level, int64_t plane,
+                                      int64_t y, int64_t x) {
+  return plane * levels.cells + level.first_cell + y * (level.width + int64_t{1}) + x;
+}
+
+template <class Acc, bool is_discrete>
+__global__ void __launch_bounds__(kThreads)
+    attention_cells(const __grid_constant__ AttentionParams p, const int64_t count) {
+  __shared__ Levels levels;
+  load_levels(p, &levels);
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
+    const int64_t row = i / p.samples, image = row / p.heads / p.queries;
+    const LevelAt& level = level_of_sample(levels, i - row * p.samples);
+    const SamplePlace<Acc> place = placed_sample<is_discrete, Acc>(p, level, i).place;
+    const int64_t plane = image * p.heads + row % p.heads;
+    const int last = is_discrete ? 0 : 1;  // cells begin one pixel before the map
+    p.cells[i] = place.taps == 0
+                     ? kNoCell
+                     : cell_number(levels, level, plane, place.y + last, place.x + last);
+  }
+}
+
+// The first sample in the order whose cell is `cell` or a later one.
+__device__ inline int64_t first_at(const AttentionParams& p, int64_t count, int64_t cell) {
+  int64_t begin = 0, end = count;
+  while (begin < end) {
+    const int64_t middle = begin + (end - begin) / 2;
+    if (p.sorted_cells[middle] < cell) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
+}
+
+// The samples of a cell that are still to be added, and the tap that reads the pixel.
+struct CellSamples {
+  int64_t next, end;
+  int64_t sample;  // order[next]
+  int tap;
+};
+
+__device__ inline void load_sample(const AttentionParams& p, CellSamples* list) {
+  list->sample = list->next < list->end ? p.order[list->next] : INT64_MAX;
+}
+
+// The lists of a pixel's cells. Called by all lanes of a warp; each of some searches one border.
+template <int kCells>
+__device__ void find_samples(const AttentionParams& p, int64_t count, int64_t cell,
+                             int64_t row_cells, int lane, CellSamples (&lists)[kCells]) {
+  // Borders of the pixel's cells in its upper row, then in the lower one.
+  const int64_t row = lane / 3, column = lane % 3;
+  int64_t border = 0;
+  if (lane < (kCells == 1 ? 2 : 6)) border = first_at(p, count, cell + row * row_cells + column);
+  for (int k = 0; k < kCells; ++k) {
+    // Cell k has tap 3 - k at the pixel.
+    const int first = k / 2 * 3 + k % 2;
+    lists[k].next = __shfl_sync(kAllLanes, border, first);
+    lists[k].end = __shfl_sync(kAllLanes, border, first + 1);
+    lists[k].tap = kCells - 1 - k;
+    load_sample(p, &lists[k]);
+  }
+}
+
+template <class T, bool is_discrete>
+__device__ typename Accumulate<T>::type sum_lists(const AttentionParams& p, const LevelAt& level,
+                                                  CellSamples* lists, int cells, int64_t channel) {
+  using Acc = typename Accumulate<T>::type;
+  Acc sum = 0;
+  while (true) {
+    int which = 0;
+    for (int k = 1; k < cells; ++k) {
+      if (lists[k].sample < lists[which].sample) which = k;
+    }
+    const int64_t i = lists[which].sample;
+    if (i == INT64_MAX) return sum;
+    const PlacedSample<Acc> s = placed_sample<is_discrete, Acc>(p, level, i);
+    Acc weight[4];
+    tap_weights<is_discrete>(s.place, s.attention, weight);
+    if (channel < p.channels) {
+      const T* grad = static_cast<const T*>(p.grad) + i / p.samples * p.channels;
+      sum += weight[lists[which].tap] * load_number(grad + channel);
+    }
+    ++lists[which].next;
+    load_sample(p, &lists[which]);
+  }
+}
+
+template <class T, bool is_discrete>
+__global__ void __launch_bounds__(kThreads)
+    attention_sum_cells(const __grid_constant__ AttentionParams p, const int64_t count) {
+  using Acc = typename Accumulate<T>::type;
+  constexpr int kCells = is_discrete ? 1 : 4;
+  __shared__ Levels levels;
+  load_levels(p, &levels);
+  const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
+  const int64_t rows = p.batch * p.positions * p.heads, step = int64_t{gridDim.x} * kWarps;
+  int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpLanes;
+  for (; row < rows; row += step) {
+    const int64_t head = row % p.heads, image = row / p.heads / p.positions;
+    const int64_t position = row / p.heads - image * p.positions;
+    int64_t l = 0;
+    while (l < p.levels && position >= levels.at[l].start + area_of(levels.at[l])) ++l;
+    CellSamples lists[kCells] = {};
+    for (int k = 0; k < kCells; ++k) lists[k].sample = INT64_MAX;
+    const LevelAt& level = levels.at[l < p.levels ? l : 0];
+    if (l < p.levels) {
+      const int64_t pixel = position - level.start, y = pixel / level.width;
+      const int64_t cell =
+          cell_number(levels, level, image * p.heads + head, y, pixel - y * level.width);
+      find_samples<kCells>(p, count, cell, level.width + int64_t{1}, lane, lists);
+    }
+    Acc* out = static_cast<Acc*>(p.grad_value) + row * p.channels;
+    for (int64_t first = 0; first < p.channels; first += kWarpLanes) {
+      CellSamples remaining[kCells];
+      for (int k = 0; k < kCells; ++k) remaining[k] = lists[k];
+      const Acc sum = sum_lists<T, is_discrete>(p, level, remaining, kCells, first + lane);
+      if (first + lane < p.channels) out[first + lane] = sum;
+    }
+  }
+}
+
+void backward_value_cuda(const AttentionParams& p, Workspace& workspace) {
+  const int64_t count = p.batch * p.queries * p.heads * p.samples;
+  with_types(p, [&](auto* element, auto is_discrete) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    if (p.order == nullptr) {
+      using Acc = typename Accumulate<T>::type;
+      launch(attention_cells<Acc, is_discrete>, grid_for(parts_of(count, kThreads)), dim3(kThreads),
+             0, workspace.stream(), p, count);
+      return;
+    }
+    const int64_t blocks = parts_of(p.batch * p.positions * p.heads, kWarps);
+    launch(attention_sum_cells<T, is_discrete>, grid_for(blocks), dim3(kThreads), 0,
+           workspace.stream(), p, count);
+  });
+}
+
+const bool registered = attention_backward_value_stub.set(kCudaSlot, backward_value_cuda);
+
+}  // namespace
+}  // namespace visops

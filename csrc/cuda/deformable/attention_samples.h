@@ -1,0 +1,120 @@
+// Levels and samples of deformable attention on CUDA.
+#pragma once
+
+#include "core/deformable/attention.h"
+#include "core/element_types.h"
+#include "cuda/launch.h"
+#include "cuda/load_number.h"
+
+namespace visops {
+namespace {
+
+VISOPS_FN int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+// A level with the number of its first cell: NOTE [ Gradient of values on CUDA ].
+struct LevelAt {
+  int32_t height, width;
+  int64_t start, points, first_sample;
+  int64_t first_cell;
+};
+
+VISOPS_FN int64_t area_of(const LevelAt& level) {
+  return static_cast<int64_t>(level.height) * level.width;
+}
+
+// All levels of a problem, in shared memory.
+struct Levels {
+  LevelAt at[kMostLevels];
+  int64_t cells;  // of one image and head
+};
+
+// Called by all threads of a block. Shapes that come from the device may be wrong: a level that
+// does not fit into value has no pixels, so nothing is read outside.
+__device__ inline void load_levels(const AttentionParams& p, Levels* levels) {
+  if (threadIdx.x == 0) {
+    int64_t start = 0, cells = 0;
+    for (int64_t l = 0; l < p.levels; ++l) {
+      const AttentionLevel& level = p.level[l];
+      const bool is_device = p.device_shapes != nullptr;
+      int64_t height = is_device ? p.device_shapes[2 * l] : level.height;
+      int64_t width = is_device ? p.device_shapes[2 * l + 1] : level.width;
+      const bool is_possible =
+          height >= 0 && width >= 0 && height <= kMostSide && width <= kMostSide;
+      if (!is_possible || height * width > p.positions - start) height = width = 0;
+      levels->at[l] = {static_cast<int32_t>(height),
+                       static_cast<int32_t>(width),
+                       start,
+                       level.points,
+                       level.first_sample,
+                       cells};
+      start += height * width;
+      cells += (height + 1) * (width + 1);
+    }
+    levels->cells = cells;
+  }
+  __syncthreads();
+}
+
+__device__ inline const LevelAt& level_of_sample(const Levels& levels, int64_t sample) {
+  int64_t l = 0;
+  while (sample >= levels.at[l].first_sample + levels.at[l].points) ++l;
+  return levels.at[l];
+}
+
+// Number `at` of a tensor that has value's dtype or a narrower one.
+template <class Acc>
+__device__ Acc number_at(const void* from, DType dtype, int64_t at) {
+  if constexpr (sizeof(Acc) == 8) {
+    return static_cast<const double*>(from)[at];
+  } else {
+    if (dtype == DType::kFloat32) return static_cast<const float*>(from)[at];
+    if (dtype == DType::kFloat16) return load_number(static_cast<const Half*>(from) + at);
+    return load_number(static_cast<const BFloat16*>(from) + at);
+  }
+}
+
+template <class Acc>
+__device__ void write_number(void* to, DType dtype, int64_t at, Acc number) {
+  if constexpr (sizeof(Acc) == 8) {
+    static_cast<double*>(to)[at] = number;
+  } else {
+    if (dtype == DType::kFloat32) {
+      static_cast<float*>(to)[at] = number;
+    } else if (dtype == DType::kFloat16) {
+      store_element(static_cast<Half*>(to) + at, number);
+    } else {
+      store_element(static_cast<BFloat16*>(to) + at, number);
+    }
+  }
+}
+
+template <class Acc>
+struct PlacedSample {
+  SamplePlace<Acc> place;
+  Acc attention;
+};
+
+// Sample i of all, which is on `level`.
+template <bool is_discrete, class Acc>
+__device__ PlacedSample<Acc> placed_sample(const AttentionParams& p, const LevelAt& level,
+                                           int64_t i) {
+  const Acc u = number_at<Acc>(p.locations, p.locations_dtype, 2 * i);
+  const Acc v = number_at<Acc>(p.locations, p.locations_dtype, 2 * i + 1);
+  return {place_sample<is_discrete>(u, v, level.height, level.width),
+          number_at<Acc>(p.weights, p.weights_dtype, i)};
+}
+
+// f(T*, is_discrete), both constants.
+template <class F>
+void with_types(const AttentionParams& p, const F& f) {
+  with_floating_type(p.dtype, [&](auto* element) {
+    if (p.method == AttentionMethod::kDiscrete) {
+      f(element, std::true_type());
+    } else {
+      f(element, std::false_type());
+    }
+  });
+}
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,6 @@
+"""Operators that sample maps at places which a network computes: attention over few points."""
+
+from .attention import multi_scale_deformable_attention
+from .attention_module import MultiScaleDeformableAttention
+
+__all__ = ["MultiScaleDeformableAttention", "multi_scale_deformable_attention"]

@@ -1,0 +1,217 @@
+"""Multi-scale deformable attention: the public function.
+
+The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/attention.cpp and
+csrc/core/deformable/attention.cpp, fake kernels, gradients and vmap in attention_autograd.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.call import call_operator
+from .attention_autograd import attention
+
+__all__ = ["multi_scale_deformable_attention"]
+
+Array = TypeVar("Array", Tensor, np.ndarray)
+_Device = torch.device | str | None
+_OP = "multi_scale_deformable_attention"
+
+
+def multi_scale_deformable_attention(
+    value: Array,
+    spatial_shapes: Sequence[tuple[int, int]] | Tensor | np.ndarray,
+    sampling_locations: Array,
+    attention_weights: Array,
+    *,
+    level_start_index: Sequence[int] | Tensor | np.ndarray | None = None,
+    method: str = "default",
+    num_points_list: Sequence[int] | None = None,
+    device: _Device = None,
+) -> Array:
+    r"""Attend to a few sampled places of each level: the attention of Deformable DETR.
+
+    A query's result is, for each head, the weighted sum of samples of that head's values:
+
+    .. math:: \sum_{l,p} a_{lp} \, V_l(u_{lp} W_l - \tfrac12,\ v_{lp} H_l - \tfrac12)
+
+    where :math:`V_l` interpolates bilinearly between pixel centres at integers, and is 0 outside
+    the map: ``grid_sample(..., padding_mode="zeros", align_corners=False)`` at
+    ``2 * location - 1``. Samples are added up as they are read and never stored. Sums are float32
+    (float64 for float64) and rounded once. Results are bit-identical on every instruction set, at
+    every thread count, and on CPU and CUDA; so are gradients.
+
+    Parameters
+    ----------
+    value : Tensor or ndarray ``[B, S, h, d]``
+        The levels' pixels one level after another, row by row, in h heads of d channels. float16,
+        bfloat16, float32 or float64. Read in place where channels are adjacent.
+    spatial_shapes : sequence of L pairs, or Tensor or ndarray ``[L, 2]`` of int64 or int32
+        Height and width of each level; their areas sum to S. Pass integers if you have them: they
+        are checked on every device. A tensor on CUDA is not read by the host, which would
+        synchronize, so its values are not checked: a level that does not fit into `value` adds
+        nothing. At most 32 levels.
+    sampling_locations : Tensor or ndarray ``[B, Q, h, L, P, 2]``
+        x and y of P samples for each level, in units of the map: (0, 0) and (1, 1) are its outer
+        corners. Any floating type up to float32; float64 for float64 values. Keep float32 beside
+        half-precision values: bfloat16 locations are up to 1/256 of the map apart.
+    attention_weights : Tensor or ndarray ``[B, Q, h, L, P]``
+        Any weights; networks normalise them over L and P. Dtypes as for `sampling_locations`.
+    level_start_index : sequence of L integers, Tensor or ndarray, optional
+        Where each level starts in `value`. Levels always lie one after another, so it is not
+        needed; if its numbers are on the host, they are checked.
+    method : {"default", "discrete"}
+        "discrete" reads the nearest pixel, clamped to the map, as RT-DETRv2's method of the same
+        name does: pixel ``floor(location * size + 0.5)``. Locations have no gradient then.
+    num_points_list : sequence of L integers, optional
+        Numbers of samples that differ between levels. `sampling_locations` is
+        ``[B, Q, h, sum(num_points_list), 2]`` then, and `attention_weights` has the same shape
+        without the last dimension.
+    device : optional
+        For arrays: where to compute. Arrays are copied there, and the result back.
+
+    Returns
+    -------
+    Tensor or ndarray ``[B, Q, h * d]``
+        Of the dtype of `value`.
+
+    Raises
+    ------
+    RuntimeError, TypeError, ValueError
+        For wrong shapes, dtypes, devices and sizes. Samples whose location is not finite have no
+        weight and no gradient.
+
+    Notes
+    -----
+    Differentiable with respect to `value`, `sampling_locations` and `attention_weights`. The
+    gradient of `value` can be differentiated again; that of the others can't. Gradients are sums in
+    a fixed order without atomics, hence deterministic.
+
+    Zhu et al., "Deformable DETR: Deformable Transformers for End-to-End Object Detection", 2021;
+    for `method` and `num_points_list`, Lv et al., "RT-DETRv2", 2024.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> value = torch.arange(10.0).reshape(1, 10, 1, 1)  # levels of 2 x 4 and 1 x 2
+    >>> locations = torch.tensor([[0.25, 0.5], [0.5, 0.5]]).reshape(1, 1, 1, 2, 1, 2)
+    >>> weights = torch.tensor([0.5, 0.5]).reshape(1, 1, 1, 2, 1)
+    >>> shapes = [(2, 4), (1, 2)]
+    >>> visops.multi_scale_deformable_attention(value, shapes, locations, weights)
+    tensor([[[5.5000]]])
+    """
+    if isinstance(spatial_shapes, np.ndarray):
+        spatial_shapes = spatial_shapes.tolist()
+    shapes = spatial_shapes if isinstance(spatial_shapes, Tensor) else None
+    sizes = [] if isinstance(spatial_shapes, Tensor) else _pairs(spatial_shapes)
+    _check_starts(level_start_index, shapes, sizes)
+
+    def call(value: Tensor, locations: Tensor, weights: Tensor) -> Any:
+        levels = _level_count(shapes, sizes)
+        points = _points(locations, weights, levels, num_points_list)
+        if num_points_list is None:
+            locations, weights = locations.flatten(3, 4), weights.flatten(3, 4)
+        return attention(value, shapes, sizes, locations, weights, points, method)
+
+    tensors = {
+        "value": value,
+        "sampling_locations": sampling_locations,
+        "attention_weights": attention_weights,
+    }
+    return call_operator(_OP, call, device, tensors)  # type: ignore[no-any-return]
+
+
+def _pairs(spatial_shapes: Any) -> list[Any]:
+    """Return the numbers of all pairs."""
+    try:
+        pairs = [[_index(side) for side in pair] for pair in spatial_shapes]
+    except TypeError:
+        pairs = [[]]
+    if any(len(pair) != 2 for pair in pairs):
+        raise TypeError(
+            f"visops.{_OP}: spatial_shapes is {spatial_shapes!r}, must be a (height, width) for "
+            "each level, or a tensor [L, 2]"
+        )
+    return [side for pair in pairs for side in pair]
+
+
+def _index(size: Any) -> Any:
+    return size if isinstance(size, torch.SymInt) else operator.index(size)
+
+
+def _level_count(shapes: Tensor | None, sizes: Sequence[Any]) -> int:
+    if shapes is None:
+        return len(sizes) // 2
+    if shapes.dim() != 2:
+        raise RuntimeError(
+            f"visops.{_OP}: spatial_shapes has shape {list(shapes.shape)}, must be [L, 2]"
+        )
+    return shapes.shape[0]
+
+
+def _points(
+    locations: Tensor, weights: Tensor, levels: int, num_points_list: Sequence[int] | None
+) -> list[Any]:
+    """Return the number of samples on each level, and check where that is in the shapes."""
+    if num_points_list is None:
+        if locations.dim() != 6 or locations.shape[3] != levels or locations.shape[5] != 2:
+            allowed = f"[B, Q, h, {levels}, P, 2]"
+            raise RuntimeError(
+                f"visops.{_OP}: sampling_locations has shape {list(locations.shape)}, must be "
+                f"{allowed}"
+            )
+        points = [locations.shape[4]] * levels
+    else:
+        try:
+            points = [_index(count) for count in num_points_list]
+        except TypeError:
+            raise TypeError(
+                f"visops.{_OP}: num_points_list is {num_points_list!r}, must be an integer for "
+                "each level"
+            ) from None
+        if len(points) != levels:
+            raise RuntimeError(
+                f"visops.{_OP}: num_points_list has {len(points)} numbers, must have one for each "
+                f"of {levels} levels"
+            )
+        if locations.dim() != 5 or locations.shape[4] != 2:
+            raise RuntimeError(
+                f"visops.{_OP}: sampling_locations has shape {list(locations.shape)}, must be "
+                f"[B, Q, h, {sum(points)}, 2] with num_points_list"
+            )
+    if weights.shape != locations.shape[:-1]:
+        raise RuntimeError(
+            f"visops.{_OP}: attention_weights has shape {list(weights.shape)}, must be "
+            f"{list(locations.shape[:-1])}"
+        )
+    return points
+
+
+def _check_starts(starts: Any, shapes: Tensor | None, sizes: list[Any]) -> None:
+    """Check where levels start if all numbers are on the host, without waiting for a device."""
+    if starts is None or torch.compiler.is_compiling():
+        return
+    given, rows = _numbers(starts), sizes if shapes is None else _numbers(shapes)
+    if given is None or rows is None:
+        return
+    areas = [h * w for h, w in zip(rows[::2], rows[1::2], strict=False)]
+    expected = list(itertools.accumulate(areas, initial=0))[:-1]
+    if given != expected:
+        raise ValueError(
+            f"visops.{_OP}: level_start_index is {given}, must be {expected}: levels lie one after "
+            "another"
+        )
+
+
+def _numbers(values: Any) -> list[Any] | None:
+    """Return all numbers, or None where they are on a device or no numbers at all."""
+    if isinstance(values, Tensor):
+        return values.flatten().tolist() if type(values) is Tensor and values.is_cpu else None
+    return np.asarray(values).ravel().tolist() if isinstance(values, np.ndarray) else list(values)

@@ -1,0 +1,255 @@
+"""Deformable attention for torch: fake kernels, gradients, vmap.
+
+The attention is linear in `value`. So its gradient with respect to `value` has the attention itself
+as its gradient, and second derivatives are among the same operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.differentiable import Differentiable
+from .._torch.fake_checks import FOUR, check_same_device, check_shape, register_fake, require
+
+__all__ = ["attention"]
+
+_NAME = "multi_scale_deformable_attention"
+attention = Differentiable(_NAME)
+_backward_value = Differentiable(f"{_NAME}_backward_value")
+_backward_samples = Differentiable(f"{_NAME}_backward_samples")
+
+
+def _check_samples(
+    op: str, batch: Any, heads: Any, locations: Tensor, weights: Tensor, points: Sequence[Any]
+) -> None:
+    """Check shapes as csrc/torch/deformable/attention.cpp does: fake tensors never get there."""
+    message = (
+        f"visops.{op}: sampling_locations has shape {list(locations.shape)}, "
+        f"must be [{batch}, Q, {heads}, samples, 2]"
+    )
+    require(locations.dim() == 5, message)
+    for size, expected in zip(locations.shape[::2], (batch, heads, 2), strict=True):
+        require(size == expected, message)
+    expected_shape = tuple(locations.shape[:4])
+    check_shape(op, "attention_weights", weights, expected_shape, str(list(expected_shape)))
+    require(
+        sum(points) == locations.shape[3],
+        f"visops.{op}: points has the sum {sum(points)}, sampling_locations has samples for "
+        f"{locations.shape[3]}",
+    )
+
+
+def _check_levels(
+    op: str, positions: Any, shapes: Tensor | None, sizes: Sequence[Any], points: Sequence[Any]
+) -> None:
+    levels = len(points)
+    if shapes is not None:
+        check_shape(op, "spatial_shapes", shapes, (levels, 2), f"[{levels}, 2]")
+        return
+    require(
+        len(sizes) == 2 * levels,
+        f"visops.{op}: spatial_shapes has {len(sizes)} numbers, must have 2 for each of {levels} "
+        "levels",
+    )
+    covered = sum(h * w for h, w in zip(sizes[::2], sizes[1::2], strict=True))
+    require(
+        covered == positions,
+        f"visops.{op}: spatial_shapes cover {covered} positions, value has shape "
+        f"[B, {positions}, h, d]",
+    )
+
+
+def _check_value(op: str, value: Tensor) -> None:
+    require(
+        value.dim() == 4,
+        f"visops.{op}: value has shape {list(value.shape)}, must be [B, S, h, d]",
+    )
+
+
+@register_fake(_NAME)
+def _attention_fake(
+    value: Tensor,
+    shapes: Tensor | None,
+    sizes: Sequence[Any],
+    locations: Tensor,
+    weights: Tensor,
+    points: Sequence[Any],
+    method: str = "default",
+) -> Tensor:
+    _check_value(_NAME, value)
+    batch, positions, heads, channels = value.shape
+    _check_samples(_NAME, batch, heads, locations, weights, points)
+    _check_levels(_NAME, positions, shapes, sizes, points)
+    return value.new_empty((batch, locations.shape[1], heads * channels))
+
+
+@register_fake(f"{_NAME}_backward_value", value_size=FOUR)
+def _backward_value_fake(
+    grad: Tensor,
+    shapes: Tensor | None,
+    sizes: Sequence[Any],
+    locations: Tensor,
+    weights: Tensor,
+    points: Sequence[Any],
+    method: str,
+    value_size: Sequence[Any],
+) -> Tensor:
+    op = f"{_NAME}_backward_value"
+    batch, positions, heads, channels = value_size
+    _check_samples(op, batch, heads, locations, weights, points)
+    _check_levels(op, positions, shapes, sizes, points)
+    expected = (batch, locations.shape[1], heads * channels)
+    check_shape(op, "grad", grad, expected, str(list(expected)))
+    return grad.new_empty(value_size)
+
+
+@register_fake(f"{_NAME}_backward_samples")
+def _backward_samples_fake(
+    grad: Tensor,
+    value: Tensor,
+    shapes: Tensor | None,
+    sizes: Sequence[Any],
+    locations: Tensor,
+    weights: Tensor,
+    points: Sequence[Any],
+    method: str,
+) -> tuple[Tensor, Tensor]:
+    op = f"{_NAME}_backward_samples"
+    _check_value(op, value)
+    batch, positions, heads, channels = value.shape
+    _check_samples(op, batch, heads, locations, weights, points)
+    _check_levels(op, positions, shapes, sizes, points)
+    expected = (batch, locations.shape[1], heads * channels)
+    check_shape(op, "grad", grad, expected, str(list(expected)))
+    check_same_device(op, "value", value, "grad", grad)
+    return (
+        torch.empty_like(locations, memory_format=torch.contiguous_format),
+        torch.empty_like(weights, memory_format=torch.contiguous_format),
+    )
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    value, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method = inputs
+    # Linear in value: only the samples' gradient needs it.
+    is_needed = ctx.needs_input_grad[3] or ctx.needs_input_grad[4]
+    ctx.save_for_backward(shapes, locations, weights, value if is_needed else None)
+    ctx.value_size = value.shape
+
+
+def _gradients(ctx: Any, grad: Tensor, value: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+    """Return the gradients of locations and weights where they are wanted."""
+    shapes, locations, weights = ctx.saved_tensors[:3]
+    if value is None:
+        return None, None
+    of_locations, of_weights = _backward_samples(
+        grad, value, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method
+    )
+    has_places = ctx.method == "default"  # "discrete" rounds locations
+    return (
+        of_locations if ctx.needs_input_grad[3] and has_places else None,
+        of_weights if ctx.needs_input_grad[4] else None,
+    )
+
+
+def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    shapes, locations, weights, value = ctx.saved_tensors
+    of_value = None
+    if ctx.needs_input_grad[0]:
+        of_value = _backward_value(
+            grad, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method, ctx.value_size
+        )
+    of_locations, of_weights = _gradients(ctx, grad, value)
+    return of_value, None, None, of_locations, of_weights, None, None
+
+
+def _backward_value_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    grad, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method, _ = inputs
+    is_needed = ctx.needs_input_grad[3] or ctx.needs_input_grad[4]
+    ctx.save_for_backward(shapes, locations, weights, grad if is_needed else None)
+
+
+def _backward_value_vjp(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
+    # <u, A^T g> = <A u, g>, so its derivatives are those of the attention to u.
+    shapes, locations, weights, grad = ctx.saved_tensors
+    of_grad = of_locations = of_weights = None
+    if ctx.needs_input_grad[0]:
+        of_grad = attention(incoming, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method)
+    if grad is not None:
+        of_locations, of_weights = _gradients(ctx, grad, incoming)
+    return of_grad, None, None, of_locations, of_weights, None, None, None
+
+
+def _backward_samples_vjp(ctx: Any, *_: Tensor) -> None:
+    raise RuntimeError(
+        f"visops.{_NAME}: the gradients with respect to sampling_locations and attention_weights "
+        "can't be differentiated again; detach them where that is not needed"
+    )
+
+
+def _first(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
+    """Return the mapped dimension as the first one."""
+    return tensor.movedim(dim, 0) if dim is not None else tensor.expand(entries, *tensor.shape)
+
+
+def _into_batch(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
+    return _first(tensor, dim, entries).flatten(0, 1)
+
+
+def _out_of_batch(tensor: Tensor, entries: int) -> Tensor:
+    return tensor.reshape(entries, tensor.shape[0] // entries, *tensor.shape[1:])
+
+
+def _refuse_mapped_shapes(dim: int | None) -> None:
+    if dim is not None:
+        raise RuntimeError(f"visops.{_NAME}: spatial_shapes can't be mapped by vmap")
+
+
+def _attention_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+    value, shapes, sizes, locations, weights, *options = arguments
+    _refuse_mapped_shapes(dims[1])
+    entries = info.batch_size
+    if dims[0] is None:  # the entries' queries attend to the same values
+        locations = _first(locations, dims[3], entries).movedim(0, 1).flatten(1, 2)
+        weights = _first(weights, dims[4], entries).movedim(0, 1).flatten(1, 2)
+        found = attention(value, shapes, sizes, locations, weights, *options)
+        queries = found.shape[1] // entries
+        return found.reshape(found.shape[0], entries, queries, found.shape[2]), 1
+    value, locations, weights = (
+        _into_batch(tensor, dims[i], entries)
+        for i, tensor in ((0, value), (3, locations), (4, weights))
+    )
+    return _out_of_batch(attention(value, shapes, sizes, locations, weights, *options), entries), 0
+
+
+def _backward_value_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+    grad, shapes, sizes, locations, weights, *options, value_size = arguments
+    _refuse_mapped_shapes(dims[1])
+    grad, locations, weights = (
+        _into_batch(tensor, dims[i], info.batch_size)
+        for i, tensor in ((0, grad), (3, locations), (4, weights))
+    )
+    size = [info.batch_size * value_size[0], *value_size[1:]]
+    found = _backward_value(grad, shapes, sizes, locations, weights, *options, size)
+    return _out_of_batch(found, info.batch_size), 0
+
+
+def _backward_samples_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Any, tuple[int, int]]:
+    grad, value, shapes, sizes, locations, weights, *options = arguments
+    _refuse_mapped_shapes(dims[2])
+    tensors = zip((grad, value, locations, weights), (*dims[:2], *dims[4:6]), strict=True)
+    grad, value, locations, weights = (
+        _into_batch(tensor, dim, info.batch_size) for tensor, dim in tensors
+    )
+    found = _backward_samples(grad, value, shapes, sizes, locations, weights, *options)
+    return tuple(_out_of_batch(part, info.batch_size) for part in found), (0, 0)
+
+
+attention.register(setup_context=_setup, backward=_vjp, vmap=_attention_vmap)
+_backward_value.register(
+    setup_context=_backward_value_setup, backward=_backward_value_vjp, vmap=_backward_value_vmap
+)
+_backward_samples.register(backward=_backward_samples_vjp, vmap=_backward_samples_vmap)

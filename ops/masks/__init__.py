@@ -1,0 +1,17 @@
+"""Binary masks and label maps: bits, overlaps, components and distances."""
+
+from .components import ComponentStats, connected_components, remove_small_regions
+from .distance import distance_transform
+from .packed import PackedMasks, mask_area, mask_iou, masks_to_boxes, pack_masks
+
+__all__ = [
+    "ComponentStats",
+    "PackedMasks",
+    "connected_components",
+    "distance_transform",
+    "mask_area",
+    "mask_iou",
+    "masks_to_boxes",
+    "pack_masks",
+    "remove_small_regions",
+]

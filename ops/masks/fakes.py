@@ -1,0 +1,193 @@
+"""How the operators on masks run under torch: fake kernels and vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.fake_checks import check_shape, register_fake, require
+from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
+
+__all__: list[str] = []
+
+_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _check(
+    op: str,
+    name: str,
+    tensor: Tensor,
+    dtypes: Sequence[torch.dtype],
+    allowed: str,
+    shape: str = "[..., H, W]",
+    dims: int = 2,
+) -> None:
+    require(
+        tensor.dtype in dtypes,
+        f"visops.{op}: {name} has dtype {_name(tensor.dtype)}, must be {allowed}",
+    )
+    require(
+        tensor.dim() >= dims,
+        f"visops.{op}: {name} has shape {list(tensor.shape)}, must be {shape}",
+    )
+
+
+def _check_connectivity(op: str, connectivity: int) -> None:
+    require(connectivity in (4, 8), f"visops.{op}: connectivity is {connectivity}, must be 4 or 8")
+
+
+@register_fake("connected_components")
+def _connected_components(masks: Tensor, connectivity: int = 8) -> tuple[Tensor, Tensor]:
+    op = "connected_components"
+    _check(op, "masks", masks, (torch.bool, *_INTEGERS), "bool or an integer type")
+    _check_connectivity(op, connectivity)
+    labels = masks.new_empty(masks.shape, dtype=torch.int32)
+    return labels, masks.new_empty(masks.shape[:-2], dtype=torch.int32)
+
+
+@register_fake("component_stats")
+def _component_stats(labels: Tensor, regions: int) -> tuple[Tensor, Tensor, Tensor]:
+    op = "component_stats"
+    _check(op, "labels", labels, (torch.int32,), "int32")
+    require(regions >= 0, f"visops.{op}: regions is {regions}, must be >= 0")
+    shape = (*labels.shape[:-2], regions)
+    return (
+        labels.new_empty(shape, dtype=torch.int64),
+        labels.new_empty((*shape, 4), dtype=torch.int64),
+        labels.new_empty((*shape, 2), dtype=torch.float64),
+    )
+
+
+@register_fake("remove_small_regions")
+def _remove_small_regions(
+    masks: Tensor, min_area: int, mode: str = "holes", connectivity: int = 8
+) -> tuple[Tensor, Tensor]:
+    op = "remove_small_regions"
+    _check(op, "masks", masks, (torch.bool, torch.uint8), "bool or uint8")
+    require(min_area >= 0, f"visops.{op}: min_area is {min_area}, must be >= 0")
+    require(
+        mode in ("holes", "islands"),
+        f"visops.{op}: mode is '{mode}', must be 'holes' or 'islands'",
+    )
+    _check_connectivity(op, connectivity)
+    cleaned = masks.new_empty(masks.shape, dtype=torch.bool)
+    return cleaned, masks.new_empty(masks.shape[:-2], dtype=torch.bool)
+
+
+@register_fake("distance_transform")
+def _distance_transform(
+    masks: Tensor,
+    metric: str = "euclidean",
+    spacing: Sequence[float] = (),
+    dims: int = 2,
+    return_indices: bool = False,
+) -> tuple[Tensor, Tensor]:
+    op = "distance_transform"
+    require(dims in (2, 3), f"visops.{op}: dims is {dims}, must be 2 or 3")
+    shape = "[..., H, W]" if dims == 2 else "[..., D, H, W]"
+    _check(op, "masks", masks, (torch.bool, torch.uint8), "bool or uint8", shape, dims)
+    require(
+        metric in ("euclidean", "taxicab", "chessboard"),
+        f"visops.{op}: metric is '{metric}', must be 'euclidean', 'taxicab' or 'chessboard'",
+    )
+    require(
+        len(spacing) in (0, dims),
+        f"visops.{op}: spacing has length {len(spacing)}, must be {dims}",
+    )
+    distances = masks.new_empty(masks.shape, dtype=torch.float32)
+    places = (*masks.shape[:-dims], dims, *masks.shape[-dims:]) if return_indices else (0,)
+    return distances, masks.new_empty(places, dtype=torch.int32)
+
+
+@register_fake("pack_masks")
+def _pack_masks(masks: Tensor) -> Tensor:
+    _check("pack_masks", "masks", masks, (torch.bool, torch.uint8), "bool or uint8")
+    shape = (*masks.shape[:-1], (masks.shape[-1] + 63) // 64)
+    return masks.new_empty(shape, dtype=torch.int64)
+
+
+_BITS = "int64, as pack_masks returns"
+
+
+@register_fake("unpack_masks")
+def _unpack_masks(bits: Tensor, width: int) -> Tensor:
+    op = "unpack_masks"
+    _check(op, "bits", bits, (torch.int64,), _BITS)
+    message = (
+        f"visops.{op}: width is {width}, bits has shape {list(bits.shape)}: its last dimension "
+        "must be ceil(width / 64)"
+    )
+    require(width >= 0, message)
+    require((width + 63) // 64 == bits.shape[-1], message)
+    return bits.new_empty((*bits.shape[:-1], width), dtype=torch.bool)
+
+
+@register_fake("measure_masks")
+def _measure_masks(bits: Tensor) -> tuple[Tensor, Tensor]:
+    _check("measure_masks", "bits", bits, (torch.int64,), _BITS)
+    return bits.new_empty(bits.shape[:-2]), bits.new_empty((*bits.shape[:-2], 4))
+
+
+@register_fake("mask_iou")
+def _mask_iou(
+    bits1: Tensor, bits2: Tensor, kind: str = "iou", iscrowd: Tensor | None = None
+) -> Tensor:
+    op = "mask_iou"
+    for name, bits in (("bits1", bits1), ("bits2", bits2)):
+        require(
+            bits.dim() == 3,
+            f"visops.{op}: {name} has shape {list(bits.shape)}, must be [N, H, words]",
+        )
+        _check(op, name, bits, (torch.int64,), _BITS)
+    message = (
+        f"visops.{op}: bits1 has shape {list(bits1.shape)}, bits2 has {list(bits2.shape)}: masks "
+        "must be of one size"
+    )
+    require(bits1.shape[1] == bits2.shape[1], message)
+    require(bits1.shape[2] == bits2.shape[2], message)
+    require(kind in ("iou", "ioa"), f"visops.{op}: kind is '{kind}', must be 'iou' or 'ioa'")
+    if iscrowd is not None:
+        check_shape(op, "iscrowd", iscrowd, bits2.shape[:1], str(list(bits2.shape[:1])))
+    return bits1.new_empty((bits1.shape[0], bits2.shape[0]), dtype=torch.float32)
+
+
+def _leading(call: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
+    """Return the vmap rule of an operator on [..., H, W]: the mapped dimension leads."""
+
+    def rule(info: Any, in_dims: Any, masks: Tensor, *rest: Any) -> tuple[Any, Any]:
+        parts = call(masks.movedim(in_dims[0], 0), *rest)
+        if isinstance(parts, Tensor):
+            return parts, 0
+        mapped = tuple(_as_mapped(part, info.batch_size) for part in parts)
+        return mapped, (0,) * len(mapped)
+
+    return rule
+
+
+def _as_mapped(part: Tensor, size: int) -> Tensor:
+    """Return a result of an operator; one that was not wanted has no mapped dimension."""
+    return part.new_empty(size, 0) if part.dim() == 1 and part.shape[0] == 0 else part
+
+
+for _op in (
+    "connected_components",
+    "component_stats",
+    "remove_small_regions",
+    "distance_transform",
+    "pack_masks",
+    "unpack_masks",
+    "measure_masks",
+):
+    _call = getattr(torch.ops.visops, _op).default
+    torch.library.register_vmap(f"visops::{_op}", below_vmap(complete_rule(_call, _leading(_call))))
+_call = torch.ops.visops.mask_iou.default
+torch.library.register_vmap(
+    "visops::mask_iou", below_vmap(complete_rule(_call, one_call_each(_call)))
+)

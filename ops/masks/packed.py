@@ -1,0 +1,272 @@
+"""Masks as bits: areas, boxes and overlaps.
+
+The schemas are in csrc/library.cpp, the checks of arguments in csrc/torch/masks/packed.cpp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.call import call_operator, renamed
+from . import fakes  # noqa: F401
+
+__all__ = ["PackedMasks", "mask_area", "mask_iou", "masks_to_boxes", "pack_masks"]
+
+Device = torch.device | str | None
+
+_pack_masks = torch.ops.visops.pack_masks.default
+_unpack_masks = torch.ops.visops.unpack_masks.default
+_measure_masks = torch.ops.visops.measure_masks.default
+_mask_iou = torch.ops.visops.mask_iou.default
+
+
+class PackedMasks(NamedTuple):
+    """Masks with 64 pixels in a number: what :func:`pack_masks` returns.
+
+    An eighth of the memory of bool masks, and the form that overlaps are counted in.
+
+    Attributes
+    ----------
+    bits : int64 ``[..., H, ceil(W / 64)]``
+        Bit i of number w is column 64 w + i. Bits past column W - 1 are 0.
+    size : (int, int)
+        Height and width of a mask.
+    """
+
+    bits: Any
+    size: tuple[int, int]
+
+    def unpack(self, *, device: Device = None) -> Any:
+        """Return the masks, bool ``[..., H, W]``."""
+        return call_operator(
+            "unpack_masks", _unpack_masks, device, {"bits": self.bits}, self.size[1]
+        )
+
+
+ArrayOrPacked = Tensor | np.ndarray | PackedMasks
+
+
+def pack_masks(masks: Tensor | np.ndarray, *, device: Device = None) -> PackedMasks:
+    """Pack masks into bits.
+
+    Parameters
+    ----------
+    masks : Tensor or ndarray ``[..., H, W]``, bool or uint8
+        Pixels that are not 0 are inside.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    PackedMasks
+        Its method ``unpack`` is the way back.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For a wrong shape or dtype.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> packed = visops.pack_masks(torch.tensor([[True, False, True]]))
+    >>> packed
+    PackedMasks(bits=tensor([[5]]), size=(1, 3))
+    >>> packed.unpack()
+    tensor([[ True, False,  True]])
+    """
+    bits = call_operator("pack_masks", _pack_masks, device, {"masks": masks})
+    return PackedMasks(bits, (masks.shape[-2], masks.shape[-1]))
+
+
+def mask_area(masks: ArrayOrPacked, *, device: Device = None) -> Any:
+    """Count the pixels of masks.
+
+    Parameters
+    ----------
+    masks : Tensor or ndarray ``[..., H, W]``, bool or uint8, or PackedMasks
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    int64 ``[...]``
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For a wrong shape or dtype.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> visops.mask_area(torch.ones(2, 3, 4, dtype=torch.bool))
+    tensor([12, 12])
+    """
+    return _measured("mask_area", lambda areas, boxes: areas, masks, device)
+
+
+def masks_to_boxes(
+    masks: ArrayOrPacked, *, return_empty: bool = False, device: Device = None
+) -> Any:
+    """Find the boxes of masks, as ``torchvision.ops.masks_to_boxes`` does.
+
+    Parameters
+    ----------
+    masks : Tensor or ndarray ``[..., H, W]``, bool or uint8, or PackedMasks
+    return_empty : bool
+        Also return which masks are empty.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    boxes : float32 ``[..., 4]``
+        ``x1, y1, x2, y2``: the first and last column and row with a pixel of the mask. Zeros for a
+        mask without pixels.
+    empty : bool ``[...]``
+        Only with `return_empty`.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For a wrong shape or dtype.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> mask = torch.zeros(4, 6, dtype=torch.bool)
+    >>> mask[1:3, 2:5] = True
+    >>> visops.masks_to_boxes(torch.stack([mask, ~mask, mask & ~mask]), return_empty=True)
+    (tensor([[2., 1., 4., 2.],
+            [0., 0., 5., 3.],
+            [0., 0., 0., 0.]]), tensor([False, False,  True]))
+    """
+    choose = _boxes_and_empty if return_empty else _boxes
+    return _measured("masks_to_boxes", choose, masks, device)
+
+
+def mask_iou(
+    masks1: ArrayOrPacked,
+    masks2: ArrayOrPacked,
+    *,
+    kind: str = "iou",
+    iscrowd: Tensor | np.ndarray | None = None,
+    device: Device = None,
+) -> Any:
+    """Compute the overlaps of all pairs of masks.
+
+    Counts common bits, and only within the rows and columns that both masks touch. Results are the
+    same on every instruction set, at every thread count, and on CPU and CUDA.
+
+    Parameters
+    ----------
+    masks1, masks2 : Tensor or ndarray ``[N, H, W]`` and ``[M, H, W]``, or PackedMasks
+        Bool or uint8; pixels that are not 0 are inside. Pack masks that are used again.
+    kind : {"iou", "ioa"}
+        Intersection over union, or over the area of the mask of `masks1`.
+    iscrowd : Tensor or ndarray ``[M]``, bool or uint8, optional
+        Masks of `masks2` that are crowds: their overlaps are "ioa", as in COCO's evaluation.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    float32 ``[N, M]``
+        0 where masks have nothing in common, empty masks too. Pixels are counted exactly, and the
+        ratio of the counts is rounded twice: to float64, then to float32. There is no gradient.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For wrong shapes, dtypes, devices or kinds, and masks of two sizes.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> masks = torch.zeros(2, 4, 8, dtype=torch.bool)
+    >>> masks[0, :, :4] = True
+    >>> masks[1, :, 2:] = True
+    >>> visops.mask_iou(masks, masks)
+    tensor([[1.0000, 0.2500],
+            [0.2500, 1.0000]])
+    >>> visops.mask_iou(masks, masks, kind="ioa")
+    tensor([[1.0000, 0.5000],
+            [0.3333, 1.0000]])
+    """
+    op = "mask_iou"
+    sizes = [_size(op, name, m) for name, m in (("masks1", masks1), ("masks2", masks2))]
+    if sizes[0] != sizes[1]:
+        error = RuntimeError if isinstance(_values(masks1), Tensor) else ValueError
+        raise error(
+            f"visops.{op}: masks1 are {sizes[0][0]} x {sizes[0][1]}, masks2 are {sizes[1][0]} x "
+            f"{sizes[1][1]}: masks must be of one size"
+        )
+    packed = isinstance(masks1, PackedMasks), isinstance(masks2, PackedMasks)
+
+    def call(one: Tensor, other: Tensor, crowd: Tensor | None) -> Tensor:
+        bits1, bits2 = (
+            values if is_packed else _packed(op, name, values)
+            for name, values, is_packed in zip(
+                ("masks1", "masks2"), (one, other), packed, strict=True
+            )
+        )
+        try:
+            overlaps: Tensor = _mask_iou(bits1, bits2, kind, crowd)
+        except RuntimeError as error:
+            raise renamed(error, op, op, {"bits1": "masks1", "bits2": "masks2"}) from None
+        return overlaps
+
+    tensors = {"masks1": _values(masks1), "masks2": _values(masks2), "iscrowd": iscrowd}
+    return call_operator(op, call, device, tensors, optional=("iscrowd",))
+
+
+def _values(masks: Any) -> Any:
+    return masks.bits if isinstance(masks, PackedMasks) else masks
+
+
+def _size(op: str, name: str, masks: Any) -> tuple[int, int]:
+    """Return height and width."""
+    if isinstance(masks, PackedMasks):
+        return masks.size
+    if not isinstance(masks, (Tensor, np.ndarray)):
+        raise TypeError(
+            f"visops.{op}: {name} is a {type(masks).__name__}, must be a torch.Tensor, a "
+            "numpy.ndarray or PackedMasks"
+        )
+    if masks.ndim != 3:
+        error = RuntimeError if isinstance(masks, Tensor) else ValueError
+        raise error(f"visops.{op}: {name} has shape {list(masks.shape)}, must be [N, H, W]")
+    return masks.shape[-2], masks.shape[-1]
+
+
+def _packed(op: str, name: str, masks: Tensor) -> Tensor:
+    try:
+        bits: Tensor = _pack_masks(masks)
+    except RuntimeError as error:
+        raise renamed(error, op, "pack_masks", {"masks": name}) from None
+    return bits
+
+
+def _measured(op: str, choose: Callable[[Tensor, Tensor], Any], masks: Any, device: Device) -> Any:
+    is_packed = isinstance(masks, PackedMasks)
+
+    def call(values: Tensor) -> Any:
+        return choose(*_measure_masks(values if is_packed else _packed(op, "masks", values)))
+
+    return call_operator(op, call, device, {"masks": _values(masks)})
+
+
+def _boxes(areas: Tensor, boxes: Tensor) -> Tensor:
+    """Return boxes whose last row and column are inside."""
+    last = (areas > 0).to(torch.int64).unsqueeze(-1)
+    return torch.cat([boxes[..., :2], boxes[..., 2:] - last], -1).to(torch.float32)
+
+
+def _boxes_and_empty(areas: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
+    return _boxes(areas, boxes), areas == 0

@@ -1,0 +1,1 @@
+"""Combines the samples of a batch: their images, labels and targets."""

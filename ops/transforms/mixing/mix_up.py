@@ -1,0 +1,168 @@
+"""MixUp: each image of a batch blended with another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..arguments import number, whole
+from ..engine.run import refuse_dtype
+from ..sample.leaf import Leaf
+from .base import Mixing, Params, pictures
+from .beta import DRAWS, beta
+from .labels import check_getter, labels_leaf, mixed_labels
+from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
+
+__all__ = ["MixUp", "Pairing", "pairs"]
+
+CLASSES = "a whole number >= 1, or None where labels are probabilities"
+
+
+class Pairing(Mixing):
+    """What MixUp and CutMix have in common: pairs of samples, and labels for both."""
+
+    def __init__(
+        self,
+        alpha: float,
+        num_classes: int | None,
+        labels_getter: Any,
+        seed: int | None,
+        keys: Mapping[str, Sequence[str]] | None,
+    ) -> None:
+        super().__init__(seed, keys, stacks=True)
+        owner = type(self).__name__
+        self.alpha = number(owner, "alpha", alpha, 1e-3, 1e6, "a number in [0.001, 1e6]")
+        self.num_classes = None
+        if num_classes is not None:
+            self.num_classes = whole(owner, "num_classes", num_classes, 1, CLASSES)
+        self.labels_getter = labels_getter
+        self._getter = check_getter(owner, labels_getter)
+
+    def shares(self, uniforms: np.ndarray) -> np.ndarray:
+        """Draw each sample's share of itself, from ``[B, DRAWS]``."""
+        return np.array([beta(row, self.alpha) for row in uniforms.tolist()], np.float64)
+
+    def mix_labels(
+        self, leaves: Sequence[Leaf], weights: np.ndarray, sample: Callable[[], Any]
+    ) -> None:
+        """Mix the labels of the images; labels of boxes stay what they are."""
+        of_boxes = any(leaf.kind == "boxes" for leaf in leaves)
+        if self._getter is None or (of_boxes and self.labels_getter == "default"):
+            return
+        owner = type(self).__name__
+        leaf = labels_leaf(owner, self._getter, sample(), leaves)
+        mixed = mixed_labels(owner, leaf, weights.tolist(), self.num_classes)
+        leaf.value = mixed.numpy() if isinstance(leaf.value, np.ndarray) else mixed
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha:g}, num_classes={self.num_classes}"
+
+
+def pairs(batch: int) -> list[int]:
+    """Return, for each sample in turn, itself and the one before it."""
+    return [place for sample in range(batch) for place in (sample, (sample - 1) % batch)]
+
+
+class MixUp(Pairing):
+    r"""Blend each image of a batch with the previous one, and mix their labels.
+
+    Names and arguments match torchvision's. Every sample draws its own share :math:`\lambda`, where
+    torchvision draws one for the batch: sample b becomes
+    :math:`\lambda_b x_b + (1 - \lambda_b) x_{b-1}`. Sample 0 is blended with the last one, so
+    shuffle the data set.
+
+    Parameters
+    ----------
+    alpha : float
+        Both parameters of the Beta distribution from which the shares are drawn.
+    num_classes : int, optional
+        Number of classes. May be left out where labels are probabilities already.
+    labels_getter : {"default"} or callable or None
+        Finds the labels in the batch: classes ``[B]`` or probabilities ``[B, num_classes]``. By
+        default, the second entry of a tuple, or what a dict has under "labels", or else under a
+        name with "label"; a batch with boxes has none. A callable is given the batch. None: the
+        batch has no labels.
+    seed : int, optional
+        As for :class:`Compose`.
+    keys : mapping of str to sequence of str, optional
+        As for :class:`Compose`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong; the sample is not a batch, its images differ in size, or it has no
+        labels; a label is not a class (checked on the CPU only); there is a mask of the image.
+
+    Notes
+    -----
+    If the sample has boxes or key points, each image gets its own and then those of the previous
+    image, along with the labels of boxes, instance masks and whatever else has an entry per box.
+    Nothing is weighted, and all of them come out as lists. A mask with a class for each pixel can't
+    be blended, and raises an error.
+
+    Images are uint8, uint16 or floating. They are blended in float32 (float64 for float64), and
+    integers are rounded half to even.
+
+    Parameters of a call: ``lam``. Source: H. Zhang et al., "mixup: Beyond Empirical Risk
+    Minimization", ICLR 2018.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> images, labels = torch.rand(8, 3, 32, 32), torch.arange(8)
+    >>> mixed, probabilities = transforms.MixUp(num_classes=10)(images, labels)
+    >>> mixed.shape, probabilities.shape
+    (torch.Size([8, 3, 32, 32]), torch.Size([8, 10]))
+    >>> bool((probabilities.sum(1) - 1).abs().max() < 1e-6)
+    True
+    """
+
+    draws = DRAWS
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        num_classes: int | None = None,
+        labels_getter: Any = "default",
+        seed: int | None = None,
+        keys: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__(alpha, num_classes, labels_getter, seed, keys)
+
+    def draw(self, uniforms: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
+        return {"lam": self.shares(uniforms)}
+
+    def mix(
+        self, leaves: Sequence[Leaf], params: Params, sizes: np.ndarray, sample: Callable[[], Any]
+    ) -> None:
+        weights = np.asarray(params["lam"], np.float64)
+        things = lists_of_things("MixUp", leaves)
+        for leaf in image_masks(leaves, things):
+            raise ValueError(
+                f"visops.transforms.MixUp: {leaf.name} is a mask of the image, and classes can't "
+                "be blended; must be left out (CutMix and Mosaic take masks)"
+            )
+        self.mix_labels(leaves, weights, sample)
+        for leaf in leaves:
+            if leaf.kind == "image":
+                _blend(leaf, weights.tolist())
+        if things and len(sizes) > 0:
+            join_pieces(things, pieces_of(things, pairs(len(sizes))), 2)
+
+
+def _blend(leaf: Leaf, weights: Sequence[float]) -> None:
+    images, pixels = pictures(leaf)
+    dtype = refuse_dtype(leaf, pixels.dtype)
+    computed = torch.float64 if dtype == torch.float64 else torch.float32
+    results = []
+    # Image by image: what is added stays in the cache.
+    for place, share in enumerate(weights):
+        own, other = images[place].to(computed), images[place - 1].to(computed)
+        mixed = own.mul(share).add_(other.mul(1.0 - share))
+        results.append((mixed if dtype.is_floating_point else mixed.round_()).to(dtype))
+    pixels.store(leaf, torch.cat(results) if results else pixels.tensors(leaf))

@@ -1,0 +1,226 @@
+"""Mosaic: four images of a batch on one canvas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..arguments import FillArgument, fill_values, interpolation_mode, interval, size_pair
+from ..engine.run import refuse_dtype
+from ..sample.leaf import Leaf
+from ..targets.finish import finish_targets
+from ..targets.move import move_targets
+from ..targets.options import check_fill, mask_fill_of
+from .base import Mixing, Params, pictures, restacked, target_options
+from .pieces import image_masks, join_pieces, lists_of_things, pieces_of
+from .tiles import Tiles, filled
+
+__all__ = ["Mosaic"]
+
+
+class Mosaic(Mixing):
+    """Put each image of a batch on a canvas with three others, as in YOLO's training.
+
+    The canvas is twice as high and wide as `size`. Four images, each resized to fit into `size`,
+    meet at a random point of it: the sample's own image lies above and to the left of the point.
+    The others are drawn from the batch and lie above right, below left and below right. Whatever
+    reaches beyond the canvas is cut off; what is left over is `fill`. Each pixel of the canvas is
+    written once.
+
+    Boxes, masks and key points follow. To get from the canvas to `size` as YOLO does, call a chain
+    of ``RandomAffine`` and ``CenterCrop(size)`` afterwards.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width into which each image is fitted.
+    center : pair of float
+        Range of the meeting point along each axis, in units of `size`, within [0, 2].
+    fill : number or sequence of C numbers, or a dict of such by type
+        In the image's units (white is 255 for uint8, 1 for floating images).
+    interpolation : {"bilinear", "nearest", "bicubic"} or InterpolationMode
+    antialias : bool
+        Where an image shrinks, average over all pixels that an output pixel covers.
+    mask_fill : int, optional
+        Value of masks where there is no image: by default that of `fill` for masks, or 255.
+    boxes : {"sanitize", "clamp", "keep"}
+        Clip boxes to the canvas and drop those beyond it, along with what belongs to them; or only
+        clip them; or leave them as they are.
+    min_size, min_area, min_visibility : float, optional
+        With ``boxes="sanitize"``, as for :class:`Compose`.
+    keypoint_convention : {"integer", "half_pixel"}
+        As for :class:`Compose`.
+    seed : int, optional
+        As for :class:`Compose`.
+    keys : mapping of str to sequence of str, optional
+        As for :class:`Compose`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        An argument is wrong, or the sample is not a batch.
+
+    Notes
+    -----
+    The images may differ in size, if they come in a list or through :meth:`collate`. Boxes, key
+    points and whatever belongs to single boxes come out as lists, the image's own first. Everything
+    else is that of the image itself: its file name, its number, a label of the whole image.
+
+    Images are resized as by :class:`Letterbox`: by one factor, with sides rounded to whole pixels,
+    half to even.
+
+    Parameters of a call: ``x``, ``y`` of the meeting point, and the numbers of the other samples,
+    ``first``, ``second`` and ``third``. Source: A. Bochkovskiy et al., "YOLOv4: Optimal Speed and
+    Accuracy of Object Detection", 2020.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from visops import transforms
+    >>> batch = {
+    ...     "image": torch.rand(4, 3, 60, 80),
+    ...     "boxes": [torch.tensor([[10.0, 10.0, 50.0, 40.0]])] * 4,
+    ...     "labels": [["cat"], ["dog"], ["cow"], ["owl"]],
+    ... }
+    >>> mosaics = transforms.Mosaic(64)(batch)
+    >>> mosaics["image"].shape
+    torch.Size([4, 3, 128, 128])
+    >>> [len(boxes) == len(labels) for boxes, labels in zip(mosaics["boxes"], mosaics["labels"])]
+    [True, True, True, True]
+    """
+
+    draws = 5
+
+    def __init__(
+        self,
+        size: int | Sequence[int],
+        *,
+        center: Sequence[float] = (0.5, 1.5),
+        fill: FillArgument = 114,
+        interpolation: Any = "bilinear",
+        antialias: bool | None = True,
+        mask_fill: int | None = None,
+        boxes: str = "sanitize",
+        min_size: float | None = None,
+        min_area: float | None = None,
+        min_visibility: float | None = None,
+        keypoint_convention: str = "integer",
+        seed: int | None = None,
+        keys: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        super().__init__(seed, keys, stacks=False)
+        self.size = size_pair("Mosaic", "size", size)
+        self.center = interval(
+            "Mosaic", "center", center, 0.0, 2.0, "two numbers in [0, 2] (min, max)"
+        )
+        self.fill = fill_values("Mosaic", fill)
+        self.interpolation = interpolation_mode("Mosaic", interpolation)
+        self.antialias = bool(antialias) and self.interpolation != "nearest"
+        given = {
+            "mask_fill": getattr(self.fill, "mask", None) if mask_fill is None else mask_fill,
+            "boxes": boxes,
+            "min_size": min_size,
+            "min_area": min_area,
+            "min_visibility": min_visibility,
+            "keypoint_convention": keypoint_convention,
+        }
+        self.options = target_options("Mosaic", given)
+
+    def extra_repr(self) -> str:
+        return f"size={self.size}, center={self.center}, fill={self.fill}"
+
+    def draw(self, uniforms: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
+        low, high = self.center
+        place = low + uniforms[:, :2] * (high - low)
+        others = np.floor(uniforms[:, 2:] * len(sizes))
+        names = ("first", "second", "third")
+        return {
+            "x": np.floor(place[:, 0] * self.size[1]),
+            "y": np.floor(place[:, 1] * self.size[0]),
+            **{name: others[:, i] for i, name in enumerate(names)},
+        }
+
+    def mix(
+        self, leaves: Sequence[Leaf], params: Params, sizes: np.ndarray, sample: Callable[[], Any]
+    ) -> None:
+        batch = len(sizes)
+        centers = np.stack((params["x"], params["y"]), 1)
+        others = [params[name] for name in ("first", "second", "third")]
+        sources = np.stack((np.arange(batch), *others), 1).astype(np.int64)
+        tiles = Tiles.of(sizes, self.size, centers, sources)
+        things = lists_of_things("Mosaic", leaves)
+        for leaf in leaves:
+            if leaf.kind == "image":
+                self._draw_images(leaf, tiles)
+        for leaf in image_masks(leaves, things):
+            check_fill(leaf, self.options.mask_fill)
+            self._draw_masks(leaf, tiles)
+        if things and batch > 0:
+            self._join_things(things, tiles, batch)
+
+    def _canvas(self, *shape: int) -> tuple[int, ...]:
+        return (*shape, 2 * self.size[0], 2 * self.size[1])
+
+    def _draw_images(self, leaf: Leaf, tiles: Tiles) -> None:
+        images, pixels = pictures(leaf)
+        dtype = refuse_dtype(leaf, pixels.dtype)
+        if len(self.fill) not in (1, pixels.channels):
+            raise ValueError(
+                f"visops.transforms.Mosaic: fill has {len(self.fill)} numbers, {leaf.name} has "
+                f"{pixels.channels} channels"
+            )
+        value = torch.tensor(self.fill, dtype=torch.float64)
+        if not dtype.is_floating_point:
+            ends = torch.iinfo(dtype)
+            value = value.round().clamp(ends.min, ends.max)
+        value = pixels.put(value.numpy()).to(dtype).view(-1, 1, 1)
+        count = 0 if leaf.batch is None else leaf.batch * pixels.frames
+        shape = self._canvas(count, pixels.channels)
+        result = torch.empty(shape, dtype=dtype, device=pixels.device)
+        for tile, source in enumerate(tiles.sources):
+            first = tile // 4 * pixels.frames
+            canvas = result[first : first + pixels.frames]
+            mode, antialias = self.interpolation, self.antialias
+            tiles.draw_image(tile, images[source], canvas, value, mode, antialias)
+        pixels.store(leaf, result)
+
+    def _draw_masks(self, leaf: Leaf, tiles: Tiles) -> None:
+        values = leaf.samples()
+        results = []
+        for sample, own in enumerate(values):
+            fill = mask_fill_of(leaf, own, self.options.mask_fill)
+            result = filled(own, self._canvas(*own.shape[:-2]), fill)
+            for tile in range(4 * sample, 4 * sample + 4):
+                other = values[tiles.sources[tile]]
+                if other.shape[:-2] != own.shape[:-2]:
+                    raise ValueError(
+                        f"visops.transforms.Mosaic: {leaf.name} has {list(other.shape)} in sample "
+                        f"{tiles.sources[tile]}, {list(own.shape)} in sample {sample}; must have "
+                        "as many planes"
+                    )
+                tiles.put_masks(tile, tiles.masks(tile, other, fill), result)
+            results.append(result)
+        leaf.value = restacked(leaf, results)
+
+    def _join_things(self, things: Sequence[Leaf], tiles: Tiles, batch: int) -> None:
+        pieces = pieces_of(things, tiles.sources)
+        for piece in pieces:
+            if piece.kind == "mask":
+                piece.value = [tiles.masks(tile, v) for tile, v in enumerate(piece.value)]
+        moving = [piece for piece in pieces if piece.kind != "mask"]
+        move_targets(moving, tiles.geometry, self.options)
+        finish_targets(pieces, tiles.geometry.size_out, self.options)
+
+        def join_masks(leaf: Leaf, values: Sequence[Any], sample: int) -> Any:
+            count = sum(len(value) for value in values)
+            result, start = filled(values[0], self._canvas(count), 0), 0
+            for place, value in enumerate(values):
+                part = result[start : start + len(value)]
+                tiles.put_masks(4 * sample + place, value, part)
+                start += len(value)
+            return result
+
+        join_pieces(things, pieces, 4, join_masks)

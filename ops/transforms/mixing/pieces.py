@@ -1,0 +1,130 @@
+"""Targets of several samples, moved on their own and then joined in one sample.
+
+NOTE on pieces. Where an output shows k samples, its boxes, masks and key points are theirs in turn.
+Every target that is a list of things (boxes, masks of single things, key points, and whatever has
+an entry per box) is first repeated as k pieces for each output, in one leaf of k B samples. Pieces
+are then moved, clipped and dropped like the targets of any batch, and joined at the end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..sample.leaf import TARGETS, Leaf
+from ..sample.per_box import extras_of, may_be_per_box
+
+__all__ = ["image_masks", "join_pieces", "joined", "lists_of_things", "pieces_of"]
+
+Join = Callable[[Leaf, Sequence[Any], int], Any]
+
+
+def lists_of_things(owner: str, leaves: Sequence[Leaf]) -> list[Leaf]:
+    """Return the leaves that list what is in an image; the rest belong to the image.
+
+    Raises
+    ------
+    ValueError
+        It isn't clear whether a leaf has an entry for each box.
+    """
+    kinds = ("boxes", "keypoints", "polygons", "area", "visible")
+    found = {id(leaf) for leaf in leaves if leaf.kind in kinds}
+    found |= {id(leaf) for leaf in leaves if leaf.per_box or _masks_of_things(leaf)}
+    for boxes in leaves:
+        if boxes.kind != "boxes":
+            continue
+        found |= {id(leaf) for leaf in extras_of(boxes, leaves)}
+        for other in leaves:
+            beside = other.group == boxes.group and other is not boxes
+            if beside and (other.kind == "boxes" or _unclear(other, boxes)):
+                raise ValueError(
+                    f"visops.transforms.{owner}: can't tell whether {other.name} belongs to "
+                    f"{boxes.name}; must be in a dict, under a name in keys={{'labels': [...]}} or "
+                    "keys={'masks': [...]} if it has an entry per box, otherwise in "
+                    "keys={'other': [...]}"
+                )
+    return [leaf for leaf in leaves if id(leaf) in found]
+
+
+def _masks_of_things(leaf: Leaf) -> bool:
+    if leaf.kind != "mask" or leaf.named != "masks":
+        return False
+    return all(value.ndim == 3 for value in leaf.samples())
+
+
+def _unclear(leaf: Leaf, boxes: Leaf) -> bool:
+    return not leaf.per_box and may_be_per_box(leaf, boxes)
+
+
+def image_masks(leaves: Sequence[Leaf], things: Sequence[Leaf]) -> list[Leaf]:
+    """Return the masks that say what each pixel of the image is."""
+    listed = {id(leaf) for leaf in things}
+    return [leaf for leaf in leaves if leaf.kind == "mask" and id(leaf) not in listed]
+
+
+def pieces_of(leaves: Sequence[Leaf], sources: Sequence[int]) -> list[Leaf]:
+    """Return leaves that hold, in turn, what the given samples have in these."""
+    pieces = [_repeated(leaf, sources) for leaf in leaves]
+    by_leaf = {id(leaf): piece for leaf, piece in zip(leaves, pieces, strict=True)}
+    for piece in pieces:
+        if piece.partner is not None:
+            piece.partner = by_leaf[id(piece.partner)]
+    return pieces
+
+
+def _repeated(leaf: Leaf, sources: Sequence[int]) -> Leaf:
+    like = leaf.like
+    if isinstance(like, (list, tuple)):
+        like = [like[s] for s in sources]
+    return dataclasses.replace(
+        leaf,
+        value=[leaf.value[s] for s in sources],
+        batch=len(sources),
+        like=like,
+        canvas=None if leaf.canvas is None else leaf.canvas[list(sources)],
+        visible=None if leaf.visible is None else [leaf.visible[s] for s in sources],
+    )
+
+
+def join_pieces(
+    leaves: Sequence[Leaf], pieces: Sequence[Leaf], count: int, join_masks: Join | None = None
+) -> None:
+    """Set leaves to their pieces, `count` for each sample.
+
+    `join_masks` is given a leaf, the masks of a sample's pieces, and the sample's number.
+    """
+    for leaf, piece in zip(leaves, pieces, strict=True):
+        own = join_masks if piece.kind == "mask" and join_masks is not None else _join
+        ends = range(0, len(piece.value), count)
+        parts = [piece.value[end : end + count] for end in ends]
+        leaf.value = [own(leaf, part, sample) for sample, part in enumerate(parts)]
+        if piece.visible is not None and leaf.kind in TARGETS:
+            leaf.visible = [joined(leaf, piece.visible[end : end + count]) for end in ends]
+        leaf.batch, leaf.kind, leaf.format = len(parts), piece.kind, piece.format
+        leaf.canvas = None if piece.canvas is None else piece.canvas[::count]
+
+
+def _join(leaf: Leaf, values: Sequence[Any], sample: int) -> Any:
+    return joined(leaf, values)
+
+
+def joined(leaf: Leaf, values: Sequence[Any]) -> Any:
+    """Concatenate the entries of several samples: tensors, arrays or lists."""
+    present = [value for value in values if value is not None]
+    if not present:
+        return None
+    try:
+        if any(isinstance(value, Tensor) for value in present):
+            return torch.cat([torch.as_tensor(value) for value in present])
+        if any(isinstance(value, np.ndarray) for value in present):
+            return np.concatenate(present)
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"visops.transforms: {leaf.name} can't be joined with those of other samples: {error}"
+        ) from None
+    return type(present[0])(item for value in present for item in value)

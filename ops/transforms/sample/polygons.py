@@ -1,0 +1,140 @@
+"""Polygons of a sample: read from COCO's lists and from points, and given back in the same type.
+
+An object has one polygon or several. A polygon is a flat list ``x1, y1, x2, y2, ...``, as in COCO's
+``segmentation``, or points ``[K, 2]``. Inside a leaf, every object is a list of float64 arrays
+``[K, 2]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .leaf import Leaf, is_pil
+
+__all__ = ["Objects", "points_of", "prepare_polygons", "restored_polygons", "with_points"]
+
+Objects = list[list[np.ndarray]]  # of one sample
+
+_EXPECTED = (
+    "a list of objects, each a list of polygons [x1, y1, x2, y2, ...] or [K, 2] with at least "
+    "three points"
+)
+
+
+def prepare_polygons(leaf: Leaf, image: Leaf) -> None:
+    """Turn the value of a leaf of polygons into arrays, for one sample or a list of samples."""
+    value = leaf.value
+    if image.batch is None:
+        leaf.value = _objects(value, leaf.name)
+        return
+    if len(value) != image.batch:
+        raise ValueError(
+            f"visops.transforms: {leaf.name} has {len(value)} entries, {image.name} holds "
+            f"{image.batch} images; must be one for each"
+        )
+    leaf.value = [_objects(item, f"{leaf.name}[{i}]") for i, item in enumerate(value)]
+    leaf.batch = image.batch
+
+
+def _objects(value: Any, name: str) -> Objects:
+    if not isinstance(value, (list, tuple)):
+        _refuse(name, f"is a {type(value).__name__}")
+    return [_object(item, f"{name}[{index}]") for index, item in enumerate(value)]
+
+
+def _object(value: Any, name: str) -> list[np.ndarray]:
+    if _is_polygon(value):
+        return [_polygon(value, name)]
+    if not isinstance(value, (list, tuple)):
+        _refuse(name, f"is a {type(value).__name__}")
+    return [_polygon(item, f"{name}[{index}]") for index, item in enumerate(value)]
+
+
+def _is_polygon(value: Any) -> bool:
+    """Return whether this is one polygon, rather than a list of them."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        return True
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    first = value[0]
+    return not isinstance(first, (list, tuple, Tensor, np.ndarray, dict)) or (
+        len(first) == 2 and all(np.ndim(number) == 0 for number in first)
+    )
+
+
+def _polygon(value: Any, name: str) -> np.ndarray:
+    if isinstance(value, Tensor):
+        value = value.detach().to("cpu", torch.float64).numpy()
+    if is_pil(value) or isinstance(value, (dict, str, bytes)):
+        _refuse(name, f"is a {type(value).__name__}")
+    try:
+        points = np.array(value, np.float64)
+    except (TypeError, ValueError):
+        _refuse(name, "is not made of numbers")
+    shape = list(points.shape)
+    if points.ndim == 1 and points.size % 2 == 0:
+        points = points.reshape(-1, 2)
+    if points.ndim != 2 or points.shape[1] != 2 or points.shape[0] < 3:
+        _refuse(name, f"has shape {shape}")
+    if not np.isfinite(points).all():
+        place = int((~np.isfinite(points)).any(1).argmax())
+        point = points[place].tolist()
+        raise ValueError(f"visops.transforms: point {place} of {name} is {point}, must be finite")
+    return points
+
+
+def _refuse(name: str, problem: str) -> NoReturn:
+    raise ValueError(f"visops.transforms: {name} {problem}, must be {_EXPECTED}")
+
+
+def points_of(objects: Objects) -> np.ndarray:
+    """Return all points of a sample's polygons, float64 ``[P, 2]``."""
+    flat = [points for polygons in objects for points in polygons]
+    return np.concatenate(flat) if flat else np.zeros((0, 2))
+
+
+def with_points(objects: Objects, points: np.ndarray) -> Objects:
+    """Return polygons like these with other points, ``[P, 2]``."""
+    ends = iter(np.cumsum([len(p) for polygons in objects for p in polygons]).tolist())
+    return [[points[(end := next(ends)) - len(p) : end] for p in polygons] for polygons in objects]
+
+
+def restored_polygons(leaf: Leaf) -> Any:
+    """Return the polygons of a leaf as lists of objects, polygons in the type they came in."""
+    if leaf.batch is None:
+        return _restored(leaf.value, _example(leaf.like))
+    likes: Sequence[Any] = leaf.like
+    return [
+        _restored(objects, _example(like)) for objects, like in zip(leaf.value, likes, strict=True)
+    ]
+
+
+def _example(objects: Any) -> Any:
+    """Return the first polygon of a sample; None if there is none."""
+    for item in objects:
+        if _is_polygon(item):
+            return item
+        if len(item) > 0:
+            return item[0]
+    return None
+
+
+def _restored(objects: Objects, like: Any) -> list[list[Any]]:
+    return [[_typed(points, like) for points in polygons] for polygons in objects]
+
+
+def _typed(points: np.ndarray, like: Any) -> Any:
+    if isinstance(like, Tensor):
+        values = torch.from_numpy(points if like.dim() == 2 else points.reshape(-1))
+        values = values if like.is_floating_point() else values.round()
+        return values.to(like.device, like.dtype)
+    if isinstance(like, np.ndarray):
+        array = points if like.ndim == 2 else points.reshape(-1)
+        return (array if like.dtype.kind == "f" else np.rint(array)).astype(like.dtype)
+    nested = like is not None and np.ndim(like) == 2
+    return points.tolist() if nested else points.reshape(-1).tolist()

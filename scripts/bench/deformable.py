@@ -1,0 +1,131 @@
+"""Multi-scale deformable attention against its form by grid_sample, which runs everywhere.
+
+Levels are those of an 800 x 1333 image at strides 8 to 64; 8 heads of 32 channels and 4 samples per
+level. In an encoder every pixel of every level is a query, which samples around its own place; in a
+decoder 300 queries lie anywhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
+
+import visops
+from bench.harness import Case, Contender, Tolerance, case, main
+
+SHAPES = ((100, 167), (50, 84), (25, 42), (13, 21))
+POSITIONS = sum(h * w for h, w in SHAPES)
+HEADS, CHANNELS, POINTS = 8, 32, 4
+REACH = 3.0  # pixels of a level, the deviation of samples from their query
+
+GRID = Tolerance(max_abs=1e-2, mean_abs=1e-4, why="coordinates rounded once more")
+GRADIENT = Tolerance(mean_abs=1e-3, why="slopes jump where rounding puts a sample across a pixel")
+HALF = Tolerance(max_abs=0.2, mean_abs=2e-2, why="samples and sums rounded to bfloat16")
+
+Problem = tuple[Tensor, Tensor, Tensor]
+
+
+def centres() -> Tensor:
+    """[positions, 2] pixel centres of all levels, in units of the map."""
+    grids = [
+        torch.meshgrid((torch.arange(w) + 0.5) / w, (torch.arange(h) + 0.5) / h, indexing="xy")
+        for h, w in SHAPES
+    ]
+    return torch.cat([torch.stack(grid, -1).flatten(0, 1) for grid in grids])
+
+
+def problem(queries: int, dtype: torch.dtype) -> Problem:
+    """value, locations and weights."""
+    torch.manual_seed(0)
+    value = torch.randn(1, POSITIONS, HEADS, CHANNELS).to(dtype)
+    places = centres() if queries == POSITIONS else torch.rand(queries, 2)
+    sizes = torch.tensor([[w, h] for h, w in SHAPES])
+    offsets = torch.randn(1, queries, HEADS, len(SHAPES), POINTS, 2) * REACH / sizes[:, None]
+    weights = torch.randn(1, queries, HEADS, len(SHAPES) * POINTS).softmax(-1)
+    locations = places[:, None, None, None] + offsets
+    return value, locations, weights.unflatten(-1, (len(SHAPES), POINTS))
+
+
+def ours(value: Tensor, locations: Tensor, weights: Tensor) -> Tensor:
+    found: Tensor = visops.multi_scale_deformable_attention(value, SHAPES, locations, weights)
+    return found
+
+
+def grid_sample(value: Tensor, locations: Tensor, weights: Tensor) -> Tensor:
+    """All samples of all levels in memory, then their weighted sum."""
+    queries = locations.shape[1]
+    maps = value.permute(0, 2, 3, 1).flatten(0, 1).split([h * w for h, w in SHAPES], 2)
+    grids = (2 * locations - 1).transpose(1, 2).flatten(0, 1).to(value.dtype)
+    samples = [
+        functional.grid_sample(
+            part.unflatten(2, shape), grids[:, :, level], padding_mode="zeros", align_corners=False
+        )
+        for level, (part, shape) in enumerate(zip(maps, SHAPES, strict=True))
+    ]
+    factors = weights.transpose(1, 2).flatten(0, 1).flatten(2)[:, None].to(value.dtype)
+    summed = (torch.cat(samples, 3) * factors).sum(3)
+    return summed.view(1, HEADS * CHANNELS, queries).transpose(1, 2)
+
+
+def forward(queries: int, floor: float) -> list[Contender]:
+    given = problem(queries, torch.float32)
+    return [
+        Contender("visops", lambda: ours(*given)),
+        Contender("grid_sample", lambda: grid_sample(*given), GRID, floor),
+    ]
+
+
+def with_gradients(queries: int, floor: float) -> list[Contender]:
+    """Forward, and the gradients of value, locations and weights."""
+    leaves = [tensor.requires_grad_() for tensor in problem(queries, torch.float32)]
+    grad = torch.rand(1, queries, HEADS * CHANNELS)
+
+    def of(function: Callable[..., Tensor]) -> Callable[[], tuple[Tensor, ...]]:
+        return lambda: torch.autograd.grad(function(*leaves), leaves, grad)
+
+    return [
+        Contender("visops", of(ours)),
+        Contender("grid_sample", of(grid_sample), GRADIENT, floor),
+    ]
+
+
+def halves(queries: int) -> list[Contender]:
+    """bfloat16 values beside float32 samples, as under autocast."""
+    value, locations, weights = problem(queries, torch.bfloat16)
+    wide = value.float()
+    return [
+        Contender("visops", lambda: ours(value, locations, weights)),
+        Contender(
+            "visops, float32",
+            lambda: ours(wide, locations, weights),
+            HALF,
+            comparable=lambda found: found.to(torch.bfloat16),
+            bound=True,
+        ),
+    ]
+
+
+def all_cases() -> list[Case]:
+    """The cases that this machine can run."""
+    cases = []
+    for name, queries, floors in (
+        ("encoder", POSITIONS, (10.0, 8.0)),
+        ("decoder", 300, (4.0, 6.0)),
+    ):
+        label = f"{name}, {queries} queries"
+        cases += [
+            case("attention", label, forward, queries, floors[0], quick=queries == 300, job=name),
+            case("gradients", label, with_gradients, queries, floors[1], job=name),
+        ]
+    return [*cases, case("bfloat16", "encoder", halves, POSITIONS, job="half")]
+
+
+if __name__ == "__main__":
+    sys.exit(main("deformable", __doc__ or "", all_cases()))

@@ -1,0 +1,189 @@
+"""What kernels are allowed beyond the rules of gates.py, by name and with the reason."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Group(NamedTuple):
+    """Kernels that one reason excuses, each with its limit."""
+
+    reason: str
+    limits: dict[str, int]
+
+
+# Bytes of a thread's stack, at most.
+STACK = (
+    Group(
+        "an array of a few numbers, indexed in a loop that isn't unrolled; once per box or element",
+        {"box_columns": 40, "box_columns<double>": 40, "fold": 48, "fold<double>": 48},
+    ),
+    Group(
+        "up to eight registers; divisions and their slow paths are calls, which take some",
+        {
+            "col2im": 8,
+            "convolve2d": 32,
+            "convolve2d<double>": 8,
+            "taps<double>": 8,
+            "roi_align_gather": 8,
+            "roi_pool<double>": 8,
+            "box_fusion": 8,
+            "finish_pass": 8,
+            "matrix_compensate": 8,
+            "matrix_compensate<double>": 8,
+            "matrix_decay": 8,
+            "matrix_decay<double>": 16,
+        },
+    ),
+    Group(
+        "the taps of a pixel or the corners of a box, which need an index at run time",
+        {
+            "roi_align_rotated": 16,
+            "roi_align_rotated<double>": 32,
+            "roi_align_rotated_backward": 32,
+            "roi_align_rotated_backward<double>": 80,
+            "roi_crops_backward_boxes": 32,
+            "roi_crops_backward_images": 40,
+            "roi_crops_backward_images<double>": 48,
+            "roi_paste": 32,
+            "roi_paste<double>": 64,
+            "roi_paste_backward": 120,
+            "roi_paste_backward<double>": 136,
+        },
+    ),
+    Group(
+        "the merge of a pixel's four lists of samples indexes the lists at run time",
+        {"attention_sum_cells": 144, "attention_sum_cells<double>": 160},
+    ),
+    Group(
+        "not yet redone: resampling and colour in one kernel want more registers than there are",
+        {
+            "augment_forward": 56,
+            "augment_forward<double>": 48,
+            "augment_gather": 264,
+            "augment_gather<double>": 208,
+            "augment_pull": 160,
+            "augment_pull<double>": 392,
+            "augment_pull_color": 184,
+            "augment_pull_color<double>": 392,
+        },
+    ),
+)
+
+# Percent of a multiprocessor's threads, at least.
+OCCUPANCY = (
+    Group(
+        "float64 arithmetic is the limit, not memory",
+        {
+            "box_iou<double>": 37,
+            "box_iou_backward<double>": 25,
+            "box_iou_rotated": 31,
+            "box_iou_rotated<double>": 31,
+            "box_iou_rotated_backward": 25,
+            "box_iou_rotated_backward<double>": 25,
+            "nms_meet<Rotated>": 25,
+            "box_fusion": 37,
+            "roi_align_rotated": 37,
+            "roi_align_rotated<double>": 25,
+            "roi_align_mean<double>": 12,
+            "roi_align_max<double>": 12,
+            "roi_align_max_at<double>": 25,
+            "ps_roi_align<double>": 25,
+            "roi_align_gather<double>": 25,
+            "roi_align_gather_each<double>": 12,
+            "roi_align_backward_boxes<double>": 12,
+            "roi_align_max_backward_boxes<double>": 25,
+            "roi_align_max_gather<double>": 25,
+            "roi_crops<double>": 37,
+            "roi_crops_backward_images<double>": 37,
+            "roi_crops_backward_boxes<double>": 12,
+            "roi_paste<double>": 37,
+            "roi_paste_backward<double>": 25,
+            "affine_forward<double>": 25,
+            "affine_backward_image<double>": 18,
+            "affine_backward_matrix<double>": 25,
+            "augment_forward<double>": 25,
+            "augment_gather<double>": 18,
+            "augment_pull<double>": 25,
+            "augment_pull_color<double>": 25,
+        },
+    ),
+    Group(
+        "a tile of products stays in registers; arithmetic is the limit",
+        {
+            "conv2d": 12,
+            "conv2d<double>": 12,
+            "conv2d_backward_weight": 25,
+            "conv2d_backward_weight<double>": 25,
+            "convolve2d": 37,
+            "convolve2d<double>": 37,
+        },
+    ),
+    Group(
+        "few blocks run at once, whatever fits: one warp a segment, one block a matrix",
+        {
+            "nms_resolve": 12,
+            "nms_resolve<double>": 18,
+            "nms_resolve<Rotated>": 12,
+            "affine_backward_matrix_finish": 31,
+            "augment_backward_finish": 18,
+        },
+    ),
+    Group(
+        "a block is one warp, with sums for 32 pixels by 64 channels in shared memory",
+        {
+            "roi_pool_backward": 26,
+            "roi_pool_backward<double>": 14,
+            "ps_roi_align_backward": 26,
+            "ps_roi_align_backward<double>": 14,
+            "roi_align_rotated_backward": 25,
+            "roi_align_rotated_backward<double>": 14,
+        },
+    ),
+    Group(
+        "a thread holds 16 bytes of channels and four taps of each, all in flight at once",
+        {"attention": 37, "attention<double>": 37},
+    ),
+    Group(
+        "not yet redone: indices of any number of dimensions, with 64-bit divisions",
+        {"col2im": 37, "col2im<double>": 37},
+    ),
+    Group(
+        "not yet redone: samples, taps or maps of a thread's pixel held in registers",
+        {
+            "roi_align_mean": 12,
+            "roi_align_max": 25,
+            "roi_align_max_at": 37,
+            "ps_roi_align": 37,
+            "roi_align_gather": 37,
+            "roi_align_gather_each": 25,
+            "roi_align_backward_boxes": 25,
+            "roi_align_max_backward_boxes": 37,
+            "roi_align_max_gather": 37,
+            "roi_crops_backward_boxes": 25,
+            "roi_paste_backward": 37,
+            "affine_forward": 37,
+            "affine_backward_image": 25,
+            "affine_backward_matrix": 25,
+            "augment_forward": 25,
+            "augment_gather": 25,
+            "augment_pull": 25,
+            "augment_pull_color": 25,
+        },
+    ),
+)
+
+# Kernels whose sums promise a tolerance instead of bits: templates.
+FUSED = {"conv2d", "conv2d_backward_weight"}
+
+# Instructions that round other than to nearest, by template.
+ROUNDINGS = {
+    # round() of a box's corners: half away from zero, as a truncated sum. Exact.
+    "roi_pool": {"add.rz.f32", "add.rz.f64"},
+    "roi_pool_backward": {"add.rz.f32", "add.rz.f64"},
+}
+
+
+def limit(groups: tuple[Group, ...], row: str) -> int | None:
+    """The limit of a kernel; None where the rule holds without exception."""
+    return next((group.limits[row] for group in groups if row in group.limits), None)

@@ -1,0 +1,187 @@
+"""The layer of deformable attention, and the names of mmcv and Deformable DETR."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+import visops
+from bad_input import check, table
+from torch import Tensor, nn
+from torch.nn import functional
+from visops import compat
+
+from deformable.attention_cases import SHAPES, by_grid_sample, problem
+
+STARTS = (0, 63, 83, 86)
+POSITIONS = 89
+
+
+def layer(**options: Any) -> visops.MultiScaleDeformableAttention:
+    """Return one whose parameters are random, as after training."""
+    made = visops.MultiScaleDeformableAttention(24, num_heads=3, num_points=2, **options)
+    for parameter in made.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return made
+
+
+def inputs(numbers: int = 2) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, reference points or boxes, and the pyramid."""
+    return torch.randn(2, 5, 24), torch.rand(2, 5, 4, numbers), torch.randn(2, POSITIONS, 24)
+
+
+def written_out(
+    module: visops.MultiScaleDeformableAttention,
+    query: Tensor,
+    references: Tensor,
+    pyramid: Tensor,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """The layer as the paper defines it, head by head, on grid_sample."""
+    own = dict(module.named_parameters())
+
+    def project(name: str, x: Tensor) -> Tensor:
+        return functional.linear(x, own[f"{name}.weight"], own[f"{name}.bias"])
+
+    value = project("value_proj", pyramid)
+    if mask is not None:
+        value = torch.where(mask[..., None], 0.0, value)
+    offsets = project("sampling_offsets", query).view(2, 5, 3, 4, 2, 2)
+    weights = project("attention_weights", query).view(2, 5, 3, 8).softmax(3).view(2, 5, 3, 4, 2)
+    locations = torch.empty(2, 5, 3, 4, 2, 2)
+    for level, (height, width) in enumerate(SHAPES):
+        for point in range(2):
+            reference, offset = references[:, :, level], offsets[:, :, :, level, point]
+            if references.shape[-1] == 2:
+                moved = offset / torch.tensor([width, height])
+            else:
+                moved = offset / 2 * reference[:, :, None, 2:] / 2
+            locations[:, :, :, level, point] = reference[:, :, None, :2] + moved
+    attended = by_grid_sample(value.view(2, POSITIONS, 3, 8), SHAPES, locations, weights)
+    return project("output_proj", attended)
+
+
+@pytest.mark.parametrize("numbers", [2, 4])
+def test_values(numbers: int) -> None:
+    module, given = layer(), inputs(numbers)
+    mask = torch.rand(2, POSITIONS) < 0.3
+    starts = torch.tensor(STARTS)
+    for shapes in (SHAPES, torch.tensor(SHAPES)):
+        for padding in (None, mask):
+            found = module(*given, shapes, starts, padding)
+            wanted = written_out(module, *given, padding)
+            torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_parameters_begin_as_theirs() -> None:
+    """The names and shapes in published checkpoints, and the initial values of both projects."""
+    module = visops.MultiScaleDeformableAttention()
+    shapes = {name: tuple(value.shape) for name, value in module.state_dict().items()}
+    assert shapes == {
+        "sampling_offsets.weight": (256, 256),
+        "sampling_offsets.bias": (256,),
+        "attention_weights.weight": (128, 256),
+        "attention_weights.bias": (128,),
+        "value_proj.weight": (256, 256),
+        "value_proj.bias": (256,),
+        "output_proj.weight": (256, 256),
+        "output_proj.bias": (256,),
+    }
+    bias = module.sampling_offsets.bias.view(8, 4, 4, 2)
+    for head in range(8):
+        x, y = math.cos(head * math.pi / 4), math.sin(head * math.pi / 4)
+        unit = torch.tensor([x, y]) / max(abs(x), abs(y))
+        for point in range(4):
+            expected = (unit * (point + 1)).expand(4, 2)
+            torch.testing.assert_close(bias[head, :, point], expected, rtol=0, atol=1e-5)
+    for name in ("sampling_offsets.weight", "attention_weights.weight", "attention_weights.bias"):
+        assert not bool(module.state_dict()[name].any())
+    for projection in (module.value_proj, module.output_proj):
+        bound = math.sqrt(6 / 512)
+        assert 0.95 * bound < float(projection.weight.detach().abs().max()) <= bound
+        assert not bool(projection.bias.any())
+
+
+def test_compile_and_gradients() -> None:
+    module, given = layer(), inputs()
+    found = torch.compile(module, fullgraph=True, backend="aot_eager")(*given, SHAPES)
+    wanted = module(*given, SHAPES)
+    torch.testing.assert_close(found, wanted)
+    found.sum().backward()
+    for name, parameter in module.named_parameters():
+        assert parameter.grad is not None, name
+        assert bool(parameter.grad.isfinite().all())
+        assert bool(parameter.grad.any())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_autocast(dtype: torch.dtype) -> None:
+    module, given = layer(), inputs()
+    with torch.autocast("cpu", dtype=dtype):
+        found = module(*given, SHAPES)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.float(), module(*given, SHAPES), rtol=0.1, atol=0.3)
+
+
+def test_repr() -> None:
+    text = repr(visops.MultiScaleDeformableAttention(64, 4))
+    assert "embed_dims=64, num_heads=4, num_levels=4, num_points=4" in text
+
+
+@table(
+    (
+        ValueError,
+        "MultiScaleDeformableAttention: embed_dims is 30, must be a multiple of num_heads, 8",
+        lambda: visops.MultiScaleDeformableAttention(30),
+    ),
+    (
+        ValueError,
+        "MultiScaleDeformableAttention: num_points is 0, must be > 0",
+        lambda: visops.MultiScaleDeformableAttention(num_points=0),
+    ),
+    (
+        ValueError,
+        "MultiScaleDeformableAttention: reference_points has shape [2, 5, 4, 3], must be "
+        "[B, Q, 4, 2] or [B, Q, 4, 4]",
+        lambda: layer()(*inputs(3), SHAPES),
+    ),
+)
+def test_bad_input(error: type[Exception], message: str, call: Any) -> None:
+    check(error, message, call)
+
+
+def test_functions_of_mmcv_and_the_extension() -> None:
+    made = problem(points=2)
+    value = made.value
+    locations, weights = made.locations.unflatten(3, (4, 2)), made.weights.unflatten(3, (4, 2))
+    leaves = [t.requires_grad_() for t in (value, locations, weights)]
+    shapes, starts = torch.tensor(SHAPES), torch.tensor(STARTS)
+    wanted = visops.multi_scale_deformable_attention(value, SHAPES, locations, weights)
+    grad = torch.rand_like(wanted)
+    of_ours = torch.autograd.grad(wanted, leaves, grad, retain_graph=True)
+    found = compat.multi_scale_deformable_attn_pytorch(value, shapes, locations, weights)
+    assert torch.equal(found, wanted)
+    arguments = (value, shapes, starts, locations, weights)
+    found = compat.MultiScaleDeformableAttnFunction.apply(*arguments, 64)
+    assert torch.equal(found, wanted)
+    of_theirs = torch.autograd.grad(found, leaves, grad)
+    assert all(torch.equal(a, b) for a, b in zip(of_theirs, of_ours, strict=True))
+    found = compat.ms_deform_attn_forward(*arguments, 64)
+    assert torch.equal(found, wanted)
+    assert not found.requires_grad
+    with torch.no_grad():
+        returned = compat.ms_deform_attn_backward(*arguments, grad, 64)
+    assert all(torch.equal(a, b) for a, b in zip(returned, of_ours, strict=True))
+
+
+def test_layer_of_deformable_detr() -> None:
+    theirs = compat.MSDeformAttn(24, 4, 3, 2)
+    theirs.load_state_dict(layer().state_dict())
+    ours = layer()
+    ours.load_state_dict(theirs.state_dict())
+    given = inputs()
+    mask = torch.rand(2, POSITIONS) < 0.3
+    found = theirs(*given, torch.tensor(SHAPES), torch.tensor(STARTS), mask)
+    assert torch.equal(found, ours(*given, SHAPES, STARTS, mask))

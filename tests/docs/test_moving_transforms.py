@@ -1,0 +1,282 @@
+"""The table of docs/moving.md on torchvision.transforms.v2: every public name, and what is said."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import skimage.data
+import torch
+from torch import Tensor
+from visops import transforms as T
+from visops.transforms.policies import OPERATIONS
+
+v2 = pytest.importorskip("torchvision.transforms.v2")
+tv = pytest.importorskip("torchvision.tv_tensors")
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "moving.md"
+SAME, UNCHANGED, NONE, OUT = "the same", "unchanged", "–", "leave out"
+
+
+def rows() -> dict[str, tuple[str, str]]:
+    """What the table says of each name: the second and third column."""
+    _, _, rest = PAGE.read_text(encoding="utf-8").partition(
+        "| torchvision.transforms.v2 | visops | what differs |\n|-|-|-|\n"
+    )
+    table = rest.split("\n\n")[0]
+    found = re.findall(r"^\| `(\w+)` \| ([^|]+) \| ?([^|]*) ?\|$", table, re.MULTILINE)
+    assert len(found) == len(table.splitlines()), "a row has another form"
+    assert len({name for name, _, _ in found}) == len(found)
+    return {name: (ours.strip(), differs.strip()) for name, ours, differs in found}
+
+
+ROWS = rows()
+PHOTO = skimage.data.astronaut()[100:200, 150:270]
+IMAGE = torch.from_numpy(PHOTO).permute(2, 0, 1).contiguous()
+FLOAT = IMAGE.float() / 255
+BATCH, LABELS = FLOAT[None], torch.tensor([1])
+BILINEAR = v2.InterpolationMode.BILINEAR
+BOXES = tv.BoundingBoxes(
+    [[-5.0, 10, 30, 40], [50, 50, 200, 60], [3, 3, 3.5, 9]], format="XYXY", canvas_size=(100, 120)
+)
+TYPED = (tv.Image(IMAGE), BOXES, {"labels": torch.arange(3)})
+
+# What the names that are the same do, where nothing is left to chance; m is either module.
+Call = Callable[[Any], Any]
+CALLS: dict[str, Call] = {
+    "Compose": lambda m: m.Compose([m.RandomHorizontalFlip(1), m.Pad(2)])(IMAGE),
+    "RandomApply": lambda m: m.RandomApply([m.RandomHorizontalFlip(1)], p=1)(IMAGE),
+    "RandomChoice": lambda m: m.RandomChoice([m.RandomHorizontalFlip(1)], p=[1])(IMAGE),
+    "RandomOrder": lambda m: m.RandomOrder([m.RandomHorizontalFlip(1), m.Pad(1)])(IMAGE),
+    "RandomResizedCrop": lambda m: m.RandomResizedCrop((50, 60), (1, 1), (1.2, 1.2))(IMAGE),
+    "Resize": lambda m: m.Resize((37, 45))(IMAGE),
+    "CenterCrop": lambda m: m.CenterCrop((30, 140))(IMAGE),
+    "RandomCrop": lambda m: m.RandomCrop((104, 124), padding=2, fill=9)(IMAGE),
+    "Pad": lambda m: m.Pad((1, 2, 3, 4), 7, "reflect")(IMAGE),
+    "RandomHorizontalFlip": lambda m: m.RandomHorizontalFlip(1)(IMAGE),
+    "RandomVerticalFlip": lambda m: m.RandomVerticalFlip(1)(IMAGE),
+    "RandomAffine": lambda m: m.RandomAffine((0, 0), None, (2, 2), interpolation=BILINEAR)(IMAGE),
+    "RandomRotation": lambda m: m.RandomRotation((180, 180), interpolation=BILINEAR)(IMAGE),
+    "RandomPerspective": lambda m: m.RandomPerspective(0.5, 0)(IMAGE),
+    "RandomZoomOut": lambda m: m.RandomZoomOut(3, p=0)(IMAGE),
+    "RandomResize": lambda m: m.RandomResize(50, 51)(IMAGE),
+    "RandomShortestSize": lambda m: m.RandomShortestSize(64, 80)(IMAGE),
+    "ScaleJitter": lambda m: m.ScaleJitter((64, 64), (1, 1))(IMAGE),
+    "ColorJitter": lambda m: m.ColorJitter((1.2, 1.2))(IMAGE),
+    "RandomPhotometricDistort": lambda m: m.RandomPhotometricDistort(p=0)(IMAGE),
+    "Grayscale": lambda m: m.Grayscale(3)(IMAGE),
+    "RandomGrayscale": lambda m: m.RandomGrayscale(1)(IMAGE),
+    "RandAugment": lambda m: m.RandAugment(1, 0)(IMAGE * 0),
+    "TrivialAugmentWide": lambda m: m.TrivialAugmentWide(2)(IMAGE * 0),
+    "RandomErasing": lambda m: m.RandomErasing(0)(IMAGE),
+    "Normalize": lambda m: m.Normalize([0.5] * 3, [0.25] * 3)(FLOAT),
+    "ToDtype": lambda m: m.ToDtype(torch.float32, scale=True)(IMAGE),
+    "MixUp": lambda m: m.MixUp(num_classes=3)(BATCH, LABELS)[1],
+    "CutMix": lambda m: m.CutMix(num_classes=3)(BATCH, LABELS)[0],
+    "ConvertBoundingBoxFormat": lambda m: m.ConvertBoundingBoxFormat("CXCYWH")(*TYPED)[1],
+    "ClampBoundingBoxes": lambda m: m.ClampBoundingBoxes()(*TYPED)[1],
+    "SanitizeBoundingBoxes": lambda m: m.SanitizeBoundingBoxes()(
+        {"image": TYPED[0], "boxes": v2.ClampBoundingBoxes()(BOXES), "labels": torch.arange(3)}
+    )["labels"],
+}
+HALF = torch.rand(1, 3, 100, 120, generator=torch.Generator().manual_seed(0))
+# What the last column says, where a call can show it: the result of each library.
+DIFFERENCES: dict[str, Call] = {
+    "RandomChoice": lambda m: _rows_differ(
+        m.RandomChoice([m.RandomHorizontalFlip(1), m.RandomVerticalFlip(1)])
+    ),
+    "RandomApply": lambda m: _rows_differ(m.RandomApply([m.RandomHorizontalFlip(1)])),
+    "Compose": lambda m: _rows_differ(m.Compose([m.RandomCrop(50)])),
+    "RandomOrder": lambda m: _rows_differ(
+        m.RandomOrder([m.CenterCrop((100, 60)), m.Resize((100, 120)), m.RandomRotation(40)])
+    ),
+    "Transform": lambda m: hasattr(m.Transform, "effects"),
+    "Resize": lambda m: m.Resize((37, 45), v2.InterpolationMode.NEAREST)(IMAGE),
+    "RandomAffine": lambda m: m.RandomAffine((20, 20))(IMAGE),
+    "RandomRotation": lambda m: m.RandomRotation((20, 20))(IMAGE),
+    "ColorJitter": lambda m: m.ColorJitter(hue=(0.2, 0.2))(IMAGE),
+    "RandAugment": lambda m: _has_operation(m, "Posterize"),
+    "TrivialAugmentWide": lambda m: _has_operation(m, "Equalize"),
+    "ToDtype": lambda m: m.ToDtype(torch.uint8, scale=True)(torch.tensor([[[0.5, 0.9]]])),
+    "MixUp": lambda m: m.MixUp(labels_getter=None)(
+        {
+            "image": torch.zeros(2, 3, 9, 9),
+            "boxes": [tv.BoundingBoxes([[1.0, 2, 3, 4]], format="XYXY", canvas_size=(9, 9))] * 2,
+        }
+    )["boxes"][0].shape[0],
+    "CutMix": lambda m: m.CutMix(labels_getter=None)(
+        {"image": torch.zeros(2, 3, 9, 9), "mask": tv.Mask(torch.zeros(2, 9, 9))}
+    )["mask"].shape[0],
+    "ConvertBoundingBoxFormat": lambda m: m.ConvertBoundingBoxFormat("CXCYWH")(
+        tv.Image(torch.zeros(3, 9, 9)),
+        tv.BoundingBoxes([[0, 0, 7, 2]], format="XYXY", canvas_size=(9, 9)),
+    )[1],
+    "ClampBoundingBoxes": lambda m: m.ClampBoundingBoxes()(
+        {"image": torch.zeros(3, 9, 9), "boxes": torch.tensor([[-1.0, 0, 12, 2]])}
+    )["boxes"],
+    "SanitizeBoundingBoxes": lambda m: m.SanitizeBoundingBoxes(labels_getter=lambda s: s[1]),
+}
+
+
+def _rows_differ(transform: Any) -> bool:
+    """Whether the images of a batch are treated differently, in one of a few calls."""
+    found = False
+    for seed in range(8):
+        torch.manual_seed(seed)
+        result = transform(HALF.expand(8, -1, -1, -1))
+        found = found or any(not torch.equal(result[0], other) for other in result)
+    return found
+
+
+def _has_operation(m: Any, name: str) -> bool:
+    return name in (OPERATIONS if m is T else v2.RandAugment._AUGMENTATION_SPACE)
+
+
+# What is used unchanged, where nothing is left to chance.
+THEIRS: dict[str, Callable[[], Any]] = {
+    "RandomIoUCrop": lambda: v2.RandomIoUCrop(sampler_options=[2.0]),
+    "ElasticTransform": lambda: v2.ElasticTransform(0.0),
+    "RGB": lambda: v2.RGB(),
+    "RandomAdjustSharpness": lambda: v2.RandomAdjustSharpness(2, 1),
+    "RandomAutocontrast": lambda: v2.RandomAutocontrast(1),
+    "RandomChannelPermutation": lambda: v2.RandomChannelPermutation(),
+    "RandomEqualize": lambda: v2.RandomEqualize(1),
+    "RandomInvert": lambda: v2.RandomInvert(1),
+    "RandomPosterize": lambda: v2.RandomPosterize(3, 1),
+    "RandomSolarize": lambda: v2.RandomSolarize(99, 1),
+    "GaussianBlur": lambda: v2.GaussianBlur(5, (1.0, 1.0)),
+    "GaussianNoise": lambda: v2.GaussianNoise(sigma=0.0),
+    "JPEG": lambda: v2.JPEG(50),
+    "LinearTransformation": lambda: v2.LinearTransformation(torch.eye(360), torch.zeros(360)),
+    "AutoAugment": lambda: v2.AutoAugment(),
+    "AugMix": lambda: v2.AugMix(),
+    "Identity": lambda: v2.Identity(),
+    "SetClampingMode": lambda: v2.SetClampingMode("hard"),
+    "ClampKeyPoints": lambda: v2.ClampKeyPoints(),
+}
+RANDOM = {"RandomChannelPermutation", "AutoAugment", "AugMix"}
+IMAGES_ONLY = {"AutoAugment", "AugMix", "LinearTransformation"}  # they refuse targets, or a size
+FLOATING = {"GaussianNoise", "LinearTransformation"}
+# The rows with another name of ours.
+OTHERS: dict[str, tuple[Any, Any]] = {
+    "ConvertImageDtype": (
+        v2.ConvertImageDtype(torch.float32),
+        T.ToDtype(dtype=torch.float32, scale=True),
+    ),
+    "ToTensor": (v2.ToTensor(), T.ToDtype(torch.float32, scale=True)),
+    "Lambda": (v2.Lambda(torch.neg), T.ImageOnly(torch.neg)),
+}
+
+
+def named(choice: str) -> list[str]:
+    return [name for name, (ours, _) in ROWS.items() if ours == choice]
+
+
+def test_every_name_has_a_row() -> None:
+    public = {
+        name
+        for name, value in vars(v2).items()
+        if not name.startswith("_") and not inspect.ismodule(value)
+    }
+    assert set(ROWS) == public
+
+
+def test_every_row_is_run() -> None:
+    assert set(named(SAME)) == set(CALLS) | {"Transform"}
+    assert set(named(UNCHANGED)) == set(THEIRS)
+    assert {n for n, (ours, _) in ROWS.items() if ours.startswith("`")} == set(OTHERS)
+    assert {ours for ours, _ in ROWS.values() if not ours.startswith("`")} == {
+        SAME,
+        UNCHANGED,
+        NONE,
+        OUT,
+    }
+
+
+@pytest.mark.parametrize("name", named(NONE))
+def test_not_there(name: str) -> None:
+    assert not hasattr(T, name)
+    assert ROWS[name][1], "the table doesn't say what to do"
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_same(name: str) -> None:
+    ours, theirs = (inspect.signature(getattr(m, name)).parameters for m in (T, v2))
+    assert [p for p in ours if p in theirs] == [p for p in theirs if p != "transforms" or p in ours]
+    expected, got = (torch.as_tensor(CALLS[name](m)).as_subclass(Tensor) for m in (v2, T))
+    assert got.dtype == expected.dtype
+    tolerance = 1.0 if got.dtype == torch.uint8 else 1e-5
+    torch.testing.assert_close(got.double(), expected.double(), rtol=1e-5, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_what_differs(name: str) -> None:
+    assert ROWS[name][1], "the table says that nothing differs"
+    results = []
+    for m in (T, v2):
+        try:
+            torch.manual_seed(0)
+            result = DIFFERENCES[name](m)
+            results.append(result.as_subclass(Tensor) if isinstance(result, Tensor) else result)
+        except (TypeError, ValueError, RuntimeError) as error:
+            results.append(type(error))
+    ours, theirs = results
+    if isinstance(ours, Tensor) and isinstance(theirs, Tensor):
+        assert not torch.equal(ours, theirs)
+    elif inspect.isclass(ours) or inspect.isclass(theirs) or isinstance(ours, Tensor):
+        assert ours is not theirs
+    else:
+        assert type(ours) is not type(theirs) or ours != theirs
+
+
+def test_differences_are_tried() -> None:
+    said = {name for name, (ours, differs) in ROWS.items() if ours == SAME and differs}
+    # Arguments without an effect, and passes, show in no result. A crop's rim is in
+    # tests/transforms/test_exact.py, edges are in test_moving.py.
+    untried = {"RandomErasing", "Normalize", "Grayscale", "RandomResizedCrop", "RandomPerspective"}
+    assert said - set(DIFFERENCES) == untried | {"RandomPhotometricDistort"}
+
+
+@pytest.mark.parametrize("name", THEIRS)
+def test_unchanged(name: str) -> None:
+    transform = THEIRS[name]()
+    image = tv.Image(FLOAT if name in FLOATING else IMAGE)
+    sample = {
+        "image": image,
+        "boxes": BOXES,
+        "keypoints": tv.KeyPoints([[300.0, 20.0]], canvas_size=(100, 120)),
+    }
+    if name in IMAGES_ONLY:
+        sample = {"image": tv.Image(FLOAT[:, :10, :12] if name in FLOATING else IMAGE)}
+    chain = T.Compose([T.Pad(0), transform])
+    assert len(chain.passes) == 2
+    result, expected = chain(sample), transform(sample)
+    assert result["image"].shape == expected["image"].shape
+    if name not in RANDOM:
+        assert torch.equal(result["image"], expected["image"])
+    if "boxes" in sample:
+        got, boxes = result["boxes"], expected["boxes"]
+        assert torch.equal(got.as_subclass(Tensor), boxes.as_subclass(Tensor))
+        assert got.clamping_mode == boxes.clamping_mode
+        assert torch.equal(result["keypoints"], expected["keypoints"])
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_another_name(name: str) -> None:
+    theirs, ours = OTHERS[name]
+    given = PHOTO.copy() if name == "ToTensor" else IMAGE
+    expected = theirs(given)
+    torch.testing.assert_close(T.Compose([ours])(given), expected.as_subclass(Tensor))
+    word = type(ours).__name__
+    assert ROWS[name][0].startswith(f"`{word}(")
+
+
+@pytest.mark.parametrize("name", named(OUT))
+def test_leave_out(name: str) -> None:
+    picture = pytest.importorskip("PIL.Image").fromarray(PHOTO)
+    expected = getattr(v2, name)()(picture).as_subclass(Tensor)
+    assert torch.equal(T.Pad(0)(picture), expected)

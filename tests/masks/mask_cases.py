@@ -1,0 +1,81 @@
+"""Masks of every kind: what users have, and what is worst for union-find and for searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Rng = np.random.Generator
+
+
+def noise(rng: Rng, height: int, width: int) -> np.ndarray:
+    return rng.random((height, width)) < rng.choice([0.1, 0.4, 0.5, 0.6, 0.9])
+
+
+def discs(rng: Rng, height: int, width: int) -> np.ndarray:
+    y, x = np.mgrid[:height, :width]
+    mask = np.zeros((height, width), bool)
+    for _ in range(6):
+        cy, cx = rng.uniform(0, height), rng.uniform(0, width)
+        mask |= (y - cy) ** 2 + (x - cx) ** 2 < rng.uniform(1, 1 + min(height, width) / 3) ** 2
+    return mask
+
+
+def spiral(rng: Rng, height: int, width: int) -> np.ndarray:
+    """One path that winds to the middle: long chains of links."""
+    mask = np.zeros((height, width), bool)
+    top, left, bottom, right = 0, 0, height - 1, width - 1
+    while top <= bottom and left <= right:
+        mask[top, left : right + 1] = True
+        mask[top : bottom + 1, right] = True
+        if bottom > top + 1:
+            mask[bottom, left : right + 1] = True
+        mask[min(top + 2, bottom) : bottom + 1, left] = True
+        if left + 1 <= right and top + 2 <= bottom:
+            mask[top + 2, left : left + 2] = True
+        top, left, bottom, right = top + 2, left + 2, bottom - 2, right - 2
+    return mask
+
+
+def comb(rng: Rng, height: int, width: int) -> np.ndarray:
+    """Teeth that meet only in the last row: every column is a tree until then."""
+    mask = np.zeros((height, width), bool)
+    mask[:, ::2] = True
+    mask[-1:] = True
+    return mask
+
+
+KINDS: dict[str, Callable[[Rng, int, int], np.ndarray]] = {
+    "noise": noise,
+    "discs": discs,
+    "spiral": spiral,
+    "comb": comb,
+    "empty": lambda rng, h, w: np.zeros((h, w), bool),
+    "full": lambda rng, h, w: np.ones((h, w), bool),
+    "checkerboard": lambda rng, h, w: np.indices((h, w)).sum(0) % 2 == 0,
+    "columns": lambda rng, h, w: np.indices((h, w))[1] % 3 != 0,
+    "one pixel": lambda rng, h, w: np.arange(h * w).reshape(h, w) == rng.integers(0, h * w),
+    "all but one": lambda rng, h, w: np.arange(h * w).reshape(h, w) != rng.integers(0, h * w),
+}
+
+# Widths around the words, vectors and blocks of kernels.
+SIZES = ((1, 1), (1, 70), (9, 1), (7, 31), (5, 33), (6, 63), (4, 64), (5, 65), (13, 129))
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": Tensor.contiguous,
+    "columns": lambda m: m.mT.contiguous().mT,
+    "part": lambda m: torch.nn.functional.pad(m, (3, 5, 1, 2), value=1)[..., 1:-2, 3:-5],
+    "flipped twice": lambda m: m.flip(-1).flip(-1),
+}
+
+
+def label_map(rng: Rng, height: int, width: int, dtype: torch.dtype) -> Tensor:
+    """Patches of a few values, the least and the largest of the dtype among them."""
+    info = torch.iinfo(dtype)
+    values = np.array([0, 1, 2, info.max, info.min if info.min else 7], dtype=object)
+    coarse = rng.integers(0, len(values), (height // 3 + 1, width // 4 + 1))
+    chosen = values[coarse.repeat(3, 0).repeat(4, 1)[:height, :width]]
+    return torch.tensor(chosen.tolist(), dtype=dtype).reshape(height, width)

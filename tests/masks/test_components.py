@@ -1,0 +1,220 @@
+"""Values of connected components: against flood fill, SciPy, OpenCV and scikit-image."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import scipy.ndimage
+import skimage.measure
+import torch
+import visops
+from references import components as reference
+
+from masks.mask_cases import KINDS, LAYOUTS, SIZES, label_map
+
+EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64)
+
+
+def structure(connectivity: int) -> np.ndarray:
+    return scipy.ndimage.generate_binary_structure(2, 1 if connectivity == 4 else 2)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("connectivity", [4, 8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_masks(kind: str, connectivity: int) -> None:
+    rng = np.random.default_rng(0)
+    layouts = itertools.cycle(LAYOUTS.values())
+    for height, width in SIZES:
+        mask = KINDS[kind](rng, height, width)
+        given = next(layouts)(torch.from_numpy(mask))
+        labels, stats = visops.connected_components(
+            given, connectivity=connectivity, return_stats=True
+        )
+        expected, count = reference.connected_components(mask, connectivity)
+        assert labels.dtype == torch.int32
+        assert labels.is_contiguous()
+        np.testing.assert_array_equal(labels.numpy(), expected)
+        assert int(stats.counts) == count
+        wanted = reference.statistics(expected, count)
+        for found, values, shape in zip(stats[1:], wanted, ((), (4,), (2,)), strict=True):
+            assert found.shape == (count, *shape)
+            assert found.tolist() == values
+        theirs, number = scipy.ndimage.label(mask, structure(connectivity))
+        assert number == count
+        np.testing.assert_array_equal(labels.numpy(), theirs)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("connectivity", [4, 8])
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_label_maps(dtype: torch.dtype, connectivity: int) -> None:
+    rng = np.random.default_rng(1)
+    layouts = itertools.cycle(LAYOUTS.values())
+    for height, width in SIZES:
+        given = label_map(rng, height, width, dtype)
+        labels = visops.connected_components(next(layouts)(given), connectivity=connectivity)
+        expected, _ = reference.connected_components(given.numpy(), connectivity)
+        np.testing.assert_array_equal(labels.numpy(), expected)
+        theirs = skimage.measure.label(
+            given.numpy().astype(np.int64), connectivity=1 if connectivity == 4 else 2
+        )
+        np.testing.assert_array_equal(labels.numpy(), theirs)
+
+
+@pytest.mark.parametrize("connectivity", [4, 8])
+def test_opencv_and_scipy(connectivity: int) -> None:
+    """On larger masks; OpenCV numbers components otherwise, and counts the background."""
+    rng = np.random.default_rng(2)
+    shape = (60, 90) if EMULATED else (300, 517)
+    for kind in ("noise", "discs", "spiral", "comb"):
+        mask = KINDS[kind](rng, *shape)
+        labels, stats = visops.connected_components(
+            mask, connectivity=connectivity, return_stats=True
+        )
+        theirs, number = scipy.ndimage.label(mask, structure(connectivity))
+        np.testing.assert_array_equal(labels, theirs)
+        count, image, measured, centroids = cv2.connectedComponentsWithStats(
+            mask.astype(np.uint8), connectivity=connectivity
+        )
+        assert count - 1 == number == stats.counts
+        for label in range(1, count):
+            ours = labels[image == label]
+            assert ours.min() == ours.max()
+            x, y, width, height, area = measured[label]
+            row = ours[0] - 1
+            assert stats.areas[row] == area
+            assert stats.boxes[row].tolist() == [x, y, x + width, y + height]
+            np.testing.assert_allclose(stats.centroids[row], centroids[label], rtol=1e-12)
+
+
+def test_batches() -> None:
+    """Each mask as if it were alone; rows past its count are zeros."""
+    rng = np.random.default_rng(3)
+    masks = np.stack([make(rng, 9, 70) for make in KINDS.values()]).reshape(2, -1, 9, 70)
+    labels, stats = visops.connected_components(masks, return_stats=True)
+    most = int(stats.counts.max())
+    assert [a.shape for a in stats] == [(2, 5), (2, 5, most), (2, 5, most, 4), (2, 5, most, 2)]
+    for at in np.ndindex(2, 5):
+        alone, own = visops.connected_components(masks[at], return_stats=True)
+        np.testing.assert_array_equal(labels[at], alone)
+        count = int(own.counts)
+        assert stats.counts[at] == count
+        for batched, single in zip(stats[1:], own[1:], strict=True):
+            np.testing.assert_array_equal(batched[at][:count], single)
+            assert not batched[at][count:].any()
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 50])
+def test_max_components(limit: int) -> None:
+    mask = KINDS["columns"](np.random.default_rng(4), 5, 20)
+    labels, stats = visops.connected_components(mask, return_stats=True, max_components=limit)
+    every, all_stats = visops.connected_components(mask, return_stats=True)
+    np.testing.assert_array_equal(labels, every)
+    assert stats.counts == all_stats.counts == 7
+    for limited, whole in zip(stats[1:], all_stats[1:], strict=True):
+        assert len(limited) == limit
+        np.testing.assert_array_equal(limited[:7], whole[:limit])
+        assert not limited[7:].any()
+
+
+def test_statistics_ignore_other_labels() -> None:
+    labels = torch.tensor([[-5, 1, 1, 2**31 - 1], [0, 3, 4, 1]], dtype=torch.int32)
+    areas, boxes, centroids = torch.ops.visops.component_stats(labels, 3)
+    assert areas.tolist() == [3, 0, 1]
+    assert boxes.tolist() == [[1, 0, 4, 2], [0, 0, 0, 0], [1, 1, 2, 2]]
+    assert centroids.tolist() == [[2.0, 1 / 3], [0.0, 0.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 5), (2, 0, 5), (2, 4, 0), (0, 0), (3, 0, 2, 2)])
+def test_nothing(shape: tuple[int, ...]) -> None:
+    masks = torch.ones(shape, dtype=torch.bool)
+    labels, stats = visops.connected_components(masks, return_stats=True)
+    assert labels.shape == shape
+    assert stats.counts.shape == shape[:-2]
+    assert stats.areas.shape == (*shape[:-2], 0)
+    assert not stats.counts.any()
+    cleaned, changed = visops.remove_small_regions(masks, 3)
+    assert (cleaned.shape, changed.shape) == (shape, shape[:-2])
+    assert not changed.any()
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("mode", ["holes", "islands"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_regions(kind: str, mode: str) -> None:
+    rng = np.random.default_rng(5)
+    layouts = itertools.cycle(LAYOUTS.values())
+    for (height, width), connectivity in itertools.product(SIZES, (4, 8)):
+        mask = KINDS[kind](rng, height, width)
+        values = torch.from_numpy(mask)
+        if connectivity == 4:  # pixels that are not 0 are inside, whichever bit is set
+            values = values * torch.from_numpy(2 ** rng.integers(0, 8, mask.shape)).byte()
+        for min_area in (0, 1, 2, 5, 40):
+            given = next(layouts)(values)
+            cleaned, changed = visops.remove_small_regions(
+                given, min_area, mode, connectivity=connectivity
+            )
+            expected = reference.remove_small_regions(mask, min_area, mode, connectivity)
+            assert cleaned.dtype == torch.bool
+            np.testing.assert_array_equal(cleaned.numpy(), expected)
+            assert bool(changed) == bool((expected != mask).any())
+
+
+def segment_anything(mask: np.ndarray, area_thresh: int, mode: str) -> np.ndarray:
+    """What SAM's clean-up does, restated."""
+    holes = mode == "holes"
+    count, regions, stats, _ = cv2.connectedComponentsWithStats(
+        (holes ^ mask).astype(np.uint8), connectivity=8
+    )
+    sizes = stats[1:, cv2.CC_STAT_AREA]
+    small = np.flatnonzero(sizes < area_thresh) + 1
+    if len(small) == 0:
+        return mask
+    if holes:
+        return np.isin(regions, [0, *small])
+    large = [label for label in range(1, count) if label not in small]
+    return np.isin(regions, large or [int(np.argmax(sizes)) + 1])
+
+
+@pytest.mark.parametrize("mode", ["holes", "islands"])
+def test_segment_anything(mode: str) -> None:
+    rng = np.random.default_rng(6)
+    for kind, min_area in itertools.product(("noise", "discs", "columns"), (1, 7, 100)):
+        masks = np.stack([KINDS[kind](rng, 40, 60) for _ in range(3)])
+        cleaned, changed = visops.remove_small_regions(masks, min_area, mode)
+        for mask, ours, flag in zip(masks, cleaned, changed, strict=True):
+            expected = segment_anything(mask, min_area, mode)
+            if mode == "islands" and expected.sum() < min_area:
+                assert ours.sum() == expected.sum()  # of equal islands, OpenCV's first may differ
+            else:
+                np.testing.assert_array_equal(ours, expected)
+            assert flag == (ours != mask).any()
+
+
+def test_the_first_of_equal_islands_stays() -> None:
+    mask = np.array([[0, 1, 0, 1], [0, 1, 0, 1]], bool)
+    cleaned, changed = visops.remove_small_regions(mask, 3, "islands")
+    assert cleaned.tolist() == [[False, True, False, False]] * 2
+    assert changed
+
+
+def test_arrays_are_like_tensors() -> None:
+    masks = KINDS["noise"](np.random.default_rng(7), 12, 40)[None]
+    calls: tuple[Any, ...] = (
+        lambda m: visops.connected_components(m),
+        lambda m: visops.connected_components(m, connectivity=4, return_stats=True)[1],
+        lambda m: visops.remove_small_regions(m, 4, "islands"),
+    )
+    for call in calls:
+        arrays, tensors = call(masks), call(torch.from_numpy(masks))
+        if isinstance(arrays, np.ndarray):
+            arrays, tensors = (arrays,), (tensors,)
+        for array, tensor in zip(arrays, tensors, strict=True):
+            assert isinstance(array, np.ndarray)
+            np.testing.assert_array_equal(array, tensor.numpy())

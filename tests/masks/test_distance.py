@@ -1,0 +1,190 @@
+"""Values of distance transforms: against a search of all pixels, SciPy and OpenCV."""
+
+from __future__ import annotations
+
+import itertools
+
+import cv2
+import numpy as np
+import pytest
+import scipy.ndimage
+import torch
+import visops
+from references import distance as reference
+
+from masks.mask_cases import KINDS, LAYOUTS, SIZES
+
+EMULATED = visops.build_info()["cpu"] == "cuda_emulated"
+METRICS = ("euclidean", "taxicab", "chessboard")
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_masks(kind: str, metric: str) -> None:
+    """Distances to the last bit, and the first in raster order of the nearest pixels."""
+    rng = np.random.default_rng(0)
+    layouts = itertools.cycle(LAYOUTS.values())
+    for height, width in SIZES:
+        mask = KINDS[kind](rng, height, width)
+        values = torch.from_numpy(mask)
+        if rng.random() < 0.5:  # pixels that are not 0 are inside, whichever bit is set
+            values = values * torch.from_numpy(2 ** rng.integers(0, 8, mask.shape)).byte()
+        given = next(layouts)(values)
+        distances, places = reference.distance_transform(mask, metric)
+        found, indices = visops.distance_transform(given, metric=metric, return_indices=True)
+        assert (found.dtype, indices.dtype) == (torch.float32, torch.int32)
+        np.testing.assert_array_equal(found.numpy(), distances.astype(np.float32))
+        np.testing.assert_array_equal(indices.numpy(), places)
+        alone = visops.distance_transform(given, metric=metric)
+        assert torch.equal(alone, found)
+        assert alone.is_contiguous()
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("kind", KINDS)
+def test_spacing(kind: str) -> None:
+    """Within a few roundings; the index is of a pixel as near."""
+    rng = np.random.default_rng(1)
+    for (height, width), spacing in zip(
+        SIZES, itertools.cycle([(0.7, 1.9), (3.0, 3.0), (1e-3, 1e3)]), strict=False
+    ):
+        mask = KINDS[kind](rng, height, width)
+        distances, _ = reference.distance_transform(mask, spacing=spacing)
+        found, indices = visops.distance_transform(mask, spacing=spacing, return_indices=True)
+        np.testing.assert_allclose(found, distances, rtol=3e-7)
+        at = reference.distance_at("euclidean", spacing, indices)
+        np.testing.assert_allclose(at, distances, rtol=3e-7)
+        np.testing.assert_array_equal(found, visops.distance_transform(mask, spacing=spacing))
+        if len(set(spacing)) == 1:
+            one = visops.distance_transform(mask, spacing=spacing[0])
+            np.testing.assert_array_equal(one, found)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("metric", METRICS)
+def test_volumes(metric: str) -> None:
+    rng = np.random.default_rng(2)
+    for shape, density in (
+        ((4, 5, 6), 0.9),
+        ((3, 1, 66), 0.97),
+        ((1, 7, 9), 0.7),
+        ((5, 4, 1), 0.9),
+    ):
+        mask = rng.random(shape) < density
+        distances, places = reference.distance_transform(mask, metric)
+        found, indices = visops.distance_transform(mask, metric=metric, dims=3, return_indices=True)
+        np.testing.assert_array_equal(found, distances.astype(np.float32))
+        np.testing.assert_array_equal(indices, places)
+        if metric == "euclidean":
+            spacing = (2.5, 0.5, 1.25)
+            distances, _ = reference.distance_transform(mask, spacing=spacing)
+            found = visops.distance_transform(mask, dims=3, spacing=spacing)
+            np.testing.assert_allclose(found, distances, rtol=3e-7)
+
+
+def scipys(mask: np.ndarray, metric: str) -> np.ndarray:
+    if metric == "euclidean":
+        return np.asarray(scipy.ndimage.distance_transform_edt(mask))
+    return np.asarray(scipy.ndimage.distance_transform_cdt(mask, metric))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_scipy(metric: str) -> None:
+    """On larger masks, volumes too: near and far from the outside."""
+    rng = np.random.default_rng(3)
+    shape = (40, 90) if EMULATED else (211, 517)
+    masks = [KINDS[kind](rng, *shape) for kind in ("noise", "discs", "spiral", "all but one")]
+    for mask in (*masks, rng.random((9, 20, 70)) < 0.98, rng.random(shape) < 0.9999):
+        if mask.all():
+            continue  # not defined in SciPy
+        found, indices = visops.distance_transform(
+            mask, metric=metric, dims=mask.ndim, return_indices=True
+        )
+        expected = scipys(mask, metric)
+        np.testing.assert_array_equal(found, expected.astype(np.float32))
+        steps = np.indices(mask.shape) - indices
+        assert not mask[tuple(indices)].any()
+        if metric == "euclidean":
+            np.testing.assert_array_equal((steps**2).sum(0), np.rint(expected**2))
+        else:
+            lengths = np.abs(steps)
+            length = lengths.sum(0) if metric == "taxicab" else lengths.max(0)
+            np.testing.assert_array_equal(length, expected)
+
+
+def test_opencv() -> None:
+    rng = np.random.default_rng(4)
+    for kind in ("noise", "discs", "spiral", "all but one"):
+        mask = KINDS[kind](rng, 60, 130)
+        theirs = cv2.distanceTransform(mask.astype(np.uint8), cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
+        np.testing.assert_allclose(visops.distance_transform(mask), theirs, rtol=1e-6)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("columns", [1, 2, 40])
+def test_long_rows(columns: int) -> None:
+    """Where most pixels are far from any outside, rows are done by their lower envelope."""
+    rng = np.random.default_rng(columns)
+    mask = np.ones((4, 2500), bool)
+    mask[rng.integers(0, 4, columns), rng.integers(0, 2500, columns)] = False
+    mask[3, 1000:1003] = columns == 1  # several columns of one row, near each other
+    found, indices = visops.distance_transform(mask, return_indices=True)
+    rows, places = np.nonzero(~mask)
+    squares = (np.arange(4)[:, None, None] - rows) ** 2 + (
+        np.arange(2500)[None, :, None] - places
+    ) ** 2
+    np.testing.assert_array_equal(found, np.sqrt(squares.min(-1)).astype(np.float32))
+    first = squares.argmin(-1)  # np.nonzero is in raster order
+    np.testing.assert_array_equal(indices, np.stack([rows[first], places[first]]))
+    np.testing.assert_array_equal(visops.distance_transform(mask), found)
+
+
+def test_squares_beyond_int32() -> None:
+    """Sides whose squares don't fit integers are computed in float32."""
+    mask = np.ones((1, 50_000), bool)
+    mask[0, 7] = False
+    mask[0, 49_000] = False
+    found, indices = visops.distance_transform(mask, return_indices=True)
+    expected = np.minimum(np.abs(np.arange(50_000) - 7), np.abs(np.arange(50_000) - 49_000))
+    np.testing.assert_allclose(found[0], expected, rtol=1e-6)
+    assert set(indices[1, 0].tolist()) == {7, 49_000}
+
+
+def test_batches() -> None:
+    rng = np.random.default_rng(5)
+    masks = np.stack([make(rng, 9, 70) for make in KINDS.values()]).reshape(2, -1, 9, 70)
+    found, indices = visops.distance_transform(masks, return_indices=True)
+    assert (found.shape, indices.shape) == ((2, 5, 9, 70), (2, 5, 2, 9, 70))
+    for at in np.ndindex(2, 5):
+        alone = visops.distance_transform(masks[at], return_indices=True)
+        np.testing.assert_array_equal(found[at], alone[0])
+        np.testing.assert_array_equal(indices[at], alone[1])
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 5), (2, 0, 5), (2, 4, 0), (0, 0)])
+def test_nothing(shape: tuple[int, ...]) -> None:
+    masks = torch.ones(shape, dtype=torch.bool)
+    found, indices = visops.distance_transform(masks, return_indices=True)
+    assert found.shape == shape
+    assert indices.shape == (*shape[:-2], 2, *shape[-2:])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_mask_without_outside(metric: str) -> None:
+    masks = torch.ones(2, 5, 70, dtype=torch.bool)
+    masks[1, 4, 69] = False
+    found, indices = visops.distance_transform(masks, metric=metric, return_indices=True)
+    assert found[0].isinf().all()
+    assert (indices[0] == -1).all()
+    assert found[1].isfinite().all()
+    assert (visops.distance_transform(masks[0], spacing=2.0).isinf()).all()
+
+
+def test_arrays_are_like_tensors() -> None:
+    masks = KINDS["discs"](np.random.default_rng(6), 12, 40)[None]
+    array = visops.distance_transform(masks)
+    assert isinstance(array, np.ndarray)
+    np.testing.assert_array_equal(array, visops.distance_transform(torch.from_numpy(masks)).numpy())
+    both = visops.distance_transform(masks, return_indices=True)
+    assert all(isinstance(part, np.ndarray) for part in both)

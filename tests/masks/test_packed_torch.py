@@ -1,0 +1,125 @@
+"""Packed masks within torch: opcheck, compile, pytrees, vmap, fake tensors, threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import visops
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from masks.mask_cases import LAYOUTS
+from masks.test_components_torch import sample
+
+OPS = torch.ops.visops
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_opcheck(layout: str) -> None:
+    masks = LAYOUTS[layout](sample())
+    torch.library.opcheck(OPS.pack_masks, (masks,))
+    bits = LAYOUTS[layout](OPS.pack_masks(masks))
+    torch.library.opcheck(OPS.unpack_masks, (bits, 70))
+    torch.library.opcheck(OPS.measure_masks, (bits,))
+    torch.library.opcheck(OPS.mask_iou, (bits, bits[:2], "ioa"))
+    torch.library.opcheck(OPS.mask_iou, (bits, bits, "iou", torch.arange(4) % 2 == 0))
+
+
+@pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 3), (2, 2, 0)])
+def test_opcheck_of_nothing(shape: tuple[int, ...]) -> None:
+    masks = torch.zeros(shape, dtype=torch.bool)
+    torch.library.opcheck(OPS.pack_masks, (masks,))
+    bits = OPS.pack_masks(masks)
+    torch.library.opcheck(OPS.unpack_masks, (bits, shape[-1]))
+    torch.library.opcheck(OPS.measure_masks, (bits,))
+    torch.library.opcheck(OPS.mask_iou, (bits, bits))
+
+
+def test_compile() -> None:
+    """Packed masks go in and out of one program for all sizes."""
+
+    def step(masks: Tensor, packed: Any) -> tuple[Any, ...]:
+        ours = visops.pack_masks(masks)
+        boxes, empty = visops.masks_to_boxes(ours, return_empty=True)
+        overlaps = visops.mask_iou(ours, packed), visops.mask_iou(masks, masks, kind="ioa")
+        return ours, ours.unpack(), boxes, empty, visops.mask_area(packed), *overlaps
+
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
+        for masks in (sample(), sample(3, 20, 133), sample(5, 8, 96)):
+            packed = visops.pack_masks(~masks)
+            found, expected = compiled(masks, packed), step(masks, packed)
+            assert found[0].size == expected[0].size == masks.shape[1:]
+            assert torch.equal(found[0].bits, expected[0].bits)
+            for ours, wanted in zip(found[1:], expected[1:], strict=True):
+                assert torch.equal(ours, wanted)
+
+
+def test_packed_masks_are_a_pytree() -> None:
+    packed = visops.pack_masks(sample())
+    moved = pytree.tree_map(lambda leaf: leaf[:2] if isinstance(leaf, Tensor) else leaf, packed)
+    assert isinstance(moved, visops.masks.PackedMasks)
+    assert torch.equal(moved.unpack(), sample()[:2])
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_vmap(dim: int) -> None:
+    masks = sample()
+
+    def step(mask: Tensor) -> tuple[Tensor, ...]:
+        packed = visops.pack_masks(mask)
+        return packed.bits, packed.unpack(), visops.mask_area(mask), visops.masks_to_boxes(packed)
+
+    found = torch.vmap(step, in_dims=dim)(masks.movedim(0, dim))
+    for ours, wanted in zip(found, step(masks), strict=True):
+        assert torch.equal(ours, wanted)
+
+
+def test_vmap_of_overlaps() -> None:
+    batches = torch.stack([sample(), ~sample()])
+    found = torch.vmap(lambda a: visops.mask_iou(a, batches[0]))(batches)
+    expected = torch.stack([visops.mask_iou(a, batches[0]) for a in batches])
+    assert torch.equal(found, expected)
+
+
+def test_fake_tensors() -> None:
+    with FakeTensorMode() as mode:
+        masks = mode.from_tensor(sample())
+        packed = visops.pack_masks(masks)
+        assert (packed.bits.shape, packed.bits.dtype) == ((4, 9, 2), torch.int64)
+        assert packed.unpack().shape == (4, 9, 70)
+        assert visops.masks_to_boxes(packed).shape == (4, 4)
+        overlaps = visops.mask_iou(packed, masks[:3])
+        assert (overlaps.shape, overlaps.dtype) == ((4, 3), torch.float32)
+        with pytest.raises(RuntimeError, match="masks has dtype float32, must be bool or uint8"):
+            visops.pack_masks(masks.float())
+        with pytest.raises(RuntimeError, match=r"width is 129, bits has shape \[4, 9, 2\]"):
+            OPS.unpack_masks(packed.bits, 129)
+        with pytest.raises(RuntimeError, match="kind is 'giou', must be 'iou' or 'ioa'"):
+            visops.mask_iou(packed, packed, kind="giou")
+
+
+@pytest.mark.usefixtures("restored_threads")
+def test_threads_change_nothing() -> None:
+    masks = torch.rand((9, 300, 200), generator=torch.Generator().manual_seed(0)) < 0.6
+    results = []
+    for threads in (1, 2, 3):
+        torch.set_num_threads(threads)
+        packed = visops.pack_masks(masks)
+        boxes = visops.masks_to_boxes(masks)
+        results.append((packed.bits, packed.unpack(), boxes, visops.mask_iou(packed, packed)))
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+def test_modes() -> None:
+    masks = sample()
+    expected = visops.mask_iou(masks, masks)
+    with torch.inference_mode():
+        assert torch.equal(visops.mask_iou(masks, masks), expected)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(visops.mask_iou(masks, masks), expected)

@@ -1,0 +1,258 @@
+"""ConvertBoundingBoxFormat, ClampBoundingBoxes and SanitizeBoundingBoxes against torchvision's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bad_input import check, table
+from torch import Tensor
+from visops import transforms as T
+
+tv = pytest.importorskip("torchvision.tv_tensors")
+v2 = pytest.importorskip("torchvision.transforms.v2")
+
+SIZE = (40, 60)
+IMAGE = torch.rand(3, *SIZE)
+UPRIGHT = ["XYXY", "XYWH", "CXCYWH"]
+ROTATED = ["XYWHR", "CXCYWHR", "XYXYXYXY"]
+
+
+def typed(form: str, count: int = 12, dtype: torch.dtype = torch.float32, **more: Any) -> Any:
+    rng = np.random.default_rng(1)
+    first = rng.uniform(-15, 55, (count, 2))
+    rows = np.concatenate((first, rng.uniform(0.2, 30, (count, 2))), 1)
+    if form in ROTATED:
+        rows = np.concatenate((rows, rng.uniform(-180, 180, (count, 1))), 1)
+    base = "XYWHR" if form in ROTATED else "XYWH"
+    boxes = tv.BoundingBoxes(
+        torch.from_numpy(rows).to(dtype), format=base, canvas_size=SIZE, **more
+    )
+    return v2.functional.convert_bounding_box_format(boxes, new_format=form)
+
+
+@pytest.mark.parametrize(
+    "name", ["ConvertBoundingBoxFormat", "ClampBoundingBoxes", "SanitizeBoundingBoxes"]
+)
+def test_signatures(name: str) -> None:
+    ours, theirs = (inspect.signature(getattr(m, name)).parameters for m in (T, v2))
+    assert [(p.name, p.default) for p in ours.values()] == [
+        (p.name, p.default) for p in theirs.values()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [(a, b) for group in (UPRIGHT, ROTATED) for a in group for b in group],
+)
+def test_conversion(old: str, new: str) -> None:
+    boxes = typed(old)
+    expected = v2.ConvertBoundingBoxFormat(new)(boxes)
+    for got in (
+        T.ConvertBoundingBoxFormat(new)(boxes),  # without an image, as there
+        T.ConvertBoundingBoxFormat(new.lower())(tv.Image(IMAGE), boxes)[1],
+        T.ConvertBoundingBoxFormat(tv.BoundingBoxFormat[new])({"image": IMAGE, "b": boxes})["b"],
+    ):
+        assert got.format == expected.format
+        assert got.canvas_size == SIZE
+        torch.testing.assert_close(
+            got.as_subclass(Tensor), expected.as_subclass(Tensor), rtol=1e-5, atol=2e-5
+        )
+
+
+def test_conversion_anywhere_in_a_chain() -> None:
+    """Boxes move on in their new format, in the same pass."""
+    boxes = typed("XYXY")
+    steps: list[Any] = [T.RandomHorizontalFlip(1), T.Resize((80, 90)), T.Pad(3)]
+    expected = T.Compose([*steps, T.ConvertBoundingBoxFormat("CXCYWH")])(tv.Image(IMAGE), boxes)[1]
+    for place in range(3):
+        chain = T.Compose([*steps[:place], T.ConvertBoundingBoxFormat("CXCYWH"), *steps[place:]])
+        assert len(chain.passes) == 1
+        got = chain(tv.Image(IMAGE), boxes)[1]
+        assert got.format.value == "CXCYWH"
+        torch.testing.assert_close(got.as_subclass(Tensor), expected.as_subclass(Tensor))
+
+
+def test_plain_boxes_are_converted() -> None:
+    boxes = torch.tensor([[[10, 5, 31, 25]], [[0, 0, 2, 2]]])
+    sample = {"image": torch.stack([IMAGE, IMAGE]), "boxes": boxes}
+    chain = T.Compose([T.RandomHorizontalFlip(1), T.ConvertBoundingBoxFormat("CXCYWH")])
+    # Centres of 39.5 are rounded to even, at the end.
+    assert chain(sample)["boxes"].tolist() == [[[40, 15, 21, 20]], [[59, 1, 2, 2]]]
+    halves = chain({**sample, "boxes": boxes.float()})["boxes"]
+    assert halves[0].tolist() == [[39.5, 15, 21, 20]]
+    assert chain({**sample, "boxes": boxes.float().numpy()})["boxes"].dtype == np.float32
+
+
+@pytest.mark.parametrize("form", UPRIGHT)
+@pytest.mark.parametrize("mode", ["auto", "soft", "hard", None])
+@pytest.mark.parametrize("own", ["soft", "hard", None])
+def test_clamping(form: str, mode: str | None, own: str | None) -> None:
+    boxes = typed(form, clamping_mode=own)
+    expected = v2.ClampBoundingBoxes(mode)(boxes)
+    got = T.ClampBoundingBoxes(mode)(boxes)
+    assert got.clamping_mode == expected.clamping_mode
+    torch.testing.assert_close(
+        got.as_subclass(Tensor), expected.as_subclass(Tensor), rtol=1e-5, atol=2e-5
+    )
+    _, again = T.Compose([T.ClampBoundingBoxes(mode), T.RandomHorizontalFlip(1)])(
+        tv.Image(IMAGE), boxes
+    )
+    flipped = v2.RandomHorizontalFlip(1)(expected)
+    torch.testing.assert_close(
+        again.as_subclass(Tensor), flipped.as_subclass(Tensor), rtol=1e-5, atol=2e-5
+    )
+
+
+@pytest.mark.parametrize("form", UPRIGHT)
+def test_sanitizing(form: str) -> None:
+    boxes = typed(form, 40)
+    for clamp in (False, True):
+        for sizes in ({}, {"min_size": 4.0}, {"min_area": 100.0}):
+            sample = {
+                "image": tv.Image(IMAGE),
+                "boxes": boxes,
+                "labels": torch.arange(40),
+                "masks": tv.Mask(torch.arange(40)[:, None, None].expand(-1, *SIZE)),
+            }
+            steps = (
+                [m.ClampBoundingBoxes() for m in (v2, T)] if clamp else [v2.Identity(), T.Pad(0)]
+            )
+            expected = v2.Compose([steps[0], v2.SanitizeBoundingBoxes(**sizes)])(sample)
+            got = T.Compose([steps[1], T.SanitizeBoundingBoxes(**sizes)])(sample)
+            assert 0 < len(expected["labels"]) < 40
+            assert torch.equal(got["labels"], expected["labels"])
+            assert torch.equal(got["masks"][:, 0, 0], expected["masks"][:, 0, 0])
+            torch.testing.assert_close(
+                got["boxes"].as_subclass(Tensor),
+                expected["boxes"].as_subclass(Tensor),
+                rtol=1e-5,
+                atol=2e-5,
+            )
+
+
+def test_everything_goes_with_a_box() -> None:
+    square = [1.0, 1, 9, 1, 9, 9, 1, 9]
+    sample = {
+        "image": IMAGE,
+        "boxes": [[1, 1, 9, 9], [50, 5, 70, 9], [20, 20, 20.5, 30]],
+        "labels": ["kept", "beyond", "thin"],
+        "difficult": torch.tensor([0, 1, 2]),
+        "segmentation": [[square]] * 3,
+        "area": np.array([64.0, 1, 1]),
+        "name": "a photo",
+    }
+    result = T.SanitizeBoundingBoxes()(sample)
+    assert result["labels"] == ["kept"]
+    assert result["difficult"].tolist() == [0]
+    assert result["segmentation"] == [[square]]
+    assert result["area"].tolist() == [64.0]
+    assert result["name"] == "a photo"
+    alone = T.SanitizeBoundingBoxes(labels_getter=None)(sample)
+    assert (len(alone["boxes"]), len(alone["segmentation"]), len(alone["labels"])) == (1, 1, 3)
+    batch = {key: [value] * 2 for key, value in sample.items()}
+    assert T.SanitizeBoundingBoxes()(batch)["labels"] == [["kept"]] * 2
+    clamped = T.Compose([T.ClampBoundingBoxes(), T.SanitizeBoundingBoxes()])(sample)
+    assert clamped["labels"] == ["kept", "beyond"]
+    assert clamped["area"].tolist() == [64.0, 0.5]
+
+
+def test_rotated_boxes() -> None:
+    rows = torch.tensor([[30.0, 20, 10, 6, 30], [-2, 20, 10, 6, 45], [30, 20, 0.5, 9, 10]])
+    boxes = tv.BoundingBoxes(rows, format="CXCYWHR", canvas_size=SIZE)
+    sample = {"image": IMAGE, "boxes": boxes, "labels": ["kept", "beyond", "thin"]}
+    assert T.SanitizeBoundingBoxes()(sample)["labels"] == ["kept"]
+    clamped = T.ClampBoundingBoxes()(boxes)
+    assert torch.equal(clamped[0], boxes[0])
+    assert clamped[1, 4] == 45
+    assert clamped[1, 2] * clamped[1, 3] < 60
+    assert torch.equal(T.ClampBoundingBoxes(None)(boxes), boxes)
+
+
+def test_passes() -> None:
+    """Only geometry after a cut needs another pass."""
+    clamp, to_float = T.ClampBoundingBoxes(), T.ToDtype(torch.float32, scale=True)
+    one = T.Compose([T.RandomResizedCrop(20), clamp, T.SanitizeBoundingBoxes(), to_float])
+    assert len(one.passes) == 1
+    two = T.Compose([T.CenterCrop(20), clamp, T.Pad(5)])
+    assert [p.reason for p in two.passes] == ["", "Pad moves targets after ClampBoundingBoxes"]
+    result = two({"image": IMAGE, "boxes": [[0.0, 0.0, 60.0, 40.0]]})
+    assert result["boxes"] == [[5.0, 5.0, 25.0, 25.0]]
+
+
+def test_parameters_and_containers() -> None:
+    chain = T.Compose([T.RandomRotation(20), T.ClampBoundingBoxes(), T.SanitizeBoundingBoxes()])
+    sample = {"image": IMAGE, "boxes": torch.tensor([[1.0, 1, 30, 20]]), "labels": [3]}
+    result, params = chain(sample, return_params=True)
+    again = chain(sample, params=params)
+    assert params.names == ["RandomRotation", "ClampBoundingBoxes", "SanitizeBoundingBoxes"]
+    assert torch.equal(again["boxes"], result["boxes"])
+    assert chain.inverse(result, params)["boxes"].shape == (1, 4)
+    sometimes = T.Compose([T.RandomApply([T.ClampBoundingBoxes(), T.Pad(1)], p=1.0)])
+    moved = sometimes({"image": IMAGE, "boxes": [[-5.0, 2.0, 9.0, 9.0]]})
+    assert moved["boxes"] == [[1.0, 3.0, 10.0, 10.0]]
+
+
+@table(
+    (
+        ValueError,
+        "transforms.ConvertBoundingBoxFormat: format is 'YXYX', must be one of XYXY, XYWH, CXCYWH, "
+        "XYWHR, CXCYWHR, XYXYXYXY",
+        lambda: T.ConvertBoundingBoxFormat("YXYX"),
+    ),
+    (
+        TypeError,
+        "transforms.ConvertBoundingBoxFormat: format is 3, must be one of",
+        lambda: T.ConvertBoundingBoxFormat(3),
+    ),
+    (
+        ValueError,
+        "transforms.ConvertBoundingBoxFormat: format is 'XYWHR', sample['boxes'] has XYXY; must be "
+        "rotated for rotated boxes only",
+        lambda: T.ConvertBoundingBoxFormat("XYWHR")(typed("XYXY")),
+    ),
+    (
+        ValueError,
+        "transforms.ClampBoundingBoxes: clamping_mode is 'firm', must be 'auto', 'soft', 'hard' or",
+        lambda: T.ClampBoundingBoxes("firm"),
+    ),
+    (
+        ValueError,
+        "transforms.ClampBoundingBoxes: clamping_mode is 'hard', sample['boxes'] has rotated boxes",
+        lambda: T.ClampBoundingBoxes("hard")(typed("XYWHR")),
+    ),
+    (
+        ValueError,
+        "transforms.SanitizeBoundingBoxes: min_size is 0.5, must be a finite number >= 1",
+        lambda: T.SanitizeBoundingBoxes(0.5),
+    ),
+    (
+        TypeError,
+        "transforms.SanitizeBoundingBoxes: labels_getter is 'labels', must be 'default' or None",
+        lambda: T.SanitizeBoundingBoxes(labels_getter="labels"),
+    ),
+    (
+        ValueError,
+        "transforms: sample['boxes'] has shape [2, 1, 4]; must be a list of each sample's boxes",
+        lambda: T.SanitizeBoundingBoxes()(
+            {"image": torch.zeros(2, 3, 9, 9), "boxes": torch.zeros(2, 1, 4)}
+        ),
+    ),
+    (
+        ValueError,
+        "transforms.SanitizeBoundingBoxes: the samples of a batch run one by one here, and labels",
+        lambda: T.Compose([T.RandomOrder([T.SanitizeBoundingBoxes(), T.Pad(1)])])(
+            {
+                "image": torch.zeros(2, 3, 9, 9),
+                "boxes": [torch.zeros(1, 4)] * 2,
+                "labels": [[1]] * 2,
+            }
+        ),
+    ),
+)
+def test_bad_input(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    check(error, message, call)

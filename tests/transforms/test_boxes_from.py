@@ -1,0 +1,147 @@
+"""Boxes as the bounds of moved masks or polygons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bad_input import check, table
+from torch import Tensor
+from visops import transforms as T
+
+ops = pytest.importorskip("torchvision.ops")
+tv = pytest.importorskip("torchvision.tv_tensors")
+
+SIZE = (40, 60)
+IMAGE = torch.zeros(3, *SIZE)
+
+
+def discs(count: int = 4, seed: int = 0) -> dict[str, Any]:
+    """A sample of discs, their masks, their bounds and polygons around them."""
+    rng = np.random.default_rng(seed)
+    rows, columns = np.indices(SIZE) + 0.5
+    masks, boxes, polygons = [], [], []
+    for x, y, r in rng.uniform((8, 8, 3), (52, 32, 8), (count, 3)):
+        masks.append((columns - x) ** 2 + (rows - y) ** 2 <= r * r)
+        boxes.append([x - r, y - r, x + r, y + r])
+        turns = np.linspace(0, 2 * np.pi, 40)[:-1]
+        polygons.append([np.stack((x + r * np.cos(turns), y + r * np.sin(turns)), -1)])
+    return {
+        "image": IMAGE,
+        "boxes": torch.tensor(boxes, dtype=torch.float32),
+        "masks": torch.from_numpy(np.array(masks)),
+        "segmentation": polygons,
+        "labels": list(range(count)),
+    }
+
+
+def bounds(masks: Tensor) -> Tensor:
+    """torchvision's, which count to the middle of the last pixel."""
+    return ops.masks_to_boxes(masks) + torch.tensor([0.0, 0, 1, 1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equals_masks_to_boxes(seed: int) -> None:
+    steps = [T.RandomRotation((45, 45)), T.RandomHorizontalFlip(), T.RandomResizedCrop(48, (0.5, 1.0))]
+    chain = T.Compose(steps, seed=seed, boxes="sanitize", boxes_from="masks")
+    sample = discs(seed=seed)
+    result = chain(sample, index=0)
+    assert len(result["boxes"]) == len(result["masks"]) == len(result["labels"]) > 0
+    assert torch.equal(result["boxes"], bounds(result["masks"]))
+    loose = T.Compose(steps, seed=seed, boxes="sanitize")(sample, index=0)
+    kept = [loose["labels"].index(label) for label in result["labels"]]
+    assert (result["boxes"][:, :2] >= loose["boxes"][kept, :2] - 1).all()
+    areas = [ops.box_area(b).sum() for b in (result["boxes"], loose["boxes"][kept])]
+    assert areas[0] < areas[1]
+
+
+def test_polygons() -> None:
+    chain = T.Compose([T.RandomRotation((33, 33)), T.CenterCrop(30)], boxes_from="polygons")
+    for boxes in ("keep", "clamp", "sanitize"):
+        chain = T.Compose([*chain.transforms], boxes_from="polygons", boxes=boxes)
+        result = chain(discs())
+        for box, polygons in zip(result["boxes"], result["segmentation"], strict=True):
+            points = np.concatenate(polygons) if polygons else np.zeros((1, 2))
+            expected = np.concatenate((points.min(0), points.max(0)))
+            np.testing.assert_allclose(box.numpy(), expected, atol=1e-5)
+    # A disc's bounds don't grow when it turns.
+    turned = T.Compose([T.RandomRotation((33, 33))], boxes_from="polygons")(discs())["boxes"]
+    sides = [b[:, 2:] - b[:, :2] for b in (turned, discs()["boxes"])]
+    torch.testing.assert_close(sides[0], sides[1], rtol=0.02, atol=0)
+
+
+def test_forms() -> None:
+    sample = discs()
+    chain = T.Compose([T.RandomRotation((20, 20))], boxes_from="masks")
+    expected = chain(sample)["boxes"]
+    typed = tv.BoundingBoxes(sample["boxes"], format="XYXY", canvas_size=SIZE)
+    for form in ("XYXY", "XYWH", "CXCYWH"):
+        own = T.ConvertBoundingBoxFormat(form)(typed)
+        got = chain({**sample, "boxes": own, "masks": tv.Mask(sample["masks"])})["boxes"]
+        assert got.format.value == form
+        back = T.ConvertBoundingBoxFormat("XYXY")(got).as_subclass(Tensor)
+        torch.testing.assert_close(back, expected)
+    arrays = chain({**sample, "boxes": sample["boxes"].tolist(), "masks": sample["masks"].numpy()})
+    assert arrays["boxes"] == expected.tolist()
+    integers = chain({**sample, "boxes": sample["boxes"].long()})["boxes"]
+    assert integers.dtype == torch.int64
+    assert torch.equal(integers, expected.long())
+    dense = {key: torch.stack([sample[key]] * 2) for key in ("image", "boxes", "masks")}
+    assert torch.equal(chain(dense)["boxes"], torch.stack([expected] * 2))
+    listed = {key: [sample[key]] * 2 for key in ("image", "boxes", "masks")}
+    assert torch.equal(chain(listed)["boxes"][1], expected)
+    empty = chain({"image": IMAGE, "boxes": torch.zeros(0, 4), "masks": torch.zeros(0, *SIZE)})
+    assert empty["boxes"].shape == (0, 4)
+
+
+def test_what_is_gone_has_no_area() -> None:
+    mask = torch.zeros(2, *SIZE, dtype=torch.uint8)
+    mask[0, 2:4, 2:4] = 7
+    mask[1, 18:22, 28:33] = 1
+    sample = {"image": IMAGE, "boxes": torch.tensor([[0.0, 0, 60, 40]] * 2), "masks": mask}
+    crop = T.CenterCrop(20)
+    kept = T.Compose([crop], boxes_from="masks")(sample)["boxes"]
+    assert kept.tolist() == [[0, 0, 0, 0], [8, 8, 13, 12]]
+    dropped = T.Compose([crop], boxes_from="masks", boxes="sanitize")(sample)
+    assert dropped["boxes"].tolist() == [[8, 8, 13, 12]]
+    assert dropped["masks"].shape == (1, 20, 20)
+
+
+def test_inverse_moves_corners() -> None:
+    chain = T.Compose([T.RandomHorizontalFlip(1)], boxes_from="masks")
+    sample = discs()
+    result, params = chain(sample, return_params=True)
+    back = chain.inverse({"boxes": result["boxes"]}, params)["boxes"]
+    assert torch.equal(back, bounds(sample["masks"]))
+
+
+@table(
+    (
+        ValueError,
+        "transforms: boxes_from is 'corners', must be 'boxes', 'masks' or 'polygons'",
+        lambda: T.Compose([T.Pad(1)], boxes_from="corners"),
+    ),
+    (
+        ValueError,
+        "transforms: boxes_from is 'masks', sample['boxes'] has 0 of them beside it; must have one",
+        lambda: T.Compose([T.Pad(1)], boxes_from="masks")(
+            {"image": IMAGE, "boxes": torch.zeros(2, 4)}
+        ),
+    ),
+    (
+        ValueError,
+        "transforms: boxes_from is 'masks', sample['boxes'] has rotated boxes; must be upright",
+        lambda: T.Compose([T.Pad(1)], boxes_from="masks")(
+            {
+                "image": IMAGE,
+                "boxes": tv.BoundingBoxes(torch.ones(1, 5), format="XYWHR", canvas_size=SIZE),
+                "masks": torch.zeros(1, *SIZE),
+            }
+        ),
+    ),
+)
+def test_bad_input(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    check(error, message, call)

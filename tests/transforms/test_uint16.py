@@ -1,0 +1,152 @@
+"""Images of 16 bits: chains give what they give for floats, rounded to 65535 levels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from visops import transforms as T
+
+from .chains import CHAINS
+
+WHITE = 65535.0
+EVERY = torch.arange(65536, dtype=torch.int32).to(torch.uint16).reshape(1, 256, 256)
+PHOTO = torch.randint(0, 65536, (3, 96, 120), generator=torch.Generator().manual_seed(0))
+PHOTO = PHOTO.to(torch.uint16)
+
+
+def as_float(image: Tensor) -> Tensor:
+    return image.to(torch.float32) / WHITE
+
+
+def rounded(image: Tensor) -> Tensor:
+    return (image * WHITE).round().clamp(0, WHITE).to(torch.uint16)
+
+
+def difference(a: Tensor, b: Tensor) -> Tensor:
+    assert a.dtype == b.dtype == torch.uint16
+    return (a.to(torch.int32) - b.to(torch.int32)).abs()
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("name", ["geometry", "colour", "policies"])
+def test_equals_rounded_floats(name: str, exact: bool) -> None:
+    """Bit for bit where there is one pass."""
+    for step in CHAINS[name]():
+        for index in range(3):
+            # A fill in the units of each, where there is one.
+            fill = getattr(step, "fill", None)
+            chain = T.Compose([step], seed=7, exact=exact)
+            got = chain(PHOTO, index=index)
+            if fill is not None:
+                step.fill = tuple(v / WHITE for v in fill)
+            expected = T.Compose([step], seed=7, exact=exact)(as_float(PHOTO), index=index)
+            if fill is not None:
+                step.fill = fill
+            # Passes after the first read rounded values.
+            assert difference(got, rounded(expected)).max() <= len(chain.passes) - 1
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        T.RandomHorizontalFlip(1),
+        T.RandomVerticalFlip(1),
+        T.Pad(3),
+        T.CenterCrop(256),
+        T.Resize(256),
+    ],
+    ids=lambda s: type(s).__name__,
+)
+def test_every_value_is_kept(step: Any) -> None:
+    result = T.Compose([step, T.CenterCrop(256)])(EVERY)
+    flips = {"RandomHorizontalFlip": [-1], "RandomVerticalFlip": [-2]}.get(type(step).__name__, [])
+    assert difference(result, EVERY.flip(flips)).max() == 0
+
+
+def test_forms() -> None:
+    """Arrays, foreign byte order, lists, batches and videos: the same pixels."""
+    chain = T.Compose([T.RandomRotation(30), T.ColorJitter(0.4)], seed=0)
+    expected = chain(PHOTO, index=4)
+    assert expected.dtype == torch.uint16
+    array = PHOTO.permute(1, 2, 0).numpy()
+    read_only = array.copy()
+    read_only.flags.writeable = False
+    for image in (array, array.astype(">u2"), read_only, array[::-1].copy()[::-1]):
+        assert difference(chain(image, index=4), expected).max() == 0
+    for batch in (torch.stack([PHOTO] * 2), [PHOTO] * 2, [array] * 2):
+        result = chain({"image": batch}, index=[4, 4])["image"]
+        assert difference(result, torch.stack([expected] * 2)).max() == 0
+    collated = chain.collate([{"image": array, "index": 4}])["image"]
+    assert difference(collated[0], expected).max() == 0
+    last = T.Compose([*chain.transforms], seed=0, memory_format=torch.channels_last)
+    result = last(PHOTO[None], index=[4])
+    assert result.is_contiguous(memory_format=torch.channels_last)
+    assert difference(result[0], expected).max() == 0
+
+
+def test_conversions() -> None:
+    scaled = T.ToDtype(torch.float32, scale=True)(EVERY)
+    assert torch.equal(scaled, as_float(EVERY))
+    kept = T.ToDtype(torch.float32)(EVERY)
+    torch.testing.assert_close(kept, EVERY.to(torch.float32), rtol=1e-6, atol=0)
+    eight = T.ToDtype(torch.uint8, scale=True)(EVERY)
+    levels = EVERY.to(torch.float64) / 257.0
+    assert (eight.double() - levels).abs().max() <= 0.5 + 1e-4
+    back = T.ToDtype(torch.uint16, scale=True)(torch.arange(256).to(torch.uint8).reshape(1, 1, -1))
+    assert back.flatten().tolist() == [257 * level for level in range(256)]
+    wild = torch.tensor([[[-1.0, 2.0, float("nan"), float("inf"), 0.5]]])
+    expected = [0, 65535, 0, 65535, 32768]
+    for dtype in (torch.float32, torch.float64):
+        image = T.ToDtype(torch.uint16, scale=True)(wild.to(dtype))
+        assert image.flatten().tolist() == expected
+    normalized = T.Compose([T.ToDtype(torch.float32, scale=True), T.Normalize(0.5, 0.25)])
+    assert len(normalized.passes) == 1
+    torch.testing.assert_close(normalized(EVERY), (as_float(EVERY) - 0.5) / 0.25)
+
+
+def test_fill_and_erase_are_in_the_units_of_the_image() -> None:
+    padded = T.Pad(1, fill=40000)(PHOTO)
+    assert padded[:, 0].unique().tolist() == [40000]
+    erase = T.RandomErasing(1, (0.2, 0.2), value=50001)
+    erased = T.Compose([erase], seed=0)(PHOTO * 0, index=0)
+    assert erased.to(torch.int32).unique().tolist() == [0, 50001]
+    dark = T.Compose([T.Pad(1, fill=40000), T.ToDtype(torch.float32, scale=True)])(PHOTO)
+    assert dark[0, 0, 0] == pytest.approx(40000 / WHITE, rel=1e-6)
+
+
+def test_a_pass_after_rounding() -> None:
+    """Where a chain needs two passes, the second reads what the first has rounded."""
+    chain = T.Compose([T.RandomRotation((9, 9)), T.RandomErasing(1), T.Resize(40)], seed=1)
+    assert len(chain.passes) == 2
+    result = chain(PHOTO, index=0)
+    assert (result.dtype, result.shape) == (torch.uint16, (3, 40, 50))
+
+
+def test_integers_do_not_normalize() -> None:
+    with pytest.raises(TypeError, match="the image has dtype torch\\.uint16, must be"):
+        T.Normalize(0.5, 0.5)(PHOTO)
+
+
+def test_mixing() -> None:
+    batch = torch.stack([PHOTO, PHOTO.flip(1), PHOTO.flip(2)])
+    for mix in (T.MixUp(labels_getter=None, seed=0), T.CutMix(labels_getter=None, seed=0)):
+        got = mix(batch, index=range(3))
+        expected = mix(batch.to(torch.float32), index=range(3)).round().to(torch.uint16)
+        assert difference(got, expected).max() == 0
+    got = T.Mosaic(48, seed=0, fill=30000)(batch, index=range(3))
+    floats = T.Mosaic(48, seed=0, fill=30000 / WHITE)(as_float(batch), index=range(3))
+    assert difference(got, rounded(floats)).max() == 0
+
+
+def test_inverse_and_preview() -> None:
+    chain = T.Compose([T.RandomHorizontalFlip(1), T.Pad(2)])
+    result, params = chain(PHOTO, return_params=True)
+    assert difference(chain.inverse(result, params), PHOTO).max() == 0
+    figure = T.preview(chain, EVERY, n=1)
+    drawn = np.asarray(figure.axes[0].get_images()[0].get_array())
+    assert drawn.max() == 1.0
+    assert drawn.mean() == pytest.approx(0.5, abs=1e-3)
