@@ -13,6 +13,7 @@ from .._torch.refusals import require_plain
 
 __all__ = ["whole_ids"]
 
+_FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _WHY = "is not a whole number"
 
 
@@ -32,7 +33,7 @@ def whole_ids(op: str, name: str, ids: Any) -> Any:
         whole = torch.from_numpy(np.array(np.isfinite(ids) & (ids == np.floor(ids))))
         refuse(op, name, ~whole, _WHY)
         return ids.astype(np.int64)
-    if isinstance(ids, Tensor) and ids.is_floating_point():
+    if isinstance(ids, Tensor) and ids.dtype in _FLOATING:  # operators refuse other types
         require_plain(op, **{name: ids})
         refuse(op, name, ~(torch.isfinite(ids) & (ids == ids.floor())), _WHY)
         return ids.to(torch.int64)

@@ -214,6 +214,11 @@ ARRAY, TENSOR = DETS.astype(np.float32), torch.from_numpy(DETS)
         config(torch.zeros(3).to_mkldnn(), iou_thr=0.5),
     ),
     (
+        RuntimeError,
+        "batched_nms: idxs has dtype Float8_e4m3fn, which is not supported",
+        config(torch.zeros(3).to(torch.float8_e4m3fn), iou_thr=0.5),
+    ),
+    (
         TypeError,
         "batched_nms: idxs has layout mkldnn, must be dense; call to_dense() on it",
         lambda: visops.batched_nms(TENSOR[:, :4], TENSOR[:, 4], torch.zeros(7).to_mkldnn(), 0.5),

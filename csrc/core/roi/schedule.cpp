@@ -93,6 +93,10 @@ class RoiTables {
       }
       chunk->column_ends.push_back(static_cast<int32_t>(chunk->columns.size() - first_column));
     }
+    if (table.last_column < 0) {  // the box misses the map
+      chunk->rows.resize(first_row);
+      table.row_count = table.first_column = 0;
+    }
   }
 
   std::vector<Chunk> chunks_;
