@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .draws import FLOATING, Draw
+from .masks import MASK_VALUES, masks_of
 
 Pair = tuple[int, int]
 INTERPOLATIONS = ("bilinear", "nearest", "bicubic")
@@ -63,17 +64,6 @@ class Problem:
     def image(self) -> Tensor:
         """Return ``[N, C, H, W]``."""
         return self.maps(self.batch, self.channels, self.height, self.width)
-
-    def masks(self) -> Tensor:
-        """Return ``[N, H, W]``, bool or uint8."""
-        drawn = self.draw.tensor((self.batch, self.height, self.width), torch.float64)
-        inside = drawn < self.draw.choice((0.2, 0.6, 0.99))
-        return inside if self.draw.chance(0.6) else inside.byte() * 255
-
-    def bits(self) -> Tensor:
-        """Return ``[N, H, words]``, int64."""
-        shape = (self.batch, self.height, (self.width + 63) // 64)
-        return (self.draw.tensor(shape, torch.float64) * 2**60).to(torch.int64)
 
     def pooled(self) -> Tensor:
         """Return the gradient of pooled boxes."""
@@ -275,25 +265,7 @@ BY_NAME: Mapping[str, Value] = MappingProxyType(
         "blend": lambda p: p.blend,
         "feather": lambda p: 2.0,
         "reduce": lambda p: p.draw.choice(("mean", "max")),
-        # masks
-        "masks": Problem.masks,
-        "masks1": Problem.masks,
-        "masks2": Problem.masks,
-        "bits": lambda p: p.bits(),
-        "bits1": lambda p: p.bits(),
-        "bits2": lambda p: p.bits(),
-        "iscrowd": lambda p: p.integers(p.batch, 2).to(torch.bool),
-        "width": lambda p: p.width,
-        "return_empty": lambda p: p.draw.chance(0.5),
-        "connectivity": lambda p: p.draw.choice((4, 8)),
-        "regions": lambda p: p.draw.between(0, 9),
-        "max_components": lambda p: None,
-        "return_stats": lambda p: p.draw.chance(0.5),
-        "min_area": lambda p: p.draw.between(0, 9),
-        "metric": lambda p: p.draw.choice(("euclidean", "taxicab", "chessboard")),
-        "spacing": lambda p: [],
-        "dims": lambda p: p.draw.choice((2, 3)),
-        "return_indices": lambda p: p.draw.chance(0.5),
+        **MASK_VALUES,
         # convolutions
         "kernel": lambda p: p.maps(*p.kernel),
         "start": lambda p: [1 - p.kernel[0], 1 - p.kernel[1]],
@@ -350,7 +322,7 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
             boxes=lambda p: p.corners(p.batch * p.count).reshape(p.batch, p.count, 4),
             scores=lambda p: p.scores(p.batch * p.count).reshape(p.batch, p.count),
         ),
-        **_for("component_stats", labels=lambda p: p.masks().to(torch.int32)),
+        **_for("component_stats", labels=lambda p: masks_of(p).to(torch.int32)),
         **_for("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
         **_for("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
         **_for("nms_rotated", boxes=lambda p: p.rotated()),
