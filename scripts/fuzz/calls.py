@@ -14,8 +14,7 @@ from torch import Tensor
 from visops import compat
 
 from .draws import Draw, as_array, relayout, spoil, spoil_plain
-from .problem import Problem
-from .values import BY_FUNCTION, BY_NAME, BY_OPERATOR
+from .problem import BY_FUNCTION, BY_NAME, BY_OPERATOR, Problem
 
 # How a call is made; see ways.py.
 WAYS = ("plain", "plain", "plain", "gradient", "meta", "vmap", "transform")

@@ -1,15 +1,25 @@
-"""A problem: sizes and dtypes that fit together, and tensors of them."""
+"""Valid values for every argument's name, all of one problem.
+
+Names mean the same in all operators (`boxes` are boxes), so a new operator with the usual names
+needs no entry here. Exceptions are listed as "operator.name".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from . import attention
 from .draws import FLOATING, Draw
+from .masks import MASK_VALUES, masks_of
 
 Pair = tuple[int, int]
+INTERPOLATIONS = ("bilinear", "nearest", "bicubic")
+PADDINGS = ("constant", "replicate", "reflect", "symmetric", "circular")
 
 
 class Problem:
@@ -55,17 +65,6 @@ class Problem:
     def image(self) -> Tensor:
         """Return ``[N, C, H, W]``."""
         return self.maps(self.batch, self.channels, self.height, self.width)
-
-    def masks(self) -> Tensor:
-        """Return ``[N, H, W]``, bool or uint8."""
-        drawn = self.draw.tensor((self.batch, self.height, self.width), torch.float64)
-        inside = drawn < self.draw.choice((0.2, 0.6, 0.99))
-        return inside if self.draw.chance(0.6) else inside.byte() * 255
-
-    def bits(self) -> Tensor:
-        """Return ``[N, H, words]``, int64."""
-        shape = (self.batch, self.height, (self.width + 63) // 64)
-        return (self.draw.tensor(shape, torch.float64) * 2**60).to(torch.int64)
 
     def pooled(self) -> Tensor:
         """Return the gradient of pooled boxes."""
@@ -137,16 +136,6 @@ class Problem:
         """Return a conv2d's ``[O, C / groups, kh, kw]``."""
         return self.maps(4, self.channels // self.groups, *self.kernel, dtype=self.floating)
 
-    def value_size(self) -> list[int]:
-        """Return ``[B, S, h, d]`` of two levels."""
-        positions = self.height * self.width + self.out[0] * self.out[1]
-        return [self.batch, positions, self.groups, self.channels // self.groups]
-
-    def samples(self, *last: int) -> Tensor:
-        """Return numbers for each query, head and sample of two levels."""
-        shape = (self.batch, self.count, self.groups, sum(self.kernel), *last)
-        return self.draw.tensor(shape, self.floating)
-
     def models(self, make: Callable[[int], Tensor]) -> list[Tensor]:
         """Return a tensor for each of three models."""
         return [make(count) for count in (self.count, 3, 0)]
@@ -170,3 +159,263 @@ IMAGE_DTYPES = {
         (torch.uint8, torch.int32, torch.bool, torch.complex64, torch.complex128, torch.uint64),
     ),
 }
+_CONV_OUT = lambda p: (p.batch, 4, *p.places())  # noqa: E731
+_FULL = lambda p: (  # noqa: E731
+    p.batch,
+    p.channels,
+    p.height + p.kernel[0] - 1,
+    p.width + p.kernel[1] - 1,
+)
+
+Value = Callable[[Problem], Any]
+BY_NAME: Mapping[str, Value] = MappingProxyType(
+    {
+        # warps
+        "image": Problem.image,
+        "matrix": lambda p: p.matrix(),
+        "size": lambda p: p.out,
+        "interpolation": lambda p: p.draw.choice(INTERPOLATIONS),
+        "padding_mode": lambda p: p.draw.choice(PADDINGS),
+        "fill": Problem.numbers,
+        "mean": lambda p: p.draw.choice(([], p.numbers())),
+        "color_grad": lambda p: False,
+        "std": lambda p: p.draw.choice(([], [0.5] * p.channels)),
+        "erase_value": Problem.numbers,
+        "image_size": lambda p: [p.height, p.width],
+        "window": lambda p: torch.tensor([[0.0, 0.5, p.width, p.height]] * p.batch).double(),
+        "color": lambda p: (
+            p.draw.tensor((p.batch, 2, p.channels, p.channels + 1), torch.float64)
+            if p.channels <= 4
+            else None
+        ),
+        "erase": lambda p: p.corners(3 * p.batch, torch.int64).reshape(p.batch, 3, 4),
+        "out_dtype": lambda p: p.draw.choice((torch.float32, torch.uint8, *FLOATING)),
+        "memory_format": lambda p: p.draw.choice((torch.contiguous_format, torch.channels_last)),
+        "convention": lambda p: p.draw.choice(("integer", "half_pixel")),
+        "points": lambda p: p.draw.tensor((p.batch, p.count, 2), p.floating, -9, 9),
+        "src": lambda p: p.draw.tensor((p.batch, 4, 2), p.floating, -9, 9),
+        "dst": lambda p: p.draw.tensor((p.batch, 4, 2), p.floating, -9, 9),
+        **{
+            name: lambda p: [p.draw.uniform(-9, 9), p.draw.uniform(-9, 9)]
+            for name in ("center", "translate", "shear")
+        },
+        "angle": lambda p: p.draw.uniform(-400, 400),
+        "scale": lambda p: p.draw.uniform(0.1, 4),
+        # boxes
+        "boxes1": lambda p: p.corners(),
+        "boxes2": lambda p: p.corners(p.draw.between(0, 9)),
+        "boxes": lambda p: p.rois(p.corners()),
+        "scores": lambda p: p.scores(),
+        "idxs": lambda p: p.integers(p.count, 3),
+        "iou_threshold": lambda p: p.draw.uniform(0, 1),
+        "max_output": lambda p: p.draw.choice((0, 1, 5, 100)),
+        "score_threshold": lambda p: p.draw.choice((None, 0.3)),
+        "min_score": lambda p: p.draw.choice((0.0, 0.001, 0.3)),
+        "sigma": lambda p: p.draw.uniform(0.1, 3),
+        "method": lambda p: p.method,
+        "kind": lambda p: p.draw.choice(("iou", "generalized", "distance", "complete")),
+        "eps": lambda p: 1e-7,
+        "objects": lambda p: (
+            p.corners() if p.draw.chance(0.5) else p.maps(p.count, 9, 70, dtype=torch.uint8)
+        ),
+        "labels": lambda p: p.models(lambda count: p.integers(count, 3)),
+        "weights": lambda p: [1.0, 2.0, 0.5],
+        "conf_type": lambda p: p.draw.choice(
+            ("avg", "max", "box_and_model_avg", "absent_model_aware_avg")
+        ),
+        # regions
+        "input": Problem.image,
+        "images": Problem.image,
+        "output_size": lambda p: p.bins,
+        "spatial_scale": lambda p: p.draw.choice((1.0, 0.5, 0.25)),
+        "sampling_ratio": lambda p: p.draw.choice((-1, 0, 1, 2)),
+        "input_size": lambda p: [p.batch, p.channels, p.height, p.width],
+        "images_size": lambda p: [p.batch, p.channels, p.height, p.width],
+        "index": lambda p: p.integers(
+            p.count * p.channels * p.bins[0] * p.bins[1],
+            max(1, p.height * p.width),
+            torch.int32 if p.op.startswith("roi_pool") else torch.int64,
+        ).view(p.count, p.channels, *p.bins),
+        "features": lambda p: [p.image(), p.maps(p.batch, p.channels, p.out[0], p.out[1])],
+        "scales": lambda p: [0.5, 0.25],
+        "canonical_scale": lambda p: 8.0,
+        "canonical_level": lambda p: 1,
+        "level_rule": lambda p: p.draw.choice(("torchvision", "detectron2")),
+        "sizes": lambda p: [p.height, p.width, *p.out],
+        "batch": lambda p: p.batch,
+        "patches": lambda p: p.maps(p.count, p.channels, *p.kernel),
+        "patches_size": lambda p: [p.count, p.channels, *p.kernel],
+        "alpha": lambda p: (
+            p.draw.tensor(
+                (p.count, *p.kernel),
+                torch.float64 if p.dtype == torch.float64 else torch.float32,
+            )
+            if p.blend == "alpha" or p.op == "paste_rois_backward_alpha"
+            else None
+        ),
+        "blend": lambda p: p.blend,
+        "feather": lambda p: 2.0,
+        "reduce": lambda p: p.draw.choice(("mean", "max")),
+        **MASK_VALUES,
+        # convolutions
+        "kernel": lambda p: p.maps(*p.kernel),
+        "start": lambda p: [1 - p.kernel[0], 1 - p.kernel[1]],
+        "boundary": lambda p: p.draw.choice(("fill", "wrap", "symm")),
+        "kernel_size": lambda p: p.kernel,
+        "stride": lambda p: p.stride,
+        "padding": lambda p: p.padding,
+        "dilation": lambda p: p.dilation,
+        "layout": lambda p: p.layout,
+        "weight": Problem.weight,
+        "bias": lambda p: p.maps(4, dtype=p.floating),
+        "groups": lambda p: p.groups,
+        "weight_size": lambda p: list(p.weight().shape),
+        "in1": lambda p: p.maps(p.channels, p.height, p.width),
+        "in2": lambda p: p.maps(*p.kernel),
+        "mode": lambda p: p.draw.choice(("full", "same", "valid")),
+        "fillvalue": lambda p: p.draw.choice((0, 1, 2.5)),
+        "fill_value": lambda p: p.draw.choice((0, 1)),
+        "device": lambda p: None,
+        "explain": lambda p: None,
+        # of visops.compat
+        "image_uint8": lambda p: p.maps(p.height, p.width, 3, dtype=torch.uint8).numpy(),
+        "from_point": lambda p: p.draw.tensor((3, 2), torch.float32, 0, 20),
+        "to_point": lambda p: p.draw.tensor((3, 2), torch.float32, 0, 20),
+        "affine_matrix": lambda p: p.matrix(),
+        "out_h": lambda p: p.out[0],
+        "out_w": lambda p: p.out[1],
+        "bboxes": lambda p: p.corners(),
+        "inds": lambda p: p.integers(p.count, 3),
+        "nms_cfg": lambda p: {"type": "nms", "iou_thr": 0.5},
+        "dets": lambda p: torch.cat([p.corners(), p.scores().unsqueeze(1)], 1),
+        "iou_thr": lambda p: 0.5,
+        "device_id": lambda p: None,
+        "rois": lambda p: p.rois(p.corners()),
+        "out_size": lambda p: p.bins,
+        "sample_num": lambda p: 2,
+    }
+)
+
+
+def _for(names: str, **values: Value) -> dict[str, Value]:
+    return {f"{op}.{name}": value for op in names.split() for name, value in values.items()}
+
+
+_NMS = "nms batched_nms nms_match soft_nms batched_soft_nms"
+_AUGMENT = "augment augment_list augment_out augment_list_out augment_backward"
+BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
+    {
+        **_for(_NMS + " transform_boxes", boxes=lambda p: p.corners()),
+        **_for(
+            "nms_padded",
+            boxes=lambda p: p.corners(p.batch * p.count).reshape(p.batch, p.count, 4),
+            scores=lambda p: p.scores(p.batch * p.count).reshape(p.batch, p.count),
+        ),
+        **_for("component_stats", labels=lambda p: masks_of(p).to(torch.int32)),
+        **_for("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
+        **_for("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
+        **_for("nms_rotated", boxes=lambda p: p.rotated()),
+        **attention.BY_OPERATOR,
+        **_for(
+            "box_iou_rotated box_iou_rotated_backward",
+            boxes1=lambda p: p.rotated(),
+            boxes2=lambda p: p.rotated(5),
+        ),
+        **_for(
+            "box_iou_backward box_iou_rotated_backward",
+            boxes2=lambda p: p.corners(5) if p.op == "box_iou_backward" else p.rotated(5),
+            grad=lambda p: p.maps(p.count, 5, dtype=p.box_dtype),
+        ),
+        **_for(
+            "weighted_boxes_fusion",
+            boxes=lambda p: p.models(p.corners),
+            scores=lambda p: p.models(p.scores),
+        ),
+        **_for("soft_nms batched_soft_nms", method=lambda p: p.draw.choice((p.method, "hard"))),
+        **_for(
+            "affine_backward_image affine_backward_matrix augment_backward",
+            grad=lambda p: p.maps(p.batch, p.channels, *p.out, dtype=p.floating),
+            image=lambda p: p.maps(p.batch, p.channels, p.height, p.width, dtype=p.floating),
+        ),
+        **_for(_AUGMENT, matrix=lambda p: p.matrix(p.draw.choice((2, 3)))),
+        **_for(
+            "affine_out augment_out augment_list_out",
+            out=lambda p: p.out_like(p.batch, p.channels, *p.out),
+        ),
+        **_for(
+            "augment_list augment_list_out",
+            images=lambda p: [p.maps(p.channels, p.height, p.width) for _ in range(p.batch)],
+        ),
+        **_for("warp_affine augment", mode=lambda p: p.draw.choice(INTERPOLATIONS)),
+        **_for("augment", layout=lambda p: p.draw.choice((None, "CHW"))),
+        **_for("roi_align_rotated", boxes=lambda p: p.rois(p.rotated())),
+        **_for("roi_align_rotated_backward", boxes=lambda p: p.rois(p.rotated())),
+        **{
+            f"{op}.grad": Problem.pooled
+            for op in (
+                *("roi_align_backward_input", "roi_align_backward_boxes"),
+                *("roi_align_max_backward_input", "roi_align_max_backward_boxes"),
+                *("multiscale_roi_align_backward_input", "multiscale_roi_align_backward_boxes"),
+                *("roi_align_rotated_backward", "roi_pool_backward", "ps_roi_align_backward"),
+                *("crop_rois_backward_images", "crop_rois_backward_boxes"),
+            )
+        },
+        **_for("multiscale_roi_align_backward_input", channels_last=lambda p: [False, True]),
+        **_for(
+            "ps_roi_align",
+            input=lambda p: p.maps(p.batch, 2 * p.bins[0] * p.bins[1], p.height, p.width),
+        ),
+        **_for(
+            "ps_roi_align_backward",
+            grad=lambda p: p.maps(p.count, 2, *p.bins, dtype=p.floating),
+            input_size=lambda p: [p.batch, 2 * p.bins[0] * p.bins[1], p.height, p.width],
+        ),
+        **_for("crop_rois", size=lambda p: p.bins),
+        **_for(
+            "paste_rois_backward_patches paste_rois_backward_alpha",
+            grad=lambda p: p.maps(p.batch, p.channels, p.height, p.width, dtype=p.floating),
+        ),
+        **_for(
+            "convolve2d convolve2d_out",
+            size=lambda p: _FULL(p)[2:],
+            out=lambda p: p.out_like(*_FULL(p)),
+            fill=lambda p: p.draw.choice((None, None, p.maps())),
+        ),
+        **_for(
+            "convolve2d_fold",
+            grad=lambda p: p.maps(*_FULL(p)),
+            size=lambda p: [p.height, p.width],
+        ),
+        **_for(
+            "convolve2d_backward_kernel",
+            grad=lambda p: p.maps(*_FULL(p)),
+            fill=lambda p: p.draw.choice((None, None, p.maps())),
+        ),
+        **_for(
+            "convolve2d correlate2d",
+            method=lambda p: p.draw.choice(("auto", "direct", "im2col", "fft", "separable")),
+        ),
+        **_for("conv2d", method=lambda p: p.draw.choice(("auto", "implicit", "im2col", "torch"))),
+        **_for("im2col", fill=lambda p: p.draw.choice((None, p.maps()))),
+        "im2col.padding": lambda p: [*p.padding, *p.padding],
+        **_for(
+            "col2im",
+            input=Problem.columns,
+            output_size=lambda p: [p.height, p.width],
+            padding=lambda p: [*p.padding, *p.padding],
+        ),
+        **_for(
+            "conv2d_backward_input conv2d_backward_weight",
+            grad=lambda p: p.maps(*_CONV_OUT(p), dtype=p.floating),
+        ),
+    }
+)
+# Arguments of public functions that differ from those of the operator of that name.
+BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
+    {
+        **_for("im2col col2im", padding=lambda p: p.padding),
+        **_for("augment warp_affine", images=Problem.image, out=lambda p: None),
+        **attention.BY_FUNCTION,
+        **_for("roi_align", features=Problem.image),  # of compat
+    }
+)

@@ -92,11 +92,13 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t at = first_thread(); at < all; at += all_threads()) {
     const float distance = final_distance(kMetric, from.near[at]);
     p.distances[at] = distance;
-    if (p.indices == nullptr) continue;
     const int64_t mask = at / pixels, pixel = at - mask * pixels;
-    const int32_t site =
-        kSites ? from.sites[at] : site_on_shell(p, p.masks + mask * pixels, pixel, distance);
-    store_index(p, mask, pixel, site);
+    if (kSites) {
+      store_index(p, mask, pixel, from.sites[at]);
+    } else if (kMetric == Metric::kChessboard && p.indices != nullptr) {
+      const int32_t site = site_on_shell(p, p.masks + mask * pixels, pixel, distance);
+      store_index(p, mask, pixel, site);
+    }
   }
 }
 
