@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from . import attention
 from .draws import FLOATING, Draw
 
 Pair = tuple[int, int]
@@ -144,16 +145,6 @@ class Problem:
     def weight(self) -> Tensor:
         """Return a conv2d's ``[O, C / groups, kh, kw]``."""
         return self.maps(4, self.channels // self.groups, *self.kernel, dtype=self.floating)
-
-    def value_size(self) -> list[int]:
-        """Return ``[B, S, h, d]`` of two levels."""
-        positions = self.height * self.width + self.out[0] * self.out[1]
-        return [self.batch, positions, self.groups, self.channels // self.groups]
-
-    def samples(self, *last: int) -> Tensor:
-        """Return numbers for each query, head and sample of two levels."""
-        shape = (self.batch, self.count, self.groups, sum(self.kernel), *last)
-        return self.draw.tensor(shape, self.floating)
 
     def models(self, make: Callable[[int], Tensor]) -> list[Tensor]:
         """Return a tensor for each of three models."""
@@ -338,8 +329,6 @@ def _for(names: str, **values: Value) -> dict[str, Value]:
     return {f"{op}.{name}": value for op in names.split() for name, value in values.items()}
 
 
-_ATTENTION = "multi_scale_deformable_attention"
-_ATTENTIONS = f"{_ATTENTION} {_ATTENTION}_backward_value {_ATTENTION}_backward_samples"
 _NMS = "nms batched_nms nms_match soft_nms batched_soft_nms"
 _AUGMENT = "augment augment_list augment_out augment_list_out augment_backward"
 BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
@@ -354,18 +343,7 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
         **_for("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
         **_for("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
         **_for("nms_rotated", boxes=lambda p: p.rotated()),
-        **_for(
-            _ATTENTIONS,
-            value=lambda p: p.maps(*p.value_size(), dtype=p.floating),
-            value_size=lambda p: p.value_size(),
-            spatial_shapes=lambda p: torch.tensor([[p.height, p.width], p.out]),
-            sizes=lambda p: p.draw.choice(([], [p.height, p.width, *p.out])),
-            sampling_locations=lambda p: p.samples(2) * 1.5 - 0.25,
-            attention_weights=lambda p: p.samples(),
-            points=lambda p: list(p.kernel),
-            method=lambda p: p.draw.choice(("default", "discrete")),
-            grad=lambda p: p.maps(p.batch, p.count, p.channels, dtype=p.floating),
-        ),
+        **attention.BY_OPERATOR,
         **_for(
             "box_iou_rotated box_iou_rotated_backward",
             boxes1=lambda p: p.rotated(),
@@ -465,12 +443,7 @@ BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
     {
         **_for("im2col col2im", padding=lambda p: p.padding),
         **_for("augment warp_affine", images=Problem.image, out=lambda p: None),
-        **_for(
-            _ATTENTION,
-            spatial_shapes=lambda p: [(p.height, p.width), p.out],
-            level_start_index=lambda p: [0, p.height * p.width],
-            num_points_list=lambda p: p.kernel,
-        ),
+        **attention.BY_FUNCTION,
         **_for("roi_align", features=Problem.image),  # of compat
     }
 )
