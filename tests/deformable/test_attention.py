@@ -32,7 +32,7 @@ every_dtype = pytest.mark.parametrize("dtype", FLOATING, ids=str)
 @every_dtype
 def test_reference(dtype: torch.dtype, method: str) -> None:
     """Channels that fill vectors, and every number left over."""
-    points = itertools.cycle[Any]((2, (3, 1, 0, 2), (0, 0, 0, 5), 1))
+    points: Any = itertools.cycle((2, (3, 1, 0, 2), (0, 0, 0, 5), 1))
     for seed, channels in enumerate((1, 3, 4, 7, 8, 16, 20, 32, 33, 64, 71, 132)):
         given = problem(
             dtype,

@@ -56,18 +56,18 @@ __device__ inline int64_t first_at(const AttentionParams& p, int64_t count, int6
   return begin;
 }
 
-// The samples of a cell that are still to be added, and the tap that reads the pixel.
+// The samples of a cell that are still to be added.
 struct CellSamples {
   int64_t next, end;
   int64_t sample;  // order[next]
-  int tap;
 };
 
 __device__ inline void load_sample(const AttentionParams& p, CellSamples* list) {
   list->sample = list->next < list->end ? p.order[list->next] : INT64_MAX;
 }
 
-// The lists of a pixel's cells. Called by all lanes of a warp; each of some searches one border.
+// The lists of a pixel's cells: cell k of kCells has its tap kCells - 1 - k at the pixel. Called by
+// all lanes of a warp; some search one border each.
 template <int kCells>
 __device__ void find_samples(const AttentionParams& p, int64_t count, int64_t cell,
                              int64_t row_cells, int lane, CellSamples (&lists)[kCells]) {
@@ -75,37 +75,40 @@ __device__ void find_samples(const AttentionParams& p, int64_t count, int64_t ce
   const int64_t row = lane / 3, column = lane % 3;
   int64_t border = 0;
   if (lane < (kCells == 1 ? 2 : 6)) border = first_at(p, count, cell + row * row_cells + column);
+#pragma unroll
   for (int k = 0; k < kCells; ++k) {
-    // Cell k has tap 3 - k at the pixel.
     const int first = k / 2 * 3 + k % 2;
     lists[k].next = __shfl_sync(kAllLanes, border, first);
     lists[k].end = __shfl_sync(kAllLanes, border, first + 1);
-    lists[k].tap = kCells - 1 - k;
     load_sample(p, &lists[k]);
   }
 }
 
-template <class T, bool is_discrete>
+// Lists are indexed by constants only, or they would not stay in registers.
+template <class T, bool is_discrete, int kCells>
 __device__ typename Accumulate<T>::type sum_lists(const AttentionParams& p, const LevelAt& level,
-                                                  CellSamples* lists, int cells, int64_t channel) {
+                                                  CellSamples (&lists)[kCells], int64_t channel) {
   using Acc = typename Accumulate<T>::type;
   Acc sum = 0;
   while (true) {
-    int which = 0;
-    for (int k = 1; k < cells; ++k) {
-      if (lists[k].sample < lists[which].sample) which = k;
-    }
-    const int64_t i = lists[which].sample;
+    int64_t i = lists[0].sample;
+#pragma unroll
+    for (int k = 1; k < kCells; ++k) i = lists[k].sample < i ? lists[k].sample : i;
     if (i == INT64_MAX) return sum;
     const PlacedSample<Acc> s = placed_sample<is_discrete, Acc>(p, level, i);
-    Acc weight[4];
-    tap_weights<is_discrete>(s.place, s.attention, weight);
+    Acc weights[4], weight = 0;
+    tap_weights<is_discrete>(s.place, s.attention, weights);
+#pragma unroll
+    for (int k = 0; k < kCells; ++k) {
+      if (lists[k].sample != i) continue;  // a sample is in one cell
+      weight = weights[kCells - 1 - k];
+      ++lists[k].next;
+      load_sample(p, &lists[k]);
+    }
     if (channel < p.channels) {
       const T* grad = static_cast<const T*>(p.grad) + i / p.samples * p.channels;
-      sum += weight[lists[which].tap] * load_number(grad + channel);
+      sum += weight * load_number(grad + channel);
     }
-    ++lists[which].next;
-    load_sample(p, &lists[which]);
   }
 }
 
@@ -124,20 +127,19 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t position = row / p.heads - image * p.positions;
     int64_t l = 0;
     while (l < p.levels && position >= levels.at[l].start + area_of(levels.at[l])) ++l;
-    CellSamples lists[kCells] = {};
-    for (int k = 0; k < kCells; ++k) lists[k].sample = INT64_MAX;
     const LevelAt& level = levels.at[l < p.levels ? l : 0];
-    if (l < p.levels) {
-      const int64_t pixel = position - level.start, y = pixel / level.width;
-      const int64_t cell =
-          cell_number(levels, level, image * p.heads + head, y, pixel - y * level.width);
-      find_samples<kCells>(p, count, cell, level.width + int64_t{1}, lane, lists);
-    }
     Acc* out = static_cast<Acc*>(p.grad_value) + row * p.channels;
     for (int64_t first = 0; first < p.channels; first += kWarpLanes) {
-      CellSamples remaining[kCells];
-      for (int k = 0; k < kCells; ++k) remaining[k] = lists[k];
-      const Acc sum = sum_lists<T, is_discrete>(p, level, remaining, kCells, first + lane);
+      Acc sum = 0;
+      if (l < p.levels) {
+        const int64_t pixel = position - level.start, y = pixel / level.width;
+        const int64_t cell =
+            cell_number(levels, level, image * p.heads + head, y, pixel - y * level.width);
+        // Searched again for more channels: two copies of the lists would take too many registers.
+        CellSamples lists[kCells];
+        find_samples<kCells>(p, count, cell, level.width + int64_t{1}, lane, lists);
+        sum = sum_lists<T, is_discrete>(p, level, lists, first + lane);
+      }
       if (first + lane < p.channels) out[first + lane] = sum;
     }
   }

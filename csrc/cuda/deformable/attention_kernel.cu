@@ -1,8 +1,9 @@
 // NOTE [ Deformable attention on CUDA ]
-// A thread has 16 adjacent bytes of a query's and head's channels (or one element, where they are
-// not aligned), so a tap's channels are read by adjacent threads in one transaction. Every thread
-// would have to place the same samples again; instead, the block's threads place some samples of
-// all its heads, one each, in shared memory, and then read and add. Each output is written once.
+// A thread has four adjacent channels of a query and head (or one, where they are not aligned, and
+// for float64, which would need too many registers), so a tap's channels are read by adjacent
+// threads in one transaction. Every thread would have to place the same samples again; instead, the
+// block's threads place some samples of all its heads, one each, in shared memory, and then read
+// and add. Each output is written once.
 //
 // Rounding: NOTE [ Samples of deformable attention ] (core/deformable/attention.h), without
 // contraction (-fmad=false), so the bits are the CPU's.
@@ -12,6 +13,7 @@ namespace visops {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kBlocks = 4;          // of a multiprocessor, at least: half of what sm_80 can hold
 constexpr int kPlacedAtOnce = 512;  // samples in shared memory
 
 template <class T, int V>
@@ -76,7 +78,7 @@ __device__ void add_sample(const T* value, int64_t position_stride, const Placed
 }
 
 template <class T, bool is_discrete, int V>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocks)
     attention(const __grid_constant__ AttentionParams p, const int64_t blocks) {
   using Acc = typename Accumulate<T>::type;
   __shared__ Levels levels;
@@ -133,7 +135,7 @@ bool is_packed(const AttentionParams& p) {
 void attention_cuda(const AttentionParams& p, Workspace& workspace) {
   with_types(p, [&](auto* element, auto is_discrete) {
     using T = std::remove_pointer_t<decltype(element)>;
-    constexpr int kPack = 16 / static_cast<int>(sizeof(T));
+    constexpr int kPack = sizeof(T) == 8 ? 1 : 4;
     if (is_packed<T, kPack>(p)) {
       attention_as<T, is_discrete, kPack>(p, workspace.stream());
     } else {
