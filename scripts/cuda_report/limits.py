@@ -52,10 +52,6 @@ STACK = (
         },
     ),
     Group(
-        "the merge of a pixel's four lists of samples indexes the lists at run time",
-        {"attention_sum_cells": 144, "attention_sum_cells<double>": 160},
-    ),
-    Group(
         "not yet redone: resampling and colour in one kernel want more registers than there are",
         {
             "augment_forward": 56,
@@ -139,10 +135,6 @@ OCCUPANCY = (
             "roi_align_rotated_backward": 25,
             "roi_align_rotated_backward<double>": 14,
         },
-    ),
-    Group(
-        "a thread holds 16 bytes of channels and four taps of each, all in flight at once",
-        {"attention": 37, "attention<double>": 37},
     ),
     Group(
         "not yet redone: indices of any number of dimensions, with 64-bit divisions",
