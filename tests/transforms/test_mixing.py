@@ -14,9 +14,10 @@ from bad_input import check, table
 from scipy import stats
 from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset, default_collate
-from visops import transforms as T
+from visops import transforms
 from visops.transforms.mixing.beta import DRAWS, beta
 
+T: Any = transforms  # arguments of any type
 tv = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")
 
@@ -34,7 +35,7 @@ def theirs(mix: Any, images: Tensor, labels: Tensor, step: Any) -> tuple[Tensor,
     for b in range(len(images)):
         if isinstance(mix, T.MixUp):
             peer = v2.MixUp(num_classes=CLASSES)
-            params = {"lam": float(step["lam"][b])}
+            params: dict[str, Any] = {"lam": float(step["lam"][b])}
         else:
             peer = v2.CutMix(num_classes=CLASSES)
             box = [int(step[name][b]) for name in ("left", "top", "right", "bottom")]
@@ -176,7 +177,7 @@ def test_in_a_collate_fn() -> None:
     dataset = TensorDataset(IMAGES, LABELS)
     for make in MIXES:
         mix = make(num_classes=CLASSES, seed=0)
-        loader = DataLoader(dataset, BATCH, collate_fn=lambda s, m=mix: m(*default_collate(s)))
+        loader = DataLoader(dataset, BATCH, collate_fn=lambda s, m=mix: m(*default_collate(s)))  # type: ignore[misc]
         images, labels = next(iter(loader))
         again = DataLoader(dataset, BATCH, collate_fn=make(num_classes=CLASSES, seed=0).collate)
         collated, mixed = next(iter(again))

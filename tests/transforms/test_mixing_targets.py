@@ -198,8 +198,8 @@ def test_forms_of_boxes(make: Callable[..., Any]) -> None:
             assert type(got) is type(first)
             values = np.asarray(got, np.float64).reshape(-1, 4)
             if boxes is typed:
-                assert got.format.value == "XYWH"
-                assert got.canvas_size == (HEIGHT, WIDTH)
+                assert got.format.value == "XYWH"  # type: ignore[union-attr]
+                assert got.canvas_size == (HEIGHT, WIDTH)  # type: ignore[union-attr]
                 values[:, 2:] += values[:, :2]
             np.testing.assert_allclose(values, expected["boxes"][b].numpy(), atol=1e-9)
             assert torch.equal(result["labels"][b], expected["labels"][b])

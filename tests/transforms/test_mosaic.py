@@ -229,7 +229,7 @@ def test_gradients() -> None:
         "transforms.Mosaic: center is (0.5, 2.5), must be two numbers in [0, 2] (min, max)",
         lambda: T.Mosaic(9, center=(0.5, 2.5)),
     ),
-    (TypeError, "transforms.Mosaic: mask_fill is 1.5, must be", lambda: T.Mosaic(9, mask_fill=1.5)),
+    (TypeError, "transforms.Mosaic: mask_fill is 1.5, must be", lambda: T.Mosaic(9, mask_fill=1.5)),  # type: ignore[arg-type]
     (
         ValueError,
         "transforms.Mosaic: the sample is one image, must be a batch of them",

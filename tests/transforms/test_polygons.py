@@ -282,7 +282,7 @@ def test_mixing() -> None:
 def test_preview_draws_them() -> None:
     figure = T.preview(T.Pad(0), {"image": IMAGE, "polygons": [[SQUARE]]}, n=1)
     patch = figure.axes[1].patches[0]
-    np.testing.assert_allclose(patch.get_xy()[:4], POINTS - 0.5)
+    np.testing.assert_allclose(patch.get_xy()[:4], POINTS - 0.5)  # type: ignore[arg-type, attr-defined]
 
 
 def having(polygons: Any, **more: Any) -> Callable[[], Any]:

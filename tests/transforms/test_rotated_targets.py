@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
-from visops import transforms as T
+from visops import transforms
 from visops.transforms.targets.rotated import rotated_corners
 
+T: Any = transforms  # arguments of any type
 tv = pytest.importorskip("torchvision.tv_tensors")
 v2 = pytest.importorskip("torchvision.transforms.v2")
 
@@ -123,8 +124,8 @@ def test_clamped_boxes_hold_what_is_seen(seed: int) -> None:
         for axis, place in zip((along, down), places, strict=True):
             ends = (box - whole[0]) @ axis / (axis @ axis)
             step = 0.2 / np.linalg.norm(axis)  # of the grid
-            assert ends.min() == pytest.approx(place[inside].min(), abs=step)
-            assert ends.max() == pytest.approx(place[inside].max(), abs=step)
+            assert ends.min() == pytest.approx(place[inside].min(), abs=step)  # type: ignore[arg-type]
+            assert ends.max() == pytest.approx(place[inside].max(), abs=step)  # type: ignore[arg-type]
             assert ends.min() <= place[inside].min() + 1e-9
             assert ends.max() >= place[inside].max() - 1e-9
 
@@ -201,5 +202,5 @@ def test_mixing() -> None:
     assert result["labels"] == [[], ["right", "left"]]
     assert [len(b) for b in T.MixUp()(batch)["boxes"]] == [2, 2]
     canvas = T.Mosaic((HEIGHT, WIDTH), center=(1, 1))(batch)
-    np.testing.assert_allclose(corners(canvas["boxes"][0])[0], corners(batch["boxes"][0])[0])
+    np.testing.assert_allclose(corners(canvas["boxes"][0])[0], corners(batch["boxes"][0])[0])  # type: ignore[index]
     assert canvas["boxes"][0].canvas_size == (2 * HEIGHT, 2 * WIDTH)
