@@ -94,18 +94,21 @@ VISOPS_FN void store_index(const DistanceParams& p, int64_t mask, int64_t pixel,
 VISOPS_FN int32_t site_on_shell(const DistanceParams& p, const uint8_t* mask, int64_t pixel,
                                 float distance) {
   if (distance == INFINITY) return -1;
-  const int64_t d = static_cast<int64_t>(distance);
-  const int64_t row = pixel / p.width, x = pixel - row * p.width;
-  const int64_t z = row / p.height, y = row - z * p.height;
-  const int64_t left = x > d ? x - d : 0, right = x + d < p.width ? x + d : p.width - 1;
-  for (int64_t at_z = z > d ? z - d : 0; at_z <= z + d && at_z < p.depth; ++at_z) {
-    for (int64_t at_y = y > d ? y - d : 0; at_y <= y + d && at_y < p.height; ++at_y) {
-      const int64_t first = (at_z * p.height + at_y) * p.width;
+  const auto d = static_cast<int32_t>(distance);  // sides and pixels fit 32 bits too
+  const auto depth = static_cast<int32_t>(p.depth), height = static_cast<int32_t>(p.height);
+  const auto width = static_cast<int32_t>(p.width);
+  const int32_t row = static_cast<int32_t>(pixel) / width,
+                x = static_cast<int32_t>(pixel) - row * width;
+  const int32_t z = row / height, y = row - z * height;
+  const int32_t left = x > d ? x - d : 0, right = x + d < width ? x + d : width - 1;
+  for (int32_t at_z = z > d ? z - d : 0; at_z <= z + d && at_z < depth; ++at_z) {
+    for (int32_t at_y = y > d ? y - d : 0; at_y <= y + d && at_y < height; ++at_y) {
+      const int32_t first = (at_z * height + at_y) * width;
       const bool on_face = at_z == z - d || at_z == z + d || at_y == y - d || at_y == y + d;
       // Within the shell, a row has two pixels.
-      const int64_t step = on_face || d == 0 ? 1 : 2 * d;
-      for (int64_t at_x = on_face ? left : x - d; at_x <= right; at_x += step) {
-        if (at_x >= 0 && mask[first + at_x] == 0) return static_cast<int32_t>(first + at_x);
+      const int32_t step = on_face || d == 0 ? 1 : 2 * d;
+      for (int32_t at_x = on_face ? left : x - d; at_x <= right; at_x += step) {
+        if (at_x >= 0 && mask[first + at_x] == 0) return first + at_x;
       }
     }
   }
