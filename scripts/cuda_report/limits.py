@@ -28,7 +28,6 @@ STACK = (
             "roi_align_gather": 8,
             "roi_pool<double>": 8,
             "box_fusion": 8,
-            "finish_pass": 8,
             "matrix_compensate": 8,
             "matrix_compensate<double>": 8,
             "matrix_decay": 8,

@@ -112,8 +112,8 @@ def test_no_input_channels(method: str, dtype: torch.dtype) -> None:
     for images in (input, input.to(memory_format=torch.channels_last)):
         found = visops.conv2d(images, weight, bias, method=method)
         assert torch.equal(found, bias[:, None, None].expand(2, 3, 4, 5))
-    on_meta = (tensor.to("meta") for tensor in (input, weight, bias))
-    assert visops.conv2d(*on_meta, method=method).shape == (2, 3, 4, 5)
+    on_meta = [tensor.to("meta") for tensor in (input, weight, bias)]
+    assert visops.conv2d(on_meta[0], on_meta[1], on_meta[2], method=method).shape == (2, 3, 4, 5)
 
 
 def test_one_dimension() -> None:

@@ -284,7 +284,8 @@ def test_a_color_that_is_not_there_has_no_gradient() -> None:
     for device in ("cpu", "meta"):
         grad, image = (torch.empty(1, 3, 4, 4, device=device) for _ in range(2))
         matrix = torch.eye(2, 3, device=device)
-        options = ("nearest", "constant", [0.0], False, None, None, False, [], [], None, [0.0])
+        options: tuple[Any, ...] = ("nearest", "constant", [0.0], False, None, None)
+        options += (False, [], [], None, [0.0])
         wanted = (True, False, False, False, True)
         with pytest.raises(RuntimeError, match=r"^visops\.augment_backward: color is None, it has"):
             torch.ops.visops.augment_backward(grad, image, matrix, *options, *wanted)
