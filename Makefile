@@ -93,7 +93,7 @@ build/asan/.built: $(BUILD_INPUTS) $(shell find ops -name '*.py')
 
 test-asan: build/asan/.built  ## the fast tests and the fuzzer under AddressSanitizer and UBSan
 	@set -e; export PYTHONPATH=build/asan PYTHONMALLOC=malloc OMP_NUM_THREADS=2 \
-	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_odr_violation=0 \
+	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096:detect_odr_violation=0 \
 	    UBSAN_OPTIONS=print_stacktrace=1 PRELOAD="$(call preloaded,libasan.so)"; \
 	  LD_PRELOAD="$$PRELOAD" $(PY) -m pytest -p no:cacheprovider $(SANITIZED_TESTS) $(PYTEST_ARGS); \
 	  LD_PRELOAD="$$PRELOAD" $(PY) scripts/fuzz --seconds 60 --memory 4096 $(FUZZ_ARGS)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator
+from .._torch.refusals import require_plain
 from .iou_autograd import box_iou as _box_iou
 from .iou_autograd import box_iou_rotated as _box_iou_rotated
 from .iou_autograd import result_dtype
@@ -83,6 +84,7 @@ def _check(op: str, boxes1: Tensor, boxes2: Tensor, columns: int, aligned: bool,
     """Check what the operators, which take one sample and all its pairs, don't."""
     if not aligned and kind != "iof" and max(boxes1.dim(), boxes2.dim()) < 3:
         return
+    require_plain(op, boxes1=boxes1, boxes2=boxes2)
     for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
         if boxes.dim() < 2 or boxes.shape[-1] != columns:
             raise ValueError(

@@ -148,8 +148,13 @@ Tensor affine_backward_image(const Tensor& grad, const Tensor& matrix,
                                    sum_dtype, prefers_channels_last(grad));
   p.grad_image = sums.mutable_data_ptr();
   p.grad_image_stride = strides_of(sums);
-  run(affine_backward_image_stub, p, grad, forward.batch * forward.height,
-      forward.channels * forward.width);
+  // Empty tensors have no memory; kernels compute addresses in it.
+  if (grad.numel() == 0 || sums.numel() == 0) {
+    torch::stable::fill_(sums, 0.0);
+  } else {
+    run(affine_backward_image_stub, p, grad, forward.batch * forward.height,
+        forward.channels * forward.width);
+  }
   return sum_dtype == forward.dtype ? sums : torch::stable::to(sums, scalar_type_of(forward.dtype));
 }
 
@@ -188,7 +193,12 @@ Tensor affine_backward_matrix(const Tensor& grad, const Tensor& image, const Ten
           " different ones are supported where the matrix needs a gradient");
   for (size_t i = 0; i < fill.size(); ++i) forward.fill[i] = fill[i];
   forward.fill_count = static_cast<int64_t>(fill.size());
-  run(affine_backward_matrix_stub, p, image, batch * rows, forward.channels * forward.output_width);
+  if (grad.numel() == 0) {  // it has no memory; kernels compute addresses in it
+    torch::stable::fill_(row_sums, 0.0);
+  } else {
+    run(affine_backward_matrix_stub, p, image, batch * rows,
+        forward.channels * forward.output_width);
+  }
   run(affine_backward_matrix_finish_stub, p, image, p.matrices, 6 * batch * rows);
   return torch::stable::to(grad_matrix, matrix.scalar_type());
 }
