@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
+from .._torch.named_tuples import exportable
 from . import fakes  # noqa: F401
 
 __all__ = ["ComponentStats", "connected_components", "remove_small_regions"]
@@ -25,6 +26,7 @@ _component_stats = torch.ops.visops.component_stats.default
 _remove_small_regions = torch.ops.visops.remove_small_regions.default
 
 
+@exportable
 class ComponentStats(NamedTuple, Generic[Array]):
     """What :func:`connected_components` measures.
 

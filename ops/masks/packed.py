@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, renamed
+from .._torch.named_tuples import exportable
 from . import fakes  # noqa: F401
 
 __all__ = ["PackedMasks", "mask_area", "mask_iou", "masks_to_boxes", "pack_masks"]
@@ -25,6 +26,7 @@ _measure_masks = torch.ops.visops.measure_masks.default
 _mask_iou = torch.ops.visops.mask_iou.default
 
 
+@exportable
 class PackedMasks(NamedTuple):
     """Masks with 64 pixels in a number: what :func:`pack_masks` returns.
 
