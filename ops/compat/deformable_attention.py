@@ -116,7 +116,17 @@ def ms_deform_attn_backward(
     >>> found[0].flatten()
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
-    leaves = [t.detach().requires_grad_() for t in (value, sampling_loc, attn_weight)]
+    leaves = []
+    given = {"value": value, "sampling_loc": sampling_loc, "attn_weight": attn_weight}
+    for name, tensor in given.items():
+        if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
+            is_tensor = isinstance(tensor, Tensor)
+            kind = f"tensor of {tensor.dtype}" if is_tensor else type(tensor).__name__
+            raise TypeError(
+                f"visops.compat.ms_deform_attn_backward: {name} is a {kind}, "
+                "must be a floating-point torch.Tensor"
+            )
+        leaves.append(tensor.detach().requires_grad_())
     with torch.enable_grad():
         found = multi_scale_deformable_attention(
             leaves[0], spatial_shapes, *leaves[1:], level_start_index=level_start_index

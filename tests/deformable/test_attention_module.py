@@ -185,3 +185,24 @@ def test_layer_of_deformable_detr() -> None:
     mask = torch.rand(2, POSITIONS) < 0.3
     found = theirs(*given, torch.tensor(SHAPES), torch.tensor(STARTS), mask)
     assert torch.equal(found, ours(*given, SHAPES, STARTS, mask))
+
+
+@pytest.mark.parametrize(
+    ("place", "given", "kind"),
+    [
+        (0, [1.0], "list"),
+        (3, None, "NoneType"),
+        (4, torch.ones(1, 1, 1, 1, 1, dtype=torch.int64), "tensor of torch.int64"),
+    ],
+)
+def test_the_extensions_gradient_takes_floating_tensors(place: int, given: Any, kind: str) -> None:
+    arguments: list[Any] = [
+        *(torch.zeros(1, 4, 1, 1), torch.tensor([[2, 2]]), torch.tensor([0])),
+        *(torch.zeros(1, 1, 1, 1, 1, 2), torch.zeros(1, 1, 1, 1, 1), torch.ones(1, 1, 1)),
+    ]
+    arguments[place] = given
+    name = ("value", "", "", "sampling_loc", "attn_weight")[place]
+    with pytest.raises(
+        TypeError, match=rf"^visops\.compat\.ms_deform_attn_backward: {name} is a {kind}"
+    ):
+        compat.ms_deform_attn_backward(*arguments)
