@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._torch.refusals import require_plain
 from .iou_formulas import (
     area,
     aspect_difference,
@@ -157,6 +158,7 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
         if not isinstance(boxes, Tensor):
             kind = type(boxes).__name__
             raise TypeError(f"visops.{op}: {name} is a {kind}, must be a torch.Tensor")
+        require_plain(op, **{name: boxes})
         if boxes.dim() == 0 or boxes.shape[-1] != 4:
             shape = list(boxes.shape)
             raise ValueError(f"visops.{op}: {name} has shape {shape}, must be [..., 4]")

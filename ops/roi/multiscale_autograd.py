@@ -161,6 +161,10 @@ def _level_by_level(
     *levels: Any,
 ) -> Tensor:
     """Pool all boxes from every level, then select each box's level: the same bits."""
+    require(
+        all(math.isfinite(scale) and scale > 0 for scale in scales),
+        f"visops.multiscale_roi_align: scales is {list(scales)}, must be finite and > 0",
+    )
     return pool_by_position(
         features, boxes, output_size, scales, sampling_ratio, aligned, scales, *levels
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -363,3 +364,20 @@ def test_cuda_has_the_bits_of_the_cpu(name: str) -> None:
         for ours, theirs in zip(found, gradients(POOLS[name], maps, boxes), strict=True):
             assert same_bits(ours.cpu(), theirs)
             assert ours.stride() == theirs.stride()
+
+
+def test_bad_arguments_are_refused_by_name_under_vmap() -> None:
+    """Rules compute with sizes and scales before an operator sees them."""
+    maps, boxes = torch.zeros(2, 1, 1, 4, 4), torch.tensor([[0.0, 0, 0, 2, 2]])
+
+    def pyramid(level: Tensor) -> Tensor:
+        return visops.multiscale_roi_align([level, level], boxes, (2, 2), [math.inf, 0.5])
+
+    def gradient(grad: Tensor) -> Tensor:
+        options = (1.0, 2, False, False)
+        return torch.ops.visops.roi_align_backward_input(grad, boxes, [4], *options)
+
+    with pytest.raises(RuntimeError, match=r"scales is \[inf, 0\.5\], must be finite and > 0"):
+        torch.vmap(pyramid)(maps)
+    with pytest.raises(RuntimeError, match=r"input_size is .*, must have four numbers"):
+        torch.vmap(gradient)(torch.zeros(2, 1, 1, 2, 2))
