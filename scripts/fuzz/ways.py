@@ -102,7 +102,8 @@ def _with_gradients(call: Call) -> None:
 
 
 def _sum(tensors: Iterable[Tensor]) -> Tensor:
-    return sum((t.abs().sum() if t.is_complex() else t.sum() for t in tensors), torch.zeros(()))
+    real = (t.abs() if t.is_complex() else t.double() for t in tensors)
+    return sum((t.sum() for t in real), torch.zeros(()))
 
 
 def _on_meta(call: Call, draw_again: Callable[[], Call]) -> None:

@@ -243,8 +243,9 @@ def test_any_number_of_channels() -> None:
 def test_images_without_channels_take_no_time() -> None:
     """However many pixels the result would have."""
     size = (8, 2**31 - 1)
-    assert visops.augment(torch.zeros(1, 0, 4, 4), torch.eye(2, 3), size).shape == (1, 0, *size)
-    assert visops.warp_affine(torch.zeros(1, 0, 4, 4), torch.eye(2, 3), size).shape[1] == 0
+    image, matrix = torch.zeros(1, 0, 4, 4), torch.eye(2, 3)
+    assert visops.augment(image, matrix, size, layout="CHW").shape == (1, 0, *size)
+    assert visops.warp_affine(image, matrix, size).shape == (1, 0, *size)
 
 
 def test_wide_images_keep_precise_coordinates() -> None:
