@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._torch.refusals import require_plain
 from .iou_formulas import (
     area,
     aspect_difference,
@@ -59,6 +60,7 @@ def generalized_box_iou_loss(
     """
     op = "generalized_box_iou_loss"
     a, b = _read(op, boxes1, boxes2, reduction)
+    eps = float(eps)
     inter, union = _parts(a, b)
     hull = area(hull_sides(a, b))
     loss = 1 - (inter / (union + eps) - (hull - union) / (hull + eps))
@@ -100,6 +102,7 @@ def distance_box_iou_loss(
     """
     op = "distance_box_iou_loss"
     a, b = _read(op, boxes1, boxes2, reduction)
+    eps = float(eps)
     return _reduced(_distance_loss(a, b, eps)[0], reduction)
 
 
@@ -142,6 +145,7 @@ def complete_box_iou_loss(
     """
     op = "complete_box_iou_loss"
     a, b = _read(op, boxes1, boxes2, reduction)
+    eps = float(eps)
     loss, iou = _distance_loss(a, b, eps)
     v = aspect_difference(a, b)
     alpha = (v / (1 - iou + v + eps)).detach()
@@ -153,6 +157,7 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
         raise ValueError(
             f"visops.{op}: reduction is {reduction!r}, must be 'none', 'mean' or 'sum'"
         )
+    require_plain(op, boxes1=boxes1, boxes2=boxes2)
     for name, boxes in (("boxes1", boxes1), ("boxes2", boxes2)):
         if not isinstance(boxes, Tensor):
             kind = type(boxes).__name__

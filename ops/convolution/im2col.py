@@ -232,6 +232,8 @@ def _fill(op: str, value: Any, dtype: torch.dtype) -> Tensor | None:
         raise ValueError(
             f"visops.{op}: fill_value is {value!r}, must be a number that {name} holds"
         )
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:  # torch takes no larger ones
+        value = float(value)
     return torch.full((), value, dtype=dtype)
 
 

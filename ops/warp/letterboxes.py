@@ -200,11 +200,13 @@ def _target(op: str, size: Any) -> tuple[int, int]:
     sides = size if isinstance(size, (Sequence, np.ndarray, torch.Tensor)) else (size, size)
     try:
         rows, columns = (int(side) for side in sides)
-        whole = rows >= 1 and columns >= 1 and (rows, columns) == tuple(float(s) for s in sides)
+        whole = min(rows, columns) >= 1 and max(rows, columns) < 2**31
+        whole = whole and (rows, columns) == tuple(float(s) for s in sides)
     except (TypeError, ValueError, OverflowError):
         whole = False
     if not whole:
         raise ValueError(
-            f"visops.{op}: size is {size!r}, must be a positive integer or (height, width)"
+            f"visops.{op}: size is {size!r}, must be a positive integer or (height, width), "
+            "below 2^31"
         )
     return rows, columns

@@ -218,6 +218,11 @@ def array(dtype: Any = np.float32) -> np.ndarray:
         "distance_box_iou: boxes1 is a nested tensor, must be a dense one; unbind() it",
         call(visops.distance_box_iou, ragged(), boxes()),
     ),
+    (
+        TypeError,
+        "complete_box_iou_loss: boxes2 has layout sparse_coo, must be dense; call to_dense()",
+        call(visops.complete_box_iou_loss, boxes(), boxes().to_sparse()),
+    ),
 )
 def test_kinds(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
     check(error, message, call)

@@ -198,6 +198,23 @@ def test_missing_tensors_are_refused_under_vmap(name: str) -> None:
             torch.vmap(call)(torch.stack([arguments[first]] * 2))
 
 
+@every_mapped_operator
+def test_short_lists_are_refused_under_vmap(name: str) -> None:
+    """Rules read sizes before the operator checks them."""
+    target, arguments = valid_call(name)
+    first = tensor_names(arguments)[0]
+    for argument, value in arguments.items():
+        if not isinstance(value, (list, tuple)) or not argument.endswith("size"):
+            continue
+
+        def call(entry: Tensor, argument: str = argument) -> Any:
+            return target.function(**{**arguments, first: entry, argument: []})
+
+        with pytest.raises(RuntimeError, match=r"^visops\.\w+: ") as caught:
+            torch.vmap(call)(torch.stack([arguments[first]] * 2))
+        assert type(caught.value) is RuntimeError
+
+
 @every_operator
 def test_tensors_on_two_devices_are_refused(name: str) -> None:
     """A fake kernel that only looked at shapes would return memory that nobody wrote."""

@@ -370,3 +370,8 @@ def test_integer_sizes() -> None:
 
 def test_windows_have_every_number_of_dimensions() -> None:
     assert {w.dims for w in WINDOWS} == {1, 2, 3, 4}
+
+
+def test_integers_beyond_64_bits_fill_floating_results() -> None:
+    columns = visops.im2col(torch.zeros(1, 1, 2, 2), 1, padding=1, fill_value=-(2**70))
+    assert columns[0, 0, 0] == -(2.0**70)

@@ -201,6 +201,7 @@ def filled(dtype: torch.dtype, value: Any) -> Call:
 
 @table(
     (TypeError, "im2col: fill_value is 'a', must be a number", filled(torch.float32, "a")),
+    (ValueError, f"im2col: fill_value is {2**64}, must be a number", filled(torch.int64, 2**64)),
     (TypeError, "im2col: fill_value is None, must be a number", filled(torch.float32, None)),
     (
         ValueError,

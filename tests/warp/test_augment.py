@@ -240,6 +240,14 @@ def test_any_number_of_channels() -> None:
             check(image, matrices, (8, 9), fill=9, mean=0.5, memory_format=memory_format)
 
 
+def test_images_without_channels_take_no_time() -> None:
+    """However many pixels the result would have."""
+    size = (8, 2**31 - 1)
+    image, matrix = torch.zeros(1, 0, 4, 4), torch.eye(2, 3)
+    assert visops.augment(image, matrix, size, layout="CHW").shape == (1, 0, *size)
+    assert visops.warp_affine(image, matrix, size).shape == (1, 0, *size)
+
+
 def test_wide_images_keep_precise_coordinates() -> None:
     rng = np.random.default_rng(8)
     # Naive float32 coordinates are off by 2e-4 at column 3,000.

@@ -14,7 +14,9 @@ namespace visops {
 
 constexpr int64_t kPixelsPerWord = 64;
 
-VISOPS_FN int64_t words_of(int64_t width) { return (width + kPixelsPerWord - 1) / kPixelsPerWord; }
+VISOPS_FN int64_t words_of(int64_t width) {
+  return width / kPixelsPerWord + (width % kPixelsPerWord > 0 ? 1 : 0);
+}
 
 // Rows of all masks, one after another.
 struct PackParams {

@@ -175,7 +175,7 @@ void backward_samples_kernel(const AttentionParams& p, Workspace& workspace) {
   const SampleLevels levels = sample_levels(p, workspace);
   const int64_t bytes = p.channels * element_size(p.dtype);
   void* zeros = workspace.allocate(bytes);
-  memset(zeros, 0, static_cast<size_t>(bytes));
+  if (bytes > 0) memset(zeros, 0, static_cast<size_t>(bytes));
   with_types(p, [&](auto* element, auto is_discrete) {
     using T = std::remove_pointer_t<decltype(element)>;
     const SampleGradients<T, is_discrete> gradients(p, levels, static_cast<const T*>(zeros));

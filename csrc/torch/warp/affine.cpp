@@ -97,6 +97,7 @@ Tensor affine(const Tensor& image, const Tensor& matrix, const std::vector<int64
   check_problem(kOp, p, image, fill);
   const Tensor output = empty_tensor(kOp, "output", image, {p.batch, p.channels, size[0], size[1]},
                                      p.dtype, prefers_channels_last(image));
+  if (output.numel() == 0) return output;
   set_output(p, output.mutable_data_ptr(), output);
   warp(p, image, fill);
   return output;

@@ -175,6 +175,7 @@ Tensor augment_new(const char* op, AugmentParams& p, const Tensor& image, const 
   const Tensor output =
       empty_tensor(op, "output", image, {p.batch, p.channels, p.output_height, p.output_width},
                    p.output_dtype, channels_last);
+  if (output.numel() == 0) return output;
   set_output(p, output);
   run(augment_stub, p, image, p.batch * p.output_height, row_cost(p));
   return output;
