@@ -96,7 +96,7 @@ test-asan: build/asan/.built  ## the fast tests and the fuzzer under AddressSani
 	    ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_size_mb=4096:detect_odr_violation=0 \
 	    UBSAN_OPTIONS=print_stacktrace=1 PRELOAD="$(call preloaded,libasan.so)"; \
 	  LD_PRELOAD="$$PRELOAD" $(PY) -m pytest -p no:cacheprovider $(SANITIZED_TESTS) $(PYTEST_ARGS); \
-	  LD_PRELOAD="$$PRELOAD" $(PY) scripts/fuzz --seconds 60 --memory 4096 $(FUZZ_ARGS)
+	  LD_PRELOAD="$$PRELOAD" $(PY) scripts/fuzz --seconds 180 --memory 4096 $(FUZZ_ARGS)
 
 build/tsan/.built: $(BUILD_INPUTS) $(shell find ops -name '*.py')
 	VISOPS_SANITIZE=thread $(SANITIZED_BUILD) --build-lib build/tsan
