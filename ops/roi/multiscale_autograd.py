@@ -128,10 +128,6 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
 
 def level_number(scale: float) -> int:
     """Return k of the level whose scale is nearest to 2 ** -k."""
-    if not 0 < scale < math.inf:
-        raise RuntimeError(
-            f"visops.multiscale_roi_align: scales has {scale}, each must be finite and > 0"
-        )
     return round(-math.log2(scale))
 
 
