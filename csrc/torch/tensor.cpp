@@ -10,8 +10,8 @@
 
 namespace visops {
 
-DType dtype_of(const char* op, const char* argument, const Tensor& tensor) {
-  switch (tensor.scalar_type()) {
+std::optional<DType> dtype_of(ScalarType type) {
+  switch (type) {
     case ScalarType::Bool: return DType::kBool;
     case ScalarType::Byte: return DType::kUInt8;
     case ScalarType::Char: return DType::kInt8;
@@ -23,10 +23,15 @@ DType dtype_of(const char* op, const char* argument, const Tensor& tensor) {
     case ScalarType::BFloat16: return DType::kBFloat16;
     case ScalarType::Float: return DType::kFloat32;
     case ScalarType::Double: return DType::kFloat64;
-    default:
-      fail(op, argument, " has dtype ", torch::headeronly::toString(tensor.scalar_type()),
-           ", which is not supported");
+    default: return std::nullopt;
   }
+}
+
+DType dtype_of(const char* op, const char* argument, const Tensor& tensor) {
+  const std::optional<DType> dtype = dtype_of(tensor.scalar_type());
+  require(dtype.has_value(), op, argument, " has dtype ",
+          torch::headeronly::toString(tensor.scalar_type()), ", which is not supported");
+  return *dtype;
 }
 
 ScalarType scalar_type_of(DType dtype) {
@@ -44,6 +49,13 @@ std::string device_text(const Tensor& tensor) {
 }
 
 std::string shape_text(const Tensor& tensor) { return shape_text(tensor.sizes()); }
+
+void check_shape(const char* op, const char* name, const Tensor& tensor,
+                 const std::vector<int64_t>& expected) {
+  bool same = tensor.dim() == static_cast<int64_t>(expected.size());
+  for (int64_t d = 0; same && d < tensor.dim(); ++d) same = tensor.size(d) == expected[d];
+  require(same, op, name, " has shape ", shape_text(tensor), ", must be ", shape_text(expected));
+}
 
 void check_same_device(const char* op, const char* reference_name, const Tensor& reference,
                        const char* name, const Tensor& tensor) {

@@ -7,6 +7,7 @@
 #include <torch/csrc/stable/ops.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,15 @@ using torch::stable::Tensor;
 
 // Throws, naming op and argument, for a dtype that no visops op takes.
 DType dtype_of(const char* op, const char* argument, const Tensor& tensor);
+std::optional<DType> dtype_of(ScalarType type);  // none: no visops op takes it
 ScalarType scalar_type_of(DType dtype);
 
 std::string device_text(const Tensor& tensor);
 std::string shape_text(const Tensor& tensor);
+
+// Throws unless `tensor` has these sizes.
+void check_shape(const char* op, const char* name, const Tensor& tensor,
+                 const std::vector<int64_t>& expected);
 
 // Throws unless `tensor` is on the device of `reference`.
 void check_same_device(const char* op, const char* reference_name, const Tensor& reference,

@@ -74,6 +74,11 @@ struct AttentionParams {
   const int64_t* order;         // the samples in that order; equal cells by index
 };
 
+// The element of value where a head of an image begins.
+VISOPS_FN int64_t head_offset(const AttentionParams& p, int64_t image, int64_t head) {
+  return image * p.batch_stride + head * p.head_stride;
+}
+
 extern ScheduledStub<AttentionParams> attention_stub;
 // On CUDA in two steps, because torch sorts in between: without an `order`, fills `cells`.
 extern ScheduledStub<AttentionParams> attention_backward_value_stub;

@@ -32,7 +32,7 @@ struct ComponentStatsParams {
   int64_t count, height, width;
   int64_t regions;  // labels outside [1, regions] are ignored
 
-  // Of label r + 1; zeros where it has no pixels.
+  // Row r describes label r + 1; zeros where it has no pixels.
   int64_t* areas;     // [count, regions]
   int64_t* boxes;     // [count, regions, 4] x1, y1, x2, y2, the last two exclusive
   double* centroids;  // [count, regions, 2] x, y

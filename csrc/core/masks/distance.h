@@ -19,6 +19,7 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/element.h"
@@ -113,6 +114,26 @@ VISOPS_FN int32_t site_on_shell(const DistanceParams& p, const uint8_t* mask, in
     }
   }
   return -1;
+}
+
+// f(metric, zero, sites): the metric as a constant, a 0 of the type that distances are computed in,
+// and as a constant whether passes keep sites. The chessboard's are looked up afterwards.
+template <class F>
+void with_distance_types(const DistanceParams& p, const F& f) {
+  const auto with_sites = [&](auto metric, auto zero) {
+    return p.indices != nullptr ? f(metric, zero, std::true_type())
+                                : f(metric, zero, std::false_type());
+  };
+  using Euclidean = std::integral_constant<Metric, Metric::kEuclidean>;
+  switch (p.metric) {
+    case Metric::kTaxicab:
+      return with_sites(std::integral_constant<Metric, Metric::kTaxicab>(), int32_t{0});
+    case Metric::kChessboard:
+      return f(std::integral_constant<Metric, Metric::kChessboard>(), int32_t{0},
+               std::false_type());
+    case Metric::kEuclidean:
+      return p.in_integers ? with_sites(Euclidean(), int32_t{0}) : with_sites(Euclidean(), 0.0f);
+  }
 }
 
 extern ScheduledStub<DistanceParams> distance_stub;

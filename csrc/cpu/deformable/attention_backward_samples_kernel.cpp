@@ -9,7 +9,7 @@
 // contraction. Lanes begin with their first product rather than with 0, which only negative zeros
 // could tell, and those are gone after the NOTE's plus 0. Assumes what the front checks.
 #include "cpu/deformable/attention_samples.h"
-#include "cpu/deformable/parts.h"
+#include "cpu/simd/parts.h"
 
 namespace visops {
 namespace {
@@ -68,8 +68,7 @@ class SampleGradients {
 
   void compute(int64_t begin, int64_t end) const {
     for_queries(p_, begin, end, [&](int64_t image, int64_t head, int64_t first, int64_t last) {
-      const T* values =
-          static_cast<const T*>(p_.value) + image * p_.batch_stride + head * p_.head_stride;
+      const T* values = static_cast<const T*>(p_.value) + head_offset(p_, image, head);
       for (int64_t q = first; q < last; ++q) {
         const int64_t row = (image * p_.queries + q) * p_.heads + head;
         const T* grad = static_cast<const T*>(p_.grad) + row * p_.channels;

@@ -8,7 +8,7 @@
 // Rounding: sums are float32 (float64 for float64), without contraction. Assumes what the front
 // checks.
 #include "cpu/deformable/attention_samples.h"
-#include "cpu/deformable/parts.h"
+#include "cpu/simd/parts.h"
 
 namespace visops {
 namespace {

@@ -7,7 +7,7 @@
 // Rounding: NOTE [ Samples of deformable attention ] (core/deformable/attention.h), without
 // contraction. Assumes what the front checks.
 #include "cpu/deformable/attention_samples.h"
-#include "cpu/deformable/parts.h"
+#include "cpu/simd/parts.h"
 
 namespace visops {
 namespace {
@@ -22,8 +22,7 @@ class Attention {
 
   void compute(int64_t begin, int64_t end) const {
     for_queries(p_, begin, end, [&](int64_t image, int64_t head, int64_t first, int64_t last) {
-      const T* values =
-          static_cast<const T*>(p_.value) + image * p_.batch_stride + head * p_.head_stride;
+      const T* values = static_cast<const T*>(p_.value) + head_offset(p_, image, head);
       for (int64_t q = first; q < last; ++q) {
         const int64_t row = (image * p_.queries + q) * p_.heads + head;
         compute_query(values, row, static_cast<T*>(p_.output) + row * p_.channels);

@@ -272,23 +272,10 @@ void transform(const DistanceParams& p, Workspace& workspace) {
   }
 }
 
-template <Metric kMetric, class T>
-void transform_as(const DistanceParams& p, Workspace& workspace) {
-  if (p.indices != nullptr && kMetric != Metric::kChessboard) {
-    transform<kMetric, T, kMetric != Metric::kChessboard>(p, workspace);
-  } else {
-    transform<kMetric, T, false>(p, workspace);
-  }
-}
-
 void distance_kernel(const DistanceParams& p, Workspace& workspace) {
-  switch (p.metric) {
-    case Metric::kTaxicab: return transform_as<Metric::kTaxicab, int32_t>(p, workspace);
-    case Metric::kChessboard: return transform_as<Metric::kChessboard, int32_t>(p, workspace);
-    case Metric::kEuclidean:
-      return p.in_integers ? transform_as<Metric::kEuclidean, int32_t>(p, workspace)
-                           : transform_as<Metric::kEuclidean, float>(p, workspace);
-  }
+  with_distance_types(p, [&](auto metric, auto zero, auto sites) {
+    transform<metric, decltype(zero), sites>(p, workspace);
+  });
 }
 
 const bool registered = distance_stub.set(kIsaSlot, distance_kernel);

@@ -2,47 +2,29 @@
 // maxima and of boxes' gradients are written over.
 #pragma once
 
-#include <type_traits>
-
 #include "cpu/roi/blocks.h"
 #include "cpu/roi/read_ahead.h"
-#include "cpu/simd/vector.h"
+#include "cpu/simd/parts.h"
 
 namespace visops {
 namespace {
 
-// Floats and Vector<double> under the same names.
-VISOPS_ALWAYS_INLINE Floats repeat(float x) { return Floats(x); }
-VISOPS_ALWAYS_INLINE Vector<double> repeat(double x) { return broadcast(x); }
-VISOPS_ALWAYS_INLINE void load_from(const float* p, Floats* v) { *v = Floats::load(p); }
-VISOPS_ALWAYS_INLINE void load_from(const double* p, Vector<double>* v) { *v = load_vector(p); }
-VISOPS_ALWAYS_INLINE void store_to(float* p, const Floats& v) { v.store(p); }
-VISOPS_ALWAYS_INLINE void store_to(double* p, const Vector<double>& v) { store_vector(p, v); }
-
-// kCount adjacent channels in two vectors: one alone would wait for its own sums.
+// kCount adjacent channels in two parts: one alone would wait for its own sums.
 template <class Acc>
 struct Channels {
-  static constexpr bool kDouble = std::is_same<Acc, double>::value;
-  using Part = std::conditional_t<kDouble, Vector<double>, Floats>;
-  static constexpr int kPartCount = kVectorBytes / static_cast<int>(sizeof(Acc));
-  static constexpr int kCount = 2 * kPartCount;
-  static_assert(kPartCount == Floats::kWidth * 4 / static_cast<int>(sizeof(Acc)),
-                "Floats and Vector fill the same registers");
+  static constexpr int kCount = 2 * kPartCount<Acc>;
 
-  Part first, second;
+  Part<Acc> first, second;
 
   Channels() = default;
-  VISOPS_ALWAYS_INLINE explicit Channels(Acc x) : first(repeat(x)), second(repeat(x)) {}
-  VISOPS_ALWAYS_INLINE Channels(const Part& a, const Part& b) : first(a), second(b) {}
+  VISOPS_ALWAYS_INLINE explicit Channels(Acc x) : first(repeated(x)), second(repeated(x)) {}
+  VISOPS_ALWAYS_INLINE Channels(const Part<Acc>& a, const Part<Acc>& b) : first(a), second(b) {}
   static VISOPS_ALWAYS_INLINE Channels load(const Acc* p) {
-    Channels c;
-    load_from(p, &c.first);
-    load_from(p + kPartCount, &c.second);
-    return c;
+    return {load_part(p), load_part(p + kPartCount<Acc>)};
   }
   VISOPS_ALWAYS_INLINE void store(Acc* p) const {
-    store_to(p, first);
-    store_to(p + kPartCount, second);
+    store_part(p, first);
+    store_part(p + kPartCount<Acc>, second);
   }
   friend VISOPS_ALWAYS_INLINE Channels operator+(const Channels& a, const Channels& b) {
     return {a.first + b.first, a.second + b.second};

@@ -115,37 +115,24 @@ struct BitTotal {
 };
 #endif
 
-// Sixteen vectors' common bits, added to the sums ones + 2 twos + 4 fours + 8 eights; the rest is
-// returned, in sixteens.
+// Sums of bits, place by place: ones[0] + 2 * ones[1] + 4 * ones[2] + 8 * ones[3]. add<n>() adds
+// the common bits of 2^n vectors to the first n of them, and returns what they carry, in units of
+// 2^n.
 struct CarrySums {
-  BitVector ones = BitVector::zero(), twos = ones, fours = ones, eights = ones;
+  BitVector ones[4] = {BitVector::zero(), BitVector::zero(), BitVector::zero(), BitVector::zero()};
 
-  VISOPS_ALWAYS_INLINE BitVector pair(const uint64_t* a, const uint64_t* b) {
-    BitVector carry;
-    ones = add_bits(ones, BitVector::common(a, b),
-                    BitVector::common(a + BitVector::kWords, b + BitVector::kWords), &carry);
-    return carry;
-  }
-  VISOPS_ALWAYS_INLINE BitVector four(const uint64_t* a, const uint64_t* b) {
-    const BitVector first = pair(a, b);
-    const BitVector second = pair(a + 2 * BitVector::kWords, b + 2 * BitVector::kWords);
-    BitVector carry;
-    twos = add_bits(twos, first, second, &carry);
-    return carry;
-  }
-  VISOPS_ALWAYS_INLINE BitVector eight(const uint64_t* a, const uint64_t* b) {
-    const BitVector first = four(a, b);
-    const BitVector second = four(a + 4 * BitVector::kWords, b + 4 * BitVector::kWords);
-    BitVector carry;
-    fours = add_bits(fours, first, second, &carry);
-    return carry;
-  }
-  VISOPS_ALWAYS_INLINE BitVector sixteen(const uint64_t* a, const uint64_t* b) {
-    const BitVector first = eight(a, b);
-    const BitVector second = eight(a + 8 * BitVector::kWords, b + 8 * BitVector::kWords);
-    BitVector carry;
-    eights = add_bits(eights, first, second, &carry);
-    return carry;
+  template <int n>
+  VISOPS_ALWAYS_INLINE BitVector add(const uint64_t* a, const uint64_t* b) {
+    if constexpr (n == 0) {
+      return BitVector::common(a, b);
+    } else {
+      constexpr int64_t kHalf = BitVector::kWords << (n - 1);
+      const BitVector first = add<n - 1>(a, b);
+      const BitVector second = add<n - 1>(a + kHalf, b + kHalf);
+      BitVector carry;
+      ones[n - 1] = add_bits(ones[n - 1], first, second, &carry);
+      return carry;
+    }
   }
 };
 
@@ -156,11 +143,8 @@ inline int64_t count_common(const uint64_t* a, const uint64_t* b, int64_t words)
   if (words >= kStep) {
     CarrySums sums;
     BitTotal total;
-    for (; at + kStep <= words; at += kStep) total.add(sums.sixteen(a + at, b + at), 4);
-    total.add(sums.eights, 3);
-    total.add(sums.fours, 2);
-    total.add(sums.twos, 1);
-    total.add(sums.ones, 0);
+    for (; at + kStep <= words; at += kStep) total.add(sums.add<4>(a + at, b + at), 4);
+    for (int n = 0; n < 4; ++n) total.add(sums.ones[n], n);
     count = total.sum();
   }
   for (; at < words; ++at) count += count_bits(a[at] & b[at]);

@@ -40,8 +40,7 @@ __global__ void __launch_bounds__(kThreads)
   int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpLanes;
   for (; row < rows; row += step) {
     const int64_t head = row % p.heads, image = row / p.heads / p.queries;
-    const T* values =
-        static_cast<const T*>(p.value) + image * p.batch_stride + head * p.head_stride;
+    const T* values = static_cast<const T*>(p.value) + head_offset(p, image, head);
     const T* grad = static_cast<const T*>(p.grad) + row * p.channels;
     for (int64_t n = 0; n < p.samples; ++n) {
       const LevelAt& level = level_of_sample(levels, n);

@@ -29,12 +29,6 @@ struct PlacedTaps {
   Acc weight[4];
 };
 
-// The element of value where a head of an image begins.
-__device__ inline int64_t head_offset(const AttentionParams& p, int64_t row) {
-  const int64_t head = row % p.heads, image = row / p.heads / p.queries;
-  return image * p.batch_stride + head * p.head_stride;
-}
-
 template <bool is_discrete, class Acc>
 __device__ PlacedTaps<Acc> place_taps(const AttentionParams& p, const Levels& levels, int64_t row,
                                       int64_t sample) {
@@ -42,7 +36,8 @@ __device__ PlacedTaps<Acc> place_taps(const AttentionParams& p, const Levels& le
   const PlacedSample<Acc> s = placed_sample<is_discrete, Acc>(p, level, row * p.samples + sample);
   PlacedTaps<Acc> placed;
   const int64_t position = level.start + static_cast<int64_t>(s.place.y) * level.width + s.place.x;
-  placed.first = head_offset(p, row) + position * p.position_stride;
+  placed.first =
+      head_offset(p, row / p.heads / p.queries, row % p.heads) + position * p.position_stride;
   placed.row_step = level.width * p.position_stride;
   placed.taps = s.place.taps;
   tap_weights<is_discrete>(s.place, s.attention, placed.weight);

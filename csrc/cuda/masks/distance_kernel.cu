@@ -10,12 +10,10 @@
 // Assumes what check_distance() established: squares don't overflow.
 #include "core/masks/distance.h"
 #include "core/workspace.h"
-#include "cuda/launch.h"
+#include "cuda/masks/threads.h"
 
 namespace visops {
 namespace {
-
-constexpr int kThreads = 256;
 
 // What a pass knows of each pixel: the distance so far, and its site if sites are wanted.
 template <class T>
@@ -29,11 +27,6 @@ struct Axis {
   int64_t size, stride;
 };
 
-__device__ inline int64_t first_thread() {
-  return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-}
-__device__ inline int64_t all_threads() { return static_cast<int64_t>(gridDim.x) * kThreads; }
-
 template <Metric kMetric, class T, bool kSites>
 __global__ void __launch_bounds__(kThreads)
     column_pass(const __grid_constant__ DistanceParams p, const Field<T> to) {
@@ -43,7 +36,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t y = at / p.width % p.height;
     T near = far_of(T());
     int64_t site = -1;
-    // Of two sites as far away, the one above comes first.
+    // If two sites are as far away, the one above comes first.
     for (int64_t k = 0; site < 0 && (k <= y || y + k < p.height); ++k) {
       if (k <= y && p.masks[at - k * p.width] == 0) {
         site = at - k * p.width;
@@ -110,7 +103,7 @@ void transform(const DistanceParams& p, Workspace& workspace) {
     return Field<T>{near, kSites ? allocate<int32_t>(workspace, all) : nullptr};
   };
   Field<T> from = make(), to = make();
-  const dim3 grid = grid_for((all + kThreads - 1) / kThreads), threads(kThreads);
+  const dim3 grid = grid_of_threads(all), threads(kThreads);
   void* stream = workspace.stream();
   launch(column_pass<kMetric, T, kSites>, grid, threads, 0, stream, p, from);
   const Axis axes[3] = {{p.depth, p.height * p.width}, {p.height, p.width}, {p.width, 1}};
@@ -125,23 +118,10 @@ void transform(const DistanceParams& p, Workspace& workspace) {
   launch(finish_pass<kMetric, T, kSites>, grid, threads, 0, stream, p, from);
 }
 
-template <Metric kMetric, class T>
-void transform_as(const DistanceParams& p, Workspace& workspace) {
-  if (p.indices != nullptr && kMetric != Metric::kChessboard) {
-    transform<kMetric, T, kMetric != Metric::kChessboard>(p, workspace);
-  } else {
-    transform<kMetric, T, false>(p, workspace);
-  }
-}
-
 void distance_cuda(const DistanceParams& p, Workspace& workspace) {
-  switch (p.metric) {
-    case Metric::kTaxicab: return transform_as<Metric::kTaxicab, int32_t>(p, workspace);
-    case Metric::kChessboard: return transform_as<Metric::kChessboard, int32_t>(p, workspace);
-    case Metric::kEuclidean:
-      return p.in_integers ? transform_as<Metric::kEuclidean, int32_t>(p, workspace)
-                           : transform_as<Metric::kEuclidean, float>(p, workspace);
-  }
+  with_distance_types(p, [&](auto metric, auto zero, auto sites) {
+    transform<metric, decltype(zero), sites>(p, workspace);
+  });
 }
 
 const bool registered = distance_stub.set(kCudaSlot, distance_cuda);

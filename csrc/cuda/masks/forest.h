@@ -13,23 +13,12 @@
 #pragma once
 
 #include "core/masks/components.h"
-#include "cuda/launch.h"
+#include "cuda/masks/threads.h"
 
 namespace visops {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
-constexpr int kWarps = kThreads / kWarp;
-constexpr unsigned kWholeWarp = 0xffffffffu;
 constexpr int32_t kOutside = -1;
-
-// How many threads or warps stride over work, and where this one begins.
-__device__ inline int64_t first_thread() {
-  return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-}
-__device__ inline int64_t all_threads() { return static_cast<int64_t>(gridDim.x) * kThreads; }
-inline dim3 grid_of_threads(int64_t count) { return grid_for((count + kThreads - 1) / kThreads); }
 
 // Masks in which pixels connect if they are not 0 or, where `inverted`, if they are.
 struct MaskPixels {
@@ -155,8 +144,7 @@ void link_components(const Pixels& pixels, const ForestSize& size, bool diagonal
                      void* stream) {
   const dim3 threads(kThreads), grid = grid_of_threads(size.count * size.pixels());
   const int64_t pieces = size.count * size.height * size.pieces();
-  launch(link_runs<Pixels>, grid_for((pieces + kWarps - 1) / kWarps), threads, 0, stream, pixels,
-         size, links);
+  launch(link_runs<Pixels>, grid_of_warps(pieces), threads, 0, stream, pixels, size, links);
   launch(join_neighbours<Pixels>, grid, threads, 0, stream, pixels, size, diagonal, links);
   launch(find_roots, grid, threads, 0, stream, size, links);
 }

@@ -8,22 +8,12 @@
 // Split: warps stride over words and pairs, blocks over masks. Sums, minima and maxima are of
 // integers, so any order will do; an overlap is one division, in float64, for each pair.
 #include "core/masks/packed.h"
-#include "cuda/launch.h"
+#include "cuda/masks/threads.h"
 
 namespace visops {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarp = 32;
-constexpr int kWarps = kThreads / kWarp;
-constexpr unsigned kWholeWarp = 0xffffffffu;
 constexpr int kNowhere = 0x7fffffff;  // beyond every row and column
-
-__device__ inline int64_t first_warp() {
-  return static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
-}
-__device__ inline int64_t all_warps() { return static_cast<int64_t>(gridDim.x) * kWarps; }
-inline dim3 grid_of_warps(int64_t count) { return grid_for((count + kWarps - 1) / kWarps); }
 
 __global__ void __launch_bounds__(kThreads) pack(const __grid_constant__ PackParams p) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;

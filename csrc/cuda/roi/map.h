@@ -4,24 +4,12 @@
 #include "core/element_types.h"
 #include "core/roi/layout.h"
 #include "core/workspace.h"
+#include "cuda/load_number.h"
 
 namespace visops {
 namespace {
 
 constexpr int kWarp = 32;
-
-// load_element(), with the GPU's own conversion for Half.
-template <class T>
-__device__ inline typename Accumulate<T>::type load_number(const T* at) {
-  return load_element(at);
-}
-#if defined(__CUDA_ARCH__)
-__device__ inline float load_number(const Half* at) {
-  float number;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(at->bits));
-  return number;
-}
-#endif
 
 // Whether the lanes of a warp are channels, so that it reads and writes adjacent elements; else
 // they are bins, or pixels of a row.

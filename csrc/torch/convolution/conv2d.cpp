@@ -35,7 +35,6 @@ struct ConvCall {
 
   void check();
   void check_sizes(const char* name, const Sizes& sizes) const;
-  void check_shape(const char* name, const Tensor& tensor, const Sizes& expected) const;
   ConvSizes axis(int i) const;
   int64_t in_channels() const { return weight[1]; }
   int64_t out_channels() const { return weight[0] / groups; }
@@ -76,14 +75,6 @@ void ConvCall::check() {
 void ConvCall::check_sizes(const char* name, const Sizes& sizes) const {
   for (const int64_t size : sizes) {
     if (size < 0) fail(op, name, " has shape ", shape_text(sizes), ", sizes must be >= 0");
-  }
-}
-
-void ConvCall::check_shape(const char* name, const Tensor& tensor, const Sizes& expected) const {
-  bool same = tensor.dim() == static_cast<int64_t>(expected.size());
-  for (int64_t d = 0; same && d < tensor.dim(); ++d) same = tensor.size(d) == expected[d];
-  if (!same) {
-    fail(op, name, " has shape ", shape_text(tensor), ", must be ", shape_text(expected));
   }
 }
 
@@ -143,7 +134,7 @@ Tensor conv2d(const Tensor& input, const Tensor& weight, const std::optional<Ten
   const Arithmetic kind = common_kind(call.op, "input", input, "weight", weight);
   Conv2dParams p = params_of(call, kind, weight);
   if (bias.has_value()) {
-    call.check_shape("bias", *bias, {call.weight[0]});
+    check_shape(call.op, "bias", *bias, {call.weight[0]});
     common_kind(call.op, "input", input, "bias", *bias);
     p.bias = bias->const_data_ptr();
     p.bias_stride = bias->stride(0);
@@ -162,7 +153,7 @@ Tensor conv2d_backward_input(const Tensor& grad, const Tensor& weight, const Siz
   ConvCall call = {"conv2d_backward_input", stride, padding, dilation, groups, input_size,
                    sizes_of(weight)};
   call.check();
-  call.check_shape("grad", grad, call.output);
+  check_shape(call.op, "grad", grad, call.output);
   Conv2dParams p = params_of(call, common_kind(call.op, "grad", grad, "weight", weight), weight);
   p.transposed = true;
   std::swap(p.from_channels, p.to_channels);
@@ -180,7 +171,7 @@ Tensor conv2d_backward_weight(const Tensor& grad, const Tensor& input, const Siz
   ConvCall call = {"conv2d_backward_weight", stride,     padding, dilation, groups,
                    sizes_of(input),          weight_size};
   call.check();
-  call.check_shape("grad", grad, call.output);
+  check_shape(call.op, "grad", grad, call.output);
   Conv2dWeightParams p = {};
   p.kind = common_kind(call.op, "grad", grad, "input", input);
   const Tensor gradient =

@@ -76,11 +76,7 @@ void AttentionCall::set_samples(const char* reference_name, const Tensor& refere
           ", Q, ", p.heads, ", samples, 2]");
   p.queries = locations.size(1);
   p.samples = locations.size(3);
-  const Integers expected = {p.batch, p.queries, p.heads, p.samples};
-  bool has_shape = weights.dim() == 4;
-  for (int64_t d = 0; has_shape && d < 4; ++d) has_shape = weights.size(d) == expected[d];
-  require(has_shape, op, "attention_weights has shape ", shape_text(weights), ", must be ",
-          shape_text(expected));
+  check_shape(op, "attention_weights", weights, {p.batch, p.queries, p.heads, p.samples});
   const std::pair<const char*, const Tensor*> given[] = {{"sampling_locations", &locations},
                                                          {"attention_weights", &weights}};
   for (const auto& [name, tensor] : given) {
@@ -142,10 +138,7 @@ void AttentionCall::read_shapes(const Tensor& reference, const Tensor& shapes) {
 
 void AttentionCall::set_grad(const Tensor& grad) {
   const AttentionParams& p = params;
-  const Integers expected = {p.batch, p.queries, p.heads * p.channels};
-  bool has_shape = grad.dim() == 3;
-  for (int64_t d = 0; has_shape && d < 3; ++d) has_shape = grad.size(d) == expected[d];
-  require(has_shape, op, "grad has shape ", shape_text(grad), ", must be ", shape_text(expected));
+  check_shape(op, "grad", grad, {p.batch, p.queries, p.heads * p.channels});
   params.grad = contiguous_data(grad);
 }
 

@@ -15,9 +15,7 @@ std::tuple<Tensor, Tensor> connected_components(const Tensor& masks, int64_t con
           ", must be bool or an integer type");
   p.diagonal = parse_connectivity(op, connectivity);
   const MaskBatch batch = mask_batch(op, "masks", masks);
-  p.count = batch.count;
-  p.height = batch.height;
-  p.width = batch.width;
+  set_sizes(batch, &p);
   const Tensor labels =
       make_result(op, masks, batch.sizes({batch.height, batch.width}), DType::kInt32);
   if (batch.is_empty()) return {labels, make_zeros(op, masks, batch.leading, DType::kInt32)};
@@ -43,9 +41,7 @@ std::tuple<Tensor, Tensor, Tensor> component_stats(const Tensor& labels, int64_t
   if (is_empty) return {areas, boxes, centroids};
   ComponentStatsParams p = {};
   p.labels = static_cast<const int32_t*>(batch.masks.const_data_ptr());
-  p.count = batch.count;
-  p.height = batch.height;
-  p.width = batch.width;
+  set_sizes(batch, &p);
   p.regions = regions;
   p.areas = static_cast<int64_t*>(areas.mutable_data_ptr());
   p.boxes = static_cast<int64_t*>(boxes.mutable_data_ptr());
@@ -66,9 +62,7 @@ std::tuple<Tensor, Tensor> remove_small_regions(const Tensor& masks, int64_t min
   p.holes = parse_region_kind(op, mode);
   p.diagonal = parse_connectivity(op, connectivity);
   const MaskBatch batch = mask_batch(op, "masks", masks);
-  p.count = batch.count;
-  p.height = batch.height;
-  p.width = batch.width;
+  set_sizes(batch, &p);
   const Tensor cleaned =
       make_result(op, masks, batch.sizes({batch.height, batch.width}), DType::kBool);
   if (batch.is_empty()) return {cleaned, make_zeros(op, masks, batch.leading, DType::kBool)};

@@ -17,6 +17,13 @@ struct MaskBatch {
   std::vector<int64_t> sizes(const std::vector<int64_t>& last) const;
 };
 
+template <class Params>
+void set_sizes(const MaskBatch& batch, Params* p) {
+  p->count = batch.count;
+  p->height = batch.height;
+  p->width = batch.width;
+}
+
 MaskBatch mask_batch(const char* op, const char* name, const Tensor& masks);
 
 // A tensor on the device of `like` with as many dimensions as it takes.

@@ -82,10 +82,7 @@ void PasteCall::set_alpha(const std::optional<Tensor>& given, const Tensor& refe
           given.has_value() ? "alpha is given, must be None unless blend is 'alpha'"
                             : "alpha is None, must be given where blend is 'alpha'");
   if (!given.has_value()) return;
-  const std::vector<int64_t> shape = {params.boxes.count, params.patch_height, params.patch_width};
-  bool has_shape = given->dim() == 3;
-  for (int64_t d = 0; has_shape && d < 3; ++d) has_shape = given->size(d) == shape[d];
-  require(has_shape, op, "alpha has shape ", shape_text(*given), ", must be ", shape_text(shape));
+  check_shape(op, "alpha", *given, {params.boxes.count, params.patch_height, params.patch_width});
   check_same_device(op, "images", reference, "alpha", *given);
   const DType dtype = dtype_of(op, "alpha", *given);
   require(dtype == computed_in(params.dtype), op, "alpha has dtype ", dtype_name(dtype),

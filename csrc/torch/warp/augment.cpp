@@ -149,17 +149,12 @@ void set_output(AugmentParams& p, const Tensor& output) {
 // Resampling, colour and conversion cost several times as much as a copy.
 int64_t row_cost(const AugmentParams& p) { return 4 * p.channels * p.output_width; }
 
-DType output_dtype(const char* op, ScalarType dtype) {
-  switch (dtype) {
-    case ScalarType::Byte: return DType::kUInt8;
-    case ScalarType::Half: return DType::kFloat16;
-    case ScalarType::BFloat16: return DType::kBFloat16;
-    case ScalarType::Float: return DType::kFloat32;
-    case ScalarType::Double: return DType::kFloat64;
-    default:
-      fail(op, "out_dtype is ", torch::headeronly::toString(dtype),
-           ", must be uint8, float16, bfloat16, float32 or float64");
-  }
+DType output_dtype(const char* op, ScalarType type) {
+  const std::optional<DType> dtype = dtype_of(type);
+  require(dtype == DType::kUInt8 || (dtype.has_value() && is_floating(*dtype)), op, "out_dtype is ",
+          torch::headeronly::toString(type),
+          ", must be uint8, float16, bfloat16, float32 or float64");
+  return *dtype;
 }
 
 Tensor augment_new(const char* op, AugmentParams& p, const Tensor& image, const Tensor& matrix,

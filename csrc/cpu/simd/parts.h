@@ -32,6 +32,7 @@ VISOPS_ALWAYS_INLINE void store_part(T* to, const Floats& part) {
   const Floats pixels[1] = {part};
   store_pixels(to, pixels);
 }
+VISOPS_ALWAYS_INLINE void store_part(float* to, const Floats& part) { part.store(to); }
 VISOPS_ALWAYS_INLINE void store_part(double* to, const Vector<double>& part) {
   store_vector(to, part);
 }
