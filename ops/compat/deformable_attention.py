@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..deformable.attention import multi_scale_deformable_attention
+from ..deformable.attention import attention_gradients, multi_scale_deformable_attention
 from ..deformable.attention_module import MultiScaleDeformableAttention
 
 __all__ = [
@@ -116,22 +116,25 @@ def ms_deform_attn_backward(
     >>> found[0].flatten()
     tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
-    leaves = []
-    given = {"value": value, "sampling_loc": sampling_loc, "attn_weight": attn_weight}
+    given = {
+        "value": value,
+        "sampling_loc": sampling_loc,
+        "attn_weight": attn_weight,
+        "grad_output": grad_output,
+    }
     for name, tensor in given.items():
-        if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
-            is_tensor = isinstance(tensor, Tensor)
-            kind = f"tensor of {tensor.dtype}" if is_tensor else type(tensor).__name__
-            raise TypeError(
-                f"visops.compat.ms_deform_attn_backward: {name} is a {kind}, "
-                "must be a floating-point torch.Tensor"
-            )
-        leaves.append(tensor.detach().requires_grad_())
-    with torch.enable_grad():
-        found = multi_scale_deformable_attention(
-            leaves[0], spatial_shapes, *leaves[1:], level_start_index=level_start_index
+        kind = type(tensor).__name__
+        if isinstance(tensor, Tensor):
+            if tensor.is_floating_point():
+                continue
+            kind = f"tensor of {tensor.dtype}"
+        raise TypeError(
+            f"visops.compat.ms_deform_attn_backward: {name} is a {kind}, "
+            "must be a floating-point torch.Tensor"
         )
-        return list(torch.autograd.grad(found, leaves, grad_output))
+    return attention_gradients(
+        value, spatial_shapes, level_start_index, sampling_loc, attn_weight, grad_output
+    )
 
 
 class MultiScaleDeformableAttnFunction:

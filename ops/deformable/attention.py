@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
-from .attention_autograd import attention
+from .attention_autograd import attention, backward_samples, backward_value
 
-__all__ = ["multi_scale_deformable_attention"]
+__all__ = ["attention_gradients", "multi_scale_deformable_attention"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 _Device = torch.device | str | None
@@ -80,7 +80,7 @@ def multi_scale_deformable_attention(
     Returns
     -------
     Tensor or ndarray ``[B, Q, h * d]``
-        Of the dtype of `value`.
+        The dtype is that of `value`.
 
     Raises
     ------
@@ -107,18 +107,10 @@ def multi_scale_deformable_attention(
     >>> visops.multi_scale_deformable_attention(value, shapes, locations, weights)
     tensor([[[5.5000]]])
     """
-    if isinstance(spatial_shapes, np.ndarray):
-        spatial_shapes = spatial_shapes.tolist()
-    shapes = spatial_shapes if isinstance(spatial_shapes, Tensor) else None
-    sizes = [] if isinstance(spatial_shapes, Tensor) else _pairs(spatial_shapes)
-    _check_starts(level_start_index, shapes, sizes)
+    levels = _levels(spatial_shapes, level_start_index)
 
     def call(value: Tensor, locations: Tensor, weights: Tensor) -> Any:
-        levels = _level_count(shapes, sizes)
-        points = _points(locations, weights, levels, num_points_list)
-        if num_points_list is None:
-            locations, weights = locations.flatten(3, 4), weights.flatten(3, 4)
-        return attention(value, shapes, sizes, locations, weights, points, method)
+        return attention(value, *_samples(*levels, locations, weights, num_points_list), method)
 
     tensors = {
         "value": value,
@@ -126,6 +118,46 @@ def multi_scale_deformable_attention(
         "attention_weights": attention_weights,
     }
     return call_operator(_OP, call, device, tensors)  # type: ignore[no-any-return]
+
+
+def attention_gradients(
+    value: Tensor,
+    spatial_shapes: Any,
+    level_start_index: Any,
+    locations: Tensor,
+    weights: Tensor,
+    grad: Tensor,
+) -> list[Tensor]:
+    """Return the gradients of value, locations and weights for that of the result."""
+    given = _samples(*_levels(spatial_shapes, level_start_index), locations, weights, None)
+    with torch.no_grad():
+        of_locations, of_weights = backward_samples(grad, value, *given, "default")
+        of_value = backward_value(grad, *given, "default", value.shape)
+    return [of_value, of_locations.view_as(locations), of_weights.view_as(weights)]
+
+
+def _levels(spatial_shapes: Any, starts: Any) -> tuple[Tensor | None, list[Any]]:
+    """Return the levels' shapes as operators take them: a tensor, or all sizes in a list."""
+    if isinstance(spatial_shapes, np.ndarray):
+        spatial_shapes = spatial_shapes.tolist()
+    shapes = spatial_shapes if isinstance(spatial_shapes, Tensor) else None
+    sizes = [] if isinstance(spatial_shapes, Tensor) else _pairs(spatial_shapes)
+    _check_starts(starts, shapes, sizes)
+    return shapes, sizes
+
+
+def _samples(
+    shapes: Tensor | None,
+    sizes: list[Any],
+    locations: Tensor,
+    weights: Tensor,
+    num_points_list: Sequence[int] | None,
+) -> tuple[Tensor | None, list[Any], Tensor, Tensor, list[Any]]:
+    """Return levels and samples as operators take them, a query's samples in one dimension."""
+    points = _points(locations, weights, _level_count(shapes, sizes), num_points_list)
+    if num_points_list is None:
+        locations, weights = locations.flatten(3, 4), weights.flatten(3, 4)
+    return shapes, sizes, locations, weights, points
 
 
 def _pairs(spatial_shapes: Any) -> list[Any]:

@@ -15,12 +15,12 @@ from torch import Tensor
 from .._torch.differentiable import Differentiable
 from .._torch.fake_checks import FOUR, check_same_device, check_shape, register_fake, require
 
-__all__ = ["attention"]
+__all__ = ["attention", "backward_samples", "backward_value"]
 
 _NAME = "multi_scale_deformable_attention"
 attention = Differentiable(_NAME)
-_backward_value = Differentiable(f"{_NAME}_backward_value")
-_backward_samples = Differentiable(f"{_NAME}_backward_samples")
+backward_value = Differentiable(f"{_NAME}_backward_value")
+backward_samples = Differentiable(f"{_NAME}_backward_samples")
 
 
 def _check_samples(
@@ -74,6 +74,22 @@ def _check_levels(
     )
 
 
+def _result_size(
+    op: str,
+    value_size: Sequence[Any],
+    shapes: Tensor | None,
+    sizes: Sequence[Any],
+    locations: Tensor,
+    weights: Tensor,
+    points: Sequence[Any],
+) -> tuple[Any, Any, Any]:
+    """Check the problem and return the size of the attention's result."""
+    batch, positions, heads, channels = value_size
+    _check_samples(op, batch, heads, locations, weights, points)
+    _check_levels(op, positions, shapes, sizes, points)
+    return batch, locations.shape[1], heads * channels
+
+
 def _check_value(op: str, value: Tensor) -> None:
     require(
         value.dim() == 4,
@@ -92,10 +108,9 @@ def _attention_fake(
     method: str = "default",
 ) -> Tensor:
     _check_value(_NAME, value)
-    batch, positions, heads, channels = value.shape
-    _check_samples(_NAME, batch, heads, locations, weights, points)
-    _check_levels(_NAME, positions, shapes, sizes, points)
-    return value.new_empty((batch, locations.shape[1], heads * channels))
+    return value.new_empty(
+        _result_size(_NAME, value.shape, shapes, sizes, locations, weights, points)
+    )
 
 
 @register_fake(f"{_NAME}_backward_value", value_size=FOUR)
@@ -110,10 +125,7 @@ def _backward_value_fake(
     value_size: Sequence[Any],
 ) -> Tensor:
     op = f"{_NAME}_backward_value"
-    batch, positions, heads, channels = value_size
-    _check_samples(op, batch, heads, locations, weights, points)
-    _check_levels(op, positions, shapes, sizes, points)
-    expected = (batch, locations.shape[1], heads * channels)
+    expected = _result_size(op, value_size, shapes, sizes, locations, weights, points)
     check_shape(op, "grad", grad, expected, str(list(expected)))
     return grad.new_empty(value_size)
 
@@ -131,10 +143,7 @@ def _backward_samples_fake(
 ) -> tuple[Tensor, Tensor]:
     op = f"{_NAME}_backward_samples"
     _check_value(op, value)
-    batch, positions, heads, channels = value.shape
-    _check_samples(op, batch, heads, locations, weights, points)
-    _check_levels(op, positions, shapes, sizes, points)
-    expected = (batch, locations.shape[1], heads * channels)
+    expected = _result_size(op, value.shape, shapes, sizes, locations, weights, points)
     check_shape(op, "grad", grad, expected, str(list(expected)))
     check_same_device(op, "value", value, "grad", grad)
     return (
@@ -156,7 +165,7 @@ def _gradients(ctx: Any, grad: Tensor, value: Tensor | None) -> tuple[Tensor | N
     shapes, locations, weights = ctx.saved_tensors[:3]
     if value is None:
         return None, None
-    of_locations, of_weights = _backward_samples(
+    of_locations, of_weights = backward_samples(
         grad, value, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method
     )
     has_places = ctx.method == "default"  # "discrete" rounds locations
@@ -170,7 +179,7 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     shapes, locations, weights, value = ctx.saved_tensors
     of_value = None
     if ctx.needs_input_grad[0]:
-        of_value = _backward_value(
+        of_value = backward_value(
             grad, shapes, ctx.sizes, locations, weights, ctx.points, ctx.method, ctx.value_size
         )
     of_locations, of_weights = _gradients(ctx, grad, value)
@@ -244,7 +253,7 @@ def _backward_value_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor,
         for i, tensor in ((0, grad), (3, locations), (4, weights))
     )
     size = [info.batch_size * value_size[0], *value_size[1:]]
-    found = _backward_value(grad, shapes, sizes, locations, weights, *options, size)
+    found = backward_value(grad, shapes, sizes, locations, weights, *options, size)
     return _out_of_batch(found, info.batch_size), 0
 
 
@@ -255,12 +264,12 @@ def _backward_samples_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Any, 
     grad, value, locations, weights = (
         _into_batch(tensor, dim, info.batch_size) for tensor, dim in tensors
     )
-    found = _backward_samples(grad, value, shapes, sizes, locations, weights, *options)
+    found = backward_samples(grad, value, shapes, sizes, locations, weights, *options)
     return tuple(_out_of_batch(part, info.batch_size) for part in found), (0, 0)
 
 
 attention.register(setup_context=_setup, backward=_vjp, vmap=_attention_vmap)
-_backward_value.register(
+backward_value.register(
     setup_context=_backward_value_setup, backward=_backward_value_vjp, vmap=_backward_value_vmap
 )
-_backward_samples.register(backward=_backward_samples_vjp, vmap=_backward_samples_vmap)
+backward_samples.register(backward=_backward_samples_vjp, vmap=_backward_samples_vmap)

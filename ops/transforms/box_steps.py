@@ -14,12 +14,11 @@ from .arguments import fail, number
 from .engine.effects import TargetStep
 from .sample.leaf import Leaf, tv_kind
 from .sample.per_box import extras_of
-from .targets.coordinates import clamp_boxes, from_corners, to_corners
-from .targets.finish import keep_only, note_cut, sides_of
-from .targets.options import TargetOptions, canvas_windows, check_sanitize
+from .targets.coordinates import from_corners, to_corners
+from .targets.finish import clamp, keep_only, sides_of
+from .targets.options import TargetOptions, check_sanitize
 from .targets.rotated import (
     ROTATED,
-    clamp_rotated,
     convert_rotated,
     numbers_on_cpu,
     rotated_corners,
@@ -159,19 +158,12 @@ class ClampBoundingBoxes(_BoxStep):
         if mode is None:
             return
         areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
-        if leaf.format in ROTATED:
-            if mode == "hard":
-                raise ValueError(
-                    f"visops.transforms.ClampBoundingBoxes: clamping_mode is 'hard', {leaf.name} "
-                    "has rotated boxes; must be 'soft' or None"
-                )
-            clamp_rotated(leaf, areas, sizes)
-            return
-        rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
-        corners = to_corners(rows, leaf.format)
-        clamped = clamp_boxes(corners, canvas_windows(sizes)[owners])
-        note_cut(leaf, areas, corners, clamped, _UNSET)
-        leaf.value = restore(from_corners(clamped, leaf.format))
+        if leaf.format in ROTATED and mode == "hard":
+            raise ValueError(
+                f"visops.transforms.ClampBoundingBoxes: clamping_mode is 'hard', {leaf.name} has "
+                "rotated boxes; must be 'soft' or None"
+            )
+        clamp(leaf, areas, sizes, _UNSET)
 
 
 class SanitizeBoundingBoxes(_BoxStep):

@@ -25,7 +25,7 @@ from .engine.options import DEFAULTS, INHERITED, given_options, target_options
 from .engine.parameters import check_params, recorded
 from .engine.plan import Canvas, Plan
 from .engine.run import Pixels, run_plan
-from .engine.source import Draws, Parameters, Source, as_whole
+from .engine.source import Draws, Parameters, Source, as_whole, index_of_samples
 from .engine.unfused import erase_with_noise, run_foreign
 from .inverse import undo_geometry
 from .sample.batches import batch_leaves
@@ -293,9 +293,7 @@ class Compose(Chain):
         (torch.Size([2, 3, 32, 32]), tensor([0, 1]))
         """
         if index is None and self.seed is not None:
-            found: list[Any] = [s.get("index") if isinstance(s, Mapping) else None for s in samples]
-            if None not in found:
-                index = found
+            index = index_of_samples(samples)
         split = [self._split(sample) for sample in samples]
         leaves = batch_leaves([own for own, _ in split], stack=False)
         self._transform(leaves, self._source(generator, index, epoch, None))

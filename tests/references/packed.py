@@ -25,7 +25,7 @@ def box(mask: np.ndarray) -> list[float]:
 
 
 def overlap(a: np.ndarray, b: np.ndarray, kind: str) -> np.float32:
-    """Of two masks [H, W]."""
+    """Compute the overlap of two masks [H, W]."""
     common = area = union = 0
     for at in np.ndindex(*a.shape):
         in_a, in_b = a[at] != 0, b[at] != 0

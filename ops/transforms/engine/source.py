@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -16,7 +16,7 @@ from .numbers import Number, Params, as_numbers
 from .plan import Canvas
 from .random import call_key, fresh_key, uniforms
 
-__all__ = ["Draws", "Parameters", "Source", "as_whole"]
+__all__ = ["Draws", "Parameters", "Source", "as_whole", "index_of_samples"]
 
 
 @dataclass
@@ -38,6 +38,12 @@ class Parameters:
     names: list[str]
     steps: list[dict[str, np.ndarray]]
     size: np.ndarray
+
+
+def index_of_samples(samples: Sequence[Any]) -> list[Any] | None:
+    """Return what samples hold as their ``"index"``, or None unless every one is such a dict."""
+    found = [s.get("index") if isinstance(s, Mapping) else None for s in samples]
+    return None if None in found else found
 
 
 @dataclass(slots=True)

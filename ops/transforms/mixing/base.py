@@ -18,7 +18,7 @@ from ..engine.numbers import columns
 from ..engine.options import given_options
 from ..engine.parameters import check_params
 from ..engine.run import Pixels
-from ..engine.source import Parameters, Source, as_whole
+from ..engine.source import Parameters, Source, as_whole, index_of_samples
 from ..sample.batches import batch_leaves
 from ..sample.images import image_sizes
 from ..sample.leaf import Leaf
@@ -109,8 +109,7 @@ class Mixing(OfBatches):
         every sample is a dict with an ``"index"``, `index` defaults to those.
         """
         if index is None and self.seed is not None:
-            found = [s.get("index") if isinstance(s, Mapping) else None for s in samples]
-            index = None if None in found else found  # type: ignore[assignment]
+            index = index_of_samples(samples)
         split: list[tuple[list[Leaf], Rebuild]] = [split_sample(s, self.keys) for s in samples]
         leaves = batch_leaves([own for own, _ in split], stack=False)
         rebuild = split[0][1]

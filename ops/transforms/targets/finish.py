@@ -27,7 +27,7 @@ from .rows import (
     scale_area,
 )
 
-__all__ = ["finish_targets", "keep_only", "note_cut", "sides_of"]
+__all__ = ["clamp", "finish_targets", "keep_only", "note_cut", "sides_of"]
 
 
 def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
@@ -53,7 +53,7 @@ def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOpt
                 boxes_from_members(leaf, leaves, options.boxes_from)
             members = [x for x in leaves if x.group == leaf.group and x.per_box]
             if options.boxes != "keep":
-                _clamp(leaf, [x for x in members if x.kind == "area"], sizes, options)
+                clamp(leaf, [x for x in members if x.kind == "area"], sizes, options)
             restore_dtype(leaf)
             if options.boxes == "sanitize":
                 _drop(leaf, [*members, *extras_of(leaf, leaves)], options)
@@ -75,7 +75,8 @@ def note_cut(
         note_shares(leaf, shares)
 
 
-def _clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
+def clamp(leaf: Leaf, areas: Sequence[Leaf], sizes: np.ndarray, options: TargetOptions) -> None:
+    """Clip boxes to the images' sizes ``[B, 2]``."""
     if leaf.format in ROTATED:
         clamp_rotated(leaf, areas, sizes)
         return

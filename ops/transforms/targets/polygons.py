@@ -7,7 +7,7 @@ several parts stays one polygon, whose parts are joined along the edge.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -23,11 +23,11 @@ Polygons = list[np.ndarray]
 def move_polygons(leaf: Leaf, geometry: Geometry, options: TargetOptions) -> None:
     """Move a leaf's polygons; unless boxes are kept, clip them first, as boxes are."""
     if options.boxes != "keep":
-        _clip_all(leaf, geometry.source())
+        _change_all(leaf, _clipped, geometry.source())
     samples = leaf.samples()
-    matrices = geometry.matrix
+    matrices, centres = geometry.matrix, geometry.centres()
     moved = [
-        [_moved(polygons, matrices[i], geometry.centres()[i]) for polygons in objects]
+        [_moved(polygons, matrices[i], centres[i]) for polygons in objects]
         for i, objects in enumerate(samples)
     ]
     leaf.value = moved[0] if leaf.batch is None else moved
@@ -36,15 +36,18 @@ def move_polygons(leaf: Leaf, geometry: Geometry, options: TargetOptions) -> Non
 def finish_polygons(leaf: Leaf, sizes: np.ndarray, options: TargetOptions) -> None:
     """Clip a leaf's polygons to the final images, unless boxes are kept."""
     if options.boxes != "keep":
-        _clip_all(leaf, canvas_windows(sizes))
+        _change_all(leaf, _clipped, canvas_windows(sizes))
 
 
-def _clip_all(leaf: Leaf, windows: np.ndarray) -> None:
-    clipped = [
-        [_clipped(polygons, window) for polygons in objects]
+def _change_all(
+    leaf: Leaf, change: Callable[[Polygons, Sequence[float]], Polygons], windows: np.ndarray
+) -> None:
+    """Change each object's polygons, given its image's window."""
+    changed = [
+        [change(polygons, window) for polygons in objects]
         for objects, window in zip(leaf.samples(), windows.tolist(), strict=True)
     ]
-    leaf.value = clipped[0] if leaf.batch is None else clipped
+    leaf.value = changed[0] if leaf.batch is None else changed
 
 
 def _clipped(polygons: Polygons, window: Sequence[float]) -> Polygons:
@@ -122,11 +125,7 @@ def project(points: np.ndarray, matrix: np.ndarray, centre: np.ndarray) -> np.nd
 
 def cut_out(leaf: Leaf, windows: np.ndarray) -> None:
     """Cut windows [B, 4] out of a leaf's polygons, which may leave up to four parts of each."""
-    cut = [
-        [_without(polygons, window) for polygons in objects]
-        for objects, window in zip(leaf.samples(), windows.tolist(), strict=True)
-    ]
-    leaf.value = cut[0] if leaf.batch is None else cut
+    _change_all(leaf, _without, windows)
 
 
 def _without(polygons: Polygons, window: Sequence[float]) -> Polygons:
