@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import visops
 
+from docs.names import NONE, SAME, rows
+
 peers = pytest.importorskip("torchvision.ops")
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "moving.md"
-SAME, NONE = "the same", "–"
-
-
-def rows() -> dict[str, tuple[str, str]]:
-    """What the table says of each name: the second and third column."""
-    _, _, rest = PAGE.read_text(encoding="utf-8").partition(
-        "| torchvision.ops | visops | what differs |\n|-|-|-|\n"
-    )
-    table = rest.split("\n\n")[0]
-    found = re.findall(r"^\| `(\w+)` \| ([^|]+) \| ?([^|]*) ?\|$", table, re.MULTILINE)
-    assert len(found) == len(table.splitlines()), "a row has another form"
-    assert len({name for name, _, _ in found}) == len(found)
-    return {name: (ours, differs.strip()) for name, ours, differs in found}
-
-
-ROWS = rows()
+ROWS = rows("torchvision.ops")
 
 torch.manual_seed(0)
 CORNER = torch.rand(30, 2) * 40

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,26 +13,13 @@ from torch import Tensor
 from visops import transforms as T
 from visops.transforms.policies import OPERATIONS
 
+from docs.names import NONE, SAME, rows
+
 v2 = pytest.importorskip("torchvision.transforms.v2")
 tv = pytest.importorskip("torchvision.tv_tensors")
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "moving.md"
-SAME, UNCHANGED, NONE, OUT = "the same", "unchanged", "–", "leave out"
-
-
-def rows() -> dict[str, tuple[str, str]]:
-    """What the table says of each name: the second and third column."""
-    _, _, rest = PAGE.read_text(encoding="utf-8").partition(
-        "| torchvision.transforms.v2 | visops | what differs |\n|-|-|-|\n"
-    )
-    table = rest.split("\n\n")[0]
-    found = re.findall(r"^\| `(\w+)` \| ([^|]+) \| ?([^|]*) ?\|$", table, re.MULTILINE)
-    assert len(found) == len(table.splitlines()), "a row has another form"
-    assert len({name for name, _, _ in found}) == len(found)
-    return {name: (ours.strip(), differs.strip()) for name, ours, differs in found}
-
-
-ROWS = rows()
+UNCHANGED, OUT = "unchanged", "leave out"
+ROWS = rows("torchvision.transforms.v2")
 PHOTO = skimage.data.astronaut()[100:200, 150:270]
 IMAGE = torch.from_numpy(PHOTO).permute(2, 0, 1).contiguous()
 FLOAT = IMAGE.float() / 255
