@@ -2,8 +2,12 @@
 // csrc/torch/<family>/<op>.cpp; fake kernels, autograd and vmap are in ops/<family>/.
 #include <torch/csrc/stable/library.h>
 
+#include <cstring>
+
+#include "core/cpu_library.h"
 #include "core/cuda_library.h"
 #include "core/platform.h"
+#include "visops_build.h"  // written by the build
 
 // Options that all forms of `augment` share.
 #define AUGMENT_OPTIONS                                                               \
@@ -198,3 +202,19 @@ STABLE_TORCH_LIBRARY(visops, m) {
 extern "C" VISOPS_API void visops_refuse_cuda(const char* reason) {
   visops::refuse_cuda_library(reason);
 }
+
+namespace {
+
+visops::AnyKernel kernel(const char* name, visops::Slot slot) {
+  for (const visops::StubTable* stub : visops::StubTable::all()) {
+    if (std::strcmp(stub->name(), name) == 0) return stub->kernel(slot);
+  }
+  return nullptr;
+}
+
+constexpr visops::CpuLibrary kLibrary = {VISOPS_BUILD, kernel};
+
+}  // namespace
+
+// The CPU kernels, for `_numpy`.
+extern "C" VISOPS_API const visops::CpuLibrary* visops_cpu_library() { return &kLibrary; }

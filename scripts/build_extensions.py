@@ -183,13 +183,10 @@ def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[
 
 
 def used_by_numpy(objects: Iterable[Path]) -> list[Path]:
-    """Objects that `_numpy` needs: what every kernel shares, and the forward affine warp."""
+    """Objects of the core that `_numpy` needs: what all families share, and the affine warp."""
     families = {path.name for path in (ROOT / "csrc" / "core").iterdir() if path.is_dir()}
     return [
-        path
-        for path in objects
-        if path.parent.name not in families
-        or (path.name.startswith("affine") and "backward" not in path.name)
+        path for path in objects if path.parent.name not in families or path.name == "affine.cpp.o"
     ]
 
 
@@ -238,6 +235,7 @@ def write_build_header(version: str, cuda: Cuda | None) -> None:
         "VISOPS_VERSION": version,
         "VISOPS_BUILD": build_id(version),
         "VISOPS_TORCH_VERSION": torch.__version__,
+        "VISOPS_LIBRARY": LIBRARY.format("visops"),
         "VISOPS_CUDA_LIBRARY": LIBRARY.format("visops_cuda"),
         "VISOPS_CUDA_VERSION": cuda.version if cuda else "",
         "VISOPS_CUDA_ARCHS": ";".join(cuda.archs) if cuda else "",
@@ -276,13 +274,14 @@ class BuildExtensions(build_ext):
         for isa, (slot, flags) in isa_levels().items():
             slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
             shared += file.objects(isa, files_below("csrc/cpu"), slot_flags)
+        for_tests: list[Path] = []
         if emulation:
             # First on the include path, so that <cuda_runtime.h> is the emulation's.
             flags = [
                 f"{FLAGS.include}tests/cuda_emulation",
                 *defines({"VISOPS_CUDA_EMULATION": "1"}),
             ]
-            shared += file.objects("emulated", files_below("tests/cuda_emulation"), flags)
+            for_tests = file.objects("emulated", files_below("tests/cuda_emulation"), flags)
             shared += file.objects("emulated", cuda_files, [*flags, *FLAGS.emulation])
 
         # What is built, by its place in the package.
@@ -300,7 +299,11 @@ class BuildExtensions(build_ext):
         front = file.objects(
             "torch", [Path("csrc/library.cpp"), *files_below("csrc/torch")], torch_api
         )
-        link(f"lib/{LIBRARY.format('visops')}", shared + front, link_flags(["torch_cpu", "c10"]))
+        link(
+            f"lib/{LIBRARY.format('visops')}",
+            for_tests + shared + front,
+            link_flags(["torch_cpu", "c10"]),
+        )
         if cuda is not None:
             kernels = file.cuda_objects("cuda", cuda_files)
             kernels += file.objects(
@@ -315,7 +318,7 @@ class BuildExtensions(build_ext):
                 [*torch_api, *includes([pybind11.get_include(), python.include])],
             )
             flags = link_flags(["torch_cpu", "c10"])
-            link(f"_numpy{python.suffix}", used_by_numpy(shared) + bindings, flags)
+            link(f"_numpy{python.suffix}", for_tests + used_by_numpy(core) + bindings, flags)
         file.run()
 
         package = Path(self.get_ext_fullpath("visops._numpy")).parent

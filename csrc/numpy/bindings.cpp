@@ -1,6 +1,7 @@
 #include "numpy/bindings.h"
 
 #include "core/check.h"
+#include "numpy/kernels.h"
 
 // It has no state of its own, so free-threaded interpreters need no lock.
 PYBIND11_MODULE(_numpy, m, pybind11::mod_gil_not_used()) {
@@ -12,5 +13,6 @@ PYBIND11_MODULE(_numpy, m, pybind11::mod_gil_not_used()) {
       pybind11::set_error(PyExc_ValueError, invalid.what());
     }
   });
+  visops::take_kernels();
   visops::bind_affine(m);
 }

@@ -296,8 +296,12 @@ def test_cuda_library_of_another_build(tmp_path: Path) -> None:
         'extern "C" const void* visops_cuda_library() { return &library; }\n'
     )
     library = copy_package(tmp_path, "libvisops_cuda.so") / "lib" / "libvisops_cuda.so"
-    subprocess.run([program("c++"), "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
-    assert "is of another build than the library beside it; reinstall visops" in cuda_error(tmp_path)
+    subprocess.run(
+        [program("c++"), "-shared", "-fPIC", str(source), "-o", str(library)], check=True
+    )
+    assert "is of another build than the library beside it; reinstall visops" in cuda_error(
+        tmp_path
+    )
 
 
 def test_never_built(tmp_path: Path) -> None:
@@ -334,3 +338,27 @@ def test_usual_builds_have_no_sanitizers() -> None:
     assert build_sanitizers.sanitizers({}) == []
     assert build_sanitizers.build_folder([]) == "ninja"
     assert build_sanitizers.compile_flags([]) == build_sanitizers.link_flags([]) == []
+
+
+@linux
+def test_array_module_of_another_build(tmp_path: Path) -> None:
+    """`_numpy` takes its kernels from the library beside it, and must not take wrong ones."""
+    source = tmp_path / "other.cpp"
+    source.write_text(
+        'static const struct { const char* build; } library = {"0.0.1-0123456789ab"};\n'
+        'extern "C" const void* visops_cpu_library() { return &library; }\n'
+    )
+    module = Path(next(PACKAGE.glob("_numpy.cpython*")))
+    shutil.copy(module, tmp_path)
+    (tmp_path / "lib").mkdir()
+    library = tmp_path / "lib" / "libvisops.so"
+    load = [sys.executable, "-c", "import torch, _numpy"]
+
+    def printed() -> str:
+        return subprocess.run(load, cwd=tmp_path, capture_output=True, text=True).stderr
+
+    assert f"ImportError: visops: {library}: cannot open shared object file" in printed()
+    subprocess.run(
+        [program("c++"), "-shared", "-fPIC", str(source), "-o", str(library)], check=True
+    )
+    assert f"_numpy is of another build than {library}; reinstall visops" in printed()

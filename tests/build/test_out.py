@@ -36,7 +36,7 @@ def test_lazily_negated(op: str, call: Call) -> None:
 def test_lazily_conjugated() -> None:
     out = torch.zeros(5, 5, dtype=torch.complex64).conj()
     image, kernel = IMAGE[0, 0].to(torch.complex64), KERNEL.to(torch.complex64)
-    with pytest.raises(RuntimeError, match="^visops.convolve2d_out: out is a lazily conjugated"):
+    with pytest.raises(RuntimeError, match=r"^visops\.convolve2d_out: out is a lazily conjugated"):
         torch.ops.visops.convolve2d_out(image, kernel, [-1, -1], [5, 5], "fill", None, True, out)
 
 

@@ -1,5 +1,5 @@
 // Lets a test process change between kinds of kernel: linked into test builds only, and called
-// through ctypes by tests/kernels.py. Each module has kernels, and a slot in force, of its own.
+// through ctypes by tests/kernels.py. Each module has a slot in force of its own.
 #include <exception>
 #include <string>
 
