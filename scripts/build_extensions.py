@@ -7,8 +7,9 @@ There are two shared libraries without Python, in `visops/lib`, and one Python m
   a C++ program. It needs libtorch_cpu alone.
 - libvisops_cuda: the CUDA kernels. libvisops loads it, from the same folder, when the first CUDA
   tensor comes (csrc/core/cuda_library.h): only this one needs libtorch_cuda.
-- visops._numpy: a fast front for warps of arrays. It is per Python version; where it was not built,
-  arrays go through tensors.
+- visops._numpy: a fast front for warps of arrays, with the kernels of libvisops
+  (csrc/core/cpu_library.h). It is per Python version; where it was not built, arrays go through
+  tensors.
 
 One ninja file holds every object of all of them, so that everything compiles in parallel and a
 second build compiles only what a changed source or header touches.
@@ -18,7 +19,7 @@ second build compiles only what a changed source or header touches.
   core/kernel_stub.cpp chooses at run time.
 - csrc/library.cpp and csrc/torch see torch's stable headers, csrc/numpy sees pybind11.
 - csrc/cuda goes through nvcc; with VISOPS_EMULATION=1 also through the C++ compiler, with
-  tests/cuda_emulation/cuda_runtime.h standing in for CUDA's, into libvisops and _numpy.
+  tests/cuda_emulation/cuda_runtime.h standing in for CUDA's, into libvisops.
 
 The libraries name torch's libraries but hold no path to them: `import torch`, or the C++ program,
 has loaded them by then. The CUDA runtime is linked statically, as NCCL and cuDNN do it, so that
