@@ -39,6 +39,7 @@ NAMES = {
         "convolve2d",
         "correlate2d",
         "crop_rois",
+        "decode_jpeg",
         "distance_box_iou",
         "distance_box_iou_loss",
         "distance_transform",
