@@ -89,6 +89,7 @@ NAMES = {
         "Compose",
         "ConvertBoundingBoxFormat",
         "CutMix",
+        "DecodeJpeg",
         "Effects",
         "Grayscale",
         "ImageOnly",
