@@ -7,8 +7,8 @@ There are three shared libraries without Python, in `visops/lib`, and one Python
   a C++ program. It needs libtorch_cpu alone.
 - libvisops_cuda: the CUDA kernels. libvisops loads it, from the same folder, when the first CUDA
   tensor comes (csrc/core/cuda_library.h): only this one needs libtorch_cuda.
-- libvisops_jpeg: the decoder of JPEG files, where libjpeg-turbo's headers are. It has a C interface,
-  needs libjpeg alone, and Python loads it when the first file comes.
+- libvisops_jpeg: the decoder of JPEG files, where libjpeg-turbo's headers are. It has a C
+  interface and needs libjpeg alone. Python loads it when the first file comes.
 - visops._numpy: a fast front for warps of arrays. It is per Python version; where it was not built,
   arrays go through tensors.
 
@@ -49,7 +49,17 @@ import pybind11
 import torch
 from build_sanitizers import build_folder, compile_flags, sanitizers
 from build_sanitizers import link_flags as sanitizer_link_flags
-from build_toolchain import FLAGS, WINDOWS, Cuda, fail, find_compiler, find_cuda, find_jpeg, isa_levels, switch
+from build_toolchain import (
+    FLAGS,
+    WINDOWS,
+    Cuda,
+    fail,
+    find_compiler,
+    find_cuda,
+    find_jpeg,
+    isa_levels,
+    switch,
+)
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 

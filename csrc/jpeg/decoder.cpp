@@ -80,7 +80,8 @@ bool has_usual_sampling(const jpeg_decompress_struct& info) {
   return true;
 }
 
-// Where stored pixel (row, column) of the rectangle goes: out + start + row * down + column * right.
+// Where stored pixel (row, column) of the rectangle goes: out + start + row * down + column *
+// right.
 struct Steps {
   int64_t start, down, right;
 };
@@ -205,7 +206,8 @@ void decode(const uint8_t* data, size_t length, const Request& r, uint8_t* out) 
           convert_inks(row, r.width, inverted, r.channels, converted.data());
           row = converted.data();
         }
-        place(row, r.width, r.channels, steps.right, out + steps.start + (y + i - r.top) * steps.down);
+        place(row, r.width, r.channels, steps.right,
+              out + steps.start + (y + i - r.top) * steps.down);
       }
     }
   });

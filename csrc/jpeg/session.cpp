@@ -71,7 +71,8 @@ void Session::on_message(j_common_ptr info, int level) {
 
 void Session::refuse_lost_scans() {
   run([&](jpeg_decompress_struct& info) {
-    if (state_.ended && jpeg_has_multiple_scans(&info)) on_error(reinterpret_cast<j_common_ptr>(&info));
+    if (state_.ended && jpeg_has_multiple_scans(&info))
+      on_error(reinterpret_cast<j_common_ptr>(&info));
   });
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .header import REDUCTIONS, Header, Part
+from .header import REDUCTIONS, Part
 from .library import TurboDecoder, load_turbo
 from .pillow import PillowDecoder, load_pillow
 

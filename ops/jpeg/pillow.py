@@ -59,11 +59,11 @@ class PillowDecoder:
         pixels = pixels[rows, columns].reshape(part.height, part.width, channels)
         if orientation >= 5:
             pixels = pixels.transpose(1, 0, 2)
-        return np.ascontiguousarray(np.flip(pixels, _REVERSED[orientation]))
+        return np.array(np.flip(pixels, _REVERSED[orientation]), order="C")  # writable, too
 
     def _opened(self, data: np.ndarray) -> Any:
         try:
-            return self._open(io.BytesIO(data))
+            return self._open(io.BytesIO(data.tobytes()))
         except (OSError, SyntaxError, ValueError, IndexError, KeyError, TypeError) as error:
             raise ValueError(f"data can't be decoded: {error}") from None
 

@@ -11,7 +11,14 @@ from torch import Tensor
 from ...jpeg.file import CHANNELS, JpegFile
 from .leaf import Leaf
 
-__all__ = ["Encoded", "EncodedOptions", "encoded_leaf", "is_encoded", "looks_like_file", "refuse_file"]
+__all__ = [
+    "Encoded",
+    "EncodedOptions",
+    "encoded_leaf",
+    "is_encoded",
+    "looks_like_file",
+    "refuse_file",
+]
 
 _BUFFERS = (bytes, bytearray, memoryview)
 

@@ -329,8 +329,8 @@ class _Splitter:
             elif looks_like_file(leaf.value):
                 _refuse_untyped(leaf.name, "JPEG file beside the image")
         if not any(_holds_files(leaf) for leaf in self.leaves):
-            image = next((leaf for leaf in self.leaves if leaf.kind == "image"), None)
-            got = "no image" if image is None else f"{image.name}, which is decoded already"
+            decoded = next((leaf.name for leaf in self.leaves if leaf.kind == "image"), None)
+            got = "no image" if decoded is None else f"{decoded}, which is decoded already"
             raise TypeError(
                 f"visops.transforms.DecodeJpeg: the sample holds {got}; must hold a JPEG file: "
                 "bytes or a 1-d uint8 array, alone, first in a tuple, or under a known name"
