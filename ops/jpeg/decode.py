@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from .._torch.outside_graphs import outside_graphs
 from .file import CHANNELS, MAX_PIXELS, JpegFile, largest_reduction
@@ -24,7 +23,7 @@ def decode_jpeg(
     mode: str = "rgb",
     exif: bool = True,
     max_pixels: int = MAX_PIXELS,
-) -> Tensor | np.ndarray:
+) -> Any:
     """Decode a JPEG file, or a window of it, at full or reduced scale.
 
     A window costs less than the image: nothing below it is read, and above and beside it only the

@@ -57,10 +57,8 @@ def main(count: int, seed: int = 0) -> None:
             visops.decode_jpeg(data, window, size, mode=mode, max_pixels=1 << 20)
             decoded += 1
         except ValueError as error:
-            if not str(error).startswith("visops.decode_jpeg: data "):
-                window_is_outside = str(error).startswith("visops.decode_jpeg: window is ")
-                if not window_is_outside:
-                    raise
+            if not str(error).startswith("visops.decode_jpeg: "):
+                raise
         if number == count // 2:
             before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     lost = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

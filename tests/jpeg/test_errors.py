@@ -103,7 +103,7 @@ def test_headers_that_promise_too_much(data: bytes, decoder: str) -> None:
         visops.decode_jpeg(with_size(data, 9_000, 9_000))
     if data is FILE:  # nothing is read below the window
         found = visops.decode_jpeg(with_size(data, 20, 60), window=(0, 0, 8, 8))
-        assert torch.equal(found, visops.decode_jpeg(FILE, window=(0, 0, 8, 8)))  # type: ignore[arg-type]
+        assert torch.equal(found, visops.decode_jpeg(FILE, window=(0, 0, 8, 8)))
 
 
 def test_many_scans() -> None:
@@ -116,7 +116,7 @@ def test_many_scans() -> None:
     others = own.replace(b"\1\1\0", b"\1\2\0", 1) + own.replace(b"\1\1\0", b"\1\3\0", 1)
     whole = start + own + others + grey[-2:]
     repeated = start + own * 497 + others + grey[-2:]
-    assert torch.equal(visops.decode_jpeg(whole), visops.decode_jpeg(repeated))  # type: ignore[arg-type]
+    assert torch.equal(visops.decode_jpeg(whole), visops.decode_jpeg(repeated))
     with pytest.raises(ValueError, match="data has more than 500 scans"):
         visops.decode_jpeg(start + own * 501 + others + grey[-2:])
 
@@ -136,7 +136,7 @@ def test_damaged_codes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bytes_between_segments_are_skipped(decoder: str) -> None:
     start = FILE.index(b"\xff\xdb")
     found = visops.decode_jpeg(FILE[:start] + b"junk" + FILE[start:])
-    assert torch.equal(found, visops.decode_jpeg(FILE))  # type: ignore[arg-type]
+    assert torch.equal(found, visops.decode_jpeg(FILE))
 
 
 def run_corruptor(*arguments: str) -> str:

@@ -152,6 +152,8 @@ class _Splitter:
             spec = self.walk(sample, name, None, None, -1)
         self.resolve_files()
         self.resolve_untyped()
+        if self.files is not None:
+            _refuse_decoded(self.leaves)
         images = [leaf for leaf in self.leaves if leaf.kind == "image"]
         if not images and self.leaves and canvas is not None:
             images = [canvas]
@@ -328,13 +330,6 @@ class _Splitter:
                 leaf.layout, found = image.layout, True
             elif looks_like_file(leaf.value):
                 _refuse_untyped(leaf.name, "JPEG file beside the image")
-        if not any(_holds_files(leaf) for leaf in self.leaves):
-            decoded = next((leaf.name for leaf in self.leaves if leaf.kind == "image"), None)
-            got = "no image" if decoded is None else f"{decoded}, which is decoded already"
-            raise TypeError(
-                f"visops.transforms.DecodeJpeg: the sample holds {got}; must hold a JPEG file: "
-                "bytes or a 1-d uint8 array, alone, first in a tuple, or under a known name"
-            )
 
     def resolve_untyped(self) -> None:
         """Find the image among a tuple's plain arrays, and refuse others that may have to move."""
@@ -379,6 +374,17 @@ def _refuse_untyped(name: str, what: str) -> None:
 
 def _count(leaf: Leaf) -> str:
     return "one image" if leaf.batch is None else f"{leaf.batch} images"
+
+
+def _refuse_decoded(leaves: Sequence[Leaf]) -> None:
+    """Refuse a sample without a file."""
+    if not any(_holds_files(leaf) for leaf in leaves):
+        decoded = next((leaf.name for leaf in leaves if leaf.kind == "image"), None)
+        got = "no image" if decoded is None else f"{decoded}, which is decoded already"
+        raise TypeError(
+            f"visops.transforms.DecodeJpeg: found {got}; must be a JPEG file: bytes or a 1-d uint8 "
+            "array, alone, first in a tuple, or under a known name"
+        )
 
 
 def _holds_files(leaf: Leaf) -> bool:
