@@ -297,8 +297,12 @@ def test_cuda_library_of_another_build(tmp_path: Path) -> None:
         'extern "C" const void* visops_cuda_library() { return &library; }\n'
     )
     library = copy_package(tmp_path, "libvisops_cuda.so") / "lib" / "libvisops_cuda.so"
-    subprocess.run([program("c++"), "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
-    assert "is of another build than the library beside it; reinstall visops" in cuda_error(tmp_path)
+    subprocess.run(
+        [program("c++"), "-shared", "-fPIC", str(source), "-o", str(library)], check=True
+    )
+    assert "is of another build than the library beside it; reinstall visops" in cuda_error(
+        tmp_path
+    )
 
 
 def test_never_built(tmp_path: Path) -> None:

@@ -47,7 +47,9 @@ class Head(nn.Module):
     def forward(self, maps: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
         levels = {"0": self.layer(maps), "1": self.layer(maps)[..., ::2, ::2]}
         size = tuple(maps.shape[2:])
-        return self.pool(maps, boxes), self.pool_pyramid(levels, [boxes[:, 1:], boxes[:0, 1:]], [size])
+        return self.pool(maps, boxes), self.pool_pyramid(
+            levels, [boxes[:, 1:], boxes[:0, 1:]], [size]
+        )
 
 
 @pytest.mark.parametrize("how", COPIES)
