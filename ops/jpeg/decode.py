@@ -91,9 +91,14 @@ def decode_jpeg(
     """
     if mode not in CHANNELS:
         raise ValueError(f"visops.decode_jpeg: mode is {mode!r}, must be 'rgb' or 'gray'")
+    limit = _whole_numbers((max_pixels,))
+    if limit is None or limit[0] < 1:
+        raise ValueError(
+            f"visops.decode_jpeg: max_pixels is {max_pixels!r}, must be a whole number >= 1"
+        )
     least = None if size is None else _size(size)
     try:
-        file = JpegFile(data, bool(exif), max_pixels)
+        file = JpegFile(data, bool(exif), limit[0])
         rectangle = (0, 0, *file.size) if window is None else _window(window, file.size)
         reduction = 1 if least is None else largest_reduction(rectangle[2:], least)
         pixels, _ = file.decode(rectangle, reduction, CHANNELS[mode])

@@ -117,7 +117,7 @@ def test_exif_of_both_byte_orders(value: int, order: str, decoder: str) -> None:
     """What is out of range counts as upright."""
 
     def number(n: int, count: int) -> bytes:
-        return n.to_bytes(count, order)
+        return n.to_bytes(count, order)  # type: ignore[arg-type]
 
     entry = number(0x0112, 2) + number(3, 2) + number(1, 4) + number(value, 2) + bytes(2)
     tiff = (b"II" if order == "little" else b"MM") + number(42, 2) + number(8, 4)

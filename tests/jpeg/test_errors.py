@@ -50,6 +50,7 @@ BAD_CALLS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (FILE, {"window": (-1, 0, 1, 1)}, ValueError, f"window is (-1, 0, 1, 1), {ALL_OF_IT}image's"),
     (FILE, {"size": 0}, ValueError, "size is 0, must be a whole number >= 1, two such, or None"),
     (FILE, {"size": "ab"}, ValueError, "size is 'ab', must be a whole number >= 1, two such"),
+    (FILE, {"max_pixels": "all"}, ValueError, "max_pixels is 'all', must be a whole number >= 1"),
     (FILE, {"mode": "RGBA"}, ValueError, "mode is 'RGBA', must be 'rgb' or 'gray'"),
     (
         FILE,

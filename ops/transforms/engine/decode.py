@@ -120,7 +120,7 @@ def _reduction(plan: Plan, part: Pass) -> Number:
     # The larger singular value: the most that the pass enlarges along any direction.
     squares, area = a * a + b * b + d * d + e * e, a * e - b * d
     root = sqrt(maximum(squares * squares - 4.0 * area * area, 0.0))
-    # At most, and not quite, to be safe from rounding: equal sizes are to count as shrunk.
+    # A little less: rounding must not refuse a crop that is exactly r times as large as its result.
     scale = sqrt(0.5 * (squares + root)) * (1.0 - 1e-12)
     side, reduction = minimum(plan.source.height, plan.source.width), 1.0
     for factor in reversed(REDUCTIONS):
