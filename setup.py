@@ -4,6 +4,8 @@ Environment variables
 ---------------------
 VISOPS_CUDA : 0 leaves the CUDA kernels out, 1 makes it an error if they can't be built. By default
     they are built when nvcc is there and of the CUDA major version that torch was built for.
+VISOPS_JPEG : 0 leaves out the decoder of JPEG files, 1 makes it an error if it can't be built. By
+    default it is built where the compiler finds libjpeg-turbo.
 VISOPS_EMULATION : 1 also compiles the CUDA kernels as plain C++, for VISOPS_CPU=cuda_emulated.
 VISOPS_WERROR : 1 makes compiler warnings errors.
 VISOPS_PYTHONS : interpreters, separated as in PATH, that `_numpy` is compiled for; by default the

@@ -38,6 +38,7 @@ from .deformable import (  # noqa: E402
     MultiScaleDeformableAttention,
     multi_scale_deformable_attention,
 )
+from .jpeg import decode_jpeg  # noqa: E402
 from .masks import (  # noqa: E402
     connected_components,
     distance_transform,
@@ -125,6 +126,7 @@ __all__ = [
     "convolve2d",
     "correlate2d",
     "crop_rois",
+    "decode_jpeg",
     "distance_box_iou",
     "distance_box_iou_loss",
     "distance_transform",

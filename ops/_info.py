@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from .jpeg.file import decoder_info
+
 # For CMake's CMAKE_PREFIX_PATH, as torch.utils.cmake_prefix_path: find_package(visops) then defines
 # the target visops::visops (ops/share/cmake).
 cmake_prefix_path: str = str(Path(__file__).resolve().parent / "share" / "cmake")
@@ -22,7 +24,9 @@ def build_info() -> dict[str, Any]:
         ``version``, ``torch_built`` (the torch it was compiled against), ``torch_abi_target`` (the
         oldest torch it runs on), ``compiler``, ``cuda_built`` (None without CUDA), ``cuda_archs``,
         ``cpu`` (the instruction set in force), ``cpu_available`` (the values that the environment
-        variable ``VISOPS_CPU`` can take here) and ``kernels`` (backends per kernel).
+        variable ``VISOPS_CPU`` can take here), ``kernels`` (backends per kernel), ``jpeg`` (what
+        decodes JPEG files, None where nothing does) and ``jpeg_error`` (why that isn't this
+        package's own library, or None).
 
     Examples
     --------
@@ -32,4 +36,5 @@ def build_info() -> dict[str, Any]:
     """
     info: dict[str, Any] = json.loads(torch.ops.visops.build_info())
     info["cuda_archs"] = [arch for arch in info["cuda_archs"].split(";") if arch]
+    info |= decoder_info()
     return info

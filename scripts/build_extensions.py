@@ -1,12 +1,14 @@
 """Compiles visops' shared libraries and `visops._numpy`; used by setup.py only.
 
 NOTE [ How visops is built ]
-There are two shared libraries without Python, in `visops/lib`, and one Python module:
+There are three shared libraries without Python, in `visops/lib`, and one Python module:
 
 - libvisops: the operators and their CPU kernels. torch.ops.load_library loads it; so does dlopen in
   a C++ program. It needs libtorch_cpu alone.
 - libvisops_cuda: the CUDA kernels. libvisops loads it, from the same folder, when the first CUDA
   tensor comes (csrc/core/cuda_library.h): only this one needs libtorch_cuda.
+- libvisops_jpeg: the decoder of JPEG files, where libjpeg-turbo's headers are. It has a C
+  interface and needs libjpeg alone. Python loads it when the first file comes.
 - visops._numpy: a fast front for warps of arrays, with the kernels of libvisops
   (csrc/core/cpu_library.h). It is per Python version; where it was not built, arrays go through
   tensors.
@@ -48,7 +50,17 @@ import pybind11
 import torch
 from build_sanitizers import build_folder, compile_flags, sanitizers
 from build_sanitizers import link_flags as sanitizer_link_flags
-from build_toolchain import FLAGS, WINDOWS, Cuda, fail, find_compiler, find_cuda, isa_levels, switch
+from build_toolchain import (
+    FLAGS,
+    WINDOWS,
+    Cuda,
+    fail,
+    find_compiler,
+    find_cuda,
+    find_jpeg,
+    isa_levels,
+    switch,
+)
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
@@ -312,6 +324,9 @@ class BuildExtensions(build_ext):
             )
             flags = link_flags(["torch_cuda", "torch_cpu", "c10"], cuda)
             link(f"lib/{LIBRARY.format('visops_cuda')}", core + kernels, flags)
+        if find_jpeg():
+            decoder = file.objects("jpeg", files_below("csrc/jpeg"))
+            link(f"lib/{LIBRARY.format('visops_jpeg')}", decoder, link_flags(["jpeg"]))
         for python in pythons():
             bindings = file.objects(
                 f"numpy{python.suffix}",

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -166,6 +167,49 @@ def _matching_cuda(torch_cuda: str | None) -> Cuda | str:
         return f"nvcc is CUDA {version} and torch was built for CUDA {torch_cuda}: majors differ"
     archs = os.environ.get("TORCH_CUDA_ARCH_LIST") or DEFAULT_CUDA_ARCHS
     return Cuda(nvcc, version, re.split(r"[;\s]+", archs.strip()))
+
+
+_TURBO = """\
+#include <cstdio>
+#include <jpeglib.h>
+#if !defined(LIBJPEG_TURBO_VERSION_NUMBER) || LIBJPEG_TURBO_VERSION_NUMBER < 2000000
+#error jpeglib.h is not that of libjpeg-turbo 2 or newer
+#endif
+int main() {
+  jpeg_decompress_struct info;
+  jpeg_create_decompress(&info);
+  jpeg_skip_scanlines(&info, 0);
+}
+"""
+
+
+def find_jpeg() -> bool:
+    """Whether programs can be built with libjpeg-turbo; print one line if they can't."""
+    request = switch("VISOPS_JPEG")
+    if request is False:
+        print("visops: building without libjpeg-turbo: VISOPS_JPEG=0")
+        return False
+    reason = "its headers are looked for on Linux and macOS only" if WINDOWS else _jpeg_problem()
+    if reason is None:
+        return True
+    if request:
+        fail(f"VISOPS_JPEG=1, but {reason}")
+    print(f"visops: building without libjpeg-turbo: {reason}")
+    return False
+
+
+def _jpeg_problem() -> str | None:
+    """Compile and link a program; return the compiler's first error."""
+    flags = [shlex.split(os.environ.get(name, "")) for name in ("CXXFLAGS", "LDFLAGS")]
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*find_compiler(), *flags[0], "-x", "c++", "-", "-o", f"{folder}/program"]
+        run = subprocess.run(
+            [*command, *flags[1], "-ljpeg"], input=_TURBO, capture_output=True, text=True
+        )
+    if run.returncode == 0:
+        return None
+    lines = [line for line in run.stderr.splitlines() if "error" in line or "cannot find" in line]
+    return f"{(lines or ['the compiler failed'])[0]}; install libjpeg-turbo's headers"
 
 
 def isa_levels() -> dict[str, tuple[int, list[str]]]:

@@ -21,6 +21,7 @@ from .cropping import (
     RandomHorizontalFlip,
     RandomVerticalFlip,
 )
+from .decoding import DecodeJpeg
 from .distortion import Grayscale, RandomPhotometricDistort
 from .engine.effects import Effects
 from .engine.foreign import ImageOnly
@@ -50,6 +51,7 @@ __all__ = [
     "Compose",
     "ConvertBoundingBoxFormat",
     "CutMix",
+    "DecodeJpeg",
     "Effects",
     "Grayscale",
     "ImageOnly",

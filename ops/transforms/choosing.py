@@ -13,6 +13,7 @@ from torch import nn
 from .arguments import fail, is_sequence, number
 from .compose import Compose
 from .container import CallableContainer
+from .engine.decode import decoding_of
 from .engine.effects import Effects, Fusable, TargetStep
 from .engine.fuse import Pass, name_of
 from .engine.nesting import flatten
@@ -30,6 +31,8 @@ class _Choosing(CallableContainer):
     def __init__(self, groups: Sequence[Sequence[Any]]) -> None:
         super().__init__()
         self._chains = [Compose(group) for group in groups]
+        for chain in self._chains:
+            decoding_of(chain.transforms, self._get_name())
 
     def __repr__(self) -> str:
         inner = [

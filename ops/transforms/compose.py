@@ -15,6 +15,7 @@ from .._torch.outside_graphs import outside_graphs
 from .arguments import MASK_FILL, mask_fill_of_chain
 from .engine.calls import CallCounter
 from .engine.canvases import refuse_sizes, stack_images
+from .engine.decode import decode_for, decoding_of
 from .engine.effects import Fusable
 from .engine.empty import run_empty
 from .engine.follow import follow, plan_for, run_steps
@@ -178,6 +179,7 @@ class Compose(Chain):
             raise ValueError(
                 "visops.transforms.Compose: transforms is empty, must hold at least one"
             )
+        files = decoding_of(formed)
         self.named["mask_fill"] = mask_fill_of_chain(formed, self.given.get("mask_fill"))
         self.options = target_options(self.named)
         self._passes = split_passes(formed, self.exact)
@@ -188,7 +190,7 @@ class Compose(Chain):
             draws = transform.draws if isinstance(transform, Fusable) else 1
             self._slices.append(slice(self._draws, self._draws + draws))
             self._draws += draws
-        self._formed = formed
+        self._formed, self._files = formed, files
         if not isinstance(listed, list):
             self.transforms = listed = []
         listed[:] = formed
@@ -339,7 +341,9 @@ class Compose(Chain):
         return undo_geometry(self, sample, params, stride, interpolation)
 
     def _split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
-        return split_sample(sample, self.keys, frames=not self.named["per_frame"])
+        self._form()
+        frames = not self.named["per_frame"]
+        return split_sample(sample, self.keys, frames=frames, files=self._files)
 
     def _source(
         self,
@@ -433,7 +437,7 @@ class Compose(Chain):
             for leaf in images:
                 own = Pixels(leaf)
                 plan = plan_for(own, plan, part, draw.steps)
-                run_plan(plan, part, leaf, own, self.memory_format)
+                run_plan(decode_for(plan, part, leaf), part, leaf, own, self.memory_format)
             if has_targets:
                 # Pass by pass, as the image: a canvas between passes also cuts off targets.
                 follow(plan, leaves, options)

@@ -44,6 +44,7 @@ def test_build_info() -> None:
     assert set(info) == {
         *("version", "torch_built", "torch_abi_target", "compiler"),
         *("cuda_built", "cuda_archs", "cuda_error", "cpu", "cpu_available", "kernels"),
+        *("jpeg", "jpeg_error"),
     }
     assert info["torch_abi_target"] == "2.11"
     assert info["compiler"].split()[0] in ("GCC", "Clang", "MSVC")

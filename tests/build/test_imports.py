@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FAMILIES = {"warp", "boxes", "suppression", "roi", "convolution", "masks", "deformable"}
+FAMILIES = {"warp", "boxes", "suppression", "roi", "convolution", "masks", "deformable", "jpeg"}
 BUILT_ON_FAMILIES = {"compat", "transforms", "infer", "onnx"}
 MAX_LINES = 450
 
@@ -21,6 +21,7 @@ LAYERS = {
     "cpu": {"core", "cpu"},
     "cuda": {"core", "cuda"},
     "torch": {"core", "torch"},
+    "jpeg": {"core", "jpeg"},
     "numpy": {"core", "numpy", "torch"},  # torch/parallel.h: torch's threads run NumPy's calls too
 }
 

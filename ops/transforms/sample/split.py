@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from .encoded import Encoded, EncodedOptions, encoded_leaf, is_encoded, looks_like_file
 from .images import PIL_MASKS, image_leaf, may_be_image, restored_image
 from .leaf import Leaf, is_pil, tv_kind
 from .passing import UNMOVABLE, looks_like_target, movable_part
@@ -58,6 +59,7 @@ def split_sample(
     *,
     frames: bool = False,
     canvas: Leaf | None = None,
+    files: EncodedOptions | None = None,
 ) -> tuple[list[Leaf], Rebuild]:
     """Split a sample or a batch into leaves.
 
@@ -74,6 +76,8 @@ def split_sample(
         A plain array of four dimensions is a video, and one of five a batch of videos.
     canvas : Leaf, optional
         Stands for the image of a sample that has none. It is not among the leaves.
+    files : EncodedOptions, optional
+        Images are JPEG files, at least one of them.
 
     Returns
     -------
@@ -98,9 +102,9 @@ def split_sample(
     >>> rebuild(leaves)["boxes"]
     [[0.0, 0.0, 2.0, 2.0]]
     """
-    if type(sample) is Tensor or type(sample) is np.ndarray:
+    if files is None and (type(sample) is Tensor or type(sample) is np.ndarray):
         return [image_leaf(sample, "the sample", frames)], _only_image
-    splitter = _Splitter(_DEFAULT_KINDS if keys is None else _named_kinds(keys), frames)
+    splitter = _Splitter(_DEFAULT_KINDS if keys is None else _named_kinds(keys), frames, files)
     spec = splitter.split(sample, canvas)
     return splitter.leaves, lambda leaves: _build(spec, leaves)
 
@@ -128,20 +132,28 @@ def _named_kinds(keys: Mapping[str, Sequence[str]]) -> dict[str, str]:
 class _Splitter:
     """The walk through one sample."""
 
-    def __init__(self, kinds: Mapping[str, str], frames: bool) -> None:
+    def __init__(
+        self, kinds: Mapping[str, str], frames: bool, files: EncodedOptions | None
+    ) -> None:
         self.kinds = kinds
+        self.files = files
         self.frames = frames  # of plain arrays with a dimension more than images
         self.leaves: list[Leaf] = []
         self.groups = 0
         self.untyped: list[Leaf] = []  # plain arrays with at least two dimensions
+        self.unnamed_files: list[Leaf] = []
 
     def split(self, sample: Any, canvas: Leaf | None = None) -> Any:
         """Return the sample's structure, with indices in place of leaves."""
         if type(sample) is list and sample and all(may_be_image(item) for item in sample):
             spec: Any = self.add(image_leaf(sample, "the sample"))
         else:
-            spec = self.walk(sample, "sample", None, None, -1)
+            name = "the sample" if self.is_file(sample) else "sample"
+            spec = self.walk(sample, name, None, None, -1)
+        self.resolve_files()
         self.resolve_untyped()
+        if self.files is not None:
+            _refuse_decoded(self.leaves)
         images = [leaf for leaf in self.leaves if leaf.kind == "image"]
         if not images and self.leaves and canvas is not None:
             images = [canvas]
@@ -165,10 +177,14 @@ class _Splitter:
     def walk(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
         """Return the index of a leaf, or a container and its walked contents."""
         cls = type(value)
+        if kind in (None, "image") and self.is_file(value):
+            return self.walk_file(value, name, kind, key, group)
         if kind == "other" or cls in _PLAIN_ATOMS:
             if kind in _EXPECTED and value is not None:
+                shown = "bytes" if cls is bytes else repr(value)
+                hint = " (DecodeJpeg, first in a chain, takes JPEG files)" if cls is bytes else ""
                 raise TypeError(
-                    f"visops.transforms: {name} is {value!r}, must be {_EXPECTED[kind]}"
+                    f"visops.transforms: {name} is {shown}, must be {_EXPECTED[kind]}{hint}"
                 )
             leaf_kind = kind if kind in ("labels", "visible") else "other"
             return self.add(
@@ -205,6 +221,19 @@ class _Splitter:
         return self.add(
             Leaf(leaf_kind, value, like=value, name=name, key=key, group=group, named=kind)
         )
+
+    def is_file(self, value: Any) -> bool:
+        """Return whether this may be a JPEG file, or a list of such."""
+        return self.files is not None and is_encoded(value)
+
+    def walk_file(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> int:
+        assert self.files is not None
+        if kind == "image":
+            place = {"key": key, "group": group, "named": kind}
+            return self.add(encoded_leaf(value, name, self.files, **place))
+        leaf = Leaf("other", value, like=value, name=name, key=key, group=group)
+        self.unnamed_files.append(leaf)
+        return self.add(leaf)
 
     def walk_mapping(self, value: MutableMapping[Any, Any], name: str) -> Any:
         self.groups += 1
@@ -261,7 +290,8 @@ class _Splitter:
         return "visible" if "keypoints" in kinds else None
 
     def walk_sequence(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
-        if all(type(item) in _PLAIN_ATOMS for item in value):
+        plain = all(type(item) in _PLAIN_ATOMS for item in value)
+        if plain and not any(map(self.is_file, value)):
             return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
         if all(_is_number_list(item) for item in value):
             _refuse_untyped(name, f"{type(value).__name__} of lists of numbers")
@@ -287,6 +317,19 @@ class _Splitter:
     def add(self, leaf: Leaf) -> int:
         self.leaves.append(leaf)
         return len(self.leaves) - 1
+
+    def resolve_files(self) -> None:
+        """Find the image among files without a name, and refuse others that may be one."""
+        if self.files is None:
+            return
+        found = any(leaf.kind == "image" for leaf in self.leaves)
+        for leaf in self.unnamed_files:
+            if not found and leaf.key is None:
+                image = encoded_leaf(leaf.value, leaf.name, self.files)
+                leaf.kind, leaf.value, leaf.batch = "image", image.value, image.batch
+                leaf.layout, found = image.layout, True
+            elif looks_like_file(leaf.value):
+                _refuse_untyped(leaf.name, "JPEG file beside the image")
 
     def resolve_untyped(self) -> None:
         """Find the image among a tuple's plain arrays, and refuse others that may have to move."""
@@ -331,6 +374,22 @@ def _refuse_untyped(name: str, what: str) -> None:
 
 def _count(leaf: Leaf) -> str:
     return "one image" if leaf.batch is None else f"{leaf.batch} images"
+
+
+def _refuse_decoded(leaves: Sequence[Leaf]) -> None:
+    """Refuse a sample without a file."""
+    if not any(_holds_files(leaf) for leaf in leaves):
+        decoded = next((leaf.name for leaf in leaves if leaf.kind == "image"), None)
+        got = "no image" if decoded is None else f"{decoded}, which is decoded already"
+        raise TypeError(
+            f"visops.transforms.DecodeJpeg: found {got}; must be a JPEG file: bytes or a 1-d uint8 "
+            "array, alone, first in a tuple, or under a known name"
+        )
+
+
+def _holds_files(leaf: Leaf) -> bool:
+    first = leaf.value[0] if isinstance(leaf.value, list) and leaf.value else leaf.value
+    return isinstance(first, Encoded)
 
 
 def _known_by_type(value: Any) -> bool:

@@ -1,0 +1,138 @@
+"""A JPEG file in memory, and the decoder in force."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .header import REDUCTIONS, Part
+from .library import TurboDecoder, load_turbo
+from .pillow import PillowDecoder, load_pillow
+
+__all__ = ["CHANNELS", "MAX_PIXELS", "JpegFile", "decoder", "decoder_info", "largest_reduction"]
+
+CHANNELS = {"rgb": 3, "gray": 1}
+MAX_PIXELS = 1 << 28  # more is more likely an attack than a photo
+
+
+@cache
+def decoder() -> TurboDecoder | PillowDecoder:
+    """Return what decodes: the library of csrc/jpeg, or else Pillow.
+
+    Raises
+    ------
+    ImportError
+        There is neither.
+    """
+    turbo = load_turbo()
+    if not isinstance(turbo, str):
+        return turbo
+    pillow = load_pillow()
+    if not isinstance(pillow, str):
+        return pillow
+    raise ImportError(
+        f"visops.decode_jpeg: {turbo}, and {pillow}; pip install pillow, or install the headers of "
+        "libjpeg-turbo and build visops again"
+    )
+
+
+def decoder_info() -> dict[str, str | None]:
+    """Describe what decodes, for ``visops.build_info``."""
+    turbo = load_turbo()
+    if isinstance(turbo, str):
+        pillow = load_pillow()
+        return {"jpeg": None if isinstance(pillow, str) else pillow.name, "jpeg_error": turbo}
+    return {"jpeg": turbo.name, "jpeg_error": None}
+
+
+class JpegFile:
+    """A file whose header has been read.
+
+    Parameters
+    ----------
+    data : bytes, any object with the buffer protocol, or uint8 Tensor or ndarray ``[N]``
+    exif : bool
+        Whether the image is turned upright.
+    max_pixels : int
+        Refuse larger images.
+
+    Raises
+    ------
+    TypeError
+        `data` is something else.
+    ValueError
+        It holds no JPEG, or one that is too large. Messages lack the name of who was called.
+    """
+
+    __slots__ = ("data", "header")
+
+    def __init__(self, data: Any, exif: bool, max_pixels: int) -> None:
+        self.data = _as_array(data)
+        if self.data.size == 0:
+            raise ValueError("data is empty, must be a JPEG file")
+        header = decoder().read_header(self.data)
+        if header.height * header.width > max_pixels:
+            raise ValueError(
+                f"data is an image of {header.height} rows and {header.width} columns, must not "
+                f"have more than max_pixels={max_pixels} pixels"
+            )
+        if header.components not in (1, 3, 4):
+            raise ValueError(f"data has {header.components} channels, must have 1, 3 or 4")
+        self.header = header if exif else header._replace(orientation=1)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the upright image."""
+        return self.header.size
+
+    def decode(
+        self, window: tuple[int, int, int, int], reduction: int, channels: int
+    ) -> tuple[np.ndarray, Part]:
+        """Decode a window (top, left, height, width) of the upright image.
+
+        Returns
+        -------
+        ndarray, uint8 ``[h, w, channels]``
+        Part
+            What they cover, which may be `reduction` - 1 pixels more on each side.
+        """
+        stored, (top, left) = self.header.cover(window, reduction)
+        pixels = decoder().decode(self.data, stored, channels, self.header.orientation)
+        return pixels, Part(top, left, reduction)
+
+
+def largest_reduction(window: tuple[int, int], size: tuple[int, int]) -> int:
+    """Return the largest reduction after which a window has at least this height and width."""
+    fits = (r for r in REDUCTIONS if all(n >= r * m for n, m in zip(window, size, strict=True)))
+    return next(fits, 1)
+
+
+def _as_array(data: Any) -> np.ndarray:
+    """Return a file's bytes, which must only be read, without copying them if possible."""
+    if isinstance(data, Tensor):
+        if data.device.type != "cpu" or data.layout is not torch.strided:
+            where = f"on {data.device}" if data.device.type != "cpu" else f"of {data.layout}"
+            raise TypeError(f"data is a tensor {where}, must be a dense one on the CPU")
+        if data.dtype is not torch.uint8 or data.dim() != 1:
+            raise TypeError(_wrong_array(data))
+        return np.ascontiguousarray(data.numpy())
+    if isinstance(data, np.ndarray):
+        if data.dtype != np.uint8 or data.ndim != 1:
+            raise TypeError(_wrong_array(data))
+        return np.ascontiguousarray(data)
+    try:
+        return np.frombuffer(memoryview(data).cast("B"), np.uint8)
+    except (TypeError, ValueError, BufferError):
+        raise TypeError(
+            f"data is a {type(data).__name__}, must be the bytes of a JPEG file: bytes, a "
+            "contiguous buffer, or a uint8 tensor or array"
+        ) from None
+
+
+def _wrong_array(data: Any) -> str:
+    dtype = str(data.dtype).removeprefix("torch.")
+    return f"data has dtype {dtype} and shape {list(data.shape)}, must be uint8 of one dimension"

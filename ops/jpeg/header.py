@@ -1,0 +1,99 @@
+"""What a file says before its pixels, and which stored pixels make up a part of the upright image.
+
+NOTE on places. `Part` counts pixels of the upright image at full size. A file stores rows and
+columns that its EXIF orientation may swap or reverse, and a reduction by r gives ceil(n / r) of n,
+counted from the stored start. So where an axis is reversed and n is no multiple of r, the grid of
+reduced pixels starts before the upright image, at n - r ceil(n / r).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["REDUCTIONS", "Header", "Part", "Stored", "exif_orientation"]
+
+REDUCTIONS = (8, 4, 2)
+
+# EXIF orientations that swap width and height, or reverse x or y when turned upright.
+_TRANSPOSED, _FROM_RIGHT, _FROM_BOTTOM = (5, 6, 7, 8), (2, 3, 6, 7), (3, 4, 7, 8)
+
+
+class Stored(NamedTuple):
+    """Pixels of a file, by stored rows and columns after the reduction."""
+
+    reduction: int
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+class Part(NamedTuple):
+    """Decoded pixels cover this part of the upright image, `reduction` squared pixels each."""
+
+    top: int
+    left: int
+    reduction: int
+
+
+class Header(NamedTuple):
+    """Height and width as stored, the number of components, and the EXIF orientation."""
+
+    height: int
+    width: int
+    components: int
+    orientation: int
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Height and width of the upright image."""
+        swapped = self.orientation in _TRANSPOSED
+        return (self.width, self.height) if swapped else (self.height, self.width)
+
+    def cover(
+        self, window: tuple[int, int, int, int], reduction: int
+    ) -> tuple[Stored, tuple[int, int]]:
+        """Find the reduced pixels that cover a window (top, left, height, width).
+
+        Returns
+        -------
+        Stored
+        (int, int)
+            Where their first row and column begin in the upright image; NOTE on places.
+        """
+        sides = []
+        for axis, reversing in enumerate((_FROM_BOTTOM, _FROM_RIGHT)):
+            full, first, count = self.size[axis], window[axis], window[axis + 2]
+            reduced = -(-full // reduction)
+            reverse = self.orientation in reversing
+            origin = full - reduced * reduction if reverse else 0
+            begin, end = (first - origin) // reduction, -((origin - first - count) // reduction)
+            stored = reduced - end if reverse else begin
+            sides.append((stored, end - begin, origin + begin * reduction))
+        rows, columns = sides
+        place = (rows[2], columns[2])
+        if self.orientation in _TRANSPOSED:
+            rows, columns = columns, rows
+        return Stored(reduction, rows[0], columns[0], rows[1], columns[1]), place
+
+
+def exif_orientation(segment: bytes) -> int:
+    """Return the orientation in an EXIF segment, whose name may come first; 1 if it has none."""
+    tiff = segment.removeprefix(b"Exif\0\0")
+    order = {b"II": "little", b"MM": "big"}.get(tiff[:2])
+    if order is None or len(tiff) < 8:
+        return 1
+
+    def number(place: int, count: int) -> int:
+        return int.from_bytes(tiff[place : place + count], order)  # type: ignore[arg-type]
+
+    directory = number(4, 4)
+    if number(2, 2) != 42 or directory > len(tiff) - 2:
+        return 1
+    for entry in range(directory + 2, directory + 2 + 12 * number(directory, 2), 12):
+        if entry + 12 > len(tiff):
+            return 1
+        if (number(entry, 2), number(entry + 2, 2)) == (0x0112, 3):
+            value = number(entry + 8, 2)
+            return value if 1 <= value <= 8 else 1
+    return 1

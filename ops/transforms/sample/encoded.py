@@ -1,0 +1,74 @@
+"""JPEG files in a sample, in the places of images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from torch import Tensor
+
+from ...jpeg.file import CHANNELS, JpegFile
+from .leaf import Leaf
+
+__all__ = [
+    "Encoded",
+    "EncodedOptions",
+    "encoded_leaf",
+    "is_encoded",
+    "looks_like_file",
+    "refuse_file",
+]
+
+_BUFFERS = (bytes, bytearray, memoryview)
+
+
+class EncodedOptions:
+    """How files are read, and what is refused."""
+
+    def __init__(self, mode: str, exif: bool, max_pixels: int) -> None:
+        self.channels, self.exif, self.max_pixels = CHANNELS[mode], exif, max_pixels
+
+
+class Encoded:
+    """A file that stands for the image in it, an array [H, W, C], until it is decoded."""
+
+    __slots__ = ("file", "shape")
+
+    dtype, ndim = np.dtype(np.uint8), 3
+
+    def __init__(self, data: Any, name: str, options: EncodedOptions) -> None:
+        try:
+            self.file = JpegFile(data, options.exif, options.max_pixels)
+        except (TypeError, ValueError) as error:
+            refuse_file(name, error)
+        self.shape = (*self.file.size, options.channels)
+
+
+def refuse_file(name: str, error: Exception) -> NoReturn:
+    """Raise the error of a file, whose message begins with "data", under its name."""
+    reason = str(error).removeprefix("data ")
+    raise type(error)(f"visops.transforms.DecodeJpeg: {name} {reason}") from None
+
+
+def is_encoded(value: Any) -> bool:
+    """Return whether this is a file's bytes, or a list of such."""
+    if isinstance(value, _BUFFERS):
+        return True
+    if isinstance(value, (Tensor, np.ndarray)):
+        return value.ndim == 1 and str(value.dtype).removeprefix("torch.") == "uint8"
+    return type(value) is list and bool(value) and all(map(is_encoded, value))
+
+
+def encoded_leaf(value: Any, name: str, options: EncodedOptions, **place: Any) -> Leaf:
+    """Make a leaf of a file or a list of files."""
+    if isinstance(value, (list, tuple)):
+        files = [Encoded(item, f"{name}[{i}]", options) for i, item in enumerate(value)]
+        return Leaf("image", files, len(files), "HWC", False, value, name, **place)
+    return Leaf("image", Encoded(value, name, options), None, "HWC", False, value, name, **place)
+
+
+def looks_like_file(value: Any) -> bool:
+    """Return whether this is a JPEG file, or a list that begins with one."""
+    first = value[0] if isinstance(value, Sequence) and not isinstance(value, _BUFFERS) else value
+    return bytes(first[:2]) == b"\xff\xd8"
