@@ -21,8 +21,9 @@ def build_info() -> dict[str, Any]:
     dict
         ``version``, ``torch_built`` (the torch it was compiled against), ``torch_abi_target`` (the
         oldest torch it runs on), ``compiler``, ``cuda_built`` (None without CUDA), ``cuda_archs``,
-        ``cpu`` (the instruction set in force), ``cpu_available`` (the values that the environment
-        variable ``VISOPS_CPU`` can take here) and ``kernels`` (backends per kernel).
+        ``cpu`` (the instruction set in force), ``cpu_available`` (those that this build and this
+        processor have, which the environment variable ``VISOPS_CPU`` can name) and ``kernels``
+        (backends per kernel).
 
     Examples
     --------
