@@ -30,31 +30,66 @@ $(PY):
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo "python -m venv failed; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 
-$(VENV)/.packages: requirements.txt requirements-dev.txt requirements-test.txt | $(PY)
-	$(PY) -m pip install -r requirements.txt -r requirements-dev.txt
+# What is compiled lazily, at the first import, is less than what pip would compile.
+PIP_INSTALL := $(PY) -m pip install --no-compile
+
+$(VENV)/.ninja: | $(PY)
+	@$(PIP_INSTALL) --quiet ninja
 	@touch $@
 
-BUILD_INPUTS := $(VENV)/.packages pyproject.toml setup.py $(wildcard scripts/build_*.py) $(SOURCES)
+# Kernels need no package but ninja: a build compiles them while pip installs the others.
+KERNELS :=
+.PHONY: kernels pip pip-demo
+kernels: | $(VENV)/.ninja
+	@$(PY) scripts/build_ninja.py
+
+pip: | $(VENV)/.ninja
+	$(PIP_INSTALL) -r requirements.txt -r requirements-dev.txt
+
+pip-demo: | $(VENV)/.ninja
+	$(PIP_INSTALL) -r requirements.txt -r requirements-demo.txt
+
+$(VENV)/.packages: requirements.txt requirements-demo.txt requirements-dev.txt requirements-test.txt | $(VENV)/.ninja
+	+@$(MAKE) --no-print-directory -j2 pip $(KERNELS)
+	@touch $@ $(VENV)/.packages-demo
+
+$(VENV)/.packages-demo: requirements.txt requirements-demo.txt | $(VENV)/.ninja
+	+@$(MAKE) --no-print-directory -j2 pip-demo $(KERNELS)
+	@touch $@
+
+BUILD_INPUTS := pyproject.toml setup.py $(wildcard scripts/build_*.py) $(SOURCES)
+define build-in-place
+	$(PY) setup.py --quiet build_ext --inplace
+	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
+endef
+
+# Each of these three builds has all that the one before it has. They share object files.
+$(VENV)/.installed-native $(VENV)/.installed $(VENV)/.installed-for-tests: KERNELS := kernels
+
+# What this machine runs: its best CPU kernels, and CUDA kernels for its GPUs.
+$(VENV)/.installed-native: export VISOPS_EMULATION = 0
+$(VENV)/.installed-native: export VISOPS_ISA ?= native
+$(VENV)/.installed-native: export VISOPS_CUDA ?= native
+$(VENV)/.installed-native: $(VENV)/.packages-demo $(BUILD_INPUTS)
+	$(build-in-place)
+	@touch $@
 
 $(VENV)/.installed: export VISOPS_EMULATION = 0
-$(VENV)/.installed: $(BUILD_INPUTS)
-	$(PY) setup.py --quiet build_ext --inplace
-	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
-	@touch $@
+$(VENV)/.installed: $(VENV)/.packages $(BUILD_INPUTS)
+	$(build-in-place)
+	@touch $@ $(VENV)/.installed-native
 
-# A build for tests does for everything else too.
 $(VENV)/.installed-for-tests: export VISOPS_EMULATION = 1
-$(VENV)/.installed-for-tests: $(BUILD_INPUTS)
-	$(PY) setup.py --quiet build_ext --inplace
-	@$(PY) -m pip install --quiet --no-deps --no-build-isolation --editable .
+$(VENV)/.installed-for-tests: $(VENV)/.packages $(BUILD_INPUTS)
+	$(build-in-place)
 	@$(PY) -c "import visops; assert 'cuda_emulated' in visops.build_info()['cpu_available']"
-	@touch $@ $(VENV)/.installed
+	@touch $@ $(VENV)/.installed $(VENV)/.installed-native
 
 build: $(VENV)/.installed  ## set up .venv and compile (only what has changed)
 
 build-tests: $(VENV)/.installed-for-tests  ## the same, with the emulation that tests use
 
-demo: build  ## augment and warp real photos, compare with other libraries (IMAGES=folder)
+demo: $(VENV)/.installed-native  ## augment and warp real photos, compare with other libraries (IMAGES=folder)
 	$(PY) scripts/demo $(if $(IMAGES),--images $(IMAGES))
 
 test: build-tests  ## every test once, on this machine's best kernels, and all kernels' bits
@@ -81,13 +116,12 @@ fuzz: build  ## call every operator and function with random arguments, in proce
 SANITIZED_TESTS := $(addprefix tests/,boxes compat convolution deformable masks roi suppression warp) \
   -m "not cluster and not cuda" -k "not compile and not process and not thread_count"
 # The kernels that this machine runs. Compiling all of them would take three times as long.
-SANITIZED_ISA ?= $(or $(if $(shell grep -sw avx512vl /proc/cpuinfo),avx512), \
-  $(if $(shell grep -sw avx2 /proc/cpuinfo),avx2),default)
-SANITIZED_BUILD = VISOPS_ISA=$(strip $(SANITIZED_ISA)) VISOPS_EMULATION=0 VISOPS_CUDA=0 \
+SANITIZED_ISA ?= native
+SANITIZED_BUILD = VISOPS_ISA=$(SANITIZED_ISA) VISOPS_EMULATION=0 VISOPS_CUDA=0 \
   VISOPS_WERROR=0 $(PY) setup.py --quiet build
 preloaded = $$($${CXX:-g++} -print-file-name=$(1)) $$($${CXX:-g++} -print-file-name=libstdc++.so)
 
-build/asan/.built: $(BUILD_INPUTS) $(shell find ops -name '*.py')
+build/asan/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
 	VISOPS_SANITIZE=address,undefined $(SANITIZED_BUILD) --build-lib build/asan
 	@touch $@
 
@@ -98,7 +132,7 @@ test-asan: build/asan/.built  ## the fast tests and the fuzzer under AddressSani
 	  LD_PRELOAD="$$PRELOAD" $(PY) -m pytest -p no:cacheprovider $(SANITIZED_TESTS) $(PYTEST_ARGS); \
 	  LD_PRELOAD="$$PRELOAD" $(PY) scripts/fuzz --seconds 180 --memory 4096 $(FUZZ_ARGS)
 
-build/tsan/.built: $(BUILD_INPUTS) $(shell find ops -name '*.py')
+build/tsan/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
 	VISOPS_SANITIZE=thread $(SANITIZED_BUILD) --build-lib build/tsan
 	@touch $@
 

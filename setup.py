@@ -1,17 +1,19 @@
-"""Builds visops: metadata is in pyproject.toml, compiling in scripts/build_extensions.py.
+"""Builds visops: metadata is in pyproject.toml, compiling in scripts/build_*.py.
 
 Environment variables
 ---------------------
-VISOPS_CUDA : 0 leaves the CUDA kernels out, 1 makes it an error if they can't be built. By default
-    they are built when nvcc is there and of the CUDA major version that torch was built for.
+VISOPS_CUDA : 0 leaves the CUDA kernels out, 1 makes it an error if they can't be built, native
+    builds them for this machine's GPUs alone, if it has any. By default they are built when nvcc is
+    there and of the CUDA major version that torch was built for.
 VISOPS_JPEG : 0 leaves out the decoder of JPEG files, 1 makes it an error if it can't be built. By
     default it is built where the compiler finds libjpeg-turbo.
 VISOPS_EMULATION : 1 also compiles the CUDA kernels as plain C++, for VISOPS_CPU=cuda_emulated.
 VISOPS_WERROR : 1 makes compiler warnings errors.
 VISOPS_PYTHONS : interpreters, separated as in PATH, that `_numpy` is compiled for; by default the
     running one.
-VISOPS_ISA : the instruction sets that CPU kernels are compiled for, such as "default,avx2"; by
-    default all. Without "default", the library runs only on processors that have one of them.
+VISOPS_ISA : the instruction sets that CPU kernels are compiled for, such as "default,avx2", or
+    "native" for the best of this processor; by default all. Without "default", the library runs
+    only on processors that have one of them.
 VISOPS_SANITIZE : "address,undefined" or "thread" builds with these sanitizers, in other folders.
 TORCH_CUDA_ARCH_LIST : GPU architectures; "8.0;9.0+PTX" by default.
 CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.
@@ -24,7 +26,8 @@ from setuptools import Extension, find_packages, setup
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "scripts"))
 
-from build_extensions import BuildExtensions, Wheel, sources
+from build_extensions import BuildExtensions, Wheel
+from build_ninja import sources
 
 setup(
     packages=["visops", *(f"visops.{package}" for package in find_packages("ops"))],

@@ -23,10 +23,10 @@ def build_info() -> dict[str, Any]:
     dict
         ``version``, ``torch_built`` (the torch it was compiled against), ``torch_abi_target`` (the
         oldest torch it runs on), ``compiler``, ``cuda_built`` (None without CUDA), ``cuda_archs``,
-        ``cpu`` (the instruction set in force), ``cpu_available`` (the values that the environment
-        variable ``VISOPS_CPU`` can take here), ``kernels`` (backends per kernel), ``jpeg`` (what
-        decodes JPEG files, None where nothing does) and ``jpeg_error`` (why that isn't this
-        package's own library, or None).
+        ``cpu`` (the instruction set in force), ``cpu_available`` (those that this build and this
+        processor have, which the environment variable ``VISOPS_CPU`` can name), ``kernels``
+        (backends per kernel), ``jpeg`` (what decodes JPEG files, None where nothing does) and
+        ``jpeg_error`` (why that isn't this package's own library, or None).
 
     Examples
     --------

@@ -36,140 +36,36 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pybind11
 import torch
-from build_sanitizers import build_folder, compile_flags, sanitizers
-from build_sanitizers import link_flags as sanitizer_link_flags
-from build_toolchain import (
-    FLAGS,
-    WINDOWS,
-    Cuda,
-    fail,
-    find_compiler,
-    find_cuda,
-    find_jpeg,
-    isa_levels,
-    switch,
+from build_ninja import (
+    BUILD,
+    GENERATED,
+    ROOT,
+    NinjaFile,
+    cpu_kernels,
+    defines,
+    emulated_kernels,
+    emulation_of_cuda,
+    files_below,
+    includes,
 )
+from build_sanitizers import link_flags as sanitizer_link_flags
+from build_sanitizers import sanitizers
+from build_toolchain import WINDOWS, Cuda, fail, find_cuda, find_jpeg, switch
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-ROOT = Path(__file__).resolve().parent.parent
-BUILD = Path("build", build_folder(sanitizers()))  # relative to ROOT, where ninja runs
 TORCH_API = "0x020b000000000000"  # 2.11: the oldest torch that the binary runs on
-GENERATED = BUILD / "generated"  # headers that the build writes
 LIBRARY = "{}.dll" if WINDOWS else "lib{}.dylib" if sys.platform == "darwin" else "lib{}.so"
-
-
-def files_below(folder: str, pattern: str = "*.cpp") -> list[Path]:
-    """Files of a folder and of the families in it, relative to the repository."""
-    return sorted(path.relative_to(ROOT) for path in (ROOT / folder).rglob(pattern))
-
-
-def sources(*folders: str) -> list[str]:
-    """C++ files below folders, as setuptools wants them."""
-    return [path.as_posix() for folder in folders for path in files_below(folder)]
-
-
-def command_line(words: Iterable[str | Path]) -> str:
-    """Quote words for the shell, then for ninja."""
-    strings = [str(word) for word in words]
-    line = subprocess.list2cmdline(strings) if WINDOWS else shlex.join(strings)
-    return line.replace("$", "$$")
-
-
-def defines(macros: Mapping[str, str]) -> list[str]:
-    """Macros as compiler flags."""
-    return [f"{FLAGS.define}{name}={value}" for name, value in macros.items()]
-
-
-def includes(paths: Iterable[str | Path]) -> list[str]:
-    """Third-party include folders, whose headers must not warn."""
-    return [word for path in paths for word in (FLAGS.system_include, str(path))]
-
-
-class NinjaFile:
-    """The content of build.ninja. Paths in it are relative to the repository."""
-
-    def __init__(self, cuda: Cuda | None) -> None:
-        self._lines = [f"builddir = {BUILD.as_posix()}"]
-        compiler = find_compiler()
-        cxx = command_line(compiler)
-        strict = switch("VISOPS_WERROR") or False
-        self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc", f"{FLAGS.include}{GENERATED}"]
-        self._flags += FLAGS.warnings_are_errors if strict else []
-        self._flags += compile_flags(sanitizers())
-        self._flags += shlex.split(os.environ.get("CXXFLAGS", ""))
-        if WINDOWS:
-            self._rule("cxx", f"{cxx} /showIncludes $flags /c $in /Fo$out", deps="msvc")
-            self._rule("link", "link /nologo /DLL $in $flags /OUT:$out")
-        else:
-            self._rule("cxx", f"{cxx} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
-            self._rule("link", f"{cxx} $in $flags -o $out")
-        if cuda is not None:
-            nvcc = command_line([cuda.nvcc])
-            self._rule("nvcc", f"{nvcc} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
-            host = [flag for flag in FLAGS.compile if not flag.startswith(("-std", "/std"))]
-            # The host compiler sees nvcc's output with headers expanded, much of it unused.
-            host += (
-                [] if WINDOWS else ["-Wno-unused-function", "-Wno-unneeded-internal-declaration"]
-            )
-            self._nvcc_flags = ["-std=c++17", "-O3", "-fmad=false", "-Icsrc", *cuda.arch_flags()]
-            self._nvcc_flags += [f"-Xcompiler={flag}" for flag in host]
-            # A fifth of the size; drivers of CUDA 13 and newer all read it.
-            self._nvcc_flags += ["--compress-mode=size"] if cuda.major >= 13 else []
-            self._nvcc_flags += ["-Werror=all-warnings"] if strict else []
-            self._nvcc_flags += ["-ccbin", compiler[0]] if os.environ.get("CXX") else []
-
-    def _rule(self, name: str, command: str, deps: str | None = None) -> None:
-        self._lines += [f"rule {name}", f"  command = {command}", f"  description = {name} $out"]
-        self._lines += [f"  deps = {deps}"] if deps else []
-        self._lines += ["  depfile = $out.d"] if deps == "gcc" else []
-
-    def build(self, out: Path, rule: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
-        """Make `out` from `inputs` by a rule: cxx, nvcc or link."""
-        words = [re.sub(r"([$: ])", r"$\1", path.as_posix()) for path in (out, *inputs)]
-        self._lines.append(f"build {words[0]}: {rule} {' '.join(words[1:])}")
-        self._lines.append(f"  flags = {command_line(flags)}")
-
-    def objects(self, folder: str, files: Iterable[Path], flags: Iterable[str] = ()) -> list[Path]:
-        """Compile C++ files to objects in `folder` and return those."""
-        return self._compile("cxx", folder, files, [*self._flags, *flags])
-
-    def cuda_objects(self, folder: str, files: Iterable[Path]) -> list[Path]:
-        """Compile CUDA files."""
-        return self._compile("nvcc", folder, files, self._nvcc_flags)
-
-    def _compile(
-        self, rule: str, folder: str, files: Iterable[Path], flags: list[str]
-    ) -> list[Path]:
-        made = {BUILD / folder / f"{file}.o": file for file in files}
-        for out, file in made.items():
-            self.build(out, rule, [file], flags)
-        return list(made)
-
-    def run(self) -> None:
-        """Write the file and bring everything in it up to date."""
-        folder = ROOT / BUILD
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "build.ninja").write_text("\n".join(self._lines) + "\n")
-        path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-        program = shutil.which("ninja", path=path) or fail("no ninja; run: pip install ninja")
-        jobs = os.environ.get("MAX_JOBS")
-        command = [program, "-f", f"{BUILD}/build.ninja", *(["-j", jobs] if jobs else [])]
-        if subprocess.run(command, cwd=ROOT).returncode:
-            hint = "; VISOPS_WERROR=0 lets warnings pass" if switch("VISOPS_WERROR") else ""
-            fail(f"compiling failed, see the first error above{hint}")
 
 
 def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[str]:
@@ -226,6 +122,12 @@ def pythons() -> list[Python]:
     return found
 
 
+def gpu_archs() -> list[str]:
+    """Architectures of this machine's GPUs, as in TORCH_CUDA_ARCH_LIST."""
+    gpus = range(torch.cuda.device_count() if torch.cuda.is_available() else 0)
+    return sorted({"{}.{}".format(*torch.cuda.get_device_capability(gpu)) for gpu in gpus})
+
+
 def build_id(version: str) -> str:
     """Name a build: libraries of one name fit each other."""
     digest = hashlib.sha256()
@@ -272,7 +174,7 @@ class BuildExtensions(build_ext):
         """Compile everything and put it where setuptools expects it."""
         version = self.distribution.get_version()
         cuda_files = files_below("csrc/cuda", "*.cu")
-        cuda = find_cuda(torch.version.cuda) if cuda_files else None
+        cuda = find_cuda(torch.version.cuda, gpu_archs) if cuda_files else None
         emulation = switch("VISOPS_EMULATION") or False
         write_build_header(version, cuda)
         write_generated("exports.map", "{ global: visops_*; PyInit_*; local: *; };\n")
@@ -283,19 +185,9 @@ class BuildExtensions(build_ext):
             *includes([Path(torch.__file__).parent / "include"]),
         ]
         core = file.objects("core", files_below("csrc/core"))
-        shared = list(core)
-        for isa, (slot, flags) in isa_levels().items():
-            slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
-            shared += file.objects(isa, files_below("csrc/cpu"), slot_flags)
-        for_tests: list[Path] = []
-        if emulation:
-            # First on the include path, so that <cuda_runtime.h> is the emulation's.
-            flags = [
-                f"{FLAGS.include}tests/cuda_emulation",
-                *defines({"VISOPS_CUDA_EMULATION": "1"}),
-            ]
-            for_tests = file.objects("emulated", files_below("tests/cuda_emulation"), flags)
-            shared += file.objects("emulated", cuda_files, [*flags, *FLAGS.emulation])
+        shared = core + cpu_kernels(file)
+        for_tests = emulation_of_cuda(file) if emulation else []
+        shared += emulated_kernels(file) if emulation else []
 
         # What is built, by its place in the package.
         folder = BUILD / ("test" if emulation else "release")

@@ -1,4 +1,4 @@
-"""The compilers that visops is built with, and their options; used by build_extensions.py only."""
+"""The compilers that visops is built with, and their options; used by the build_*.py beside it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -28,6 +29,7 @@ class Flags:
     emulation: list[str]  # for .cu files compiled as C++, which need not be fast
     plain: list[str]  # for kernels that only processors from before AVX2 run
     isa: dict[str, list[str]]  # in the order of Slot in core/kernel_stub.h
+    no_unswitching: list[str]  # see NOT_UNSWITCHED
 
 
 GNU = Flags(  # GCC and Clang
@@ -54,6 +56,7 @@ GNU = Flags(  # GCC and Clang
             "-mprefer-vector-width=512",
         ],
     },
+    no_unswitching=["-fno-unswitch-loops", "-Wno-ignored-optimization-argument"],
 )
 MSVC = Flags(
     compile=[
@@ -67,7 +70,17 @@ MSVC = Flags(
     emulation=["/wd4068", "/TP"],
     plain=[],
     isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
+    no_unswitching=[],
 )
+# Files of csrc/cpu whose loops hold conditions that stay the same. GCC copies such loops for each
+# outcome, which takes it two to four times as long. The kernels are no faster for it.
+NOT_UNSWITCHED = {"roi/crops_kernel.cpp", "roi/paste_kernel.cpp"}
+# What -march=native defines on processors for which core/kernel_stub.cpp chooses a slot.
+_AVX2 = {"AVX2", "FMA", "F16C"}
+NATIVE_MACROS = {
+    "avx2": _AVX2,
+    "avx512": _AVX2 | {"AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL"},
+}
 WINDOWS = os.name == "nt"
 FLAGS = MSVC if WINDOWS else GNU
 
@@ -129,22 +142,31 @@ class Cuda:
         return [home / d for d in ("lib64", "lib", "lib/x64", machine) if (home / d).is_dir()]
 
 
-def find_cuda(torch_cuda: str | None) -> Cuda | None:
-    """Find the toolkit for CUDA kernels; print one line if they are left out."""
-    request = switch("VISOPS_CUDA")
-    if request is False:
-        print("visops: building without CUDA kernels: VISOPS_CUDA=0")
-        return None
-    found = _matching_cuda(torch_cuda)
+def find_cuda(torch_cuda: str | None, gpus: Callable[[], list[str]] = list) -> Cuda | None:
+    """Find the toolkit for CUDA kernels; print one line if they are left out.
+
+    `gpus` returns the architectures of this machine's GPUs ("8.0"), for VISOPS_CUDA=native.
+    """
+    request = os.environ.get("VISOPS_CUDA", "")
+    if request not in ("", "0", "1", "native"):
+        fail(f"VISOPS_CUDA={request} is not known; it can be 0, 1 or native")
+    found: Cuda | str
+    native = gpus() if request == "native" else []
+    if request == "0":
+        found = "VISOPS_CUDA=0"
+    elif request == "native" and not native:
+        found = "VISOPS_CUDA=native, and torch sees no GPU here"
+    else:
+        found = _matching_cuda(torch_cuda, native)
     if isinstance(found, Cuda):
         return found
-    if request:
+    if request == "1":
         fail(f"VISOPS_CUDA=1, but {found}")
     print(f"visops: building without CUDA kernels: {found}")
     return None
 
 
-def _matching_cuda(torch_cuda: str | None) -> Cuda | str:
+def _matching_cuda(torch_cuda: str | None, native: list[str]) -> Cuda | str:
     """Return the toolkit, or the reason why there is none."""
     if torch_cuda is None:
         return "this torch was built without CUDA"
@@ -165,7 +187,7 @@ def _matching_cuda(torch_cuda: str | None) -> Cuda | str:
     version = release[1]
     if version.split(".")[0] != torch_cuda.split(".")[0]:
         return f"nvcc is CUDA {version} and torch was built for CUDA {torch_cuda}: majors differ"
-    archs = os.environ.get("TORCH_CUDA_ARCH_LIST") or DEFAULT_CUDA_ARCHS
+    archs = os.environ.get("TORCH_CUDA_ARCH_LIST") or ";".join(native) or DEFAULT_CUDA_ARCHS
     return Cuda(nvcc, version, re.split(r"[;\s]+", archs.strip()))
 
 
@@ -212,7 +234,23 @@ def _jpeg_problem() -> str | None:
     return f"{(lines or ['the compiler failed'])[0]}; install libjpeg-turbo's headers"
 
 
-def isa_levels() -> dict[str, tuple[int, list[str]]]:
+def native_isa(compiler: list[str]) -> str:
+    """Return the best instruction set of `FLAGS.isa` that this machine's processor has."""
+    command = [*compiler, "-march=native", "-dM", "-E", "-x", "c++", os.devnull]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        fail(
+            f"VISOPS_ISA=native: {compiler[0]} does not know -march=native; name the slots instead"
+        )
+    macros = set(re.findall(r"#define __(\w+)__ 1$", run.stdout, re.MULTILINE))
+    best = "default"
+    for name, needed in NATIVE_MACROS.items():
+        if needed <= macros:
+            best = name
+    return best
+
+
+def isa_levels(compiler: list[str]) -> dict[str, tuple[int, list[str]]]:
     """Slot number and flags per instruction set: those in VISOPS_ISA, by default all."""
     if platform.machine().lower() not in ("x86_64", "amd64"):
         return {"default": (0, [])}
@@ -220,6 +258,8 @@ def isa_levels() -> dict[str, tuple[int, list[str]]]:
     levels["default"] = (0, FLAGS.plain)
     value = os.environ.get("VISOPS_ISA", "")
     wanted = value.split(",") if value else list(levels)
+    if wanted == ["native"]:
+        wanted = [native_isa(compiler)]
     if not set(wanted) <= set(levels):
-        fail(f"VISOPS_ISA={value} is not known; it can hold {', '.join(levels)}")
+        fail(f"VISOPS_ISA={value} is not known; it can be native, or hold {', '.join(levels)}")
     return {name: levels[name] for name in wanted}

@@ -1,5 +1,6 @@
 #include "core/kernel_stub.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -49,11 +50,20 @@ CpuFeatures detect() {
 #endif
 }
 
-bool has_emulation() {
+// VISOPS_ISA and VISOPS_EMULATION leave slots out of a build.
+bool is_built(Slot slot) {
   for (const StubTable* stub : StubTable::all()) {
-    if (stub->has(Slot::kCudaEmulated)) return true;
+    if (stub->has(slot)) return true;
   }
   return false;
+}
+
+std::string built_names() {
+  std::string names;
+  for (Slot slot : {Slot::kDefault, Slot::kAvx2, Slot::kAvx512}) {
+    if (is_built(slot)) names += (names.empty() ? "" : ", ") + std::string(slot_name(slot));
+  }
+  return names;
 }
 
 Slot slot_named(const std::string& name) {
@@ -69,11 +79,12 @@ Slot slot_named(const std::string& name) {
 Slot choose() {
   const char* forced = std::getenv("VISOPS_CPU");
   if (forced != nullptr && *forced != '\0') return slot_named(forced);
-  Slot best = Slot::kDefault;
-  for (Slot slot : available_cpu_slots()) {
-    if (slot != Slot::kCudaEmulated) best = slot;
-  }
-  return best;
+  const std::vector<Slot> available = available_cpu_slots();
+  const auto last = std::find_if(available.rbegin(), available.rend(),
+                                 [](Slot slot) { return slot != Slot::kCudaEmulated; });
+  if (last != available.rend()) return *last;
+  throw std::runtime_error("visops: this build has kernels for " + built_names() +
+                           " alone, which this processor can't run; build it without VISOPS_ISA");
 }
 
 Slot& chosen_slot() {
@@ -90,10 +101,11 @@ const char* slot_name(Slot slot) {
 
 std::vector<Slot> available_cpu_slots() {
   const CpuFeatures cpu = detect();
-  std::vector<Slot> slots = {Slot::kDefault};
-  if (cpu.avx2) slots.push_back(Slot::kAvx2);
-  if (cpu.avx512) slots.push_back(Slot::kAvx512);
-  if (has_emulation()) slots.push_back(Slot::kCudaEmulated);
+  std::vector<Slot> slots;
+  if (is_built(Slot::kDefault)) slots.push_back(Slot::kDefault);
+  if (cpu.avx2 && is_built(Slot::kAvx2)) slots.push_back(Slot::kAvx2);
+  if (cpu.avx512 && is_built(Slot::kAvx512)) slots.push_back(Slot::kAvx512);
+  if (is_built(Slot::kCudaEmulated)) slots.push_back(Slot::kCudaEmulated);
   return slots;
 }
 

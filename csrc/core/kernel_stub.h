@@ -23,8 +23,8 @@ constexpr int kSlots = 5;
 
 const char* slot_name(Slot slot);
 
-// The CPU slot in force: VISOPS_CPU when set, else the best that this processor has.
-// Throws std::runtime_error, naming what is available, when VISOPS_CPU can't be met.
+// The CPU slot in force: VISOPS_CPU when set, else the best that this build and processor have.
+// Throws std::runtime_error, naming what is there, when VISOPS_CPU can't be met or nothing is left.
 Slot cpu_slot();
 
 // What VISOPS_CPU may name here.

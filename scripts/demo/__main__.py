@@ -78,7 +78,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=16, help="photos to warp (default: 16)")
     parser.add_argument("--size", type=int, default=512, help="side of those (default: 512)")
     parser.add_argument("--seed", type=int, default=0, help="of the random warps (default: 0)")
-    parser.add_argument("--min-time", type=float, default=1.0, help="seconds to time each library")
+    parser.add_argument("--min-time", type=float, default=0.5, help="seconds to time each library")
     parser.add_argument(
         "--output", type=Path, default=Path("out"), metavar="FOLDER", help="where pictures go"
     )

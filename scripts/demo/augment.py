@@ -24,7 +24,7 @@ from demo.objects import Scene
 
 BATCH = 32
 LENGTH = 1_000_000  # of the data set, which repeats its photos: a loader is timed, not emptied
-ROUNDS = 3
+ROUNDS = 2
 
 
 class Photos(Dataset[Sample]):

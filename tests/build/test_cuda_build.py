@@ -68,8 +68,27 @@ def test_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISOPS_CUDA", "0")
     assert build.find_cuda("13.2") is None
     monkeypatch.setenv("VISOPS_CUDA", "yes")
-    with pytest.raises(SystemExit, match="VISOPS_CUDA=yes is not known; it can be 0 or 1"):
+    with pytest.raises(SystemExit, match="VISOPS_CUDA=yes is not known; it can be 0, 1 or native"):
         build.find_cuda("13.2")
+
+
+@pytest.mark.usefixtures("cuda_home")
+def test_this_machines_gpus(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("VISOPS_CUDA", "native")
+    cuda = build.find_cuda("13.2", lambda: ["8.6", "9.0"])
+    assert cuda is not None
+    assert cuda.archs == ["8.6", "9.0"]
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.0")
+    cuda = build.find_cuda("13.2", lambda: ["8.6"])
+    assert cuda is not None
+    assert cuda.archs == ["8.0"]
+    capsys.readouterr()
+    assert build.find_cuda("13.2", list) is None
+    assert capsys.readouterr().out == (
+        "visops: building without CUDA kernels: VISOPS_CUDA=native, and torch sees no GPU here\n"
+    )
 
 
 @pytest.mark.usefixtures("cuda_home")

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "core/warp/augment_gradient.h"
+#include "cpu/noinline.h"
 #include "cpu/simd/floats.h"
 #include "cpu/warp/affine_rows.h"
 
@@ -118,8 +119,8 @@ struct GradientSegment {
 };
 
 template <class Acc>
-void place_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
-                 GradientPlanes<Acc>& planes) {
+VISOPS_NOINLINE void place_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
+                                 GradientPlanes<Acc>& planes) {
   const AugmentSegment<Acc> s = at.segment;
   const int begin = at.begin, end = at.end;
   if (s.direct) {
@@ -146,8 +147,8 @@ void place_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
 
 // Sets `edged` and its planes.
 template <class Acc>
-void meet_edges(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
-                GradientPlanes<Acc>& planes) {
+VISOPS_NOINLINE void meet_edges(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
+                                GradientPlanes<Acc>& planes) {
   const Acc zero = static_cast<Acc>(0);
   const SegmentAxes<Acc> axes = at.axes;
   const int begin = at.begin, end = at.end;
@@ -203,8 +204,8 @@ bool ends_within(const GradientSegment<Acc>& at, const GradientPlanes<Acc>& plan
 // Sets `tapped` and its planes if the bilinear taps are two by two neighbours in the window. Lanes
 // beyond the end, up to a whole vector, repeat the last one.
 template <class Acc>
-void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
-               GradientPlanes<Acc>& planes) {
+VISOPS_NOINLINE void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
+                               GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   const SegmentAxis<Acc> ax = at.axes.x, ay = at.axes.y;
   const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
@@ -242,8 +243,8 @@ void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
 
 // Sets `nearest` and its planes, once nothing needs those of `tapped` any more.
 template <class Acc>
-void near_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
-                GradientPlanes<Acc>& planes) {
+VISOPS_NOINLINE void near_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
+                                GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   const SegmentAxis<Acc> ax = at.axes.x, ay = at.axes.y;
   const Acc half = static_cast<Acc>(0.5), one = static_cast<Acc>(1);

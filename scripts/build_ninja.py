@@ -1,0 +1,178 @@
+"""Writes and runs the ninja file of a build; used by the build_*.py beside it only.
+
+NOTE [ Kernels first ]
+Kernels need neither torch nor Python, and torch takes minutes to install. Run as a program, after
+`pip install ninja`, this file compiles them meanwhile:
+
+    python scripts/build_ninja.py    # the environment variables are those in setup.py
+
+It writes a ninja file of its own with the same objects, flags and log as the whole build, which
+then finds them done.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from build_sanitizers import build_folder, compile_flags, sanitizers
+from build_toolchain import (
+    FLAGS,
+    NOT_UNSWITCHED,
+    WINDOWS,
+    Cuda,
+    fail,
+    find_compiler,
+    isa_levels,
+    switch,
+)
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = Path("build", build_folder(sanitizers()))  # relative to ROOT, where ninja runs
+GENERATED = BUILD / "generated"  # headers that the build writes
+
+
+def files_below(folder: str, pattern: str = "*.cpp") -> list[Path]:
+    """Files of a folder and of the families in it, relative to the repository."""
+    return sorted(path.relative_to(ROOT) for path in (ROOT / folder).rglob(pattern))
+
+
+def sources(*folders: str) -> list[str]:
+    """C++ files below folders, as setuptools wants them."""
+    return [path.as_posix() for folder in folders for path in files_below(folder)]
+
+
+def command_line(words: Iterable[str | Path]) -> str:
+    """Quote words for the shell, then for ninja."""
+    strings = [str(word) for word in words]
+    line = subprocess.list2cmdline(strings) if WINDOWS else shlex.join(strings)
+    return line.replace("$", "$$")
+
+
+def defines(macros: Mapping[str, str]) -> list[str]:
+    """Macros as compiler flags."""
+    return [f"{FLAGS.define}{name}={value}" for name, value in macros.items()]
+
+
+def includes(paths: Iterable[str | Path]) -> list[str]:
+    """Third-party include folders, whose headers must not warn."""
+    return [word for path in paths for word in (FLAGS.system_include, str(path))]
+
+
+class NinjaFile:
+    """The content of build.ninja. Paths in it are relative to the repository."""
+
+    def __init__(self, cuda: Cuda | None) -> None:
+        self._lines = [f"builddir = {BUILD.as_posix()}"]
+        self.compiler = find_compiler()
+        cxx = command_line(self.compiler)
+        strict = switch("VISOPS_WERROR") or False
+        self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc", f"{FLAGS.include}{GENERATED}"]
+        self._flags += FLAGS.warnings_are_errors if strict else []
+        self._flags += compile_flags(sanitizers())
+        self._flags += shlex.split(os.environ.get("CXXFLAGS", ""))
+        if WINDOWS:
+            self._rule("cxx", f"{cxx} /showIncludes $flags /c $in /Fo$out", deps="msvc")
+            self._rule("link", "link /nologo /DLL $in $flags /OUT:$out")
+        else:
+            self._rule("cxx", f"{cxx} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
+            self._rule("link", f"{cxx} $in $flags -o $out")
+        if cuda is not None:
+            nvcc = command_line([cuda.nvcc])
+            self._rule("nvcc", f"{nvcc} -MD -MF $out.d $flags -c $in -o $out", deps="gcc")
+            host = [flag for flag in FLAGS.compile if not flag.startswith(("-std", "/std"))]
+            # The host compiler sees nvcc's output with headers expanded, much of it unused.
+            host += (
+                [] if WINDOWS else ["-Wno-unused-function", "-Wno-unneeded-internal-declaration"]
+            )
+            self._nvcc_flags = ["-std=c++17", "-O3", "-fmad=false", "-Icsrc", *cuda.arch_flags()]
+            self._nvcc_flags += [f"-Xcompiler={flag}" for flag in host]
+            # A fifth of the size; drivers of CUDA 13 and newer all read it.
+            self._nvcc_flags += ["--compress-mode=size"] if cuda.major >= 13 else []
+            self._nvcc_flags += ["-Werror=all-warnings"] if strict else []
+            self._nvcc_flags += ["-ccbin", self.compiler[0]] if os.environ.get("CXX") else []
+
+    def _rule(self, name: str, command: str, deps: str | None = None) -> None:
+        self._lines += [f"rule {name}", f"  command = {command}", f"  description = {name} $out"]
+        self._lines += [f"  deps = {deps}"] if deps else []
+        self._lines += ["  depfile = $out.d"] if deps == "gcc" else []
+
+    def build(self, out: Path, rule: str, inputs: Iterable[Path], flags: Iterable[str]) -> None:
+        """Make `out` from `inputs` by a rule: cxx, nvcc or link."""
+        words = [re.sub(r"([$: ])", r"$\1", path.as_posix()) for path in (out, *inputs)]
+        self._lines.append(f"build {words[0]}: {rule} {' '.join(words[1:])}")
+        self._lines.append(f"  flags = {command_line(flags)}")
+
+    def objects(self, folder: str, files: Iterable[Path], flags: Iterable[str] = ()) -> list[Path]:
+        """Compile C++ files to objects in `folder` and return those."""
+        return self._compile("cxx", folder, files, [*self._flags, *flags])
+
+    def cuda_objects(self, folder: str, files: Iterable[Path]) -> list[Path]:
+        """Compile CUDA files."""
+        return self._compile("nvcc", folder, files, self._nvcc_flags)
+
+    def _compile(
+        self, rule: str, folder: str, files: Iterable[Path], flags: list[str]
+    ) -> list[Path]:
+        made = {BUILD / folder / f"{file}.o": file for file in files}
+        for out, file in made.items():
+            self.build(out, rule, [file], flags)
+        return list(made)
+
+    def run(self, name: str = "build.ninja") -> None:
+        """Write the file and bring everything in it up to date."""
+        folder = ROOT / BUILD
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("\n".join(self._lines) + "\n")
+        path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+        program = shutil.which("ninja", path=path) or fail("no ninja; run: pip install ninja")
+        jobs = os.environ.get("MAX_JOBS")
+        command = [program, "-f", f"{BUILD}/{name}", *(["-j", jobs] if jobs else [])]
+        if subprocess.run(command, cwd=ROOT).returncode:
+            hint = "; VISOPS_WERROR=0 lets warnings pass" if switch("VISOPS_WERROR") else ""
+            fail(f"compiling failed, see the first error above{hint}")
+
+
+def cpu_kernels(file: NinjaFile) -> list[Path]:
+    """Compile csrc/cpu once per instruction set."""
+    objects = []
+    for isa, (slot, flags) in isa_levels(file.compiler).items():
+        slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
+        for source in files_below("csrc/cpu"):
+            is_named = source.relative_to("csrc/cpu").as_posix() in NOT_UNSWITCHED
+            more = FLAGS.no_unswitching if is_named else []
+            objects += file.objects(isa, [source], [*slot_flags, *more])
+    return objects
+
+
+# First on the include path, so that <cuda_runtime.h> is the emulation's.
+_EMULATION = [
+    f"{FLAGS.include}tests/cuda_emulation",
+    *defines({"VISOPS_CUDA_EMULATION": "1"}),
+]
+
+
+def emulation_of_cuda(file: NinjaFile) -> list[Path]:
+    """Compile what stands in for CUDA, and what lets tests choose kernels."""
+    return file.objects("emulated", files_below("tests/cuda_emulation"), _EMULATION)
+
+
+def emulated_kernels(file: NinjaFile) -> list[Path]:
+    """Compile the CUDA kernels as C++."""
+    flags = [*_EMULATION, *FLAGS.emulation]
+    return file.objects("emulated", files_below("csrc/cuda", "*.cu"), flags)
+
+
+if __name__ == "__main__":
+    kernels = NinjaFile(None)
+    cpu_kernels(kernels)
+    if switch("VISOPS_EMULATION"):
+        emulation_of_cuda(kernels)
+        emulated_kernels(kernels)
+    kernels.run("kernels.ninja")

@@ -1,0 +1,216 @@
+"""VISOPS_ISA: builds with the kernels of some instruction sets."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import visops
+
+pytest.importorskip("pybind11", reason="the build's own packages are not installed")
+import build_toolchain as build
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = Path(visops.__file__).parent
+AVX2 = ("AVX2", "FMA", "F16C")
+AVX512 = (*AVX2, "AVX512F", "AVX512BW", "AVX512DQ", "AVX512VL")
+
+pytestmark = [
+    pytest.mark.skipif(build.WINDOWS, reason="compilers are played by shell scripts"),
+    pytest.mark.skipif(
+        platform.machine().lower() not in ("x86_64", "amd64"), reason="one instruction set only"
+    ),
+]
+
+
+def compiler_for(folder: Path, macros: tuple[str, ...], status: int = 0) -> list[str]:
+    """A compiler that defines these macros for -march=native, and can do nothing else."""
+    script = folder / "c++"
+    lines = "".join(f"#define __{macro}__ 1\\n" for macro in macros)
+    script.write_text(
+        f'#!/bin/sh\n[ "$1" = -march=native ] || exit 1\nprintf "{lines}"\nexit {status}\n'
+    )
+    script.chmod(0o755)
+    return [str(script)]
+
+
+@pytest.mark.parametrize(
+    ("macros", "best"),
+    [
+        ((), "default"),
+        (("AVX", "SSE4_2"), "default"),
+        (AVX2[:2], "default"),
+        (AVX2, "avx2"),
+        (AVX512[:-1], "avx2"),
+        ((*AVX512, "AVX512VNNI"), "avx512"),
+    ],
+)
+def test_native_is_the_processors_best(
+    macros: tuple[str, ...], best: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler = compiler_for(tmp_path, macros)
+    monkeypatch.delenv("VISOPS_ISA", raising=False)
+    complete = build.isa_levels(compiler)
+    assert list(complete) == ["default", "avx2", "avx512"]
+    monkeypatch.setenv("VISOPS_ISA", "native")
+    assert build.isa_levels(compiler) == {best: complete[best]}
+
+
+def test_native_is_what_the_library_chooses() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "VISOPS_CPU"}
+    code = "import visops; print(visops.build_info()['cpu'])"
+    command = [sys.executable, "-c", code]
+    chosen = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert build.native_isa(build.find_compiler()) == chosen.stdout.strip()
+
+
+@pytest.mark.parametrize("value", ["avx3", "native,avx2", "avx2,native"])
+def test_unknown_values(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISOPS_ISA", value)
+    message = f"VISOPS_ISA={value} is not known; it can be native, or hold default, avx2, avx512"
+    with pytest.raises(SystemExit, match=f"^visops: {message}$"):
+        build.isa_levels(["no compiler is needed"])
+
+
+def test_compilers_without_native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISOPS_ISA", "native")
+    with pytest.raises(SystemExit, match=r"does not know -march=native; name the slots instead$"):
+        build.isa_levels(compiler_for(tmp_path, AVX2, status=1))
+
+
+# Kernels for the instruction sets named in BUILT, on a processor with the features in HAS.
+PROGRAM = r"""
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+#include "core/kernel_stub.h"
+
+struct Params {};
+visops::KernelStub<Params> stub("some");
+
+int main() {
+  for (visops::Slot slot : {visops::Slot::kDefault, visops::Slot::kAvx2, visops::Slot::kAvx512}) {
+    const visops::KernelStub<Params>::CpuKernel kernel = [](const Params&, int64_t, int64_t) {};
+    if (std::strstr(std::getenv("BUILT"), visops::slot_name(slot))) stub.set(slot, kernel);
+  }
+  for (visops::Slot slot : visops::available_cpu_slots()) {
+    std::printf("%s ", visops::slot_name(slot));
+  }
+  try {
+    std::printf("-> %s", visops::slot_name(visops::cpu_slot()));
+    stub.cpu();
+  } catch (const std::exception& error) {
+    std::printf("%s", error.what());
+  }
+}
+"""
+FEATURES = r"""
+#include <cstdlib>
+#include <cstring>
+#define __builtin_cpu_supports(name) (std::strstr(std::getenv("HAS"), name) != nullptr)
+"""
+
+
+@pytest.fixture(scope="module")
+def chooser(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program above, with the library's own choice of kernels."""
+    if shutil.which("c++") is None:
+        pytest.skip("c++ is not installed")
+    folder = tmp_path_factory.mktemp("chooser")
+    (folder / "main.cpp").write_text(PROGRAM)
+    (folder / "processor.h").write_text(FEATURES)
+    (folder / "visops_build.h").write_text(
+        '#define VISOPS_BUILD ""\n#define VISOPS_CUDA_LIBRARY ""\n#define VISOPS_CUDA_MAJOR 0\n'
+    )
+    core = ROOT / "csrc" / "core"
+    sources = [core / f"{name}.cpp" for name in ("kernel_stub", "cuda_library", "shared_library")]
+    command = ["c++", "-std=c++17", "-O0", f"-I{ROOT / 'csrc'}", f"-I{folder}"]
+    command += ["-include", str(folder / "processor.h"), str(folder / "main.cpp")]
+    subprocess.run(
+        [*command, *map(str, sources), "-ldl", "-o", str(folder / "chooser")], check=True
+    )
+    return folder / "chooser"
+
+
+ALONE = (
+    "visops: this build has kernels for {} alone, which this processor can't run; build it "
+    "without VISOPS_ISA"
+)
+
+
+@pytest.mark.parametrize(
+    ("built", "cpu", "printed"),
+    [
+        ("default,avx2,avx512", "avx512", "default avx2 avx512 -> avx512"),
+        ("default,avx2,avx512", "avx2", "default avx2 -> avx2"),
+        ("default,avx2,avx512", "default", "default -> default"),
+        ("default,avx512", "avx2", "default -> default"),
+        ("default,avx2", "avx512", "default avx2 -> avx2"),
+        ("avx512", "avx512", "avx512 -> avx512"),
+        ("avx2", "avx512", "avx2 -> avx2"),
+        ("avx512", "avx2", ALONE.format("avx512")),
+        ("avx2,avx512", "default", ALONE.format("avx2, avx512")),
+    ],
+)
+def test_choice_among_what_is_built(built: str, cpu: str, printed: str, chooser: Path) -> None:
+    features = {"default": "", "avx2": "avx2 fma", "avx512": "avx2 fma avx512f bw dq vl"}[cpu]
+    features = re.sub(r" (bw|dq|vl)", r" avx512\1", features)
+    environment = {"BUILT": built, "HAS": features}
+    run = subprocess.run([chooser], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout == printed
+
+
+def test_a_library_without_default_kernels(tmp_path: Path) -> None:
+    """Linked from this build's objects, without those of other slots."""
+    best = build.native_isa(build.find_compiler())
+    ninja = ROOT / "build" / "ninja" / "build.ninja"
+    if best == "default" or not ninja.exists():
+        pytest.skip("the build tree is not there")
+    rule = re.search(
+        r"^build \S+/libvisops\.so: link (.+)\n  flags = (.+)$", ninja.read_text(), re.M
+    )
+    assert rule is not None
+    others = {"default", "avx2", "avx512", "emulated"} - {best}
+    objects = [path for path in rule[1].split() if path.split("/")[2] not in others]
+    shutil.copytree(
+        PACKAGE, tmp_path / "visops", ignore=shutil.ignore_patterns("__pycache__", "*.so")
+    )
+    library = tmp_path / "visops" / "lib" / "libvisops.so"
+    library.parent.mkdir(exist_ok=True)
+    link = f"{' '.join(build.find_compiler())} {' '.join(objects)} {rule[2]} -o {library}"
+    subprocess.run(link.replace("$$", "$"), shell=True, cwd=ROOT, check=True)
+    code = f"""
+import sys
+sys.meta_path = [f for f in sys.meta_path if not f.__module__.startswith("__editable__")]
+import torch, visops
+assert visops.__file__.startswith({str(tmp_path)!r})
+info = visops.build_info()
+kinds = {{name for slots in info["kernels"].values() for name in slots}}
+print(info["cpu"], info["cpu_available"], kinds)
+image = torch.arange(12.0).reshape(1, 1, 3, 4)
+print(torch.equal(visops.warp_affine(image, torch.eye(2, 3)), image))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment.pop("VISOPS_CPU", None)
+
+    def run(more: dict[str, str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            env=environment | more,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert run({}).stdout == f"{best} ['{best}'] {{'{best}'}}\nTrue\n"
+    message = "VISOPS_CPU=default is not available; this build on this processor has: "
+    assert message + best in run({"VISOPS_CPU": "default"}).stderr
