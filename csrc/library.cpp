@@ -72,10 +72,19 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("soft_nms(Tensor boxes, Tensor scores, " SOFT_NMS_OPTIONS ") -> (Tensor, Tensor)");
   m.def("batched_soft_nms(Tensor boxes, Tensor scores, Tensor? idxs, " SOFT_NMS_OPTIONS
         ") -> (Tensor, Tensor)");
+  m.def("soft_nms_rotated(Tensor boxes, Tensor scores, Tensor? idxs, " SOFT_NMS_OPTIONS
+        ") -> (Tensor, Tensor)");
   m.def(
       "weighted_boxes_fusion(Tensor[] boxes, Tensor[] scores, Tensor[] labels, float[] weights, "
       "float iou_threshold=0.55, float min_score=0.0, str conf_type='avg', "
       "bool allows_overflow=False) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "weighted_boxes_fusion_3d(Tensor[] boxes, Tensor[] scores, Tensor[] labels, "
+      "float[] weights, float iou_threshold=0.55, float min_score=0.0, str conf_type='avg', "
+      "bool allows_overflow=False) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "non_maximum_weighted(Tensor[] boxes, Tensor[] scores, Tensor[] labels, float[] weights, "
+      "float iou_threshold=0.55, float min_score=0.0) -> (Tensor, Tensor, Tensor)");
   m.def(
       "matrix_nms(Tensor objects, Tensor scores, Tensor? idxs, str method='gaussian', "
       "float sigma=2.0, float min_score=0.0, SymInt max_output=-1) -> (Tensor, Tensor)");

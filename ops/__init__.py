@@ -64,8 +64,12 @@ from .suppression import (  # noqa: E402
     nms_match,
     nms_padded,
     nms_rotated,
+    non_maximum_weighted,
     soft_nms,
+    soft_nms_rotated,
     weighted_boxes_fusion,
+    weighted_boxes_fusion_1d,
+    weighted_boxes_fusion_3d,
 )
 from .warp import (  # noqa: E402
     affine_from_points,
@@ -148,6 +152,7 @@ __all__ = [
     "nms_match",
     "nms_padded",
     "nms_rotated",
+    "non_maximum_weighted",
     "pack_masks",
     "paste_rois",
     "ps_roi_align",
@@ -158,6 +163,7 @@ __all__ = [
     "similarity_from_points",
     "sobel",
     "soft_nms",
+    "soft_nms_rotated",
     "transform_boxes",
     "transform_points",
     "transforms",
@@ -165,6 +171,8 @@ __all__ = [
     "warp_affine",
     "warp_perspective",
     "weighted_boxes_fusion",
+    "weighted_boxes_fusion_1d",
+    "weighted_boxes_fusion_3d",
 ]
 
 

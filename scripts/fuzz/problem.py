@@ -314,7 +314,7 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
         **_for("component_stats", labels=lambda p: masks_of(p).to(torch.int32)),
         **_for("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
         **_for("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
-        **_for("nms_rotated", boxes=lambda p: p.rotated()),
+        **_for("nms_rotated soft_nms_rotated", boxes=lambda p: p.rotated()),
         **attention.BY_OPERATOR,
         **_for(
             "box_iou_rotated box_iou_rotated_backward",
@@ -327,11 +327,24 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
             grad=lambda p: p.maps(p.count, 5, dtype=p.box_dtype),
         ),
         **_for(
-            "weighted_boxes_fusion",
+            "weighted_boxes_fusion non_maximum_weighted",
             boxes=lambda p: p.models(p.corners),
             scores=lambda p: p.models(p.scores),
         ),
-        **_for("soft_nms batched_soft_nms", method=lambda p: p.draw.choice((p.method, "hard"))),
+        **_for(
+            "weighted_boxes_fusion_3d",
+            boxes=lambda p: p.models(lambda: p.corners()[:, [0, 1, 0, 2, 3, 2]]),
+            scores=lambda p: p.models(p.scores),
+        ),
+        **_for(
+            "weighted_boxes_fusion_1d",
+            segments=lambda p: p.models(lambda: p.corners()[:, ::2]),
+            scores=lambda p: p.models(p.scores),
+        ),
+        **_for(
+            "soft_nms batched_soft_nms soft_nms_rotated",
+            method=lambda p: p.draw.choice((p.method, "hard")),
+        ),
         **_for(
             "affine_backward_image affine_backward_matrix augment_backward",
             grad=lambda p: p.maps(p.batch, p.channels, *p.out, dtype=p.floating),
