@@ -91,8 +91,10 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("box_iou(Tensor boxes1, Tensor boxes2, str kind='iou', float eps=1e-07) -> Tensor");
   m.def(
       "box_iou_backward(Tensor grad, Tensor boxes1, Tensor boxes2, str kind, float eps) -> Tensor");
-  m.def("box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor");
-  m.def("box_iou_rotated_backward(Tensor grad, Tensor boxes1, Tensor boxes2) -> Tensor");
+  m.def("box_iou_rotated(Tensor boxes1, Tensor boxes2, str kind='iou') -> Tensor");
+  m.def(
+      "box_iou_rotated_backward(Tensor grad, Tensor boxes1, Tensor boxes2, str kind='iou') "
+      "-> Tensor");
   m.def(
       "roi_align(Tensor input, Tensor boxes, SymInt[2] output_size, float spatial_scale=1.0, "
       "int sampling_ratio=-1, bool aligned=False) -> Tensor");

@@ -247,6 +247,12 @@ for _kind, _function in FUNCTIONS.items():
     _add(_name, _function, lambda i: (suppressed(i)[0], suppressed((i + 1) % 4)[0]))
 _add("box_iou_rotated", visops.box_iou_rotated, lambda i: (rotated(i), rotated((i + 1) % 4)))
 _add(
+    "box_iou",
+    lambda a, b: visops.box_iou(a, b, kind="iof"),
+    lambda i: (suppressed(i)[0], suppressed((i + 1) % 4)[0]),
+    "iof",
+)
+_add(
     "RoIAlign roi_align",
     _POOL,
     lambda i: (images(i), regions(i)),
