@@ -333,12 +333,12 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
         ),
         **_for(
             "weighted_boxes_fusion_3d",
-            boxes=lambda p: p.models(lambda: p.corners()[:, [0, 1, 0, 2, 3, 2]]),
+            boxes=lambda p: p.models(lambda n: p.corners(n)[:, [0, 1, 0, 2, 3, 2]]),
             scores=lambda p: p.models(p.scores),
         ),
         **_for(
             "weighted_boxes_fusion_1d",
-            segments=lambda p: p.models(lambda: p.corners()[:, ::2]),
+            segments=lambda p: p.models(lambda n: p.corners(n)[:, ::2]),
             scores=lambda p: p.models(p.scores),
         ),
         **_for(

@@ -92,18 +92,20 @@ inline std::tuple<at::Tensor, at::Tensor> batched_soft_nms(
   return op.call(boxes, scores, idxs, method, iou_threshold, sigma, min_score, max_output);
 }
 
-// Overlaps of all pairs, or of boxes one to one: intersection over union. kind: iou, generalized,
-// distance or complete.
+// Overlaps of all pairs, or of boxes one to one: intersection over union. kind: iou, iof (of
+// boxes1), iof2 (of boxes2), generalized, distance or complete.
 inline at::Tensor box_iou(const at::Tensor& boxes1, const at::Tensor& boxes2,
                           std::string_view kind = "iou", double eps = 1e-07) {
   static const auto op = detail::find<decltype(box_iou)>("visops::box_iou");
   return op.call(boxes1, boxes2, kind, eps);
 }
 
-// Overlaps of rotated boxes, all pairs or one to one: intersection over union.
-inline at::Tensor box_iou_rotated(const at::Tensor& boxes1, const at::Tensor& boxes2) {
+// Overlaps of rotated boxes, all pairs or one to one: intersection over union. kind: iou, iof (of
+// boxes1) or iof2 (of boxes2).
+inline at::Tensor box_iou_rotated(const at::Tensor& boxes1, const at::Tensor& boxes2,
+                                  std::string_view kind = "iou") {
   static const auto op = detail::find<decltype(box_iou_rotated)>("visops::box_iou_rotated");
-  return op.call(boxes1, boxes2);
+  return op.call(boxes1, boxes2, kind);
 }
 
 // Add columns back to the image that they came from: the adjoint of im2col.
