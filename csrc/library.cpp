@@ -76,18 +76,29 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("soft_nms(Tensor boxes, Tensor scores, " SOFT_NMS_OPTIONS ") -> (Tensor, Tensor)");
   m.def("batched_soft_nms(Tensor boxes, Tensor scores, Tensor? idxs, " SOFT_NMS_OPTIONS
         ") -> (Tensor, Tensor)");
+  m.def("soft_nms_rotated(Tensor boxes, Tensor scores, Tensor? idxs, " SOFT_NMS_OPTIONS
+        ") -> (Tensor, Tensor)");
   m.def(
       "weighted_boxes_fusion(Tensor[] boxes, Tensor[] scores, Tensor[] labels, float[] weights, "
       "float iou_threshold=0.55, float min_score=0.0, str conf_type='avg', "
       "bool allows_overflow=False) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "weighted_boxes_fusion_3d(Tensor[] boxes, Tensor[] scores, Tensor[] labels, "
+      "float[] weights, float iou_threshold=0.55, float min_score=0.0, str conf_type='avg', "
+      "bool allows_overflow=False) -> (Tensor, Tensor, Tensor)");
+  m.def(
+      "non_maximum_weighted(Tensor[] boxes, Tensor[] scores, Tensor[] labels, float[] weights, "
+      "float iou_threshold=0.55, float min_score=0.0) -> (Tensor, Tensor, Tensor)");
   m.def(
       "matrix_nms(Tensor objects, Tensor scores, Tensor? idxs, str method='gaussian', "
       "float sigma=2.0, float min_score=0.0, SymInt max_output=-1) -> (Tensor, Tensor)");
   m.def("box_iou(Tensor boxes1, Tensor boxes2, str kind='iou', float eps=1e-07) -> Tensor");
   m.def(
       "box_iou_backward(Tensor grad, Tensor boxes1, Tensor boxes2, str kind, float eps) -> Tensor");
-  m.def("box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor");
-  m.def("box_iou_rotated_backward(Tensor grad, Tensor boxes1, Tensor boxes2) -> Tensor");
+  m.def("box_iou_rotated(Tensor boxes1, Tensor boxes2, str kind='iou') -> Tensor");
+  m.def(
+      "box_iou_rotated_backward(Tensor grad, Tensor boxes1, Tensor boxes2, str kind='iou') "
+      "-> Tensor");
   m.def(
       "roi_align(Tensor input, Tensor boxes, SymInt[2] output_size, float spatial_scale=1.0, "
       "int sampling_ratio=-1, bool aligned=False) -> Tensor");

@@ -65,8 +65,12 @@ from .suppression import (  # noqa: E402
     nms_match,
     nms_padded,
     nms_rotated,
+    non_maximum_weighted,
     soft_nms,
+    soft_nms_rotated,
     weighted_boxes_fusion,
+    weighted_boxes_fusion_1d,
+    weighted_boxes_fusion_3d,
 )
 from .warp import (  # noqa: E402
     affine_from_points,
@@ -150,6 +154,7 @@ __all__ = [
     "nms_match",
     "nms_padded",
     "nms_rotated",
+    "non_maximum_weighted",
     "pack_masks",
     "paste_rois",
     "ps_roi_align",
@@ -160,6 +165,7 @@ __all__ = [
     "similarity_from_points",
     "sobel",
     "soft_nms",
+    "soft_nms_rotated",
     "transform_boxes",
     "transform_points",
     "transforms",
@@ -167,6 +173,8 @@ __all__ = [
     "warp_affine",
     "warp_perspective",
     "weighted_boxes_fusion",
+    "weighted_boxes_fusion_1d",
+    "weighted_boxes_fusion_3d",
 ]
 
 

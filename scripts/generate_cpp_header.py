@@ -41,7 +41,8 @@ DESCRIBED = {
 NOTES = {
     "affine": "The matrix [B, 2, 3] maps destination to source unless inverse_map is false.",
     "augment_list": "Images may have different sizes.",
-    "box_iou": "kind: iou, generalized, distance or complete.",
+    "box_iou": "kind: iou, iof (of boxes1), iof2 (of boxes2), generalized, distance or complete.",
+    "box_iou_rotated": "kind: iou, iof (of boxes1) or iof2 (of boxes2).",
     "connected_components": "Returns labels and how many components each mask has.",
     "convolve2d": "start and size name the part of the full result that is wanted.",
     "distance_transform": "Indices are empty unless asked for.",

@@ -77,7 +77,7 @@ def box_iou(
     Differentiable twice with respect to both sets. The gradient is that of torch's autograd for the
     formula: equal coordinates get half of it each. It is deterministic and needs no memory for the
     pairs beyond the result's own gradient. The second derivative is composed of torch's operators
-    and stores some dozens of numbers for each pair; so are results that are `aligned` or "iof".
+    and stores some dozens of numbers for each pair; so are `aligned` results and their gradients.
     Aligned overlaps equal those of all pairs bit for bit, but for the last bits of distance and
     complete ones. A batch is one call of the kernel for each sample.
 
@@ -310,8 +310,8 @@ def box_iou_rotated(
         Dimensions before the last two broadcast. No boxes may also be ``[0]``.
     kind : {"iou", "iof"}
     aligned : bool
-        As in :func:`box_iou`. These are composed of torch's operators: results may differ from the
-        others' in the last bits.
+        As in :func:`box_iou`. `aligned` results are composed of torch's operators and may differ
+        from those of all pairs in the last bits.
     device : optional
         For arrays: where to compute. They are copied there and the result back.
 

@@ -1,7 +1,7 @@
 """How pairwise overlaps run under torch: fake kernels, gradients and vmap.
 
-The backward operators return the gradient of the first set of boxes. Every measure is symmetric, so
-the second set's is the same with the roles swapped. Second derivatives differentiate the formula,
+The backward operators return the gradient of the first set of boxes. The second set's is the same
+with the roles swapped. Second derivatives differentiate the formula,
 written with torch's operators: iou_formulas.py.
 """
 
@@ -28,10 +28,14 @@ _box_iou_rotated_backward = Differentiable("box_iou_rotated_backward")
 
 _FUNCTIONS = {
     "iou": "box_iou",
+    "iof": "box_iou",
+    "iof2": "box_iou",
     "generalized": "generalized_box_iou",
     "distance": "distance_box_iou",
     "complete": "complete_box_iou",
 }
+_ROTATED = ("iou", "iof", "iof2")
+_SWAPPED = {"iof": "iof2", "iof2": "iof"}  # the others are symmetric
 
 
 def _check(op: str, boxes1: Tensor, boxes2: Tensor, numbers: int) -> None:
@@ -49,7 +53,16 @@ def _check(op: str, boxes1: Tensor, boxes2: Tensor, numbers: int) -> None:
 def _check_kind(op: str, kind: str) -> None:
     torch._check(
         kind in _FUNCTIONS,
-        lambda: f"visops.{op}: kind is '{kind}', must be iou, generalized, distance or complete",
+        lambda: (
+            f"visops.{op}: kind is '{kind}', must be iou, iof, iof2, generalized, distance or "
+            "complete"
+        ),
+    )
+
+
+def _check_rotated_kind(op: str, kind: str) -> None:
+    torch._check(
+        kind in _ROTATED, lambda: f"visops.{op}: kind is '{kind}', must be iou, iof or iof2"
     )
 
 
@@ -90,13 +103,17 @@ def _box_iou_backward_fake(
 
 
 @register_fake("box_iou_rotated")
-def _box_iou_rotated_fake(boxes1: Tensor, boxes2: Tensor) -> Tensor:
+def _box_iou_rotated_fake(boxes1: Tensor, boxes2: Tensor, kind: str = "iou") -> Tensor:
+    _check_rotated_kind("box_iou_rotated", kind)
     _check("box_iou_rotated", boxes1, boxes2, 5)
     return _empty_result(boxes1, boxes2)
 
 
 @register_fake("box_iou_rotated_backward")
-def _box_iou_rotated_backward_fake(grad: Tensor, boxes1: Tensor, boxes2: Tensor) -> Tensor:
+def _box_iou_rotated_backward_fake(
+    grad: Tensor, boxes1: Tensor, boxes2: Tensor, kind: str = "iou"
+) -> Tensor:
+    _check_rotated_kind("box_iou_rotated_backward", kind)
     _check("box_iou_rotated_backward", boxes1, boxes2, 5)
     _check_grad("box_iou_rotated_backward", grad, boxes1, boxes2)
     return torch.empty_like(boxes1, memory_format=torch.contiguous_format)
@@ -148,7 +165,8 @@ def _by_both_sets(
     if ctx.needs_input_grad[0]:
         grad1 = backward(grad, boxes1, boxes2, *ctx.options)
     if ctx.needs_input_grad[1]:
-        grad2 = backward(grad.mT, boxes2, boxes1, *ctx.options)
+        kind, *rest = ctx.options
+        grad2 = backward(grad.mT, boxes2, boxes1, _SWAPPED.get(kind, kind), *rest)
     return grad1, grad2, *(None for _ in ctx.options)
 
 
@@ -173,8 +191,9 @@ def _box_iou_backward_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, .
 
 
 def _box_iou_rotated_backward_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...]:
-    gradient = functools.partial(_gradient, rotated_overlap)
-    return tuple(_second_derivative(gradient, ctx, grad_grad))
+    (kind,) = ctx.options
+    gradient = functools.partial(_gradient, functools.partial(rotated_overlap, kind=kind))
+    return *_second_derivative(gradient, ctx, grad_grad), None
 
 
 box_iou.register(setup_context=_setup, backward=_box_iou_vjp, vmap=one_call_each(box_iou))

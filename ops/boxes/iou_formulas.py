@@ -53,11 +53,12 @@ def hull_sides(a: Tensor, b: Tensor) -> Tensor:
 def overlap(a: Tensor, b: Tensor, kind: str, eps: float) -> Tensor:
     """NOTE [ Pairs of boxes ] in csrc/core/boxes/pair.h, for boxes of one floating dtype.
 
-    Boxes [..., 4] broadcast. The kind "iof" is the share of `a` that `b` covers.
+    Boxes [..., 4] broadcast.
     """
     inter = intersection(a, b)
-    if kind == "iof":
-        return _quotient(inter, area(a[..., 2:] - a[..., :2]))
+    if kind in ("iof", "iof2"):
+        own = a if kind == "iof" else b
+        return _quotient(inter, area(own[..., 2:] - own[..., :2]))
     both = area(a[..., 2:] - a[..., :2]) + area(b[..., 2:] - b[..., :2]) - inter
     iou = _quotient(inter, both)
     if kind == "iou":
@@ -147,7 +148,8 @@ def rotated_overlap(boxes1: Tensor, boxes2: Tensor, kind: str = "iou") -> Tensor
     twice = twice + (top + bottom) * b[3] / 2 + (top - bottom) * across
     inter = twice / 2
     own = a[2] * a[3]
-    iou = _quotient(inter, own if kind == "iof" else own + b[2] * b[3] - inter)
+    whole = {"iou": own + b[2] * b[3] - inter, "iof": own, "iof2": b[2] * b[3]}[kind]
+    iou = _quotient(inter, whole)
     return torch.where(_is_inert(boxes1) | _is_inert(boxes2), 0.0, iou)
 
 

@@ -46,10 +46,9 @@ def upright_overlaps(
         if aligned and not 0 <= eps < math.inf:
             raise ValueError(f"visops.{op}: eps is {eps}, must be >= 0 and finite")
         first, second = _corners(first, fmt), _corners(second, fmt)
-        if aligned or kind == "iof":
+        if aligned:
             common = computed_in(first, second)
-            a, b = _matched(first.to(common), second.to(common), aligned)
-            return overlap(a, b, kind, eps).to(dtype)
+            return overlap(first.to(common), second.to(common), kind, eps).to(dtype)
         found = _by_sample(lambda a, b: _box_iou(a, b, kind, eps), first, second, 4)
         return found.to(dtype)
 
@@ -70,11 +69,11 @@ def rotated_overlaps(
         _check(op, first, second, 5, aligned, kind)
         if degrees:
             first, second = _in_radians(first), _in_radians(second)
-        if aligned or kind == "iof":
-            a, b = _matched(first.double(), second.double(), aligned)
+        if aligned:
+            a, b = first.double(), second.double()
             unknown = a.isnan().any(-1) | b.isnan().any(-1)  # the formula takes NaN as no box
             return torch.where(unknown, torch.nan, rotated_overlap(a, b, kind)).to(dtype)
-        return _by_sample(_box_iou_rotated, first, second, 5).to(dtype)
+        return _by_sample(lambda a, b: _box_iou_rotated(a, b, kind), first, second, 5).to(dtype)
 
     tensors = {"boxes1": no_boxes(boxes1, 5), "boxes2": no_boxes(boxes2, 5)}
     return call_operator(op, of_tensors, device, tensors)
@@ -112,13 +111,6 @@ def _check(op: str, boxes1: Tensor, boxes2: Tensor, columns: int, aligned: bool,
 def _refuse_shapes(op: str, boxes1: Tensor, boxes2: Tensor, why: str) -> None:
     shapes = f"boxes1 has shape {list(boxes1.shape)} and boxes2 {list(boxes2.shape)}"
     raise ValueError(f"visops.{op}: {shapes}, {why}")
-
-
-def _matched(boxes1: Tensor, boxes2: Tensor, aligned: bool) -> tuple[Tensor, Tensor]:
-    """Return boxes that broadcast to one to one, or to all pairs."""
-    if aligned:
-        return boxes1, boxes2
-    return boxes1.unsqueeze(-2), boxes2.unsqueeze(-3)
 
 
 def _by_sample(

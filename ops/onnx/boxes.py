@@ -38,6 +38,12 @@ def _overlap(one: list[Array], two: list[Array], kind: str, eps: float) -> Array
 
     areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in (one, two)]
     inter = clamped(lesser(2) - greater(0)) * clamped(lesser(3) - greater(1))
+    if kind in ("iof", "iof2"):
+        own, other = (0, two) if kind == "iof" else (1, one)
+        known = other[0].equals(other[0])
+        for i in (1, 2, 3):
+            known = known & other[i].equals(other[i])
+        return divided(inter, where(known, areas[own], float("nan")))
     both = areas[0] + areas[1] - inter
     iou = divided(inter, both)
     if kind == "iou":

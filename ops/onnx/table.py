@@ -49,14 +49,17 @@ _REFUSED = {
     "multi_scale_deformable_attention": _ITS_ARGUMENTS.format("multi_scale_deformable_attention")
     + ", or export the model with the grid_sample form of its attention",
     "nms_rotated": _ITS_ARGUMENTS.format("nms_rotated"),
+    "non_maximum_weighted": _ITS_ARGUMENTS.format("non_maximum_weighted"),
     "pack_masks": _ITS_ARGUMENTS.format("pack_masks"),
     "paste_rois": _ITS_ARGUMENTS.format("paste_rois"),
     "remove_small_regions": _ITS_ARGUMENTS.format("remove_small_regions"),
     "roi_align_rotated": "ONNX has no operator for it; pool upright boxes with roi_align, or "
     "deploy the model with AOTInductor, which takes every operator",
     "soft_nms": _ITS_ARGUMENTS.format("soft_nms") + ", or use nms",
+    "soft_nms_rotated": _ITS_ARGUMENTS.format("soft_nms_rotated"),
     "unpack_masks": "ONNX has no operator for it; " + _ON_ARRAYS.format("masks.PackedMasks.unpack"),
     "weighted_boxes_fusion": _ITS_ARGUMENTS.format("weighted_boxes_fusion"),
+    "weighted_boxes_fusion_3d": _ITS_ARGUMENTS.format("weighted_boxes_fusion_3d"),
 }
 _WRITES = "it writes into an argument; call the function without out"
 _GRADIENT = "it is a gradient; export the model in eval() and under torch.no_grad()"

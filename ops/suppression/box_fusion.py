@@ -1,11 +1,12 @@
-"""Weighted boxes fusion: several models' boxes become one set.
+"""Fusion: several models' boxes become one set.
 
-The schema is in csrc/library.cpp, the checks of arguments in csrc/torch/suppression/box_fusion.cpp.
+The schemas are in csrc/library.cpp, the checks of arguments in
+csrc/torch/suppression/box_fusion.cpp.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,18 +14,24 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import no_boxes
-from .._torch.call import call_operator
+from .._torch.call import call_operator, renamed
 from .._torch.differentiable import without_gradient
 from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
 from .arguments import whole_ids
 
-__all__ = ["weighted_boxes_fusion"]
+__all__ = [
+    "non_maximum_weighted",
+    "weighted_boxes_fusion",
+    "weighted_boxes_fusion_1d",
+    "weighted_boxes_fusion_3d",
+]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 
-_OP = "weighted_boxes_fusion"
-_fuse = torch.ops.visops.weighted_boxes_fusion.default
-without_gradient("weighted_boxes_fusion")
+_plane = torch.ops.visops.weighted_boxes_fusion.default
+_space = torch.ops.visops.weighted_boxes_fusion_3d.default
+_around_best = torch.ops.visops.non_maximum_weighted.default
+without_gradient("weighted_boxes_fusion", "weighted_boxes_fusion_3d", "non_maximum_weighted")
 
 
 def weighted_boxes_fusion(
@@ -114,24 +121,240 @@ def weighted_boxes_fusion(
     >>> scores, labels
     (tensor([0.5000, 0.2500]), tensor([7, 7]))
     """
-    given = {"boxes": list(boxes), "scores": list(scores), "labels": list(labels)}
+    options = (iou_threshold, min_score, conf_type, allows_overflow)
+    return _call(
+        "weighted_boxes_fusion", _plane, boxes, scores, labels, weights, options, device, columns=4
+    )
+
+
+def weighted_boxes_fusion_1d(
+    segments: Sequence[Array] | Array,
+    scores: Sequence[Array] | Array,
+    labels: Sequence[Array] | Array,
+    *,
+    weights: Sequence[float] | None = None,
+    iou_threshold: float = 0.55,
+    min_score: float = 0.0,
+    conf_type: str = "avg",
+    allows_overflow: bool = False,
+    device: torch.device | str | None = None,
+) -> tuple[Array, Array, Array]:
+    """Fuse the segments of a line, such as actions in time, that several models found.
+
+    The same as :func:`weighted_boxes_fusion` of boxes with one height. The overlap is the common
+    length over the length that either covers.
+
+    Parameters
+    ----------
+    segments : sequence of Tensor or ndarray ``[N_m, 2]``, floating
+        For each model the ends ``x1, x2``, in any unit. Segments that are inverted, empty, infinite
+        or NaN stay alone.
+    scores, labels, weights, iou_threshold, min_score, conf_type, allows_overflow, device
+        As in :func:`weighted_boxes_fusion`.
+
+    Returns
+    -------
+    segments : ``[K, 2]``
+    scores : ``[K]``
+    labels : ``[K]``
+        As from :func:`weighted_boxes_fusion`.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For sequences of different lengths, and wrong shapes, dtypes, devices or ranges.
+
+    Notes
+    -----
+    The definition is that of ensemble-boxes' function of this name, with everything in float64.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> segments, scores, labels = visops.weighted_boxes_fusion_1d(
+    ...     [torch.tensor([[0.0, 10.0]]), torch.tensor([[0.0, 12.0], [30.0, 40.0]])],
+    ...     [torch.tensor([0.75]), torch.tensor([0.25, 0.5])],
+    ...     [torch.tensor([7]), torch.tensor([7, 7])],
+    ... )
+    >>> segments
+    tensor([[ 0.0000, 10.5000],
+            [30.0000, 40.0000]])
+    >>> scores, labels
+    (tensor([0.5000, 0.2500]), tensor([7, 7]))
+    """
+    options = (iou_threshold, min_score, conf_type, allows_overflow)
+    return _call(
+        *("weighted_boxes_fusion_1d", _segments, segments, scores, labels, weights, options),
+        device,
+        columns=2,
+        name="segments",
+    )
+
+
+def weighted_boxes_fusion_3d(
+    boxes: Sequence[Array] | Array,
+    scores: Sequence[Array] | Array,
+    labels: Sequence[Array] | Array,
+    *,
+    weights: Sequence[float] | None = None,
+    iou_threshold: float = 0.55,
+    min_score: float = 0.0,
+    conf_type: str = "avg",
+    allows_overflow: bool = False,
+    device: torch.device | str | None = None,
+) -> tuple[Array, Array, Array]:
+    """Fuse the boxes that several models found in one volume.
+
+    As :func:`weighted_boxes_fusion`, with the overlap of volumes.
+
+    Parameters
+    ----------
+    boxes : sequence of Tensor or ndarray ``[N_m, 6]``, floating
+        For each model the corners ``x1, y1, z1, x2, y2, z2``, in any unit. Boxes that are inverted,
+        flat, infinite or NaN stay alone.
+    scores, labels, weights, iou_threshold, min_score, conf_type, allows_overflow, device
+        As in :func:`weighted_boxes_fusion`.
+
+    Returns
+    -------
+    boxes : ``[K, 6]``
+    scores : ``[K]``
+    labels : ``[K]``
+        As from :func:`weighted_boxes_fusion`.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For sequences of different lengths, and wrong shapes, dtypes, devices or ranges.
+
+    Notes
+    -----
+    Clusters are those of ensemble-boxes' function of this name, and scores those of
+    :func:`weighted_boxes_fusion`. The package's differ where `weights` are not 1 and
+    `allows_overflow` is False, and for "max"; see :doc:`/box_fusion`.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> one = torch.tensor([[0.0, 0, 0, 10, 10, 10]])
+    >>> other = torch.tensor([[0.0, 0, 0, 10, 10, 12]])
+    >>> boxes, scores, labels = visops.weighted_boxes_fusion_3d(
+    ...     [one, other],
+    ...     [torch.tensor([0.75]), torch.tensor([0.25])],
+    ...     [torch.tensor([7]), torch.tensor([7])],
+    ... )
+    >>> boxes
+    tensor([[ 0.0000,  0.0000,  0.0000, 10.0000, 10.0000, 10.5000]])
+    >>> scores, labels
+    (tensor([0.5000]), tensor([7]))
+    """
+    options = (iou_threshold, min_score, conf_type, allows_overflow)
+    return _call(
+        *("weighted_boxes_fusion_3d", _space, boxes, scores, labels, weights, options),
+        device,
+        columns=6,
+    )
+
+
+def non_maximum_weighted(
+    boxes: Sequence[Array] | Array,
+    scores: Sequence[Array] | Array,
+    labels: Sequence[Array] | Array,
+    *,
+    weights: Sequence[float] | None = None,
+    iou_threshold: float = 0.55,
+    min_score: float = 0.0,
+    device: torch.device | str | None = None,
+) -> tuple[Array, Array, Array]:
+    """Average each of the best boxes with those that it would suppress.
+
+    Label by label and by falling weighted score, every box joins the cluster whose best box it
+    overlaps most, if by more than `iou_threshold`; otherwise it begins a cluster. A cluster becomes
+    the mean of its boxes, weighted by their weighted scores times their overlaps with its best box,
+    and keeps the best box's score. Results are the same on every instruction set, at every thread
+    count, and on CPU and CUDA.
+
+    Parameters
+    ----------
+    boxes, scores, labels, weights, iou_threshold, min_score, device
+        As in :func:`weighted_boxes_fusion`.
+
+    Returns
+    -------
+    boxes : ``[K, 4]``
+    scores : ``[K]``
+        Weighted scores over the largest weight.
+    labels : ``[K]``
+        As from :func:`weighted_boxes_fusion`.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For sequences of different lengths, and wrong shapes, dtypes, devices or ranges.
+
+    Notes
+    -----
+    The method is that of H. Zhou, Z. Li, C. Ning and J. Tang, "CAD: Scale invariant framework for
+    real-time object detection" (ICCV workshops, 2017), as the package ensemble-boxes defines it,
+    with everything in float64. If all scores of a cluster are 0, overlaps alone weight its boxes.
+    There is no gradient. On CUDA the call synchronizes to learn the result's size.
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> one = torch.tensor([[0.0, 0, 10, 10], [50, 50, 60, 60]])
+    >>> other = torch.tensor([[0.0, 0, 10, 8]])
+    >>> boxes, scores, labels = visops.non_maximum_weighted(
+    ...     [one, other],
+    ...     [torch.tensor([0.8, 0.5]), torch.tensor([0.4])],
+    ...     [torch.tensor([7, 7]), torch.tensor([7])],
+    ... )
+    >>> boxes
+    tensor([[ 0.0000,  0.0000, 10.0000,  9.4286],
+            [50.0000, 50.0000, 60.0000, 60.0000]])
+    >>> scores, labels
+    (tensor([0.8000, 0.5000]), tensor([7, 7]))
+    """
+    options = (iou_threshold, min_score)
+    return _call(
+        *("non_maximum_weighted", _around_best, boxes, scores, labels, weights, options),
+        device,
+        columns=4,
+    )
+
+
+def _call(
+    op: str,
+    operator: Callable[..., Any],
+    boxes: Any,
+    scores: Any,
+    labels: Any,
+    weights: Sequence[float] | None,
+    options: tuple[Any, ...],
+    device: torch.device | str | None,
+    *,
+    columns: int,
+    name: str = "boxes",
+) -> Any:
+    """Fuse; `name` is what the caller calls the boxes, of so many `columns`."""
+    given = {name: list(boxes), "scores": list(scores), "labels": list(labels)}
     counts = [len(entries) for entries in given.values()]
     if counts[0] == 0:  # neither tensors nor arrays
-        raise ValueError(f"visops.{_OP}: boxes is empty, must have an entry for each model")
-    given["boxes"] = [no_boxes(entry, 4) for entry in given["boxes"]]
+        raise ValueError(f"visops.{op}: {name} is empty, must have an entry for each model")
+    given[name] = [no_boxes(entry, columns) for entry in given[name]]
     first = next(iter(given["labels"]), None)
     given["labels"] = [
-        whole_ids(_OP, f"labels[{m}]", entry) for m, entry in enumerate(given["labels"])
+        whole_ids(op, f"labels[{m}]", entry) for m, entry in enumerate(given["labels"])
     ]
-    tensors = {f"{name}[{m}]": e for name, entries in given.items() for m, e in enumerate(entries)}
+    tensors = {f"{key}[{m}]": e for key, entries in given.items() for m, e in enumerate(entries)}
     of_models = [1.0] * counts[0] if weights is None else [float(weight) for weight in weights]
-    options = (of_models, iou_threshold, min_score, conf_type, allows_overflow)
 
     def fuse(*parts: Tensor) -> Any:
         second, third = counts[0], counts[0] + counts[1]
-        return _fuse(parts[:second], parts[second:third], parts[third:], *options)
+        lists = parts[:second], parts[second:third], parts[third:]
+        return operator(*lists, of_models, *options)
 
-    fused: tuple[Any, Any, Any] = call_operator(_OP, fuse, device, tensors)
+    fused: tuple[Any, Any, Any] = call_operator(op, fuse, device, tensors)
     if isinstance(first, Tensor) and first.is_floating_point():
         return fused[0], fused[1], fused[2].to(first.dtype)
     if isinstance(first, np.ndarray) and first.dtype.kind == "f":
@@ -139,27 +362,62 @@ def weighted_boxes_fusion(
     return fused
 
 
+def _segments(segments: Sequence[Tensor], *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Fuse segments as boxes from 0 to 1 in y, where they stay: no sum of theirs is rounded."""
+    op, boxes = "weighted_boxes_fusion_1d", []
+    for m, of_model in enumerate(segments):
+        shape = list(of_model.shape)
+        if len(shape) != 2 or shape[1] != 2:
+            raise RuntimeError(f"visops.{op}: segments[{m}] has shape {shape}, must be [N, 2]")
+        low, high = of_model[:, :1], of_model[:, 1:]
+        boxes.append(torch.cat([low, torch.zeros_like(low), high, torch.ones_like(high)], 1))
+    try:
+        fused, scores, labels = _plane(boxes, *rest)
+    except (RuntimeError, ValueError) as error:
+        raise renamed(error, op, "weighted_boxes_fusion", {"boxes": "segments"}) from None
+    return fused[:, ::2].contiguous(), scores, labels
+
+
 @register_fake("weighted_boxes_fusion")
-def _fuse_fake(
-    boxes: Sequence[Tensor], scores: Sequence[Tensor], labels: Sequence[Tensor], *_: Any
+def _plane_fake(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return _fake("weighted_boxes_fusion", 4, *arguments)
+
+
+@register_fake("weighted_boxes_fusion_3d")
+def _space_fake(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return _fake("weighted_boxes_fusion_3d", 6, *arguments)
+
+
+@register_fake("non_maximum_weighted")
+def _around_best_fake(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return _fake("non_maximum_weighted", 4, *arguments)
+
+
+def _fake(
+    op: str,
+    columns: int,
+    boxes: Sequence[Tensor],
+    scores: Sequence[Tensor],
+    labels: Sequence[Tensor],
+    *_: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Check shapes and devices as csrc/torch/suppression/box_fusion.cpp does for real tensors."""
     for name, values in (("scores", scores), ("labels", labels)):
-        message = f"visops.{_OP}: {name} has {len(values)} entries, boxes has {len(boxes)}"
+        message = f"visops.{op}: {name} has {len(values)} entries, boxes has {len(boxes)}"
         require(len(values) == len(boxes), message)
     for m, of_model in enumerate(boxes):
         shape = list(of_model.shape)
-        message = f"visops.{_OP}: boxes[{m}] has shape {shape}, must be [N, 4]"
+        message = f"visops.{op}: boxes[{m}] has shape {shape}, must be [N, {columns}]"
         require(of_model.dim() == 2, message)
-        require(of_model.shape[1] == 4, message)
+        require(of_model.shape[1] == columns, message)
         for name, values in (("boxes", boxes), ("scores", scores), ("labels", labels)):
             if name != "boxes":
-                check_shape(_OP, f"{name}[{m}]", values[m], of_model.shape[:1], str(shape[:1]))
-            check_same_device(_OP, "boxes[0]", boxes[0], f"{name}[{m}]", values[m])
+                check_shape(op, f"{name}[{m}]", values[m], of_model.shape[:1], str(shape[:1]))
+            check_same_device(op, "boxes[0]", boxes[0], f"{name}[{m}]", values[m])
     count = torch.library.get_ctx().new_dynamic_size(min=0)  # 0 if no box takes part
     of_boxes, of_scores = torch.cat(list(boxes)), torch.cat(list(scores))
     return (
-        of_boxes.new_empty((count, 4)),
+        of_boxes.new_empty((count, columns)),
         of_scores.new_empty((count,)),
         labels[0].new_empty((count,)),
     )

@@ -24,6 +24,7 @@ __all__ = [
     "nms_padded",
     "nms_rotated",
     "soft_nms",
+    "soft_nms_rotated",
 ]
 
 nms = torch.ops.visops.nms.default
@@ -33,8 +34,9 @@ nms_rotated = torch.ops.visops.nms_rotated.default
 nms_match = torch.ops.visops.nms_match.default
 soft_nms = torch.ops.visops.soft_nms.default
 batched_soft_nms = torch.ops.visops.batched_soft_nms.default
+soft_nms_rotated = torch.ops.visops.soft_nms_rotated.default
 
-without_gradient("soft_nms", "batched_soft_nms")
+without_gradient("soft_nms", "batched_soft_nms", "soft_nms_rotated")
 
 
 def _check(
@@ -127,6 +129,16 @@ def _batched_soft_nms_fake(
     _check_ids("batched_soft_nms", boxes, scores, idxs)
     kept = _kept(boxes, _columns(boxes, scores))
     return kept, scores.new_empty(kept.shape[:1])
+
+
+@register_fake("soft_nms_rotated")
+def _soft_nms_rotated_fake(
+    boxes: Tensor, scores: Tensor, idxs: Tensor | None, *_: Any
+) -> tuple[Tensor, Tensor]:
+    _check("soft_nms_rotated", boxes, scores, (2,), idxs, width=5)
+    _check_ids("soft_nms_rotated", boxes, scores, idxs, required=False)
+    kept = _kept(boxes, 1)
+    return kept, scores.new_empty(kept.shape)
 
 
 @register_fake("nms_padded")

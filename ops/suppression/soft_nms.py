@@ -17,8 +17,9 @@ from .._torch.call import call_operator, output_limit
 from .arguments import whole_ids
 from .nms_fakes import batched_soft_nms as _batched_soft_nms
 from .nms_fakes import soft_nms as _soft_nms
+from .nms_fakes import soft_nms_rotated as _soft_nms_rotated
 
-__all__ = ["batched_soft_nms", "soft_nms"]
+__all__ = ["batched_soft_nms", "soft_nms", "soft_nms_rotated"]
 
 Array = TypeVar("Array", Tensor, np.ndarray)
 
@@ -145,6 +146,64 @@ def batched_soft_nms(
     return _call("batched_soft_nms", _batched_soft_nms, device, tensors, options, max_output)
 
 
+def soft_nms_rotated(
+    boxes: Array,
+    scores: Array,
+    iou_threshold: float = 0.3,
+    sigma: float = 0.5,
+    min_score: float = 0.001,
+    method: str = "linear",
+    *,
+    idxs: Array | None = None,
+    max_output: int | None = None,
+    device: torch.device | str | None = None,
+) -> tuple[Array, Array]:
+    """Lower the scores of rotated boxes that overlap better ones, instead of dropping them.
+
+    As :func:`soft_nms`, with the overlap of :func:`box_iou_rotated`. Overlaps and scores are
+    computed in float64 whatever the dtype.
+
+    Parameters
+    ----------
+    boxes : Tensor or ndarray ``[N, 5]``
+        ``x, y, width, height, angle``, as in :func:`nms_rotated`. Boxes that suppress nothing
+        there lower no score here and keep their own.
+    scores : Tensor or ndarray ``[N]``, floating
+        NaN takes no part.
+    iou_threshold, sigma, min_score, method
+        As in :func:`soft_nms`. "hard" keeps the boxes that :func:`nms_rotated` keeps.
+    idxs : Tensor or ndarray ``[N]``, integers or floating whole numbers, optional
+        Groups, such as classes: boxes with different ids never meet. Floating ids on a CUDA device
+        are not checked; fractions are dropped there.
+    max_output : int, optional
+        Keep at most so many.
+    device : optional
+        For arrays: where to compute. They are copied there and the result back.
+
+    Returns
+    -------
+    keep : int64 ``[K]``
+        Indices of the kept boxes, by falling new score.
+    new_scores : ``[K]``
+        Their new scores, in the dtype of `scores`. They have no gradient.
+
+    Raises
+    ------
+    RuntimeError (tensors), ValueError (arrays)
+        For wrong shapes, dtypes, devices, or options out of range.
+
+    Examples
+    --------
+    >>> import math, torch, visops
+    >>> boxes = torch.tensor([[5, 5, 8, 4, 0], [5, 5, 8, 4, math.pi / 2], [50, 5, 8, 4, 0]])
+    >>> visops.soft_nms_rotated(boxes, torch.tensor([0.9, 0.8, 0.7]), 0.3)
+    (tensor([0, 2, 1]), tensor([0.9000, 0.7000, 0.5333]))
+    """
+    tensors = {"boxes": boxes, "scores": scores, "idxs": idxs}
+    options = (method, iou_threshold, sigma, min_score)
+    return _call("soft_nms_rotated", _soft_nms_rotated, device, tensors, options, max_output)
+
+
 def _call(
     op: str,
     call: Any,
@@ -153,7 +212,7 @@ def _call(
     options: tuple[str, float, float, float],
     max_output: int | None,
 ) -> Any:
-    tensors["boxes"] = no_boxes(tensors["boxes"], 4)
+    tensors["boxes"] = no_boxes(tensors["boxes"], 5 if op == "soft_nms_rotated" else 4)
     if "idxs" in tensors:
         tensors["idxs"] = whole_ids(op, "idxs", tensors["idxs"])
     limit = output_limit(op, max_output, of_arrays=isinstance(tensors["boxes"], np.ndarray))

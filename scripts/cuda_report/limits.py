@@ -16,7 +16,7 @@ class Group(NamedTuple):
 STACK = (
     Group(
         "an array of a few numbers, indexed in a loop that isn't unrolled; once per box or element",
-        {"box_columns": 40, "box_columns<double>": 40, "fold": 48, "fold<double>": 48},
+        {"box_columns": 48, "box_columns<double>": 40, "fold": 48, "fold<double>": 48},
     ),
     Group(
         "up to eight registers; divisions and their slow paths are calls, which take some",
@@ -27,6 +27,7 @@ STACK = (
             "taps<double>": 8,
             "roi_align_gather": 8,
             "roi_pool<double>": 8,
+            "box_iou_backward<double>": 8,
             "box_fusion": 8,
             "matrix_compensate": 8,
             "matrix_compensate<double>": 8,
@@ -77,7 +78,8 @@ OCCUPANCY = (
             "box_iou_rotated_backward": 25,
             "box_iou_rotated_backward<double>": 25,
             "nms_meet<Rotated>": 25,
-            "box_fusion": 37,
+            "soft_nms_suppress<Rotated>": 25,
+            "box_fusion": 31,
             "roi_align_rotated": 37,
             "roi_align_rotated<double>": 25,
             "roi_align_mean<double>": 12,

@@ -25,11 +25,19 @@ def _samples(p: Any, *last: int) -> Tensor:
     return p.draw.tensor(shape, p.floating)  # type: ignore[no-any-return]
 
 
+def _evenly(p: Any, *last: int) -> Tensor:
+    """The same, with as many samples in each of the two levels."""
+    shape = (p.batch, p.count, p.groups, 2, p.kernel[0], *last)
+    return p.draw.tensor(shape, p.floating)  # type: ignore[no-any-return]
+
+
 _OPERATORS: dict[str, Callable[[Any], Any]] = {
     "value": lambda p: p.maps(*_value_size(p), dtype=p.floating),
     "value_size": _value_size,
     "spatial_shapes": lambda p: torch.tensor([[p.height, p.width], p.out]),
-    "sizes": lambda p: p.draw.choice(([], [p.height, p.width, *p.out])),
+    "sizes": lambda p: (
+        [p.height, p.width, *p.out] if p.arguments.get("spatial_shapes") is None else []
+    ),
     "sampling_locations": lambda p: _samples(p, 2) * 1.5 - 0.25,
     "attention_weights": _samples,
     "points": lambda p: list(p.kernel),
@@ -46,4 +54,22 @@ BY_OPERATOR = {
     for part in ("", "_backward_value", "_backward_samples")
     for name, value in _OPERATORS.items()
 }
+# Of visops.compat.
+_COMPAT: dict[str, Callable[[Any], Any]] = {
+    "value": _OPERATORS["value"],
+    "spatial_shapes": _OPERATORS["spatial_shapes"],
+    "value_spatial_shapes": _OPERATORS["spatial_shapes"],
+    "level_start_index": lambda p: torch.tensor([0, p.height * p.width]),
+    "sampling_loc": lambda p: _evenly(p, 2) * 1.5 - 0.25,
+    "sampling_locations": lambda p: _evenly(p, 2) * 1.5 - 0.25,
+    "attn_weight": lambda p: _evenly(p),
+    "attention_weights": lambda p: _evenly(p),
+    "grad_output": _OPERATORS["grad"],
+}
+_COMPAT_NAMES = (
+    "ms_deform_attn_forward",
+    "ms_deform_attn_backward",
+    "multi_scale_deformable_attn_pytorch",
+)
 BY_FUNCTION = {f"{_NAME}.{name}": value for name, value in _FUNCTION.items()}
+BY_FUNCTION |= {f"{op}.{name}": value for op in _COMPAT_NAMES for name, value in _COMPAT.items()}

@@ -14,7 +14,8 @@ from torch import Tensor
 from visops import compat
 
 from .draws import Draw, as_array, relayout, spoil, spoil_plain
-from .problem import BY_FUNCTION, BY_NAME, BY_OPERATOR, Problem
+from .functions import BY_FUNCTION
+from .problem import BY_NAME, BY_OPERATOR, Problem
 
 # How a call is made; see ways.py.
 WAYS = ("plain", "plain", "plain", "gradient", "meta", "vmap", "transform")
@@ -130,7 +131,7 @@ def valid_arguments(draw: Draw, target: Target) -> dict[str, Any]:
     op = target.name.rpartition(".")[2]
     is_operator = target.name.startswith("torch.ops.")
     problem = Problem(draw, op)
-    arguments: dict[str, Any] = {}
+    arguments = problem.arguments
     for name, kind in target.arguments.items():
         free = name not in _TOGETHER
         if kind.endswith(_OPTIONAL) and not is_operator and free and draw.chance(0.5):

@@ -28,6 +28,7 @@ class Problem:
     def __init__(self, draw: Draw, op: str) -> None:
         self.draw = draw
         self.op = op
+        self.arguments: dict[str, Any] = {}  # those drawn so far
         self.batch = draw.choice((1, 1, 2, 3, 0))
         self.groups = draw.choice((1, 1, 2))
         self.channels = self.groups * draw.choice((1, 2, 3, 3, 4, 8, 17, 0))
@@ -213,7 +214,9 @@ BY_NAME: Mapping[str, Value] = MappingProxyType(
         "min_score": lambda p: p.draw.choice((0.0, 0.001, 0.3)),
         "sigma": lambda p: p.draw.uniform(0.1, 3),
         "method": lambda p: p.method,
-        "kind": lambda p: p.draw.choice(("iou", "generalized", "distance", "complete")),
+        "kind": lambda p: p.draw.choice(
+            ("iou", "iof", "iof2", "generalized", "distance", "complete")
+        ),
         "eps": lambda p: 1e-7,
         "objects": lambda p: (
             p.corners() if p.draw.chance(0.5) else p.maps(p.count, 9, 70, dtype=torch.uint8)
@@ -297,7 +300,7 @@ BY_NAME: Mapping[str, Value] = MappingProxyType(
 )
 
 
-def _for(names: str, **values: Value) -> dict[str, Value]:
+def arguments_of(names: str, **values: Value) -> dict[str, Value]:
     return {f"{op}.{name}": value for op in names.split() for name, value in values.items()}
 
 
@@ -305,51 +308,65 @@ _NMS = "nms batched_nms nms_match soft_nms batched_soft_nms"
 _AUGMENT = "augment augment_list augment_out augment_list_out augment_backward"
 BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
     {
-        **_for(_NMS + " transform_boxes", boxes=lambda p: p.corners()),
-        **_for(
+        **arguments_of(_NMS + " transform_boxes", boxes=lambda p: p.corners()),
+        **arguments_of(
             "nms_padded",
             boxes=lambda p: p.corners(p.batch * p.count).reshape(p.batch, p.count, 4),
             scores=lambda p: p.scores(p.batch * p.count).reshape(p.batch, p.count),
         ),
-        **_for("component_stats", labels=lambda p: masks_of(p).to(torch.int32)),
-        **_for("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
-        **_for("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
-        **_for("nms_rotated", boxes=lambda p: p.rotated()),
+        **arguments_of("component_stats", labels=lambda p: masks_of(p).to(torch.int32)),
+        **arguments_of("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
+        **arguments_of("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
+        **arguments_of("nms_rotated soft_nms_rotated", boxes=lambda p: p.rotated()),
         **attention.BY_OPERATOR,
-        **_for(
+        **arguments_of(
             "box_iou_rotated box_iou_rotated_backward",
+            kind=lambda p: p.draw.choice(("iou", "iof", "iof2")),
             boxes1=lambda p: p.rotated(),
             boxes2=lambda p: p.rotated(5),
         ),
-        **_for(
+        **arguments_of(
             "box_iou_backward box_iou_rotated_backward",
             boxes2=lambda p: p.corners(5) if p.op == "box_iou_backward" else p.rotated(5),
             grad=lambda p: p.maps(p.count, 5, dtype=p.box_dtype),
         ),
-        **_for(
-            "weighted_boxes_fusion",
+        **arguments_of(
+            "weighted_boxes_fusion non_maximum_weighted",
             boxes=lambda p: p.models(p.corners),
             scores=lambda p: p.models(p.scores),
         ),
-        **_for("soft_nms batched_soft_nms", method=lambda p: p.draw.choice((p.method, "hard"))),
-        **_for(
+        **arguments_of(
+            "weighted_boxes_fusion_3d",
+            boxes=lambda p: p.models(lambda n: p.corners(n)[:, [0, 1, 0, 2, 3, 2]]),
+            scores=lambda p: p.models(p.scores),
+        ),
+        **arguments_of(
+            "weighted_boxes_fusion_1d",
+            segments=lambda p: p.models(lambda n: p.corners(n)[:, ::2]),
+            scores=lambda p: p.models(p.scores),
+        ),
+        **arguments_of(
+            "soft_nms batched_soft_nms soft_nms_rotated",
+            method=lambda p: p.draw.choice((p.method, "hard")),
+        ),
+        **arguments_of(
             "affine_backward_image affine_backward_matrix augment_backward",
             grad=lambda p: p.maps(p.batch, p.channels, *p.out, dtype=p.floating),
             image=lambda p: p.maps(p.batch, p.channels, p.height, p.width, dtype=p.floating),
         ),
-        **_for(_AUGMENT, matrix=lambda p: p.matrix(p.draw.choice((2, 3)))),
-        **_for(
+        **arguments_of(_AUGMENT, matrix=lambda p: p.matrix(p.draw.choice((2, 3)))),
+        **arguments_of(
             "affine_out augment_out augment_list_out",
             out=lambda p: p.out_like(p.batch, p.channels, *p.out),
         ),
-        **_for(
+        **arguments_of(
             "augment_list augment_list_out",
             images=lambda p: [p.maps(p.channels, p.height, p.width) for _ in range(p.batch)],
         ),
-        **_for("warp_affine augment", mode=lambda p: p.draw.choice(INTERPOLATIONS)),
-        **_for("augment", layout=lambda p: p.draw.choice((None, "CHW"))),
-        **_for("roi_align_rotated", boxes=lambda p: p.rois(p.rotated())),
-        **_for("roi_align_rotated_backward", boxes=lambda p: p.rois(p.rotated())),
+        **arguments_of("warp_affine augment", mode=lambda p: p.draw.choice(INTERPOLATIONS)),
+        **arguments_of("augment", layout=lambda p: p.draw.choice((None, "CHW"))),
+        **arguments_of("roi_align_rotated", boxes=lambda p: p.rois(p.rotated())),
+        **arguments_of("roi_align_rotated_backward", boxes=lambda p: p.rois(p.rotated())),
         **{
             f"{op}.grad": Problem.pooled
             for op in (
@@ -360,62 +377,57 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
                 *("crop_rois_backward_images", "crop_rois_backward_boxes"),
             )
         },
-        **_for("multiscale_roi_align_backward_input", channels_last=lambda p: [False, True]),
-        **_for(
+        **arguments_of(
+            "multiscale_roi_align_backward_input", channels_last=lambda p: [False, True]
+        ),
+        **arguments_of(
             "ps_roi_align",
             input=lambda p: p.maps(p.batch, 2 * p.bins[0] * p.bins[1], p.height, p.width),
         ),
-        **_for(
+        **arguments_of(
             "ps_roi_align_backward",
             grad=lambda p: p.maps(p.count, 2, *p.bins, dtype=p.floating),
             input_size=lambda p: [p.batch, 2 * p.bins[0] * p.bins[1], p.height, p.width],
         ),
-        **_for("crop_rois", size=lambda p: p.bins),
-        **_for(
+        **arguments_of("crop_rois", size=lambda p: p.bins),
+        **arguments_of(
             "paste_rois_backward_patches paste_rois_backward_alpha",
             grad=lambda p: p.maps(p.batch, p.channels, p.height, p.width, dtype=p.floating),
         ),
-        **_for(
+        **arguments_of(
             "convolve2d convolve2d_out",
             size=lambda p: _FULL(p)[2:],
             out=lambda p: p.out_like(*_FULL(p)),
             fill=lambda p: p.draw.choice((None, None, p.maps())),
         ),
-        **_for(
+        **arguments_of(
             "convolve2d_fold",
             grad=lambda p: p.maps(*_FULL(p)),
             size=lambda p: [p.height, p.width],
         ),
-        **_for(
+        **arguments_of(
             "convolve2d_backward_kernel",
             grad=lambda p: p.maps(*_FULL(p)),
             fill=lambda p: p.draw.choice((None, None, p.maps())),
         ),
-        **_for(
+        **arguments_of(
             "convolve2d correlate2d",
             method=lambda p: p.draw.choice(("auto", "direct", "im2col", "fft", "separable")),
         ),
-        **_for("conv2d", method=lambda p: p.draw.choice(("auto", "implicit", "im2col", "torch"))),
-        **_for("im2col", fill=lambda p: p.draw.choice((None, p.maps()))),
+        **arguments_of(
+            "conv2d", method=lambda p: p.draw.choice(("auto", "implicit", "im2col", "torch"))
+        ),
+        **arguments_of("im2col", fill=lambda p: p.draw.choice((None, p.maps()))),
         "im2col.padding": lambda p: [*p.padding, *p.padding],
-        **_for(
+        **arguments_of(
             "col2im",
             input=Problem.columns,
             output_size=lambda p: [p.height, p.width],
             padding=lambda p: [*p.padding, *p.padding],
         ),
-        **_for(
+        **arguments_of(
             "conv2d_backward_input conv2d_backward_weight",
             grad=lambda p: p.maps(*_CONV_OUT(p), dtype=p.floating),
         ),
-    }
-)
-# Arguments of public functions that differ from those of the operator of that name.
-BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
-    {
-        **_for("im2col col2im", padding=lambda p: p.padding),
-        **_for("augment warp_affine", images=Problem.image, out=lambda p: None),
-        **attention.BY_FUNCTION,
-        **_for("roi_align", features=Problem.image),  # of compat
     }
 )

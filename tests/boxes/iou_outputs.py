@@ -13,6 +13,7 @@ from torch import Tensor
 from boxes.iou_cases import FUNCTIONS, SIZES, pair_of_sets, rotated_boxes, rotated_grid
 
 OPS = torch.ops.visops
+SHARES = ("iof", "iof2")
 DTYPES = [(d, d) for d in (*FLOATING, torch.int32)]
 DTYPES += [(torch.float32, torch.float64), (torch.float16, torch.int64)]
 LARGER = ((70, 90), (400, 300))  # more than one task
@@ -36,7 +37,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Names and results of every operator, dtype and kind of boxes; layouts take turns."""
     rng = np.random.default_rng(0)
     layout = itertools.cycle(LAYOUTS.values())
-    for kind, dtypes, measure in itertools.product(BOXES, DTYPES, FUNCTIONS):
+    for kind, dtypes, measure in itertools.product(BOXES, DTYPES, (*FUNCTIONS, *SHARES)):
         if kind == "odd" and any(d in INTEGER for d in dtypes):
             continue  # NaN is no integer
         larger = LARGER if kind == "clusters" else ()
@@ -60,16 +61,17 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
             boxes2 = next(layout)(torch.from_numpy(boxes_of(rng, count2)).to(dtypes[1]))
             boxes1, boxes2 = boxes1.to(device), boxes2.to(device)
             name = f"{boxes_of.__name__}-{dtypes}-{count1}-{count2}"
-            values = OPS.box_iou_rotated(boxes1, boxes2)
-            yield f"overlap-{name}", bits(values)
-            if not boxes1.is_floating_point():
-                continue
-            for i, grad in enumerate(grads(rng, values)):
-                gradient = OPS.box_iou_rotated_backward(grad, boxes1, boxes2)
-                yield f"gradient-{name}-{i}", bits(gradient)
+            for measure in ("iou", *SHARES):
+                values = OPS.box_iou_rotated(boxes1, boxes2, measure)
+                yield f"overlap-{name}-{measure}", bits(values)
+                if not boxes1.is_floating_point():
+                    continue
+                for i, grad in enumerate(grads(rng, values)):
+                    gradient = OPS.box_iou_rotated_backward(grad, boxes1, boxes2, measure)
+                    yield f"gradient-{name}-{measure}-{i}", bits(gradient)
 
 
 def check(found: dict[str, np.ndarray]) -> None:
     """There are that many cases, and most have more than two values."""
-    assert len(found) > 3000
+    assert len(found) > 4500
     assert np.mean([np.unique(v).size > 2 for v in found.values()]) > 0.8

@@ -128,12 +128,12 @@ def rotated_backward(*arguments: Any) -> Call:
 @table(
     (
         RuntimeError,
-        "box_iou: kind is 'foo', must be iou, generalized, distance or complete",
+        "box_iou: kind is 'foo', must be iou, iof, iof2, generalized, distance or complete",
         call(OPS.box_iou, boxes(), boxes(), "foo"),
     ),
     (
         RuntimeError,
-        "box_iou_backward: kind is '', must be iou, generalized, distance or complete",
+        "box_iou_backward: kind is '', must be iou, iof, iof2, generalized, distance or complete",
         backward(torch.zeros(3, 3), boxes(), boxes(), ""),
     ),
     (
@@ -267,7 +267,7 @@ def test_fake_tensors_are_checked() -> None:
             backward(torch.zeros(3, 4, **META), boxes(**META), boxes(**META)),
         ),
         (
-            "box_iou: kind is 'foo', must be iou, generalized, distance or complete",
+            "box_iou: kind is 'foo', must be iou, iof, iof2, generalized, distance or complete",
             call(OPS.box_iou, boxes(**META), boxes(**META), "foo"),
         ),
     ):

@@ -56,6 +56,18 @@ def test_readme_examples_run() -> None:
         assert len(getattr(found["train"], "passes")) == 1  # noqa: B009
 
 
+def test_titles_differ() -> None:
+    """The sidebar shows titles alone."""
+    titles: dict[str, Path] = {}
+    for page in PAGES:
+        if "docs" not in page.relative_to(ROOT).parts:
+            continue
+        title = re.search(r"^# (.+)$", prose(page), re.MULTILINE)
+        assert title, f"{name(page)} has no title"
+        other = titles.setdefault(title[1], page)
+        assert other is page, f"{name(page)} and {name(other)} are both called {title[1]!r}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in LINK.findall(prose(page)):

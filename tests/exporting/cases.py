@@ -222,12 +222,36 @@ _add(
 )
 _add("soft_nms", lambda b, s: visops.soft_nms(b, s), lambda i: suppressed(i)[:2])
 _add("batched_soft_nms", lambda b, s, c: visops.batched_soft_nms(b, s, c), suppressed)
+_add(
+    "soft_nms_rotated",
+    lambda b, s, c: visops.soft_nms_rotated(b, s, idxs=c),
+    lambda i: (rotated(i), *suppressed(i)[1:]),
+)
 _add("matrix_nms", lambda b, s, c: visops.matrix_nms(b, s, c), suppressed)
 _add("weighted_boxes_fusion", visops.weighted_boxes_fusion, _detections)
+_add("non_maximum_weighted", visops.non_maximum_weighted, _detections)
+_add(
+    "weighted_boxes_fusion_1d",
+    lambda b, s, c: visops.weighted_boxes_fusion_1d([part[:, ::2] for part in b], s, c),
+    _detections,
+)
+_add(
+    "weighted_boxes_fusion_3d",
+    lambda b, s, c: visops.weighted_boxes_fusion_3d(
+        [part[:, [0, 1, 0, 2, 3, 2]] for part in b], s, c
+    ),
+    _detections,
+)
 for _kind, _function in FUNCTIONS.items():
     _name = _function.__name__
     _add(_name, _function, lambda i: (suppressed(i)[0], suppressed((i + 1) % 4)[0]))
 _add("box_iou_rotated", visops.box_iou_rotated, lambda i: (rotated(i), rotated((i + 1) % 4)))
+_add(
+    "box_iou",
+    lambda a, b: visops.box_iou(a, b, kind="iof"),
+    lambda i: (suppressed(i)[0], suppressed((i + 1) % 4)[0]),
+    "iof",
+)
 _add(
     "RoIAlign roi_align",
     _POOL,

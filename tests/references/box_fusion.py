@@ -1,9 +1,10 @@
-"""Weighted boxes fusion, straight from its definition: lists of boxes, Python floats, no tricks.
+"""Fusion of boxes, straight from its definition: lists of boxes, Python floats, no tricks.
 
-After Solovyev, Wang and Gabruseva, "Weighted boxes fusion" (2021) and the package ensemble-boxes. A
-cluster is the list of its boxes, and its fused box is computed anew from all of them. Flat,
-inverted, infinite and NaN boxes, which that package alters or skips, begin a cluster that no box
-joins.
+After Solovyev, Wang and Gabruseva, "Weighted boxes fusion" (2021), Zhou et al., "CAD: Scale
+invariant framework for real-time object detection" (2017), and the package ensemble-boxes. A
+cluster is the list of its boxes, and its fused box is computed anew from all of them. Boxes are of
+any dimension: all lower bounds, then all upper ones. Flat, inverted, infinite and NaN boxes, which
+that package alters or skips, begin a cluster that no box joins.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-Corners = tuple[float, float, float, float]
+Corners = tuple[float, ...]
 
 
 @dataclass
@@ -36,11 +37,18 @@ class Cluster:
         shares = [m.score for m in self.members]
         if sum(shares) == 0:
             shares = [1.0 for _ in self.members]
-        means = [
-            sum(s * m.box[k] for s, m in zip(shares, self.members, strict=True)) / sum(shares)
-            for k in range(4)
-        ]
-        return means[0], means[1], means[2], means[3]
+        return mean_box([m.box for m in self.members], shares)
+
+    def around_best(self) -> Corners:
+        """The mean of the members, weighted by score and by overlap with the first."""
+        if len(self.members) == 1:
+            return self.members[0].box
+        shares = [m.score for m in self.members]
+        if sum(shares) == 0:
+            shares = [1.0 for _ in self.members]
+        best = self.members[0].box
+        near = [s * iou(m.box, best) for s, m in zip(shares, self.members, strict=True)]
+        return mean_box([m.box for m in self.members], near)
 
     def score(self, weights: Sequence[float], conf_type: str, allows_overflow: bool) -> float:
         scores = [m.score for m in self.members]
@@ -61,28 +69,42 @@ class Cluster:
         return sum(scores) / count * counted / total
 
 
+def mean_box(boxes: Sequence[Corners], shares: Sequence[float]) -> Corners:
+    columns = zip(*boxes, strict=True)
+    sums = (sum(s * v for s, v in zip(shares, column, strict=True)) for column in columns)
+    return tuple(total / sum(shares) for total in sums)
+
+
+def sides(box: Corners) -> list[float]:
+    half = len(box) // 2
+    return [high - low for low, high in zip(box[:half], box[half:], strict=True)]
+
+
 def is_regular(box: Corners) -> bool:
     """Whether the box can overlap anything: it is finite and has an area."""
-    x1, y1, x2, y2 = box
-    area = (x2 - x1) * (y2 - y1)
-    return x2 > x1 and y2 > y1 and 0 < area < math.inf
+    return all(side > 0 for side in sides(box)) and 0 < math.prod(sides(box)) < math.inf
 
 
 def iou(a: Corners, b: Corners) -> float:
     if not (is_regular(a) and is_regular(b)):
         return 0.0
-    width = min(a[2], b[2]) - max(a[0], b[0])
-    height = min(a[3], b[3]) - max(a[1], b[1])
-    inter = max(width, 0.0) * max(height, 0.0)
-    areas = [(x2 - x1) * (y2 - y1) for x1, y1, x2, y2 in (a, b)]
-    return inter / (areas[0] + areas[1] - inter)
+    half = len(a) // 2
+    common = [
+        min(a[half + k], b[half + k]) - max(a[k], b[k])  # in dimension k
+        for k in range(half)
+    ]
+    inter = math.prod(max(side, 0.0) for side in common)
+    return inter / (math.prod(sides(a)) + math.prod(sides(b)) - inter)
 
 
-def clusters_of(candidates: list[Candidate], iou_threshold: float) -> list[Cluster]:
+def clusters_of(
+    candidates: list[Candidate], iou_threshold: float, around_best: bool
+) -> list[Cluster]:
     """Clusters of boxes of one label."""
     found: list[Cluster] = []
     for candidate in sorted(candidates, key=lambda c: -c.score):  # stable
-        overlaps = [iou(cluster.fused(), candidate.box) for cluster in found]
+        targets = [c.members[0].box if around_best else c.fused() for c in found]
+        overlaps = [iou(target, candidate.box) for target in targets]
         best = max(overlaps, default=0.0)
         if best > iou_threshold:
             found[overlaps.index(best)].members.append(candidate)  # the first of equals
@@ -100,11 +122,13 @@ def weighted_boxes_fusion(
     min_score: float = 0.0,
     conf_type: str = "avg",
     allows_overflow: bool = False,
+    around_best: bool = False,
     rounded: Callable[[float], float] = float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Fused boxes [K, 4], scores [K] and labels [K], float64 and int64.
+    """Fused boxes [K, 2 D], scores [K] and labels [K], float64 and int64.
 
-    `rounded` is what the results' dtype makes of a score: rows are sorted by that.
+    `around_best` is the method non-maximum weighted, which takes conf_type "max". `rounded` is what
+    the results' dtype makes of a score: rows are sorted by that.
     """
     weights = [1.0] * len(boxes) if weights is None else [float(w) for w in weights]
     by_label: dict[int, list[Candidate]] = {}
@@ -116,13 +140,17 @@ def weighted_boxes_fusion(
                 candidate = Candidate(tuple(box), weighted, name, model)
                 by_label.setdefault(name, []).append(candidate)
     rows = [
-        (cluster.fused(), rounded(cluster.score(weights, conf_type, allows_overflow)), label)
+        (
+            cluster.around_best() if around_best else cluster.fused(),
+            rounded(cluster.score(weights, conf_type, allows_overflow)),
+            label,
+        )
         for label in sorted(by_label)
-        for cluster in clusters_of(by_label[label], iou_threshold)
+        for cluster in clusters_of(by_label[label], iou_threshold, around_best)
     ]
     rows.sort(key=lambda row: -row[1])  # stable
     return (
-        np.array([row[0] for row in rows], np.float64).reshape(-1, 4),
+        np.array([row[0] for row in rows], np.float64).reshape(len(rows), boxes[0].shape[1]),
         np.array([row[1] for row in rows], np.float64),
         np.array([row[2] for row in rows], np.int64),
     )

@@ -11,7 +11,7 @@ replaced by the last one, which decides how ties go.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,8 +50,26 @@ def soft_nms(
 ) -> tuple[list[int], np.ndarray]:
     """Indices of the kept boxes among [N, 4], in the order of keeping, and their scores then."""
     kind = computed_type(boxes, scores)
-    boxes, current = boxes.astype(kind), scores.astype(kind)
-    left = np.ones(len(boxes), bool)
+    boxes = boxes.astype(kind)
+
+    def overlap_of(best: int, others: np.ndarray) -> np.ndarray:
+        return iou(boxes[best], list(boxes[others].T))
+
+    options = (method, iou_threshold, sigma, min_score, max_output)
+    return soft_nms_by(overlap_of, scores.astype(kind), *options)
+
+
+def soft_nms_by(
+    overlap_of: Callable[[int, np.ndarray], np.ndarray],
+    current: np.ndarray,
+    method: str = "linear",
+    iou_threshold: float = 0.3,
+    sigma: float = 0.5,
+    min_score: float = 0.001,
+    max_output: int | None = None,
+) -> tuple[list[int], np.ndarray]:
+    """The same, of scores that are changed; overlap_of(i, others) is of box i with others."""
+    left = np.ones(len(current), bool)
     kept: list[int] = []
     with np.errstate(all="ignore"):
         while max_output is None or len(kept) < max_output:
@@ -63,7 +81,7 @@ def soft_nms(
             kept.append(best)
             left[best] = False
             others = np.nonzero(left)[0]
-            overlap = iou(boxes[best], list(boxes[others].T))
+            overlap = overlap_of(best, others)
             current[others] = lowered(current[others], overlap, method, iou_threshold, sigma)
     return kept, current[kept]
 

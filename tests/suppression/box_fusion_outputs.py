@@ -39,6 +39,16 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
             for part, result in zip(("boxes", "scores", "labels"), fused, strict=True):
                 name = f"{part}-{kind}-{dtype}-{len(sizes)}-{count}-{conf_type}"
                 yield name, as_bytes(result)
+        in_space = boxes[:, [0, 1, 0, 2, 3, 2]]
+        options = {"weights": weights, "iou_threshold": next(thresholds)}
+        for form, bodies in (
+            ("weighted_boxes_fusion_3d", in_space),
+            ("non_maximum_weighted", boxes),
+        ):
+            models = bodies.split(sizes), scores.split(sizes), labels.split(sizes)
+            fused = getattr(visops, form)(*models, **options)
+            for part, result in zip(("boxes", "scores", "labels"), fused, strict=True):
+                yield f"{form}-{part}-{kind}-{dtype}-{len(sizes)}-{count}", as_bytes(result)
 
 
 def as_bytes(result: torch.Tensor) -> np.ndarray:
@@ -48,5 +58,5 @@ def as_bytes(result: torch.Tensor) -> np.ndarray:
 
 def check(found: dict[str, np.ndarray]) -> None:
     """There are that many cases, and most have results."""
-    assert len(found) > 400
+    assert len(found) > 800
     assert np.mean([v.size > 0 for v in found.values()]) > 0.7

@@ -93,6 +93,10 @@ def outputs(device: str = "cpu") -> Iterator[Named]:
                         **next(limits),
                     )
                     yield from named(f"rotated-{name}-{ids is None}", kept)
+                chosen = {"iou_threshold": next(thresholds), **next(options)}
+                chosen["idxs"] = idxs if size % 2 else None
+                result = visops.soft_nms_rotated(rotated.to(device), scores, **chosen)
+                yield from named(f"soft-rotated-{name}", result)
     shapes = ((1, 300, 20), (14, 40, 3), (40, 9, 2))
     for (batch, count, classes), chosen in itertools.product(shapes, OPTIONS):
         boxes = next(layouts)(torch.from_numpy(batch_boxes(rng, batch, count)).float()).to(device)

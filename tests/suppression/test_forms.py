@@ -21,6 +21,7 @@ CALLS: dict[str, Any] = {
     "batched_nms": lambda ids: visops.batched_nms(BOXES, SCORES, ids, 0.4),
     "nms_rotated": lambda ids: visops.nms_rotated(ROTATED, SCORES, 0.4, idxs=ids),
     "batched_soft_nms": lambda ids: visops.batched_soft_nms(BOXES, SCORES, ids),
+    "soft_nms_rotated": lambda ids: visops.soft_nms_rotated(ROTATED, SCORES, idxs=ids),
     "matrix_nms": lambda ids: visops.matrix_nms(BOXES, SCORES, ids),
     "weighted_boxes_fusion": lambda ids: visops.weighted_boxes_fusion(
         *([part] for part in (BOXES, SCORES, ids))

@@ -70,6 +70,10 @@ FORMS: dict[str, list[Form]] = {
         lambda b, s, i, images, values: (turned(b), s, None, 0.5),
         lambda b, s, i, images, values: (turned(b), s, i, 0.5, 7, 0.25),
     ],
+    "soft_nms_rotated": [
+        lambda b, s, i, images, values: (turned(b), s, None),
+        lambda b, s, i, images, values: (turned(b), s, i, "gaussian", 0.3, 0.25, 0.1, 7),
+    ],
     "nms_match": [lambda b, s, i, images, values: (b, s, 0.5)],
     "soft_nms": [
         lambda b, s, i, images, values: (b, s),

@@ -1,4 +1,4 @@
-"""Bad input of soft_nms, batched_soft_nms, nms_rotated and nms_match, and its messages."""
+"""Bad input of soft_nms, batched_soft_nms, nms_rotated, soft_nms_rotated and nms_match."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ SOFT: Arguments = (BOXES, SCORES)
 SOFT_GROUPS: Arguments = (BOXES, SCORES, ids())
 SOFT_CLASSES: Arguments = (zeros(2, 7, 4), zeros(2, 7, 5), None)
 TURNED: Arguments = (ROTATED, SCORES, 0.5)
+SOFT_TURNED: Arguments = (ROTATED, SCORES)
 MATCH: Arguments = (BOXES, SCORES, 0.5)
 
 
@@ -119,6 +120,21 @@ CASES: dict[str, list[Case]] = {
             "soft_nms: boxes has shape [2, 3, 4], must be [N, 4]",
             (zeros(2, 3, 4), zeros(2, 3)),
             {},
+        ),
+    ],
+    "soft_nms_rotated": [
+        *of_boxes("soft_nms_rotated", SOFT_TURNED, 5),
+        *of_soft("soft_nms_rotated", SOFT_TURNED),
+        (
+            "soft_nms_rotated: boxes has shape [2, 3, 5], must be [N, 5]",
+            (zeros(2, 3, 5), zeros(2, 3)),
+            {},
+        ),
+        ("soft_nms_rotated: idxs has shape [2], must be [3]", SOFT_TURNED, {"idxs": ids(2)}),
+        (
+            "soft_nms_rotated: idxs has dtype bool, must be an integer type",
+            SOFT_TURNED,
+            {"idxs": ids(dtype=torch.bool)},
         ),
     ],
     "batched_soft_nms": [
@@ -237,6 +253,7 @@ EVERY = {
     "soft_nms": SOFT,
     "batched_soft_nms": SOFT_GROUPS,
     "nms_rotated": TURNED,
+    "soft_nms_rotated": SOFT_TURNED,
     "nms_match": MATCH,
 }
 

@@ -113,6 +113,38 @@ class TestOpenCV:
                 assert difference.max() <= 16
                 assert difference.mean() <= 0.5
 
+    def test_what_the_fifth_does_otherwise(self) -> None:
+        """The table of docs/conventions.md."""
+        cv2 = pytest.importorskip("cv2")
+        if not cv2.__version__.startswith("5.0"):
+            pytest.skip("the table is about OpenCV 5.0")
+
+        def difference(image: np.ndarray, mode: str) -> float:
+            options = {"flags": getattr(cv2, FLAGS[mode]), "borderMode": cv2.BORDER_REPLICATE}
+            theirs = cv2.warpAffine(image, matrices()[1], SIZE[::-1], **options)
+            ours = visops.warp_affine(
+                image, matrices()[1], SIZE, mode=mode, padding_mode="replicate"
+            )
+            return float(np.abs(ours.reshape(theirs.shape).astype(np.float64) - theirs).max())
+
+        wide = np.concatenate([photo(), photo()], axis=2)
+        for channels, by_table in ((1, False), (2, True), (3, False), (4, False), (5, True)):
+            image = np.ascontiguousarray(wide[..., :channels])
+            assert (1 < difference(image, "bilinear") <= 8) == by_table
+            assert by_table or difference(image, "bilinear") <= 1
+            single = difference(image.astype(np.float32), "bilinear")
+            assert (1 < single <= 8) if by_table else single <= 0.026
+            if channels > 4:
+                with pytest.raises(cv2.error):
+                    difference(image, "bicubic")
+            else:
+                assert difference(image, "bicubic") <= 1
+        for dtype in (np.int16, np.float64):
+            assert 1 < difference(photo().astype(dtype), "bilinear") <= 8
+        assert difference(photo().astype(np.int16), "bicubic") <= 1
+        assert difference(photo().astype(np.float64), "bicubic") < 0.02  # whole numbers
+        assert 0.5 < difference(photo() / 255, "bicubic") < 1.1
+
     @pytest.mark.parametrize("padding_mode", BORDERS)
     def test_nearest(self, padding_mode: str) -> None:
         # OpenCV 4 rounds coordinates to 1/1024 pixel, 5 breaks ties to even.

@@ -13,10 +13,19 @@ KernelStub<BoxIouParams> box_iou_rotated_backward_stub{"box_iou_rotated_backward
 
 BoxOverlap parse_box_overlap(const char* op, const std::string& name) {
   if (name == "iou") return BoxOverlap::kIou;
+  if (name == "iof") return BoxOverlap::kIof;
+  if (name == "iof2") return BoxOverlap::kIof2;
   if (name == "generalized") return BoxOverlap::kGeneralized;
   if (name == "distance") return BoxOverlap::kDistance;
   if (name == "complete") return BoxOverlap::kComplete;
-  fail(op, "kind is '", name, "', must be iou, generalized, distance or complete");
+  fail(op, "kind is '", name, "', must be iou, iof, iof2, generalized, distance or complete");
+}
+
+BoxOverlap parse_rotated_overlap(const char* op, const std::string& name) {
+  if (name == "iou") return BoxOverlap::kIou;
+  if (name == "iof") return BoxOverlap::kIof;
+  if (name == "iof2") return BoxOverlap::kIof2;
+  fail(op, "kind is '", name, "', must be iou, iof or iof2");
 }
 
 void check_box_iou(const char* op, const BoxIouParams& p, bool backward) {

@@ -7,7 +7,8 @@
 //
 // The operators return the gradient of boxes1, one lane sum for each box (NOTE [ Lane sums ] in
 // core/lane_sum.h): the pair with box j of boxes2 is item j. The gradient of boxes2 is the same
-// with the roles swapped and the gradient of the result transposed, which only swaps its strides.
+// with the roles swapped (swapped_roles()) and the gradient of the result transposed, which only
+// swaps its strides.
 #pragma once
 
 #include "core/element.h"
@@ -15,7 +16,14 @@
 
 namespace visops {
 
-enum class BoxOverlap : int { kIou, kGeneralized, kDistance, kComplete };
+// kIof is the share of boxes1's box that boxes2's covers, kIof2 the other way round.
+enum class BoxOverlap : int { kIou, kIof, kIof2, kGeneralized, kDistance, kComplete };
+
+// The measure of two boxes whose roles are swapped.
+constexpr BoxOverlap swapped_roles(BoxOverlap kind) {
+  if (kind == BoxOverlap::kIof) return BoxOverlap::kIof2;
+  return kind == BoxOverlap::kIof2 ? BoxOverlap::kIof : kind;
+}
 
 // [count, 4] x1, y1, x2, y2 or [count, 5] x, y, width, height, angle.
 struct BoxSet {
@@ -55,6 +63,7 @@ extern KernelStub<BoxIouParams> box_iou_rotated_stub;
 extern KernelStub<BoxIouParams> box_iou_rotated_backward_stub;
 
 BoxOverlap parse_box_overlap(const char* op, const std::string& name);
+BoxOverlap parse_rotated_overlap(const char* op, const std::string& name);
 
 // Checks dtypes and eps and, for the backward, that boxes1 can have a gradient.
 void check_box_iou(const char* op, const BoxIouParams& p, bool backward);

@@ -1,15 +1,17 @@
-// How much two boxes overlap, in four measures, and the gradients by the first of them.
+// How much two boxes overlap, in several measures, and the gradients by the first of them.
 //
 // NOTE [ Pairs of boxes ]
 // The measures are torchvision's, operation by operation and without contraction, so that values
 // agree to the last bit where no arctangent is involved:
 //   iou          I / U, with U = A + B - I
+//   iof, iof2    I / A, I / B (torchvision has none)
 //   generalized  iou - (C - U) / C, C being the area of the smallest box around both
 //   distance     iou - r / (d + eps), r the squared distance of the centres, d that box's diagonal
 //   complete     distance - alpha v, v = (2 / pi)^2 (arctan(w / h) - arctan(w' / h'))^2,
 //                alpha = v / (1 - iou + v + eps)
 // A finite number over 0 is 0, and so is its gradient. NaN coordinates make the area, and so every
-// measure, NaN. All measures are the same, to the last bit, with the boxes' roles swapped.
+// measure, NaN. All measures are the same, to the last bit, with the boxes' roles swapped
+// (swapped_roles()).
 //
 // Gradients are those of torch's autograd: alpha is a constant, equal arguments of a minimum or
 // maximum get half of the gradient each, and a side of exactly 0 gets none. (The last is torch's
@@ -55,7 +57,15 @@ VISOPS_FN Acc angle_of(const Box<Acc>& box) {
   return static_cast<Acc>(arctan_of(static_cast<double>(width / height)));
 }
 
-// Columns are [kBoxColumns, count]. Only kComplete reads the angle.
+// NaN if a coordinate is, else 0.
+template <class Acc>
+VISOPS_FN Acc poison_of(const Box<Acc>& box) {
+  const bool defined = box.x1 == box.x1 && box.y1 == box.y1 && box.x2 == box.x2 && box.y2 == box.y2;
+  return defined ? static_cast<Acc>(0) : static_cast<Acc>(HUGE_VAL - HUGE_VAL);
+}
+
+// Columns are [kBoxColumns, count]. Only kComplete reads the angle; kIof and kIof2 find 0 there, or
+// NaN for a box with a NaN.
 template <class Acc>
 VISOPS_HOT_FN PairBox<Acc> load_pair_box(const Acc* columns, int64_t count, int64_t i) {
   return {columns[i],
@@ -77,7 +87,7 @@ VISOPS_HOT_FN void make_box_column(const BoxSet& set, DType dtype, bool with_ang
   columns[2 * count + i] = box.x2;
   columns[3 * count + i] = box.y2;
   columns[4 * count + i] = box.area;
-  columns[5 * count + i] = with_angle ? angle_of(box) : static_cast<Acc>(0);
+  columns[5 * count + i] = with_angle ? angle_of(box) : poison_of(box);
 }
 
 // The sides of two boxes' intersection, and of the smallest box around both (the hull).
@@ -121,10 +131,18 @@ VISOPS_HOT_FN Acc distance_y(const PairBox<Acc>& a, const PairBox<Acc>& b) {
   return (a.y1 + a.y2) * half - (b.y1 + b.y2) * half;
 }
 
+// What the intersection of `own` with `other` is divided by: own's area, or NaN if other has one.
+template <class Acc>
+VISOPS_HOT_FN Acc own_area(const PairBox<Acc>& own, const PairBox<Acc>& other) {
+  return own.area + other.angle;
+}
+
 template <BoxOverlap kind, class Acc>
 VISOPS_HOT_FN Acc pair_overlap(const PairBox<Acc>& a, const PairBox<Acc>& b, Acc eps) {
   const PairSides<Acc> sides = sides_of(a, b);
   const Acc inter = clamped(sides.width) * clamped(sides.height);
+  if constexpr (kind == BoxOverlap::kIof) return inter / divisor(own_area(a, b));
+  if constexpr (kind == BoxOverlap::kIof2) return inter / divisor(own_area(b, a));
   const Acc both = a.area + b.area - inter;
   const Acc iou = inter / divisor(both);
   if constexpr (kind == BoxOverlap::kIou) return iou;
@@ -167,9 +185,19 @@ VISOPS_HOT_FN PairGradient<Acc> pair_gradient(const PairBox<Acc>& a, const PairB
   const Acc both = a.area + b.area - inter;
   const Acc iou = inter / divisor(both);
 
-  const Acc scaled = grad / divisor(both);
-  PairGradient<Acc> sum = {zero, zero, zero, zero, -(scaled * iou), zero};
-  Acc by_inter = scaled - sum.area;
+  PairGradient<Acc> sum = {};
+  Acc by_inter;
+  if constexpr (kind == BoxOverlap::kIof) {
+    const Acc own = divisor(own_area(a, b));
+    by_inter = grad / own;
+    sum.area = -(by_inter * (inter / own));
+  } else if constexpr (kind == BoxOverlap::kIof2) {
+    by_inter = grad / divisor(own_area(b, a));
+  } else {
+    const Acc scaled = grad / divisor(both);
+    sum.area = -(scaled * iou);
+    by_inter = scaled - sum.area;
+  }
   Acc by_hull_width = zero, by_hull_height = zero;
   if constexpr (kind == BoxOverlap::kGeneralized) {
     const Acc hull = divisor(hull_width * hull_height);
@@ -203,7 +231,9 @@ VISOPS_HOT_FN PairGradient<Acc> pair_gradient(const PairBox<Acc>& a, const PairB
   sum.y1 -= by_height * top;
   sum.x2 += by_width * right;
   sum.y2 += by_height * bottom;
-  if constexpr (kind != BoxOverlap::kIou) {
+  constexpr bool has_hull =
+      kind != BoxOverlap::kIou && kind != BoxOverlap::kIof && kind != BoxOverlap::kIof2;
+  if constexpr (has_hull) {
     sum.x1 -= by_hull_width * (one - left);
     sum.y1 -= by_hull_height * (one - top);
     sum.x2 += by_hull_width * (one - right);

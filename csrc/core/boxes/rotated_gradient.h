@@ -12,6 +12,7 @@
 // different sides: the rules of NOTE [ Pairs of boxes ].
 #pragma once
 
+#include "core/boxes/iou.h"
 #include "core/rotated_box.h"
 
 namespace visops {
@@ -85,19 +86,28 @@ VISOPS_FN RotatedBox paired_box(RotatedBox box) {
   return box;
 }
 
+// The overlap of boxes from paired_box(): NaN if one has the area NaN, which nothing else does.
+VISOPS_FN double rotated_overlap(const RotatedBox& a, const RotatedBox& b, BoxOverlap kind) {
+  if (kind == BoxOverlap::kIof) return intersection(a, b) / (a.area + (b.area - b.area));
+  if (kind == BoxOverlap::kIof2) return intersection(a, b) / (b.area + (a.area - a.area));
+  return rotated_iou(a, b);
+}
+
 // Gradients by box a: through the intersection, and by its area.
 struct RotatedPairGradient {
   double x, y, width, height, angle, area;
 };
 
-// `grad` is the gradient of rotated_iou(a, b), of boxes from paired_box().
-VISOPS_FN RotatedPairGradient rotated_iou_gradient(const RotatedBox& a, const RotatedBox& b,
-                                                   double grad) {
+// `grad` is the gradient of rotated_overlap(a, b, kind).
+VISOPS_FN RotatedPairGradient rotated_overlap_gradient(const RotatedBox& a, const RotatedBox& b,
+                                                       BoxOverlap kind, double grad) {
   const double inter = intersection(a, b);
-  const double both = a.area + b.area - inter;
-  const double scaled = grad / both;
-  const double by_area = -(scaled * (inter / both));
-  const double by_inter = scaled - by_area;
+  double whole = a.area + b.area - inter;
+  if (kind == BoxOverlap::kIof) whole = a.area + (b.area - b.area);
+  if (kind == BoxOverlap::kIof2) whole = b.area + (a.area - a.area);
+  const double scaled = grad / whole;
+  const double by_area = kind == BoxOverlap::kIof2 ? 0.0 : -(scaled * (inter / whole));
+  const double by_inter = kind == BoxOverlap::kIou ? scaled - by_area : scaled;
   const RotatedGradient of_inter = intersection_gradient(a, b);
   return {by_inter * of_inter.x,      by_inter * of_inter.y,     by_inter * of_inter.width,
           by_inter * of_inter.height, by_inter * of_inter.angle, by_area};

@@ -1,4 +1,4 @@
-// Weighted boxes fusion: what the front and the kernels share.
+// Fusion of boxes: what the front and the kernels share.
 //
 // NOTE [ Fusion ]
 // Solovyev, Wang and Gabruseva, "Weighted boxes fusion: Ensembling boxes from different object
@@ -8,14 +8,18 @@
 // overlaps most, if by more than the threshold, or begins a cluster. The fused box is the mean of
 // the cluster's boxes, weighted by their weighted scores.
 //
+// Non-maximum weighted (`around_best`; Zhou et al., "CAD: Scale invariant framework for real-time
+// object detection", ICCV workshops 2017) compares boxes with the cluster's first and best box
+// instead, which stays where it is, and weights a box by its overlap with that one as well.
+//
 // Everything is float64, each step rounds once, and sums are in the order in which boxes join:
 // equal bits on every device. A box that is_inert() meets nobody and stays alone.
 #pragma once
 
 #include <string>
 
-#include "core/box.h"
 #include "core/kernel_stub.h"
+#include "core/suppression/cuboid.h"
 
 namespace visops {
 
@@ -23,7 +27,7 @@ namespace visops {
 enum class Confidence : int { kAverage, kMaximum, kBoxAndModelAverage, kAbsentModelAwareAverage };
 
 struct BoxFusionParams {
-  const void* boxes;  // [N, 4] x1, y1, x2, y2
+  const void* boxes;  // [N, 4] x1, y1, x2, y2; in space [N, 6] x1, y1, z1, x2, y2, z2
   DType dtype;
   int64_t box_stride, coordinate_stride;  // elements
 
@@ -36,58 +40,98 @@ struct BoxFusionParams {
   int64_t models;
   double weights_sum, weights_most;
 
+  bool in_space;
+  bool around_best;
   double iou_threshold;  // [0, 1]
   Confidence confidence;
   bool allows_overflow;
 
   // Results by position in `order`: a label's clusters are at its first positions.
-  void* fused;  // [N, 4] of `dtype`
+  void* fused;  // [N, 4] or [N, 6] of `dtype`
   void* score;  // [N]
   DType score_dtype;
   uint8_t* is_cluster;  // [N] in: zeros; the kernel sets a cluster's to 1
 };
 
-// A growing cluster. Sums are in the order of joining.
+// A growing cluster of Boxes in the plane or Cuboids. Sums are in the order of joining.
+template <class Shape>
 struct Cluster {
-  double x1, y1, x2, y2;  // sums of coordinates times share
-  double share;           // sum of shares: weighted scores or, where all are 0, ones
-  double score;           // sum of weighted scores
-  double most;            // the largest of them
-  double weight;          // sum of its boxes' weights
+  Shape sum;      // of coordinates times share
+  double share;   // sum of shares: weighted scores or, where all are 0, ones; times `closeness`
+  double score;   // sum of weighted scores
+  double most;    // the largest of them
+  double weight;  // sum of its boxes' weights
   int64_t boxes;
 };
 
-VISOPS_FN Box<double> fusion_box(const BoxFusionParams& p, int64_t box) {
-  return load_box<double>(p.boxes, p.dtype, box * p.box_stride, p.coordinate_stride);
+VISOPS_FN void load_fusion_box(const BoxFusionParams& p, int64_t box, Box<double>* out) {
+  *out = load_box<double>(p.boxes, p.dtype, box * p.box_stride, p.coordinate_stride);
+}
+VISOPS_FN void load_fusion_box(const BoxFusionParams& p, int64_t box, Cuboid* out) {
+  *out = load_cuboid(p.boxes, p.dtype, box * p.box_stride, p.coordinate_stride);
+}
+template <class Shape>
+VISOPS_FN Shape fusion_box(const BoxFusionParams& p, int64_t box) {
+  Shape out;
+  load_fusion_box(p, box, &out);
+  return out;
 }
 
-// Boxes join by falling score: if the first has a score of 0, all have.
-VISOPS_FN void join(Cluster* cluster, const Box<double>& box, double score, double weight) {
-  const double share = score > 0.0 ? score : (cluster->score > 0.0 ? 0.0 : 1.0);
-  cluster->x1 += share * box.x1;
-  cluster->y1 += share * box.y1;
-  cluster->x2 += share * box.x2;
-  cluster->y2 += share * box.y2;
+VISOPS_FN void add_scaled(Box<double>* sum, double share, const Box<double>& box) {
+  sum->x1 += share * box.x1;
+  sum->y1 += share * box.y1;
+  sum->x2 += share * box.x2;
+  sum->y2 += share * box.y2;
+}
+VISOPS_FN void add_scaled(Cuboid* sum, double share, const Cuboid& box) {
+  sum->x1 += share * box.x1;
+  sum->y1 += share * box.y1;
+  sum->z1 += share * box.z1;
+  sum->x2 += share * box.x2;
+  sum->y2 += share * box.y2;
+  sum->z2 += share * box.z2;
+}
+
+// Boxes join by falling score: if the first has a score of 0, all have. `closeness` is 1, or the
+// overlap with the cluster's first box where the fusion is around that.
+template <class Shape>
+VISOPS_FN void join(Cluster<Shape>* cluster, const Shape& box, double score, double weight,
+                    double closeness) {
+  const double counted = score > 0.0 ? score : (cluster->score > 0.0 ? 0.0 : 1.0);
+  const double share = counted * closeness;
+  add_scaled(&cluster->sum, share, box);
   cluster->share += share;
   cluster->score += score;
   cluster->weight += weight;
   ++cluster->boxes;
 }
 
-VISOPS_FN Cluster new_cluster(const Box<double>& box, double score, double weight) {
-  Cluster cluster = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0, score, 0.0, 0};
-  join(&cluster, box, score, weight);
+template <class Shape>
+VISOPS_FN Cluster<Shape> new_cluster(const Shape& box, double score, double weight) {
+  Cluster<Shape> cluster = {{}, 0.0, 0.0, score, 0.0, 0};
+  join(&cluster, box, score, weight, 1.0);
   return cluster;
 }
 
 // For clusters of two and more boxes: a single box is its own fused box, unrounded.
-VISOPS_FN Box<double> fused_box(const Cluster& cluster) {
+VISOPS_FN Box<double> fused_box(const Cluster<Box<double>>& cluster) {
   Box<double> box;
-  box.x1 = cluster.x1 / cluster.share;
-  box.y1 = cluster.y1 / cluster.share;
-  box.x2 = cluster.x2 / cluster.share;
-  box.y2 = cluster.y2 / cluster.share;
+  box.x1 = cluster.sum.x1 / cluster.share;
+  box.y1 = cluster.sum.y1 / cluster.share;
+  box.x2 = cluster.sum.x2 / cluster.share;
+  box.y2 = cluster.sum.y2 / cluster.share;
   box.area = (box.x2 - box.x1) * (box.y2 - box.y1);
+  return box;
+}
+VISOPS_FN Cuboid fused_box(const Cluster<Cuboid>& cluster) {
+  Cuboid box;
+  box.x1 = cluster.sum.x1 / cluster.share;
+  box.y1 = cluster.sum.y1 / cluster.share;
+  box.z1 = cluster.sum.z1 / cluster.share;
+  box.x2 = cluster.sum.x2 / cluster.share;
+  box.y2 = cluster.sum.y2 / cluster.share;
+  box.z2 = cluster.sum.z2 / cluster.share;
+  box.volume = volume_of(box);
   return box;
 }
 
@@ -108,7 +152,8 @@ VISOPS_FN double weight_of_models(const BoxFusionParams& p, const uint64_t* bits
 }
 
 // The score of a finished cluster, whose models are `bits`.
-VISOPS_FN double final_score(const BoxFusionParams& p, const Cluster& cluster,
+template <class Shape>
+VISOPS_FN double final_score(const BoxFusionParams& p, const Cluster<Shape>& cluster,
                              const uint64_t* bits) {
   if (!(cluster.score > 0.0)) return 0.0;  // all weights may be 0 too
   const auto boxes = static_cast<double>(cluster.boxes);
@@ -127,14 +172,28 @@ VISOPS_FN double final_score(const BoxFusionParams& p, const Cluster& cluster,
   return average * (capped ? static_cast<double>(p.models) : boxes) / p.weights_sum;
 }
 
-// Stores a cluster at position `i` of the results.
-VISOPS_FN void store_cluster(const BoxFusionParams& p, int64_t i, const Box<double>& fused,
-                             double score) {
+VISOPS_FN void store_fused(const BoxFusionParams& p, int64_t i, const Box<double>& fused) {
   store_rounded(p.fused, p.dtype, 4 * i, fused.x1);
   store_rounded(p.fused, p.dtype, 4 * i + 1, fused.y1);
   store_rounded(p.fused, p.dtype, 4 * i + 2, fused.x2);
   store_rounded(p.fused, p.dtype, 4 * i + 3, fused.y2);
-  store_rounded(p.score, p.score_dtype, i, score);
+}
+VISOPS_FN void store_fused(const BoxFusionParams& p, int64_t i, const Cuboid& fused) {
+  store_rounded(p.fused, p.dtype, 6 * i, fused.x1);
+  store_rounded(p.fused, p.dtype, 6 * i + 1, fused.y1);
+  store_rounded(p.fused, p.dtype, 6 * i + 2, fused.z1);
+  store_rounded(p.fused, p.dtype, 6 * i + 3, fused.x2);
+  store_rounded(p.fused, p.dtype, 6 * i + 4, fused.y2);
+  store_rounded(p.fused, p.dtype, 6 * i + 5, fused.z2);
+}
+
+// Stores a cluster, whose models are `bits`, at position `i` of the results. Boxes are compared
+// with `matched`.
+template <class Shape>
+VISOPS_FN void store_cluster(const BoxFusionParams& p, int64_t i, const Cluster<Shape>& cluster,
+                             const Shape& matched, const uint64_t* bits) {
+  store_fused(p, i, p.around_best && cluster.boxes > 1 ? fused_box(cluster) : matched);
+  store_rounded(p.score, p.score_dtype, i, final_score(p, cluster, bits));
   p.is_cluster[i] = 1;
 }
 

@@ -7,6 +7,7 @@
 namespace visops {
 
 ScheduledStub<SoftNmsParams> soft_nms_stub{"soft_nms"};
+ScheduledStub<SoftNmsParams> soft_nms_rotated_stub{"soft_nms_rotated"};
 
 Decay parse_decay(const char* op, std::string_view name) {
   if (name == "linear") return Decay::kLinear;

@@ -50,7 +50,8 @@ VISOPS_FN Acc decay_threshold(const SoftNmsParams& p) {
   return threshold_of(any ? 0.0 : p.candidates.iou_threshold, static_cast<Acc>(0));
 }
 
-extern ScheduledStub<SoftNmsParams> soft_nms_stub;
+// Rotated boxes are always computed in double.
+extern ScheduledStub<SoftNmsParams> soft_nms_stub, soft_nms_rotated_stub;
 
 Decay parse_decay(const char* op, std::string_view name);
 void check_soft_nms(const char* op, const SoftNmsParams& p);

@@ -108,6 +108,8 @@ void gradients_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
 void box_iou_backward_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
   switch (p.kind) {
     case BoxOverlap::kIou: return gradients_kernel<BoxOverlap::kIou>(p, begin, end);
+    case BoxOverlap::kIof: return gradients_kernel<BoxOverlap::kIof>(p, begin, end);
+    case BoxOverlap::kIof2: return gradients_kernel<BoxOverlap::kIof2>(p, begin, end);
     case BoxOverlap::kGeneralized: return gradients_kernel<BoxOverlap::kGeneralized>(p, begin, end);
     case BoxOverlap::kDistance: return gradients_kernel<BoxOverlap::kDistance>(p, begin, end);
     case BoxOverlap::kComplete: return gradients_kernel<BoxOverlap::kComplete>(p, begin, end);

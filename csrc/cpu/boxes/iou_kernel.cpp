@@ -68,8 +68,8 @@ void overlaps_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t last = end - first < kBlock ? end : first + kBlock;
     for (int64_t j = 0; j < count; ++j) {
-      overlaps_with<kind>(load_pair_box(columns2, count, j), columns1, rows, first, last, eps,
-                          block);
+      overlaps_with<swapped_roles(kind)>(load_pair_box(columns2, count, j), columns1, rows, first,
+                                         last, eps, block);
       for (int64_t i = first; i < last; ++i) out[i * count + j] = block[i - first];
     }
   }
@@ -89,6 +89,8 @@ void overlaps_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
 void box_iou_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
   switch (p.kind) {
     case BoxOverlap::kIou: return overlaps_kernel<BoxOverlap::kIou>(p, begin, end);
+    case BoxOverlap::kIof: return overlaps_kernel<BoxOverlap::kIof>(p, begin, end);
+    case BoxOverlap::kIof2: return overlaps_kernel<BoxOverlap::kIof2>(p, begin, end);
     case BoxOverlap::kGeneralized: return overlaps_kernel<BoxOverlap::kGeneralized>(p, begin, end);
     case BoxOverlap::kDistance: return overlaps_kernel<BoxOverlap::kDistance>(p, begin, end);
     case BoxOverlap::kComplete: return overlaps_kernel<BoxOverlap::kComplete>(p, begin, end);

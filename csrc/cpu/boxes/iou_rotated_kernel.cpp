@@ -30,7 +30,7 @@ void overlaps_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) {
     Out* out = static_cast<Out*>(p.result) + i * count;
     for (int64_t j = 0; j < count; ++j) {
-      out[j] = static_cast<Out>(rotated_iou(boxes1[i], boxes2[j]));
+      out[j] = static_cast<Out>(rotated_overlap(boxes1[i], boxes2[j], p.kind));
     }
   }
 }
@@ -53,8 +53,8 @@ void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
     double angle[kSumLanes] = {}, area[kSumLanes] = {};
     for (int64_t j = 0; j < p.boxes2.count; ++j) {
       const int64_t l = j % kSumLanes;
-      const RotatedPairGradient pair =
-          rotated_iou_gradient(box, boxes2[j], static_cast<double>(grad[j * p.grad_column_stride]));
+      const RotatedPairGradient pair = rotated_overlap_gradient(
+          box, boxes2[j], p.kind, static_cast<double>(grad[j * p.grad_column_stride]));
       x[l] += pair.x;
       y[l] += pair.y;
       width[l] += pair.width;

@@ -6,6 +6,7 @@
 #include "core/suppression/scratch.h"
 #include "cpu/suppression/box_runs.h"
 #include "cpu/suppression/nms_segments.h"
+#include "cpu/suppression/rotated_bounds.h"
 
 namespace visops {
 namespace {
@@ -14,16 +15,6 @@ using Boxes = BoxRuns<double>;
 
 constexpr int64_t kTask = 512;     // candidates that are worth a task
 constexpr int64_t kOnStack = 256;  // segments of so many candidates need no scratch
-
-// Bounds of the rotated box, rounding included; inert if it is. BoxRuns wants an area: any will do.
-Box<double> bounds_of(const RotatedBox& box) {
-  if (is_inert(box)) return {};
-  const double c = std::fabs(box.cosine), s = std::fabs(box.sine);
-  const double dx = c * box.half_width + s * box.half_height;
-  const double dy = s * box.half_width + c * box.half_height;
-  const double margin = 1e-14 * (std::fabs(box.x) + std::fabs(box.y) + dx + dy);
-  return {box.x - dx - margin, box.y - dy - margin, box.x + dx + margin, box.y + dy + margin, 1.0};
-}
 
 // False if the areas and the intersection of the bounds rule out an overlap of more than the
 // threshold; `t` is a little less than it. An overlap of t takes t / (1 + t) of both areas.

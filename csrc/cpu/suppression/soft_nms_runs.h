@@ -61,6 +61,25 @@ class SoftRuns {
     find_best(i / kRun);
   }
 
+  // Lowers the scores of candidates whose boxes meet `kept` and whose overlap(position) is more
+  // than `threshold`.
+  template <class Overlap>
+  void lower_by(const SoftNmsParams& p, Acc threshold, const Box<Acc>& kept,
+                const Overlap& overlap) {
+    boxes_.for_each_touched(kept, [&](int64_t run) {
+      bool changed = false;
+      for (unsigned rest = boxes_.overlapping_of(kept, run); rest != 0; rest &= rest - 1) {
+        const int64_t i = run * kRun + lowest_bit(rest);
+        if (score_[i] == kOut) continue;
+        const Acc iou = overlap(position(i));
+        if (!(iou > threshold)) continue;
+        score_[i] = decayed(p, score_[i], iou);
+        changed = true;
+      }
+      if (changed) find_best(run);
+    });
+  }
+
   // Lowers the scores of candidates that overlap `kept`.
   void lower(const SoftNmsParams& p, const OverlapTest<Acc>& test, const Box<Acc>& kept) {
     boxes_.for_each_touched(kept, [&](int64_t run) {

@@ -81,6 +81,8 @@ void launch_kind(const BoxIouParams& p, void* stream) {
 void box_iou_launch(const BoxIouParams& p, void* stream) {
   switch (p.kind) {
     case BoxOverlap::kIou: return launch_kind<BoxOverlap::kIou>(p, stream);
+    case BoxOverlap::kIof: return launch_kind<BoxOverlap::kIof>(p, stream);
+    case BoxOverlap::kIof2: return launch_kind<BoxOverlap::kIof2>(p, stream);
     case BoxOverlap::kGeneralized: return launch_kind<BoxOverlap::kGeneralized>(p, stream);
     case BoxOverlap::kDistance: return launch_kind<BoxOverlap::kDistance>(p, stream);
     case BoxOverlap::kComplete: return launch_kind<BoxOverlap::kComplete>(p, stream);

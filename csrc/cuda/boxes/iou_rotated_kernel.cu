@@ -50,7 +50,8 @@ __global__ void __launch_bounds__(kThreads)
     const RotatedBox other = boxes2[j];
     const int64_t last = rows - first < kRows ? rows : first + kRows;
     for (int64_t i = first; i < last; ++i) {
-      static_cast<Out*>(p.result)[i * count + j] = static_cast<Out>(rotated_iou(boxes1[i], other));
+      static_cast<Out*>(p.result)[i * count + j] =
+          static_cast<Out>(rotated_overlap(boxes1[i], other, p.kind));
     }
   }
 }
@@ -81,8 +82,8 @@ __global__ void __launch_bounds__(kThreads)
     const T* grad = static_cast<const T*>(p.grad) + i * p.grad_row_stride;
     RotatedPairGradient sum = {};
     for (int64_t j = lane; j < p.boxes2.count; j += kWarpLanes) {
-      const RotatedPairGradient pair =
-          rotated_iou_gradient(box, boxes2[j], static_cast<double>(grad[j * p.grad_column_stride]));
+      const RotatedPairGradient pair = rotated_overlap_gradient(
+          box, boxes2[j], p.kind, static_cast<double>(grad[j * p.grad_column_stride]));
       sum.x += pair.x;
       sum.y += pair.y;
       sum.width += pair.width;

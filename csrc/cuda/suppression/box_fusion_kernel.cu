@@ -1,4 +1,4 @@
-// Weighted boxes fusion on CUDA.
+// Fusion of boxes on CUDA.
 //
 // NOTE [ Fusion on CUDA ]
 // Strategy: a block has a label. Its boxes go one after another, as each depends on the clusters
@@ -28,27 +28,17 @@ constexpr int kWarp = 32;
 constexpr int kWarps = kThreads / kWarp;
 constexpr unsigned kWholeWarp = 0xffffffffu;
 
-// Clusters of all labels, by position.
-struct FusionScratch {
-  Cluster* clusters;
-  double *x1, *y1, *x2, *y2, *area;  // fused boxes
-  uint64_t* models;                  // [count, words] as bits
-  int64_t words;
+// Boxes that others are compared with, one for each cluster: fused boxes, or the best ones.
+struct PlaneBoxes {
+  using Shape = Box<double>;
+  double *x1, *y1, *x2, *y2, *area;
 
-  FusionScratch(const BoxFusionParams& p, Workspace& workspace) : words(model_words(p)) {
-    const int64_t each = sizeof(Cluster) + 5 * sizeof(double) + words * sizeof(uint64_t);
-    char* memory = allocate<char>(workspace, p.count * each);
-    clusters = take_array<Cluster>(&memory, p.count);
-    x1 = take_array<double>(&memory, p.count);
-    y1 = take_array<double>(&memory, p.count);
-    x2 = take_array<double>(&memory, p.count);
-    y2 = take_array<double>(&memory, p.count);
-    area = take_array<double>(&memory, p.count);
-    models = take_array<uint64_t>(&memory, p.count * words);
-  }
+  static constexpr int64_t kNumbers = 5;
+  PlaneBoxes(double* memory, int64_t count)
+      : x1(memory), y1(x1 + count), x2(y1 + count), y2(x2 + count), area(y2 + count) {}
 
-  __device__ Box<double> fused(int64_t i) const { return {x1[i], y1[i], x2[i], y2[i], area[i]}; }
-  __device__ void store(int64_t i, const Box<double>& box) const {
+  __device__ Shape box(int64_t i) const { return {x1[i], y1[i], x2[i], y2[i], area[i]}; }
+  __device__ void store(int64_t i, const Shape& box) const {
     x1[i] = box.x1;
     y1[i] = box.y1;
     x2[i] = box.x2;
@@ -56,6 +46,56 @@ struct FusionScratch {
     area[i] = box.area;
   }
 };
+
+struct SpaceBoxes {
+  using Shape = Cuboid;
+  double *x1, *y1, *z1, *x2, *y2, *z2, *volume;
+
+  static constexpr int64_t kNumbers = 7;
+  SpaceBoxes(double* memory, int64_t count)
+      : x1(memory),
+        y1(x1 + count),
+        z1(y1 + count),
+        x2(z1 + count),
+        y2(x2 + count),
+        z2(y2 + count),
+        volume(z2 + count) {}
+
+  __device__ Shape box(int64_t i) const {
+    return {x1[i], y1[i], z1[i], x2[i], y2[i], z2[i], volume[i]};
+  }
+  __device__ void store(int64_t i, const Shape& box) const {
+    x1[i] = box.x1;
+    y1[i] = box.y1;
+    z1[i] = box.z1;
+    x2[i] = box.x2;
+    y2[i] = box.y2;
+    z2[i] = box.z2;
+    volume[i] = box.volume;
+  }
+};
+
+// Clusters of all labels, by position.
+template <class Boxes>
+struct FusionScratch {
+  using OneCluster = Cluster<typename Boxes::Shape>;
+  OneCluster* clusters;
+  Boxes boxes;
+  uint64_t* models;  // [count, words] as bits
+  int64_t words;
+};
+
+template <class Boxes>
+FusionScratch<Boxes> allocate_scratch(const BoxFusionParams& p, Workspace& workspace) {
+  using OneCluster = typename FusionScratch<Boxes>::OneCluster;
+  const int64_t words = model_words(p);
+  const int64_t each =
+      sizeof(OneCluster) + Boxes::kNumbers * sizeof(double) + words * sizeof(uint64_t);
+  char* memory = allocate<char>(workspace, p.count * each);
+  auto* clusters = take_array<OneCluster>(&memory, p.count);
+  const Boxes boxes(take_array<double>(&memory, p.count * Boxes::kNumbers), p.count);
+  return {clusters, boxes, take_array<uint64_t>(&memory, p.count * words), words};
+}
 
 struct Match {
   double overlap;
@@ -84,35 +124,39 @@ __device__ Match best_of_block(Match match, Match* of_warp) {
 }
 
 // Adds a box to the cluster at `at`, or begins it.
-__device__ void add(const BoxFusionParams& p, const FusionScratch& scratch, int64_t at, bool is_new,
-                    int64_t index, const Box<double>& box) {
+template <class Boxes>
+__device__ void add(const BoxFusionParams& p, const FusionScratch<Boxes>& scratch, int64_t at,
+                    bool is_new, int64_t index, const typename Boxes::Shape& box) {
   const int64_t model = p.model[index];
   uint64_t* models = scratch.models + at * scratch.words;
   if (is_new) {
     scratch.clusters[at] = new_cluster(box, p.weighted[index], p.weights[model]);
-    scratch.store(at, box);
+    scratch.boxes.store(at, box);
     for (int64_t word = 0; word < scratch.words; ++word) models[word] = 0;
   } else {
-    Cluster cluster = scratch.clusters[at];
-    join(&cluster, box, p.weighted[index], p.weights[model]);
+    auto cluster = scratch.clusters[at];
+    const double closeness = p.around_best ? overlap_of(scratch.boxes.box(at), box) : 1.0;
+    join(&cluster, box, p.weighted[index], p.weights[model], closeness);
     scratch.clusters[at] = cluster;
-    scratch.store(at, fused_box(cluster));
+    if (!p.around_best) scratch.boxes.store(at, fused_box(cluster));
   }
   if (scratch.words > 0) models[model / 64] |= uint64_t{1} << (model % 64);
 }
 
-__device__ void fuse_label(const BoxFusionParams& p, const FusionScratch& scratch, int64_t begin,
-                           Match* of_warp) {
+template <class Boxes>
+__device__ void fuse_label(const BoxFusionParams& p, const FusionScratch<Boxes>& scratch,
+                           int64_t begin, Match* of_warp) {
+  using Shape = typename Boxes::Shape;
   const int64_t label = p.label[begin];
   int64_t used = 0;
   for (int64_t i = begin; i < p.count && p.label[i] == label; ++i) {
     const int64_t index = p.order[i];
     if (p.weighted[index] < 0.0) break;
-    const Box<double> box = fusion_box(p, index);
+    const auto box = fusion_box<Shape>(p, index);
     Match match = {p.iou_threshold, -1};
     if (!is_inert(box)) {
       for (int64_t c = begin + threadIdx.x; c < begin + used; c += kThreads) {
-        const double overlap = overlap_of(scratch.fused(c), box);
+        const double overlap = overlap_of(scratch.boxes.box(c), box);
         if (overlap > match.overlap) match = {overlap, c};
       }
     }
@@ -124,21 +168,31 @@ __device__ void fuse_label(const BoxFusionParams& p, const FusionScratch& scratc
   }
   for (int64_t c = begin + threadIdx.x; c < begin + used; c += kThreads) {
     const uint64_t* models = scratch.models + c * scratch.words;
-    store_cluster(p, c, scratch.fused(c), final_score(p, scratch.clusters[c], models));
+    store_cluster<Shape>(p, c, scratch.clusters[c], scratch.boxes.box(c), models);
   }
 }
 
+template <class Boxes>
 __global__ void __launch_bounds__(kThreads)
-    box_fusion(const __grid_constant__ BoxFusionParams p, const FusionScratch scratch) {
+    box_fusion(const __grid_constant__ BoxFusionParams p, const FusionScratch<Boxes> scratch) {
   __shared__ Match of_warp[kWarps];
   for (int64_t i = blockIdx.x; i < p.count; i += gridDim.x) {
     if (i == 0 || p.label[i] != p.label[i - 1]) fuse_label(p, scratch, i, of_warp);
   }
 }
 
+template <class Boxes>
+void fuse_all(const BoxFusionParams& p, Workspace& workspace) {
+  launch(box_fusion<Boxes>, grid_for(p.count), dim3(kThreads), 0, workspace.stream(), p,
+         allocate_scratch<Boxes>(p, workspace));
+}
+
 void box_fusion_cuda(const BoxFusionParams& p, Workspace& workspace) {
-  launch(box_fusion, grid_for(p.count), dim3(kThreads), 0, workspace.stream(), p,
-         FusionScratch(p, workspace));
+  if (p.in_space) {
+    fuse_all<SpaceBoxes>(p, workspace);
+  } else {
+    fuse_all<PlaneBoxes>(p, workspace);
+  }
 }
 
 const bool registered = box_fusion_stub.set(kCudaSlot, box_fusion_cuda);

@@ -16,7 +16,9 @@ constexpr int64_t kRotatedPairCost = 16, kRotatedPairGradientCost = 48;
 // The public function of each measure, named in errors.
 const char* function_of(const char* op, BoxOverlap kind) {
   switch (kind) {
-    case BoxOverlap::kIou: return op;
+    case BoxOverlap::kIou:
+    case BoxOverlap::kIof:
+    case BoxOverlap::kIof2: return op;
     case BoxOverlap::kGeneralized: return "generalized_box_iou";
     case BoxOverlap::kDistance: return "distance_box_iou";
     case BoxOverlap::kComplete: return "complete_box_iou";
@@ -130,15 +132,17 @@ Tensor box_iou_backward(const Tensor& grad, const Tensor& boxes1, const Tensor& 
   return gradient;
 }
 
-PairsCall rotated_call(const char* op, const Tensor& boxes1, const Tensor& boxes2, bool backward) {
+PairsCall rotated_call(const char* op, const Tensor& boxes1, const Tensor& boxes2,
+                       const std::string& kind, bool backward) {
   PairsCall call = {op, boxes1, boxes2, 5};
+  call.params.kind = parse_rotated_overlap(op, kind);
   call.check(backward);
   call.params.in_double = true;
   return call;
 }
 
-Tensor box_iou_rotated(const Tensor& boxes1, const Tensor& boxes2) {
-  PairsCall call = rotated_call("box_iou_rotated", boxes1, boxes2, false);
+Tensor box_iou_rotated(const Tensor& boxes1, const Tensor& boxes2, const std::string& kind) {
+  PairsCall call = rotated_call("box_iou_rotated", boxes1, boxes2, kind, false);
   const Tensor result = empty_result(call);
   if (result.numel() > 0) {
     run_pairs(call, rotated_columns_stub, sizeof(RotatedBox), box_iou_rotated_stub,
@@ -147,8 +151,9 @@ Tensor box_iou_rotated(const Tensor& boxes1, const Tensor& boxes2) {
   return result;
 }
 
-Tensor box_iou_rotated_backward(const Tensor& grad, const Tensor& boxes1, const Tensor& boxes2) {
-  PairsCall call = rotated_call("box_iou_rotated_backward", boxes1, boxes2, true);
+Tensor box_iou_rotated_backward(const Tensor& grad, const Tensor& boxes1, const Tensor& boxes2,
+                                const std::string& kind) {
+  PairsCall call = rotated_call("box_iou_rotated_backward", boxes1, boxes2, kind, true);
   call.take_grad(grad);
   const Tensor gradient = empty_gradient(call);
   run_pairs(call, rotated_columns_stub, sizeof(RotatedBox), box_iou_rotated_backward_stub,

@@ -39,6 +39,10 @@ std::vector<Decayed> best_of_images(const NmsCall& call, std::vector<Decayed> ke
   return best;
 }
 
+void run_kernel(const NmsCall& call, const SoftNmsParams& p) {
+  run(call.rotated ? soft_nms_rotated_stub : soft_nms_stub, call.op, p, call.boxes);
+}
+
 // Acc is what the kernel computes scores in.
 template <class Acc>
 std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const Candidates& found) {
@@ -56,7 +60,7 @@ std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const C
   p.scores = scores.data();
   std::vector<uint8_t> flags(scores.size());
   c.kept = flags.data();
-  run(soft_nms_stub, call.op, p, call.boxes);
+  run_kernel(call, p);
   std::vector<Decayed> kept;
   const int64_t in_image = call.classes * call.per_image;
   for (int64_t i = 0; i < c.count; ++i) {
@@ -109,7 +113,7 @@ RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
   c.segment = data_of<const int64_t>(groups.segment);
   p.scores = scores.mutable_data_ptr();
   c.kept = data_of<uint8_t>(kept);
-  run(soft_nms_stub, call.op, p, call.boxes);
+  run_kernel(call, p);
 
   // Scores by number, one row for each image; -1 for dropped boxes, as kept scores are not
   // negative.
@@ -145,7 +149,8 @@ RowsAndScores run_soft_nms(const char* op, const Tensor& boxes, const Tensor& sc
   const NmsCall call =
       checked_nms_call(op, boxes, scores, idxs, forms, iou_threshold, max_output, std::nullopt);
   p.candidates = call.params;
-  p.in_double = computes_in_double(call.params.dtype) || computes_in_double(call.score_dtype);
+  p.in_double =
+      call.rotated || computes_in_double(call.params.dtype) || computes_in_double(call.score_dtype);
   return runs_cuda_kernels(boxes) ? soft_nms_on_device(call, p) : soft_nms_on_host(call, p);
 }
 
@@ -162,10 +167,18 @@ RowsAndScores batched_soft_nms(const Tensor& boxes, const Tensor& scores, const 
                       iou_threshold, sigma, min_score, max_output);
 }
 
+RowsAndScores soft_nms_rotated(const Tensor& boxes, const Tensor& scores, const MaybeTensor& idxs,
+                               std::string method, double iou_threshold, double sigma,
+                               double min_score, int64_t max_output) {
+  return run_soft_nms("soft_nms_rotated", boxes, scores, idxs, {true, false, true, true}, method,
+                      iou_threshold, sigma, min_score, max_output);
+}
+
 }  // namespace
 }  // namespace visops
 
 VISOPS_KERNELS(m) {
   m.impl("soft_nms", TORCH_BOX(&visops::soft_nms));
   m.impl("batched_soft_nms", TORCH_BOX(&visops::batched_soft_nms));
+  m.impl("soft_nms_rotated", TORCH_BOX(&visops::soft_nms_rotated));
 }

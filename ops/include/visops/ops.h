@@ -92,18 +92,20 @@ inline std::tuple<at::Tensor, at::Tensor> batched_soft_nms(
   return op.call(boxes, scores, idxs, method, iou_threshold, sigma, min_score, max_output);
 }
 
-// Overlaps of all pairs, or of boxes one to one: intersection over union. kind: iou, generalized,
-// distance or complete.
+// Overlaps of all pairs, or of boxes one to one: intersection over union. kind: iou, iof (of
+// boxes1), iof2 (of boxes2), generalized, distance or complete.
 inline at::Tensor box_iou(const at::Tensor& boxes1, const at::Tensor& boxes2,
                           std::string_view kind = "iou", double eps = 1e-07) {
   static const auto op = detail::find<decltype(box_iou)>("visops::box_iou");
   return op.call(boxes1, boxes2, kind, eps);
 }
 
-// Overlaps of rotated boxes, all pairs or one to one: intersection over union.
-inline at::Tensor box_iou_rotated(const at::Tensor& boxes1, const at::Tensor& boxes2) {
+// Overlaps of rotated boxes, all pairs or one to one: intersection over union. kind: iou, iof (of
+// boxes1) or iof2 (of boxes2).
+inline at::Tensor box_iou_rotated(const at::Tensor& boxes1, const at::Tensor& boxes2,
+                                  std::string_view kind = "iou") {
   static const auto op = detail::find<decltype(box_iou_rotated)>("visops::box_iou_rotated");
-  return op.call(boxes1, boxes2);
+  return op.call(boxes1, boxes2, kind);
 }
 
 // Add columns back to the image that they came from: the adjoint of im2col.
@@ -261,6 +263,15 @@ inline at::Tensor nms_rotated(const at::Tensor& boxes, const at::Tensor& scores,
   return op.call(boxes, scores, idxs, iou_threshold, max_output, score_threshold);
 }
 
+// Average each of the best boxes with those that it would suppress.
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor> non_maximum_weighted(
+    at::TensorList boxes, at::TensorList scores, at::TensorList labels,
+    at::ArrayRef<double> weights, double iou_threshold = 0.55, double min_score = 0.0) {
+  static const auto op =
+      detail::find<decltype(non_maximum_weighted)>("visops::non_maximum_weighted");
+  return op.call(boxes, scores, labels, weights, iou_threshold, min_score);
+}
+
 // Pack masks into bits.
 inline at::Tensor pack_masks(const at::Tensor& masks) {
   static const auto op = detail::find<decltype(pack_masks)>("visops::pack_masks");
@@ -343,6 +354,15 @@ inline std::tuple<at::Tensor, at::Tensor> soft_nms(const at::Tensor& boxes,
   return op.call(boxes, scores, method, iou_threshold, sigma, min_score, max_output);
 }
 
+// Lower the scores of rotated boxes that overlap better ones, instead of dropping them.
+inline std::tuple<at::Tensor, at::Tensor> soft_nms_rotated(
+    const at::Tensor& boxes, const at::Tensor& scores, const std::optional<at::Tensor>& idxs,
+    std::string_view method = "linear", double iou_threshold = 0.3, double sigma = 0.5,
+    double min_score = 0.001, int64_t max_output = -1) {
+  static const auto op = detail::find<decltype(soft_nms_rotated)>("visops::soft_nms_rotated");
+  return op.call(boxes, scores, idxs, method, iou_threshold, sigma, min_score, max_output);
+}
+
 // Masks from the bits of pack_masks.
 inline at::Tensor unpack_masks(const at::Tensor& bits, int64_t width) {
   static const auto op = detail::find<decltype(unpack_masks)>("visops::unpack_masks");
@@ -356,6 +376,17 @@ inline std::tuple<at::Tensor, at::Tensor, at::Tensor> weighted_boxes_fusion(
     std::string_view conf_type = "avg", bool allows_overflow = false) {
   static const auto op =
       detail::find<decltype(weighted_boxes_fusion)>("visops::weighted_boxes_fusion");
+  return op.call(boxes, scores, labels, weights, iou_threshold, min_score, conf_type,
+                 allows_overflow);
+}
+
+// Fuse the boxes that several models found in one volume.
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor> weighted_boxes_fusion_3d(
+    at::TensorList boxes, at::TensorList scores, at::TensorList labels,
+    at::ArrayRef<double> weights, double iou_threshold = 0.55, double min_score = 0.0,
+    std::string_view conf_type = "avg", bool allows_overflow = false) {
+  static const auto op =
+      detail::find<decltype(weighted_boxes_fusion_3d)>("visops::weighted_boxes_fusion_3d");
   return op.call(boxes, scores, labels, weights, iou_threshold, min_score, conf_type,
                  allows_overflow);
 }
