@@ -91,7 +91,7 @@ __device__ void fill_tile(const RoiCropParams& p, const TileAt& at) {
 }
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTileThreads, sizeof(typename Accumulate<T>::type) == 8 ? 3 : 4)
     roi_crops(const __grid_constant__ RoiCropParams p, const TileGrid grid) {
   using Acc = typename Accumulate<T>::type;
   __shared__ union {

@@ -97,7 +97,7 @@ __device__ void paste_box(const RoiPasteParams& p, const TargetTile& at, int64_t
 }
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kListThreads)
+__global__ void __launch_bounds__(kListThreads, sizeof(typename Accumulate<T>::type) == 8 ? 3 : 4)
     roi_paste(const __grid_constant__ RoiPasteParams p, const TargetGrid grid) {
   using Acc = typename Accumulate<T>::type;
   __shared__ BoxList<kListThreads> list;

@@ -83,7 +83,7 @@ struct AffineGather {
 };
 
 template <class Warp, class Acc>
-__global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 4 : 8)
+__global__ void __launch_bounds__(kGatherThreads, 8)
     affine_backward_image_boxes(const __grid_constant__ AffineBackwardImageParams b,
                                 const __grid_constant__ GatherPlan plan,
                                 const GatherScratch<Warp> scratch) {

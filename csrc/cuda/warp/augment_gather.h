@@ -240,7 +240,7 @@ struct AugmentGather {
 };
 
 template <class Warp, class Acc>
-__global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 4 : 8)
+__global__ void __launch_bounds__(kGatherThreads, 4)
     augment_gather_boxes(const __grid_constant__ AugmentBackwardParams b,
                          const __grid_constant__ GatherPlan plan,
                          const GatherScratch<Warp> scratch) {
@@ -248,7 +248,7 @@ __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 4 : 8)
 }
 
 template <class Warp, class Acc>
-__global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 4 : 8)
+__global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 4 : 6)
     augment_gather(const __grid_constant__ AugmentBackwardParams b, const Acc* grad_sampled,
                    const __grid_constant__ GatherPlan plan, const GatherScratch<Warp> scratch) {
   __shared__ GatherShared<Acc> shared;

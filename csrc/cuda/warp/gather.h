@@ -241,10 +241,12 @@ struct TileMask {
 
 template <class Acc>
 struct GatherShared {
-  uint32_t columns[kGatherThreads], rows[kGatherThreads];  // of each candidate; 0: no tap
-  uint32_t hits[kGatherWarps];                             // of each run: candidates with taps
-  uint32_t passing[kGatherWarps];
-  int16_t groups[kMostGroups];
+  // Which candidates of each run have taps on a column, or row, of the tile; or on any of it.
+  uint32_t on_column[kGatherWarps][kGatherWidth], on_row[kGatherWarps][kGatherWidth];
+  uint32_t hits[kGatherWarps];
+  uint32_t votes[kGatherWarps];
+  uint32_t bands[kGatherWarps];  // that meet the tile
+  int16_t groups[kMostGroups];   // likewise, of one band
   Acc gradient[kGatherChannels][kGatherThreads];
 };
 
@@ -274,15 +276,13 @@ class GatherTile {
     const bool blank = warp_.is_blank(scratch_.sample[sample_]);
     for (int64_t band0 = 0; band0 < plan_.bands && !blank; band0 += kGatherThreads) {
       const int64_t band = band0 + thread_;
-      vote(band < plan_.bands && meets(scratch_.band[sample_ * plan_.bands + band]));
-      uint32_t passing[kGatherWarps];
-      for (int w = 0; w < kGatherWarps; ++w) passing[w] = shared_.passing[w];
-      __syncthreads();
+      vote(band < plan_.bands && meets(scratch_.band[sample_ * plan_.bands + band]), shared_.bands);
       for (int w = 0; w < kGatherWarps; ++w) {
-        for (uint32_t left = passing[w]; left != 0; left &= left - 1) {
+        for (uint32_t left = shared_.bands[w]; left != 0; left &= left - 1) {
           gather_band(band0 + w * kRun + __ffs(static_cast<int>(left)) - 1);
         }
       }
+      __syncthreads();  // before the next bands replace these
     }
     for (int row = number_; row < kGatherHeight; row += kGatherWarps) {
       if ((begun_ >> row & 1u) != 0 || !exists(row)) continue;
@@ -291,10 +291,10 @@ class GatherTile {
   }
 
  private:
-  // Leaves the threads' answers in shared_.passing.
-  __device__ void vote(bool passes) {
+  // Leaves the warps' answers in `votes`.
+  __device__ void vote(bool passes, uint32_t votes[kGatherWarps]) {
     const uint32_t ballot = __ballot_sync(0xffffffffu, passes);
-    if (lane_ == 0) shared_.passing[number_] = ballot;
+    if (lane_ == 0) votes[number_] = ballot;
     __syncthreads();
   }
 
@@ -318,10 +318,10 @@ class GatherTile {
     for (int64_t first = 0; first < plan_.groups; first += kGatherThreads) {
       const int64_t group = first + thread_;
       const bool passes = group < plan_.groups && meets(boxes[group]);
-      vote(passes);
+      vote(passes, shared_.votes);
       int place = count;
       for (int w = 0; w < kGatherWarps; ++w) {
-        const uint32_t ballot = shared_.passing[w];
+        const uint32_t ballot = shared_.votes[w];
         count += __popc(ballot);
         if (w < number_) place += __popc(ballot);
         if (w == number_) place += __popc(ballot & ((1u << lane_) - 1u));
@@ -364,12 +364,11 @@ class GatherTile {
                              top_, thread_, lists_);
     }
     const bool hit = mask.columns != 0 && mask.rows != 0;
-    shared_.columns[thread_] = hit ? mask.columns : 0;
-    shared_.rows[thread_] = hit ? mask.rows : 0;
+    shared_.on_column[number_][lane_] = transpose_bits(hit ? mask.columns : 0);
+    shared_.on_row[number_][lane_] = transpose_bits(hit ? mask.rows : 0);
     const uint32_t hits = __ballot_sync(0xffffffffu, hit);
     if (lane_ == 0) shared_.hits[number_] = hits;
-    uint32_t columns[kGatherWarps];
-    uint32_t rows = 0;
+    uint32_t touched = 0;
     for (int64_t channel = 0; channel < plan_.channels; channel += kGatherChannels) {
       const int64_t rest = plan_.channels - channel;
       const int channels = static_cast<int>(rest < kGatherChannels ? rest : kGatherChannels);
@@ -380,51 +379,36 @@ class GatherTile {
       __syncthreads();
       uint32_t some = 0;
       for (int w = 0; w < kGatherWarps; ++w) some |= shared_.hits[w];
-      if (some != 0) {
-        if (channel == 0) {
-          for (int w = 0; w < kGatherWarps; ++w) {
-            columns[w] = 0;
-            if (shared_.hits[w] != 0)
-              columns[w] = transpose_bits(shared_.columns[w * kRun + lane_]);
-          }
-        }
-        rows = add_candidates(columns, channel, channels);
-      }
+      if (some != 0) touched = add_candidates(channel, channels);
       __syncthreads();  // before the next channels, or candidates, replace these
       if (some == 0) break;
     }
-    begun_ |= rows;
+    begun_ |= touched;
   }
 
-  // Adds what the candidates have for the thread's source pixels; `columns` are candidates with a
-  // tap on its column. Returns the rows (bits) that the warp has touched.
-  __device__ uint32_t add_candidates(const uint32_t columns[kGatherWarps], int64_t channel,
-                                     int channels) {
+  // Adds what the candidates have for the thread's source pixels. Returns the rows (bits) that its
+  // warp has touched.
+  __device__ uint32_t add_candidates(int64_t channel, int channels) {
     uint32_t touched = 0;
     for (int row = number_; row < kGatherHeight; row += kGatherWarps) {
-      uint32_t on_row[kGatherWarps], some = 0;
-      for (int w = 0; w < kGatherWarps; ++w) {
-        on_row[w] = 0;
-        if (shared_.hits[w] == 0) continue;
-        const uint32_t rows = shared_.rows[w * kRun + lane_];
-        on_row[w] = __ballot_sync(0xffffffffu, (rows >> row & 1u) != 0);
-        some |= on_row[w];
-      }
+      uint32_t some = 0;
+      for (int w = 0; w < kGatherWarps; ++w) some |= shared_.on_row[w][row];
       if (some == 0) continue;
       touched |= 1u << row;
       if (!exists(row)) continue;
-      const bool adds = (begun_ >> row & 1u) != 0;
       Acc sum[kGatherChannels] = {};
       for (int c = 0; c < kGatherChannels; ++c) {
-        if (adds && c < channels) sum[c] = *at(channel + c, row);
+        if (c < channels && (begun_ >> row & 1u) != 0) sum[c] = *at(channel + c, row);
       }
       for (int w = 0; w < kGatherWarps; ++w) {
-        for (uint32_t mine = columns[w] & on_row[w]; mine != 0; mine &= mine - 1) {
+        uint32_t mine = shared_.on_column[w][lane_] & shared_.on_row[w][row];
+        for (; mine != 0; mine &= mine - 1) {
           const int i = w * kRun + __ffs(static_cast<int>(mine)) - 1;
           lists_.each(warp_, scratch_.sample[sample_], i, left_ + lane_, top_ + row,
                       [&](Acc weight) {
-                        for (int c = 0; c < kGatherChannels; ++c)
+                        for (int c = 0; c < kGatherChannels; ++c) {
                           sum[c] += weight * shared_.gradient[c][i];
+                        }
                       });
         }
       }
