@@ -35,3 +35,10 @@ def _force(slot: str) -> None:
         function.restype = ctypes.c_char_p
         error = function(slot.encode())
         assert error is None, error.decode()
+
+
+def take_tally() -> int:
+    """The steps that emulated kernels have counted (csrc/cuda/tally.h) since the last call."""
+    function = ctypes.CDLL(str(LIBRARY)).visops_take_tally
+    function.restype = ctypes.c_longlong
+    return int(function())

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Bytes of dynamic shared memory that launches ask for: the usual and the most. Kernels that have a
 # template argument for it take none where that is false.
 DYNAMIC_SHARED = {
-    "convolve2d": (48 << 10, 48 << 10),  # kInputBytes and kKernelBytes
+    "convolve2d": (6 << 10, 48 << 10),  # a 7 x 7 kernel, or kInputBytes and kKernelBytes
     "roi_align_mean": (24 << 10, 24 << 10),  # two lists of kMostListBytes
     "roi_align_max": (24 << 10, 24 << 10),
     "roi_align_backward_boxes": (24 << 10, 24 << 10),

@@ -45,6 +45,7 @@ def self_test(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "atomics",
         "early_exit",
         "errors",
+        "divisors",
     ],
 )
 def test_self(self_test: Path, check: str) -> None:

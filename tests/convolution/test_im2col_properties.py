@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-import visops  # noqa: F401 (registers the operators)
+import visops
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels import every_slot, use_slot
 
 from convolution.im2col_cases import Window, numbers, sliding, unfolded, window
 
@@ -52,3 +53,21 @@ def test_copies_and_sums(w: Window, dtype: torch.dtype, leads: list[int]) -> Non
     if leads:
         rows = torch.from_numpy(unfolded(others.numpy(), w))
         assert torch.equal(OPS.col2im(rows, w.sizes, *w.arguments), back)
+
+
+@every_slot
+@pytest.mark.parametrize("layout", ["unfold", "patches"])
+@pytest.mark.parametrize("step", [7, 2**31 - 1])
+def test_steps_beyond_the_image(slot: str, layout: str, step: int) -> None:
+    """With such a stride there is one place; 31 bits of it make GPUs index in 64 bits."""
+    image = torch.arange(1.0, 61).reshape(1, 2, 5, 6)
+    with use_slot(slot):
+        columns = visops.im2col(image, (2, 3), stride=step, padding=0, layout=layout)
+        back = visops.col2im(columns, (5, 6), (2, 3), stride=step, padding=0, layout=layout)
+        single = visops.im2col(image, 1, dilation=step, padding=0, layout=layout)
+    assert columns.flatten().equal(image[..., :2, :3].flatten())
+    expected = torch.zeros_like(image)
+    expected[..., :2, :3] = image[..., :2, :3]
+    assert back.equal(expected)
+    places = single.reshape(2, 30)
+    assert places.equal(image.reshape(2, 30))

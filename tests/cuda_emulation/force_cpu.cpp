@@ -1,9 +1,11 @@
-// Lets a test process change between kinds of kernel: linked into test builds only, and called
-// through ctypes by tests/kernels.py. Each module has a slot in force of its own.
+// Lets a test process change between kinds of kernel, and read what kernels count: linked into test
+// builds only, and called through ctypes by tests/kernels.py. Each module has a slot in force of its
+// own.
 #include <exception>
 #include <string>
 
 #include "core/kernel_stub.h"
+#include "tally_count.h"
 
 // Null, or what is wrong with the name.
 extern "C" VISOPS_API const char* visops_force_cpu(const char* name) {
@@ -15,4 +17,9 @@ extern "C" VISOPS_API const char* visops_force_cpu(const char* name) {
     error = caught.what();
     return error.c_str();
   }
+}
+
+// What emulated kernels have counted with tally() since the last call.
+extern "C" VISOPS_API long long visops_take_tally() {
+  return cuda_emulation::tally_count().exchange(0);
 }

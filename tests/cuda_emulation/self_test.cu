@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/divisor.h"
 #include "cuda/launch.h"
 
 namespace {
@@ -216,6 +217,23 @@ void errors() {
   launch(throw_in_thread, dim3(0), dim3(32), 0, nullptr);  // an empty grid starts nothing
 }
 
+// Quotients by prepared divisors, at multiples and beside them.
+void divisors() {
+  const int64_t most = INT32_MAX;
+  for (int64_t d = 1; d <= most; d += d < 1000 ? 1 : d / 7) {
+    const auto divisor = visops::divisor_of<int32_t>(d);
+    for (int64_t q = 0; q * d <= most; q += q < 1000 ? 1 : q / 5) {
+      for (int64_t n = q * d - 1; n <= q * d + 1; ++n) {
+        if (n < 0 || n > most) continue;
+        require(divisor.divide(static_cast<int32_t>(n)) == n / d, "a quotient");
+      }
+    }
+    require(divisor.divide(INT32_MAX) == most / d, "the largest dividend");
+  }
+  const auto largest = visops::divisor_of<int32_t>(most);
+  require(largest.divide(INT32_MAX) == 1 && largest.divide(INT32_MAX - 1) == 0, "the largest");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -224,7 +242,7 @@ int main(int argc, char** argv) {
       {"orders", orders},       {"three_dimensions", three_dimensions},
       {"shuffles", shuffles},   {"votes", votes},
       {"atomics", atomics},     {"early_exit", early_exit},
-      {"errors", errors}};
+      {"errors", errors},       {"divisors", divisors}};
   const auto check = argc == 2 ? checks.find(argv[1]) : checks.end();
   if (check == checks.end()) {
     std::fprintf(stderr, "no such check\n");

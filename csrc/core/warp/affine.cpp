@@ -5,11 +5,12 @@
 
 #include "core/check.h"
 #include "core/warp/affine_front.h"
+#include "core/warp/affine_gradient.h"
 
 namespace visops {
 
 KernelStub<AffineParams> affine_stub{"affine"};
-KernelStub<AffineBackwardImageParams> affine_backward_image_stub{"affine_backward_image"};
+ScheduledStub<AffineBackwardImageParams> affine_image_gradient_stub{"affine_backward_image"};
 KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_stub{"affine_backward_matrix"};
 KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_finish_stub{
     "affine_backward_matrix_finish"};

@@ -5,7 +5,8 @@
 // before tap columns, whatever the number of threads; the CUDA kernel gathers in the same order.
 // Division finds the columns of an output row that reach the task's rows. Assumes what
 // check_affine() and check_matrices() establish; gradients are floating.
-#include "core/warp/affine.h"
+#include "core/grain.h"
+#include "core/warp/affine_gradient.h"
 #include "core/warp/affine_pixel.h"
 #include "cpu/warp/affine_rows.h"
 
@@ -175,19 +176,21 @@ void backward_image_rows(const AffineBackwardImageParams& params, int64_t sample
   }
 }
 
-void affine_backward_image_kernel(const AffineBackwardImageParams& params, int64_t begin,
-                                  int64_t end) {
-  for_each_sample(begin, end, params.forward.height, [&](int64_t sample, int64_t a, int64_t b) {
-    switch (params.forward.dtype) {
-      case DType::kFloat16: backward_image_rows<Half>(params, sample, {a, b}); break;
-      case DType::kBFloat16: backward_image_rows<BFloat16>(params, sample, {a, b}); break;
-      case DType::kFloat64: backward_image_rows<double>(params, sample, {a, b}); break;
-      default: backward_image_rows<float>(params, sample, {a, b}); break;
+void affine_backward_image_kernel(const AffineBackwardImageParams& params, Workspace& workspace) {
+  const AffineParams& p = params.forward;
+  const auto scatter = [&](int64_t sample, int64_t first, int64_t last) {
+    switch (p.dtype) {
+      case DType::kFloat16: return backward_image_rows<Half>(params, sample, {first, last});
+      case DType::kBFloat16: return backward_image_rows<BFloat16>(params, sample, {first, last});
+      case DType::kFloat64: return backward_image_rows<double>(params, sample, {first, last});
+      default: return backward_image_rows<float>(params, sample, {first, last});
     }
-  });
+  };
+  parallel_for(workspace, p.batch * p.height, grain_of(p.channels * p.width),
+               [&](int64_t begin, int64_t end) { for_each_sample(begin, end, p.height, scatter); });
 }
 
-const bool registered = affine_backward_image_stub.set(kIsaSlot, affine_backward_image_kernel);
+const bool registered = affine_image_gradient_stub.set(kIsaSlot, affine_backward_image_kernel);
 
 }  // namespace
 }  // namespace visops

@@ -16,51 +16,46 @@ constexpr int kThreads = 256;
 
 // Sets the place that sees element `at` of the image through element k of the kernel; false if
 // none.
-__device__ inline bool place_of(const WindowDim& dim, int64_t at, int64_t k, int64_t* place) {
-  int64_t from = at + dim.before - k * dim.dilation;
+template <class Index>
+__device__ inline bool place_of(const WindowAxis<Index>& axis, Index at, Index k, Index* place) {
+  const Index from = at + axis.before - k * axis.dilation;
   if (from < 0) return false;
-  if (dim.stride != 1) {
-    // Sizes above 32 bits are rare, and dividing them takes three times as long.
-    const int64_t quotient = from <= UINT32_MAX && dim.stride <= UINT32_MAX
-                                 ? static_cast<uint32_t>(from) / static_cast<uint32_t>(dim.stride)
-                                 : from / dim.stride;
-    if (quotient * dim.stride != from) return false;
-    from = quotient;
-  }
-  *place = from;
-  return from < dim.places;
+  const Index quotient = axis.stride.divide(from);
+  *place = quotient;
+  return quotient * axis.stride.value == from && quotient < axis.places.value;
 }
 
 template <class T, int kParts, class Index>
 __global__ void __launch_bounds__(kThreads)
-    col2im(const __grid_constant__ Im2colParams p, const int64_t count) {
-  const int64_t pixels = image_rows(p) * p.dim[kWindowDims - 1].size;
-  const int64_t place_step = p.is_patches ? p.kernel_elements : 1;
-  const int64_t k_step = p.is_patches ? 1 : p.places;
+    col2im(const __grid_constant__ Im2colParams p, const __grid_constant__ WindowPlan<Index> plan,
+           const int64_t count) {
+  const WindowAxis<Index>(&axis)[kWindowDims] = plan.axis;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
        i += stride) {
-    const Index lead = static_cast<Index>(i) / static_cast<Index>(pixels);
-    const WindowIndex at =
-        image_index<Index>(p, static_cast<Index>(i) - lead * static_cast<Index>(pixels));
+    const Index lead = plan.pixels.divide(static_cast<Index>(i));
+    const WindowIndex<Index> at = window_index(
+        plan, static_cast<Index>(i) - lead * plan.pixels.value, &WindowAxis<Index>::size);
     const T* columns =
         static_cast<const T*>(p.source) + lead * p.kernel_elements * p.places * kParts;
     SumOf<T> sums[kParts] = {};
-    int64_t o0, o1, o2, o3;
-    for (int64_t k0 = 0; k0 < p.dim[0].kernel; ++k0) {
-      if (!place_of(p.dim[0], at.at[0], k0, &o0)) continue;
-      for (int64_t k1 = 0; k1 < p.dim[1].kernel; ++k1) {
-        if (!place_of(p.dim[1], at.at[1], k1, &o1)) continue;
-        for (int64_t k2 = 0; k2 < p.dim[2].kernel; ++k2) {
-          if (!place_of(p.dim[2], at.at[2], k2, &o2)) continue;
-          const int64_t row = (o0 * p.dim[1].places + o1) * p.dim[2].places + o2;
-          const int64_t k_row = (k0 * p.dim[1].kernel + k1) * p.dim[2].kernel + k2;
-          for (int64_t k3 = 0; k3 < p.dim[3].kernel; ++k3) {
-            if (!place_of(p.dim[3], at.at[3], k3, &o3)) continue;
-            const int64_t k = k_row * p.dim[3].kernel + k3;
-            const int64_t from = (row * p.dim[3].places + o3) * place_step + k * k_step;
+    Index o0, o1, o2, o3;
+    for (Index k0 = 0; k0 < axis[0].kernel.value; ++k0) {
+      if (!place_of(axis[0], at.at[0], k0, &o0)) continue;
+      for (Index k1 = 0; k1 < axis[1].kernel.value; ++k1) {
+        if (!place_of(axis[1], at.at[1], k1, &o1)) continue;
+        for (Index k2 = 0; k2 < axis[2].kernel.value; ++k2) {
+          if (!place_of(axis[2], at.at[2], k2, &o2)) continue;
+          const Index row = (o0 * axis[1].places.value + o1) * axis[2].places.value + o2;
+          const Index k_row = (k0 * axis[1].kernel.value + k1) * axis[2].kernel.value + k2;
+          for (Index k3 = 0; k3 < axis[3].kernel.value; ++k3) {
+            if (!place_of(axis[3], at.at[3], k3, &o3)) continue;
+            const Index k = k_row * axis[3].kernel.value + k3;
+            const Index o = row * axis[3].places.value + o3;
+            const Index from =
+                p.is_patches ? o * plan.elements.value + k : k * plan.places.value + o;
             for (int part = 0; part < kParts; ++part) {
-              add(&sums[part], columns + from * kParts + part);
+              add(&sums[part], columns + (static_cast<int64_t>(from) * kParts + part));
             }
           }
         }
@@ -72,17 +67,20 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+template <class T, int kParts, class Index>
+void launch_index(const Im2colParams& p, int64_t count, void* stream) {
+  launch(col2im<T, kParts, Index>, grid_for((count + kThreads - 1) / kThreads), dim3(kThreads), 0,
+         stream, p, window_plan<Index>(p), count);
+}
+
 template <class T, int kParts>
 void launch_type(const Im2colParams& p, void* stream) {
   const int64_t count = p.lead * image_rows(p) * p.dim[kWindowDims - 1].size;
-  const auto start = [&](auto kernel) {
-    launch(kernel, grid_for((count + kThreads - 1) / kThreads), dim3(kThreads), 0, stream, p,
-           count);
-  };
-  if (fits_32_bits(count)) {
-    start(col2im<T, kParts, uint32_t>);
+  const int64_t columns = p.kernel_elements * p.places;
+  if (fits_32_bits(p, count > columns ? count : columns)) {
+    launch_index<T, kParts, int32_t>(p, count, stream);
   } else {
-    start(col2im<T, kParts, int64_t>);
+    launch_index<T, kParts, int64_t>(p, count, stream);
   }
 }
 

@@ -19,7 +19,8 @@ constexpr int kThreads = kTileWidth * kThreadRows;
 constexpr int kRowsOfThread = 4;
 constexpr int kTileHeight = kThreadRows * kRowsOfThread;
 
-// Shared memory: together what every GPU grants by default.
+// Shared memory, at most: together what every GPU grants by default. Launches ask for what a piece
+// takes, so that small kernels leave room for more blocks.
 constexpr int64_t kInputBytes = 32 << 10;
 constexpr int64_t kKernelBytes = 16 << 10;
 constexpr int64_t kMostColumns = 32;  // of a piece, where a row of the kernel doesn't fit
@@ -38,6 +39,11 @@ Piece piece_of(const ConvolveParams& p) {
   const int64_t rows = fitting < weights / k.width ? fitting : weights / k.width;
   if (rows >= 1) return {rows < k.height ? rows : k.height, k.width};
   return {1, k.width < kMostColumns ? k.width : kMostColumns};
+}
+
+// The elements of the input that a piece needs for a tile.
+VISOPS_FN int64_t inputs_of(const Piece& piece) {
+  return (kTileHeight + piece.rows - 1) * (kTileWidth + piece.columns - 1);
 }
 
 template <class T>
@@ -94,7 +100,7 @@ __global__ void __launch_bounds__(kThreads)
     convolve2d(const __grid_constant__ ConvolveParams p, Piece piece, int64_t tiles) {
   using Sum = typename ConvolveElement<T>::Sum;
   Sum* input = dynamic_shared<Sum>();
-  Sum* weights = input + kInputBytes / sizeof(Sum);
+  Sum* weights = input + inputs_of(piece);
   const ConvolvePlane& k = p.kernel_plane;
   const int64_t across = (p.output_width + kTileWidth - 1) / kTileWidth;
   const int64_t down = (p.output_height + kTileHeight - 1) / kTileHeight;
@@ -137,8 +143,10 @@ void convolve2d_launch(const ConvolveParams& p, Workspace& workspace) {
   const int64_t tiles = p.batch.count * across * down;
   with_convolve_type(p.kind, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const Piece piece = piece_of<typename ConvolveElement<T>::Sum>(p);
-    launch(convolve2d<T>, grid_for(tiles), dim3(kThreads), kInputBytes + kKernelBytes,
+    using Sum = typename ConvolveElement<T>::Sum;
+    const Piece piece = piece_of<Sum>(p);
+    const int64_t elements = inputs_of(piece) + piece.rows * piece.columns;
+    launch(convolve2d<T>, grid_for(tiles), dim3(kThreads), elements * sizeof(Sum),
            workspace.stream(), p, piece, tiles);
   });
 }

@@ -1,8 +1,9 @@
 // NOTE [ im2col on CUDA ]
 // Only the size of an element matters, not its type. For unfold, a thread has a place and writes
-// all that the window sees there: neighbouring threads read and write neighbouring elements, and a
-// place's indices are computed once. For patches, where the window's elements are adjacent, a
-// thread has one element of the result. Blocks stride over what is left.
+// all that the window sees there: neighbouring threads read and write neighbouring elements, a
+// place's indices are computed once, and the next element of the kernel takes an addition. For
+// patches, where the window's elements are adjacent, a thread has one element of the result.
+// Blocks stride over what is left. Divisors are prepared on the host (cuda/divisor.h).
 #include "core/convolution/im2col.h"
 #include "cuda/convolution/im2col_index.h"
 #include "cuda/launch.h"
@@ -16,62 +17,79 @@ struct Bytes16 {
   uint64_t low, high;
 };
 
-template <class T>
-__device__ inline T element_seen(const Im2colParams& p, const T* image, const WindowIndex& place,
-                                 const WindowIndex& kernel, T fill) {
-  int64_t offset = 0;
-  for (int d = 0; d < kWindowDims; ++d) {
-    const WindowDim& dim = p.dim[d];
-    const int64_t at = place.at[d] * dim.stride + kernel.at[d] * dim.dilation - dim.before;
-    if (at < 0 || at >= dim.size) return fill;
-    offset += at * p.stride[d];
-  }
-  return image[offset];
-}
-
 template <class T, class Index>
 __global__ void __launch_bounds__(kThreads)
-    unfold(const __grid_constant__ Im2colParams p, const int64_t count) {
+    unfold(const __grid_constant__ Im2colParams p, const __grid_constant__ WindowPlan<Index> plan,
+           const int64_t count) {
   T fill;
   memcpy(&fill, p.fill, sizeof(T));
+  const WindowAxis<Index>(&axis)[kWindowDims] = plan.axis;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
        i += stride) {
-    const Index lead = static_cast<Index>(i) / static_cast<Index>(p.places);
-    const Index at = static_cast<Index>(i) - lead * static_cast<Index>(p.places);
-    const WindowIndex place = place_index<Index>(p, at);
-    const T* image = static_cast<const T*>(p.source) + lead_offset(p, lead);
+    const Index lead = plan.places.divide(static_cast<Index>(i));
+    const Index at = static_cast<Index>(i) - lead * plan.places.value;
+    const WindowIndex<Index> place = window_index(plan, at, &WindowAxis<Index>::places);
+    Index origin[kWindowDims];
+    for (int d = 0; d < kWindowDims; ++d) origin[d] = first_seen(axis[d], place.at[d]);
+    const T* image = static_cast<const T*>(p.source) + lead_offset(plan, lead);
     T* out = static_cast<T*>(p.result) + lead * p.kernel_elements * p.places + at;
-    WindowIndex kernel = {};
-    for (int64_t k = 0; k < p.kernel_elements; ++k, out += p.places) {
-      *out = element_seen(p, image, place, kernel, fill);
-      next_in_kernel(p, &kernel);
+    Index at0 = origin[0];
+    for (Index k0 = 0; k0 < axis[0].kernel.value; ++k0, at0 += axis[0].dilation) {
+      Index at1 = origin[1];
+      for (Index k1 = 0; k1 < axis[1].kernel.value; ++k1, at1 += axis[1].dilation) {
+        const bool on_plane = is_inside(axis[0], at0) && is_inside(axis[1], at1);
+        const T* plane = image + (at0 * axis[0].step + at1 * axis[1].step);
+        Index at2 = origin[2];
+        for (Index k2 = 0; k2 < axis[2].kernel.value; ++k2, at2 += axis[2].dilation) {
+          const bool on_row = on_plane && is_inside(axis[2], at2);
+          const T* row = plane + at2 * axis[2].step;
+          Index at3 = origin[3];
+          for (Index k3 = 0; k3 < axis[3].kernel.value; ++k3, at3 += axis[3].dilation) {
+            *out = on_row && is_inside(axis[3], at3) ? row[at3] : fill;
+            out += p.places;
+          }
+        }
+      }
     }
   }
 }
 
 template <class T, class Index>
 __global__ void __launch_bounds__(kThreads)
-    patches(const __grid_constant__ Im2colParams p, const int64_t count) {
+    patches(const __grid_constant__ Im2colParams p, const __grid_constant__ WindowPlan<Index> plan,
+            const int64_t count) {
   T fill;
   memcpy(&fill, p.fill, sizeof(T));
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
        i += stride) {
-    const Index elements = static_cast<Index>(p.kernel_elements);
-    const Index window = static_cast<Index>(i) / elements;
-    const Index k = static_cast<Index>(i) - window * elements;
-    const Index lead = window / static_cast<Index>(p.places);
-    const WindowIndex place = place_index<Index>(p, window - lead * static_cast<Index>(p.places));
-    const T* image = static_cast<const T*>(p.source) + lead_offset(p, lead);
-    static_cast<T*>(p.result)[i] = element_seen(p, image, place, kernel_index<Index>(p, k), fill);
+    const Index window = plan.elements.divide(static_cast<Index>(i));
+    const Index k = static_cast<Index>(i) - window * plan.elements.value;
+    const Index lead = plan.places.divide(window);
+    const WindowIndex<Index> place =
+        window_index(plan, window - lead * plan.places.value, &WindowAxis<Index>::places);
+    const WindowIndex<Index> kernel = window_index(plan, k, &WindowAxis<Index>::kernel);
+    Index offset = 0;
+    bool inside = true;
+    for (int d = 0; d < kWindowDims; ++d) {
+      if (d < plan.first) continue;
+      const WindowAxis<Index>& axis = plan.axis[d];
+      const Index at = first_seen(axis, place.at[d]) + kernel.at[d] * axis.dilation;
+      inside = inside && is_inside(axis, at);
+      offset += at * axis.step;
+    }
+    T element = fill;
+    if (inside) element = (static_cast<const T*>(p.source) + lead_offset(plan, lead))[offset];
+    static_cast<T*>(p.result)[i] = element;
   }
 }
 
 template <class T, class Index>
 void launch_layout(const Im2colParams& p, void* stream) {
+  const WindowPlan<Index> plan = window_plan<Index>(p);
   const auto start = [&](auto kernel, int64_t count) {
-    launch(kernel, grid_for((count + kThreads - 1) / kThreads), dim3(kThreads), 0, stream, p,
+    launch(kernel, grid_for((count + kThreads - 1) / kThreads), dim3(kThreads), 0, stream, p, plan,
            count);
   };
   if (p.is_patches) {
@@ -83,8 +101,8 @@ void launch_layout(const Im2colParams& p, void* stream) {
 
 template <class T>
 void launch_type(const Im2colParams& p, void* stream) {
-  if (fits_32_bits(p.lead * p.places * p.kernel_elements)) {
-    launch_layout<T, uint32_t>(p, stream);
+  if (fits_32_bits(p, p.lead * p.places * p.kernel_elements)) {
+    launch_layout<T, int32_t>(p, stream);
   } else {
     launch_layout<T, int64_t>(p, stream);
   }

@@ -1,7 +1,8 @@
 // NOTE [ Crops on CUDA ]
-// A thread has one pixel of a patch: it computes the pixel's position in float64, its taps once,
-// and one blend per channel. Blocks are tiles of 64 x 4 and stride over all patches. Pixels share
-// nothing.
+// Blocks are tiles of 64 x 16 pixels and stride over all patches; a thread has four pixels of a
+// column. The position of a column, or row, takes float64, and all its pixels share it: a tile's
+// 64 + 16 threads compute each once and leave its taps in shared memory. A pixel then takes one
+// blend per channel.
 //
 // Rounding: NOTE [ One pixel ] (core/pixel.h), without contraction (-fmad=false): the
 // bits of the CPU kernels. Boxes that are not valid, and images without pixels, give `fill`.
@@ -13,8 +14,15 @@ namespace visops {
 namespace {
 
 constexpr int kMapThreads = 128;
-constexpr int kTileHeight = 4;
-constexpr int kTileThreads = kTileWidth * kTileHeight;  // a pixel each
+constexpr int kTileHeight = 16;
+constexpr int kTileStep = 4;  // a thread has every fourth row of a column
+constexpr int kTileThreads = kTileWidth * kTileStep;
+
+// The taps of a tile's columns and rows.
+template <Interpolation mode, class Acc>
+struct TileTaps {
+  AxisTaps<mode, Acc> across[kTileWidth], down[kTileHeight];
+};
 
 __global__ void __launch_bounds__(kMapThreads)
     roi_crop_maps(const __grid_constant__ RoiCropParams p) {
@@ -25,16 +33,14 @@ __global__ void __launch_bounds__(kMapThreads)
   }
 }
 
-template <class T, Interpolation mode>
-__device__ void crop_pixel(const RoiCropParams& p, const CropMap& map, int64_t i, int64_t j,
+template <class T, Interpolation mode, class Acc>
+__device__ void crop_pixel(const RoiCropParams& p, int64_t image, const PixelTaps<mode, Acc>& taps,
                            T* out) {
-  using Acc = typename Accumulate<T>::type;
-  const PixelTaps<mode, Acc> taps = crop_taps<mode, Acc>(map, p.padding, p.height, p.width, i, j);
   const bool is_fill = taps.outside();
-  const T* image = static_cast<const T*>(p.images) + map.image * p.image_stride.batch;
+  const T* planes = static_cast<const T*>(p.images) + image * p.image_stride.batch;
   for (int64_t c = 0; c < p.channels; ++c) {
     T* element = out + c * p.patch_stride.channel;
-    const T* plane = image + c * p.image_stride.channel;
+    const T* plane = planes + c * p.image_stride.channel;
     if (is_fill) {
       *element = element_from_bits<T>(fill_bits(p.dtype, crop_fill(p, c)));
     } else if constexpr (mode == Interpolation::kNearest) {
@@ -47,24 +53,60 @@ __device__ void crop_pixel(const RoiCropParams& p, const CropMap& map, int64_t i
   }
 }
 
-template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads)
-    roi_crops(const __grid_constant__ RoiCropParams p, const TileGrid grid) {
-  for (int64_t tile = blockIdx.x; tile < grid.count; tile += gridDim.x) {
-    const TileAt at = tile_at<kTileHeight>(grid, tile);
-    const int64_t i = at.y + threadIdx.x / kTileWidth, j = at.x + threadIdx.x % kTileWidth;
-    if (i >= p.patch_height || j >= p.patch_width) continue;
-    const CropMap map = p.maps[at.sample];
+// Called by all threads of the block, and synchronizes them.
+template <class T, Interpolation mode, class Acc>
+__device__ void crop_tile(const RoiCropParams& p, const CropMap& map, const TileAt& at,
+                          TileTaps<mode, Acc>& taps) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int column = thread % kTileWidth, first = thread / kTileWidth;
+  if (first == 0) {
+    taps.across[column] = grid_taps<mode, Acc>(map.x, at.x + column, p.padding, p.width);
+  } else if (first == 1 && column < kTileHeight) {
+    taps.down[column] = grid_taps<mode, Acc>(map.y, at.y + column, p.padding, p.height);
+  }
+  __syncthreads();
+  T* out = static_cast<T*>(p.patches) + at.sample * p.patch_stride.batch +
+           (at.x + column) * p.patch_stride.column;
+  for (int row = first; row < kTileHeight; row += kTileStep) {
+    const int64_t i = at.y + row;
+    if (i >= p.patch_height || at.x + column >= p.patch_width) break;
+    const PixelTaps<mode, Acc> pixel = {taps.down[row], taps.across[column]};
+    crop_pixel(p, map.image, pixel, out + i * p.patch_stride.row);
+  }
+  __syncthreads();  // before the next tile's taps replace these
+}
+
+template <class T>
+__device__ void fill_tile(const RoiCropParams& p, const TileAt& at) {
+  const int64_t j = at.x + threadIdx.x % kTileWidth;
+  for (int row = threadIdx.x / kTileWidth; row < kTileHeight; row += kTileStep) {
+    const int64_t i = at.y + row;
+    if (i >= p.patch_height || j >= p.patch_width) return;
     T* out = static_cast<T*>(p.patches) + at.sample * p.patch_stride.batch +
              i * p.patch_stride.row + j * p.patch_stride.column;
+    for (int64_t c = 0; c < p.channels; ++c) {
+      out[c * p.patch_stride.channel] = element_from_bits<T>(fill_bits(p.dtype, crop_fill(p, c)));
+    }
+  }
+}
+
+template <class T, Interpolation mode>
+__global__ void __launch_bounds__(kTileThreads, sizeof(typename Accumulate<T>::type) == 8 ? 3 : 4)
+    roi_crops(const __grid_constant__ RoiCropParams p, const TileGrid grid) {
+  using Acc = typename Accumulate<T>::type;
+  __shared__ union {
+    TileTaps<mode, Acc> blended;
+    TileTaps<Interpolation::kNearest, Acc> copied;
+  } taps;
+  for (int64_t tile = blockIdx.x; tile < grid.count; tile += gridDim.x) {
+    const TileAt at = tile_at<kTileHeight>(grid, tile);
+    const CropMap& map = p.maps[at.sample];
     if (map.image < 0 || p.height == 0 || p.width == 0) {
-      for (int64_t c = 0; c < p.channels; ++c) {
-        out[c * p.patch_stride.channel] = element_from_bits<T>(fill_bits(p.dtype, crop_fill(p, c)));
-      }
+      fill_tile<T>(p, at);
     } else if (mode == Interpolation::kNearest || map.integral) {
-      crop_pixel<T, Interpolation::kNearest>(p, map, i, j, out);
+      crop_tile<T>(p, map, at, taps.copied);
     } else {
-      crop_pixel<T, mode>(p, map, i, j, out);
+      crop_tile<T>(p, map, at, taps.blended);
     }
   }
 }

@@ -3,6 +3,10 @@
 // threads go through the boxes together, one each at a time, and list those that cover some of the
 // tile; each thread blends them into its own pixel, by index. A pixel is read and written once.
 //
+// Where a column, or row, of the tile lies on a patch takes float64, and all its pixels share it:
+// for a few boxes of the list at a time, 32 + 8 threads compute each once, with the weights of a
+// feathered edge, and leave them in shared memory.
+//
 // Rounding: NOTE [ Pasted pixels ] (core/roi/paste.h), without contraction (-fmad=false), so the
 // bits are the CPU's.
 #include "core/roi/paste_pixel.h"
@@ -13,6 +17,49 @@ namespace visops {
 namespace {
 
 constexpr int kMapThreads = 128;
+constexpr int kTileLines = kTargetWidth + kTargetHeight;
+constexpr int kBoxesAtOnce = kListThreads / kTileLines;
+
+// What pixels of a tile's columns and rows need to know of some boxes.
+template <Interpolation mode, class Acc>
+struct PastedLines {
+  AxisTaps<mode, Acc> taps[kBoxesAtOnce][kTileLines];  // columns, then rows; of a copy: index[0]
+  Acc feather[kBoxesAtOnce][kTileLines];
+};
+
+// Called by one thread per line of a box: sets line `line` of box k, the `n`-th at once.
+template <Interpolation mode, class Acc>
+__device__ void place_line(const RoiPasteParams& p, const TargetTile& at, int64_t k, int n,
+                           int line, PastedLines<mode, Acc>* lines) {
+  constexpr auto padding = Padding::kReplicate;
+  const CropMap& map = p.maps[k];
+  const bool is_column = line < kTargetWidth;
+  const int64_t place = is_column ? at.x + line : at.y + (line - kTargetWidth);
+  const GridAxis axis = is_column ? map.x : map.y;
+  const int64_t size = is_column ? p.patch_width : p.patch_height;
+  if (map.integral) {
+    constexpr auto nearest = Interpolation::kNearest;
+    lines->taps[n][line].index[0] = grid_taps<nearest, Acc>(axis, place, padding, size).index[0];
+  } else {
+    lines->taps[n][line] = grid_taps<mode, Acc>(axis, place, padding, size);
+  }
+  if (p.blend == PasteBlend::kFeather) {
+    lines->feather[n][line] = feather_weight<Acc>(
+        feather_width(p, map), is_column ? map.x1 : map.y1, is_column ? map.x2 : map.y2, place);
+  }
+}
+
+// patch_at() with the taps of its lines.
+template <class T, Interpolation mode, class Acc>
+__device__ Acc patch_of(const CropMap& map, const T* plane, const Strides& stride,
+                        const PixelTaps<mode, Acc>& taps) {
+  if (map.integral) {
+    const T element =
+        load_readonly(plane + taps.y.index[0] * stride.row + taps.x.index[0] * stride.column);
+    return static_cast<Acc>(load_element(&element));
+  }
+  return taken(plane, stride, taps, static_cast<Acc>(0));
+}
 
 __global__ void __launch_bounds__(kMapThreads)
     roi_paste_maps(const __grid_constant__ RoiPasteParams p) {
@@ -23,11 +70,38 @@ __global__ void __launch_bounds__(kMapThreads)
   }
 }
 
+// Blends box k, the `n`-th at once, into the thread's pixel.
+template <class T, Interpolation mode, class Acc>
+__device__ void paste_box(const RoiPasteParams& p, const TargetTile& at, int64_t k, int n,
+                          const PastedLines<mode, Acc>& lines, int channels,
+                          Acc value[kChannelGroup]) {
+  const CropMap& map = p.maps[k];
+  const int column = static_cast<int>(threadIdx.x) % kTargetWidth;
+  const int row = kTargetWidth + static_cast<int>(threadIdx.x) / kTargetWidth;
+  const PixelTaps<mode, Acc> taps = {lines.taps[n][row], lines.taps[n][column]};
+  Acc weight = static_cast<Acc>(1);
+  if (p.blend == PasteBlend::kFeather) {
+    const Acc wy = lines.feather[n][row], wx = lines.feather[n][column];
+    weight = wy < wx ? wy : wx;
+  } else if (p.blend != PasteBlend::kReplace) {
+    const Strides stride = alpha_strides(p);
+    weight = patch_of(map, static_cast<const Acc*>(p.alpha) + k * stride.batch, stride, taps);
+  }
+  const T* patch = static_cast<const T*>(p.patches) + k * p.patch_stride.batch +
+                   at.channel * p.patch_stride.channel;
+  for (int c = 0; c < kChannelGroup; ++c) {
+    if (c >= channels) break;
+    const Acc sample = patch_of(map, patch + c * p.patch_stride.channel, p.patch_stride, taps);
+    value[c] = p.blend == PasteBlend::kReplace ? sample : blended(weight, sample, value[c]);
+  }
+}
+
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kListThreads)
+__global__ void __launch_bounds__(kListThreads, sizeof(typename Accumulate<T>::type) == 8 ? 3 : 4)
     roi_paste(const __grid_constant__ RoiPasteParams p, const TargetGrid grid) {
   using Acc = typename Accumulate<T>::type;
   __shared__ BoxList<kListThreads> list;
+  __shared__ PastedLines<mode, Acc> lines;
   const int thread = static_cast<int>(threadIdx.x);
   for (int64_t piece = blockIdx.x; piece < grid.count; piece += gridDim.x) {
     const TargetTile at = target_tile(grid, piece);
@@ -57,17 +131,20 @@ __global__ void __launch_bounds__(kListThreads)
             map.image == at.sample && overlap(map.rows, rows) && overlap(map.columns, columns);
       }
       append_box(is_wanted, static_cast<int32_t>(mine), &list);
-      for (int n = 0; n < list.count; ++n) {
-        const int64_t k = list.boxes[n];
-        const CropMap& map = p.maps[k];
-        if (!is_inside || !covers(map, at.sample, y, x)) continue;
-        is_covered = true;
-        const Acc weight = paste_weight<mode, Acc>(p, map, k, y, x);
-        for (int c = 0; c < kChannelGroup; ++c) {
-          if (c < channels) {
-            value[c] = pasted<T, mode, Acc>(p, map, k, at.channel + c, y, x, weight, value[c]);
-          }
+      for (int begin = 0; begin < list.count; begin += kBoxesAtOnce) {
+        const int boxes = list.count - begin < kBoxesAtOnce ? list.count - begin : kBoxesAtOnce;
+        const int box = thread / kTileLines;
+        if (box < boxes) {
+          place_line(p, at, list.boxes[begin + box], box, thread % kTileLines, &lines);
         }
+        __syncthreads();
+        for (int n = 0; n < boxes && is_inside; ++n) {
+          const int64_t k = list.boxes[begin + n];
+          if (!covers(p.maps[k], at.sample, y, x)) continue;
+          is_covered = true;
+          paste_box<T>(p, at, k, n, lines, channels, value);
+        }
+        __syncthreads();  // before other boxes' lines replace these
       }
       __syncthreads();  // before the list is cleared
     }

@@ -1,11 +1,5 @@
 // NOTE [ Affine image gradient on CUDA ]
-// Deterministic: no atomics, and every sum has one order, that of the CPU kernel. The warp's
-// transpose scatters each output pixel's gradient to its taps. If many threads scattered at once,
-// the additions to a source pixel could come in any order; so this kernel gathers: one thread per
-// source pixel and group of four channels looks up the output pixels with a tap on it (NOTE [
-// Search of the image gradient ], with its cost) and adds their shares in raster order, an output
-// pixel's own taps row by row: exactly the order in which a single scattering thread adds them.
-// Blocks are 32 x 4 source pixels and stride over channel groups, tiles and samples.
+// NOTE [ Image gradient by tiles ], with the maps and segments of NOTE [ Affine coordinates ].
 //
 // Rounding: NOTE [ One pixel ], without contraction (-fmad=false), so the bits are the CPU's.
 //
@@ -13,137 +7,138 @@
 // float64). It does not assume a finite or regular matrix: with another, a sample's gradient is
 // zero.
 
+#include "core/warp/affine_gradient.h"
 #include "core/warp/affine_pixel.h"
 #include "cuda/launch.h"
-#include "cuda/warp/affine_reach.h"
+#include "cuda/warp/gather.h"
 
 namespace visops {
 namespace {
 
-constexpr int kGatherWidth = 32, kGatherHeight = 4;
-constexpr int kGatherThreads = kGatherWidth * kGatherHeight;
-constexpr int kGroup = 4;  // channels whose sums a thread keeps at once
+// Elements are converted as they are loaded, so that half types take no kernels of their own.
+template <Interpolation given, class Number>
+struct AffineGather {
+  using Acc = Number;
+  using Sample = AffineMap;
+  using Segment = SegmentOrigin<Acc>;
+  union Lists {
+    TapLists<given, Acc> taps;
+    TapLists<Interpolation::kNearest, Acc> copies;
+  };
 
-// Blocks of work: channel group fastest, then tile column, tile row, sample.
-struct GatherGrid {
-  int64_t groups, columns, rows, count;
+  const AffineBackwardImageParams& b;
+
+  __device__ Sample sample(int64_t i) const { return affine_map(b.forward, i); }
+  __device__ static bool is_blank(const Sample& map) { return !map.valid; }
+  __device__ static bool is_nearest(const Sample& map) {
+    return given == Interpolation::kNearest || map.integral;
+  }
+  __device__ static Segment segment(const Sample& map, int64_t x0, int64_t y) {
+    return segment_origin<Acc>(map.m, x0, y);
+  }
+
+  __device__ void add_reach(const Sample& map, const Segment& segment, int64_t x, int64_t,
+                            SourceBox* box) const {
+    const int lane = static_cast<int>(x % kSegment);
+    if (is_nearest(map)) {
+      add_taps(pixel_taps<Interpolation::kNearest>(b.forward, map, segment, lane), box);
+    } else {
+      add_taps(pixel_taps<given>(b.forward, map, segment, lane), box);
+    }
+  }
+
+  template <Interpolation mode>
+  __device__ TileMask list_taps(const Sample& map, const Segment& segment, int64_t x, int64_t,
+                                int32_t left, int32_t top, int i,
+                                TapLists<mode, Acc>& lists) const {
+    const PixelTaps<mode, Acc> taps =
+        pixel_taps<mode>(b.forward, map, segment, static_cast<int>(x % kSegment));
+    lists.put(i, taps);
+    return {tap_mask(taps.x, left, kGatherWidth), tap_mask(taps.y, top, kGatherHeight)};
+  }
+
+  __device__ Acc incoming(int64_t sample, int64_t channel, int64_t y, int64_t x) const {
+    const Strides& stride = b.forward.output_stride;
+    const int64_t i =
+        sample * stride.batch + channel * stride.channel + y * stride.row + x * stride.column;
+    if constexpr (sizeof(Acc) == sizeof(float)) {
+      if (b.forward.dtype == DType::kFloat16) return load_as<Half>(i);
+      if (b.forward.dtype == DType::kBFloat16) return load_as<BFloat16>(i);
+    }
+    return load_as<Acc>(i);
+  }
+
+  __device__ Acc* gradient_at(int64_t sample, int64_t channel, int64_t y, int64_t x) const {
+    const Strides& stride = b.grad_image_stride;
+    return static_cast<Acc*>(b.grad_image) + sample * stride.batch + channel * stride.channel +
+           y * stride.row + x * stride.column;
+  }
+
+ private:
+  template <class T>
+  __device__ Acc load_as(int64_t i) const {
+    const T element = load_readonly(static_cast<const T*>(b.forward.output) + i);
+    return load_element(&element);
+  }
 };
 
-// Sums one source pixel over `channels` channels from `grad` on.
-template <Interpolation mode, class T, class Acc>
-__device__ void gather(const AffineParams& p, const SampleMap& s, const T* grad, int channels,
-                       int64_t source_x, int64_t source_y, Acc sum[kGroup]) {
-  constexpr int kTaps = tap_count(mode);
-  const CandidateSearch<mode> search(p, s, source_x, source_y);
-  for (Span rows = search.rows(0); rows.begin < rows.end; rows = search.rows(rows.end)) {
-    for (int64_t y = rows.begin; y < rows.end; ++y) {
-      SegmentOrigin<Acc> origin;
-      int64_t segment = -1;
-      for (Span run = search.columns(y, 0); run.begin < run.end; run = search.columns(y, run.end)) {
-        for (int64_t x = run.begin; x < run.end; ++x) {
-          if (x / kSegment != segment) {
-            segment = x / kSegment;
-            origin = segment_origin<Acc>(s.map.m, segment * kSegment, y);
-          }
-          const PixelTaps<mode, Acc> taps =
-              pixel_taps<mode>(p, s.map, origin, static_cast<int>(x % kSegment));
-          bool on_row = false, on_column = false;
-          for (int i = 0; i < kTaps; ++i) {
-            on_row = on_row || taps.y.index[i] == source_y;
-            on_column = on_column || taps.x.index[i] == source_x;
-          }
-          if (!on_row || !on_column) continue;
-          const T* at = grad + y * p.output_stride.row + x * p.output_stride.column;
-          for (int c = 0; c < kGroup; ++c) {
-            if (c >= channels) break;
-            const T element = load_readonly(at + c * p.output_stride.channel);
-            const Acc g = load_element(&element);
-            for (int i = 0; i < kTaps; ++i) {
-              for (int j = 0; j < kTaps; ++j) {
-                if (taps.y.index[i] == source_y && taps.x.index[j] == source_x) {
-                  sum[c] += (taps.y.weight[i] * taps.x.weight[j]) * g;
-                }
-              }
-            }
-          }
-        }
-      }
-    }
-  }
+template <class Warp, class Acc>
+__global__ void __launch_bounds__(kGatherThreads, 8)
+    affine_backward_image_boxes(const __grid_constant__ AffineBackwardImageParams b,
+                                const __grid_constant__ GatherPlan plan,
+                                const GatherScratch<Warp> scratch) {
+  find_boxes(Warp{b}, plan, scratch);
 }
 
-template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kGatherThreads, sizeof(T) == 8 ? 3 : 4)
+template <class Warp, class Acc>
+__global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 4 : 8)
     affine_backward_image(const __grid_constant__ AffineBackwardImageParams b,
-                          const GatherGrid grid) {
-  using Acc = typename Accumulate<T>::type;
-  const AffineParams& p = b.forward;
-  __shared__ SampleMap s;
-  for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
-    const int64_t tile = i / grid.groups, tile_row = tile / grid.columns;
-    const int64_t sample = tile_row / grid.rows;
-    if (threadIdx.x == 0) s = sample_map(p, sample);
-    __syncthreads();
-
-    const int64_t channel = (i - tile * grid.groups) * kGroup;
-    const int64_t x = (tile - tile_row * grid.columns) * kGatherWidth + threadIdx.x % kGatherWidth;
-    const int64_t y = (tile_row - sample * grid.rows) * kGatherHeight + threadIdx.x / kGatherWidth;
-    if (x < p.width && y < p.height) {
-      const int64_t left = p.channels - channel;
-      const int channels = left < kGroup ? static_cast<int>(left) : kGroup;
-      const T* grad = static_cast<const T*>(p.output) + sample * p.output_stride.batch +
-                      channel * p.output_stride.channel;
-      Acc sum[kGroup] = {};
-      if (s.map.valid) {
-        if (mode == Interpolation::kNearest || s.map.integral) {
-          gather<Interpolation::kNearest>(p, s, grad, channels, x, y, sum);
-        } else {
-          gather<mode>(p, s, grad, channels, x, y, sum);
-        }
-      }
-      const Strides& stride = b.grad_image_stride;
-      Acc* out = static_cast<Acc*>(b.grad_image) + sample * stride.batch +
-                 channel * stride.channel + y * stride.row + x * stride.column;
-      for (int c = 0; c < kGroup; ++c) {
-        if (c < channels) out[c * stride.channel] = sum[c];
-      }
+                          const __grid_constant__ GatherPlan plan,
+                          const GatherScratch<Warp> scratch) {
+  __shared__ GatherShared<Acc> shared;
+  __shared__ typename Warp::Lists lists;
+  const Warp warp{b};
+  const int64_t tiles = plan.tile_columns * plan.tile_rows;
+  for (int64_t i = blockIdx.x; i < plan.batch * tiles; i += gridDim.x) {
+    const int64_t sample = i / tiles, tile = i - sample * tiles;
+    if (warp.is_nearest(scratch.sample[sample])) {
+      GatherTile(warp, plan, scratch, sample, tile, shared, lists.copies).run();
+    } else {
+      GatherTile(warp, plan, scratch, sample, tile, shared, lists.taps).run();
     }
-    if (i + gridDim.x < grid.count) __syncthreads();  // before the next sample replaces this one
   }
 }
 
-template <class T, Interpolation mode>
-void backward_image_as(const AffineBackwardImageParams& b, void* stream) {
+template <Interpolation mode, class Acc>
+void backward_image_as(const AffineBackwardImageParams& b, Workspace& workspace) {
+  using Warp = AffineGather<mode, Acc>;
   const AffineParams& p = b.forward;
-  GatherGrid grid;
-  grid.groups = (p.channels + kGroup - 1) / kGroup;
-  grid.columns = (p.width + kGatherWidth - 1) / kGatherWidth;
-  grid.rows = (p.height + kGatherHeight - 1) / kGatherHeight;
-  grid.count = p.batch * grid.rows * grid.columns * grid.groups;
-  launch(affine_backward_image<T, mode>, grid_for(grid.count), dim3(kGatherThreads), 0, stream, b,
-         grid);
+  const GatherPlan plan =
+      gather_plan(p.batch, p.channels, p.height, p.width, p.output_height, p.output_width);
+  const GatherScratch<Warp> scratch = gather_scratch<Warp>(plan, workspace);
+  launch(affine_backward_image_boxes<Warp, Acc>, grid_for(plan.batch * plan.bands),
+         dim3(kGatherThreads), 0, workspace.stream(), b, plan, scratch);
+  launch(affine_backward_image<Warp, Acc>,
+         grid_for(plan.batch * plan.tile_columns * plan.tile_rows), dim3(kGatherThreads), 0,
+         workspace.stream(), b, plan, scratch);
 }
 
 template <Interpolation mode>
-void backward_image_mode(const AffineBackwardImageParams& b, void* stream) {
-  switch (b.forward.dtype) {
-    case DType::kFloat16: return backward_image_as<Half, mode>(b, stream);
-    case DType::kBFloat16: return backward_image_as<BFloat16, mode>(b, stream);
-    case DType::kFloat32: return backward_image_as<float, mode>(b, stream);
-    case DType::kFloat64: return backward_image_as<double, mode>(b, stream);
-    default: throw std::logic_error("visops.affine_backward_image: no kernel for this dtype");
-  }
+void backward_image_mode(const AffineBackwardImageParams& b, Workspace& workspace) {
+  if (b.forward.dtype == DType::kFloat64) return backward_image_as<mode, double>(b, workspace);
+  backward_image_as<mode, float>(b, workspace);
 }
 
-void backward_image_cuda(const AffineBackwardImageParams& b, void* stream) {
+void backward_image_cuda(const AffineBackwardImageParams& b, Workspace& workspace) {
   switch (b.forward.mode) {
-    case Interpolation::kNearest: return backward_image_mode<Interpolation::kNearest>(b, stream);
-    case Interpolation::kBilinear: return backward_image_mode<Interpolation::kBilinear>(b, stream);
-    case Interpolation::kBicubic: return backward_image_mode<Interpolation::kBicubic>(b, stream);
+    case Interpolation::kNearest: return backward_image_mode<Interpolation::kNearest>(b, workspace);
+    case Interpolation::kBilinear:
+      return backward_image_mode<Interpolation::kBilinear>(b, workspace);
+    case Interpolation::kBicubic: return backward_image_mode<Interpolation::kBicubic>(b, workspace);
   }
 }
 
-const bool registered = affine_backward_image_stub.set(kCudaSlot, backward_image_cuda);
+const bool registered = affine_image_gradient_stub.set(kCudaSlot, backward_image_cuda);
 
 }  // namespace
 }  // namespace visops

@@ -12,10 +12,8 @@
 // Colour gradient. The same walk again for each colour step, so that the sums of a step's matrix
 // stay in registers.
 //
-// Image gradient. If many threads scattered at once, the additions to a source pixel could come in
-// any order; so this gathers: one thread per source pixel and group of four channels looks up the
-// output pixels with a tap on it (NOTE [ Search of the augmentation's image gradient ]) and adds
-// their shares in raster order, an output pixel's own taps row by row.
+// Image gradient. NOTE [ Image gradient by tiles ] (cuda/warp/gather.h), from `grad_sampled`.
+// Output pixels that are all fill are left out: they have none.
 //
 // Finish. A block per sample adds up the rows, and the chain rule leads to the given matrix.
 //
@@ -25,9 +23,8 @@
 // in float32 (float64 for float64). It does not assume sensible matrices, windows or colours: a
 // sample that is all fill has no gradient except that of colour.
 #include "core/warp/augment_gradient.h"
-#include "core/workspace.h"
 #include "cuda/launch.h"
-#include "cuda/warp/augment_modes.h"
+#include "cuda/warp/augment_gather_launch.h"
 
 namespace visops {
 namespace {
@@ -107,7 +104,7 @@ void backward_cuda(const AugmentBackwardParams& b, Workspace& workspace) {
     }
     if (b.grad_color != nullptr) launch_augment_pull_color<kCudaSlot, mode.value>(b, stream);
     if (b.grad_image != nullptr) {
-      launch_augment_gather<kCudaSlot, mode.value>(b, grad_sampled, stream);
+      launch_augment_gather<kCudaSlot, mode.value>(b, grad_sampled, workspace);
     }
   });
 }

@@ -1,203 +1,299 @@
-// The kernels that gather an image's gradient; NOTE [ Augment backward on CUDA ].
+// The kernels that gather an image's gradient: NOTE [ Image gradient by tiles ], with the taps of
+// NOTE [ Augment backward on CUDA ].
 #pragma once
 
 #include "core/warp/augment_gradient.h"
 #include "cuda/launch.h"
-#include "cuda/warp/augment_modes.h"
-#include "cuda/warp/augment_reach.h"
+#include "cuda/warp/augment_gather_launch.h"
+#include "cuda/warp/gather.h"
 
 namespace visops {
 namespace {
 
-// Source pixels of a block. Preparing the search is expensive, so a thread has several.
-constexpr int kGatherWidth = 32, kGatherHeight = 16, kGatherStep = 4;
-constexpr int kGatherThreads = kGatherWidth * kGatherStep;
-
-// Blocks of work: channel group fastest, then tile column, tile row, sample.
-struct GatherGrid {
-  int64_t groups, columns, rows, count;
-};
-
-template <class Acc>
-struct GatherBlock {
-  AugmentSample sample;
-  ReachMap reach;
-  SegmentAxes<Acc> axes;  // of an affine map, to be placed per segment
-};
-
-// The sums of one source pixel for `channels` channels.
+// Filters of kGatherThreads candidates, as a thread left them for the others: their taps are too
+// many to list, and a source pixel finds its own.
 template <Interpolation mode, class Acc>
-struct Gather {
-  const AugmentParams& p;
-  const AugmentSample& s;
-  const Acc* grad;  // of the first channel: [channels, output_height, output_width]
-  int channels;
-  int64_t source_x, source_y;
-  Acc sum[kPixelGroup];
+struct FilterAxisList {
+  int64_t origin[kGatherThreads];
+  int32_t first[kGatherThreads], count[kGatherThreads];
+  Acc at[kGatherThreads], scale[kGatherThreads], norm[kGatherThreads];
 
-  __device__ void add(Acc weight, int64_t y, int64_t x) {
-    const Acc* at = grad + y * p.output_width + x;
-    for (int c = 0; c < kPixelGroup; ++c) {
-      if (c >= channels) break;
-      sum[c] += weight * load_readonly(at + c * p.output_height * p.output_width);
-    }
+  __device__ void put(int i, int64_t from, const FilterTaps<Acc>& taps) {
+    origin[i] = from;
+    first[i] = taps.first;
+    count[i] = taps.count;
+    at[i] = taps.at;
+    scale[i] = taps.scale;
+    norm[i] = taps.norm;
   }
 
-  __device__ void taps(const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point, int64_t y,
-                       int64_t x) {
-    constexpr int kTaps = tap_count(mode);
-    const auto by_x = augment_axis_taps<mode>(axes.x, s.x, p.padding, s.soft_edge, point.x);
-    const auto by_y = augment_axis_taps<mode>(axes.y, s.y, p.padding, s.soft_edge, point.y);
-    for (int i = 0; i < kTaps; ++i) {
-      if (by_y.index[i] != source_y) continue;
-      for (int j = 0; j < kTaps; ++j) {
-        if (by_x.index[j] == source_x) add(by_y.weight[i] * by_x.weight[j], y, x);
-      }
-    }
+  __device__ FilterTaps<Acc> taps(int i) const {
+    return {first[i], count[i], at[i], scale[i], norm[i]};
+  }
+};
+
+// One axis of one candidate's filter.
+template <Interpolation mode, class Acc>
+struct FilterAxis {
+  SegmentAxis<Acc> axis;  // only its origin
+  FilterTaps<Acc> taps;
+  const AxisWindow& window;
+  Padding padding;
+
+  // Whether no tap is folded.
+  __device__ bool is_plain() const {
+    const int64_t first = axis.origin + taps.first;
+    return padding == Padding::kConstant ||
+           (first >= window.first && first + taps.count - 1 <= window.last);
   }
 
-  // Which of a filter's taps may be on a source index: one of them, or any if padding folds.
-  __device__ Span matching(const SegmentAxis<Acc>& axis, const FilterTaps<Acc>& taps,
-                           int64_t source) const {
-    if (p.padding != Padding::kConstant) return {0, taps.count};
+  // Which taps may be on a source index: one of them, or any if some are folded.
+  __device__ Span matching(int32_t source) const {
+    if (!is_plain()) return {0, taps.count};
     const int64_t i = source - axis.origin - taps.first;
     if (i < 0 || i >= taps.count) return {0, 0};
     return {i, i + 1};
   }
 
-  __device__ void filter(const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point, int64_t y,
-                         int64_t x) {
-    const FilterTaps<Acc> by_y = filter_taps<mode>(axes.y, p.padding, point.y);
-    const Span rows = matching(axes.y, by_y, source_y);
-    if (rows.begin == rows.end) return;
-    const FilterTaps<Acc> by_x = filter_taps<mode>(axes.x, p.padding, point.x);
-    const Span columns = matching(axes.x, by_x, source_x);
-    for (int64_t i = rows.begin; i < rows.end; ++i) {
-      const int32_t row = by_y.first + static_cast<int32_t>(i);
-      if (filter_index(axes.y, s.y, p.padding, row) != source_y) continue;
-      const Acc weight_y = filter_tap<mode>(by_y, row) * by_y.norm;
-      if (weight_y == static_cast<Acc>(0)) continue;
-      for (int64_t j = columns.begin; j < columns.end; ++j) {
-        const int32_t column = by_x.first + static_cast<int32_t>(j);
-        if (filter_index(axes.x, s.x, p.padding, column) != source_x) continue;
-        const Acc weight_x = filter_tap<mode>(by_x, column) * by_x.norm;
-        if (weight_x != static_cast<Acc>(0)) add(weight_y * weight_x, y, x);
-      }
+  // The source index of a tap, which has a weight.
+  __device__ int64_t index(int64_t tap) const {
+    return filter_index(axis, window, padding, taps.first + static_cast<int32_t>(tap));
+  }
+  __device__ Acc weight(int64_t tap) const {
+    return filter_tap<mode>(taps, taps.first + static_cast<int32_t>(tap)) * taps.norm;
+  }
+
+  // Extends [low, high] to the source indices that have taps.
+  __device__ void add_reach(int32_t* low, int32_t* high) const {
+    const int64_t most = taps.count - 1, step = is_plain() && most > 0 ? most : 1;
+    for (int64_t i = 0; i <= most; i += step) {  // of taps in a row, the ends will do
+      const int32_t at = static_cast<int32_t>(index(i));
+      if (at < *low) *low = at;
+      if (at > *high) *high = at;
     }
   }
 
-  template <bool folds>
-  __device__ void run(const GatherBlock<Acc>& block) {
-    using Search = SourceSearch<folds>;
-    const Search search(p, s, block.reach, source_x, source_y);
-    SegmentAxes<Acc> axes = block.axes;
-    const Span none = {0, 0};
-    for (Span rows = search.rows(0); rows.begin < rows.end;
-         rows = Search::kOneRun ? none : search.rows(rows.end)) {
-      for (int64_t y = rows.begin; y < rows.end; ++y) {
-        AugmentSegment<Acc> segment;
-        int64_t known = -1;
-        for (Span run = search.columns(y, 0); run.begin < run.end;
-             run = Search::kOneRun ? none : search.columns(y, run.end)) {
-          for (int64_t x = run.begin; x < run.end; ++x) {
-            if (x / kSegment != known) {
-              known = x / kSegment;
-              segment = augment_segment<Acc>(s.map, known * kSegment, y);
-              if (s.map.perspective) {
-                axes = segment_axes(s, segment);
-              } else {
-                place_axis(s.x, segment.x, &axes.x);
-                place_axis(s.y, segment.y, &axes.y);
-              }
-            }
-            const LanePoint<Acc> point = segment.direct
-                                             ? lane_point_direct<Acc>(s.map, x, y)
-                                             : lane_point(segment, static_cast<int>(x % kSegment));
-            if (!point.valid) continue;
-            if constexpr (mode != Interpolation::kNearest) {
-              if (s.antialias) {
-                filter(axes, point, y, x);
-                continue;
-              }
-            }
-            taps(axes, point, y, x);
-          }
-        }
+  // As tap_mask().
+  __device__ uint32_t mask(int32_t first, int size) const {
+    uint32_t bits = 0;
+    const bool plain = is_plain();
+    int64_t begin = 0, end = taps.count;
+    if (plain) {  // only those that are there
+      const int64_t before = first - axis.origin - taps.first;
+      if (before > begin) begin = before;
+      if (before + size < end) end = before + size;
+    }
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t at = index(i) - first;
+      if (at >= 0 && at < size) bits |= 1u << at;
+    }
+    return bits;
+  }
+};
+
+template <Interpolation mode, class Acc>
+struct FilterLists {
+  FilterAxisList<mode, Acc> x, y;
+
+  __device__ static FilterAxis<mode, Acc> axis(const FilterAxisList<mode, Acc>& list, int i,
+                                               const AxisWindow& window, Padding padding) {
+    SegmentAxis<Acc> place = {};
+    place.origin = list.origin[i];
+    return {place, list.taps(i), window, padding};
+  }
+
+  // add(weight) for each tap of candidate i on source pixel (column, row).
+  template <class Warp, class Add>
+  __device__ void each(const Warp& warp, const AugmentSample& s, int i, int32_t column, int32_t row,
+                       const Add& add) const {
+    const Padding padding = warp.b.forward.padding;
+    const FilterAxis<mode, Acc> by_y = axis(y, i, s.y, padding);
+    const FilterAxis<mode, Acc> by_x = axis(x, i, s.x, padding);
+    const Span rows = by_y.matching(row), columns = by_x.matching(column);
+    for (int64_t r = rows.begin; r < rows.end; ++r) {
+      if (by_y.index(r) != row) continue;
+      const Acc down = by_y.weight(r);
+      if (down == static_cast<Acc>(0)) continue;
+      for (int64_t c = columns.begin; c < columns.end; ++c) {
+        if (by_x.index(c) != column) continue;
+        const Acc across = by_x.weight(c);
+        if (across != static_cast<Acc>(0)) add(down * across);
       }
     }
   }
 };
 
-template <Interpolation mode, bool folds, class Acc>
-__device__ void gather(const AugmentBackwardParams& b, const GatherBlock<Acc>& block,
-                       const Acc* grad, int channels, int64_t x, int64_t y, Acc* out) {
-  Gather<mode, Acc> g = {b.forward, block.sample, grad, channels, x, y, {}};
-  if (!block.sample.is_fill) g.template run<folds>(block);
-  for (int c = 0; c < kPixelGroup; ++c) {
-    if (c < channels) out[c * b.grad_image_stride.channel] = g.sum[c];
+template <class Acc>
+struct GatherSegment {
+  AugmentSegment<Acc> segment;
+  SegmentAxes<Acc> axes;
+};
+
+template <Interpolation given, class Number>
+struct AugmentGather {
+  using Acc = Number;
+  using Sample = AugmentSample;
+  using Segment = GatherSegment<Acc>;
+  static constexpr bool kFilters = given != Interpolation::kNearest;
+  union Lists {
+    TapLists<given, Acc> taps;
+    TapLists<Interpolation::kNearest, Acc> copies;
+    FilterLists<given, Acc> filters;
+  };
+
+  const AugmentBackwardParams& b;
+  const Acc* grad_sampled;  // [batch, channels, output_height, output_width]
+
+  __device__ Sample sample(int64_t i) const {
+    return augment_sample(b.forward, i, augment_image(b.forward, i));
   }
-}
+  __device__ static bool is_blank(const Sample& s) { return s.is_fill; }
+  __device__ static bool is_nearest(const Sample& s) {
+    return given == Interpolation::kNearest || s.mode == Interpolation::kNearest;
+  }
+  __device__ static Segment segment(const Sample& s, int64_t x0, int64_t y) {
+    Segment k;
+    k.segment = augment_segment<Acc>(s.map, x0, y);
+    k.axes = segment_axes(s, k.segment);
+    return k;
+  }
 
-template <Interpolation mode, bool folds, class Acc>
-__global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 3 : 4)
-    augment_gather(const __grid_constant__ AugmentBackwardParams b, const Acc* grad_sampled,
-                   const GatherGrid grid) {
-  const AugmentParams& p = b.forward;
-  __shared__ GatherBlock<Acc> block;
-  for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
-    const int64_t tile = i / grid.groups, tile_row = tile / grid.columns;
-    const int64_t sample = tile_row / grid.rows;
-    if (threadIdx.x == 0) {
-      block.sample = augment_sample(p, sample, augment_image(p, sample));
-      const AugmentSample& s = block.sample;
-      set_axis_widths(s, s.x, s.map.width_x, &block.axes.x);
-      set_axis_widths(s, s.y, s.map.width_y, &block.axes.y);
-      if (!s.is_fill) make_reach(p, s, &block.reach);
+  // Where an output pixel lies; not valid if it has no gradient to give, being all fill.
+  __device__ LanePoint<Acc> place(const Sample& s, const Segment& k, int64_t x, int64_t y) const {
+    LanePoint<Acc> point = k.segment.direct ? lane_point_direct<Acc>(s.map, x, y)
+                                            : lane_point(k.segment, static_cast<int>(x % kSegment));
+    if (point.valid && blends_edge(b.forward, s)) {
+      const Acc one = static_cast<Acc>(1);
+      const Acc out = one - edge_cover(k.axes.x, point.x) * edge_cover(k.axes.y, point.y);
+      point.valid = out < one;
     }
-    __syncthreads();
+    return point;
+  }
 
-    const int64_t channel = (i - tile * grid.groups) * kPixelGroup;
-    const int channels = group_size(p, channel);
-    const int64_t x = (tile - tile_row * grid.columns) * kGatherWidth + threadIdx.x % kGatherWidth;
-    const int64_t y0 = (tile_row - sample * grid.rows) * kGatherHeight;
-    const Acc* grad =
-        grad_sampled + (sample * p.channels + channel) * p.output_height * p.output_width;
-    const Strides& stride = b.grad_image_stride;
-    Acc* image = static_cast<Acc*>(b.grad_image) + sample * stride.batch + channel * stride.channel;
-    for (int64_t y = y0 + threadIdx.x / kGatherWidth;
-         x < p.first.width && y < p.first.height && y < y0 + kGatherHeight; y += kGatherStep) {
-      Acc* out = image + y * stride.row + x * stride.column;
-      if (mode == Interpolation::kNearest || block.sample.mode == Interpolation::kNearest) {
-        gather<Interpolation::kNearest, folds>(b, block, grad, channels, x, y, out);
-      } else {
-        gather<mode, folds>(b, block, grad, channels, x, y, out);
+  template <Interpolation mode>
+  __device__ PixelTaps<mode, Acc> taps(const Sample& s, const Segment& k,
+                                       const LanePoint<Acc>& point) const {
+    const Padding padding = b.forward.padding;
+    return {augment_axis_taps<mode>(k.axes.y, s.y, padding, s.soft_edge, point.y),
+            augment_axis_taps<mode>(k.axes.x, s.x, padding, s.soft_edge, point.x)};
+  }
+
+  __device__ FilterAxis<given, Acc> filter(const SegmentAxis<Acc>& axis, const AxisWindow& window,
+                                           Acc at) const {
+    return {axis, filter_taps<given>(axis, b.forward.padding, at), window, b.forward.padding};
+  }
+
+  __device__ void add_reach(const Sample& s, const Segment& k, int64_t x, int64_t y,
+                            SourceBox* box) const {
+    const LanePoint<Acc> point = place(s, k, x, y);
+    if (!point.valid) return;
+    if constexpr (given != Interpolation::kNearest) {
+      if (s.antialias) {
+        filter(k.axes.x, s.x, point.x).add_reach(&box->left, &box->right);
+        filter(k.axes.y, s.y, point.y).add_reach(&box->top, &box->bottom);
+        return;
       }
     }
-    if (i + gridDim.x < grid.count) __syncthreads();  // before the next sample replaces this one
+    if (is_nearest(s)) {
+      add_taps(taps<Interpolation::kNearest>(s, k, point), box);
+    } else {
+      add_taps(taps<given>(s, k, point), box);
+    }
+  }
+
+  template <Interpolation mode>
+  __device__ TileMask list_taps(const Sample& s, const Segment& k, int64_t x, int64_t y,
+                                int32_t left, int32_t top, int i,
+                                TapLists<mode, Acc>& lists) const {
+    const LanePoint<Acc> point = place(s, k, x, y);
+    if (!point.valid) return {0, 0};
+    const PixelTaps<mode, Acc> of = taps<mode>(s, k, point);
+    lists.put(i, of);
+    return {tap_mask(of.x, left, kGatherWidth), tap_mask(of.y, top, kGatherHeight)};
+  }
+
+  __device__ TileMask list_taps(const Sample& s, const Segment& k, int64_t x, int64_t y,
+                                int32_t left, int32_t top, int i,
+                                FilterLists<given, Acc>& lists) const {
+    const LanePoint<Acc> point = place(s, k, x, y);
+    if (!point.valid) return {0, 0};
+    const FilterAxis<given, Acc> by_y = filter(k.axes.y, s.y, point.y);
+    const uint32_t rows = by_y.mask(top, kGatherHeight);
+    if (rows == 0) return {0, 0};
+    const FilterAxis<given, Acc> by_x = filter(k.axes.x, s.x, point.x);
+    lists.y.put(i, k.axes.y.origin, by_y.taps);
+    lists.x.put(i, k.axes.x.origin, by_x.taps);
+    return {by_x.mask(left, kGatherWidth), rows};
+  }
+
+  __device__ Acc incoming(int64_t sample, int64_t channel, int64_t y, int64_t x) const {
+    const AugmentParams& p = b.forward;
+    const int64_t plane = sample * p.channels + channel;
+    return load_readonly(grad_sampled + (plane * p.output_height + y) * p.output_width + x);
+  }
+
+  __device__ Acc* gradient_at(int64_t sample, int64_t channel, int64_t y, int64_t x) const {
+    const Strides& stride = b.grad_image_stride;
+    return static_cast<Acc*>(b.grad_image) + sample * stride.batch + channel * stride.channel +
+           y * stride.row + x * stride.column;
+  }
+};
+
+template <class Warp, class Acc>
+__global__ void __launch_bounds__(kGatherThreads, 4)
+    augment_gather_boxes(const __grid_constant__ AugmentBackwardParams b,
+                         const __grid_constant__ GatherPlan plan,
+                         const GatherScratch<Warp> scratch) {
+  find_boxes(Warp{b, nullptr}, plan, scratch);
+}
+
+template <class Warp, class Acc>
+__global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 4 : 6)
+    augment_gather(const __grid_constant__ AugmentBackwardParams b, const Acc* grad_sampled,
+                   const __grid_constant__ GatherPlan plan, const GatherScratch<Warp> scratch) {
+  __shared__ GatherShared<Acc> shared;
+  __shared__ typename Warp::Lists lists;
+  const Warp warp{b, grad_sampled};
+  const int64_t tiles = plan.tile_columns * plan.tile_rows;
+  for (int64_t i = blockIdx.x; i < plan.batch * tiles; i += gridDim.x) {
+    const int64_t sample = i / tiles, tile = i - sample * tiles;
+    const AugmentSample& s = scratch.sample[sample];
+    if (warp.is_nearest(s)) {
+      GatherTile(warp, plan, scratch, sample, tile, shared, lists.copies).run();
+      continue;
+    }
+    if constexpr (Warp::kFilters) {
+      if (s.antialias) {
+        GatherTile(warp, plan, scratch, sample, tile, shared, lists.filters).run();
+        continue;
+      }
+    }
+    GatherTile(warp, plan, scratch, sample, tile, shared, lists.taps).run();
   }
 }
 
 template <Interpolation mode, class Acc>
-void gather_as(const AugmentBackwardParams& b, const Acc* grad_sampled, void* stream) {
+void gather_as(const AugmentBackwardParams& b, const Acc* grad_sampled, Workspace& workspace) {
+  using Warp = AugmentGather<mode, Acc>;
   const AugmentParams& p = b.forward;
-  GatherGrid grid;
-  grid.groups = (p.channels + kPixelGroup - 1) / kPixelGroup;
-  grid.columns = (p.first.width + kGatherWidth - 1) / kGatherWidth;
-  grid.rows = (p.first.height + kGatherHeight - 1) / kGatherHeight;
-  grid.count = p.batch * grid.rows * grid.columns * grid.groups;
-  const bool folds = p.padding != Padding::kConstant && p.padding != Padding::kReplicate;
-  const auto kernel = folds ? augment_gather<mode, true, Acc> : augment_gather<mode, false, Acc>;
-  launch(kernel, grid_for(grid.count), dim3(kGatherThreads), 0, stream, b, grad_sampled, grid);
+  const GatherPlan plan = gather_plan(p.batch, p.channels, p.first.height, p.first.width,
+                                      p.output_height, p.output_width);
+  const GatherScratch<Warp> scratch = gather_scratch<Warp>(plan, workspace);
+  launch(augment_gather_boxes<Warp, Acc>, grid_for(plan.batch * plan.bands), dim3(kGatherThreads),
+         0, workspace.stream(), b, plan, scratch);
+  launch(augment_gather<Warp, Acc>, grid_for(plan.batch * plan.tile_columns * plan.tile_rows),
+         dim3(kGatherThreads), 0, workspace.stream(), b, grad_sampled, plan, scratch);
 }
 
 }  // namespace
 
 template <Slot slot, Interpolation mode>
-void launch_augment_gather(const AugmentBackwardParams& b, const void* grad_sampled, void* stream) {
+void launch_augment_gather(const AugmentBackwardParams& b, const void* grad_sampled,
+                           Workspace& workspace) {
   if (b.forward.dtype == DType::kFloat64) {
-    return gather_as<mode>(b, static_cast<const double*>(grad_sampled), stream);
+    return gather_as<mode>(b, static_cast<const double*>(grad_sampled), workspace);
   }
-  gather_as<mode>(b, static_cast<const float*>(grad_sampled), stream);
+  gather_as<mode>(b, static_cast<const float*>(grad_sampled), workspace);
 }
 
 }  // namespace visops

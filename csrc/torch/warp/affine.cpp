@@ -3,6 +3,7 @@
 
 #include "core/check.h"
 #include "core/warp/affine_front.h"
+#include "core/warp/affine_gradient.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
 
@@ -153,8 +154,7 @@ Tensor affine_backward_image(const Tensor& grad, const Tensor& matrix,
   if (grad.numel() == 0 || sums.numel() == 0) {
     torch::stable::fill_(sums, 0.0);
   } else {
-    run(affine_backward_image_stub, p, grad, forward.batch * forward.height,
-        forward.channels * forward.width);
+    run(affine_image_gradient_stub, op, p, grad);
   }
   return sum_dtype == forward.dtype ? sums : torch::stable::to(sums, scalar_type_of(forward.dtype));
 }

@@ -1,0 +1,11 @@
+// The image gradient of the affine warp, which schedules itself.
+#pragma once
+
+#include "core/warp/affine.h"
+#include "core/workspace.h"
+
+namespace visops {
+
+extern ScheduledStub<AffineBackwardImageParams> affine_image_gradient_stub;
+
+}  // namespace visops
