@@ -11,7 +11,7 @@
 //   columns   v = round(sum_i qy_i (p_ij - 128) / 2^shift_y), halves up, in 16 bits; in steps of
 //             1 / level. level is 256 for bilinear; bicubic overshoots by up to an eighth of the
 //             range at either end, so there it is 192.
-//   rows      value = (sum_j qx_j v_j) / (N_x level) + 128, in float32
+//   rows      value = (sum_j qx_j v_j) / (N_x level) + 128, in float32; N_x is a power of two
 //
 // With at most kMostIntegerTaps taps an axis, the value is within 0.4 of the exact one, whatever
 // the image: a weight is off by less than 1 / N, a column by 1 / (2 level).
@@ -26,7 +26,7 @@ struct IntegerLevel {
   static constexpr int32_t value = mode == Interpolation::kBilinear ? 256 : 192;
 };
 
-// The weights of FilterTaps as integers. next() yields them in order.
+// The weights of FilterTaps as integers, which next_weight() yields in order.
 struct IntegerTaps {
   int32_t total;  // their sum, N; 0 without taps
   int shift;

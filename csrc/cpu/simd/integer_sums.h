@@ -1,6 +1,7 @@
 // Weighted sums of bytes and of 16-bit words, in 32 bits: exact, so that their order is free.
 //
 //   byte_sums   kByteBlock sums over rows of bytes, rounded to 16 bits
+//   window_sums, where kWordWindows: the same for sixteen runs that lie near each other
 //   word_sums   sums along four runs of words, in up to four planes; Blocks = 0 reads their length
 #pragma once
 
@@ -44,6 +45,15 @@ struct WordRuns {
   int blocks;
 };
 
+// Sixteen runs within a window of 64 words: where kWordWindows, shuffles of two registers bring a
+// pair of words to each run.
+struct WordWindow {
+  const int16_t* plane[4];  // where the window begins
+  const int16_t* index;     // [32] each pixel's first two words
+  const int16_t* weight;    // [pairs, 32]
+  int pairs;
+};
+
 #if VISOPS_ISA_SLOT == 2
 
 constexpr int kByteBlock = 128;
@@ -60,10 +70,10 @@ VISOPS_ALWAYS_INLINE void add_bytes(__m512i a, __m512i b, __m512i weight, __m512
 
 VISOPS_ALWAYS_INLINE void store_sums(const __m512i (&sum)[4], int shift, int16_t* out) {
   const __m128i by = _mm_cvtsi32_si128(shift);
-  const __m512i even =
-      _mm512_packs_epi32(_mm512_sra_epi32(sum[0], by), _mm512_sra_epi32(sum[1], by));
-  const __m512i odd =
-      _mm512_packs_epi32(_mm512_sra_epi32(sum[2], by), _mm512_sra_epi32(sum[3], by));
+  const __m512i even = _mm512_packs_epi32(_mm512_maskz_sra_epi32(0xffff, sum[0], by),
+                                          _mm512_maskz_sra_epi32(0xffff, sum[1], by));
+  const __m512i odd = _mm512_packs_epi32(_mm512_maskz_sra_epi32(0xffff, sum[2], by),
+                                         _mm512_maskz_sra_epi32(0xffff, sum[3], by));
   const __m512i front = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
   const __m512i back = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
   _mm512_storeu_si512(out, _mm512_permutex2var_epi64(even, front, odd));
@@ -75,15 +85,16 @@ inline void byte_sums(const ByteRows& rows, int64_t at, int16_t* out) {
   for (auto& block : sum) {
     for (__m512i& s : block) s = _mm512_set1_epi32(rows.start);
   }
-  const uint8_t* a = rows.data + at;
-  for (int k = 0; k < rows.count; k += 2) {
-    const uint8_t* b = k + 1 < rows.count ? a + rows.stride : a;
-    const __m512i weight = _mm512_set1_epi32(rows.pair[k / 2]);
+  const uint8_t* row = rows.data + at;
+  const auto add = [&](int64_t to_second, int pair) {
+    const __m512i weight = _mm512_set1_epi32(rows.pair[pair]);
     for (int u = 0; u < 2; ++u) {
-      add_bytes(_mm512_loadu_si512(a + 64 * u), _mm512_loadu_si512(b + 64 * u), weight, sum[u]);
+      const uint8_t* from = row + 64 * u;
+      add_bytes(_mm512_loadu_si512(from), _mm512_loadu_si512(from + to_second), weight, sum[u]);
     }
-    a = b + rows.stride;
-  }
+  };
+  for (int k = 0; k < rows.count / 2; ++k, row += 2 * rows.stride) add(rows.stride, k);
+  if (rows.count % 2 != 0) add(0, rows.count / 2);
   for (int u = 0; u < 2; ++u) store_sums(sum[u], rows.shift, out + 64 * u);
 }
 
@@ -134,7 +145,39 @@ VISOPS_ALWAYS_INLINE void word_sums(const WordRuns& runs, const float* scale, fl
   if (Planes > 3) _mm_storeu_ps(out[3], _mm512_extractf32x4_ps(v, 3));
 }
 
+constexpr bool kWordWindows = true;
+
+// out[c][i] = scale[i] x sum + offset.
+template <int Planes>
+VISOPS_ALWAYS_INLINE void window_sums(const WordWindow& window, const float* scale, float offset,
+                                      float* const (&out)[4]) {
+  __m512i low[Planes], high[Planes], sum[Planes];
+  for (int c = 0; c < Planes; ++c) {
+    low[c] = _mm512_loadu_si512(window.plane[c]);
+    high[c] = _mm512_loadu_si512(window.plane[c] + 32);
+    sum[c] = _mm512_setzero_si512();
+  }
+  __m512i index = _mm512_load_si512(window.index);
+  for (int k = 0; k < window.pairs; ++k) {
+    const __m512i weight = _mm512_load_si512(window.weight + 32 * k);
+    for (int c = 0; c < Planes; ++c) {
+      const __m512i words = _mm512_permutex2var_epi16(low[c], index, high[c]);
+      sum[c] = _mm512_add_epi32(sum[c], _mm512_madd_epi16(words, weight));
+    }
+    index = _mm512_add_epi16(index, _mm512_set1_epi16(2));
+  }
+  const __m512 scales = _mm512_loadu_ps(scale), offsets = _mm512_set1_ps(offset);
+  for (int c = 0; c < Planes; ++c) {
+    const __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(sum[c]), scales);
+    _mm512_storeu_ps(out[c], _mm512_add_ps(v, offsets));
+  }
+}
+
 #elif VISOPS_ISA_SLOT == 1
+
+constexpr bool kWordWindows = false;
+template <int Planes>
+void window_sums(const WordWindow&, const float*, float, float* const (&)[4]) {}
 
 constexpr int kByteBlock = 64;
 
@@ -168,15 +211,16 @@ inline void byte_sums(const ByteRows& rows, int64_t at, int16_t* out) {
   for (auto& block : sum) {
     for (__m256i& s : block) s = _mm256_set1_epi32(rows.start);
   }
-  const uint8_t* a = rows.data + at;
-  for (int k = 0; k < rows.count; k += 2) {
-    const uint8_t* b = k + 1 < rows.count ? a + rows.stride : a;
-    const __m256i weight = _mm256_set1_epi32(rows.pair[k / 2]);
+  const uint8_t* row = rows.data + at;
+  const auto add = [&](int64_t to_second, int pair) {
+    const __m256i weight = _mm256_set1_epi32(rows.pair[pair]);
     for (int u = 0; u < 2; ++u) {
-      add_bytes(load_bytes(a + 32 * u), load_bytes(b + 32 * u), weight, sum[u]);
+      const uint8_t* from = row + 32 * u;
+      add_bytes(load_bytes(from), load_bytes(from + to_second), weight, sum[u]);
     }
-    a = b + rows.stride;
-  }
+  };
+  for (int k = 0; k < rows.count / 2; ++k, row += 2 * rows.stride) add(rows.stride, k);
+  if (rows.count % 2 != 0) add(0, rows.count / 2);
   for (int u = 0; u < 2; ++u) store_sums(sum[u], rows.shift, out + 32 * u);
 }
 
@@ -225,6 +269,10 @@ VISOPS_ALWAYS_INLINE void word_sums(const WordRuns& runs, const float* scale, fl
 }
 
 #else
+
+constexpr bool kWordWindows = false;
+template <int Planes>
+void window_sums(const WordWindow&, const float*, float, float* const (&)[4]) {}
 
 constexpr int kByteBlock = 64;
 

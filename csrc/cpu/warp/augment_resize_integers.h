@@ -13,11 +13,51 @@
 namespace visops {
 namespace {
 
+// The runs of a chunk as windows, where they fit.
+struct WordWindows {
+  int pairs;                                 // of taps; 0: they don't fit
+  int32_t base[kPaddedSegment / kMaxWidth];  // the first word of each sixteen pixels
+  alignas(64) int16_t index[2 * kPaddedSegment];
+  alignas(64) int16_t weight[kPaddedSegment * kMostIntegerTaps];
+};
+
 struct IntegerChunk : ResizeColumns {
   int blocks;  // of kWordBlock taps per column, the last ones of weight 0
   alignas(64) float unit[kPaddedSegment];
   alignas(64) int16_t weight[kPaddedSegment * kMostIntegerTaps];
+  WordWindows windows;
 };
+
+constexpr int kWindowWords = 64;
+
+inline void make_windows(IntegerChunk& chunk) {
+  WordWindows& windows = chunk.windows;
+  windows.pairs = 0;
+  int most = 0;
+  for (int i = 0; i < chunk.count; ++i) most = chunk.taps[i] > most ? chunk.taps[i] : most;
+  const int pairs = (most + 1) / 2, stride = chunk.blocks * kWordBlock;
+  for (int i0 = 0; i0 < chunk.count; i0 += kMaxWidth) {
+    const int count = chunk.count - i0 < kMaxWidth ? chunk.count - i0 : kMaxWidth;
+    int32_t low = chunk.first[i0], high = low;
+    for (int i = 1; i < count; ++i) {
+      const int32_t first = chunk.first[i0 + i];
+      low = first < low ? first : low;
+      high = first > high ? first : high;
+    }
+    if (high + 2 * pairs - low > kWindowWords) return;
+    windows.base[i0 / kMaxWidth] = low;
+    for (int i = 0; i < kMaxWidth; ++i) {
+      int16_t* index = windows.index + 2 * (i0 + i);
+      index[0] = static_cast<int16_t>(i < count ? chunk.first[i0 + i] - low : 0);
+      index[1] = static_cast<int16_t>(index[0] + 1);
+      const int16_t* from = chunk.weight + (i0 + i) * stride;
+      for (int k = 0; k < pairs; ++k) {
+        memcpy(windows.weight + i0 * 2 * pairs + 32 * k + 2 * i, from + 2 * k, 4);
+      }
+    }
+  }
+  windows.pairs = pairs;
+}
 
 template <Interpolation mode>
 void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment,
@@ -44,6 +84,7 @@ void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<flo
     chunk.unit[i] = 0.0f;
     for (int j = 0; j < stride; ++j) chunk.weight[i * stride + j] = 0;
   }
+  if constexpr (kWordWindows) make_windows(chunk);
 }
 
 // The tap rows of one output row.
@@ -128,7 +169,27 @@ void filter_integer_columns(const IntegerChunk& chunk, int padded,
 }
 
 template <int Channels>
+void filter_windows(const IntegerChunk& chunk, int padded, IntegerResizeBuffers& buffers) {
+  if constexpr (kWordWindows) {
+    const WordWindows& windows = chunk.windows;
+    for (int i = 0; i < padded; i += kMaxWidth) {
+      WordWindow window = {
+          {}, windows.index + 2 * i, windows.weight + 2 * i * windows.pairs, windows.pairs};
+      float* out[4] = {};
+      for (int c = 0; c < Channels; ++c) {
+        window.plane[c] = buffers.plane[c] + windows.base[i / kMaxWidth];
+        out[c] = buffers.planes.v[c] + i;
+      }
+      window_sums<Channels>(window, chunk.unit + i, 128.0f, out);
+    }
+  }
+}
+
+template <int Channels>
 void filter_integer_columns(const IntegerChunk& chunk, int padded, IntegerResizeBuffers& buffers) {
+  if (kWordWindows && chunk.windows.pairs > 0) {
+    return filter_windows<Channels>(chunk, padded, buffers);
+  }
   switch (chunk.blocks) {
     case 1: return filter_integer_columns<Channels, 1>(chunk, padded, buffers, buffers.planes);
     case 2: return filter_integer_columns<Channels, 2>(chunk, padded, buffers, buffers.planes);
