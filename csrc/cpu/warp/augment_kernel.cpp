@@ -173,6 +173,7 @@ void sample_filter(const AugmentTask& task, const SegmentAt& at, const LaneImage
 
 // augment_resized() in float32.
 struct FloatResizer {
+  static constexpr bool kReadAhead = true;
   ResizeBuffers buffers;
   RowFilter* filter;
 
@@ -182,7 +183,7 @@ struct FloatResizer {
     visops::make_chunk(task.s.mode, axis, segment, x0, lane, lanes, task.p.dtype == DType::kUInt8,
                        chunk);
   }
-  void start_row(Interpolation, const SegmentAxis<float>&, float) {}
+  void start_row(const AugmentTask&, const SegmentAxis<float>&, float) {}
   void sample(const SegmentAt& at, const ResizeChunk& chunk, int64_t first, int64_t channels) {
     resize_row(at, chunk, filter, first, channels, buffers, buffers.planes);
   }
@@ -190,6 +191,7 @@ struct FloatResizer {
 
 // In integers.
 struct IntegerResizer {
+  static constexpr bool kReadAhead = false;  // fetches rows itself
   IntegerResizeBuffers buffers;
 
   void make_chunk(const AugmentTask& task, const SegmentAxis<float>& axis,
@@ -201,11 +203,12 @@ struct IntegerResizer {
       make_integer_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, chunk);
     }
   }
-  void start_row(Interpolation mode, const SegmentAxis<float>& axis, float at) {
-    if (mode == Interpolation::kBilinear) {
-      set_integer_rows<Interpolation::kBilinear>(axis, at, buffers.rows);
+  void start_row(const AugmentTask& task, const SegmentAxis<float>& axis, float at) {
+    const double step = task.s.map.m[4];
+    if (task.s.mode == Interpolation::kBilinear) {
+      set_integer_rows<Interpolation::kBilinear>(axis, at, step, buffers.rows);
     } else {
-      set_integer_rows<Interpolation::kBicubic>(axis, at, buffers.rows);
+      set_integer_rows<Interpolation::kBicubic>(axis, at, step, buffers.rows);
     }
   }
   void sample(const SegmentAt& at, const IntegerChunk& chunk, int64_t first, int64_t channels) {
@@ -254,14 +257,14 @@ void augment_resized(const AugmentTask& task, int64_t first, int64_t last, Resiz
     }
     ReadAhead ahead = read_ahead(p, s, {begin, x}, {first, last});
     for (int64_t y = first; y < last; ++y) {
-      ahead.at(y);
+      if (Resizer::kReadAhead) ahead.at(y);
       for (int i = 0; i < chunks; ++i) {
         const int64_t x0 = chunk[i].x0;
         const int count = chunk[i].count;
         const auto segment = augment_segment<float>(s.map, x0 & -kSegment, y);
         place_axis(s.y, segment.y, &axes.y);
         // Rows depend on y alone, so all chunks have the same.
-        if (i == 0) resizer.start_row(s.mode, axes.y, segment.fy);
+        if (i == 0) resizer.start_row(task, axes.y, segment.fy);
         const int padded = (count + kMaxWidth - 1) & -kMaxWidth;
         augment_resized_row(task, {p, s, segment, axes, task.sample, x0, y, count, padded},
                             chunk[i], resizer);

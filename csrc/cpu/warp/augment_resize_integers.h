@@ -94,10 +94,12 @@ struct IntegerRows {
   int32_t pair[(kMostIntegerTaps + 1) / 2];
   int32_t start;
   int shift;
+  int32_t next, next_count;  // rows that the next output row needs and this one does not
 };
 
+// `step` is the distance to the next output row.
 template <Interpolation mode>
-void set_integer_rows(const SegmentAxis<float>& axis, float at, IntegerRows& rows) {
+void set_integer_rows(const SegmentAxis<float>& axis, float at, double step, IntegerRows& rows) {
   const FilterTaps<float> taps = filter_taps<mode>(axis, Padding::kConstant, at);
   IntegerTaps weights = integer_rows<mode>(taps);
   rows.first = taps.first;
@@ -110,13 +112,45 @@ void set_integer_rows(const SegmentAxis<float>& axis, float at, IntegerRows& row
   }
   rows.shift = weights.shift;
   rows.start = ((1 << weights.shift) >> 1) - 128 * weights.total;
+  const int32_t steps = static_cast<int32_t>(std::ceil(std::fabs(step)));
+  const int32_t last = static_cast<int32_t>(axis.last) + 1;
+  if (step > 0.0) {
+    const int32_t end = rows.first + rows.count;
+    rows.next = end;
+    rows.next_count = last - end < steps ? last - end : steps;
+  } else {
+    const int32_t first = static_cast<int32_t>(axis.first);
+    rows.next = rows.first - steps > first ? rows.first - steps : first;
+    rows.next_count = rows.first - rows.next;
+  }
 }
 
+// Rows to fetch into the second-level cache meanwhile.
+struct NextRows {
+  uintptr_t data;  // a number: there may be no such rows
+  int64_t stride;
+  int32_t count;
+
+  VISOPS_ALWAYS_INLINE void fetch([[maybe_unused]] int64_t at) const {
+#if defined(__GNUC__)
+    uintptr_t row = data + static_cast<uintptr_t>(at);
+    for (int32_t k = 0; k < count; ++k, row += static_cast<uintptr_t>(stride)) {
+      for (uintptr_t line = 0; line < kByteBlock; line += kCacheLine) {
+        __builtin_prefetch(reinterpret_cast<const void*>(row + line), 0, 2);
+      }
+    }
+#endif
+  }
+};
+
 // The sums of n bytes of the rows.
-inline void filter_byte_rows(const ByteRows& rows, int64_t n, int16_t* out) {
+inline void filter_byte_rows(const ByteRows& rows, const NextRows& next, int64_t n, int16_t* out) {
   if (n >= kByteBlock) {
     int64_t at = 0;
-    for (; at + kByteBlock <= n; at += kByteBlock) byte_sums(rows, at, out + at);
+    for (; at + kByteBlock <= n; at += kByteBlock) {
+      next.fetch(at);
+      byte_sums(rows, at, out + at);
+    }
     // The last block overlaps the previous one, and finds the same sums.
     if (at < n) byte_sums(rows, n - kByteBlock, out + n - kByteBlock);
     return;
@@ -208,16 +242,21 @@ inline void resize_integer_row(const SegmentAt& at, const IntegerChunk& chunk, i
                         (at.segment.y + y.first) * image.row_stride +
                         (at.segment.x + chunk.low) * image.column_stride;
   ByteRows rows = {data, image.row_stride, y.count, y.pair, y.start, y.shift};
+  NextRows next = {reinterpret_cast<uintptr_t>(data) +
+                       static_cast<uintptr_t>((y.next - y.first) * image.row_stride),
+                   image.row_stride, y.next_count};
   if (is_interleaved(at.p, image)) {
-    filter_byte_rows(rows, n * channels, buffers.pixels);
+    filter_byte_rows(rows, next, n * channels, buffers.pixels);
     if (channels == 3) {
       separate_channels<3>(buffers.pixels, n, buffers.plane);
     } else {
       separate_channels<4>(buffers.pixels, n, buffers.plane);
     }
   } else {
-    for (int64_t c = 0; c < channels; ++c, rows.data += image.channel_stride) {
-      filter_byte_rows(rows, n, buffers.plane[c]);
+    for (int64_t c = 0; c < channels; ++c) {
+      filter_byte_rows(rows, next, n, buffers.plane[c]);
+      rows.data += image.channel_stride;
+      next.data += static_cast<uintptr_t>(image.channel_stride);
     }
   }
   for (int64_t c = 0; c < channels; ++c) {
