@@ -71,8 +71,31 @@ def gradients(
         yield name, bytes_of(grad.cpu())
 
 
+def integers(device: str) -> Iterator[tuple[str, np.ndarray]]:
+    """antialias from uint8 to uint8, upright."""
+    rng = np.random.default_rng(1)
+    for number, (channels, strides) in enumerate(LAID_OUT * 2):
+        mode = ("bilinear", "bicubic")[number % 2]
+        image = LAYOUTS[strides](random_image(rng, (3, channels, 70, 130), torch.uint8)).to(device)
+        scales = (0.07, 0.4, 1.1)
+        matrix = [aligned(rng, 70, 130, SIZE, scale=(s, 1.3 * s)) for s in scales]
+        result = visops.augment(
+            image,
+            torch.from_numpy(np.stack(matrix)).to(device),
+            SIZE,
+            mode=mode,
+            antialias=True,
+            fill=50.0,
+            out_dtype=torch.uint8,
+            memory_format=(torch.contiguous_format, torch.channels_last)[number // 2 % 2],
+            layout="CHW",
+        )
+        yield f"integers-{number}-{channels}-{strides}-{mode}", bytes_of(result.cpu())
+
+
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Names and bytes of the forward, from batches and lists, and of the three gradients."""
+    yield from integers(device)
     rng = np.random.default_rng(0)
     cases = [(d, s, p) for d in DTYPES for s in SAMPLERS for p in PADDINGS]
     for number, (dtype, (mode, antialias), padding_mode) in enumerate(cases):

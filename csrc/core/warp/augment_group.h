@@ -121,6 +121,14 @@ VISOPS_FN bool sample_group(const AugmentParams& p, const AugmentSample& s,
                             const T* image, int64_t first, int count, PixelGroup<Acc>* group) {
   if constexpr (mode != Interpolation::kNearest) {
     if (s.antialias) {
+      if constexpr (std::is_same<T, uint8_t>::value && !slopes) {
+        if (s.integers) {
+          const FilterTaps<Acc> x = filter_taps<mode>(axes.x, p.padding, point.x);
+          const FilterTaps<Acc> y = filter_taps<mode>(axes.y, p.padding, point.y);
+          integer_pixels<mode, kPixelGroup>(s, axes, image, count, x, y, group->value);
+          return true;
+        }
+      }
       filter_group<T, mode, slopes>(p, s, axes, point, image, count, group);
       return true;
     }

@@ -7,13 +7,17 @@
 //   sample   the taps of NOTE [ One pixel ] (core/pixel.h) at the clamped coordinate, then
 //            blended with fill (NOTE [ Window and edge ], core/warp/augment_segment.h)
 //   filter   antialias: v_j = sum_i wy_i p_ij, value = sum_j wx_j v_j, taps in ascending order,
-//            weights f(distance x filter_scale), divided by their sum over existing taps
+//            weights f(distance x filter_scale), divided by their sum over existing taps; or in
+//            integers, NOTE [ Integer filter ] (core/warp/augment_integers.h)
 //   colour   per step v'_c = ((a_c0 v_0 + a_c1 v_1) + ...) + a_cC, then clamp
 //   output   v scale + offset, erased where a rectangle covers the pixel, rounded when stored
 #pragma once
 
+#include <type_traits>
+
 #include "core/warp/affine_pixel.h"
 #include "core/warp/augment_color.h"
+#include "core/warp/augment_integers.h"
 #include "core/warp/augment_segment.h"
 
 namespace visops {
@@ -68,98 +72,19 @@ VISOPS_FN bool blends_edge(const AugmentParams& p, const AugmentSample& s) {
          (s.mode == Interpolation::kBilinear || (s.mode == Interpolation::kBicubic && s.soft_edge));
 }
 
-// Keys' kernel with a = -1/2, the one of Pillow and of torch's antialias; or the tent.
-template <Interpolation mode, class Acc>
-VISOPS_HOT_FN Acc filter_weight(Acc distance) {
-  const Acc one = static_cast<Acc>(1);
-  const Acc d = distance < static_cast<Acc>(0) ? -distance : distance;
-  if constexpr (mode == Interpolation::kBilinear) {
-    return d < one ? one - d : static_cast<Acc>(0);
-  } else {
-    const Acc near = (static_cast<Acc>(1.5) * d - static_cast<Acc>(2.5)) * d * d + one;
-    const Acc far =
-        ((static_cast<Acc>(-0.5) * d + static_cast<Acc>(2.5)) * d - static_cast<Acc>(4)) * d +
-        static_cast<Acc>(2);
-    return d < one ? near : (d < static_cast<Acc>(2) ? far : static_cast<Acc>(0));
-  }
-}
-
-// The taps of one axis with antialias: columns or rows [first, first + count), relative to the
-// axis' origin. Tap k has the weight filter_weight((k - at) scale) x norm.
-template <class Acc>
-struct FilterTaps {
-  int32_t first, count;
-  Acc at, scale, norm;
-};
-
-template <Interpolation mode, class Acc>
-VISOPS_HOT_FN Acc filter_tap(const FilterTaps<Acc>& taps, int32_t k) {
-  return filter_weight<mode>((static_cast<Acc>(k) - taps.at) * taps.scale);
-}
-
-template <Interpolation mode, class Acc>
-VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padding, Acc at) {
-  FilterTaps<Acc> taps;
-  const Acc limit = static_cast<Acc>(1073741824.0);
-  Acc centre = at > -limit ? (at < limit ? at : limit) : -limit;
-  if (padding == Padding::kConstant) {  // a soft edge may reach farther than the filter
-    const Acc low = axis.low < axis.first ? axis.low : axis.first;
-    const Acc high = axis.high > axis.last ? axis.high : axis.last;
-    centre = centre > low ? (centre < high ? centre : high) : low;
-  }
-  Acc first = floor(centre - axis.radius) + static_cast<Acc>(1);
-  Acc last = first + (static_cast<Acc>(2) * ceil(axis.radius) - static_cast<Acc>(1));
-  if (padding == Padding::kConstant) {  // the others fold what lies outside back into the window
-    if (first < axis.first) first = axis.first;
-    if (last > axis.last) last = axis.last;
-  }
-  const bool some = first <= last;
-  taps.first = some ? static_cast<int32_t>(first) : 0;
-  taps.count = some ? static_cast<int32_t>(last - first) + 1 : 0;
-  taps.at = centre;
-  taps.scale = axis.filter_scale;
-  Acc sum = static_cast<Acc>(0);
-  for (int32_t i = 0; i < taps.count; ++i) sum = sum + filter_tap<mode>(taps, taps.first + i);
-  if (some && sum == static_cast<Acc>(0)) {
-    // Coordinates this large are sparser than the filter is wide: take the element there.
-    taps.at = floor(centre);
-    taps.first = static_cast<int32_t>(taps.at);
-    taps.count = 1;
-    sum = filter_tap<mode>(taps, taps.first);
-  }
-  taps.norm = sum != static_cast<Acc>(0) ? static_cast<Acc>(1) / sum : static_cast<Acc>(0);
-  return taps;
-}
-
-// The element that tap k of an axis stands for.
-template <class Acc>
-VISOPS_FN int64_t filter_index(const SegmentAxis<Acc>& axis, const AxisWindow& window,
-                               Padding padding, int32_t k) {
-  const int64_t at = axis.origin + k - window.first;
-  const int64_t n = window.last - window.first + 1;
-  if (at >= 0 && at < n) return window.first + at;
-  const int64_t inside = pad_index(padding, at, n);
-  return window.first + (inside < 0 ? 0 : inside);  // constant padding has no taps outside
-}
-
-// One channel with antialias, before it is blended with fill.
-template <class T, Interpolation mode, class Acc>
-VISOPS_FN Acc filter_pixel(const T* plane, const AugmentSample& s, const SegmentAxes<Acc>& axes,
-                           Padding padding, const FilterTaps<Acc>& x, const FilterTaps<Acc>& y) {
-  Acc value = static_cast<Acc>(0);
-  for (int32_t j = 0; j < x.count; ++j) {
-    const int64_t column = filter_index(axes.x, s.x, padding, x.first + j);
-    Acc v = static_cast<Acc>(0);
-    for (int32_t i = 0; i < y.count; ++i) {
-      const int64_t row = filter_index(axes.y, s.y, padding, y.first + i);
-      const T element =
-          load_readonly(plane + row * s.image.row_stride + column * s.image.column_stride);
-      const Acc weight = filter_tap<mode>(y, y.first + i) * y.norm;
-      v = v + weight * static_cast<Acc>(load_element(&element));
+// filter_pixel() or integer_pixel().
+template <Interpolation mode, class T, class Acc>
+VISOPS_FN Acc any_filter_pixel(const AugmentParams& p, const AugmentSample& s, const T* plane,
+                               const SegmentAxes<Acc>& axes, const FilterTaps<Acc>& x,
+                               const FilterTaps<Acc>& y) {
+  if constexpr (std::is_same<T, uint8_t>::value) {
+    if (s.integers) {
+      Acc value[1];
+      integer_pixels<mode, 1>(s, axes, plane, 1, x, y, value);
+      return value[0];
     }
-    value = value + (filter_tap<mode>(x, x.first + j) * x.norm) * v;
   }
-  return value;
+  return filter_pixel<T, mode>(plane, s, axes, p.padding, x, y);
 }
 
 // The sampled values of `count` channels from `first` on, before colour. `mode` is the sample's
@@ -185,7 +110,7 @@ VISOPS_FN void sample_augmented(const AugmentParams& p, const AugmentSample& s,
       const FilterTaps<Acc> y = filter_taps<mode>(axes.y, p.padding, point.y);
       for (int64_t c = 0; c < count; ++c) {
         const T* plane = image + (first + c) * s.image.channel_stride;
-        const Acc v = filter_pixel<T, mode>(plane, s, axes, p.padding, x, y);
+        const Acc v = any_filter_pixel<mode>(p, s, plane, axes, x, y);
         value[c] = blend_fill(v, static_cast<Acc>(p.fill[value_index(p, first + c)]), out);
       }
       return;

@@ -61,9 +61,20 @@ struct AugmentSample {
   AxisWindow x, y;
   Interpolation mode;  // also nearest where every coordinate is an integer: exact copies
   bool antialias;      // off for affine maps where it makes no difference
+  bool integers;       // antialias in integers
   bool soft_edge;      // the edge is one output pixel wide
   bool is_fill;        // nothing to sample: the map is invalid or the window empty
 };
+
+constexpr int32_t kMostIntegerTaps = 64;  // along an axis
+
+// Whether a sample with antialias is filtered in integers (NOTE [ Integer filter ],
+// core/warp/augment_integers.h).
+VISOPS_FN bool filters_integers(const AugmentParams& p, const AugmentMap& map) {
+  const double most = kMostIntegerTaps / (p.mode == Interpolation::kBicubic ? 4.0 : 2.0);
+  return p.integers && p.padding == Padding::kConstant && !map.perspective && map.m[1] == 0.0 &&
+         map.m[3] == 0.0 && map.width_x <= most && map.width_y <= most;
+}
 
 VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
                                        const AugmentImage& image) {
@@ -84,6 +95,7 @@ VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
   const bool copies = s.map.integral && p.window == nullptr && !(p.antialias && shrinks);
   s.mode = copies ? Interpolation::kNearest : p.mode;
   s.antialias = p.antialias && !copies && (shrinks || always);
+  s.integers = s.antialias && filters_integers(p, s.map);
   s.soft_edge = p.antialias || p.window != nullptr;
   s.is_fill = !s.map.valid || s.x.last < s.x.first || s.y.last < s.y.first;
   return s;

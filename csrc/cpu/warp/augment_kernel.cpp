@@ -13,6 +13,7 @@
 #include "cpu/warp/augment_filter.h"
 #include "cpu/warp/augment_read_ahead.h"
 #include "cpu/warp/augment_resize.h"
+#include "cpu/warp/augment_resize_integers.h"
 #include "cpu/warp/augment_samplers.h"
 
 namespace visops {
@@ -137,7 +138,7 @@ LaneWay prepare_lanes(const SegmentAt& at, const LaneImage& image, AugmentLanes&
   }
   blend_lanes(at, lanes);
   if (lanes.begin == lanes.end) return LaneWay::kFill;
-  if (at.s.antialias) return LaneWay::kFilter;
+  if (at.s.antialias) return at.s.integers ? LaneWay::kPixels : LaneWay::kFilter;
   if (mode == Interpolation::kBilinear && clamps) {
     bilinear_taps(at, image.row_bytes, image.column_bytes, lanes);
     return LaneWay::kTaps;
@@ -171,10 +172,57 @@ VISOPS_NOINLINE void sample_filter(const AugmentTask& task, const SegmentAt& at,
   task.sampler.pixels(at, filter.end, lanes.end, first, channels, planes);
 }
 
+// augment_resized() in float32.
+struct FloatResizer {
+  static constexpr bool kReadAhead = true;
+  ResizeBuffers buffers;
+  RowFilter* filter;
+
+  void make_chunk(const AugmentTask& task, const SegmentAxis<float>& axis,
+                  const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
+                  ResizeChunk& chunk) {
+    visops::make_chunk(task.s.mode, axis, segment, x0, lane, lanes, task.p.dtype == DType::kUInt8,
+                       chunk);
+  }
+  void start_row(const AugmentTask&, const SegmentAxis<float>&, float) {}
+  void sample(const SegmentAt& at, const ResizeChunk& chunk, int64_t first, int64_t channels) {
+    resize_row(at, chunk, filter, first, channels, buffers, buffers.planes);
+  }
+};
+
+// In integers.
+struct IntegerResizer {
+  static constexpr bool kReadAhead = false;  // fetches rows itself
+  IntegerResizeBuffers buffers;
+
+  void make_chunk(const AugmentTask& task, const SegmentAxis<float>& axis,
+                  const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
+                  IntegerChunk& chunk) {
+    if (task.s.mode == Interpolation::kBilinear) {
+      make_integer_chunk<Interpolation::kBilinear>(axis, segment, x0, lane, lanes, chunk);
+    } else {
+      make_integer_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, chunk);
+    }
+  }
+  void start_row(const AugmentTask& task, const SegmentAxis<float>& axis, float at) {
+    const double step = task.s.map.m[4];
+    if (task.s.mode == Interpolation::kBilinear) {
+      set_integer_rows<Interpolation::kBilinear>(axis, at, step, buffers.rows);
+    } else {
+      set_integer_rows<Interpolation::kBicubic>(axis, at, step, buffers.rows);
+    }
+  }
+  void sample(const SegmentAt& at, const IntegerChunk& chunk, int64_t first, int64_t channels) {
+    resize_integer_row(at, chunk, first, channels, buffers);
+  }
+};
+
 // Writes one row of a chunk to the output.
+template <class Resizer, class Chunk>
 VISOPS_NOINLINE void augment_resized_row(const AugmentTask& task, const SegmentAt& at,
-                                         const ResizeChunk& chunk, ResizeBuffers& buffers) {
-  AugmentLanes& lanes = buffers.lanes;
+                                         const Chunk& chunk, Resizer& resizer) {
+  AugmentLanes& lanes = resizer.buffers.lanes;
+  Planes& planes = resizer.buffers.planes;
   const float cover = edge_cover(at.axes.y, at.segment.fy);
   lanes.blended = !(chunk.covered && cover == 1.0f);
   for (int i = 0; lanes.blended && i < chunk.count; ++i) {
@@ -182,17 +230,19 @@ VISOPS_NOINLINE void augment_resized_row(const AugmentTask& task, const SegmentA
   }
   for (int64_t c = 0; c < at.p.channels; c += kGroup) {
     const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
-    resize_row(at, chunk, task.sampler.rows, c, channels, buffers, buffers.planes);
-    blend_planes(at, lanes, c, channels, buffers.planes);
-    finish_segment(at, task.plan, c, channels, buffers.planes);
+    resizer.sample(at, chunk, c, channels);
+    blend_planes(at, lanes, c, channels, planes);
+    finish_segment(at, task.plan, c, channels, planes);
   }
 }
 
 // antialias without rotation (NOTE [ Resized rows ], cpu/warp/augment_resize.h).
-VISOPS_NOINLINE void augment_resized(const AugmentTask& task, int64_t first, int64_t last) {
+template <class Resizer>
+VISOPS_NOINLINE void augment_resized(const AugmentTask& task, int64_t first, int64_t last,
+                                     Resizer& resizer) {
   const AugmentParams& p = task.p;
   const AugmentSample& s = task.s;
-  ResizeBuffers buffers;
+  auto& chunk = resizer.buffers.chunks;
   SegmentAxes<float> axes;
   set_axis_widths(s, s.x, s.map.width_x, &axes.x);
   set_axis_widths(s, s.y, s.map.width_y, &axes.y);
@@ -203,25 +253,36 @@ VISOPS_NOINLINE void augment_resized(const AugmentTask& task, int64_t first, int
       const int64_t x0 = x & -kSegment, left = p.output_width - x0;
       const auto segment = augment_segment<float>(s.map, x0, first);
       place_axis(s.x, segment.x, &axes.x);
-      make_chunk(s.mode, axes.x, segment, x0, static_cast<int>(x - x0),
-                 static_cast<int>(left < kSegment ? left : kSegment), p.dtype == DType::kUInt8,
-                 buffers.chunks[chunks]);
-      x += buffers.chunks[chunks].count;
+      resizer.make_chunk(task, axes.x, segment, x0, static_cast<int>(x - x0),
+                         static_cast<int>(left < kSegment ? left : kSegment), chunk[chunks]);
+      x += chunk[chunks].count;
     }
     ReadAhead ahead = read_ahead(p, s, {begin, x}, {first, last});
     for (int64_t y = first; y < last; ++y) {
-      ahead.at(y);
+      if (Resizer::kReadAhead) ahead.at(y);
       for (int i = 0; i < chunks; ++i) {
-        const ResizeChunk& chunk = buffers.chunks[i];
-        const auto segment = augment_segment<float>(s.map, chunk.x0 & -kSegment, y);
+        const int64_t x0 = chunk[i].x0;
+        const int count = chunk[i].count;
+        const auto segment = augment_segment<float>(s.map, x0 & -kSegment, y);
         place_axis(s.y, segment.y, &axes.y);
-        const int padded = (chunk.count + kMaxWidth - 1) & -kMaxWidth;
-        augment_resized_row(task,
-                            {p, s, segment, axes, task.sample, chunk.x0, y, chunk.count, padded},
-                            chunk, buffers);
+        // Rows depend on y alone, so all chunks have the same.
+        if (i == 0) resizer.start_row(task, axes.y, segment.fy);
+        const int padded = (count + kMaxWidth - 1) & -kMaxWidth;
+        augment_resized_row(task, {p, s, segment, axes, task.sample, x0, y, count, padded},
+                            chunk[i], resizer);
       }
     }
   }
+}
+
+void augment_resized(const AugmentTask& task, int64_t first, int64_t last) {
+  if (task.s.integers) {
+    IntegerResizer resizer;
+    return augment_resized(task, first, last, resizer);
+  }
+  FloatResizer resizer;
+  resizer.filter = task.sampler.rows;
+  augment_resized(task, first, last, resizer);
 }
 
 // Rows go in blocks, segment by segment, as in affine_kernel.cpp.

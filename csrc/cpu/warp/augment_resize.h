@@ -17,8 +17,8 @@ namespace {
 constexpr int kTableFloats = 8192;    // weights of a chunk of columns
 constexpr int kBufferFloats = 16384;  // filtered elements of a chunk, four per column
 
-// A run of output columns and their taps.
-struct ResizeChunk {
+// A run of output columns and the columns of the image that they need.
+struct ResizeColumns {
   int64_t x0;  // first column
   int count;
   int32_t low, high;  // columns [low, high) of the image, relative to the axis' origin
@@ -26,6 +26,40 @@ struct ResizeChunk {
   float cover[kSegment];
   int32_t first[kPaddedSegment];  // tap, relative to `low`
   int32_t taps[kSegment];
+
+  void begin(int64_t column) {
+    x0 = column;
+    count = 0;
+    low = high = 0;
+    covered = true;
+  }
+
+  // Appends a column. False if its taps make [low, high) too wide.
+  bool add(const FilterTaps<float>& column, float column_cover) {
+    if (column.count > 0) {
+      const bool none = low == high;
+      const int32_t last = column.first + column.count;
+      const int32_t lowest = none || column.first < low ? column.first : low;
+      const int32_t highest = none || last > high ? last : high;
+      if (int64_t{4} * (highest - lowest) > kBufferFloats) return false;
+      low = lowest;
+      high = highest;
+    }
+    first[count] = column.first;
+    taps[count] = column.count;
+    cover[count] = column_cover;
+    covered = covered && column_cover == 1.0f;
+    ++count;
+    return true;
+  }
+
+  // Call after the last column.
+  void finish() {
+    for (int i = 0; i < count; ++i) first[i] = taps[i] > 0 ? first[i] - low : 0;
+  }
+};
+
+struct ResizeChunk : ResizeColumns {
   int uniform;  // number of taps if all columns have as many, some of weight 0; else 0
   int stride;   // weights per column
   alignas(64) float weight[kTableFloats];
@@ -64,34 +98,17 @@ template <Interpolation mode>
 void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment, int64_t x0,
                 int lane, int lanes, bool finite, ResizeChunk& chunk) {
   chunk.stride = 2 * static_cast<int>(std::ceil(axis.radius));
-  chunk.x0 = x0 + lane;
-  chunk.covered = true;
-  chunk.low = chunk.high = 0;
-  int count = 0;
-  for (; lane + count < lanes && (count + 1) * chunk.stride <= kTableFloats; ++count) {
-    const LanePoint<float> point = lane_point(segment, lane + count);
+  chunk.begin(x0 + lane);
+  for (int i = lane; i < lanes && (chunk.count + 1) * chunk.stride <= kTableFloats; ++i) {
+    const LanePoint<float> point = lane_point(segment, i);
     const FilterTaps<float> taps = filter_taps<mode>(axis, Padding::kConstant, point.x);
-    if (taps.count > 0) {
-      const bool none = chunk.low == chunk.high;
-      const int32_t last = taps.first + taps.count;
-      const int32_t low = none || taps.first < chunk.low ? taps.first : chunk.low;
-      const int32_t high = none || last > chunk.high ? last : chunk.high;
-      if (int64_t{4} * (high - low) > kBufferFloats) break;
-      chunk.low = low;
-      chunk.high = high;
-    }
-    chunk.first[count] = taps.first;
-    chunk.taps[count] = taps.count;
-    chunk.cover[count] = edge_cover(axis, point.x);
-    chunk.covered = chunk.covered && chunk.cover[count] == 1.0f;
+    float* weight = chunk.weight + chunk.count * chunk.stride;
+    if (!chunk.add(taps, edge_cover(axis, point.x))) break;
     for (int32_t j = 0; j < taps.count; ++j) {
-      chunk.weight[count * chunk.stride + j] = filter_tap<mode>(taps, taps.first + j) * taps.norm;
+      weight[j] = filter_tap<mode>(taps, taps.first + j) * taps.norm;
     }
   }
-  chunk.count = count;
-  for (int i = 0; i < count; ++i) {
-    chunk.first[i] = chunk.taps[i] > 0 ? chunk.first[i] - chunk.low : 0;
-  }
+  chunk.finish();
   chunk.uniform = 0;
   if (finite) make_uniform(chunk);
 }

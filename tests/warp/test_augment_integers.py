@@ -1,0 +1,193 @@
+"""antialias from uint8 to uint8, which is computed in integers where the map is upright."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from references.augment import augment
+from references.augment_integers import integer_weights, resize
+from torch import Tensor
+
+MODES = ("bilinear", "bicubic")
+# Half a level for the result, 0.4 for weights and columns of 16 bits.
+WITHIN = 0.9
+
+
+def tensor(image: np.ndarray) -> Tensor:
+    """[H, W, C] -> [1, C, H, W], contiguous."""
+    return torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))[None]
+
+
+def shrunk(image: Tensor, matrix: Any, size: tuple[int, int], mode: str, **options: Any) -> Tensor:
+    given: dict[str, Any] = {"out_dtype": torch.uint8, "convention": "half_pixel", **options}
+    return visops.augment(image, matrix, size, mode=mode, antialias=True, layout="CHW", **given)
+
+
+def matrix_of(scale: tuple[float, float]) -> np.ndarray:
+    """From source to output; `scale` is source per output, y first."""
+    return np.array([[1 / scale[1], 0.0, 0.0], [0.0, 1 / scale[0], 0.0]])
+
+
+def pattern(rng: np.random.Generator, kind: str, shape: tuple[int, int, int]) -> np.ndarray:
+    """Noise, noise of the two extremes, or stripes of one pixel, the worst for rounded weights."""
+    if kind == "noise":
+        return rng.integers(0, 256, shape).astype(np.uint8)
+    if kind == "extremes":
+        return rng.choice(np.array([0, 255], np.uint8), shape)
+    y, x, _ = np.indices(shape)
+    return ((x + y if kind == "checks" else x) % 2 * 255).astype(np.uint8)
+
+
+def check(image: np.ndarray, matrix: Any, size: tuple[int, int], mode: str, **options: Any) -> None:
+    """Within one level of the reference after rounding, and WITHIN before."""
+    result = shrunk(tensor(image), matrix, size, mode, **options)[0].permute(1, 2, 0).numpy()
+    options = {"in_dtype": "uint8", "out_dtype": "uint8", "convention": "half_pixel", **options}
+    exact = np.clip(augment(image, matrix, size, mode=mode, antialias=True, **options), 0, 255)
+    assert np.abs(result - exact).max() <= WITHIN
+    assert np.abs(result - np.rint(exact)).max() <= 1
+
+
+KINDS = ("noise", "extremes", "checks", "stripes")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(KINDS),
+    st.tuples(st.integers(1, 90), st.integers(1, 90), st.integers(1, 5)),
+    st.tuples(st.integers(1, 12), st.integers(1, 140)),
+    st.tuples(st.floats(0.3, 12), st.floats(0.3, 12)),
+    st.tuples(st.booleans(), st.booleans()),
+    st.booleans(),
+    st.sampled_from(MODES),
+)
+def test_within_one_level(
+    seed: int, kind: str, shape: Any, size: Any, scale: Any, flip: Any, windowed: bool, mode: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    height, width, _ = shape
+    matrix = matrix_of(scale)
+    for axis, n in ((0, size[1]), (1, size[0])):
+        if flip[axis]:
+            matrix[axis] = -matrix[axis]
+            matrix[axis, 2] = n
+        matrix[axis, 2] += rng.uniform(-3, 3)
+    window = None
+    if windowed:
+        window = [0.13 * width, 0.2 * height, 0.13 * width + 0.8 * width, 0.95 * height]
+    check(pattern(rng, kind, shape), matrix, size, mode, fill=77.0, window=window)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mode", MODES)
+def test_worst_patterns(mode: str, kind: str) -> None:
+    """Up to the most taps, and one scale beyond, where float32 takes over."""
+    most = 32.0 if mode == "bilinear" else 16.0
+    for scale in (1.0625, 1.9, 2.0, 7.3, 0.98 * most, most, 1.1 * most):
+        rng = np.random.default_rng(3)
+        image = pattern(rng, kind, (200, 331, 1))
+        size = (max(1, int(200 / scale)), max(1, int(331 / scale)))
+        check(image, matrix_of((scale, scale)), size, mode, fill=255.0)
+        check(image, matrix_of((scale, 0.7)), (size[0], 300), mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_definition(mode: str) -> None:
+    """Bit for bit the integers of the reference, where float32 holds all coordinates."""
+    rng = np.random.default_rng(7)
+    for number, scale in enumerate(
+        ((2.5, 3.25), (1.0, 6.5), (7.75, 1.5), (3.0, 0.5), (16.0, 12.5))
+    ):
+        image = pattern(rng, KINDS[number % 2], (61, 173, (3, 1, 4)[number % 3]))
+        size = (int(61 / scale[0]) + 1, int(173 / scale[1]) + 1)
+        expected = resize(image, scale, size, mode)
+        inverse = np.array([[scale[1], 0.0, 0.0], [0.0, scale[0], 0.0]])
+        # Replicated: what lies beyond the image takes its edge's weights, without fill.
+        result = shrunk(tensor(image), inverse, size, mode, inverse_map=True)
+        inside = np.s_[: int(61 / scale[0]), : int(173 / scale[1])]
+        actual = result[0].permute(1, 2, 0).numpy()
+        np.testing.assert_array_equal(actual[inside], expected[inside])
+
+
+def test_weights_of_the_reference_add_up() -> None:
+    for mode in MODES:
+        for at, width in ((0.0, 1.0), (-0.5, 5.3), (11.25, 3.1), (19.5, 7.0)):
+            _, weights, total = integer_weights(at, width, 20, mode, 1, 15)
+            assert sum(weights) == total
+            assert max(map(abs, weights)) <= 32767
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_constant_stays(mode: str) -> None:
+    levels = torch.arange(256, dtype=torch.uint8).reshape(256, 1, 1, 1)
+    image = levels.expand(256, 3, 37, 150)
+    for scale in ((2.7, 3.3), (1.01, 9.0), (13.0, 0.7)):
+        size = (int(37 / scale[0]), int(150 / scale[1]))
+        matrix = np.array([[size[1] / 150, 0.0, 0.0], [0.0, size[0] / 37, 0.0]])
+        result = shrunk(image, matrix, size, mode, fill=99.0)
+        assert torch.equal(result, levels.expand(256, 3, *size))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize("mode", MODES)
+def test_layouts_agree(mode: str, channels: int) -> None:
+    """However an image lies in memory, and a channel with others or alone."""
+    rng = np.random.default_rng(channels)
+    for height, width, scale in ((50, 301, 2.9), (9, 17, 1.7), (70, 90, 15.5)):
+        image = tensor(pattern(rng, "noise", (height, width, channels)))
+        size = (int(height / scale) + 1, int(width / scale) + 2)
+        matrix = matrix_of((scale, scale))
+        options: dict[str, Any] = {"fill": 31.0, "window": [1.5, 2.25, width - 2.5, height]}
+        expected = shrunk(image, matrix, size, mode, **options)
+        last = image.contiguous(memory_format=torch.channels_last)
+        wide = torch.zeros(1, channels, 2 * height, 3 * width, dtype=torch.uint8)
+        wide[:, :, ::2, ::3] = image
+        padded = torch.zeros(1, height, width, channels + 3, dtype=torch.uint8)
+        padded[..., 1 : channels + 1] = image.permute(0, 2, 3, 1)
+        views = (last, wide[:, :, ::2, ::3], padded.permute(0, 3, 1, 2)[:, 1 : channels + 1])
+        for view in (*views, image.flip(0), list(image)):
+            assert torch.equal(shrunk(view, matrix, size, mode, **options), expected)  # type: ignore[arg-type]
+        out = torch.empty(1, *size, channels, dtype=torch.uint8).permute(0, 3, 1, 2)
+        shrunk(image, matrix, size, mode, out=out, **options)
+        assert torch.equal(out, expected)
+        alone = [
+            shrunk(image[:, c : c + 1], matrix, size, mode, **options) for c in range(channels)
+        ]
+        assert torch.equal(torch.cat(alone, 1), expected)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_rest_of_the_pass_applies(mode: str) -> None:
+    """Colour, erasing and normalisation act on the integers' value."""
+    image = tensor(pattern(np.random.default_rng(2), "noise", (60, 80, 3)))
+    matrix, size = matrix_of((2.5, 2.5)), (24, 32)
+    plain = shrunk(image, matrix, size, mode)
+    inverted = shrunk(
+        image, matrix, size, mode, color=[[-1, 0, 0, 1], [0, -1, 0, 1], [0, 0, -1, 1]]
+    )
+    assert (inverted.int() + plain.int() - 255).abs().max() <= 1  # ties go to even on both sides
+    erased = shrunk(image, matrix, size, mode, erase=[[3, 4, 10, 20]], erase_value=7)
+    assert (erased[:, :, 4:20, 3:10] == 7).all()
+    erased[:, :, 4:20, 3:10] = plain[:, :, 4:20, 3:10]
+    assert torch.equal(erased, plain)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_threads_agree(mode: str) -> None:
+    image = tensor(pattern(np.random.default_rng(4), "noise", (333, 500, 3)))
+    threads = torch.get_num_threads()
+    results = []
+    try:
+        for count in (1, 2, 5):
+            torch.set_num_threads(count)
+            results.append(shrunk(image, matrix_of((2.3, 3.1)), (144, 161), mode))
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(results[0], results[1])
+    assert torch.equal(results[0], results[2])
