@@ -33,18 +33,33 @@ void require(bool condition, const char* op, const Parts&... parts) {
 
 const char* dtype_name(DType dtype);
 
-// "[2, 3]"
+// A shape as errors print it: "[2, 3]". It refers to `sizes` and becomes text only where a message
+// is written, so a check that passes costs nothing.
 template <class Container>
-std::string shape_text(const Container& sizes) {
-  std::ostringstream text;
-  text << '[';
-  bool first = true;
-  for (const auto size : sizes) {
-    text << (first ? "" : ", ") << size;
-    first = false;
+struct ShapeText {
+  const Container& sizes;
+
+  operator std::string() const {
+    std::ostringstream text;
+    text << *this;
+    return text.str();
   }
-  text << ']';
-  return text.str();
+};
+
+template <class Container>
+std::ostream& operator<<(std::ostream& out, const ShapeText<Container>& shape) {
+  const char* separator = "";
+  out << '[';
+  for (const auto size : shape.sizes) {
+    out << separator << size;
+    separator = ", ";
+  }
+  return out << ']';
+}
+
+template <class Container>
+ShapeText<Container> shape_text(const Container& sizes) {
+  return {sizes};
 }
 
 // a * b for sizes, or the largest int64 where that would overflow. 0 for a negative size: whatever

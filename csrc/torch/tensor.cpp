@@ -42,13 +42,17 @@ ScalarType scalar_type_of(DType dtype) {
   return types[static_cast<int>(dtype)];
 }
 
-std::string device_text(const Tensor& tensor) {
-  if (tensor.is_cpu()) return "cpu";
-  const std::string index = std::to_string(tensor.get_device_index());
-  return (tensor.is_cuda() ? "cuda:" : "device ") + index;
+std::ostream& operator<<(std::ostream& out, const DeviceText& device) {
+  const Tensor& tensor = device.tensor;
+  if (tensor.is_cpu()) return out << "cpu";
+  return out << (tensor.is_cuda() ? "cuda:" : "device ") << tensor.get_device_index();
 }
 
-std::string shape_text(const Tensor& tensor) { return shape_text(tensor.sizes()); }
+std::ostream& operator<<(std::ostream& out, const TensorShapeText& shape) {
+  return out << shape_text(shape.tensor.sizes());
+}
+
+TensorShapeText::operator std::string() const { return shape_text(tensor.sizes()); }
 
 void check_shape(const char* op, const char* name, const Tensor& tensor,
                  const std::vector<int64_t>& expected) {
@@ -57,11 +61,13 @@ void check_shape(const char* op, const char* name, const Tensor& tensor,
   require(same, op, name, " has shape ", shape_text(tensor), ", must be ", shape_text(expected));
 }
 
+bool on_same_device(const Tensor& a, const Tensor& b) {
+  return a.is_cuda() == b.is_cuda() && a.get_device_index() == b.get_device_index();
+}
+
 void check_same_device(const char* op, const char* reference_name, const Tensor& reference,
                        const char* name, const Tensor& tensor) {
-  const bool same = reference.is_cuda() == tensor.is_cuda() &&
-                    reference.get_device_index() == tensor.get_device_index();
-  require(same, op, name, " is on ", device_text(tensor), ", ", reference_name, " is on ",
+  require(on_same_device(reference, tensor), op, name, " is on ", device_text(tensor), ", ", reference_name, " is on ",
           device_text(reference), "; all tensors must be on one device");
 }
 

@@ -8,6 +8,7 @@
 #include <torch/csrc/stable/tensor.h>
 
 #include <optional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,24 @@ DType dtype_of(const char* op, const char* argument, const Tensor& tensor);
 std::optional<DType> dtype_of(ScalarType type);  // none: no visops op takes it
 ScalarType scalar_type_of(DType dtype);
 
-std::string device_text(const Tensor& tensor);
-std::string shape_text(const Tensor& tensor);
+// Shape and device of a tensor as errors print them; like ShapeText, they become text only there.
+struct TensorShapeText {
+  const Tensor& tensor;
+  operator std::string() const;
+};
+struct DeviceText {
+  const Tensor& tensor;
+};
+std::ostream& operator<<(std::ostream& out, const TensorShapeText& shape);
+std::ostream& operator<<(std::ostream& out, const DeviceText& device);
+inline TensorShapeText shape_text(const Tensor& tensor) { return {tensor}; }
+inline DeviceText device_text(const Tensor& tensor) { return {tensor}; }
 
 // Throws unless `tensor` has these sizes.
 void check_shape(const char* op, const char* name, const Tensor& tensor,
                  const std::vector<int64_t>& expected);
+
+bool on_same_device(const Tensor& a, const Tensor& b);
 
 // Throws unless `tensor` is on the device of `reference`.
 void check_same_device(const char* op, const char* reference_name, const Tensor& reference,

@@ -19,6 +19,9 @@ _are_transforms_active = torch._C._are_functorch_transforms_active
 _is_grad_enabled = torch.is_grad_enabled
 _any_requires_grad = torch._C._any_requires_grad
 _BelowAutograd = torch._C._AutoDispatchBelowAutograd
+_has_torch_function = torch._C._has_torch_function
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_is_autocast = torch._C._is_any_autocast_enabled
 
 
 # Registrations last as long as this object.
@@ -116,7 +119,9 @@ class Differentiable:
     def __init__(self, name: str) -> None:
         self._name = name
         self._op = getattr(torch.ops.visops, name).default
+        self._defaults = tuple(argument.default_value for argument in self._op._schema.arguments)
         self._transformed: Callable[..., Any] = self._op
+        self._recorded: Callable[..., Any] = self._op
 
     def register(
         self,
@@ -139,6 +144,27 @@ class Differentiable:
         static = {name: staticmethod(method) for name, method in methods.items()}
         function: Any = type(f"visops_{self._name}", (torch.autograd.Function,), static)
         self._transformed = function.apply
+        self._recorded = self._recording(setup_context, backward)
+
+    def _recording(
+        self, setup_context: Callable[..., None], backward: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        """Return the operator with its gradient recorded, for plain tensors in eager mode.
+
+        The dispatcher would reach the same formulas through two Python calls more in the forward
+        and one in the backward pass.
+        """
+        op, defaults = self._op, self._defaults
+
+        def forward(ctx: Any, *arguments: Any) -> Any:
+            with _BelowAutograd():
+                output = op(*arguments)
+            setup_context(ctx, (*arguments, *defaults[len(arguments) :]), output)
+            return output
+
+        methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        function: Any = type(f"visops_{self._name}", (torch.autograd.Function,), methods)
+        return function.apply  # type: ignore[no-any-return]
 
     def register_list(
         self,
@@ -172,6 +198,8 @@ class Differentiable:
                 except NotImplementedError:  # a tensor subclass, such as a nested tensor
                     self._refuse(arguments)
                     raise
+            if not (_has_torch_function(arguments) or _dispatch_modes() or _is_autocast()):
+                return self._recorded(*arguments)
         return self._op(*arguments)
 
     def _refuse(self, arguments: tuple[Any, ...]) -> None:

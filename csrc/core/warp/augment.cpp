@@ -17,8 +17,9 @@ KernelStub<AugmentBackwardParams> augment_backward_finish_stub{"augment_backward
 
 namespace {
 
-void check_side(const char* op, const std::string& what, int64_t value) {
-  require(value >= 0 && value <= 2147483647, op, what, " is ", value,
+template <class Name>
+void check_side(const char* op, const Name& name, const char* side, int64_t value) {
+  require(value >= 0 && value <= 2147483647, op, name, side, " is ", value,
           ", must be within [0, 2147483647]");
 }
 
@@ -26,10 +27,20 @@ std::string element(const char* name, int64_t i) {
   return std::string(name) + "[" + std::to_string(i) + "]";
 }
 
+// "image", or "images[3]" of a list.
+struct ImageName {
+  bool listed;
+  int64_t index;
+};
+
+std::ostream& operator<<(std::ostream& out, const ImageName& name) {
+  return name.listed ? out << "images[" << name.index << "]" : out << "image";
+}
+
 void check_image(const char* op, const AugmentParams& p, const AugmentImage& image,
-                 const std::string& name) {
-  check_side(op, name + " height", image.height);
-  check_side(op, name + " width", image.width);
+                 ImageName name) {
+  check_side(op, name, " height", image.height);
+  check_side(op, name, " width", image.width);
   const int64_t bytes = saturating_product(
       saturating_product(saturating_product(image.height, image.width), p.channels), 8);
   require(bytes < std::numeric_limits<int64_t>::max(), op, name, " of ", p.channels, " x ",
@@ -60,17 +71,17 @@ void check_augment(const char* op, const AugmentParams& p, const AugmentValues& 
   constexpr const char* kTypes = ", must be uint8, float16, bfloat16, float32 or float64";
   require(is_augmentable(p.dtype), op, "image has dtype ", dtype_name(p.dtype), kTypes);
   require(is_augmentable(p.output_dtype), op, "out_dtype is ", dtype_name(p.output_dtype), kTypes);
-  check_side(op, "size[0] (height)", p.output_height);
-  check_side(op, "size[1] (width)", p.output_width);
+  check_side(op, "size[0]", " (height)", p.output_height);
+  check_side(op, "size[1]", " (width)", p.output_width);
   int64_t bytes = saturating_product(p.batch, p.channels);
   bytes = saturating_product(saturating_product(bytes, p.output_height), p.output_width);
   require(saturating_product(bytes, 8) < std::numeric_limits<int64_t>::max(), op, "output of ",
           p.batch, " x ", p.channels, " x ", p.output_height, " x ", p.output_width,
           " elements passes 2^63 bytes");
   if (p.list == nullptr) {
-    if (p.batch > 0) check_image(op, p, p.first, "image");
+    if (p.batch > 0) check_image(op, p, p.first, {false, 0});
   } else {
-    for (int64_t i = 0; i < p.batch; ++i) check_image(op, p, p.list[i], element("images", i));
+    for (int64_t i = 0; i < p.batch; ++i) check_image(op, p, p.list[i], {true, i});
   }
   require(!p.antialias || p.mode != Interpolation::kNearest, op,
           "antialias is True, mode is 'nearest'; it needs 'bilinear' or 'bicubic'");

@@ -12,11 +12,12 @@ void check_boxes(const NmsCall& call, const NmsForms& forms) {
   const int64_t dim = boxes.dim(), width = call.rotated ? 5 : 4;
   const bool shaped =
       ((forms.single && dim == 2) || (forms.batch && dim == 3)) && boxes.size(dim - 1) == width;
+  if (shaped) return;
   const std::string single = "[N, " + std::to_string(width) + "]";
   const std::string batch = "[B, N, " + std::to_string(width) + "]";
   const std::string either = forms.single && forms.batch ? " or " : "";
-  require(shaped, call.op, "boxes has shape ", shape_text(boxes), ", must be ",
-          forms.single ? single : "", either, forms.batch ? batch : "");
+  fail(call.op, "boxes has shape ", shape_text(boxes), ", must be ", forms.single ? single : "",
+       either, forms.batch ? batch : "");
 }
 
 // Scores must fit the boxes; those of a batch may have a dimension of `classes`.

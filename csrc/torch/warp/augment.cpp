@@ -111,29 +111,39 @@ void set_batch(const char* op, AugmentParams& p, const Tensor& image) {
   p.dtype = dtype_of(op, "image", image);
 }
 
+// Names what keeps images[i] out of a list with images[0].
+void check_listed(const char* op, const std::vector<Tensor>& images, size_t i) {
+  const Tensor &first = images[0], &image = images[i];
+  const std::string name = "images[" + std::to_string(i) + "]";
+  require(image.dim() == 3, op, name, " has shape ", shape_text(image),
+          ", must be [channels, height, width]");
+  require(image.size(0) == first.size(0), op, name, " has ", image.size(0),
+          " channels, images[0] has ", first.size(0));
+  require(image.scalar_type() == first.scalar_type(), op, name, " has dtype ",
+          dtype_name(dtype_of(op, name.c_str(), image)), ", images[0] has ",
+          dtype_name(dtype_of(op, "images[0]", first)));
+  check_same_device(op, "images[0]", first, name.c_str(), image);
+}
+
 void set_list(const char* op, AugmentParams& p, const std::vector<Tensor>& images,
               std::vector<AugmentImage>& list) {
   require(!images.empty(), op, "images is an empty list, must hold at least one image");
   const Tensor& first = images[0];
+  check_listed(op, images, 0);
+  p.batch = static_cast<int64_t>(images.size());
+  p.channels = first.size(0);
+  p.dtype = dtype_of(op, "images[0]", first);
+  const ScalarType type = first.scalar_type();
   list.reserve(images.size());
   for (size_t i = 0; i < images.size(); ++i) {
     const Tensor& image = images[i];
-    const std::string name = "images[" + std::to_string(i) + "]";
-    require(image.dim() == 3, op, name, " has shape ", shape_text(image),
-            ", must be [channels, height, width]");
-    require(image.size(0) == first.size(0), op, name, " has ", image.size(0),
-            " channels, images[0] has ", first.size(0));
-    require(image.scalar_type() == first.scalar_type(), op, name, " has dtype ",
-            dtype_name(dtype_of(op, name.c_str(), image)), ", images[0] has ",
-            dtype_name(dtype_of(op, "images[0]", first)));
-    check_same_device(op, "images[0]", first, name.c_str(), image);
+    const bool fits = image.dim() == 3 && image.size(0) == p.channels &&
+                      image.scalar_type() == type && on_same_device(first, image);
+    if (!fits) check_listed(op, images, i);
     list.push_back({image.const_data_ptr(), image.size(1), image.size(2), image.stride(0),
                     image.stride(1), image.stride(2)});
   }
   p.list = list.data();
-  p.batch = static_cast<int64_t>(images.size());
-  p.channels = first.size(0);
-  p.dtype = dtype_of(op, "images[0]", first);
 }
 
 void check_problem(const char* op, const AugmentParams& p, const Tensor& image, const Options& o) {
