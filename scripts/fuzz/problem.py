@@ -15,6 +15,7 @@ from torch import Tensor
 
 from . import attention
 from .draws import FLOATING, Draw
+from .files import FILE_VALUES
 from .masks import MASK_VALUES, masks_of
 
 Pair = tuple[int, int]
@@ -416,6 +417,7 @@ BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
         **_for("im2col col2im", padding=lambda p: p.padding),
         **_for("augment warp_affine", images=Problem.image, out=lambda p: None),
         **attention.BY_FUNCTION,
+        **FILE_VALUES,
         **_for("roi_align", features=Problem.image),  # of compat
     }
 )
