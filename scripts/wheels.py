@@ -30,6 +30,7 @@ TESTS = (
     "suppression",
     "roi",
     "masks",
+    "jpeg",
     "deformable",
     "convolution",
     "warp",

@@ -4,7 +4,7 @@
 #include "cuda/launch.h"
 
 #if defined(VISOPS_CUDA_EMULATION)
-#include "tally_count.h"
+#include <tally_count.h>  // of the emulation, as <cuda_runtime.h> is
 #endif
 
 namespace visops {

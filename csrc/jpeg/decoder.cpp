@@ -175,7 +175,6 @@ void decode(const uint8_t* data, size_t length, const Request& r, uint8_t* out) 
   session.run(prepare);
   session.refuse_lost_scans();
   session.run([&](jpeg_decompress_struct& info) {
-    // A block and a chroma sample, in pixels of the result.
     const JDIMENSION margin = 2;  // pixels that a chroma sample covers
     const JDIMENSION left = static_cast<JDIMENSION>(r.left);
     const JDIMENSION right = static_cast<JDIMENSION>(r.left + r.width);

@@ -134,6 +134,6 @@ def _size(size: int | Sequence[int]) -> tuple[int, int]:
 
 def _whole_numbers(values: Any) -> tuple[int, ...] | None:
     try:
-        return tuple(value.__index__() for value in values if not isinstance(value, (str, bytes)))
+        return tuple(value.__index__() for value in values)
     except (AttributeError, TypeError):
         return None

@@ -51,6 +51,7 @@ BAD_CALLS: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     (FILE, {"size": 0}, ValueError, "size is 0, must be a whole number >= 1, two such, or None"),
     (FILE, {"size": "ab"}, ValueError, "size is 'ab', must be a whole number >= 1, two such"),
     (FILE, {"max_pixels": "all"}, ValueError, "max_pixels is 'all', must be a whole number >= 1"),
+    (FILE, {"max_pixels": b"x"}, ValueError, "max_pixels is b'x', must be a whole number >= 1"),
     (FILE, {"mode": "RGBA"}, ValueError, "mode is 'RGBA', must be 'rgb' or 'gray'"),
     (
         FILE,
