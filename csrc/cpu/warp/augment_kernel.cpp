@@ -8,7 +8,6 @@
 // even and saturate when stored. Assumes what check_augment() and check_augment_data() establish:
 // regular matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless
 // padding is constant.
-#include "cpu/noinline.h"
 #include "cpu/warp/augment_color.h"
 #include "cpu/warp/augment_filter.h"
 #include "cpu/warp/augment_read_ahead.h"
@@ -158,9 +157,9 @@ bool filter_lanes_of(const SegmentAt& at, const LaneImage& image, const AugmentL
 }
 
 // antialias: lanes with all their taps in the window as vectors, the others one by one.
-VISOPS_NOINLINE void sample_filter(const AugmentTask& task, const SegmentAt& at,
-                                   const LaneImage& image, AugmentLanes& lanes, FilterLanes& filter,
-                                   int64_t first, int64_t channels, Planes& planes) {
+void sample_filter(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
+                   AugmentLanes& lanes, FilterLanes& filter, int64_t first, int64_t channels,
+                   Planes& planes) {
   lane_points(at, lanes);
   if (!filter_lanes_of(at, image, lanes, filter) ||
       !task.sampler.filter(image, filter, first, channels, planes)) {
@@ -172,8 +171,8 @@ VISOPS_NOINLINE void sample_filter(const AugmentTask& task, const SegmentAt& at,
 }
 
 // Writes one row of a chunk to the output.
-VISOPS_NOINLINE void augment_resized_row(const AugmentTask& task, const SegmentAt& at,
-                                         const ResizeChunk& chunk, ResizeBuffers& buffers) {
+void augment_resized_row(const AugmentTask& task, const SegmentAt& at, const ResizeChunk& chunk,
+                         ResizeBuffers& buffers) {
   AugmentLanes& lanes = buffers.lanes;
   const float cover = edge_cover(at.axes.y, at.segment.fy);
   lanes.blended = !(chunk.covered && cover == 1.0f);
@@ -189,7 +188,7 @@ VISOPS_NOINLINE void augment_resized_row(const AugmentTask& task, const SegmentA
 }
 
 // antialias without rotation (NOTE [ Resized rows ], cpu/warp/augment_resize.h).
-VISOPS_NOINLINE void augment_resized(const AugmentTask& task, int64_t first, int64_t last) {
+void augment_resized(const AugmentTask& task, int64_t first, int64_t last) {
   const AugmentParams& p = task.p;
   const AugmentSample& s = task.s;
   ResizeBuffers buffers;
@@ -255,8 +254,7 @@ void augment_place(const AugmentTask& task, const SegmentAt& at, const LaneImage
   }
 }
 
-VISOPS_NOINLINE void augment_segments(const AugmentTask& task, int64_t first, int64_t last,
-                                      Span strip) {
+void augment_segments(const AugmentTask& task, int64_t first, int64_t last, Span strip) {
   const AugmentParams& p = task.p;
   const AugmentSample& s = task.s;
   const LaneImage image(p, s);
@@ -323,8 +321,8 @@ void augment_double_rows(const AugmentParams& p, const AugmentSample& s, int64_t
   }
 }
 
-VISOPS_NOINLINE void augment_doubles(const AugmentParams& p, const AugmentSample& s, int64_t sample,
-                                     int64_t first, int64_t last) {
+void augment_doubles(const AugmentParams& p, const AugmentSample& s, int64_t sample, int64_t first,
+                     int64_t last) {
   switch (s.mode) {
     case Interpolation::kNearest:
       return augment_double_rows<Interpolation::kNearest>(p, s, sample, first, last);
