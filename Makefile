@@ -95,10 +95,12 @@ demo: $(VENV)/.installed-native  ## augment and warp real photos, compare with o
 test: build-tests  ## every test once, on this machine's best kernels, and all kernels' bits
 	$(PYTEST) -m "not cluster"
 
+# Naming these files saves collecting all others, once a kind of kernel.
+MATRIX_TESTS := $(shell grep -rl 'mark\.matrix' tests --include='test_*.py')
 test-matrix: build-tests  ## the tests of values again, on every other kind of kernel
 	@set -e; for cpu in $$($(PY) -c "import visops; info = visops.build_info(); \
 	    print(*sorted({*info['cpu_available']} - {info['cpu']}))"); do \
-	  echo "== VISOPS_CPU=$$cpu"; VISOPS_CPU=$$cpu $(PYTEST) -m "matrix and not cluster"; \
+	  echo "== VISOPS_CPU=$$cpu"; VISOPS_CPU=$$cpu $(PYTEST) -m "matrix and not cluster" $(MATRIX_TESTS); \
 	done
 
 test-infer: build-tests  ## inference on Ray and torchrun, and when processes are killed

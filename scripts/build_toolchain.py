@@ -73,8 +73,8 @@ MSVC = Flags(
     no_unswitching=[],
 )
 # Files of csrc/cpu whose loops hold conditions that stay the same. GCC copies such loops for each
-# outcome, which takes it two to four times as long. The kernels are no faster for it.
-NOT_UNSWITCHED = {"roi/crops_kernel.cpp", "roi/paste_kernel.cpp"}
+# outcome, which takes it long and makes these kernels no faster.
+NOT_UNSWITCHED = {"roi/paste_kernel.cpp"}
 # What -march=native defines on processors for which core/kernel_stub.cpp chooses a slot.
 _AVX2 = {"AVX2", "FMA", "F16C"}
 NATIVE_MACROS = {

@@ -13,7 +13,6 @@
 #include <type_traits>
 
 #include "core/roi/crops_pixel.h"
-#include "cpu/noinline.h"
 #include "cpu/simd/floats.h"
 
 namespace visops {
@@ -41,8 +40,7 @@ template <Interpolation mode, class Acc>
 class RowColumns {
  public:
   // As RowSampler::set_columns().
-  VISOPS_NOINLINE void set(const GridAxis& axis, Span columns, Padding padding, int64_t width,
-                           int elements) {
+  void set(const GridAxis& axis, Span columns, Padding padding, int64_t width, int elements) {
     count_ = static_cast<int>(columns.end - columns.begin);
     elements_ = elements;
     touching_ = {0, 0};

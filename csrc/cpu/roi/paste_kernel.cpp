@@ -5,6 +5,7 @@
 // stores it, rounded once. Tiles that no box covers stay copies. Assumes what check_roi_paste()
 // establishes; maps may belong to boxes that are not valid.
 #include "core/roi/paste_pixel.h"
+#include "cpu/noinline.h"
 #include "cpu/roi/crops_rows.h"
 #include "cpu/rows.h"
 

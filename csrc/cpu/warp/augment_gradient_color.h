@@ -41,8 +41,8 @@ void load_gradient_plane(const G* from, int64_t step, int begin, int end, Acc sc
 
 // Planes `e`: the incoming gradient with respect to the results of colour.
 template <class Acc>
-VISOPS_NOINLINE void load_gradients(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
-                                    int64_t first, int count, GradientPlanes<Acc>& planes) {
+void load_gradients(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
+                    int count, GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   const Strides& stride = p.output_stride;
   const int begin = at.begin, end = at.end;
@@ -160,8 +160,8 @@ void pull_color_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>
 }
 
 template <class Acc>
-VISOPS_NOINLINE void pull_colors(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
-                                 int count, SumLanes* color_sums, GradientPlanes<Acc>& planes) {
+void pull_colors(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int count,
+                 SumLanes* color_sums, GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   if (p.color_steps == 0) {
     const Acc scale = static_cast<Acc>(p.input_scale);
@@ -184,9 +184,8 @@ VISOPS_NOINLINE void pull_colors(const GradientTask<Acc>& task, const GradientSe
 // From `e` with respect to blended values to `e` with respect to samples, in place; adds to
 // `fills`.
 template <class Acc>
-VISOPS_NOINLINE void pull_blends(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
-                                 int64_t first, int count, bool slopes,
-                                 GradientPlanes<Acc>& planes) {
+void pull_blends(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
+                 int count, bool slopes, GradientPlanes<Acc>& planes) {
   if (!at.edged) return;
   const int begin = at.begin, end = at.end;
   for (int c = 0; c < count; ++c) {
@@ -203,8 +202,8 @@ VISOPS_NOINLINE void pull_blends(const GradientTask<Acc>& task, const GradientSe
 
 // The matrix sums of the segment's pixels, from gx, gy and `fills`.
 template <class Acc>
-VISOPS_NOINLINE void add_matrix_sums(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
-                                     GradientPlanes<Acc>& planes, SumLanes* sums) {
+void add_matrix_sums(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
+                     GradientPlanes<Acc>& planes, SumLanes* sums) {
   const AugmentMap map = task.s.map;
   const bool third_row = task.p.matrix_rows == 3;
   const MovingRange<Acc> by_x = moving_range(task.p, task.slope, at.axes.x);

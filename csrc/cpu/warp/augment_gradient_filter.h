@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "core/warp/augment_group.h"
-#include "cpu/noinline.h"
 #include "cpu/simd/floats.h"
 
 namespace visops {
@@ -82,9 +81,8 @@ void add_rows_of_quads(const float* plane, const KnownTaps<float>& x, const Know
 
 // filter_group(); `image` is the plane of the group's first channel.
 template <class T, Interpolation mode, bool slopes, class Acc>
-VISOPS_NOINLINE void filter_lane(const AugmentParams& p, const AugmentSample& s,
-                                 const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
-                                 const T* image, int count, PixelGroup<Acc>* group) {
+void filter_lane(const AugmentParams& p, const AugmentSample& s, const SegmentAxes<Acc>& axes,
+                 const LanePoint<Acc>& point, const T* image, int count, PixelGroup<Acc>* group) {
   const AugmentImage& of = s.image;
   KnownTaps<Acc> x, y;
   if (!know_taps<mode, slopes>(axes.x, s.x, p.padding, point.x, of.column_stride, x) ||

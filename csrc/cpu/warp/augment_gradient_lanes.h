@@ -12,7 +12,6 @@
 #include <type_traits>
 
 #include "core/warp/augment_gradient.h"
-#include "cpu/noinline.h"
 #include "cpu/simd/floats.h"
 #include "cpu/warp/affine_rows.h"
 
@@ -119,8 +118,8 @@ struct GradientSegment {
 };
 
 template <class Acc>
-VISOPS_NOINLINE void place_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
-                                 GradientPlanes<Acc>& planes) {
+void place_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
+                 GradientPlanes<Acc>& planes) {
   const AugmentSegment<Acc> s = at.segment;
   const int begin = at.begin, end = at.end;
   if (s.direct) {
@@ -147,8 +146,8 @@ VISOPS_NOINLINE void place_lanes(const GradientTask<Acc>& task, const GradientSe
 
 // Sets `edged` and its planes.
 template <class Acc>
-VISOPS_NOINLINE void meet_edges(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
-                                GradientPlanes<Acc>& planes) {
+void meet_edges(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
+                GradientPlanes<Acc>& planes) {
   const Acc zero = static_cast<Acc>(0);
   const SegmentAxes<Acc> axes = at.axes;
   const int begin = at.begin, end = at.end;
@@ -204,8 +203,8 @@ bool ends_within(const GradientSegment<Acc>& at, const GradientPlanes<Acc>& plan
 // Sets `tapped` and its planes if the bilinear taps are two by two neighbours in the window. Lanes
 // beyond the end, up to a whole vector, repeat the last one.
 template <class Acc>
-VISOPS_NOINLINE void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
-                               GradientPlanes<Acc>& planes) {
+void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
+               GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   const SegmentAxis<Acc> ax = at.axes.x, ay = at.axes.y;
   const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
@@ -243,8 +242,8 @@ VISOPS_NOINLINE void tap_lanes(const GradientTask<Acc>& task, GradientSegment<Ac
 
 // Sets `nearest` and its planes, once nothing needs those of `tapped` any more.
 template <class Acc>
-VISOPS_NOINLINE void near_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
-                                GradientPlanes<Acc>& planes) {
+void near_lanes(const GradientTask<Acc>& task, GradientSegment<Acc>& at,
+                GradientPlanes<Acc>& planes) {
   const AugmentParams& p = task.p;
   const SegmentAxis<Acc> ax = at.axes.x, ay = at.axes.y;
   const Acc half = static_cast<Acc>(0.5), one = static_cast<Acc>(1);

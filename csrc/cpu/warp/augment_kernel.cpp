@@ -3,12 +3,12 @@
 // segment is sampled into planes of float32 that stay in the first-level cache
 // (cpu/warp/augment_lanes.h, cpu/warp/augment_samplers.h); from there it goes through colour and
 // normalisation to the output's dtype and layout (cpu/warp/augment_color.h). So the image is read
-// once and the output written once. float64 images, and segments that lanes can't hold, go pixel by
-// pixel through core/warp/augment_pixel.h; all ways agree to the bit. Integers are rounded half to
-// even and saturate when stored. Assumes what check_augment() and check_augment_data() establish:
-// regular matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless
-// padding is constant.
-#include "cpu/noinline.h"
+// once and the output written once. antialias of uint8 to uint8 without rotation is computed in
+// integers (cpu/warp/augment_resize_integers.h). float64 images, and segments that lanes can't
+// hold, go pixel by pixel through core/warp/augment_pixel.h; all ways agree to the bit. Integers
+// are rounded half to even and saturate when stored. Assumes what check_augment() and
+// check_augment_data() establish: regular matrices, sizes below 2^31, at most 4 channels with
+// colour, a non-empty window unless padding is constant.
 #include "cpu/warp/augment_color.h"
 #include "cpu/warp/augment_filter.h"
 #include "cpu/warp/augment_read_ahead.h"
@@ -159,9 +159,9 @@ bool filter_lanes_of(const SegmentAt& at, const LaneImage& image, const AugmentL
 }
 
 // antialias: lanes with all their taps in the window as vectors, the others one by one.
-VISOPS_NOINLINE void sample_filter(const AugmentTask& task, const SegmentAt& at,
-                                   const LaneImage& image, AugmentLanes& lanes, FilterLanes& filter,
-                                   int64_t first, int64_t channels, Planes& planes) {
+void sample_filter(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
+                   AugmentLanes& lanes, FilterLanes& filter, int64_t first, int64_t channels,
+                   Planes& planes) {
   lane_points(at, lanes);
   if (!filter_lanes_of(at, image, lanes, filter) ||
       !task.sampler.filter(image, filter, first, channels, planes)) {
@@ -219,8 +219,8 @@ struct IntegerResizer {
 
 // Writes one row of a chunk to the output.
 template <class Resizer, class Chunk>
-VISOPS_NOINLINE void augment_resized_row(const AugmentTask& task, const SegmentAt& at,
-                                         const Chunk& chunk, Resizer& resizer) {
+void augment_resized_row(const AugmentTask& task, const SegmentAt& at, const Chunk& chunk,
+                         Resizer& resizer) {
   AugmentLanes& lanes = resizer.buffers.lanes;
   Planes& planes = resizer.buffers.planes;
   const float cover = edge_cover(at.axes.y, at.segment.fy);
@@ -238,8 +238,7 @@ VISOPS_NOINLINE void augment_resized_row(const AugmentTask& task, const SegmentA
 
 // antialias without rotation (NOTE [ Resized rows ], cpu/warp/augment_resize.h).
 template <class Resizer>
-VISOPS_NOINLINE void augment_resized(const AugmentTask& task, int64_t first, int64_t last,
-                                     Resizer& resizer) {
+void augment_resized(const AugmentTask& task, int64_t first, int64_t last, Resizer& resizer) {
   const AugmentParams& p = task.p;
   const AugmentSample& s = task.s;
   auto& chunk = resizer.buffers.chunks;
@@ -316,8 +315,7 @@ void augment_place(const AugmentTask& task, const SegmentAt& at, const LaneImage
   }
 }
 
-VISOPS_NOINLINE void augment_segments(const AugmentTask& task, int64_t first, int64_t last,
-                                      Span strip) {
+void augment_segments(const AugmentTask& task, int64_t first, int64_t last, Span strip) {
   const AugmentParams& p = task.p;
   const AugmentSample& s = task.s;
   const LaneImage image(p, s);
@@ -384,8 +382,8 @@ void augment_double_rows(const AugmentParams& p, const AugmentSample& s, int64_t
   }
 }
 
-VISOPS_NOINLINE void augment_doubles(const AugmentParams& p, const AugmentSample& s, int64_t sample,
-                                     int64_t first, int64_t last) {
+void augment_doubles(const AugmentParams& p, const AugmentSample& s, int64_t sample, int64_t first,
+                     int64_t last) {
   switch (s.mode) {
     case Interpolation::kNearest:
       return augment_double_rows<Interpolation::kNearest>(p, s, sample, first, last);

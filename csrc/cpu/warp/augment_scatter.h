@@ -171,8 +171,8 @@ void scatter_lanes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at
 
 // Plane `e` of `count` channels from `first` on.
 template <class Acc>
-VISOPS_NOINLINE void scatter_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at,
-                                    int64_t first, int count, const GradientPlanes<Acc>& planes) {
+void scatter_planes(const GradientTask<Acc>& task, const GradientSegment<Acc>& at, int64_t first,
+                    int count, const GradientPlanes<Acc>& planes) {
   if (task.s.is_fill) return;
   Acc* to = task.grad_image + first * task.b.grad_image_stride.channel;
   int begin = at.begin, end = at.end;
