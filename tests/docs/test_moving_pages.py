@@ -33,6 +33,7 @@ Row = tuple[Callable[[], Pair], float]
 
 MASKS = scipy.ndimage.gaussian_filter(RNG.random((4, 60, 70)), (0, 3, 3)) > 0.5
 MASK = MASKS[0]
+LABELS = (MASKS[0].astype(np.int64) + 2 * MASKS[1])[:40]
 TENSORS = torch.from_numpy(MASKS)
 ENCODED = [pycocotools.encode(np.asfortranarray(mask.astype(np.uint8))) for mask in MASKS]
 CROWD = [0, 1, 0, 1]
@@ -131,7 +132,6 @@ MASK_ROWS: dict[str, Row] = {
         1e-4,
     ),
 }
-LABELS = (MASKS[0].astype(np.int64) + 2 * MASKS[1])[:40]
 
 PHOTO = torch.from_numpy(skimage.data.astronaut()).permute(2, 0, 1)[:, :90, :120].float() / 255
 BATCH = PHOTO[None]
@@ -198,12 +198,13 @@ def image_by_image() -> Pair:
 
 NMS_ROWS: dict[str, Row] = {
     "nms(boxes, scores, t)": (
-        lambda: tuple(f(BOXES, SCORES, 0.4) for f in (visops.nms, torchvision.ops.nms)),  # type: ignore[return-value]
+        lambda: (visops.nms(BOXES, SCORES, 0.4), torchvision.ops.nms(BOXES, SCORES, 0.4)),
         0,
     ),
     "batched_nms(boxes, scores, idxs, t)": (
-        lambda: tuple(  # type: ignore[return-value]
-            f(BOXES, SCORES, IDS, 0.4) for f in (visops.batched_nms, torchvision.ops.batched_nms)
+        lambda: (
+            visops.batched_nms(BOXES, SCORES, IDS, 0.4),
+            torchvision.ops.batched_nms(BOXES, SCORES, IDS, 0.4),
         ),
         0,
     ),
@@ -230,7 +231,12 @@ ROIS = torch.tensor([[0, 3.0, 4, 40, 50], [1, 10.0, 2, 30, 20]])
 
 def soft() -> Pair:
     dets, kept = compat.soft_nms(DETS, 0.3, "gaussian", 0.4, 0.05)
-    options = {"method": "gaussian", "iou_threshold": 0.3, "sigma": 0.4, "min_score": 0.05}
+    options: dict[str, Any] = {
+        "method": "gaussian",
+        "iou_threshold": 0.3,
+        "sigma": 0.4,
+        "min_score": 0.05,
+    }
     ours, scores = visops.soft_nms(DETS[:, :4], DETS[:, 4], **options)
     np.testing.assert_array_equal(dets[:, 4], scores)
     return ours, kept

@@ -213,7 +213,7 @@ def all_borders() -> Pair:
 
 
 ROW, COLUMN = KERNEL[0] / KERNEL[0].sum(), KERNEL[:, 0] / KERNEL[:, 0].sum()
-WINDOWS = {"dilation": 2, "padding": 1, "stride": 2}
+WINDOWS: dict[str, Any] = {"dilation": 2, "padding": 1, "stride": 2}
 CONVOLUTIONS: dict[str, tuple[Callable[[], Pair], float]] = {
     "scipy.signal.convolve2d(...)": (
         lambda: (
