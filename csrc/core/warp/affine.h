@@ -70,10 +70,8 @@ struct AffineBackwardMatrixParams {
   int64_t matrices;     // batch; or 1: a shared matrix sums the rows of all samples
 };
 
-// Work is cut over batch x output_height (forward, backward_matrix) or batch x height
-// (backward_image).
+// Work is cut over batch x output_height. The stub of the image gradient is in affine_gradient.h.
 extern KernelStub<AffineParams> affine_stub;
-extern KernelStub<AffineBackwardImageParams> affine_backward_image_stub;
 extern KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_stub;
 // Turns row_sums into grad_matrix; work is cut over matrices.
 extern KernelStub<AffineBackwardMatrixParams> affine_backward_matrix_finish_stub;

@@ -1,3 +1,4 @@
+// The launch that gathers an image's gradient, as those of augment_modes.h; it takes scratch.
 #pragma once
 
 #include "core/workspace.h"

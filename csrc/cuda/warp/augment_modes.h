@@ -25,10 +25,6 @@ void launch_augment_pull(const AugmentBackwardParams& b, void* grad_sampled, voi
 template <Slot slot, Interpolation mode>
 void launch_augment_pull_color(const AugmentBackwardParams& b, void* stream);
 
-// `grad_sampled` is read.
-template <Slot slot, Interpolation mode>
-void launch_augment_gather(const AugmentBackwardParams& b, const void* grad_sampled, void* stream);
-
 // call(mode) with the interpolation as a compile-time constant.
 template <class Call>
 void with_mode(Interpolation mode, const Call& call) {
