@@ -33,11 +33,11 @@ def integer_weights(
     filter_width = max(min(width, count), 1.0)
     radius = np.float32(filter_width * (2 if mode == "bicubic" else 1))
     scale = np.float32(1 / filter_width)
-    at = np.float32(min(max(at, -0.5), count - 0.5))
-    first = int(np.floor(at - radius)) + 1
+    centre = np.float32(min(max(at, -0.5), count - 0.5))
+    first = int(np.floor(centre - radius)) + 1
     last = min(first + 2 * int(np.ceil(radius)) - 1, count - 1)
     first = max(first, 0)
-    floats = [filter_weight((np.float32(k) - at) * scale, mode) for k in range(first, last + 1)]
+    floats = [filter_weight((np.float32(k) - centre) * scale, mode) for k in range(first, last + 1)]
     running = np.cumsum(np.array(floats, np.float32), dtype=np.float32)
     norm = np.float32(1) / running[-1]
     largest = max(abs(w) for w in floats) * norm * np.float32(level)

@@ -92,9 +92,9 @@ def test_worst_patterns(mode: str, kind: str) -> None:
     for scale in (1.0625, 1.9, 2.0, 7.3, 0.98 * most, most, 1.1 * most):
         rng = np.random.default_rng(3)
         image = pattern(rng, kind, (200, 331, 1))
-        size = (max(1, int(200 / scale)), max(1, int(331 / scale)))
+        size = (min(max(1, int(200 / scale)), 30), min(max(1, int(331 / scale)), 50))
         check(image, matrix_of((scale, scale)), size, mode, fill=255.0)
-        check(image, matrix_of((scale, 0.7)), (size[0], 300), mode)
+        check(image, matrix_of((scale, 0.7)), (size[0], 60), mode)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -108,7 +108,7 @@ def test_definition(mode: str) -> None:
         size = (int(61 / scale[0]) + 1, int(173 / scale[1]) + 1)
         expected = resize(image, scale, size, mode)
         inverse = np.array([[scale[1], 0.0, 0.0], [0.0, scale[0], 0.0]])
-        # Replicated: what lies beyond the image takes its edge's weights, without fill.
+        # The last row and column reach beyond the image and blend with fill: left out.
         result = shrunk(tensor(image), inverse, size, mode, inverse_map=True)
         inside = np.s_[: int(61 / scale[0]), : int(173 / scale[1])]
         actual = result[0].permute(1, 2, 0).numpy()
@@ -160,22 +160,6 @@ def test_layouts_agree(mode: str, channels: int) -> None:
             shrunk(image[:, c : c + 1], matrix, size, mode, **options) for c in range(channels)
         ]
         assert torch.equal(torch.cat(alone, 1), expected)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_the_rest_of_the_pass_applies(mode: str) -> None:
-    """Colour, erasing and normalisation act on the integers' value."""
-    image = tensor(pattern(np.random.default_rng(2), "noise", (60, 80, 3)))
-    matrix, size = matrix_of((2.5, 2.5)), (24, 32)
-    plain = shrunk(image, matrix, size, mode)
-    inverted = shrunk(
-        image, matrix, size, mode, color=[[-1, 0, 0, 1], [0, -1, 0, 1], [0, 0, -1, 1]]
-    )
-    assert (inverted.int() + plain.int() - 255).abs().max() <= 1  # ties go to even on both sides
-    erased = shrunk(image, matrix, size, mode, erase=[[3, 4, 10, 20]], erase_value=7)
-    assert (erased[:, :, 4:20, 3:10] == 7).all()
-    erased[:, :, 4:20, 3:10] = plain[:, :, 4:20, 3:10]
-    assert torch.equal(erased, plain)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -68,6 +68,7 @@ VISOPS_ALWAYS_INLINE void add_bytes(__m512i a, __m512i b, __m512i weight, __m512
     sum[i] = _mm512_add_epi32(sum[i], _mm512_madd_epi16(pairs[i], weight));
 }
 
+// Masks of ones: GCC 12 warns that the plain shift uses what its own header leaves undefined.
 VISOPS_ALWAYS_INLINE void store_sums(const __m512i (&sum)[4], int shift, int16_t* out) {
   const __m128i by = _mm_cvtsi32_si128(shift);
   const __m512i even = _mm512_packs_epi32(_mm512_maskz_sra_epi32(0xffff, sum[0], by),
@@ -176,7 +177,7 @@ VISOPS_ALWAYS_INLINE void window_sums(const WordWindow& window, const float* sca
 #elif VISOPS_ISA_SLOT == 1
 
 constexpr bool kWordWindows = false;
-template <int Planes>
+template <int Planes>  // never called
 void window_sums(const WordWindow&, const float*, float, float* const (&)[4]) {}
 
 constexpr int kByteBlock = 64;
@@ -271,7 +272,7 @@ VISOPS_ALWAYS_INLINE void word_sums(const WordRuns& runs, const float* scale, fl
 #else
 
 constexpr bool kWordWindows = false;
-template <int Planes>
+template <int Planes>  // never called
 void window_sums(const WordWindow&, const float*, float, float* const (&)[4]) {}
 
 constexpr int kByteBlock = 64;
