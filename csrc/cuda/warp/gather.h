@@ -29,7 +29,7 @@
 
 #include <cstdint>
 
-#include "core/pixel.h"
+#include "core/warp/affine.h"
 #include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/tally.h"
