@@ -51,17 +51,17 @@ def call_operator(
     ValueError
         The operator's RuntimeError, for arrays.
     """
+    if device is None and _are_tensors(tensors, optional):
+        try:
+            return call(*tensors.values(), *arguments)
+        except (NotImplementedError, AttributeError):  # torch's, for sparse tensors and their like
+            require_plain(op, **tensors)
+            raise
     given = {n: v for n, v in tensors.items() if not (v is None and n in optional)}
     first = next(iter(given))
     if not isinstance(given[first], np.ndarray):
         _require_kind(op, Tensor, "a torch.Tensor or a numpy.ndarray", given)
-        if device is not None:
-            raise TypeError(f"visops.{op}: device is for arrays; move tensors with .to({device!r})")
-        try:
-            return call(*tensors.values(), *arguments)
-        except (NotImplementedError, AttributeError):  # torch's, for sparse tensors and their like
-            require_plain(op, **given)
-            raise
+        raise TypeError(f"visops.{op}: device is for arrays; move tensors with .to({device!r})")
     _require_kind(op, np.ndarray, f"a numpy.ndarray, as {first} is", given)
     moved = {name: as_tensor(op, name, array).to(device) for name, array in given.items()}
     try:
@@ -105,6 +105,13 @@ def output_limit(op: str, max_output: Any, *, of_arrays: bool) -> Any:
             error = ValueError if of_arrays else RuntimeError
             raise error(f"visops.{op}: max_output is {max_output}, must be >= 0")
     return max_output
+
+
+def _are_tensors(values: Mapping[str, Any], optional: Collection[str]) -> bool:
+    for name, value in values.items():
+        if not isinstance(value, Tensor) and not (value is None and name in optional):
+            return False
+    return True
 
 
 def _require_kind(op: str, kind: type, allowed: str, given: Mapping[str, Any]) -> None:

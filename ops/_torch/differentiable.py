@@ -10,6 +10,11 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+try:
+    from torch._library import autograd as _autograd
+except ImportError:  # it is torch's own; without it, registering takes longer
+    _autograd = None  # type: ignore[assignment]
+
 from .refusals import refuse_foreign_tensors, unsupported
 from .vmap_calls import below_vmap, complete_rule, is_below_vmap
 
@@ -103,6 +108,34 @@ def _with_numbers(name: str, argument: Any) -> Any:
     return numbers
 
 
+def _on_first_call(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """Return a function that makes another one when it is first called, and calls that."""
+    made: list[Callable[..., Any]] = []
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if not made:
+            made.append(make())
+        return made[0](*arguments, **named)
+
+    return call
+
+
+def _register_autograd(
+    op: Any, backward: Callable[..., Any], setup_context: Callable[..., None]
+) -> None:
+    """Do what torch.library.register_autograd does, most of it when the operator is first called.
+
+    That defines a dataclass and an autograd.Function for each operator, a quarter of the time that
+    importing this package took.
+    """
+    if _autograd is None:
+        torch.library.register_autograd(op, backward, setup_context=setup_context)
+        return
+    info = _autograd.Info(backward, setup_context)
+    kernel = _on_first_call(lambda: _autograd.make_autograd_impl(op, info))
+    _library.impl(op._schema.name.removeprefix("visops::"), kernel, "Autograd", with_keyset=True)
+
+
 class Differentiable:
     """An operator of ``torch.ops.visops`` that autograd, vmap and torch.func can differentiate.
 
@@ -119,7 +152,6 @@ class Differentiable:
     def __init__(self, name: str) -> None:
         self._name = name
         self._op = getattr(torch.ops.visops, name).default
-        self._defaults = tuple(argument.default_value for argument in self._op._schema.arguments)
         self._transformed: Callable[..., Any] = self._op
         self._recorded: Callable[..., Any] = self._op
 
@@ -130,31 +162,36 @@ class Differentiable:
         vmap: Callable[..., tuple[Any, Any]],
         setup_context: Callable[..., None] = lambda ctx, inputs, output: None,
     ) -> None:
-        """Register the formulas with torch.library and build the autograd.Function from them."""
-        qualified = f"visops::{self._name}"
-        torch.library.register_autograd(qualified, backward, setup_context=setup_context)
+        """Register the formulas with torch.library; functions made from them wait for a call."""
+        _register_autograd(self._op, backward, setup_context)
         vmap = complete_rule(self._op, vmap)
-        torch.library.register_vmap(qualified, below_vmap(vmap))
-        methods = {
-            "forward": self._op,
-            "setup_context": setup_context,
-            "backward": backward,
-            "vmap": vmap,
-        }
+        torch.library.register_vmap(f"visops::{self._name}", below_vmap(vmap))
+
+        def transformed() -> Callable[..., Any]:
+            methods = {"setup_context": setup_context, "backward": backward, "vmap": vmap}
+            function = self._function(forward=self._op, **methods)
+            return function.apply  # type: ignore[no-any-return]
+
+        def recorded(*arguments: Any) -> Any:
+            self._recorded = self._recording(setup_context, backward)
+            return self._recorded(*arguments)
+
+        self._transformed = _on_first_call(transformed)
+        self._recorded = recorded
+
+    def _function(self, **methods: Callable[..., Any]) -> Any:
         static = {name: staticmethod(method) for name, method in methods.items()}
-        function: Any = type(f"visops_{self._name}", (torch.autograd.Function,), static)
-        self._transformed = function.apply
-        self._recorded = self._recording(setup_context, backward)
+        return type(f"visops_{self._name}", (torch.autograd.Function,), static)
 
     def _recording(
         self, setup_context: Callable[..., None], backward: Callable[..., Any]
     ) -> Callable[..., Any]:
         """Return the operator with its gradient recorded, for plain tensors in eager mode.
 
-        The dispatcher would reach the same formulas through two Python calls more in the forward
-        and one in the backward pass.
+        The dispatcher reaches the same formulas through several Python functions more.
         """
-        op, defaults = self._op, self._defaults
+        op = self._op
+        defaults = [argument.default_value for argument in op._schema.arguments]
 
         def forward(ctx: Any, *arguments: Any) -> Any:
             with _BelowAutograd():
@@ -162,8 +199,7 @@ class Differentiable:
             setup_context(ctx, (*arguments, *defaults[len(arguments) :]), output)
             return output
 
-        methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-        function: Any = type(f"visops_{self._name}", (torch.autograd.Function,), methods)
+        function = self._function(forward=forward, backward=backward)
         return function.apply  # type: ignore[no-any-return]
 
     def register_list(
@@ -178,13 +214,12 @@ class Differentiable:
         An autograd.Function doesn't see tensors inside lists, so `one_by_one` is called instead
         while a transform is active.
         """
-        qualified = f"visops::{self._name}"
-        torch.library.register_autograd(qualified, backward, setup_context=setup_context)
+        _register_autograd(self._op, backward, setup_context)
         self._transformed = one_by_one
 
     def __call__(self, *arguments: Any) -> Any:
         if not _is_compiling():
-            if _is_tracing():
+            if tracing := _is_tracing():
                 arguments = tuple(_with_numbers(self._name, argument) for argument in arguments)
             # The function raises for forward-mode derivatives; torch.library would drop them.
             if _are_transforms_active() or forward_ad._current_level >= 0:
@@ -198,7 +233,10 @@ class Differentiable:
                 except NotImplementedError:  # a tensor subclass, such as a nested tensor
                     self._refuse(arguments)
                     raise
-            if not (_has_torch_function(arguments) or _dispatch_modes() or _is_autocast()):
+            # Only the dispatcher shows the operator to traces, subclasses, modes and autocast.
+            if not (
+                tracing or _has_torch_function(arguments) or _dispatch_modes() or _is_autocast()
+            ):
                 return self._recorded(*arguments)
         return self._op(*arguments)
 

@@ -214,18 +214,15 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(image, matrix, *_take_tensors(ctx, options))
 
 
-def _take_tensors(ctx: Any, options: list[Any]) -> list[Any]:
+def _take_tensors(ctx: Any, options: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Keep the options without their tensors in `ctx.options`; return the tensors."""
-    ctx.options = options[:_OPTIONS]
-    for place in (_WINDOW, _COLOR, _ERASE):
-        ctx.options[place] = None
-    return [options[place] for place in (_WINDOW, _COLOR, _ERASE)]
+    ctx.options = (*options[:4], None, None, *options[6:9], None, *options[10:_OPTIONS])
+    return options[_WINDOW], options[_COLOR], options[_ERASE]
 
 
-def _options(ctx: Any, window: Any, color: Any, erase: Any) -> list[Any]:
-    options = list(ctx.options)
-    options[_WINDOW], options[_COLOR], options[_ERASE] = window, color, erase
-    return options
+def _options(ctx: Any, window: Any, color: Any, erase: Any) -> tuple[Any, ...]:
+    options = ctx.options
+    return (*options[:4], window, color, *options[6:9], erase, *options[10:])
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

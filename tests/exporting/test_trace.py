@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+import visops
 from roi.align_cases import same_bits
 
 from exporting.cases import CASES, STEPS, Call, leaves
@@ -56,3 +57,28 @@ def test_trace(name: str) -> None:
 def test_script_is_refused() -> None:
     with pytest.raises((RuntimeError, torch.jit.frontend.FrontendError)):
         torch.jit.script(Call(CASES["nms"].call))
+
+
+class Warp(torch.nn.Module):
+    """A layer whose matrix is learned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = torch.nn.Parameter(torch.tensor([[0.9, 0.1, 0.3], [-0.1, 0.9, 0.7]]))
+
+    def forward(self, image: torch.Tensor) -> torch.Tensor:
+        return visops.warp_affine(image, self.matrix)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace", "ignore::torch.jit.TracerWarning")
+def test_trace_of_parameters_keeps_the_operator() -> None:
+    # Eager calls go through an autograd.Function, which a trace would hold as opaque Python.
+    image = torch.rand(1, 2, 6, 7)
+    layer = Warp()
+    traced = torch.jit.trace(layer, (image,), check_trace=False)
+    kinds = [node.kind() for node in traced.inlined_graph.nodes()]
+    assert "visops::affine" in kinds
+    assert "prim::PythonOp" not in kinds
+    result = traced(image)
+    assert same_bits(result.detach(), layer(image).detach())
+    assert result.requires_grad

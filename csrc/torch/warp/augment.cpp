@@ -316,8 +316,12 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
       DType::kFloat64);
   b.row_sum_count =
       (matrix_grad ? 6 : 0) + (color_grad ? p.color_steps * p.channels * (p.channels + 1) : 0);
-  const Tensor row_sums = empty_tensor(
-      op, "scratch", image, {p.batch, p.output_height, b.row_sum_count}, DType::kFloat64);
+  std::optional<Tensor> row_sums;
+  if (b.row_sum_count > 0) {
+    row_sums = empty_tensor(op, "scratch", image, {p.batch, p.output_height, b.row_sum_count},
+                            DType::kFloat64);
+    b.row_sums = static_cast<double*>(row_sums->mutable_data_ptr());
+  }
   if (image_grad) {
     b.grad_image = grad_image.mutable_data_ptr();
     b.grad_image_stride = {grad_image.stride(0), grad_image.stride(1), grad_image.stride(2),
@@ -325,9 +329,10 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
   }
   if (matrix_grad) b.grad_matrix = static_cast<double*>(grad_matrix.mutable_data_ptr());
   if (color_grad) b.grad_color = static_cast<double*>(grad_color.mutable_data_ptr());
-  b.row_sums = static_cast<double*>(row_sums.mutable_data_ptr());
   run(augment_backward_stub, op, b, image);
-  run(augment_backward_finish_stub, b, image, p.batch, p.output_height * b.row_sum_count);
+  if (row_sums) {
+    run(augment_backward_finish_stub, b, image, p.batch, p.output_height * b.row_sum_count);
+  }
   if (image_grad && sum_dtype != p.dtype) {
     grad_image = torch::stable::to(grad_image, scalar_type_of(p.dtype));
   }
