@@ -1,6 +1,6 @@
 // Lets a test process change between kinds of kernel, and read what kernels count: linked into test
-// builds only, and called through ctypes by tests/kernels.py. Each module has a slot in force of its
-// own.
+// builds only, and called through ctypes by tests/kernels.py. Each module has a slot in force of
+// its own.
 #include <exception>
 #include <string>
 

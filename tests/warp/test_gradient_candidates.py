@@ -101,7 +101,7 @@ def test_few_candidates_where_padding_folds(name: str, padding_mode: str) -> Non
 def test_sizes_that_loop(size: tuple[int, int], channels: int) -> None:
     """More runs than a list of groups holds, more bands and channels than are done at once."""
     scale_x, scale_y = SIZE[1] / size[1], SIZE[0] / size[0]
-    matrix = [[scale_x, 0, 0.4], [0, scale_y, 0.2], [0, 0, 1]]
+    matrix: Matrix = [[scale_x, 0, 0.4], [0, scale_y, 0.2], [0, 0, 1]]
     for mode in ("bilinear", "bicubic"):
         _, gradient = candidates(matrix, size, channels, mode=mode, padding_mode="replicate")
         assert gradient.any()
