@@ -22,16 +22,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from build_sanitizers import build_folder, compile_flags, sanitizers
-from build_toolchain import (
-    FLAGS,
-    NOT_UNSWITCHED,
-    WINDOWS,
-    Cuda,
-    fail,
-    find_compiler,
-    isa_levels,
-    switch,
-)
+from build_toolchain import FLAGS, WINDOWS, Cuda, fail, find_compiler, isa_levels, switch
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path("build", build_folder(sanitizers()))  # relative to ROOT, where ninja runs
@@ -144,10 +135,7 @@ def cpu_kernels(file: NinjaFile) -> list[Path]:
     objects = []
     for isa, (slot, flags) in isa_levels(file.compiler).items():
         slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
-        for source in files_below("csrc/cpu"):
-            is_named = source.relative_to("csrc/cpu").as_posix() in NOT_UNSWITCHED
-            more = FLAGS.no_unswitching if is_named else []
-            objects += file.objects(isa, [source], [*slot_flags, *more])
+        objects += file.objects(isa, files_below("csrc/cpu"), slot_flags)
     return objects
 
 

@@ -29,7 +29,6 @@ class Flags:
     emulation: list[str]  # for .cu files compiled as C++, which need not be fast
     plain: list[str]  # for kernels that only processors from before AVX2 run
     isa: dict[str, list[str]]  # in the order of Slot in core/kernel_stub.h
-    no_unswitching: list[str]  # see NOT_UNSWITCHED
 
 
 GNU = Flags(  # GCC and Clang
@@ -56,7 +55,6 @@ GNU = Flags(  # GCC and Clang
             "-mprefer-vector-width=512",
         ],
     },
-    no_unswitching=["-fno-unswitch-loops", "-Wno-ignored-optimization-argument"],
 )
 MSVC = Flags(
     compile=[
@@ -70,11 +68,7 @@ MSVC = Flags(
     emulation=["/wd4068", "/TP"],
     plain=[],
     isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
-    no_unswitching=[],
 )
-# Files of csrc/cpu whose loops hold conditions that stay the same. GCC copies such loops for each
-# outcome, which takes it long and makes these kernels no faster.
-NOT_UNSWITCHED = {"roi/paste_kernel.cpp"}
 # What -march=native defines on processors for which core/kernel_stub.cpp chooses a slot.
 _AVX2 = {"AVX2", "FMA", "F16C"}
 NATIVE_MACROS = {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "cpu/convolution/convolve2d_weights.h"
-#include "cpu/noinline.h"
 #include "cpu/simd/floats.h"
 #include "cpu/simd/streaming.h"
 
@@ -174,8 +173,8 @@ void sum_last_columns(BlockTerms<T>& t, int64_t columns, BlockResult<T> result) 
 
 // Sums output rows one by one, where a block has too few of them or the kernel has too few rows.
 template <class T, int Vectors>
-VISOPS_NOINLINE void sum_single_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
-                                     const BlockResult<T>& result) {
+void sum_single_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
+                     const BlockResult<T>& result) {
   for (int64_t i = 0; i < rows; ++i) {
     BlockTerms<T> t = terms;
     t.rows += i;
@@ -187,8 +186,8 @@ VISOPS_NOINLINE void sum_single_rows(const BlockTerms<T>& terms, int64_t rows, i
 
 // Sums up to Rows rows of the output, from terms.column on.
 template <class T, int Rows, int Vectors>
-VISOPS_NOINLINE void sum_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
-                              const BlockResult<T>& result) {
+void sum_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
+              const BlockResult<T>& result) {
   if (rows < Rows) return sum_single_rows<T, Vectors>(terms, rows, columns, result);
   // Complex weights take twice the registers: too many for this.
   constexpr int kUnrolled = sizeof(Weight<T>) == sizeof(T) ? 3 : 0;

@@ -113,8 +113,8 @@ class Part {
   }
 
   // Sums columns [column, column + width) of output rows [first, last).
-  VISOPS_NOINLINE void run_columns(const Rows& input, int64_t column, int64_t width, int64_t first,
-                                   int64_t last, T* output) {
+  void run_columns(const Rows& input, int64_t column, int64_t width, int64_t first, int64_t last,
+                   T* output) {
     Tile tiles[3];
     const int tile_count = set_tiles(column, width, tiles);
     if (p_.boundary == Padding::kConstant) {

@@ -18,7 +18,6 @@
 #include "cpu/masks/distance_envelope.h"
 #include "cpu/masks/distance_search.h"
 #include "cpu/masks/split.h"
-#include "cpu/noinline.h"
 
 namespace visops {
 namespace {
@@ -84,7 +83,7 @@ class Transform {
     }
   }
 
-  VISOPS_NOINLINE void plane_columns(const Job& job, int64_t z, int64_t begin, int64_t end) const {
+  void plane_columns(const Job& job, int64_t z, int64_t begin, int64_t end) const {
     const int64_t width = p_.width, first = z * p_.height * width;
     T* near = this->near(job) + first;
     int32_t* sites = kSites ? this->sites(job) + first : nullptr;
@@ -122,7 +121,7 @@ class Transform {
     }
   }
 
-  VISOPS_NOINLINE void slab(const Job& job, int64_t y) const {
+  void slab(const Job& job, int64_t y) const {
     T* lines = lines_ + job.task * line_;
     int32_t* line_sites = kSites ? line_sites_ + job.task * line_ : nullptr;
     for (int64_t z = 0; z < p_.depth; ++z) load_row(job, z * p_.height + y, z * padded_);
@@ -172,7 +171,7 @@ class Transform {
   }
 
   // Whether that took no more than so many steps a block; if not, the row isn't finished.
-  VISOPS_NOINLINE bool search_row(const Job& job, int64_t row, int64_t most_steps) const {
+  bool search_row(const Job& job, int64_t row, int64_t most_steps) const {
     T* line = lines_ + job.task * line_;
     int32_t* line_sites = kSites ? line_sites_ + job.task * line_ : nullptr;
     const int64_t first = padded_;  // as many before and after the row
@@ -198,7 +197,7 @@ class Transform {
     return true;
   }
 
-  VISOPS_NOINLINE bool envelope_row(const Job& job, int64_t row) const {
+  bool envelope_row(const Job& job, int64_t row) const {
     const int64_t first = row * p_.width;
     const int32_t* near = this->near(job) + first;
     const Envelope<kSites> envelope(near, kSites ? sites(job) + first : nullptr, p_.width,

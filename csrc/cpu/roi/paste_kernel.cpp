@@ -5,7 +5,6 @@
 // stores it, rounded once. Tiles that no box covers stay copies. Assumes what check_roi_paste()
 // establishes; maps may belong to boxes that are not valid.
 #include "core/roi/paste_pixel.h"
-#include "cpu/noinline.h"
 #include "cpu/roi/crops_rows.h"
 #include "cpu/rows.h"
 
@@ -61,7 +60,7 @@ void shrink_to_boxes(const RoiPasteParams& p, int64_t image, const RowBoxes& box
 }
 
 template <class T>
-VISOPS_NOINLINE void copy_image_rows(const RoiPasteParams& p, int64_t image, Span rows) {
+void copy_image_rows(const RoiPasteParams& p, int64_t image, Span rows) {
   const Strides& from = p.image_stride;
   const Strides& to = p.output_stride;
   const T* source = static_cast<const T*>(p.images) + image * from.batch;
@@ -104,7 +103,7 @@ class RowWeights {
  public:
   explicit RowWeights(const RoiPasteParams& p) : p_(p) {}
 
-  VISOPS_NOINLINE void set_columns(const CropMap& map, Span columns) {
+  void set_columns(const CropMap& map, Span columns) {
     count_ = columns.end - columns.begin;
     if (p_.blend == PasteBlend::kAlpha) {
       alpha_sampler_.set_columns(map.x, columns, Padding::kReplicate, p_.patch_width, 1);
@@ -116,7 +115,7 @@ class RowWeights {
   }
 
   // Moves on to row y of box k, whose taps on the patch are `taps`.
-  VISOPS_NOINLINE void set_row(int64_t k, int64_t y, const AxisTaps<mode, Acc>& taps) {
+  void set_row(int64_t k, int64_t y, const AxisTaps<mode, Acc>& taps) {
     const CropMap& map = p_.maps[k];
     if (p_.blend == PasteBlend::kAlpha) {
       const Strides stride = alpha_strides(p_);
@@ -174,7 +173,7 @@ class TilePaster {
 
   TilePaster(const RoiPasteParams& p, int elements) : p_(p), elements_(elements), weights_(p) {}
 
-  VISOPS_NOINLINE void paste(int64_t k, Tile<Acc>& tile) {
+  void paste(int64_t k, Tile<Acc>& tile) {
     const CropMap& map = p_.maps[k];
     const Span columns = intersect(map.columns, tile.columns);
     const Span rows = intersect(map.rows, tile.rows);
@@ -213,8 +212,7 @@ class TilePaster {
 };
 
 template <class T, class Acc>
-VISOPS_NOINLINE void load_tile(const RoiPasteParams& p, int64_t image, int elements,
-                               Tile<Acc>& tile) {
+void load_tile(const RoiPasteParams& p, int64_t image, int elements, Tile<Acc>& tile) {
   const Strides& from = p.image_stride;
   const T* source = static_cast<const T*>(p.images) + image * from.batch;
   for (int64_t y = tile.rows.begin; y < tile.rows.end; ++y) {
@@ -236,8 +234,7 @@ VISOPS_NOINLINE void load_tile(const RoiPasteParams& p, int64_t image, int eleme
 }
 
 template <class T, class Acc>
-VISOPS_NOINLINE void store_tile(const RoiPasteParams& p, int64_t image, int elements,
-                                Tile<Acc>& tile) {
+void store_tile(const RoiPasteParams& p, int64_t image, int elements, Tile<Acc>& tile) {
   const Strides& to = p.output_stride;
   T* output = static_cast<T*>(p.output) + image * to.batch;
   for (int64_t y = tile.rows.begin; y < tile.rows.end; ++y) {
