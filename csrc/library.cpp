@@ -99,6 +99,7 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "box_iou_rotated_backward(Tensor grad, Tensor boxes1, Tensor boxes2, str kind='iou') "
       "-> Tensor");
+  // Regions of interest.
   m.def(
       "roi_align(Tensor input, Tensor boxes, SymInt[2] output_size, float spatial_scale=1.0, "
       "int sampling_ratio=-1, bool aligned=False) -> Tensor");
