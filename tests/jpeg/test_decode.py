@@ -60,7 +60,8 @@ def test_values_are_those_of_other_libraries(size: tuple[int, int], decoder: str
         if "K" not in name:  # torchvision and OpenCV round products of inks down
             encoded = torch.frombuffer(bytearray(data), dtype=torch.uint8)
             of_torchvision = by_torchvision(encoded, ImageReadMode.RGB)
-            assert (found == of_torchvision.permute(1, 2, 0).numpy()).all(), name
+            if "440" not in name:  # torchvision 0.26's libjpeg-turbo repeats its rows of chroma
+                assert (found == of_torchvision.permute(1, 2, 0).numpy()).all(), name
             of_opencv = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR_RGB)
             assert (found == of_opencv).all(), name
 

@@ -133,7 +133,7 @@ def sliced(boxes: Tensor) -> Tensor:
 
 def spaced(boxes: Tensor) -> Tensor:
     """Neither coordinates nor boxes are adjacent."""
-    pairs = torch.stack([boxes, boxes.flip(-1)], -1)
+    pairs = torch.stack([boxes, torch.full_like(boxes, 3)], -1)
     return pairs.transpose(0, -2).contiguous().transpose(0, -2)[..., 0]
 
 
