@@ -3,10 +3,10 @@
 // found by their bounds, parallel to the axes, in runs of neighbours (NOTE [ Runs ] in
 // cpu/suppression/box_runs.h); NOTE [ Rotated overlap ] decides. Segments are independent; a task
 // has those that begin in its part of `order`. Assumes what check_nms() and the fronts establish.
-#include "core/suppression/scratch.h"
 #include "cpu/suppression/box_runs.h"
 #include "cpu/suppression/nms_segments.h"
 #include "cpu/suppression/rotated_bounds.h"
+#include "cpu/suppression/rotated_scratch.h"
 
 namespace visops {
 namespace {
@@ -29,36 +29,12 @@ bool can_overlap(const RotatedBox& a, const RotatedBox& b, double t, const Box<d
 
 constexpr int64_t integers_of(int64_t count) { return Boxes::integers(count) + count; }
 
-// The memory of a segment, or of all of them.
-struct RotatedScratch {
-  RotatedBox* boxes;
-  double* elements;   // Boxes::elements()
-  int32_t* integers;  // integers_of()
+// Enough for segments of more than kOnStack.
+using Scratch = RotatedScratch<7, 4>;
+static_assert(Scratch::holds(Boxes::elements(kOnStack + 1), integers_of(kOnStack + 1),
+                             kOnStack + 1));
 
-  // For each candidate; enough for segments of more than kOnStack.
-  static constexpr int64_t kElements = 7, kIntegers = 4;
-  static_assert(Boxes::elements(kOnStack + 1) <= kElements * (kOnStack + 1));
-  static_assert(integers_of(kOnStack + 1) <= kIntegers * (kOnStack + 1));
-
-  RotatedScratch part(int64_t begin) const {
-    return {boxes + begin, elements + begin * kElements, integers + begin * kIntegers};
-  }
-};
-
-RotatedScratch allocate_scratch(Workspace& workspace, int64_t count) {
-  constexpr int64_t kElements = RotatedScratch::kElements, kIntegers = RotatedScratch::kIntegers;
-  constexpr int64_t bytes =
-      sizeof(RotatedBox) + kElements * sizeof(double) + kIntegers * sizeof(int32_t);
-  char* memory = allocate<char>(workspace, count * bytes);
-  RotatedScratch scratch;
-  scratch.boxes = take_array<RotatedBox>(&memory, count);
-  scratch.elements = take_array<double>(&memory, count * kElements);
-  scratch.integers = take_array<int32_t>(&memory, count * kIntegers);
-  return scratch;
-}
-
-void suppress_segment(const NmsParams& p, int64_t begin, int64_t count,
-                      const RotatedScratch& scratch) {
+void suppress_segment(const NmsParams& p, int64_t begin, int64_t count, const Scratch& scratch) {
   RotatedBox* boxes = scratch.boxes;
   for (int64_t i = 0; i < count; ++i) boxes[i] = rotated_candidate_box(p, p.order[begin + i]);
   Boxes runs(
@@ -89,8 +65,8 @@ void suppress_segment(const NmsParams& p, int64_t begin, int64_t count,
 }
 
 void nms_rotated_kernel(const NmsParams& p, Workspace& workspace) {
-  RotatedScratch scratch = {};
-  if (p.count > kOnStack) scratch = allocate_scratch(workspace, p.count);
+  Scratch scratch = {};
+  if (p.count > kOnStack) scratch = Scratch::allocate(workspace, p.count);
   for_each_segment(workspace, p.segment, p.count, kTask, [&](int64_t begin, int64_t count) {
     if (count > kOnStack) return suppress_segment(p, begin, count, scratch.part(begin));
     RotatedBox boxes[kOnStack];

@@ -3,9 +3,9 @@
 // meet, NOTE [ Rotated overlap ] in core/rotated_box.h gives the overlap. Segments are independent;
 // a task has those that begin in its part of `order`. Assumes what check_nms(), check_soft_nms()
 // and the front establish: numbers rise within a segment, and scores are double.
-#include "core/suppression/scratch.h"
 #include "cpu/suppression/nms_segments.h"
 #include "cpu/suppression/rotated_bounds.h"
+#include "cpu/suppression/rotated_scratch.h"
 #include "cpu/suppression/soft_nms_runs.h"
 
 namespace visops {
@@ -16,36 +16,13 @@ using Runs = SoftRuns<double>;
 constexpr int64_t kTask = 32;      // candidates that are worth a task
 constexpr int64_t kOnStack = 192;  // segments of so many candidates need no scratch
 
-// The memory of a segment, or of all of them.
-struct SoftScratch {
-  RotatedBox* boxes;
-  double* elements;   // Runs::elements()
-  int32_t* integers;  // Runs::integers()
-
-  // For each candidate; enough for segments of more than kOnStack.
-  static constexpr int64_t kElements = 8, kIntegers = 4;
-  static_assert(Runs::elements(kOnStack + 1) <= kElements * (kOnStack + 1));
-  static_assert(Runs::integers(kOnStack + 1) <= kIntegers * (kOnStack + 1));
-
-  SoftScratch part(int64_t begin) const {
-    return {boxes + begin, elements + begin * kElements, integers + begin * kIntegers};
-  }
-};
-
-SoftScratch allocate_scratch(Workspace& workspace, int64_t count) {
-  constexpr int64_t kElements = SoftScratch::kElements, kIntegers = SoftScratch::kIntegers;
-  constexpr int64_t bytes =
-      sizeof(RotatedBox) + kElements * sizeof(double) + kIntegers * sizeof(int32_t);
-  char* memory = allocate<char>(workspace, count * bytes);
-  SoftScratch scratch;
-  scratch.boxes = take_array<RotatedBox>(&memory, count);
-  scratch.elements = take_array<double>(&memory, count * kElements);
-  scratch.integers = take_array<int32_t>(&memory, count * kIntegers);
-  return scratch;
-}
+// Enough for segments of more than kOnStack.
+using Scratch = RotatedScratch<8, 4>;
+static_assert(Scratch::holds(Runs::elements(kOnStack + 1), Runs::integers(kOnStack + 1),
+                             kOnStack + 1));
 
 void suppress_segment(const SoftNmsParams& p, int64_t begin, int64_t count,
-                      const SoftScratch& scratch) {
+                      const Scratch& scratch) {
   const int64_t* order = p.candidates.order + begin;
   double* scores = static_cast<double*>(p.scores) + begin;
   RotatedBox* boxes = scratch.boxes;
@@ -66,8 +43,8 @@ void suppress_segment(const SoftNmsParams& p, int64_t begin, int64_t count,
 
 void soft_nms_rotated_kernel(const SoftNmsParams& p, Workspace& workspace) {
   const NmsParams& c = p.candidates;
-  SoftScratch scratch = {};
-  if (c.count > kOnStack) scratch = allocate_scratch(workspace, c.count);
+  Scratch scratch = {};
+  if (c.count > kOnStack) scratch = Scratch::allocate(workspace, c.count);
   for_each_segment(workspace, c.segment, c.count, kTask, [&](int64_t begin, int64_t count) {
     if (count > kOnStack) return suppress_segment(p, begin, count, scratch.part(begin));
     RotatedBox boxes[kOnStack];
