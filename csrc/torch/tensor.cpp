@@ -67,8 +67,8 @@ bool on_same_device(const Tensor& a, const Tensor& b) {
 
 void check_same_device(const char* op, const char* reference_name, const Tensor& reference,
                        const char* name, const Tensor& tensor) {
-  require(on_same_device(reference, tensor), op, name, " is on ", device_text(tensor), ", ", reference_name, " is on ",
-          device_text(reference), "; all tensors must be on one device");
+  require(on_same_device(reference, tensor), op, name, " is on ", device_text(tensor), ", ",
+          reference_name, " is on ", device_text(reference), "; all tensors must be on one device");
 }
 
 void check_writable(const char* op, const Tensor& out) {
