@@ -14,7 +14,7 @@
 namespace visops {
 namespace {
 
-// Of indices of any size: divides.
+// For indices of any size: divides.
 template <class Index>
 struct Divisor {
   Index value;

@@ -54,7 +54,7 @@ BY_OPERATOR = {
     for part in ("", "_backward_value", "_backward_samples")
     for name, value in _OPERATORS.items()
 }
-# Of visops.compat.
+# For visops.compat.
 _COMPAT: dict[str, Callable[[Any], Any]] = {
     "value": _OPERATORS["value"],
     "spatial_shapes": _OPERATORS["spatial_shapes"],

@@ -290,17 +290,20 @@ def test_another_cuda_major(tmp_path: Path) -> None:
     assert "and torch uses CUDA 9; install a torch for CUDA " in error
 
 
+def compile_other_build(library: Path, entry: str) -> None:
+    """Make a library that hands over the kernels of another build."""
+    source = (
+        'static const struct { const char* build; } library = {"0.0.1-0123456789ab"};\n'
+        f'extern "C" const void* {entry}() {{ return &library; }}\n'
+    )
+    command = [program("c++"), "-shared", "-fPIC", "-x", "c++", "-", "-o", str(library)]
+    subprocess.run(command, input=source, text=True, check=True)
+
+
 @linux
 def test_cuda_library_of_another_build(tmp_path: Path) -> None:
-    source = tmp_path / "other.cpp"
-    source.write_text(
-        'static const struct { const char* build; } library = {"0.0.1-0123456789ab"};\n'
-        'extern "C" const void* visops_cuda_library() { return &library; }\n'
-    )
     library = copy_package(tmp_path, "libvisops_cuda.so") / "lib" / "libvisops_cuda.so"
-    subprocess.run(
-        [program("c++"), "-shared", "-fPIC", str(source), "-o", str(library)], check=True
-    )
+    compile_other_build(library, "visops_cuda_library")
     assert "is of another build than the library beside it; reinstall visops" in cuda_error(
         tmp_path
     )
@@ -345,11 +348,6 @@ def test_usual_builds_have_no_sanitizers() -> None:
 @linux
 def test_array_module_of_another_build(tmp_path: Path) -> None:
     """`_numpy` takes its kernels from the library beside it, and must not take wrong ones."""
-    source = tmp_path / "other.cpp"
-    source.write_text(
-        'static const struct { const char* build; } library = {"0.0.1-0123456789ab"};\n'
-        'extern "C" const void* visops_cpu_library() { return &library; }\n'
-    )
     module = Path(next(PACKAGE.glob("_numpy.cpython*")))
     shutil.copy(module, tmp_path)
     (tmp_path / "lib").mkdir()
@@ -360,7 +358,5 @@ def test_array_module_of_another_build(tmp_path: Path) -> None:
         return subprocess.run(load, cwd=tmp_path, capture_output=True, text=True).stderr
 
     assert f"ImportError: visops: {library}: cannot open shared object file" in printed()
-    subprocess.run(
-        [program("c++"), "-shared", "-fPIC", str(source), "-o", str(library)], check=True
-    )
+    compile_other_build(library, "visops_cpu_library")
     assert f"_numpy is of another build than {library}; reinstall visops" in printed()
