@@ -37,6 +37,8 @@
   "Tensor? spatial_shapes, SymInt[] sizes, Tensor sampling_locations, " \
   "Tensor attention_weights, SymInt[] points"
 
+#define DEFORM_CONV2D_OPTIONS "SymInt[] stride, SymInt[] padding, SymInt[] dilation, Tensor? mask"
+
 STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "affine(Tensor image, Tensor matrix, SymInt[] size, str interpolation='bilinear', "
@@ -200,6 +202,19 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("unpack_masks(Tensor bits, SymInt width) -> Tensor");
   m.def("measure_masks(Tensor bits) -> (Tensor, Tensor)");
   m.def("mask_iou(Tensor bits1, Tensor bits2, str kind='iou', Tensor? iscrowd=None) -> Tensor");
+  m.def(
+      "deform_conv2d(Tensor input, Tensor offset, Tensor weight, Tensor? bias=None, "
+      "SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, Tensor? mask=None) "
+      "-> Tensor");
+  m.def(
+      "deform_conv2d_backward_input(Tensor grad, Tensor offset, Tensor weight, "
+      "SymInt[] input_size, " DEFORM_CONV2D_OPTIONS ", bool channels_last) -> Tensor");
+  m.def(
+      "deform_conv2d_backward_offset(Tensor grad, Tensor input, Tensor offset, Tensor "
+      "weight, " DEFORM_CONV2D_OPTIONS ") -> (Tensor, Tensor)");
+  m.def(
+      "deform_conv2d_backward_weight(Tensor grad, Tensor input, Tensor offset, "
+      "SymInt[] weight_size, " DEFORM_CONV2D_OPTIONS ") -> Tensor");
   m.def("multi_scale_deformable_attention(Tensor value, " ATTENTION_SAMPLES
         ", str method='default') -> Tensor");
   m.def("multi_scale_deformable_attention_backward_value(Tensor grad, " ATTENTION_SAMPLES

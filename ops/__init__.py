@@ -35,7 +35,9 @@ from .convolution import (  # noqa: E402
     sobel,
 )
 from .deformable import (  # noqa: E402
+    DeformConv2d,
     MultiScaleDeformableAttention,
+    deform_conv2d,
     multi_scale_deformable_attention,
 )
 from .jpeg import decode_jpeg  # noqa: E402
@@ -105,6 +107,7 @@ _ON_FIRST_USE = {
 }
 
 __all__ = [
+    "DeformConv2d",
     "MultiScaleDeformableAttention",
     "MultiScaleRoIAlign",
     "PSRoIAlign",
@@ -131,6 +134,7 @@ __all__ = [
     "correlate2d",
     "crop_rois",
     "decode_jpeg",
+    "deform_conv2d",
     "distance_box_iou",
     "distance_box_iou_loss",
     "distance_transform",

@@ -24,6 +24,7 @@ from .._info import build_info
 from .._torch.refusals import require_plain
 from ..warp.affine import warp_affine
 from ..warp.point_fits import affine_from_points
+from .deform_conv import DeformConv2dPack, ModulatedDeformConv2dPack
 from .deformable_attention import (
     MSDeformAttn,
     MultiScaleDeformableAttnFunction,
@@ -35,7 +36,9 @@ from .nms import batched_nms, nms, soft_nms
 from .roi_align import RoIAlign, roi_align
 
 __all__ = [
+    "DeformConv2dPack",
     "MSDeformAttn",
+    "ModulatedDeformConv2dPack",
     "MultiScaleDeformableAttnFunction",
     "RoIAlign",
     "affine_opencv",

@@ -1,6 +1,13 @@
-"""Operators that sample maps at places which a network computes: attention over few points."""
+"""Operators that sample maps at places which a network computes."""
 
 from .attention import multi_scale_deformable_attention
 from .attention_module import MultiScaleDeformableAttention
+from .conv2d import deform_conv2d
+from .conv2d_module import DeformConv2d
 
-__all__ = ["MultiScaleDeformableAttention", "multi_scale_deformable_attention"]
+__all__ = [
+    "DeformConv2d",
+    "MultiScaleDeformableAttention",
+    "deform_conv2d",
+    "multi_scale_deformable_attention",
+]

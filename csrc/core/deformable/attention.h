@@ -28,6 +28,7 @@
 
 #include <string>
 
+#include "core/deformable/place.h"
 #include "core/element.h"
 #include "core/kernel_stub.h"
 #include "core/lane_sum.h"
@@ -38,7 +39,6 @@ namespace visops {
 enum class AttentionMethod : int { kDefault, kDiscrete };
 
 constexpr int64_t kMostLevels = 32;
-constexpr int64_t kMostSide = int64_t{1} << 30;
 
 struct AttentionLevel {
   int64_t height, width;
@@ -89,21 +89,10 @@ AttentionMethod parse_attention_method(const char* op, const std::string& name);
 // and widths are not looked at if they are on the device.
 void complete_attention(const char* op, AttentionParams* p);
 
-// Bits of the taps that lie in the map.
-enum : int32_t { kTap00 = 1, kTap01 = 2, kTap10 = 4, kTap11 = 8, kAllTaps = 15 };
-
-// What a sample reads: pixel (y, x) and the ones right of it and below.
-template <class Acc>
-struct SamplePlace {
-  int32_t y, x;
-  Acc fy, fx;
-  int32_t taps;  // 0: the sample does not count
-};
-
 // Branch-free, so that loops over samples vectorise. Sides are at most kMostSide.
 template <bool is_discrete, class Acc>
 VISOPS_HOT_FN SamplePlace<Acc> place_sample(Acc u, Acc v, int32_t height, int32_t width) {
-  const Acc zero = static_cast<Acc>(0), half = static_cast<Acc>(0.5), one = static_cast<Acc>(1);
+  const Acc zero = static_cast<Acc>(0), half = static_cast<Acc>(0.5);
   const Acc rows = static_cast<Acc>(height), columns = static_cast<Acc>(width);
   SamplePlace<Acc> place;
   if constexpr (is_discrete) {
@@ -119,19 +108,7 @@ VISOPS_HOT_FN SamplePlace<Acc> place_sample(Acc u, Acc v, int32_t height, int32_
     const bool counts = (u - u == zero) & (v - v == zero) & (height > 0) & (width > 0);
     place.taps = counts ? kTap00 : 0;
   } else {
-    const Acc x = u * columns - half, y = v * rows - half;
-    const bool counts = (x > -one) & (x < columns) & (y > -one) & (y < rows);
-    const Acc safe_x = counts ? x : zero, safe_y = counts ? y : zero;
-    const int32_t cut_x = static_cast<int32_t>(safe_x), cut_y = static_cast<int32_t>(safe_y);
-    place.x = cut_x - (static_cast<Acc>(cut_x) > safe_x ? 1 : 0);
-    place.y = cut_y - (static_cast<Acc>(cut_y) > safe_y ? 1 : 0);
-    place.fx = safe_x - static_cast<Acc>(place.x);
-    place.fy = safe_y - static_cast<Acc>(place.y);
-    const int32_t left = (place.x >= 0) & (place.x < width) ? kTap00 | kTap10 : 0;
-    const int32_t right = place.x + 1 < width ? kTap01 | kTap11 : 0;
-    const int32_t top = (place.y >= 0) & (place.y < height) ? kTap00 | kTap01 : 0;
-    const int32_t bottom = place.y + 1 < height ? kTap10 | kTap11 : 0;
-    place.taps = counts ? (left | right) & (top | bottom) : 0;
+    place = place_between_pixels(u * columns - half, v * rows - half, height, width);
   }
   return place;
 }
@@ -139,17 +116,12 @@ VISOPS_HOT_FN SamplePlace<Acc> place_sample(Acc u, Acc v, int32_t height, int32_
 // The weights of the four taps: 0 for those outside, and for all but the first if `is_discrete`.
 template <bool is_discrete, class Acc>
 VISOPS_HOT_FN void tap_weights(const SamplePlace<Acc>& place, Acc attention, Acc weight[4]) {
-  const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
   if constexpr (is_discrete) {
+    const Acc zero = static_cast<Acc>(0);
     weight[0] = place.taps != 0 ? attention : zero;
     weight[1] = weight[2] = weight[3] = zero;
   } else {
-    const Acc top = attention * (one - place.fy), bottom = attention * place.fy;
-    const Acc left = one - place.fx, right = place.fx;
-    weight[0] = (place.taps & kTap00) != 0 ? top * left : zero;
-    weight[1] = (place.taps & kTap01) != 0 ? top * right : zero;
-    weight[2] = (place.taps & kTap10) != 0 ? bottom * left : zero;
-    weight[3] = (place.taps & kTap11) != 0 ? bottom * right : zero;
+    bilinear_weights(place, attention, weight);
   }
 }
 
@@ -163,17 +135,13 @@ template <bool is_discrete, class Acc>
 VISOPS_HOT_FN SampleGradient<Acc> sample_gradient(const SamplePlace<Acc>& place, Acc attention,
                                                   int32_t height, int32_t width,
                                                   const Acc lane_sum[4]) {
-  const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
-  const Acc s00 = lane_sum[0] + zero;
-  if constexpr (is_discrete) return {s00, zero, zero};
-  const Acc s01 = lane_sum[1] + zero, s10 = lane_sum[2] + zero, s11 = lane_sum[3] + zero;
-  const Acc left = one - place.fx, above = one - place.fy;
-  const Acc top = left * s00 + place.fx * s01, bottom = left * s10 + place.fx * s11;
-  const Acc across = above * (s01 - s00) + place.fy * (s11 - s10);
-  // A sample that does not count has four sums of 0, but its attention may be infinite.
-  if (place.taps == 0) return {zero, zero, zero};
-  return {above * top + place.fy * bottom, (attention * across) * static_cast<Acc>(width),
-          (attention * (bottom - top)) * static_cast<Acc>(height)};
+  if constexpr (is_discrete) {
+    const Acc zero = static_cast<Acc>(0);
+    return {lane_sum[0] + zero, zero, zero};
+  }
+  const PlaceGradient<Acc> gradient = place_gradient(place, attention, lane_sum);
+  return {gradient.scale, gradient.x * static_cast<Acc>(width),
+          gradient.y * static_cast<Acc>(height)};
 }
 
 }  // namespace visops

@@ -1,7 +1,7 @@
 // Dot products over adjacent pixels, for a tile of gradients by columns of im2col.
 #pragma once
 
-#include "cpu/convolution/conv2d_gemm.h"
+#include "cpu/gemm.h"
 
 namespace visops {
 namespace {

@@ -9,54 +9,10 @@
 // contraction. Lanes begin with their first product rather than with 0, which only negative zeros
 // could tell, and those are gone after the NOTE's plus 0. Assumes what the front checks.
 #include "cpu/deformable/attention_samples.h"
-#include "cpu/simd/parts.h"
+#include "cpu/deformable/taps.h"
 
 namespace visops {
 namespace {
-
-// The lanes of one tap's sum; `kLaneParts` vectors.
-template <class Acc>
-constexpr int kLaneParts = static_cast<int>(kSumLanes) / kPartCount<Acc>;
-
-template <class Acc>
-VISOPS_ALWAYS_INLINE Part<Acc> halve_to_one(Part<Acc> (&lanes)[kLaneParts<Acc>]) {
-  VISOPS_UNROLL
-  for (int half = kLaneParts<Acc> / 2; half > 0; half /= 2) {
-    for (int n = 0; n < half; ++n) lanes[n] = lanes[n] + lanes[n + half];
-  }
-  return lanes[0];
-}
-
-// The sums of Floats' lanes for four taps.
-VISOPS_ALWAYS_INLINE void sum_taps(const Floats (&tap)[4], float* sum) {
-  constexpr int kQuads = Floats::kWidth / 4;
-  Quad column[4];
-  for (int k = 0; k < 4; ++k) {
-    alignas(64) float room[Floats::kWidth];
-    tap[k].store(room);
-    Quad part[kQuads];
-    for (int i = 0; i < kQuads; ++i) part[i] = Quad::load(room + 4 * i);
-    VISOPS_UNROLL
-    for (int half = kQuads / 2; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) part[i] = part[i] + part[i + half];
-    }
-    column[k] = part[0];
-  }
-  transpose(column);  // now a Quad is one lane of each tap
-  ((column[0] + column[2]) + (column[1] + column[3])).store(sum);
-}
-
-VISOPS_ALWAYS_INLINE void sum_taps(const Vector<double> (&tap)[4], double* sum) {
-  constexpr int kCount = kPartCount<double>;
-  for (int k = 0; k < 4; ++k) {
-    double room[kCount];
-    store_part(room, tap[k]);
-    for (int half = kCount / 2; half > 0; half /= 2) {
-      for (int l = 0; l < half; ++l) room[l] += room[l + half];
-    }
-    sum[k] = room[0];
-  }
-}
 
 template <class T, bool is_discrete>
 class SampleGradients {
@@ -90,62 +46,9 @@ class SampleGradients {
       const T* tap[4];
       find_taps(s, i, values, p_.position_stride, levels_.row_step[s.first + i], zeros_, tap);
       if constexpr (is_discrete) tap[1] = tap[2] = tap[3] = zeros_;
-      Part<Acc> products[4];
-      for (int k = 0; k < 4; k += 2) add_products(tap + k, grad, products + k);
-      sum_taps(products, sums[i]);
+      sum_products(tap, grad, p_.channels, sums[i]);
     }
     write_gradients(s, sums, row);
-  }
-
-  // What two taps' products with the gradient leave in one vector of lanes each.
-  VISOPS_ALWAYS_INLINE void add_products(const T* const* tap, const T* grad,
-                                         Part<Acc>* products) const {
-    constexpr int kParts = kLaneParts<Acc>, kCount = kPartCount<Acc>;
-    Part<Acc> first[kParts], second[kParts];
-    if (p_.channels < kSumLanes) {
-      for (int n = 0; n < kParts; ++n) first[n] = second[n] = repeated(static_cast<Acc>(0));
-      add_rest(tap[0], grad, 0, first);
-      add_rest(tap[1], grad, 0, second);
-    } else {
-      VISOPS_UNROLL
-      for (int n = 0; n < kParts; ++n) {
-        const Part<Acc> g = load_part(grad + n * kCount);
-        first[n] = g * load_part(tap[0] + n * kCount);
-        second[n] = g * load_part(tap[1] + n * kCount);
-      }
-      int64_t c = kSumLanes;
-      for (; c + kSumLanes <= p_.channels; c += kSumLanes) {
-        VISOPS_UNROLL
-        for (int n = 0; n < kParts; ++n) {
-          const Part<Acc> g = load_part(grad + c + n * kCount);
-          first[n] = first[n] + g * load_part(tap[0] + c + n * kCount);
-          second[n] = second[n] + g * load_part(tap[1] + c + n * kCount);
-        }
-      }
-      if (c < p_.channels) {
-        add_rest(tap[0], grad, c, first);
-        add_rest(tap[1], grad, c, second);
-      }
-    }
-    products[0] = halve_to_one<Acc>(first);
-    products[1] = halve_to_one<Acc>(second);
-  }
-
-  // Channels [c, channels), fewer than kSumLanes.
-  void add_rest(const T* values, const T* grad, int64_t c,
-                Part<Acc> (&lanes)[kLaneParts<Acc>]) const {
-    constexpr int kCount = kPartCount<Acc>;
-    int n = 0;
-    for (; c + kCount <= p_.channels; c += kCount, ++n) {
-      lanes[n] = lanes[n] + load_part(grad + c) * load_part(values + c);
-    }
-    if (c == p_.channels) return;
-    Acc room[kCount];
-    store_part(room, lanes[n]);
-    for (int l = 0; c < p_.channels; ++c, ++l) {
-      room[l] += load_element(grad + c) * load_element(values + c);
-    }
-    lanes[n] = load_part(room);
   }
 
   void write_gradients(const Samples<Acc>& s, const Acc (&sums)[kSamplesAtOnce][4],

@@ -8,6 +8,7 @@
 #include "core/deformable/attention.h"
 #include "core/element_types.h"
 #include "core/grain.h"
+#include "cpu/deformable/taps.h"
 
 namespace visops {
 namespace {
@@ -132,15 +133,8 @@ template <class T, class Acc>
 VISOPS_ALWAYS_INLINE void find_taps(const Samples<Acc>& s, int64_t i, const T* head,
                                     int64_t position_stride, int64_t row_step, const T* zeros,
                                     const T* (&tap)[4]) {
-  const T* first = head + s.position[i] * position_stride;
-  tap[0] = first;
-  tap[1] = first + position_stride;
-  tap[2] = first + row_step;
-  tap[3] = first + row_step + position_stride;
-  if (s.taps[i] == kAllTaps) return;
-  for (int k = 0; k < 4; ++k) {
-    if ((s.taps[i] >> k & 1) == 0) tap[k] = zeros;
-  }
+  find_taps(s.taps[i], head + s.position[i] * position_stride, position_stride, row_step, zeros,
+            tap);
 }
 
 // f(image, head, first, last): queries [first, last), for the part of [begin, end) among

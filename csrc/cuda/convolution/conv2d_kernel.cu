@@ -7,7 +7,7 @@
 // cuDNN uses matrix units and is several times faster for float32 and halves.
 #include "core/convolution/conv2d_matrix.h"
 #include "core/workspace.h"
-#include "cuda/convolution/conv2d_tile.h"
+#include "cuda/matrix_tile.h"
 #include "cuda/launch.h"
 
 namespace visops {

@@ -9,14 +9,13 @@
 // Rounding: NOTE [ Gradients of deformable attention ] (core/deformable/attention.h), without
 // contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/deformable/attention_samples.h"
-#include "cuda/lane_sum.h"
+#include "cuda/deformable/cell_lists.h"
 
 namespace visops {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarpLanes;
-constexpr int64_t kNoCell = INT64_MAX;
 
 // The number of cell (y, x) of a level among all cells; `plane` counts images and heads.
 __device__ inline int64_t cell_number(const Levels& levels, const LevelAt& level, int64_t plane,
@@ -42,58 +41,16 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The first sample in the order whose cell is `cell` or a later one.
-__device__ inline int64_t first_at(const AttentionParams& p, int64_t count, int64_t cell) {
-  int64_t begin = 0, end = count;
-  while (begin < end) {
-    const int64_t middle = begin + (end - begin) / 2;
-    if (p.sorted_cells[middle] < cell) {
-      begin = middle + 1;
-    } else {
-      end = middle;
-    }
-  }
-  return begin;
-}
-
-// The samples of a cell that are still to be added.
-struct CellSamples {
-  int64_t next, end;
-  int64_t sample;  // order[next]
-};
-
-__device__ inline void load_sample(const AttentionParams& p, CellSamples* list) {
-  list->sample = list->next < list->end ? p.order[list->next] : INT64_MAX;
-}
-
-// The lists of a pixel's cells: cell k of kCells has its tap kCells - 1 - k at the pixel. Called by
-// all lanes of a warp; some search one border each.
-template <int kCells>
-__device__ void find_samples(const AttentionParams& p, int64_t count, int64_t cell,
-                             int64_t row_cells, int lane, CellSamples (&lists)[kCells]) {
-  // Borders of the pixel's cells in its upper row, then in the lower one.
-  const int64_t row = lane / 3, column = lane % 3;
-  int64_t border = 0;
-  if (lane < (kCells == 1 ? 2 : 6)) border = first_at(p, count, cell + row * row_cells + column);
-#pragma unroll
-  for (int k = 0; k < kCells; ++k) {
-    const int first = k / 2 * 3 + k % 2;
-    lists[k].next = __shfl_sync(kAllLanes, border, first);
-    lists[k].end = __shfl_sync(kAllLanes, border, first + 1);
-    load_sample(p, &lists[k]);
-  }
-}
-
 // Lists are indexed by constants only, or they would not stay in registers.
 template <class T, bool is_discrete, int kCells>
-__device__ typename Accumulate<T>::type sum_lists(const AttentionParams& p, const LevelAt& level,
+__device__ typename Accumulate<T>::type sum_lists(const AttentionParams& p,
+                                                  const SortedSamples& samples,
+                                                  const LevelAt& level,
                                                   CellSamples (&lists)[kCells], int64_t channel) {
   using Acc = typename Accumulate<T>::type;
   Acc sum = 0;
   while (true) {
-    int64_t i = lists[0].sample;
-#pragma unroll
-    for (int k = 1; k < kCells; ++k) i = lists[k].sample < i ? lists[k].sample : i;
+    const int64_t i = next_sample(lists);
     if (i == INT64_MAX) return sum;
     const PlacedSample<Acc> s = placed_sample<is_discrete, Acc>(p, level, i);
     Acc weights[4], weight = 0;
@@ -103,7 +60,7 @@ __device__ typename Accumulate<T>::type sum_lists(const AttentionParams& p, cons
       if (lists[k].sample != i) continue;  // a sample is in one cell
       weight = weights[kCells - 1 - k];
       ++lists[k].next;
-      load_sample(p, &lists[k]);
+      load_sample(samples, &lists[k]);
     }
     if (channel < p.channels) {
       const T* grad = static_cast<const T*>(p.grad) + i / p.samples * p.channels;
@@ -119,6 +76,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kCells = is_discrete ? 1 : 4;
   __shared__ Levels levels;
   load_levels(p, &levels);
+  const SortedSamples samples = {p.sorted_cells, p.order, count};
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int64_t rows = p.batch * p.positions * p.heads, step = int64_t{gridDim.x} * kWarps;
   int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpLanes;
@@ -137,8 +95,8 @@ __global__ void __launch_bounds__(kThreads)
             cell_number(levels, level, image * p.heads + head, y, pixel - y * level.width);
         // Searched again for more channels: two copies of the lists would take too many registers.
         CellSamples lists[kCells];
-        find_samples<kCells>(p, count, cell, level.width + int64_t{1}, lane, lists);
-        sum = sum_lists<T, is_discrete>(p, level, lists, first + lane);
+        find_samples<kCells>(samples, cell, level.width + int64_t{1}, lane, lists);
+        sum = sum_lists<T, is_discrete>(p, samples, level, lists, first + lane);
       }
       if (first + lane < p.channels) out[first + lane] = sum;
     }

@@ -46,7 +46,7 @@ __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t
   const int thread = static_cast<int>(threadIdx.x);
   const int own = thread % kTileSide, loader = thread / kTileSide;
   const auto row = problem.row(first_row + own);
-  const auto column = problem.column(first_column + own);
+  auto column = problem.column(first_column + own);  // may remember what it has computed
   const int m = thread / (kTileSide / kPerThread) * kPerThread;
   const int j = thread % (kTileSide / kPerThread);  // and every 16th after it: no bank is shared
 

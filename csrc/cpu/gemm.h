@@ -1,4 +1,4 @@
-// The matrix product inside the networks' convolution: a small tile of sums in registers.
+// Products of matrices, for the networks' convolutions: a small tile of sums in registers.
 //
 // Functions named gemm_* fuse products with sums where the instruction set can; nothing else in
 // this library does. AVX2 objects are compiled without FMA, so these functions request it by

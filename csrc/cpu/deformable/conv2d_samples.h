@@ -1,0 +1,165 @@
+// The samples of a block of output pixels, placed before any channel is read: NOTE [ Samples of a
+// deformable convolution ] (core/deformable/conv2d.h) as loops that vectorise over pixels.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/deformable/conv2d.h"
+#include "core/element_types.h"
+#include "cpu/deformable/taps.h"
+#include "cpu/gemm_product.h"
+
+namespace visops {
+namespace {
+
+// Up to kBlockPixels adjacent output pixels of an image.
+struct PixelBlock {
+  int64_t image, first, count;
+  int64_t row[kBlockPixels], column[kBlockPixels];  // in the output
+};
+
+// `first` lies in the image.
+inline void fill_block(const DeformConvParams& p, int64_t image, int64_t first, int64_t most,
+                       PixelBlock* block) {
+  const int64_t left = p.pixels() - first, count = left < most ? left : most;
+  block->image = image;
+  block->first = first;
+  block->count = count;
+  int64_t row = first / p.x.output, column = first - row * p.x.output;
+  for (int64_t i = 0; i < count; ++i) {
+    block->row[i] = row;
+    block->column[i] = column;
+    if (++column == p.x.output) column = 0, ++row;
+  }
+}
+
+// The samples of a block's pixels for one tap and offset group.
+template <class Acc>
+struct BlockSamples {
+  int32_t taps[kBlockPixels];      // 0 where a sample doesn't count
+  int32_t y[kBlockPixels], x[kBlockPixels];  // of the tap 00, which may not exist
+  Acc fy[kBlockPixels], fx[kBlockPixels], mask[kBlockPixels];
+  Acc weight[4][kBlockPixels];
+};
+
+// The element of the mask where a tap's pixels begin; twice that for the offset.
+inline int64_t samples_at(const DeformConvParams& p, int64_t image, int64_t places, int64_t tap) {
+  return ((image * p.offset_groups + places) * p.taps() + tap) * p.pixels();
+}
+
+template <class Acc>
+void place_block(const DeformConvParams& p, const PixelBlock& block, int64_t places,
+                 int64_t tap, BlockSamples<Acc>* VISOPS_RESTRICT s) {
+  const int64_t at = samples_at(p, block.image, places, tap), count = block.count;
+  const Acc* VISOPS_RESTRICT offset_y = static_cast<const Acc*>(p.offset) + 2 * at + block.first;
+  const Acc* VISOPS_RESTRICT offset_x = offset_y + p.pixels();
+  const int64_t v = tap / p.x.kernel, u = tap - v * p.x.kernel;
+  const int32_t height = static_cast<int32_t>(p.y.input), width = static_cast<int32_t>(p.x.input);
+  if (p.mask != nullptr) {
+    const Acc* mask = static_cast<const Acc*>(p.mask) + at + block.first;
+    for (int64_t i = 0; i < count; ++i) s->mask[i] = mask[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) s->mask[i] = static_cast<Acc>(1);
+  }
+  Acc y[kBlockPixels], x[kBlockPixels];
+  for (int64_t i = 0; i < count; ++i) {
+    y[i] = static_cast<Acc>(p.y.place(block.row[i], v));
+    x[i] = static_cast<Acc>(p.x.place(block.column[i], u));
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const SamplePlace<Acc> place =
+        place_between_pixels(x[i] + offset_x[i], y[i] + offset_y[i], height, width);
+    Acc weight[4];
+    bilinear_weights(place, s->mask[i], weight);
+    s->y[i] = place.y;
+    s->x[i] = place.x;
+    s->fy[i] = place.fy;
+    s->fx[i] = place.fx;
+    s->taps[i] = place.taps;
+    s->weight[0][i] = weight[0];  // not a loop, so that this one is vectorised
+    s->weight[1][i] = weight[1];
+    s->weight[2][i] = weight[2];
+    s->weight[3][i] = weight[3];
+  }
+}
+
+// Channels [channel, channel + channels) of the block's samples, to rows `row` apart.
+template <class T, class Acc>
+void sample_block(const DeformConvParams& p, const PixelBlock& block,
+                  const BlockSamples<Acc>& s, int64_t channel, int64_t channels, const T* zeros,
+                  Acc* to, int64_t row) {
+  const T* image = static_cast<const T*>(p.input) + block.image * p.input_batch + channel;
+  for (int64_t i = 0; i < block.count; ++i, to += row) {
+    if (s.taps[i] == 0) {
+      for (int64_t c = 0; c < channels; ++c) to[c] = static_cast<Acc>(0);
+      continue;
+    }
+    const T* tap[4];
+    const T* first = image + s.y[i] * p.input_row + s.x[i] * p.input_column;
+    find_taps(s.taps[i], first, p.input_column, p.input_row, zeros, tap);
+    const Part<Acc> w00 = repeated(s.weight[0][i]), w01 = repeated(s.weight[1][i]);
+    const Part<Acc> w10 = repeated(s.weight[2][i]), w11 = repeated(s.weight[3][i]);
+    const int64_t rest = for_parts<Acc>(channels, [&](auto parts, int64_t c) {
+      for (int n = 0; n < parts; ++n) {
+        const int64_t at = c + n * kPartCount<Acc>;
+        const Part<Acc> top = w00 * load_part(tap[0] + at) + w01 * load_part(tap[1] + at);
+        const Part<Acc> bottom = w10 * load_part(tap[2] + at) + w11 * load_part(tap[3] + at);
+        store_part(to + at, top + bottom);
+      }
+    });
+    for (int64_t c = rest; c < channels; ++c) {
+      const Acc top =
+          s.weight[0][i] * load_element(tap[0] + c) + s.weight[1][i] * load_element(tap[1] + c);
+      const Acc bottom =
+          s.weight[2][i] * load_element(tap[2] + c) + s.weight[3][i] * load_element(tap[3] + c);
+      to[c] = top + bottom;
+    }
+  }
+}
+
+// f(channel, end, places) for the runs of channels [begin, end): those of one offset group.
+template <class F>
+VISOPS_ALWAYS_INLINE void for_runs(const DeformConvParams& p, int64_t begin, int64_t end,
+                                   const F& f) {
+  while (begin < end) {
+    const int64_t run = p.run_end(begin), last = run < end ? run : end;
+    f(begin, last, begin / p.offset_channels());
+    begin = last;
+  }
+}
+
+// The block's rows for taps [first_tap, last_tap) and channels [channel, channel + channels) of one
+// group: sample (tap, c) of pixel i is at to[i * row + (tap - first_tap) * channels + c - channel].
+template <class T, class Acc>
+void fill_rows(const DeformConvParams& p, const PixelBlock& block, int64_t first_tap,
+               int64_t last_tap, int64_t channel, int64_t channels, const T* zeros, Acc* to,
+               int64_t row) {
+  BlockSamples<Acc> samples;
+  for (int64_t tap = first_tap; tap < last_tap; ++tap, to += channels) {
+    for_runs(p, channel, channel + channels, [&](int64_t begin, int64_t end, int64_t places) {
+      place_block(p, block, places, tap, &samples);
+      sample_block(p, block, samples, begin, end - begin, zeros, to + (begin - channel), row);
+    });
+  }
+}
+
+// Elements from one row of a matrix to the next: whole vectors, and an odd number of cache lines,
+// so that the rows that a product reads side by side don't share the same places of a cache.
+template <class Acc>
+int64_t row_elements(int64_t columns) {
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(Acc));
+  const int64_t lines = (columns + kLine - 1) / kLine;
+  return (lines | 1) * kLine;
+}
+
+// As many zeros as an image has channels.
+template <class T>
+const T* zero_channels(const DeformConvParams& p, Workspace& workspace) {
+  T* zeros = allocate<T>(workspace, p.channels);
+  memset(zeros, 0, static_cast<size_t>(p.channels) * sizeof(T));
+  return zeros;
+}
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,85 @@
+// The samples of a deformable convolution on CUDA: NOTE [ Samples of a deformable convolution ]
+// (core/deformable/conv2d.h).
+#pragma once
+
+#include "core/deformable/conv2d.h"
+#include "core/element_types.h"
+#include "cuda/launch.h"
+#include "cuda/load_number.h"
+
+namespace visops {
+namespace {
+
+VISOPS_FN int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
+
+// Bytes of scratch that kernels take at a time, where one row or image does not need more.
+constexpr int64_t kScratchBytes = int64_t{64} << 20;
+
+// An output pixel of an image.
+struct PixelAt {
+  int64_t image, pixel, row, column;
+};
+
+// Output pixel `at` of all images; `at` may lie beyond the last one.
+__device__ inline PixelAt pixel_at(const DeformConvParams& p, int64_t at) {
+  const int64_t pixels = p.pixels(), image = at / pixels, pixel = at - image * pixels;
+  const int64_t row = pixel / p.x.output;
+  return {image, pixel, row, pixel - row * p.x.output};
+}
+
+template <class Acc>
+struct PlacedTap {
+  SamplePlace<Acc> place;
+  Acc mask;
+};
+
+template <class Acc>
+__device__ PlacedTap<Acc> place_tap(const DeformConvParams& p, const PixelAt& at, int64_t places,
+                                    int64_t tap) {
+  const int64_t v = tap / p.x.kernel, u = tap - v * p.x.kernel, pixels = p.pixels();
+  const int64_t first = ((at.image * p.offset_groups + places) * p.taps() + tap) * pixels;
+  const Acc* offset = static_cast<const Acc*>(p.offset) + 2 * first + at.pixel;
+  const Acc y = static_cast<Acc>(p.y.place(at.row, v)) + offset[0];
+  const Acc x = static_cast<Acc>(p.x.place(at.column, u)) + offset[pixels];
+  const Acc mask = p.mask != nullptr ? static_cast<const Acc*>(p.mask)[first + at.pixel]
+                                     : static_cast<Acc>(1);
+  return {place_between_pixels(x, y, static_cast<int32_t>(p.y.input),
+                               static_cast<int32_t>(p.x.input)),
+          mask};
+}
+
+// A sample of all channels that share its place.
+template <class Acc>
+struct SampleTaps {
+  int32_t taps;
+  int64_t first;  // elements of the input before tap 00 of channel 0
+  Acc weight[4];
+};
+
+template <class Acc>
+__device__ SampleTaps<Acc> sample_taps(const DeformConvParams& p, const PixelAt& at, int64_t places,
+                                       int64_t tap) {
+  const PlacedTap<Acc> placed = place_tap<Acc>(p, at, places, tap);
+  SampleTaps<Acc> sample;
+  sample.taps = placed.place.taps;
+  sample.first = at.image * p.input_batch + placed.place.y * p.input_row +
+                 placed.place.x * p.input_column;
+  bilinear_weights(placed.place, placed.mask, sample.weight);
+  return sample;
+}
+
+template <class T, class Acc>
+__device__ Acc read_sample(const DeformConvParams& p, const SampleTaps<Acc>& s, int64_t channel) {
+  const T* from = static_cast<const T*>(p.input) + s.first + channel * p.input_channel;
+  const Acc zero = static_cast<Acc>(0);
+  if (s.taps == 0) return zero;
+  const Acc v00 = (s.taps & kTap00) != 0 ? load_number(from) : zero;
+  const Acc v01 = (s.taps & kTap01) != 0 ? load_number(from + p.input_column) : zero;
+  const Acc v10 = (s.taps & kTap10) != 0 ? load_number(from + p.input_row) : zero;
+  const Acc v11 =
+      (s.taps & kTap11) != 0 ? load_number(from + p.input_row + p.input_column) : zero;
+  return (s.weight[0] * v00 + s.weight[1] * v01) + (s.weight[2] * v10 + s.weight[3] * v11);
+}
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,296 @@
+// The torch front of deformable convolution: tensors -> DeformConvParams.
+#include "core/deformable/conv2d.h"
+
+#include <optional>
+
+#include "core/check.h"
+#include "torch/contiguous.h"
+#include "torch/operators.h"
+#include "torch/register.h"
+
+namespace visops {
+namespace {
+
+using MaybeTensor = std::optional<Tensor>;
+using Sizes = std::vector<int64_t>;
+
+Sizes sizes_of(const Tensor& tensor) {
+  Sizes sizes;
+  for (int64_t d = 0; d < tensor.dim(); ++d) sizes.push_back(tensor.size(d));
+  return sizes;
+}
+
+Tensor permuted(const Tensor& tensor, const Sizes& order) {
+  return call_for_tensor("aten::permute", "", tensor, order);
+}
+
+// What the four operators share. Sizes are the forward convolution's.
+struct DeformConvCall {
+  const char* op;
+  Sizes input_size, weight_size;
+  Sizes stride, padding, dilation;
+  DeformConvParams params = {};
+  std::vector<Tensor> held = {};  // copies that kernels read
+
+  void set_sizes();
+  void set_dtype(const char* name, const Tensor& reference);
+  void set_input(const Tensor& input);
+  void set_weight(const char* reference_name, const Tensor& reference, const Tensor& weight);
+  void set_offset(const char* reference_name, const Tensor& reference, const Tensor& offset,
+                  const MaybeTensor& mask);
+  void set_grad(const char* reference_name, const Tensor& reference, const Tensor& grad);
+  void require_dtype(const char* name, const Tensor& tensor, const char* reference_name) const;
+  ScalarType sum_type() const;
+  // As the type of sums, contiguous.
+  const void* sum_data(const Tensor& tensor);
+
+ private:
+  const void* places(const char* name, const char* reference_name, const Tensor& tensor);
+};
+
+void DeformConvCall::set_sizes() {
+  const std::pair<const char*, const Sizes*> pairs[] = {
+      {"stride", &stride}, {"padding", &padding}, {"dilation", &dilation}};
+  for (const auto& [name, numbers] : pairs) {
+    require(numbers->size() == 2, op, name, " has ", numbers->size(), " numbers, must have 2");
+  }
+  require(input_size.size() == 4, op, "input has shape ", shape_text(input_size),
+          ", must be [N, C, H, W]");
+  require(weight_size.size() == 4, op, "weight has shape ", shape_text(weight_size),
+          ", must be [out channels, in channels / groups, height, width]");
+  for (const int64_t size : input_size) {
+    require(size >= 0, op, "input has shape ", shape_text(input_size), ", sizes must be >= 0");
+  }
+  for (const int64_t size : weight_size) {
+    require(size >= 1, op, "weight has shape ", shape_text(weight_size), ", sizes must be >= 1");
+  }
+  DeformConvParams& p = params;
+  p.batch = input_size[0];
+  p.channels = input_size[1];
+  p.out_channels = weight_size[0];
+  require(p.channels >= 1 && p.channels % weight_size[1] == 0, op, "weight has shape ",
+          shape_text(weight_size), ", its second size must divide the input's channels, ",
+          p.channels);
+  p.groups = p.channels / weight_size[1];
+  require(p.out_channels % p.groups == 0, op, "weight has ", p.out_channels,
+          " output channels, must be a multiple of groups, ", p.groups);
+  const auto axis = [&](const char* name, int i) {
+    return deform_axis(
+        op, name, {input_size[2 + i], weight_size[2 + i], 0, stride[i], padding[i], dilation[i]});
+  };
+  p.y = axis("height", 0);
+  p.x = axis("width", 1);
+}
+
+void DeformConvCall::set_dtype(const char* name, const Tensor& reference) {
+  params.dtype = dtype_of(op, name, reference);
+  require(is_floating(params.dtype), op, name, " has dtype ", dtype_name(params.dtype),
+          ", must be a floating type");
+}
+
+void DeformConvCall::require_dtype(const char* name, const Tensor& tensor,
+                                   const char* reference_name) const {
+  const DType dtype = dtype_of(op, name, tensor);
+  require(dtype == params.dtype, op, name, " has dtype ", dtype_name(dtype), ", ", reference_name,
+          " has ", dtype_name(params.dtype), "; they must be equal");
+}
+
+ScalarType DeformConvCall::sum_type() const {
+  return params.dtype == DType::kFloat64 ? ScalarType::Double : ScalarType::Float;
+}
+
+const void* DeformConvCall::sum_data(const Tensor& tensor) {
+  held.push_back(torch::stable::contiguous(torch::stable::to(tensor, sum_type())));
+  return held.back().const_data_ptr();
+}
+
+void DeformConvCall::set_input(const Tensor& input) {
+  DeformConvParams& p = params;
+  // CPU kernels read vectors of adjacent channels; CUDA kernels read any strides.
+  const bool is_read_in_place = runs_cuda_kernels(input) || p.channels == 1 || input.stride(1) == 1;
+  held.push_back(is_read_in_place ? input
+                                  : permuted(torch::stable::contiguous(permuted(input, {0, 2, 3, 1})),
+                                             {0, 3, 1, 2}));
+  const Tensor& read = held.back();
+  p.input = read.const_data_ptr();
+  p.input_batch = read.stride(0);
+  p.input_channel = read.stride(1);
+  p.input_row = read.stride(2);
+  p.input_column = read.stride(3);
+}
+
+void DeformConvCall::set_weight(const char* reference_name, const Tensor& reference,
+                                const Tensor& weight) {
+  require_dtype("weight", weight, reference_name);
+  check_same_device(op, reference_name, reference, "weight", weight);
+  held.push_back(torch::stable::contiguous(weight));
+  params.weight = held.back().const_data_ptr();
+}
+
+const void* DeformConvCall::places(const char* name, const char* reference_name,
+                                   const Tensor& tensor) {
+  const DType dtype = dtype_of(op, name, tensor);
+  const bool is_double = params.dtype == DType::kFloat64;
+  require(is_floating(dtype) && (dtype == DType::kFloat64) == is_double, op, name, " has dtype ",
+          dtype_name(dtype), ", must be ", is_double ? "float64" : "float16, bfloat16 or float32",
+          " for ", reference_name, " of ", dtype_name(params.dtype));
+  return sum_data(tensor);
+}
+
+void DeformConvCall::set_offset(const char* reference_name, const Tensor& reference,
+                                const Tensor& offset, const MaybeTensor& mask) {
+  DeformConvParams& p = params;
+  check_same_device(op, reference_name, reference, "offset", offset);
+  const int64_t each = 2 * p.taps();
+  require(offset.dim() == 4 && offset.size(0) == p.batch && offset.size(1) >= each &&
+              offset.size(1) % each == 0 && offset.size(2) == p.y.output &&
+              offset.size(3) == p.x.output,
+          op, "offset has shape ", shape_text(offset), ", must be [", p.batch,
+          ", 2 * offset groups * ", p.taps(), ", ", p.y.output, ", ", p.x.output, "]");
+  p.offset_groups = offset.size(1) / each;
+  require(p.channels % p.offset_groups == 0, op, "offset has shape ", shape_text(offset),
+          " for ", p.offset_groups, " offset groups, which must divide the input's channels, ",
+          p.channels);
+  p.offset = places("offset", reference_name, offset);
+  if (!mask.has_value()) return;
+  check_same_device(op, reference_name, reference, "mask", *mask);
+  check_shape(op, "mask", *mask,
+              {p.batch, p.offset_groups * p.taps(), p.y.output, p.x.output});
+  p.mask = places("mask", reference_name, *mask);
+}
+
+void DeformConvCall::set_grad(const char* reference_name, const Tensor& reference,
+                              const Tensor& grad) {
+  DeformConvParams& p = params;
+  check_same_device(op, reference_name, reference, "grad", grad);
+  check_shape(op, "grad", grad, {p.batch, p.out_channels, p.y.output, p.x.output});
+  p.grad = sum_data(permuted(grad, {0, 2, 3, 1}));
+}
+
+Tensor deform_conv2d(const Tensor& input, const Tensor& offset, const Tensor& weight,
+                     const MaybeTensor& bias, const Sizes& stride, const Sizes& padding,
+                     const Sizes& dilation, const MaybeTensor& mask) {
+  DeformConvCall call = {"deform_conv2d", sizes_of(input), sizes_of(weight),
+                         stride,          padding,         dilation};
+  DeformConvParams& p = call.params;
+  call.set_sizes();
+  call.set_dtype("input", input);
+  call.set_input(input);
+  call.set_weight("input", input, weight);
+  call.set_offset("input", input, offset, mask);
+  if (bias.has_value()) {
+    check_shape(call.op, "bias", *bias, {p.out_channels});
+    call.require_dtype("bias", *bias, "input");
+    check_same_device(call.op, "input", input, "bias", *bias);
+    call.held.push_back(torch::stable::contiguous(*bias));
+    p.bias = call.held.back().const_data_ptr();
+  }
+  const bool is_channels_last = prefers_channels_last(input);
+  const Tensor output =
+      empty_tensor(call.op, "result", input, {p.batch, p.out_channels, p.y.output, p.x.output},
+                   p.dtype, is_channels_last);
+  if (output.numel() == 0) return output;
+  p.output = output.mutable_data_ptr();
+  p.output_batch = p.out_channels * p.pixels();
+  p.output_channel = is_channels_last ? 1 : p.pixels();
+  p.output_pixel = is_channels_last ? p.out_channels : 1;
+  run(deform_conv2d_stub, call.op, p, input);
+  return output;
+}
+
+// The order in which CUDA adds samples up: sorted by where they read, stably.
+void sum_sorted(DeformConvCall* call, const Tensor& grad) {
+  DeformConvParams& p = call->params;
+  const int64_t count = p.batch * p.offset_groups * p.blocks() * p.taps() * kBlockPixels;
+  const Tensor cells = empty_tensor(call->op, "scratch", grad, {count}, DType::kInt64);
+  p.cells = data_of<int64_t>(cells);
+  run(deform_conv2d_backward_input_stub, call->op, p, grad);
+  const Sorted sorted = sort_last(cells, false);
+  p.sorted_cells = data_of<int64_t>(sorted.values);
+  p.order = data_of<int64_t>(sorted.indices);
+  run(deform_conv2d_backward_input_stub, call->op, p, grad);
+}
+
+Tensor backward_input(const Tensor& grad, const Tensor& offset, const Tensor& weight,
+                      const Sizes& input_size, const Sizes& stride, const Sizes& padding,
+                      const Sizes& dilation, const MaybeTensor& mask, bool channels_last) {
+  DeformConvCall call = {"deform_conv2d_backward_input", input_size, sizes_of(weight),
+                         stride,                         padding,    dilation};
+  DeformConvParams& p = call.params;
+  call.set_sizes();
+  call.set_dtype("grad", grad);
+  call.set_weight("grad", grad, weight);
+  call.set_offset("grad", grad, offset, mask);
+  call.set_grad("grad", grad, grad);
+  const Tensor sums = empty_contiguous(call.op, "gradient", grad,
+                                       {p.batch, p.y.input, p.x.input, p.channels}, call.sum_type());
+  if (sums.numel() > 0) {
+    p.grad_input = sums.mutable_data_ptr();
+    if (runs_cuda_kernels(grad)) {
+      sum_sorted(&call, grad);
+    } else {
+      run(deform_conv2d_backward_input_stub, call.op, p, grad);
+    }
+  }
+  const Tensor gradient =
+      permuted(torch::stable::to(sums, scalar_type_of(p.dtype)), {0, 3, 1, 2});
+  return channels_last ? gradient : torch::stable::contiguous(gradient);
+}
+
+std::tuple<Tensor, Tensor> backward_offset(const Tensor& grad, const Tensor& input,
+                                           const Tensor& offset, const Tensor& weight,
+                                           const Sizes& stride, const Sizes& padding,
+                                           const Sizes& dilation, const MaybeTensor& mask) {
+  DeformConvCall call = {"deform_conv2d_backward_offset", sizes_of(input), sizes_of(weight),
+                         stride,                          padding,         dilation};
+  DeformConvParams& p = call.params;
+  call.set_sizes();
+  call.set_dtype("input", input);
+  call.set_input(input);
+  call.set_weight("input", input, weight);
+  call.set_offset("input", input, offset, mask);
+  call.require_dtype("grad", grad, "input");
+  call.set_grad("input", input, grad);
+  const ScalarType type = call.sum_type();
+  const Tensor of_offset =
+      empty_contiguous(call.op, "gradient of offset", offset, sizes_of(offset), type);
+  const Tensor of_mask = empty_contiguous(call.op, "gradient of mask", offset,
+                                          mask.has_value() ? sizes_of(*mask) : Sizes{0}, type);
+  if (of_offset.numel() > 0) {
+    p.grad_offset = of_offset.mutable_data_ptr();
+    p.grad_mask = mask.has_value() ? of_mask.mutable_data_ptr() : nullptr;
+    run(deform_conv2d_backward_offset_stub, call.op, p, input);
+  }
+  const ScalarType mask_type = mask.has_value() ? mask->scalar_type() : offset.scalar_type();
+  return {torch::stable::to(of_offset, offset.scalar_type()),
+          torch::stable::to(of_mask, mask_type)};
+}
+
+Tensor backward_weight(const Tensor& grad, const Tensor& input, const Tensor& offset,
+                       const Sizes& weight_size, const Sizes& stride, const Sizes& padding,
+                       const Sizes& dilation, const MaybeTensor& mask) {
+  DeformConvCall call = {"deform_conv2d_backward_weight", sizes_of(input), weight_size,
+                         stride,                          padding,         dilation};
+  DeformConvParams& p = call.params;
+  call.set_sizes();
+  call.set_dtype("input", input);
+  call.set_input(input);
+  call.set_offset("input", input, offset, mask);
+  call.require_dtype("grad", grad, "input");
+  call.set_grad("input", input, grad);
+  const Tensor gradient =
+      empty_contiguous(call.op, "gradient", grad, weight_size, grad.scalar_type());
+  p.grad_weight = gradient.mutable_data_ptr();
+  run(deform_conv2d_backward_weight_stub, call.op, p, input);
+  return gradient;
+}
+
+}  // namespace
+}  // namespace visops
+
+VISOPS_KERNELS(m) {
+  m.impl("deform_conv2d", TORCH_BOX(&visops::deform_conv2d));
+  m.impl("deform_conv2d_backward_input", TORCH_BOX(&visops::backward_input));
+  m.impl("deform_conv2d_backward_offset", TORCH_BOX(&visops::backward_offset));
+  m.impl("deform_conv2d_backward_weight", TORCH_BOX(&visops::backward_weight));
+}
