@@ -35,7 +35,6 @@ from .convolution import (  # noqa: E402
     sobel,
 )
 from .deformable import (  # noqa: E402
-    DeformConv2d,
     MultiScaleDeformableAttention,
     deform_conv2d,
     multi_scale_deformable_attention,
@@ -94,16 +93,18 @@ from .warp import (  # noqa: E402
 if TYPE_CHECKING:
     from . import compat, transforms
     from . import onnx as onnx
+    from .deformable.conv2d_module import DeformConv2d
     from .roi.modules import RoIAlign
     from .roi.multiscale_module import MultiScaleRoIAlign
     from .roi.pooling_modules import PSRoIAlign, RoIPool
 
 # What imports torchvision, where it is installed, is imported when it is asked for.
 _ON_FIRST_USE = {
-    "MultiScaleRoIAlign": "multiscale_module",
-    "PSRoIAlign": "pooling_modules",
-    "RoIAlign": "modules",
-    "RoIPool": "pooling_modules",
+    "DeformConv2d": "deformable.conv2d_module",
+    "MultiScaleRoIAlign": "roi.multiscale_module",
+    "PSRoIAlign": "roi.pooling_modules",
+    "RoIAlign": "roi.modules",
+    "RoIPool": "roi.pooling_modules",
 }
 
 __all__ = [
@@ -192,7 +193,7 @@ def __getattr__(name: str) -> Any:
     module = _ON_FIRST_USE.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.roi.{module}"), name)
+    return getattr(import_module(f"{__name__}.{module}"), name)
 
 
 def __dir__() -> list[str]:

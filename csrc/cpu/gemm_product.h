@@ -94,8 +94,8 @@ void gemm_add_product(GemmFactor<T> a, const T* b, int64_t b_row, int64_t rows, 
         while (strip > rows - m) strip /= 2;  // no row too many: there is nothing to read
         const GemmFactor<T> part = {a.data + m * a.row_step + k * a.column_step, a.row_step,
                                     a.column_step};
-        gemm_add_of<T>(strip, vectors)(part, b + k * b_row + j, b_row, deep,
-                                       to + m * to_row + j, to_row);
+        gemm_add_of<T>(strip, vectors)(part, b + k * b_row + j, b_row, deep, to + m * to_row + j,
+                                       to_row);
         m += strip;
       }
       j += vectors * kCount;

@@ -3,11 +3,5 @@
 from .attention import multi_scale_deformable_attention
 from .attention_module import MultiScaleDeformableAttention
 from .conv2d import deform_conv2d
-from .conv2d_module import DeformConv2d
 
-__all__ = [
-    "DeformConv2d",
-    "MultiScaleDeformableAttention",
-    "deform_conv2d",
-    "multi_scale_deformable_attention",
-]
+__all__ = ["MultiScaleDeformableAttention", "deform_conv2d", "multi_scale_deformable_attention"]

@@ -74,9 +74,7 @@ def _check_arguments(
             message = f"visops.{op}: {name} is {value}, must be >= {least} and <= {_MOST}"
             require(value >= least, message)
             require(value <= _MOST, message)
-        require(
-            size <= _MOST, f"visops.{op}: input has {axis} {size}, must be >= 0 and <= {_MOST}"
-        )
+        require(size <= _MOST, f"visops.{op}: input has {axis} {size}, must be >= 0 and <= {_MOST}")
         require(
             kernel <= _MOST,
             f"visops.{op}: weight has kernel {axis} {kernel}, must be >= 1 and <= {_MOST}",
@@ -285,7 +283,9 @@ def _into_batch(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
     return mapped.flatten(0, 1)
 
 
-_deform_conv2d.register(setup_context=_setup, backward=_vjp, vmap=_folding(_deform_conv2d, (0, 1, 7)))
+_deform_conv2d.register(
+    setup_context=_setup, backward=_vjp, vmap=_folding(_deform_conv2d, (0, 1, 7))
+)
 _backward_input.register(backward=_refuse, vmap=one_call_each(_backward_input))
 _backward_offset.register(backward=_refuse, vmap=one_call_each(_backward_offset))
 _backward_weight.register(backward=_refuse, vmap=one_call_each(_backward_weight))

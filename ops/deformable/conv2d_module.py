@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
+import torch.fx
 from torch import Tensor, nn
 
+from .._torch.torchvision_bases import DeformConv2dBase
 from .conv2d import deform_conv2d, pair_of
 
 __all__ = ["DeformConv2d"]
 
+torch.fx.wrap("deform_conv2d")  # torch.fx records the call, instead of looking into it
 
-class DeformConv2d(nn.Module):
+
+class DeformConv2d(DeformConv2dBase):
     r"""A layer for :func:`visops.deform_conv2d`: ``torchvision.ops.DeformConv2d``.
 
     Arguments, parameters and their initial values are torchvision's, so state dicts load both ways.
@@ -33,6 +36,10 @@ class DeformConv2d(nn.Module):
     ------
     ValueError, TypeError
         If a number is not positive (padding: negative), or groups don't divide the channels.
+
+    Notes
+    -----
+    Where torchvision is installed this is a subclass of its module, for ``isinstance`` checks.
 
     Examples
     --------

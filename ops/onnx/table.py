@@ -41,6 +41,8 @@ _REFUSED = {
     "box_iou_rotated": _ITS_ARGUMENTS.format("box_iou_rotated"),
     "component_stats": "ONNX has no operator for it; " + _ON_ARRAYS.format("connected_components"),
     "connected_components": _ITS_ARGUMENTS.format("connected_components"),
+    "deform_conv2d": "ONNX has DeformConv from opset 19 on, and this table writes opset 18; "
+    + _ON_ARRAYS.format("deform_conv2d"),
     "distance_transform": _ITS_ARGUMENTS.format("distance_transform"),
     "mask_iou": _ITS_ARGUMENTS.format("mask_iou"),
     "matrix_nms": _ITS_ARGUMENTS.format("matrix_nms"),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch.fx
 from torch import Tensor
 
+from .._torch.torchvision_bases import RoIAlignBase
 from .align import roi_align
-from .torchvision_bases import RoIAlignBase
 
 __all__ = ["RoIAlign"]
 

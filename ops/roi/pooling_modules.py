@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch.fx
 from torch import Tensor
 
+from .._torch.torchvision_bases import PSRoIAlignBase, RoIPoolBase
 from .pooling import ps_roi_align, roi_pool
-from .torchvision_bases import PSRoIAlignBase, RoIPoolBase
 
 __all__ = ["PSRoIAlign", "RoIPool"]
 

@@ -49,7 +49,8 @@ def _perturb(byte: int) -> None:
 
 def _twice(call: Call, draw_again: Callable[[], Call]) -> None:
     """Call twice with different garbage in fresh memory, and compare bits."""
-    if any(word in call.target.name for word in _NOT_ALWAYS_THE_SAME_BITS):
+    name = call.target.name.replace("deform_conv2d", "")  # which calls neither
+    if any(word in name for word in _NOT_ALWAYS_THE_SAME_BITS):
         _run(call)
         return
     _perturb(0x55)

@@ -76,6 +76,14 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
             np.full((1, 4, 1, 1, 2), 0.5, np.float32),
         ),
     ),
+    "deform_conv2d": (
+        lambda input, offset, weight: visops.deform_conv2d(input, offset, weight),
+        (
+            IMAGE.transpose(2, 0, 1)[None].astype(np.float32),
+            np.full((1, 2, *IMAGE.shape[:2]), 0.4, np.float32),
+            np.full((2, 3, 1, 1), 0.5, np.float32),
+        ),
+    ),
     "convolve2d": (visops.convolve2d, (IMAGE[..., 0], MASKS[0])),
 }
 

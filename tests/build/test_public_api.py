@@ -40,6 +40,7 @@ NAMES = {
         "correlate2d",
         "crop_rois",
         "decode_jpeg",
+        "deform_conv2d",
         "distance_box_iou",
         "distance_box_iou_loss",
         "distance_transform",
@@ -167,7 +168,9 @@ NAMES = {
     ],
     "visops.onnx": ["translation_table"],
     "visops.compat": [
+        "DeformConv2dPack",
         "MSDeformAttn",
+        "ModulatedDeformConv2dPack",
         "MultiScaleDeformableAttnFunction",
         "RoIAlign",
         "affine_opencv",

@@ -146,6 +146,14 @@ def _attention(step: int) -> tuple[Tensor, Tensor, Tensor]:
     return value, locations, weights
 
 
+def _places(step: int) -> tuple[Tensor, Tensor]:
+    """Offsets and masks of a 3 x 3 kernel on the images, padded by 1."""
+    rng = _rng(step)
+    size = (_BATCHES[step], 9, *_SIZES[step])
+    offset = rng.uniform(-2, 2, (size[0], 18, *size[2:]))
+    return torch.from_numpy(offset).float(), torch.from_numpy(rng.random(size)).float()
+
+
 def _planes(step: int) -> tuple[Tensor, Tensor]:
     rng, (height, width) = _rng(step), _SIZES[step]
     kernel = rng.standard_normal((3 + step % 2, 4))
@@ -166,6 +174,8 @@ def _back_to_image(columns: Tensor, like: Tensor) -> Tensor:
 
 
 _ATTENTION_LAYER = visops.MultiScaleDeformableAttention(12, 2, 2, 3).requires_grad_(False)
+_DEFORM_LAYER = visops.DeformConv2d(3, 4, 3, padding=1).requires_grad_(False)
+_KERNELS = torch.linspace(-1, 1, 4 * 3 * 9).view(4, 3, 3, 3)
 _POOL = visops.RoIAlign((2, 3), 0.5, 2, aligned=True)
 _PYRAMID = visops.MultiScaleRoIAlign(["0", "1", "2"], (2, 3), 2)
 _PYRAMID.scales = [1 / 4, 1 / 8, 1 / 16]
@@ -285,6 +295,16 @@ _add(
     "multi_scale_deformable_attention",
     lambda v, p, w: visops.multi_scale_deformable_attention(v, [(4, 5), (2, 3)], p, w),
     _attention,
+)
+_add(
+    "deform_conv2d",
+    lambda x, offset, mask: visops.deform_conv2d(x, offset, _KERNELS, padding=1, mask=mask),
+    lambda i: (images(i), *_places(i)),
+)
+_add(
+    "DeformConv2d",
+    lambda x, offset, mask: _DEFORM_LAYER(x, offset, mask),
+    lambda i: (images(i), *_places(i)),
 )
 _add(
     "MultiScaleDeformableAttention",

@@ -35,6 +35,7 @@ WHOLE = {
     "connected_components": "call visops.connected_components on the arrays",
     "component_stats": "call visops.connected_components on the arrays",
     "remove_small_regions": "call visops.remove_small_regions on the arrays",
+    "deform_conv2d": "call visops.deform_conv2d on the arrays",
     "distance_transform": "call visops.distance_transform on the arrays",
     "mask_iou": "call visops.mask_iou on the arrays",
     "measure_masks": "call visops.mask_area or masks_to_boxes on the arrays",

@@ -11,8 +11,8 @@ ScheduledStub<DeformConvParams> deform_conv2d_backward_weight_stub("deform_conv2
 
 DeformAxis deform_axis(const char* op, const char* name, DeformAxis axis) {
   const auto require_range = [&](const char* argument, int64_t value, int64_t least) {
-    require(value >= least && value <= kMostSide, op, argument, " is ", value, ", must be >= ",
-            least, " and <= ", kMostSide);
+    require(value >= least && value <= kMostSide, op, argument, " is ", value,
+            ", must be >= ", least, " and <= ", kMostSide);
   };
   require_range("stride", axis.stride, 1);
   require_range("padding", axis.padding, 0);

@@ -52,10 +52,10 @@ class InputGradient {
  private:
   void compute(int64_t image, int64_t run, Acc* gradients) const {
     const ChannelRun& channels = runs_.run[run];
-    const int64_t places = channels.first / p_.offset_channels(), row = rows_.row_of(run, p_.taps());
+    const int64_t places = channels.first / p_.offset_channels(),
+                  row = rows_.row_of(run, p_.taps());
     const int64_t positions = p_.y.input * p_.x.input;
-    Acc* sums =
-        static_cast<Acc*>(p_.grad_input) + image * positions * p_.channels + channels.first;
+    Acc* sums = static_cast<Acc*>(p_.grad_input) + image * positions * p_.channels + channels.first;
     for (int64_t i = 0; i < positions; ++i) {
       Acc* pixel = sums + i * p_.channels;
       for (int64_t c = 0; c < channels.count; ++c) pixel[c] = static_cast<Acc>(0);

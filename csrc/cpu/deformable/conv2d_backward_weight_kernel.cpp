@@ -19,8 +19,8 @@ struct WeightPlan {
 };
 
 inline WeightPlan plan_weight(const DeformConvParams& p, int64_t threads) {
-  int64_t channels = p.offset_channels() < p.group_channels() ? p.offset_channels()
-                                                              : p.group_channels();
+  int64_t channels =
+      p.offset_channels() < p.group_channels() ? p.offset_channels() : p.group_channels();
   channels = channels < kMostColumns / 4 ? channels : kMostColumns / 4;
   const int64_t taps = kMostColumns / channels;
   WeightPlan plan = {channels, taps < p.taps() ? taps : p.taps()};

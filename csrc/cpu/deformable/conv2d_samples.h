@@ -37,7 +37,7 @@ inline void fill_block(const DeformConvParams& p, int64_t image, int64_t first, 
 // The samples of a block's pixels for one tap and offset group.
 template <class Acc>
 struct BlockSamples {
-  int32_t taps[kBlockPixels];      // 0 where a sample doesn't count
+  int32_t taps[kBlockPixels];                // 0 where a sample doesn't count
   int32_t y[kBlockPixels], x[kBlockPixels];  // of the tap 00, which may not exist
   Acc fy[kBlockPixels], fx[kBlockPixels], mask[kBlockPixels];
   Acc weight[4][kBlockPixels];
@@ -49,8 +49,8 @@ inline int64_t samples_at(const DeformConvParams& p, int64_t image, int64_t plac
 }
 
 template <class Acc>
-void place_block(const DeformConvParams& p, const PixelBlock& block, int64_t places,
-                 int64_t tap, BlockSamples<Acc>* VISOPS_RESTRICT s) {
+void place_block(const DeformConvParams& p, const PixelBlock& block, int64_t places, int64_t tap,
+                 BlockSamples<Acc>* VISOPS_RESTRICT s) {
   const int64_t at = samples_at(p, block.image, places, tap), count = block.count;
   const Acc* VISOPS_RESTRICT offset_y = static_cast<const Acc*>(p.offset) + 2 * at + block.first;
   const Acc* VISOPS_RESTRICT offset_x = offset_y + p.pixels();
@@ -86,9 +86,8 @@ void place_block(const DeformConvParams& p, const PixelBlock& block, int64_t pla
 
 // Channels [channel, channel + channels) of the block's samples, to rows `row` apart.
 template <class T, class Acc>
-void sample_block(const DeformConvParams& p, const PixelBlock& block,
-                  const BlockSamples<Acc>& s, int64_t channel, int64_t channels, const T* zeros,
-                  Acc* to, int64_t row) {
+void sample_block(const DeformConvParams& p, const PixelBlock& block, const BlockSamples<Acc>& s,
+                  int64_t channel, int64_t channels, const T* zeros, Acc* to, int64_t row) {
   const T* image = static_cast<const T*>(p.input) + block.image * p.input_batch + channel;
   for (int64_t i = 0; i < block.count; ++i, to += row) {
     if (s.taps[i] == 0) {

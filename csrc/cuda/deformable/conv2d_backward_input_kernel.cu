@@ -106,7 +106,8 @@ __global__ void __launch_bounds__(kThreads)
     find_samples<4>(samples, cell_number(p, image, places, y, x), p.x.input + 1, lane, lists);
     Acc sum[2] = {};
     add_lists(p, part, samples, lists, lane, sum);
-    Acc* out = static_cast<Acc*>(p.grad_input) + (image * plane + pixel) * p.channels + part.channel;
+    Acc* out =
+        static_cast<Acc*>(p.grad_input) + (image * plane + pixel) * p.channels + part.channel;
     if (lane < part.channels) out[lane] = sum[0];
     if (lane + kWarpLanes < part.channels) out[lane + kWarpLanes] = sum[1];
   }
@@ -129,8 +130,8 @@ void sum_cells(const DeformConvParams& p, int64_t count, Workspace& workspace) {
                             scratch};
       compute_row_gradients<T>(p, part, workspace.stream());
       const int64_t positions = part_images * plane;
-      launch(deform_conv2d_sum_cells<Acc>, grid_for(parts_of(positions, kWarps)), dim3(kThreads),
-             0, workspace.stream(), p, part, image, positions, count);
+      launch(deform_conv2d_sum_cells<Acc>, grid_for(parts_of(positions, kWarps)), dim3(kThreads), 0,
+             workspace.stream(), p, part, image, positions, count);
     });
   }
 }
@@ -140,8 +141,8 @@ void backward_input_cuda(const DeformConvParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     if (p.order == nullptr) {
-      launch(deform_conv2d_cells<typename Accumulate<T>::type>,
-             grid_for(parts_of(count, kThreads)), dim3(kThreads), 0, workspace.stream(), p, count);
+      launch(deform_conv2d_cells<typename Accumulate<T>::type>, grid_for(parts_of(count, kThreads)),
+             dim3(kThreads), 0, workspace.stream(), p, count);
     } else {
       sum_cells<T>(p, count, workspace);
     }

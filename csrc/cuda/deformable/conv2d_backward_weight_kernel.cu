@@ -113,14 +113,13 @@ void backward_weight_cuda(const DeformConvParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     using Acc = typename Accumulate<T>::type;
-    const Slices slices =
-        cut_slices(p, slice_tiles, count * static_cast<int64_t>(sizeof(Acc)));
+    const Slices slices = cut_slices(p, slice_tiles, count * static_cast<int64_t>(sizeof(Acc)));
     Acc* sums = allocate<Acc>(workspace, slices.count * count);
     const int64_t tiles = slices.count * slice_tiles;
     launch(deform_conv2d_weight_slices<T, Acc>, grid_for(tiles), dim3(kTileThreads), 0,
            workspace.stream(), p, slices, row_tiles, column_tiles, tiles, sums);
-    launch(deform_conv2d_sum_slices<T, Acc>, grid_for(parts_of(count, kThreads)), dim3(kThreads),
-           0, workspace.stream(), p, slices.count, count, sums);
+    launch(deform_conv2d_sum_slices<T, Acc>, grid_for(parts_of(count, kThreads)), dim3(kThreads), 0,
+           workspace.stream(), p, slices.count, count, sums);
   });
 }
 

@@ -72,12 +72,8 @@ __global__ void __launch_bounds__(kTileThreads)
                                 const int64_t tiles) {
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t row_tile = tile / column_tiles;
-    const RowGradientProblem<T> problem = {p,
-                                           part,
-                                           part.channel / p.group_channels(),
-                                           part.count,
-                                           part.row(p),
-                                           p.group_outputs()};
+    const RowGradientProblem<T> problem = {
+        p, part, part.channel / p.group_channels(), part.count, part.row(p), p.group_outputs()};
     multiply_tile<typename Accumulate<T>::type>(problem, row_tile * kTileSide,
                                                 (tile - row_tile * column_tiles) * kTileSide);
   }

@@ -41,11 +41,11 @@ __device__ PlacedTap<Acc> place_tap(const DeformConvParams& p, const PixelAt& at
   const Acc* offset = static_cast<const Acc*>(p.offset) + 2 * first + at.pixel;
   const Acc y = static_cast<Acc>(p.y.place(at.row, v)) + offset[0];
   const Acc x = static_cast<Acc>(p.x.place(at.column, u)) + offset[pixels];
-  const Acc mask = p.mask != nullptr ? static_cast<const Acc*>(p.mask)[first + at.pixel]
-                                     : static_cast<Acc>(1);
-  return {place_between_pixels(x, y, static_cast<int32_t>(p.y.input),
-                               static_cast<int32_t>(p.x.input)),
-          mask};
+  const Acc mask =
+      p.mask != nullptr ? static_cast<const Acc*>(p.mask)[first + at.pixel] : static_cast<Acc>(1);
+  return {
+      place_between_pixels(x, y, static_cast<int32_t>(p.y.input), static_cast<int32_t>(p.x.input)),
+      mask};
 }
 
 // A sample of all channels that share its place.
@@ -62,8 +62,8 @@ __device__ SampleTaps<Acc> sample_taps(const DeformConvParams& p, const PixelAt&
   const PlacedTap<Acc> placed = place_tap<Acc>(p, at, places, tap);
   SampleTaps<Acc> sample;
   sample.taps = placed.place.taps;
-  sample.first = at.image * p.input_batch + placed.place.y * p.input_row +
-                 placed.place.x * p.input_column;
+  sample.first =
+      at.image * p.input_batch + placed.place.y * p.input_row + placed.place.x * p.input_column;
   bilinear_weights(placed.place, placed.mask, sample.weight);
   return sample;
 }
@@ -76,8 +76,7 @@ __device__ Acc read_sample(const DeformConvParams& p, const SampleTaps<Acc>& s, 
   const Acc v00 = (s.taps & kTap00) != 0 ? load_number(from) : zero;
   const Acc v01 = (s.taps & kTap01) != 0 ? load_number(from + p.input_column) : zero;
   const Acc v10 = (s.taps & kTap10) != 0 ? load_number(from + p.input_row) : zero;
-  const Acc v11 =
-      (s.taps & kTap11) != 0 ? load_number(from + p.input_row + p.input_column) : zero;
+  const Acc v11 = (s.taps & kTap11) != 0 ? load_number(from + p.input_row + p.input_column) : zero;
   return (s.weight[0] * v00 + s.weight[1] * v01) + (s.weight[2] * v10 + s.weight[3] * v11);
 }
 

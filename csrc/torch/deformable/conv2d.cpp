@@ -108,9 +108,10 @@ void DeformConvCall::set_input(const Tensor& input) {
   DeformConvParams& p = params;
   // CPU kernels read vectors of adjacent channels; CUDA kernels read any strides.
   const bool is_read_in_place = runs_cuda_kernels(input) || p.channels == 1 || input.stride(1) == 1;
-  held.push_back(is_read_in_place ? input
-                                  : permuted(torch::stable::contiguous(permuted(input, {0, 2, 3, 1})),
-                                             {0, 3, 1, 2}));
+  held.push_back(
+      is_read_in_place
+          ? input
+          : permuted(torch::stable::contiguous(permuted(input, {0, 2, 3, 1})), {0, 3, 1, 2}));
   const Tensor& read = held.back();
   p.input = read.const_data_ptr();
   p.input_batch = read.stride(0);
@@ -148,14 +149,12 @@ void DeformConvCall::set_offset(const char* reference_name, const Tensor& refere
           op, "offset has shape ", shape_text(offset), ", must be [", p.batch,
           ", 2 * offset groups * ", p.taps(), ", ", p.y.output, ", ", p.x.output, "]");
   p.offset_groups = offset.size(1) / each;
-  require(p.channels % p.offset_groups == 0, op, "offset has shape ", shape_text(offset),
-          " for ", p.offset_groups, " offset groups, which must divide the input's channels, ",
-          p.channels);
+  require(p.channels % p.offset_groups == 0, op, "offset has shape ", shape_text(offset), " for ",
+          p.offset_groups, " offset groups, which must divide the input's channels, ", p.channels);
   p.offset = places("offset", reference_name, offset);
   if (!mask.has_value()) return;
   check_same_device(op, reference_name, reference, "mask", *mask);
-  check_shape(op, "mask", *mask,
-              {p.batch, p.offset_groups * p.taps(), p.y.output, p.x.output});
+  check_shape(op, "mask", *mask, {p.batch, p.offset_groups * p.taps(), p.y.output, p.x.output});
   p.mask = places("mask", reference_name, *mask);
 }
 
@@ -214,16 +213,16 @@ void sum_sorted(DeformConvCall* call, const Tensor& grad) {
 Tensor backward_input(const Tensor& grad, const Tensor& offset, const Tensor& weight,
                       const Sizes& input_size, const Sizes& stride, const Sizes& padding,
                       const Sizes& dilation, const MaybeTensor& mask, bool channels_last) {
-  DeformConvCall call = {"deform_conv2d_backward_input", input_size, sizes_of(weight),
-                         stride,                         padding,    dilation};
+  DeformConvCall call = {
+      "deform_conv2d_backward_input", input_size, sizes_of(weight), stride, padding, dilation};
   DeformConvParams& p = call.params;
   call.set_sizes();
   call.set_dtype("grad", grad);
   call.set_weight("grad", grad, weight);
   call.set_offset("grad", grad, offset, mask);
   call.set_grad("grad", grad, grad);
-  const Tensor sums = empty_contiguous(call.op, "gradient", grad,
-                                       {p.batch, p.y.input, p.x.input, p.channels}, call.sum_type());
+  const Tensor sums = empty_contiguous(
+      call.op, "gradient", grad, {p.batch, p.y.input, p.x.input, p.channels}, call.sum_type());
   if (sums.numel() > 0) {
     p.grad_input = sums.mutable_data_ptr();
     if (runs_cuda_kernels(grad)) {
@@ -232,8 +231,7 @@ Tensor backward_input(const Tensor& grad, const Tensor& offset, const Tensor& we
       run(deform_conv2d_backward_input_stub, call.op, p, grad);
     }
   }
-  const Tensor gradient =
-      permuted(torch::stable::to(sums, scalar_type_of(p.dtype)), {0, 3, 1, 2});
+  const Tensor gradient = permuted(torch::stable::to(sums, scalar_type_of(p.dtype)), {0, 3, 1, 2});
   return channels_last ? gradient : torch::stable::contiguous(gradient);
 }
 
@@ -241,8 +239,12 @@ std::tuple<Tensor, Tensor> backward_offset(const Tensor& grad, const Tensor& inp
                                            const Tensor& offset, const Tensor& weight,
                                            const Sizes& stride, const Sizes& padding,
                                            const Sizes& dilation, const MaybeTensor& mask) {
-  DeformConvCall call = {"deform_conv2d_backward_offset", sizes_of(input), sizes_of(weight),
-                         stride,                          padding,         dilation};
+  DeformConvCall call = {"deform_conv2d_backward_offset",
+                         sizes_of(input),
+                         sizes_of(weight),
+                         stride,
+                         padding,
+                         dilation};
   DeformConvParams& p = call.params;
   call.set_sizes();
   call.set_dtype("input", input);
@@ -269,8 +271,8 @@ std::tuple<Tensor, Tensor> backward_offset(const Tensor& grad, const Tensor& inp
 Tensor backward_weight(const Tensor& grad, const Tensor& input, const Tensor& offset,
                        const Sizes& weight_size, const Sizes& stride, const Sizes& padding,
                        const Sizes& dilation, const MaybeTensor& mask) {
-  DeformConvCall call = {"deform_conv2d_backward_weight", sizes_of(input), weight_size,
-                         stride,                          padding,         dilation};
+  DeformConvCall call = {
+      "deform_conv2d_backward_weight", sizes_of(input), weight_size, stride, padding, dilation};
   DeformConvParams& p = call.params;
   call.set_sizes();
   call.set_dtype("input", input);

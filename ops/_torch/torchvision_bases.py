@@ -1,4 +1,4 @@
-"""What the modules for regions derive from: torchvision's of the same name, where there is one.
+"""What modules derive from: torchvision's of the same name, where there is one.
 
 ``isinstance`` checks, such as those of ``torchvision.models.feature_extraction``, then take ours
 for theirs. Only modules that are imported on first use import this one: torchvision is slow to
@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-__all__ = ["PSRoIAlignBase", "RoIAlignBase", "RoIPoolBase"]
+__all__ = ["DeformConv2dBase", "PSRoIAlignBase", "RoIAlignBase", "RoIPoolBase"]
 
 if TYPE_CHECKING:
+
+    class DeformConv2dBase(nn.Module):
+        """``torchvision.ops.DeformConv2d`` or nn.Module."""
 
     class RoIAlignBase(nn.Module):
         """``torchvision.ops.RoIAlign`` or nn.Module."""
@@ -36,6 +39,7 @@ else:
         own = {"__init__": nn.Module.__init__, "__repr__": nn.Module.__repr__}
         return type(f"{name}Base", (getattr(_peers, name),), own)
 
+    DeformConv2dBase = _base("DeformConv2d")
     RoIAlignBase = _base("RoIAlign")
     RoIPoolBase = _base("RoIPool")
     PSRoIAlignBase = _base("PSRoIAlign")
