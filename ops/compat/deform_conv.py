@@ -95,8 +95,8 @@ class _Pack(nn.Module):
         self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *rest: Any
     ) -> None:
         version = local_metadata.get("version", None)
-        # mmcv's first format has `conv2_offset.weight` beside `conv2.weight`. torch's loader hands a
-        # layer what begins with "conv2." only, mmengine's hands it everything.
+        # mmcv's first format has `conv2_offset.weight` beside `conv2.weight`. torch's loader hands
+        # a layer what begins with "conv2." only, mmengine's hands it everything.
         if version is None or version < 2:
             for name in ("weight", "bias"):
                 old, new = f"{prefix[:-1]}_offset.{name}", f"{prefix}conv_offset.{name}"
@@ -187,7 +187,8 @@ class ModulatedDeformConv2dPack(_Pack):
     """mmcv's layer of that name: :func:`visops.deform_conv2d` with its own offsets and masks.
 
     Parameters are ``weight``, ``bias``, ``conv_offset.weight`` and ``conv_offset.bias``; state
-    dicts of mmcv load; those from before its version 1.0 by mmengine's loader. Masks are sigmoids, initially 0.5.
+    dicts of mmcv load; those from before its version 1.0 by mmengine's loader. Masks are sigmoids,
+    initially 0.5.
 
     Parameters
     ----------

@@ -123,12 +123,15 @@ def test_states_of_mmcv_s_first_version(kind: str) -> None:
         for name, shape in shapes.items()
     }  # fmt: skip
     assert "conv2_offset.weight" in state
-    block, missing, unexpected, errors = Block(), [], [], []
-    # As mmengine.runner.checkpoint.load_state_dict calls it: with all of the state.
-    block.conv2._load_from_state_dict(dict(state), "conv2.", {}, True, missing, unexpected, errors)
-    assert not errors
-    block.conv2.conv_offset._load_from_state_dict
-    assert set(missing) == set()
+    block = Block()
+    errors: list[list[str]] = [[], [], []]
+    whole = dict(state)
+    # As mmengine.runner.checkpoint.load_state_dict does: each layer sees the whole state.
+    for prefix, layer in (("conv2.", block.conv2), ("conv2.conv_offset.", block.conv2.conv_offset)):
+        layer._load_from_state_dict(whole, prefix, {}, True, *errors)
+    assert errors == [[], [], []]
+    assert torch.equal(block.conv2.conv_offset.weight, state["conv2_offset.weight"])
+    assert torch.equal(block.conv2.conv_offset.bias, state["conv2_offset.bias"])
     block.load_state_dict(block.state_dict())
 
 
