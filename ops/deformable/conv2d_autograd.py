@@ -75,6 +75,10 @@ def _check_arguments(
             message = f"visops.{op}: {name} is {value}, must be >= {least} and <= {_MOST}"
             require(value >= least, message)
             require(value <= _MOST, message)
+        require(
+            kernel <= _MOST,
+            f"visops.{op}: weight has kernel {axis} {kernel}, must be >= 1 and <= {_MOST}",
+        )
         padded, reach = size + 2 * padding[i], (kernel - 1) * dilation[i] + 1
         dilated = f" ({reach} with dilation)" if dilation[i] != 1 else ""
         require(

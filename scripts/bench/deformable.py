@@ -1,4 +1,7 @@
-"""Multi-scale deformable attention against its form by grid_sample, which runs everywhere.
+"""Sampling at places that a network computes.
+
+Multi-scale deformable attention is compared with its form by grid_sample, which runs everywhere;
+deformable convolution with torchvision's.
 
 Levels are those of an 800 x 1333 image at strides 8 to 64; 8 heads of 32 channels and 4 samples per
 level. In an encoder every pixel of every level is a query, which samples around its own place; in a
@@ -19,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` 
 
 import visops
 from bench.harness import Case, Contender, Tolerance, case, main
+from bench.sampling.convolution import convolution_cases
 
 SHAPES = ((100, 167), (50, 84), (25, 42), (13, 21))
 POSITIONS = sum(h * w for h, w in SHAPES)
@@ -124,7 +128,8 @@ def all_cases() -> list[Case]:
             case("attention", label, forward, queries, floors[0], quick=queries == 300, job=name),
             case("gradients", label, with_gradients, queries, floors[1], job=name),
         ]
-    return [*cases, case("bfloat16", "encoder", halves, POSITIONS, job="half")]
+    cases.append(case("bfloat16", "encoder", halves, POSITIONS, job="half"))
+    return [*cases, *convolution_cases()]
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from matplotlib.patches import Rectangle
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `demo` and `figures` are packages
 
 from figures import augment as augment_figures
+from figures import deform_conv2d as deform_conv2d_figures
 from figures import infer as infer_figures
 from figures import nms as nms_figures
 from figures import roi_align as roi_align_figures
@@ -123,6 +124,7 @@ if __name__ == "__main__":
     augment_figures.edges_and_filters(IMAGES / "edges_and_filters.jpg")
     augment_figures.cut_off(IMAGES / "cut_off.jpg")
     augment_figures.preview(IMAGES / "preview.jpg")
+    deform_conv2d_figures.sampled_places(IMAGES / "deform_conv2d.jpg")
     nms_figures.suppression(IMAGES / "nms.png")
     roi_crops_figures.there_and_back(IMAGES / "roi_crops.jpg")
     infer_figures.anonymised(IMAGES / "infer_regions.jpg")

@@ -1,0 +1,1 @@
+"""Cases of scripts/bench/deformable.py that are no attention."""
