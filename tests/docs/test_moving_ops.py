@@ -23,8 +23,21 @@ OTHERS = BOXES[:20].flip(0) + 1
 SCORES, IDS = torch.rand(30), torch.arange(30) % 3
 MAPS = torch.rand(2, 8, 40, 50)
 LISTS = [BOXES[:20], BOXES[20:]]
+OFFSETS, MASK, KERNELS = (
+    torch.randn(2, 18, 40, 50),
+    torch.rand(2, 9, 40, 50),
+    torch.rand(4, 8, 3, 3),
+)
+NOWHERE = torch.full((2, 18, 40, 50), float("nan"))
 # Boxes without area.
 POINTS = torch.tensor([[3.0, 3, 3, 3], [5, 5, 5, 5]])
+
+
+def seeded(make: Callable[[], Any]) -> Any:
+    """Return a layer with the same parameters each time."""
+    torch.manual_seed(1)
+    return make()
+
 
 Call = Callable[[Any], Any]
 CALLS: dict[str, Call] = {
@@ -45,6 +58,8 @@ CALLS: dict[str, Call] = {
     "ps_roi_align": lambda f: f(MAPS, LISTS, 2, 0.5, 2),
     "PSRoIAlign": lambda f: f(2, 0.5, 2)(MAPS, LISTS),
     "masks_to_boxes": lambda f: f(MAPS[0] > 0.9),
+    "deform_conv2d": lambda f: f(MAPS, OFFSETS, KERNELS, None, 1, (1, 1), mask=MASK),
+    "DeformConv2d": lambda f: seeded(lambda: f(8, 4, 3, padding=1))(MAPS, OFFSETS, MASK),
 }
 # What the last column says: a call that shows the difference.
 DIFFERENCES: dict[str, Call] = {
@@ -64,6 +79,8 @@ DIFFERENCES: dict[str, Call] = {
     "ps_roi_align": lambda f: f(MAPS, [POINTS], 2, 0.5, -1),
     "PSRoIAlign": lambda f: f(2, 0.5, -1)(MAPS, [POINTS]),
     "masks_to_boxes": lambda f: f(MAPS[0]),
+    "deform_conv2d": lambda f: f(MAPS, NOWHERE, KERNELS, None, 1, 1),
+    "DeformConv2d": lambda f: seeded(lambda: f(8, 4, 3, padding=1))(MAPS, NOWHERE),
 }
 
 
