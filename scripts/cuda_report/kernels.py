@@ -90,7 +90,7 @@ def read_library(path: Path) -> Library:
 def join(
     resources: Mapping[str, Mapping[int, Resources]],
     entries: Iterable[Entry],
-    files: Mapping[str, str],
+    files: Mapping[str, list[str]],
 ) -> list[Kernel]:
     """Bring together what is known of each kernel, by mangled name."""
     found = []
@@ -98,14 +98,26 @@ def join(
         in_file = re.search(r"_GLOBAL__N__[0-9a-f]+_(\d+)_", entry.name)
         stem = entry.name[in_file.end() :][: int(in_file[1])] if in_file else ""
         name = short_name(demangled(entry.name))
-        found.append(Kernel(name, files.get(stem, ""), entry, resources[entry.name]))
+        file = file_of(name, files.get(stem, []))
+        found.append(Kernel(name, file, entry, resources[entry.name]))
     return sorted(found, key=lambda kernel: (kernel.file, kernel.name))
 
 
-def source_files() -> dict[str, str]:
+def source_files() -> dict[str, list[str]]:
     """CUDA files by the name that nvcc gives their anonymous namespaces: pool_kernel_cu."""
-    paths = sorted(ROOT.glob("csrc/cuda/**/*.cu"))
-    return {re.sub(r"\W", "_", p.name): p.relative_to(ROOT).as_posix() for p in paths}
+    files: dict[str, list[str]] = {}
+    for path in sorted(ROOT.glob("csrc/cuda/**/*.cu")):
+        name = re.sub(r"\W", "_", path.name)
+        files.setdefault(name, []).append(path.relative_to(ROOT).as_posix())
+    return files
+
+
+def file_of(kernel: str, files: list[str]) -> str:
+    """Return the file that defines a kernel, of those with the same name in several families."""
+    if len(files) > 1:
+        definition = re.compile(rf"\b{re.escape(kernel.split('<')[0])}\(const __grid_constant__")
+        files = [file for file in files if definition.search((ROOT / file).read_text())]
+    return files[0] if files else ""
 
 
 def demangled(name: str) -> str:

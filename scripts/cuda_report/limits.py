@@ -37,6 +37,10 @@ STACK = (
             "matrix_compensate<double>": 8,
             "matrix_decay": 8,
             "matrix_decay<double>": 16,
+            "deform_conv2d_backward_offset<double>": 24,
+            "deform_conv2d_sum_cells": 32,
+            "deform_conv2d_sum_cells<double>": 48,
+            "deform_conv2d_row_gradients": 24,
         },
     ),
     Group(
@@ -116,6 +120,11 @@ OCCUPANCY = (
             "conv2d<double>": 12,
             "conv2d_backward_weight": 25,
             "conv2d_backward_weight<double>": 25,
+            "deform_conv2d": 25,
+            "deform_conv2d<double>": 25,
+            "deform_conv2d_row_gradients<double>": 25,
+            "deform_conv2d_weight_slices": 25,
+            "deform_conv2d_weight_slices<double>": 25,
         },
     ),
     Group(
@@ -164,7 +173,13 @@ OCCUPANCY = (
 )
 
 # Kernels whose sums promise a tolerance instead of bits: templates.
-FUSED = {"conv2d", "conv2d_backward_weight"}
+FUSED = {
+    "conv2d",
+    "conv2d_backward_weight",
+    "deform_conv2d",
+    "deform_conv2d_row_gradients",
+    "deform_conv2d_weight_slices",
+}
 
 # Instructions that round other than to nearest, by template.
 ROUNDINGS = {

@@ -28,7 +28,6 @@ OFFSETS, MASK, KERNELS = (
     torch.rand(2, 9, 40, 50),
     torch.rand(4, 8, 3, 3),
 )
-NOWHERE = torch.full((2, 18, 40, 50), float("nan"))
 # Boxes without area.
 POINTS = torch.tensor([[3.0, 3, 3, 3], [5, 5, 5, 5]])
 
@@ -79,8 +78,6 @@ DIFFERENCES: dict[str, Call] = {
     "ps_roi_align": lambda f: f(MAPS, [POINTS], 2, 0.5, -1),
     "PSRoIAlign": lambda f: f(2, 0.5, -1)(MAPS, [POINTS]),
     "masks_to_boxes": lambda f: f(MAPS[0]),
-    "deform_conv2d": lambda f: f(MAPS, NOWHERE, KERNELS, None, 1, 1),
-    "DeformConv2d": lambda f: seeded(lambda: f(8, 4, 3, padding=1))(MAPS, NOWHERE),
 }
 
 

@@ -55,8 +55,8 @@ struct DeformAxis {
 };
 
 struct DeformConvParams {
-  DType dtype;        // of input, weight, bias and output
-  const void* input;  // [batch, channels, height, width]
+  DType dtype;                                                  // of input, weight, bias and output
+  const void* input;                                            // [batch, channels, height, width]
   int64_t input_batch, input_channel, input_row, input_column;  // strides; on the CPU, channels are
                                                                 // adjacent
   // All others are contiguous; those without `dtype` are float32, or float64 for float64.
@@ -67,7 +67,7 @@ struct DeformConvParams {
   DeformAxis y, x;
   int64_t batch, channels, out_channels, groups, offset_groups;
 
-  void* output;  // dtype: [batch, out_channels, pixels]
+  void* output;                                        // dtype: [batch, out_channels, pixels]
   int64_t output_batch, output_channel, output_pixel;  // strides
 
   // Backward only.

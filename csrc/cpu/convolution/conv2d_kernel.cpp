@@ -9,9 +9,9 @@
 // band, which is sized for the second-level cache.
 #include "core/convolution/conv2d_matrix.h"
 #include "core/convolution/conv2d_plan.h"
-#include "cpu/gemm.h"
 #include "cpu/convolution/conv2d_pixels.h"
 #include "cpu/convolution/work_parts.h"
+#include "cpu/gemm.h"
 
 namespace visops {
 namespace {

@@ -52,17 +52,22 @@ class Forward {
     blocks_ = (p.pixels() + plan_.pixels - 1) / plan_.pixels;
   }
 
-  // Weights of input channels [begin, end).
+  // Weights of input channels [begin, end). Some rows of them at a time, read in order: rows are
+  // often apart by a multiple of what caches can tell apart.
   void pack(int64_t begin, int64_t end) const {
+    constexpr int64_t kRows = Vector<Acc>::kCount;
     const int64_t taps = p_.taps(), ins = p_.group_channels(), outs = p_.group_outputs();
     const T* weight = static_cast<const T*>(p_.weight);
-    for (int64_t channel = begin; channel < end; ++channel) {
-      const int64_t group = channel / ins, c = channel - group * ins;
-      for (int64_t tap = 0; tap < taps; ++tap) {
-        Acc* to = packed_ + (group * taps * ins + tap * ins + c) * width_;
-        const T* from = weight + (group * outs * ins + c) * taps + tap;
-        for (int64_t m = 0; m < outs; ++m) to[m] = load_element(from + m * ins * taps);
-        for (int64_t m = outs; m < width_; ++m) to[m] = static_cast<Acc>(0);
+    for (int64_t first = 0; first < width_; first += kRows) {
+      for (int64_t channel = begin; channel < end; ++channel) {
+        const int64_t group = channel / ins, c = channel - group * ins;
+        const T* from = weight + ((group * outs + first) * ins + c) * taps;
+        Acc* to = packed_ + (group * taps * ins + c) * width_ + first;
+        for (int64_t tap = 0; tap < taps; ++tap, ++from, to += ins * width_) {
+          for (int64_t m = 0; m < kRows; ++m) {
+            to[m] = first + m < outs ? load_element(from + m * ins * taps) : static_cast<Acc>(0);
+          }
+        }
       }
     }
   }

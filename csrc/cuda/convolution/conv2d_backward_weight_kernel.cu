@@ -4,8 +4,8 @@
 // images, the batch outermost. One thread computes a sum, so its order depends only on the shapes.
 #include "core/convolution/conv2d_matrix.h"
 #include "core/workspace.h"
-#include "cuda/matrix_tile.h"
 #include "cuda/launch.h"
+#include "cuda/matrix_tile.h"
 
 namespace visops {
 namespace {

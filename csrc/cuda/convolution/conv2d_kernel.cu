@@ -7,8 +7,8 @@
 // cuDNN uses matrix units and is several times faster for float32 and halves.
 #include "core/convolution/conv2d_matrix.h"
 #include "core/workspace.h"
-#include "cuda/matrix_tile.h"
 #include "cuda/launch.h"
+#include "cuda/matrix_tile.h"
 
 namespace visops {
 namespace {

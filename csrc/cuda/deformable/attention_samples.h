@@ -3,13 +3,12 @@
 
 #include "core/deformable/attention.h"
 #include "core/element_types.h"
+#include "cuda/deformable/parts.h"
 #include "cuda/launch.h"
 #include "cuda/load_number.h"
 
 namespace visops {
 namespace {
-
-VISOPS_FN int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 // A level with the number of its first cell: NOTE [ Gradient of values on CUDA ].
 struct LevelAt {

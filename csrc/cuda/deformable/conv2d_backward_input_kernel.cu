@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarpLanes;
+constexpr int kBlocks = 4;             // of a multiprocessor, at least: half of what sm_80 can hold
 constexpr int64_t kMostChannels = 64;  // of a run
 
 // A sample's place among all.
@@ -90,7 +91,7 @@ __device__ void add_lists(const DeformConvParams& p, const RowPart& part,
 }
 
 template <class Acc>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocks)
     deform_conv2d_sum_cells(const __grid_constant__ DeformConvParams p,
                             const __grid_constant__ RowPart part, const int64_t first_image,
                             const int64_t positions, const int64_t count) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarpLanes;
+constexpr int kBlocks = 4;  // of a multiprocessor, at least: half of what sm_80 can hold
 
 // This lane's sums of gradient times pixel over its channels, for each of the four taps.
 template <class T, class Acc>
@@ -31,7 +32,7 @@ __device__ void add_products(const DeformConvParams& p, const SamplePlace<Acc>& 
 
 // `sums` is [pixels, taps, 4].
 template <class T, class Acc>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocks)
     deform_conv2d_backward_offset(const __grid_constant__ DeformConvParams p,
                                   const __grid_constant__ RowPart part, Acc* const sums,
                                   const bool is_first, const bool is_last) {

@@ -4,13 +4,12 @@
 
 #include "core/deformable/conv2d.h"
 #include "core/element_types.h"
+#include "cuda/deformable/parts.h"
 #include "cuda/launch.h"
 #include "cuda/load_number.h"
 
 namespace visops {
 namespace {
-
-VISOPS_FN int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 // Bytes of scratch that kernels take at a time, where one row or image does not need more.
 constexpr int64_t kScratchBytes = int64_t{64} << 20;

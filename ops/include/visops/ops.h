@@ -162,6 +162,17 @@ inline at::Tensor crop_rois(const at::Tensor& images, const at::Tensor& boxes, a
   return op.call(images, boxes, size, interpolation, padding_mode, fill);
 }
 
+// Convolve with a kernel whose taps are moved for each output pixel: DCN and DCNv2.
+inline at::Tensor deform_conv2d(const at::Tensor& input, const at::Tensor& offset,
+                                const at::Tensor& weight,
+                                const std::optional<at::Tensor>& bias = std::nullopt,
+                                at::IntArrayRef stride = {1, 1}, at::IntArrayRef padding = {0, 0},
+                                at::IntArrayRef dilation = {1, 1},
+                                const std::optional<at::Tensor>& mask = std::nullopt) {
+  static const auto op = detail::find<decltype(deform_conv2d)>("visops::deform_conv2d");
+  return op.call(input, offset, weight, bias, stride, padding, dilation, mask);
+}
+
 // Measure the distance of every pixel of a mask to the nearest pixel outside. Indices are empty
 // unless asked for.
 inline std::tuple<at::Tensor, at::Tensor> distance_transform(const at::Tensor& masks,
