@@ -14,6 +14,7 @@ OPERATORS = Path(__file__).with_name("operators.txt").read_text().splitlines()
 
 NAMES = {
     "visops": [
+        "DeformConv2d",
         "MultiScaleDeformableAttention",
         "MultiScaleRoIAlign",
         "PSRoIAlign",
