@@ -63,12 +63,16 @@ class Problem:
         )
 
     def expected(self) -> np.ndarray:
-        arrays = [
-            None if t is None else to_numpy(t)
-            for t in (self.input, self.offset, self.weight, self.bias)
-        ]
-        mask = None if self.mask is None else to_numpy(self.mask)
-        return reference.convolve(*arrays, *self.options, mask)  # type: ignore[arg-type]
+        return reference.convolve(
+            to_numpy(self.input),
+            to_numpy(self.offset),
+            to_numpy(self.weight),
+            None if self.bias is None else to_numpy(self.bias),
+            self.stride,
+            self.padding,
+            self.dilation,
+            None if self.mask is None else to_numpy(self.mask),
+        )
 
 
 def to_numpy(tensor: Tensor) -> np.ndarray:

@@ -33,7 +33,7 @@ def convolve(**changed: Any) -> Callable[[], Any]:
     return lambda: visops.deform_conv2d(**{**arguments(), **changed})
 
 
-ROWS = [
+ROWS: list[tuple[str, dict[str, Any]]] = [
     ("input has shape [4, 5, 6], must be [N, C, H, W]", {"input": zeros(4, 5, 6)}),
     (
         "weight has shape [6, 4, 9], must be [out channels, in channels / groups, height, width]",
@@ -95,7 +95,7 @@ ROWS = [
     ("bias has shape [5], must be [6]", {"bias": zeros(5)}),
     ("bias has shape [1, 6], must be [6]", {"bias": zeros(1, 6)}),
 ]
-DTYPES = [
+DTYPES: list[tuple[str, dict[str, Any]]] = [
     ("input has dtype int32, must be a floating type", {"input": zeros(2, 4, 5, 6).int()}),
     (
         "weight has dtype float16, input has float32; they must be equal",
@@ -129,7 +129,7 @@ def test_bad_input(message: str, changed: dict[str, Any]) -> None:
 def test_bad_fake_tensors(message: str, changed: dict[str, Any]) -> None:
     """The same messages where no kernel runs."""
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        given = {
+        given: dict[str, Any] = {
             name: mode.from_tensor(value) if isinstance(value, Tensor) else value
             for name, value in (arguments() | changed).items()
         }
@@ -156,14 +156,19 @@ def test_bad_fake_tensors(message: str, changed: dict[str, Any]) -> None:
         TypeError,
         f"{OP}: weight is a ndarray, must be a torch.Tensor or a numpy.ndarray",
         lambda: visops.deform_conv2d(
-            zeros(2, 4, 5, 6), zeros(2, 18, 3, 4), np.zeros((6, 4, 3, 3), np.float32)
+            zeros(2, 4, 5, 6),
+            zeros(2, 18, 3, 4),
+            np.zeros((6, 4, 3, 3), np.float32),  # type: ignore[type-var]
         ),
     ),
     (
         ValueError,
         f"{OP}: bias has shape [5], must be [6]",
         lambda: visops.deform_conv2d(
-            *(np.zeros(s, np.float32) for s in ((2, 4, 5, 6), (2, 18, 3, 4), (6, 4, 3, 3), (5,)))
+            np.zeros((2, 4, 5, 6), np.float32),
+            np.zeros((2, 18, 3, 4), np.float32),
+            np.zeros((6, 4, 3, 3), np.float32),
+            np.zeros(5, np.float32),
         ),
     ),
     (

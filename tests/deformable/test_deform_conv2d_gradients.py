@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,8 +27,7 @@ def function_of(given: Problem) -> Any:
     names = [name for name in NAMES if getattr(given, name) is not None]
 
     def function(*leaves: Tensor) -> Tensor:
-        parts: dict[str, Any] = dict.fromkeys(NAMES) | dict(zip(names, leaves, strict=True))
-        return Problem(*(parts[name] for name in NAMES), *given.options).convolve()
+        return replace(given, **dict(zip(names, leaves, strict=True))).convolve()
 
     return function
 

@@ -14,7 +14,15 @@ from cuda_report.gates import (
     resource_findings,
     unused_limits,
 )
-from cuda_report.kernels import Kernel, Library, demangled, join, short_name
+from cuda_report.kernels import (
+    Kernel,
+    Library,
+    demangled,
+    file_of,
+    join,
+    short_name,
+    source_files,
+)
 from cuda_report.loops import loop_depths
 from cuda_report.occupancy import occupancy
 from cuda_report.ptx import Entry, parse_ptx
@@ -261,8 +269,16 @@ def test_names() -> None:
     shown = "void visops::(anonymous namespace)::add<visops::Half, (visops::Mode)2>(float*, int)"
     assert short_name(shown) == "add<Half, (Mode)2>"
     assert demangled("main") == "main"
-    (joined,) = join(parse_resources(RESOURCES), [entry_of()], {"pool_kernel_cu": "pool.cu"})
+    (joined,) = join(parse_resources(RESOURCES), [entry_of()], {"pool_kernel_cu": ["pool.cu"]})
     assert (joined.name, joined.file, joined.stack, joined.spilled) == ("add", "pool.cu", 48, 8)
+
+
+def test_files_of_the_same_name() -> None:
+    """A kernel is in the file that defines it, of those in several families."""
+    files = source_files()["conv2d_kernel_cu"]
+    assert len(files) == 2
+    assert file_of("conv2d<double>", files) == "csrc/cuda/convolution/conv2d_kernel.cu"
+    assert file_of("deform_conv2d<Half>", files) == "csrc/cuda/deformable/conv2d_kernel.cu"
 
 
 def test_a_missing_tool_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -232,7 +232,9 @@ Tensor backward_input(const Tensor& grad, const Tensor& offset, const Tensor& we
     }
   }
   const Tensor gradient = permuted(torch::stable::to(sums, scalar_type_of(p.dtype)), {0, 3, 1, 2});
-  return channels_last ? gradient : torch::stable::contiguous(gradient);
+  if (channels_last) return gradient;
+  // By way of one dimension, so that strides of dimensions of size 1 are the usual ones, too.
+  return torch::stable::reshape(flat(torch::stable::contiguous(gradient)), input_size);
 }
 
 std::tuple<Tensor, Tensor> backward_offset(const Tensor& grad, const Tensor& input,
