@@ -27,7 +27,8 @@ def function_of(given: Problem) -> Any:
     names = [name for name in NAMES if getattr(given, name) is not None]
 
     def function(*leaves: Tensor) -> Tensor:
-        return replace(given, **dict(zip(names, leaves, strict=True))).convolve()
+        parts: dict[str, Any] = dict(zip(names, leaves, strict=True))
+        return replace(given, **parts).convolve()
 
     return function
 
