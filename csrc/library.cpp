@@ -37,6 +37,9 @@
   "Tensor? spatial_shapes, SymInt[] sizes, Tensor sampling_locations, " \
   "Tensor attention_weights, SymInt[] points"
 
+#define POINT_OPTIONS \
+  "str mode='bilinear', str padding_mode='zeros', bool align_corners=False"
+
 STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "affine(Tensor image, Tensor matrix, SymInt[] size, str interpolation='bilinear', "
@@ -207,6 +210,11 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "multi_scale_deformable_attention_backward_samples(Tensor grad, Tensor "
       "value, " ATTENTION_SAMPLES ", str method) -> (Tensor, Tensor)");
+  m.def("point_sample(Tensor input, Tensor points, " POINT_OPTIONS ") -> Tensor");
+  m.def("point_sample_backward_input(Tensor grad, Tensor points, SymInt[] input_size, " POINT_OPTIONS
+        ") -> Tensor");
+  m.def("point_sample_backward_points(Tensor grad, Tensor input, Tensor points, " POINT_OPTIONS
+        ") -> Tensor");
   m.def("build_info() -> str");
 }
 

@@ -37,6 +37,8 @@ from .convolution import (  # noqa: E402
 from .deformable import (  # noqa: E402
     MultiScaleDeformableAttention,
     multi_scale_deformable_attention,
+    point_sample,
+    sample_points_by_uncertainty,
 )
 from .jpeg import decode_jpeg  # noqa: E402
 from .masks import (  # noqa: E402
@@ -157,11 +159,13 @@ __all__ = [
     "non_maximum_weighted",
     "pack_masks",
     "paste_rois",
+    "point_sample",
     "ps_roi_align",
     "remove_small_regions",
     "roi_align",
     "roi_align_rotated",
     "roi_pool",
+    "sample_points_by_uncertainty",
     "similarity_from_points",
     "sobel",
     "soft_nms",

@@ -2,5 +2,11 @@
 
 from .attention import multi_scale_deformable_attention
 from .attention_module import MultiScaleDeformableAttention
+from .points import point_sample, sample_points_by_uncertainty
 
-__all__ = ["MultiScaleDeformableAttention", "multi_scale_deformable_attention"]
+__all__ = [
+    "MultiScaleDeformableAttention",
+    "multi_scale_deformable_attention",
+    "point_sample",
+    "sample_points_by_uncertainty",
+]

@@ -28,6 +28,7 @@
 
 #include <string>
 
+#include "core/deformable/taps.h"
 #include "core/element.h"
 #include "core/kernel_stub.h"
 #include "core/lane_sum.h"
@@ -88,9 +89,6 @@ AttentionMethod parse_attention_method(const char* op, const std::string& name);
 // Fills in where levels and their samples start, and checks all numbers of the problem. Heights
 // and widths are not looked at if they are on the device.
 void complete_attention(const char* op, AttentionParams* p);
-
-// Bits of the taps that lie in the map.
-enum : int32_t { kTap00 = 1, kTap01 = 2, kTap10 = 4, kTap11 = 8, kAllTaps = 15 };
 
 // What a sample reads: pixel (y, x) and the ones right of it and below.
 template <class Acc>

@@ -9,6 +9,7 @@
 // Rounding: NOTE [ Gradients of deformable attention ] (core/deformable/attention.h), without
 // contraction (-fmad=false), so the bits are the CPU's.
 #include "cuda/deformable/attention_samples.h"
+#include "cuda/deformable/cells.h"
 #include "cuda/lane_sum.h"
 
 namespace visops {
@@ -16,7 +17,6 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarpLanes;
-constexpr int64_t kNoCell = INT64_MAX;
 
 // The number of cell (y, x) of a level among all cells; `plane` counts images and heads.
 __device__ inline int64_t cell_number(const Levels& levels, const LevelAt& level, int64_t plane,
@@ -42,30 +42,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The first sample in the order whose cell is `cell` or a later one.
-__device__ inline int64_t first_at(const AttentionParams& p, int64_t count, int64_t cell) {
-  int64_t begin = 0, end = count;
-  while (begin < end) {
-    const int64_t middle = begin + (end - begin) / 2;
-    if (p.sorted_cells[middle] < cell) {
-      begin = middle + 1;
-    } else {
-      end = middle;
-    }
-  }
-  return begin;
-}
-
-// The samples of a cell that are still to be added.
-struct CellSamples {
-  int64_t next, end;
-  int64_t sample;  // order[next]
-};
-
-__device__ inline void load_sample(const AttentionParams& p, CellSamples* list) {
-  list->sample = list->next < list->end ? p.order[list->next] : INT64_MAX;
-}
-
 // The lists of a pixel's cells: cell k of kCells has its tap kCells - 1 - k at the pixel. Called by
 // all lanes of a warp; some search one border each.
 template <int kCells>
@@ -74,13 +50,13 @@ __device__ void find_samples(const AttentionParams& p, int64_t count, int64_t ce
   // Borders of the pixel's cells in its upper row, then in the lower one.
   const int64_t row = lane / 3, column = lane % 3;
   int64_t border = 0;
-  if (lane < (kCells == 1 ? 2 : 6)) border = first_at(p, count, cell + row * row_cells + column);
+  if (lane < (kCells == 1 ? 2 : 6)) border = first_at(p.sorted_cells, count, cell + row * row_cells + column);
 #pragma unroll
   for (int k = 0; k < kCells; ++k) {
     const int first = k / 2 * 3 + k % 2;
     lists[k].next = __shfl_sync(kAllLanes, border, first);
     lists[k].end = __shfl_sync(kAllLanes, border, first + 1);
-    load_sample(p, &lists[k]);
+    load_sample(p.order, &lists[k]);
   }
 }
 
@@ -103,7 +79,7 @@ __device__ typename Accumulate<T>::type sum_lists(const AttentionParams& p, cons
       if (lists[k].sample != i) continue;  // a sample is in one cell
       weight = weights[kCells - 1 - k];
       ++lists[k].next;
-      load_sample(p, &lists[k]);
+      load_sample(p.order, &lists[k]);
     }
     if (channel < p.channels) {
       const T* grad = static_cast<const T*>(p.grad) + i / p.samples * p.channels;
