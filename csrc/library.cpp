@@ -215,6 +215,10 @@ STABLE_TORCH_LIBRARY(visops, m) {
         ") -> Tensor");
   m.def("point_sample_backward_points(Tensor grad, Tensor input, Tensor points, " POINT_OPTIONS
         ") -> Tensor");
+  m.def(
+      "match_cost(Tensor logits, Tensor boxes, Tensor target_labels, Tensor target_boxes, "
+      "SymInt[] counts, float[] weights, str kind='focal', float alpha=0.25, float gamma=2.0) "
+      "-> Tensor");
   m.def("build_info() -> str");
 }
 

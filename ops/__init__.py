@@ -36,6 +36,7 @@ from .convolution import (  # noqa: E402
 )
 from .deformable import (  # noqa: E402
     MultiScaleDeformableAttention,
+    match_cost,
     multi_scale_deformable_attention,
     point_sample,
     sample_points_by_uncertainty,
@@ -149,6 +150,7 @@ __all__ = [
     "mask_area",
     "mask_iou",
     "masks_to_boxes",
+    "match_cost",
     "matrix_nms",
     "multi_scale_deformable_attention",
     "multiscale_roi_align",

@@ -189,16 +189,27 @@ def sample_points_by_uncertainty(
         points = torch.rand(batch, tried, 2, **made)
         values = sample(logits.detach(), points, "bilinear", "zeros", False)
         if uncertainty == "logit":
-            doubt = values[:, 0].abs().neg()
+            confidence = values[:, 0].abs()
         else:
-            highest = values.topk(2, 1).values
-            doubt = highest[:, 1] - highest[:, 0]
-        # Not topk(), whose order of equal values differs between devices.
-        order = doubt.sort(1, descending=True, stable=True).indices[:, :uncertain]
+            highest = values.topk(2, dim=1).values
+            confidence = highest[:, 0] - highest[:, 1]
+        order = _least(confidence, uncertain)
         chosen = points.gather(1, order[..., None].expand(-1, -1, 2))
         if spread == 0:
             return chosen
         return torch.cat([chosen, torch.rand(batch, spread, 2, **made)], 1)
+
+
+def _least(values: Tensor, count: int) -> Tensor:
+    """Return the indices of each row's least values (>= 0), NaN before all, equal ones by index."""
+    values = torch.where(values.isnan(), -1.0, values)
+    if values.dtype == torch.float64:
+        return values.sort(dim=1, stable=True).indices[:, :count]
+    # topk() is much faster than a sort, but its order of equal values is not defined. Bits of
+    # positive numbers are in the numbers' order; with the index below them, no two are equal.
+    bits = values.float().view(torch.int32).to(torch.int64)
+    keys = (bits.clamp(min=-1) << 32) | torch.arange(values.shape[1], device=values.device)
+    return keys.topk(count, dim=1, largest=False).indices
 
 
 def _counts(op: str, num_points: Any, oversample: float, importance: float) -> tuple[int, int, int]:
