@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import torch
 
-from . import attention
+from . import attention, points
 from .files import FILE_VALUES
 from .problem import Problem, Value, arguments_of
 
@@ -21,6 +21,7 @@ BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
         **arguments_of("im2col col2im", padding=lambda p: p.padding),
         **arguments_of("augment warp_affine", images=Problem.image, out=lambda p: None),
         **attention.BY_FUNCTION,
+        **points.BY_FUNCTION,
         **FILE_VALUES,
         **arguments_of("roi_align", features=Problem.image),  # of compat
         **arguments_of("box_iou", fmt=lambda p: p.draw.choice((*_FORMATS, "cxcywhr"))),

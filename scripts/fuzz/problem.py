@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import attention
+from . import attention, points
 from .draws import FLOATING, Draw
 from .masks import MASK_VALUES, masks_of
 
@@ -319,6 +319,7 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
         **arguments_of("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
         **arguments_of("nms_rotated soft_nms_rotated", boxes=lambda p: p.rotated()),
         **attention.BY_OPERATOR,
+        **points.BY_OPERATOR,
         **arguments_of(
             "box_iou_rotated box_iou_rotated_backward",
             kind=lambda p: p.draw.choice(("iou", "iof", "iof2")),

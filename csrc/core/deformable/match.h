@@ -132,8 +132,15 @@ struct MatchBox {
 template <class Acc>
 VISOPS_HOT_FN MatchBox<Acc> match_box(Acc cx, Acc cy, Acc w, Acc h) {
   const Acc half = static_cast<Acc>(0.5);
-  MatchBox<Acc> box = {cx,          cy,          w,           h,           cx - half * w,
-                       cy - half * h, cx + half * w, cy + half * h, static_cast<Acc>(0)};
+  MatchBox<Acc> box = {cx,
+                       cy,
+                       w,
+                       h,
+                       cx - half * w,
+                       cy - half * h,
+                       cx + half * w,
+                       cy + half * h,
+                       static_cast<Acc>(0)};
   box.area = (box.x2 - box.x1) * (box.y2 - box.y1);
   return box;
 }
@@ -148,8 +155,8 @@ template <class Acc>
 VISOPS_HOT_FN Acc pair_cost(const MatchBox<Acc>& a, const MatchBox<Acc>& b, Acc of_class,
                             const MatchNumbers<Acc>& n) {
   const Acc zero = static_cast<Acc>(0), one = static_cast<Acc>(1);
-  const Acc l1 = ((size_of(a.cx - b.cx) + size_of(a.cy - b.cy)) + size_of(a.w - b.w)) +
-                 size_of(a.h - b.h);
+  const Acc l1 =
+      ((size_of(a.cx - b.cx) + size_of(a.cy - b.cy)) + size_of(a.w - b.w)) + size_of(a.h - b.h);
   const Acc left = a.x1 < b.x1 ? b.x1 : a.x1, right = b.x2 < a.x2 ? b.x2 : a.x2;
   const Acc top = a.y1 < b.y1 ? b.y1 : a.y1, bottom = b.y2 < a.y2 ? b.y2 : a.y2;
   const Acc width = right - left, height = bottom - top;

@@ -6,15 +6,16 @@
 //
 //     x = u width - 0.5, y = v height - 0.5     (align_corners: u (width - 1), v (height - 1))
 //
-// which padding "border" clamps to the pixel centres, and "reflection" first mirrors at the corners.
-// Nothing is read for a point unless u and v are finite, and with padding "zeros" unless
+// which padding "border" clamps to the pixel centres, and "reflection" first mirrors at the
+// corners. Nothing is read for a point unless u and v are finite, and with padding "zeros" unless
 // -1 < x < width and -1 < y < height. "bilinear" takes, with fx and fy the fractions of x and y,
 //
 //     w00 = (1 - fy) (1 - fx),  w01 = (1 - fy) fx,  w10 = fy (1 - fx),  w11 = fy fx
 //     sum = (w00 v00 + w01 v01) + (w10 v10 + w11 v11)
 //
 // where a tap outside the map has w = v = 0 and is not read. "nearest" takes the pixel that x and y
-// round to, half to even, plus 0, which makes a negative zero positive. Points, weights and sums are float32 (float64 for float64 maps).
+// round to, half to even, plus 0, which makes a negative zero positive. Points, weights and sums
+// are float32 (float64 for float64 maps).
 //
 // NOTE [ Gradients of point samples ]
 // Map: a pixel's gradient is the sum of w g over the points that read it, by index. Points: the

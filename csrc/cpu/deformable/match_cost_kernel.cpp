@@ -1,10 +1,11 @@
 // NOTE [ Matching costs on the CPU ]
 // Targets are laid out by coordinate, and for every kTargetsAtOnce of an image the distinct labels
-// are listed. A query then costs its distinct labels once each, and its pairs in vectors of targets;
-// nothing is computed across images, and no matrix but the result is stored. Work is split by query.
+// are listed. A query then costs its distinct labels once each, and its pairs in vectors of
+// targets; nothing is computed across images, and no matrix but the result is stored. Work is split
+// by query.
 //
-// Rounding: NOTE [ Matching costs ] (core/deformable/match.h), without contraction. Assumes what the
-// front checks, labels included.
+// Rounding: NOTE [ Matching costs ] (core/deformable/match.h), without contraction. Assumes what
+// the front checks, labels included.
 #include <cstring>
 
 #include "core/deformable/match.h"
@@ -18,9 +19,9 @@ constexpr int64_t kTargetsAtOnce = 128;
 template <class Acc>
 struct Targets {
   Acc *cx, *cy, *w, *h, *x1, *y1, *x2, *y2, *area;
-  int32_t* slot;     // of each target: its label among the distinct ones of its block
-  int64_t* label;    // the distinct labels of a block, from its first target's place on
-  int64_t* labels;   // how many, at its first target's place
+  int32_t* slot;    // of each target: its label among the distinct ones of its block
+  int64_t* label;   // the distinct labels of a block, from its first target's place on
+  int64_t* labels;  // how many, at its first target's place
 };
 
 template <class Acc>

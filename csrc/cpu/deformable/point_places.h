@@ -119,8 +119,8 @@ struct TapWeights {
 };
 template <class Acc>
 VISOPS_ALWAYS_INLINE TapWeights<Acc> tap_weights(const PlacedPoints<Acc>& s, int64_t i) {
-  return {s.y.before[i] * s.x.before[i], s.y.before[i] * s.x.after[i],
-          s.y.after[i] * s.x.before[i], s.y.after[i] * s.x.after[i]};
+  return {s.y.before[i] * s.x.before[i], s.y.before[i] * s.x.after[i], s.y.after[i] * s.x.before[i],
+          s.y.after[i] * s.x.after[i]};
 }
 
 }  // namespace

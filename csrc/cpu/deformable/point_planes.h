@@ -2,10 +2,11 @@
 //
 // NOTE [ Points in planes ]
 // What a plane's samples need is computed once for all planes: where a point reads, and the
-// weights of its rows and columns. Two adjacent pixels are one load of 8 bytes, and a vector of points is interpolated at
-// once. Points that can't be read so (a tap outside the map, or the 8 bytes end behind it) are few;
-// they are listed, and done one by one afterwards. For many planes, points are sorted by where they
-// read, so that memory is read in its order and every cache line once.
+// weights of its rows and columns. Two adjacent pixels are one load of 8 bytes, and a vector of
+// points is interpolated at once. Points that can't be read so (a tap outside the map, or the 8
+// bytes end behind it) are few; they are listed, and done one by one afterwards. For many planes,
+// points are sorted by where they read, so that memory is read in its order and every cache line
+// once.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +56,8 @@ void add_points(const PointsParams& p, const PlacedPoints<float>& placed, PlaneP
   const bool is_nearest = p.mode == PointMode::kNearest;
   // Where the last pair of 8 bytes may begin, in elements.
   const int64_t below = is_nearest ? 0 : row, bytes = is_nearest ? size : kPairBytes;
-  const auto last = static_cast<int32_t>((p.height - 1) * row + p.width - (bytes + size - 1) / size -
-                                         below);
+  const auto last =
+      static_cast<int32_t>((p.height - 1) * row + p.width - (bytes + size - 1) / size - below);
   const int32_t wanted = is_nearest ? kTap00 : kAllTaps, step = static_cast<int32_t>(row);
   int32_t* VISOPS_RESTRICT offset = s->offset + s->count;
   for (int64_t i = 0; i < count; ++i) {
@@ -131,8 +132,8 @@ inline void sort_points(const PlanePoints& from, int64_t plane_bytes, int64_t* b
   to->edge_count = from.edge_count;
 }
 
-// Points to come, sorted, are brought into the caches: a plane that is not there yet would be waited
-// for line by line. There are kPaddedPoints offsets behind the last.
+// Points to come, sorted, are brought into the caches: a plane that is not there yet would be
+// waited for line by line. There are kPaddedPoints offsets behind the last.
 constexpr int64_t kPointsAhead = 48;
 static_assert(kPointsAhead + Floats::kWidth <= kPaddedPoints, "reads no offset behind the room");
 

@@ -2,8 +2,8 @@
 // Map: a task owns some planes, or some rows of them where there are more threads than planes, and
 // adds the points to them in order. So sums are those of NOTE [ Gradients of point samples ]
 // (core/deformable/points.h), however the work is divided, without atomics and without lists.
-// Points: each is computed alone. A part of an image's points goes through the channels together, so
-// that maps of any layout are read in lines.
+// Points: each is computed alone. A part of an image's points goes through the channels together,
+// so that maps of any layout are read in lines.
 //
 // Rounding: without contraction. Assumes what the front checks.
 #include "cpu/deformable/point_places.h"
@@ -79,8 +79,7 @@ void backward_input(const PointsParams& p, Workspace& workspace) {
   parallel_for(workspace, items * bands, grain_of(cost), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t item = i / bands, band = i % bands;
-      add(item / groups, item % groups,
-          {p.height * band / bands, p.height * (band + 1) / bands});
+      add(item / groups, item % groups, {p.height * band / bands, p.height * (band + 1) / bands});
     }
   });
 }

@@ -111,18 +111,16 @@ class AdjacentChannels {
     int64_t c = for_parts<Acc>(p_.channels, [&](auto parts, int64_t channel) {
       for (int n = 0; n < parts; ++n) {
         const int64_t at = channel + n * kCount;
-        const Part<Acc> top = repeated(w.w00) * load_part(tap[0] + at) +
-                              repeated(w.w01) * load_part(tap[1] + at);
-        const Part<Acc> bottom = repeated(w.w10) * load_part(tap[2] + at) +
-                                 repeated(w.w11) * load_part(tap[3] + at);
+        const Part<Acc> top =
+            repeated(w.w00) * load_part(tap[0] + at) + repeated(w.w01) * load_part(tap[1] + at);
+        const Part<Acc> bottom =
+            repeated(w.w10) * load_part(tap[2] + at) + repeated(w.w11) * load_part(tap[3] + at);
         store_part(out + at, top + bottom);
       }
     });
     for (; c < p_.channels; ++c) {
-      const Acc top =
-          w.w00 * load_element(tap[0] + c) + w.w01 * load_element(tap[1] + c);
-      const Acc bottom =
-          w.w10 * load_element(tap[2] + c) + w.w11 * load_element(tap[3] + c);
+      const Acc top = w.w00 * load_element(tap[0] + c) + w.w01 * load_element(tap[1] + c);
+      const Acc bottom = w.w10 * load_element(tap[2] + c) + w.w11 * load_element(tap[3] + c);
       store_element(out + c, top + bottom);
     }
   }

@@ -50,7 +50,8 @@ __device__ void find_samples(const AttentionParams& p, int64_t count, int64_t ce
   // Borders of the pixel's cells in its upper row, then in the lower one.
   const int64_t row = lane / 3, column = lane % 3;
   int64_t border = 0;
-  if (lane < (kCells == 1 ? 2 : 6)) border = first_at(p.sorted_cells, count, cell + row * row_cells + column);
+  if (lane < (kCells == 1 ? 2 : 6))
+    border = first_at(p.sorted_cells, count, cell + row * row_cells + column);
 #pragma unroll
   for (int k = 0; k < kCells; ++k) {
     const int first = k / 2 * 3 + k % 2;

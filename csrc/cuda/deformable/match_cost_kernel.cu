@@ -4,8 +4,8 @@
 // query and its sum first: a warp takes a query, a lane every 32nd logit. Labels are not checked on
 // the host, which would have to wait for them: one that is no class makes its costs NaN.
 //
-// Rounding: NOTE [ Matching costs ] (core/deformable/match.h), without contraction (-fmad=false), so
-// the bits are the CPU's.
+// Rounding: NOTE [ Matching costs ] (core/deformable/match.h), without contraction (-fmad=false),
+// so the bits are the CPU's.
 #include "core/deformable/match.h"
 #include "cuda/deformable/numbers.h"
 #include "cuda/lane_sum.h"

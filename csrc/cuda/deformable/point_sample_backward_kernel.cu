@@ -2,10 +2,10 @@
 // Points: a thread has a point, and goes through its channels in order.
 //
 // Map: a point lies in a cell, the four pixels around it; a map has (height + 1) x (width + 1) of
-// them, and "nearest" uses those whose last pixel is the one that is read. The front lets torch sort
-// points by cell, stably. A thread has a pixel and some channels; it finds the points of the four
-// cells that have the pixel by binary search, and merges them by index. So it adds in the CPU's
-// order, without atomics, and writes each gradient once, beside its neighbours'.
+// them, and "nearest" uses those whose last pixel is the one that is read. The front lets torch
+// sort points by cell, stably. A thread has a pixel and some channels; it finds the points of the
+// four cells that have the pixel by binary search, and merges them by index. So it adds in the
+// CPU's order, without atomics, and writes each gradient once, beside its neighbours'.
 //
 // Rounding: NOTE [ Gradients of point samples ] (core/deformable/points.h), without contraction
 // (-fmad=false), so the bits are the CPU's.
@@ -58,9 +58,9 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
     const PlacedPoint<Acc> place = placed_point<mode, Acc>(p, i);
-    p.cells[i] = place.taps == 0 ? kNoCell
-                                 : cell_at(p, i / p.points, place.y.first + kLast,
-                                           place.x.first + kLast);
+    p.cells[i] = place.taps == 0
+                     ? kNoCell
+                     : cell_at(p, i / p.points, place.y.first + kLast, place.x.first + kLast);
   }
 }
 
@@ -77,8 +77,8 @@ __device__ void find_points(const PointsParams& p, int64_t count, int64_t image,
   }
 }
 
-// `count` points and `slots` threads. Lists are indexed by constants only, or they would not stay in
-// registers.
+// `count` points and `slots` threads. Lists are indexed by constants only, or they would not stay
+// in registers.
 template <class T, PointMode mode>
 __global__ void __launch_bounds__(kThreads)
     point_sum_cells(const __grid_constant__ PointsParams p, const int64_t count,
@@ -129,12 +129,11 @@ void backward_input(const PointsParams& p, void* stream) {
   using Acc = typename Accumulate<T>::type;
   const int64_t count = p.batch * p.points;
   if (p.order == nullptr) {
-    launch(point_cells<Acc, mode>, grid_for(parts_of(count, kThreads)), dim3(kThreads), 0, stream, p,
-           count);
+    launch(point_cells<Acc, mode>, grid_for(parts_of(count, kThreads)), dim3(kThreads), 0, stream,
+           p, count);
     return;
   }
-  const int64_t slots =
-      p.batch * parts_of(p.channels, kChannelsOfThread) * p.height * p.width;
+  const int64_t slots = p.batch * parts_of(p.channels, kChannelsOfThread) * p.height * p.width;
   launch(point_sum_cells<T, mode>, grid_for(parts_of(slots, kThreads)), dim3(kThreads), 0, stream,
          p, count, slots);
 }

@@ -5,8 +5,8 @@
 // adjacent values. The taps of points lie anywhere: their loads are independent, and hide one
 // another's latency.
 //
-// Rounding: NOTE [ Point samples ] (core/deformable/points.h), without contraction (-fmad=false), so
-// the bits are the CPU's.
+// Rounding: NOTE [ Point samples ] (core/deformable/points.h), without contraction (-fmad=false),
+// so the bits are the CPU's.
 #include "cuda/deformable/point_places.h"
 
 namespace visops {

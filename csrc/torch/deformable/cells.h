@@ -5,8 +5,8 @@
 
 namespace visops {
 
-// On the CPU the kernel runs once. On CUDA it first writes the cells of `count` samples; torch sorts
-// them, stably; then it runs with their order.
+// On the CPU the kernel runs once. On CUDA it first writes the cells of `count` samples; torch
+// sorts them, stably; then it runs with their order.
 template <class Params>
 void run_in_cells(const ScheduledStub<Params>& stub, const char* op, Params* p, int64_t count,
                   const Tensor& on) {

@@ -87,9 +87,9 @@ Tensor point_sample(const Tensor& input, const Tensor& points, const std::string
   // channels_last: channels are adjacent in the output too.
   p.output_channel_stride = channels_last ? 1 : p.points;
   p.output_point_stride = channels_last ? p.channels : 1;
-  const Tensor output = empty_strided(
-      call.op, "result", input, {p.batch, p.channels, p.points},
-      {p.channels * p.points, p.output_channel_stride, p.output_point_stride}, type);
+  const Tensor output =
+      empty_strided(call.op, "result", input, {p.batch, p.channels, p.points},
+                    {p.channels * p.points, p.output_channel_stride, p.output_point_stride}, type);
   if (output.numel() == 0) return output;
   p.output = output.mutable_data_ptr();
   run(point_sample_stub, call.op, p, input);
@@ -139,9 +139,8 @@ Tensor backward_points(const Tensor& grad, const Tensor& input, const Tensor& po
   require(dtype == sample_dtype(p.dtype), call.op, "grad has dtype ", dtype_name(dtype),
           ", must be ", dtype_name(sample_dtype(p.dtype)), " for input of ", dtype_name(p.dtype));
   call.set_grad(grad);
-  const Tensor of_points =
-      empty_contiguous(call.op, "gradient of points", points, {p.batch, p.points, 2},
-                       points.scalar_type());
+  const Tensor of_points = empty_contiguous(call.op, "gradient of points", points,
+                                            {p.batch, p.points, 2}, points.scalar_type());
   if (of_points.numel() > 0) {
     p.grad_places = of_points.mutable_data_ptr();
     run(point_sample_backward_points_stub, call.op, p, input);
