@@ -42,6 +42,16 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// The samples of a cell that are still to be added.
+struct CellSamples {
+  int64_t next, end;
+  int64_t sample;  // order[next]
+};
+
+__device__ inline void load_sample(const int64_t* order, CellSamples* list) {
+  list->sample = list->next < list->end ? order[list->next] : INT64_MAX;
+}
+
 // The lists of a pixel's cells: cell k of kCells has its tap kCells - 1 - k at the pixel. Called by
 // all lanes of a warp; some search one border each.
 template <int kCells>

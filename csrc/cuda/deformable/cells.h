@@ -25,15 +25,5 @@ __device__ inline int64_t first_at(const int64_t* sorted_cells, int64_t count, i
   return begin;
 }
 
-// The samples of a cell that are still to be added.
-struct CellSamples {
-  int64_t next, end;
-  int64_t sample;  // order[next]
-};
-
-__device__ inline void load_sample(const int64_t* order, CellSamples* list) {
-  list->sample = list->next < list->end ? order[list->next] : INT64_MAX;
-}
-
 }  // namespace
 }  // namespace visops

@@ -16,7 +16,7 @@ namespace visops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kChannelsOfThread = 4;
+constexpr int kChannelsOfThread = 2;
 
 // T: the map's elements; G: those of samples and their gradients.
 template <class T, class G>
@@ -64,17 +64,16 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The points of the cells that have pixel (y, x). Cell k has it as its tap kCells - 1 - k.
-template <int kCells>
-__device__ void find_points(const PointsParams& p, int64_t count, int64_t image, int64_t y,
-                            int64_t x, CellSamples (&lists)[kCells]) {
-#pragma unroll
-  for (int k = 0; k < kCells; ++k) {
-    const int64_t cell = cell_at(p, image, y + k / 2, x + k % 2);
-    lists[k].next = first_at(p.sorted_cells, count, cell);
-    lists[k].end = first_at(p.sorted_cells, count, cell + 1);
-    load_sample(p.order, &lists[k]);
-  }
+// The points of a cell that are still to be added.
+struct CellPoints {
+  int64_t next;
+  int64_t point;  // order[next], or INT64_MAX
+};
+
+__device__ inline void load_point(const PointsParams& p, int64_t count, int64_t cell,
+                                  CellPoints* list) {
+  const bool is_there = list->next < count && p.sorted_cells[list->next] == cell;
+  list->point = is_there ? p.order[list->next] : INT64_MAX;
 }
 
 // `count` points and `slots` threads. Lists are indexed by constants only, or they would not stay
@@ -91,24 +90,31 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t outer = slot / area, pixel = slot - outer * area;
     const int64_t image = outer / groups, c = (outer - image * groups) * kChannelsOfThread;
     const int64_t y = pixel / p.width, x = pixel - y * p.width;
-    CellSamples lists[kCells];
-    find_points<kCells>(p, count, image, y, x, lists);
+    // Cell k has the pixel as its tap kCells - 1 - k.
+    const int64_t first_cell = cell_at(p, image, y, x);
+    CellPoints lists[kCells];
+#pragma unroll
+    for (int k = 0; k < kCells; ++k) {
+      const int64_t cell = first_cell + k / 2 * (p.width + 1) + k % 2;
+      lists[k].next = first_at(p.sorted_cells, count, cell);
+      load_point(p, count, cell, &lists[k]);
+    }
     const T* grad = static_cast<const T*>(p.grad) + (image * p.channels + c) * p.points;
     Acc sum[kChannelsOfThread] = {};
     while (true) {
-      int64_t i = lists[0].sample;
+      int64_t i = lists[0].point;
 #pragma unroll
-      for (int k = 1; k < kCells; ++k) i = lists[k].sample < i ? lists[k].sample : i;
+      for (int k = 1; k < kCells; ++k) i = lists[k].point < i ? lists[k].point : i;
       if (i == INT64_MAX) break;
       const PlacedPoint<Acc> place = placed_point<mode, Acc>(p, i);
       Acc weights[4], weight = 0;
       weights_of(place, weights);
 #pragma unroll
       for (int k = 0; k < kCells; ++k) {
-        if (lists[k].sample != i) continue;  // a point is in one cell
+        if (lists[k].point != i) continue;  // a point is in one cell
         weight = weights[kCells - 1 - k];
         ++lists[k].next;
-        load_sample(p.order, &lists[k]);
+        load_point(p, count, first_cell + k / 2 * (p.width + 1) + k % 2, &lists[k]);
       }
       const int64_t point = i - image * p.points;
 #pragma unroll
