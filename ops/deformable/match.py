@@ -134,8 +134,8 @@ def _targets(
     if isinstance(labels, Tensor) and isinstance(boxes, Tensor):
         if counts is None:
             raise TypeError(
-                f"visops.{_OP}: counts is None, must have the number of targets of each image where "
-                "targets are tensors"
+                f"visops.{_OP}: counts is None, must have the number of targets of each image "
+                "where targets are tensors"
             )
         return labels, boxes, list(counts)
     for name, value in (("target_labels", labels), ("target_boxes", boxes)):
@@ -155,8 +155,8 @@ def _targets(
     for i, (label, box) in enumerate(zip(labels, boxes, strict=True)):
         if label.dim() != 1 or box.dim() != 2 or box.shape[0] != label.shape[0]:
             raise RuntimeError(
-                f"visops.{_OP}: target_labels[{i}] has shape {list(label.shape)}, target_boxes[{i}] "
-                f"{list(box.shape)}; must be [n] and [n, 4]"
+                f"visops.{_OP}: target_labels[{i}] has shape {list(label.shape)}, "
+                f"target_boxes[{i}] {list(box.shape)}; must be [n] and [n, 4]"
             )
     return torch.cat(list(labels)), torch.cat(list(boxes)), [len(label) for label in labels]
 

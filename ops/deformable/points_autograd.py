@@ -27,9 +27,7 @@ backward_points = Differentiable(f"{_NAME}_backward_points")
 def _check(op: str, input_size: Sequence[Any], points: Tensor) -> tuple[Any, Any, Any]:
     """Check shapes as csrc/torch/deformable/points.cpp does; return the size of the result."""
     batch, channels, height, width = input_size
-    message = (
-        f"visops.{op}: input has maps of {height} x {width} pixels, must have at least one"
-    )
+    message = f"visops.{op}: input has maps of {height} x {width} pixels, must have at least one"
     for size in (height, width):
         require(size >= 1, message)
     message = f"visops.{op}: points has shape {list(points.shape)}, must be [{batch}, P, 2]"

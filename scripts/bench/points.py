@@ -1,8 +1,8 @@
 """Point samples against grid_sample, and matching costs against the usual three matrices.
 
-Mask2Former's matcher samples all predictions and targets at the same points, and its loss those of
-every mask at points of its own; PointRend samples features of 256 channels. Matching costs are those
-of 300 or 900 queries with the targets of a batch.
+Mask2Former's matcher samples all predictions and targets at the same points, and its loss those
+of every mask at points of its own; PointRend samples features of 256 channels. Matching costs are
+those of 300 or 900 queries with the targets of a batch.
 """
 
 from __future__ import annotations
@@ -48,9 +48,7 @@ def shared(floor: float | None) -> list[Contender]:
     maps, points = torch.randn(100, 1, 200, 334), torch.rand(1, 12544, 2)
     return [
         Contender("visops", lambda: visops.point_sample(maps, points)),
-        Contender(
-            "grid_sample", lambda: grid_sample(maps, points.repeat(100, 1, 1)), GRID, floor
-        ),
+        Contender("grid_sample", lambda: grid_sample(maps, points.repeat(100, 1, 1)), GRID, floor),
     ]
 
 
@@ -114,9 +112,7 @@ def costs(kind: str, batch: int, queries: int, targets: int, floor: float) -> li
             lambda: visops.match_cost(*arguments, weights=WEIGHTS, kind=kind, counts=counts),
             comparable=lambda found: torch.cat([part.flatten() for part in found]),
         ),
-        Contender(
-            "three matrices", lambda: three_matrices(*arguments, counts, kind), COSTS, floor
-        ),
+        Contender("three matrices", lambda: three_matrices(*arguments, counts, kind), COSTS, floor),
     ]
 
 

@@ -59,7 +59,9 @@ def matched_boxes(path: Path) -> None:
     """Predictions and targets on a photo, their costs, and the assignment."""
     image = photo()
     height, width = image.shape[-2:]
-    targets = torch.tensor([[0.44, 0.25, 0.26, 0.42], [0.5, 0.68, 0.8, 0.64], [0.86, 0.3, 0.2, 0.5]])
+    targets = torch.tensor(
+        [[0.44, 0.25, 0.26, 0.42], [0.5, 0.68, 0.8, 0.64], [0.86, 0.3, 0.2, 0.5]]
+    )
     labels = torch.tensor([0, 1, 2])
     generator = torch.Generator().manual_seed(4)
     order = torch.tensor([2, 0, 1, 0, 1, 2])

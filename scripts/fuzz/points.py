@@ -48,6 +48,4 @@ BY_OPERATOR = {
     for part in ("", "_backward_input", "_backward_points")
     for name, value in _POINTS.items()
 } | {f"match_cost.{name}": value for name, value in _MATCH.items()}
-BY_FUNCTION = {
-    f"sample_points_by_uncertainty.{name}": value for name, value in _UNCERTAIN.items()
-}
+BY_FUNCTION = {f"sample_points_by_uncertainty.{name}": value for name, value in _UNCERTAIN.items()}

@@ -40,7 +40,7 @@ def test_reference(dtype: torch.dtype, kind: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_focal_numbers(dtype: torch.dtype, gamma: float) -> None:
     given = problem(dtype)
-    numbers = {"alpha": 0.6, "gamma": gamma, "weights": (1.0, 0.0, 0.0)}
+    numbers: dict[str, Any] = {"alpha": 0.6, "gamma": gamma, "weights": (1.0, 0.0, 0.0)}
     bound = 1e-13 if dtype == torch.float64 else 1e-5
     assert_near(given.costs("focal", **numbers), given.expected("focal", **dict(numbers)), bound)
 
@@ -85,7 +85,9 @@ def test_by_hand(kind: str) -> None:
     focal = 0.25 * 0.25 * np.log(2) - 0.75 * 0.25 * np.log(2)
     of_class = 2 * (focal if kind == "focal" else -0.5)
     missed = of_class + 5 * 0.4 + 2 * (0.12 - 0.08) / 0.12  # the hull is 0.6 x 0.2
-    expected = np.array([[of_class - 2, of_class + 5 * 0.4], [missed, of_class + 5 * 0.8 + 2 * 0.6]])
+    expected = np.array(
+        [[of_class - 2, of_class + 5 * 0.4], [missed, of_class + 5 * 0.8 + 2 * 0.6]]
+    )
     expected = np.vstack([expected, [of_class + 5 * 0.4, of_class]])  # 0 / 0 counts as 0
     assert_near(given.costs(kind), [expected], 1e-5)
 
@@ -154,7 +156,11 @@ def test_no_gradient() -> None:
     leaves = given._replace(logits=given.logits.clone().requires_grad_())
     assert not any(part.requires_grad for part in leaves.costs())
     flat = OPS.match_cost(
-        leaves.logits, leaves.boxes, torch.cat(given.labels), torch.cat(given.targets), [3, 0, 7],
+        leaves.logits,
+        leaves.boxes,
+        torch.cat(given.labels),
+        torch.cat(given.targets),
+        [3, 0, 7],
         list(WEIGHTS),
     )
     assert not flat.requires_grad
@@ -166,8 +172,15 @@ def test_opcheck(kind: str) -> None:
         given = problem(dtype)
         torch.library.opcheck(
             OPS.match_cost,
-            (given.logits, given.boxes, torch.cat(given.labels), torch.cat(given.targets),
-             [3, 0, 7], list(WEIGHTS), kind),
+            (
+                given.logits,
+                given.boxes,
+                torch.cat(given.labels),
+                torch.cat(given.targets),
+                [3, 0, 7],
+                list(WEIGHTS),
+                kind,
+            ),
         )
 
 

@@ -124,13 +124,14 @@ LISTS = list(LABELS.split([2, 3])), list(TARGETS.split([2, 3]))
     ),
     (
         TypeError,
-        "match_cost: target_labels is a Tensor, must be a torch.Tensor as the other targets are, or "
-        "both lists of tensors",
+        "match_cost: target_labels is a Tensor, must be a torch.Tensor as the other targets are, "
+        "or both lists of tensors",
         match(targets=LISTS[1], counts=None),
     ),
     (
         RuntimeError,
-        "match_cost: target_labels has 2 tensors, target_boxes 1; both must have one for each image",
+        "match_cost: target_labels has 2 tensors, target_boxes 1; both must have one for each "
+        "image",
         match(labels=LISTS[0], targets=LISTS[1][:1], counts=None),
     ),
     (

@@ -93,9 +93,9 @@ def test_second_derivatives() -> None:
 
     incoming = torch.rand(2, 2, 4, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(of_maps, (maps, points, incoming))
-    found = torch.autograd.grad(
-        visops.point_sample(maps, points).sum(), points, create_graph=True
-    )[0]
+    found = torch.autograd.grad(visops.point_sample(maps, points).sum(), points, create_graph=True)[
+        0
+    ]
     with pytest.raises(RuntimeError, match="can't be differentiated again"):
         found.sum().backward()
 
@@ -131,7 +131,5 @@ def test_layouts(channels: int) -> None:
     )
     last = made.maps.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
     turned = grad.transpose(1, 2).contiguous().transpose(1, 2)
-    found = torch.autograd.grad(
-        visops.point_sample(last, made.points), (last, made.points), turned
-    )
+    found = torch.autograd.grad(visops.point_sample(last, made.points), (last, made.points), turned)
     assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))

@@ -11,7 +11,7 @@ import torch
 import visops
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional as F
 from torchvision.ops import box_convert, generalized_box_iou
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -146,7 +146,7 @@ def _attention(step: int) -> tuple[Tensor, Tensor, Tensor]:
     return value, locations, weights
 
 
-def _points(step: int) -> tuple[Tensor, Tensor]:
+def _sampled(step: int) -> tuple[Tensor, Tensor]:
     rng, batch = _rng(step), _BATCHES[step]
     shapes = (batch, 3, *_SIZES[step]), (batch, _COUNTS[step], 2)
     maps, points = (torch.from_numpy(rng.random(shape)).float() for shape in shapes)
@@ -318,12 +318,10 @@ _add(
     lambda i: (_attention(i)[0], torch.tensor([[4, 5], [2, 3]]), *_attention(i)[1:]),
     "shapes",
 )
-_add("point_sample", lambda x, p: visops.point_sample(x, p, padding_mode="border"), _points)
+_add("point_sample", lambda x, p: visops.point_sample(x, p, padding_mode="border"), _sampled)
 _add(
     "match_cost",
-    lambda x, b, n, t: tuple(
-        visops.match_cost(x, b, n, t, weights=(2.0, 5.0, 2.0), counts=[3, 3])
-    ),
+    lambda x, b, n, t: tuple(visops.match_cost(x, b, n, t, weights=(2.0, 5.0, 2.0), counts=[3, 3])),
     _matched,
 )
 _add(
