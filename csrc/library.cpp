@@ -38,6 +38,11 @@
   "Tensor attention_weights, SymInt[] points"
 
 #define DEFORM_CONV2D_OPTIONS "SymInt[] stride, SymInt[] padding, SymInt[] dilation, Tensor? mask"
+#define POINT_OPTIONS "str mode='bilinear', str padding_mode='zeros', bool align_corners=False"
+
+#define MATCH_TARGETS                                                             \
+  "Tensor target_labels, Tensor target_boxes, SymInt[] counts, float[] weights, " \
+  "str kind='focal', float alpha=0.25, float gamma=2.0"
 
 STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
@@ -222,6 +227,13 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "multi_scale_deformable_attention_backward_samples(Tensor grad, Tensor "
       "value, " ATTENTION_SAMPLES ", str method) -> (Tensor, Tensor)");
+  m.def("point_sample(Tensor input, Tensor points, " POINT_OPTIONS ") -> Tensor");
+  m.def(
+      "point_sample_backward_input(Tensor grad, Tensor points, SymInt[] input_size, " POINT_OPTIONS
+      ") -> Tensor");
+  m.def("point_sample_backward_points(Tensor grad, Tensor input, Tensor points, " POINT_OPTIONS
+        ") -> Tensor");
+  m.def("match_cost(Tensor logits, Tensor boxes, " MATCH_TARGETS ") -> Tensor");
   m.def("build_info() -> str");
 }
 

@@ -37,7 +37,10 @@ from .convolution import (  # noqa: E402
 from .deformable import (  # noqa: E402
     MultiScaleDeformableAttention,
     deform_conv2d,
+    match_cost,
     multi_scale_deformable_attention,
+    point_sample,
+    sample_points_by_uncertainty,
 )
 from .jpeg import decode_jpeg  # noqa: E402
 from .masks import (  # noqa: E402
@@ -152,6 +155,7 @@ __all__ = [
     "mask_area",
     "mask_iou",
     "masks_to_boxes",
+    "match_cost",
     "matrix_nms",
     "multi_scale_deformable_attention",
     "multiscale_roi_align",
@@ -162,11 +166,13 @@ __all__ = [
     "non_maximum_weighted",
     "pack_masks",
     "paste_rois",
+    "point_sample",
     "ps_roi_align",
     "remove_small_regions",
     "roi_align",
     "roi_align_rotated",
     "roi_pool",
+    "sample_points_by_uncertainty",
     "similarity_from_points",
     "sobel",
     "soft_nms",

@@ -47,6 +47,7 @@ NOTES = {
     "convolve2d": "start and size name the part of the full result that is wanted.",
     "distance_transform": "Indices are empty unless asked for.",
     "mask_iou": "Takes the bits of pack_masks; kind: iou or ioa.",
+    "match_cost": "Returns each image's [queries, targets], one image after another.",
     "nms_match": "Returns the index of the kept box that each box belongs to.",
     "roi_align_max": "Takes the maximum of a bin's samples; also returns where it was.",
 }

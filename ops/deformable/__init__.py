@@ -1,7 +1,16 @@
-"""Operators that sample maps at places which a network computes."""
+"""Operators of networks that choose where to look: attention, convolution, points, matching."""
 
 from .attention import multi_scale_deformable_attention
 from .attention_module import MultiScaleDeformableAttention
 from .conv2d import deform_conv2d
+from .match import match_cost
+from .points import point_sample, sample_points_by_uncertainty
 
-__all__ = ["MultiScaleDeformableAttention", "deform_conv2d", "multi_scale_deformable_attention"]
+__all__ = [
+    "MultiScaleDeformableAttention",
+    "deform_conv2d",
+    "match_cost",
+    "multi_scale_deformable_attention",
+    "point_sample",
+    "sample_points_by_uncertainty",
+]

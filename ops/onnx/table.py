@@ -45,6 +45,7 @@ _REFUSED = {
     + _ON_ARRAYS.format("deform_conv2d"),
     "distance_transform": _ITS_ARGUMENTS.format("distance_transform"),
     "mask_iou": _ITS_ARGUMENTS.format("mask_iou"),
+    "match_cost": _ITS_ARGUMENTS.format("match_cost"),
     "matrix_nms": _ITS_ARGUMENTS.format("matrix_nms"),
     "measure_masks": "ONNX has no operator for it; "
     + _ON_ARRAYS.format("mask_area or masks_to_boxes"),
@@ -54,6 +55,8 @@ _REFUSED = {
     "non_maximum_weighted": _ITS_ARGUMENTS.format("non_maximum_weighted"),
     "pack_masks": _ITS_ARGUMENTS.format("pack_masks"),
     "paste_rois": _ITS_ARGUMENTS.format("paste_rois"),
+    "point_sample": _ITS_ARGUMENTS.format("point_sample")
+    + ", or export the model with grid_sample at 2 * points - 1",
     "remove_small_regions": _ITS_ARGUMENTS.format("remove_small_regions"),
     "roi_align_rotated": "ONNX has no operator for it; pool upright boxes with roi_align, or "
     "deploy the model with AOTInductor, which takes every operator",

@@ -20,6 +20,7 @@ from figures import augment as augment_figures
 from figures import deform_conv2d as deform_conv2d_figures
 from figures import infer as infer_figures
 from figures import nms as nms_figures
+from figures import points as point_figures
 from figures import roi_align as roi_align_figures
 from figures import roi_crops as roi_crops_figures
 
@@ -129,3 +130,5 @@ if __name__ == "__main__":
     roi_crops_figures.there_and_back(IMAGES / "roi_crops.jpg")
     infer_figures.anonymised(IMAGES / "infer_regions.jpg")
     roi_align_figures.bins_and_samples(IMAGES / "roi_align.png")
+    point_figures.uncertain_points(IMAGES / "point_samples.jpg")
+    point_figures.matched_boxes(IMAGES / "match_cost.jpg")

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import torch
 
-from . import attention, deform_conv2d
+from . import attention, deform_conv2d, points
 from .files import FILE_VALUES
 from .problem import Problem, Value, arguments_of
 
@@ -22,6 +22,7 @@ BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
         **arguments_of("augment warp_affine", images=Problem.image, out=lambda p: None),
         **attention.BY_FUNCTION,
         **deform_conv2d.BY_FUNCTION,
+        **points.BY_FUNCTION,
         **FILE_VALUES,
         **arguments_of("roi_align", features=Problem.image),  # of compat
         **arguments_of("box_iou", fmt=lambda p: p.draw.choice((*_FORMATS, "cxcywhr"))),

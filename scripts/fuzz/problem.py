@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import attention, deform_conv2d
+from . import attention, deform_conv2d, points
 from .draws import FLOATING, Draw
 from .masks import MASK_VALUES, masks_of
 
@@ -320,6 +320,7 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
         **arguments_of("nms_rotated soft_nms_rotated", boxes=lambda p: p.rotated()),
         **attention.BY_OPERATOR,
         **deform_conv2d.BY_OPERATOR,
+        **points.BY_OPERATOR,
         **arguments_of(
             "box_iou_rotated box_iou_rotated_backward",
             kind=lambda p: p.draw.choice(("iou", "iof", "iof2")),

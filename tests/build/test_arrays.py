@@ -84,6 +84,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
             np.full((2, 3, 1, 1), 0.5, np.float32),
         ),
     ),
+    "point_sample": (visops.point_sample, (MASKS[:, None], np.full((9, 4, 2), 0.4, np.float32))),
     "convolve2d": (visops.convolve2d, (IMAGE[..., 0], MASKS[0])),
 }
 

@@ -152,6 +152,21 @@ def _places(step: int) -> tuple[Tensor, Tensor]:
     size = (_BATCHES[step], 9, *_SIZES[step])
     offset = rng.uniform(-2, 2, (size[0], 18, *size[2:]))
     return torch.from_numpy(offset).float(), torch.from_numpy(rng.random(size)).float()
+def _sampled(step: int) -> tuple[Tensor, Tensor]:
+    rng, batch = _rng(step), _BATCHES[step]
+    shapes = (batch, 3, *_SIZES[step]), (batch, _COUNTS[step], 2)
+    maps, points = (torch.from_numpy(rng.random(shape)).float() for shape in shapes)
+    return maps, points
+
+
+def _matched(step: int) -> tuple[Tensor, ...]:
+    """Two images' predictions, and three targets of each."""
+    rng, queries = _rng(step), _COUNTS[step]
+    logits, boxes, targets = (
+        torch.from_numpy(rng.random(shape)).float()
+        for shape in ((2, queries, 7), (2, queries, 4), (6, 4))
+    )
+    return logits, boxes, torch.from_numpy(rng.integers(0, 7, 6)), targets
 
 
 def _planes(step: int) -> tuple[Tensor, Tensor]:
@@ -320,6 +335,12 @@ _add(
     lambda v, s, p, w: visops.multi_scale_deformable_attention(v, s, p, w, method="discrete"),
     lambda i: (_attention(i)[0], torch.tensor([[4, 5], [2, 3]]), *_attention(i)[1:]),
     "shapes",
+)
+_add("point_sample", lambda x, p: visops.point_sample(x, p, padding_mode="border"), _sampled)
+_add(
+    "match_cost",
+    lambda x, b, n, t: tuple(visops.match_cost(x, b, n, t, weights=(2.0, 5.0, 2.0), counts=[3, 3])),
+    _matched,
 )
 _add(
     "warp_affine",

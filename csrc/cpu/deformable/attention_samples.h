@@ -8,6 +8,7 @@
 #include "core/deformable/attention.h"
 #include "core/element_types.h"
 #include "core/grain.h"
+#include "cpu/deformable/numbers.h"
 #include "cpu/deformable/taps.h"
 
 namespace visops {
@@ -50,39 +51,6 @@ struct Samples {
   Acc fy[kSamplesAtOnce], fx[kSamplesAtOnce], attention[kSamplesAtOnce];
   Acc weight[4][kSamplesAtOnce];
 };
-
-template <class T, class Acc>
-VISOPS_ALWAYS_INLINE void read_numbers(const void* from, int64_t first, int64_t count,
-                                       Acc* VISOPS_RESTRICT to) {
-  const T* numbers = static_cast<const T*>(from) + first;
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<Acc>(load_element(numbers + i));
-}
-
-// Numbers [first, first + count) of a tensor, whose dtype float64 tensors share with value.
-inline void read_numbers(const void* from, DType dtype, int64_t first, int64_t count, float* to) {
-  if (dtype == DType::kFloat32) return read_numbers<float>(from, first, count, to);
-  if (dtype == DType::kFloat16) return read_numbers<Half>(from, first, count, to);
-  read_numbers<BFloat16>(from, first, count, to);
-}
-inline void read_numbers(const void* from, DType, int64_t first, int64_t count, double* to) {
-  read_numbers<double>(from, first, count, to);
-}
-
-template <class T, class Acc>
-VISOPS_ALWAYS_INLINE void write_numbers(const Acc* from, int64_t count, void* to, int64_t at) {
-  T* numbers = static_cast<T*>(to) + at;
-  for (int64_t i = 0; i < count; ++i) store_element(numbers + i, from[i]);
-}
-
-// Writes numbers [at, at + count) of a tensor.
-inline void write_numbers(const float* from, int64_t count, void* to, DType dtype, int64_t at) {
-  if (dtype == DType::kFloat32) return write_numbers<float>(from, count, to, at);
-  if (dtype == DType::kFloat16) return write_numbers<Half>(from, count, to, at);
-  write_numbers<BFloat16>(from, count, to, at);
-}
-inline void write_numbers(const double* from, int64_t count, void* to, DType, int64_t at) {
-  write_numbers<double>(from, count, to, at);
-}
 
 // Samples [first, first + count) of a query and head, whose index among all is `row`.
 template <bool is_discrete, class Acc>

@@ -3,9 +3,9 @@
 
 #include "core/deformable/attention.h"
 #include "core/element_types.h"
+#include "cuda/deformable/numbers.h"
 #include "cuda/deformable/parts.h"
 #include "cuda/launch.h"
-#include "cuda/load_number.h"
 
 namespace visops {
 namespace {
@@ -58,33 +58,6 @@ __device__ inline const LevelAt& level_of_sample(const Levels& levels, int64_t s
   int64_t l = 0;
   while (sample >= levels.at[l].first_sample + levels.at[l].points) ++l;
   return levels.at[l];
-}
-
-// Number `at` of a tensor that has value's dtype or a narrower one.
-template <class Acc>
-__device__ Acc number_at(const void* from, DType dtype, int64_t at) {
-  if constexpr (sizeof(Acc) == 8) {
-    return static_cast<const double*>(from)[at];
-  } else {
-    if (dtype == DType::kFloat32) return static_cast<const float*>(from)[at];
-    if (dtype == DType::kFloat16) return load_number(static_cast<const Half*>(from) + at);
-    return load_number(static_cast<const BFloat16*>(from) + at);
-  }
-}
-
-template <class Acc>
-__device__ void write_number(void* to, DType dtype, int64_t at, Acc number) {
-  if constexpr (sizeof(Acc) == 8) {
-    static_cast<double*>(to)[at] = number;
-  } else {
-    if (dtype == DType::kFloat32) {
-      static_cast<float*>(to)[at] = number;
-    } else if (dtype == DType::kFloat16) {
-      store_element(static_cast<Half*>(to) + at, number);
-    } else {
-      store_element(static_cast<BFloat16*>(to) + at, number);
-    }
-  }
 }
 
 template <class Acc>

@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "torch/contiguous.h"
-#include "torch/operators.h"
+#include "torch/deformable/cells.h"
 #include "torch/register.h"
 
 namespace visops {
@@ -159,19 +159,6 @@ Tensor attention(const Tensor& value, const MaybeTensor& shapes, const Integers&
   return output;
 }
 
-// The order in which CUDA adds samples up: sorted by the cell that they are in, stably.
-void sum_sorted(AttentionCall* call, const Tensor& grad) {
-  AttentionParams& p = call->params;
-  const int64_t count = p.batch * p.queries * p.heads * p.samples;
-  const Tensor cells = empty_tensor(call->op, "scratch", grad, {count}, DType::kInt64);
-  p.cells = data_of<int64_t>(cells);
-  run(attention_backward_value_stub, call->op, p, grad);
-  const Sorted sorted = sort_last(cells, false);
-  p.sorted_cells = data_of<int64_t>(sorted.values);
-  p.order = data_of<int64_t>(sorted.indices);
-  run(attention_backward_value_stub, call->op, p, grad);
-}
-
 Tensor backward_value(const Tensor& grad, const MaybeTensor& shapes, const Integers& sizes,
                       const Tensor& locations, const Tensor& weights, const Integers& points,
                       const std::string& method, const Integers& value_size) {
@@ -195,11 +182,8 @@ Tensor backward_value(const Tensor& grad, const MaybeTensor& shapes, const Integ
     torch::stable::zero_(sums);
   } else if (sums.numel() > 0) {
     p.grad_value = sums.mutable_data_ptr();
-    if (runs_cuda_kernels(grad)) {
-      sum_sorted(&call, grad);
-    } else {
-      run(attention_backward_value_stub, call.op, p, grad);
-    }
+    run_in_cells(attention_backward_value_stub, call.op, &p,
+                 p.batch * p.queries * p.heads * p.samples, grad);
   }
   return dtype == p.dtype ? sums : torch::stable::to(sums, scalar_type_of(p.dtype));
 }

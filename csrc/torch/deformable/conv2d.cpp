@@ -5,7 +5,7 @@
 
 #include "core/check.h"
 #include "torch/contiguous.h"
-#include "torch/operators.h"
+#include "torch/deformable/cells.h"
 #include "torch/register.h"
 
 namespace visops {
@@ -197,19 +197,6 @@ Tensor deform_conv2d(const Tensor& input, const Tensor& offset, const Tensor& we
   return output;
 }
 
-// The order in which CUDA adds samples up: sorted by where they read, stably.
-void sum_sorted(DeformConvCall* call, const Tensor& grad) {
-  DeformConvParams& p = call->params;
-  const int64_t count = p.batch * p.offset_groups * p.blocks() * p.taps() * kBlockPixels;
-  const Tensor cells = empty_tensor(call->op, "scratch", grad, {count}, DType::kInt64);
-  p.cells = data_of<int64_t>(cells);
-  run(deform_conv2d_backward_input_stub, call->op, p, grad);
-  const Sorted sorted = sort_last(cells, false);
-  p.sorted_cells = data_of<int64_t>(sorted.values);
-  p.order = data_of<int64_t>(sorted.indices);
-  run(deform_conv2d_backward_input_stub, call->op, p, grad);
-}
-
 Tensor backward_input(const Tensor& grad, const Tensor& offset, const Tensor& weight,
                       const Sizes& input_size, const Sizes& stride, const Sizes& padding,
                       const Sizes& dilation, const MaybeTensor& mask, bool channels_last) {
@@ -225,11 +212,8 @@ Tensor backward_input(const Tensor& grad, const Tensor& offset, const Tensor& we
       call.op, "gradient", grad, {p.batch, p.y.input, p.x.input, p.channels}, call.sum_type());
   if (sums.numel() > 0) {
     p.grad_input = sums.mutable_data_ptr();
-    if (runs_cuda_kernels(grad)) {
-      sum_sorted(&call, grad);
-    } else {
-      run(deform_conv2d_backward_input_stub, call.op, p, grad);
-    }
+    const int64_t count = p.batch * p.offset_groups * p.blocks() * p.taps() * kBlockPixels;
+    run_in_cells(deform_conv2d_backward_input_stub, call.op, &p, count, grad);
   }
   const Tensor gradient = permuted(torch::stable::to(sums, scalar_type_of(p.dtype)), {0, 3, 1, 2});
   if (channels_last) return gradient;

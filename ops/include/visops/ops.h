@@ -201,6 +201,17 @@ inline at::Tensor mask_iou(const at::Tensor& bits1, const at::Tensor& bits2,
   return op.call(bits1, bits2, kind, iscrowd);
 }
 
+// Compute what DETR's matcher minimises: class, L1 and GIoU costs of queries and targets. Returns
+// each image's [queries, targets], one image after another.
+inline at::Tensor match_cost(const at::Tensor& logits, const at::Tensor& boxes,
+                             const at::Tensor& target_labels, const at::Tensor& target_boxes,
+                             at::IntArrayRef counts, at::ArrayRef<double> weights,
+                             std::string_view kind = "focal", double alpha = 0.25,
+                             double gamma = 2.0) {
+  static const auto op = detail::find<decltype(match_cost)>("visops::match_cost");
+  return op.call(logits, boxes, target_labels, target_boxes, counts, weights, kind, alpha, gamma);
+}
+
 // Lower the scores of boxes or masks that overlap better ones: SOLOv2's Matrix NMS.
 inline std::tuple<at::Tensor, at::Tensor> matrix_nms(const at::Tensor& objects,
                                                      const at::Tensor& scores,
@@ -297,6 +308,15 @@ inline at::Tensor paste_rois(const at::Tensor& images, const at::Tensor& patches
                              std::string_view interpolation = "bilinear") {
   static const auto op = detail::find<decltype(paste_rois)>("visops::paste_rois");
   return op.call(images, patches, boxes, alpha, blend, feather, interpolation);
+}
+
+// Sample maps at points: PointRend's and Mask2Former's function of this name.
+inline at::Tensor point_sample(const at::Tensor& input, const at::Tensor& points,
+                               std::string_view mode = "bilinear",
+                               std::string_view padding_mode = "zeros",
+                               bool align_corners = false) {
+  static const auto op = detail::find<decltype(point_sample)>("visops::point_sample");
+  return op.call(input, points, mode, padding_mode, align_corners);
 }
 
 // Pool regions of maps, each bin from its own channels, as in Light-Head R-CNN.

@@ -1,0 +1,257 @@
+"""Samples at points, and points where a prediction is uncertain: the public functions.
+
+The schema is in csrc/library.cpp, checks of arguments in csrc/torch/deformable/points.cpp and
+csrc/core/deformable/points.cpp, fake kernels, gradients and vmap in points_autograd.py.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._torch.call import call_operator
+from .points_autograd import sample
+
+__all__ = ["point_sample", "sample_points_by_uncertainty"]
+
+Array = TypeVar("Array", Tensor, np.ndarray)
+_Device = torch.device | str | None
+_OP = "point_sample"
+
+
+def point_sample(
+    input: Array,
+    points: Array,
+    *,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+    device: _Device = None,
+) -> Array:
+    """Sample maps at points: PointRend's and Mask2Former's function of this name.
+
+    The result is that of ``torch.nn.functional.grid_sample`` at ``2 * points - 1``, to a few units
+    in the last place of a coordinate: it is not rounded on its way to [-1, 1] and back. Masks are
+    read as they are and need no copy in float32. Results are bit-identical on every instruction
+    set, at every thread count, and on CPU and CUDA; so are gradients.
+
+    Parameters
+    ----------
+    input : Tensor or ndarray ``[B, C, H, W]``
+        Maps of at least one pixel: float16, bfloat16, float32 or float64, or masks of bool or
+        uint8. Read in place where columns or channels are adjacent.
+    points : Tensor or ndarray ``[B, ..., 2]`` or ``[1, ..., 2]``
+        x and y in units of the map: (0, 0) and (1, 1) are its outer corners (with `align_corners`,
+        the centres of its corner pixels). One set of points may serve all images; that is faster
+        than repeating it. Any floating type up to float32; float64 for float64 maps. Keep float32
+        beside half-precision maps: bfloat16 points are up to 1/256 of the map apart.
+    mode : {"bilinear", "nearest"}
+        "nearest" rounds half to even, as `grid_sample` does; points have no gradient then.
+    padding_mode : {"zeros", "border", "reflection"}
+        What lies outside: zeros; the nearest pixel of the border; the map mirrored at its outer
+        corners (with `align_corners`, at the centres of the border's pixels).
+    align_corners : bool
+        What (0, 0) and (1, 1) mean, as above.
+    device : optional
+        For arrays: where to compute. Arrays are copied there, and the result back.
+
+    Returns
+    -------
+    Tensor or ndarray ``[B, C, ...]``
+        The dtype is that of `input`; float32 for masks. Channels are adjacent where they are in a
+        channels_last `input`.
+
+    Raises
+    ------
+    RuntimeError, TypeError, ValueError
+        For wrong shapes, dtypes, devices, modes, and maps without pixels. A point that is NaN or
+        infinite gives 0 and has no gradient, whatever the padding.
+
+    Notes
+    -----
+    Differentiable with respect to `input` and `points`. The gradient of `input` can be
+    differentiated again; that of `points` can't. Gradients are sums in a fixed order without
+    atomics, hence deterministic. For `mode="bicubic"` use `grid_sample`.
+
+    Kirillov et al., "PointRend: Image Segmentation as Rendering", 2020
+    (``detectron2/projects/PointRend/point_rend/point_features.py``).
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> mask = torch.tensor([[[[False, True], [False, True]]]])
+    >>> points = torch.tensor([[[0.5, 0.5], [0.75, 0.25], [0.3, 0.5]]])
+    >>> visops.point_sample(mask, points)
+    tensor([[[0.5000, 1.0000, 0.1000]]])
+    """
+    tensors = {"input": input, "points": points}
+    options = (mode, padding_mode, align_corners)
+    return call_operator(_OP, _sample, device, tensors, *options)  # type: ignore[no-any-return]
+
+
+def _sample(input: Tensor, points: Tensor, *options: Any) -> Tensor:
+    if input.dim() != 4 or points.dim() < 3:
+        allowed = "input must be [B, C, H, W], points [B, ..., 2]"
+        raise RuntimeError(
+            f"visops.{_OP}: input has shape {list(input.shape)}, points has {list(points.shape)}; "
+            f"{allowed}"
+        )
+    batch, channels = input.shape[:2]
+    size, points = points.shape[1:-1], points if points.dim() == 3 else points.flatten(1, -2)
+    if points.shape[0] == 1 and batch != 1:
+        if input.is_contiguous():  # all maps are channels of one image
+            found = sample(input.reshape(1, batch * channels, *input.shape[2:]), points, *options)
+            return found.reshape(batch, channels, *size)  # type: ignore[no-any-return]
+        points = points.expand(batch, -1, -1)
+    found = sample(input, points, *options)
+    return found if len(size) == 1 else found.unflatten(2, size)  # type: ignore[no-any-return]
+
+
+_UNCERTAINTIES = ("logit", "margin")
+
+
+def sample_points_by_uncertainty(
+    logits: Tensor,
+    num_points: int,
+    *,
+    oversample_ratio: float = 3.0,
+    importance_sample_ratio: float = 0.75,
+    uncertainty: str = "logit",
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Draw points for a loss, most of them where the prediction is uncertain, as PointRend does.
+
+    ``int(num_points * oversample_ratio)`` random points are drawn for each image. The
+    ``int(importance_sample_ratio * num_points)`` most uncertain of them are kept; the rest of
+    `num_points` are random again.
+
+    Parameters
+    ----------
+    logits : Tensor ``[B, C, H, W]``
+        Predictions: float16, bfloat16, float32 or float64. No gradient is recorded.
+    num_points : int
+        How many points an image gets.
+    oversample_ratio : float
+        At least 1: how many points are tried for each one that is wanted.
+    importance_sample_ratio : float
+        From 0 to 1: the share of points that are chosen by their uncertainty.
+    uncertainty : {"logit", "margin"}
+        "logit" is ``-abs(logit)`` for a single channel, as for masks. "margin" is the second
+        highest of at least two channels' logits less the highest, as for classes of pixels. Where a
+        mask has a channel for each class, pass that of its class:
+        ``logits[torch.arange(B), classes][:, None]``.
+    generator : torch.Generator, optional
+        Where random numbers come from; torch's default generator of the device otherwise.
+
+    Returns
+    -------
+    Tensor ``[B, num_points, 2]``
+        x and y in 0 to 1, as `point_sample` takes them: float32, or float64 for float64 logits.
+        First the uncertain points, the most uncertain first and equal ones in the order in which
+        they were drawn; NaN counts as most uncertain. Then the random ones.
+
+    Raises
+    ------
+    RuntimeError, TypeError, ValueError
+        For wrong shapes and dtypes, and numbers outside their range.
+
+    Notes
+    -----
+    Exactly two tensors are drawn, with ``torch.rand``: ``[B, int(num_points * oversample_ratio),
+    2]``, and after it the random points, ``[B, random, 2]``; the latter only where there are any.
+    Both have the dtype of the result. That is what detectron2's
+    ``get_uncertain_point_coords_with_randomness`` draws, so from the same state of the generator
+    the points are the same (two points whose uncertainties are equal up to rounding may change
+    places).
+
+    Examples
+    --------
+    >>> import torch, visops
+    >>> logits = torch.linspace(-4, 4, 64).repeat(1, 1, 64, 1)  # the edge is in the middle
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> points = visops.sample_points_by_uncertainty(
+    ...     logits, 8, importance_sample_ratio=1.0, generator=generator
+    ... )
+    >>> bool(((points[..., 0] - 0.5).abs() < 0.25).all())
+    True
+    """
+    op = "sample_points_by_uncertainty"
+    tried, uncertain, spread = _counts(op, num_points, oversample_ratio, importance_sample_ratio)
+    _check_logits(op, logits, uncertainty)
+    dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    made: dict[str, Any] = {"dtype": dtype, "device": logits.device, "generator": generator}
+    batch = logits.shape[0]
+    with torch.no_grad():
+        points = torch.rand(batch, tried, 2, **made)
+        values = sample(logits.detach(), points, "bilinear", "zeros", False)
+        if uncertainty == "logit":
+            confidence = values[:, 0].abs()
+        else:
+            highest = values.topk(2, dim=1).values
+            confidence = highest[:, 0] - highest[:, 1]
+        order = _least(confidence, uncertain)
+        chosen = points.gather(1, order[..., None].expand(-1, -1, 2))
+        if spread == 0:
+            return chosen
+        return torch.cat([chosen, torch.rand(batch, spread, 2, **made)], 1)
+
+
+def _least(values: Tensor, count: int) -> Tensor:
+    """Return the indices of each row's least values (>= 0), NaN before all, equal ones by index."""
+    values = torch.where(values.isnan(), -1.0, values)
+    if values.dtype == torch.float64:
+        return values.sort(dim=1, stable=True).indices[:, :count]
+    # topk() is much faster than a sort, but its order of equal values is not defined. Bits of
+    # positive numbers are in the numbers' order; with the index below them, no two are equal.
+    bits = values.float().view(torch.int32).to(torch.int64)
+    keys = (bits.clamp(min=-1) << 32) | torch.arange(values.shape[1], device=values.device)
+    return keys.topk(count, dim=1, largest=False).indices
+
+
+def _counts(op: str, num_points: Any, oversample: float, importance: float) -> tuple[int, int, int]:
+    """Return how many points are tried, chosen, and drawn afterwards."""
+    try:
+        count = operator.index(num_points)
+    except TypeError:
+        raise TypeError(f"visops.{op}: num_points is {num_points!r}, must be an integer") from None
+    if count < 0:
+        raise ValueError(f"visops.{op}: num_points is {count}, must be >= 0")
+    if not 1 <= oversample < float("inf"):
+        raise ValueError(
+            f"visops.{op}: oversample_ratio is {oversample}, must be finite and at least 1"
+        )
+    if not 0 <= importance <= 1:
+        raise ValueError(
+            f"visops.{op}: importance_sample_ratio is {importance}, must be from 0 to 1"
+        )
+    uncertain = int(importance * count)
+    return int(count * oversample), uncertain, count - uncertain
+
+
+def _check_logits(op: str, logits: Any, uncertainty: str) -> None:
+    if not isinstance(logits, Tensor):
+        raise TypeError(f"visops.{op}: logits is a {type(logits).__name__}, must be a torch.Tensor")
+    if logits.dim() != 4:
+        raise RuntimeError(
+            f"visops.{op}: logits has shape {list(logits.shape)}, must be [B, C, H, W]"
+        )
+    if not logits.is_floating_point():
+        raise RuntimeError(f"visops.{op}: logits has dtype {logits.dtype}, must be a floating type")
+    if uncertainty not in _UNCERTAINTIES:
+        raise ValueError(
+            f"visops.{op}: uncertainty is {uncertainty!r}, must be 'logit' or 'margin'"
+        )
+    channels = logits.shape[1]
+    if uncertainty == "logit" and channels != 1:
+        raise RuntimeError(
+            f"visops.{op}: logits has {channels} channels, must have 1 for uncertainty 'logit'"
+        )
+    if uncertainty == "margin" and channels < 2:
+        raise RuntimeError(
+            f"visops.{op}: logits has {channels} channels, must have at least 2 for uncertainty "
+            "'margin'"
+        )

@@ -1,0 +1,181 @@
+"""Point samples for torch: fake kernels, gradients, vmap.
+
+Samples are linear in `input`. So their gradient with respect to it has the sampling itself as its
+gradient, and second derivatives are among the same operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.channels_last import prefers_channels_last
+from .._torch.differentiable import Differentiable
+from .._torch.fake_checks import FOUR, check_same_device, check_shape, register_fake, require
+
+__all__ = ["backward_input", "backward_points", "sample"]
+
+_NAME = "point_sample"
+sample = Differentiable(_NAME)
+backward_input = Differentiable(f"{_NAME}_backward_input")
+backward_points = Differentiable(f"{_NAME}_backward_points")
+
+
+def _check(op: str, input_size: Sequence[Any], points: Tensor) -> tuple[Any, Any, Any]:
+    """Check shapes as csrc/torch/deformable/points.cpp does; return the size of the result."""
+    batch, channels, height, width = input_size
+    message = f"visops.{op}: input has maps of {height} x {width} pixels, must have at least one"
+    for size in (height, width):
+        require(size >= 1, message)
+    message = f"visops.{op}: points has shape {list(points.shape)}, must be [{batch}, P, 2]"
+    require(points.dim() == 3, message)
+    for size, expected in zip(points.shape[::2], (batch, 2), strict=True):
+        require(size == expected, message)
+    return batch, channels, points.shape[1]
+
+
+def _check_input(op: str, input: Tensor) -> None:
+    require(
+        input.dim() == 4,
+        f"visops.{op}: input has shape {list(input.shape)}, must be [B, C, H, W]",
+    )
+
+
+@register_fake(_NAME)
+def _sample_fake(
+    input: Tensor,
+    points: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Tensor:
+    _check_input(_NAME, input)
+    batch, channels, count = _check(_NAME, input.shape, points)
+    dtype = input.dtype if input.is_floating_point() else torch.float32
+    if prefers_channels_last(input):
+        return input.new_empty((batch, count, channels), dtype=dtype).transpose(1, 2)
+    return input.new_empty((batch, channels, count), dtype=dtype)
+
+
+@register_fake(f"{_NAME}_backward_input", input_size=FOUR)
+def _backward_input_fake(
+    grad: Tensor,
+    points: Tensor,
+    input_size: Sequence[Any],
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Tensor:
+    op = f"{_NAME}_backward_input"
+    expected = _check(op, input_size, points)
+    check_shape(op, "grad", grad, expected, str(list(expected)))
+    return grad.new_empty(input_size)
+
+
+@register_fake(f"{_NAME}_backward_points")
+def _backward_points_fake(
+    grad: Tensor,
+    input: Tensor,
+    points: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool = False,
+) -> Tensor:
+    op = f"{_NAME}_backward_points"
+    _check_input(op, input)
+    expected = _check(op, input.shape, points)
+    check_shape(op, "grad", grad, expected, str(list(expected)))
+    check_same_device(op, "input", input, "grad", grad)
+    return torch.empty_like(points, memory_format=torch.contiguous_format)
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    input, points, *ctx.options = inputs
+    # Linear in input: only the points' gradient needs it.
+    ctx.save_for_backward(points, input if ctx.needs_input_grad[1] else None)
+    ctx.input_size = input.shape
+
+
+def _of_points(ctx: Any, grad: Tensor, input: Tensor | None, points: Tensor) -> Tensor | None:
+    if input is None or ctx.options[0] == "nearest":  # "nearest" rounds points
+        return None
+    found: Tensor = backward_points(grad, input, points, *ctx.options)
+    return found
+
+
+def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    points, input = ctx.saved_tensors
+    of_input = None
+    if ctx.needs_input_grad[0]:
+        of_input = backward_input(grad, points, ctx.input_size, *ctx.options)
+    return of_input, _of_points(ctx, grad, input, points), None, None, None
+
+
+def _backward_input_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    grad, points, _, *ctx.options = inputs
+    ctx.save_for_backward(points, grad if ctx.needs_input_grad[1] else None)
+
+
+def _backward_input_vjp(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
+    # <u, A^T g> = <A u, g>, so its derivatives are those of the samples of u.
+    points, grad = ctx.saved_tensors
+    of_grad = sample(incoming, points, *ctx.options) if ctx.needs_input_grad[0] else None
+    of_points = None if grad is None else _of_points(ctx, grad, incoming, points)
+    return of_grad, of_points, None, None, None, None
+
+
+def _backward_points_vjp(ctx: Any, *_: Tensor) -> None:
+    raise RuntimeError(
+        f"visops.{_NAME}: the gradient with respect to points can't be differentiated again; "
+        "detach them where that is not needed"
+    )
+
+
+def _first(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
+    """Return the mapped dimension as the first one."""
+    return tensor.movedim(dim, 0) if dim is not None else tensor.expand(entries, *tensor.shape)
+
+
+def _into_batch(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
+    return _first(tensor, dim, entries).flatten(0, 1)
+
+
+def _out_of_batch(tensor: Tensor, entries: int) -> Tensor:
+    return tensor.reshape(entries, tensor.shape[0] // entries, *tensor.shape[1:])
+
+
+def _sample_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+    input, points, *options = arguments
+    entries = info.batch_size
+    if dims[0] is None:  # other points of the same maps
+        points = points.movedim(dims[1], 1)
+        found = sample(input, points.flatten(1, 2), *options)
+        return found.reshape(*found.shape[:2], entries, points.shape[2]), 2
+    if dims[1] is None:  # the same points of other maps
+        input = input.movedim(dims[0], 1)
+        found = sample(input.flatten(1, 2), points, *options)
+        return found.reshape(found.shape[0], entries, input.shape[2], found.shape[2]), 1
+    input, points = (_into_batch(arguments[i], dims[i], entries) for i in range(2))
+    return _out_of_batch(sample(input, points, *options), entries), 0
+
+
+def _backward_input_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+    input_size, *options = arguments[2:]
+    grad, points = (_into_batch(arguments[i], dims[i], info.batch_size) for i in range(2))
+    size = [info.batch_size * input_size[0], *input_size[1:]]
+    return _out_of_batch(backward_input(grad, points, size, *options), info.batch_size), 0
+
+
+def _backward_points_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
+    tensors = [_into_batch(arguments[i], dims[i], info.batch_size) for i in range(3)]
+    return _out_of_batch(backward_points(*tensors, *arguments[3:]), info.batch_size), 0
+
+
+sample.register(setup_context=_setup, backward=_vjp, vmap=_sample_vmap)
+backward_input.register(
+    setup_context=_backward_input_setup, backward=_backward_input_vjp, vmap=_backward_input_vmap
+)
+backward_points.register(backward=_backward_points_vjp, vmap=_backward_points_vmap)

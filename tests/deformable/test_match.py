@@ -1,0 +1,213 @@
+"""Matching costs: values against loops in float64 and the usual matcher; solvers; torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from scipy.optimize import linear_sum_assignment
+from torch import Tensor
+
+from deformable.match_cases import KINDS, WEIGHTS, Problem, problem, usual_matcher
+
+OPS = torch.ops.visops
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def assert_near(found: list[Tensor], wanted: Any, bound: float) -> None:
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=bound, atol=bound)
+
+
+@pytest.mark.matrix
+@every_kind
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_reference(dtype: torch.dtype, kind: str) -> None:
+    bound = 1e-13 if dtype == torch.float64 else 1e-5
+    for seed, counts in enumerate(((3, 0, 7), (1,), (200, 5), (0, 0))):
+        for classes in (1, 4, 91):
+            given = problem(dtype, counts=counts, classes=classes, seed=seed)
+            found = given.costs(kind)
+            assert all(part.dtype == dtype and part.is_contiguous() for part in found)
+            assert_near(found, given.expected(kind), bound)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0, 2.0, 3.7])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_focal_numbers(dtype: torch.dtype, gamma: float) -> None:
+    given = problem(dtype)
+    numbers: dict[str, Any] = {"alpha": 0.6, "gamma": gamma, "weights": (1.0, 0.0, 0.0)}
+    bound = 1e-13 if dtype == torch.float64 else 1e-5
+    assert_near(given.costs("focal", **numbers), given.expected("focal", **dict(numbers)), bound)
+
+
+@pytest.mark.matrix
+@every_kind
+def test_logits_of_any_size(kind: str) -> None:
+    """No overflow, and full precision where 1 - p would have none left."""
+    logits = torch.linspace(-700, 700, 281).view(1, 281, 1).repeat(1, 1, 3)
+    logits[..., 1:] += torch.tensor([0.5, -20.0])
+    boxes = torch.rand(1, 281, 4)
+    given = Problem(logits, boxes, [torch.tensor([0, 1, 2])], [boxes[0, :3]])
+    for dtype, bound in ((torch.float32, 2e-5), (torch.float64, 1e-12)):
+        made = Problem(logits.to(dtype), boxes.to(dtype), given.labels, [boxes[0, :3].to(dtype)])
+        found = made.costs(kind)[0]
+        assert bool(found.isfinite().all())
+        if kind == "softmax":
+            assert_near([found], made.expected(kind), bound)
+        else:
+            clipped = made._replace(logits=made.logits.clamp(-600, 600))
+            assert_near([found], clipped.expected(kind), bound)
+
+
+@every_kind
+def test_usual_matcher(kind: str) -> None:
+    """In float64, where its 1 - p has digits left."""
+    given = problem(torch.float64, counts=(20, 4, 0, 51), queries=100, classes=91)
+    found, wanted = given.costs(kind), usual_matcher(given, kind)
+    assert_near(found, wanted, 1e-7)
+    for ours, theirs in zip(found, wanted, strict=True):
+        for a, b in zip(linear_sum_assignment(ours), linear_sum_assignment(theirs), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.matrix
+@every_kind
+def test_by_hand(kind: str) -> None:
+    """A query that is right, one that misses, and boxes without area."""
+    logits = torch.tensor([[[0.0, 0.0]]]).repeat(1, 3, 1)
+    boxes = torch.tensor([[[0.5, 0.5, 0.2, 0.2], [0.1, 0.5, 0.2, 0.2], [0.5, 0.5, 0.0, 0.0]]])
+    given = Problem(logits, boxes, [torch.tensor([0, 1])], [boxes[0, ::2]])
+    focal = 0.25 * 0.25 * np.log(2) - 0.75 * 0.25 * np.log(2)
+    of_class = 2 * (focal if kind == "focal" else -0.5)
+    missed = of_class + 5 * 0.4 + 2 * (0.12 - 0.08) / 0.12  # the hull is 0.6 x 0.2
+    expected = np.array(
+        [[of_class - 2, of_class + 5 * 0.4], [missed, of_class + 5 * 0.8 + 2 * 0.6]]
+    )
+    expected = np.vstack([expected, [of_class + 5 * 0.4, of_class]])  # 0 / 0 counts as 0
+    assert_near(given.costs(kind), [expected], 1e-5)
+
+
+@every_kind
+def test_forms_of_targets(kind: str) -> None:
+    given = problem()
+    wanted = given.costs(kind)
+    labels, targets = torch.cat(given.labels), torch.cat(given.targets)
+    for other in (labels, labels.int()):
+        found = visops.match_cost(
+            given.logits, given.boxes, other, targets, weights=WEIGHTS, kind=kind, counts=(3, 0, 7)
+        )
+        assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+    strided = given._replace(logits=given.logits.mT.contiguous().mT)
+    assert all(torch.equal(a, b) for a, b in zip(strided.costs(kind), wanted, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision(dtype: torch.dtype) -> None:
+    """Everything is computed in float32."""
+    given = problem()
+    half = given._replace(logits=given.logits.to(dtype), boxes=given.boxes.to(dtype))
+    wide = half._replace(logits=half.logits.float(), boxes=half.boxes.float())
+    for a, b in zip(half.costs(), wide.costs(), strict=True):
+        assert a.dtype == torch.float32
+        assert torch.equal(a, b)
+
+
+def test_many_images() -> None:
+    """More than a kernel takes at once."""
+    counts = [i % 4 for i in range(150)]
+    given = problem(counts=counts, queries=3)
+    assert_near(given.costs(), given.expected("focal"), 1e-5)
+
+
+@pytest.mark.matrix
+@every_kind
+def test_nan(kind: str) -> None:
+    """NaN stays where it is."""
+    given = problem(counts=(4,))
+    given.logits[0, 1], given.boxes[0, 2, 3] = float("nan"), float("nan")
+    given.targets[0][3, 0] = float("nan")
+    found = given.costs(kind)[0].isnan()
+    wanted = torch.zeros(11, 4, dtype=torch.bool)
+    wanted[1], wanted[2], wanted[:, 3] = True, True, True
+    assert torch.equal(found, wanted)
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 3), (2, 0, 3)])
+def test_nothing(shape: tuple[int, int, int]) -> None:
+    logits, boxes = torch.rand(shape), torch.rand(*shape[:2], 4)
+    found = visops.match_cost(
+        logits,
+        boxes,
+        torch.zeros(2 * shape[0], dtype=torch.int64),
+        torch.rand(2 * shape[0], 4),
+        weights=WEIGHTS,
+        counts=[2] * shape[0],
+    )
+    assert [tuple(part.shape) for part in found] == [(shape[1], 2)] * shape[0]
+
+
+def test_no_gradient() -> None:
+    given = problem()
+    leaves = given._replace(logits=given.logits.clone().requires_grad_())
+    assert not any(part.requires_grad for part in leaves.costs())
+    flat = OPS.match_cost(
+        leaves.logits,
+        leaves.boxes,
+        torch.cat(given.labels),
+        torch.cat(given.targets),
+        [3, 0, 7],
+        list(WEIGHTS),
+    )
+    assert not flat.requires_grad
+
+
+@every_kind
+def test_opcheck(kind: str) -> None:
+    for dtype in (torch.float32, torch.float64):
+        given = problem(dtype)
+        torch.library.opcheck(
+            OPS.match_cost,
+            (
+                given.logits,
+                given.boxes,
+                torch.cat(given.labels),
+                torch.cat(given.targets),
+                [3, 0, 7],
+                list(WEIGHTS),
+                kind,
+            ),
+        )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compile(dynamic: bool) -> None:
+    torch.compiler.reset()
+
+    def call(logits: Tensor, boxes: Tensor, labels: Any, targets: Any) -> list[Tensor]:
+        found: list[Tensor] = visops.match_cost(logits, boxes, labels, targets, weights=WEIGHTS)
+        return found
+
+    compiled = torch.compile(call, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for counts in ((3, 2), (4, 6)):
+        given = problem(counts=counts)
+        for a, b in zip(compiled(*given), given.costs(), strict=True):
+            assert torch.equal(a, b)
+
+
+def test_vmap() -> None:
+    parts = [problem(counts=(2, 3), seed=seed) for seed in range(3)]
+    stacked = [torch.stack([getattr(p, name) for p in parts]) for name in ("logits", "boxes")]
+    labels, targets = torch.cat(parts[0].labels), torch.cat(parts[0].targets)
+
+    def call(logits: Tensor, boxes: Tensor) -> Tensor:
+        found: Tensor = OPS.match_cost(logits, boxes, labels, targets, [2, 3], list(WEIGHTS))
+        return found
+
+    found = torch.vmap(call)(*stacked)
+    for i, part in enumerate(parts):
+        assert torch.equal(found[i], call(part.logits, part.boxes))
