@@ -200,6 +200,8 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("unpack_masks(Tensor bits, SymInt width) -> Tensor");
   m.def("measure_masks(Tensor bits) -> (Tensor, Tensor)");
   m.def("mask_iou(Tensor bits1, Tensor bits2, str kind='iou', Tensor? iscrowd=None) -> Tensor");
+  m.def("masks_to_runs(Tensor masks, SymInt width=-1) -> (Tensor, Tensor)");
+  m.def("runs_to_bits(Tensor ends, Tensor offsets, SymInt[] size) -> Tensor");
   m.def("multi_scale_deformable_attention(Tensor value, " ATTENTION_SAMPLES
         ", str method='default') -> Tensor");
   m.def("multi_scale_deformable_attention_backward_value(Tensor grad, " ATTENTION_SAMPLES
