@@ -5,6 +5,7 @@
 
 #include "core/masks/packed.h"
 #include "core/platform.h"
+#include "cpu/simd/popcount.h"
 
 namespace visops {
 namespace {
@@ -55,48 +56,35 @@ struct BitImage {
 
 enum class BlockKind : uint8_t { kEmpty, kFull, kMixed };
 
-// Scratch for the kinds of a mask's blocks.
-struct BlockKinds {
-  uint64_t* some;    // [words] bits that are set in some rows of a block
-  uint64_t* all;     // [words] in all
-  BlockKind* kinds;  // [blocks, words]
-
-  static int64_t bytes(const BitImage& image) {
-    return image.words * (2 * static_cast<int64_t>(sizeof(uint64_t)) + image.blocks());
+// What a block has in the rows of each word, and how many pixels differ from the one above, in the
+// block before too. `differs` is scratch for a word of each column.
+inline int64_t find_kinds(const BitImage& image, int64_t block, uint64_t* differs,
+                          BlockKind* kinds) {
+  const int64_t words = image.words, rows = image.rows_of(block);
+  const uint64_t* first = image.row(block * kBlockRows);
+  uint64_t* VISOPS_RESTRICT any = differs;
+  for (int64_t w = 0; w < words; ++w) any[w] = 0;
+  for (int64_t k = 1; k < rows; ++k) {
+    const uint64_t *row = first + k * words, *above = row - words;
+    for (int64_t w = 0; w < words; ++w) any[w] |= row[w] ^ above[w];
   }
-  static BlockKinds at(char* memory, const BitImage& image) {
-    BlockKinds found;
-    found.some = reinterpret_cast<uint64_t*>(memory);
-    found.all = found.some + image.words;
-    found.kinds = reinterpret_cast<BlockKind*>(found.all + image.words);
-    return found;
-  }
-
-  void find(const BitImage& image) const {
-    for (int64_t b = 0; b < image.blocks(); ++b) find_in_rows(image, b);
-  }
-
- private:
-  void find_in_rows(const BitImage& image, int64_t block) const {
-    const uint64_t* row = image.row(block * kBlockRows);
-    uint64_t* VISOPS_RESTRICT any = some;
-    uint64_t* VISOPS_RESTRICT every = all;
-    for (int64_t w = 0; w < image.words; ++w) any[w] = every[w] = row[w];
-    for (int64_t k = 1; k < image.rows_of(block); ++k) {
-      row += image.words;
-      for (int64_t w = 0; w < image.words; ++w) {
-        any[w] |= row[w];
-        every[w] &= row[w];
-      }
-    }
-    for (int64_t w = 0; w < image.words; ++w) {
-      const uint64_t valid = image.valid(w);
-      kinds[block * image.words + w] = (any[w] & valid) == 0         ? BlockKind::kEmpty
-                                       : (every[w] & valid) == valid ? BlockKind::kFull
-                                                                     : BlockKind::kMixed;
+  int64_t changes = 0;
+  for (int64_t w = 0; w < words; ++w) {
+    const uint64_t valid = image.valid(w), top = first[w] & valid;
+    if (block > 0) changes += count_bits(top ^ (first[w - words] & valid));
+    const bool is_even = (any[w] & valid) == 0;
+    kinds[w] = !is_even       ? BlockKind::kMixed
+               : top == 0     ? BlockKind::kEmpty
+               : top == valid ? BlockKind::kFull
+                              : BlockKind::kMixed;
+    if (is_even) continue;
+    const uint64_t* at = first + w;
+    for (int64_t k = 1; k < rows; ++k) {
+      changes += count_bits((at[k * words] ^ at[(k - 1) * words]) & valid);
     }
   }
-};
+  return changes;
+}
 
 }  // namespace
 }  // namespace visops

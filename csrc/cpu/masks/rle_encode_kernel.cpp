@@ -18,6 +18,7 @@
 #include "core/masks/rle.h"
 #include "core/workspace.h"
 #include "cpu/masks/bit_blocks.h"
+#include "cpu/masks/pack_rows.h"
 #include "cpu/masks/split.h"
 #include "cpu/simd/bits.h"
 #include "cpu/simd/popcount.h"
@@ -27,32 +28,16 @@ namespace {
 
 constexpr int64_t kGroupBytes = 1 << 18;  // of bits for each task
 
-// Changes between the rows of a mask in bits past its width.
-int64_t foreign_changes(const BitImage& image) {
-  const uint64_t foreign = ~image.valid(image.words - 1);
-  if (foreign == 0) return 0;
-  const uint64_t* last = image.bits + image.words - 1;
-  int64_t changes = 0;
-  for (int64_t y = 1; y < image.height; ++y) {
-    changes += count_bits((last[y * image.words] ^ last[(y - 1) * image.words]) & foreign);
-  }
-  return changes;
-}
-
-int64_t count_runs(const BitImage& image, bool has_foreign_bits) {
-  const int64_t words = image.words, above = (image.height - 1) * words;
+// Pixels of the first row that differ from the last one of the column on their left.
+int64_t changes_at_top(const BitImage& image) {
   const uint64_t *first = image.row(0), *last = image.row(image.height - 1);
-  // Bits that differ from the row above: those of one of the rows, but not of both.
-  int64_t changes = count_common(image.bits, image.bits, above) +
-                    count_common(image.bits + words, image.bits + words, above) -
-                    2 * count_common(image.bits, image.bits + words, above);
-  if (has_foreign_bits) changes -= foreign_changes(image);
+  int64_t changes = 0;
   uint64_t before = 0;
-  for (int64_t w = 0; w < words; ++w) {
+  for (int64_t w = 0; w < image.words; ++w) {
     changes += count_bits((first[w] ^ (last[w] << 1 | before)) & image.valid(w));
     before = last[w] >> 63;
   }
-  return changes + 1;
+  return changes;
 }
 
 // Copies a word of a block's rows and turns them.
@@ -68,58 +53,101 @@ struct RunWriter {
   int32_t* to;
   uint64_t before;  // the last pixel
 
-  // Rows of a column, from a position on.
+  // Nothing could predict whether there is a change, so the place of the next one is written
+  // anyway. There is one: the end of the mask comes last.
+  VISOPS_ALWAYS_INLINE void add_if(uint64_t changes, int64_t position) {
+    *to = static_cast<int32_t>(position);
+    to += changes;
+  }
+
+  // Equal rows of a column, from a position on.
+  VISOPS_ALWAYS_INLINE void add_even(uint64_t value, int64_t position) {
+    add_if(value ^ before, position);
+    before = value;
+  }
+
   VISOPS_ALWAYS_INLINE void add(uint64_t rows, int64_t count, int64_t position) {
+    constexpr uint64_t kHighest = uint64_t{1} << 63;  // for lowest_bit(), which wants one
     uint64_t changes = rows ^ (rows << 1 | before);
     if (count < kBlockRows) changes &= (uint64_t{1} << count) - 1;
     before = rows >> (count - 1) & 1;
-    for (; changes != 0; changes &= changes - 1) {
+    add_if(changes != 0 ? 1 : 0, position + lowest_bit(changes | kHighest));
+    for (changes &= changes - 1; changes != 0; changes &= changes - 1) {
       *to++ = static_cast<int32_t>(position + lowest_bit(changes));
     }
   }
 };
 
-// Whether all blocks of a strip are of one kind, empty or full.
-bool is_even(const BlockKind* kinds, int64_t blocks, int64_t words) {
-  for (int64_t b = 1; b < blocks; ++b) {
-    if (kinds[b * words] != kinds[0]) return false;
-  }
-  return kinds[0] != BlockKind::kMixed;
-}
+// Rows of a strip of 64 columns: mixed ones of a block, or equal ones of all blocks up to the next
+// part.
+struct StripPart {
+  const uint64_t* turned;  // [64] a word for each column; null: equal
+  uint64_t value;
+  int64_t row, rows;
+};
 
-// `turned` has room for a word of each row, up to whole blocks.
-void write_runs(const BitImage& image, const BlockKinds& found, uint64_t* turned, int32_t* ends) {
-  const int64_t blocks = image.blocks(), height = image.height;
-  found.find(image);
-  RunWriter writer = {ends, 0};
-  for (int64_t w = 0; w < image.words; ++w) {
-    const BlockKind* kinds = found.kinds + w;
-    const int64_t first = w * kPixelsPerWord, columns = image.columns_of(w);
-    if (is_even(kinds, blocks, image.words)) {
-      const uint64_t value = kinds[0] == BlockKind::kFull ? 1 : 0;
-      if (value != writer.before) *writer.to++ = static_cast<int32_t>(first * height);
-      writer.before = value;
+// Finds the parts of a strip, from top to bottom; turns what is mixed.
+int64_t strip_parts(const BitImage& image, const BlockKind* kinds, int64_t word, uint64_t* turned,
+                    StripPart* parts) {
+  int64_t count = 0;
+  for (int64_t b = 0; b < image.blocks(); ++b) {
+    const BlockKind kind = kinds[b * image.words + word];
+    const int64_t row = b * kBlockRows;
+    if (kind == BlockKind::kMixed) {
+      uint64_t* to = turned + row;
+      turn_column(image, b, word, to);
+      parts[count++] = {to, 0, row, image.rows_of(b)};
       continue;
     }
-    for (int64_t b = 0; b < blocks; ++b) {
-      uint64_t* to = turned + b * kBlockRows;
-      if (kinds[b * image.words] == BlockKind::kMixed) {
-        turn_column(image, b, w, to);
-      } else {
-        std::memset(to, kinds[b * image.words] == BlockKind::kFull ? 0xff : 0,
-                    kBlockRows * sizeof(uint64_t));
-      }
-    }
-    for (int64_t x = 0; x < columns; ++x) {
-      const int64_t position = (first + x) * height;
-      for (int64_t b = 0; b + 1 < blocks; ++b) {
-        writer.add(turned[b * kBlockRows + x], kBlockRows, position + b * kBlockRows);
-      }
-      const int64_t b = blocks - 1;
-      writer.add(turned[b * kBlockRows + x], image.rows_of(b), position + b * kBlockRows);
+    const uint64_t value = kind == BlockKind::kFull ? 1 : 0;
+    const StripPart* above = parts + count - 1;
+    if (count == 0 || above->turned != nullptr || above->value != value) {
+      parts[count++] = {nullptr, value, row, 0};
     }
   }
-  *writer.to = static_cast<int32_t>(height * image.width);
+  return count;
+}
+
+// A task's memory for writing.
+struct StripScratch {
+  StripPart* parts;  // [blocks]
+  uint64_t* turned;  // [blocks, 64]
+
+  static int64_t bytes(int64_t blocks) {
+    return blocks * static_cast<int64_t>(sizeof(StripPart) + kBlockRows * sizeof(uint64_t));
+  }
+  static StripScratch at(char* memory, int64_t blocks) {
+    StripScratch scratch;
+    scratch.parts = reinterpret_cast<StripPart*>(memory);
+    scratch.turned = reinterpret_cast<uint64_t*>(scratch.parts + blocks);
+    return scratch;
+  }
+};
+
+void write_runs(const BitImage& image, const BlockKind* kinds, const StripScratch& scratch,
+                int32_t* ends) {
+  RunWriter writer = {ends, 0};
+  for (int64_t w = 0; w < image.words; ++w) {
+    const int64_t first = w * kPixelsPerWord, columns = image.columns_of(w);
+    const int64_t count = strip_parts(image, kinds, w, scratch.turned, scratch.parts);
+    const StripPart* parts = scratch.parts;
+    if (count == 1 && parts->turned == nullptr) {
+      writer.add_even(parts->value, first * image.height);
+      continue;
+    }
+    for (int64_t x = 0; x < columns; ++x) {
+      const int64_t top = (first + x) * image.height;
+      for (int64_t k = 0; k < count; ++k) {
+        const StripPart& part = parts[k];
+        if (part.turned == nullptr) {
+          writer.add_even(part.value, top + part.row);
+        } else {
+          writer.add(part.turned[x], part.rows, top + part.row);
+        }
+      }
+    }
+  }
+  *writer.to = static_cast<int32_t>(image.height * image.width);
 }
 
 // Memory that grows.
@@ -144,27 +172,34 @@ class Ends {
   int64_t capacity_ = 0;
 };
 
-void pack_mask(const uint8_t* pixels, const BitImage& image, uint64_t* bits) {
-  for (int64_t y = 0; y < image.height; ++y) {
-    for (int64_t w = 0; w < image.words; ++w) {
-      const int64_t first = w * kPixelsPerWord;
-      bits[y * image.words + w] =
-          nonzero_bits(pixels + y * image.width + first, image.width - first);
+// Packs a mask, unless `pixels` is null; finds the kinds of its blocks; returns how many runs it
+// has.
+int64_t scan_mask(const uint8_t* pixels, uint64_t* packed, const BitImage& image, uint64_t* differs,
+                  BlockKind* kinds) {
+  int64_t changes = 0;
+  for (int64_t b = 0; b < image.blocks(); ++b) {
+    if (pixels != nullptr) {
+      const int64_t row = b * kBlockRows;
+      pack_rows(pixels + row * image.width, image.rows_of(b), image.width,
+                (image.height - row) * image.width, packed + row * image.words);
     }
+    changes += find_kinds(image, b, differs, kinds + b * image.words);
   }
+  return changes + changes_at_top(image) + 1;
 }
 
 void masks_to_runs_kernel(const MasksToRunsParams& p, Workspace& workspace) {
-  const int64_t words = words_of(p.width), size = p.height * words;
+  const int64_t words = words_of(p.width), size = p.height * words, pixels = p.height * p.width;
+  const BitImage shape = {nullptr, p.height, p.width, words};
+  const int64_t blocks = shape.blocks();
   const int64_t tasks = mask_tasks(p.count, p.height, p.width, workspace);
   const int64_t each = tasks_within(p.count, kGroupBytes / (size * 8)), group = each * tasks;
-  const BitImage shape = {nullptr, p.height, p.width, words};
   const bool packs = p.bits == nullptr;
   uint64_t* packed = packs ? allocate<uint64_t>(workspace, group * size) : nullptr;
-  const int64_t kind_bytes = (BlockKinds::bytes(shape) + 7) / 8 * 8;
-  char* kinds = allocate<char>(workspace, tasks * kind_bytes);
-  const int64_t turned_words = shape.blocks() * kBlockRows;
-  uint64_t* turned = allocate<uint64_t>(workspace, tasks * turned_words);
+  BlockKind* kinds = allocate<BlockKind>(workspace, group * blocks * words);
+  uint64_t* differs = allocate<uint64_t>(workspace, tasks * words);
+  const int64_t scratch_bytes = StripScratch::bytes(blocks);
+  char* scratch = allocate<char>(workspace, tasks * scratch_bytes);
   Ends ends(workspace);
   p.offsets[0] = 0;
   for (int64_t first = 0; first < p.count; first += group) {
@@ -175,26 +210,24 @@ void masks_to_runs_kernel(const MasksToRunsParams& p, Workspace& workspace) {
       one.bits = packs ? packed + i * size : p.bits + (first + i) * size;
       return one;
     };
-    for_each_task(masks, parts, workspace, [&](int64_t, int64_t begin, int64_t end) {
+    for_each_task(masks, parts, workspace, [&](int64_t task, int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        if (packs) {
-          pack_mask(p.pixels + (first + i) * p.height * p.width, shape, packed + i * size);
-        }
-        p.offsets[first + i + 1] = count_runs(image(i), !packs);
+        p.offsets[first + i + 1] = scan_mask(packs ? p.pixels + (first + i) * pixels : nullptr,
+                                             packed + (packs ? i * size : 0), image(i),
+                                             differs + task * words, kinds + i * blocks * words);
       }
     });
     for (int64_t i = first; i < first + masks; ++i) p.offsets[i + 1] += p.offsets[i];
     ends.reserve(p.offsets[first], p.offsets[first + masks]);
     for_each_task(masks, parts, workspace, [&](int64_t task, int64_t begin, int64_t end) {
-      const BlockKinds found = BlockKinds::at(kinds + task * kind_bytes, shape);
+      const StripScratch own = StripScratch::at(scratch + task * scratch_bytes, blocks);
       for (int64_t i = begin; i < end; ++i) {
-        write_runs(image(i), found, turned + task * turned_words,
-                   ends.data() + p.offsets[first + i]);
+        write_runs(image(i), kinds + i * blocks * words, own, ends.data() + p.offsets[first + i]);
       }
     });
   }
-  const int64_t runs = p.offsets[p.count];
-  std::memcpy(p.make_ends(p.context), ends.data(), static_cast<size_t>(runs) * sizeof(int32_t));
+  const auto bytes = static_cast<size_t>(p.offsets[p.count]) * sizeof(int32_t);
+  std::memcpy(p.make_ends(p.context), ends.data(), bytes);
 }
 
 const bool registered = masks_to_runs_stub.set(kIsaSlot, masks_to_runs_kernel);
