@@ -21,7 +21,7 @@ _FARTHEST = 1e8  # pixels
 
 @outside_graphs
 def polygons_to_masks(
-    polygons: Sequence[Sequence[Any]],
+    polygons: Sequence[Any],
     size: Sequence[int],
     *,
     device: Device = None,
@@ -58,9 +58,9 @@ def polygons_to_masks(
 
     Notes
     -----
-    Corners are rounded to fifths of a pixel and pixels are chosen along the sides, so a mask differs
-    from the polygon's exact area by parts of pixels (cocodataset/cocoapi, common/maskApi.c). Where
-    sides of one polygon cross, what is covered twice is outside.
+    Corners are rounded to fifths of a pixel and pixels are chosen along the sides, so a mask
+    differs from the polygon's exact area by parts of pixels (cocodataset/cocoapi,
+    common/maskApi.c). Where sides of one polygon cross, what is covered twice is outside.
 
     Examples
     --------

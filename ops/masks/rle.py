@@ -30,9 +30,7 @@ _unpack_masks = torch.ops.visops.unpack_masks.default
 
 
 @outside_graphs
-def masks_to_rle(
-    masks: ArrayOrPacked, *, compressed: bool = True, device: Device = None
-) -> list[dict[str, Any]] | dict[str, Any]:
+def masks_to_rle(masks: ArrayOrPacked, *, compressed: bool = True, device: Device = None) -> Any:
     """Encode masks as COCO's run lengths.
 
     The bytes are those of ``pycocotools.mask.encode``, without a copy of the masks in Fortran's
@@ -70,7 +68,7 @@ def masks_to_rle(
     >>> mask = torch.zeros(4, 6, dtype=torch.bool)
     >>> mask[1:3, 2:5] = True
     >>> visops.masks_to_rle(mask)
-    {'size': [4, 6], 'counts': b'922000N0'}
+    {'size': [4, 6], 'counts': b'9220003'}
     >>> visops.masks_to_rle(mask[None], compressed=False)
     [{'size': [4, 6], 'counts': [9, 2, 2, 2, 2, 2, 5]}]
     """
@@ -174,7 +172,7 @@ def rle_area(rles: Rles) -> Tensor:
     Examples
     --------
     >>> import visops
-    >>> visops.rle_area([{"size": [4, 6], "counts": b"922000N0"}])
+    >>> visops.rle_area([{"size": [4, 6], "counts": b"9220003"}])
     tensor([6])
     """
     runs, _, is_one = _read("rle_area", "rles", rles)

@@ -7,8 +7,9 @@ interpreter's lock while they run.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -17,7 +18,15 @@ from torch import Tensor
 
 from .._loader import LIBRARY
 
-__all__ = ["Runs", "areas_of", "as_rles", "overlaps_of", "runs_of_polygons", "runs_of_rles", "size_of"]
+__all__ = [
+    "Runs",
+    "areas_of",
+    "as_rles",
+    "overlaps_of",
+    "runs_of_polygons",
+    "runs_of_rles",
+    "size_of",
+]
 
 Size = tuple[int, int]
 
@@ -79,12 +88,12 @@ def as_rles(runs: Runs, size: Size, *, compressed: bool) -> list[dict[str, Any]]
             *map(_address, (runs.ends, offsets)), count, *map(_address, (text, ends))
         )
         whole, places = text[: ends[-1]].tobytes(), ends.tolist()
-        counts = [whole[a:b] for a, b in zip(places, places[1:], strict=False)]
+        counts = [whole[a:b] for a, b in itertools.pairwise(places)]
     else:
         lengths = np.diff(runs.ends, prepend=np.int32(0))
         lengths[offsets[:-1]] = runs.ends[offsets[:-1]]  # each mask has a run
         whole_list, places = lengths.tolist(), offsets.tolist()
-        counts = [whole_list[a:b] for a, b in zip(places, places[1:], strict=False)]
+        counts = [whole_list[a:b] for a, b in itertools.pairwise(places)]
     return [{"size": [size[0], size[1]], "counts": each} for each in counts]
 
 
@@ -201,9 +210,7 @@ def _read_counts(lists: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, list[i
     values, offsets = np.concatenate(lists), _offsets([len(each) for each in lists])
     ends, where = np.empty(len(values), np.int32), np.zeros(2, np.int64)
     arrays = map(_address, (values, offsets, pixels))
-    error = _library().visops_read_run_counts(
-        *arrays, len(lists), *map(_address, (ends, where))
-    )
+    error = _library().visops_read_run_counts(*arrays, len(lists), *map(_address, (ends, where)))
     return Runs(ends, offsets), [error, *where.tolist()]
 
 

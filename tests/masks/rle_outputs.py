@@ -19,7 +19,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     for height, width in (*SIZES, (70, 300), (130, 64), (200, 3)):
         arrays = np.stack([make(rng, height, width) for make in KINDS.values()])
         masks = torch.from_numpy(arrays).to(device)
-        bits = OPS.pack_masks(masks)
+        bits = visops.pack_masks(masks).bits
         name = f"{height}x{width}"
         for form, runs in (
             ("pixels", OPS.masks_to_runs(masks)),

@@ -199,9 +199,7 @@ def test_entries_of_areas(error: type[Exception], message: str, call: Call) -> N
     check(error, message, call)
 
 
-@table(
-    *((e, "rle_iou: rles2" + m, lambda r=r: visops.rle_iou([GOOD], r)) for e, m, r in ENTRIES)
-)
+@table(*((e, "rle_iou: rles2" + m, lambda r=r: visops.rle_iou([GOOD], r)) for e, m, r in ENTRIES))
 def test_entries_of_overlaps(error: type[Exception], message: str, call: Call) -> None:
     check(error, message, call)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -72,7 +73,7 @@ def polygon(corners: np.ndarray, height: int, width: int) -> np.ndarray:
     grid = [(math.trunc(5 * x + 0.5), math.trunc(5 * y + 0.5)) for x, y in corners.tolist()]
     points = [p for a, b in zip(grid, grid[1:] + grid[:1], strict=True) for p in _line(*a, *b)]
     flips = np.zeros(height * width + 1, int)
-    for (u0, v0), (u1, v1) in zip(points, points[1:], strict=False):
+    for (u0, v0), (u1, v1) in itertools.pairwise(points):
         left = min(u0, u1)
         if u0 == u1 or left % 5 != 2 or not 0 <= left // 5 < width:
             continue
