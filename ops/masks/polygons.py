@@ -11,7 +11,7 @@ from torch import Tensor
 from .._torch.outside_graphs import outside_graphs
 from .packed import Device
 from .rle import check_out, masks_of_runs
-from .runs import as_rles, runs_of_polygons, size_of
+from .runs import as_rles, offsets_of, runs_of_polygons, size_of
 
 __all__ = ["polygons_to_masks"]
 
@@ -82,19 +82,13 @@ def polygons_to_masks(
         corners += [_corners(f"{label}[{k}]", polygon) for k, polygon in enumerate(parts)]
         lengths.append(len(parts))
     points = np.concatenate([np.empty((0, 2)), *corners])
-    polygon_offsets = _offsets(lengths)
-    point_offsets = _offsets([len(each) for each in corners])
+    polygon_offsets = offsets_of(lengths)
+    point_offsets = offsets_of([len(each) for each in corners])
     _check_coordinates(points, point_offsets, polygon_offsets)
     runs = runs_of_polygons(points, point_offsets, polygon_offsets, height_width)
     if out == "rle":
         return as_rles(runs, height_width, compressed=True)
     return masks_of_runs(runs, height_width, device, out)
-
-
-def _offsets(lengths: Sequence[int]) -> np.ndarray:
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=offsets[1:])
-    return offsets
 
 
 def _sequence(label: str, value: Any, allowed: str) -> Any:

@@ -22,6 +22,7 @@ __all__ = [
     "Runs",
     "areas_of",
     "as_rles",
+    "offsets_of",
     "overlaps_of",
     "runs_of_polygons",
     "runs_of_rles",
@@ -67,11 +68,12 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def _address(array: np.ndarray) -> int:
+def _address(array: Any) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _offsets(lengths: Sequence[int]) -> np.ndarray:
+def offsets_of(lengths: Any) -> np.ndarray:
+    """Return where lists of these lengths begin, one after another, and where the last one ends."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
@@ -148,7 +150,7 @@ def _joined(parts: Sequence[Runs]) -> Runs:
     lengths = [np.diff(part.offsets) for part in parts]
     ends = [part.ends for part in parts]
     none = np.empty(0, np.int32)
-    return Runs(np.concatenate([none, *ends]), _offsets(np.concatenate([none, *lengths])))
+    return Runs(np.concatenate([none, *ends]), offsets_of(np.concatenate([none, *lengths])))
 
 
 def size_of(op: str, label: str, size: Any) -> Size:
@@ -197,7 +199,7 @@ def _shown(value: Any) -> str:
 
 def _read_text(texts: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, list[int]]:
     text = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
-    begins = _offsets([len(each) for each in texts])
+    begins = offsets_of([len(each) for each in texts])
     ends, offsets = np.empty(begins[-1], np.int32), np.empty(len(begins), np.int64)
     where = np.zeros(2, np.int64)
     arrays = map(_address, (text, begins, pixels))
@@ -207,7 +209,7 @@ def _read_text(texts: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, list[int
 
 
 def _read_counts(lists: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, list[int]]:
-    values, offsets = np.concatenate(lists), _offsets([len(each) for each in lists])
+    values, offsets = np.concatenate(lists), offsets_of([len(each) for each in lists])
     ends, where = np.empty(len(values), np.int32), np.zeros(2, np.int64)
     arrays = map(_address, (values, offsets, pixels))
     error = _library().visops_read_run_counts(*arrays, len(lists), *map(_address, (ends, where)))

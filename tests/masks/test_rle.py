@@ -110,7 +110,7 @@ def test_areas_and_overlaps() -> None:
         crowd = [k % 3 == 0 for k in range(9)]
         for flags in (None, crowd, np.array(crowd), torch.tensor(crowd), list(map(int, crowd))):
             found = visops.rle_iou(rles, rles[:9], flags)
-            given = [0] * 9 if flags is None else crowd
+            given = [False] * 9 if flags is None else crowd
             expected = coco.iou(rles, rles[:9], given)
             assert found.dtype == torch.float64
             np.testing.assert_array_equal(found.numpy(), expected)

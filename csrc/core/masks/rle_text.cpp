@@ -10,7 +10,15 @@ constexpr int64_t kMoreFollows = 32, kSign = 16;
 constexpr char kZero = '0';
 constexpr int kMostDigits = 12;  // 60 bits
 
+// May write one character too many.
 char* write_number(int64_t value, char* to) {
+  if (value >= -512 &&
+      value < 512) {  // most, of one or two characters: nothing could predict which
+    const int64_t more = value < -16 || value > 15 ? 1 : 0;
+    to[0] = static_cast<char>(kZero + (value & 31) + more * kMoreFollows);
+    to[1] = static_cast<char>(kZero + (value >> kDigitBits & 31));
+    return to + 1 + more;
+  }
   for (bool more = true; more; ++to) {
     const int64_t digit = value & 31;
     value >>= kDigitBits;

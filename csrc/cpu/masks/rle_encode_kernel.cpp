@@ -40,13 +40,14 @@ int64_t changes_at_top(const BitImage& image) {
   return changes;
 }
 
-// Copies a word of a block's rows and turns them.
+// Turns a word of a block's rows.
 void turn_column(const BitImage& image, int64_t block, int64_t word, uint64_t* to) {
   const uint64_t* from = image.row(block * kBlockRows) + word;
   const int64_t rows = image.rows_of(block);
-  for (int64_t k = 0; k < rows; ++k) to[k] = from[k * image.words];
-  for (int64_t k = rows; k < kBlockRows; ++k) to[k] = 0;
-  turn_block(to);
+  if (rows == kBlockRows) return turn_block(from, image.words, to);
+  uint64_t padded[kBlockRows] = {};
+  for (int64_t k = 0; k < rows; ++k) padded[k] = from[k * image.words];
+  turn_block(padded, 1, to);
 }
 
 struct RunWriter {
@@ -68,8 +69,8 @@ struct RunWriter {
 
   VISOPS_ALWAYS_INLINE void add(uint64_t rows, int64_t count, int64_t position) {
     constexpr uint64_t kHighest = uint64_t{1} << 63;  // for lowest_bit(), which wants one
-    uint64_t changes = rows ^ (rows << 1 | before);
-    if (count < kBlockRows) changes &= (uint64_t{1} << count) - 1;
+    const uint64_t valid = ~uint64_t{0} >> (kBlockRows - count);
+    uint64_t changes = (rows ^ (rows << 1 | before)) & valid;
     before = rows >> (count - 1) & 1;
     add_if(changes != 0 ? 1 : 0, position + lowest_bit(changes | kHighest));
     for (changes &= changes - 1; changes != 0; changes &= changes - 1) {

@@ -32,7 +32,7 @@ def fortran(masks: np.ndarray) -> np.ndarray:
 
 def texts(rles: list[dict[str, Any]]) -> list[np.ndarray]:
     """The bytes of all masks."""
-    return [np.frombuffer(rle["counts"], np.uint8) for rle in rles]
+    return [np.frombuffer(rle["counts"], np.uint8).copy() for rle in rles]
 
 
 def encode(draw: Masks, count: int, height: int, width: int) -> list[Contender]:
