@@ -1,6 +1,6 @@
 """Runs of masks on the host: COCO's RLE dictionaries as arrays, and what is computed from them.
 
-The functions are in csrc/core/masks/rle_interface.cpp, with a C interface; ctypes releases the
+The functions are in csrc/torch/masks/rle_interface.cpp, with a C interface; ctypes releases the
 interpreter's lock while they run.
 """
 

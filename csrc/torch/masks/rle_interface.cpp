@@ -1,5 +1,5 @@
 // The C interface through which ops/masks calls what works on runs on the host. Text and lists of
-// numbers are no tensors, so this goes past the dispatcher.
+// numbers are no tensors, so this front goes past the dispatcher, and needs nothing of torch.
 #include "core/masks/polygons.h"
 #include "core/masks/rle_text.h"
 #include "core/platform.h"
