@@ -122,7 +122,7 @@ def cases(draws: dict[str, Masks]) -> list[Case]:
             picture=name,
             shape=[count, 800, 1333],
         )
-        for group, build in (("encode", encode), ("decode", decode), ("RLE overlaps", overlaps))
+        for group, build in (("encode", encode), ("decode", decode), ("encoded overlaps", overlaps))
         for name, draw in draws.items()
         for count in (10, 100)
     ]
