@@ -220,6 +220,8 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "deform_conv2d_backward_weight(Tensor grad, Tensor input, Tensor offset, "
       "SymInt[] weight_size, " DEFORM_CONV2D_OPTIONS ") -> Tensor");
+  m.def("masks_to_runs(Tensor masks, SymInt width=-1) -> (Tensor, Tensor)");
+  m.def("runs_to_bits(Tensor ends, Tensor offsets, SymInt[] size) -> Tensor");
   m.def("multi_scale_deformable_attention(Tensor value, " ATTENTION_SAMPLES
         ", str method='default') -> Tensor");
   m.def("multi_scale_deformable_attention_backward_value(Tensor grad, " ATTENTION_SAMPLES

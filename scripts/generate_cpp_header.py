@@ -34,7 +34,10 @@ DOCUMENTED_AS = {
 # Operators that Python calls within other functions.
 DESCRIBED = {
     "component_stats": "Areas, boxes and centroids of the labels 1 to regions.",
+    "masks_to_runs": "Where the runs of masks end, down their columns, and where masks begin among "
+    "them. Takes the bits of pack_masks if a width is given.",
     "measure_masks": "Areas and boxes of the bits of pack_masks; x2 and y2 are exclusive.",
+    "runs_to_bits": "Bits, as of pack_masks, from the ends and offsets of masks_to_runs.",
     "unpack_masks": "Masks from the bits of pack_masks.",
 }
 # What the operators do otherwise than those functions.

@@ -23,7 +23,7 @@ def call_as_constant(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
     return function(*args, **kwargs)
 
 
-@torch.compiler.disable(reason="its Python draws random numbers and plans passes, call by call")
+@torch.compiler.disable(reason="its Python reads values or draws random numbers, call by call")
 def call_outside_graphs(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Break the graph and call."""
     return function(*args, **kwargs)

@@ -1,8 +1,10 @@
-"""Binary masks and label maps: bits, overlaps, components and distances."""
+"""Binary masks and label maps: bits, runs, overlaps, components and distances."""
 
 from .components import ComponentStats, connected_components, remove_small_regions
 from .distance import distance_transform
 from .packed import PackedMasks, mask_area, mask_iou, masks_to_boxes, pack_masks
+from .polygons import polygons_to_masks
+from .rle import masks_to_rle, rle_area, rle_iou, rle_to_masks
 
 __all__ = [
     "ComponentStats",
@@ -12,6 +14,11 @@ __all__ = [
     "mask_area",
     "mask_iou",
     "masks_to_boxes",
+    "masks_to_rle",
     "pack_masks",
+    "polygons_to_masks",
     "remove_small_regions",
+    "rle_area",
+    "rle_iou",
+    "rle_to_masks",
 ]

@@ -46,6 +46,7 @@ _REFUSED = {
     "distance_transform": _ITS_ARGUMENTS.format("distance_transform"),
     "mask_iou": _ITS_ARGUMENTS.format("mask_iou"),
     "match_cost": _ITS_ARGUMENTS.format("match_cost"),
+    "masks_to_runs": "ONNX has no operator for it; " + _ON_ARRAYS.format("masks_to_rle"),
     "matrix_nms": _ITS_ARGUMENTS.format("matrix_nms"),
     "measure_masks": "ONNX has no operator for it; "
     + _ON_ARRAYS.format("mask_area or masks_to_boxes"),
@@ -60,6 +61,7 @@ _REFUSED = {
     "remove_small_regions": _ITS_ARGUMENTS.format("remove_small_regions"),
     "roi_align_rotated": "ONNX has no operator for it; pool upright boxes with roi_align, or "
     "deploy the model with AOTInductor, which takes every operator",
+    "runs_to_bits": "ONNX has no operator for it; " + _ON_ARRAYS.format("rle_to_masks"),
     "soft_nms": _ITS_ARGUMENTS.format("soft_nms") + ", or use nms",
     "soft_nms_rotated": _ITS_ARGUMENTS.format("soft_nms_rotated"),
     "unpack_masks": "ONNX has no operator for it; " + _ON_ARRAYS.format("masks.PackedMasks.unpack"),

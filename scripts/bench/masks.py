@@ -8,7 +8,7 @@ networks draw them, of 512 × 512 and 3840 × 2160 pixels, and a hundred masks o
 numbers components in another order: its labels are renumbered for the comparison, outside of the
 timing. Clean-up of small regions is Segment Anything's function, restated, mask by mask. Distance
 transforms: the discs, and the outside of a few of them, where distances are long. SciPy's are
-float64.
+float64. Run lengths: one disc a mask, and twelve (bench/coding/rle.py).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` 
 
 import torch
 import visops
+from bench.coding import rle
 from bench.harness import Case, Contender, Tolerance, case, main
 
 EIGHT = np.ones((3, 3), bool)
@@ -273,7 +274,7 @@ def all_cases() -> list[Case]:
         for group, build in (("overlaps", overlaps), ("boxes", boxes))
         for count in (10, 100)
     ]
-    return cases
+    return cases + rle.cases({"one disc": single_discs, "discs": discs})
 
 
 if __name__ == "__main__":

@@ -45,6 +45,12 @@ BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
         **arguments_of(
             "sobel", dx=lambda p: p.draw.between(0, 2), dy=lambda p: p.draw.between(0, 2)
         ),
+        **arguments_of(
+            "rle_to_masks polygons_to_masks",
+            size=lambda p: (p.height, p.width),
+            out=lambda p: p.draw.choice(("bool", "uint8", "packed", "rle")),
+        ),
+        **arguments_of("rle_iou", iscrowd=lambda p: [i % 2 for i in range(p.batch)]),
         **arguments_of("unletterbox_boxes", boxes=lambda p: p.corners()),
         **arguments_of(
             "affine_from_points get_affine_matrix get_rotation_matrix2d homography_from_points "

@@ -24,6 +24,47 @@ def bits_of(p: Any) -> Tensor:
     return bits.to(torch.int64)
 
 
+def runs_of(p: Any) -> tuple[Tensor, Tensor]:
+    """Return where runs of ``[N, H, W]`` end, some at odd places, and where masks begin."""
+    if "runs" not in p.__dict__:
+        per_mask = p.draw.choice((1, 2, 7))
+        pixels = p.height * p.width
+        ends = p.draw.tensor((p.batch, per_mask), torch.float64) * (pixels + 1)
+        if p.draw.chance(0.8):
+            ends = ends.sort(1).values
+            ends[:, -1:] = pixels
+        offsets = torch.arange(p.batch + 1) * per_mask
+        p.runs = ends.flatten().to(torch.int32), offsets
+    found: tuple[Tensor, Tensor] = p.runs
+    return found
+
+
+def rle_of(p: Any) -> Any:
+    """Return RLEs of one size, of lists or text."""
+    ends, offsets = runs_of(p)
+    found = []
+    for begin, end in zip(offsets.tolist(), offsets.tolist()[1:], strict=False):
+        counts = ends[begin:end].diff(prepend=ends.new_zeros(1)).tolist()
+        text = p.draw.choice((b"0", b"52203", "P8MN0Oo", b"\xff"))
+        found.append(
+            {"size": [p.height, p.width], "counts": text if p.draw.chance(0.3) else counts}
+        )
+    return found if p.draw.chance(0.8) or not found else found[0]
+
+
+def polygons_of(p: Any) -> list[list[list[float]]]:
+    """Return objects of some polygons, partly beyond the image."""
+    corners = p.draw.between(3, 9)
+    spread = p.draw.choice((1.0, 1.0, 3.0, 1e5))
+    return [
+        [
+            (p.draw.tensor((2 * corners,), torch.float64, -0.5, 1.5) * p.width * spread).tolist()
+            for _ in range(p.draw.between(0, 3))
+        ]
+        for _ in range(p.batch)
+    ]
+
+
 MASK_VALUES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "masks": masks_of,
@@ -34,6 +75,13 @@ MASK_VALUES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "bits2": bits_of,
         "iscrowd": lambda p: p.integers(p.batch, 2).to(torch.bool),
         "width": lambda p: p.width,
+        "ends": lambda p: runs_of(p)[0],
+        "offsets": lambda p: runs_of(p)[1],
+        "rles": rle_of,
+        "rles1": rle_of,
+        "rles2": rle_of,
+        "polygons": polygons_of,
+        "compressed": lambda p: p.draw.chance(0.5),
         "return_empty": lambda p: p.draw.chance(0.5),
         "connectivity": lambda p: p.draw.choice((4, 8)),
         "regions": lambda p: p.draw.between(0, 9),

@@ -315,6 +315,8 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
             scores=lambda p: p.scores(p.batch * p.count).reshape(p.batch, p.count),
         ),
         **arguments_of("component_stats", labels=lambda p: masks_of(p).to(torch.int32)),
+        **arguments_of("masks_to_runs", width=lambda p: -1),
+        **arguments_of("runs_to_bits", size=lambda p: [p.height, p.width]),
         **arguments_of("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
         **arguments_of("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
         **arguments_of("nms_rotated soft_nms_rotated", boxes=lambda p: p.rotated()),

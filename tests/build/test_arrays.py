@@ -60,6 +60,12 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     "mask_iou": (visops.mask_iou, (MASKS > 0.5, MASKS[3:] > 0.3)),
     "mask_area": (visops.mask_area, (MASKS > 0.5,)),
     "masks_to_boxes": (visops.masks_to_boxes, (MASKS > 0.5,)),
+    "masks_to_rle": (
+        lambda masks: np.concatenate(
+            [rle["counts"] for rle in visops.masks_to_rle(masks, compressed=False)]
+        ),
+        (MASKS > 0.5,),
+    ),
     "pack_masks": (lambda masks: visops.pack_masks(masks).bits, (MASKS > 0.5,)),
     "distance_transform": (visops.distance_transform, (MASKS > 0.5,)),
     "paste_rois": (

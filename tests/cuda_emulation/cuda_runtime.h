@@ -138,6 +138,13 @@ T atomicOr(T* p, std::common_type_t<T> v) {
 }
 
 template <class T>
+T atomicXor(T* p, std::common_type_t<T> v) {
+  const T old = *p;
+  *p = old ^ v;
+  return old;
+}
+
+template <class T>
 T atomicExch(T* p, std::common_type_t<T> v) {
   const T old = *p;
   *p = v;

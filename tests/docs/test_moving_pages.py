@@ -39,6 +39,24 @@ ENCODED = [pycocotools.encode(np.asfortranarray(mask.astype(np.uint8))) for mask
 CROWD = [0, 1, 0, 1]
 
 
+PLAIN = visops.masks_to_rle(TENSORS, compressed=False)
+SEGMENTATION = [[5.5, 3, 60, 20.2, 30, 55], [40, 30, 69, 40, 50, 59, 41, 58.5]]
+
+
+def encoded() -> Pair:
+    columns = np.asfortranarray(MASKS.transpose(1, 2, 0).astype(np.uint8))
+    found = (visops.masks_to_rle(TENSORS), pycocotools.encode(columns))
+    ours, theirs = (b" ".join(rle["counts"] for rle in rles) for rles in found)
+    return np.frombuffer(ours, np.uint8), np.frombuffer(theirs, np.uint8)
+
+
+def polygons() -> Pair:
+    ours = visops.polygons_to_masks([SEGMENTATION], (60, 70), out="rle")[0]
+    theirs = pycocotools.merge(pycocotools.frPyObjects(SEGMENTATION, 60, 70))
+    assert ours == theirs
+    return visops.rle_to_masks(ours), pycocotools.decode(theirs)
+
+
 def same_components(ours: Any, theirs: Any) -> Pair:
     """Labels by the first pixel of each component: libraries number them otherwise."""
     found = []
@@ -89,6 +107,36 @@ MASK_ROWS: dict[str, Row] = {
     ),
     "pycocotools.mask.area(a)": (
         lambda: (visops.mask_area(TENSORS), pycocotools.area(ENCODED)),
+        0,
+    ),
+    "pycocotools.mask.encode(np.asfortranarray(masks))": (encoded, 0),
+    "pycocotools.mask.decode(rles)": (
+        lambda: (
+            visops.rle_to_masks(ENCODED, out="uint8"),
+            pycocotools.decode(ENCODED).transpose(2, 0, 1),
+        ),
+        0,
+    ),
+    "pycocotools.mask.area(rles)": (
+        lambda: (visops.rle_area(ENCODED), pycocotools.area(ENCODED)),
+        0,
+    ),
+    "pycocotools.mask.iou(rles1, rles2, iscrowd)": (
+        lambda: (
+            visops.rle_iou(ENCODED, ENCODED[:2], CROWD[:2]),
+            pycocotools.iou(ENCODED, ENCODED[:2], CROWD[:2]),
+        ),
+        0,
+    ),
+    "pycocotools.mask.merge(pycocotools.mask.frPyObjects(segmentation, h, w))": (
+        polygons,
+        0,
+    ),
+    "pycocotools.mask.frPyObjects(uncompressed, h, w)": (
+        lambda: (
+            visops.rle_to_masks(PLAIN, out="uint8"),
+            pycocotools.decode(pycocotools.frPyObjects(PLAIN, 60, 70)).transpose(2, 0, 1),
+        ),
         0,
     ),
     "a.flatten(1).float() @ b.flatten(1).float().T": (
@@ -305,7 +353,11 @@ TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
         "masks.md",
         "| theirs | here |\n|-|-|\n",
         MASK_ROWS,
-        ("segment_anything.utils.amg.remove_small_regions(mask, area, mode)",),
+        (
+            "segment_anything.utils.amg.remove_small_regions(mask, area, mode)",
+            "segment_anything.utils.amg.mask_to_rle_pytorch(masks)",
+            "detectron2.structures.polygons_to_bitmask(polygons, h, w)",
+        ),
     ),
     "crops": (
         "roi_crops.md",

@@ -13,6 +13,7 @@ from exporting.cases import CASES, STEPS, Call, dynamic_shapes, leaves, suppress
 NOT_CALLED = {"__version__", "build_info", "cmake_prefix_path", "compat", "transforms"}
 NOT_EXPORTED = {
     "decode_jpeg",  # reads files
+    *("masks_to_rle", "rle_to_masks", "rle_area", "rle_iou", "polygons_to_masks"),  # text and lists
     "nms_match",  # its operator is
 }
 

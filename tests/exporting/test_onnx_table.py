@@ -38,6 +38,8 @@ WHOLE = {
     "deform_conv2d": "call visops.deform_conv2d on the arrays",
     "distance_transform": "call visops.distance_transform on the arrays",
     "mask_iou": "call visops.mask_iou on the arrays",
+    "masks_to_runs": "call visops.masks_to_rle on the arrays",
+    "runs_to_bits": "call visops.rle_to_masks on the arrays",
     "measure_masks": "call visops.mask_area or masks_to_boxes on the arrays",
     "pack_masks": "call visops.pack_masks on the arrays",
     "unpack_masks": "call visops.masks.PackedMasks.unpack on the arrays",

@@ -4,20 +4,14 @@
 // A comparison makes 64 pixels a word. Back, each pixel is a bit shifted to its lowest place, which
 // compilers do for many at a time. Work is split by rows, whose masks don't matter.
 #include "core/masks/packed.h"
-#include "cpu/simd/bits.h"
+#include "cpu/masks/pack_rows.h"
 
 namespace visops {
 namespace {
 
 void pack_kernel(const PackParams& p, int64_t begin, int64_t end) {
-  const int64_t words = words_of(p.width);
-  for (int64_t row = begin; row < end; ++row) {
-    const uint8_t* pixels = p.masks + row * p.width;
-    for (int64_t w = 0; w < words; ++w) {
-      const int64_t first = w * kPixelsPerWord;
-      p.bits[row * words + w] = nonzero_bits(pixels + first, p.width - first);
-    }
-  }
+  pack_rows(p.masks + begin * p.width, end - begin, p.width, (p.rows - begin) * p.width,
+            p.bits + begin * words_of(p.width));
 }
 
 void unpack_kernel(const UnpackParams& p, int64_t begin, int64_t end) {

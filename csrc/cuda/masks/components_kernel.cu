@@ -12,6 +12,7 @@
 // Assumes what the front established: masks are contiguous, with fewer than 2^31 pixels each.
 #include "core/workspace.h"
 #include "cuda/masks/forest.h"
+#include "cuda/masks/sums.h"
 
 namespace visops {
 namespace {
@@ -30,40 +31,6 @@ struct Tiles {
 
 __device__ inline bool is_root(const int32_t* tree, int64_t pixel) {
   return tree[pixel] == static_cast<int32_t>(pixel);
-}
-
-__device__ inline int32_t sum_of_warp(int32_t value) {
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    value += __shfl_xor_sync(kWholeWarp, value, step);
-  }
-  return value;
-}
-
-// The sum of all threads' values, for all of them; `of_warp` has kWarps elements.
-__device__ inline int32_t sum_of_block(int32_t value, int32_t* of_warp) {
-  const int32_t sum = sum_of_warp(value);
-  if (threadIdx.x % kWarp == 0) of_warp[threadIdx.x / kWarp] = sum;
-  __syncthreads();
-  int32_t all = 0;
-  for (int w = 0; w < kWarps; ++w) all += of_warp[w];
-  __syncthreads();
-  return all;
-}
-
-// The sum of the values of all threads before this one.
-__device__ inline int32_t sum_before(int32_t value, int32_t* of_warp) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  int32_t sum = value;
-  for (int step = 1; step < kWarp; step *= 2) {
-    const int32_t other = __shfl_up_sync(kWholeWarp, sum, step);
-    if (lane >= step) sum += other;
-  }
-  if (lane == kWarp - 1) of_warp[warp] = sum;
-  __syncthreads();
-  for (int w = 0; w < warp; ++w) sum += of_warp[w];
-  __syncthreads();
-  return sum - value;
 }
 
 __global__ void __launch_bounds__(kThreads)

@@ -32,4 +32,7 @@ Tensor make_result(const char* op, const Tensor& like, const std::vector<int64_t
 Tensor make_zeros(const char* op, const Tensor& like, const std::vector<int64_t>& sizes,
                   DType dtype);
 
+// Masks of bool or uint8 as bits [..., H, words].
+Tensor pack_batch(const char* op, const MaskBatch& batch);
+
 }  // namespace visops

@@ -9,6 +9,21 @@
 #include "torch/register.h"
 
 namespace visops {
+
+Tensor pack_batch(const char* op, const MaskBatch& batch) {
+  const int64_t words = words_of(batch.width);
+  const Tensor bits =
+      make_result(op, batch.masks, batch.sizes({batch.height, words}), DType::kInt64);
+  if (batch.is_empty()) return bits;
+  PackParams p = {};
+  p.rows = batch.count * batch.height;
+  p.width = batch.width;
+  p.masks = static_cast<const uint8_t*>(batch.masks.const_data_ptr());
+  p.bits = static_cast<uint64_t*>(bits.mutable_data_ptr());
+  run(pack_stub, p, batch.masks, p.rows, p.width);
+  return bits;
+}
+
 namespace {
 
 // Bits [..., H, words] as a batch, whose width counts words.
@@ -25,16 +40,7 @@ Tensor pack_masks(const Tensor& masks) {
   require(dtype == DType::kBool || dtype == DType::kUInt8, op, "masks has dtype ",
           dtype_name(dtype), ", must be bool or uint8");
   const MaskBatch batch = mask_batch(op, "masks", masks);
-  const int64_t words = words_of(batch.width);
-  const Tensor bits = make_result(op, masks, batch.sizes({batch.height, words}), DType::kInt64);
-  if (batch.is_empty()) return bits;
-  PackParams p = {};
-  p.rows = batch.count * batch.height;
-  p.width = batch.width;
-  p.masks = static_cast<const uint8_t*>(batch.masks.const_data_ptr());
-  p.bits = static_cast<uint64_t*>(bits.mutable_data_ptr());
-  run(pack_stub, p, masks, p.rows, p.width);
-  return bits;
+  return pack_batch(op, batch);
 }
 
 Tensor unpack_masks(const Tensor& bits, int64_t width) {

@@ -210,6 +210,12 @@ inline at::Tensor match_cost(const at::Tensor& logits, const at::Tensor& boxes,
                              double gamma = 2.0) {
   static const auto op = detail::find<decltype(match_cost)>("visops::match_cost");
   return op.call(logits, boxes, target_labels, target_boxes, counts, weights, kind, alpha, gamma);
+// Where the runs of masks end, down their columns, and where masks begin among them. Takes the bits
+// of pack_masks if a width is given.
+inline std::tuple<at::Tensor, at::Tensor> masks_to_runs(const at::Tensor& masks,
+                                                        int64_t width = -1) {
+  static const auto op = detail::find<decltype(masks_to_runs)>("visops::masks_to_runs");
+  return op.call(masks, width);
 }
 
 // Lower the scores of boxes or masks that overlap better ones: SOLOv2's Matrix NMS.
@@ -372,6 +378,13 @@ inline std::tuple<at::Tensor, at::Tensor> roi_pool(const at::Tensor& input, cons
                                                    double spatial_scale = 1.0) {
   static const auto op = detail::find<decltype(roi_pool)>("visops::roi_pool");
   return op.call(input, boxes, output_size, spatial_scale);
+}
+
+// Bits, as of pack_masks, from the ends and offsets of masks_to_runs.
+inline at::Tensor runs_to_bits(const at::Tensor& ends, const at::Tensor& offsets,
+                               at::IntArrayRef size) {
+  static const auto op = detail::find<decltype(runs_to_bits)>("visops::runs_to_bits");
+  return op.call(ends, offsets, size);
 }
 
 // Lower the scores of boxes that overlap better ones, instead of dropping them.

@@ -1,0 +1,237 @@
+// Masks to runs on the CPU.
+//
+// NOTE [ Runs on the CPU ]
+// Strategy: runs go down columns, and masks are stored by rows, so masks are turned while they are
+// bits. Blocks of 64 x 64 pixels that are equal need no turning, and strips of 64 columns without
+// any change are passed over. What is left is turned in registers, and the ends of runs are the
+// bits in which a column differs from itself, one row higher.
+//
+// A group of masks at a time: they are packed if they come as pixels, and their runs are counted,
+// by sums over words that need no turning; then runs are written, while bits are in the cache. So
+// pixels are read once.
+//
+// Split: tasks have masks of the group.
+//
+// Assumes fewer than 2^31 pixels a mask. Bits past the width are ignored.
+#include <cstring>
+
+#include "core/masks/rle.h"
+#include "core/workspace.h"
+#include "cpu/masks/bit_blocks.h"
+#include "cpu/masks/pack_rows.h"
+#include "cpu/masks/split.h"
+#include "cpu/simd/bits.h"
+#include "cpu/simd/popcount.h"
+
+namespace visops {
+namespace {
+
+constexpr int64_t kGroupBytes = 1 << 18;  // of bits for each task
+
+// Pixels of the first row that differ from the last one of the column on their left.
+int64_t changes_at_top(const BitImage& image) {
+  const uint64_t *first = image.row(0), *last = image.row(image.height - 1);
+  int64_t changes = 0;
+  uint64_t before = 0;
+  for (int64_t w = 0; w < image.words; ++w) {
+    changes += count_bits((first[w] ^ (last[w] << 1 | before)) & image.valid(w));
+    before = last[w] >> 63;
+  }
+  return changes;
+}
+
+// Turns a word of a block's rows.
+void turn_column(const BitImage& image, int64_t block, int64_t word, uint64_t* to) {
+  const uint64_t* from = image.row(block * kBlockRows) + word;
+  const int64_t rows = image.rows_of(block);
+  if (rows == kBlockRows) return turn_block(from, image.words, to);
+  uint64_t padded[kBlockRows] = {};
+  for (int64_t k = 0; k < rows; ++k) padded[k] = from[k * image.words];
+  turn_block(padded, 1, to);
+}
+
+struct RunWriter {
+  int32_t* to;
+  uint64_t before;  // the last pixel
+
+  // Nothing could predict whether there is a change, so the place of the next one is written
+  // anyway. There is one: the end of the mask comes last.
+  VISOPS_ALWAYS_INLINE void add_if(uint64_t changes, int64_t position) {
+    *to = static_cast<int32_t>(position);
+    to += changes;
+  }
+
+  // Equal rows of a column, from a position on.
+  VISOPS_ALWAYS_INLINE void add_even(uint64_t value, int64_t position) {
+    add_if(value ^ before, position);
+    before = value;
+  }
+
+  VISOPS_ALWAYS_INLINE void add(uint64_t rows, int64_t count, int64_t position) {
+    constexpr uint64_t kHighest = uint64_t{1} << 63;  // for lowest_bit(), which wants one
+    const uint64_t valid = ~uint64_t{0} >> (kBlockRows - count);
+    uint64_t changes = (rows ^ (rows << 1 | before)) & valid;
+    before = rows >> (count - 1) & 1;
+    add_if(changes != 0 ? 1 : 0, position + lowest_bit(changes | kHighest));
+    for (changes &= changes - 1; changes != 0; changes &= changes - 1) {
+      *to++ = static_cast<int32_t>(position + lowest_bit(changes));
+    }
+  }
+};
+
+// Rows of a strip of 64 columns: mixed ones of a block, or equal ones of all blocks up to the next
+// part.
+struct StripPart {
+  const uint64_t* turned;  // [64] a word for each column; null: equal
+  uint64_t value;
+  int64_t row, rows;
+};
+
+// Finds the parts of a strip, from top to bottom; turns what is mixed.
+int64_t strip_parts(const BitImage& image, const BlockKind* kinds, int64_t word, uint64_t* turned,
+                    StripPart* parts) {
+  int64_t count = 0;
+  for (int64_t b = 0; b < image.blocks(); ++b) {
+    const BlockKind kind = kinds[b * image.words + word];
+    const int64_t row = b * kBlockRows;
+    if (kind == BlockKind::kMixed) {
+      uint64_t* to = turned + row;
+      turn_column(image, b, word, to);
+      parts[count++] = {to, 0, row, image.rows_of(b)};
+      continue;
+    }
+    const uint64_t value = kind == BlockKind::kFull ? 1 : 0;
+    const StripPart* above = parts + count - 1;
+    if (count == 0 || above->turned != nullptr || above->value != value) {
+      parts[count++] = {nullptr, value, row, 0};
+    }
+  }
+  return count;
+}
+
+// A task's memory for writing.
+struct StripScratch {
+  StripPart* parts;  // [blocks]
+  uint64_t* turned;  // [blocks, 64]
+
+  static int64_t bytes(int64_t blocks) {
+    return blocks * static_cast<int64_t>(sizeof(StripPart) + kBlockRows * sizeof(uint64_t));
+  }
+  static StripScratch at(char* memory, int64_t blocks) {
+    StripScratch scratch;
+    scratch.parts = reinterpret_cast<StripPart*>(memory);
+    scratch.turned = reinterpret_cast<uint64_t*>(scratch.parts + blocks);
+    return scratch;
+  }
+};
+
+void write_runs(const BitImage& image, const BlockKind* kinds, const StripScratch& scratch,
+                int32_t* ends) {
+  RunWriter writer = {ends, 0};
+  for (int64_t w = 0; w < image.words; ++w) {
+    const int64_t first = w * kPixelsPerWord, columns = image.columns_of(w);
+    const int64_t count = strip_parts(image, kinds, w, scratch.turned, scratch.parts);
+    const StripPart* parts = scratch.parts;
+    if (count == 1 && parts->turned == nullptr) {
+      writer.add_even(parts->value, first * image.height);
+      continue;
+    }
+    for (int64_t x = 0; x < columns; ++x) {
+      const int64_t top = (first + x) * image.height;
+      for (int64_t k = 0; k < count; ++k) {
+        const StripPart& part = parts[k];
+        if (part.turned == nullptr) {
+          writer.add_even(part.value, top + part.row);
+        } else {
+          writer.add(part.turned[x], part.rows, top + part.row);
+        }
+      }
+    }
+  }
+  *writer.to = static_cast<int32_t>(image.height * image.width);
+}
+
+// Memory that grows.
+class Ends {
+ public:
+  explicit Ends(Workspace& workspace) : workspace_(workspace) {}
+
+  int32_t* data() const { return data_; }
+
+  void reserve(int64_t used, int64_t needed) {
+    if (needed <= capacity_) return;
+    const int64_t capacity = needed > 2 * capacity_ ? needed : 2 * capacity_;
+    int32_t* larger = allocate<int32_t>(workspace_, capacity);
+    if (used > 0) std::memcpy(larger, data_, static_cast<size_t>(used) * sizeof(int32_t));
+    data_ = larger;
+    capacity_ = capacity;
+  }
+
+ private:
+  Workspace& workspace_;
+  int32_t* data_ = nullptr;
+  int64_t capacity_ = 0;
+};
+
+// Packs a mask, unless `pixels` is null; finds the kinds of its blocks; returns how many runs it
+// has.
+int64_t scan_mask(const uint8_t* pixels, uint64_t* packed, const BitImage& image, uint64_t* differs,
+                  BlockKind* kinds) {
+  int64_t changes = 0;
+  for (int64_t b = 0; b < image.blocks(); ++b) {
+    if (pixels != nullptr) {
+      const int64_t row = b * kBlockRows;
+      pack_rows(pixels + row * image.width, image.rows_of(b), image.width,
+                (image.height - row) * image.width, packed + row * image.words);
+    }
+    changes += find_kinds(image, b, differs, kinds + b * image.words);
+  }
+  return changes + changes_at_top(image) + 1;
+}
+
+void masks_to_runs_kernel(const MasksToRunsParams& p, Workspace& workspace) {
+  const int64_t words = words_of(p.width), size = p.height * words, pixels = p.height * p.width;
+  const BitImage shape = {nullptr, p.height, p.width, words};
+  const int64_t blocks = shape.blocks();
+  const int64_t tasks = mask_tasks(p.count, p.height, p.width, workspace);
+  const int64_t each = tasks_within(p.count, kGroupBytes / (size * 8)), group = each * tasks;
+  const bool packs = p.bits == nullptr;
+  uint64_t* packed = packs ? allocate<uint64_t>(workspace, group * size) : nullptr;
+  BlockKind* kinds = allocate<BlockKind>(workspace, group * blocks * words);
+  uint64_t* differs = allocate<uint64_t>(workspace, tasks * words);
+  const int64_t scratch_bytes = StripScratch::bytes(blocks);
+  char* scratch = allocate<char>(workspace, tasks * scratch_bytes);
+  Ends ends(workspace);
+  p.offsets[0] = 0;
+  for (int64_t first = 0; first < p.count; first += group) {
+    const int64_t masks = p.count - first < group ? p.count - first : group;
+    const int64_t parts = masks < tasks ? masks : tasks;
+    const auto image = [&](int64_t i) {
+      BitImage one = shape;
+      one.bits = packs ? packed + i * size : p.bits + (first + i) * size;
+      return one;
+    };
+    for_each_task(masks, parts, workspace, [&](int64_t task, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        p.offsets[first + i + 1] = scan_mask(packs ? p.pixels + (first + i) * pixels : nullptr,
+                                             packed + (packs ? i * size : 0), image(i),
+                                             differs + task * words, kinds + i * blocks * words);
+      }
+    });
+    for (int64_t i = first; i < first + masks; ++i) p.offsets[i + 1] += p.offsets[i];
+    ends.reserve(p.offsets[first], p.offsets[first + masks]);
+    for_each_task(masks, parts, workspace, [&](int64_t task, int64_t begin, int64_t end) {
+      const StripScratch own = StripScratch::at(scratch + task * scratch_bytes, blocks);
+      for (int64_t i = begin; i < end; ++i) {
+        write_runs(image(i), kinds + i * blocks * words, own, ends.data() + p.offsets[first + i]);
+      }
+    });
+  }
+  const auto bytes = static_cast<size_t>(p.offsets[p.count]) * sizeof(int32_t);
+  std::memcpy(p.make_ends(p.context), ends.data(), bytes);
+}
+
+const bool registered = masks_to_runs_stub.set(kIsaSlot, masks_to_runs_kernel);
+
+}  // namespace
+}  // namespace visops

@@ -1,0 +1,141 @@
+"""Polygons to masks, by COCO's rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .._torch.outside_graphs import outside_graphs
+from .packed import Device
+from .rle import check_out, masks_of_runs
+from .runs import as_rles, offsets_of, runs_of_polygons, size_of
+
+__all__ = ["polygons_to_masks"]
+
+_OP = "polygons_to_masks"
+_FARTHEST = 1e8  # pixels
+
+
+@outside_graphs
+def polygons_to_masks(
+    polygons: Sequence[Any],
+    size: Sequence[int],
+    *,
+    device: Device = None,
+    out: str = "bool",
+) -> Any:
+    """Draw objects' polygons as masks, by COCO's rule.
+
+    Pixels are those of ``pycocotools.mask.frPyObjects`` and ``merge``.
+
+    Parameters
+    ----------
+    polygons : list of lists of polygons
+        For each object its polygons, whose union is the mask; an object without polygons is empty.
+        A polygon has three corners or more: ``[x1, y1, x2, y2, ...]``, as in COCO's
+        "segmentation", or an array or tensor ``[K, 2]``. In pixels, whose borders are at integers:
+        the first pixel is from 0 to 1. Coordinates may be outside of the image.
+    size : (int, int)
+        Height and width of the masks.
+    device : optional
+        Where the masks are wanted; by default on the CPU. Runs are copied there, not masks.
+    out : {"bool", "uint8", "packed", "rle"}
+        Tensors of bool or of 0 and 1 in uint8, :class:`visops.masks.PackedMasks`, or a list of
+        COCO's run lengths, as :func:`masks_to_rle` returns.
+
+    Returns
+    -------
+    Tensor ``[N, H, W]``, PackedMasks, or list of dict
+
+    Raises
+    ------
+    TypeError, ValueError
+        For what is no list of objects of polygons, polygons of fewer than three corners or of an
+        odd number of coordinates, and coordinates that are not finite or beyond ±10⁸.
+
+    Notes
+    -----
+    Corners are rounded to fifths of a pixel and pixels are chosen along the sides, so a mask
+    differs from the polygon's exact area by parts of pixels (cocodataset/cocoapi,
+    common/maskApi.c). Where sides of one polygon cross, what is covered twice is outside.
+
+    Examples
+    --------
+    >>> import visops
+    >>> triangle, square = [0, 0, 4, 0, 0, 4], [4, 1, 6, 1, 6, 3, 4, 3]
+    >>> visops.polygons_to_masks([[triangle, square]], (4, 6), out="uint8")
+    tensor([[[1, 1, 1, 0, 0, 0],
+             [1, 1, 0, 0, 1, 1],
+             [1, 0, 0, 0, 1, 1],
+             [0, 0, 0, 0, 0, 0]]], dtype=torch.uint8)
+    """
+    check_out(_OP, out, ("bool", "uint8", "packed", "rle"))
+    height_width = size_of(_OP, "size", size)
+    corners: list[np.ndarray] = []
+    lengths: list[int] = []
+    for i, parts in enumerate(_sequence("polygons", polygons, "list of objects")):
+        label = f"polygons[{i}]"
+        parts = _sequence(label, parts, "list of polygons")
+        corners += [_corners(f"{label}[{k}]", polygon) for k, polygon in enumerate(parts)]
+        lengths.append(len(parts))
+    points = np.concatenate([np.empty((0, 2)), *corners])
+    polygon_offsets = offsets_of(lengths)
+    point_offsets = offsets_of([len(each) for each in corners])
+    _check_coordinates(points, point_offsets, polygon_offsets)
+    runs = runs_of_polygons(points, point_offsets, polygon_offsets, height_width)
+    if out == "rle":
+        return as_rles(runs, height_width, compressed=True)
+    return masks_of_runs(runs, height_width, device, out)
+
+
+def _sequence(label: str, value: Any, allowed: str) -> Any:
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, (np.ndarray, Tensor)) and value.ndim == 3 and label != "polygons":
+        return list(value)  # polygons of as many corners
+    raise TypeError(f"visops.{_OP}: {label} is a {type(value).__name__}, must be a {allowed}")
+
+
+def _corners(label: str, polygon: Any) -> np.ndarray:
+    """Return a polygon's corners, float64 ``[K, 2]``."""
+    if isinstance(polygon, Tensor):
+        polygon = polygon.detach().cpu().numpy()
+    if not isinstance(polygon, (list, tuple, np.ndarray)):
+        raise TypeError(
+            f"visops.{_OP}: {label} is a {type(polygon).__name__}, must be a list of coordinates"
+        )
+    try:
+        corners = np.asarray(polygon, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"visops.{_OP}: {label} holds what is no number, must be x1, y1, x2, y2, ..."
+        ) from None
+    if corners.ndim == 1 and len(corners) % 2 == 0:
+        corners = corners.reshape(-1, 2)
+    if corners.ndim != 2 or corners.shape[1] != 2:
+        raise ValueError(
+            f"visops.{_OP}: {label} has shape {list(corners.shape)}, must be [2 K] or [K, 2]"
+        )
+    if len(corners) < 3:
+        raise ValueError(f"visops.{_OP}: {label} has {len(corners)} corners, must have 3 or more")
+    return corners
+
+
+def _check_coordinates(
+    points: np.ndarray, point_offsets: np.ndarray, polygon_offsets: np.ndarray
+) -> None:
+    good = np.abs(points) <= _FARTHEST  # not of NaN
+    if good.all():
+        return
+    point, axis = (int(i) for i in np.argwhere(~good)[0])
+    polygon = int(np.searchsorted(point_offsets, point, "right")) - 1
+    item = int(np.searchsorted(polygon_offsets, polygon, "right")) - 1
+    label = f"polygons[{item}][{polygon - polygon_offsets[item]}]"
+    corner = point - point_offsets[polygon]
+    raise ValueError(
+        f"visops.{_OP}: {label} has {'xy'[axis]} = {points[point, axis]} at corner {corner}, must "
+        "be finite and from -1e8 to 1e8"
+    )

@@ -1,0 +1,278 @@
+"""Runs of masks on the host: COCO's RLE dictionaries as arrays, and what is computed from them.
+
+The functions are in csrc/torch/masks/rle_interface.cpp, with a C interface; ctypes releases the
+interpreter's lock while they run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import operator
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from .._loader import LIBRARY
+
+__all__ = [
+    "Runs",
+    "areas_of",
+    "as_rles",
+    "offsets_of",
+    "overlaps_of",
+    "runs_of_polygons",
+    "runs_of_rles",
+    "size_of",
+]
+
+Size = tuple[int, int]
+
+_MOST_CHARACTERS = 7  # of a count, as csrc/core/masks/rle_text.h has it
+_MOST_PIXELS = 2**31
+
+
+class Runs(NamedTuple):
+    """Where runs of 0s and 1s end, in pixels from the beginning of their mask, column by column."""
+
+    ends: np.ndarray  # int32 [runs]
+    offsets: np.ndarray  # int64 [N + 1] where masks begin among the runs
+
+
+class _List(NamedTuple):
+    """The counts of some masks, one after another, and where masks begin."""
+
+    values: np.ndarray
+    offsets: np.ndarray
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(LIBRARY))
+    array, number = ctypes.c_void_p, ctypes.c_int64
+    shapes: dict[str, list[Any]] = {
+        "write_run_text": [array, array, number, array, array],
+        "read_run_text": [array, array, array, number, array, array, array],
+        "read_run_counts": [array, array, array, number, array, array],
+        "run_areas": [array, array, number, array],
+        "run_overlaps": [array, array, number, array, array, number, array, number, array],
+        "most_polygon_runs": [array, array, array, number, number, number],
+        "polygon_runs": [array, array, array, number, number, number, array, array],
+    }
+    for name, arguments in shapes.items():
+        function = getattr(library, f"visops_{name}")
+        function.argtypes, function.restype = arguments, number
+    return library
+
+
+def _address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def offsets_of(lengths: Any) -> np.ndarray:
+    """Return where lists of these lengths begin, one after another, and where the last one ends."""
+    offsets = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
+
+
+def as_rles(runs: Runs, size: Size, *, compressed: bool) -> list[dict[str, Any]]:
+    """Return masks of one size as COCO's dictionaries."""
+    count, offsets = len(runs.offsets) - 1, runs.offsets
+    counts: list[Any]
+    if compressed:
+        text = np.empty(_MOST_CHARACTERS * len(runs.ends), np.uint8)
+        ends = np.empty(count + 1, np.int64)
+        _library().visops_write_run_text(
+            *map(_address, (runs.ends, offsets)), count, *map(_address, (text, ends))
+        )
+        whole, places = text[: ends[-1]].tobytes(), ends.tolist()
+        counts = [whole[a:b] for a, b in itertools.pairwise(places)]
+    else:
+        lengths = np.diff(runs.ends, prepend=np.int32(0))
+        lengths[offsets[:-1]] = runs.ends[offsets[:-1]]  # each mask has a run
+        whole_list, places = lengths.tolist(), offsets.tolist()
+        counts = [whole_list[a:b] for a, b in itertools.pairwise(places)]
+    return [{"size": [size[0], size[1]], "counts": each} for each in counts]
+
+
+def runs_of_rles(op: str, name: str, rles: Sequence[Any]) -> tuple[Runs, list[Size]]:
+    """Return the runs of RLEs, whose counts are bytes, strings or integers, and their sizes.
+
+    Raises
+    ------
+    TypeError
+        An entry is no dictionary.
+    ValueError
+        An entry is no RLE; the message names it.
+    """
+    sizes: list[Size] = []
+    counts: list[bytes | np.ndarray] = []
+    for i, rle in enumerate(rles):
+        label = f"{name}[{i}]"
+        if not isinstance(rle, Mapping):
+            raise TypeError(
+                f"visops.{op}: {label} is a {type(rle).__name__}, must be a dict with 'size' and "
+                "'counts'"
+            )
+        for key in ("size", "counts"):
+            if key not in rle:
+                raise ValueError(f"visops.{op}: {label} has no {key!r}, must have it")
+        sizes.append(size_of(op, f"{label}['size']", rle["size"]))
+        counts.append(_counts(op, f"{label}['counts']", rle["counts"]))
+    pixels = np.array([h * w for h, w in sizes], np.int64)
+    parts: list[Runs] = []
+    begin = 0
+    while begin < len(counts):  # nearly always once: neighbours of one kind go together
+        is_text = isinstance(counts[begin], bytes)
+        end = begin + 1
+        while end < len(counts) and isinstance(counts[end], bytes) == is_text:
+            end += 1
+        read = _read_text if is_text else _read_counts
+        found, failure = read(counts[begin:end], pixels[begin:end])
+        if failure[0]:
+            at = begin + failure[1]
+            raise ValueError(
+                f"visops.{op}: {name}[{at}]['counts'] "
+                + _reason(failure[0], failure[2], counts[at], sizes[at])
+            )
+        parts.append(found)
+        begin = end
+    return _joined(parts), sizes
+
+
+def _joined(parts: Sequence[Runs]) -> Runs:
+    if len(parts) == 1:
+        return parts[0]
+    lengths = [np.diff(part.offsets) for part in parts]
+    ends = [part.ends for part in parts]
+    none = np.empty(0, np.int32)
+    return Runs(np.concatenate([none, *ends]), offsets_of(np.concatenate([none, *lengths])))
+
+
+def size_of(op: str, label: str, size: Any) -> Size:
+    """Return height and width, or raise ValueError."""
+    try:
+        height, width = (operator.index(side) for side in size)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"visops.{op}: {label} is {size!r}, must be two integers, height and width"
+        ) from None
+    if height < 0 or width < 0:
+        raise ValueError(f"visops.{op}: {label} is {[height, width]}, must be >= 0")
+    if height * width >= _MOST_PIXELS:
+        raise ValueError(
+            f"visops.{op}: {label} is {[height, width]}, must have fewer than 2^31 pixels"
+        )
+    return height, width
+
+
+def _counts(op: str, label: str, counts: Any) -> bytes | np.ndarray:
+    if isinstance(counts, bytes):
+        return counts
+    if isinstance(counts, str):
+        return counts.encode("utf-8", "surrogatepass")
+    if isinstance(counts, Tensor):
+        counts = counts.cpu().numpy()
+    if isinstance(counts, (list, tuple, np.ndarray)):
+        try:
+            array = np.asarray(counts)
+        except ValueError:  # lists of several lengths
+            array = np.asarray("")
+        if array.ndim == 1 and len(array) == 0:
+            return np.empty(0, np.int64)
+        if array.ndim == 1 and array.dtype.kind in "iu":
+            return array.astype(np.int64)
+    raise ValueError(
+        f"visops.{op}: {label} is {_shown(counts)}, must be bytes, a string or a list of integers"
+    )
+
+
+def _shown(value: Any) -> str:
+    """Return what a value is, in a few words."""
+    text = repr(value)
+    return text if len(text) <= 40 and "\n" not in text else f"a {type(value).__name__}"
+
+
+def _read_text(texts: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, list[int]]:
+    text = np.frombuffer(b"".join(texts) or b"\0", np.uint8)
+    begins = offsets_of([len(each) for each in texts])
+    ends, offsets = np.empty(begins[-1], np.int32), np.empty(len(begins), np.int64)
+    where = np.zeros(2, np.int64)
+    arrays = map(_address, (text, begins, pixels))
+    results = map(_address, (ends, offsets, where))
+    error = _library().visops_read_run_text(*arrays, len(texts), *results)
+    return Runs(ends[: offsets[-1]] if not error else ends, offsets), [error, *where.tolist()]
+
+
+def _read_counts(lists: Sequence[Any], pixels: np.ndarray) -> tuple[Runs, list[int]]:
+    values, offsets = np.concatenate(lists), offsets_of([len(each) for each in lists])
+    ends, where = np.empty(len(values), np.int32), np.zeros(2, np.int64)
+    arrays = map(_address, (values, offsets, pixels))
+    error = _library().visops_read_run_counts(*arrays, len(lists), *map(_address, (ends, where)))
+    return Runs(ends, offsets), [error, *where.tolist()]
+
+
+def _reason(error: int, detail: int, counts: Any, size: Size) -> str:
+    """Return what is wrong with counts; `error` is a RunError of csrc/core/masks/rle_text.h."""
+    if error == 1:
+        return (
+            f"has {counts[detail : detail + 1]!r} at position {detail}, must be of the characters "
+            "'0' to 'o'"
+        )
+    if error == 2:
+        return f"ends within the number that begins at position {detail}, must end after one"
+    if error == 3:
+        return f"has a number of more than 60 bits at position {detail}, must be < 2^31"
+    if error == 4:
+        return f"has the count {detail}, must be >= 0"
+    return f"has the sum {detail} or more, must be {size[0]} * {size[1]} = {size[0] * size[1]}"
+
+
+def areas_of(runs: Runs) -> np.ndarray:
+    """Return pixels of masks, int64 ``[N]``."""
+    count = len(runs.offsets) - 1
+    areas = np.empty(count, np.int64)
+    arrays = map(_address, (runs.ends, runs.offsets))
+    _library().visops_run_areas(*arrays, count, _address(areas))
+    return areas
+
+
+def overlaps_of(a: Runs, b: Runs, crowd: np.ndarray | None, height: int) -> np.ndarray:
+    """Return overlaps of masks of one size, float64 ``[N, M]``; `crowd` is uint8 ``[M]``."""
+    counts = len(a.offsets) - 1, len(b.offsets) - 1
+    overlaps = np.empty(counts, np.float64)
+    _library().visops_run_overlaps(
+        *map(_address, a),
+        counts[0],
+        *map(_address, b),
+        counts[1],
+        None if crowd is None else _address(crowd),
+        height,
+        _address(overlaps),
+    )
+    return overlaps
+
+
+def runs_of_polygons(
+    points: np.ndarray, point_offsets: np.ndarray, polygon_offsets: np.ndarray, size: Size
+) -> Runs:
+    """Return the runs of objects of polygons.
+
+    Parameters
+    ----------
+    points : float64 ``[P, 2]``
+        x, y, finite and below 1e8 in magnitude.
+    point_offsets, polygon_offsets : int64
+        Where polygons begin among points, and objects among polygons, and where the last ones end.
+    size : (int, int)
+    """
+    library, count = _library(), len(polygon_offsets) - 1
+    lists = [*map(_address, (points, point_offsets, polygon_offsets)), count, *size]
+    ends = np.empty(library.visops_most_polygon_runs(*lists), np.int32)
+    offsets = np.empty(count + 1, np.int64)
+    library.visops_polygon_runs(*lists, *map(_address, (ends, offsets)))
+    return Runs(ends[: offsets[-1]], offsets)

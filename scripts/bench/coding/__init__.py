@@ -1,0 +1,1 @@
+"""Cases of bench/masks.py on COCO's run lengths."""

@@ -1,0 +1,139 @@
+"""COCO's run lengths against pycocotools: encoding, decoding, overlaps and polygons.
+
+pycocotools encodes masks in Fortran's order, which no network's output has: its best case gets
+them so, and the other one makes the copy in every call, as users must. It decodes to that order,
+too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import visops
+from bench.harness import Case, Contender, case
+
+try:
+    from pycocotools import mask as coco
+except ImportError:
+    coco = None
+
+__all__ = ["cases"]
+
+Masks = Callable[[int, int, int], np.ndarray]
+
+
+def fortran(masks: np.ndarray) -> np.ndarray:
+    """A copy that pycocotools takes: uint8 ``[H, W, N]``, column by column."""
+    return np.asfortranarray(masks.view(np.uint8).transpose(1, 2, 0))
+
+
+def texts(rles: list[dict[str, Any]]) -> list[np.ndarray]:
+    """The bytes of all masks."""
+    return [np.frombuffer(rle["counts"], np.uint8).copy() for rle in rles]
+
+
+def encode(draw: Masks, count: int, height: int, width: int) -> list[Contender]:
+    """Masks to compressed RLE."""
+    masks = draw(count, height, width)
+    tensor = torch.from_numpy(masks)
+    packed, columns = visops.pack_masks(tensor), fortran(masks)
+    return [
+        Contender("visops", lambda: visops.masks_to_rle(tensor), comparable=texts),
+        Contender(
+            "packed before", lambda: visops.masks_to_rle(packed), comparable=texts, bound=True
+        ),
+        Contender(
+            "pycocotools, columns given", lambda: coco.encode(columns), floor=5.0, comparable=texts
+        ),
+        Contender(
+            "pycocotools, with the copy", lambda: coco.encode(fortran(masks)), comparable=texts
+        ),
+    ]
+
+
+def decode(draw: Masks, count: int, height: int, width: int) -> list[Contender]:
+    """Compressed RLE to masks."""
+    rles = visops.masks_to_rle(draw(count, height, width))
+    return [
+        Contender("visops", lambda: visops.rle_to_masks(rles, out="uint8")),
+        Contender(
+            "to bits",
+            lambda: visops.rle_to_masks(rles, out="packed"),
+            comparable=lambda packed: packed.unpack().to(torch.uint8),
+            bound=True,
+        ),
+        Contender(
+            "pycocotools",
+            lambda: coco.decode(rles),
+            comparable=lambda masks: np.ascontiguousarray(masks.transpose(2, 0, 1)),
+        ),
+    ]
+
+
+def overlaps(draw: Masks, count: int, height: int, width: int) -> list[Contender]:
+    """Overlaps of all pairs, from RLE."""
+    rles = visops.masks_to_rle(draw(count, height, width))
+    return [
+        Contender("visops", lambda: visops.rle_iou(rles, rles)),
+        Contender("pycocotools", lambda: np.asarray(coco.iou(rles, rles, [0] * count))),
+    ]
+
+
+def polygons(corners: int, count: int, height: int, width: int) -> list[Contender]:
+    """A polygon an object to compressed RLE."""
+    rng = np.random.default_rng(2)
+    angles = np.linspace(0, 2 * np.pi, corners, endpoint=False)
+    circle = np.stack([np.cos(angles), np.sin(angles)], 1)
+    objects = []
+    for _ in range(count):
+        center = rng.uniform(0, (width, height))
+        radii = rng.uniform(2, height / 6) * rng.uniform(0.8, 1.2, (corners, 1))
+        objects.append([(center + circle * radii).reshape(-1).tolist()])
+    size = height, width
+
+    def cocos() -> list[dict[str, Any]]:
+        return [coco.merge(coco.frPyObjects(parts, *size)) for parts in objects]
+
+    return [
+        Contender(
+            "visops",
+            lambda: visops.polygons_to_masks(objects, size, out="rle"),
+            comparable=texts,
+        ),
+        Contender("pycocotools", cocos, comparable=texts),
+    ]
+
+
+def cases(draws: dict[str, Masks]) -> list[Case]:
+    """Cases of these kinds of masks; none without pycocotools."""
+    if coco is None:
+        return []
+    found = [
+        case(
+            group,
+            f"{count} × 800 × 1333, {name}",
+            build,
+            *(draw, count, 800, 1333),
+            quick=count < 50 and group == "encode",
+            job=group,
+            picture=name,
+            shape=[count, 800, 1333],
+        )
+        for group, build in (("encode", encode), ("decode", decode), ("encoded overlaps", overlaps))
+        for name, draw in draws.items()
+        for count in (10, 100)
+    ]
+    found += [
+        case(
+            "polygons",
+            f"{count} of {corners} corners",
+            polygons,
+            *(corners, count, 800, 1333),
+            job="polygons",
+        )
+        for corners, count in ((20, 100), (200, 100))
+    ]
+    return found
