@@ -200,6 +200,15 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("unpack_masks(Tensor bits, SymInt width) -> Tensor");
   m.def("measure_masks(Tensor bits) -> (Tensor, Tensor)");
   m.def("mask_iou(Tensor bits1, Tensor bits2, str kind='iou', Tensor? iscrowd=None) -> Tensor");
+  m.def(
+      "paste_masks(Tensor masks, Tensor boxes, SymInt[2] size, str convention='detectron2', "
+      "SymInt padding=0) -> Tensor");
+  m.def(
+      "paste_masks_backward(Tensor grad, Tensor boxes, SymInt[2] mask_size, str convention, "
+      "SymInt padding) -> Tensor");
+  m.def(
+      "paste_binary_masks(Tensor masks, Tensor boxes, SymInt[2] size, float threshold=0.5, "
+      "str out='bool', str convention='detectron2', SymInt padding=0) -> Tensor");
   m.def("multi_scale_deformable_attention(Tensor value, " ATTENTION_SAMPLES
         ", str method='default') -> Tensor");
   m.def("multi_scale_deformable_attention_backward_value(Tensor grad, " ATTENTION_SAMPLES

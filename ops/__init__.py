@@ -46,6 +46,7 @@ from .masks import (  # noqa: E402
     mask_iou,
     masks_to_boxes,
     pack_masks,
+    paste_masks,
     remove_small_regions,
 )
 from .roi import (  # noqa: E402
@@ -156,6 +157,7 @@ __all__ = [
     "nms_rotated",
     "non_maximum_weighted",
     "pack_masks",
+    "paste_masks",
     "paste_rois",
     "ps_roi_align",
     "remove_small_regions",

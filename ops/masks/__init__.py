@@ -3,6 +3,7 @@
 from .components import ComponentStats, connected_components, remove_small_regions
 from .distance import distance_transform
 from .packed import PackedMasks, mask_area, mask_iou, masks_to_boxes, pack_masks
+from .paste import paste_masks
 
 __all__ = [
     "ComponentStats",
@@ -13,5 +14,6 @@ __all__ = [
     "mask_iou",
     "masks_to_boxes",
     "pack_masks",
+    "paste_masks",
     "remove_small_regions",
 ]
