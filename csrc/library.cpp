@@ -209,6 +209,14 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "paste_binary_masks(Tensor masks, Tensor boxes, SymInt[2] size, float threshold=0.5, "
       "str out='bool', str convention='detectron2', SymInt padding=0) -> Tensor");
+  m.def("mask_boundaries(Tensor bits, SymInt width, float dilation_ratio=0.02) -> Tensor");
+  m.def(
+      "suppress_masks(Tensor bits, Tensor order, Tensor? takes_part, Tensor? idxs, "
+      "float iou_threshold) -> Tensor");
+  m.def(
+      "merge_masks(Tensor bits, SymInt width, Tensor order, Tensor? takes_part, "
+      "float overlap_threshold) -> (Tensor, Tensor)");
+  m.def("stability_score(Tensor logits, float mask_threshold, float threshold_offset) -> Tensor");
   m.def("multi_scale_deformable_attention(Tensor value, " ATTENTION_SAMPLES
         ", str method='default') -> Tensor");
   m.def("multi_scale_deformable_attention_backward_value(Tensor grad, " ATTENTION_SAMPLES

@@ -34,7 +34,10 @@ DOCUMENTED_AS = {
 # Operators that Python calls within other functions.
 DESCRIBED = {
     "component_stats": "Areas, boxes and centroids of the labels 1 to regions.",
+    "mask_boundaries": "Bits of the boundaries of the bits of pack_masks.",
     "measure_masks": "Areas and boxes of the bits of pack_masks; x2 and y2 are exclusive.",
+    "paste_binary_masks": "Masks as paste_masks has them; out: bool, uint8 or packed.",
+    "suppress_masks": "Which of the masks in `order` suppression keeps, by position.",
     "unpack_masks": "Masks from the bits of pack_masks.",
 }
 # What the operators do otherwise than those functions.
@@ -47,7 +50,9 @@ NOTES = {
     "convolve2d": "start and size name the part of the full result that is wanted.",
     "distance_transform": "Indices are empty unless asked for.",
     "mask_iou": "Takes the bits of pack_masks; kind: iou or ioa.",
+    "merge_masks": "Takes the bits of pack_masks, their width, and the order to draw them in.",
     "nms_match": "Returns the index of the kept box that each box belongs to.",
+    "paste_masks": "Returns numbers; convention: detectron2, or torchvision with padding.",
     "roi_align_max": "Takes the maximum of a bin's samples; also returns where it was.",
 }
 

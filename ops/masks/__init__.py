@@ -4,6 +4,7 @@ from .components import ComponentStats, connected_components, remove_small_regio
 from .distance import distance_transform
 from .packed import PackedMasks, mask_area, mask_iou, masks_to_boxes, pack_masks
 from .paste import paste_masks
+from .select import mask_nms, merge_masks, stability_score
 
 __all__ = [
     "ComponentStats",
@@ -12,8 +13,11 @@ __all__ = [
     "distance_transform",
     "mask_area",
     "mask_iou",
+    "mask_nms",
     "masks_to_boxes",
+    "merge_masks",
     "pack_masks",
     "paste_masks",
     "remove_small_regions",
+    "stability_score",
 ]

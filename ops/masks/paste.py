@@ -146,7 +146,7 @@ def _sizes(size: Any) -> tuple[int, int]:
 
 
 def _integer(size: Any) -> int:
-    return size if isinstance(size, torch.SymInt) else operator.index(size)  # type: ignore[return-value]
+    return size if isinstance(size, (int, torch.SymInt)) else operator.index(size)  # type: ignore[return-value]
 
 
 def _three_dimensional(masks: Tensor) -> Tensor:

@@ -316,6 +316,7 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
         ),
         **arguments_of("component_stats", labels=lambda p: masks_of(p).to(torch.int32)),
         **arguments_of("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
+        **MASKS_BY_OPERATOR,
         **arguments_of("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
         **arguments_of("nms_rotated soft_nms_rotated", boxes=lambda p: p.rotated()),
         **attention.BY_OPERATOR,

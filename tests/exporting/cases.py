@@ -186,6 +186,20 @@ def _packed(images: Tensor) -> tuple[Tensor, ...]:
     return packed.bits, packed.unpack(), area, boxes, visops.mask_iou(packed, packed)
 
 
+def _selected(images: Tensor) -> tuple[Tensor, ...]:
+    packed = visops.pack_masks(images > 0.5)
+    scores = images.mean((-2, -1))
+    kept = visops.mask_nms(packed, scores, 0.3)
+    overlaps = visops.mask_iou(packed, packed, kind="boundary")
+    return kept, overlaps, *visops.merge_masks(packed, scores), visops.stability_score(images, 0.5)
+
+
+def _pasted(masks: Tensor, boxes: Tensor) -> tuple[Tensor, ...]:
+    packed = visops.paste_masks(masks, boxes, (20, 30), out="packed")
+    numbers = visops.paste_masks(masks, boxes, (20, 30), out="float", convention="torchvision")
+    return packed.bits, numbers
+
+
 CASES: dict[str, Case] = {}
 
 
@@ -378,6 +392,12 @@ _add(
     _packed,
     lambda i: (images(i, 1)[:, 0].repeat(1, 1, 9),),
 )
+_add(
+    "mask_nms mask_iou merge_masks stability_score",
+    _selected,
+    lambda i: (images(i, 1)[:, 0].repeat(1, 1, 9),),
+)
+_add("paste_masks", _pasted, lambda i: (images(i, 1)[:, 0], images(i, 1)[:, 0, :4, 0].sort().values * 9))
 _add(
     "distance_transform",
     lambda x: visops.distance_transform(x > 0.1, spacing=(1, 2), return_indices=True),

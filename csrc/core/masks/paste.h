@@ -48,7 +48,9 @@ struct PasteMasksParams {
   PastedForm form;
   double threshold;    // not for kFloating
   DType output_dtype;  // kFloating only
-  void* output;        // [count, height, width] elements or bytes, or [count, height, words] bits
+  // On the CPU 0 when the kernel starts: [count, height, width] elements or bytes, or
+  // [count, height, words] bits.
+  void* output;
 
   // Backward only.
   const void* grad;  // [count, height, width], contiguous, of output_dtype

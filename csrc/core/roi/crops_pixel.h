@@ -2,8 +2,8 @@
 // for bit (NOTE [ One pixel ] in core/pixel.h).
 #pragma once
 
+#include "core/pixel.h"
 #include "core/roi/crops.h"
-#include "core/sampled_pixel.h"
 
 namespace visops {
 
@@ -11,20 +11,6 @@ template <Interpolation mode, class Acc>
 VISOPS_FN AxisTaps<mode, Acc> grid_taps(const GridAxis& axis, int64_t place, Padding padding,
                                         int64_t size) {
   return axis_taps<mode>(grid_sample<mode, Acc>(axis, place), padding, size);
-}
-
-// Where the places of an axis are sampled, as a function.
-template <Interpolation mode, class Acc>
-struct GridSamples {
-  const GridAxis& axis;
-  VISOPS_DEVICE VISOPS_ALWAYS_INLINE AxisSample<Acc> operator()(int64_t j) const {
-    return grid_sample<mode, Acc>(axis, j);
-  }
-};
-
-template <Interpolation mode, class Acc>
-VISOPS_FN GridSamples<mode, Acc> grid_samples(const GridAxis& axis) {
-  return {axis};
 }
 
 // The taps of place (i, j) of the grid on [height, width].
@@ -35,6 +21,19 @@ VISOPS_FN PixelTaps<mode, Acc> crop_taps(const CropMap& map, Padding padding, in
   taps.y = grid_taps<mode, Acc>(map.y, i, padding, height);
   taps.x = grid_taps<mode, Acc>(map.x, j, padding, width);
   return taps;
+}
+
+// The value of one channel; the pixel must not be outside().
+template <class T, Interpolation mode, class Acc>
+VISOPS_FN Acc taken(const T* plane, const Strides& stride, const PixelTaps<mode, Acc>& taps,
+                    Acc fill) {
+  if constexpr (mode == Interpolation::kNearest) {
+    const T element =
+        load_readonly(plane + taps.y.index[0] * stride.row + taps.x.index[0] * stride.column);
+    return static_cast<Acc>(load_element(&element));
+  } else {
+    return sample_pixel(plane, stride, taps, fill);
+  }
 }
 
 // How far along a side of its box place j lies, in (0, 1).

@@ -1,13 +1,12 @@
 // NOTE [ Crops on the CPU ]
 // Work is split by row of a patch. A task makes its rows of a box together, kRowColumns columns at
 // a time, so that a column's taps are computed once for all rows (NOTE [ Sampled rows ] in
-// cpu/sampled_rows.h). Nearest, and boxes whose samples lie on pixel centres, copy elements of
+// cpu/roi/crops_rows.h). Nearest, and boxes whose samples lie on pixel centres, copy elements of
 // any dtype by size, in runs where neighbours in the patch are neighbours in the image. Assumes
 // what check_roi_crops() establishes; maps may belong to boxes that are not valid.
-#include "core/roi/crops_pixel.h"
 #include "cpu/copies.h"
+#include "cpu/roi/crops_rows.h"
 #include "cpu/rows.h"
-#include "cpu/sampled_rows.h"
 
 namespace visops {
 namespace {
@@ -45,7 +44,7 @@ void sample_rows(const CropRows& of) {
   RowSampler<T, mode> sampler;
   for (int64_t x0 = 0; x0 < p.patch_width; x0 += kRowColumns) {
     const Span columns = of.chunk(x0);
-    sampler.set_columns(grid_samples<mode, Acc>(of.map.x), columns, p.padding, p.width, elements);
+    sampler.set_columns(of.map.x, columns, p.padding, p.width, elements);
     const Span touching = {x0 + sampler.touching().begin, x0 + sampler.touching().end};
     for (int64_t i = of.rows.begin; i < of.rows.end; ++i) {
       const auto y = grid_taps<mode, Acc>(of.map.y, i, p.padding, p.height);

@@ -1,12 +1,12 @@
 // NOTE [ Pasting on the CPU ]
 // Work is split by row of the images. A task copies its rows, kPasteRows at a time. If boxes cover
 // some of them, it goes through tiles of kRowColumns columns: it loads a tile, blends all boxes
-// into it by index, each a row at a time (NOTE [ Sampled rows ] in cpu/sampled_rows.h), and
+// into it by index, each a row at a time (NOTE [ Sampled rows ] in cpu/roi/crops_rows.h), and
 // stores it, rounded once. Tiles that no box covers stay copies. Assumes what check_roi_paste()
 // establishes; maps may belong to boxes that are not valid.
 #include "core/roi/paste_pixel.h"
+#include "cpu/roi/crops_rows.h"
 #include "cpu/rows.h"
-#include "cpu/sampled_rows.h"
 
 namespace visops {
 namespace {
@@ -106,8 +106,7 @@ class RowWeights {
   void set_columns(const CropMap& map, Span columns) {
     count_ = columns.end - columns.begin;
     if (p_.blend == PasteBlend::kAlpha) {
-      alpha_sampler_.set_columns(grid_samples<mode, Acc>(map.x), columns, Padding::kReplicate,
-                                 p_.patch_width, 1);
+      alpha_sampler_.set_columns(map.x, columns, Padding::kReplicate, p_.patch_width, 1);
     } else if (p_.blend == PasteBlend::kFeather) {
       for (int64_t x = columns.begin; x < columns.end; ++x) {
         across_[x - columns.begin] = feather_weight<Acc>(feather_width(p_, map), map.x1, map.x2, x);
@@ -179,8 +178,7 @@ class TilePaster {
     const Span columns = intersect(map.columns, tile.columns);
     const Span rows = intersect(map.rows, tile.rows);
     if (columns.begin >= columns.end || rows.begin >= rows.end) return;
-    sampler_.set_columns(grid_samples<mode, Acc>(map.x), columns, Padding::kReplicate,
-                         p_.patch_width, elements_);
+    sampler_.set_columns(map.x, columns, Padding::kReplicate, p_.patch_width, elements_);
     weights_.set_columns(map, columns);
     const T* patch = static_cast<const T*>(p_.patches) + k * p_.patch_stride.batch;
     const double fill = 0.0;

@@ -6,6 +6,7 @@
 #include "torch/contiguous.h"
 #include "torch/masks/front.h"
 #include "torch/register.h"
+#include "torch/zeroed.h"
 
 namespace visops {
 namespace {
@@ -66,6 +67,13 @@ void set_size(PasteMasksCall* call, const Tensor& masks, const std::vector<int64
   call->set_mask(masks.size(1), masks.size(2));
 }
 
+// The CPU's kernels write only what boxes reach, CUDA's everything.
+Tensor make_output(const PasteMasksCall& call, const Tensor& like, int64_t last, DType dtype) {
+  const std::vector<int64_t> sizes = {call.params.count, call.params.height, last};
+  if (runs_cuda_kernels(like)) return make_result(call.op, like, sizes, dtype);
+  return zeroed_on_host(call.op, "result", sizes, dtype);
+}
+
 void paste(PasteMasksCall& call, const Tensor& masks, const Tensor& output) {
   if (output.numel() == 0) return;
   PasteMasksParams& p = call.params;
@@ -83,7 +91,7 @@ Tensor paste_masks(const Tensor& masks, const Tensor& boxes, const std::vector<i
   call.check();
   p.form = PastedForm::kFloating;
   p.output_dtype = call.given;
-  const Tensor output = make_result(call.op, masks, {p.count, p.height, p.width}, call.given);
+  const Tensor output = make_output(call, masks, p.width, call.given);
   paste(call, masks, output);
   return output;
 }
@@ -101,7 +109,7 @@ Tensor paste_binary_masks(const Tensor& masks, const Tensor& boxes,
   const bool is_bits = p.form == PastedForm::kBits;
   const DType dtype = is_bits ? DType::kInt64 : out == "bool" ? DType::kBool : DType::kUInt8;
   const int64_t last = is_bits ? words_of(p.width) : p.width;
-  const Tensor output = make_result(call.op, masks, {p.count, p.height, last}, dtype);
+  const Tensor output = make_output(call, masks, last, dtype);
   paste(call, masks, output);
   return output;
 }

@@ -1,4 +1,4 @@
-// Samples a row at a time: for crops of images, and for patches and masks being pasted.
+// Samples a row at a time: for crops of images, and for patches being pasted.
 //
 // NOTE [ Sampled rows ]
 // All samples of a row have the same taps along y. So the rows with these taps are blended first,
@@ -12,8 +12,7 @@
 
 #include <type_traits>
 
-#include "core/sampled_pixel.h"
-#include "core/span.h"
+#include "core/roi/crops_pixel.h"
 #include "cpu/simd/floats.h"
 
 namespace visops {
@@ -41,14 +40,13 @@ template <Interpolation mode, class Acc>
 class RowColumns {
  public:
   // As RowSampler::set_columns().
-  template <class SampleAt>
-  void set(const SampleAt& sample_at, Span columns, Padding padding, int64_t width, int elements) {
+  void set(const GridAxis& axis, Span columns, Padding padding, int64_t width, int elements) {
     count_ = static_cast<int>(columns.end - columns.begin);
     elements_ = elements;
     touching_ = {0, 0};
     int64_t first = 0, last = -1;
     for (int j = 0; j < count_; ++j) {
-      const AxisSample<Acc> sample = sample_at(columns.begin + j);
+      const auto sample = grid_sample<mode, Acc>(axis, columns.begin + j);
       taps_[j] = axis_taps<mode>(sample, padding, width);
       if (!taps_[j].outside()) {
         if (touching_.begin == touching_.end) {
@@ -190,12 +188,10 @@ class RowSampler {
   static constexpr int kTaps = tap_count(mode);
   using RowTaps = AxisTaps<mode, Acc>;
 
-  // At most kRowColumns columns; result[(j - columns.begin) * elements + e]. sample_at(column) is
-  // where a column is sampled, an AxisSample that does not fall as columns rise.
-  template <class SampleAt>
-  void set_columns(const SampleAt& sample_at, Span columns, Padding padding, int64_t width,
+  // At most kRowColumns columns; result[(j - columns.begin) * elements + e].
+  void set_columns(const GridAxis& axis, Span columns, Padding padding, int64_t width,
                    int elements) {
-    columns_.set(sample_at, columns, padding, width, elements);
+    columns_.set(axis, columns, padding, width, elements);
   }
 
   // Columns that have a tap in the image; the others' results are left as they are.
