@@ -258,7 +258,11 @@ def mask_iou(
             raise renamed(error, op, op, {"bits1": "masks1", "bits2": "masks2"}) from None
         return overlaps
 
-    tensors = {"masks1": values_of_masks(masks1), "masks2": values_of_masks(masks2), "iscrowd": iscrowd}
+    tensors = {
+        "masks1": values_of_masks(masks1),
+        "masks2": values_of_masks(masks2),
+        "iscrowd": iscrowd,
+    }
     return call_operator(op, call, device, tensors, optional=("iscrowd",))
 
 

@@ -61,13 +61,14 @@ def paste_masks(
         for "torchvision" those that are larger, as these libraries do it. Pixels beyond the mask's
         reach are outside, whatever the threshold. Not for ``out="float"``.
     out : {"bool", "uint8", "packed", "float"}
-        The result: masks of bools, of bytes 0 and 1, :class:`PackedMasks <visops.masks.PackedMasks>`
-        without a mask of bytes in between, or the sampled numbers themselves.
+        The result: masks of bools, of bytes 0 and 1,
+        :class:`PackedMasks <visops.masks.PackedMasks>` without a mask of bytes in between, or the
+        sampled numbers themselves.
     convention : {"detectron2", "torchvision"}
-        Where samples lie. "detectron2": the sides of box and mask coincide, with sub-pixel accuracy;
-        beyond its outermost pixels' centres, a mask fades to 0. "torchvision": masks get `padding`
-        zeros on every side, boxes grow in proportion and are truncated to whole pixels, and masks
-        are resized to these.
+        Where samples lie. "detectron2": the sides of box and mask coincide, with sub-pixel
+        accuracy; beyond its outermost pixels' centres, a mask fades to 0. "torchvision": masks get
+        `padding` zeros on every side, boxes grow in proportion and are truncated to whole pixels,
+        and masks are resized to these.
     padding : int >= 0, optional
         1 by default. Only for "torchvision": the other convention has zeros all around.
     device : optional

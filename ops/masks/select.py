@@ -15,7 +15,14 @@ from torch import Tensor
 
 from .._torch.call import call_operator, output_limit, renamed
 from .._torch.differentiable import without_gradient
-from .packed import ArrayOrPacked, Device, PackedMasks, bits_of_masks, size_of_masks, values_of_masks
+from .packed import (
+    ArrayOrPacked,
+    Device,
+    PackedMasks,
+    bits_of_masks,
+    size_of_masks,
+    values_of_masks,
+)
 
 __all__ = ["mask_nms", "merge_masks", "stability_score"]
 
@@ -170,7 +177,9 @@ def merge_masks(
         _check_scores(op, bits, scores)
         order, part = _order(scores, score_threshold, strict=False)
         try:
-            merged: tuple[Tensor, Tensor] = _merge_masks(bits, width, order, part, overlap_threshold)
+            merged: tuple[Tensor, Tensor] = _merge_masks(
+                bits, width, order, part, overlap_threshold
+            )
         except RuntimeError as error:
             raise renamed(error, op, op, {"bits": "masks"}) from None
         return merged
@@ -213,8 +222,8 @@ def stability_score(
 
     Notes
     -----
-    ``calculate_stability_score`` of Segment Anything (``segment_anything/utils/amg.py``). Thresholds
-    are rounded to the dtype of `logits`, as torch does in comparisons.
+    ``calculate_stability_score`` of Segment Anything (``segment_anything/utils/amg.py``).
+    Thresholds are rounded to the dtype of `logits`, as torch does in comparisons.
 
     Examples
     --------

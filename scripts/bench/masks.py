@@ -259,7 +259,9 @@ def detections(count: int, height: int, width: int) -> tuple[torch.Tensor, torch
     return masks[:, 0], boxes
 
 
-def paste_one_by_one(masks: torch.Tensor, boxes: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
+def paste_one_by_one(
+    masks: torch.Tensor, boxes: torch.Tensor, size: tuple[int, int]
+) -> torch.Tensor:
     """detectron2's pasting on CPUs."""
     height, width = size
     pasted = torch.zeros(len(masks), height, width, dtype=torch.bool)
@@ -270,9 +272,7 @@ def paste_one_by_one(masks: torch.Tensor, boxes: torch.Tensor, size: tuple[int, 
         rows = (torch.arange(y1, y2) + 0.5 - box[1]) / (box[3] - box[1]) * 2 - 1
         shape = (y2 - y1, x2 - x1)
         grid = torch.stack([columns.expand(shape), rows[:, None].expand(shape)], 2)
-        numbers = torch.nn.functional.grid_sample(
-            mask[None, None], grid[None], align_corners=False
-        )
+        numbers = torch.nn.functional.grid_sample(mask[None, None], grid[None], align_corners=False)
         pasted[i, y1:y2, x1:x2] = numbers[0, 0] >= 0.5
     return pasted
 

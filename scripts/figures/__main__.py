@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `demo` and `figu
 
 from figures import augment as augment_figures
 from figures import infer as infer_figures
+from figures import masks as masks_figures
 from figures import nms as nms_figures
 from figures import roi_align as roi_align_figures
 from figures import roi_crops as roi_crops_figures
@@ -125,5 +126,6 @@ if __name__ == "__main__":
     augment_figures.preview(IMAGES / "preview.jpg")
     nms_figures.suppression(IMAGES / "nms.png")
     roi_crops_figures.there_and_back(IMAGES / "roi_crops.jpg")
+    masks_figures.pasted_masks(IMAGES / "paste_masks.png")
     infer_figures.anonymised(IMAGES / "infer_regions.jpg")
     roi_align_figures.bins_and_samples(IMAGES / "roi_align.png")

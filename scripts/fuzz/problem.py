@@ -15,7 +15,7 @@ from torch import Tensor
 
 from . import attention
 from .draws import FLOATING, Draw
-from .masks import MASK_VALUES, masks_of
+from .masks import MASK_VALUES, MASKS_BY_OPERATOR, masks_of
 
 Pair = tuple[int, int]
 INTERPOLATIONS = ("bilinear", "nearest", "bicubic")

@@ -78,6 +78,7 @@ NAMES = {
         "sobel",
         "soft_nms",
         "soft_nms_rotated",
+        "stability_score",
         "transform_boxes",
         "transform_points",
         "transforms",

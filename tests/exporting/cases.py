@@ -397,7 +397,11 @@ _add(
     _selected,
     lambda i: (images(i, 1)[:, 0].repeat(1, 1, 9),),
 )
-_add("paste_masks", _pasted, lambda i: (images(i, 1)[:, 0], images(i, 1)[:, 0, :4, 0].sort().values * 9))
+_add(
+    "paste_masks",
+    _pasted,
+    lambda i: (images(i, 1)[:, 0], images(i, 1)[:, 0, :4, 0].sort().values * 9),
+)
 _add(
     "distance_transform",
     lambda x: visops.distance_transform(x > 0.1, spacing=(1, 2), return_indices=True),

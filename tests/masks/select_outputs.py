@@ -27,9 +27,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
             labels, of_masks = visops.merge_masks(masks, scores, overlap_threshold=threshold)
             yield f"labels-{name}", labels.cpu().numpy()
             yield f"ids-{name}", of_masks.cpu().numpy()
-            overlaps = visops.mask_iou(
-                masks, masks, kind="boundary", dilation_ratio=threshold / 5
-            )
+            overlaps = visops.mask_iou(masks, masks, kind="boundary", dilation_ratio=threshold / 5)
             yield f"boundary-{name}", overlaps.cpu().numpy()
     rng = np.random.default_rng(0)
     for height, width in SIZES:

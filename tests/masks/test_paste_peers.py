@@ -1,4 +1,4 @@
-"""Pasted masks against detectron2's method, torchvision's function, and torchvision's Mask R-CNN."""
+"""Pasted masks against detectron2's method, and torchvision's function and Mask R-CNN."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def test_torchvision(size: tuple[int, int], padding: int) -> None:
         masks, boxes, size, out="float", convention="torchvision", padding=padding
     )
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
-    inside = visops.paste_masks(
-        masks, boxes, size, convention="torchvision", padding=padding
-    )
+    inside = visops.paste_masks(masks, boxes, size, convention="torchvision", padding=padding)
     equal_but_for_ties(inside, theirs > 0.5, theirs)
 
 

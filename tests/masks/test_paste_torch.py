@@ -74,9 +74,7 @@ def test_opcheck(layout: str) -> None:
     for out in ("bool", "uint8", "packed"):
         torch.library.opcheck(OPS.paste_binary_masks, (masks, where, (9, 70), 0.4, out))
     grad = LAYOUTS[layout](probabilities(size=SIZE).float()).detach().requires_grad_()
-    torch.library.opcheck(
-        OPS.paste_masks_backward, (grad, where, (28, 28), "detectron2", 0)
-    )
+    torch.library.opcheck(OPS.paste_masks_backward, (grad, where, (28, 28), "detectron2", 0))
 
 
 def test_compile() -> None:
@@ -92,8 +90,8 @@ def test_compile() -> None:
     torch._dynamo.reset()
     with torch._dynamo.config.patch(error_on_recompile=True):
         compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
-        for count, size in ((11, (23, 31)), (5, (40, 130)), (7, (33, 64))):
-            masks, where = probabilities(count).float(), boxes()[:count]
+        for count, size in ((11, (23, 131)), (5, (40, 200)), (7, (33, 164))):
+            masks, where = probabilities(count).float(), boxes()[:count].clone()
             inputs = [masks.clone().requires_grad_() for _ in range(2)]
             found = compiled(inputs[0], where, *size)
             expected = step(inputs[1], where, *size)
@@ -114,7 +112,9 @@ def test_vmap() -> None:
         return numbers, visops.paste_masks(masks, where, SIZE), packed.bits
 
     found = torch.vmap(paste)(masks, where)
-    for ours, one, other in zip(found, paste(masks[0], where[0]), paste(masks[1], where[1])):
+    for ours, one, other in zip(
+        found, paste(masks[0], where[0]), paste(masks[1], where[1]), strict=True
+    ):
         assert torch.equal(ours, torch.stack([one, other]))
     shared = torch.vmap(lambda m: paste(m, where[0])[0], in_dims=1)(masks.movedim(0, 1))
     assert torch.equal(shared[1], paste(masks[1], where[0])[0])
@@ -143,7 +143,7 @@ def test_fake_tensors() -> None:
         assert (packed.bits.shape, packed.bits.dtype) == ((11, 9, 2), torch.int64)
         with pytest.raises(RuntimeError, match=r"boxes has shape \[10, 4\], must be \[11, 4\]"):
             visops.paste_masks(masks, where[1:], (9, 70))
-        with pytest.raises(RuntimeError, match="size is .-1, 70., must have height and width"):
+        with pytest.raises(RuntimeError, match=r"size is \(-1, 70\), must have height and width"):
             visops.paste_masks(masks, where, (-1, 70))
         with pytest.raises(RuntimeError, match="padding is -1, must be >= 0"):
             visops.paste_masks(masks, where, (9, 70), convention="torchvision", padding=-1)

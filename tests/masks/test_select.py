@@ -20,7 +20,7 @@ NAN = float("nan")
 
 
 def crowded(count: int, height: int, width: int, seed: int = 0) -> np.ndarray:
-    """Masks that overlap a lot: noise within shifted rectangles, copies, an empty and a full one."""
+    """Masks that overlap a lot: noise within shifted rectangles, copies, none and all pixels."""
     rng = np.random.default_rng(seed)
     masks = np.zeros((count, height, width), bool)
     for i, mask in enumerate(masks):
@@ -118,9 +118,7 @@ def test_merging_as_detectron2() -> None:
             continue
         drawn += 1
         panoptic[mask & (panoptic == 0)] = drawn
-    labels, ids = visops.merge_masks(
-        masks, scores, overlap_threshold=0.4, score_threshold=0.25
-    )
+    labels, ids = visops.merge_masks(masks, scores, overlap_threshold=0.4, score_threshold=0.25)
     assert torch.equal(labels, panoptic)
     assert int(ids.max()) == drawn > 2
     assert not ids[scores < 0.25].any()
@@ -160,8 +158,12 @@ def test_nothing() -> None:
         assert labels.shape == shape[1:]
         assert ids.tolist() == [0] * shape[0]
         assert visops.stability_score(masks.float()).tolist() == [0.0] * shape[0]
-    assert visops.mask_nms(torch.ones(2, 2, 2, dtype=torch.bool), torch.ones(2), 0.5,
-                           max_output=0).tolist() == []
+    assert (
+        visops.mask_nms(
+            torch.ones(2, 2, 2, dtype=torch.bool), torch.ones(2), 0.5, max_output=0
+        ).tolist()
+        == []
+    )
 
 
 def test_threads_slots_and_torch() -> None:
@@ -173,9 +175,7 @@ def test_threads_slots_and_torch() -> None:
     torch.library.opcheck(OPS.suppress_masks, (bits, order, part, ids, 0.5))
     torch.library.opcheck(OPS.merge_masks, (bits, 90, order, part, 0.5))
     torch.library.opcheck(OPS.stability_score, (torch.randn(3, 4, 5), 0.0, 1.0))
-    torch.library.opcheck(
-        OPS.stability_score, (torch.randn(3, 4, 5, requires_grad=True), 0.0, 1.0)
-    )
+    torch.library.opcheck(OPS.stability_score, (torch.randn(3, 4, 5, requires_grad=True), 0.0, 1.0))
     logits = torch.randn(3, 4, 5, requires_grad=True)
     assert not visops.stability_score(logits).requires_grad
     assert torch.equal(
@@ -193,9 +193,7 @@ def test_compile() -> None:
         return kept, *visops.merge_masks(packed, scores), visops.stability_score(masks.float())
 
     torch._dynamo.reset()
-    with torch._dynamo.config.patch(
-        error_on_recompile=True, capture_dynamic_output_shape_ops=True
-    ):
+    with torch._dynamo.config.patch(error_on_recompile=True, capture_dynamic_output_shape_ops=True):
         compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
         for count, size in ((20, (9, 70)), (31, (12, 133))):
             masks, scores = torch.from_numpy(crowded(count, *size)), scores_of(count)

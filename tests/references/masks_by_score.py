@@ -54,6 +54,8 @@ def boundary(mask: np.ndarray, distance: int) -> np.ndarray:
         rows = range(y - distance, y + distance + 1)
         columns = range(x - distance, x + distance + 1)
         found[y, x] = any(
-            not (0 <= r < height and 0 <= c < width) or not mask[r, c] for r in rows for c in columns
+            not (0 <= r < height and 0 <= c < width) or not mask[r, c]
+            for r in rows
+            for c in columns
         )
     return found

@@ -77,7 +77,5 @@ def by_grid_sample(masks: Tensor, boxes: Tensor, size: tuple[int, int]) -> Tenso
 
     columns, rows = places(width, x1, x2), places(height, y1, y2)
     shape = (len(masks), height, width)
-    grid = torch.stack(
-        [columns[:, None, :].expand(shape), rows[:, :, None].expand(shape)], dim=3
-    )
+    grid = torch.stack([columns[:, None, :].expand(shape), rows[:, :, None].expand(shape)], dim=3)
     return F.grid_sample(masks[:, None], grid, align_corners=False)[:, 0]

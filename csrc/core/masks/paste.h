@@ -151,13 +151,17 @@ VISOPS_FN PasteAxis<Acc> paste_axis(PasteConvention convention, int64_t padding,
   return axis;
 }
 
+// The axis x of box k, or y.
+template <class Acc>
+VISOPS_FN PasteAxis<Acc> paste_axis_of(const PasteMasksParams& p, int64_t k, bool is_y) {
+  const Acc* side = static_cast<const Acc*>(p.boxes) + k * 4 + (is_y ? 1 : 0);
+  return paste_axis(p.convention, p.padding, side[0], side[2], is_y ? p.mask_height : p.mask_width,
+                    is_y ? p.height : p.width);
+}
+
 template <class Acc>
 VISOPS_FN PasteMap<Acc> paste_masks_map(const PasteMasksParams& p, int64_t k) {
-  const Acc* box = static_cast<const Acc*>(p.boxes) + k * 4;
-  PasteMap<Acc> map;
-  map.x = paste_axis(p.convention, p.padding, box[0], box[2], p.mask_width, p.width);
-  map.y = paste_axis(p.convention, p.padding, box[1], box[3], p.mask_height, p.height);
-  return map;
+  return {paste_axis_of<Acc>(p, k, false), paste_axis_of<Acc>(p, k, true)};
 }
 
 template <class Acc>

@@ -1,9 +1,9 @@
 // Masks pasted into images on CUDA, and the gradient.
 //
 // NOTE [ Pasting masks on CUDA ]
-// Strategy: a thread for each box computes where its axes lie, in float64 where that matters, once.
-// Then a thread has 8 bytes of results, which it stores at once, or a warp has a word of 64 pixels,
-// half by half, that ballots collect. Most pixels lie beyond their box, which costs two
+// Strategy: a thread for each axis of a box computes where it lies, in float64 where that matters,
+// once. Then a thread has 8 bytes of results, which it stores at once, or a warp has a word of 64
+// pixels, half by half, that ballots collect. Most pixels lie beyond their box, which costs two
 // comparisons. In the gradient a thread has a pixel of a mask. It finds the rows and columns of the
 // image that reach that pixel by bisection, since samples rise with them, and sums over those.
 //
@@ -23,8 +23,10 @@ constexpr auto kBilinear = Interpolation::kBilinear;
 template <class Acc>
 __global__ void __launch_bounds__(kThreads)
     make_maps(const __grid_constant__ PasteMasksParams p, PasteMap<Acc>* maps) {
-  for (int64_t k = first_thread(); k < p.count; k += all_threads()) {
-    maps[k] = paste_masks_map<Acc>(p, k);
+  for (int64_t at = first_thread(); at < 2 * p.count; at += all_threads()) {
+    const bool is_y = at % 2 != 0;
+    PasteMap<Acc>& map = maps[at / 2];
+    (is_y ? map.y : map.x) = paste_axis_of<Acc>(p, at / 2, is_y);
   }
 }
 
@@ -70,6 +72,12 @@ __device__ T stored(const PasteMasksParams& p, const PasteMap<Acc>& map, int64_t
   return element;
 }
 
+__device__ inline uint64_t bits_of(uint8_t element) { return element; }
+__device__ inline uint64_t bits_of(Half element) { return element.bits; }
+__device__ inline uint64_t bits_of(BFloat16 element) { return element.bits; }
+__device__ inline uint64_t bits_of(float element) { return bit_cast<uint32_t>(element); }
+__device__ inline uint64_t bits_of(double element) { return bit_cast<uint64_t>(element); }
+
 template <class T, class Acc>
 __global__ void __launch_bounds__(kThreads)
     paste_elements(const __grid_constant__ PasteMasksParams p, const PasteMap<Acc>* maps) {
@@ -81,9 +89,10 @@ __global__ void __launch_bounds__(kThreads)
     int64_t k = first / pixels, y = (first - k * pixels) / p.width;
     int64_t x = first - k * pixels - y * p.width;
     const int count = all - first < kTogether ? static_cast<int>(all - first) : kTogether;
-    T elements[kTogether];
+    uint64_t together = 0;  // in registers, unlike an array
     for (int i = 0; i < count; ++i) {
-      elements[i] = stored<T>(p, maps[k], k, y, x);
+      const T element = stored<T>(p, maps[k], k, y, x);
+      together |= bits_of(element) << (8 * sizeof(T) * i);
       if (++x < p.width) continue;
       x = 0;
       if (++y < p.height) continue;
@@ -91,12 +100,12 @@ __global__ void __launch_bounds__(kThreads)
       ++k;
     }
     if (count == kTogether) {
-      uint64_t together;
-      memcpy(&together, elements, sizeof(together));
       *reinterpret_cast<uint64_t*>(output + first) = together;
       continue;
     }
-    for (int i = 0; i < count; ++i) output[first + i] = elements[i];
+    for (int i = 0; i < count; ++i) {
+      output[first + i] = element_from_bits<T>(together >> (8 * sizeof(T) * i));
+    }
   }
 }
 
@@ -168,7 +177,8 @@ __global__ void __launch_bounds__(kThreads)
 template <class Acc>
 PasteMap<Acc>* maps_of(const PasteMasksParams& p, Workspace& workspace) {
   PasteMap<Acc>* maps = allocate<PasteMap<Acc>>(workspace, p.count);
-  launch(make_maps<Acc>, grid_of_threads(p.count), dim3(kThreads), 0, workspace.stream(), p, maps);
+  launch(make_maps<Acc>, grid_of_threads(2 * p.count), dim3(kThreads), 0, workspace.stream(), p,
+         maps);
   return maps;
 }
 
