@@ -149,6 +149,15 @@ def test_stability(dtype: torch.dtype) -> None:
     assert visops.stability_score(special.mT.contiguous().mT[..., 1::2]).tolist() == [1.0]
 
 
+@pytest.mark.matrix
+def test_bits_beyond_the_width_are_not_drawn() -> None:
+    """Sizes that a trace has kept: every bit is set, also those that are no pixels."""
+    bits = torch.full((2, 5, 2), -1)
+    labels, ids = OPS.merge_masks(bits, 70, torch.tensor([1, 0]), None, 0.5)
+    assert torch.equal(labels, torch.ones(5, 70, dtype=torch.int32))
+    assert ids.tolist() == [0, 1]
+
+
 def test_nothing() -> None:
     for shape in ((0, 4, 5), (3, 0, 5), (3, 4, 0)):
         masks = torch.ones(shape, dtype=torch.bool)

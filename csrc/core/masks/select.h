@@ -72,6 +72,12 @@ VISOPS_FN bool suppresses(const SuppressMasksParams& p, int64_t i, int64_t j, in
   return static_cast<float>(static_cast<double>(common) / static_cast<double>(all)) > threshold;
 }
 
+// The bits of word w of a row that are pixels: callers may have set others, which are not drawn.
+VISOPS_FN uint64_t pixels_of_word(const MergeMasksParams& p, int64_t w) {
+  const int64_t left = p.width - w * kPixelsPerWord;
+  return left >= kPixelsPerWord ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
+}
+
 // Whether a mask of `area` pixels is drawn, `covered` of which have been drawn before.
 VISOPS_FN bool is_drawn(const MergeMasksParams& p, int64_t area, int64_t covered) {
   if (area == 0) return false;

@@ -68,7 +68,8 @@ void merge_masks_kernel(const MergeMasksParams& p, Workspace& workspace) {
     p.ids[i] = ++label;
     for (int64_t y = part.y1; y < part.y2; ++y) {
       for (int64_t w = part.begin; w < part.end; ++w) {
-        const uint64_t fresh = mask[y * p.words + w] & ~drawn[y * p.words + w];
+        const uint64_t fresh =
+            mask[y * p.words + w] & ~drawn[y * p.words + w] & pixels_of_word(p, w);
         if (fresh == 0) continue;
         drawn[y * p.words + w] |= fresh;
         draw_word(fresh, label, p.labels + y * p.width + w * kPixelsPerWord);

@@ -146,10 +146,10 @@ __global__ void __launch_bounds__(kThreads)
   if (!draws) return;
   const uint64_t* mask = p.masks.bits + i * p.height * p.words;
   for (int64_t at = first_thread(); at < p.height * p.words; at += all_threads()) {
-    uint64_t fresh = mask[at] & ~state.drawn[at];
+    const int64_t y = at / p.words;
+    uint64_t fresh = mask[at] & ~state.drawn[at] & pixels_of_word(p, at - y * p.words);
     if (fresh == 0) continue;
     state.drawn[at] |= fresh;
-    const int64_t y = at / p.words;
     int32_t* pixels = p.labels + y * p.width + (at - y * p.words) * kPixelsPerWord;
     for (; fresh != 0; fresh &= fresh - 1) {
       const uint64_t below = fresh ^ (fresh - 1);  // up to the lowest bit
