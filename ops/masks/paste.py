@@ -105,7 +105,7 @@ def paste_masks(
              [0, 0, 0, 1, 1, 0],
              [0, 0, 0, 0, 0, 0]]], dtype=torch.uint8)
     >>> visops.paste_masks(masks, boxes, (3, 6), out="float")[0, 0]
-    tensor([0.0500, 0.1500, 0.3750, 0.7250, 0.6750, 0.2250])
+    tensor([0.0375, 0.1125, 0.2812, 0.5437, 0.5062, 0.1687])
     """
     error: type[Exception] = ValueError if isinstance(masks, np.ndarray) else RuntimeError
     if out not in _FORMS:

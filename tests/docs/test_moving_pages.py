@@ -62,7 +62,9 @@ LOGITS = torch.from_numpy(RNG.normal(size=(4, 60, 70))).float()
 
 def boundaries() -> Pair:
     """Their distance on these masks is two pixels."""
-    padded = [cv2.copyMakeBorder(m.astype(np.uint8), *[1] * 4, cv2.BORDER_CONSTANT) for m in MASKS]
+    padded = [
+        cv2.copyMakeBorder(m.astype(np.uint8), 1, 1, 1, 1, cv2.BORDER_CONSTANT) for m in MASKS
+    ]
     square = np.ones((3, 3), np.uint8)
     eroded = np.stack([cv2.erode(mask, square, iterations=2)[1:-1, 1:-1] for mask in padded])
     theirs = torch.from_numpy(MASKS & ~eroded.astype(bool))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import cv2
 import numpy as np
 import pytest
@@ -51,7 +54,7 @@ def test_boundary_iou_api(size: tuple[int, int], ratio: float) -> None:
     masks = np.stack([KINDS[kind](rng, *size) for kind in kinds + kinds[:1] * 4])
     theirs = np.stack([their_boundary(mask.view(np.uint8), ratio) for mask in masks])
     np.testing.assert_array_equal(outlines(masks, ratio), theirs.view(bool))
-    options = {} if ratio == 0.02 else {"dilation_ratio": ratio}
+    options: dict[str, Any] = {} if ratio == 0.02 else {"dilation_ratio": ratio}
     crowd = np.arange(len(masks)) % 3 == 1
     for given in (None, crowd[2:]):
         found = visops.mask_iou(masks, masks[2:], kind="boundary", iscrowd=given, **options)
@@ -84,7 +87,7 @@ def test_torch() -> None:
 def test_errors() -> None:
     masks = torch.zeros(2, 3, 70, dtype=torch.bool)
     bits = visops.pack_masks(masks).bits
-    rows = (
+    rows: tuple[tuple[type[Exception], str, dict[str, Any]], ...] = (
         (TypeError, "mask_iou: dilation_ratio is for kind='boundary'", {"dilation_ratio": 0.1}),
         (
             RuntimeError,
@@ -98,7 +101,7 @@ def test_errors() -> None:
         ),
     )
     for error, message, options in rows:
-        check(error, message, lambda o=options: visops.mask_iou(masks, masks, **o))
+        check(error, message, functools.partial(visops.mask_iou, masks, masks, **options))
     check(
         RuntimeError,
         "mask_boundaries: width is 64, bits has shape [2, 3, 2]: its last dimension must be",

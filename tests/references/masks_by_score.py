@@ -18,7 +18,10 @@ def by_falling_score(scores: Sequence[float]) -> list[int]:
 
 
 def suppress(
-    masks: np.ndarray, scores: Sequence[float], threshold: float, groups: Sequence[int] | None
+    masks: np.ndarray,
+    scores: Sequence[float],
+    threshold: float,
+    groups: Sequence[int] | np.ndarray | None,
 ) -> list[int]:
     kept: list[int] = []
     for i in by_falling_score(scores):

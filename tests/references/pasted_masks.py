@@ -37,7 +37,7 @@ def paste(
 Neighbours = list[tuple[int | None, float]]
 
 
-def _split(place: float) -> Neighbours:
+def _split(place: float) -> list[tuple[int, float]]:
     before = math.floor(place)
     return [(before, 1 - (place - before)), (before + 1, place - before)]
 
