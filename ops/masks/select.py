@@ -90,20 +90,24 @@ def mask_nms(
     """
     op = "mask_nms"
     limit = output_limit(op, max_output, of_arrays=isinstance(values_of_masks(masks), np.ndarray))
-    _check_number(op, "score_threshold", score_threshold, masks)
+    level = _number(op, "score_threshold", score_threshold, masks)
 
     def call(values: Tensor, scores: Tensor, ids: Tensor | None) -> Tensor:
         bits = _bits(op, values, masks)
         _check_scores(op, bits, scores)
+        if values.is_meta:
+            raise RuntimeError(
+                f"visops.{op}: masks is on meta, must have values, which decide how many are kept"
+            )
         if ids is not None:
             _check_ids(op, bits, ids)
             ids = ids.to(torch.int64)
-        order, part = _order(scores, score_threshold, strict=True)
+        order, part = _order(scores, level, strict=True)
         try:
             kept = _suppress_masks(bits, order, part, ids, iou_threshold)
         except RuntimeError as error:
             raise renamed(error, op, "suppress_masks", {"bits": "masks"}) from None
-        best: Tensor = order[kept]
+        best: Tensor = order.masked_select(kept)
         return best if limit == -1 else best[:limit]
 
     size_of_masks(op, "masks", masks)
@@ -169,13 +173,13 @@ def merge_masks(
     (tensor([1, 1, 1, 1, 2, 2, 2, 0], dtype=torch.int32), tensor([1, 2, 0], dtype=torch.int32))
     """
     op = "merge_masks"
-    _check_number(op, "score_threshold", score_threshold, masks)
+    level = _number(op, "score_threshold", score_threshold, masks)
     width = size_of_masks(op, "masks", masks)[1]
 
     def call(values: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
         bits = _bits(op, values, masks)
         _check_scores(op, bits, scores)
-        order, part = _order(scores, score_threshold, strict=False)
+        order, part = _order(scores, level, strict=False)
         try:
             merged: tuple[Tensor, Tensor] = _merge_masks(
                 bits, width, order, part, overlap_threshold
@@ -237,8 +241,8 @@ def stability_score(
         _stability_score,
         device,
         {"logits": logits},
-        float(mask_threshold),
-        float(threshold_offset),
+        mask_threshold,
+        threshold_offset,
     )
 
 
@@ -247,10 +251,17 @@ def _bits(op: str, values: Tensor, masks: Any) -> Tensor:
     return values if isinstance(masks, PackedMasks) else bits_of_masks(op, "masks", values)
 
 
-def _check_number(op: str, name: str, number: float | None, masks: Any) -> None:
-    if number is not None and math.isnan(number):
+def _number(op: str, name: str, value: Any, masks: Any) -> float | None:
+    if value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a number") from None
+    if math.isnan(number):
         error = RuntimeError if isinstance(values_of_masks(masks), Tensor) else ValueError
         raise error(f"visops.{op}: {name} is nan, must be a number")
+    return number
 
 
 def _check_scores(op: str, bits: Tensor, scores: Tensor) -> None:

@@ -239,6 +239,16 @@ def merge(masks: Any = MASKS, scores: Any = SCORES, **options: Any) -> Callable[
     ),
     (RuntimeError, "mask_nms: score_threshold is nan", suppress(score_threshold=NAN)),
     (ValueError, "merge_masks: score_threshold is nan", merge(MASKS.numpy(), score_threshold=NAN)),
+    (
+        TypeError,
+        "mask_nms: score_threshold is 'x', must be a number",
+        suppress(score_threshold="x"),
+    ),
+    (
+        RuntimeError,
+        "mask_nms: masks is on meta, must have values, which decide how many are kept",
+        suppress(MASKS.to("meta"), SCORES.to("meta")),
+    ),
     (RuntimeError, "mask_nms: idxs has shape [1], must be [2]", suppress(idxs=torch.ones(1).int())),
     (RuntimeError, "mask_nms: idxs has dtype float32, must be an integer", suppress(idxs=SCORES)),
     (RuntimeError, "mask_nms: max_output is -1, must be >= 0", suppress(max_output=-1)),
