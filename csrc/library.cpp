@@ -207,6 +207,25 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def("unpack_masks(Tensor bits, SymInt width) -> Tensor");
   m.def("measure_masks(Tensor bits) -> (Tensor, Tensor)");
   m.def("mask_iou(Tensor bits1, Tensor bits2, str kind='iou', Tensor? iscrowd=None) -> Tensor");
+  m.def("masks_to_runs(Tensor masks, SymInt width=-1) -> (Tensor, Tensor)");
+  m.def("runs_to_bits(Tensor ends, Tensor offsets, SymInt[] size) -> Tensor");
+  m.def(
+      "paste_masks(Tensor masks, Tensor boxes, SymInt[2] size, str convention='detectron2', "
+      "SymInt padding=0) -> Tensor");
+  m.def(
+      "paste_masks_backward(Tensor grad, Tensor boxes, SymInt[2] mask_size, str convention, "
+      "SymInt padding) -> Tensor");
+  m.def(
+      "paste_binary_masks(Tensor masks, Tensor boxes, SymInt[2] size, float threshold=0.5, "
+      "str out='bool', str convention='detectron2', SymInt padding=0) -> Tensor");
+  m.def("mask_boundaries(Tensor bits, SymInt width, float dilation_ratio=0.02) -> Tensor");
+  m.def(
+      "suppress_masks(Tensor bits, Tensor order, Tensor? takes_part, Tensor? idxs, "
+      "float iou_threshold) -> Tensor");
+  m.def(
+      "merge_masks(Tensor bits, SymInt width, Tensor order, Tensor? takes_part, "
+      "float overlap_threshold) -> (Tensor, Tensor)");
+  m.def("stability_score(Tensor logits, float mask_threshold, float threshold_offset) -> Tensor");
   m.def(
       "deform_conv2d(Tensor input, Tensor offset, Tensor weight, Tensor? bias=None, "
       "SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, Tensor? mask=None) "
@@ -220,8 +239,6 @@ STABLE_TORCH_LIBRARY(visops, m) {
   m.def(
       "deform_conv2d_backward_weight(Tensor grad, Tensor input, Tensor offset, "
       "SymInt[] weight_size, " DEFORM_CONV2D_OPTIONS ") -> Tensor");
-  m.def("masks_to_runs(Tensor masks, SymInt width=-1) -> (Tensor, Tensor)");
-  m.def("runs_to_bits(Tensor ends, Tensor offsets, SymInt[] size) -> Tensor");
   m.def("multi_scale_deformable_attention(Tensor value, " ATTENTION_SAMPLES
         ", str method='default') -> Tensor");
   m.def("multi_scale_deformable_attention_backward_value(Tensor grad, " ATTENTION_SAMPLES

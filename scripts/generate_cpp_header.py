@@ -36,8 +36,11 @@ DESCRIBED = {
     "component_stats": "Areas, boxes and centroids of the labels 1 to regions.",
     "masks_to_runs": "Where the runs of masks end, down their columns, and where masks begin among "
     "them. Takes the bits of pack_masks if a width is given.",
-    "measure_masks": "Areas and boxes of the bits of pack_masks; x2 and y2 are exclusive.",
     "runs_to_bits": "Bits, as of pack_masks, from the ends and offsets of masks_to_runs.",
+    "mask_boundaries": "Bits of the boundaries of the bits of pack_masks.",
+    "measure_masks": "Areas and boxes of the bits of pack_masks; x2 and y2 are exclusive.",
+    "paste_binary_masks": "Masks as paste_masks has them; out: bool, uint8 or packed.",
+    "suppress_masks": "Which of the masks in `order` suppression keeps, by position.",
     "unpack_masks": "Masks from the bits of pack_masks.",
 }
 # What the operators do otherwise than those functions.
@@ -51,7 +54,9 @@ NOTES = {
     "distance_transform": "Indices are empty unless asked for.",
     "mask_iou": "Takes the bits of pack_masks; kind: iou or ioa.",
     "match_cost": "Returns each image's [queries, targets], one image after another.",
+    "merge_masks": "Takes the bits of pack_masks, their width, and the order to draw them in.",
     "nms_match": "Returns the index of the kept box that each box belongs to.",
+    "paste_masks": "Returns numbers; convention: detectron2, or torchvision with padding.",
     "roi_align_max": "Takes the maximum of a bin's samples; also returns where it was.",
 }
 

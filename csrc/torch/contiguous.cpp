@@ -1,12 +1,9 @@
 #include "torch/contiguous.h"
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 #include <torch/csrc/stable/macros.h>
 
 #include "core/check.h"
+#include "torch/zeroed.h"
 
 namespace visops {
 
@@ -22,18 +19,6 @@ std::string allocation_error(const Tensor& like) {
                                               torch::stable::detail::torch_shim_bc_const_char_ptr);
 #endif
   return message != nullptr ? message : "not enough memory, or an earlier CUDA call failed";
-}
-
-// New memory is mapped at first touch, 4 KiB at a time, which for a batch of images costs more than
-// warping it. From 4 MiB on we ask for large pages, as NumPy does; a refusal is harmless.
-void prefer_large_pages([[maybe_unused]] void* data, [[maybe_unused]] int64_t bytes) {
-#if defined(__linux__)
-  constexpr int64_t kPage = 4096, kWorthIt = int64_t{1} << 22;
-  if (bytes < kWorthIt) return;
-  const auto begin = (reinterpret_cast<uintptr_t>(data) + kPage - 1) & ~uintptr_t{kPage - 1};
-  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~uintptr_t{kPage - 1};
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-#endif
 }
 
 }  // namespace

@@ -116,16 +116,20 @@ def _pack_masks(masks: Tensor) -> Tensor:
 _BITS = "int64, as pack_masks returns"
 
 
-@register_fake("unpack_masks")
-def _unpack_masks(bits: Tensor, width: int) -> Tensor:
-    op = "unpack_masks"
-    _check(op, "bits", bits, (torch.int64,), _BITS)
+def _check_width(op: str, bits: Tensor, width: int) -> None:
     message = (
         f"visops.{op}: width is {width}, bits has shape {list(bits.shape)}: its last dimension "
         "must be ceil(width / 64)"
     )
     require(width >= 0, message)
     require((width + 63) // 64 == bits.shape[-1], message)
+
+
+@register_fake("unpack_masks")
+def _unpack_masks(bits: Tensor, width: int) -> Tensor:
+    op = "unpack_masks"
+    _check(op, "bits", bits, (torch.int64,), _BITS)
+    _check_width(op, bits, width)
     return bits.new_empty((*bits.shape[:-1], width), dtype=torch.bool)
 
 
@@ -158,6 +162,65 @@ def _mask_iou(
     return bits1.new_empty((bits1.shape[0], bits2.shape[0]), dtype=torch.float32)
 
 
+def _check_ordered(
+    op: str, bits: Tensor, order: Tensor, takes_part: Tensor | None, idxs: Tensor | None = None
+) -> None:
+    require(
+        bits.dim() == 3,
+        f"visops.{op}: bits has shape {list(bits.shape)}, must be [N, H, words]",
+    )
+    _check(op, "bits", bits, (torch.int64,), _BITS)
+    for name, values in (("order", order), ("takes_part", takes_part), ("idxs", idxs)):
+        if values is not None:
+            check_shape(op, name, values, bits.shape[:1], str(list(bits.shape[:1])))
+
+
+@register_fake("suppress_masks")
+def _suppress_masks(
+    bits: Tensor,
+    order: Tensor,
+    takes_part: Tensor | None,
+    idxs: Tensor | None,
+    iou_threshold: float,
+) -> Tensor:
+    _check_ordered("suppress_masks", bits, order, takes_part, idxs)
+    return bits.new_empty(bits.shape[:1], dtype=torch.bool)
+
+
+@register_fake("merge_masks")
+def _merge_masks(
+    bits: Tensor, width: int, order: Tensor, takes_part: Tensor | None, overlap_threshold: float
+) -> tuple[Tensor, Tensor]:
+    _check_ordered("merge_masks", bits, order, takes_part)
+    _check_width("merge_masks", bits, width)
+    labels = bits.new_empty((bits.shape[1], width), dtype=torch.int32)
+    return labels, bits.new_empty(bits.shape[:1], dtype=torch.int32)
+
+
+@register_fake("stability_score")
+def _stability_score(logits: Tensor, mask_threshold: float, threshold_offset: float) -> Tensor:
+    op = "stability_score"
+    floating = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    _check(op, "logits", logits, floating, "a floating type")
+    require(
+        threshold_offset >= 0,
+        f"visops.{op}: threshold_offset is {threshold_offset}, must be >= 0",
+    )
+    return logits.new_empty(logits.shape[:-2], dtype=torch.float32)
+
+
+@register_fake("mask_boundaries")
+def _mask_boundaries(bits: Tensor, width: int, dilation_ratio: float = 0.02) -> Tensor:
+    op = "mask_boundaries"
+    _check(op, "bits", bits, (torch.int64,), _BITS)
+    _check_width(op, bits, width)
+    require(
+        dilation_ratio >= 0,
+        f"visops.{op}: dilation_ratio is {dilation_ratio}, must be finite and >= 0",
+    )
+    return bits.new_empty(bits.shape)
+
+
 def _leading(call: Callable[..., Any]) -> Callable[..., tuple[Any, Any]]:
     """Return the vmap rule of an operator on [..., H, W]: the mapped dimension leads."""
 
@@ -184,10 +247,13 @@ for _op in (
     "pack_masks",
     "unpack_masks",
     "measure_masks",
+    "mask_boundaries",
+    "stability_score",
 ):
     _call = getattr(torch.ops.visops, _op).default
     torch.library.register_vmap(f"visops::{_op}", below_vmap(complete_rule(_call, _leading(_call))))
-_call = torch.ops.visops.mask_iou.default
-torch.library.register_vmap(
-    "visops::mask_iou", below_vmap(complete_rule(_call, one_call_each(_call)))
-)
+for _op in ("mask_iou", "suppress_masks", "merge_masks"):
+    _call = getattr(torch.ops.visops, _op).default
+    torch.library.register_vmap(
+        f"visops::{_op}", below_vmap(complete_rule(_call, one_call_each(_call)))
+    )

@@ -24,6 +24,8 @@ _pack_masks = torch.ops.visops.pack_masks.default
 _unpack_masks = torch.ops.visops.unpack_masks.default
 _measure_masks = torch.ops.visops.measure_masks.default
 _mask_iou = torch.ops.visops.mask_iou.default
+_mask_boundaries = torch.ops.visops.mask_boundaries.default
+_KINDS = ("iou", "ioa", "boundary")
 
 
 @exportable
@@ -159,6 +161,7 @@ def mask_iou(
     *,
     kind: str = "iou",
     iscrowd: Tensor | np.ndarray | None = None,
+    dilation_ratio: float | None = None,
     device: Device = None,
 ) -> Any:
     """Compute the overlaps of all pairs of masks.
@@ -170,10 +173,16 @@ def mask_iou(
     ----------
     masks1, masks2 : Tensor or ndarray ``[N, H, W]`` and ``[M, H, W]``, or PackedMasks
         Bool or uint8; pixels that are not 0 are inside. Pack masks that are used again.
-    kind : {"iou", "ioa"}
-        Intersection over union, or over the area of the mask of `masks1`.
+    kind : {"iou", "ioa", "boundary"}
+        Intersection over union, or over the area of the mask of `masks1`; or the intersection over
+        union of the masks' boundaries, which weighs their outline alone.
     iscrowd : Tensor or ndarray ``[M]``, bool or uint8, optional
-        Masks of `masks2` that are crowds: their overlaps are "ioa", as in COCO's evaluation.
+        Masks of `masks2` that are crowds: their overlaps are "ioa", as in COCO's evaluation; with
+        "boundary", of boundaries.
+    dilation_ratio : float >= 0, optional
+        For "boundary": how wide boundaries are, as a share of the image's diagonal; 0.02 by
+        default. Rounded half to even to whole pixels, 1 at least. The boundary is what erosion by a
+        square removes, ``2 d + 1`` pixels wide; pixels near the image's border belong to it.
     device : optional
         For arrays: where to compute. They are copied there and the result back.
 
@@ -187,6 +196,14 @@ def mask_iou(
     ------
     RuntimeError (tensors), ValueError (arrays)
         For wrong shapes, dtypes, devices or kinds, and masks of two sizes.
+    TypeError
+        For a `dilation_ratio` with another kind.
+
+    Notes
+    -----
+    "boundary" is the measure of B. Cheng et al., "Boundary IoU: Improving Object-Centric Image
+    Segmentation Evaluation" (CVPR 2021). Their evaluation on COCO takes the smaller of it and the
+    intersection over union of the masks.
 
     Examples
     --------
@@ -202,38 +219,60 @@ def mask_iou(
             [0.3333, 1.0000]])
     """
     op = "mask_iou"
-    sizes = [_size(op, name, m) for name, m in (("masks1", masks1), ("masks2", masks2))]
+    sizes = [size_of_masks(op, name, m) for name, m in (("masks1", masks1), ("masks2", masks2))]
     if sizes[0] != sizes[1]:
-        error = RuntimeError if isinstance(_values(masks1), Tensor) else ValueError
+        error = RuntimeError if isinstance(values_of_masks(masks1), Tensor) else ValueError
         raise error(
             f"visops.{op}: masks1 are {sizes[0][0]} x {sizes[0][1]}, masks2 are {sizes[1][0]} x "
             f"{sizes[1][1]}: masks must be of one size"
         )
     packed = isinstance(masks1, PackedMasks), isinstance(masks2, PackedMasks)
+    if kind not in _KINDS:
+        error = RuntimeError if isinstance(values_of_masks(masks1), Tensor) else ValueError
+        raise error(f"visops.{op}: kind is {kind!r}, must be 'iou', 'ioa' or 'boundary'")
+    if dilation_ratio is not None and kind != "boundary":
+        raise TypeError(f"visops.{op}: dilation_ratio is for kind='boundary'")
+    ratio = 0.02 if dilation_ratio is None else dilation_ratio
+
+    def outlined(name: str, bits: Tensor) -> Tensor:
+        try:
+            boundaries: Tensor = _mask_boundaries(bits, sizes[0][1], ratio)
+        except RuntimeError as error:
+            raise renamed(error, op, "mask_boundaries", {"bits": name}) from None
+        return boundaries
 
     def call(one: Tensor, other: Tensor, crowd: Tensor | None) -> Tensor:
-        bits1, bits2 = (
-            values if is_packed else _packed(op, name, values)
-            for name, values, is_packed in zip(
-                ("masks1", "masks2"), (one, other), packed, strict=True
-            )
-        )
+        names, given = ("masks1", "masks2"), (one, other)
+        bits = [
+            values if is_packed else bits_of_masks(op, name, values)
+            for name, values, is_packed in zip(names, given, packed, strict=True)
+        ]
+        of_bits = kind
+        if kind == "boundary":
+            of_bits, both = "iou", one is other
+            bits[0] = outlined("masks1", bits[0])
+            bits[1] = bits[0] if both else outlined("masks2", bits[1])
         try:
-            overlaps: Tensor = _mask_iou(bits1, bits2, kind, crowd)
+            overlaps: Tensor = _mask_iou(bits[0], bits[1], of_bits, crowd)
         except RuntimeError as error:
             raise renamed(error, op, op, {"bits1": "masks1", "bits2": "masks2"}) from None
         return overlaps
 
-    tensors = {"masks1": _values(masks1), "masks2": _values(masks2), "iscrowd": iscrowd}
+    tensors = {
+        "masks1": values_of_masks(masks1),
+        "masks2": values_of_masks(masks2),
+        "iscrowd": iscrowd,
+    }
     return call_operator(op, call, device, tensors, optional=("iscrowd",))
 
 
-def _values(masks: Any) -> Any:
+def values_of_masks(masks: Any) -> Any:
+    """Return the tensor or array of masks, packed or not."""
     return masks.bits if isinstance(masks, PackedMasks) else masks
 
 
-def _size(op: str, name: str, masks: Any) -> tuple[int, int]:
-    """Return height and width."""
+def size_of_masks(op: str, name: str, masks: Any) -> tuple[int, int]:
+    """Return height and width of masks [N, H, W]."""
     if isinstance(masks, PackedMasks):
         return masks.size
     if not isinstance(masks, (Tensor, np.ndarray)):
@@ -247,7 +286,8 @@ def _size(op: str, name: str, masks: Any) -> tuple[int, int]:
     return masks.shape[-2], masks.shape[-1]
 
 
-def _packed(op: str, name: str, masks: Tensor) -> Tensor:
+def bits_of_masks(op: str, name: str, masks: Tensor) -> Tensor:
+    """Return masks that are not packed as bits; errors name `op` and its argument."""
     try:
         bits: Tensor = _pack_masks(masks)
     except RuntimeError as error:
@@ -259,9 +299,9 @@ def _measured(op: str, choose: Callable[[Tensor, Tensor], Any], masks: Any, devi
     is_packed = isinstance(masks, PackedMasks)
 
     def call(values: Tensor) -> Any:
-        return choose(*_measure_masks(values if is_packed else _packed(op, "masks", values)))
+        return choose(*_measure_masks(values if is_packed else bits_of_masks(op, "masks", values)))
 
-    return call_operator(op, call, device, {"masks": _values(masks)})
+    return call_operator(op, call, device, {"masks": values_of_masks(masks)})
 
 
 def _boxes(areas: Tensor, boxes: Tensor) -> Tensor:

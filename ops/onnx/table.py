@@ -44,17 +44,21 @@ _REFUSED = {
     "deform_conv2d": "ONNX has DeformConv from opset 19 on, and this table writes opset 18; "
     + _ON_ARRAYS.format("deform_conv2d"),
     "distance_transform": _ITS_ARGUMENTS.format("distance_transform"),
+    "mask_boundaries": "ONNX has no operator for it; " + _ON_ARRAYS.format("mask_iou"),
     "mask_iou": _ITS_ARGUMENTS.format("mask_iou"),
     "match_cost": _ITS_ARGUMENTS.format("match_cost"),
     "masks_to_runs": "ONNX has no operator for it; " + _ON_ARRAYS.format("masks_to_rle"),
     "matrix_nms": _ITS_ARGUMENTS.format("matrix_nms"),
     "measure_masks": "ONNX has no operator for it; "
     + _ON_ARRAYS.format("mask_area or masks_to_boxes"),
+    "merge_masks": _ITS_ARGUMENTS.format("merge_masks"),
     "multi_scale_deformable_attention": _ITS_ARGUMENTS.format("multi_scale_deformable_attention")
     + ", or export the model with the grid_sample form of its attention",
     "nms_rotated": _ITS_ARGUMENTS.format("nms_rotated"),
     "non_maximum_weighted": _ITS_ARGUMENTS.format("non_maximum_weighted"),
     "pack_masks": _ITS_ARGUMENTS.format("pack_masks"),
+    "paste_binary_masks": "ONNX has no operator for it; " + _ON_ARRAYS.format("paste_masks"),
+    "paste_masks": _ITS_ARGUMENTS.format("paste_masks"),
     "paste_rois": _ITS_ARGUMENTS.format("paste_rois"),
     "point_sample": _ITS_ARGUMENTS.format("point_sample")
     + ", or export the model with grid_sample at 2 * points - 1",
@@ -64,6 +68,8 @@ _REFUSED = {
     "runs_to_bits": "ONNX has no operator for it; " + _ON_ARRAYS.format("rle_to_masks"),
     "soft_nms": _ITS_ARGUMENTS.format("soft_nms") + ", or use nms",
     "soft_nms_rotated": _ITS_ARGUMENTS.format("soft_nms_rotated"),
+    "stability_score": _ITS_ARGUMENTS.format("stability_score"),
+    "suppress_masks": "ONNX has no operator for it; " + _ON_ARRAYS.format("mask_nms"),
     "unpack_masks": "ONNX has no operator for it; " + _ON_ARRAYS.format("masks.PackedMasks.unpack"),
     "weighted_boxes_fusion": _ITS_ARGUMENTS.format("weighted_boxes_fusion"),
     "weighted_boxes_fusion_3d": _ITS_ARGUMENTS.format("weighted_boxes_fusion_3d"),

@@ -9,6 +9,11 @@ numbers components in another order: its labels are renumbered for the compariso
 timing. Clean-up of small regions is Segment Anything's function, restated, mask by mask. Distance
 transforms: the discs, and the outside of a few of them, where distances are long. SciPy's are
 float64. Run lengths: one disc a mask, and twelve (bench/coding/rle.py).
+
+Pasting: 28 × 28 probabilities into boxes whose sides are 5 to 60 % of the image's. detectron2's
+method for CPUs, restated: one mask after another, cropped to its box. torchvision's function, which
+returns numbers, and a comparison. Suppression, merging and stability: loops over masks, restated
+from libraries that have them.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ import cv2
 import numpy as np
 import scipy.ndimage
 import skimage.measure
+from torchvision.models.detection.roi_heads import paste_masks_in_image
 from torchvision.ops import masks_to_boxes
 
 try:
@@ -243,6 +249,147 @@ def boxes(count: int, height: int, width: int) -> list[Contender]:
     ]
 
 
+def detections(count: int, height: int, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Probabilities [count, 28, 28], and boxes within the image."""
+    rng = np.random.default_rng(2)
+    sides = rng.uniform(0.05, 0.6, (count, 2)) * (width, height)
+    starts = rng.uniform(0, 1, (count, 2)) * ((width, height) - sides)
+    boxes = torch.from_numpy(np.concatenate([starts, starts + sides], 1)).float()
+    coarse = torch.from_numpy(rng.random((count, 1, 6, 6))).float()
+    masks = torch.nn.functional.interpolate(coarse, (28, 28), mode="bicubic").clamp(0, 1)
+    return masks[:, 0], boxes
+
+
+def paste_one_by_one(
+    masks: torch.Tensor, boxes: torch.Tensor, size: tuple[int, int]
+) -> torch.Tensor:
+    """detectron2's pasting on CPUs."""
+    height, width = size
+    pasted = torch.zeros(len(masks), height, width, dtype=torch.bool)
+    for i, (mask, box) in enumerate(zip(masks, boxes, strict=True)):
+        x1, y1 = (int(v) for v in (box[:2].floor() - 1).clamp(min=0))
+        x2, y2 = min(int(box[2].ceil()) + 1, width), min(int(box[3].ceil()) + 1, height)
+        columns = (torch.arange(x1, x2) + 0.5 - box[0]) / (box[2] - box[0]) * 2 - 1
+        rows = (torch.arange(y1, y2) + 0.5 - box[1]) / (box[3] - box[1]) * 2 - 1
+        shape = (y2 - y1, x2 - x1)
+        grid = torch.stack([columns.expand(shape), rows[:, None].expand(shape)], 2)
+        numbers = torch.nn.functional.grid_sample(mask[None, None], grid[None], align_corners=False)
+        pasted[i, y1:y2, x1:x2] = numbers[0, 0] >= 0.5
+    return pasted
+
+
+def pasting(convention: str, count: int, height: int, width: int) -> list[Contender]:
+    """Masks of detections as bools of the image's size."""
+    masks, boxes, size = *detections(count, height, width), (height, width)
+    few = Tolerance(max_abs=1, mean_abs=1e-5, why="ties at the threshold")
+
+    def ours(out: str) -> Callable[[], Any]:
+        return lambda: visops.paste_masks(masks, boxes, size, out=out, convention=convention)
+
+    contenders = [
+        Contender("visops", ours("bool"), comparable=lambda m: m.byte()),
+        Contender("packed", ours("packed"), bound=True, comparable=lambda p: p.unpack().byte()),
+    ]
+    if convention == "detectron2":
+        contenders.append(
+            Contender(
+                "detectron2's method",
+                lambda: paste_one_by_one(masks, boxes, size),
+                few,
+                floor=15.0,
+                comparable=lambda m: m.byte(),
+            )
+        )
+    else:
+        contenders.append(
+            Contender(
+                "torchvision",
+                lambda: paste_masks_in_image(masks[:, None], boxes, size) > 0.5,
+                few,
+                floor=8.0,
+                comparable=lambda m: m[:, 0].byte(),
+            )
+        )
+    return contenders
+
+
+def selection(kind: str, count: int, height: int, width: int) -> list[Contender]:
+    """What is kept of masks by score, and drawn."""
+    masks = torch.from_numpy(single_discs(count, height, width))
+    scores = torch.rand(count, generator=torch.Generator().manual_seed(0))
+    packed = visops.pack_masks(masks)
+
+    def suppressed() -> torch.Tensor:
+        order = scores.argsort(descending=True, stable=True)
+        flat = masks[order].flatten(1).float()
+        common, area = flat @ flat.T, flat.sum(1)
+        meets = common / (area[:, None] + area - common) > 0.3
+        kept: list[int] = []
+        for i in range(count):
+            if not meets[i, kept].any():
+                kept.append(i)
+        return order[kept]
+
+    def merged() -> torch.Tensor:
+        labels, drawn = torch.zeros(height, width, dtype=torch.int32), 0
+        for i in torch.argsort(-scores).tolist():
+            area = int(masks[i].sum())
+            covered = int((masks[i] & (labels > 0)).sum())
+            if area > 0 and covered / area <= 0.5:
+                drawn += 1
+                labels[masks[i] & (labels == 0)] = drawn
+        return labels
+
+    if kind == "suppression":
+        return [
+            Contender("visops", lambda: visops.mask_nms(masks, scores, 0.3)),
+            Contender("packed before", lambda: visops.mask_nms(packed, scores, 0.3), bound=True),
+            Contender("matrix product", suppressed, floor=50.0),
+        ]
+    return [
+        Contender("visops", lambda: visops.merge_masks(masks, scores)[0]),
+        Contender("packed before", lambda: visops.merge_masks(packed, scores)[0], bound=True),
+        Contender("detectron2's method", merged, floor=5.0),
+    ]
+
+
+def outlines(count: int, height: int, width: int) -> list[Contender]:
+    """Overlaps of the boundaries of all pairs."""
+    masks = torch.from_numpy(single_discs(count, height, width))
+    steps = max(1, round(0.02 * float(np.hypot(height, width))))
+    square = np.ones((3, 3), np.uint8)
+
+    def eroded() -> torch.Tensor:
+        found = []
+        for mask in masks.numpy().view(np.uint8):
+            padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
+            found.append(mask - cv2.erode(padded, square, iterations=steps)[1:-1, 1:-1])
+        flat = torch.from_numpy(np.stack(found)).flatten(1).float()
+        common, area = flat @ flat.T, flat.sum(1)
+        return (common / (area[:, None] + area - common)).nan_to_num(0)
+
+    return [
+        Contender("visops", lambda: visops.mask_iou(masks, masks, kind="boundary")),
+        Contender("OpenCV and a matrix product", eroded, ROUNDING, floor=10.0),
+    ]
+
+
+def stability(count: int, height: int, width: int) -> list[Contender]:
+    """Segment Anything's stability scores."""
+    logits = torch.randn(count, height, width, generator=torch.Generator().manual_seed(0))
+
+    def two_masks() -> torch.Tensor:
+        def pixels(threshold: float) -> torch.Tensor:
+            return (logits > threshold).sum(-1, dtype=torch.int16).sum(-1, dtype=torch.int32)
+
+        return pixels(1.0) / pixels(-1.0)
+
+    return [
+        Contender("visops", lambda: visops.stability_score(logits, 0.0, 1.0)),
+        Contender("Segment Anything's method", two_masks, ROUNDING, floor=2.0),
+    ]
+
+
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
     cases = []
@@ -272,6 +419,25 @@ def all_cases() -> list[Case]:
     cases += [
         case(group, f"{count} × 800 × 1333", build, count, 800, 1333, quick=count < 50, job=group)
         for group, build in (("overlaps", overlaps), ("boxes", boxes))
+        for count in (10, 100)
+    ]
+    cases += [
+        case(
+            group,
+            f"{count} × 800 × 1333{note}",
+            build,
+            *(*options, count, 800, 1333),
+            quick=count < 50,
+            job=group,
+        )
+        for group, build, options, note in (
+            ("pasting", pasting, ("detectron2",), ", detectron2"),
+            ("pasting", pasting, ("torchvision",), ", torchvision"),
+            ("suppression", selection, ("suppression",), ""),
+            ("merging", selection, ("merging",), ""),
+            ("overlaps of boundaries", outlines, (), ""),
+            ("stability", stability, (), ""),
+        )
         for count in (10, 100)
     ]
     return cases + rle.cases({"one disc": single_discs, "discs": discs})

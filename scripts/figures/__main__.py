@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # `demo` and `figu
 from figures import augment as augment_figures
 from figures import deform_conv2d as deform_conv2d_figures
 from figures import infer as infer_figures
+from figures import masks as masks_figures
 from figures import nms as nms_figures
 from figures import points as point_figures
 from figures import roi_align as roi_align_figures
@@ -128,6 +129,7 @@ if __name__ == "__main__":
     deform_conv2d_figures.sampled_places(IMAGES / "deform_conv2d.jpg")
     nms_figures.suppression(IMAGES / "nms.png")
     roi_crops_figures.there_and_back(IMAGES / "roi_crops.jpg")
+    masks_figures.pasted_masks(IMAGES / "paste_masks.png")
     infer_figures.anonymised(IMAGES / "infer_regions.jpg")
     roi_align_figures.bins_and_samples(IMAGES / "roi_align.png")
     point_figures.uncertain_points(IMAGES / "point_samples.jpg")

@@ -65,6 +65,60 @@ def polygons_of(p: Any) -> list[list[list[float]]]:
     ]
 
 
+def small_masks_of(p: Any) -> Tensor:
+    """Return ``[K, h, w]``, floating."""
+    shape = (p.count, p.draw.between(1, 9), p.draw.between(1, 9))
+    small: Tensor = p.draw.tensor(shape, torch.float64).to(p.box_dtype)
+    return small
+
+
+def order_of(p: Any) -> Tensor:
+    """Return the masks in another order."""
+    order: Tensor = p.draw.tensor((p.batch,), torch.float64).argsort()
+    return order
+
+
+def _arguments_of(names: str, **values: Callable[[Any], Any]) -> dict[str, Callable[[Any], Any]]:
+    return {f"{op}.{name}": value for op in names.split() for name, value in values.items()}
+
+
+_PASTING = "paste_masks paste_binary_masks paste_masks_backward"
+MASKS_BY_OPERATOR: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
+    {
+        **_arguments_of(
+            _PASTING,
+            masks=small_masks_of,
+            boxes=lambda p: p.corners(),
+            size=lambda p: [p.height, p.width],
+            mask_size=lambda p: [p.draw.between(1, 9), p.draw.between(1, 9)],
+            threshold=lambda p: p.draw.choice((0.5, 0.1, -1.0)),
+            convention=lambda p: "torchvision",
+            padding=lambda p: p.draw.between(0, 3),
+            grad=lambda p: p.draw.tensor((p.count, p.height, p.width), torch.float64).to(
+                p.box_dtype
+            ),
+        ),
+        **_arguments_of("paste_masks", out=lambda p: "bool"),
+        **_arguments_of(
+            "paste_binary_masks", out=lambda p: p.draw.choice(("bool", "uint8", "packed"))
+        ),
+        **_arguments_of(
+            "suppress_masks merge_masks mask_nms",
+            order=order_of,
+            takes_part=lambda p: p.integers(p.batch, 2).to(torch.bool),
+            idxs=lambda p: p.integers(p.batch, 3),
+            scores=lambda p: p.scores(p.batch),
+            score_threshold=lambda p: p.draw.choice((None, 0.3)),
+        ),
+        **_arguments_of(
+            "stability_score",
+            logits=lambda p: p.draw.tensor((p.batch, p.height, p.width), torch.float64),
+            mask_threshold=lambda p: 0.4,
+            threshold_offset=lambda p: 0.2,
+        ),
+    }
+)
+
 MASK_VALUES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
     {
         "masks": masks_of,
@@ -82,6 +136,8 @@ MASK_VALUES: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
         "rles2": rle_of,
         "polygons": polygons_of,
         "compressed": lambda p: p.draw.chance(0.5),
+        "dilation_ratio": lambda p: p.draw.choice((0.02, 0.3)),
+        "overlap_threshold": lambda p: p.draw.choice((0.0, 0.5, 1.0)),
         "return_empty": lambda p: p.draw.chance(0.5),
         "connectivity": lambda p: p.draw.choice((4, 8)),
         "regions": lambda p: p.draw.between(0, 9),

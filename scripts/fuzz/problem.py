@@ -15,7 +15,7 @@ from torch import Tensor
 
 from . import attention, deform_conv2d, points
 from .draws import FLOATING, Draw
-from .masks import MASK_VALUES, masks_of
+from .masks import MASK_VALUES, MASKS_BY_OPERATOR, masks_of
 
 Pair = tuple[int, int]
 INTERPOLATIONS = ("bilinear", "nearest", "bicubic")
@@ -318,6 +318,7 @@ BY_OPERATOR: Mapping[str, Value] = MappingProxyType(
         **arguments_of("masks_to_runs", width=lambda p: -1),
         **arguments_of("runs_to_bits", size=lambda p: [p.height, p.width]),
         **arguments_of("mask_iou", kind=lambda p: p.draw.choice(("iou", "ioa"))),
+        **MASKS_BY_OPERATOR,
         **arguments_of("remove_small_regions", mode=lambda p: p.draw.choice(("holes", "islands"))),
         **arguments_of("nms_rotated soft_nms_rotated", boxes=lambda p: p.rotated()),
         **attention.BY_OPERATOR,

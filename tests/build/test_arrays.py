@@ -58,6 +58,13 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
     ),
     "remove_small_regions": (lambda masks: visops.remove_small_regions(masks, 4), (MASKS > 0.5,)),
     "mask_iou": (visops.mask_iou, (MASKS > 0.5, MASKS[3:] > 0.3)),
+    "paste_masks": (
+        lambda masks, boxes: visops.paste_masks(masks, boxes, (20, 30), out="float"),
+        (MASKS, BOXES),
+    ),
+    "mask_nms": (lambda masks, scores: visops.mask_nms(masks, scores, 0.4), (MASKS > 0.5, SCORES)),
+    "merge_masks": (visops.merge_masks, (MASKS > 0.5, SCORES)),
+    "stability_score": (lambda masks: visops.stability_score(masks, 0.5, 0.1), (MASKS,)),
     "mask_area": (visops.mask_area, (MASKS > 0.5,)),
     "masks_to_boxes": (visops.masks_to_boxes, (MASKS > 0.5,)),
     "masks_to_rle": (

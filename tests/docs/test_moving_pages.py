@@ -21,6 +21,7 @@ import torch
 import torch.nn.functional as F
 import torchvision
 import visops
+from references.pasted_masks import by_grid_sample
 from torchvision.transforms.v2.functional import resized_crop
 from visops import compat
 
@@ -72,6 +73,35 @@ def by_product() -> np.ndarray:
     return inter / (area[:, None] + area - inter)
 
 
+SMALL_MASKS = torch.from_numpy(RNG.random((4, 14, 14))).float()
+MASK_BOXES = torch.tensor([[3.5, 4, 40, 50], [0, 0, 70, 60], [50.2, 3, 69, 58.5], [9, 9, 20, 13]])
+LOGITS = torch.from_numpy(RNG.normal(size=(4, 60, 70))).float()
+
+
+def boundaries() -> Pair:
+    """Their distance on these masks is two pixels."""
+    padded = [
+        cv2.copyMakeBorder(m.astype(np.uint8), 1, 1, 1, 1, cv2.BORDER_CONSTANT) for m in MASKS
+    ]
+    square = np.ones((3, 3), np.uint8)
+    eroded = np.stack([cv2.erode(mask, square, iterations=2)[1:-1, 1:-1] for mask in padded])
+    theirs = torch.from_numpy(MASKS & ~eroded.astype(bool))
+    return visops.mask_iou(TENSORS, TENSORS, kind="boundary"), visops.mask_iou(theirs, theirs)
+
+
+def panoptic() -> Pair:
+    scores = torch.tensor([0.4, 0.9, 0.1, 0.8])
+    labels, drawn = torch.zeros(60, 70, dtype=torch.int32), 0
+    for i in torch.argsort(-scores).tolist():
+        mask = TENSORS[i]
+        if scores[i] < 0.3 or (mask & (labels > 0)).sum() / mask.sum() > 0.55:
+            continue
+        drawn += 1
+        labels[mask & (labels == 0)] = drawn
+    ours, _ = visops.merge_masks(TENSORS, scores, overlap_threshold=0.55, score_threshold=0.3)
+    return ours, labels
+
+
 def statistics() -> Pair:
     labels, stats = visops.connected_components(TENSORS[0], return_stats=True)
     count, theirs, table, _ = cv2.connectedComponentsWithStats(MASK.astype(np.uint8))
@@ -98,6 +128,33 @@ MASK_ROWS: dict[str, Row] = {
         lambda: (visops.masks_to_boxes(TENSORS), torchvision.ops.masks_to_boxes(TENSORS)),
         0,
     ),
+    "detectron2.layers.paste_masks_in_image(masks, boxes, size)": (
+        lambda: (
+            visops.paste_masks(SMALL_MASKS, MASK_BOXES, (60, 70)),
+            by_grid_sample(SMALL_MASKS, MASK_BOXES, (60, 70)) >= 0.5,
+        ),
+        0,
+    ),
+    "torchvision.models.detection.roi_heads.paste_masks_in_image(masks, boxes, size)": (
+        lambda: (
+            visops.paste_masks(
+                SMALL_MASKS, MASK_BOXES, (60, 70), out="float", convention="torchvision"
+            ),
+            torchvision.models.detection.roi_heads.paste_masks_in_image(
+                SMALL_MASKS[:, None], MASK_BOXES, (60, 70)
+            )[:, 0],
+        ),
+        1e-5,
+    ),
+    "boundary_iou.utils.boundary_utils.mask_to_boundary(mask)": (boundaries, 0),
+    "segment_anything.utils.amg.calculate_stability_score(logits, t, o)": (
+        lambda: (
+            visops.stability_score(LOGITS, 0.5, 0.3),
+            (LOGITS > 0.8).sum((1, 2)) / (LOGITS > 0.2).sum((1, 2)),
+        ),
+        0,
+    ),
+    "combine_semantic_and_instance_outputs": (panoptic, 0),
     "pycocotools.mask.iou(a, b, iscrowd)": (
         lambda: (
             visops.mask_iou(TENSORS, TENSORS, iscrowd=torch.tensor(CROWD, dtype=torch.bool)),

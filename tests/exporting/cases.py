@@ -152,6 +152,8 @@ def _places(step: int) -> tuple[Tensor, Tensor]:
     size = (_BATCHES[step], 9, *_SIZES[step])
     offset = rng.uniform(-2, 2, (size[0], 18, *size[2:]))
     return torch.from_numpy(offset).float(), torch.from_numpy(rng.random(size)).float()
+
+
 def _sampled(step: int) -> tuple[Tensor, Tensor]:
     rng, batch = _rng(step), _BATCHES[step]
     shapes = (batch, 3, *_SIZES[step]), (batch, _COUNTS[step], 2)
@@ -209,6 +211,20 @@ def _packed(images: Tensor) -> tuple[Tensor, ...]:
     packed = visops.pack_masks(images > 0.5)
     area, boxes = visops.mask_area(packed), visops.masks_to_boxes(packed)
     return packed.bits, packed.unpack(), area, boxes, visops.mask_iou(packed, packed)
+
+
+def _selected(images: Tensor) -> tuple[Tensor, ...]:
+    packed = visops.pack_masks(images > 0.5)
+    scores = images.mean((-2, -1))
+    kept = visops.mask_nms(packed, scores, 0.3)
+    overlaps = visops.mask_iou(packed, packed, kind="boundary")
+    return kept, overlaps, *visops.merge_masks(packed, scores), visops.stability_score(images, 0.5)
+
+
+def _pasted(masks: Tensor, boxes: Tensor) -> tuple[Tensor, ...]:
+    packed = visops.paste_masks(masks, boxes, (20, 30), out="packed")
+    numbers = visops.paste_masks(masks, boxes, (20, 30), out="float", convention="torchvision")
+    return packed.bits, numbers
 
 
 CASES: dict[str, Case] = {}
@@ -418,6 +434,16 @@ _add(
     "pack_masks mask_area mask_iou masks_to_boxes",
     _packed,
     lambda i: (images(i, 1)[:, 0].repeat(1, 1, 9),),
+)
+_add(
+    "mask_nms mask_iou merge_masks stability_score",
+    _selected,
+    lambda i: (images(i, 1)[:, 0].repeat(1, 1, 9),),
+)
+_add(
+    "paste_masks",
+    _pasted,
+    lambda i: (images(i, 1)[:, 0], images(i, 1)[:, 0, :4, 0].sort().values * 9),
 )
 _add(
     "distance_transform",

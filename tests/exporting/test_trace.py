@@ -34,6 +34,7 @@ KEEP_SIZES = {
     "roi_align max",
     "col2im",
     "pack_masks mask_area mask_iou masks_to_boxes",
+    "mask_nms mask_iou merge_masks stability_score",
 }
 
 

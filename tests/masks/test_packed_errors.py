@@ -47,8 +47,8 @@ ROWS: tuple[tuple[str, Callable[[Any], Any], Any], ...] = (
         MASKS,
     ),
     (
-        "mask_iou: kind is 'boundary', must be 'iou' or 'ioa'",
-        lambda m: visops.mask_iou(m, m, kind="boundary"),
+        "mask_iou: kind is 'giou', must be 'iou', 'ioa' or 'boundary'",
+        lambda m: visops.mask_iou(m, m, kind="giou"),
         MASKS,
     ),
     (

@@ -100,7 +100,7 @@ def test_fake_tensors() -> None:
         with pytest.raises(RuntimeError, match=r"width is 129, bits has shape \[4, 9, 2\]"):
             OPS.unpack_masks(packed.bits, 129)
         with pytest.raises(RuntimeError, match="kind is 'giou', must be 'iou' or 'ioa'"):
-            visops.mask_iou(packed, packed, kind="giou")
+            OPS.mask_iou(packed.bits, packed.bits, "giou")
 
 
 @pytest.mark.usefixtures("restored_threads")

@@ -7,8 +7,8 @@
 //
 // Split: by masks; by the first masks of pairs.
 #include "core/masks/packed.h"
+#include "cpu/masks/common_pixels.h"
 #include "cpu/simd/bits.h"
-#include "cpu/simd/popcount.h"
 
 namespace visops {
 namespace {
@@ -54,27 +54,14 @@ void measure_kernel(const MeasureParams& p, int64_t begin, int64_t end) {
   }
 }
 
-int64_t common_pixels(const MaskIouParams& p, int64_t i, int64_t j) {
-  const CommonWords common = common_words(p.first.boxes[i], p.second.boxes[j]);
-  const int64_t width = common.end - common.begin, rows = common.y2 - common.y1;
-  if (width <= 0) return 0;
-  const uint64_t* a = p.first.bits + (i * p.height + common.y1) * p.words;
-  const uint64_t* b = p.second.bits + (j * p.height + common.y1) * p.words;
-  // Words one by one take about four times as long.
-  if (width * 4 > p.words) return count_common(a, b, rows * p.words);
-  int64_t count = 0;
-  for (int64_t y = 0; y < rows; ++y) {
-    for (int64_t w = common.begin; w < common.end; ++w) {
-      count += count_bits(a[y * p.words + w] & b[y * p.words + w]);
-    }
-  }
-  return count;
-}
-
 void mask_iou_kernel(const MaskIouParams& p, int64_t begin, int64_t end) {
+  const int64_t size = p.height * p.words;
   for (int64_t i = begin; i < end; ++i) {
     for (int64_t j = 0; j < p.second.count; ++j) {
-      p.overlaps[i * p.second.count + j] = overlap_of(p, i, j, common_pixels(p, i, j));
+      const int64_t common =
+          common_pixels(p.first.bits + i * size, p.second.bits + j * size, p.words,
+                        common_words(p.first.boxes[i], p.second.boxes[j]));
+      p.overlaps[i * p.second.count + j] = overlap_of(p, i, j, common);
     }
   }
 }

@@ -1,11 +1,10 @@
 // The torch fronts of packed masks: bits and back, areas and boxes, overlaps of pairs.
-#include "core/masks/packed.h"
+#include "core/masks/components.h"
 
 #include <optional>
 #include <utility>
 
-#include "core/masks/components.h"
-#include "torch/masks/front.h"
+#include "torch/masks/measured.h"
 #include "torch/register.h"
 
 namespace visops {
@@ -26,14 +25,6 @@ Tensor pack_batch(const char* op, const MaskBatch& batch) {
 
 namespace {
 
-// Bits [..., H, words] as a batch, whose width counts words.
-MaskBatch bits_batch(const char* op, const char* name, const Tensor& bits) {
-  const DType dtype = dtype_of(op, name, bits);
-  require(dtype == DType::kInt64, op, name, " has dtype ", dtype_name(dtype),
-          ", must be int64, as pack_masks returns");
-  return mask_batch(op, name, bits);
-}
-
 Tensor pack_masks(const Tensor& masks) {
   constexpr const char* op = "pack_masks";
   const DType dtype = dtype_of(op, "masks", masks);
@@ -46,8 +37,7 @@ Tensor pack_masks(const Tensor& masks) {
 Tensor unpack_masks(const Tensor& bits, int64_t width) {
   constexpr const char* op = "unpack_masks";
   const MaskBatch batch = bits_batch(op, "bits", bits);
-  require(width >= 0 && words_of(width) == batch.width, op, "width is ", width, ", bits has shape ",
-          shape_text(bits), ": its last dimension must be ceil(width / 64)");
+  check_width(op, width, bits);
   check_mask_size(op, "masks", batch.height, width);
   const Tensor masks = make_result(op, bits, batch.sizes({batch.height, width}), DType::kBool);
   if (batch.is_empty()) return masks;
@@ -60,37 +50,10 @@ Tensor unpack_masks(const Tensor& bits, int64_t width) {
   return masks;
 }
 
-struct Measured {
-  Tensor areas, boxes;
-};
-
-Measured measure(const char* op, const Tensor& like, const MaskBatch& batch) {
-  static_assert(sizeof(MaskBox) == 4 * sizeof(int64_t), "boxes are tensors of four numbers");
-  const auto make = batch.is_empty() ? make_zeros : make_result;
-  const Measured found = {make(op, like, batch.leading, DType::kInt64),
-                          make(op, like, batch.sizes({4}), DType::kInt64)};
-  if (batch.is_empty()) return found;
-  MeasureParams p = {};
-  p.bits = static_cast<const uint64_t*>(batch.masks.const_data_ptr());
-  p.count = batch.count;
-  p.height = batch.height;
-  p.words = batch.width;
-  p.areas = static_cast<int64_t*>(found.areas.mutable_data_ptr());
-  p.boxes = static_cast<MaskBox*>(found.boxes.mutable_data_ptr());
-  run(measure_stub, p, like, p.count, p.height * p.words);
-  return found;
-}
-
 std::tuple<Tensor, Tensor> measure_masks(const Tensor& bits) {
   constexpr const char* op = "measure_masks";
   const Measured found = measure(op, bits, bits_batch(op, "bits", bits));
   return {found.areas, found.boxes};
-}
-
-MeasuredMasks masks_of(const MaskBatch& batch, const Measured& found) {
-  return {static_cast<const uint64_t*>(batch.masks.const_data_ptr()),
-          static_cast<const int64_t*>(found.areas.const_data_ptr()),
-          static_cast<const MaskBox*>(found.boxes.const_data_ptr()), batch.count};
 }
 
 Tensor mask_iou(const Tensor& bits1, const Tensor& bits2, const std::string& kind,

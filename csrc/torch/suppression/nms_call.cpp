@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "core/rounded.h"
 
 namespace visops {
 namespace {
@@ -48,18 +49,6 @@ void check_ids(const NmsCall& call, bool required) {
   const DType dtype = dtype_of(call.op, "idxs", ids);
   require(!is_floating(dtype) && dtype != DType::kBool, call.op, "idxs has dtype ",
           dtype_name(dtype), ", must be an integer type");
-}
-
-// The threshold as torch rounds it when it compares scores of this dtype.
-double rounded_to(DType dtype, double value) {
-  if (dtype == DType::kFloat64) return value;
-  const auto single = static_cast<float>(value);
-  if (dtype == DType::kFloat16) return half_to_float(float_to_half(single));
-  if (dtype == DType::kBFloat16) {
-    const BFloat16 stored = {float_to_bfloat16(single)};
-    return load_element(&stored);
-  }
-  return single;
 }
 
 void set_params(NmsCall& call, double iou_threshold, int64_t max_output,

@@ -193,6 +193,13 @@ inline at::Tensor im2col(const at::Tensor& input, at::IntArrayRef kernel_size,
   return op.call(input, kernel_size, stride, padding, dilation, fill, layout);
 }
 
+// Bits of the boundaries of the bits of pack_masks.
+inline at::Tensor mask_boundaries(const at::Tensor& bits, int64_t width,
+                                  double dilation_ratio = 0.02) {
+  static const auto op = detail::find<decltype(mask_boundaries)>("visops::mask_boundaries");
+  return op.call(bits, width, dilation_ratio);
+}
+
 // Compute the overlaps of all pairs of masks. Takes the bits of pack_masks; kind: iou or ioa.
 inline at::Tensor mask_iou(const at::Tensor& bits1, const at::Tensor& bits2,
                            std::string_view kind = "iou",
@@ -233,6 +240,16 @@ inline std::tuple<at::Tensor, at::Tensor> matrix_nms(const at::Tensor& objects,
 inline std::tuple<at::Tensor, at::Tensor> measure_masks(const at::Tensor& bits) {
   static const auto op = detail::find<decltype(measure_masks)>("visops::measure_masks");
   return op.call(bits);
+}
+
+// Merge masks into one label map, the best on top. Takes the bits of pack_masks, their width, and
+// the order to draw them in.
+inline std::tuple<at::Tensor, at::Tensor> merge_masks(const at::Tensor& bits, int64_t width,
+                                                      const at::Tensor& order,
+                                                      const std::optional<at::Tensor>& takes_part,
+                                                      double overlap_threshold) {
+  static const auto op = detail::find<decltype(merge_masks)>("visops::merge_masks");
+  return op.call(bits, width, order, takes_part, overlap_threshold);
 }
 
 // Attend to a few sampled places of each level: the attention of Deformable DETR.
@@ -304,6 +321,25 @@ inline std::tuple<at::Tensor, at::Tensor, at::Tensor> non_maximum_weighted(
 inline at::Tensor pack_masks(const at::Tensor& masks) {
   static const auto op = detail::find<decltype(pack_masks)>("visops::pack_masks");
   return op.call(masks);
+}
+
+// Masks as paste_masks has them; out: bool, uint8 or packed.
+inline at::Tensor paste_binary_masks(const at::Tensor& masks, const at::Tensor& boxes,
+                                     at::IntArrayRef size, double threshold = 0.5,
+                                     std::string_view out = "bool",
+                                     std::string_view convention = "detectron2",
+                                     int64_t padding = 0) {
+  static const auto op = detail::find<decltype(paste_binary_masks)>("visops::paste_binary_masks");
+  return op.call(masks, boxes, size, threshold, out, convention, padding);
+}
+
+// Paste masks that a detector predicts for boxes into the image. Returns numbers; convention:
+// detectron2, or torchvision with padding.
+inline at::Tensor paste_masks(const at::Tensor& masks, const at::Tensor& boxes,
+                              at::IntArrayRef size, std::string_view convention = "detectron2",
+                              int64_t padding = 0) {
+  static const auto op = detail::find<decltype(paste_masks)>("visops::paste_masks");
+  return op.call(masks, boxes, size, convention, padding);
 }
 
 // Paste patches into images, each into its box: the way back from crop_rois.
@@ -405,6 +441,21 @@ inline std::tuple<at::Tensor, at::Tensor> soft_nms_rotated(
     double min_score = 0.001, int64_t max_output = -1) {
   static const auto op = detail::find<decltype(soft_nms_rotated)>("visops::soft_nms_rotated");
   return op.call(boxes, scores, idxs, method, iou_threshold, sigma, min_score, max_output);
+}
+
+// Score how little masks change with the threshold, as Segment Anything does.
+inline at::Tensor stability_score(const at::Tensor& logits, double mask_threshold,
+                                  double threshold_offset) {
+  static const auto op = detail::find<decltype(stability_score)>("visops::stability_score");
+  return op.call(logits, mask_threshold, threshold_offset);
+}
+
+// Which of the masks in `order` suppression keeps, by position.
+inline at::Tensor suppress_masks(const at::Tensor& bits, const at::Tensor& order,
+                                 const std::optional<at::Tensor>& takes_part,
+                                 const std::optional<at::Tensor>& idxs, double iou_threshold) {
+  static const auto op = detail::find<decltype(suppress_masks)>("visops::suppress_masks");
+  return op.call(bits, order, takes_part, idxs, iou_threshold);
 }
 
 // Masks from the bits of pack_masks.

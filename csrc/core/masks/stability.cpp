@@ -1,0 +1,7 @@
+#include "core/masks/stability.h"
+
+namespace visops {
+
+KernelStub<StabilityParams> stability_stub{"stability_score"};
+
+}  // namespace visops

@@ -1,0 +1,151 @@
+"""Pasted masks for torch: fake kernels, gradients, vmap.
+
+Pasting is linear in the masks, so its gradient is linear in the incoming one, and the gradient of
+the gradient is pasting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.differentiable import Differentiable
+from .._torch.fake_checks import PAIR, check_same_device, check_shape, register_fake, require
+from .._torch.vmap_calls import below_vmap, complete_rule
+
+__all__ = ["paste_masks"]
+
+paste_masks = Differentiable("paste_masks")
+_paste_masks_backward = Differentiable("paste_masks_backward")
+
+_BINARY = {"bool": torch.bool, "uint8": torch.uint8, "packed": torch.int64}
+
+
+def _check(
+    op: str, name: str, values: Tensor, boxes: Tensor, convention: str, padding: Any
+) -> None:
+    """Check as csrc/torch/masks/paste.cpp does: fake tensors never get there."""
+    dtype = str(values.dtype).removeprefix("torch.")
+    require(
+        values.is_floating_point(),
+        f"visops.{op}: {name} has dtype {dtype}, must be a floating type",
+    )
+    require(
+        values.dim() == 3,
+        f"visops.{op}: {name} has shape {list(values.shape)}, must be [N, H, W]",
+    )
+    check_same_device(op, name, values, "boxes", boxes)
+    check_shape(op, "boxes", boxes, (values.shape[0], 4), f"[{values.shape[0]}, 4]")
+    require(
+        convention in ("detectron2", "torchvision"),
+        f"visops.{op}: convention is '{convention}', must be 'detectron2' or 'torchvision'",
+    )
+    require(padding >= 0, f"visops.{op}: padding is {padding}, must be >= 0 and below 2^30")
+    if convention == "detectron2":
+        require(
+            padding == 0,
+            f"visops.{op}: padding is {padding}, must be 0 for convention 'detectron2'",
+        )
+
+
+def _check_size(op: str, size: Sequence[Any]) -> None:
+    for side in size:
+        require(
+            side >= 0,
+            f"visops.{op}: size is ({size[0]}, {size[1]}), must have height and width >= 0 and "
+            "below 2^30",
+        )
+
+
+@register_fake("paste_masks", size=PAIR)
+def _paste_fake(
+    masks: Tensor,
+    boxes: Tensor,
+    size: Sequence[Any],
+    convention: str = "detectron2",
+    padding: Any = 0,
+) -> Tensor:
+    op = "paste_masks"
+    _check(op, "masks", masks, boxes, convention, padding)
+    _check_size(op, size)
+    return masks.new_empty((masks.shape[0], *size))
+
+
+@register_fake("paste_binary_masks", size=PAIR)
+def _paste_binary_fake(
+    masks: Tensor,
+    boxes: Tensor,
+    size: Sequence[Any],
+    threshold: float = 0.5,
+    out: str = "bool",
+    convention: str = "detectron2",
+    padding: Any = 0,
+) -> Tensor:
+    op = "paste_binary_masks"
+    _check(op, "masks", masks, boxes, convention, padding)
+    _check_size(op, size)
+    require(out in _BINARY, f"visops.{op}: out is '{out}', must be 'bool', 'uint8' or 'packed'")
+    height, width = size
+    last = (width + 63) // 64 if out == "packed" else width
+    return masks.new_empty((masks.shape[0], height, last), dtype=_BINARY[out])
+
+
+@register_fake("paste_masks_backward", mask_size=PAIR)
+def _paste_backward_fake(
+    grad: Tensor, boxes: Tensor, mask_size: Sequence[Any], convention: str, padding: Any
+) -> Tensor:
+    _check("paste_masks_backward", "grad", grad, boxes, convention, padding)
+    return grad.new_empty((grad.shape[0], *mask_size))
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    values, boxes, _, *ctx.options = inputs
+    ctx.save_for_backward(boxes)
+    ctx.given = values.shape[1:]
+
+
+def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    (boxes,) = ctx.saved_tensors
+    of_masks = None
+    if ctx.needs_input_grad[0]:
+        of_masks = _paste_masks_backward(grad, boxes, ctx.given, *ctx.options)
+    return of_masks, None, None, None, None
+
+
+def _backward_vjp(ctx: Any, incoming: Tensor) -> tuple[Tensor | None, ...]:
+    # <u, paste^T g> = <paste u, g>.
+    (boxes,) = ctx.saved_tensors
+    of_grad = None
+    if ctx.needs_input_grad[0]:
+        of_grad = paste_masks(incoming, boxes, ctx.given, *ctx.options)
+    return of_grad, None, None, None, None
+
+
+def _as_more_masks(call: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, int]]:
+    """Return the vmap rule: the mapped entries' masks are masks of one call."""
+
+    def rule(
+        info: Any, in_dims: Any, values: Tensor, boxes: Tensor, *rest: Any
+    ) -> tuple[Tensor, int]:
+        entries = [
+            part.expand(info.batch_size, *part.shape) if dim is None else part.movedim(dim, 0)
+            for part, dim in zip((values, boxes), in_dims, strict=False)
+        ]
+        sizes = entries[0].shape[:2]
+        result = call(*(entry.flatten(0, 1) for entry in entries), *rest)
+        return result.unflatten(0, sizes), 0
+
+    return rule
+
+
+paste_masks.register(setup_context=_setup, backward=_vjp, vmap=_as_more_masks(paste_masks))
+_paste_masks_backward.register(
+    setup_context=_setup, backward=_backward_vjp, vmap=_as_more_masks(_paste_masks_backward)
+)
+_binary = torch.ops.visops.paste_binary_masks.default
+torch.library.register_vmap(
+    "visops::paste_binary_masks", below_vmap(complete_rule(_binary, _as_more_masks(_binary)))
+)

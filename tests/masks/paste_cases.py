@@ -1,0 +1,56 @@
+"""Masks and boxes that the tests of pasting share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+SIZE = (23, 31)
+
+# For an image of SIZE: inside, whole, across each side, beyond, flat, tiny, far larger.
+BOXES = (
+    (3.25, 4.5, 17.75, 15.125),
+    (0.0, 0.0, 31.0, 23.0),
+    (-4.5, 2.25, 9.0, 14.0),
+    (20.5, -6.75, 33.25, 8.0),
+    (12.0, 16.5, 40.0, 30.25),
+    (-20.0, -30.0, -9.5, -8.0),
+    (50.0, 3.0, 61.0, 9.0),
+    (7.3, 5.0, 7.3, 15.0),
+    (10.2, 11.1, 10.6, 11.3),
+    (5.0, 6.0, 13.0, 17.0),
+    (-60.5, -41.0, 92.25, 65.5),
+)
+
+CONVENTIONS: tuple[dict[str, Any], ...] = (
+    {"convention": "detectron2"},
+    {"convention": "torchvision"},
+    {"convention": "torchvision", "padding": 0},
+    {"convention": "torchvision", "padding": 3},
+)
+MASK_SIZES = ((7, 7), (28, 28), (5, 9), (1, 1), (1, 6))
+
+
+def boxes(dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.tensor(BOXES, dtype=torch.float64).to(dtype)
+
+
+def random_boxes(rng: np.random.Generator, count: int, size: tuple[int, int]) -> Tensor:
+    """Sides of 1 pixel to the image's; partly outside."""
+    height, width = size
+    sides = rng.uniform(1, (width, height), (count, 2))
+    starts = rng.uniform(-0.2, 1.0, (count, 2)) * (width, height)
+    return torch.from_numpy(np.concatenate([starts, starts + sides], 1)).float()
+
+
+def probabilities(
+    count: int = len(BOXES), size: tuple[int, int] = (28, 28), seed: int = 0
+) -> Tensor:
+    """Random probabilities, smooth enough to have regions."""
+    rng = np.random.default_rng(seed)
+    coarse = torch.from_numpy(rng.random((count, 1, 5, 5)))
+    fine = torch.nn.functional.interpolate(coarse, size, mode="bilinear")[:, 0]
+    return 0.8 * fine + 0.2 * torch.from_numpy(rng.random((count, *size)))

@@ -1,0 +1,111 @@
+"""Boundary IoU: against loops over pixels, and the erosion of its authors."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+import torch
+import visops
+from bad_input import check
+from references.masks_by_score import boundary
+
+from masks.mask_cases import KINDS, LAYOUTS, SIZES
+from masks.test_packed import sample
+
+OPS = torch.ops.visops
+
+
+def outlines(masks: np.ndarray, ratio: float) -> np.ndarray:
+    packed = visops.pack_masks(torch.from_numpy(masks))
+    bits = OPS.mask_boundaries(packed.bits, masks.shape[-1], ratio)
+    found: np.ndarray = packed._replace(bits=bits).unpack().numpy()
+    return found
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("distance", [1, 2, 5, 40])
+def test_boundaries(distance: int) -> None:
+    for i, (height, width) in enumerate((*SIZES, (12, 200))):
+        masks = sample(height, width, i)
+        expected = [boundary(mask, min(distance, max(height, width))) for mask in masks]
+        found = outlines(masks, distance / np.hypot(height, width))
+        np.testing.assert_array_equal(found, np.stack(expected))
+
+
+def their_boundary(mask: np.ndarray, ratio: float) -> np.ndarray:
+    """What OpenCV erodes from a mask with a border of zeros."""
+    height, width = mask.shape
+    steps = max(1, round(ratio * np.sqrt(height**2 + width**2)))
+    padded = cv2.copyMakeBorder(mask, 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
+    eroded = cv2.erode(padded, np.ones((3, 3), np.uint8), iterations=steps)
+    return np.asarray(mask - eroded[1:-1, 1:-1])
+
+
+@pytest.mark.parametrize("size", [(60, 90), (210, 333), (64, 64), (300, 700)])
+@pytest.mark.parametrize("ratio", [0.0, 0.004, 0.02, 0.2])
+def test_boundary_iou_api(size: tuple[int, int], ratio: float) -> None:
+    """The masks that bowenc0221/boundary-iou-api compares, and their overlaps."""
+    rng = np.random.default_rng(size[1])
+    kinds = ("discs", "noise", "full", "empty", "comb")
+    masks = np.stack([KINDS[kind](rng, *size) for kind in kinds + kinds[:1] * 4])
+    theirs = np.stack([their_boundary(mask.view(np.uint8), ratio) for mask in masks])
+    np.testing.assert_array_equal(outlines(masks, ratio), theirs.view(bool))
+    options: dict[str, Any] = {} if ratio == 0.02 else {"dilation_ratio": ratio}
+    crowd = np.arange(len(masks)) % 3 == 1
+    for given in (None, crowd[2:]):
+        found = visops.mask_iou(masks, masks[2:], kind="boundary", iscrowd=given, **options)
+        expected = visops.mask_iou(theirs, theirs[2:], iscrowd=given)
+        np.testing.assert_array_equal(found, expected)
+    packed = visops.pack_masks(masks)
+    both = visops.mask_iou(packed, packed, kind="boundary", **options)
+    np.testing.assert_array_equal(both[:, 2:], visops.mask_iou(theirs, theirs[2:]))
+    assert ((both > 0) & (both < 1)).any()
+
+
+def test_torch() -> None:
+    bits = visops.pack_masks(torch.from_numpy(sample(9, 70))).bits
+    for layout in LAYOUTS.values():
+        torch.library.opcheck(OPS.mask_boundaries, (layout(bits), 70, 0.05))
+    torch.library.opcheck(OPS.mask_boundaries, (bits[:0], 70))
+    mapped = torch.vmap(lambda b: OPS.mask_boundaries(b, 70, 0.05))(bits)
+    assert torch.equal(mapped, OPS.mask_boundaries(bits, 70, 0.05))
+    compiled = torch.compile(
+        lambda m: visops.mask_iou(m, m, kind="boundary"),
+        fullgraph=True,
+        dynamic=True,
+        backend="aot_eager",
+    )
+    for size in ((20, 70), (33, 130)):
+        masks = torch.from_numpy(sample(*size))
+        assert torch.equal(compiled(masks), visops.mask_iou(masks, masks, kind="boundary"))
+
+
+def test_errors() -> None:
+    masks = torch.zeros(2, 3, 70, dtype=torch.bool)
+    bits = visops.pack_masks(masks).bits
+    rows: tuple[tuple[type[Exception], str, dict[str, Any]], ...] = (
+        (TypeError, "mask_iou: dilation_ratio is for kind='boundary'", {"dilation_ratio": 0.1}),
+        (
+            RuntimeError,
+            "mask_iou: dilation_ratio is -1, must be finite and >= 0",
+            {"kind": "boundary", "dilation_ratio": -1.0},
+        ),
+        (
+            RuntimeError,
+            "mask_iou: dilation_ratio is nan, must be finite and >= 0",
+            {"kind": "boundary", "dilation_ratio": float("nan")},
+        ),
+    )
+    for error, message, options in rows:
+        check(error, message, functools.partial(visops.mask_iou, masks, masks, **options))
+    check(
+        RuntimeError,
+        "mask_boundaries: width is 64, bits has shape [2, 3, 2]: its last dimension must be",
+        lambda: OPS.mask_boundaries(bits, 64),
+    )
+    with torch._subclasses.FakeTensorMode() as mode, pytest.raises(RuntimeError, match="-1"):
+        OPS.mask_boundaries(mode.from_tensor(bits), 70, -1.0)

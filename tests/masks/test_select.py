@@ -1,0 +1,293 @@
+"""Suppression and merging of masks, and stability scores: against loops, and their peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import visops
+from bad_input import check, table
+from references import masks_by_score as reference
+from torch import Tensor
+
+from masks.mask_cases import KINDS
+
+OPS = torch.ops.visops
+NAN = float("nan")
+
+
+def crowded(count: int, height: int, width: int, seed: int = 0) -> np.ndarray:
+    """Masks that overlap a lot: noise within shifted rectangles, copies, none and all pixels."""
+    rng = np.random.default_rng(seed)
+    masks = np.zeros((count, height, width), bool)
+    for i, mask in enumerate(masks):
+        if i % 5 == 4:
+            mask[:] = masks[rng.integers(0, i)]
+            continue
+        y, x = rng.integers(0, height // 2 + 1), rng.integers(0, width // 2 + 1)
+        part = mask[y : y + height // 2 + 1, x : x + width // 2 + 1]
+        part[:] = rng.random(part.shape) < rng.choice([0.7, 0.95, 1.0])
+    masks[0], masks[1] = False, True
+    return masks
+
+
+def scores_of(count: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Scores with ties, infinities, zeros of both signs and NaN."""
+    rng = np.random.default_rng(seed)
+    scores = torch.from_numpy(rng.integers(0, count // 2 + 1, count) / count)
+    special = torch.tensor([NAN, torch.inf, -torch.inf, 0.0, -0.0])[: count // 3]
+    scores[torch.from_numpy(rng.permutation(count)[: len(special)])] = special.double()
+    return scores.to(dtype)
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("size", [(5, 9), (8, 70), (12, 150)])
+def test_suppression(size: tuple[int, int]) -> None:
+    dtypes = (torch.float32, torch.float16, torch.float64, torch.bfloat16)
+    dropped = 0
+    for i, threshold in enumerate((0.0, 0.3, 0.5, 0.95, 1.0)):
+        count = (3, 20, 70, 33, 40)[i]
+        masks, scores = crowded(count, *size, i), scores_of(count, i, dtypes[i % 4])
+        groups = np.random.default_rng(i).integers(-2, 2, count)
+        for ids in (None, groups):
+            expected = reference.suppress(masks, scores.tolist(), threshold, ids)
+            given = None if ids is None else torch.from_numpy(ids)
+            found = visops.mask_nms(torch.from_numpy(masks), scores, threshold, idxs=given)
+            assert found.dtype == torch.int64
+            assert found.tolist() == expected
+            packed = visops.pack_masks(torch.from_numpy(masks))
+            few = visops.mask_nms(packed, scores, threshold, idxs=given, max_output=4)
+            assert few.tolist() == expected[:4]
+            dropped += count - len(expected)
+    assert dropped > 50
+
+
+def test_suppression_is_that_of_boxes() -> None:
+    """Masks of whole rectangles: as visops.nms of the boxes."""
+    rng = np.random.default_rng(0)
+    starts = rng.integers(0, 40, (90, 2))
+    boxes = np.concatenate([starts, starts + rng.integers(1, 24, (90, 2))], 1)
+    masks = np.zeros((90, 70, 70), bool)
+    for mask, (x1, y1, x2, y2) in zip(masks, boxes, strict=True):
+        mask[y1:y2, x1:x2] = True
+    scores, ids = scores_of(90).numpy(), np.arange(90) % 3
+    for threshold in (0.1, 0.5, 0.7):
+        for limit in (None, 0.4):
+            np.testing.assert_array_equal(
+                visops.mask_nms(masks, scores, threshold, score_threshold=limit),
+                visops.nms(boxes, scores, threshold, score_threshold=limit),
+            )
+        np.testing.assert_array_equal(
+            visops.mask_nms(masks, scores, threshold, idxs=ids),
+            visops.batched_nms(boxes, scores, ids, threshold),
+        )
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("size", [(5, 9), (8, 70), (12, 150)])
+def test_merging(size: tuple[int, int]) -> None:
+    for i, threshold in enumerate((0.0, 0.3, 0.5, 1.0)):
+        count = (4, 20, 50, 33)[i]
+        masks, scores = crowded(count, *size, i), scores_of(count, i)
+        labels, ids = reference.merge(masks, scores.tolist(), threshold)
+        found, found_ids = visops.merge_masks(
+            torch.from_numpy(masks), scores, overlap_threshold=threshold
+        )
+        assert (found.dtype, found_ids.dtype) == (torch.int32, torch.int32)
+        np.testing.assert_array_equal(found, labels)
+        assert found_ids.tolist() == ids
+        assert max(ids) > 1 or threshold == 0.0
+        arrays = visops.merge_masks(masks, scores.numpy(), overlap_threshold=threshold)
+        np.testing.assert_array_equal(arrays[0], labels)
+
+
+def test_merging_as_detectron2() -> None:
+    """The loop of its panoptic head, on instances alone."""
+    masks, scores = torch.from_numpy(crowded(40, 30, 90)), torch.rand(40)
+    panoptic = torch.zeros(30, 90, dtype=torch.int32)
+    drawn = 0
+    for i in torch.argsort(-scores).tolist():
+        if scores[i] < 0.25:
+            break
+        mask = masks[i]
+        area, covered = int(mask.sum()), int((mask & (panoptic > 0)).sum())
+        if area == 0 or covered / area > 0.4:
+            continue
+        drawn += 1
+        panoptic[mask & (panoptic == 0)] = drawn
+    labels, ids = visops.merge_masks(masks, scores, overlap_threshold=0.4, score_threshold=0.25)
+    assert torch.equal(labels, panoptic)
+    assert int(ids.max()) == drawn > 2
+    assert not ids[scores < 0.25].any()
+
+
+def by_two_masks(logits: Tensor, threshold: float, offset: float) -> Tensor:
+    """Segment Anything's score, by way of both masks."""
+    above, below = (logits > threshold + offset).sum((-2, -1)), (logits > threshold - offset)
+    return above.int() / below.sum((-2, -1)).int()
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16], ids=str
+)
+def test_stability(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for shape in ((3, 9, 70), (64, 64), (2, 3, 5, 4100), (2, 1, 1)):
+        logits = (3 * torch.randn(shape, generator=generator)).to(dtype)
+        for threshold, offset in ((0.0, 1.0), (0.3, 0.1), (-1.0, 0.0), (0.1, 2.0)):
+            found = visops.stability_score(logits, threshold, offset)
+            expected = by_two_masks(logits, threshold, offset)
+            assert found.dtype == torch.float32
+            assert torch.equal(found, expected.nan_to_num(0.0))
+    special = torch.tensor([[[NAN, torch.inf, -torch.inf, 2.0, 0.5]]], dtype=dtype)
+    assert visops.stability_score(special).tolist() == [np.float32(2 / 3)]
+    assert visops.stability_score(torch.full((2, 2), -9.0, dtype=dtype)) == 0
+    assert visops.stability_score(special.mT.contiguous().mT[..., 1::2]).tolist() == [1.0]
+
+
+@pytest.mark.matrix
+def test_bits_beyond_the_width_are_not_drawn() -> None:
+    """Sizes that a trace has kept: every bit is set, also those that are no pixels."""
+    bits = torch.full((2, 5, 2), -1)
+    labels, ids = OPS.merge_masks(bits, 70, torch.tensor([1, 0]), None, 0.5)
+    assert torch.equal(labels, torch.ones(5, 70, dtype=torch.int32))
+    assert ids.tolist() == [0, 1]
+
+
+def test_nothing() -> None:
+    for shape in ((0, 4, 5), (3, 0, 5), (3, 4, 0)):
+        masks = torch.ones(shape, dtype=torch.bool)
+        scores = torch.arange(shape[0]).float()
+        assert visops.mask_nms(masks, scores, 0.5).tolist() == list(range(shape[0]))[::-1]
+        labels, ids = visops.merge_masks(masks, scores)
+        assert labels.shape == shape[1:]
+        assert ids.tolist() == [0] * shape[0]
+        assert visops.stability_score(masks.float()).tolist() == [0.0] * shape[0]
+    assert (
+        visops.mask_nms(
+            torch.ones(2, 2, 2, dtype=torch.bool), torch.ones(2), 0.5, max_output=0
+        ).tolist()
+        == []
+    )
+
+
+def test_threads_slots_and_torch() -> None:
+    masks, scores = torch.from_numpy(crowded(40, 20, 90)), scores_of(40)
+    bits = visops.pack_masks(masks).bits
+    order = scores.nan_to_num(9).sort(descending=True, stable=True).indices
+    part, ids = scores > 0.2, torch.arange(40) % 2
+    torch.library.opcheck(OPS.suppress_masks, (bits, order, None, None, 0.5))
+    torch.library.opcheck(OPS.suppress_masks, (bits, order, part, ids, 0.5))
+    torch.library.opcheck(OPS.merge_masks, (bits, 90, order, part, 0.5))
+    torch.library.opcheck(OPS.stability_score, (torch.randn(3, 4, 5), 0.0, 1.0))
+    torch.library.opcheck(OPS.stability_score, (torch.randn(3, 4, 5, requires_grad=True), 0.0, 1.0))
+    logits = torch.randn(3, 4, 5, requires_grad=True)
+    assert not visops.stability_score(logits).requires_grad
+    assert torch.equal(
+        torch.vmap(visops.stability_score)(logits.detach()), visops.stability_score(logits)
+    )
+    kept = OPS.suppress_masks(bits, order, None, None, 0.5)
+    mapped = torch.vmap(lambda b: OPS.suppress_masks(b, order, None, None, 0.5))(bits[None])
+    assert torch.equal(mapped[0], kept)
+
+
+def test_compile() -> None:
+    def step(masks: Tensor, scores: Tensor) -> tuple[Any, ...]:
+        packed = visops.pack_masks(masks)
+        kept = visops.mask_nms(packed, scores, 0.5, score_threshold=0.1, max_output=9)
+        return kept, *visops.merge_masks(packed, scores), visops.stability_score(masks.float())
+
+    torch._dynamo.reset()
+    with torch._dynamo.config.patch(error_on_recompile=True, capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(step, fullgraph=True, dynamic=True, backend="aot_eager")
+        for count, size in ((20, (9, 70)), (31, (12, 133))):
+            masks, scores = torch.from_numpy(crowded(count, *size)), scores_of(count)
+            for ours, wanted in zip(compiled(masks, scores), step(masks, scores), strict=True):
+                assert torch.equal(ours, wanted)
+
+
+MASKS = torch.from_numpy(np.stack([KINDS["full"](np.random.default_rng(0), 3, 70)] * 2))
+SCORES = torch.tensor([0.5, 0.25])
+LOGITS = torch.zeros(2, 3, 4)
+
+
+def suppress(masks: Any = MASKS, scores: Any = SCORES, level: Any = 0.5, **o: Any) -> Callable:
+    return lambda: visops.mask_nms(masks, scores, level, **o)
+
+
+def merge(masks: Any = MASKS, scores: Any = SCORES, **options: Any) -> Callable[[], Any]:
+    return lambda: visops.merge_masks(masks, scores, **options)
+
+
+@table(
+    (RuntimeError, "mask_nms: masks has shape [3, 70], must be [N, H, W]", suppress(MASKS[0])),
+    (ValueError, "merge_masks: masks has shape [3, 70], must be", merge(MASKS[0].numpy())),
+    (RuntimeError, "mask_nms: masks has dtype int64, must be bool", suppress(MASKS.long())),
+    (RuntimeError, "mask_nms: scores has shape [1], must be [2]", suppress(scores=SCORES[:1])),
+    (RuntimeError, "merge_masks: scores has shape [2, 1], must be", merge(scores=SCORES[:, None])),
+    (RuntimeError, "mask_nms: scores has dtype int64, must be a", suppress(scores=SCORES.long())),
+    (RuntimeError, "mask_nms: iou_threshold is 1.5, must be in [0, 1]", suppress(level=1.5)),
+    (RuntimeError, "mask_nms: iou_threshold is nan, must be in [0, 1]", suppress(level=NAN)),
+    (
+        ValueError,
+        "merge_masks: overlap_threshold is -1, must be in [0, 1]",
+        merge(MASKS.numpy(), SCORES.numpy(), overlap_threshold=-1.0),
+    ),
+    (RuntimeError, "mask_nms: score_threshold is nan", suppress(score_threshold=NAN)),
+    (ValueError, "merge_masks: score_threshold is nan", merge(MASKS.numpy(), score_threshold=NAN)),
+    (
+        TypeError,
+        "mask_nms: score_threshold is 'x', must be a number",
+        suppress(score_threshold="x"),
+    ),
+    (
+        RuntimeError,
+        "mask_nms: masks is on meta, must have values, which decide how many are kept",
+        suppress(MASKS.to("meta"), SCORES.to("meta")),
+    ),
+    (RuntimeError, "mask_nms: idxs has shape [1], must be [2]", suppress(idxs=torch.ones(1).int())),
+    (RuntimeError, "mask_nms: idxs has dtype float32, must be an integer", suppress(idxs=SCORES)),
+    (RuntimeError, "mask_nms: max_output is -1, must be >= 0", suppress(max_output=-1)),
+    (TypeError, "mask_nms: masks is a list, must be a torch.Tensor, a", suppress([[True]])),
+    (TypeError, "mask_nms: scores is a list, must be a torch.Tensor", suppress(scores=[0.5, 0.2])),
+    (
+        RuntimeError,
+        "suppress_masks: order[1] is 7, must be the index of one of 2 masks",
+        lambda: OPS.suppress_masks(
+            visops.pack_masks(MASKS).bits, torch.tensor([0, 7]), None, None, 0.5
+        ),
+    ),
+    (
+        RuntimeError,
+        "merge_masks: takes_part has dtype uint8, must be bool",
+        lambda: OPS.merge_masks(
+            visops.pack_masks(MASKS).bits, 70, torch.tensor([0, 1]), MASKS[0, 0, :2].byte(), 0.5
+        ),
+    ),
+    (
+        RuntimeError,
+        "stability_score: logits has dtype bool, must be a floating type",
+        lambda: visops.stability_score(MASKS),
+    ),
+    (
+        RuntimeError,
+        "stability_score: threshold_offset is -1, must be >= 0",
+        lambda: visops.stability_score(LOGITS, 0.0, -1.0),
+    ),
+    (
+        ValueError,
+        "stability_score: mask_threshold is nan, must be a number",
+        lambda: visops.stability_score(LOGITS.numpy(), NAN),
+    ),
+    (
+        RuntimeError,
+        "stability_score: logits has shape [4], must be [..., H, W]",
+        lambda: visops.stability_score(LOGITS[0, 0]),
+    ),
+)
+def test_errors(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
+    check(error, message, call)
