@@ -230,8 +230,8 @@ def _counts(op: str, num_points: Any, oversample: float, importance: float) -> t
         )
     if count * oversample >= 2**31:
         raise ValueError(
-            f"visops.{op}: num_points is {count}, oversample_ratio {oversample}; their product must "
-            f"be below {2**31}"
+            f"visops.{op}: num_points is {count}, oversample_ratio {oversample}; their product "
+            f"must be below {2**31}"
         )
     uncertain = int(importance * count)
     return int(count * oversample), uncertain, count - uncertain
