@@ -228,6 +228,11 @@ def _counts(op: str, num_points: Any, oversample: float, importance: float) -> t
         raise ValueError(
             f"visops.{op}: importance_sample_ratio is {importance}, must be from 0 to 1"
         )
+    if count * oversample >= 2**31:
+        raise ValueError(
+            f"visops.{op}: num_points is {count}, oversample_ratio {oversample}; their product "
+            f"must be below {2**31}"
+        )
     uncertain = int(importance * count)
     return int(count * oversample), uncertain, count - uncertain
 

@@ -14,8 +14,9 @@ from torch.utils import _pytree as pytree
 
 from .calls import Call
 
-# The alignment of memory decides what BLAS and oneDNN do, so bits may differ between calls.
-_NOT_ALWAYS_THE_SAME_BITS = ("conv2d", "convolve2d", "correlate2d")
+# The alignment of memory decides what BLAS and oneDNN do, so bits may differ between calls; the
+# last one draws random numbers.
+_NOT_ALWAYS_THE_SAME_BITS = ("conv2d", "convolve2d", "correlate2d", "sample_points")
 _M_PERTURB = -6  # for mallopt: which byte fills fresh memory
 
 

@@ -147,6 +147,12 @@ LOGITS = torch.zeros(2, 1, 4, 5)
         ),
         (
             ValueError,
+            "num_points is 3, oversample_ratio 1e+308; their product must be below 2147483648",
+            (LOGITS, 3),
+            {"oversample_ratio": 1e308},
+        ),
+        (
+            ValueError,
             "importance_sample_ratio is nan, must be from 0 to 1",
             (LOGITS, 3),
             {"importance_sample_ratio": float("nan")},
