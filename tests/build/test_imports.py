@@ -141,7 +141,10 @@ def test_no_file_is_too_long_to_hold_in_the_head() -> None:
         for path in (ROOT / folder).rglob(pattern)
     ]
     assert len(files) > 400
-    lines = {path: len(path.read_text().splitlines()) for path in files}
+    texts = {path: path.read_text() for path in files}
+    generated = [path for path, text in texts.items() if text.startswith("// Written by scripts/")]
+    assert [path.name for path in generated] == ["ops.h"]
+    lines = {p: len(text.splitlines()) for p, text in texts.items() if p not in generated}
     long = {str(p.relative_to(ROOT)): count for p, count in lines.items() if count > MAX_LINES}
     assert not long
 

@@ -9,7 +9,8 @@ import torch
 from roi.align_cases import same_bits
 from torch import nn
 
-from exporting.cases import CASES, STEPS, dynamic_shapes, leaves
+from exporting.cases import CASES, dynamic_shapes, leaves
+from exporting.inputs import STEPS
 
 # Composed of torch's operators, which round as torch's compiler decides.
 OF_TORCH = {

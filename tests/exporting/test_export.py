@@ -7,7 +7,8 @@ import torch
 import visops
 from roi.align_cases import same_bits
 
-from exporting.cases import CASES, STEPS, Call, dynamic_shapes, leaves, suppressed
+from exporting.cases import CASES, Call, dynamic_shapes, leaves
+from exporting.inputs import STEPS, suppressed
 
 # Public names that are no operators.
 NOT_CALLED = {"__version__", "build_info", "cmake_prefix_path", "compat", "transforms"}

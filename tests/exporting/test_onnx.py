@@ -23,7 +23,8 @@ from suppression.nms_cases import BOXES, SCORES
 from torch import Tensor
 from warp.affine_cases import MODES
 
-from exporting.cases import CASES, STEPS, batched, images, matrices, pyramid, regions, suppressed
+from exporting.cases import CASES
+from exporting.inputs import STEPS, batched, images, matrices, pyramid, regions, suppressed
 from exporting.onnx_programs import Program, assert_near
 
 OPS = torch.ops.visops

@@ -12,7 +12,7 @@ import visops
 import visops.onnx
 from onnxscript import ir
 
-from exporting.cases import suppressed
+from exporting.inputs import suppressed
 from exporting.onnx_programs import Program
 
 OPS = torch.ops.visops

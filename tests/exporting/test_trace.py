@@ -9,7 +9,8 @@ import torch
 import visops
 from roi.align_cases import same_bits
 
-from exporting.cases import CASES, STEPS, Call, leaves
+from exporting.cases import CASES, Call, leaves
+from exporting.inputs import STEPS
 
 # They hand sizes of tensors to operators, and a trace keeps them as numbers.
 WARN = {
