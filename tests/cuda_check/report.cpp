@@ -1,0 +1,74 @@
+#include "report.h"
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+
+namespace cuda_emulation::check {
+namespace {
+
+// "csrc/cuda/roi/tile.h:128" from a compiler's path.
+std::string short_path(const std::string& path) {
+  for (const char* root : {"csrc/", "tests/"}) {
+    const size_t i = path.rfind(root);
+    if (i != std::string::npos) return path.substr(i);
+  }
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string offset_text(const void* where) {
+  // The call itself, not what follows.
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(where) - program_base() - 1;
+  char text[32];
+  std::snprintf(text, sizeof(text), "0x%zx", static_cast<size_t>(offset));
+  return text;
+}
+
+// Places of return addresses, asked for together: reading the library's line numbers takes a while.
+std::map<const void*, std::string> places_of(const std::vector<const void*>& addresses) {
+  std::map<const void*, std::string> places;
+  std::string command = "addr2line -e '" + program_file() + "'";
+  for (const void* address : addresses) {
+    places[address] = "code at " + offset_text(address);
+    command += " " + offset_text(address);
+  }
+  FILE* output = popen((command + " 2>/dev/null").c_str(), "r");
+  if (output == nullptr) return places;
+  char line[4096];
+  for (const void* address : addresses) {
+    if (std::fgets(line, sizeof(line), output) == nullptr) break;
+    std::string text(line, std::strcspn(line, "\n"));
+    text = text.substr(0, text.find(" (discriminator"));
+    if (text.rfind("??", 0) != 0) places[address] = short_path(text);
+  }
+  pclose(output);
+  return places;
+}
+
+void replace(std::string* text, const char* what, const std::string& by) {
+  const size_t i = text->find(what);
+  if (i != std::string::npos) text->replace(i, std::strlen(what), by);
+}
+
+}  // namespace
+
+std::string describe(const std::string& kernel, const std::vector<Finding>& findings) {
+  std::vector<const void*> addresses;
+  for (const Finding& finding : findings) {
+    if (finding.where != nullptr) addresses.push_back(finding.where);
+    if (finding.before != nullptr) addresses.push_back(finding.before);
+  }
+  std::map<const void*, std::string> places;
+  if (!addresses.empty()) places = places_of(addresses);
+  std::string all;
+  for (const Finding& finding : findings) {
+    std::string text = finding.text;
+    replace(&text, "%1", places[finding.where]);
+    replace(&text, "%2", places[finding.before]);
+    all +=
+        (all.empty() ? "" : "\n") + ("CUDA check: " + kernel) + ": " + finding.what + ": " + text;
+  }
+  return all;
+}
+
+}  // namespace cuda_emulation::check
