@@ -42,6 +42,7 @@ EXPECTED = {
     "missing_syncwarp": ("a race", r"thread \(16,0,0\) .* thread \(15,0,0\) of the same block"),
     "shuffle_is_no_barrier": ("a race", r"thread \(0,0,0\) .* thread \(31,0,0\) of the same"),
     "narrow_mask": ("a race", r"thread \(16,0,0\) .* thread \(15,0,0\) of the same block"),
+    "unseen_write": ("a race", r"thread \(0,0,0\) .* GCC tells nothing of"),
     "syncwarp_across_warps": ("a race", r"thread \(0,0,0\) .* thread \(32,0,0\) of the same"),
     "uninitialised": (
         "uninitialised memory",
@@ -74,7 +75,7 @@ def faults(tmp_path_factory: pytest.TempPathFactory) -> Path:
     common = [*COMPILER, "-std=c++17", "-Wall", "-Wextra", "-Werror", "-DVISOPS_CUDA_EMULATION"]
     common += [f"-I{TESTS / 'cuda_emulation'}", f"-I{CHECK}", f"-I{CSRC}", "-c"]
     sources = [CHECK / f"{name}.cpp" for name in ("control", "hooks", "memory", "races")]
-    sources += [CHECK / f"{name}.cpp" for name in ("report", "shadow")]
+    sources += [CHECK / f"{name}.cpp" for name in ("report", "shadow", "variables")]
     commands = [[*common, "-O1", *check_flags(), str(source)] for source in sources]
     commands.append([*common, *emulation_flags(["cuda"]), "-x", "c++", str(FAULTS)])
     running = [

@@ -59,6 +59,23 @@ __global__ void narrow_mask(int* out) {
   }
 }
 
+struct Four {
+  int at[4];
+};
+__device__ __attribute__((noinline)) Four four_of(int first) {
+  return {{first, first + 1, first + 2, first + 3}};
+}
+
+// Nothing tells of the write: the function's result goes straight to shared memory.
+__global__ void unseen_write(int* out) {
+  __shared__ Four four;
+  for (int round = 0; round < 3; ++round) {
+    if (threadIdx.x == 0) four = four_of(round);
+    __syncthreads();
+    out[threadIdx.x] = four.at[threadIdx.x % 4];  // EARLIER unseen_write
+  }
+}
+
 // __syncwarp orders nothing between warps.
 __global__ void syncwarp_across_warps(int* out) {
   __shared__ int tile[64];
@@ -229,6 +246,7 @@ int main(int argc, char** argv) {
       {"missing_syncwarp", run(missing_syncwarp, one, warp, out)},
       {"shuffle_is_no_barrier", run(shuffle_is_no_barrier, one, warp, out)},
       {"narrow_mask", run(narrow_mask, one, warp, out)},
+      {"unseen_write", run(unseen_write, one, warp, out)},
       {"syncwarp_across_warps", run(syncwarp_across_warps, one, warps, out)},
       {"uninitialised", run(uninitialised, two, warp, out)},
       {"uninitialised_dynamic",

@@ -141,7 +141,9 @@ bool is_redzone(const Symbol& symbol) {
   return symbol.name.find("visops_redzone_") != std::string::npos;
 }
 
+// Also what is no function's own.
 bool is_emulation(const Symbol& symbol) {
+  if (symbol.name.rfind("_ZZ", 0) != 0) return true;
   return symbol.name.find("cuda_emulation") != std::string::npos ||
          symbol.name.rfind("_ZGV", 0) == 0;
 }
@@ -176,7 +178,15 @@ void locate_program() {
     dl_iterate_phdr(find_program, nullptr);
     program.thread = pthread_self();
     ++version;
+    for (const Symbol& symbol : program.variables) {
+      const Extent extent = variable_at(symbol.offset);
+      if (extent.region == Region::kShared) fill_unwritten(extent.begin, symbol.bytes);
+    }
   }
+}
+
+void fill_unwritten(uintptr_t begin, size_t bytes) {
+  std::memset(reinterpret_cast<void*>(begin), kUnwritten, bytes);
 }
 
 uintptr_t program_base() { return program.base; }
@@ -282,7 +292,10 @@ void remember(const void* key, const void* data, size_t bytes, bool scratch, std
       known->second.end == begin + bytes) {
     return;
   }
-  if (scratch) forget_writes(begin, bytes);
+  if (scratch) {
+    forget_writes(begin, bytes);
+    fill_unwritten(begin, bytes);
+  }
   tensors[key] = {begin, begin + bytes, scratch, std::move(shape)};
   ++version;
 }

@@ -36,6 +36,11 @@ void locate_program();
 uintptr_t program_base();
 std::string program_file();
 
+// What memory holds that nobody has written. GCC does not tell of a function's result that goes
+// straight to memory; so other bytes are a sign that somebody has.
+constexpr unsigned char kUnwritten = 0xcd;
+void fill_unwritten(uintptr_t begin, size_t bytes);
+
 void set_dynamic_shared(uintptr_t begin, size_t bytes);
 
 // The extent that holds `at`; kNowhere, with the gap's bounds, where none does.

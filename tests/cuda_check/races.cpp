@@ -28,6 +28,7 @@
 #include "memory.h"
 #include "report.h"
 #include "shadow.h"
+#include "variables.h"
 
 namespace cuda_emulation::check {
 
@@ -40,6 +41,7 @@ constexpr size_t kMaxStaticAndDynamic = 48 * 1024;  // more must be opted in to
 constexpr size_t kMaxParameters = 4096;
 constexpr size_t kMostFindings = 8;
 constexpr size_t kMostOldBytes = 64;
+constexpr uint32_t kNoEpoch = UINT32_MAX;
 
 // One launch at a time; it holds the lock from begin to end.
 std::recursive_mutex launch_mutex;
@@ -51,7 +53,6 @@ uint32_t barriers[32];
 uint32_t seen[32][32][32];
 std::vector<Finding> findings;
 std::set<std::tuple<std::string, const void*, const void*>> known_findings;
-std::map<uintptr_t, size_t> touched_variables;  // __shared__, by address
 
 struct KnownExtent {
   Extent extent;
@@ -68,10 +69,6 @@ struct Pending {
   Finding finding;
 };
 Pending pending;
-
-std::string place_text(unsigned x, unsigned y, unsigned z) {
-  return "(" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";
-}
 
 std::string thread_text(unsigned i) {
   const Place size = launch.block;
@@ -91,25 +88,10 @@ std::string bytes_text(uintptr_t at, size_t bytes, const Extent& extent) {
          std::to_string(at - extent.begin) + " of " + name_of(extent);
 }
 
-const char* verb(unsigned kind) {
-  const bool atomic = kind & kAtomic;
-  if ((kind & kWrite) && (kind & kRead)) return "changes, atomically,";
-  if (kind & kWrite) return atomic ? "writes, atomically," : "writes";
-  return atomic ? "reads, atomically," : "reads";
-}
-
 void add(Finding finding) {
   if (findings.size() >= kMostFindings) return;
   if (!known_findings.emplace(finding.what, finding.where, finding.before).second) return;
   findings.push_back(std::move(finding));
-}
-
-void log(const std::string& text) {
-  const char* file = std::getenv("VISOPS_CUDA_CHECK_LOG");
-  FILE* out = file == nullptr ? nullptr : std::fopen(file, "a");
-  if (out == nullptr) throw std::runtime_error(text);
-  std::fprintf(out, "%s\n", text.c_str());
-  std::fclose(out);
 }
 
 // Ends the launch: going on would touch memory that is not the kernel's.
@@ -128,10 +110,12 @@ void settle_pending() {
 }
 
 uint32_t offset_of(const void* where) {
+  if (where == nullptr) return 0;
   return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(where) - program_base());
 }
 
 const void* where_of(uint32_t offset) {
+  if (offset == 0) return nullptr;
   return reinterpret_cast<const void*>(program_base() + offset);
 }
 
@@ -235,13 +219,23 @@ void note_write(Cell* cell, const Access& access) {
   cell->read_lanes = 0;
 }
 
-bool is_unwritten(const Cell& cell, const Access& access) {
-  if (access.block_local) return cell.write_block != block;
-  return access.extent.region == Region::kScratch && cell.write_block == 0;
+bool is_unwritten(Cell* cell, uintptr_t at, size_t bytes, const Access& access) {
+  const bool written = access.block_local
+                           ? cell->write_block == block
+                           : access.extent.region != Region::kScratch || cell->write_block != 0;
+  if (written) return false;
+  for (size_t i = 0; i < bytes; ++i) {
+    if (reinterpret_cast<const unsigned char*>(at)[i] == kUnwritten) continue;
+    // Somebody has written it unseen, some time before.
+    cell->write_block = block;
+    cell->write_epoch = kNoEpoch;
+    return false;
+  }
+  return true;
 }
 
-void look_at_cell(Cell* cell, const Access& access, bool* is_pending) {
-  if ((access.kind & kRead) && is_unwritten(*cell, access)) {
+void look_at_cell(Cell* cell, uintptr_t at, size_t bytes, const Access& access, bool* is_pending) {
+  if ((access.kind & kRead) && is_unwritten(cell, at, bytes, access)) {
     add({"uninitialised memory",
          thread_text(thread) + " of " + block_text(block) + " " + verb(access.kind) + " " +
              bytes_text(access.at, access.bytes, access.extent) + " at %1, which nobody" +
@@ -280,7 +274,7 @@ void look_closely(uintptr_t at, size_t bytes, unsigned kind, const void* where) 
     known.extent = extent_at(at);
     known.version = memory_version();
     if (known.extent.region == Region::kShared) {
-      touched_variables[known.extent.begin] = known.extent.end - known.extent.begin;
+      know_variable(known.extent);
     }
   }
   const Extent& extent = known.extent;
@@ -308,14 +302,27 @@ void look_closely(uintptr_t at, size_t bytes, unsigned kind, const void* where) 
   }
   const Access access{at, bytes, kind, where, extent, is_shared(extent.region)};
   bool is_pending = false;
-  for_each_cell(at, bytes,
-                [&](Cell* cell, uintptr_t, size_t) { look_at_cell(cell, access, &is_pending); });
+  for_each_cell(at, bytes, [&](Cell* cell, uintptr_t cell_at, size_t cell_bytes) {
+    look_at_cell(cell, cell_at, cell_bytes, access, &is_pending);
+  });
   if (is_pending) {
     pending.is_set = true;
     pending.at = at;
     pending.bytes = bytes;
     std::memcpy(pending.old, reinterpret_cast<const void*>(at), bytes);
   }
+}
+
+// Bytes that have changed since this thread went on, and that it has not been seen to write.
+void note_unseen_write(const Extent& extent, uintptr_t begin, size_t changed) {
+  const Access access{begin, changed, kWrite, nullptr, extent, true};
+  bool is_pending = false;
+  for_each_cell(begin, changed, [&](Cell* cell, uintptr_t at, size_t bytes) {
+    const bool is_seen =
+        cell->write_block == block && cell->write_thread == thread && cell->write_epoch == epoch;
+    if (!is_seen) look_at_cell(cell, at, bytes, access, &is_pending);
+  });
+  if (is_pending) add(std::move(pending.finding));
 }
 
 }  // namespace
@@ -348,7 +355,7 @@ void begin_launch(const Launch& begun) {
   linear_block.clear();
   findings.clear();
   known_findings.clear();
-  touched_variables.clear();
+  begin_variables(launch.kernel);
   for (KnownExtent& known : known_extents) known.version = 0;
   pending.is_set = false;
   if (launch.parameter_bytes > kMaxParameters) {
@@ -362,7 +369,8 @@ void begin_launch(const Launch& begun) {
 
 void end_launch() {
   size_t shared = launch.shared_bytes;
-  for (const auto& [at, bytes] : touched_variables) shared += bytes;
+  shared += variable_bytes();
+  end_variables(launch.kernel);
   if (shared > kMaxStaticAndDynamic) {
     findings.push_back({"too much shared memory",
                         std::to_string(shared) + " bytes, " + std::to_string(launch.shared_bytes) +
@@ -373,11 +381,12 @@ void end_launch() {
   const std::string text = findings.empty() ? "" : describe(kernel_name(), findings);
   findings.clear();
   launch_mutex.unlock();
-  if (!text.empty()) log(text);
+  if (!text.empty()) throw_or_log(text);
 }
 
 void drop_launch() noexcept {
   watched = nullptr;
+  end_variables(launch.kernel);
   findings.clear();
   pending.is_set = false;
   launch_mutex.unlock();
@@ -387,6 +396,7 @@ void begin_block(size_t linear, void* shared) {
   block = ++blocks_begun;
   linear_block.push_back(linear);
   epoch = 0;
+  fill_variables();
   set_dynamic_shared(reinterpret_cast<uintptr_t>(shared), launch.shared_bytes);
 }
 
@@ -406,6 +416,7 @@ bool set_active(bool active) {
   const bool before = watched != nullptr;
   watched = nullptr;
   if (pending.is_set && !active) settle_pending();
+  if (before && !active) for_each_change(note_unseen_write);
   watched = active ? __builtin_thread_pointer() : nullptr;
   return before;
 }

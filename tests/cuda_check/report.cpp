@@ -1,8 +1,12 @@
 #include "report.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <stdexcept>
+
+#include "races.h"
 
 namespace cuda_emulation::check {
 namespace {
@@ -52,6 +56,25 @@ void replace(std::string* text, const char* what, const std::string& by) {
 
 }  // namespace
 
+std::string place_text(unsigned x, unsigned y, unsigned z) {
+  return "(" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";
+}
+
+const char* verb(unsigned kind) {
+  const bool atomic = kind & kAtomic;
+  if ((kind & kWrite) && (kind & kRead)) return "changes, atomically,";
+  if (kind & kWrite) return atomic ? "writes, atomically," : "writes";
+  return atomic ? "reads, atomically," : "reads";
+}
+
+void throw_or_log(const std::string& text) {
+  const char* file = std::getenv("VISOPS_CUDA_CHECK_LOG");
+  FILE* out = file == nullptr ? nullptr : std::fopen(file, "a");
+  if (out == nullptr) throw std::runtime_error(text);
+  std::fprintf(out, "%s\n", text.c_str());
+  std::fclose(out);
+}
+
 std::string describe(const std::string& kernel, const std::vector<Finding>& findings) {
   std::vector<const void*> addresses;
   for (const Finding& finding : findings) {
@@ -59,12 +82,15 @@ std::string describe(const std::string& kernel, const std::vector<Finding>& find
     if (finding.before != nullptr) addresses.push_back(finding.before);
   }
   std::map<const void*, std::string> places;
+  const std::string unseen =
+      "a place that GCC tells nothing of, where a function's result is stored";
   if (!addresses.empty()) places = places_of(addresses);
   std::string all;
   for (const Finding& finding : findings) {
     std::string text = finding.text;
-    replace(&text, "%1", places[finding.where]);
-    replace(&text, "%2", places[finding.before]);
+    const auto place = [&](const void* at) { return at == nullptr ? unseen : places[at]; };
+    replace(&text, "%1", place(finding.where));
+    replace(&text, "%2", place(finding.before));
     all +=
         (all.empty() ? "" : "\n") + ("CUDA check: " + kernel) + ": " + finding.what + ": " + text;
   }

@@ -17,6 +17,12 @@ struct Finding {
   const void* before;  // that of the earlier one, or null
 };
 
+std::string place_text(unsigned x, unsigned y, unsigned z);
+const char* verb(unsigned kind);  // of races.h
+
+// Throws the text or, where VISOPS_CUDA_CHECK_LOG names a file, appends it there.
+void throw_or_log(const std::string& text);
+
 // One text; asks addr2line for the places.
 std::string describe(const std::string& kernel, const std::vector<Finding>& findings);
 
