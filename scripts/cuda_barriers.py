@@ -136,29 +136,34 @@ def in_a_process(work: Callable[..., Any], *arguments: Any, seconds: float) -> A
         process.join()
 
 
-def baseline(library: Library, module: str) -> tuple[float, set[str], str]:
-    """Seconds, barriers reached, and the first error, with all barriers in place."""
-    library.take_reached()
-    start, error = time.perf_counter(), ""
+def call_all(module: str, seconds: float) -> tuple[str, bool]:
+    """Compute the module's outputs, for so long; return the first error, and whether that is all."""
+    start = time.perf_counter()
     try:
         for _ in outputs_of(module):
-            pass
-    except RuntimeError as caught:
-        error = str(caught)
+            if time.perf_counter() - start > seconds:
+                return "", False
+    except RuntimeError as error:
+        return str(error), True
+    return "", True
+
+
+def baseline(library: Library, module: str, seconds: float) -> tuple[float, set[str], str]:
+    """Seconds, barriers reached, and the first error, with all barriers in place."""
+    library.take_reached()
+    start = time.perf_counter()
+    error, _ = call_all(module, seconds)
     return time.perf_counter() - start, library.take_reached(), error
 
 
-def notice(library: Library, module: str, place: str) -> str:
+def notice(library: Library, module: str, place: str, seconds: float) -> str:
     """What is said without this barrier, or nothing."""
     library.skip(place)
-    try:
-        for _ in outputs_of(module):
-            pass
-    except RuntimeError as error:
-        return str(error)
-    return ""
+    error, is_all = call_all(module, seconds)
+    return error or ("" if is_all else UNFINISHED)
 
 
+UNFINISHED = "not within the time given"
 KINDS = {
     ": a race: ": "race",
     ": uninitialised memory: ": "uninitialised",
@@ -175,7 +180,7 @@ def kind_of(message: str) -> str:
 
 def row(barrier: Barrier, modules: list[str], seen: str) -> str:
     """One row of the table."""
-    kernel = re.match(r"CUDA (?:check|emulation): ([\w:]+)", seen)
+    kernel = re.match(r"CUDA (?:check|emulation): (\w+)", seen)
     noticed = f"{kind_of(seen)}, in `{kernel[1]}`" if kernel else kind_of(seen) if seen else "no"
     where = modules[0].split(".")[-1].removesuffix("_outputs") if modules else "not run"
     name = f"`{barrier.file}`"
@@ -187,14 +192,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="barriers whose place holds this text")
     parser.add_argument("--modules", nargs="*", default=[*MODULES, "conv2d"])
-    parser.add_argument("--seconds", type=float, default=300, help="limit for one module")
+    parser.add_argument("--seconds", type=float, default=60, help="how long to call a module")
     parser.add_argument("--write", action="store_true", help="write docs/cuda_barriers.md")
     arguments = parser.parse_args()
 
     sys.path.insert(0, str(ROOT / "tests"))
     from kernels import use_slot
 
-    library = Library()
+    library, limit = Library(), arguments.seconds
     torch.set_num_threads(1)
     rows, unnoticed = [], 0
     with use_slot("cuda_emulated"):
@@ -203,7 +208,7 @@ def main() -> int:
                 importlib.import_module(module)
         reached: dict[str, tuple[float, set[str]]] = {}
         for module in arguments.modules:
-            found = in_a_process(baseline, library, module, seconds=4 * arguments.seconds)
+            found = in_a_process(baseline, library, module, limit, seconds=10 * limit)
             seconds, places, error = found if isinstance(found, tuple) else (0.0, set(), found)
             reached[module] = (seconds, places)
             print(f"{module}: {seconds:.1f} s, {len(places)} barriers {error}", flush=True)
@@ -218,12 +223,12 @@ def main() -> int:
             seen, by = "", [module for _, module in users]
             for module in by:
                 seen = in_a_process(
-                    notice, library, module, barrier.place, seconds=arguments.seconds
+                    notice, library, module, barrier.place, limit, seconds=10 * limit
                 )
-                if seen:
+                if seen not in ("", UNFINISHED):
                     by = [module]
                     break
-            unnoticed += not seen
+            unnoticed += seen in ("", UNFINISHED)
             rows.append(row(barrier, by, seen))
             print(f"{barrier.place} {rows[-1]}", flush=True)
     if arguments.write:

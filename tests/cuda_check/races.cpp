@@ -43,7 +43,6 @@ constexpr size_t kMostFindings = 8;
 constexpr size_t kMostOldBytes = 64;
 constexpr uint32_t kNoEpoch = UINT32_MAX;
 
-// One launch at a time; it holds the lock from begin to end.
 std::recursive_mutex launch_mutex;
 Launch launch;
 uint32_t blocks_begun = 0, first_block = 1, block = 0, epoch = 0;
@@ -314,13 +313,16 @@ void look_closely(uintptr_t at, size_t bytes, unsigned kind, const void* where) 
 }
 
 // Bytes that have changed since this thread went on, and that it has not been seen to write.
-void note_unseen_write(const Extent& extent, uintptr_t begin, size_t changed) {
-  const Access access{begin, changed, kWrite, nullptr, extent, true};
+void note_unseen_write(const Extent& extent, uintptr_t begin, size_t piece,
+                       const unsigned char* before) {
+  const Access access{begin, piece, kWrite, nullptr, extent, true};
   bool is_pending = false;
-  for_each_cell(begin, changed, [&](Cell* cell, uintptr_t at, size_t bytes) {
+  for_each_cell(begin, piece, [&](Cell* cell, uintptr_t at, size_t bytes) {
     const bool is_seen =
         cell->write_block == block && cell->write_thread == thread && cell->write_epoch == epoch;
-    if (!is_seen) look_at_cell(cell, at, bytes, access, &is_pending);
+    const auto* now = reinterpret_cast<const unsigned char*>(at);
+    if (is_seen || std::memcmp(now, before + (at - begin), bytes) == 0) return;
+    look_at_cell(cell, at, bytes, access, &is_pending);
   });
   if (is_pending) add(std::move(pending.finding));
 }

@@ -57,7 +57,7 @@ void for_each_change(Change call) {
     for (size_t i = 0; i < count; i += 4) {
       const size_t width = std::min<size_t>(4, count - i);
       if (std::memcmp(bytes_at(begin + i), before + i, width) == 0) continue;
-      call(variable.extent, begin + i, width);
+      call(variable.extent, begin + i, width, before + i);
       std::memcpy(before + i, bytes_at(begin + i), width);
     }
   }

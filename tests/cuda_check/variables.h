@@ -21,8 +21,9 @@ void fill_variables();
 void know_variable(const Extent& extent);
 size_t variable_bytes();
 
-// call(extent, begin, bytes) for every run of bytes that has changed since the last call.
-using Change = void (*)(const Extent& extent, uintptr_t begin, size_t bytes);
+// call(extent, begin, bytes, before) for pieces with bytes that have changed since the last call.
+using Change = void (*)(const Extent& extent, uintptr_t begin, size_t bytes,
+                        const unsigned char* before);
 void for_each_change(Change call);
 
 }  // namespace cuda_emulation::check
