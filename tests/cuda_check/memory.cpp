@@ -189,6 +189,7 @@ void fill_unwritten(uintptr_t begin, size_t bytes) {
   std::memset(reinterpret_cast<void*>(begin), kUnwritten, bytes);
 }
 
+uintptr_t variables_begin() { return program.variables_at; }
 uintptr_t program_base() { return program.base; }
 std::string program_file() { return program.file; }
 

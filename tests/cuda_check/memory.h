@@ -34,6 +34,7 @@ inline bool is_shared(Region region) {
 // Finds out where this thread's __shared__ variables are, and where the program is.
 void locate_program();
 uintptr_t program_base();
+uintptr_t variables_begin();  // of this thread
 std::string program_file();
 
 // What memory holds that nobody has written. GCC does not tell of a function's result that goes

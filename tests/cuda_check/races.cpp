@@ -56,8 +56,7 @@ std::set<std::tuple<std::string, const void*, const void*>> known_findings;
 struct KnownExtent {
   Extent extent;
   uint64_t version = 0;
-};
-KnownExtent known_extents[1024];  // by place in the code, which mostly touches one array
+} known_extents[1024];  // by place in the code, which mostly touches one array
 
 // A write to bytes that another thread wrote: a race unless they stay as they are.
 struct Pending {
@@ -218,23 +217,24 @@ void note_write(Cell* cell, const Access& access) {
   cell->read_lanes = 0;
 }
 
-bool is_unwritten(Cell* cell, uintptr_t at, size_t bytes, const Access& access) {
+bool is_unwritten(Cell* cell, uintptr_t at, const Access& access) {
   const bool written = access.block_local
                            ? cell->write_block == block
                            : access.extent.region != Region::kScratch || cell->write_block != 0;
   if (written) return false;
-  for (size_t i = 0; i < bytes; ++i) {
-    if (reinterpret_cast<const unsigned char*>(at)[i] == kUnwritten) continue;
-    // Somebody has written it unseen, some time before.
-    cell->write_block = block;
-    cell->write_epoch = kNoEpoch;
-    return false;
-  }
-  return true;
+  // A byte may look unwritten by chance: what is read as one, or 4 bytes of a copy, count together.
+  const bool is_copy = access.bytes > 16;
+  const uintptr_t begin = is_copy ? at & ~uintptr_t{3} : access.at;
+  const auto* now = reinterpret_cast<const unsigned char*>(begin);
+  const auto is_other = [](unsigned char byte) { return byte != kUnwritten; };
+  if (std::none_of(now, now + (is_copy ? 4 : access.bytes), is_other)) return true;
+  cell->write_block = block;  // somebody has written it unseen, some time before
+  cell->write_epoch = kNoEpoch;
+  return false;
 }
 
-void look_at_cell(Cell* cell, uintptr_t at, size_t bytes, const Access& access, bool* is_pending) {
-  if ((access.kind & kRead) && is_unwritten(cell, at, bytes, access)) {
+void look_at_cell(Cell* cell, uintptr_t at, const Access& access, bool* is_pending) {
+  if ((access.kind & kRead) && is_unwritten(cell, at, access)) {
     add({"uninitialised memory",
          thread_text(thread) + " of " + block_text(block) + " " + verb(access.kind) + " " +
              bytes_text(access.at, access.bytes, access.extent) + " at %1, which nobody" +
@@ -301,8 +301,8 @@ void look_closely(uintptr_t at, size_t bytes, unsigned kind, const void* where) 
   }
   const Access access{at, bytes, kind, where, extent, is_shared(extent.region)};
   bool is_pending = false;
-  for_each_cell(at, bytes, [&](Cell* cell, uintptr_t cell_at, size_t cell_bytes) {
-    look_at_cell(cell, cell_at, cell_bytes, access, &is_pending);
+  for_each_cell(at, bytes, [&](Cell* cell, uintptr_t cell_at, size_t) {
+    look_at_cell(cell, cell_at, access, &is_pending);
   });
   if (is_pending) {
     pending.is_set = true;
@@ -322,7 +322,7 @@ void note_unseen_write(const Extent& extent, uintptr_t begin, size_t piece,
         cell->write_block == block && cell->write_thread == thread && cell->write_epoch == epoch;
     const auto* now = reinterpret_cast<const unsigned char*>(at);
     if (is_seen || std::memcmp(now, before + (at - begin), bytes) == 0) return;
-    look_at_cell(cell, at, bytes, access, &is_pending);
+    look_at_cell(cell, at, access, &is_pending);
   });
   if (is_pending) add(std::move(pending.finding));
 }
@@ -339,13 +339,10 @@ void look(uintptr_t at, size_t bytes, unsigned kind, const void* where) {
 
 void fail_index(const char* file, unsigned line, const char* array, long long index) {
   watched = nullptr;
-  const std::string path = file;
-  const size_t csrc = path.rfind("csrc/");
   fail_now("out of bounds",
            thread_text(thread) + " of " + block_text(block) + " takes element " +
-               std::to_string(index) + " of an array " + array + " at " +
-               (csrc == std::string::npos ? path.substr(path.rfind('/') + 1) : path.substr(csrc)) +
-               ":" + std::to_string(line),
+               std::to_string(index) + " of an array " + array + " at " + short_path(file) + ":" +
+               std::to_string(line),
            nullptr);
 }
 

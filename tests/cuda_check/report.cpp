@@ -11,15 +11,6 @@
 namespace cuda_emulation::check {
 namespace {
 
-// "csrc/cuda/roi/tile.h:128" from a compiler's path.
-std::string short_path(const std::string& path) {
-  for (const char* root : {"csrc/", "tests/"}) {
-    const size_t i = path.rfind(root);
-    if (i != std::string::npos) return path.substr(i);
-  }
-  return path.substr(path.rfind('/') + 1);
-}
-
 std::string offset_text(const void* where) {
   // The call itself, not what follows.
   const uintptr_t offset = reinterpret_cast<uintptr_t>(where) - program_base() - 1;
@@ -55,6 +46,14 @@ void replace(std::string* text, const char* what, const std::string& by) {
 }
 
 }  // namespace
+
+std::string short_path(const std::string& path) {
+  for (const char* root : {"csrc/", "tests/"}) {
+    const size_t i = path.rfind(root);
+    if (i != std::string::npos) return path.substr(i);
+  }
+  return path.substr(path.rfind('/') + 1);
+}
 
 std::string place_text(unsigned x, unsigned y, unsigned z) {
   return "(" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";

@@ -17,6 +17,8 @@ struct Finding {
   const void* before;  // that of the earlier one, or null
 };
 
+// "csrc/cuda/roi/tile.h:128" from a compiler's path.
+std::string short_path(const std::string& path);
 std::string place_text(unsigned x, unsigned y, unsigned z);
 const char* verb(unsigned kind);  // of races.h
 

@@ -22,6 +22,8 @@ const unsigned char* bytes_at(uintptr_t at) { return reinterpret_cast<const unsi
 }  // namespace
 
 void begin_variables(const void* kernel) {
+  static uintptr_t known_for = 0;  // another host thread has other variables
+  if (std::exchange(known_for, variables_begin()) != variables_begin()) of_kernels.clear();
   variables = std::move(of_kernels[kernel]);
   fill_variables();
 }
