@@ -77,7 +77,8 @@ def conv2d_outputs() -> Iterator[tuple[str, np.ndarray]]:
     result = visops.conv2d(image, weight, padding=1, method="implicit")
     yield "forward", result.detach().numpy()
     result.square().sum().backward()
-    assert image.grad is not None and weight.grad is not None
+    assert image.grad is not None
+    assert weight.grad is not None
     yield "image", image.grad.numpy()
     yield "weight", weight.grad.numpy()
 
@@ -137,7 +138,7 @@ def in_a_process(work: Callable[..., Any], *arguments: Any, seconds: float) -> A
 
 
 def call_all(module: str, seconds: float) -> tuple[str, bool]:
-    """Compute the module's outputs, for so long; return the first error, and whether that is all."""
+    """Compute the module's outputs, for so long; return the first error, and if that is all."""
     start = time.perf_counter()
     try:
         for _ in outputs_of(module):

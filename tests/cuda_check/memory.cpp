@@ -61,7 +61,7 @@ int find_program(dl_phdr_info* info, size_t, void*) {
   const auto here = reinterpret_cast<uintptr_t>(&find_program);
   bool is_it = false;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = info->dlpi_phdr[i];
+    const ElfW(Phdr) & part = info->dlpi_phdr[i];
     const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
     is_it = is_it || (part.p_type == PT_LOAD && here >= begin && here < begin + part.p_memsz);
   }
@@ -70,7 +70,7 @@ int find_program(dl_phdr_info* info, size_t, void*) {
   program.variables_at = reinterpret_cast<uintptr_t>(info->dlpi_tls_data);
   program.images.clear();
   for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = info->dlpi_phdr[i];
+    const ElfW(Phdr) & part = info->dlpi_phdr[i];
     const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
     if (part.p_type == PT_LOAD) program.images.emplace_back(begin, begin + part.p_memsz);
     if (part.p_type == PT_TLS) program.variables_bytes = part.p_memsz;
