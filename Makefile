@@ -14,11 +14,12 @@ export VISOPS_WERROR ?= 1
 # A test process per core, each with two torch threads: enough for every thread-count test.
 PYTEST := OMP_NUM_THREADS=2 $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
-SOURCES := $(shell find csrc tests/cuda_emulation -type f)
-CPP := $(shell find csrc ops/include examples tests/cuda_emulation -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
+SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check -type f)
+CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu gpu-report test-wheel test-asan test-tsan \
+  test-cuda-check \
   fuzz bench docs lint format typecheck wheels clean
 
 help:  ## list the targets
@@ -144,6 +145,19 @@ test-tsan: build/tsan/.built  ## the fast tests' parallel loops under ThreadSani
 	    TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:report_signal_unsafe=0 \
 	    PRELOAD="$(call preloaded,libtsan.so)"; \
 	  LD_PRELOAD="$$PRELOAD" $(PY) -m pytest -p no:cacheprovider $(SANITIZED_TESTS) $(PYTEST_ARGS)
+
+# GCC compiles the CUDA kernels so that every access to memory is looked at (tests/cuda_check). It
+# needs no library, and the kernels run as they do under emulation.
+build/cuda-check/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
+	VISOPS_SANITIZE=cuda VISOPS_ISA=default VISOPS_EMULATION=1 VISOPS_CUDA=0 $(PY) setup.py --quiet build \
+	  --build-lib build/cuda-check
+	@touch $@
+
+CUDA_CHECKED = OMP_NUM_THREADS=2 PYTHONPATH=build/cuda-check $(PY) -m pytest -n auto --dist loadgroup \
+  -p no:cacheprovider $(PYTEST_ARGS)
+test-cuda-check: build/cuda-check/.built  ## emulated CUDA kernels: races, bounds, uninitialised memory, schedules
+	$(CUDA_CHECKED) tests/build/test_backends.py -k "cuda_emulated or schedule"
+	VISOPS_CPU=cuda_emulated $(CUDA_CHECKED) -m "matrix and not cluster" $(MATRIX_TESTS)
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
 	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done

@@ -14,7 +14,8 @@ VISOPS_PYTHONS : interpreters, separated as in PATH, that `_numpy` is compiled f
 VISOPS_ISA : the instruction sets that CPU kernels are compiled for, such as "default,avx2", or
     "native" for the best of this processor; by default all. Without "default", the library runs
     only on processors that have one of them.
-VISOPS_SANITIZE : "address,undefined" or "thread" builds with these sanitizers, in other folders.
+VISOPS_SANITIZE : "address,undefined" or "thread" builds with these sanitizers, in other folders;
+    "cuda" looks at the memory of emulated CUDA kernels, with GCC and VISOPS_EMULATION=1.
 TORCH_CUDA_ARCH_LIST : GPU architectures; "8.0;9.0+PTX" by default.
 CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.
 """

@@ -51,6 +51,7 @@ from build_ninja import (
     GENERATED,
     ROOT,
     NinjaFile,
+    checks_of_cuda,
     cpu_kernels,
     defines,
     emulated_kernels,
@@ -187,7 +188,7 @@ class BuildExtensions(build_ext):
         core = file.objects("core", files_below("csrc/core"))
         shared = core + cpu_kernels(file)
         for_tests = emulation_of_cuda(file) if emulation else []
-        shared += emulated_kernels(file) if emulation else []
+        shared += emulated_kernels(file) + checks_of_cuda(file, torch_api) if emulation else []
 
         # What is built, by its place in the package.
         folder = BUILD / ("test" if emulation else "release")

@@ -21,7 +21,13 @@ import sysconfig
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from build_sanitizers import build_folder, compile_flags, sanitizers
+from build_sanitizers import (
+    build_folder,
+    check_flags,
+    compile_flags,
+    emulation_flags,
+    sanitizers,
+)
 from build_toolchain import FLAGS, WINDOWS, Cuda, fail, find_compiler, isa_levels, switch
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -151,9 +157,17 @@ def emulation_of_cuda(file: NinjaFile) -> list[Path]:
     return file.objects("emulated", files_below("tests/cuda_emulation"), _EMULATION)
 
 
+def checks_of_cuda(file: NinjaFile, torch_api: Iterable[str]) -> list[Path]:
+    """Compile the checks of emulated kernels' memory, where VISOPS_SANITIZE asks for them."""
+    if "cuda" not in sanitizers():
+        return []
+    flags = [*_EMULATION, *check_flags(), *torch_api]
+    return file.objects("emulated", files_below("tests/cuda_check"), flags)
+
+
 def emulated_kernels(file: NinjaFile) -> list[Path]:
     """Compile the CUDA kernels as C++."""
-    flags = [*_EMULATION, *FLAGS.emulation]
+    flags = [*_EMULATION, *FLAGS.emulation, *emulation_flags(sanitizers())]
     return file.objects("emulated", files_below("csrc/cuda", "*.cu"), flags)
 
 

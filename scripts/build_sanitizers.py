@@ -2,6 +2,9 @@
 
 Their objects go to folders of their own. The result needs the sanitizers' shared libraries, which
 an ordinary Python must preload; `make test-asan` and `make test-tsan` do so.
+
+One more, "cuda", is our own and needs no library: it looks at the memory of emulated CUDA kernels
+(tests/cuda_check). They are compiled as for ThreadSanitizer, whose functions it replaces.
 """
 
 from __future__ import annotations
@@ -9,7 +12,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-KNOWN = ("address", "thread", "undefined")
+KNOWN = ("address", "cuda", "thread", "undefined")
+# What the kernels' memory checks take over of torch's functions; see tests/cuda_check/tensors.cpp.
+WRAPPED = (
+    "torch_get_mutable_data_ptr",
+    "torch_get_const_data_ptr",
+    "aoti_torch_empty_strided",
+    "aoti_torch_delete_tensor_object",
+    "torch_call_dispatcher",
+)
 
 
 def sanitizers(environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -23,6 +34,8 @@ def sanitizers(environment: Mapping[str, str] = os.environ) -> list[str]:
         )
     if {"address", "thread"} <= set(names):
         raise SystemExit("visops: VISOPS_SANITIZE can't hold both address and thread")
+    if "cuda" in names and len(names) > 1:
+        raise SystemExit("visops: VISOPS_SANITIZE can't hold cuda and others")
     return names
 
 
@@ -36,7 +49,7 @@ def compile_flags(names: list[str]) -> list[str]:
 
     Optimised, some kernels with all of UBSan's checks take GCC minutes each.
     """
-    if not names:
+    if not names or "cuda" in names:
         return []
     level = "-O0" if "undefined" in names else "-O1"
     return [
@@ -45,6 +58,24 @@ def compile_flags(names: list[str]) -> list[str]:
     ]
 
 
+def emulation_flags(names: list[str]) -> list[str]:
+    """Return GCC's flags for emulated kernels whose memory is looked at."""
+    if "cuda" not in names:
+        return []
+    return [
+        *("-fsanitize=thread,bounds", "-O1", "-g1", "-DVISOPS_CUDA_CHECK=1"),
+        # volatile accesses count as atomic. Who calls whom is not asked for.
+        *("--param=tsan-distinguish-volatile=1", "--param=tsan-instrument-func-entry-exit=0"),
+    ]
+
+
+def check_flags() -> list[str]:
+    """Return flags for the checks themselves."""
+    return ["-DVISOPS_CUDA_CHECK=1", "-g1"]
+
+
 def link_flags(names: list[str]) -> list[str]:
     """Return linker flags for GCC and Clang."""
+    if "cuda" in names:
+        return [f"-Wl,--wrap={name}" for name in WRAPPED]
     return [f"-fsanitize={','.join(names)}"] if names else []

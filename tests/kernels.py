@@ -37,6 +37,21 @@ def _force(slot: str) -> None:
         assert error is None, error.decode()
 
 
+@contextmanager
+def use_schedule(seed: int) -> Iterator[None]:
+    """Run emulated blocks and threads in an order drawn with `seed`; 0 is the usual one."""
+    if "cuda_emulated" not in SLOTS:
+        pytest.skip("only test builds (VISOPS_EMULATION=1) emulate CUDA")
+    function = ctypes.CDLL(str(LIBRARY)).visops_set_schedule
+    function.argtypes = [ctypes.c_ulonglong]
+    function.restype = ctypes.c_ulonglong
+    before = function(seed)
+    try:
+        yield
+    finally:
+        function(before)
+
+
 def take_tally() -> int:
     """The steps that emulated kernels have counted (csrc/cuda/tally.h) since the last call."""
     function = ctypes.CDLL(str(LIBRARY)).visops_take_tally

@@ -18,7 +18,7 @@ namespace visops {
 
 #if defined(VISOPS_CUDA_EMULATION)
 constexpr Slot kCudaSlot = Slot::kCudaEmulated;
-constexpr int64_t kMostBlocks = 7;  // so few that tests see blocks stride
+constexpr int64_t kMostBlocks = cuda_emulation::kMostBlocks;
 #else
 constexpr Slot kCudaSlot = Slot::kCuda;
 // Far more than any GPU holds at once, and far below the limit of a grid.
@@ -39,7 +39,7 @@ void launch(void (*kernel)(Formal...), dim3 grid, dim3 block, size_t shared_byte
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
 #if defined(VISOPS_CUDA_EMULATION)
   static_cast<void>(stream);
-  cuda_emulation::scheduler().launch(grid, block, shared_bytes, [&] { kernel(args...); });
+  cuda_emulation::launch(kernel, grid, block, shared_bytes, args...);
 #else
   kernel<<<grid, block, shared_bytes, static_cast<cudaStream_t>(stream)>>>(args...);
   const cudaError_t error = cudaGetLastError();

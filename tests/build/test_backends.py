@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from kernels import SLOTS, use_slot
+from kernels import SLOTS, use_schedule, use_slot
 
 TESTS = Path(__file__).resolve().parents[1]
 MODULES = sorted(f"{file.parent.name}.{file.stem}" for file in TESTS.glob("*/*_outputs.py"))
@@ -73,6 +73,13 @@ def test_outputs_mean_something(module: str, expected: Outputs) -> None:
 @pytest.mark.parametrize(("slot", "threads"), RUNS)
 def test_same_bits(module: str, slot: str, threads: int, expected: Outputs) -> None:
     assert_same_bits(run(module, slot, threads), expected)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_same_bits_in_any_schedule(module: str, seed: int, expected: Outputs) -> None:
+    """Emulated blocks and threads may run in any order."""
+    with use_schedule(seed):
+        assert_same_bits(run(module, "cuda_emulated", 1), expected)
 
 
 @pytest.mark.cuda

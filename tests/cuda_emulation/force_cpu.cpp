@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/kernel_stub.h"
+#include "fibers.h"
 #include "tally_count.h"
 
 // Null, or what is wrong with the name.
@@ -17,6 +18,11 @@ extern "C" VISOPS_API const char* visops_force_cpu(const char* name) {
     error = caught.what();
     return error.c_str();
   }
+}
+
+// Draws the order of emulated blocks and threads; 0: the usual one. Returns the seed before.
+extern "C" VISOPS_API unsigned long long visops_set_schedule(unsigned long long seed) {
+  return cuda_emulation::schedule_seed().exchange(seed);
 }
 
 // What emulated kernels have counted with tally() since the last call.

@@ -134,7 +134,8 @@ __global__ void __launch_bounds__(kThreads) find_roots(const ForestSize size, in
   for (int64_t at = first_thread(); at < all; at += all_threads()) {
     if (links[at] == kOutside) continue;
     int32_t* tree = links + at / size.pixels() * size.pixels();
-    links[at] = root_of(tree, links[at]);
+    // Others may read it meanwhile.
+    *static_cast<volatile int32_t*>(links + at) = root_of(tree, links[at]);
   }
 }
 

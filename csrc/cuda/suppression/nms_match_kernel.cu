@@ -33,6 +33,7 @@ __global__ void __launch_bounds__(kThreads)
       }
       const unsigned found = __ballot_sync(0xffffffffu, meets);
       if (found == 0) continue;
+      __syncwarp();  // all lanes have read what lane 0 replaces
       if (lane == 0) p.matched[i] = p.kept[first + __ffs(static_cast<int>(found)) - 1];
       break;
     }

@@ -35,6 +35,15 @@ constexpr int kResolveWarps = 4;
 constexpr int kMostTileGroups = static_cast<int>(kNmsMostTileGroups);
 constexpr int kBatch = 8;  // groups whose memory a warp waits for at once
 
+// Flags that others may change meanwhile, in `meet`, or that a tile of another segment has, in
+// `resolve`. Whoever reads them will do with either value; volatile makes that no race.
+__device__ inline uint8_t load_flag(const uint8_t* flag) {
+  return *static_cast<const volatile uint8_t*>(flag);
+}
+__device__ inline void store_flag(uint8_t* flag, int value) {
+  *static_cast<volatile uint8_t*>(flag) = static_cast<uint8_t>(value);
+}
+
 template <class Shape>
 __global__ void __launch_bounds__(kThreads)
     nms_prepare(const __grid_constant__ NmsParams p, const NmsScratch<Shape> scratch) {
@@ -78,7 +87,7 @@ __device__ void load_group(const NmsParams& p, const NmsScratch<Shape>& scratch,
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t i = begin + lane, my_group = begin / kNmsGroup;
   int64_t first = 0;
-  bool in = i < p.count && p.kept[i] == kIn;
+  bool in = i < p.count && load_flag(p.kept + i) == kIn;
   if (in) {
     first = scratch.first[i];
     group->box[lane] = scratch.boxes[i].box();
@@ -127,7 +136,7 @@ __device__ void meet_list(const NmsParams& p, const typename Shape::Stored* list
   }
   // Another part may be reading this. It sees the candidate in or out; either will do.
   if (threadIdx.x < kWarp && (group->met >> threadIdx.x & 1) != 0) {
-    p.kept[begin + threadIdx.x] = kOut;
+    store_flag(p.kept + begin + threadIdx.x, kOut);
   }
 }
 
@@ -145,7 +154,7 @@ __device__ void meet_tile(const NmsParams& p, const NmsScratch<Shape>& scratch,
   for (int64_t g = group.tile_group + part * kWarps + threadIdx.x / kWarp; g <= my_group;
        g += parts * kWarps) {
     const int64_t other = g * kNmsGroup + lane;
-    unsigned rest = __ballot_sync(kWholeWarp, other < p.count && p.kept[other] == kIn);
+    unsigned rest = __ballot_sync(kWholeWarp, other < p.count && load_flag(p.kept + other) == kIn);
     uint32_t met = 0;
     for (; rest != 0; rest &= rest - 1) {
       const int c = __ffs(static_cast<int>(rest)) - 1;
@@ -213,7 +222,7 @@ __device__ int load_tile(const NmsParams& p, const NmsScratch<Shape>& scratch, i
       const int64_t i = begin + (g0 + b) * kNmsGroup + lane;
       const bool exists = g0 + b < tile_groups && i < p.count;
       present[b] = exists && scratch.first[i] == segment;
-      status[b] = exists ? p.kept[i] : static_cast<uint8_t>(kOut);
+      status[b] = exists ? load_flag(p.kept + i) : static_cast<uint8_t>(kOut);
     }
     for (int b = 0; b < kBatch; ++b) {
       const unsigned all = __ballot_sync(kWholeWarp, present[b]);
@@ -324,7 +333,7 @@ __device__ void resolve_tile(const NmsParams& p, const NmsScratch<Shape>& scratc
     state.kept += __popc(kept);
     if (lane == g) words.kept = kept;
     const bool present = (__shfl_sync(kWholeWarp, words.present, g) >> lane & 1) != 0;
-    if (present) p.kept[begin + g * kNmsGroup + lane] = keep ? 1 : 0;
+    if (present) store_flag(p.kept + begin + g * kNmsGroup + lane, keep ? 1 : 0);
   }
   if (round.is_last) return;
   state.listed = append(scratch, segment, begin, groups, words, state.listed);

@@ -47,7 +47,7 @@ struct SegmentState {
   int64_t listed;  // of those, boxes that can suppress
 };
 
-#if defined(VISOPS_CUDA_EMULATION)
+#if defined(VISOPS_SMALL_CONSTANTS)
 // So small that tests see several rounds and passes, and threads with more than one part of the
 // work.
 constexpr int64_t kEnoughUnits = 16;

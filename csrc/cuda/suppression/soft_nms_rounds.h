@@ -24,7 +24,7 @@ namespace visops {
 namespace {
 
 constexpr int kWarp = 32;
-#if defined(VISOPS_CUDA_EMULATION)
+#if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int kThreads = 2 * kWarp;  // fibers switch at every barrier of every round
 #else
 constexpr int kThreads = 256;

@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
   using Acc = typename Accumulate<T>::type;
   constexpr int kWords = kMaxInterleaved * kWarp * sizeof(T) / sizeof(uint32_t);
   __shared__ TileMap<Acc> tile;
-  alignas(sizeof(uint64_t)) __shared__ uint32_t staged[kTileThreads / kWarp][kWords];
+  __shared__ __align__(8) uint32_t staged[kTileThreads / kWarp][kWords];
   for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
     const TileAt at = tile_at<kTileHeight>(grid, i);
     prepare_tile(p, at, &tile);

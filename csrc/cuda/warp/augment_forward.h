@@ -14,7 +14,7 @@ constexpr int kWarp = 32;
 constexpr int kMaxInterleaved = 4;                // channels written through shared memory
 constexpr int kStaged = kMaxInterleaved * kWarp;  // elements of a warp, 8 bytes each at most
 
-#if defined(VISOPS_CUDA_EMULATION)
+#if defined(VISOPS_SMALL_CONSTANTS)
 constexpr int kListImages = 5;  // few, so that tests see several launches
 #elif CUDART_VERSION >= 12010
 constexpr int kListImages = 512;  // parameters take 32,764 bytes
