@@ -15,14 +15,17 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, renamed
+from .._torch.outside_graphs import outside_graphs
 from .packed import Device, PackedMasks
 from .paste_autograd import paste_masks as _paste_masks
+from .rle import rles_of_runs
 
 __all__ = ["paste_masks"]
 
 _OP = "paste_masks"
 _paste_binary_masks = torch.ops.visops.paste_binary_masks.default
-_FORMS = ("bool", "uint8", "packed", "float")
+_masks_to_runs = torch.ops.visops.masks_to_runs.default
+_FORMS = ("bool", "uint8", "packed", "rle", "float")
 _PADDING = {"detectron2": 0, "torchvision": 1}
 _WITHOUT_FRACTION = (torch.bool, torch.uint8)
 
@@ -60,10 +63,11 @@ def paste_masks(
         Which pixels are inside; 0.5 by default. For "detectron2" those that are at least as large,
         for "torchvision" those that are larger, as these libraries do it. Pixels beyond the mask's
         reach are outside, whatever the threshold. Not for ``out="float"``.
-    out : {"bool", "uint8", "packed", "float"}
+    out : {"bool", "uint8", "packed", "rle", "float"}
         The result: masks of bools, of bytes 0 and 1,
-        :class:`PackedMasks <visops.masks.PackedMasks>` without a mask of bytes in between, or the
-        sampled numbers themselves.
+        :class:`PackedMasks <visops.masks.PackedMasks>` without a mask of bytes in between, COCO's
+        run lengths of these as :func:`masks_to_rle` returns them, or the sampled numbers
+        themselves.
     convention : {"detectron2", "torchvision"}
         Where samples lie. "detectron2": the sides of box and mask coincide, with sub-pixel
         accuracy; beyond its outermost pixels' centres, a mask fades to 0. "torchvision": masks get
@@ -76,7 +80,7 @@ def paste_masks(
 
     Returns
     -------
-    Tensor or ndarray ``[N, H, W]``, or PackedMasks
+    Tensor or ndarray ``[N, H, W]``, PackedMasks, or list of dict
         For ``out="float"`` of the masks' dtype.
 
     Raises
@@ -95,6 +99,9 @@ def paste_masks(
     (``torchvision/models/detection/roi_heads.py``). Results differ from theirs by rounding, and
     from detectron2's on the CPU where that cuts the fading off one pixel beyond the box.
 
+    With ``out="rle"``, CUDA synchronizes and runs come to the host, and ``torch.compile`` breaks
+    the graph, as for :func:`masks_to_rle`.
+
     Examples
     --------
     >>> import torch, visops
@@ -106,6 +113,8 @@ def paste_masks(
              [0, 0, 0, 0, 0, 0]]], dtype=torch.uint8)
     >>> visops.paste_masks(masks, boxes, (3, 6), out="float")[0, 0]
     tensor([0.0375, 0.1125, 0.2812, 0.5437, 0.5062, 0.1687])
+    >>> visops.paste_masks(masks, boxes, (3, 6), out="rle")
+    [{'size': [3, 6], 'counts': b'92103'}]
     """
     error: type[Exception] = ValueError if isinstance(masks, np.ndarray) else RuntimeError
     if out not in _FORMS:
@@ -123,19 +132,54 @@ def paste_masks(
     zeros = _PADDING[convention] if padding is None else padding
     level = 0.5 if threshold is None else threshold
 
+    image = height, width
+    if out == "rle":
+        return _paste_as_rles(masks, boxes, image, level, convention, zeros, device)
+
     def call(masks: Tensor, boxes: Tensor) -> Tensor:
-        values = _three_dimensional(masks)
-        try:
-            if out == "float":
-                return _paste_masks(values, boxes, (height, width), convention, zeros)
-            return _paste_binary_masks(  # type: ignore[no-any-return]
-                values, boxes, (height, width), level, out, convention, zeros
-            )
-        except RuntimeError as error:
-            raise renamed(error, _OP, "paste_binary_masks") from None
+        return _pasted(masks, boxes, image, level, out, convention, zeros)
 
     result = call_operator(_OP, call, device, {"masks": masks, "boxes": boxes})
-    return PackedMasks(result, (height, width)) if out == "packed" else result
+    return PackedMasks(result, image) if out == "packed" else result
+
+
+@outside_graphs
+def _paste_as_rles(
+    masks: Tensor | np.ndarray,
+    boxes: Tensor | np.ndarray,
+    size: tuple[int, int],
+    threshold: float,
+    convention: str,
+    padding: int,
+    device: Device,
+) -> list[dict[str, Any]]:
+    def call(masks: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
+        bits = _pasted(masks, boxes, size, threshold, "packed", convention, padding)
+        ends, offsets = _masks_to_runs(bits, size[1])
+        return ends, offsets
+
+    found = call_operator(_OP, call, device, {"masks": masks, "boxes": boxes})
+    return rles_of_runs(found, size, compressed=True)
+
+
+def _pasted(
+    masks: Tensor,
+    boxes: Tensor,
+    size: tuple[int, int],
+    threshold: float,
+    out: str,
+    convention: str,
+    padding: int,
+) -> Tensor:
+    values = _three_dimensional(masks)
+    try:
+        if out == "float":
+            return _paste_masks(values, boxes, size, convention, padding)
+        return _paste_binary_masks(  # type: ignore[no-any-return]
+            values, boxes, size, threshold, out, convention, padding
+        )
+    except RuntimeError as error:
+        raise renamed(error, _OP, "paste_binary_masks") from None
 
 
 def _sizes(size: Any) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from . import fakes, rle_fakes  # noqa: F401
 from .packed import ArrayOrPacked, Device, PackedMasks
 from .runs import Runs, Size, areas_of, as_rles, overlaps_of, runs_of_rles, size_of
 
-__all__ = ["masks_of_runs", "masks_to_rle", "rle_area", "rle_iou", "rle_to_masks"]
+__all__ = ["masks_of_runs", "masks_to_rle", "rle_area", "rle_iou", "rle_to_masks", "rles_of_runs"]
 
 Rle = Mapping[str, Any]
 Rles = Rle | Sequence[Rle]
@@ -88,9 +88,8 @@ def masks_to_rle(masks: ArrayOrPacked, *, compressed: bool = True, device: Devic
         return ends, offsets
 
     found = call_operator(op, call, device, {"masks": values})
-    ends, offsets = (r.cpu().numpy() if isinstance(r, Tensor) else r for r in found)
     size = int(values.shape[-2]), int(values.shape[-1] if width < 0 else width)
-    rles = as_rles(Runs(ends, offsets), size, compressed=compressed)
+    rles = rles_of_runs(found, size, compressed=compressed)
     return rles if values.ndim == 3 else rles[0]
 
 
@@ -226,6 +225,12 @@ def rle_iou(rles1: Sequence[Rle], rles2: Sequence[Rle], iscrowd: Any = None) -> 
     _check_sizes(op, "rles1", sizes1, size, what)
     _check_sizes(op, "rles2", sizes2, size, what)
     return torch.from_numpy(overlaps_of(first, second, crowd, size[0]))
+
+
+def rles_of_runs(found: Any, size: Size, *, compressed: bool) -> list[dict[str, Any]]:
+    """Return what the operator masks_to_runs has found, tensors or arrays, as dictionaries."""
+    ends, offsets = (r.cpu().numpy() if isinstance(r, Tensor) else r for r in found)
+    return as_rles(Runs(ends, offsets), size, compressed=compressed)
 
 
 def masks_of_runs(runs: Runs, size: Size, device: Device, out: str) -> Any:

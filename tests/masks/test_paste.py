@@ -75,6 +75,27 @@ def test_forms_are_alike(options: dict[str, Any]) -> None:
         assert torch.equal(packed.bits, visops.pack_masks(is_bool).bits)
 
 
+@every_convention
+@pytest.mark.parametrize("compute", [torch.Tensor.clone, torch.Tensor.numpy])
+def test_run_lengths(options: dict[str, Any], compute: Any) -> None:
+    for width in (1, 31, 64, 129):
+        size = (9, width)
+        where = boxes() * torch.tensor([width / 31, 9 / 23] * 2)
+        masks = probabilities(seed=width).float()
+        inside = visops.paste_masks(masks, where, size, threshold=0.4, **options)
+        assert inside.any()
+        found = visops.paste_masks(
+            compute(masks), compute(where), size, threshold=0.4, out="rle", **options
+        )
+        assert found == visops.masks_to_rle(inside)
+    for none in ((0, 3, 3), (2, 0, 3)):
+        empty, where = torch.ones(none), torch.zeros(none[0], 4)
+        found = visops.paste_masks(compute(empty), compute(where), (4, 5), out="rle", **options)
+        assert found == [{"size": [4, 5], "counts": b"d0"}] * none[0]
+    nothing = visops.paste_masks(masks[:2], where[:2], (0, 7), out="rle", **options)
+    assert nothing == visops.masks_to_rle(torch.zeros(2, 0, 7, dtype=torch.bool))
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_halves_are_computed_in_float32(dtype: torch.dtype) -> None:
     masks = probabilities().to(dtype)

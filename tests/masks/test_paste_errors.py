@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -53,7 +54,19 @@ ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
         "paste_masks: results are 65536 x 32768, must have fewer than 2^31 pixels each",
         {"size": (65536, 32768)},
     ),
-    ("paste_masks: out is 'png', must be 'bool', 'uint8', 'packed' or 'float'", {"out": "png"}),
+    (
+        "paste_masks: out is 'png', must be 'bool', 'uint8', 'packed', 'rle' or 'float'",
+        {"out": "png"},
+    ),
+    (
+        "paste_masks: results are 65536 x 32768, must have fewer than 2^31 pixels each",
+        {"size": (65536, 32768), "out": "rle"},
+    ),
+    (
+        "paste_masks: boxes[1] is [5, 1, 1, 5], must",
+        {"boxes": boxes_with(5, 1, 1, 5), "out": "rle"},
+    ),
+    ("paste_masks: threshold is nan, must be a number", {"threshold": math.nan, "out": "rle"}),
     (
         "paste_masks: convention is 'mmdet', must be 'detectron2' or 'torchvision'",
         {"convention": "mmdet"},

@@ -10,6 +10,8 @@ import visops
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from masks.mask_cases import LAYOUTS
 from masks.paste_cases import CONVENTIONS, MASK_SIZES, SIZE, boxes, probabilities
@@ -100,6 +102,46 @@ def test_compile() -> None:
             found[0].square().sum().backward()
             expected[0].square().sum().backward()
             assert torch.equal(inputs[0].grad, inputs[1].grad)  # type: ignore[arg-type]
+
+
+def test_run_lengths_break_graphs() -> None:
+    """They are made between two graphs, as masks_to_rle makes them."""
+
+    def step(masks: Tensor, where: Tensor) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = visops.paste_masks(masks + 0.1, where, SIZE, out="rle")
+        return found
+
+    masks, where = probabilities().float().requires_grad_(), boxes()
+    torch._dynamo.reset()
+    assert torch.compile(step, backend="eager")(masks, where) == step(masks, where)
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="its Python reads values"):
+        torch.compile(step, backend="eager", fullgraph=True)(masks, where)
+
+
+class Results(TorchDispatchMode):
+    """Collects the tensors that operators return."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Tensor] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        self.seen += [part for part in tree_leaves(found) if isinstance(part, Tensor)]
+        return found
+
+
+def test_run_lengths_need_no_masks() -> None:
+    """No operator makes a mask of bools or bytes."""
+    masks, where = probabilities().float(), boxes()
+    with Results() as found:
+        visops.paste_masks(masks, where, SIZE, out="rle")
+    dtypes = [part.dtype for part in found.seen]
+    assert dtypes[:3] == [torch.int64, torch.int32, torch.int64]  # bits, ends, offsets
+    assert not {torch.bool, torch.uint8} & set(dtypes)
 
 
 def test_vmap() -> None:
