@@ -19,7 +19,7 @@ skipped. However a run ends, even if it is killed, starting it again continues w
 _EPILOG = """\
 OUT holds results.jsonl (or .parquet), quarantine.jsonl (what failed, and why), summary.json,
 plan.jsonl and manifest*.jsonl (what is planned and done), parts/ (records by batch) and, if
-requested, annotated/, pictures/ and trace.json.
+requested, annotated/, pictures/, masks/ and trace.json.
 
 Exit status: 0 if every input was processed (failed ones too: see quarantine.jsonl), 1 for errors
 and inputs unaccounted for, 2 for wrong options, 128 + the signal's number after a signal.
@@ -185,6 +185,13 @@ def _add_results(add: Add) -> None:
         "compute them for every box above the score threshold, which may take many times as long",
     )
     add("--max-detections", type=int, default=100, metavar="N", help="per image (default 100)")
+    add(
+        "--masks",
+        choices=("rle", "png"),
+        default="rle",
+        help="keep masks as run lengths in records (default), or as label maps in PNG files: k on "
+        "the k-th mask of a record, the best on top, 0 elsewhere",
+    )
 
 
 def _add_speed(add: Add) -> None:

@@ -19,14 +19,15 @@ _LONGEST = 500  # characters of a reason; some errors print a whole tensor
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image to write.
+    """An image or a label map to write.
 
     Attributes
     ----------
     path : str
         Relative to the folder of outputs.
-    pixels : Tensor ``[3, H, W]``
-        uint8, on the CPU.
+    pixels : Tensor
+        On the CPU: an image ``[3, H, W]``, uint8, or a label map ``[H, W]``, uint8 or uint16, for
+        PNG.
     drawn : dict or None
         Results to draw on it, by model.
     """

@@ -97,6 +97,7 @@ def _options(args: argparse.Namespace) -> Options:
         "seed": args.seed,
         "format": args.format,
         "annotate": args.annotate,
+        "masks": args.masks,
         "autocast": args.autocast,
         "channels_last": args.channels_last,
         "reduced": args.reduced,

@@ -15,9 +15,10 @@ from .store.merge import FORMATS
 __all__ = ["LATER", "Options"]
 
 # Options that results depend on, but that plans made by earlier versions lack: they had no limits,
-# but what exceeded these ended the run.
-LATER = {"max_bytes": MAX_BYTES, "max_batch_pixels": MAX_BATCH_PIXELS}
+# but what exceeded these ended the run; and all masks were run lengths.
+LATER = {"max_bytes": MAX_BYTES, "max_batch_pixels": MAX_BATCH_PIXELS, "masks": "rle"}
 
+_MASKS = ("rle", "png")
 _PICTURES = (None, "jpeg", "png")
 _AUTOCAST = (None, "bfloat16", "float16")
 
@@ -42,6 +43,12 @@ class Options:
         Format of the results.
     annotate : {None, "jpeg", "png"}
         Also write each image with its results drawn on it, in this format.
+    masks : {"rle", "png"}
+        Keep the masks of a result as run lengths in its record; or as a label map in a PNG file,
+        whose path the record has. Pixels of the k-th mask, counted from 1, are k: those of the mask
+        with the best score where several overlap, and 0 where there is none. Maps have 8 bits, or
+        16 if there are more than 255 masks. Only masks in run lengths become a map, which are those
+        of :class:`Detection` and :class:`Segmentation`; masks of single regions don't.
     autocast : {None, "bfloat16", "float16"}
         Run networks under ``torch.autocast`` with this type.
     channels_last : bool
@@ -69,6 +76,7 @@ class Options:
     seed: int = 0
     format: str = "jsonl"
     annotate: str | None = None
+    masks: str = "rle"
     autocast: str | None = None
     channels_last: bool = False
     reduced: bool | None = None
@@ -97,6 +105,7 @@ class Options:
         for name, allowed in (
             ("format", FORMATS),
             ("annotate", _PICTURES),
+            ("masks", _MASKS),
             ("autocast", _AUTOCAST),
         ):
             value = getattr(self, name)
@@ -124,6 +133,7 @@ class Options:
             "preprocess": repr(self.preprocess),
             "seed": self.seed,
             "annotate": self.annotate,
+            "masks": self.masks,
             "autocast": self.autocast,
             "channels_last": self.channels_last,
             "reduced": self.reduced,

@@ -23,6 +23,7 @@ import torch
 from visops.infer import Pipeline, Preprocess
 from waiting import LIMIT
 
+from infer.folders import Masked
 from infer.networks import BATCH, Small
 
 # Files in the outputs that may differ between runs: they hold times.
@@ -30,7 +31,10 @@ TIMES = ("summary.json",)
 
 
 def pipeline(network: Callable[..., Any] | None = None, **options: Any) -> Pipeline:
-    """A small network, a picture of each image, and options for small images."""
+    """A small network, a picture of each image, and options for small images.
+
+    With masks, a detector beside it.
+    """
     chosen = {
         "batch_size": BATCH,
         "workers": 0,
@@ -38,7 +42,10 @@ def pipeline(network: Callable[..., Any] | None = None, **options: Any) -> Pipel
         "annotate": "png",
         **options,
     }
-    return Pipeline({"small": network or Small()}, **chosen)
+    models: dict[str, Any] = {"small": network or Small()}
+    if "masks" in chosen:
+        models["masked"] = Masked()
+    return Pipeline(models, **chosen)
 
 
 def tree(out: Path) -> dict[str, str]:
@@ -102,7 +109,7 @@ class Slow(Small):
 Slow.__module__, Slow.__qualname__ = Small.__module__, Small.__qualname__
 
 
-def die_at(images: Path, out: Path, step: int) -> None:
+def die_at(images: Path, out: Path, options: dict[str, Any], step: int) -> None:
     """Run, and die just before the `step`-th operation on the disk; exit with 0 if there are fewer.
 
     Operations are: opening a file below `out` for writing, syncing, renaming, removing.
@@ -130,7 +137,7 @@ def die_at(images: Path, out: Path, step: int) -> None:
         if changes and os.fsdecode(arguments[0]).startswith(str(out)):
             count()
 
-    run = pipeline(writer_threads=1)
+    run = pipeline(writer_threads=1, **options)
     os.fsync = counted_sync
     sys.addaudithook(hook)
     sys.exit(run.run(images, out).exit_code)

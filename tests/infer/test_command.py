@@ -56,6 +56,18 @@ def test_a_run(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "images/s" not in capsys.readouterr().out
 
 
+def test_masks(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nets = tmp_path / "nets.py"
+    nets.write_text("from infer.folders import Masked as masked\n")
+    arguments += ["--models", f"{nets}:masked", "--size", "48x64", "--score-threshold", "0"]
+    assert main([*arguments, "--masks", "png"]) == 0
+    place = records(tmp_path / "out")["01.jpg"]["outputs"]["masked"]["masks"]
+    assert place == "masks/masked/01.jpg.png"
+    assert (tmp_path / "out" / place).read_bytes().startswith(b"\x89PNG")
+    assert main(arguments) == 1
+    assert "masks is rle, but the outputs in" in capsys.readouterr().err
+
+
 def test_dry_run(arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "--dry-run"]) == 0
     assert "19 listed: 0 ok, 0 failed, 0 skipped, 19 left" in capsys.readouterr().out
@@ -102,7 +114,14 @@ def test_changed_options_are_refused(
 
 @pytest.mark.parametrize(
     "wrong",
-    [["--size", "0"], ["--size", "1x2x3"], ["--format", "csv"], ["--ray-networks", "0"], []],
+    [
+        ["--size", "0"],
+        ["--size", "1x2x3"],
+        ["--format", "csv"],
+        ["--masks", "jpeg"],
+        ["--ray-networks", "0"],
+        [],
+    ],
 )
 def test_wrong_usage(wrong: Any, tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as caught:

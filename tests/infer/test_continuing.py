@@ -121,11 +121,13 @@ def test_plans_of_earlier_versions_are_resumed(folder: Path, tmp_path: Path) -> 
     moved = described["postprocess"].replace("infer.models.postprocess", "infer.postprocess")
     assert moved != described["postprocess"]
     described["postprocess"] = moved
-    for name in ("max_bytes", "max_batch_pixels"):
+    for name in ("max_bytes", "max_batch_pixels", "masks"):
         del before["options"][name]
     path.write_text(json.dumps(before) + "\n" + "".join(lines))
     with pytest.raises(ValueError, match=r"max_bytes is 5, .* were begun with 1073741824"):
         run(folder, tmp_path, [model], max_bytes=5)
+    with pytest.raises(ValueError, match=r"masks is png, .* were begun with rle"):
+        run(folder, tmp_path, [model], masks="png")
     other = Model("net", Network(), postprocess=Raw())
     with pytest.raises(ValueError, match=r"postprocess=Raw\(\), .* begun with .*Raw.__call__ of"):
         run(folder, tmp_path, [other])

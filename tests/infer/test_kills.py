@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,20 +92,23 @@ def test_killed_at_random_moments(
     assert before == sorted(before)
 
 
-def test_killed_at_every_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [{}, {"annotate": None, "masks": "png"}], ids=str)
+def test_killed_at_every_step(tmp_path: Path, options: dict[str, Any]) -> None:
     """Die before each single operation of a run on the disk, and resume."""
     folder = make_images(tmp_path / "images", count=BATCH + 1)
-    assert finished(process(whole_run, folder, tmp_path / "whole", {})) == 0
+    assert finished(process(whole_run, folder, tmp_path / "whole", options)) == 0
     whole = tree(tmp_path / "whole")
+    folder_of_pictures = "masks" if "masks" in options else "annotated"
+    assert any(name.startswith(folder_of_pictures) for name in whole)
     step = 0
     while True:
         step += 1
         out = tmp_path / f"step {step}"
-        died = finished(process(die_at, folder, out, step))
+        died = finished(process(die_at, folder, out, options, step))
         if died == 0:
             break
         assert died == -9
-        assert finished(process(whole_run, folder, out, {})) == 0
+        assert finished(process(whole_run, folder, out, options)) == 0
         assert tree(out) == whole, f"after dying before step {step}"
         shutil.rmtree(out)
     assert step > 20

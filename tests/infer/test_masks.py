@@ -77,3 +77,25 @@ def test_run_lengths_and_back(mask: Any) -> None:
     np.testing.assert_array_equal(found, mask)
     used = np.flatnonzero(np.any(mask, 0))
     assert part.shape[1] == (used[-1] - used[0] + 1 if len(used) else 0)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (1, 1), (3, 70), (70, 3)])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.int64])
+def test_run_lengths_of_any_dtype(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for share in (0.0, 0.5, 1.0):
+        mask = (torch.rand(shape, generator=generator) < share).to(dtype)
+        flat = (mask != 0).t().flatten().tolist()
+        counts, value = [0], False
+        for pixel in flat:
+            if pixel != value:
+                counts.append(0)
+                value = pixel
+            counts[-1] += 1
+        assert run_lengths(mask) == {"size": list(shape), "counts": counts}
+
+
+def test_run_lengths_are_of_one_mask() -> None:
+    message = r"run_lengths: mask has shape \[1, 2, 3\], must be \[H, W\]"
+    with pytest.raises(ValueError, match=message):
+        run_lengths(torch.zeros(1, 2, 3))

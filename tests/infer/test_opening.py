@@ -194,7 +194,7 @@ def test_merging_leaves_the_files_of_others(images: Path, out: Path) -> None:
 
 
 def test_leftovers_are_removed_by_the_next_run(images: Path, out: Path) -> None:
-    names = ["", "parts", "annotated/a/b", "pictures/net"]
+    names = ["", "parts", "annotated/a/b", "pictures/net", "masks/net/a"]
     for name in names:
         (out / name).mkdir(parents=True, exist_ok=True)
         (out / name / LEFTOVER).write_text("")

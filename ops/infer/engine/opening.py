@@ -156,5 +156,5 @@ def _replaced(plan: Plan, wanted: dict[str, Any], images: str, out: str) -> Plan
 def clean(out: str) -> None:
     """Remove the temporary files of killed runs; no other process may be writing."""
     remove_leftovers(out, below=False)
-    for folder in ("parts", "annotated", "pictures"):
+    for folder in ("parts", "annotated", "pictures", "masks"):
         remove_leftovers(os.path.join(out, folder))

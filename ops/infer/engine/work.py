@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from types import NoneType
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..batch import Batch, Picture
-from ..frames import Placement
+from ..frames import Frame, Placement
 from ..images.decode import Decoder
 from ..images.preprocess import Preprocess
 from ..models.forward import Forwarded, forward
+from ..models.masks import label_map
 from ..models.model import Model
 from ..options import Options
 from ..store.kept import kept_outputs
@@ -108,7 +110,7 @@ class Work:
         """Run all models, but for those whose results an earlier run has kept."""
         if not batch.frames:
             return batch
-        batch.results = _kept_results(batch)
+        batch.results = self._kept_results(batch)
         autocast = (
             torch.autocast(self.device.type, self._autocast) if self._autocast else nullcontext()
         )
@@ -160,10 +162,32 @@ class Work:
                     place = picture_path(f"pictures/{name}", path, suffix, picture.shape)
                     batch.pictures.append(Picture(place, picture))
                     result["picture"] = place
+                # Of results that are kept, masks are paths already.
+                masks_are_pixels = not isinstance(result.get("masks"), (str, NoneType))
+                if self.options.masks == "png" and masks_are_pixels:
+                    # A copy: annotations are drawn from the run lengths.
+                    batch.results[name][row] = {
+                        **result,
+                        "masks": _add_label_map(batch, frame, name, result),
+                    }
             if self.options.annotate is not None:
                 image = batch.images[row]
                 place = picture_path("annotated", path, suffix, image.shape)
                 batch.pictures.append(Picture(place, _kept(image), results))
+
+    def _kept_results(self, batch: Batch) -> dict[str, list[dict[str, Any]]]:
+        """Return, by model, the results that an earlier run has kept for all images of the batch.
+
+        Results whose masks are in files, where they no longer overlap, can't be drawn.
+        """
+        rows = [frame.index for frame in batch.frames]
+        draws_masks = self.options.annotate is not None and self.options.masks == "png"
+        return {
+            name: [found[row] for row in rows]
+            for name, found in kept_outputs(batch.plan).outputs.items()
+            if all(row in found for row in rows)
+            and not (draws_masks and any("masks" in found[row] for row in rows))
+        }
 
     @property
     def _keeps_images(self) -> bool:
@@ -188,15 +212,18 @@ class Work:
             stream.synchronize()
 
 
-def _kept_results(batch: Batch) -> dict[str, list[dict[str, Any]]]:
-    """Return, by model, the results that an earlier run has kept for all images of the batch."""
-    rows = [frame.index for frame in batch.frames]
-    outputs = kept_outputs(batch.plan).outputs
-    return {
-        name: [found[row] for row in rows]
-        for name, found in outputs.items()
-        if all(row in found for row in rows)
-    }
+def _add_label_map(batch: Batch, frame: Frame, name: str, result: Mapping[str, Any]) -> str:
+    """Make a label map of a result's masks, and return the path where it will be written."""
+    size = frame.full_height, frame.full_width
+    try:
+        labels = label_map(result["masks"], result.get("scores"), size)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"postprocess of model {name}, masks of {batch.path(frame)} as png: {error}"
+        ) from error
+    place = picture_path(f"masks/{name}", batch.path(frame), ".png")
+    batch.pictures.append(Picture(place, labels))
+    return place
 
 
 def _postprocessed(

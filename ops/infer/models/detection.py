@@ -13,7 +13,7 @@ from torch import Tensor
 from ...suppression.nms import batched_nms
 from ...suppression.soft_nms import batched_soft_nms
 from ..frames import Placement
-from .masks import masks_in_image, run_lengths
+from .masks import masks_in_image, run_lengths_of_all
 
 __all__ = ["Detection"]
 
@@ -180,7 +180,10 @@ class Detection:
         if not kept:
             return []
         resized = masks_in_image(torch.stack(kept), place)
-        return [run_lengths(mask > self.mask_threshold) for part in resized for mask in part]
+        found: list[dict[str, Any]] = []
+        for part in resized:
+            found += run_lengths_of_all(part > self.mask_threshold)
+        return found
 
 
 def _are_boxes(boxes: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Masks to run lengths and back; masks and label maps resized to their images."""
+"""Masks to run lengths, label maps and back; masks and maps resized to their images."""
 
 from __future__ import annotations
 
@@ -9,19 +9,29 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...masks.rle import masks_to_rle, rle_to_masks
+from ...masks.select import merge_masks
 from ...warp.augment import augment
 from ..frames import Placement
 
-__all__ = ["columns_of_runs", "masks_in_image", "run_lengths"]
+__all__ = [
+    "columns_of_runs",
+    "label_map",
+    "masks_at_once",
+    "masks_in_image",
+    "run_lengths",
+    "run_lengths_of_all",
+]
 
 _PIXELS_AT_ONCE = 1 << 24  # at the image's size; masks may be many and large
+_MOST_LABELS = 2**16 - 1  # of a PNG with one channel
 
 
 def run_lengths(mask: Tensor) -> dict[str, Any]:
     """Return a mask ``[H, W]`` as COCO's uncompressed run lengths.
 
-    Pixels are read column by column; ``counts`` alternate between runs of 0s and 1s, starting with
-    0s.
+    That is :func:`visops.masks_to_rle` of one mask, of any dtype. Pixels are read column by column;
+    ``counts`` alternate between runs of 0s and 1s, starting with 0s.
 
     Examples
     --------
@@ -30,12 +40,72 @@ def run_lengths(mask: Tensor) -> dict[str, Any]:
     >>> run_lengths(torch.tensor([[0, 1], [1, 1]], dtype=torch.bool))
     {'size': [2, 2], 'counts': [1, 3]}
     """
-    flat = mask.to(torch.bool).t().flatten()
-    changes = (flat[1:] != flat[:-1]).nonzero().flatten() + 1
-    ends = torch.cat([changes.new_zeros(1), changes, changes.new_full((1,), flat.numel())])
-    counts = ends.diff().tolist()
-    starts_with_ones = flat.numel() > 0 and bool(flat[0])
-    return {"size": list(mask.shape), "counts": [0, *counts] if starts_with_ones else counts}
+    if mask.dim() != 2:
+        raise ValueError(
+            f"visops.infer.run_lengths: mask has shape {list(mask.shape)}, must be [H, W]"
+        )
+    return run_lengths_of_all(mask.to(torch.bool)[None])[0]
+
+
+def run_lengths_of_all(masks: Tensor) -> list[dict[str, Any]]:
+    """Return :func:`run_lengths` of each of the masks bool ``[K, H, W]``."""
+    found: list[dict[str, Any]] = masks_to_rle(masks, compressed=False)
+    return found
+
+
+def label_map(masks: Any, scores: Any, size: tuple[int, int]) -> Tensor:
+    """Draw masks in run lengths into one map, the best on top, as :func:`visops.merge_masks` does.
+
+    Parameters
+    ----------
+    masks : list of dict
+        As :func:`visops.rle_to_masks` takes them, all of one size.
+    scores : sequence of numbers, or None
+        Equal scores go by index. If it doesn't have a number for each mask, all go by index.
+    size : (int, int)
+        Height and width of the map if there are no masks.
+
+    Returns
+    -------
+    Tensor ``[H, W]``
+        k on the pixels of the k-th mask, counted from 1, 0 where there is none. uint8 for up to 255
+        masks, else uint16.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Masks are no run lengths, differ in size, or are more than 65,535.
+    """
+    if not isinstance(masks, (list, tuple)):
+        raise TypeError(f"masks is a {type(masks).__name__}, must be a list of run lengths")
+    count = len(masks)
+    if count > _MOST_LABELS:
+        raise ValueError(f"there are {count} masks, must be at most {_MOST_LABELS}")
+    dtype = torch.uint8 if count <= 255 else torch.uint16
+    if not masks:
+        return torch.zeros(size, dtype=dtype)
+    drawn, ids = merge_masks(
+        rle_to_masks(masks, out="packed"), _numbers(scores, count), overlap_threshold=1.0
+    )
+    # Labels follow the order of drawing, and empty masks have none.
+    places = torch.zeros(count + 1, dtype=torch.int32)
+    places[ids] = torch.arange(1, count + 1, dtype=torch.int32)
+    places[0] = 0
+    return places[drawn].to(dtype)
+
+
+def _numbers(scores: Any, count: int) -> Tensor:
+    """Return scores of masks as a tensor; zeros for what is none."""
+    try:
+        numbers = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.zeros(0)
+    return torch.from_numpy(numbers) if numbers.shape == (count,) else torch.zeros(count)
+
+
+def masks_at_once(size: Sequence[int]) -> int:
+    """Return how many masks of this height and width should be in memory at a time."""
+    return max(1, _PIXELS_AT_ONCE // (size[0] * size[1]))
 
 
 def columns_of_runs(counts: Sequence[int], height: int) -> tuple[int, np.ndarray]:
@@ -89,8 +159,7 @@ def masks_in_image(
         dtype=torch.float64,
         device=masks.device,
     )
-    at_once = max(1, _PIXELS_AT_ONCE // (size[0] * size[1]))
-    for part in masks.split(at_once):
+    for part in masks.split(masks_at_once(size)):
         yield augment(
             part[:, None],
             to_image,

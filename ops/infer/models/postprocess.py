@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..frames import Placement
 from .detection import Detection
-from .masks import masks_in_image, run_lengths
+from .masks import masks_at_once, masks_in_image, run_lengths_of_all
 
 __all__ = ["Auto", "Classification", "PostProcess", "Raw", "Segmentation"]
 
@@ -88,9 +88,17 @@ class Segmentation:
             present, areas = image[image >= 0].unique(return_counts=True)
             result = {"labels": present.long().cpu().numpy(), "areas": areas.cpu().numpy()}
             if self.masks:
-                result["masks"] = [run_lengths(image == label) for label in present]
+                result["masks"] = _run_lengths(image, present)
             results.append(result)
         return results
+
+
+def _run_lengths(image: Tensor, labels: Tensor) -> list[dict[str, Any]]:
+    """Return the pixels ``[H, W]`` of each label as run lengths."""
+    found: list[dict[str, Any]] = []
+    for part in labels.split(masks_at_once(image.shape)):
+        found += run_lengths_of_all(image == part[:, None, None])
+    return found
 
 
 @dataclass(frozen=True)

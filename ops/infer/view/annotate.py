@@ -1,4 +1,4 @@
-"""Annotated pictures: where they are written, and how they are encoded."""
+"""Pictures and label maps: where they are written, and how they are encoded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def picture_path(folder: str, path: str, suffix: str, sides: Sequence[int] = ())
 
 def encode(picture: Picture) -> bytes:
     """Draw the picture's results on it, and return the encoded file."""
-    image = Image.fromarray(picture.pixels.permute(1, 2, 0).contiguous().numpy())
+    pixels = picture.pixels
+    if pixels.dim() == 3:
+        pixels = pixels.permute(1, 2, 0).contiguous()
+    image = Image.fromarray(pixels.numpy())
     if picture.drawn is not None:
         draw(image, picture.drawn)
     buffer = io.BytesIO()

@@ -35,7 +35,7 @@ _ADVICE = {
     ),
     "write": (
         "Writing is the bottleneck: try more --writer-threads or a faster disk; --annotate jpeg is "
-        "faster than png."
+        "faster than png, and --masks rle than png."
     ),
 }
 
