@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from .frames import Frame, Placement
@@ -25,15 +26,15 @@ class Picture:
     ----------
     path : str
         Relative to the folder of outputs.
-    pixels : Tensor
-        On the CPU: an image ``[3, H, W]``, uint8, or a label map ``[H, W]``, uint8 or uint16, for
-        PNG.
+    pixels : Tensor ``[3, H, W]``, or ndarray ``[H, W]``
+        An image, uint8, on the CPU; or a label map, uint8 or uint16, for PNG. It is an array
+        because torch can't unpickle tensors of uint16.
     drawn : dict or None
         Results to draw on it, by model.
     """
 
     path: str
-    pixels: Tensor
+    pixels: Tensor | np.ndarray
     drawn: Mapping[str, Mapping[str, Any]] | None = None
 
 

@@ -98,7 +98,9 @@ MASKS_BY_OPERATOR: Mapping[str, Callable[[Any], Any]] = MappingProxyType(
                 p.box_dtype
             ),
         ),
-        **_arguments_of("paste_masks", out=lambda p: "bool"),
+        **_arguments_of(
+            "paste_masks", out=lambda p: p.draw.choice(("bool", "uint8", "packed", "rle"))
+        ),
         **_arguments_of(
             "paste_binary_masks", out=lambda p: p.draw.choice(("bool", "uint8", "packed"))
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import visops
 from PIL import Image
 from visops import infer
 from visops.infer import Auto, Detection, Model, Preprocess, Regions, Segmentation
+from visops.infer.batch import Picture
 from visops.infer.models.masks import label_map, run_lengths_of_all
+from visops.infer.view.annotate import encode
 
 from infer.folders import Masked, Network, files, fill, records, save
 from infer.test_continuing import comparable
@@ -62,15 +65,17 @@ def test_the_best_is_on_top(count: int, order: str) -> None:
     scores = np.random.default_rng(count).integers(0, 1 + count // 2, count) / count
     scores = {"sorted": np.sort(scores)[::-1], "mixed": scores, "equal": scores * 0}[order]
     found = label_map(run_lengths_of_all(masks), scores.astype(np.float32), SIZE)
-    assert found.dtype == (torch.uint8 if count < 256 else torch.uint16)
-    np.testing.assert_array_equal(found.numpy(), drawn_one_by_one(masks, scores))
+    assert found.dtype == ("uint8" if count < 256 else "uint16")
+    np.testing.assert_array_equal(found, drawn_one_by_one(masks, scores))
+    sent = pickle.loads(pickle.dumps(Picture("a.png", found)))  # to a writer on Ray
+    assert encode(sent) == encode(Picture("a.png", found))
 
 
 @pytest.mark.parametrize("scores", [None, [0.5], ["high"] * 3, [[0.1]] * 3, [0.1, [0.2], 0.3]])
 def test_scores_of_another_form_leave_the_order(scores: Any) -> None:
     masks = some_masks(3)
     found = label_map(run_lengths_of_all(masks), scores, SIZE)
-    np.testing.assert_array_equal(found.numpy(), drawn_one_by_one(masks, [0] * 3))
+    np.testing.assert_array_equal(found, drawn_one_by_one(masks, [0] * 3))
 
 
 def test_other_run_lengths() -> None:
@@ -82,7 +87,7 @@ def test_other_run_lengths() -> None:
         [r | {"counts": r["counts"].decode()} for r in visops.masks_to_rle(masks)],
         [r | {"counts": np.array(r["counts"])} for r in run_lengths_of_all(masks)],
     ):
-        np.testing.assert_array_equal(label_map(rles, None, (1, 1)).numpy(), wanted)
+        np.testing.assert_array_equal(label_map(rles, None, (1, 1)), wanted)
 
 
 RLE = {"size": [2, 2], "counts": [1, 3]}

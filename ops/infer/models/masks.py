@@ -53,7 +53,7 @@ def run_lengths_of_all(masks: Tensor) -> list[dict[str, Any]]:
     return found
 
 
-def label_map(masks: Any, scores: Any, size: tuple[int, int]) -> Tensor:
+def label_map(masks: Any, scores: Any, size: tuple[int, int]) -> np.ndarray:
     """Draw masks in run lengths into one map, the best on top, as :func:`visops.merge_masks` does.
 
     Parameters
@@ -67,7 +67,7 @@ def label_map(masks: Any, scores: Any, size: tuple[int, int]) -> Tensor:
 
     Returns
     -------
-    Tensor ``[H, W]``
+    ndarray ``[H, W]``
         k on the pixels of the k-th mask, counted from 1, 0 where there is none. uint8 for up to 255
         masks, else uint16.
 
@@ -81,17 +81,18 @@ def label_map(masks: Any, scores: Any, size: tuple[int, int]) -> Tensor:
     count = len(masks)
     if count > _MOST_LABELS:
         raise ValueError(f"there are {count} masks, must be at most {_MOST_LABELS}")
-    dtype = torch.uint8 if count <= 255 else torch.uint16
+    dtype = np.uint8 if count <= 255 else np.uint16
     if not masks:
-        return torch.zeros(size, dtype=dtype)
+        return np.zeros(size, dtype)
     drawn, ids = merge_masks(
         rle_to_masks(masks, out="packed"), _numbers(scores, count), overlap_threshold=1.0
     )
     # Labels follow the order of drawing, and empty masks have none.
-    places = torch.zeros(count + 1, dtype=torch.int32)
-    places[ids] = torch.arange(1, count + 1, dtype=torch.int32)
+    places = np.zeros(count + 1, dtype)
+    places[ids.numpy()] = np.arange(1, count + 1)
     places[0] = 0
-    return places[drawn].to(dtype)
+    labels: np.ndarray = places[drawn.numpy()]
+    return labels
 
 
 def _numbers(scores: Any, count: int) -> Tensor:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from PIL import Image
+from torch import Tensor
 
 from ..batch import Picture
 from .drawing import draw
@@ -45,9 +46,9 @@ def picture_path(folder: str, path: str, suffix: str, sides: Sequence[int] = ())
 def encode(picture: Picture) -> bytes:
     """Draw the picture's results on it, and return the encoded file."""
     pixels = picture.pixels
-    if pixels.dim() == 3:
-        pixels = pixels.permute(1, 2, 0).contiguous()
-    image = Image.fromarray(pixels.numpy())
+    if isinstance(pixels, Tensor):
+        pixels = pixels.permute(1, 2, 0).contiguous().numpy()
+    image = Image.fromarray(pixels)
     if picture.drawn is not None:
         draw(image, picture.drawn)
     buffer = io.BytesIO()
