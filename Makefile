@@ -11,8 +11,9 @@ PYTEST_ARGS ?=
 # CUDA kernels compiled as plain C++ as well, for VISOPS_CPU=cuda_emulated; nothing else does.
 export VISOPS_WERROR ?= 1
 
-# A test process per core, each with two torch threads: enough for every thread-count test.
-PYTEST := OMP_NUM_THREADS=2 $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+# A test process per core, each with two torch threads: enough for every thread-count test. Processes
+# share the cores, so threads that wait must not spin.
+PYTEST := OMP_NUM_THREADS=2 OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 
 SOURCES := $(shell find csrc tests/cuda_emulation tests/cuda_check -type f)
 CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_check -name '*.h' -o -name '*.cpp' -o -name '*.cu' | sort)

@@ -93,20 +93,22 @@ struct CopySampler {
   void border(int64_t sample, int64_t y, const SegmentOrigin<Coord>& origin, int64_t x0,
               int64_t begin, int64_t end) const {
     const char* image = image_of(sample);
+    // Only float64 images have float64 coordinates; a size that is known is one move.
+    const int64_t bytes = sizeof(Coord) == sizeof(double) ? int64_t{8} : size;
     for (int64_t x = begin; x < end; ++x) {
       const auto taps = pixel_taps<kMode>(p, map, origin, static_cast<int>(x - x0));
       char* out = output_of(sample, y, x);
       const bool outside = taps.outside();
       const char* from =
           image +
-          (taps.y.index[0] * p.image_stride.row + taps.x.index[0] * p.image_stride.column) * size;
+          (taps.y.index[0] * p.image_stride.row + taps.x.index[0] * p.image_stride.column) * bytes;
       for (int64_t c = 0; c < p.channels; ++c) {
-        char* to = out + c * p.output_stride.channel * size;
+        char* to = out + c * p.output_stride.channel * bytes;
         if (outside) {
           const uint64_t bits = fill_bits(p.dtype, affine_fill(p, c));
-          memcpy(to, &bits, static_cast<size_t>(size));
+          memcpy(to, &bits, static_cast<size_t>(bytes));
         } else {
-          memcpy(to, from + c * p.image_stride.channel * size, static_cast<size_t>(size));
+          memcpy(to, from + c * p.image_stride.channel * bytes, static_cast<size_t>(bytes));
         }
       }
     }

@@ -208,6 +208,14 @@ inline at::Tensor mask_iou(const at::Tensor& bits1, const at::Tensor& bits2,
   return op.call(bits1, bits2, kind, iscrowd);
 }
 
+// Where the runs of masks end, down their columns, and where masks begin among them. Takes the bits
+// of pack_masks if a width is given.
+inline std::tuple<at::Tensor, at::Tensor> masks_to_runs(const at::Tensor& masks,
+                                                        int64_t width = -1) {
+  static const auto op = detail::find<decltype(masks_to_runs)>("visops::masks_to_runs");
+  return op.call(masks, width);
+}
+
 // Compute what DETR's matcher minimises: class, L1 and GIoU costs of queries and targets. Returns
 // each image's [queries, targets], one image after another.
 inline at::Tensor match_cost(const at::Tensor& logits, const at::Tensor& boxes,
@@ -217,12 +225,6 @@ inline at::Tensor match_cost(const at::Tensor& logits, const at::Tensor& boxes,
                              double gamma = 2.0) {
   static const auto op = detail::find<decltype(match_cost)>("visops::match_cost");
   return op.call(logits, boxes, target_labels, target_boxes, counts, weights, kind, alpha, gamma);
-// Where the runs of masks end, down their columns, and where masks begin among them. Takes the bits
-// of pack_masks if a width is given.
-inline std::tuple<at::Tensor, at::Tensor> masks_to_runs(const at::Tensor& masks,
-                                                        int64_t width = -1) {
-  static const auto op = detail::find<decltype(masks_to_runs)>("visops::masks_to_runs");
-  return op.call(masks, width);
 }
 
 // Lower the scores of boxes or masks that overlap better ones: SOLOv2's Matrix NMS.
