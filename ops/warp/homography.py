@@ -81,8 +81,8 @@ def homography_from_points(src: Any, dst: Any, *, like: Tensor | np.ndarray | No
         unit = _of_four(op, s_unit, d_unit, eps)
     else:
         unit = _of_more(op, s_unit, d_unit, torch.maximum(*eps))
-    matrix = _denormalised(unit, s_shift, s_factor, d_shift, d_factor)
-    return restore(_scaled(matrix), floating_dtype(src, dst), (src, dst, like))
+    matrix, terms = _denormalised(unit, s_shift, s_factor, d_shift, d_factor)
+    return restore(_scaled(matrix, terms), floating_dtype(src, dst), (src, dst, like))
 
 
 def _normalised(points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -97,21 +97,25 @@ def _normalised(points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _denormalised(
     unit: Tensor, s_shift: Tensor, s_factor: Tensor, d_shift: Tensor, d_factor: Tensor
-) -> Tensor:
-    """Return the homography of the points themselves, from that of the normalised ones."""
+) -> tuple[Tensor, Tensor]:
+    """Return the homography of the points themselves, from that of the normalised ones.
+
+    Also return the sum of the absolute terms of its last element, [..., 1, 1].
+    """
     left = s_factor[..., None, None] * unit[..., :, :2]
-    last = unit[..., :, 2] - (left * s_shift[..., None, :]).sum(-1)
+    products = left * s_shift[..., None, :]
+    last = unit[..., :, 2] - products.sum(-1)
+    terms = unit[..., 2:, 2:].abs() + products[..., 2:, :].abs().sum(-1, keepdim=True)
     top = torch.cat((left, last.unsqueeze(-1)), dim=-1)
     rows, row = top[..., :2, :] / d_factor[..., None, None], top[..., 2:, :]
-    return torch.cat((rows + d_shift.unsqueeze(-1) * row, row), dim=-2)
+    return torch.cat((rows + d_shift.unsqueeze(-1) * row, row), dim=-2), terms
 
 
-def _scaled(matrix: Tensor) -> Tensor:
-    """Make the last element 1, unless it is 0 but for rounding."""
+def _scaled(matrix: Tensor, terms: Tensor) -> Tensor:
+    """Make the last element 1, unless it is 0 but for the rounding of its terms."""
     norm = matrix.square().sum((-1, -2), keepdim=True).sqrt()
     last = matrix[..., 2:, 2:]
-    row = matrix[..., 2:, :].abs().sum(-1, keepdim=True)
-    vanishes = last.abs() <= 2.0**-48 * row
+    vanishes = last.abs() <= 2.0**-48 * terms
     return matrix / torch.where(vanishes, norm, last) + 0.0  # turns -0 into 0
 
 

@@ -72,16 +72,20 @@ def test_two_maps_of_one_scale() -> None:
 
     theirs = untrained(mobilenet).eval()
     pooler: Any = theirs.roi_heads
+    before = pooler.box_roi_pool
+    pooler.box_roi_pool = visops.MultiScaleRoIAlign(
+        before.featmap_names, before.output_size, before.sampling_ratio
+    )
+    # The detections of random weights have equal scores, so they come in any order: compare what
+    # the poolers return in the detector.
+    calls = []
+    pooler.box_roi_pool.register_forward_hook(lambda _, *call: calls.append(call))
     with torch.no_grad():
-        wanted = theirs(photos())
-        before = pooler.box_roi_pool
-        pooler.box_roi_pool = visops.MultiScaleRoIAlign(
-            before.featmap_names, before.output_size, before.sampling_ratio
-        )
-        for found, expected in zip(theirs(photos()), wanted, strict=True):
-            assert len(expected["boxes"]) > 10
-            torch.testing.assert_close(found["boxes"], expected["boxes"], rtol=0, atol=1e-2)
-            torch.testing.assert_close(found["scores"], expected["scores"], rtol=0, atol=1e-4)
+        for found in theirs(photos()):
+            assert len(found["boxes"]) > 10
+        for arguments, result in calls:
+            torch.testing.assert_close(result, before(*arguments), rtol=0, atol=1e-4)
+    assert len(calls) == 1
     assert pooler.box_roi_pool.scales == before.scales == [1 / 32, 1 / 32]
 
 
