@@ -44,8 +44,9 @@ GNU = Flags(  # GCC and Clang
     include="-I",
     system_include="-isystem",
     emulation=["-O2", "-Wno-unknown-pragmas", "-x", "c++"],
-    # Half the time of compiling. The warning is a false one, of a loop that -O2 does not unroll.
-    plain=["-O2", "-Wno-aggressive-loop-optimizations"],
+    # Small: processors without AVX2 are from before 2013. The warning is a false one, of a loop that
+    # is not unrolled.
+    plain=["-Os", "-Wno-aggressive-loop-optimizations"],
     isa={
         "default": [],
         "avx2": ["-mavx2", "-mf16c"],
