@@ -36,7 +36,9 @@ TESTS = (
     "warp",
     "build/test_arrays.py",
 )
-MOST_MEBIBYTES = {True: 16, False: 6}  # with CUDA kernels, and without
+# With CUDA kernels, and without. The aim is 16 and 6; the kernels that came with masks and deformable
+# networks went beyond. RoI pasting and augmentation have the largest objects.
+MOST_MEBIBYTES = {True: 17.5, False: 7.25}
 
 
 def run(*command: str | Path, **variables: str) -> str:
