@@ -6,24 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from roi.crops_cases import BOXES, SHAPE
 from torch import Tensor
 
-SIZE = (23, 31)
-
-# For an image of SIZE: inside, whole, across each side, beyond, flat, tiny, far larger.
-BOXES = (
-    (3.25, 4.5, 17.75, 15.125),
-    (0.0, 0.0, 31.0, 23.0),
-    (-4.5, 2.25, 9.0, 14.0),
-    (20.5, -6.75, 33.25, 8.0),
-    (12.0, 16.5, 40.0, 30.25),
-    (-20.0, -30.0, -9.5, -8.0),
-    (50.0, 3.0, 61.0, 9.0),
-    (7.3, 5.0, 7.3, 15.0),
-    (10.2, 11.1, 10.6, 11.3),
-    (5.0, 6.0, 13.0, 17.0),
-    (-60.5, -41.0, 92.25, 65.5),
-)
+SIZE = SHAPE[2:]  # of the image that BOXES are made for
 
 CONVENTIONS: tuple[dict[str, Any], ...] = (
     {"convention": "detectron2"},

@@ -9,9 +9,10 @@ import pytest
 import torch
 import visops
 from references.pasted_masks import paste
+from roi.crops_cases import BOXES
 
 from masks.mask_cases import LAYOUTS
-from masks.paste_cases import BOXES, CONVENTIONS, MASK_SIZES, SIZE, boxes, probabilities
+from masks.paste_cases import CONVENTIONS, MASK_SIZES, SIZE, boxes, probabilities
 
 every_convention = pytest.mark.parametrize("options", CONVENTIONS, ids=str)
 
