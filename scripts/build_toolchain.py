@@ -44,8 +44,8 @@ GNU = Flags(  # GCC and Clang
     include="-I",
     system_include="-isystem",
     emulation=["-O2", "-Wno-unknown-pragmas", "-x", "c++"],
-    # Small: processors without AVX2 are from before 2013. The warning is a false one, of a loop that
-    # is not unrolled.
+    # Small: processors without AVX2 are from before 2013. The warning is a false one, of a loop
+    # that is not unrolled.
     plain=["-Os", "-Wno-aggressive-loop-optimizations"],
     isa={
         "default": [],
