@@ -89,7 +89,7 @@ struct DeformConvParams {
   VISOPS_DEVICE int64_t group_outputs() const { return out_channels / groups; }
   VISOPS_DEVICE int64_t offset_channels() const { return channels / offset_groups; }
   // The end of a run of channels from `channel` on that share a group and an offset group.
-  VISOPS_DEVICE int64_t run_end(int64_t channel) const {
+  VISOPS_DEVICE VISOPS_ALWAYS_INLINE int64_t run_end(int64_t channel) const {
     const int64_t group = (channel / group_channels() + 1) * group_channels();
     const int64_t places = (channel / offset_channels() + 1) * offset_channels();
     return group < places ? group : places;

@@ -137,7 +137,7 @@ struct RotatedSample {
   // Its four pixels: (low, low), (low, high), (high, low), (high, high) of (y, x).
   VISOPS_DEVICE int64_t row(int i) const { return i < 2 ? y.low : y.high; }
   VISOPS_DEVICE int64_t column(int i) const { return i % 2 == 0 ? x.low : x.high; }
-  VISOPS_DEVICE Acc weight(int i) const {
+  VISOPS_DEVICE VISOPS_ALWAYS_INLINE Acc weight(int i) const {
     return (i < 2 ? y.low_weight : y.high_weight) * (i % 2 == 0 ? x.low_weight : x.high_weight);
   }
 };
