@@ -16,6 +16,7 @@ __all__ = [
     "PAIR",
     "Length",
     "check_fill",
+    "check_pair",
     "check_presence",
     "check_same_device",
     "check_shape",
@@ -137,3 +138,15 @@ def check_same_device(
             f"visops.{op}: {name} is on {tensor.device}, {reference_name} is on "
             f"{reference.device}; all tensors must be on one device"
         )
+
+
+def check_pair(op: str, name: str, tensor: Tensor, other_name: str, other: Tensor | None) -> None:
+    """Raise unless the tensors share a dtype and a device."""
+    if other is not None:
+        dtypes = [str(t.dtype).removeprefix("torch.") for t in (other, tensor)]
+        require(
+            tensor.dtype == other.dtype,
+            f"visops.{op}: {other_name} has dtype {dtypes[0]}, {name} has {dtypes[1]}; they must "
+            "be equal",
+        )
+        check_same_device(op, name, tensor, other_name, other)

@@ -12,7 +12,15 @@ from torch.utils import _pytree as pytree
 
 from .fake_checks import check_presence
 
-__all__ = ["below_vmap", "complete_rule", "is_below_vmap", "one_call_each"]
+__all__ = [
+    "below_vmap",
+    "complete_rule",
+    "into_batch",
+    "is_below_vmap",
+    "mapped_first",
+    "one_call_each",
+    "out_of_batch",
+]
 
 Rule = Callable[..., tuple[Any, Any]]
 
@@ -38,6 +46,21 @@ def one_call_each(call: Callable[..., Any]) -> Rule:
         return stacked, (0,) * len(stacked)
 
     return rule
+
+
+def mapped_first(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
+    """Return the tensor with the mapped dimension first; a tensor that isn't mapped is repeated."""
+    return tensor.movedim(dim, 0) if dim is not None else tensor.expand(entries, *tensor.shape)
+
+
+def into_batch(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
+    """Return the entries as one batch, for operators whose first dimension is one."""
+    return mapped_first(tensor, dim, entries).flatten(0, 1)
+
+
+def out_of_batch(tensor: Tensor, entries: int) -> Tensor:
+    """Return the batch that `into_batch` made as entries again, in the first dimension."""
+    return tensor.reshape(entries, tensor.shape[0] // entries, *tensor.shape[1:])
 
 
 def complete_rule(op: Any, rule: Rule) -> Rule:

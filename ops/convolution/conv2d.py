@@ -17,10 +17,10 @@ from torch.nn import functional
 
 from .._torch.call import call_operator
 from .._torch.channels_last import prefers_channels_last
+from .._torch.fake_checks import check_pair
 from .._torch.refusals import require_plain
 from .conv2d_autograd import (
     check_arguments,
-    check_pair,
     result_size,
     with_autocast,
 )

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from .._torch.autocast import autocast_dtype, cast_to, register_autocast
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
+from .._torch.fake_checks import check_pair, check_shape, register_fake, require
 from .._torch.vmap_calls import one_call_each
 
 __all__ = [
     "check_arguments",
-    "check_pair",
     "conv2d",
     "result_size",
     "with_autocast",
@@ -31,9 +30,6 @@ _backward_weight = Differentiable("conv2d_backward_weight")
 
 # The limit of strides, dilations, padding and kernel sizes in csrc/core/convolution/conv2d.cpp.
 _MOST = 2**31 - 1
-
-# Registrations live as long as this object.
-_library = torch.library.Library("visops", "IMPL")
 
 
 def _sides(padding: Sequence[Any]) -> list[Any]:
@@ -122,18 +118,6 @@ def result_size(
         padded = input_size[2 + i] + sides[2 * i] + sides[2 * i + 1]
         result.append((padded - dilation[i] * (weight_size[2 + i] - 1) - 1) // stride[i] + 1)
     return result
-
-
-def check_pair(op: str, name: str, tensor: Tensor, other_name: str, other: Tensor | None) -> None:
-    """Raise unless the tensors share a dtype and a device."""
-    if other is not None:
-        dtypes = [str(t.dtype).removeprefix("torch.") for t in (other, tensor)]
-        require(
-            tensor.dtype == other.dtype,
-            f"visops.{op}: {other_name} has dtype {dtypes[0]}, {name} has {dtypes[1]}; they must "
-            "be equal",
-        )
-        check_same_device(op, name, tensor, other_name, other)
 
 
 @register_fake("conv2d")
@@ -287,36 +271,19 @@ _backward_weight.register(
 )
 
 
-def with_autocast(*tensors: Tensor | None) -> tuple[Tensor | None, ...]:
-    """Cast as torch's convolutions do within torch.autocast: what is neither double nor complex."""
-    first = tensors[0]
-    assert first is not None
-    device = first.device.type
-    if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
-        return tensors
-    dtype = torch.get_autocast_dtype(device)
-    return tuple(
-        t.to(dtype) if t is not None and t.is_floating_point() and t.dtype != torch.float64 else t
-        for t in tensors
-    )
+def with_autocast(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, *options: Any
+) -> tuple[Any, ...]:
+    """Cast as torch's convolutions do within torch.autocast."""
+    dtype = autocast_dtype(input)
+    if dtype is None:
+        return input, weight, bias, *options
+    return *(cast_to(tensor, dtype) for tensor in (input, weight, bias)), *options
 
 
-def _register_autocast(device: str, key: str) -> None:
-    """For the operator itself; torch.library.register_autocast knows one dtype only."""
-    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
-
-    def cast(input: Tensor, weight: Tensor, bias: Tensor | None = None, *options: Any) -> Tensor:
-        tensors = with_autocast(input, weight, bias)
-        with torch._C._ExcludeDispatchKeyGuard(keys):
-            return torch.ops.visops.conv2d.default(*tensors, *options)
-
-    _library.impl("conv2d", cast, key)
-
-
-_register_autocast("cpu", "AutocastCPU")
-_register_autocast("cuda", "AutocastCUDA")
+register_autocast("conv2d", with_autocast)
 
 
 def conv2d(input: Tensor, weight: Tensor, bias: Tensor | None, *options: Any) -> Tensor:
     """Call the operator, with arguments cast where autocast is on: its formulas see them then."""
-    return _conv2d(*with_autocast(input, weight, bias), *options)  # type: ignore[no-any-return]
+    return _conv2d(*with_autocast(input, weight, bias, *options))  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._torch.differentiable import Differentiable
 from .._torch.fake_checks import FOUR, check_same_device, check_shape, register_fake, require
+from .._torch.vmap_calls import into_batch, mapped_first, out_of_batch
 
 __all__ = ["attention", "backward_samples", "backward_value"]
 
@@ -210,19 +211,6 @@ def _backward_samples_vjp(ctx: Any, *_: Tensor) -> None:
     )
 
 
-def _first(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
-    """Return the mapped dimension as the first one."""
-    return tensor.movedim(dim, 0) if dim is not None else tensor.expand(entries, *tensor.shape)
-
-
-def _into_batch(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
-    return _first(tensor, dim, entries).flatten(0, 1)
-
-
-def _out_of_batch(tensor: Tensor, entries: int) -> Tensor:
-    return tensor.reshape(entries, tensor.shape[0] // entries, *tensor.shape[1:])
-
-
 def _refuse_mapped_shapes(dim: int | None) -> None:
     if dim is not None:
         raise RuntimeError(f"visops.{_NAME}: spatial_shapes can't be mapped by vmap")
@@ -233,28 +221,28 @@ def _attention_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]
     _refuse_mapped_shapes(dims[1])
     entries = info.batch_size
     if dims[0] is None:  # the entries' queries attend to the same values
-        locations = _first(locations, dims[3], entries).movedim(0, 1).flatten(1, 2)
-        weights = _first(weights, dims[4], entries).movedim(0, 1).flatten(1, 2)
+        locations = mapped_first(locations, dims[3], entries).movedim(0, 1).flatten(1, 2)
+        weights = mapped_first(weights, dims[4], entries).movedim(0, 1).flatten(1, 2)
         found = attention(value, shapes, sizes, locations, weights, *options)
         queries = found.shape[1] // entries
         return found.reshape(found.shape[0], entries, queries, found.shape[2]), 1
     value, locations, weights = (
-        _into_batch(tensor, dims[i], entries)
+        into_batch(tensor, dims[i], entries)
         for i, tensor in ((0, value), (3, locations), (4, weights))
     )
-    return _out_of_batch(attention(value, shapes, sizes, locations, weights, *options), entries), 0
+    return out_of_batch(attention(value, shapes, sizes, locations, weights, *options), entries), 0
 
 
 def _backward_value_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     grad, shapes, sizes, locations, weights, *options, value_size = arguments
     _refuse_mapped_shapes(dims[1])
     grad, locations, weights = (
-        _into_batch(tensor, dims[i], info.batch_size)
+        into_batch(tensor, dims[i], info.batch_size)
         for i, tensor in ((0, grad), (3, locations), (4, weights))
     )
     size = [info.batch_size * value_size[0], *value_size[1:]]
     found = backward_value(grad, shapes, sizes, locations, weights, *options, size)
-    return _out_of_batch(found, info.batch_size), 0
+    return out_of_batch(found, info.batch_size), 0
 
 
 def _backward_samples_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Any, tuple[int, int]]:
@@ -262,10 +250,10 @@ def _backward_samples_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Any, 
     _refuse_mapped_shapes(dims[2])
     tensors = zip((grad, value, locations, weights), (*dims[:2], *dims[4:6]), strict=True)
     grad, value, locations, weights = (
-        _into_batch(tensor, dim, info.batch_size) for tensor, dim in tensors
+        into_batch(tensor, dim, info.batch_size) for tensor, dim in tensors
     )
     found = backward_samples(grad, value, shapes, sizes, locations, weights, *options)
-    return tuple(_out_of_batch(part, info.batch_size) for part in found), (0, 0)
+    return tuple(out_of_batch(part, info.batch_size) for part in found), (0, 0)
 
 
 attention.register(setup_context=_setup, backward=_vjp, vmap=_attention_vmap)

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._torch.autocast import autocast_dtype, cast_to, register_autocast
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
-from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
-from .._torch.vmap_calls import one_call_each
+from .._torch.fake_checks import check_pair, check_shape, register_fake, require
+from .._torch.vmap_calls import into_batch, one_call_each
 
 __all__ = ["deform_conv2d"]
 
@@ -24,9 +25,6 @@ _backward_weight = Differentiable(f"{_NAME}_backward_weight")
 # The limit of all sizes in csrc/core/deformable/place.h. The input's are checked there alone: a
 # limit here would be one that users of torch.export must state.
 _MOST = 2**30
-
-# Registrations live as long as this object.
-_library = torch.library.Library("visops", "IMPL")
 
 
 def _check_arguments(
@@ -51,10 +49,10 @@ def _check_arguments(
         require(size >= 0, f"visops.{op}: input has shape {shape}, sizes must be >= 0")
     for size in weight:
         require(size >= 1, f"visops.{op}: weight has shape {weight}, sizes must be >= 1")
-    channels, message = (
-        shape[1],
+    channels = shape[1]
+    message = (
         f"visops.{op}: weight has shape {weight}, its second size must divide the input's "
-        f"channels, {shape[1]}",
+        f"channels, {channels}"
     )
     require(channels >= 1, message)
     require(channels % weight[1] == 0, message)
@@ -119,19 +117,6 @@ def _check_offset(
         check_shape(op, "mask", mask, expected, str(expected))
 
 
-def _check_dtype(
-    op: str, reference_name: str, reference: Tensor, name: str, other: Tensor | None
-) -> None:
-    if other is not None:
-        dtypes = [str(t.dtype).removeprefix("torch.") for t in (other, reference)]
-        require(
-            other.dtype == reference.dtype,
-            f"visops.{op}: {name} has dtype {dtypes[0]}, {reference_name} has {dtypes[1]}; they "
-            "must be equal",
-        )
-        check_same_device(op, reference_name, reference, name, other)
-
-
 @register_fake(_NAME)
 def _fake(
     input: Tensor,
@@ -144,11 +129,11 @@ def _fake(
     mask: Tensor | None = None,
 ) -> Tensor:
     sizes = _check_arguments(_NAME, input.shape, weight.shape, stride, padding, dilation)
-    _check_dtype(_NAME, "input", input, "weight", weight)
+    check_pair(_NAME, "input", input, "weight", weight)
     _check_offset(_NAME, offset, mask, input.shape[1], weight.shape, sizes)
     if bias is not None:
         check_shape(_NAME, "bias", bias, weight.shape[:1], str([weight.shape[0]]))
-        _check_dtype(_NAME, "input", input, "bias", bias)
+        check_pair(_NAME, "input", input, "bias", bias)
     return empty_maps(input, sizes, prefers_channels_last(input))
 
 
@@ -166,7 +151,7 @@ def _backward_input_fake(
 ) -> Tensor:
     op = f"{_NAME}_backward_input"
     sizes = _check_arguments(op, input_size, weight.shape, stride, padding, dilation)
-    _check_dtype(op, "grad", grad, "weight", weight)
+    check_pair(op, "grad", grad, "weight", weight)
     _check_offset(op, offset, mask, input_size[1], weight.shape, sizes)
     check_shape(op, "grad", grad, sizes, str(sizes))
     return empty_maps(grad, input_size, channels_last)
@@ -185,9 +170,9 @@ def _backward_offset_fake(
 ) -> tuple[Tensor, Tensor]:
     op = f"{_NAME}_backward_offset"
     sizes = _check_arguments(op, input.shape, weight.shape, stride, padding, dilation)
-    _check_dtype(op, "input", input, "weight", weight)
+    check_pair(op, "input", input, "weight", weight)
     _check_offset(op, offset, mask, input.shape[1], weight.shape, sizes)
-    _check_dtype(op, "input", input, "grad", grad)
+    check_pair(op, "input", input, "grad", grad)
     check_shape(op, "grad", grad, sizes, str(sizes))
     of_mask = offset.new_empty(0) if mask is None else mask.new_empty(mask.shape)
     return offset.new_empty(offset.shape), of_mask
@@ -207,7 +192,7 @@ def _backward_weight_fake(
     op = f"{_NAME}_backward_weight"
     sizes = _check_arguments(op, input.shape, weight_size, stride, padding, dilation)
     _check_offset(op, offset, mask, input.shape[1], weight_size, sizes)
-    _check_dtype(op, "input", input, "grad", grad)
+    check_pair(op, "input", input, "grad", grad)
     check_shape(op, "grad", grad, sizes, str(sizes))
     return grad.new_empty(weight_size)
 
@@ -268,7 +253,7 @@ def _folding(call: Callable[..., Any], tensors: Sequence[int]) -> Callable[..., 
         folded = list(arguments)
         for i in tensors:
             if arguments[i] is not None:
-                folded[i] = _into_batch(arguments[i], in_dims[i], info.batch_size)
+                folded[i] = into_batch(arguments[i], in_dims[i], info.batch_size)
         return call(*folded).unflatten(0, (info.batch_size, -1)), 0
 
     return rule
@@ -276,11 +261,6 @@ def _folding(call: Callable[..., Any], tensors: Sequence[int]) -> Callable[..., 
 
 def _is_mapped(dim: Any) -> bool:
     return isinstance(dim, int)
-
-
-def _into_batch(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
-    mapped = tensor.movedim(dim, 0) if dim is not None else tensor.expand(entries, *tensor.shape)
-    return mapped.flatten(0, 1)
 
 
 _deform_conv2d.register(
@@ -291,49 +271,25 @@ _backward_offset.register(backward=_refuse, vmap=one_call_each(_backward_offset)
 _backward_weight.register(backward=_refuse, vmap=one_call_each(_backward_weight))
 
 
-def _autocast(
-    input: Tensor, offset: Tensor, weight: Tensor, bias: Tensor | None, mask: Tensor | None
-) -> tuple[Tensor | None, ...]:
+def _with_autocast(
+    input: Tensor,
+    offset: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = (1, 1),
+    padding: Any = (0, 0),
+    dilation: Any = (1, 1),
+    mask: Tensor | None = None,
+) -> tuple[Any, ...]:
     """Cast as for torch's convolutions, but offsets and masks to float32: they are places."""
-    device = input.device.type
-    if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
-        return input, offset, weight, bias, mask
-    dtype = torch.get_autocast_dtype(device)
-
-    def cast(tensor: Tensor | None, to: torch.dtype) -> Tensor | None:
-        if tensor is None or not tensor.is_floating_point() or tensor.dtype == torch.float64:
-            return tensor
-        return tensor.to(to)
-
-    places = [cast(tensor, torch.float32) for tensor in (offset, mask)]
-    return cast(input, dtype), places[0], cast(weight, dtype), cast(bias, dtype), places[1]
+    dtype = autocast_dtype(input)
+    if dtype is not None:
+        input, weight, bias = (cast_to(tensor, dtype) for tensor in (input, weight, bias))  # type: ignore[assignment]
+        offset, mask = (cast_to(tensor, torch.float32) for tensor in (offset, mask))  # type: ignore[assignment]
+    return input, offset, weight, bias, stride, padding, dilation, mask
 
 
-def _register_autocast(device: str, key: str) -> None:
-    """For the operator itself; torch.library.register_autocast knows one dtype only."""
-    keys = torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key))
-
-    def cast(
-        input: Tensor,
-        offset: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        stride: Any = (1, 1),
-        padding: Any = (0, 0),
-        dilation: Any = (1, 1),
-        mask: Tensor | None = None,
-    ) -> Tensor:
-        input, offset, weight, bias, mask = _autocast(input, offset, weight, bias, mask)  # type: ignore[assignment]
-        with torch._C._ExcludeDispatchKeyGuard(keys):
-            return torch.ops.visops.deform_conv2d.default(
-                input, offset, weight, bias, stride, padding, dilation, mask
-            )
-
-    _library.impl(_NAME, cast, key)
-
-
-_register_autocast("cpu", "AutocastCPU")
-_register_autocast("cuda", "AutocastCUDA")
+register_autocast(_NAME, _with_autocast)
 
 
 def deform_conv2d(
@@ -345,5 +301,5 @@ def deform_conv2d(
     *options: Any,
 ) -> Tensor:
     """Call the operator, with arguments cast where autocast is on: its formulas see them then."""
-    input, offset, weight, bias, mask = _autocast(input, offset, weight, bias, mask)  # type: ignore[assignment]
-    return _deform_conv2d(input, offset, weight, bias, *options, mask)  # type: ignore[no-any-return]
+    arguments = _with_autocast(input, offset, weight, bias, *options, mask)  # type: ignore[call-arg]
+    return _deform_conv2d(*arguments)  # type: ignore[no-any-return]

@@ -15,6 +15,7 @@ from torch import Tensor
 from .._torch.channels_last import prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fake_checks import FOUR, check_same_device, check_shape, register_fake, require
+from .._torch.vmap_calls import into_batch, out_of_batch
 
 __all__ = ["backward_input", "backward_points", "sample"]
 
@@ -134,19 +135,6 @@ def _backward_points_vjp(ctx: Any, *_: Tensor) -> None:
     )
 
 
-def _first(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
-    """Return the mapped dimension as the first one."""
-    return tensor.movedim(dim, 0) if dim is not None else tensor.expand(entries, *tensor.shape)
-
-
-def _into_batch(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
-    return _first(tensor, dim, entries).flatten(0, 1)
-
-
-def _out_of_batch(tensor: Tensor, entries: int) -> Tensor:
-    return tensor.reshape(entries, tensor.shape[0] // entries, *tensor.shape[1:])
-
-
 def _sample_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     input, points, *options = arguments
     entries = info.batch_size
@@ -158,20 +146,20 @@ def _sample_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
         input = input.movedim(dims[0], 1)
         found = sample(input.flatten(1, 2), points, *options)
         return found.reshape(found.shape[0], entries, input.shape[2], found.shape[2]), 1
-    input, points = (_into_batch(arguments[i], dims[i], entries) for i in range(2))
-    return _out_of_batch(sample(input, points, *options), entries), 0
+    input, points = (into_batch(arguments[i], dims[i], entries) for i in range(2))
+    return out_of_batch(sample(input, points, *options), entries), 0
 
 
 def _backward_input_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
     input_size, *options = arguments[2:]
-    grad, points = (_into_batch(arguments[i], dims[i], info.batch_size) for i in range(2))
+    grad, points = (into_batch(arguments[i], dims[i], info.batch_size) for i in range(2))
     size = [info.batch_size * input_size[0], *input_size[1:]]
-    return _out_of_batch(backward_input(grad, points, size, *options), info.batch_size), 0
+    return out_of_batch(backward_input(grad, points, size, *options), info.batch_size), 0
 
 
 def _backward_points_vmap(info: Any, dims: Any, *arguments: Any) -> tuple[Tensor, int]:
-    tensors = [_into_batch(arguments[i], dims[i], info.batch_size) for i in range(3)]
-    return _out_of_batch(backward_points(*tensors, *arguments[3:]), info.batch_size), 0
+    tensors = [into_batch(arguments[i], dims[i], info.batch_size) for i in range(3)]
+    return out_of_batch(backward_points(*tensors, *arguments[3:]), info.batch_size), 0
 
 
 sample.register(setup_context=_setup, backward=_vjp, vmap=_sample_vmap)

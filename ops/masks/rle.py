@@ -118,7 +118,7 @@ def rle_to_masks(
     Returns
     -------
     Tensor ``[N, H, W]``, or PackedMasks
-        Of one dict, ``[H, W]``.
+        One dict gives ``[H, W]``.
 
     Raises
     ------

@@ -78,7 +78,7 @@ def _bits(result: Any) -> list[Any]:
 
 
 def _bits_of_array(array: np.ndarray) -> Any:
-    """Of C's long double only the value: the rest of its 16 bytes is never written."""
+    """The bytes, but of C's long double its value: some of its 16 bytes are never written."""
     return repr(array.tolist()) if array.dtype.char in "gG" else array.tobytes()
 
 

@@ -22,7 +22,7 @@ def class_cost(
 
 
 def giou(a: Sequence[float], b: Sequence[float]) -> float:
-    """Of boxes (cx, cy, w, h); 0 / 0 counts as 0."""
+    """The overlap of boxes (cx, cy, w, h); 0 / 0 counts as 0."""
     (ax1, ay1, ax2, ay2), (bx1, by1, bx2, by2) = (
         (cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2) for cx, cy, w, h in (a, b)
     )

@@ -19,6 +19,7 @@
 #pragma once
 
 #include <string>
+#include <type_traits>
 
 #include "core/element.h"
 #include "core/elementary.h"
@@ -57,6 +58,22 @@ MatchKind parse_match_kind(const char* op, const std::string& name);
 
 VISOPS_FN const MatchNumbers<float>& numbers_of(const MatchParams& p, float) { return p.single; }
 VISOPS_FN const MatchNumbers<double>& numbers_of(const MatchParams& p, double) { return p.wide; }
+
+// f(acc, kind, is_square): a number of the type to compute in, the kind, and whether gamma is 2,
+// which only "focal" asks; the last two are constants.
+template <class Acc, class F>
+static void with_match_form(const MatchParams& p, Acc acc, const F& f) {
+  using Focal = std::integral_constant<MatchKind, MatchKind::kFocal>;
+  using Softmax = std::integral_constant<MatchKind, MatchKind::kSoftmax>;
+  if (p.kind == MatchKind::kSoftmax) return f(acc, Softmax{}, std::true_type{});
+  if (numbers_of(p, acc).gamma == static_cast<Acc>(2)) return f(acc, Focal{}, std::true_type{});
+  f(acc, Focal{}, std::false_type{});
+}
+template <class F>
+static void with_match_form(const MatchParams& p, const F& f) {
+  if (p.is_double) return with_match_form(p, 0.0, f);
+  with_match_form(p, 0.0f, f);
+}
 
 // exp(x) for x <= 0; 0 below -87. Cephes' reduction and polynomial, branch-free.
 VISOPS_HOT_FN float exp_below_zero(float x) {

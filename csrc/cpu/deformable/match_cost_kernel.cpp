@@ -160,17 +160,10 @@ void match(const MatchParams& p, Workspace& workspace) {
   });
 }
 
-template <class Acc>
-void match_as(const MatchParams& p, Workspace& workspace) {
-  const bool is_square = numbers_of(p, static_cast<Acc>(0)).gamma == static_cast<Acc>(2);
-  if (p.kind == MatchKind::kSoftmax) return match<Acc, MatchKind::kSoftmax, true>(p, workspace);
-  if (is_square) return match<Acc, MatchKind::kFocal, true>(p, workspace);
-  match<Acc, MatchKind::kFocal, false>(p, workspace);
-}
-
 void match_cost_kernel(const MatchParams& p, Workspace& workspace) {
-  if (p.is_double) return match_as<double>(p, workspace);
-  match_as<float>(p, workspace);
+  with_match_form(p, [&](auto acc, auto kind, auto is_square) {
+    match<decltype(acc), kind.value, is_square.value>(p, workspace);
+  });
 }
 
 const bool registered = match_cost_stub.set(kIsaSlot, match_cost_kernel);

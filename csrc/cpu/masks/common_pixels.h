@@ -7,7 +7,7 @@
 namespace visops {
 namespace {
 
-// Of the part of two masks [height, words] that both boxes cover.
+// Counts the pixels that two masks [height, words] share, in the part that both boxes cover.
 inline int64_t common_pixels(const uint64_t* first, const uint64_t* second, int64_t words,
                              const CommonWords& common) {
   const int64_t width = common.end - common.begin, rows = common.y2 - common.y1;

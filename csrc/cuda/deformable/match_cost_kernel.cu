@@ -17,7 +17,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarpLanes;
 
-// Of each query: the greatest logit, and the sum of exp(logit - greatest).
+// Computes each query's greatest logit, and its sum of exp(logit - greatest).
 template <class Acc>
 __global__ void __launch_bounds__(kThreads)
     match_rows(const __grid_constant__ MatchParams p, Acc* const rows, const int64_t count) {
@@ -105,17 +105,10 @@ void match(const MatchParams& p, Workspace& workspace) {
          workspace.stream(), p, rows, pairs);
 }
 
-template <class Acc>
-void match_as(const MatchParams& p, Workspace& workspace) {
-  const bool is_square = numbers_of(p, static_cast<Acc>(0)).gamma == static_cast<Acc>(2);
-  if (p.kind == MatchKind::kSoftmax) return match<Acc, MatchKind::kSoftmax, true>(p, workspace);
-  if (is_square) return match<Acc, MatchKind::kFocal, true>(p, workspace);
-  match<Acc, MatchKind::kFocal, false>(p, workspace);
-}
-
 void match_cost_cuda(const MatchParams& p, Workspace& workspace) {
-  if (p.is_double) return match_as<double>(p, workspace);
-  match_as<float>(p, workspace);
+  with_match_form(p, [&](auto acc, auto kind, auto is_square) {
+    match<decltype(acc), kind.value, is_square.value>(p, workspace);
+  });
 }
 
 const bool registered = match_cost_stub.set(kCudaSlot, match_cost_cuda);

@@ -11,7 +11,7 @@ namespace {
 
 using Integers = std::vector<int64_t>;
 
-// Of samples: masks are sampled to float32.
+// The dtype of samples: masks are sampled to float32.
 DType sample_dtype(DType dtype) { return is_floating(dtype) ? dtype : DType::kFloat32; }
 
 struct PointsCall {

@@ -162,7 +162,7 @@ class Work:
                     place = picture_path(f"pictures/{name}", path, suffix, picture.shape)
                     batch.pictures.append(Picture(place, picture))
                     result["picture"] = place
-                # Of results that are kept, masks are paths already.
+                # Kept results have the paths of their masks already.
                 masks_are_pixels = not isinstance(result.get("masks"), (str, NoneType))
                 if self.options.masks == "png" and masks_are_pixels:
                     # A copy: annotations are drawn from the run lengths.
