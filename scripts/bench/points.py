@@ -25,6 +25,7 @@ GRID = Tolerance(max_abs=1e-3, mean_abs=1e-5, why="coordinates rounded once more
 GRADIENT = Tolerance(mean_abs=1e-3, why="slopes jump where rounding puts a point across a pixel")
 COSTS = Tolerance(max_abs=2.0, mean_abs=1e-4, why="1 - p has no digits left where p is near 1")
 WEIGHTS = (2.0, 5.0, 2.0)
+FLOOR = 5.0
 
 
 def grid_sample(maps: Tensor, points: Tensor) -> Tensor:
@@ -33,7 +34,7 @@ def grid_sample(maps: Tensor, points: Tensor) -> Tensor:
     return functional.grid_sample(maps, grid, align_corners=False).squeeze(3)
 
 
-def samples(batch: int, channels: int, count: int, floor: float | None) -> list[Contender]:
+def samples(batch: int, channels: int, count: int, floor: float) -> list[Contender]:
     torch.manual_seed(0)
     maps, points = torch.randn(batch, channels, 200, 334), torch.rand(batch, count, 2)
     return [
@@ -42,7 +43,7 @@ def samples(batch: int, channels: int, count: int, floor: float | None) -> list[
     ]
 
 
-def shared(floor: float | None) -> list[Contender]:
+def shared(floor: float) -> list[Contender]:
     """100 masks at the same points, which grid_sample needs repeated."""
     torch.manual_seed(0)
     maps, points = torch.randn(100, 1, 200, 334), torch.rand(1, 12544, 2)
@@ -52,7 +53,7 @@ def shared(floor: float | None) -> list[Contender]:
     ]
 
 
-def masks(floor: float | None) -> list[Contender]:
+def masks(floor: float) -> list[Contender]:
     """Targets, which grid_sample needs in float32."""
     torch.manual_seed(0)
     maps, points = torch.rand(100, 1, 800, 1333) > 0.5, torch.rand(1, 12544, 2)
@@ -119,19 +120,18 @@ def costs(kind: str, batch: int, queries: int, targets: int, floor: float) -> li
 def all_cases() -> list[Case]:
     """The cases that this machine can run."""
     cases = [
-        case("samples", "100 masks, 12544 shared points", shared, 5.0, job="shared"),
-        case("samples", "100 bool masks, 12544 shared points", masks, 5.0, job="masks"),
-        case("samples", "100 masks, 37632 points each", samples, 100, 1, 37632, None, job="own"),
-        case("samples", "2 x 256 channels, 8096 points", samples, 2, 256, 8096, None, job="many"),
-        case("samples", "2 x 256 channels, 784 points", samples, 2, 256, 784, None, job="few"),
+        case("samples", "100 masks, 12544 shared points", shared, FLOOR, job="shared"),
+        case("samples", "100 bool masks, 12544 shared points", masks, FLOOR, job="masks"),
+        case("samples", "100 masks, 37632 points each", samples, 100, 1, 37632, FLOOR, job="own"),
+        case("samples", "2 x 256 channels, 8096 points", samples, 2, 256, 8096, FLOOR, job="many"),
+        case("samples", "2 x 256 channels, 784 points", samples, 2, 256, 784, FLOOR, job="few"),
         case("gradients", "100 masks, 12544 points each", gradients, 100, 1, 12544, job="own"),
         case("gradients", "2 x 256 channels, 784 points", gradients, 2, 256, 784, job="few"),
     ]
     for batch, queries, targets in ((2, 300, 20), (2, 900, 50), (16, 300, 20), (16, 900, 100)):
         for kind in ("focal", "softmax"):
             label = f"{kind}, {batch} x {queries} queries, {targets} targets each"
-            floor = 3.0 if batch == 2 else 5.0
-            arguments = (kind, batch, queries, targets, floor)
+            arguments = (kind, batch, queries, targets, FLOOR)
             cases.append(case("costs", label, costs, *arguments, quick=batch == 2, job=label))
     return cases
 

@@ -65,41 +65,104 @@ def small_detr() -> Any:
     return transformers.DeformableDetrForObjectDetection(config)
 
 
-def test_deformable_detr(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outputs, loss and gradients of all parameters."""
-    modeling = import_module("transformers.models.deformable_detr.modeling_deformable_detr")
-    model = small_detr().double()
-    for name, parameter in model.named_parameters():
-        if "sampling_offsets" in name:  # initially whole pixels, where slopes jump
-            torch.nn.init.normal_(parameter, std=0.3)
-    images = torch.rand(2, 3, 96, 128, dtype=torch.float64)
-    mask = torch.ones(2, 96, 128, dtype=torch.int64)
-    mask[1, :, 100:] = 0
-    labels = [
-        {"class_labels": torch.tensor([i, 1]), "boxes": torch.rand(2, 4, dtype=torch.float64)}
-        for i in range(2)
-    ]
+def small_rt_detr(method: str) -> Any:
+    """An RT-DETRv2 without pretrained parts, and without queries of noisy targets."""
+    backbone = transformers.RTDetrResNetConfig(
+        embedding_size=8,
+        hidden_sizes=[8, 8, 16, 16],
+        depths=[1, 1, 1, 1],
+        layer_type="basic",
+        out_features=["stage2", "stage3", "stage4"],
+    )
+    config = transformers.RTDetrV2Config(
+        backbone_config=backbone,
+        encoder_in_channels=[8, 16, 16],
+        decoder_in_channels=[32, 32, 32],
+        encoder_hidden_dim=32,
+        d_model=32,
+        encoder_ffn_dim=32,
+        decoder_ffn_dim=32,
+        decoder_layers=2,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        num_queries=10,
+        num_denoising=0,
+        num_labels=3,
+        decoder_method=method,
+    )
+    return transformers.RTDetrV2ForObjectDetection(config)
 
+
+class TrainingStep:
+    """Outputs, loss and gradients of all parameters, for two images with two objects each."""
+
+    def __init__(self, model: Any) -> None:
+        torch.manual_seed(0)
+        self._model = model.double()
+        for name, parameter in model.named_parameters():
+            if "sampling_offsets" in name:  # initially whole pixels, where slopes jump
+                torch.nn.init.normal_(parameter, std=0.3)
+        self._images = torch.rand(2, 3, 96, 128, dtype=torch.float64)
+        self._mask = torch.ones(2, 96, 128, dtype=torch.int64)
+        self._mask[1, :, 100:] = 0
+        self._labels = [
+            {"class_labels": torch.tensor([i, 1]), "boxes": torch.rand(2, 4, dtype=torch.float64)}
+            for i in range(2)
+        ]
+
+    def __call__(self) -> list[Tensor]:
+        self._model.zero_grad()
+        out = self._model(pixel_values=self._images, pixel_mask=self._mask, labels=self._labels)
+        out.loss.backward()
+        grads = [p.grad for p in self._model.parameters() if p.grad is not None]
+        return [out.logits.detach(), out.pred_boxes.detach(), out.loss.detach(), *grads]
+
+
+def assert_same(found: list[Tensor], wanted: list[Tensor]) -> None:
+    assert len(found) == len(wanted) > 50
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+def test_deformable_detr(monkeypatch: pytest.MonkeyPatch) -> None:
+    modeling = import_module("transformers.models.deformable_detr.modeling_deformable_detr")
     calls = []
 
     def counted(*arguments: Any, **named: Any) -> Tensor:
         calls.append(arguments[0])
         return ours(*arguments, **named)
 
-    def run() -> tuple[Tensor, ...]:
-        model.zero_grad()
-        out = model(pixel_values=images, pixel_mask=mask, labels=labels)
-        out.loss.backward()
-        grads = [p.grad for p in model.parameters() if p.grad is not None]
-        return out.logits.detach(), out.pred_boxes.detach(), out.loss.detach(), *grads
-
-    wanted = run()
+    step = TrainingStep(small_detr())
+    wanted = step()
     monkeypatch.setattr(modeling.MultiScaleDeformableAttention, "forward", counted)
-    found = run()
+    assert_same(step(), wanted)
     assert len(calls) == 4
-    assert len(found) == len(wanted) > 50
-    for a, b in zip(found, wanted, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_rt_detr_v2(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    modeling = import_module("transformers.models.rt_detr_v2.modeling_rt_detr_v2")
+    calls = []
+
+    def counted(
+        value: Tensor,
+        shapes: list[tuple[int, int]],
+        locations: Tensor,
+        weights: Tensor,
+        points: list[int],
+        method: str,
+    ) -> Tensor:
+        calls.append(method)
+        found: Tensor = visops.multi_scale_deformable_attention(
+            value, shapes, locations, weights, num_points_list=points, method=method
+        )
+        return found
+
+    step = TrainingStep(small_rt_detr(method))
+    wanted = step()
+    monkeypatch.setattr(modeling, "multi_scale_deformable_attention_v2", counted)
+    assert_same(step(), wanted)
+    assert calls == [method] * 2
 
 
 def test_layer_loads_a_state_dict() -> None:
