@@ -4,6 +4,7 @@
 #include "cpu/simd/floats.h"
 #include "cpu/warp/affine_pixels.h"
 #include "cpu/warp/affine_rows.h"
+#include "cpu/warp/windows.h"
 
 namespace visops {
 namespace {
@@ -80,6 +81,7 @@ struct PairSampler {
   const AffineMap& map;
   const char* image_end;
   int32_t row_bytes;
+  bool along_rows;
 
   static bool accepts(const AffineParams& p, const AffineMap& map) {
     const bool adjacent = p.image_stride.column == Channels && p.output_stride.column == Channels;
@@ -94,7 +96,8 @@ struct PairSampler {
         map(m),
         image_end(
             end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width, sizeof(T))),
-        row_bytes(static_cast<int32_t>(p.image_stride.row * int64_t{sizeof(T)})) {}
+        row_bytes(static_cast<int32_t>(p.image_stride.row * int64_t{sizeof(T)})),
+        along_rows(Channels == 1 && runs_along_rows(map.m)) {}
 
   void border(int64_t sample, int64_t y, const SegmentOrigin<float>& origin, int64_t x0,
               int64_t begin, int64_t end) const {
@@ -135,8 +138,11 @@ struct PairSampler {
     constexpr int kWidth = Floats::kWidth;
     for (int i = 0; i < count; i += kWidth) {
       Floats result[Channels];
-      sample_pairs<T, Channels, mode>(image, row_bytes, taps.offset + i, taps.wx + i, taps.wy + i,
-                                      result);
+      if (!along_rows || !sample_window<T, mode>(image, image_end, row_bytes, taps.offset + i,
+                                                 taps.wx + i, taps.wy + i, result[0])) {
+        sample_pairs<T, Channels, mode>(image, row_bytes, taps.offset + i, taps.wx + i, taps.wy + i,
+                                        result);
+      }
       if (count - i >= kWidth) {
         store_pixels(out + i * Channels, result);
       } else {

@@ -148,10 +148,15 @@ struct LaneSampler : LaneImage {
   VISOPS_ALWAYS_INLINE void sample_pairs_run(const char* image, const AugmentLanes& lanes,
                                              int begin, int end_lane,
                                              float (*v)[kPaddedSegment]) const {
+    const bool along_rows = Channels == 1 && runs_along_rows(s.map.m);
+    const char* image_end = static_cast<const char*>(s.image.data) + end;
     for (int i = begin; i < end_lane; i += Floats::kWidth) {
       Floats result[Channels];
-      sample_pairs<T, Channels, mode>(image, row_bytes, lanes.offset + i, lanes.wx + i,
-                                      lanes.wy + i, result);
+      if (!along_rows || !sample_window<T, mode>(image, image_end, row_bytes, lanes.offset + i,
+                                                 lanes.wx + i, lanes.wy + i, result[0])) {
+        sample_pairs<T, Channels, mode>(image, row_bytes, lanes.offset + i, lanes.wx + i,
+                                        lanes.wy + i, result);
+      }
       for (int c = 0; c < Channels; ++c) result[c].store(v[c] + i);
     }
   }
