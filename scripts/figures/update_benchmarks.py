@@ -1,8 +1,8 @@
 """Writes the main rows of the newest benchmarks into docs/benchmarks.md and docs/infer.md.
 
-``python scripts/figures/update_benchmarks.py`` takes each operator's newest CPU result in
-docs/benchmarks, or the files named as arguments, and replaces the text between that operator's
-comment markers. It also draws the README's chart. `make bench` runs it last.
+``python scripts/figures/update_benchmarks.py`` takes each operator's newest result on every CPU in
+docs/benchmarks, and replaces the text between that operator's comment markers. Chips stand side by
+side. It also draws the README's chart, of the worse ratios. `make bench` runs it last.
 """
 
 from __future__ import annotations
@@ -224,15 +224,20 @@ def duration(seconds: float) -> str:
     return f"{seconds / 1e-6:.3g} µs"
 
 
-def newest(op: str) -> Row | None:
-    """The newest result on a CPU."""
-    dated = []
-    for path in (DOCS / "benchmarks").glob(f"{op}_*.json"):
+def on_chips(op: str) -> list[Row]:
+    """An operator's result on each CPU, in the order of their names."""
+    found = []
+    for path in sorted((DOCS / "benchmarks").glob(f"{op}_*.json")):
         result = results.read(path)
         devices = [row["device"] for row in result.get("rows", [result])]
         if result["op"] == op and all(device == "cpu" for device in devices):
-            dated.append((result["machine"]["date"], str(path), result))
-    return max(dated)[2] if dated else None
+            found.append(result)
+    return found
+
+
+def newest(op: str) -> Row | None:
+    """The newest result on a CPU."""
+    return max(on_chips(op), key=lambda result: str(result["machine"]["date"]), default=None)
 
 
 def select(rows: list[Row], facts: dict[str, Any]) -> Row | None:
@@ -254,38 +259,51 @@ def ratio_text(cell: Row | None) -> str:
     return f"**{text} (lost)**" if cell["ratio"] < 1 and not cell["bound"] else text
 
 
-def text_of(table: Table, result: dict[str, Any]) -> str:
-    """A table, and how the whole run went."""
-    rows: list[Row] = result["rows"]
+def text_of(table: Table, chips: list[Row]) -> str:
+    """A table with the chips side by side, and how each run went."""
+    names = " / ".join(chip["machine"]["cpu"] for chip in chips)
     lines = [
-        f"| {table.head} | visops | {' | '.join(table.peers)} |",
+        f"| {table.head} ({names}) | visops | {' | '.join(table.peers)} |",
         "|-|-|" + "-|" * len(table.peers),
     ]
     for label, facts in table.rows.items():
-        row = select(rows, facts)
-        if row is None:
+        found = [select(chip["rows"], facts) for chip in chips]
+        if not any(found):
             continue
-        cells = {cell["name"]: cell for cell in row["cells"]}
-        texts = [ratio_text(cells.get(peer)) for peer in table.peers]
-        lines.append(f"| {label} | {duration(row['cells'][0]['min_s'])} | {' | '.join(texts)} |")
-
-    judged = [(row, c) for row in rows for c in row["cells"][1:] if not c["bound"]]
-    timed = [cell["ratio"] for _, cell in judged if cell["ratio"] is not None]
-    lost = [(row, cell) for row, cell in judged if (cell["ratio"] or 1.0) < 1.0]
-    cells_beside = [c for row in rows for c in row["cells"][1:]]
-    floors = [c for c in cells_beside if c["floor"] is not None and c["ratio"] is not None]
-    met = sum(cell["ratio"] >= cell["floor"] for cell in floors)
+        times = [duration(row["cells"][0]["min_s"]) if row else "–" for row in found]
+        texts = [_side_by_side(found, peer) for peer in table.peers]
+        lines.append(f"| {label} | {' / '.join(times)} | {' | '.join(texts)} |")
     lines += [
         "",
         "visops: minimum time of a call. Others: how many times as long they take (ratio of the "
-        f"minima in one interleaved run). {machine_text(result)}",
-        "",
-        f"visops lost {len(lost)} of the {len(timed)} comparisons in the run, and reached {met} of "
-        f"the {len(floors)} ratios that the project aims for." + (" Lost:" if lost else ""),
+        "minima in one interleaved run).",
     ]
-    if lost:
-        lines += ["", *(f"- {_lost_text(found)}" for found in lost)]
+    for chip in chips:
+        lines += ["", *_summary(chip)]
     return "\n".join(lines)
+
+
+def _side_by_side(rows: list[Row | None], peer: str) -> str:
+    cells = [{cell["name"]: cell for cell in row["cells"]} if row else {} for row in rows]
+    texts = [ratio_text(found.get(peer)) for found in cells]
+    return "–" if set(texts) == {"–"} else " / ".join(texts)
+
+
+def _summary(chip: Row) -> list[str]:
+    """How a run went, and which rows it lost."""
+    rows: list[Row] = chip["rows"]
+    beside = [(row, cell) for row in rows for cell in row["cells"][1:]]
+    peers = [(row, cell) for row, cell in beside if not cell["bound"] and cell["ratio"] is not None]
+    lost = [(row, cell) for row, cell in peers if cell["ratio"] < 1.0]
+    floors = [c for _, c in beside if c["floor"] is not None and c["ratio"] is not None]
+    met = sum(cell["ratio"] >= cell["floor"] for cell in floors)
+    text = (
+        f"{machine_text(chip)} visops lost {len(lost)} of the {len(peers)} comparisons in the run, "
+        f"and reached {met} of the {len(floors)} ratios that the project aims for."
+    )
+    if not lost:
+        return [text]
+    return [f"{text} Lost:", "", *(f"- {_lost_text(found)}" for found in lost)]
 
 
 def _lost_text(found: tuple[Row, Row]) -> str:
@@ -338,15 +356,13 @@ def put(text: str, op: str, path: Path) -> None:
 
 def main() -> None:
     """Rewrite the tables, and draw the README's chart."""
-    named = [results.read(Path(name)) for name in sys.argv[1:]]
-    found = {result["op"]: result for result in named}
     written = []
     for shown in (AUGMENT, AFFINE, NMS, BOX_IOU, ROI_ALIGN, CONV):
-        result = found.get(shown.op) or newest(shown.op)
-        if result is not None:
-            put(text_of(shown, result), shown.op, DOCS / "benchmarks.md")
-            written.append(result)
-    inference = found.get("infer") or newest("infer")
+        chips = on_chips(shown.op)
+        if chips:
+            put(text_of(shown, chips), shown.op, DOCS / "benchmarks.md")
+            written += chips
+    inference = newest("infer")
     if inference is not None:
         for page in ("benchmarks.md", "infer.md"):
             put(inference_text(inference), "infer", DOCS / page)
@@ -355,7 +371,7 @@ def main() -> None:
         raise SystemExit("no CPU result in docs/benchmarks: run scripts/bench/affine.py first")
     for result in written:
         print(f"docs/benchmarks.md: {result['op']} of {result['machine']['date']}")
-    print(f"wrote {headlines.draw(DOCS / 'images' / 'headlines.png', newest)}")
+    print(f"wrote {headlines.draw(DOCS / 'images' / 'headlines.png', on_chips)}")
 
 
 if __name__ == "__main__":

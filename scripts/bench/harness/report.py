@@ -96,7 +96,14 @@ def _cpu_model() -> dict[str, str]:
         found = re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE)
         if found:
             facts[key] = found.group(1).strip()
+    facts["cpu"] = chip_name(facts["cpu"])
     return facts
+
+
+def chip_name(model: str) -> str:
+    """A processor's name without trademarks, filler and clock."""
+    short = re.sub(r"\((R|TM|C)\)|\b(Processor|CPU)\b|@.*$", " ", model, flags=re.IGNORECASE)
+    return " ".join(short.split())
 
 
 def _commit() -> str | None:
@@ -225,7 +232,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 def slug(name: str) -> str:
     """A chip's name, fit for a file name."""
-    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"\(.*?\)|@.*$", " ", name.lower())).strip("_")
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
 def default_path(op: str, machine: dict[str, Any], rows: Sequence[Row]) -> Path:
