@@ -28,7 +28,16 @@ from build_sanitizers import (
     emulation_flags,
     sanitizers,
 )
-from build_toolchain import FLAGS, WINDOWS, Cuda, fail, find_compiler, isa_levels, switch
+from build_toolchain import (
+    FLAGS,
+    WINDOWS,
+    Cuda,
+    fail,
+    find_compiler,
+    isa_levels,
+    lean_flags,
+    switch,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILD = Path("build", build_folder(sanitizers()))  # relative to ROOT, where ninja runs
@@ -136,12 +145,20 @@ class NinjaFile:
             fail(f"compiling failed, see the first error above{hint}")
 
 
+# Large kernels that are as fast if GCC does not copy their loops. Each was timed with and without:
+# warps, their gradients and pooling do gain from the copies.
+LEAN = {f"csrc/cpu/{name}_kernel.cpp" for name in ("roi/crops", "roi/paste")}
+
+
 def cpu_kernels(file: NinjaFile) -> list[Path]:
     """Compile csrc/cpu once per instruction set."""
     objects = []
+    lean = lean_flags(file.compiler)
     for isa, (slot, flags) in isa_levels(file.compiler).items():
-        slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
-        objects += file.objects(isa, files_below("csrc/cpu"), slot_flags)
+        for source in files_below("csrc/cpu"):
+            slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
+            slot_flags += lean if flags != FLAGS.plain and source.as_posix() in LEAN else []
+            objects += file.objects(isa, [source], slot_flags)
     return objects
 
 

@@ -27,6 +27,7 @@ class Flags:
     include: str
     system_include: str
     emulation: list[str]  # for .cu files compiled as C++, which need not be fast
+    lean: list[str]  # for kernels that these make smaller and no slower; GCC only
     plain: list[str]  # for kernels that only processors from before AVX2 run
     isa: dict[str, list[str]]  # in the order of Slot in core/kernel_stub.h
 
@@ -44,6 +45,12 @@ GNU = Flags(  # GCC and Clang
     include="-I",
     system_include="-isystem",
     emulation=["-O2", "-Wno-unknown-pragmas", "-x", "c++"],
+    # GCC copies loops for what is the same in every turn, such as strides of 1.
+    lean=[
+        "-fno-unswitch-loops",
+        "-fno-version-loops-for-strides",
+        "-fno-tree-loop-distribution",
+    ],
     # Small: processors without AVX2 are from before 2013. The warning is a false one, of a loop
     # that is not unrolled.
     plain=["-Os", "-Wno-aggressive-loop-optimizations"],
@@ -67,6 +74,7 @@ MSVC = Flags(
     include="/I",
     system_include="/external:I",
     emulation=["/wd4068", "/TP"],
+    lean=[],
     plain=[],
     isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
 )
@@ -229,18 +237,29 @@ def _jpeg_problem() -> str | None:
     return f"{(lines or ['the compiler failed'])[0]}; install libjpeg-turbo's headers"
 
 
+def predefined_macros(compiler: list[str], *flags: str) -> dict[str, str] | None:
+    """Return what a GNU-like compiler defines by itself; None if it refuses the flags."""
+    command = [*compiler, *flags, "-dM", "-E", "-x", "c++", os.devnull]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    return None if run.returncode else dict(re.findall(r"#define (\w+) (.*)", run.stdout))
+
+
+def lean_flags(compiler: list[str]) -> list[str]:
+    """Return `FLAGS.lean` where the compiler is GCC: others don't know these flags."""
+    macros = {} if WINDOWS else predefined_macros(compiler) or {}
+    return FLAGS.lean if "__GNUC__" in macros and "__clang__" not in macros else []
+
+
 def native_isa(compiler: list[str]) -> str:
     """Return the best instruction set of `FLAGS.isa` that this machine's processor has."""
-    command = [*compiler, "-march=native", "-dM", "-E", "-x", "c++", os.devnull]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode:
+    macros = predefined_macros(compiler, "-march=native")
+    if macros is None:
         fail(
             f"VISOPS_ISA=native: {compiler[0]} does not know -march=native; name the slots instead"
         )
-    macros = set(re.findall(r"#define __(\w+)__ 1$", run.stdout, re.MULTILINE))
     best = "default"
     for name, needed in NATIVE_MACROS.items():
-        if needed <= macros:
+        if all(macros.get(f"__{name}__") == "1" for name in needed):
             best = name
     return best
 

@@ -18,7 +18,11 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
+from typing import Any
+
+import zopfli.zlib
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -88,13 +92,43 @@ def build(pythons: list[str]) -> None:
     repair: tuple[str | Path, ...] = (
         "auditwheel",
         "repair",
-        "--zip-compression-level=9",
         *brought,
         "--wheel-dir",
         DIST,
     )
     run(sys.executable, "-m", *repair, wheel, PATH=path)
+    pack_tighter(built_wheel())
     check_size()
+
+
+class Zopfli:
+    """A compressor for zipfile: what zlib reads, some percent smaller, in ten times the time."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+
+    def compress(self, data: bytes) -> bytes:
+        """Keep the data: all of it is compressed at once."""
+        self._data += data
+        return b""
+
+    def flush(self) -> bytes:
+        """Return the compressed data, without the two bytes before and the four after it."""
+        return zopfli.zlib.compress(bytes(self._data), numiterations=5)[2:-4]
+
+
+def pack_tighter(wheel: Path) -> None:
+    """Compress the files of a wheel again. RECORD holds their own hashes, which stay."""
+    smaller = wheel.with_suffix(".tmp")
+    with zipfile.ZipFile(wheel) as given, zipfile.ZipFile(smaller, "w") as packed:
+        for info in given.infolist():
+            content = given.read(info)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            with packed.open(info, "w") as file:
+                compressing: Any = file
+                compressing._compressor = Zopfli()  # zipfile has no public way
+                file.write(content)
+    smaller.replace(wheel)
 
 
 def built_wheel() -> Path:

@@ -8,10 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["autocast_dtype", "cast_to", "register_autocast"]
+from .registering import LIBRARY
 
-# Registrations live as long as this object.
-_library = torch.library.Library("visops", "IMPL")
+__all__ = ["autocast_dtype", "cast_to", "register_autocast"]
 
 
 def autocast_dtype(tensor: Tensor) -> torch.dtype | None:
@@ -47,4 +46,4 @@ def _register(op: str, cast: Callable[..., tuple[Any, ...]], key: str) -> None:
         with torch._C._ExcludeDispatchKeyGuard(keys):
             return call(*arguments)
 
-    _library.impl(op, kernel, key)
+    LIBRARY.impl(op, kernel, key)

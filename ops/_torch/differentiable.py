@@ -16,6 +16,7 @@ except ImportError:  # it is torch's own; without it, registering takes longer
     _autograd = None  # type: ignore[assignment]
 
 from .refusals import refuse_foreign_tensors, unsupported
+from .registering import LIBRARY, add_vmap_rule
 from .vmap_calls import below_vmap, complete_rule, is_below_vmap
 
 _is_compiling = torch.compiler.is_compiling
@@ -29,10 +30,8 @@ _dispatch_modes = torch._C._len_torch_dispatch_stack
 _is_autocast = torch._C._is_any_autocast_enabled
 
 
-# Registrations last as long as this object.
-_library = torch.library.Library("visops", "IMPL")
 refuse_foreign_tensors(
-    _library,
+    LIBRARY,
     (
         name.removeprefix("visops::")
         for name in torch._C._dispatch_get_all_op_names()
@@ -55,7 +54,7 @@ def without_gradient(*names: str) -> None:
     would stop there with a warning.
     """
     for name in names:
-        _library.impl(name, torch.library.fallthrough_kernel, "Autograd")
+        LIBRARY.impl(name, torch.library.fallthrough_kernel, "Autograd")
 
 
 def refuse_lazy_out(*names: str) -> None:
@@ -67,7 +66,7 @@ def refuse_lazy_out(*names: str) -> None:
     for name in names:
         kernel = _resolving(name, getattr(torch.ops.visops, name).default)
         for key in ("Negative", "Conjugate"):
-            _library.impl(name, kernel, key)
+            LIBRARY.impl(name, kernel, key)
 
 
 def _resolving(name: str, op: Callable[..., None]) -> Callable[..., None]:
@@ -133,7 +132,7 @@ def _register_autograd(
         return
     info = _autograd.Info(backward, setup_context)
     kernel = _on_first_call(lambda: _autograd.make_autograd_impl(op, info))
-    _library.impl(op._schema.name.removeprefix("visops::"), kernel, "Autograd", with_keyset=True)
+    LIBRARY.impl(op._schema.name.removeprefix("visops::"), kernel, "Autograd", with_keyset=True)
 
 
 class Differentiable:
@@ -165,7 +164,7 @@ class Differentiable:
         """Register the formulas with torch.library; functions made from them wait for a call."""
         _register_autograd(self._op, backward, setup_context)
         vmap = complete_rule(self._op, vmap)
-        torch.library.register_vmap(f"visops::{self._name}", below_vmap(vmap))
+        add_vmap_rule(self._name, below_vmap(vmap))
 
         def transformed() -> Callable[..., Any]:
             methods = {"setup_context": setup_context, "backward": backward, "vmap": vmap}

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .registering import add_fake_kernel
+
 __all__ = [
     "FOUR",
     "HEIGHT_WIDTH",
@@ -63,7 +65,7 @@ def register_fake(op: str, **lengths: Length) -> Callable[[Kernel], Kernel]:
             _check_devices(op, given)  # after the kernel's checks: its messages say more
             return result
 
-        torch.library.register_fake(f"visops::{op}", checked)
+        add_fake_kernel(op, checked)
         return kernel
 
     return register

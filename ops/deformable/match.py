@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .._torch.differentiable import without_gradient
 from .._torch.fake_checks import check_shape, register_fake, require
+from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
 
 __all__ = ["match_cost"]
@@ -199,6 +200,4 @@ def _match_cost_fake(
     return logits.new_empty((queries * targets,), dtype=dtype)
 
 
-torch.library.register_vmap(
-    f"visops::{_OP}", below_vmap(complete_rule(_match_cost, one_call_each(_match_cost)))
-)
+add_vmap_rule(_OP, below_vmap(complete_rule(_match_cost, one_call_each(_match_cost))))

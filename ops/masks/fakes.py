@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._torch.fake_checks import check_shape, register_fake, require
+from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule, one_call_each
 
 __all__: list[str] = []
@@ -251,9 +252,7 @@ for _op in (
     "stability_score",
 ):
     _call = getattr(torch.ops.visops, _op).default
-    torch.library.register_vmap(f"visops::{_op}", below_vmap(complete_rule(_call, _leading(_call))))
+    add_vmap_rule(_op, below_vmap(complete_rule(_call, _leading(_call))))
 for _op in ("mask_iou", "suppress_masks", "merge_masks"):
     _call = getattr(torch.ops.visops, _op).default
-    torch.library.register_vmap(
-        f"visops::{_op}", below_vmap(complete_rule(_call, one_call_each(_call)))
-    )
+    add_vmap_rule(_op, below_vmap(complete_rule(_call, one_call_each(_call))))

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._torch.differentiable import Differentiable
 from .._torch.fake_checks import PAIR, check_same_device, check_shape, register_fake, require
+from .._torch.registering import add_vmap_rule
 from .._torch.vmap_calls import below_vmap, complete_rule
 
 __all__ = ["paste_masks"]
@@ -146,6 +147,4 @@ _paste_masks_backward.register(
     setup_context=_setup, backward=_backward_vjp, vmap=_as_more_masks(_paste_masks_backward)
 )
 _binary = torch.ops.visops.paste_binary_masks.default
-torch.library.register_vmap(
-    "visops::paste_binary_masks", below_vmap(complete_rule(_binary, _as_more_masks(_binary)))
-)
+add_vmap_rule("paste_binary_masks", below_vmap(complete_rule(_binary, _as_more_masks(_binary))))

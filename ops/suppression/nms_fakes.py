@@ -15,6 +15,7 @@ from .._torch.fake_checks import (
     register_fake,
     require,
 )
+from .._torch.registering import add_vmap_rule
 
 __all__ = [
     "batched_nms",
@@ -156,7 +157,6 @@ def _nms_padded_fake(
 _PADDED_SCHEMA = torch.ops.visops.nms_padded.default._schema.arguments
 
 
-@torch.library.register_vmap("visops::nms_padded")
 def _nms_padded_vmap(
     info: Any, in_dims: Any, boxes: Tensor, scores: Tensor, *rest: Any
 ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
@@ -172,3 +172,6 @@ def _nms_padded_vmap(
     shape = (info.batch_size, boxes.shape[1])
     indices, count = nms_padded(boxes.flatten(0, 1), scores.flatten(0, 1), *rest)
     return (indices.unflatten(0, shape), count.unflatten(0, shape)), (0, 0)
+
+
+add_vmap_rule("nms_padded", _nms_padded_vmap)

@@ -70,6 +70,23 @@ def test_native_is_what_the_library_chooses() -> None:
     assert build.native_isa(build.find_compiler()) == chosen.stdout.strip()
 
 
+@pytest.mark.parametrize(
+    ("macros", "is_gcc"), [(("GNUC",), True), (("GNUC", "clang"), False), ((), False)]
+)
+def test_flags_that_only_gcc_knows(macros: tuple[str, ...], is_gcc: bool, tmp_path: Path) -> None:
+    lines = "".join(f"#define __{macro}__ 12\\n" for macro in macros)
+    script = tmp_path / "c++"
+    script.write_text(f'#!/bin/sh\nprintf "{lines}"\n')
+    script.chmod(0o755)
+    assert build.lean_flags([str(script)]) == (build.FLAGS.lean if is_gcc else [])
+
+
+def test_kernels_with_fewer_loops_are_there() -> None:
+    from build_ninja import LEAN
+
+    assert all((ROOT / path).is_file() for path in LEAN)
+
+
 @pytest.mark.parametrize("value", ["avx3", "native,avx2", "avx2,native"])
 def test_unknown_values(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISOPS_ISA", value)
