@@ -1,0 +1,43 @@
+"""Tables for detectors' libraries in nms.md, box_fusion.md, roi_align.md and others: every row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from docs.suppression_rows import DETECTRON2, MMCV, ONNX, SOLO, ULTRALYTICS, Row
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TWO = " | visops |\n|-|-|\n"
+
+# A page, the heading of a table, its rows by their first cells, and those that can't be run.
+TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
+    "ultralytics": ("nms.md", "| ultralytics" + TWO, ULTRALYTICS, ()),
+    "mmcv": ("nms.md", "| mmcv" + TWO, MMCV, ()),
+    "detectron2": ("nms.md", "| detectron2" + TWO, DETECTRON2, ()),
+    "onnx": ("nms.md", "| NonMaxSuppression" + TWO, ONNX, ()),
+    "solo": ("box_fusion.md", "| theirs" + TWO, SOLO, ()),
+}
+CALLS = [(table, name) for table, (_, _, rows, _) in TABLES.items() for name in rows]
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_row_is_run(table: str) -> None:
+    page, heading, rows, others = TABLES[table]
+    _, _, rest = (DOCS / page).read_text(encoding="utf-8").partition(heading)
+    lines = rest.split("\n\n")[0].splitlines()
+    cells = [line.removeprefix("| ").split(" | ")[0].replace("`", "") for line in lines]
+    run = [cell for cell in cells if not cell.startswith(others or ("\n",))]
+    assert len(cells) == len(run) + len(others)
+    for cell, name in zip(run, rows, strict=True):
+        assert cell.startswith(name)
+
+
+@pytest.mark.parametrize(("table", "row"), CALLS)
+def test_both_agree(table: str, row: str) -> None:
+    call, tolerance = TABLES[table][2][row]
+    ours, theirs = (np.asarray(a, np.float64) for a in call())
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance)
