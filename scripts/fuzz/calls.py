@@ -120,14 +120,14 @@ _KEPT = {("torch.ops.visops.runs_to_bits", "size")}
 # may; larger ones can't be allocated.
 _SIZES = (
     *("batch", "input_size", "images_size", "patches_size", "weight_size", "output_size"),
-    *("size", "sizes", "out_h", "out_w", "num_points"),
+    *("size", "sizes", "out_h", "out_w", "num_points", "oversample_ratio"),
 )
 _GIGABYTES = (1 << 24, 1 << 34)
 
 
 def _takes_gigabytes(arguments: Mapping[str, Any]) -> bool:
     numbers = pytree.tree_leaves([arguments.get(name) for name in _SIZES])
-    positive = [number for number in numbers if isinstance(number, int) and number > 0]
+    positive = [n for n in numbers if isinstance(n, (int, float)) and 0 < n < math.inf]
     return _GIGABYTES[0] <= math.prod(positive) <= _GIGABYTES[1]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from docs import region_rows as regions
 from docs.suppression_rows import DETECTRON2, MMCV, ONNX, SOLO, ULTRALYTICS, Row
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -19,6 +20,17 @@ TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
     "detectron2": ("nms.md", "| detectron2" + TWO, DETECTRON2, ()),
     "onnx": ("nms.md", "| NonMaxSuppression" + TWO, ONNX, ()),
     "solo": ("box_fusion.md", "| theirs" + TWO, SOLO, ()),
+    "roi_align of torchvision": (
+        "roi_align.md",
+        "| torchvision" + TWO,
+        regions.TORCHVISION,
+        # A GPU; more memory than machines for tests have.
+        ("CUDA: ", "CUDA under ", "more than 2³¹ elements"),
+    ),
+    "roi_align of detectron2": ("roi_align.md", "| detectron2" + TWO, regions.DETECTRON2, ()),
+    "roi_align of mmcv": ("roi_align.md", "| mmcv" + TWO, regions.MMCV, ()),
+    "roi_align of mmdet": ("roi_align.md", "| mmdet" + TWO, regions.MMDET, ()),
+    "poolings": ("api/roi/pooling.md", "| elsewhere | here |\n|-|-|\n", regions.POOLING, ()),
 }
 CALLS = [(table, name) for table, (_, _, rows, _) in TABLES.items() for name in rows]
 
