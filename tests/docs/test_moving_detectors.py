@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from docs import deformable_rows as deformable
 from docs import region_rows as regions
 from docs.suppression_rows import DETECTRON2, MMCV, ONNX, SOLO, ULTRALYTICS, Row
 
@@ -30,6 +31,18 @@ TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
     "roi_align of detectron2": ("roi_align.md", "| detectron2" + TWO, regions.DETECTRON2, ()),
     "roi_align of mmcv": ("roi_align.md", "| mmcv" + TWO, regions.MMCV, ()),
     "roi_align of mmdet": ("roi_align.md", "| mmdet" + TWO, regions.MMDET, ()),
+    "deform_conv2d": (
+        "deform_conv2d.md",
+        "| elsewhere | here |\n|-|-|\n",
+        deformable.CONVOLUTIONS,
+        (),
+    ),
+    "attention": (
+        "deformable_attention.md",
+        "| elsewhere | here |\n|-|-|\n",
+        deformable.ATTENTION,
+        (),
+    ),
     "poolings": ("api/roi/pooling.md", "| elsewhere | here |\n|-|-|\n", regions.POOLING, ()),
 }
 CALLS = [(table, name) for table, (_, _, rows, _) in TABLES.items() for name in rows]
