@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import visops
 
 from docs import deformable_rows as deformable
+from docs import overlap_rows as overlaps
 from docs import region_rows as regions
 from docs.suppression_rows import DETECTRON2, MMCV, ONNX, SOLO, ULTRALYTICS, Row
 
@@ -43,6 +46,13 @@ TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
         deformable.ATTENTION,
         (),
     ),
+    "overlaps": ("box_iou.md", "| torchvision" + TWO, overlaps.OVERLAPS, ()),
+    "conv2d": (
+        "conv2d.md",
+        "| `torch.nn.functional.conv2d` | `visops.conv2d` |\n|-|-|\n",
+        overlaps.CONVOLUTIONS,
+        (),
+    ),
     "poolings": ("api/roi/pooling.md", "| elsewhere | here |\n|-|-|\n", regions.POOLING, ()),
 }
 CALLS = [(table, name) for table, (_, _, rows, _) in TABLES.items() for name in rows]
@@ -58,6 +68,20 @@ def test_every_row_is_run(table: str) -> None:
     assert len(cells) == len(run) + len(others)
     for cell, name in zip(run, rows, strict=True):
         assert cell.startswith(name)
+
+
+def test_operators_of_detectors_are_there() -> None:
+    """The table of moving.md that leads to these pages names what exists."""
+    heading = "| torchvision, detectron2, mmcv | visops | what differs |\n|-|-|-|\n"
+    _, _, rest = (DOCS / "moving.md").read_text(encoding="utf-8").partition(heading)
+    lines = rest.split("\n\n")[0].splitlines()
+    assert len(lines) > 10
+    for line in lines:
+        name, ours, _ = line.strip("| ").split(" | ")
+        named = re.findall(r"`(?:compat\.)?(\w+)", name if "the same names" in ours else ours)
+        assert named or "below" in ours
+        for word in named:
+            assert hasattr(visops, word) or hasattr(visops.compat, word), word
 
 
 @pytest.mark.parametrize(("table", "row"), CALLS)
