@@ -344,6 +344,11 @@ BOX = np.ones((3, 3))
     ),
     (
         ValueError,
+        "gaussian_blur: sigma is 1e+308, which takes a kernel of more than 65535 elements",
+        lambda: visops.gaussian_blur(GREY, sigma=1e308),
+    ),
+    (
+        ValueError,
         "box_blur: size is 2147483648, must be at most 65535",
         lambda: visops.box_blur(GREY, (2**31, 3)),
     ),
