@@ -117,7 +117,7 @@ fuzz: build  ## call every operator and function with random arguments, in proce
 # Builds with sanitizers stand beside the usual one, each in a folder of its own. Python was built
 # without the sanitizers, so their libraries are loaded first; libstdc++ too, for its exceptions.
 # Left out: tests of the build, and those that start compilers and other programs.
-SANITIZED_TESTS := $(addprefix tests/,boxes compat convolution deformable masks roi suppression warp) \
+SANITIZED_TESTS := $(addprefix tests/,boxes compat convolution deformable jpeg masks roi suppression warp) \
   -m "not cluster and not cuda" -k "not compile and not process and not thread_count"
 # The kernels that this machine runs. Compiling all of them would take three times as long.
 SANITIZED_ISA ?= native

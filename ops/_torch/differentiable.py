@@ -57,14 +57,14 @@ def without_gradient(*names: str) -> None:
         LIBRARY.impl(name, torch.library.fallthrough_kernel, "Autograd")
 
 
-def refuse_lazy_out(*names: str) -> None:
+def refuse_lazy_out(*names: str, public: str | None = None) -> None:
     """Refuse an `out` that is a lazily negated or conjugated view.
 
-    Torch's own fallback for such views aborts on operators that return nothing. Other arguments
-    are resolved, as the fallback does.
+    Messages name the function `public`, by default the operator. Torch's own fallback for such
+    views aborts on operators that return nothing. Other arguments are resolved, as it does.
     """
     for name in names:
-        kernel = _resolving(name, getattr(torch.ops.visops, name).default)
+        kernel = _resolving(public or name, getattr(torch.ops.visops, name).default)
         for key in ("Negative", "Conjugate"):
             LIBRARY.impl(name, kernel, key)
 

@@ -249,7 +249,13 @@ def _gaussian(op: str, size: Any, sigma: Any, reach: int) -> np.ndarray:
         if not 0 < sigma < math.inf:
             raise ValueError(f"visops.{op}: sigma is {sigma}, must be positive and finite")
         if size is None:
-            size = round(2 * reach * sigma + 1) | 1
+            size = 2 * reach * sigma + 1
+            if size >= _MOST:
+                raise ValueError(
+                    f"visops.{op}: sigma is {sigma}, which takes a kernel of more than {_MOST} "
+                    "elements; give a size"
+                )
+            size = round(size) | 1
     size = _extent(op, size)
     if size % 2 == 0:
         raise ValueError(f"visops.{op}: size is {size}, must be odd")

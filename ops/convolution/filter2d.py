@@ -153,12 +153,10 @@ def filtered(
     read = [_kernel(op, kernel, planes.device, wide) for kernel in kernels]
     values = planes.to(wide)
     if 0 not in planes.shape:
-        values = _extended(values, read, _BORDERS[border], fill)
-        for kernel in read:
-            try:
-                values = correlate2d(values, kernel, mode="valid", method=method)
-            except (RuntimeError, TypeError, ValueError) as error:
-                raise renamed(error, op, "correlate2d", {"in1": "image", "in2": "kernel"}) from None
+        try:
+            values = _correlated(values, read, _BORDERS[border], fill, method)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise renamed(error, op, "correlate2d", {"in1": "image", "in2": "kernel"}) from None
     result = _converted(values if divisor == 1 else values / divisor, result_dtype)
     if last:
         result = result.movedim(-3, -1)
@@ -234,16 +232,38 @@ def _kernel(op: str, kernel: Any, device: torch.device, dtype: torch.dtype) -> T
     return result
 
 
-def _extended(values: Tensor, kernels: Sequence[Tensor], border: str, fill: float) -> Tensor:
-    """Return the image with all that the kernels read."""
+def _extended(values: Tensor, kernel: Tensor, border: str, fill: float) -> Tensor:
+    """Return the image with all that the kernel reads."""
     for dim in (-2, -1):
-        before = sum(kernel.shape[dim] // 2 for kernel in kernels)
-        after = sum((kernel.shape[dim] - 1) // 2 for kernel in kernels)
+        before, after = kernel.shape[dim] // 2, (kernel.shape[dim] - 1) // 2
         if border == "constant":
             widths = [before, after, 0, 0] if dim == -1 else [0, 0, before, after]
             values = F.pad(values, widths, value=fill)
         else:
             values = extended_along(values, dim, -before, values.shape[dim] + after, border)
+    return values
+
+
+def _correlated(
+    values: Tensor, kernels: Sequence[Tensor], border: str, fill: float, method: str
+) -> Tensor:
+    """Correlate with one kernel, or with a row and then a column.
+
+    The image is extended along one dimension at a time: along both, a row and a column of 10,000
+    elements would take gigabytes on a small image.
+    """
+    beyond = border == "constant" and len(kernels) == 2
+    if beyond:  # a row of what lies outside, filtered as the image is
+        values = F.pad(values, [0, 0, 1, 0], value=fill)
+    for i, kernel in enumerate(kernels):
+        if beyond and i == 1:
+            outside, values = values[..., :1, :], values[..., 1:, :]
+            sides = (kernel.shape[-2] // 2, (kernel.shape[-2] - 1) // 2)
+            above, below = (outside.expand(*outside.shape[:-2], n, -1) for n in sides)
+            values = torch.cat([above, values, below], -2)
+        else:
+            values = _extended(values, kernel, border, fill)
+        values = correlate2d(values, kernel, mode="valid", method=method)
     return values
 
 

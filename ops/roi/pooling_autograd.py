@@ -85,6 +85,10 @@ def _ps_fake(input: Tensor, boxes: Tensor, output_size: Sequence[Any], *options:
     check_boxes(op, "input", input, boxes)
     bins = output_size[0] * output_size[1]
     require(
+        bins > 0,
+        f"visops.{op}: output_size is {list(output_size)}, must be positive",
+    )
+    require(
         input.shape[1] % bins == 0,
         f"visops.{op}: input has {input.shape[1]} channels, must be a multiple of the "
         f"number of bins, {bins}",

@@ -379,4 +379,4 @@ _affine_backward_matrix.register(
     backward=_affine_backward_matrix_backward, vmap=_affine_backward_matrix_vmap
 )
 
-refuse_lazy_out("affine_out")
+refuse_lazy_out("affine_out", public="warp_affine")

@@ -347,4 +347,4 @@ augment_list.register_list(
 )
 _augment_backward.register(backward=_backward_backward, vmap=_backward_vmap)
 
-refuse_lazy_out("augment_out", "augment_list_out")
+refuse_lazy_out("augment_out", "augment_list_out", public="augment")

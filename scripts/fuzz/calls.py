@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 import visops
 from torch import Tensor
+from torch.utils import _pytree as pytree
 from visops import compat
 
 from .draws import Draw, as_array, relayout, spoil, spoil_plain
@@ -21,7 +23,10 @@ from .problem import BY_NAME, BY_OPERATOR, Problem
 WAYS = ("plain", "plain", "plain", "gradient", "meta", "vmap", "transform")
 _OPTIONAL = "?"
 # Other arguments depend on these options, so they are always given.
-_TOGETHER = ("stride", "padding", "dilation", "layout", "blend", "alpha", "groups")
+_TOGETHER = (
+    *("stride", "padding", "dilation", "layout", "blend", "alpha", "groups"),
+    *("counts", "num_points_list"),
+)
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,21 @@ def _function(name: str, function: Any) -> Target | None:
 _KEPT = {("torch.ops.visops.runs_to_bits", "size")}
 
 
+# What results are as large as. Products in between are allowed, and take more memory than a call
+# may; larger ones can't be allocated.
+_SIZES = (
+    *("batch", "input_size", "images_size", "patches_size", "weight_size", "output_size"),
+    *("size", "sizes", "out_h", "out_w", "num_points", "oversample_ratio"),
+)
+_GIGABYTES = (1 << 24, 1 << 34)
+
+
+def _takes_gigabytes(arguments: Mapping[str, Any]) -> bool:
+    numbers = pytree.tree_leaves([arguments.get(name) for name in _SIZES])
+    positive = [n for n in numbers if isinstance(n, (int, float)) and 0 < n < math.inf]
+    return _GIGABYTES[0] <= math.prod(positive) <= _GIGABYTES[1]
+
+
 def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
     """Return call `number` of a seed, the same one every time."""
     draw = Draw(f"{seed}/{number}")
@@ -126,6 +146,8 @@ def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
         value = call.arguments[name]
         spoiler = spoil if isinstance(value, Tensor) else spoil_plain
         call.arguments[name] = spoiler(draw, value)
+        if name in _SIZES and _takes_gigabytes(call.arguments):
+            call.arguments[name] = value
     if target.takes_arrays and draw.chance(0.4):
         call.way = "plain"
         call.arguments = {name: _to_arrays(draw, v) for name, v in call.arguments.items()}

@@ -33,6 +33,7 @@ BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
         ),
         **arguments_of(
             "generalized_box_iou_loss distance_box_iou_loss complete_box_iou_loss",
+            boxes2=lambda p: p.corners(),
             reduction=lambda p: p.draw.choice(("none", "mean", "sum")),
         ),
         **arguments_of(
@@ -50,6 +51,7 @@ BY_FUNCTION: Mapping[str, Value] = MappingProxyType(
             size=lambda p: (p.height, p.width),
             out=lambda p: p.draw.choice(("bool", "uint8", "packed", "rle")),
         ),
+        **arguments_of("rle_to_masks", out=lambda p: p.draw.choice(("bool", "uint8", "packed"))),
         **arguments_of("rle_iou", iscrowd=lambda p: [i % 2 for i in range(p.batch)]),
         **arguments_of("unletterbox_boxes", boxes=lambda p: p.corners()),
         **arguments_of(

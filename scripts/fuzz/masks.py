@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
+import visops
 from torch import Tensor
 
 
@@ -40,16 +41,19 @@ def runs_of(p: Any) -> tuple[Tensor, Tensor]:
 
 
 def rle_of(p: Any) -> Any:
-    """Return RLEs of one size, of lists or text."""
-    ends, offsets = runs_of(p)
-    found = []
-    for begin, end in zip(offsets.tolist(), offsets.tolist()[1:], strict=False):
-        counts = ends[begin:end].diff(prepend=ends.new_zeros(1)).tolist()
-        text = p.draw.choice((b"0", b"52203", "P8MN0Oo", b"\xff"))
-        found.append(
-            {"size": [p.height, p.width], "counts": text if p.draw.chance(0.3) else counts}
-        )
-    return found if p.draw.chance(0.8) or not found else found[0]
+    """Return RLEs of one size, of lists or text; some are odd."""
+    if p.draw.chance(0.7):
+        found = visops.masks_to_rle(masks_of(p), compressed=p.draw.chance(0.5))
+    else:
+        ends, offsets = runs_of(p)
+        found = []
+        for begin, end in zip(offsets.tolist(), offsets.tolist()[1:], strict=False):
+            counts = ends[begin:end].diff(prepend=ends.new_zeros(1)).tolist()
+            text = p.draw.choice((b"0", b"52203", "P8MN0Oo", b"\xff"))
+            found.append(
+                {"size": [p.height, p.width], "counts": text if p.draw.chance(0.3) else counts}
+            )
+    return found if p.draw.chance(0.9) or not found else found[0]
 
 
 def polygons_of(p: Any) -> list[list[list[float]]]:

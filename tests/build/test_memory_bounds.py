@@ -155,3 +155,31 @@ def test_images_without_channels_are_not_read() -> None:
     options = ("bilinear", "constant", [0.0], True, False)
     gradient = torch.ops.visops.affine_backward_matrix(grad, image.detach(), matrix, *options)
     assert not gradient.any()
+
+
+@pytest.mark.parametrize("end", [False, True], ids=["begin", "end"])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.float64])
+def test_reads_of_small_maps_stay_inside(dtype: torch.dtype, end: bool) -> None:
+    """Kernels that read pairs of pixels and of rows, on maps that have just one."""
+    floating = dtype if dtype.is_floating_point else torch.float32
+    with guarded_memory() as memory:
+        for height, width in ((1, 1), (1, 2), (1, 33), (2, 1), (2, 2), (2, 3), (3, 2), (5, 9)):
+            for channels in (1, 3, 20):
+                shape = (1, channels, height, width)
+                images = torch.arange(math.prod(shape)).view(shape).remainder(251).to(dtype)
+                laid = placed(memory, images, end)
+                points = torch.linspace(-0.3, 1.3, 80).view(1, 40, 2).to(floating)
+                for mode in ("bilinear", "nearest"):
+                    found, wanted = (
+                        visops.point_sample(maps, points, mode=mode) for maps in (laid, images)
+                    )
+                    assert torch.equal(found, wanted)
+                if dtype.is_floating_point:
+                    offset = torch.linspace(-2, 2, 18 * height * width).to(dtype)
+                    weight = torch.ones(2, channels, 3, 3, dtype=dtype)
+                    options = offset.view(1, 18, height, width), weight, None, 1, 1
+                    found, wanted = (
+                        visops.deform_conv2d(maps, *options) for maps in (laid, images)
+                    )
+                    torch.testing.assert_close(found, wanted)
+                del laid

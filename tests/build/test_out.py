@@ -15,8 +15,8 @@ KERNEL = torch.rand(3, 3)
 
 Call = Callable[[Tensor], object]
 CALLS: dict[str, Call] = {
-    "affine_out": lambda out: visops.warp_affine(IMAGE, MATRIX, (5, 5), out=out),
-    "augment_out": lambda out: visops.augment(IMAGE, MATRIX, (5, 5), out=out),
+    "warp_affine": lambda out: visops.warp_affine(IMAGE, MATRIX, (5, 5), out=out),
+    "augment": lambda out: visops.augment(IMAGE, MATRIX, (5, 5), out=out),
     "convolve2d_out": lambda out: torch.ops.visops.convolve2d_out(
         IMAGE[0, 0], KERNEL, [-1, -1], [5, 5], "fill", None, True, out[0, 0]
     ),
@@ -49,7 +49,7 @@ def test_lazy_inputs_are_resolved() -> None:
 
 # convolve2d_out takes contiguous tensors only.
 strided = pytest.mark.parametrize(
-    ("op", "call"), [(op, CALLS[op]) for op in ("affine_out", "augment_out")]
+    ("op", "call"), [(op, CALLS[op]) for op in ("warp_affine", "augment")]
 )
 
 

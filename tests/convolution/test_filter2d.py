@@ -11,6 +11,8 @@ import torch
 import visops
 from bad_input import check, table
 from torch.autograd import gradcheck
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 BORDERS = {
     "reflect_101": "BORDER_REFLECT_101",
@@ -86,6 +88,29 @@ def test_definition(border: str) -> None:
         expected = reference(image, kernel, border, 0.7)
         result = visops.filter2d(image, kernel, border=border, fill=0.7)
         np.testing.assert_allclose(result, expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("border", BORDERS)
+def test_long_rows_and_columns_take_little_memory(border: str) -> None:
+    """On a small image; the image extended along both would have 16 million pixels."""
+    sizes = []
+
+    class Largest(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            result = func(*args, **(kwargs or {}))
+            sizes.extend(t.numel() for t in tree_leaves(result) if isinstance(t, torch.Tensor))
+            return result
+
+    image = np.arange(12.0).reshape(3, 4)
+    with Largest():
+        found = visops.box_blur(image, (4095, 4097), border=border, fill=1.0)
+    assert max(sizes) < 10 * 4097
+    expected = reference(image[..., None], np.ones((45, 47)), border, 1.0)[..., 0] / (45 * 47)
+    small = visops.box_blur(image, (45, 47), border=border, fill=1.0)
+    np.testing.assert_allclose(small, expected, rtol=0, atol=1e-11)
+    assert found.shape == image.shape
 
 
 def test_layouts() -> None:
@@ -316,6 +341,11 @@ BOX = np.ones((3, 3))
         ValueError,
         "gaussian_blur: sigma is nan, must be positive and finite",
         lambda: visops.gaussian_blur(GREY, 3, float("nan")),
+    ),
+    (
+        ValueError,
+        "gaussian_blur: sigma is 1e+308, which takes a kernel of more than 65535 elements",
+        lambda: visops.gaussian_blur(GREY, sigma=1e308),
     ),
     (
         ValueError,

@@ -176,6 +176,11 @@ def test_sizes_of_zero(method: str) -> None:
             sizes.get("heads", 3) * sizes.get("channels", 8),
         )
         assert not bool(found.any())
+    given = problem(channels=0)
+    given.weights.requires_grad_()
+    given.attend(method).sum().backward()
+    assert given.weights.grad is not None
+    assert not bool(given.weights.grad.any())
     given = problem(shapes=[(0, 4), (3, 2), (5, 0)])
     given.value[:] = 1
     given.weights[..., 2:4] = 0  # those on the level that has pixels

@@ -14,6 +14,7 @@ import torch
 import torchvision
 import visops
 from references.pasted_masks import by_grid_sample
+from references.rle import counts_of
 
 pycocotools = pytest.importorskip("pycocotools.mask")
 
@@ -112,6 +113,28 @@ def boxes_and_centroids() -> Pair:
     return ours if exclusive else ours + np.array([0, 0, 1, 1, 0, 0]), theirs
 
 
+def without_regions() -> Pair:
+    """segment_anything's way, by OpenCV's components."""
+    ours, expected = [], []
+    for mode in ("holes", "islands"):
+        found, _ = visops.remove_small_regions(TENSORS, 40, mode)
+        ours.append(found)
+        for mask in MASKS:
+            of_these = (~mask if mode == "holes" else mask).astype(np.uint8)
+            _, labels, table, _ = cv2.connectedComponentsWithStats(of_these)
+            areas = table[1:, cv2.CC_STAT_AREA]
+            small = 1 + np.flatnonzero(areas < 40)
+            if mode == "islands" and len(small) == len(areas):
+                small = small[small != 1 + areas.argmax()]
+            expected.append(np.where(np.isin(labels, small), mode == "holes", mask))
+    return torch.cat(ours), np.stack(expected)
+
+
+def run_lengths() -> Pair:
+    ours = [rle["counts"] for rle in PLAIN]
+    return ours == [counts_of(mask) for mask in MASKS], True
+
+
 MASK_ROWS: dict[str, Row] = {
     "torchvision.ops.masks_to_boxes(masks)": (
         lambda: (visops.masks_to_boxes(TENSORS), torchvision.ops.masks_to_boxes(TENSORS)),
@@ -185,6 +208,17 @@ MASK_ROWS: dict[str, Row] = {
         ),
         0,
     ),
+    "detectron2.structures.polygons_to_bitmask(polygons, h, w)": (
+        lambda: (
+            visops.polygons_to_masks([SEGMENTATION], (60, 70))[0],
+            pycocotools.decode(
+                pycocotools.merge(pycocotools.frPyObjects(SEGMENTATION, 60, 70))
+            ).astype(bool),
+        ),
+        0,
+    ),
+    "segment_anything.utils.amg.mask_to_rle_pytorch(masks)": (run_lengths, 0),
+    "segment_anything.utils.amg.remove_small_regions(mask, area, mode)": (without_regions, 0),
     "a.flatten(1).float() @ b.flatten(1).float().T": (
         lambda: (visops.mask_iou(TENSORS, TENSORS), by_product()),
         1e-6,

@@ -1,7 +1,7 @@
 """Tables on other libraries in masks.md, nms.md, roi_crops.md, moving.md: both sides of each row.
 
-A row's call is found by the first cell. detectron2, mmcv, ultralytics and segment_anything are not
-run here: their packages need a compiler, a GPU or weights.
+A row's call is found by the first cell. What detectron2 and segment_anything compute is written
+with OpenCV's, pycocotools' and torchvision's functions; test_peers.py runs segment_anything itself.
 """
 
 from __future__ import annotations
@@ -199,11 +199,7 @@ TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
         "masks.md",
         "| theirs | here |\n|-|-|\n",
         MASK_ROWS,
-        (
-            "segment_anything.utils.amg.remove_small_regions(mask, area, mode)",
-            "segment_anything.utils.amg.mask_to_rle_pytorch(masks)",
-            "detectron2.structures.polygons_to_bitmask(polygons, h, w)",
-        ),
+        (),
     ),
     "crops": (
         "roi_crops.md",

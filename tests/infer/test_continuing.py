@@ -231,6 +231,18 @@ def test_pictures_show_all_models(folder: Path, tmp_path: Path) -> None:
     assert comparable(tmp_path / "out") == comparable(tmp_path / "one")
 
 
+def test_pictures_show_the_models_of_the_last_run(folder: Path, tmp_path: Path) -> None:
+    """Also where an earlier run had the same models, and its records still hold."""
+    options = {"annotate": "png", "reduced": False}
+    first, second = Counting(), Counting(1)
+    both = {"first": first, "second": second}
+    for models in ({"first": first}, both, {"first": first}, both, {"first": first}):
+        run(folder, tmp_path / "out", models, **options)
+    assert (first.seen, second.seen) == (13, 13)
+    run(folder, tmp_path / "one", {"first": Network()}, **options)
+    assert comparable(tmp_path / "out") == comparable(tmp_path / "one")
+
+
 def test_other_changes_of_models_are_refused(folder: Path, tmp_path: Path) -> None:
     run(folder, tmp_path, {"first": Network(), "second": Network(1)})
     before = files(tmp_path)

@@ -269,6 +269,10 @@ def test_fake_tensors_are_checked() -> None:
             ps(maps(**META), boxes(**META), 3),
         ),
         (
+            "ps_roi_align: output_size is [0, 2], must be positive",
+            ps(maps(**META), boxes(**META), (0, 2)),
+        ),
+        (
             "roi_pool: input has shape [3, 4], must be [N, C, H, W]",
             pool(maps(3, 4, **META), boxes(**META)),
         ),

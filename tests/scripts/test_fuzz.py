@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import mmap
 import subprocess
 import sys
@@ -171,6 +172,18 @@ def test_calls_are_replayable() -> None:
     for number in reversed(range(120)):
         assert str(draw_call(targets, 7, number)) == calls[number]
     assert str(draw_call(targets, 8, 0)) != calls[0]
+
+
+def test_no_call_asks_for_gigabytes() -> None:
+    """Results may be as large as memory allows, but a call has little; terabytes are refused."""
+    targets = [t for t in all_targets() if t.name == "torch.ops.visops.roi_pool_backward"]
+    products = []
+    for number in range(3000):
+        sizes = draw_call(targets, 2, number).arguments["input_size"]
+        if isinstance(sizes, list) and all(isinstance(size, int) for size in sizes):
+            products.append(math.prod(size for size in sizes if size > 0))
+    assert not any(1 << 24 <= product <= 1 << 34 for product in products)
+    assert max(products) > 1 << 40
 
 
 def test_what_is_called() -> None:

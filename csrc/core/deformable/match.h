@@ -99,7 +99,7 @@ VISOPS_HOT_FN double exp_below_zero(double x) { return exp_of(x); }
 VISOPS_HOT_FN float log_above_zero(float x) {
   const int32_t bits = bit_cast<int32_t>(x);
   const int32_t power = (bits - 0x3f3504f3) >> 23;  // the mantissa is in [sqrt(1/2), sqrt(2))
-  const float r = bit_cast<float>(bits - (power << 23)) - 1.0f;
+  const float r = bit_cast<float>(bits - power * (1 << 23)) - 1.0f;
   const float k = static_cast<float>(power), squared = r * r;
   float sum = 7.0376836292e-2f;
   sum = sum * r - 1.1514610310e-1f;

@@ -39,7 +39,7 @@ class SampleGradients {
   void differentiate(const Samples<Acc>& s, const T* values, const T* grad, int64_t row) const {
     Acc sums[kSamplesAtOnce][4];
     for (int64_t i = 0; i < s.count; ++i) {
-      if (s.taps[i] == 0) {
+      if (s.taps[i] == 0 || p_.channels == 0) {  // without channels, values may be null
         for (int k = 0; k < 4; ++k) sums[i][k] = static_cast<Acc>(0);
         continue;
       }

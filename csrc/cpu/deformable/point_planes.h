@@ -41,24 +41,31 @@ struct PlanePoints {
   EdgePoint* edges;  // room for `count`
 };
 
-// Whether a plane's points can be read so: rows are adjacent, and offsets fit.
+// The last element where what is read of a point may begin: 8 bytes of two rows, or an element.
+template <class T>
+inline int64_t last_plane_offset(const PointsParams& p) {
+  const bool is_nearest = p.mode == PointMode::kNearest;
+  const int64_t size = static_cast<int64_t>(sizeof(T)), bytes = is_nearest ? size : kPairBytes;
+  const int64_t below = is_nearest ? 0 : p.row_stride;
+  return (p.height - 1) * p.row_stride + p.width - (bytes + size - 1) / size - below;
+}
+
+// Whether a plane's points can be read so: rows are adjacent, offsets fit, and there is something
+// to read at offset 0, for points that are read otherwise.
 template <class T>
 inline bool has_plane_offsets(const PointsParams& p) {
   const int64_t most = INT32_MAX / static_cast<int64_t>(sizeof(T));
   return p.column_stride == 1 && p.width >= 2 && p.row_stride <= most / p.height &&
-         p.width <= most - (p.height - 1) * p.row_stride && p.points < INT32_MAX - kPaddedPoints;
+         p.width <= most - (p.height - 1) * p.row_stride && last_plane_offset<T>(p) >= 0 &&
+         p.points < INT32_MAX - kPaddedPoints;
 }
 
 // Adds placed points, in order.
 template <class T>
 void add_points(const PointsParams& p, const PlacedPoints<float>& placed, PlanePoints* s) {
-  const int64_t row = p.row_stride, size = static_cast<int64_t>(sizeof(T)), count = placed.count;
-  const bool is_nearest = p.mode == PointMode::kNearest;
-  // Where the last pair of 8 bytes may begin, in elements.
-  const int64_t below = is_nearest ? 0 : row, bytes = is_nearest ? size : kPairBytes;
-  const auto last =
-      static_cast<int32_t>((p.height - 1) * row + p.width - (bytes + size - 1) / size - below);
-  const int32_t wanted = is_nearest ? kTap00 : kAllTaps, step = static_cast<int32_t>(row);
+  const int64_t row = p.row_stride, count = placed.count;
+  const auto last = static_cast<int32_t>(last_plane_offset<T>(p)), step = static_cast<int32_t>(row);
+  const int32_t wanted = p.mode == PointMode::kNearest ? kTap00 : kAllTaps;
   int32_t* VISOPS_RESTRICT offset = s->offset + s->count;
   for (int64_t i = 0; i < count; ++i) {
     const int32_t first = placed.y.first[i] * step + placed.x.first[i];

@@ -19,6 +19,9 @@ from .durable import atomic_file
 __all__ = ["Entry", "Kept", "Plan", "PlannedBatch", "cut_batches", "settled"]
 
 VERSION = 2
+# Counts the changes of models in a folder with annotated images. Those show all models, so they are
+# drawn anew after each change: with another count, no batch of an earlier plan is the same.
+_DRAWING = "drawing"
 # The module in visops.infer.models.postprocess.Raw.__call__; names of modules are lower case.
 _OWN_MODULE = re.compile(r"\bvisops(?:\.[a-z_]\w*)+\.(?=\w)")
 
@@ -176,6 +179,8 @@ class Plan:
             return None
         known = [self.options, *self.earlier]
         again = next((old for old in known if not _differing(old, options, later)), options)
+        if options.get("annotate") is not None:
+            again = {**options, _DRAWING: self.options.get(_DRAWING, 0) + 1}
         earlier = [old for old in (*self.earlier, self.options) if old is not again]
         plan = Plan(again, images=self.images, earlier=earlier)
         plan.batches = plan._digested(self.batches)
@@ -292,7 +297,7 @@ def _differing(
 ) -> str | None:
     """Return the first option that differs."""
     known = {**later, **before}
-    names = sorted({*known, *now})
+    names = sorted({*known, *now} - {_DRAWING})
     return next((n for n in names if settled(known.get(n)) != settled(now.get(n))), None)
 
 
