@@ -1,6 +1,7 @@
 #include "core/masks/rle_text.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace visops {
 namespace {
@@ -145,6 +146,28 @@ int64_t common_pixels(const Spans& a, const Spans& b) {
   return common;
 }
 
+// Runs read from texts.
+class ReadRuns {
+ public:
+  explicit ReadRuns(const RunTexts& texts) : offsets_(static_cast<size_t>(texts.count) + 1) {
+    std::vector<int64_t> begins = {0};
+    for (int64_t i = 0; i < texts.count; ++i) begins.push_back(begins.back() + texts.lengths[i]);
+    ends_.reset(new int32_t[static_cast<size_t>(begins.back())]);
+    const RunFailure failure = read_run_text(texts.text, begins.data(), texts.pixels, texts.count,
+                                             ends_.get(), offsets_.data());
+    is_good_ = failure.error == RunError::kNone;
+    runs_ = {ends_.get(), offsets_.data(), texts.count};
+  }
+  bool is_good() const { return is_good_; }
+  const RunLists& runs() const { return runs_; }
+
+ private:
+  std::unique_ptr<int32_t[]> ends_;
+  std::vector<int64_t> offsets_;
+  RunLists runs_ = {};
+  bool is_good_ = false;
+};
+
 }  // namespace
 
 void write_run_text(const RunLists& runs, char* text, int64_t* text_offsets) {
@@ -213,6 +236,25 @@ void run_overlaps(const RunLists& a, const RunLists& b, const uint8_t* crowd, in
           common == 0 ? 0.0 : static_cast<double>(common) / static_cast<double>(all);
     }
   }
+}
+
+bool text_areas(const RunTexts& texts, int64_t* areas) {
+  const ReadRuns read(texts);
+  if (read.is_good()) run_areas(read.runs(), areas);
+  return read.is_good();
+}
+
+bool text_overlaps(const RunTexts& a, const RunTexts& b, const uint8_t* crowd, int64_t height,
+                   double* overlaps) {
+  const ReadRuns first(a);
+  if (!first.is_good()) return false;
+  if (b.text == a.text && b.lengths == a.lengths && b.pixels == a.pixels && b.count == a.count) {
+    run_overlaps(first.runs(), first.runs(), crowd, height, overlaps);
+    return true;
+  }
+  const ReadRuns second(b);
+  if (second.is_good()) run_overlaps(first.runs(), second.runs(), crowd, height, overlaps);
+  return second.is_good();
 }
 
 }  // namespace visops
