@@ -59,23 +59,38 @@ class Ends {
   int32_t* to_;
 };
 
+// Reads a number and moves `*at` past it; `detail` is for what is wrong.
+RunError read_number(const char* begin, const char* end, const char** at, int64_t* value,
+                     int64_t* detail) {
+  const char* const first = *at;
+  int64_t digit = kMoreFollows;
+  *value = 0;
+  for (int digits = 0; (digit & kMoreFollows) != 0; ++digits, ++*at) {
+    *detail = first - begin;
+    if (*at == end) return RunError::kTruncated;
+    if (digits == kMostDigits) return RunError::kLongNumber;
+    *detail = *at - begin;
+    digit = static_cast<int64_t>(**at) - kZero;
+    if (digit < 0 || digit > 63) return RunError::kCharacter;
+    *value |= (digit & 31) << (kDigitBits * digits);
+  }
+  const int64_t bits = kDigitBits * (*at - first);
+  if ((digit & kSign) != 0) *value -= int64_t{1} << bits;
+  return RunError::kNone;
+}
+
 RunError read_entry(const char* begin, const char* end, Ends* ends) {
   int64_t before[2] = {0, 0};  // the counts one and two before
   int64_t index = 0;
   for (const char* at = begin; at < end; ++index) {
-    const char* const first = at;
-    int64_t value = 0, digit = kMoreFollows;
-    int digits = 0;
-    for (; (digit & kMoreFollows) != 0; ++digits, ++at) {
-      ends->detail = first - begin;
-      if (at == end) return RunError::kTruncated;
-      if (digits == kMostDigits) return RunError::kLongNumber;
-      ends->detail = at - begin;
-      digit = static_cast<int64_t>(*at) - kZero;
-      if (digit < 0 || digit > 63) return RunError::kCharacter;
-      value |= (digit & 31) << (kDigitBits * digits);
+    int64_t value = static_cast<int64_t>(*at) - kZero;
+    if (value >= 0 && value < kMoreFollows) {  // most are of one character
+      value = (value ^ kSign) - kSign;
+      ++at;
+    } else {
+      const RunError error = read_number(begin, end, &at, &value, &ends->detail);
+      if (error != RunError::kNone) return error;
     }
-    if ((digit & kSign) != 0) value -= int64_t{1} << (kDigitBits * digits);
     if (index > 2) value += before[1];
     const RunError error = ends->add(value);
     if (error != RunError::kNone) return error;
