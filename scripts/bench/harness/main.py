@@ -160,6 +160,9 @@ def main(
     if not chosen:
         print("no case matches; --list prints them all", file=sys.stderr)
         return 2
+    if options.cpu_time and list(options.threads) != [1]:
+        print("--cpu-time adds up all threads: use --threads 1", file=sys.stderr)
+        return 2
     if options.list:
         print("\n".join(case.key for case in chosen))
         return 0
@@ -175,9 +178,6 @@ def main(
     machine = report.machine_facts()
     clock = time.perf_counter
     if options.cpu_time:
-        if list(options.threads) != [1]:
-            print("--cpu-time adds up all threads: use --threads 1", file=sys.stderr)
-            return 2
         clock, machine["clock"] = time.process_time, "CPU time, beside other programs"
     print(f"{description.strip()}\n\n{report.describe(machine)}")
     rows: list[report.Row] = []
