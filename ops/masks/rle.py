@@ -232,7 +232,7 @@ def rle_iou(rles1: Sequence[Rle], rles2: Sequence[Rle], iscrowd: Any = None) -> 
     texts2 = texts1 if rles2 is rles1 else plain_texts(rles2)
     if texts1 is not None and texts2 is not None and len(texts1.sizes | texts2.sizes) == 1:
         ((height, _),) = texts1.sizes | texts2.sizes
-        crowd = _crowd(op, iscrowd, texts2.count)
+        crowd = _crowd(op, iscrowd, texts2.masks)
         overlaps = overlaps_of_texts(texts1, texts2, crowd, height)
         if overlaps is not None:
             return overlaps

@@ -53,7 +53,7 @@ class Texts(NamedTuple):
     text: bytes  # the counts, one after another
     lengths: Any  # int64 [N] in characters
     pixels: Any  # int64 [N]
-    count: int
+    masks: int
     sizes: set[Size]
 
 
@@ -143,13 +143,13 @@ def plain_texts(rles: Any) -> Texts | None:
 
 def areas_of_texts(texts: Texts) -> Tensor | None:
     """Return pixels of masks, int64 ``[N]``; None if a text is corrupt."""
-    areas = torch.empty(texts.count, dtype=torch.int64, device="cpu")
+    areas = torch.empty(texts.masks, dtype=torch.int64, device="cpu")
     return areas if _library().visops_text_areas(*texts[:4], areas.data_ptr()) else None
 
 
 def overlaps_of_texts(a: Texts, b: Texts, crowd: np.ndarray | None, height: int) -> Tensor | None:
     """Return overlaps as :func:`overlaps_of`; None if a text is corrupt."""
-    overlaps = torch.empty(a.count, b.count, dtype=torch.float64, device="cpu")
+    overlaps = torch.empty(a.masks, b.masks, dtype=torch.float64, device="cpu")
     lists = *a[:4], *b[:4], None if crowd is None else _address(crowd)
     found = _library().visops_text_overlaps(*lists, height, overlaps.data_ptr())
     return overlaps if found else None
