@@ -205,8 +205,10 @@ STABLE_TORCH_LIBRARY(visops, m) {
       "bool return_indices=False) -> (Tensor, Tensor)");
   m.def("pack_masks(Tensor masks) -> Tensor");
   m.def("unpack_masks(Tensor bits, SymInt width) -> Tensor");
-  m.def("measure_masks(Tensor bits) -> (Tensor, Tensor)");
-  m.def("mask_iou(Tensor bits1, Tensor bits2, str kind='iou', Tensor? iscrowd=None) -> Tensor");
+  m.def("measure_masks(Tensor masks, bool packed=True) -> (Tensor, Tensor)");
+  m.def(
+      "mask_iou(Tensor masks1, Tensor masks2, str kind='iou', Tensor? iscrowd=None, "
+      "bool packed1=True, bool packed2=True) -> Tensor");
   m.def("masks_to_runs(Tensor masks, SymInt width=-1) -> (Tensor, Tensor)");
   m.def("runs_to_bits(Tensor ends, Tensor offsets, SymInt[] size) -> Tensor");
   m.def(

@@ -38,7 +38,8 @@ DESCRIBED = {
     "them. Takes the bits of pack_masks if a width is given.",
     "runs_to_bits": "Bits, as of pack_masks, from the ends and offsets of masks_to_runs.",
     "mask_boundaries": "Bits of the boundaries of the bits of pack_masks.",
-    "measure_masks": "Areas and boxes of the bits of pack_masks; x2 and y2 are exclusive.",
+    "measure_masks": "Areas and boxes of the bits of pack_masks, or of masks; x2 and y2 are "
+    "exclusive.",
     "paste_binary_masks": "Masks as paste_masks has them; out: bool, uint8 or packed.",
     "suppress_masks": "Which of the masks in `order` suppression keeps, by position.",
     "unpack_masks": "Masks from the bits of pack_masks.",
@@ -52,7 +53,7 @@ NOTES = {
     "connected_components": "Returns labels and how many components each mask has.",
     "convolve2d": "start and size name the part of the full result that is wanted.",
     "distance_transform": "Indices are empty unless asked for.",
-    "mask_iou": "Takes the bits of pack_masks; kind: iou or ioa.",
+    "mask_iou": "Takes the bits of pack_masks, or masks; kind: iou or ioa.",
     "match_cost": "Returns each image's [queries, targets], one image after another.",
     "merge_masks": "Takes the bits of pack_masks, their width, and the order to draw them in.",
     "nms_match": "Returns the index of the kept box that each box belongs to.",

@@ -134,33 +134,51 @@ def _unpack_masks(bits: Tensor, width: int) -> Tensor:
     return bits.new_empty((*bits.shape[:-1], width), dtype=torch.bool)
 
 
+def _check_masks(op: str, name: str, masks: Tensor, packed: bool) -> None:
+    if packed:
+        _check(op, name, masks, (torch.int64,), _BITS)
+    else:
+        _check(op, name, masks, (torch.bool, torch.uint8), "bool or uint8")
+
+
 @register_fake("measure_masks")
-def _measure_masks(bits: Tensor) -> tuple[Tensor, Tensor]:
-    _check("measure_masks", "bits", bits, (torch.int64,), _BITS)
-    return bits.new_empty(bits.shape[:-2]), bits.new_empty((*bits.shape[:-2], 4))
+def _measure_masks(masks: Tensor, packed: bool = True) -> tuple[Tensor, Tensor]:
+    _check_masks("measure_masks", "masks", masks, packed)
+    areas = masks.new_empty(masks.shape[:-2], dtype=torch.int64)
+    return areas, areas.new_empty((*areas.shape, 4))
 
 
 @register_fake("mask_iou")
 def _mask_iou(
-    bits1: Tensor, bits2: Tensor, kind: str = "iou", iscrowd: Tensor | None = None
+    masks1: Tensor,
+    masks2: Tensor,
+    kind: str = "iou",
+    iscrowd: Tensor | None = None,
+    packed1: bool = True,
+    packed2: bool = True,
 ) -> Tensor:
     op = "mask_iou"
-    for name, bits in (("bits1", bits1), ("bits2", bits2)):
+    for name, masks, packed in (("masks1", masks1, packed1), ("masks2", masks2, packed2)):
         require(
-            bits.dim() == 3,
-            f"visops.{op}: {name} has shape {list(bits.shape)}, must be [N, H, words]",
+            masks.dim() == 3,
+            f"visops.{op}: {name} has shape {list(masks.shape)}, must be "
+            f"[N, H, {'words' if packed else 'W'}]",
         )
-        _check(op, name, bits, (torch.int64,), _BITS)
+        _check_masks(op, name, masks, packed)
     message = (
-        f"visops.{op}: bits1 has shape {list(bits1.shape)}, bits2 has {list(bits2.shape)}: masks "
-        "must be of one size"
+        f"visops.{op}: masks1 has shape {list(masks1.shape)}, masks2 has {list(masks2.shape)}: "
+        "masks must be of one size"
     )
-    require(bits1.shape[1] == bits2.shape[1], message)
-    require(bits1.shape[2] == bits2.shape[2], message)
+    require(masks1.shape[1] == masks2.shape[1], message)
+    if packed1 == packed2:
+        require(masks1.shape[2] == masks2.shape[2], message)
+    else:
+        pixels, bits = (masks2, masks1) if packed1 else (masks1, masks2)
+        require((pixels.shape[2] + 63) // 64 == bits.shape[2], message)
     require(kind in ("iou", "ioa"), f"visops.{op}: kind is '{kind}', must be 'iou' or 'ioa'")
     if iscrowd is not None:
-        check_shape(op, "iscrowd", iscrowd, bits2.shape[:1], str(list(bits2.shape[:1])))
-    return bits1.new_empty((bits1.shape[0], bits2.shape[0]), dtype=torch.float32)
+        check_shape(op, "iscrowd", iscrowd, masks2.shape[:1], str(list(masks2.shape[:1])))
+    return masks1.new_empty((masks1.shape[0], masks2.shape[0]), dtype=torch.float32)
 
 
 def _check_ordered(

@@ -234,7 +234,8 @@ def mask_iou(
         raise TypeError(f"visops.{op}: dilation_ratio is for kind='boundary'")
     ratio = 0.02 if dilation_ratio is None else dilation_ratio
 
-    def outlined(name: str, bits: Tensor) -> Tensor:
+    def outlined(name: str, values: Tensor, is_packed: bool) -> Tensor:
+        bits = values if is_packed else bits_of_masks(op, name, values)
         try:
             boundaries: Tensor = _mask_boundaries(bits, sizes[0][1], ratio)
         except RuntimeError as error:
@@ -242,20 +243,12 @@ def mask_iou(
         return boundaries
 
     def call(one: Tensor, other: Tensor, crowd: Tensor | None) -> Tensor:
-        names, given = ("masks1", "masks2"), (one, other)
-        bits = [
-            values if is_packed else bits_of_masks(op, name, values)
-            for name, values, is_packed in zip(names, given, packed, strict=True)
-        ]
-        of_bits = kind
-        if kind == "boundary":
-            of_bits, both = "iou", one is other
-            bits[0] = outlined("masks1", bits[0])
-            bits[1] = bits[0] if both else outlined("masks2", bits[1])
-        try:
-            overlaps: Tensor = _mask_iou(bits[0], bits[1], of_bits, crowd)
-        except RuntimeError as error:
-            raise renamed(error, op, op, {"bits1": "masks1", "bits2": "masks2"}) from None
+        if kind != "boundary":
+            overlaps: Tensor = _mask_iou(one, other, kind, crowd, *packed)
+            return overlaps
+        first = outlined("masks1", one, packed[0])
+        second = first if one is other else outlined("masks2", other, packed[1])
+        overlaps = _mask_iou(first, second, "iou", crowd)
         return overlaps
 
     tensors = {
@@ -299,7 +292,11 @@ def _measured(op: str, choose: Callable[[Tensor, Tensor], Any], masks: Any, devi
     is_packed = isinstance(masks, PackedMasks)
 
     def call(values: Tensor) -> Any:
-        return choose(*_measure_masks(values if is_packed else bits_of_masks(op, "masks", values)))
+        try:
+            areas, boxes = _measure_masks(values, is_packed)
+        except RuntimeError as error:
+            raise renamed(error, op, "measure_masks") from None
+        return choose(areas, boxes)
 
     return call_operator(op, call, device, {"masks": values_of_masks(masks)})
 

@@ -17,7 +17,18 @@ from .._torch.call import call_operator, renamed
 from .._torch.outside_graphs import outside_graphs
 from . import fakes, rle_fakes  # noqa: F401
 from .packed import ArrayOrPacked, Device, PackedMasks
-from .runs import Runs, Size, areas_of, as_rles, overlaps_of, runs_of_rles, size_of
+from .runs import (
+    Runs,
+    Size,
+    areas_of,
+    areas_of_texts,
+    as_rles,
+    overlaps_of,
+    overlaps_of_texts,
+    plain_texts,
+    runs_of_rles,
+    size_of,
+)
 
 __all__ = ["masks_of_runs", "masks_to_rle", "rle_area", "rle_iou", "rle_to_masks", "rles_of_runs"]
 
@@ -174,6 +185,10 @@ def rle_area(rles: Rles) -> Tensor:
     >>> visops.rle_area([{"size": [4, 6], "counts": b"9220003"}])
     tensor([6])
     """
+    texts = plain_texts(rles)
+    found = None if texts is None else areas_of_texts(texts)
+    if found is not None:
+        return found
     runs, _, is_one = _read("rle_area", "rles", rles)
     areas = torch.from_numpy(areas_of(runs))
     return areas[0] if is_one else areas
@@ -213,6 +228,14 @@ def rle_iou(rles1: Sequence[Rle], rles2: Sequence[Rle], iscrowd: Any = None) -> 
     tensor([[0.2500, 0.0000]], dtype=torch.float64)
     """
     op = "rle_iou"
+    texts1 = plain_texts(rles1)
+    texts2 = texts1 if rles2 is rles1 else plain_texts(rles2)
+    if texts1 is not None and texts2 is not None and len(texts1.sizes | texts2.sizes) == 1:
+        ((height, _),) = texts1.sizes | texts2.sizes
+        crowd = _crowd(op, iscrowd, texts2.masks)
+        overlaps = overlaps_of_texts(texts1, texts2, crowd, height)
+        if overlaps is not None:
+            return overlaps
     found = []
     for name, rles in (("rles1", rles1), ("rles2", rles2)):
         if isinstance(rles, Mapping):

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -47,20 +48,26 @@ ROUNDING = Tolerance(max_abs=1e-3, why="float32 throughout")
 SIZES = {"512 × 512": (512, 512), "4k": (2160, 3840)}
 
 
+@lru_cache(maxsize=2)
 def noise(count: int, height: int, width: int) -> np.ndarray:
     """As many pixels inside as outside."""
     return np.random.default_rng(0).random((count, height, width)) < 0.5
 
 
+@lru_cache(maxsize=2)
 def discs(count: int, height: int, width: int, each: int = 12) -> np.ndarray:
     """Discs of all sizes."""
     rng = np.random.default_rng(1)
-    y, x = np.mgrid[:height, :width]
+    y, x = np.ogrid[:height, :width]
     masks = np.zeros((count, height, width), bool)
     for mask in masks:
         for _ in range(each):
             cy, cx = rng.uniform(0, height), rng.uniform(0, width)
-            mask |= (y - cy) ** 2 + (x - cx) ** 2 < rng.uniform(2, height / 6) ** 2
+            radius = rng.uniform(2, height / 6)
+            rows = slice(max(0, int(cy - radius)), int(cy + radius) + 2)
+            columns = slice(max(0, int(cx - radius)), int(cx + radius) + 2)
+            distance = (y[rows] - cy) ** 2 + (x[:, columns] - cx) ** 2
+            mask[rows, columns] |= distance < radius**2
     return masks
 
 

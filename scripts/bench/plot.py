@@ -95,7 +95,8 @@ def markdown(result: Result) -> str:
     date = machine["date"][:10]
     lines = [
         f"{chip(result)}; {machine['cores']} cores; {versions(result)}; Python "
-        f"{machine['python']}; {date}, commit {machine['commit']}.",
+        f"{machine['python']}; {date}, commit {machine['commit']}"
+        f"{'; ' + machine['clock'] if 'clock' in machine else ''}.",
         "",
         "Each cell has the ratio to visops (time of the peer / time of visops, from the minima), "
         "then the minimum and median time of a call, then peak memory beyond the output in MiB. "

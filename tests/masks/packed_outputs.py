@@ -23,8 +23,10 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
         yield f"unpacked-{name}", packed.unpack().cpu().numpy()
         yield f"areas-{name}", visops.mask_area(packed).cpu().numpy()
         yield f"boxes-{name}", visops.masks_to_boxes(packed).cpu().numpy()
+        yield f"measured-{name}", visops.masks_to_boxes(masks).cpu().numpy()
         crowd = torch.arange(len(masks), device=device) % 3 == 0
         yield f"iou-{name}", visops.mask_iou(packed, masks).cpu().numpy()
+        yield f"unpacked-iou-{name}", visops.mask_iou(masks, masks).cpu().numpy()
         yield f"ioa-{name}", visops.mask_iou(masks, packed, kind="ioa").cpu().numpy()
         yield f"crowd-{name}", visops.mask_iou(packed, packed, iscrowd=crowd).cpu().numpy()
 

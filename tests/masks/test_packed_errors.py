@@ -129,18 +129,38 @@ def test_arrays(error: type[Exception], message: str, call: Call) -> None:
     ),
     (
         RuntimeError,
-        "measure_masks: bits has shape [2], must be [..., H, W]",
+        "measure_masks: masks has shape [2], must be [..., H, W]",
         lambda: OPS.measure_masks(BITS[0, 0]),
     ),
     (
         RuntimeError,
-        "mask_iou: bits1 has shape [2, 3, 2], bits2 has [2, 3, 1]: masks must be of one size",
+        "mask_iou: masks1 has shape [2, 3, 2], masks2 has [2, 3, 1]: masks must be of one size",
         lambda: OPS.mask_iou(BITS, BITS[..., :1]),
     ),
     (
         RuntimeError,
-        "mask_iou: bits2 has shape [3, 2], must be [N, H, words]",
+        "mask_iou: masks2 has shape [3, 2], must be [N, H, words]",
         lambda: OPS.mask_iou(BITS, BITS[0]),
+    ),
+    (
+        RuntimeError,
+        "mask_iou: masks1 has shape [2, 3, 70], masks2 has [2, 3, 1]: masks must be of one size",
+        lambda: OPS.mask_iou(MASKS, BITS[..., :1], packed1=False),
+    ),
+    (
+        RuntimeError,
+        "mask_iou: masks1 has shape [2, 3, 70], masks2 has [2, 3, 69]: masks must be of one size",
+        lambda: OPS.mask_iou(MASKS, MASKS[..., 1:], packed1=False, packed2=False),
+    ),
+    (
+        RuntimeError,
+        "mask_iou: masks1 has dtype int64, must be bool or uint8",
+        lambda: OPS.mask_iou(BITS, BITS, packed1=False),
+    ),
+    (
+        RuntimeError,
+        "measure_masks: masks has dtype bool, must be int64, as pack_masks returns",
+        lambda: OPS.measure_masks(MASKS),
     ),
 )
 def test_kinds(error: type[Exception], message: str, call: Call) -> None:

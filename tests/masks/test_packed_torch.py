@@ -26,6 +26,10 @@ def test_opcheck(layout: str) -> None:
     torch.library.opcheck(OPS.measure_masks, (bits,))
     torch.library.opcheck(OPS.mask_iou, (bits, bits[:2], "ioa"))
     torch.library.opcheck(OPS.mask_iou, (bits, bits, "iou", torch.arange(4) % 2 == 0))
+    torch.library.opcheck(OPS.measure_masks, (masks, False))
+    torch.library.opcheck(OPS.mask_iou, (masks, bits[:2], "iou", None, False, True))
+    torch.library.opcheck(OPS.mask_iou, (bits[:2], masks, "iou", None, True, False))
+    torch.library.opcheck(OPS.mask_iou, (masks, masks, "ioa", None, False, False))
 
 
 @pytest.mark.parametrize("shape", [(0, 2, 3), (2, 0, 3), (2, 2, 0)])
@@ -36,6 +40,8 @@ def test_opcheck_of_nothing(shape: tuple[int, ...]) -> None:
     torch.library.opcheck(OPS.unpack_masks, (bits, shape[-1]))
     torch.library.opcheck(OPS.measure_masks, (bits,))
     torch.library.opcheck(OPS.mask_iou, (bits, bits))
+    torch.library.opcheck(OPS.measure_masks, (masks, False))
+    torch.library.opcheck(OPS.mask_iou, (masks, masks, "iou", None, False, False))
 
 
 def test_compile() -> None:
@@ -111,7 +117,8 @@ def test_threads_change_nothing() -> None:
         torch.set_num_threads(threads)
         packed = visops.pack_masks(masks)
         boxes = visops.masks_to_boxes(masks)
-        results.append((packed.bits, packed.unpack(), boxes, visops.mask_iou(packed, packed)))
+        overlaps = [visops.mask_iou(a, b) for a in (masks, packed) for b in (a, masks[2:])]
+        results.append((packed.bits, packed.unpack(), boxes, *overlaps))
     for other in results[1:]:
         assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
 

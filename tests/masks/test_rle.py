@@ -107,9 +107,13 @@ def test_areas_and_overlaps() -> None:
         rles = coco_encode(masks)
         assert visops.rle_area(rles).tolist() == coco.area(rles).tolist()
         assert visops.rle_area(rles).dtype == torch.int64
+        own = coco.iou(rles, rles, [False] * len(rles))
+        np.testing.assert_array_equal(visops.rle_iou(rles, rles).numpy(), own)
         crowd = [k % 3 == 0 for k in range(9)]
         for flags in (None, crowd, np.array(crowd), torch.tensor(crowd), list(map(int, crowd))):
             found = visops.rle_iou(rles, rles[:9], flags)
+            decoded = [{**rle, "counts": rle["counts"].decode()} for rle in rles]
+            assert torch.equal(visops.rle_iou(decoded, rles[:9], flags), found)
             given = [False] * 9 if flags is None else crowd
             expected = coco.iou(rles, rles[:9], given)
             assert found.dtype == torch.float64

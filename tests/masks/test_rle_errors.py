@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import visops
 from bad_input import check, table
@@ -202,6 +203,22 @@ def test_entries_of_areas(error: type[Exception], message: str, call: Call) -> N
 @table(*((e, "rle_iou: rles2" + m, lambda r=r: visops.rle_iou([GOOD], r)) for e, m, r in ENTRIES))
 def test_entries_of_overlaps(error: type[Exception], message: str, call: Call) -> None:
     check(error, message, call)
+
+
+TEXTS = [rles for _, _, rles in ENTRIES if isinstance(rles[-1], dict)]
+
+
+@pytest.mark.parametrize("rles", [r for r in TEXTS if isinstance(r[-1].get("counts"), bytes)])
+def test_corrupt_texts_among_plain_ones(rles: Any) -> None:
+    """Entries as COCO's tools write them take a shorter way, to the same errors."""
+    plain = [{"size": [2, 3], "counts": b"6"}, {"size": [2, 3], "counts": rles[1]["counts"]}]
+    with pytest.raises(ValueError, match="rles") as expected:
+        visops.rle_to_masks(plain)
+    message = str(expected.value).removeprefix("visops.rle_to_masks: rles")
+    assert message.startswith("[1]['counts'] ")
+    check(ValueError, "rle_area: rles" + message, lambda: visops.rle_area(plain))
+    check(ValueError, "rle_iou: rles1" + message, lambda: visops.rle_iou(plain, plain))
+    check(ValueError, "rle_iou: rles2" + message, lambda: visops.rle_iou(plain[:1], plain))
 
 
 OTHER = {"size": [3, 2], "counts": [6]}

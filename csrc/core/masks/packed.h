@@ -36,9 +36,11 @@ struct MaskBox {
   int64_t x1, y1, x2, y2;
 };
 
+// Masks are bits or, for the CPU's kernels only, pixels: those read pixels once and store no bits.
 struct MeasureParams {
-  const uint64_t* bits;  // [count, height, words]
-  int64_t count, height, words;
+  const uint64_t* bits;   // [count, height, words]
+  const uint8_t* pixels;  // [count, height, width] instead; those that are not 0 are inside
+  int64_t count, height, width, words;
   int64_t* areas;  // [count] pixels
   MaskBox* boxes;  // [count]
 };
@@ -51,11 +53,13 @@ struct MeasuredMasks {
   const int64_t* areas;
   const MaskBox* boxes;
   int64_t count;
+  const uint8_t* pixels;  // [count, height, width] instead of all but count: as in MeasureParams
 };
 
 struct MaskIouParams {
-  MeasuredMasks first, second;
-  int64_t height, words;
+  MeasuredMasks first, second;  // pixels: in mask_iou alone
+  bool is_one;                  // both are the same masks
+  int64_t height, width, words;
   MaskOverlap kind;
   const uint8_t* crowd;  // [second.count] not 0: the overlap is kIoa; null: none
   float* overlaps;       // [first.count, second.count]
@@ -84,11 +88,11 @@ VISOPS_FN float overlap_of(const MaskIouParams& p, int64_t i, int64_t j, int64_t
   return static_cast<float>(static_cast<double>(common) / static_cast<double>(all));
 }
 
-// CPU kernels take ranges of rows, of masks, and of the first masks.
+// CPU kernels of the first two take ranges of rows.
 extern KernelStub<PackParams> pack_stub;
 extern KernelStub<UnpackParams> unpack_stub;
-extern KernelStub<MeasureParams> measure_stub;
-extern KernelStub<MaskIouParams> mask_iou_stub;
+extern ScheduledStub<MeasureParams> measure_stub;
+extern ScheduledStub<MaskIouParams> mask_iou_stub;
 
 MaskOverlap parse_mask_overlap(const char* op, const std::string& name);
 

@@ -1,6 +1,7 @@
 #include "core/masks/rle_text.h"
 
 #include <algorithm>
+#include <memory>
 
 namespace visops {
 namespace {
@@ -58,23 +59,38 @@ class Ends {
   int32_t* to_;
 };
 
+// Reads a number and moves `*at` past it; `detail` is for what is wrong.
+RunError read_number(const char* begin, const char* end, const char** at, int64_t* value,
+                     int64_t* detail) {
+  const char* const first = *at;
+  int64_t digit = kMoreFollows;
+  *value = 0;
+  for (int digits = 0; (digit & kMoreFollows) != 0; ++digits, ++*at) {
+    *detail = first - begin;
+    if (*at == end) return RunError::kTruncated;
+    if (digits == kMostDigits) return RunError::kLongNumber;
+    *detail = *at - begin;
+    digit = static_cast<int64_t>(**at) - kZero;
+    if (digit < 0 || digit > 63) return RunError::kCharacter;
+    *value |= (digit & 31) << (kDigitBits * digits);
+  }
+  const int64_t bits = kDigitBits * (*at - first);
+  if ((digit & kSign) != 0) *value -= int64_t{1} << bits;
+  return RunError::kNone;
+}
+
 RunError read_entry(const char* begin, const char* end, Ends* ends) {
   int64_t before[2] = {0, 0};  // the counts one and two before
   int64_t index = 0;
   for (const char* at = begin; at < end; ++index) {
-    const char* const first = at;
-    int64_t value = 0, digit = kMoreFollows;
-    int digits = 0;
-    for (; (digit & kMoreFollows) != 0; ++digits, ++at) {
-      ends->detail = first - begin;
-      if (at == end) return RunError::kTruncated;
-      if (digits == kMostDigits) return RunError::kLongNumber;
-      ends->detail = at - begin;
-      digit = static_cast<int64_t>(*at) - kZero;
-      if (digit < 0 || digit > 63) return RunError::kCharacter;
-      value |= (digit & 31) << (kDigitBits * digits);
+    int64_t value = static_cast<int64_t>(*at) - kZero;
+    if (value >= 0 && value < kMoreFollows) {  // most are of one character
+      value = (value ^ kSign) - kSign;
+      ++at;
+    } else {
+      const RunError error = read_number(begin, end, &at, &value, &ends->detail);
+      if (error != RunError::kNone) return error;
     }
-    if ((digit & kSign) != 0) value -= int64_t{1} << (kDigitBits * digits);
     if (index > 2) value += before[1];
     const RunError error = ends->add(value);
     if (error != RunError::kNone) return error;
@@ -145,6 +161,28 @@ int64_t common_pixels(const Spans& a, const Spans& b) {
   return common;
 }
 
+// Runs read from texts.
+class ReadRuns {
+ public:
+  explicit ReadRuns(const RunTexts& texts) : offsets_(static_cast<size_t>(texts.count) + 1) {
+    std::vector<int64_t> begins = {0};
+    for (int64_t i = 0; i < texts.count; ++i) begins.push_back(begins.back() + texts.lengths[i]);
+    ends_.reset(new int32_t[static_cast<size_t>(begins.back())]);
+    const RunFailure failure = read_run_text(texts.text, begins.data(), texts.pixels, texts.count,
+                                             ends_.get(), offsets_.data());
+    is_good_ = failure.error == RunError::kNone;
+    runs_ = {ends_.get(), offsets_.data(), texts.count};
+  }
+  bool is_good() const { return is_good_; }
+  const RunLists& runs() const { return runs_; }
+
+ private:
+  std::unique_ptr<int32_t[]> ends_;
+  std::vector<int64_t> offsets_;
+  RunLists runs_ = {};
+  bool is_good_ = false;
+};
+
 }  // namespace
 
 void write_run_text(const RunLists& runs, char* text, int64_t* text_offsets) {
@@ -213,6 +251,25 @@ void run_overlaps(const RunLists& a, const RunLists& b, const uint8_t* crowd, in
           common == 0 ? 0.0 : static_cast<double>(common) / static_cast<double>(all);
     }
   }
+}
+
+bool text_areas(const RunTexts& texts, int64_t* areas) {
+  const ReadRuns read(texts);
+  if (read.is_good()) run_areas(read.runs(), areas);
+  return read.is_good();
+}
+
+bool text_overlaps(const RunTexts& a, const RunTexts& b, const uint8_t* crowd, int64_t height,
+                   double* overlaps) {
+  const ReadRuns first(a);
+  if (!first.is_good()) return false;
+  if (b.text == a.text && b.lengths == a.lengths && b.pixels == a.pixels && b.count == a.count) {
+    run_overlaps(first.runs(), first.runs(), crowd, height, overlaps);
+    return true;
+  }
+  const ReadRuns second(b);
+  if (second.is_good()) run_overlaps(first.runs(), second.runs(), crowd, height, overlaps);
+  return second.is_good();
 }
 
 }  // namespace visops

@@ -47,11 +47,24 @@ RunFailure read_run_text(const char* text, const int64_t* text_offsets, const in
 RunFailure read_run_counts(const int64_t* counts, const int64_t* offsets, const int64_t* pixels,
                            int64_t count, int32_t* ends);
 
+// Texts of masks, one after another.
+struct RunTexts {
+  const char* text;
+  const int64_t* lengths;  // [count] characters
+  const int64_t* pixels;   // [count]
+  int64_t count;
+};
+
 void run_areas(const RunLists& runs, int64_t* areas);
+// Returns whether the texts are counts of so many pixels; read_run_text() says what is wrong.
+bool text_areas(const RunTexts& texts, int64_t* areas);
 
 // Overlaps [a.count, b.count] of masks whose columns have `height` pixels: intersection over union,
 // or over the area of a's mask where `crowd` [b.count] is not 0. 0 where nothing is in common.
 void run_overlaps(const RunLists& a, const RunLists& b, const uint8_t* crowd, int64_t height,
                   double* overlaps);
+// The same from texts; `b` may be `a`. Returns what text_areas() does.
+bool text_overlaps(const RunTexts& a, const RunTexts& b, const uint8_t* crowd, int64_t height,
+                   double* overlaps);
 
 }  // namespace visops

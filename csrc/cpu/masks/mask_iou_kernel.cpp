@@ -3,67 +3,84 @@
 // NOTE [ Overlaps of masks on the CPU ]
 // Strategy: words outside of both masks' boxes are left out. If they are most of a row, rows are
 // counted one by one; else whole rows are, which are adjacent (NOTE [ Counting bits ]). A pair is a
-// sum of integers and one division in float64.
+// sum of integers and one division in float64. Masks that come as pixels are read once: NOTE
+// [ Reading masks ], NOTE [ Parts of masks ]. The pairs of a set with itself are counted once.
 //
 // Split: by masks; by the first masks of pairs.
+#include "core/grain.h"
 #include "core/masks/packed.h"
-#include "cpu/masks/common_pixels.h"
-#include "cpu/simd/bits.h"
+#include "core/workspace.h"
+#include "cpu/masks/mask_parts.h"
 
 namespace visops {
 namespace {
 
-// The position of the highest bit of a word that is not 0.
-int highest_bit(uint64_t word) {
-#if defined(__GNUC__)
-  return 63 - __builtin_clzll(word);
-#else
-  int position = 0;
-  for (; word > 1; word >>= 1) ++position;
-  return position;
-#endif
-}
-
-void measure_kernel(const MeasureParams& p, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) {
-    const uint64_t* bits = p.bits + i * p.height * p.words;
-    int64_t y1 = p.height, y2 = 0;
-    for (int64_t y = 0; y < p.height; ++y) {
-      uint64_t any = 0;
-      for (int64_t w = 0; w < p.words; ++w) any |= bits[y * p.words + w];
-      if (any == 0) continue;
-      if (y1 == p.height) y1 = y;
-      y2 = y + 1;
-    }
-    if (y2 == 0) {
-      p.areas[i] = 0;
-      p.boxes[i] = {0, 0, 0, 0};
-      continue;
-    }
-    int64_t x1 = p.words * kPixelsPerWord, x2 = 0;
-    for (int64_t w = 0; w < p.words; ++w) {
-      uint64_t column = 0;
-      for (int64_t y = y1; y < y2; ++y) column |= bits[y * p.words + w];
-      if (column == 0) continue;
-      if (x2 == 0) x1 = w * kPixelsPerWord + lowest_bit(column);
-      x2 = w * kPixelsPerWord + highest_bit(column) + 1;
-    }
-    const uint64_t* first = bits + y1 * p.words;
-    p.areas[i] = count_common(first, first, (y2 - y1) * p.words);
-    p.boxes[i] = {x1, y1, x2, y2};
+void measure_bits(const MeasureParams& p, int64_t i, MaskExtent& extent) {
+  const uint64_t* row = p.bits + i * p.height * p.words;
+  for (int64_t y = 0; y < p.height; ++y, row += p.words) {
+    uint64_t any = 0;
+    for (int64_t w = 0; w < p.words; ++w) any |= row[w];
+    if (any == 0) continue;
+    for (int64_t w = 0; w < p.words; ++w) extent.add(y, w, row[w]);
   }
 }
 
-void mask_iou_kernel(const MaskIouParams& p, int64_t begin, int64_t end) {
-  const int64_t size = p.height * p.words;
-  for (int64_t i = begin; i < end; ++i) {
-    for (int64_t j = 0; j < p.second.count; ++j) {
-      const int64_t common =
-          common_pixels(p.first.bits + i * size, p.second.bits + j * size, p.words,
-                        common_words(p.first.boxes[i], p.second.boxes[j]));
-      p.overlaps[i * p.second.count + j] = overlap_of(p, i, j, common);
+void measure_pixels(const MeasureParams& p, int64_t i, MaskExtent& extent) {
+  const int64_t size = p.height * p.width;
+  read_mask(p.pixels + i * size, p.height, p.width, (p.count - i) * size,
+            [&](int64_t y, int64_t w, uint64_t word) { extent.add(y, w, word); });
+}
+
+void measure_kernel(const MeasureParams& p, Workspace& workspace) {
+  const int64_t tasks = mask_tasks(p.count, p.height, p.words * kPixelsPerWord, workspace);
+  uint64_t* columns = allocate<uint64_t>(workspace, tasks * p.words);
+  for_each_task(p.count, tasks, workspace, [&](int64_t task, int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      MaskExtent extent(columns + task * p.words, p.words);
+      p.pixels != nullptr ? measure_pixels(p, i, extent) : measure_bits(p, i, extent);
+      p.areas[i] = extent.area;
+      p.boxes[i] = extent.box();
     }
+  });
+}
+
+// Packs masks that come as pixels. Returns their parts; null: masks are whole.
+const MaskPart* packed_parts(const MaskIouParams& p, MeasuredMasks* masks, Workspace& workspace) {
+  if (masks->pixels == nullptr) return nullptr;
+  const MaskParts found = pack_parts(masks->pixels, masks->count, p.height, p.width, workspace);
+  masks->areas = found.areas;
+  masks->boxes = found.boxes;
+  return found.parts;
+}
+
+void mask_iou_kernel(const MaskIouParams& given, Workspace& workspace) {
+  MaskIouParams p = given;
+  const MaskPart* first = packed_parts(p, &p.first, workspace);
+  const MaskPart* second = first;
+  if (p.is_one) {
+    p.second = p.first;
+  } else {
+    second = packed_parts(p, &p.second, workspace);
   }
+  const int64_t size = p.height * p.words, count = p.second.count;
+  const bool is_symmetric = p.is_one && p.kind == MaskOverlap::kIou && p.crowd == nullptr;
+  const auto overlap = [&](int64_t i, int64_t j) {
+    const MaskPart one = first != nullptr ? first[i] : whole_mask(p.first.bits + i * size, p.words);
+    const MaskPart other =
+        second != nullptr ? second[j] : whole_mask(p.second.bits + j * size, p.words);
+    const CommonWords common = common_words(p.first.boxes[i], p.second.boxes[j]);
+    return overlap_of(p, i, j, common_pixels(one, other, p.words, common));
+  };
+  parallel_for(workspace, p.first.count, grain_of(count * size / 4),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   for (int64_t j = is_symmetric ? i : 0; j < count; ++j) {
+                     const float found = overlap(i, j);
+                     p.overlaps[i * count + j] = found;
+                     if (is_symmetric) p.overlaps[j * count + i] = found;
+                   }
+                 }
+               });
 }
 
 const bool measures = measure_stub.set(kIsaSlot, measure_kernel);

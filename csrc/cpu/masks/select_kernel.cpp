@@ -11,7 +11,7 @@
 // depends on all before it and takes some microseconds. All sums are of integers.
 #include "core/masks/select.h"
 #include "core/workspace.h"
-#include "cpu/masks/common_pixels.h"
+#include "cpu/masks/mask_parts.h"
 #include "cpu/simd/bits.h"
 
 namespace visops {
@@ -19,8 +19,8 @@ namespace {
 
 constexpr int64_t kLaterMasks = 32;  // fewer cost more to hand out than to rule out
 
-const uint64_t* bits_of(const MeasuredMasks& masks, int64_t size, int64_t i) {
-  return masks.bits + i * size;
+MaskPart mask_of(const MeasuredMasks& masks, int64_t size, int64_t words, int64_t i) {
+  return whole_mask(masks.bits + i * size, words);
 }
 
 void suppress_masks_kernel(const SuppressMasksParams& p, Workspace& workspace) {
@@ -36,8 +36,8 @@ void suppress_masks_kernel(const SuppressMasksParams& p, Workspace& workspace) {
         const int64_t j = p.order.masks[later];
         if (!may_suppress(p, i, j, threshold)) continue;
         const int64_t common =
-            common_pixels(bits_of(p.masks, size, i), bits_of(p.masks, size, j), p.words,
-                          common_words(p.masks.boxes[i], p.masks.boxes[j]));
+            common_pixels(mask_of(p.masks, size, p.words, i), mask_of(p.masks, size, p.words, j),
+                          p.words, common_words(p.masks.boxes[i], p.masks.boxes[j]));
         if (suppresses(p, i, j, common, threshold)) p.kept[later] = 0;
       }
     });
@@ -62,14 +62,16 @@ void merge_masks_kernel(const MergeMasksParams& p, Workspace& workspace) {
     const int64_t i = mask_at(p.order, count, at);
     if (i < 0) continue;
     const MaskBox& box = p.masks.boxes[i];
-    const uint64_t* mask = bits_of(p.masks, size, i);
+    const MaskPart mask = mask_of(p.masks, size, p.words, i);
     const CommonWords part = common_words(box, box);
-    if (!is_drawn(p, p.masks.areas[i], common_pixels(mask, drawn, p.words, part))) continue;
+    if (!is_drawn(p, p.masks.areas[i],
+                  common_pixels(mask, whole_mask(drawn, p.words), p.words, part)))
+      continue;
     p.ids[i] = ++label;
     for (int64_t y = part.y1; y < part.y2; ++y) {
       for (int64_t w = part.begin; w < part.end; ++w) {
         const uint64_t fresh =
-            mask[y * p.words + w] & ~drawn[y * p.words + w] & pixels_of_word(p, w);
+            mask.bits[y * p.words + w] & ~drawn[y * p.words + w] & pixels_of_word(p, w);
         if (fresh == 0) continue;
         drawn[y * p.words + w] |= fresh;
         draw_word(fresh, label, p.labels + y * p.width + w * kPixelsPerWord);

@@ -45,7 +45,39 @@ VISOPS_ALWAYS_INLINE uint64_t nonzero_bits(const uint8_t* bytes) {
 }
 #endif
 
-// The same of the first `count` bytes, for 0 < count <= 64; reads no more than those.
+// Whether any of kChunkBytes bytes is not 0: most words of most masks are found empty in fours.
+constexpr int64_t kChunkWords = 4, kChunkBytes = kChunkWords * kWordBits;
+VISOPS_ALWAYS_INLINE bool any_nonzero(const uint8_t* bytes) {
+#if VISOPS_ISA_SLOT == 2
+  const __m512i a = _mm512_loadu_si512(bytes), b = _mm512_loadu_si512(bytes + 64);
+  const __m512i c = _mm512_loadu_si512(bytes + 128), d = _mm512_loadu_si512(bytes + 192);
+  const __m512i all = _mm512_or_si512(_mm512_or_si512(a, b), _mm512_or_si512(c, d));
+  return _mm512_test_epi64_mask(all, all) != 0;
+#elif VISOPS_ISA_SLOT == 1
+  __m256i all = _mm256_setzero_si256();
+  for (int i = 0; i < kChunkBytes; i += 32) {
+    all = _mm256_or_si256(all, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes + i)));
+  }
+  return _mm256_testz_si256(all, all) == 0;
+#else
+  uint64_t all = 0;
+  for (int i = 0; i < kChunkBytes; i += 8) {
+    uint64_t eight;
+    memcpy(&eight, bytes + i, sizeof(eight));
+    all |= eight;
+  }
+  return all != 0;
+#endif
+}
+
+// Starts to load as many. Hardware that reads ahead stops at each page of 4 KiB.
+VISOPS_ALWAYS_INLINE void prefetch_chunk([[maybe_unused]] const uint8_t* bytes) {
+#if defined(__GNUC__)
+  for (int i = 0; i < kChunkBytes; i += 64) __builtin_prefetch(bytes + i);
+#endif
+}
+
+// nonzero_bits() of the first `count` bytes, 0 < count <= 64; reads no more than those.
 VISOPS_ALWAYS_INLINE uint64_t nonzero_bits(const uint8_t* bytes, int64_t count) {
   if (count >= kWordBits) return nonzero_bits(bytes);
   uint8_t padded[kWordBits] = {};

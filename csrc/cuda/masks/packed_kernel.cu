@@ -8,6 +8,7 @@
 // Split: warps stride over words and pairs, blocks over masks. Sums, minima and maxima are of
 // integers, so any order will do; an overlap is one division, in float64, for each pair.
 #include "core/masks/packed.h"
+#include "core/workspace.h"
 #include "cuda/masks/threads.h"
 
 namespace visops {
@@ -110,11 +111,12 @@ void unpack_cuda(const UnpackParams& p, void* stream) {
   launch(unpack, grid_for((p.rows * p.width + kThreads - 1) / kThreads), dim3(kThreads), 0, stream,
          p);
 }
-void measure_cuda(const MeasureParams& p, void* stream) {
-  launch(measure, grid_for(p.count), dim3(kThreads), 0, stream, p);
+void measure_cuda(const MeasureParams& p, Workspace& workspace) {
+  launch(measure, grid_for(p.count), dim3(kThreads), 0, workspace.stream(), p);
 }
-void mask_iou_cuda(const MaskIouParams& p, void* stream) {
-  launch(overlaps, grid_of_warps(p.first.count * p.second.count), dim3(kThreads), 0, stream, p);
+void mask_iou_cuda(const MaskIouParams& p, Workspace& workspace) {
+  launch(overlaps, grid_of_warps(p.first.count * p.second.count), dim3(kThreads), 0,
+         workspace.stream(), p);
 }
 
 const bool packs = pack_stub.set(kCudaSlot, pack_cuda);

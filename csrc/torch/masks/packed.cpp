@@ -2,7 +2,7 @@
 #include "core/masks/components.h"
 
 #include <optional>
-#include <utility>
+#include <tuple>
 
 #include "torch/masks/measured.h"
 #include "torch/register.h"
@@ -27,10 +27,7 @@ namespace {
 
 Tensor pack_masks(const Tensor& masks) {
   constexpr const char* op = "pack_masks";
-  const DType dtype = dtype_of(op, "masks", masks);
-  require(dtype == DType::kBool || dtype == DType::kUInt8, op, "masks has dtype ",
-          dtype_name(dtype), ", must be bool or uint8");
-  const MaskBatch batch = mask_batch(op, "masks", masks);
+  const MaskBatch batch = pixel_batch(op, "masks", masks);
   return pack_batch(op, batch);
 }
 
@@ -50,50 +47,66 @@ Tensor unpack_masks(const Tensor& bits, int64_t width) {
   return masks;
 }
 
-std::tuple<Tensor, Tensor> measure_masks(const Tensor& bits) {
+std::tuple<Tensor, Tensor> measure_masks(const Tensor& masks, bool packed) {
   constexpr const char* op = "measure_masks";
-  const Measured found = measure(op, bits, bits_batch(op, "bits", bits));
+  const Measured found = measure(op, masks, given_masks(op, "masks", masks, packed));
   return {found.areas, found.boxes};
 }
 
-Tensor mask_iou(const Tensor& bits1, const Tensor& bits2, const std::string& kind,
-                const std::optional<Tensor>& iscrowd) {
+// Whether two tensors are the same numbers.
+bool are_one(const Tensor& a, const Tensor& b) {
+  return a.const_data_ptr() == b.const_data_ptr() && a.sizes().equals(b.sizes()) &&
+         a.strides().equals(b.strides()) && a.scalar_type() == b.scalar_type();
+}
+
+Tensor mask_iou(const Tensor& masks1, const Tensor& masks2, const std::string& kind,
+                const std::optional<Tensor>& iscrowd, bool packed1, bool packed2) {
   constexpr const char* op = "mask_iou";
-  for (const auto& [name, bits] : {std::pair{"bits1", &bits1}, std::pair{"bits2", &bits2}}) {
-    require(bits->dim() == 3, op, name, " has shape ", shape_text(*bits),
-            ", must be [N, H, words]");
+  for (const auto& [name, masks, packed] :
+       {std::tuple{"masks1", &masks1, packed1}, std::tuple{"masks2", &masks2, packed2}}) {
+    require(masks->dim() == 3, op, name, " has shape ", shape_text(*masks), ", must be [N, H, ",
+            packed ? "words]" : "W]");
   }
-  check_same_device(op, "bits1", bits1, "bits2", bits2);
-  const MaskBatch first = bits_batch(op, "bits1", bits1);
-  const MaskBatch second = bits_batch(op, "bits2", bits2);
-  require(first.height == second.height && first.width == second.width, op, "bits1 has shape ",
-          shape_text(bits1), ", bits2 has ", shape_text(bits2), ": masks must be of one size");
+  check_same_device(op, "masks1", masks1, "masks2", masks2);
   MaskIouParams p = {};
   p.kind = parse_mask_overlap(op, kind);
-  Tensor crowd = bits1;
+  p.is_one = packed1 == packed2 && are_one(masks1, masks2);
+  const GivenMasks first = given_masks(op, "masks1", masks1, packed1);
+  const GivenMasks second = p.is_one ? first : given_masks(op, "masks2", masks2, packed2);
+  const MaskBatch &one = first.batch, &other = second.batch;
+  require(one.height == other.height && first.words() == second.words() &&
+              (first.is_packed != second.is_packed || one.width == other.width),
+          op, "masks1 has shape ", shape_text(masks1), ", masks2 has ", shape_text(masks2),
+          ": masks must be of one size");
+  Tensor crowd = masks1;
   if (iscrowd) {
     const DType dtype = dtype_of(op, "iscrowd", *iscrowd);
     require(dtype == DType::kBool || dtype == DType::kUInt8, op, "iscrowd has dtype ",
             dtype_name(dtype), ", must be bool or uint8");
-    const std::vector<int64_t> expected = {second.count};
+    const std::vector<int64_t> expected = {other.count};
     require(iscrowd->sizes().equals(expected), op, "iscrowd has shape ", shape_text(*iscrowd),
             ", must be ", shape_text(expected));
-    check_same_device(op, "bits1", bits1, "iscrowd", *iscrowd);
+    check_same_device(op, "masks1", masks1, "iscrowd", *iscrowd);
     crowd = torch::stable::contiguous(*iscrowd);
     p.crowd = static_cast<const uint8_t*>(crowd.const_data_ptr());
   }
-  const std::vector<int64_t> sizes = {first.count, second.count};
-  if (first.is_empty() || second.is_empty()) {
-    return make_zeros(op, bits1, sizes, DType::kFloat32);
-  }
-  const Measured found1 = measure(op, bits1, first), found2 = measure(op, bits2, second);
-  const Tensor overlaps = make_result(op, bits1, sizes, DType::kFloat32);
-  p.first = masks_of(first, found1);
-  p.second = masks_of(second, found2);
-  p.height = first.height;
-  p.words = first.width;
+  const std::vector<int64_t> sizes = {one.count, other.count};
+  if (one.is_empty() || other.is_empty()) return make_zeros(op, masks1, sizes, DType::kFloat32);
+  std::optional<Measured> found1, found2;  // kernels measure pixels themselves
+  const auto measured = [&](const GivenMasks& given, std::optional<Measured>* found) {
+    if (!given.is_packed)
+      return MeasuredMasks{nullptr, nullptr, nullptr, given.batch.count, given.pixels()};
+    *found = measure(op, masks1, given);
+    return masks_of(given.batch, **found);
+  };
+  const Tensor overlaps = make_result(op, masks1, sizes, DType::kFloat32);
+  p.first = measured(first, &found1);
+  p.second = p.is_one ? p.first : measured(second, &found2);
+  p.height = one.height;
+  p.width = first.is_packed ? other.width : one.width;
+  p.words = first.words();
   p.overlaps = static_cast<float*>(overlaps.mutable_data_ptr());
-  run(mask_iou_stub, p, bits1, first.count, second.count * p.height * p.words / 4);
+  run(mask_iou_stub, op, p, masks1);
   return overlaps;
 }
 

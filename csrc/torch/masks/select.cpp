@@ -43,7 +43,7 @@ OrderedMasks ordered_masks(const char* op, const Tensor& bits, const Tensor& ord
   if (takes_part) {
     flags = checked(op, "takes_part", *takes_part, DType::kBool, batch.count, bits);
   }
-  const Measured found = measure(op, bits, batch);
+  const Measured found = measure(op, bits, {batch, true});
   OrderedMasks masks = {batch, found, places, flags};
   if (!bits.is_cuda()) check_order(op, masks.positions(), batch.count);
   return masks;

@@ -200,12 +200,14 @@ inline at::Tensor mask_boundaries(const at::Tensor& bits, int64_t width,
   return op.call(bits, width, dilation_ratio);
 }
 
-// Compute the overlaps of all pairs of masks. Takes the bits of pack_masks; kind: iou or ioa.
-inline at::Tensor mask_iou(const at::Tensor& bits1, const at::Tensor& bits2,
+// Compute the overlaps of all pairs of masks. Takes the bits of pack_masks, or masks; kind: iou or
+// ioa.
+inline at::Tensor mask_iou(const at::Tensor& masks1, const at::Tensor& masks2,
                            std::string_view kind = "iou",
-                           const std::optional<at::Tensor>& iscrowd = std::nullopt) {
+                           const std::optional<at::Tensor>& iscrowd = std::nullopt,
+                           bool packed1 = true, bool packed2 = true) {
   static const auto op = detail::find<decltype(mask_iou)>("visops::mask_iou");
-  return op.call(bits1, bits2, kind, iscrowd);
+  return op.call(masks1, masks2, kind, iscrowd, packed1, packed2);
 }
 
 // Where the runs of masks end, down their columns, and where masks begin among them. Takes the bits
@@ -238,10 +240,11 @@ inline std::tuple<at::Tensor, at::Tensor> matrix_nms(const at::Tensor& objects,
   return op.call(objects, scores, idxs, method, sigma, min_score, max_output);
 }
 
-// Areas and boxes of the bits of pack_masks; x2 and y2 are exclusive.
-inline std::tuple<at::Tensor, at::Tensor> measure_masks(const at::Tensor& bits) {
+// Areas and boxes of the bits of pack_masks, or of masks; x2 and y2 are exclusive.
+inline std::tuple<at::Tensor, at::Tensor> measure_masks(const at::Tensor& masks,
+                                                        bool packed = true) {
   static const auto op = detail::find<decltype(measure_masks)>("visops::measure_masks");
-  return op.call(bits);
+  return op.call(masks, packed);
 }
 
 // Merge masks into one label map, the best on top. Takes the bits of pack_masks, their width, and

@@ -6,7 +6,7 @@ import argparse
 import itertools
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
@@ -17,7 +17,12 @@ from .contender import Case, Contender, compare
 from .timing import interleave, set_threads
 
 
-def run_case(case: Case, threads: int, min_time: float) -> report.Row:
+def run_case(
+    case: Case,
+    threads: int,
+    min_time: float,
+    clock: Callable[[], float] = time.perf_counter,
+) -> report.Row:
     """Compare, then time, the contenders of one case."""
     set_threads(threads)
     contenders = list(case.build())
@@ -34,7 +39,8 @@ def run_case(case: Case, threads: int, min_time: float) -> report.Row:
         else:
             cell.refused = True
     del reference
-    timings = interleave([c.call for c in timed], min_time=min_time, device=case.device)
+    calls = [c.call for c in timed]
+    timings = interleave(calls, min_time=min_time, device=case.device, clock=clock)
     for contender, timing in zip(timed, timings, strict=True):
         cell = cells[contender.name]
         cell.min_s, cell.median_s, cell.rounds = (
@@ -114,6 +120,11 @@ def _parser(op: str, description: str) -> argparse.ArgumentParser:
         help="seconds to spend on each contender of a row (default: 0.2; 0.1 with --quick)",
     )
     parser.add_argument("--no-memory", action="store_true", help="skip the memory measurement")
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="time what the process computes, not the wall clock: where other programs run",
+    )
     parser.add_argument("--list", action="store_true", help="print the cases and stop")
     parser.add_argument("--profile", action="store_true", help="write a torch.profiler trace")
     parser.add_argument("--memory-child", action="store_true", help=argparse.SUPPRESS)
@@ -149,6 +160,9 @@ def main(
     if not chosen:
         print("no case matches; --list prints them all", file=sys.stderr)
         return 2
+    if options.cpu_time and list(options.threads) != [1]:
+        print("--cpu-time adds up all threads: use --threads 1", file=sys.stderr)
+        return 2
     if options.list:
         print("\n".join(case.key for case in chosen))
         return 0
@@ -162,6 +176,9 @@ def main(
 
     extra = {} if options.no_memory else memory.measure(Path(sys.argv[0]), arguments)
     machine = report.machine_facts()
+    clock = time.perf_counter
+    if options.cpu_time:
+        clock, machine["clock"] = time.process_time, "CPU time, beside other programs"
     print(f"{description.strip()}\n\n{report.describe(machine)}")
     rows: list[report.Row] = []
     runs = [
@@ -175,7 +192,7 @@ def main(
     with tqdm(runs, unit="row", leave=False, disable=None) as bar:
         table = report.Table(bar.write)
         for case, threads in bar:
-            row = run_case(case, threads, min_time)
+            row = run_case(case, threads, min_time, clock)
             for cell in row.cells:
                 cell.extra_bytes = extra.get(f"{case.key}/{cell.name}")
             rows.append(row)

@@ -146,6 +146,7 @@ def describe(machine: dict[str, Any]) -> str:
         f"{', GPU: ' + machine['gpu'] if machine['gpu'] else ''}\n"
         f"{versions}, Python {machine['python']}\n"
         f"{machine['date']}, commit {machine['commit']}, load {machine['load_average']}"
+        f"{', ' + machine['clock'] if 'clock' in machine else ''}"
     )
 
 
