@@ -2,8 +2,8 @@
 // in one call per pass.
 #include "core/warp/chain.h"
 
-#include <cmath>
-#include <cstring>
+#include <pybind11/stl.h>
+
 #include <optional>
 #include <utility>
 
@@ -26,7 +26,7 @@ using Doubles = py::array_t<double>;
 struct Sampling {
   std::string padding_mode;
   std::vector<double> fill;
-  bool nearest, window;  // window: the whole source, which makes the rim one output pixel wide
+  bool window;  // the whole source, which makes the rim one output pixel wide
 };
 
 std::vector<double> windows_of(const int64_t* sizes, int64_t batch) {
@@ -153,9 +153,8 @@ AugmentParams images_of(py::handle images, DType dtype, const int64_t* sizes, in
 
 class Chain {
  public:
-  Chain(const py::list& steps, std::string padding_mode, std::vector<double> fill, bool nearest,
-        bool window)
-      : sampling_{std::move(padding_mode), std::move(fill), nearest, window} {
+  Chain(const py::list& steps, std::string padding_mode, std::vector<double> fill, bool window)
+      : sampling_{std::move(padding_mode), std::move(fill), window} {
     for (py::handle step : steps) {
       const auto [name, first, numbers] =
           py::cast<std::tuple<std::string, int64_t, std::vector<double>>>(step);
@@ -254,7 +253,7 @@ class Chain {
 
 void bind_chain(py::module_& m) {
   py::class_<Chain>(m, "Chain")
-      .def(py::init<const py::list&, std::string, std::vector<double>, bool, bool>())
+      .def(py::init<const py::list&, std::string, std::vector<double>, bool>())
       .def("run", &Chain::run);
 }
 

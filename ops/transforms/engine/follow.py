@@ -15,17 +15,25 @@ from .numbers import Params, columns
 from .plan import Canvas, Plan
 from .run import Pixels
 
-__all__ = ["combined", "follow", "plan_for", "run_steps"]
+__all__ = ["combined", "follow", "geometry_of", "plan_for", "run_steps"]
 
 
-def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
+def follow(geometry: Geometry, leaves: Sequence[Leaf], options: TargetOptions) -> None:
     """Move the targets as a pass moved the image, from its canvas to the next."""
-    matrix, window = plan.matrices, plan.window
-    size_in, size_out = plan.source.size(plan.batch), plan.canvas.size(plan.batch)
-    if window is None and (matrix == np.eye(3)).all() and (size_in == size_out).all():
-        return
-    cut = None if window is None else columns(window, plan.batch)
-    move_targets(leaves, Geometry(matrix, size_in, size_out, cut, plan.tie_shifts), options)
+    still = geometry.window is None and (geometry.matrix == _IDENTITY).all()
+    if not still or (geometry.size_in != geometry.size_out).any():
+        move_targets(leaves, geometry, options)
+
+
+_IDENTITY = np.eye(3)
+
+
+def geometry_of(plan: Plan) -> Geometry:
+    """Return how a plan moves targets."""
+    window, batch = plan.window, plan.batch
+    size_in, size_out = plan.source.size(batch), plan.canvas.size(batch)
+    cut = None if window is None else columns(window, batch)
+    return Geometry(plan.matrices, size_in, size_out, cut, plan.tie_shifts)
 
 
 def run_steps(transforms: Sequence[Any], leaves: Sequence[Leaf], sizes: np.ndarray) -> None:

@@ -45,6 +45,7 @@ class Pass:
     changed: bool = False  # values changed since the first erase
     aligned: bool = True
     last_cut: str = ""  # the last transform whose cut no window can describe
+    compiled: Any = None  # the pass in C++: compiled.py
 
     def refusal(self, name: str, new: Effects) -> str | None:
         """Return why a transform can't join, or None if it can."""
