@@ -13,6 +13,7 @@
 #include "core/warp/prefetch.h"
 #include "numpy/array.h"
 #include "numpy/bindings.h"
+#include "numpy/place.h"
 #include "torch/parallel.h"
 
 namespace visops {
@@ -132,14 +133,6 @@ uint64_t low_word(py::handle number) {
   return word;
 }
 
-DType dtype_named(const std::string& name) {
-  for (DType dtype :
-       {DType::kUInt8, DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat64}) {
-    if (name == dtype_name(dtype)) return dtype;
-  }
-  throw std::invalid_argument("no images of dtype " + name);
-}
-
 // Images as (address, strides) of a batch [B, C, H, W] or, in a list, of each image [C, H, W].
 AugmentParams images_of(py::handle images, DType dtype, const int64_t* sizes, int64_t batch,
                         int64_t channels, std::vector<AugmentImage>& list) {
@@ -147,25 +140,20 @@ AugmentParams images_of(py::handle images, DType dtype, const int64_t* sizes, in
   p.batch = batch;
   p.channels = channels;
   p.dtype = dtype;
-  const auto image = [&](py::handle place, int64_t i, size_t first) -> AugmentImage {
-    const auto pair = py::reinterpret_borrow<py::tuple>(place);
-    const auto strides = py::cast<py::tuple>(pair[1]);
-    const auto stride = [&](size_t k) { return py::cast<int64_t>(strides[first + k]); };
-    return {PyLong_AsVoidPtr(py::object(pair[0]).ptr()),
-            sizes[2 * i],
-            sizes[2 * i + 1],
-            stride(0),
-            stride(1),
-            stride(2)};
-  };
   if (py::isinstance<py::tuple>(images)) {
-    p.first = image(images, 0, 1);
-    p.image_batch_stride =
-        py::cast<int64_t>(py::cast<py::tuple>(py::reinterpret_borrow<py::tuple>(images)[1])[0]);
+    const Place place = place_of(images, 4);
+    const auto& strides = place.strides;
+    p.first = {place.address, sizes[0], sizes[1], strides[1], strides[2], strides[3]};
+    p.image_batch_stride = strides[0];
     return p;
   }
-  int64_t i = 0;
-  for (py::handle place : images) list.push_back(image(place, i++, 0));
+  for (py::handle image : images) {
+    const Place place = place_of(image, 3);
+    const auto& strides = place.strides;
+    const int64_t* const size = sizes + 2 * list.size();
+    list.push_back({place.address, size[0], size[1], strides[0], strides[1], strides[2]});
+  }
+  if (static_cast<int64_t>(list.size()) != batch) throw std::invalid_argument("another batch");
   p.list = list.data();
   return p;
 }

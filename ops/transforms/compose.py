@@ -346,7 +346,6 @@ class Compose(Chain):
         epoch: Any,
         params: Parameters | None,
     ) -> Source:
-        self._form()
         if params is not None:
             check_params(self.transforms, params)
         if self.seed is not None and self._calls is None:  # set after the chain was made

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from ..sample.leaf import Leaf
+from ..sample.native import place_of
 from ..targets.options import Geometry
 from .effects import Edits, Fusable
 from .fuse import Pass
@@ -41,8 +41,6 @@ _DTYPES = {
     dtype: str(dtype).removeprefix("torch.")
     for dtype in (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 }
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_are_transforms_active = torch._C._are_functorch_transforms_active
 
 
 @dataclass(slots=True)
@@ -100,14 +98,14 @@ class Compiled:
         """Apply the pass to a leaf's value, or return None where only Python can."""
         dtype = pixels.dtype
         known = self.known.get((dtype, pixels.channels))
-        if known is None or leaf.frames or pixels.device.type != "cpu" or _dispatch_modes():
+        if known is None or leaf.frames or pixels.device.type != "cpu":
             return None
         images = pixels.tensors(leaf)
         if isinstance(images, list):
-            places: Any = [_place(image) for image in images]
+            places: Any = [place_of(image) for image in images]
             if None in places:
                 return None
-        elif (places := _place(images)) is None:
+        elif (places := place_of(images)) is None:
             return None
         found = self.chain.run(*key, sizes, pixels.channels, places, _DTYPES[dtype])
         if found is None:
@@ -146,13 +144,6 @@ class Compiled:
 
 def _nothing() -> None:
     return None
-
-
-def _place(image: Tensor) -> tuple[int, tuple[int, ...]] | None:
-    """Return where C++ finds the pixels of a plain tensor, and its strides."""
-    if type(image) is not Tensor or image.is_neg() or _are_transforms_active():
-        return None
-    return image.data_ptr(), image.stride()
 
 
 def compiled(part: Pass, slices: Sequence[slice], exact: bool) -> Compiled | None:

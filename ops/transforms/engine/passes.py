@@ -60,6 +60,7 @@ def run_passes(
     ndarray, int64 ``[B, 2]``
         Heights and widths of the images before the first one.
     """
+    passes = chain.passes  # formed of the transforms as they are now
     options = part_of or chain.options
     sizes = image_sizes(leaves)
     batch = sizes.shape[0]
@@ -73,7 +74,7 @@ def run_passes(
     has_targets = len(leaves) > len(images) and any(leaf.kind in TARGETS for leaf in leaves)
     if has_targets:
         check_options(leaves, options)
-    passes, channels_last = chain.passes, chain.memory_format is torch.channels_last
+    channels_last = chain.memory_format is torch.channels_last
     key = source.key(sizes)
     draw = Draws(chain.transforms, chain.slices, source, key, chain.draws)
     pixels, now = Pixels(images[0]), sizes  # `now`: heights and widths before a pass
