@@ -20,18 +20,13 @@ import numpy as np
 import torch
 
 from ..sample.leaf import Leaf
-from ..sample.native import place_of
+from ..sample.native import Chain, place_of
 from ..targets.options import Geometry
 from .effects import Edits, Fusable
 from .fuse import Pass
 from .plan import Plan
 from .run import Pixels, run_all, run_each, sampling_of, shows_window
 from .source import Key
-
-try:
-    from ..._numpy import Chain
-except ModuleNotFoundError:  # it is per Python version
-    Chain = None
 
 __all__ = ["Compiled", "Outcome", "compiled"]
 
@@ -56,16 +51,16 @@ class Outcome:
         """Return heights and widths, int64 [B, 2]."""
         if isinstance(self.size, np.ndarray):
             return self.size
-        return np.full((batch, 2), self.size, np.int64)
+        return np.array([self.size] * batch, np.int64)
 
-    def geometry(self, size_in: np.ndarray) -> Geometry | None:
-        """Return how targets move; None: not at all."""
-        matrix, batch = self.matrix, size_in.shape[0]
+    def geometry(self, size_in: np.ndarray, size_out: np.ndarray) -> Geometry:
+        """Return how targets move, between images of these heights and widths."""
+        matrix = self.matrix
         if matrix.shape[1] == 2:
-            matrix = np.zeros((batch, 3, 3))
+            matrix = np.zeros((size_in.shape[0], 3, 3))
             matrix[:, :2] = self.matrix
             matrix[:, 2, 2] = 1.0
-        return Geometry(matrix, size_in, self.sizes(batch), None, self.ties)
+        return Geometry(matrix, size_in, size_out, None, self.ties)
 
 
 class Compiled:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..sample.leaf import Leaf
 from ..targets.move import Geometry, TargetOptions, move_targets
-from .effects import TargetStep
 from .fuse import Pass
 from .numbers import Params, columns
 from .plan import Canvas, Plan
@@ -36,11 +34,10 @@ def geometry_of(plan: Plan) -> Geometry:
     return Geometry(plan.matrices, size_in, size_out, cut, plan.tie_shifts)
 
 
-def run_steps(transforms: Sequence[Any], leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
-    """Run the transforms of targets alone; the images have these sizes now, ``[B, 2]``."""
-    for transform in transforms:
-        if isinstance(transform, TargetStep):
-            transform.run(leaves, sizes)
+def run_steps(part: Pass, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
+    """Run a pass's transforms of targets alone; the images have these sizes now, ``[B, 2]``."""
+    for transform in part.steps:
+        transform.run(leaves, sizes)
 
 
 def plan_for(pixels: Pixels, plan: Plan, part: Pass, steps: Sequence[Params]) -> Plan:

@@ -99,14 +99,12 @@ def run_passes(
             outcome = fast.run(images[0], own, key, now, channels_last)
             if outcome is not None:
                 draw.skip(len(part.transforms))
-                after = outcome.size
-                if isinstance(after, np.ndarray) and part is passes[-1]:
-                    refuse_sizes(after)
-                if has_targets or part is not passes[-1]:
-                    after = outcome.sizes(batch)
+                after = outcome.sizes(batch)
+                if after is outcome.size and part is passes[-1]:
+                    refuse_sizes(after)  # they differ
                 if has_targets:
-                    follow(outcome.geometry(now), leaves, options)
-                    run_steps(part.transforms, leaves, after)
+                    follow(outcome.geometry(now, after), leaves, options)
+                    run_steps(part, leaves, after)
                 dtype, now = outcome.dtype, after
                 continue
         plan = Plan(Canvas.of(now, pixels.channels), batch, dtype, chain.exact)
@@ -126,7 +124,7 @@ def run_passes(
         if has_targets:
             # Pass by pass, as the image: a canvas between passes also cuts off targets.
             follow(geometry_of(plan), leaves, options)
-            run_steps(part.transforms, leaves, now)
+            run_steps(part, leaves, now)
     if not dry:
         if passes[-1].kind != "fused":
             stack_images(images, now)

@@ -96,6 +96,8 @@ class Source:
 
     def _indices(self, batch: int) -> list[int]:
         given = self.index
+        if type(given) is int and batch == 1:
+            return [given]
         if isinstance(given, (Tensor, np.ndarray)):
             given = given.tolist()
         given = list(given) if isinstance(given, (Sequence, range)) else [given]

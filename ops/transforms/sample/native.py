@@ -1,6 +1,7 @@
-"""What `_numpy` does for targets on the CPU, in one call each; None where it wasn't built.
+"""What `_numpy` does for transforms on the CPU, in one call each; None where it wasn't built.
 
-The functions do what coordinates.py does, with the same bits, for affine maps and NumPy arrays.
+`Chain` draws and composes parameters: engine/compiled.py. The functions do what
+targets/coordinates.py and targets/masks.py do, with the same bits, for affine maps.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "Chain",
     "are_boxes",
     "move_boxes",
     "move_masks",
@@ -21,16 +23,17 @@ __all__ = [
     "sample_of",
 ]
 
-are_boxes: Any
-move_boxes: Any
-move_masks: Any
-move_points: Any
-points_inside: Any
 try:
-    from ..._numpy import are_boxes, move_boxes, move_masks, move_points, points_inside
-except ModuleNotFoundError:  # it is per Python version
-    are_boxes = move_boxes = move_masks = move_points = points_inside = None
+    from ... import _numpy
+except ImportError:  # it is per Python version
+    _numpy = None  # type: ignore[assignment]
 
+Chain: Any = getattr(_numpy, "Chain", None)
+are_boxes: Any = getattr(_numpy, "are_boxes", None)
+move_boxes: Any = getattr(_numpy, "move_boxes", None)
+move_masks: Any = getattr(_numpy, "move_masks", None)
+move_points: Any = getattr(_numpy, "move_points", None)
+points_inside: Any = getattr(_numpy, "points_inside", None)
 
 _are_transforms_active = torch._C._are_functorch_transforms_active
 _dispatch_modes = torch._C._len_torch_dispatch_stack

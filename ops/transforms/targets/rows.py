@@ -65,7 +65,9 @@ def rows_of(value: Any, batch: int | None, width: int) -> tuple[Any, Any, Callab
 
 def point_width(leaf: Leaf) -> int:
     """Return the last dimension of key points: 2, or 3 with visibilities."""
-    values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
+    if not isinstance(leaf.value, list):
+        return int(leaf.value.shape[-1])
+    values = leaf.value
     widths = {int(value.shape[-1]) for value in values}
     if len(widths) > 1:
         raise ValueError(
