@@ -155,7 +155,7 @@ class ColorJitter(Builtin):
     def effects(self) -> Effects:
         return Effects(colors=len(self._used))
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         if not self._used:
             return STATIC
         numbers: list[float] = []
@@ -268,7 +268,7 @@ class RandomGrayscale(RandomlyApplied):
     def effects(self) -> Effects:
         return Effects(colors=1)
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "RandomGrayscale", (self.p,)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:

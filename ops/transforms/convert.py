@@ -62,7 +62,7 @@ class Normalize(Builtin):
     def effects(self) -> Effects:
         return Effects(normalizes=True)
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return STATIC
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
@@ -115,7 +115,7 @@ class ToDtype(Builtin):
     def effects(self) -> Effects:
         return Effects(dtype=self.dtype)
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return STATIC
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:

@@ -46,7 +46,7 @@ class CenterCrop(Builtin):
     def effects(self) -> Effects:
         return Effects(moves=True, fill=self.fill, inside=self.size, size=self.size)
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "CenterCrop", self.size
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
@@ -123,7 +123,7 @@ class RandomCrop(Builtin):
             size=self.size,
         )
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "RandomCrop", (*self.size, *(self.padding or (0, 0, 0, 0)), self.pad_if_needed)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
@@ -190,7 +190,7 @@ class Pad(Builtin):
     def effects(self) -> Effects:
         return Effects(moves=True, fill=self.fill, padding_mode=self.padding_mode)
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "Pad", self.padding
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
@@ -233,7 +233,7 @@ class RandomHorizontalFlip(_Flip):
     tensor([[[3., 2., 1.]]])
     """
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "RandomHorizontalFlip", (self.p,)
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
@@ -262,7 +262,7 @@ class RandomVerticalFlip(_Flip):
              [1.]]])
     """
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "RandomVerticalFlip", (self.p,)
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:

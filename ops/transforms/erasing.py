@@ -86,7 +86,7 @@ class RandomErasing(RandomlyApplied):
             return Effects(alone="it erases with random values")
         return Effects(erases=tuple(self.value))
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "RandomErasing", (self.p, *self.scale, *self._log_ratio)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:

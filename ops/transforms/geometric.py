@@ -168,7 +168,7 @@ class RandomAffine(Builtin):
     def effects(self) -> Effects:
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         shear = self.shear or ()
         return "RandomAffine", (
             *self.degrees,
@@ -279,7 +279,7 @@ class RandomRotation(Builtin):
             size=(0, 0) if self.expand else None,
         )
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         if self.expand:
             return None
         return "RandomRotation", (*self.degrees, *centre_numbers(self.center))
@@ -375,7 +375,7 @@ class RandomPerspective(RandomlyApplied):
     def effects(self) -> Effects:
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "RandomPerspective", (self.distortion_scale, self.p)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:

@@ -95,7 +95,7 @@ class RandomResizedCrop(Builtin):
             size=self.size,
         )
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "RandomResizedCrop", (*self.size, *self.scale, *self._log_ratio, *self.ratio)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
@@ -189,7 +189,7 @@ class Resize(Builtin):
             size=size,
         )
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         if isinstance(self.size, tuple):
             return "Resize", self.size
         return "ResizeSide", (self.size or -1, self.max_size or -1)
@@ -290,7 +290,7 @@ class Letterbox(Builtin):
             size=self.size,
         )
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "Letterbox", (*self.size, self.center, self.scaleup)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:

@@ -87,7 +87,7 @@ class ScaleJitter(_RandomSize):
             "ScaleJitter", "scale_range", scale_range, tiny, allowed=allowed
         )
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "ScaleJitter", (*self.target_size, *self.scale_range)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
@@ -139,7 +139,7 @@ class RandomShortestSize(_RandomSize):
         self.max_size = None if max_size is None else whole(owner, "max_size", max_size, 1, _SIDE)
         self._sizes = np.array(self.min_size, np.float64)
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "RandomShortestSize", (self.max_size or -1, *self._sizes)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
@@ -190,7 +190,7 @@ class RandomResize(_RandomSize):
         allowed = f"a whole number > min_size, which is {self.min_size}"
         self.max_size = whole(owner, "max_size", max_size, self.min_size + 1, allowed)
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         assert self.max_size is not None
         return "RandomResize", (self.min_size, self.max_size)
 
@@ -244,7 +244,7 @@ class RandomZoomOut(RandomlyApplied):
     def effects(self) -> Effects:
         return Effects(moves=True, fill=self.fill)
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return "RandomZoomOut", (self.p, *self.side_range)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:

@@ -3,11 +3,11 @@
 NOTE on compiled passes. csrc/core/warp/chain*.cpp holds the arithmetic of this package's transforms
 a second time: what `draw`, `extend` and a `Plan` do, operation by operation, and the grey means of
 NOTE on the grey means in run.py. Results have the same bits. A pass is compiled if every transform
-in it says its step in C++ (:meth:`Fusable.step`) and leaves the rest to the class that says so; a
-class of a user's own doesn't, and its whole pass runs in Python. So do passes of an `exact` chain,
-of videos, of 16-bit images and of images that are not on the CPU, calls that return or take
-parameters, and a chain's first call for a dtype and a number of channels: it checks them, and
-finds what no draw changes. Where C++ refuses a sample, Python runs it and says why.
+in it names its step in C++ (:meth:`Fusable.native_step`) and overrides nothing that the class which
+names it has. A class of a user's own names none, and its whole pass runs in Python. So do passes of
+an `exact` chain, of videos, of 16-bit images and of images that are not on the CPU, calls that
+return or take parameters, and a chain's first call for a dtype and a number of channels, which
+checks them and finds what no draw changes. Where C++ refuses a sample, Python runs it and says why.
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ class Compiled:
         By dtype and channels of the images: what is the same for every draw.
     """
 
-    def __init__(self, part: Pass, steps: Steps | None) -> None:
-        self.edit = Edits.last
+    def __init__(self, part: Pass, steps: Steps | None, edit: object) -> None:
+        self.edit = edit
         self.chain: Any = None
         self.known: dict[tuple[torch.dtype, int], tuple[Any, ...]] = {}
         self.sampling = sampling_of(part)
-        if Chain is not None and steps is not None:
+        if steps is not None:
             _, padding_mode, fill, _ = self.sampling
             self.chain = Chain(steps, padding_mode, fill, shows_window(part))
 
@@ -148,7 +148,9 @@ def compiled(part: Pass, slices: Sequence[slice], exact: bool) -> Compiled | Non
     """
     kept = part.compiled
     if kept is None or kept.edit is not Edits.last:
-        kept = part.compiled = Compiled(part, None if exact else _steps(part, slices))
+        edit = Edits.last  # before the transforms are read
+        steps = None if exact or Chain is None else _steps(part, slices)
+        kept = part.compiled = Compiled(part, steps, edit)
     return kept if kept.chain is not None else None
 
 
@@ -169,8 +171,8 @@ _METHODS = ("draw", "extend", "make_params", "effects")
 
 def _step_of(transform: Fusable) -> tuple[str, Sequence[float]] | None:
     cls = type(transform)
-    owner = next(base for base in cls.__mro__ if "step" in vars(base))
+    owner = next(base for base in cls.__mro__ if "native_step" in vars(base))
     for method in _METHODS:
         if method in vars(transform) or getattr(cls, method) is not getattr(owner, method):
             return None
-    return transform.step()
+    return transform.native_step()

@@ -153,7 +153,7 @@ class Fusable(nn.Module):
                 )
         return {name: np.asarray(value) for name, value in params.items()}
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         """Return the name and the numbers of the step in C++ that does the same, or None.
 
         Names and numbers are those of csrc/core/warp/chain_steps.cpp. A class that overrides this
@@ -180,7 +180,7 @@ class TargetStep(Fusable):
     def effects(self) -> Effects:
         return Effects()
 
-    def step(self) -> tuple[str, Sequence[float]] | None:
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
         return STATIC
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
