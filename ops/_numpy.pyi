@@ -15,3 +15,55 @@ def warp_affine(
     half_pixel: bool,
     out: NDArray[Any] | None,
 ) -> NDArray[Any]: ...
+
+class Chain:
+    def __init__(
+        self,
+        steps: list[tuple[str, int, Sequence[float]]],
+        padding_mode: str,
+        fill: list[float],
+        window: bool,
+        /,
+    ) -> None: ...
+    def run(
+        self,
+        seed: int,
+        epoch: int,
+        indices: Sequence[int],
+        sizes: NDArray[Any],
+        channels: int,
+        images: Any,
+        dtype: str,
+        /,
+    ) -> tuple[Any, ...] | None: ...
+
+def are_boxes(rows: NDArray[Any], /) -> bool: ...
+def move_boxes(
+    rows: NDArray[Any],
+    matrices: NDArray[Any],
+    owners: NDArray[Any] | None,
+    windows: NDArray[Any] | None,
+    /,
+) -> NDArray[Any] | None: ...
+def move_masks(
+    source: Any,
+    target: Any,
+    dtype: str,
+    count: int,
+    size_in: tuple[int, int],
+    size_out: tuple[int, int],
+    matrix: NDArray[Any],
+    fill: float,
+    /,
+) -> None: ...
+def move_points(
+    rows: NDArray[Any],
+    matrices: NDArray[Any],
+    owners: NDArray[Any] | None,
+    windows: NDArray[Any],
+    shift: float,
+    /,
+) -> tuple[NDArray[Any], NDArray[Any]] | None: ...
+def points_inside(
+    rows: NDArray[Any], sizes: NDArray[Any], owners: NDArray[Any] | None, shift: float, /
+) -> NDArray[Any]: ...

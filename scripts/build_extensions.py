@@ -93,11 +93,9 @@ def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[
 
 
 def used_by_numpy(objects: Iterable[Path]) -> list[Path]:
-    """Objects of the core that `_numpy` needs: what all families share, and the affine warp."""
+    """Objects of the core that `_numpy` needs: what all families share, and the warps."""
     families = {path.name for path in (ROOT / "csrc" / "core").iterdir() if path.is_dir()}
-    return [
-        path for path in objects if path.parent.name not in families or path.name == "affine.cpp.o"
-    ]
+    return [path for path in objects if path.parent.name not in families - {"warp"}]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-// One function per operator that has a NumPy front; bindings.cpp calls them all.
+// One function per file of this folder that defines something; bindings.cpp calls them all.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -6,5 +6,8 @@
 namespace visops {
 
 void bind_affine(pybind11::module_& m);
+void bind_chain(pybind11::module_& m);
+void bind_masks(pybind11::module_& m);
+void bind_targets(pybind11::module_& m);
 
 }  // namespace visops

@@ -7,6 +7,7 @@
 #include "core/cpu_library.h"
 #include "core/shared_library.h"
 #include "core/warp/affine.h"
+#include "core/warp/augment.h"
 #include "visops_build.h"  // written by the build
 
 namespace visops {
@@ -26,15 +27,21 @@ const CpuLibrary& cpu_library() {
   return *library;
 }
 
+template <class Params>
+void take(const CpuLibrary& library, KernelStub<Params>& stub) {
+  using Kernel = typename KernelStub<Params>::CpuKernel;
+  for (Slot slot : {Slot::kDefault, Slot::kAvx2, Slot::kAvx512, Slot::kCudaEmulated}) {
+    const AnyKernel kernel = library.kernel(stub.name(), slot);
+    if (kernel != nullptr) stub.set(slot, reinterpret_cast<Kernel>(kernel));
+  }
+}
+
 }  // namespace
 
 void take_kernels() {
-  using Kernel = decltype(affine_stub)::CpuKernel;
   const CpuLibrary& library = cpu_library();
-  for (Slot slot : {Slot::kDefault, Slot::kAvx2, Slot::kAvx512, Slot::kCudaEmulated}) {
-    const AnyKernel kernel = library.kernel(affine_stub.name(), slot);
-    if (kernel != nullptr) affine_stub.set(slot, reinterpret_cast<Kernel>(kernel));
-  }
+  take(library, affine_stub);
+  take(library, augment_stub);
 }
 
 }  // namespace visops

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .arguments import interval, is_sequence, number
-from .engine.effects import Effects
+from .engine.effects import STATIC, Effects
 from .engine.numbers import GREY, Number, Params, columns, cos, sin, where
 from .engine.plan import Canvas, Plan
 from .transform import Builtin, RandomlyApplied
@@ -155,6 +155,14 @@ class ColorJitter(Builtin):
     def effects(self) -> Effects:
         return Effects(colors=len(self._used))
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        if not self._used:
+            return STATIC
+        numbers: list[float] = []
+        for _, span in self._ranges:
+            numbers += (0.0, 0.0, 0.0) if span is None else (1.0, *span)
+        return "ColorJitter", [*numbers, *itertools.chain.from_iterable(_HUE)]
+
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         check_channels(type(self).__name__, canvas.channels)
         place = uniforms[0] * 24.0
@@ -259,6 +267,9 @@ class RandomGrayscale(RandomlyApplied):
 
     def effects(self) -> Effects:
         return Effects(colors=1)
+
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "RandomGrayscale", (self.p,)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         check_channels("RandomGrayscale", canvas.channels)

@@ -14,26 +14,19 @@ from torch import Tensor, nn
 from .._torch.outside_graphs import outside_graphs
 from .arguments import MASK_FILL, mask_fill_of_chain
 from .engine.calls import CallCounter
-from .engine.canvases import refuse_sizes, stack_images
-from .engine.decode import decode_for, decoding_of
+from .engine.decode import decoding_of
 from .engine.effects import Fusable
-from .engine.empty import run_empty
-from .engine.follow import follow, plan_for, run_steps
 from .engine.fuse import Pass, split_passes
-from .engine.nesting import Chain, flatten, outer_options, within
+from .engine.nesting import Chain, flatten, outer_options
 from .engine.numbers import Params
 from .engine.options import DEFAULTS, INHERITED, given_options, target_options
 from .engine.parameters import check_params, recorded
-from .engine.plan import Canvas, Plan
-from .engine.run import Pixels, run_plan
-from .engine.source import Draws, Parameters, Source, as_whole, index_of_samples
-from .engine.unfused import erase_with_noise, run_foreign
+from .engine.passes import run_passes
+from .engine.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import batch_leaves
-from .sample.images import image_sizes
-from .sample.leaf import TARGETS, Leaf
+from .sample.leaf import Leaf
 from .sample.split import Rebuild, split_sample
-from .targets.move import TargetOptions, check_options, finish_targets
 
 __all__ = ["Compose", "Parameters"]
 
@@ -184,12 +177,12 @@ class Compose(Chain):
         self.options = target_options(self.named)
         self._passes = split_passes(formed, self.exact)
         # Where each transform's uniform numbers lie among a sample's.
-        self._slices: list[slice] = []
-        self._draws = 0
+        self.slices: list[slice] = []
+        self.draws = 0
         for transform in formed:
             draws = transform.draws if isinstance(transform, Fusable) else 1
-            self._slices.append(slice(self._draws, self._draws + draws))
-            self._draws += draws
+            self.slices.append(slice(self.draws, self.draws + draws))
+            self.draws += draws
         self._formed, self._files = formed, files
         if not isinstance(listed, list):
             self.transforms = listed = []
@@ -242,7 +235,8 @@ class Compose(Chain):
         A sample like the one given, or (sample, Parameters)
         """
         leaves, rebuild = self._split(sample[0] if len(sample) == 1 else sample)
-        drawn, sizes = self._transform(leaves, self._source(generator, index, epoch, params))
+        source = self._source(generator, index, epoch, params)
+        drawn, sizes = self._transform(leaves, source, record=return_params)
         result = rebuild(leaves)
         return (result, recorded(self.transforms, drawn, sizes)) if return_params else result
 
@@ -352,7 +346,6 @@ class Compose(Chain):
         epoch: Any,
         params: Parameters | None,
     ) -> Source:
-        self._form()
         if params is not None:
             check_params(self.transforms, params)
         if self.seed is not None and self._calls is None:  # set after the chain was made
@@ -364,15 +357,18 @@ class Compose(Chain):
         outer = outer_options() or DEFAULTS
         chain = self._inside(outer)
         options = replace(chain.options, min_visibility=outer["min_visibility"])
-        chain._run(leaves, self._source(None, None, 0, None), part_of=options)
+        run_passes(chain, leaves, self._source(None, None, 0, None), part_of=options)
 
     def _transform(
-        self, leaves: list[Leaf], source: Source, dry: bool = False
+        self, leaves: list[Leaf], source: Source, dry: bool = False, record: bool = False
     ) -> tuple[list[Params], np.ndarray]:
-        """Transform the leaves' values, or only draw if `dry`; return parameters and sizes."""
+        """Transform the leaves' values, or only draw if `dry`; return parameters and sizes.
+
+        Unless `record`, parameters may be missing.
+        """
         outer = outer_options()
         chain = self if outer is None else self._inside(outer)
-        return chain._run(leaves, source, dry=dry)
+        return run_passes(chain, leaves, source, dry=dry, record=record)
 
     def _inside(self, outer: Mapping[str, Any]) -> Compose:
         """Return this chain with the options that it takes over from another around it."""
@@ -389,62 +385,3 @@ class Compose(Chain):
             # nn.Module's own attributes would register it as a child of this module.
             self.__dict__["_twin"] = twin, self._formed
         return twin  # type: ignore[no-any-return]
-
-    def _run(
-        self,
-        leaves: list[Leaf],
-        source: Source,
-        *,
-        dry: bool = False,
-        part_of: TargetOptions | None = None,
-    ) -> tuple[list[Params], np.ndarray]:
-        options = part_of or self.options
-        sizes = image_sizes(leaves)
-        batch = sizes.shape[0]
-        if batch == 0:
-            return run_empty(
-                lambda own, numbers: self._run(own, numbers, dry=dry), leaves, source
-            ), sizes
-        images = [leaf for leaf in leaves if leaf.kind == "image"]
-        has_targets = len(leaves) > len(images) and any(leaf.kind in TARGETS for leaf in leaves)
-        if has_targets:
-            check_options(leaves, options)
-        draw = Draws(self.transforms, self._slices, source, source.numbers(sizes, self._draws))
-        pixels = Pixels(images[0])
-        dtype, canvas = pixels.dtype, Canvas.of(sizes, pixels.channels)
-        for part in self.passes:
-            if part.kind != "fused":
-                step = draw(canvas)
-                if dry:
-                    continue
-                if part.kind == "noise":
-                    for leaf in images:
-                        erase_with_noise(leaf, step)
-                else:
-                    with within(self.named):
-                        run_foreign(part.transforms[0], leaves, step, options)
-                    pixels = Pixels(images[0])
-                    dtype, canvas = pixels.dtype, Canvas.of(image_sizes(leaves), pixels.channels)
-                continue
-            plan = Plan(canvas, batch, dtype, self.exact)
-            for transform in part.transforms:
-                transform.extend(plan, draw(plan.canvas))
-            dtype, canvas = plan.dtype, plan.canvas
-            if dry:
-                continue
-            if part is self.passes[-1] and canvas.uniform() is None:
-                refuse_sizes(canvas.size(batch))
-            for leaf in images:
-                own = Pixels(leaf)
-                plan = plan_for(own, plan, part, draw.steps)
-                run_plan(decode_for(plan, part, leaf), part, leaf, own, self.memory_format)
-            if has_targets:
-                # Pass by pass, as the image: a canvas between passes also cuts off targets.
-                follow(plan, leaves, options)
-                run_steps(part.transforms, leaves, canvas.size(batch))
-        if not dry:
-            if self.passes[-1].kind != "fused":
-                stack_images(images, canvas.size(batch))
-            if has_targets and part_of is None:
-                finish_targets(leaves, canvas.size(batch), self.options)
-        return draw.steps, sizes

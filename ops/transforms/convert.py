@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .arguments import fail, is_sequence, number
-from .engine.effects import Effects
+from .engine.effects import STATIC, Effects
 from .engine.plan import Plan
 from .transform import Builtin
 
@@ -62,6 +62,9 @@ class Normalize(Builtin):
     def effects(self) -> Effects:
         return Effects(normalizes=True)
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return STATIC
+
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         if not plan.dtype.is_floating_point:
             raise TypeError(
@@ -111,6 +114,9 @@ class ToDtype(Builtin):
 
     def effects(self) -> Effects:
         return Effects(dtype=self.dtype)
+
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return STATIC
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         plan.convert(self.dtype, self.scale)

@@ -46,6 +46,9 @@ class CenterCrop(Builtin):
     def effects(self) -> Effects:
         return Effects(moves=True, fill=self.fill, inside=self.size, size=self.size)
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "CenterCrop", self.size
+
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         offsets = []
         for length, wanted in ((canvas.height, self.size[0]), (canvas.width, self.size[1])):
@@ -120,6 +123,9 @@ class RandomCrop(Builtin):
             size=self.size,
         )
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "RandomCrop", (*self.size, *(self.padding or (0, 0, 0, 0)), self.pad_if_needed)
+
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         left, top, right, bottom = self.padding or (0, 0, 0, 0)
         sides = (
@@ -184,6 +190,9 @@ class Pad(Builtin):
     def effects(self) -> Effects:
         return Effects(moves=True, fill=self.fill, padding_mode=self.padding_mode)
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "Pad", self.padding
+
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         left, top, right, bottom = self.padding
         old = plan.canvas
@@ -224,6 +233,9 @@ class RandomHorizontalFlip(_Flip):
     tensor([[[3., 2., 1.]]])
     """
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "RandomHorizontalFlip", (self.p,)
+
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         flips, canvas = params["apply"], plan.canvas
         plan.scale(1.0 - 2.0 * flips, 1.0, flips * canvas.width, 0.0, canvas, cuts=False)
@@ -249,6 +261,9 @@ class RandomVerticalFlip(_Flip):
     tensor([[[2.],
              [1.]]])
     """
+
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "RandomVerticalFlip", (self.p,)
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         flips, canvas = params["apply"], plan.canvas

@@ -86,6 +86,9 @@ class RandomErasing(RandomlyApplied):
             return Effects(alone="it erases with random values")
         return Effects(erases=tuple(self.value))
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "RandomErasing", (self.p, *self.scale, *self._log_ratio)
+
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         if self.value is not None and len(self.value) not in (1, canvas.channels):
             raise ValueError(

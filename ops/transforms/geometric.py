@@ -76,6 +76,11 @@ def _center(owner: str, value: Any) -> tuple[float, float] | None:
     return x, y
 
 
+def centre_numbers(center: tuple[float, float] | None) -> tuple[float, float, float]:
+    """Return whether there is a centre, and its x and y."""
+    return (0.0, 0.0, 0.0) if center is None else (1.0, *center)
+
+
 class RandomAffine(Builtin):
     """Rotate, shift, scale and shear the image.
 
@@ -162,6 +167,18 @@ class RandomAffine(Builtin):
 
     def effects(self) -> Effects:
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
+
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        shear = self.shear or ()
+        return "RandomAffine", (
+            *self.degrees,
+            *(self.translate or (-1.0, -1.0)),
+            *(self.scale or (-1.0, -1.0)),
+            float(len(shear) // 2),
+            *shear,
+            *[0.0] * (4 - len(shear)),
+            *centre_numbers(self.center),
+        )
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         low, high = self.degrees
@@ -262,6 +279,11 @@ class RandomRotation(Builtin):
             size=(0, 0) if self.expand else None,
         )
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        if self.expand:
+            return None
+        return "RandomRotation", (*self.degrees, *centre_numbers(self.center))
+
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         low, high = self.degrees
         return {"angle": low + uniforms[0] * (high - low)}
@@ -352,6 +374,9 @@ class RandomPerspective(RandomlyApplied):
 
     def effects(self) -> Effects:
         return Effects(moves=True, aligned=False, interpolation=self.interpolation, fill=self.fill)
+
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "RandomPerspective", (self.distortion_scale, self.p)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         params = {"apply": uniforms[0] < self.p}

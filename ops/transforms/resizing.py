@@ -95,6 +95,9 @@ class RandomResizedCrop(Builtin):
             size=self.size,
         )
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "RandomResizedCrop", (*self.size, *self.scale, *self._log_ratio, *self.ratio)
+
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         width, height, fits = draw_rectangles(
             uniforms, canvas, self.scale, self._log_ratio, strict=False
@@ -185,6 +188,11 @@ class Resize(Builtin):
             antialias=self.antialias,
             size=size,
         )
+
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        if isinstance(self.size, tuple):
+            return "Resize", self.size
+        return "ResizeSide", (self.size or -1, self.max_size or -1)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         if isinstance(self.size, tuple):
@@ -281,6 +289,9 @@ class Letterbox(Builtin):
             fill=self.fill,
             size=self.size,
         )
+
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "Letterbox", (*self.size, self.center, self.scaleup)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         rows, columns = float(self.size[0]), float(self.size[1])

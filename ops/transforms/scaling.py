@@ -87,6 +87,9 @@ class ScaleJitter(_RandomSize):
             "ScaleJitter", "scale_range", scale_range, tiny, allowed=allowed
         )
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "ScaleJitter", (*self.target_size, *self.scale_range)
+
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         low, high = self.scale_range
         scale = low + uniforms[0] * (high - low)
@@ -136,6 +139,9 @@ class RandomShortestSize(_RandomSize):
         self.max_size = None if max_size is None else whole(owner, "max_size", max_size, 1, _SIDE)
         self._sizes = np.array(self.min_size, np.float64)
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "RandomShortestSize", (self.max_size or -1, *self._sizes)
+
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         place = uniforms[0] * float(len(self.min_size))
         if type(place) is float:
@@ -183,6 +189,10 @@ class RandomResize(_RandomSize):
         self.min_size = whole(owner, "min_size", min_size, 1, _SIDE)
         allowed = f"a whole number > min_size, which is {self.min_size}"
         self.max_size = whole(owner, "max_size", max_size, self.min_size + 1, allowed)
+
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        assert self.max_size is not None
+        return "RandomResize", (self.min_size, self.max_size)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         assert self.max_size is not None
@@ -233,6 +243,9 @@ class RandomZoomOut(RandomlyApplied):
 
     def effects(self) -> Effects:
         return Effects(moves=True, fill=self.fill)
+
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return "RandomZoomOut", (self.p, *self.side_range)
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         low, high = self.side_range

@@ -399,7 +399,7 @@ def test_means_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
         def put(self, array: np.ndarray) -> torch.Tensor:
             return torch.from_numpy(array.copy())
 
-    monkeypatch.setattr("visops.transforms.compose.Pixels", Elsewhere)
+    monkeypatch.setattr("visops.transforms.engine.passes.Pixels", Elsewhere)
     for chain, image in zip(chains, expected, strict=True):
         assert torch.equal(chain(batch, index=range(3)), image)
 

@@ -13,7 +13,16 @@ from torch import nn
 from .numbers import Number, Params
 from .plan import Canvas, Plan
 
-__all__ = ["Effects", "Fusable", "TargetStep"]
+__all__ = ["STATIC", "Edits", "Effects", "Fusable", "TargetStep"]
+
+# The step of a transform that neither draws nor moves a pixel.
+STATIC: tuple[str, Sequence[float]] = ("", ())
+
+
+class Edits:
+    """Tells whether an attribute of any transform has been set: `last` is then another object."""
+
+    last: object = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,10 @@ class Fusable(nn.Module):
 
     draws: int = 0
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        Edits.last = object()
+        super().__setattr__(name, value)
+
     def effects(self) -> Effects:
         """Say what the transform does, for any image and any draw."""
         raise NotImplementedError
@@ -140,6 +153,14 @@ class Fusable(nn.Module):
                 )
         return {name: np.asarray(value) for name, value in params.items()}
 
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        """Return the name and the numbers of the step in C++ that does the same, or None.
+
+        Names and numbers are those of csrc/core/warp/chain_steps.cpp. A class that overrides this
+        answers for its own `draw` and `extend`; subclasses with others run in Python.
+        """
+        return None
+
     def parts(self) -> list[Fusable]:
         """Return the steps that, to be exact, may need passes of their own."""
         return [self]
@@ -158,6 +179,9 @@ class TargetStep(Fusable):
 
     def effects(self) -> Effects:
         return Effects()
+
+    def native_step(self) -> tuple[str, Sequence[float]] | None:
+        return STATIC
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         """Add nothing: no pixel changes."""

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from ..sample.leaf import Leaf
 from ..targets.move import Geometry, TargetOptions, move_targets
-from .effects import TargetStep
 from .fuse import Pass
 from .numbers import Params, columns
 from .plan import Canvas, Plan
 from .run import Pixels
 
-__all__ = ["combined", "follow", "plan_for", "run_steps"]
+__all__ = ["combined", "follow", "geometry_of", "plan_for", "run_steps"]
 
 
-def follow(plan: Plan, leaves: Sequence[Leaf], options: TargetOptions) -> None:
+def follow(geometry: Geometry, leaves: Sequence[Leaf], options: TargetOptions) -> None:
     """Move the targets as a pass moved the image, from its canvas to the next."""
-    matrix, window = plan.matrices, plan.window
-    size_in, size_out = plan.source.size(plan.batch), plan.canvas.size(plan.batch)
-    if window is None and (matrix == np.eye(3)).all() and (size_in == size_out).all():
-        return
-    cut = None if window is None else columns(window, plan.batch)
-    move_targets(leaves, Geometry(matrix, size_in, size_out, cut, plan.tie_shifts), options)
+    still = geometry.window is None and (geometry.matrix == _IDENTITY).all()
+    if not still or (geometry.size_in != geometry.size_out).any():
+        move_targets(leaves, geometry, options)
 
 
-def run_steps(transforms: Sequence[Any], leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
-    """Run the transforms of targets alone; the images have these sizes now, ``[B, 2]``."""
-    for transform in transforms:
-        if isinstance(transform, TargetStep):
-            transform.run(leaves, sizes)
+_IDENTITY = np.eye(3)
+
+
+def geometry_of(plan: Plan) -> Geometry:
+    """Return how a plan moves targets."""
+    window, batch = plan.window, plan.batch
+    size_in, size_out = plan.source.size(batch), plan.canvas.size(batch)
+    cut = None if window is None else columns(window, batch)
+    return Geometry(plan.matrices, size_in, size_out, cut, plan.tie_shifts)
+
+
+def run_steps(part: Pass, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
+    """Run a pass's transforms of targets alone; the images have these sizes now, ``[B, 2]``."""
+    for transform in part.steps:
+        transform.run(leaves, sizes)
 
 
 def plan_for(pixels: Pixels, plan: Plan, part: Pass, steps: Sequence[Params]) -> Plan:

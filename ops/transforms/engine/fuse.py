@@ -45,6 +45,8 @@ class Pass:
     changed: bool = False  # values changed since the first erase
     aligned: bool = True
     last_cut: str = ""  # the last transform whose cut no window can describe
+    compiled: Any = None  # the pass in C++: compiled.py
+    steps: list[TargetStep] = field(default_factory=list)  # those of targets alone
 
     def refusal(self, name: str, new: Effects) -> str | None:
         """Return why a transform can't join, or None if it can."""
@@ -105,6 +107,8 @@ class Pass:
     def join(self, transform: Any, new: Effects) -> None:
         """Add a transform, which must be one that can join."""
         self.transforms.append(transform)
+        if isinstance(transform, TargetStep):
+            self.steps.append(transform)
         if new.moves:
             self.interpolation = self.interpolation or new.interpolation
             self.antialias = new.antialias if self.antialias is None else self.antialias

@@ -24,7 +24,16 @@ from .numbers import GREY, Number, columns
 from .plan import Color, Plan, Snapshot
 from .uint16 import WHITE, from_float, to_float
 
-__all__ = ["DTYPES", "Pixels", "refuse_dtype", "run_plan"]
+__all__ = [
+    "DTYPES",
+    "Pixels",
+    "refuse_dtype",
+    "run_all",
+    "run_each",
+    "run_plan",
+    "sampling_of",
+    "shows_window",
+]
 
 DTYPES = {
     np.dtype(np.uint8): torch.uint8,
@@ -143,28 +152,44 @@ def run_plan(
     size = plan.canvas.uniform()
     if size is None:
         sizes = plan.canvas.size(plan.batch).repeat(frames, 0).tolist()
-        results: Any = _each(images, matrix, sizes, options)
+        results: Any = run_each(images, matrix, sizes, options)
     else:
-        results = _all(images, matrix, size, options)
+        results = run_all(images, matrix, size, options)
     pixels.store(leaf, from_float(results) if wide else results)
 
 
 def _sampling(part: Pass, pixels: Pixels) -> tuple[Any, ...]:
-    """Return the operator's sampling options."""
+    """Return the operator's sampling options for a leaf."""
+    mode, padding_mode, fill, antialias = sampling_of(part)
+    if pixels.dtype is torch.uint16:
+        fill = [value / WHITE for value in fill]
+    return mode, padding_mode, fill, antialias
+
+
+def sampling_of(part: Pass) -> tuple[str, str, list[float], bool]:
+    """Return the operator's sampling options, with the fill in the image's units."""
     mode, antialias = part.interpolation or "nearest", bool(part.antialias)
     if part.fill is None:
         # Nothing outside can show, and none of it may leak into a resized image's rim.
         return mode, "replicate" if part.resizes and not antialias else "constant", [0.0], antialias
-    scale = WHITE if pixels.dtype is torch.uint16 else 1.0
-    return mode, part.padding_mode, [value / scale for value in part.fill], antialias
+    return mode, part.padding_mode, list(part.fill), antialias
 
 
-def _all(images: Any, matrix: Tensor, size: Sequence[int], options: tuple[Any, ...]) -> Tensor:
+def shows_window(part: Pass) -> bool:
+    """Whether the edge towards the fill must be made one output pixel wide, by a window.
+
+    Without one it would be one pixel of the unresized image wide.
+    """
+    return part.resizes and part.fill is not None and not part.antialias
+
+
+def run_all(images: Any, matrix: Tensor, size: Sequence[int], options: tuple[Any, ...]) -> Tensor:
+    """Run samples that share their size in one call."""
     run = _augment_list if isinstance(images, list) else _augment
     return run(images, matrix, size, *options)  # type: ignore[no-any-return]
 
 
-def _each(
+def run_each(
     images: Any, matrix: Tensor, sizes: list[list[int]], options: tuple[Any, ...]
 ) -> list[Tensor]:
     """Run the samples one by one, as their sizes differ."""
@@ -190,8 +215,7 @@ def _window(
     window: Sequence[Number] | None, part: Pass, plan: Plan, pixels: Pixels
 ) -> Tensor | None:
     """Return windows [N, 4], which make the edge towards the fill one output pixel wide."""
-    if window is None and part.resizes and part.fill is not None and not part.antialias:
-        # Without a window it would be one pixel of the unresized image wide.
+    if window is None and shows_window(part):
         window = (0.0, 0.0, plan.source.width, plan.source.height)
     return None if window is None else _put_columns(window, plan, pixels)
 
@@ -353,10 +377,10 @@ def _grey_means(
     placed = _put_matrix(matrix, plan, pixels)
     with torch.no_grad():
         if size is not None:
-            sums: Any = _sums(_all(images, placed, size, options))
+            sums: Any = _sums(run_all(images, placed, size, options))
         else:
             sizes = at.canvas.size(plan.batch).repeat(pixels.frames, 0).tolist()
-            each = _each(images, placed, sizes, options)
+            each = run_each(images, placed, sizes, options)
             sums = torch.cat([_sums(picture.unsqueeze(0)) for picture in each])
     sums = sums.numpy() if on_cpu else sums.to(torch.float64)
     if sums.shape[1] == 1:

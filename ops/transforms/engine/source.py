@@ -16,7 +16,11 @@ from .numbers import Number, Params, as_numbers
 from .plan import Canvas
 from .random import call_key, fresh_key, uniforms
 
-__all__ = ["Draws", "Parameters", "Source", "as_whole", "index_of_samples"]
+__all__ = ["Draws", "Key", "Parameters", "Source", "as_whole", "index_of_samples"]
+
+
+# Seed, epoch and index of each sample: what `uniforms` takes.
+Key = tuple[int, int, Sequence[int]]
 
 
 @dataclass
@@ -60,21 +64,29 @@ class Source:
 
     def numbers(self, sizes: np.ndarray, count: int) -> Sequence[Number]:
         """Draw `count` uniform numbers, floats or arrays [B]; none if `params` is given."""
+        key = self.key(sizes)
+        return [] if key is None else numbers_of(key, count)
+
+    def key(self, sizes: np.ndarray) -> Key | None:
+        """Return what determines this call's uniform numbers; None if `params` is given.
+
+        Every call takes another one where no `index` is given.
+        """
         batch = sizes.shape[0]
         if self.params is not None:
             self._check_params(sizes)
-            return []
+            return None
         epoch = None if self.epoch is None else as_whole(self.epoch)
         if epoch is None and self.epoch is not None:
             self._fail("epoch", self.epoch, "a whole number", TypeError)
         if self.index is None:
-            return _split(uniforms(self._call_key(epoch), 0, range(batch), count))
+            return self._call_key(epoch), 0, range(batch)
         seed = self.seed
         if seed is None:
             self._fail("index", self.index, f"None, or {self.owner} must be given a seed")
         if self.generator is not None:
             self._fail("generator", self.generator, "None where an index is given")
-        return _split(uniforms(seed, epoch or 0, self._indices(batch), count))
+        return seed, epoch or 0, self._indices(batch)
 
     def _call_key(self, epoch: int | None) -> int:
         """Return the key of a call that isn't given an index."""
@@ -84,6 +96,8 @@ class Source:
 
     def _indices(self, batch: int) -> list[int]:
         given = self.index
+        if type(given) is int and batch == 1:
+            return [given]
         if isinstance(given, (Tensor, np.ndarray)):
             given = given.tolist()
         given = list(given) if isinstance(given, (Sequence, range)) else [given]
@@ -121,12 +135,18 @@ class Draws:
         transforms: Sequence[Any],
         slices: Sequence[slice],
         source: Source,
-        numbers: Sequence[Number],
+        key: Key | None,
+        count: int,
     ) -> None:
         self.transforms, self.slices = transforms, slices
         self.given = None if source.params is None else source.params.steps
-        self.numbers = numbers
+        self.key, self.count = key, count
+        self.numbers: Sequence[Number] | None = None
         self.steps: list[Params] = []
+
+    def skip(self, count: int) -> None:
+        """Leave out the next transforms, which draw for themselves."""
+        self.steps += [{}] * count
 
     def __call__(self, canvas: Canvas) -> Params:
         """Return the parameters of the next transform."""
@@ -134,6 +154,9 @@ class Draws:
         if self.given is not None:
             step = as_numbers(self.given[place])
         else:
+            if self.numbers is None:
+                assert self.key is not None
+                self.numbers = numbers_of(self.key, self.count)
             own = self.numbers[self.slices[place]]
             transform = self.transforms[place]
             if isinstance(transform, Fusable):
@@ -153,5 +176,7 @@ def as_whole(value: Any) -> int | None:
     return int(value)
 
 
-def _split(numbers: np.ndarray) -> Sequence[Number]:
+def numbers_of(key: Key, count: int) -> Sequence[Number]:
+    """Draw `count` uniform numbers, floats or arrays [B]."""
+    numbers = uniforms(*key, count)
     return numbers[0].tolist() if numbers.shape[0] == 1 else numbers.T  # type: ignore[return-value]

@@ -169,9 +169,11 @@ def image_sizes(leaves: list[Leaf]) -> np.ndarray:
     if first is None:
         raise TypeError("visops.transforms: the sample holds no image")
     if len(leaves) > 1:
+        alone = tuple(sizes[0].tolist()) if sizes.shape[0] == 1 else None
         for leaf in leaves:
             if leaf.kind == "mask":
-                _refuse_difference(first, sizes, leaf, sizes_of(leaf))
+                if alone is None or leaf.batch is not None or leaf.value.shape[-2:] != alone:
+                    _refuse_difference(first, sizes, leaf, sizes_of(leaf))
             elif leaf.kind in ("boxes", "keypoints") and leaf.canvas is not None:
                 _refuse_difference(first, sizes, leaf, leaf.canvas)
     return sizes

@@ -177,6 +177,8 @@ class _Splitter:
     def walk(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
         """Return the index of a leaf, or a container and its walked contents."""
         cls = type(value)
+        if cls is Tensor and self.files is None and kind != "other":
+            return self.walk_array(value, name, kind, key, group)
         if kind in (None, "image") and self.is_file(value):
             return self.walk_file(value, name, kind, key, group)
         if kind == "other" or cls in _PLAIN_ATOMS:
@@ -303,7 +305,7 @@ class _Splitter:
     def walk_array(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
         typed = tv_kind(value)
         actual = typed or ("mask" if kind == "masks" else kind)
-        if is_pil(value):
+        if type(value) is not Tensor and is_pil(value):
             actual = "mask" if actual == "mask" else "image"
         if actual == "image":
             return self.add(image_leaf(value, name, self.frames, key=key, group=group, named=kind))
@@ -415,8 +417,8 @@ def _build(spec: Any, leaves: list[Leaf]) -> Any:
         leaf = leaves[spec]
         return restored_image(leaf) if leaf.kind == "image" else restored_target(leaf)
     container, items = spec
-    if isinstance(container, MutableMapping):
-        out = copy.copy(container)
+    if type(container) is dict or isinstance(container, MutableMapping):
+        out = container.copy() if type(container) is dict else copy.copy(container)
         for key, inner in items:
             out[key] = _build(inner, leaves)
             if type(inner) is int and leaves[inner].kind == "keypoints":

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..sample import native
 from ..sample.leaf import Leaf
 from ..sample.per_box import extras_of
 from .bounds import boxes_from_members
@@ -148,7 +149,11 @@ def _selected(value: Any, keep: Any) -> Any:
 def _finish_keypoints(leaf: Leaf, sizes: np.ndarray, convention: str) -> None:
     width = point_width(leaf)
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
-    seen = inside(rows[:, :2], (canvas_windows(sizes) - CONVENTIONS[convention])[owners])
+    shift = CONVENTIONS[convention]
+    if native.points_inside is not None and isinstance(rows, np.ndarray):
+        seen = native.points_inside(rows, sizes, native.sample_of(owners), shift)
+    else:
+        seen = inside(rows[:, :2], (canvas_windows(sizes) - shift)[owners])
     note_visible(leaf, seen)
     if width > 2:
         xp: Any = torch if isinstance(rows, Tensor) else np

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...warp.augment import augment
+from ...warp.augment_autograd import augment, augment_list
+from ..sample import native
 from .options import Geometry
 
 __all__ = ["as_given", "as_tensor", "move_mask"]
@@ -16,6 +17,8 @@ __all__ = ["as_given", "as_tensor", "move_mask"]
 # Dtypes whose coordinates the kernel computes in float32. float64 is not among them: its finer
 # coordinates would move the same mask differently.
 _SAMPLED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
+# Those that are moved without torch, by their names.
+_NAMES = {torch.uint8: "uint8", torch.float16: "float16", torch.float32: "float32"}
 _SMALL = (torch.int8, torch.int16, torch.uint16)  # float32 holds all their values
 _LARGEST_IN_FLOAT32 = 2**24
 
@@ -63,9 +66,42 @@ def move_mask(value: Any, batched: bool, geometry: Geometry, fill: int) -> Any:
 
 def _one(value: Any, geometry: Geometry, index: int, size: tuple[int, int], fill: int) -> Any:
     mask = as_tensor(value)
+    moved = _in_place(mask, geometry, index, size, fill)
+    if moved is not None:
+        return as_given(moved, value)
     planes = mask.reshape(1, -1, *mask.shape[-2:])
     moved = _nearest(planes, planes.dtype, geometry, slice(index, index + 1), size, fill)
     return as_given(moved.reshape(*mask.shape[:-2], *size), value)
+
+
+def _in_place(
+    mask: Tensor, geometry: Geometry, index: int, size: tuple[int, int], fill: int
+) -> Tensor | None:
+    """Return a moved mask [H, W] or [N, H, W], or None where torch's operator has to move it."""
+    dtype = _NAMES.get(mask.dtype)
+    if native.move_masks is None or dtype is None or geometry.window is not None:
+        return None
+    if mask.requires_grad or mask.dim() not in (2, 3) or mask.shape[0] == 0:
+        return None
+    source = native.place_of(mask)
+    if source is None:
+        return None
+    *counts, height, width = mask.shape
+    moved = torch.empty((*counts, *size), dtype=mask.dtype)
+    target = moved.data_ptr(), moved.stride()
+    if not counts:
+        source, target = ((address, (0, *strides)) for address, strides in (source, target))
+    native.move_masks(
+        source,
+        target,
+        dtype,
+        counts[0] if counts else 1,
+        (height, width),
+        size,
+        geometry.sampled()[index],
+        float(fill),
+    )
+    return moved
 
 
 def as_tensor(value: Any) -> Tensor:
@@ -107,7 +143,7 @@ def _nearest(
         else:
             split = split.flatten(0, 1)
         window = None if window is None else window.repeat(count, 0)
-        fills = torch.tensor([fill], dtype=dtype).view(torch.uint8).tolist()
+        fills = [float(b) for b in torch.tensor([fill], dtype=dtype).view(torch.uint8).tolist()]
         moved = _call(split, matrix.repeat(count, 0), window, size, fills, torch.uint8)
         joined = moved.permute(0, 2, 3, 1).contiguous().view(dtype)
         return joined.reshape(len(planes), count, *size)
@@ -158,22 +194,15 @@ def _call(
     fill: list[float],
     dtype: torch.dtype,
 ) -> Tensor:
-    device = planes[0].device
+    matrix = torch.from_numpy(matrix)
+    window = None if window is None else torch.from_numpy(window)
+    device = planes[0].device if isinstance(planes, list) else planes.device
     if device.type != "cpu":
-        matrix = torch.from_numpy(matrix).to(device, non_blocking=True)
-        if window is not None:
-            window = torch.from_numpy(window).to(device, non_blocking=True)
-    return augment(
-        planes,
-        matrix,
-        size,
-        mode="nearest",
-        fill=fill,
-        window=window,
-        out_dtype=dtype,
-        memory_format=torch.channels_last
-        if dtype == torch.uint8 and len(fill) > 1
-        else torch.contiguous_format,
-        convention="half_pixel",
-        layout="CHW",
+        matrix = matrix.to(device, non_blocking=True)
+        window = None if window is None else window.to(device, non_blocking=True)
+    run = augment_list if isinstance(planes, list) else augment
+    channels_last = dtype == torch.uint8 and len(fill) > 1
+    return run(  # type: ignore[no-any-return]
+        *(planes, matrix, size, "nearest", "constant", fill, False, window),
+        *(None, False, [], [], None, [0.0], False, True, dtype, channels_last),
     )

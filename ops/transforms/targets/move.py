@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..sample import native
 from ..sample.leaf import Leaf
 from .coordinates import area_scale, clamp_boxes, from_corners, inside, to_corners, with_origin
 from .coordinates import move_boxes as move_box_rows
@@ -63,6 +64,13 @@ def move_boxes(
         move_rotated(leaf, areas, geometry, options)
         return
     rows, owners, restore = rows_of(leaf.value, leaf.batch, 4)
+    plain = native.move_boxes is not None and isinstance(rows, np.ndarray)
+    if plain and not areas and options.min_visibility == 0.0 and leaf.format == "XYXY":
+        source = None if options.boxes == "keep" else geometry.source()
+        found = native.move_boxes(rows, geometry.matrix, native.sample_of(owners), source)
+        if found is not None:
+            leaf.value = restore(found)
+            return
     corners = to_corners(rows, leaf.format)
     matrix, centres = geometry.matrix[owners], geometry.centres()[owners]
     window = geometry.source()[owners] if options.boxes != "keep" else None
@@ -80,6 +88,13 @@ def move_keypoints(leaf: Leaf, geometry: Geometry, convention: str) -> None:
     rows, owners, restore = rows_of(leaf.value, leaf.batch, width)
     points = rows[:, :2]
     shift = CONVENTIONS[convention]
+    if native.move_points is not None and isinstance(rows, np.ndarray):
+        samples = native.sample_of(owners)
+        found = native.move_points(rows, geometry.matrix, samples, geometry.source(), shift)
+        if found is not None:
+            leaf.value = restore(found[0])
+            note_visible(leaf, found[1])
+            return
     matrix = with_origin(geometry.matrix, shift)[owners]
     moved, seen = move_point_rows(points, matrix, (geometry.centres() - shift)[owners])
     kept = inside(points, (geometry.source() - shift)[owners])

@@ -1,0 +1,267 @@
+// Chains of ops/transforms: parameters drawn and composed, and the grey means of contrasts taken,
+// in one call per pass.
+#include "core/warp/chain.h"
+
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <utility>
+
+#include "core/check.h"
+#include "core/image_front.h"
+#include "core/warp/augment_front.h"
+#include "core/warp/prefetch.h"
+#include "numpy/array.h"
+#include "numpy/bindings.h"
+#include "numpy/place.h"
+#include "torch/parallel.h"
+
+namespace visops {
+namespace {
+
+constexpr const char* kOp = "augment";
+constexpr int64_t kGrid = 32;  // _GRID in engine/run.py
+
+using Doubles = py::array_t<double>;
+
+// How the pass samples its images.
+struct Sampling {
+  std::string padding_mode;
+  std::vector<double> fill;
+  bool window;  // the whole source, which makes the rim one output pixel wide
+};
+
+std::vector<double> windows_of(const int64_t* sizes, int64_t batch) {
+  std::vector<double> windows(static_cast<size_t>(batch) * 4);
+  for (size_t i = 0; i < static_cast<size_t>(batch); ++i) {
+    windows[4 * i + 2] = static_cast<double>(sizes[2 * i + 1]);
+    windows[4 * i + 3] = static_cast<double>(sizes[2 * i]);
+  }
+  return windows;
+}
+
+void write_matrix(const Placement& p, double x_scale, double y_scale, double* out) {
+  for (int i = 0; i < 3; ++i) out[i] = p.matrix[i] * x_scale;
+  for (int i = 3; i < 6; ++i) out[i] = p.matrix[i] * y_scale;
+  if (p.projective) std::copy_n(p.matrix + 6, 3, out + 6);
+}
+
+int64_t rows_of(const Placement& p) { return p.projective ? 3 : 2; }
+
+// Means of small pictures of the images: NOTE on the grey means in engine/run.py.
+class ImageMeans : public GreyMeans {
+ public:
+  ImageMeans(const Sampling& sampling, AugmentParams image, const std::vector<double>& windows)
+      : sampling_(sampling), image_(image), windows_(windows) {}
+
+  void take(const ChainPlan& plan, int64_t step, const double* prefix, double* means) override {
+    const size_t batch = static_cast<size_t>(plan.batch);
+    const int64_t rows = rows_of(plan.colors[static_cast<size_t>(step)].at);
+    std::vector<double> matrices(batch * static_cast<size_t>(rows) * 3);
+    for (size_t i = 0; i < batch; ++i) {
+      const Placement& at =
+          plan.colors[i * static_cast<size_t>(plan.color_steps) + static_cast<size_t>(step)].at;
+      const double side = static_cast<double>(kGrid);
+      write_matrix(at, side / at.width, side / at.height,
+                   matrices.data() + static_cast<int64_t>(i) * rows * 3);
+    }
+    AugmentParams p = image_;
+    p.matrix = {matrices.data(), DType::kFloat64, false, rows * 3, 3, 1};
+    p.matrix_rows = static_cast<int>(rows);
+    p.mode = Interpolation::kNearest;
+    p.padding = parse_padding(kOp, sampling_.padding_mode);
+    p.half_pixel = true;
+    p.clamp = prefix != nullptr;
+    p.window = windows_.empty() ? nullptr : windows_.data();
+    p.color = prefix;
+    p.color_steps = prefix != nullptr ? 1 : 0;
+    p.output_dtype = DType::kUInt8;
+    p.output_height = p.output_width = kGrid;
+    std::vector<uint8_t> picture(batch * static_cast<size_t>(p.channels * kGrid * kGrid));
+    p.output = picture.data();
+    p.output_stride = {p.channels * kGrid * kGrid, kGrid * kGrid, kGrid, 1};
+    const std::vector<double> none, zero = {0.0};
+    const AugmentValues values = {sampling_.fill, none, none, zero};
+    check_augment(kOp, p, values);
+    check_augment_data(kOp, p);
+    set_values(p, values);
+    run_pictures(p);
+    for (size_t i = 0; i < batch; ++i) means[i] = mean_of(p, picture.data(), i);
+  }
+
+ private:
+  // The points of a small picture lie on many lines of cache, which the kernel would wait for one
+  // after another: in a batch, those of the next sample are on their way meanwhile.
+  static void run_pictures(const AugmentParams& p) {
+    if (p.batch == 1 || cpu_slot() == Slot::kCudaEmulated) {
+      run_on_cpu(augment_stub, p, p.batch * kGrid, 4 * p.channels * kGrid);
+      return;
+    }
+    const auto kernel = augment_stub.cpu();
+    const int64_t grain = grain_of(4 * p.channels * kGrid * kGrid);
+    run_on_threads(p.batch, grain, [&](int64_t begin, int64_t end) {
+      prefetch_grid(p, begin, kGrid);
+      for (int64_t sample = begin; sample < end; ++sample) {
+        if (sample + 1 < end) prefetch_grid(p, sample + 1, kGrid);
+        kernel(p, sample * kGrid, (sample + 1) * kGrid);
+      }
+    });
+  }
+
+  static double mean_of(const AugmentParams& p, const uint8_t* picture, size_t sample) {
+    int64_t sums[3] = {};
+    const uint8_t* plane = picture + static_cast<int64_t>(sample) * p.output_stride.batch;
+    for (int64_t c = 0; c < p.channels; ++c, plane += kGrid * kGrid) {
+      for (int64_t i = 0; i < kGrid * kGrid; ++i) sums[c] += plane[i];
+    }
+    double grey = static_cast<double>(sums[0]);
+    if (p.channels > 1) {
+      grey = grey * kGrey[0] + static_cast<double>(sums[1]) * kGrey[1] +
+             static_cast<double>(sums[2]) * kGrey[2];
+    }
+    return grey * (1.0 / (255.0 * static_cast<double>(kGrid * kGrid)));
+  }
+
+  const Sampling& sampling_;
+  AugmentParams image_;
+  const std::vector<double>& windows_;
+};
+
+uint64_t low_word(py::handle number) {
+  const uint64_t word = PyLong_AsUnsignedLongLongMask(number.ptr());
+  if (word == ~uint64_t{0} && PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return word;
+}
+
+// Images as (address, strides) of a batch [B, C, H, W] or, in a list, of each image [C, H, W].
+AugmentParams images_of(py::handle images, DType dtype, const int64_t* sizes, int64_t batch,
+                        int64_t channels, std::vector<AugmentImage>& list) {
+  AugmentParams p = {};
+  p.batch = batch;
+  p.channels = channels;
+  p.dtype = dtype;
+  if (py::isinstance<py::tuple>(images)) {
+    const Place place = place_of(images, 4);
+    const auto& strides = place.strides;
+    p.first = {place.address, sizes[0], sizes[1], strides[1], strides[2], strides[3]};
+    p.image_batch_stride = strides[0];
+    return p;
+  }
+  for (py::handle image : images) {
+    const Place place = place_of(image, 3);
+    const auto& strides = place.strides;
+    const int64_t* const size = sizes + 2 * list.size();
+    list.push_back({place.address, size[0], size[1], strides[0], strides[1], strides[2]});
+  }
+  if (static_cast<int64_t>(list.size()) != batch) throw std::invalid_argument("another batch");
+  p.list = list.data();
+  return p;
+}
+
+class Chain {
+ public:
+  Chain(const py::list& steps, std::string padding_mode, std::vector<double> fill, bool window)
+      : sampling_{std::move(padding_mode), std::move(fill), window} {
+    for (py::handle step : steps) {
+      const auto [name, first, numbers] =
+          py::cast<std::tuple<std::string, int64_t, std::vector<double>>>(step);
+      steps_.push_back(chain_step(name, first, numbers));
+    }
+  }
+
+  // Returns None where a transform or the operator would refuse a sample: the caller's own path
+  // then says why. Otherwise matrices [B, 2 or 3, 3], their ties [B, 2] or None, heights and widths
+  // (a pair, or [B, 2]), windows [B, 4], colours [B, 1, C, C + 1] and rectangles [B, K, 4], each of
+  // the last three None where there is none.
+  py::object run(py::handle seed, py::handle epoch, const py::sequence& indices,
+                 const py::array_t<int64_t, py::array::c_style>& sizes, int64_t channels,
+                 py::handle images, const std::string& dtype) const {
+    std::vector<uint64_t> places;
+    places.reserve(indices.size());
+    for (py::handle index : indices) places.push_back(low_word(index));
+    if (sizes.ndim() != 2 || sizes.shape(1) != 2 ||
+        sizes.shape(0) != static_cast<py::ssize_t>(places.size()) || places.empty()) {
+      throw std::invalid_argument("sizes must be [B, 2] for B indices");
+    }
+    const uint64_t first = low_word(seed), second = low_word(epoch);
+    const int64_t batch = sizes.shape(0);
+    std::vector<AugmentImage> list;
+    const AugmentParams image =
+        images_of(images, dtype_named(dtype), sizes.data(), batch, channels, list);
+    std::vector<double> windows, color;
+    if (sampling_.window) windows = windows_of(sizes.data(), batch);
+    ChainPlan plan;
+    const auto work = [&] {
+      if (!draw_chain(steps_, first, second, places, sizes.data(), channels, &plan)) return false;
+      if (plan.color_steps == 0) return true;
+      color.resize(static_cast<size_t>(batch * channels * (channels + 1)));
+      ImageMeans grey(sampling_, image, windows);
+      try {
+        compose_colors(plan, grey, color.data());
+      } catch (const InvalidArgument&) {
+        return false;
+      }
+      return true;
+    };
+    bool done = false;
+    if (batch == 1) {
+      done = work();
+    } else {
+      const py::gil_scoped_release release;
+      done = work();
+    }
+    if (!done) return py::none();
+    return result(plan, windows, color);
+  }
+
+ private:
+  template <class T>
+  static py::object array(const std::vector<T>& values, std::vector<py::ssize_t> shape) {
+    if (values.empty()) return py::none();
+    return py::array_t<T>(std::move(shape), values.data());
+  }
+
+  py::object result(const ChainPlan& plan, const std::vector<double>& windows,
+                    const std::vector<double>& color) const {
+    const Placement& first = plan.placements[0];
+    const int64_t rows = rows_of(first), batch = plan.batch;
+    Doubles matrices({batch, rows, int64_t{3}}), ties({batch, int64_t{2}});
+    double *matrix = matrices.mutable_data(), *tie = ties.mutable_data();
+    bool uniform = true;
+    for (const Placement& p : plan.placements) {
+      write_matrix(p, 1.0, 1.0, matrix);
+      std::copy_n(p.ties, 2, tie);
+      uniform &= p.height == first.height && p.width == first.width;
+      matrix += rows * 3;
+      tie += 2;
+    }
+    py::object sizes =
+        py::make_tuple(static_cast<int64_t>(first.height), static_cast<int64_t>(first.width));
+    if (!uniform) {
+      py::array_t<int64_t> each({batch, int64_t{2}});
+      int64_t* side = each.mutable_data();
+      for (const Placement& p : plan.placements) {
+        *side++ = static_cast<int64_t>(p.height);
+        *side++ = static_cast<int64_t>(p.width);
+      }
+      sizes = each;
+    }
+    const int64_t c = plan.channels;
+    return py::make_tuple(matrices, ties, sizes, array(windows, {batch, 4}),
+                          array(color, {batch, 1, c, c + 1}),
+                          array(plan.erased, {batch, plan.erase_steps, 4}));
+  }
+
+  Sampling sampling_;
+  std::vector<ChainStep> steps_;
+};
+
+}  // namespace
+
+void bind_chain(py::module_& m) {
+  py::class_<Chain>(m, "Chain")
+      .def(py::init<const py::list&, std::string, std::vector<double>, bool>())
+      .def("run", &Chain::run);
+}
+
+}  // namespace visops

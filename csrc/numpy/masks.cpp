@@ -1,0 +1,55 @@
+// Masks of ops/transforms/targets/masks.py: the nearest pixel, or `fill`. A single mask is small,
+// and most of its time would go into a call through torch's dispatcher.
+#include <pybind11/stl.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/check.h"
+#include "core/warp/augment_front.h"
+#include "numpy/array.h"
+#include "numpy/bindings.h"
+#include "numpy/place.h"
+#include "torch/parallel.h"
+
+namespace visops {
+namespace {
+
+constexpr const char* kOp = "augment";
+
+// Moves masks [N, H, W] by a 3 x 3 matrix into masks of the same dtype, both given as address and
+// strides, which the caller owns.
+void move_masks(py::handle source, py::handle target, const std::string& dtype, int64_t count,
+                std::pair<int64_t, int64_t> size_in, std::pair<int64_t, int64_t> size_out,
+                const py::array_t<double, py::array::c_style>& matrix, double fill) {
+  const Place from = place_of(source, 3), to = place_of(target, 3);
+  if (matrix.size() != 9) throw std::invalid_argument("the matrix must be [3, 3]");
+  AugmentParams p = {};
+  p.first = {from.address,    size_in.first,   size_in.second,
+             from.strides[0], from.strides[1], from.strides[2]};
+  p.batch = 1;
+  p.channels = count;
+  p.dtype = p.output_dtype = dtype_named(dtype);
+  p.matrix = {matrix.data(), DType::kFloat64, true, 0, 3, 1};
+  p.matrix_rows = 3;
+  p.mode = Interpolation::kNearest;
+  p.padding = Padding::kConstant;
+  p.half_pixel = true;
+  p.output_height = size_out.first;
+  p.output_width = size_out.second;
+  p.output = to.address;
+  p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
+  const std::vector<double> none, fills = {fill}, zero = {0.0};
+  const AugmentValues values = {fills, none, none, zero};
+  check_augment(kOp, p, values);
+  check_augment_data(kOp, p);
+  set_values(p, values);
+  run_on_cpu(augment_stub, p, p.output_height, 4 * count * p.output_width);
+}
+
+}  // namespace
+
+void bind_masks(py::module_& m) { m.def("move_masks", &move_masks); }
+
+}  // namespace visops

@@ -1,0 +1,161 @@
+// Boxes and key points of ops/transforms/targets: what coordinates.py does in NumPy, for affine
+// maps, operation by operation, in one call. A dozen boxes take NumPy 40 microseconds.
+#include <pybind11/stl.h>
+
+#include <cmath>
+#include <optional>
+
+#include "numpy/array.h"
+#include "numpy/bindings.h"
+
+namespace visops {
+namespace {
+
+using Doubles = py::array_t<double, py::array::c_style | py::array::forcecast>;
+using Owners = std::optional<py::array_t<int64_t, py::array::c_style | py::array::forcecast>>;
+
+void require_shape(bool fits) {
+  if (!fits) throw std::invalid_argument("arrays of other shapes than the caller promises");
+}
+
+// Numbers of one sample for each row: all rows are of sample 0 where there are no owners.
+class Samples {
+ public:
+  Samples(const Doubles& numbers, const Owners& owners, py::ssize_t rows)
+      : data_(numbers.data()),
+        stride_(numbers.size() / std::max<py::ssize_t>(numbers.shape(0), 1)) {
+    if (owners) {
+      require_shape(owners->ndim() == 1 && owners->shape(0) == rows);
+      owners_ = owners->data();
+      for (py::ssize_t i = 0; i < rows; ++i) {
+        require_shape(owners_[i] >= 0 && owners_[i] < numbers.shape(0));
+      }
+    } else {
+      require_shape(numbers.shape(0) == 1 || rows == 0);
+    }
+  }
+  const double* operator[](py::ssize_t row) const {
+    return data_ + (owners_ == nullptr ? 0 : owners_[row]) * stride_;
+  }
+
+ private:
+  const double* data_;
+  py::ssize_t stride_;
+  const int64_t* owners_ = nullptr;
+};
+
+bool are_affine(const Doubles& matrices) {
+  require_shape(matrices.ndim() == 3 && matrices.shape(1) == 3 && matrices.shape(2) == 3);
+  const double* m = matrices.data();
+  for (py::ssize_t i = 0; i < matrices.shape(0); ++i, m += 9) {
+    if (m[6] != 0.0 || m[7] != 0.0 || m[8] != 1.0) return false;
+  }
+  return true;
+}
+
+// NaN, if one is: numpy.minimum and numpy.maximum.
+double least(double a, double b) { return a < b || a != a ? a : b; }
+double most(double a, double b) { return a > b || a != a ? a : b; }
+
+// move_boxes of rows x1, y1, x2, y2; None for a perspective.
+py::object move_boxes(const Doubles& rows, const Doubles& matrices, const Owners& owners,
+                      const std::optional<Doubles>& windows) {
+  if (!are_affine(matrices)) return py::none();
+  require_shape(rows.ndim() == 2 && rows.shape(1) == 4);
+  const py::ssize_t count = rows.shape(0);
+  const Samples matrix(matrices, owners, count);
+  std::optional<Samples> window;
+  if (windows) window.emplace(*windows, owners, count);
+  Doubles moved({count, py::ssize_t{4}});
+  const double* box = rows.data();
+  double* out = moved.mutable_data();
+  for (py::ssize_t i = 0; i < count; ++i, box += 4, out += 4) {
+    double corners[4] = {box[0], box[1], box[2], box[3]};
+    if (window) {
+      const double* const w = (*window)[i];
+      for (int k = 0; k < 4; ++k) corners[k] = least(most(corners[k], w[k % 2]), w[2 + k % 2]);
+    }
+    const double* m = matrix[i];
+    for (int axis = 0; axis < 2; ++axis, m += 3) {
+      const double ax1 = m[0] * corners[0], ax2 = m[0] * corners[2];
+      const double by1 = m[1] * corners[1], by2 = m[1] * corners[3];
+      out[axis] = least(ax1, ax2) + least(by1, by2) + m[2];
+      out[2 + axis] = most(ax1, ax2) + most(by1, by2) + m[2];
+    }
+  }
+  return std::move(moved);
+}
+
+bool is_inside(double x, double y, const double* window, double shift) {
+  return x >= window[0] - shift && y >= window[1] - shift && x < window[2] - shift &&
+         y < window[3] - shift;
+}
+
+// move_points of rows x, y, and anything that stays, whose origin is off by `shift`; and which of
+// them lie in windows of the source. None for a perspective.
+py::object move_points(const Doubles& rows, const Doubles& matrices, const Owners& owners,
+                       const Doubles& windows, double shift) {
+  if (!are_affine(matrices)) return py::none();
+  require_shape(rows.ndim() == 2 && rows.shape(1) >= 2);
+  const py::ssize_t count = rows.shape(0), width = rows.shape(1);
+  const Samples matrix(matrices, owners, count), window(windows, owners, count);
+  Doubles moved({count, width});
+  py::array_t<bool> kept(count);
+  const double* point = rows.data();
+  double* out = moved.mutable_data();
+  bool* seen = kept.mutable_data();
+  for (py::ssize_t i = 0; i < count; ++i, point += width, out += width) {
+    const double x = point[0], y = point[1];
+    const double* m = matrix[i];
+    for (int axis = 0; axis < 2; ++axis, m += 3) {
+      double c = m[2];
+      if (shift != 0.0) {  // with_origin
+        c += shift * m[0] + shift * m[1];
+        c -= shift;
+      }
+      out[axis] = m[0] * x + m[1] * y + c;
+    }
+    std::copy(point + 2, point + width, out + 2);
+    seen[i] = is_inside(x, y, window[i], shift);
+  }
+  return py::make_tuple(moved, kept);
+}
+
+// Which points, x and y first, lie in images of sizes [B, 2].
+py::array_t<bool> points_inside(const Doubles& rows, const Doubles& sizes, const Owners& owners,
+                                double shift) {
+  require_shape(rows.ndim() == 2 && rows.shape(1) >= 2 && sizes.ndim() == 2 && sizes.shape(1) == 2);
+  const py::ssize_t count = rows.shape(0), width = rows.shape(1);
+  const Samples size(sizes, owners, count);
+  py::array_t<bool> inside(count);
+  const double* point = rows.data();
+  bool* seen = inside.mutable_data();
+  for (py::ssize_t i = 0; i < count; ++i, point += width) {
+    const double window[4] = {0.0, 0.0, size[i][1], size[i][0]};
+    seen[i] = is_inside(point[0], point[1], window, shift);
+  }
+  return inside;
+}
+
+// Whether all boxes x1, y1, x2, y2 are finite and have sides of 0 or more.
+bool are_boxes(const Doubles& rows) {
+  const double* box = rows.data();
+  for (py::ssize_t i = 0; i < rows.size(); i += 4, box += 4) {
+    if (!(box[2] >= box[0] && box[3] >= box[1])) return false;
+    for (int k = 0; k < 4; ++k) {
+      if (!std::isfinite(box[k])) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+void bind_targets(py::module_& m) {
+  m.def("move_boxes", &move_boxes);
+  m.def("move_points", &move_points);
+  m.def("points_inside", &points_inside);
+  m.def("are_boxes", &are_boxes);
+}
+
+}  // namespace visops
