@@ -12,6 +12,7 @@ from torch import Tensor
 from .._torch.arrays import as_tensor
 from .._torch.call import renamed
 from .._torch.channels_last import prefers_channels_last
+from .._torch.refusals import require_plain
 from .augment import augment
 
 __all__ = ["warp_perspective"]
@@ -97,6 +98,7 @@ def warp_perspective(
     tensor([[[ 0.,  2.],
              [ 8., 10.]]])
     """
+    require_plain(_OP, image=image, matrix=matrix)
     pixels = _pixels(image)
     rank, dtype = pixels.dim(), pixels.dtype
     if rank not in (3, 4):

@@ -241,6 +241,11 @@ IMAGE = torch.zeros(2, 1, 4, 4)
         lambda: visops.warp_perspective(IMAGE, np.zeros((3, 3))),
     ),
     (
+        TypeError,
+        "warp_perspective: matrix has layout sparse_coo, must be dense",
+        lambda: visops.warp_perspective(torch.rand(1, 9, 9), torch.eye(3).to_sparse()),
+    ),
+    (
         ValueError,
         "warp_perspective: convention is 'opencv', must be",
         lambda: visops.warp_perspective(IMAGE, MATRIX, convention="opencv"),

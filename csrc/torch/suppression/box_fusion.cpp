@@ -192,8 +192,9 @@ Fused weighted_mean(const char* op, bool in_space, const std::vector<Tensor>& bo
   p.iou_threshold = iou_threshold;
   p.confidence = parse_confidence(op, conf_type);
   p.allows_overflow = allows_overflow;
-  return run_fusion(fusion_of(op, p, boxes, scores, labels, weights, min_score), weights,
-                    labels[0]);
+  // Apart from the call, so that the lists are checked before labels[0] is read.
+  const Fusion fusion = fusion_of(op, p, boxes, scores, labels, weights, min_score);
+  return run_fusion(fusion, weights, labels[0]);
 }
 
 Fused weighted_boxes_fusion(const std::vector<Tensor>& boxes, const std::vector<Tensor>& scores,
@@ -220,8 +221,9 @@ Fused non_maximum_weighted(const std::vector<Tensor>& boxes, const std::vector<T
   p.around_best = true;
   p.iou_threshold = iou_threshold;
   p.confidence = Confidence::kMaximum;
-  return run_fusion(fusion_of("non_maximum_weighted", p, boxes, scores, labels, weights, min_score),
-                    weights, labels[0]);
+  const Fusion fusion =
+      fusion_of("non_maximum_weighted", p, boxes, scores, labels, weights, min_score);
+  return run_fusion(fusion, weights, labels[0]);
 }
 
 }  // namespace
