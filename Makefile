@@ -20,7 +20,7 @@ CPP := $(shell find csrc ops/include examples tests/cuda_emulation tests/cuda_ch
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-tests demo test test-matrix test-infer test-gpu gpu-report test-wheel test-asan test-tsan \
-  test-cuda-check \
+  test-cuda-check test-gpu-constants \
   fuzz bench docs lint format typecheck wheels clean
 
 help:  ## list the targets
@@ -158,7 +158,18 @@ CUDA_CHECKED = OMP_NUM_THREADS=2 PYTHONPATH=build/cuda-check $(PY) -m pytest -n 
   -p no:cacheprovider $(PYTEST_ARGS)
 test-cuda-check: build/cuda-check/.built  ## emulated CUDA kernels: races, bounds, uninitialised memory, schedules
 	$(CUDA_CHECKED) tests/build/test_backends.py -k "cuda_emulated or schedule"
+	$(CUDA_CHECKED) tests/build/test_cuda_barriers.py
 	VISOPS_CPU=cuda_emulated $(CUDA_CHECKED) -m "matrix and not cluster" $(MATRIX_TESTS)
+
+# Emulated kernels usually take small constants, so that tests see many blocks, rounds and launches.
+build/gpu-constants/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -name '*.py')
+	VISOPS_GPU_CONSTANTS=1 VISOPS_ISA=default VISOPS_EMULATION=1 VISOPS_CUDA=0 $(PY) setup.py --quiet build \
+	  --build-lib build/gpu-constants
+	@touch $@
+
+test-gpu-constants: build/gpu-constants/.built  ## emulated CUDA kernels with the constants of a GPU
+	VISOPS_GPU_CONSTANTS=1 OMP_NUM_THREADS=2 PYTHONPATH=build/gpu-constants $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
+	  $(PYTEST_ARGS) tests/build/test_gpu_constants.py tests/build/test_backends.py -k "cuda_emulated or gpu_constants"
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md
 	@set -e; for script in $(filter-out %/plot.py,$(wildcard scripts/bench/*.py)); do $(PY) $$script; done

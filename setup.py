@@ -16,6 +16,8 @@ VISOPS_ISA : the instruction sets that CPU kernels are compiled for, such as "de
     only on processors that have one of them.
 VISOPS_SANITIZE : "address,undefined" or "thread" builds with these sanitizers, in other folders;
     "cuda" looks at the memory of emulated CUDA kernels, with GCC and VISOPS_EMULATION=1.
+VISOPS_GPU_CONSTANTS : 1 compiles emulated kernels with the constants that a GPU takes, in another
+    folder. By default theirs are so small that tests see several launches, rounds and tiles.
 TORCH_CUDA_ARCH_LIST : GPU architectures; "8.0;9.0+PTX" by default.
 CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.
 """

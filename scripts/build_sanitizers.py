@@ -20,6 +20,9 @@ WRAPPED = (
     "aoti_torch_empty_strided",
     "aoti_torch_delete_tensor_object",
     "torch_call_dispatcher",
+    # Of our own; see tests/cuda_check/boxes.cpp.
+    "_ZN6visops10check_roisEPKcS1_RKNS_14RoiAlignParamsE",
+    "_ZN6visops16check_crop_boxesEPKcRKNS_9CropBoxesEl",
 )
 
 
@@ -39,9 +42,14 @@ def sanitizers(environment: Mapping[str, str] = os.environ) -> list[str]:
     return names
 
 
+def has_gpu_constants(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether emulated kernels take the constants of a GPU (VISOPS_GPU_CONSTANTS=1)."""
+    return environment.get("VISOPS_GPU_CONSTANTS", "0") not in ("", "0")
+
+
 def build_folder(names: list[str]) -> str:
     """Return the folder of object files below build/."""
-    return "-".join(["ninja", *names])
+    return "-".join(["ninja", *names, *(["gpu-constants"] if has_gpu_constants() else [])])
 
 
 def compile_flags(names: list[str]) -> list[str]:
@@ -59,10 +67,13 @@ def compile_flags(names: list[str]) -> list[str]:
 
 
 def emulation_flags(names: list[str]) -> list[str]:
-    """Return GCC's flags for emulated kernels whose memory is looked at."""
+    """Return flags for emulated kernels: GCC's, where their memory is looked at."""
+    constants = ["-DVISOPS_GPU_CONSTANTS=1", "-DCUDART_VERSION=13000"]
+    constants = constants if has_gpu_constants() else []
     if "cuda" not in names:
-        return []
+        return constants
     return [
+        *constants,
         *("-fsanitize=thread,bounds", "-O1", "-g1", "-DVISOPS_CUDA_CHECK=1"),
         # volatile accesses count as atomic. Who calls whom is not asked for.
         *("--param=tsan-distinguish-volatile=1", "--param=tsan-instrument-func-entry-exit=0"),

@@ -3,8 +3,8 @@
     make build/cuda-check/.built
     PYTHONPATH=build/cuda-check python scripts/cuda_barriers.py --write
 
-A barrier is passed at run time, so nothing is compiled anew. Each is taken away from the operators
-whose `tests/*/*_outputs.py` reach it, in a process of its own, until the checks of memory
+A barrier is passed at run time, so nothing is compiled anew. Each is taken away from the calls of
+tests/cuda_check/calls.py that reach it, in a process of its own, until the checks of memory
 (tests/cuda_check) speak. The table goes to docs/cuda_barriers.md.
 """
 
@@ -12,26 +12,21 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import importlib
 import multiprocessing
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 KERNELS = ROOT / "csrc" / "cuda"
 PAGE = ROOT / "docs" / "cuda_barriers.md"
 BARRIER = re.compile(r"\b(__syncthreads|__syncwarp)\(")
-MODULES = sorted(
-    f"{file.parent.name}.{file.stem}" for file in (ROOT / "tests").glob("*/*_outputs.py")
-)
 
 
 @dataclass(frozen=True)
@@ -67,28 +62,11 @@ def barriers() -> list[Barrier]:
     return found
 
 
-def conv2d_outputs() -> Iterator[tuple[str, np.ndarray]]:
-    """The kernels of conv2d are no part of the outputs compared: matrix products may differ."""
-    import visops
+def is_checked() -> bool:
+    """Whether the library was built with the checks of memory."""
+    from visops._loader import LIBRARY
 
-    rng = np.random.default_rng(3)
-    image = torch.from_numpy(rng.standard_normal((2, 20, 9, 11))).requires_grad_()
-    weight = torch.from_numpy(rng.standard_normal((70, 20, 3, 3))).requires_grad_()
-    result = visops.conv2d(image, weight, padding=1, method="implicit")
-    yield "forward", result.detach().numpy()
-    result.square().sum().backward()
-    assert image.grad is not None
-    assert weight.grad is not None
-    yield "image", image.grad.numpy()
-    yield "weight", weight.grad.numpy()
-
-
-def outputs_of(module: str) -> Iterator[tuple[str, np.ndarray]]:
-    """What the module's operators compute on emulated kernels."""
-    if module == "conv2d":
-        return conv2d_outputs()
-    found: Iterable[tuple[str, np.ndarray]] = importlib.import_module(module).outputs()
-    return iter(found)
+    return hasattr(ctypes.CDLL(str(LIBRARY)), "visops_skip_barrier")
 
 
 class Library:
@@ -98,7 +76,7 @@ class Library:
         from visops._loader import LIBRARY
 
         library = ctypes.CDLL(str(LIBRARY))
-        if not hasattr(library, "visops_skip_barrier"):
+        if not is_checked():
             raise SystemExit(f"{LIBRARY} was not built with VISOPS_SANITIZE=cuda")
         self._skip = library.visops_skip_barrier
         self._skip.argtypes = [ctypes.c_char_p, ctypes.c_int]
@@ -137,34 +115,29 @@ def in_a_process(work: Callable[..., Any], *arguments: Any, seconds: float) -> A
         process.join()
 
 
-def call_all(module: str, seconds: float) -> tuple[str, bool]:
-    """Compute the module's outputs, for so long; return the first error, and if that is all."""
-    start = time.perf_counter()
+def error_of(call: Callable[[], None]) -> str:
+    """Call it; return the first error."""
     try:
-        for _ in outputs_of(module):
-            if time.perf_counter() - start > seconds:
-                return "", False
+        call()
     except RuntimeError as error:
-        return str(error), True
-    return "", True
+        return str(error)
+    return ""
 
 
-def baseline(library: Library, module: str, seconds: float) -> tuple[float, set[str], str]:
+def baseline(library: Library, call: Callable[[], None]) -> tuple[float, set[str], str]:
     """Seconds, barriers reached, and the first error, with all barriers in place."""
     library.take_reached()
     start = time.perf_counter()
-    error, _ = call_all(module, seconds)
+    error = error_of(call)
     return time.perf_counter() - start, library.take_reached(), error
 
 
-def notice(library: Library, module: str, place: str, seconds: float) -> str:
+def notice(library: Library, call: Callable[[], None], place: str) -> str:
     """What is said without this barrier, or nothing."""
     library.skip(place)
-    error, is_all = call_all(module, seconds)
-    return error or ("" if is_all else UNFINISHED)
+    return error_of(call)
 
 
-UNFINISHED = "not within the time given"
 KINDS = {
     ": a race: ": "race",
     ": uninitialised memory: ": "uninitialised",
@@ -179,58 +152,75 @@ def kind_of(message: str) -> str:
     return min(found)[1] if found else message.splitlines()[0][:60]
 
 
-def row(barrier: Barrier, modules: list[str], seen: str) -> str:
+def row(barrier: Barrier, call: str, seen: str) -> str:
     """One row of the table."""
     kernel = re.match(r"CUDA (?:check|emulation): (\w+)", seen)
     noticed = f"{kind_of(seen)}, in `{kernel[1]}`" if kernel else kind_of(seen) if seen else "no"
-    where = modules[0].split(".")[-1].removesuffix("_outputs") if modules else "not run"
     name = f"`{barrier.file}`"
-    return f"| {name} | {barrier.number} of {barrier.of} | `{barrier.name}` | {noticed} | {where} |"
+    return f"| {name} | {barrier.number} of {barrier.of} | `{barrier.name}` | {noticed} | {call} |"
+
+
+class Survey:
+    """Which calls reach which barriers, and what is said without them."""
+
+    def __init__(self, calls: dict[str, Callable[[], None]], seconds: float) -> None:
+        self.calls, self.seconds, self.library = calls, seconds, Library()
+        self.reached: dict[str, tuple[float, set[str]]] = {}
+        self.errors: dict[str, str] = {}
+        for name, call in calls.items():
+            found = in_a_process(baseline, self.library, call, seconds=seconds)
+            taken, places, error = found if isinstance(found, tuple) else (0.0, set(), found)
+            self.reached[name] = (taken, places)
+            if error:
+                self.errors[name] = error
+
+    def users(self, barrier: Barrier) -> list[str]:
+        """Names of the calls that reach it, the fastest first."""
+        found = [
+            (taken, name)
+            for name, (taken, places) in self.reached.items()
+            if barrier.place in places
+        ]
+        return [name for _, name in sorted(found)]
+
+    def without(self, barrier: Barrier) -> tuple[str, str]:
+        """The first call that notices that the barrier is missing, and what it says; or nothing."""
+        users = self.users(barrier)
+        for name in users:
+            seen = in_a_process(
+                notice, self.library, self.calls[name], barrier.place, seconds=self.seconds
+            )
+            if seen:
+                return name, seen
+        return (users or ["not reached"])[0], ""
 
 
 def main() -> int:
     """Print a row per barrier; return how many nobody notices."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default="", help="barriers whose place holds this text")
-    parser.add_argument("--modules", nargs="*", default=[*MODULES, "conv2d"])
-    parser.add_argument("--seconds", type=float, default=60, help="how long to call a module")
+    parser.add_argument("--calls", nargs="*", help="of tests/cuda_check/calls.py; by default all")
+    parser.add_argument("--seconds", type=float, default=300, help="the most that a call may take")
     parser.add_argument("--write", action="store_true", help="write docs/cuda_barriers.md")
     arguments = parser.parse_args()
 
     sys.path.insert(0, str(ROOT / "tests"))
+    from cuda_check.calls import CALLS
     from kernels import use_slot
 
-    library, limit = Library(), arguments.seconds
     torch.set_num_threads(1)
+    chosen = {name: CALLS[name] for name in arguments.calls or CALLS}
     rows, unnoticed = [], 0
     with use_slot("cuda_emulated"):
-        for module in arguments.modules:
-            if module != "conv2d":
-                importlib.import_module(module)
-        reached: dict[str, tuple[float, set[str]]] = {}
-        for module in arguments.modules:
-            found = in_a_process(baseline, library, module, limit, seconds=10 * limit)
-            seconds, places, error = found if isinstance(found, tuple) else (0.0, set(), found)
-            reached[module] = (seconds, places)
-            print(f"{module}: {seconds:.1f} s, {len(places)} barriers {error}", flush=True)
+        survey = Survey(chosen, arguments.seconds)
+        for name, (taken, places) in survey.reached.items():
+            print(f"{name}: {taken:.1f} s, {len(places)} barriers {survey.errors.get(name, '')}")
         for barrier in barriers():
             if arguments.only not in barrier.place:
                 continue
-            users = sorted(
-                (seconds, module)
-                for module, (seconds, places) in reached.items()
-                if barrier.place in places
-            )
-            seen, by = "", [module for _, module in users]
-            for module in by:
-                seen = in_a_process(
-                    notice, library, module, barrier.place, limit, seconds=10 * limit
-                )
-                if seen not in ("", UNFINISHED):
-                    by = [module]
-                    break
-            unnoticed += seen in ("", UNFINISHED)
-            rows.append(row(barrier, by, seen))
+            call, seen = survey.without(barrier)
+            unnoticed += not seen
+            rows.append(row(barrier, call, seen))
             print(f"{barrier.place} {rows[-1]}", flush=True)
     if arguments.write:
         write(rows)

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cmath>
 #include <cstdint>
 
 #include "core/platform.h"
@@ -15,20 +16,9 @@ namespace {
 constexpr int kTileSide = 64, kTileDepth = 16, kPerThread = 4;
 constexpr int kTileThreads = (kTileSide / kPerThread) * (kTileSide / kPerThread);
 
-VISOPS_FN float multiply_add(float a, float b, float sum) {
-#if defined(__CUDA_ARCH__)
-  return fmaf(a, b, sum);
-#else
-  return sum + a * b;
-#endif
-}
-VISOPS_FN double multiply_add(double a, double b, double sum) {
-#if defined(__CUDA_ARCH__)
-  return fma(a, b, sum);
-#else
-  return sum + a * b;
-#endif
-}
+// Rounded once, under emulation too.
+VISOPS_FN float multiply_add(float a, float b, float sum) { return fmaf(a, b, sum); }
+VISOPS_FN double multiply_add(double a, double b, double sum) { return fma(a, b, sum); }
 // uint16_t would be promoted to int, whose product may overflow.
 VISOPS_FN uint16_t multiply_add(uint16_t a, uint16_t b, uint16_t sum) {
   return static_cast<uint16_t>(sum + static_cast<uint32_t>(a) * b);

@@ -189,6 +189,17 @@ void fill_unwritten(uintptr_t begin, size_t bytes) {
   std::memset(reinterpret_cast<void*>(begin), kUnwritten, bytes);
 }
 
+// A byte may look unwritten by chance: what is read as one counts together. Of a copy, 8 bytes do:
+// padding is fewer, and nobody writes it.
+bool looks_unwritten(uintptr_t part, uintptr_t at, size_t bytes) {
+  const bool is_copy = bytes > 16;
+  const uintptr_t begin = is_copy ? std::max(part & ~uintptr_t{7}, at) : at;
+  const uintptr_t end = is_copy ? std::min(begin + 8, at + bytes) : at + bytes;
+  const auto* now = reinterpret_cast<const unsigned char*>(begin);
+  return std::all_of(now, now + (end - begin),
+                     [](unsigned char byte) { return byte == kUnwritten; });
+}
+
 uintptr_t variables_begin() { return program.variables_at; }
 uintptr_t program_base() { return program.base; }
 std::string program_file() { return program.file; }

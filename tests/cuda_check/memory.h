@@ -41,6 +41,8 @@ std::string program_file();
 // straight to memory; so other bytes are a sign that somebody has.
 constexpr unsigned char kUnwritten = 0xcd;
 void fill_unwritten(uintptr_t begin, size_t bytes);
+// Whether the part at `part` of what is read at `at` looks so.
+bool looks_unwritten(uintptr_t part, uintptr_t at, size_t bytes);
 
 void set_dynamic_shared(uintptr_t begin, size_t bytes);
 

@@ -24,9 +24,12 @@
 #include <tuple>
 #include <vector>
 
+#include "costs.h"
 #include "fibers.h"
+#include "limits.h"
 #include "memory.h"
 #include "report.h"
+#include "schedules.h"
 #include "shadow.h"
 #include "variables.h"
 
@@ -37,8 +40,6 @@ uintptr_t own_stack = 0, own_stack_bytes = 0;
 
 namespace {
 
-constexpr size_t kMaxStaticAndDynamic = 48 * 1024;  // more must be opted in to
-constexpr size_t kMaxParameters = 4096;
 constexpr size_t kMostFindings = 8;
 constexpr size_t kMostOldBytes = 64;
 constexpr uint32_t kNoEpoch = UINT32_MAX;
@@ -222,12 +223,7 @@ bool is_unwritten(Cell* cell, uintptr_t at, const Access& access) {
                            ? cell->write_block == block
                            : access.extent.region != Region::kScratch || cell->write_block != 0;
   if (written) return false;
-  // A byte may look unwritten by chance: what is read as one, or 4 bytes of a copy, count together.
-  const bool is_copy = access.bytes > 16;
-  const uintptr_t begin = is_copy ? at & ~uintptr_t{3} : access.at;
-  const auto* now = reinterpret_cast<const unsigned char*>(begin);
-  const auto is_other = [](unsigned char byte) { return byte != kUnwritten; };
-  if (std::none_of(now, now + (is_copy ? 4 : access.bytes), is_other)) return true;
+  if (looks_unwritten(at, access.at, access.bytes)) return true;
   cell->write_block = block;  // somebody has written it unseen, some time before
   cell->write_epoch = kNoEpoch;
   return false;
@@ -261,10 +257,6 @@ void look_at_cell(Cell* cell, uintptr_t at, const Access& access, bool* is_pendi
     note_read(cell, access);
   }
 }
-
-}  // namespace
-
-namespace {
 
 void look_closely(uintptr_t at, size_t bytes, unsigned kind, const void* where) {
   if (pending.is_set) settle_pending();
@@ -300,6 +292,10 @@ void look_closely(uintptr_t at, size_t bytes, unsigned kind, const void* where) 
              where);
   }
   const Access access{at, bytes, kind, where, extent, is_shared(extent.region)};
+  if (counts_costs) count_access(thread, access.block_local, at, bytes, kind & kWrite, where);
+  if (!access.block_local && (kind & kAtomic) && (kind & kWrite)) {
+    (kind & kRead ? before_atomic : before_volatile_write)(at, bytes);
+  }
   bool is_pending = false;
   for_each_cell(at, bytes, [&](Cell* cell, uintptr_t cell_at, size_t) {
     look_at_cell(cell, cell_at, access, &is_pending);
@@ -330,6 +326,7 @@ void note_unseen_write(const Extent& extent, uintptr_t begin, size_t piece,
 }  // namespace
 
 void look(uintptr_t at, size_t bytes, unsigned kind, const void* where) {
+  maybe_pause();
   // The linker may have taken the standard library's templates from an object of kernels.
   void* const before = watched;
   watched = nullptr;
@@ -357,26 +354,21 @@ void begin_launch(const Launch& begun) {
   begin_variables(launch.kernel);
   for (KnownExtent& known : known_extents) known.version = 0;
   pending.is_set = false;
-  if (launch.parameter_bytes > kMaxParameters) {
-    const std::string text = "CUDA check: " + kernel_name() + ": its parameters take " +
-                             std::to_string(launch.parameter_bytes) + " bytes, more than " +
-                             std::to_string(kMaxParameters);
-    launch_mutex.unlock();
-    throw std::runtime_error(text);
-  }
+  begin_schedule();
+  begin_costs(launch.kernel, size_t{begun.grid.x} * begun.grid.y * begun.grid.z,
+              size_t{begun.block.x} * begun.block.y * begun.block.z);
+  const std::string fault = fault_of_parameters(launch.parameter_bytes);
+  if (fault.empty()) return;
+  launch_mutex.unlock();
+  throw std::runtime_error("CUDA check: " + kernel_name() + ": " + fault);
 }
 
 void end_launch() {
-  size_t shared = launch.shared_bytes;
-  shared += variable_bytes();
+  const size_t shared = launch.shared_bytes + variable_bytes();
   end_variables(launch.kernel);
-  if (shared > kMaxStaticAndDynamic) {
-    findings.push_back({"too much shared memory",
-                        std::to_string(shared) + " bytes, " + std::to_string(launch.shared_bytes) +
-                            " of them dynamic; " + std::to_string(kMaxStaticAndDynamic) +
-                            " are allowed",
-                        nullptr, nullptr});
-  }
+  end_costs();
+  const std::string fault = fault_of_shared(shared, launch.shared_bytes);
+  if (!fault.empty()) findings.push_back({"too much shared memory", fault, nullptr, nullptr});
   const std::string text = findings.empty() ? "" : describe(kernel_name(), findings);
   findings.clear();
   launch_mutex.unlock();
@@ -385,6 +377,7 @@ void end_launch() {
 
 void drop_launch() noexcept {
   watched = nullptr;
+  end_schedule_of_block();
   end_variables(launch.kernel);
   findings.clear();
   pending.is_set = false;
@@ -397,10 +390,13 @@ void begin_block(size_t linear, void* shared) {
   epoch = 0;
   fill_variables();
   set_dynamic_shared(reinterpret_cast<uintptr_t>(shared), launch.shared_bytes);
+  begin_schedule_of_block();
 }
 
 void end_block() {
   if (pending.is_set) settle_pending();
+  end_costs_of_block();
+  end_schedule_of_block();
 }
 
 void enter_thread(unsigned entered, const void* stack, size_t stack_bytes) {

@@ -19,7 +19,13 @@ std::string offset_text(const void* where) {
   return text;
 }
 
-// Places of return addresses, asked for together: reading the library's line numbers takes a while.
+void replace(std::string* text, const char* what, const std::string& by) {
+  const size_t i = text->find(what);
+  if (i != std::string::npos) text->replace(i, std::strlen(what), by);
+}
+
+}  // namespace
+
 std::map<const void*, std::string> places_of(const std::vector<const void*>& addresses) {
   std::map<const void*, std::string> places;
   std::string command = "addr2line -e '" + program_file() + "'";
@@ -39,13 +45,6 @@ std::map<const void*, std::string> places_of(const std::vector<const void*>& add
   pclose(output);
   return places;
 }
-
-void replace(std::string* text, const char* what, const std::string& by) {
-  const size_t i = text->find(what);
-  if (i != std::string::npos) text->replace(i, std::strlen(what), by);
-}
-
-}  // namespace
 
 std::string short_path(const std::string& path) {
   for (const char* root : {"csrc/", "tests/"}) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Finding {
 
 // "csrc/cuda/roi/tile.h:128" from a compiler's path.
 std::string short_path(const std::string& path);
+// Places in the sources of return addresses, asked for together: reading the library's line numbers
+// takes a while.
+std::map<const void*, std::string> places_of(const std::vector<const void*>& addresses);
 std::string place_text(unsigned x, unsigned y, unsigned z);
 const char* verb(unsigned kind);  // of races.h
 

@@ -5,7 +5,8 @@
 // barriers runs as a plain loop, and only threads that wait cost a switch and a stack. Fibers are
 // kept from block to block and from launch to launch. Blocks alternate between running their
 // threads upwards and downwards, so that a missing barrier shows; schedule_seed() draws the order
-// of blocks and threads at random instead.
+// of blocks and threads at random instead. With the checks of memory (tests/cuda_check), a seed
+// also makes threads change places at accesses to memory.
 #pragma once
 
 #include <ucontext.h>
@@ -162,6 +163,8 @@ class Scheduler {
     if (orders_memory && check::is_skipped(site.file, site.line)) return;
     wait(State::kAtWarpBarrier, mask, site, orders_memory);
   }
+  // Lets other threads of the block go on first, from wherever this one is.
+  void pause() { wait(State::kPaused, 0, {}, false); }
   // Leaves the running thread where it is, for good, and ends the launch with this error.
   [[noreturn]] void abandon(std::exception_ptr error) {
     error_ = std::move(error);
@@ -181,7 +184,7 @@ class Scheduler {
   }
 
  private:
-  enum class State { kNotBegun, kRunning, kAtBlockBarrier, kAtWarpBarrier, kFinished };
+  enum class State { kNotBegun, kRunning, kPaused, kAtBlockBarrier, kAtWarpBarrier, kFinished };
 
   struct Thread {
     State state = State::kNotBegun;
@@ -262,6 +265,11 @@ class Scheduler {
       return true;
     }
     bool any = false;
+    for (size_t i = 0; i < count; ++i) {
+      if (threads[i].state != State::kPaused) continue;
+      threads[i].state = State::kRunning;
+      any = true;
+    }
     for (size_t first = 0; first < count; first += 32) {
       const unsigned lanes = static_cast<unsigned>(count - first < 32 ? count - first : 32);
       any = release_warp(threads + first, lanes, static_cast<unsigned>(first / 32)) || any;

@@ -36,8 +36,7 @@ __global__ void __launch_bounds__(kThreads) score_masks(const __grid_constant__ 
     __syncthreads();
     if (threadIdx.x == 0) {
       p.scores[k] = stability_of(static_cast<int64_t>(above_high), static_cast<int64_t>(above_low));
-    }
-    __syncthreads();
+    }  // the same thread clears them for the next mask
   }
 }
 

@@ -35,11 +35,11 @@ __device__ inline void append_box(bool is_wanted, int32_t k, BoxList<Most>* list
   __syncthreads();
 }
 
-// Called by all threads of the block, which synchronise here.
+// Called by all threads of the block. append_box() must be called before the list is read: it
+// synchronises first.
 template <int Most>
 __device__ inline void clear_list(BoxList<Most>* list) {
   if (threadIdx.x == 0) list->count = 0;
-  __syncthreads();
 }
 
 }  // namespace

@@ -268,7 +268,8 @@ __device__ inline unsigned resolve_group(unsigned in, uint32_t own, int lane) {
   return kept;
 }
 
-// Appends a tile's kept boxes to the list, in place: what it overwrites has been read.
+// Appends a tile's kept boxes to the list, in place: what it overwrites has been read. Nobody reads
+// in the same launch what it has written.
 template <class Shape>
 __device__ int64_t append(const NmsScratch<Shape>& scratch, int64_t segment, int64_t begin,
                           int groups, const TileWords& words, int64_t listed) {
@@ -288,7 +289,6 @@ __device__ int64_t append(const NmsScratch<Shape>& scratch, int64_t segment, int
       if ((word[b] >> lane & 1) != 0) list[listed + before] = box[b];
       listed += __popc(word[b]);
     }
-    __syncwarp();
   }
   return listed;
 }

@@ -90,8 +90,8 @@ __global__ void __launch_bounds__(kRowThreads, 2)
         }
       }
     }
+    // All have met since they read the map, which the next row replaces.
     if (thread < kRowSums) b.row_sums[row * kRowSums + thread] = row_sum;
-    if (row + gridDim.x < rows) __syncthreads();  // before the next row replaces the map
   }
 }
 

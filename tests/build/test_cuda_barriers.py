@@ -1,0 +1,48 @@
+"""No barrier of the CUDA kernels is there in vain, and none can go without a test that fails."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cuda_check.calls import CALLS
+from kernels import use_slot
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+from cuda_barriers import Barrier, Survey, barriers, is_checked  # noqa: E402
+
+BARRIERS = barriers()
+ROW = re.compile(r"^\| `([\w./]+)` \| (\d+) of (\d+) \| `(\w+)` \| ([^|]*) \|", re.MULTILINE)
+checked = pytest.mark.skipif(not is_checked(), reason="VISOPS_SANITIZE=cuda was not built")
+
+
+@pytest.fixture(scope="module")
+def survey() -> Iterator[Survey]:
+    with use_slot("cuda_emulated"):
+        yield Survey(CALLS, seconds=600)
+
+
+def test_table_has_every_barrier() -> None:
+    """`python scripts/cuda_barriers.py --write` makes the table."""
+    text = (ROOT / "docs" / "cuda_barriers.md").read_text()
+    rows = {(file, int(n), int(of), name): seen for file, n, of, name, seen in ROW.findall(text)}
+    assert rows.keys() == {(b.file, b.number, b.of, b.name) for b in BARRIERS}
+    assert not [key for key, seen in rows.items() if seen == "no"]
+
+
+@checked
+@pytest.mark.xdist_group("barriers")
+def test_calls_have_no_faults(survey: Survey) -> None:
+    assert not survey.errors
+
+
+@checked
+@pytest.mark.xdist_group("barriers")
+@pytest.mark.parametrize("barrier", BARRIERS, ids=lambda barrier: str(barrier.place))
+def test_missing_barrier_is_noticed(survey: Survey, barrier: Barrier) -> None:
+    _, seen = survey.without(barrier)
+    assert seen
