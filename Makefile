@@ -168,7 +168,7 @@ build/gpu-constants/.built: $(VENV)/.packages $(BUILD_INPUTS) $(shell find ops -
 	@touch $@
 
 test-gpu-constants: build/gpu-constants/.built  ## emulated CUDA kernels with the constants of a GPU
-	OMP_NUM_THREADS=2 PYTHONPATH=build/gpu-constants $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
+	VISOPS_GPU_CONSTANTS=1 OMP_NUM_THREADS=2 PYTHONPATH=build/gpu-constants $(PY) -m pytest -n auto --dist loadgroup -p no:cacheprovider \
 	  $(PYTEST_ARGS) tests/build/test_gpu_constants.py tests/build/test_backends.py -k "cuda_emulated or gpu_constants"
 
 bench: build  ## time every operator against its peers, and draw the plots of docs/benchmarks.md

@@ -1,10 +1,12 @@
 """Emulated kernels with the constants of a GPU, where those take another way than small ones do.
 
-`make test-gpu-constants` builds them (VISOPS_GPU_CONSTANTS=1). In other builds these tests check
-the small constants at the same sizes.
+`make test-gpu-constants` builds them and runs this (VISOPS_GPU_CONSTANTS=1). Elsewhere these sizes
+would take small constants minutes.
 """
 
 from __future__ import annotations
+
+import os
 
 import numpy as np
 import pytest
@@ -12,6 +14,11 @@ import torch
 import visops
 from kernels import use_slot
 from torch import Tensor
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("VISOPS_GPU_CONSTANTS", "0") in ("", "0"),
+    reason="built with VISOPS_GPU_CONSTANTS=1",
+)
 
 
 def scattered(count: int, side: float, seed: int = 0) -> Tensor:
