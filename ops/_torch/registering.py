@@ -22,7 +22,7 @@ LIBRARY = torch.library.Library("visops", "FRAGMENT")
 def add_fake_kernel(op: str, kernel: Callable[..., Any]) -> None:
     """Do what torch.library.register_fake does, without reading its caller's source file.
 
-    That is for a message about fake kernels that are wrong, and took a sixth of the time that
+    That is for a message about fake kernels that are wrong, and took an eighth of the time that
     importing this package takes.
     """
     code = kernel.__code__
