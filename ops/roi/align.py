@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .align_autograd import roi_align as _mean
 from .align_autograd import roi_align_max as _max
-from .arguments import as_boxes, output_pair, whole_number
+from .arguments import as_boxes, output_pair, real_number, whole_number
 from .multiscale_autograd import multiscale_roi_align as _multiscale
 
 __all__ = ["multiscale_roi_align", "roi_align"]
@@ -204,7 +204,7 @@ def multiscale_roi_align(
         list(scales),
         sampling_ratio,
         aligned,
-        canonical_scale,
+        real_number(op, "canonical_scale", canonical_scale),
         whole_number(op, "canonical_level", canonical_level),
         level_rule,
     )
