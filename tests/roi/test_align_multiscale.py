@@ -311,3 +311,11 @@ def test_canonical_level_is_a_whole_number() -> None:
     for wrong in (2.5, "2", None):
         with pytest.raises(TypeError, match=r"^visops\.multiscale_roi_align: canonical_level is "):
             visops.multiscale_roi_align(maps, boxes, 2, SCALES, canonical_level=wrong)  # type: ignore[arg-type]
+
+
+def test_canonical_scales_of_many_bits() -> None:
+    maps, boxes = [torch.rand(1, 2, 8, 8)], torch.tensor([[0.0, 1, 1, 5, 5]])
+    with pytest.raises(RuntimeError, match=r"canonical_scale is -1\.18059e\+21, must be finite"):
+        visops.multiscale_roi_align(maps, boxes, 2, [1.0], canonical_scale=-(2**70))
+    with pytest.raises(ValueError, match="canonical_scale has 2001 bits, too many"):
+        visops.multiscale_roi_align(maps, boxes, 2, [1.0], canonical_scale=2**2000)
