@@ -1,14 +1,12 @@
 """Operators on masks against torchvision, pycocotools, SciPy, OpenCV and scikit-image.
 
-Overlaps and boxes: masks of a disc each, as bool, so that ours packs them in every call; "packed
-before" doesn't. The matrix product is of float32 masks.
-
+Overlaps and boxes: masks of a disc each, as bool, which ours packs in every call; "packed before"
+doesn't. The matrix product is of float32 masks.
 Components: noise at the density where components are largest, and discs as networks draw them.
 OpenCV numbers components in another order: its labels are renumbered for the comparison, outside
 of the timing. Small regions: Segment Anything's function, restated, mask by mask. Distances: the
 discs, and the outside of a few, where distances are long. SciPy's are float64. Run lengths: one
 disc a mask, and twelve (bench/coding/rle.py).
-
 Pasting: 28 × 28 probabilities into boxes of 5 to 60 % of the image's sides: detectron2's method for
 CPUs, restated, and torchvision's function with a comparison. Suppression, merging and stability:
 loops over masks, restated from libraries that have them.

@@ -93,7 +93,7 @@ def test_definition(border: str) -> None:
 @pytest.mark.parametrize("border", BORDERS)
 def test_long_rows_and_columns_take_little_memory(border: str) -> None:
     """On a small image; the image extended along both would have 16 million pixels."""
-    sizes = []
+    sizes: list[int] = []
 
     class Largest(TorchDispatchMode):
         def __torch_dispatch__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,14 @@ def each(call: Callable[[Any], Tensor], names: tuple[str, ...] = NAMES) -> Pair:
     return torch.stack(pairs[0]), torch.stack(pairs[1])
 
 
+def _with_moved(boxes: Tensor, overlaps: Callable[..., Tensor]) -> Tensor:
+    return overlaps(boxes, boxes + 1)
+
+
 def same_bits() -> Pair:
     found = []
     for boxes in (BOXES[0].float(), BOXES[0]):
-        ours, theirs = each(lambda f, b=boxes: f(b, b + 1), NAMES[:3])
-        found.append(torch.equal(ours, theirs))
+        found.append(torch.equal(*each(partial(_with_moved, boxes), NAMES[:3])))
     ours, theirs = each(lambda f: f(BOXES[0], BOXES[1]), NAMES[3:])
     torch.testing.assert_close(ours, theirs)
     return found, [True, True]
@@ -67,14 +71,18 @@ def formats() -> Pair:
         for side, module in zip(found, (visops, peers), strict=True):
             side.append(module.box_iou(*BOXES, fmt=fmt))
     turned = torch.cat([BOXES, BOXES[..., :1] * 9], -1)
-    ours, theirs = (module.box_iou(*turned, fmt="cxcywhr") for module in (visops, peers))
+    ours, theirs = (
+        module.box_iou(turned[0], turned[1], fmt="cxcywhr") for module in (visops, peers)
+    )
     return torch.stack([*found[0], ours]), torch.stack([*found[1], theirs])
 
 
 def converted() -> Pair:
     turned = torch.cat([BOXES, BOXES[..., :1] * 9], -1)
     ours = [peers.box_convert(b, "xywhr", "cxcywhr") for b in turned]
-    return visops.box_iou(*ours, fmt="cxcywhr"), peers.box_iou(*turned, fmt="xywhr")
+    return visops.box_iou(ours[0], ours[1], fmt="cxcywhr"), peers.box_iou(
+        turned[0], turned[1], fmt="xywhr"
+    )
 
 
 OVERLAPS: dict[str, Row] = {

@@ -88,10 +88,10 @@ def ours(by: str, max_det: int | None = None, classes: Sequence[int] | None = No
 
 
 def detected(by: str, max_det: int | None = None, **options: Any) -> Pair:
-    least = {} if max_det is None else {"max_det": max_det}
-    return ours(by, max_det, options.get("classes")), torch.cat(
-        by_steps(PREDICTION, **options, **least)
-    )
+    classes = options.get("classes")
+    if max_det is not None:
+        options["max_det"] = max_det
+    return ours(by, max_det, classes), torch.cat(by_steps(PREDICTION, **options))
 
 
 CORNER = wholes(0, 60, 60, 2)
@@ -183,7 +183,7 @@ def runtime(count: int, iou: float, least: float) -> np.ndarray:
     onnx.checker.check_model(model)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     given = Y_FIRST.numpy(), OF_CLASSES.numpy()
-    numbers = np.array([count]), np.float32([iou]), np.float32([least])
+    numbers = np.array([count]), np.array([iou], np.float32), np.array([least], np.float32)
     (kept,) = session.run(None, dict(zip(names, (*given, *numbers), strict=True)))
     return np.array(sorted(kept.tolist()))
 
