@@ -76,6 +76,29 @@ void list_labels(const MatchParams& p, Workspace& workspace, const Targets<Acc>&
   }
 }
 
+// In lanes, which fill vectors: one comparison after another would wait for the one before. Where a
+// logit is NaN all costs of the query are, whatever this returns.
+template <class Acc>
+Acc greatest_of(const Acc* VISOPS_RESTRICT logits, int64_t classes) {
+  Acc lanes[kSumLanes];
+  for (int64_t l = 0; l < kSumLanes; ++l) lanes[l] = logits[0];
+  int64_t k = 0;
+  for (; k + kSumLanes <= classes; k += kSumLanes) {
+    for (int64_t l = 0; l < kSumLanes; ++l) {
+      lanes[l] = lanes[l] < logits[k + l] ? logits[k + l] : lanes[l];
+    }
+  }
+  for (int64_t l = 0; k + l < classes; ++l) {
+    lanes[l] = lanes[l] < logits[k + l] ? logits[k + l] : lanes[l];
+  }
+  for (int64_t half = kSumLanes / 2; half > 0; half /= 2) {
+    for (int64_t l = 0; l < half; ++l) {
+      lanes[l] = lanes[l] < lanes[l + half] ? lanes[l + half] : lanes[l];
+    }
+  }
+  return lanes[0];
+}
+
 // The greatest logit, and the sum of exp(logit - greatest).
 template <class Acc>
 struct RowSum {
@@ -85,10 +108,7 @@ struct RowSum {
 template <class Acc>
 RowSum<Acc> sum_row(const Acc* VISOPS_RESTRICT logits, int64_t classes) {
   RowSum<Acc> row;
-  row.greatest = logits[0];
-  for (int64_t k = 1; k < classes; ++k) {
-    row.greatest = row.greatest < logits[k] ? logits[k] : row.greatest;
-  }
+  row.greatest = greatest_of(logits, classes);
   Acc lanes[kSumLanes] = {};
   int64_t k = 0;
   for (; k + kSumLanes <= classes; k += kSumLanes) {
