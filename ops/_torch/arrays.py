@@ -78,6 +78,12 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
         require_plain(op, **{name: value})
         if value.is_complex():
             raise TypeError(f"visops.{op}: {name} is complex, expected real numbers")
+        if value.is_floating_point() and value.element_size() == 1:  # torch can't add gradients
+            given = str(value.dtype).removeprefix("torch.")
+            raise TypeError(
+                f"visops.{op}: {name} has dtype {given}, must be float16, bfloat16, float32, "
+                "float64 or an integer type"
+            )
         return value.to(torch.float64)
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], np.ndarray):
         value = _stacked(value)

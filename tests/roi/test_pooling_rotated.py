@@ -131,3 +131,15 @@ def test_samples_that_may_reach_the_map_are_not_missed() -> None:
         # As many bins as samples, and so one sample to a bin.
         each = visops.roi_align_rotated(maps, box, bins, sampling_ratio=1)
         torch.testing.assert_close(few.squeeze(), each.mean(), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_gradients_of_one_pixel_have_the_promised_strides(channels_last: bool) -> None:
+    backward = torch.ops.visops.roi_align_rotated_backward
+    grad, boxes = torch.rand(2, 17, 3, 2), torch.rand(2, 6).floor()
+    strides = [
+        backward(*(t.to(device) for t in (grad, boxes)), [3, 17, 1, 1], 0.5, 2, True, True, False,
+                 channels_last).stride()
+        for device in ("cpu", "meta")
+    ]  # fmt: skip
+    assert strides[0] == strides[1]

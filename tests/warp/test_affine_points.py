@@ -195,6 +195,11 @@ def test_collinear_points_are_named(count: int, dtype: torch.dtype) -> None:
         lambda: visops.affine_from_points([[0, 0], [1]], TRIANGLE),
     ),
     (
+        TypeError,
+        "transform_points: points has dtype float8_e5m2, must be float16, bfloat16, float32, ",
+        lambda: visops.transform_points(torch.ones(1, 2).to(torch.float8_e5m2), torch.eye(3)),
+    ),
+    (
         ValueError,
         "transform_points: points has shape [2], expected [..., N, 2]",
         lambda: visops.transform_points(torch.zeros(2), torch.eye(3)[:2]),

@@ -37,7 +37,8 @@ MapGradient empty_gradient(const RoiCall& call, const Tensor& grad, const Sizes&
                            bool channels_last, bool may_turn = false) {
   const DType dtype = call.params.dtype;
   const DType sum_dtype = dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  const bool is_turned = may_turn && !channels_last;
+  const bool has_pixels = input_size[2] > 1 || input_size[3] > 1;  // else the layouts are one
+  const bool is_turned = may_turn && !channels_last && has_pixels;
   return {
       empty_tensor(call.op, "gradient", grad, input_size, sum_dtype, channels_last || is_turned),
       dtype, is_turned};
