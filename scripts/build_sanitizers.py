@@ -20,7 +20,7 @@ WRAPPED = (
     "aoti_torch_empty_strided",
     "aoti_torch_delete_tensor_object",
     "torch_call_dispatcher",
-    # Of our own; see tests/cuda_check/boxes.cpp.
+    # These are our own functions; see tests/cuda_check/boxes.cpp.
     "_ZN6visops10check_roisEPKcS1_RKNS_14RoiAlignParamsE",
     "_ZN6visops16check_crop_boxesEPKcRKNS_9CropBoxesEl",
 )

@@ -57,13 +57,6 @@ class Texts(NamedTuple):
     sizes: set[Size]
 
 
-class _List(NamedTuple):
-    """The counts of some masks, one after another, and where masks begin."""
-
-    values: np.ndarray
-    offsets: np.ndarray
-
-
 @cache
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(LIBRARY))

@@ -69,8 +69,8 @@ EXPECTED = {
 }
 
 
-# Of a warp's launch: sectors of global memory, the fewest; passes of shared memory, the fewest;
-# bytes touched.
+# What a launch of one warp costs: sectors of global memory, the fewest; passes of shared memory,
+# the fewest; bytes touched.
 COSTS = {
     "dense": (8, 8, 0, 0, 256),
     "strided": (36, 8, 0, 0, 256),

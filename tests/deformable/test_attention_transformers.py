@@ -14,6 +14,14 @@ from deformable.attention_cases import METHODS, by_grid_sample, problem
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
+BACKBONE: dict[str, Any] = {
+    "embedding_size": 8,
+    "hidden_sizes": [8, 8, 16, 16],
+    "depths": [1, 1, 1, 1],
+    "layer_type": "basic",
+    "out_features": ["stage2", "stage3", "stage4"],
+}
+
 
 def ours(
     self: Any,
@@ -37,13 +45,7 @@ def ours(
 
 def small_detr() -> Any:
     """A Deformable DETR without pretrained parts."""
-    backbone = transformers.ResNetConfig(
-        embedding_size=8,
-        hidden_sizes=[8, 8, 16, 16],
-        depths=[1, 1, 1, 1],
-        layer_type="basic",
-        out_features=["stage2", "stage3", "stage4"],
-    )
+    backbone = transformers.ResNetConfig(**BACKBONE)
     config = transformers.DeformableDetrConfig(
         use_timm_backbone=False,
         use_pretrained_backbone=False,
@@ -67,13 +69,7 @@ def small_detr() -> Any:
 
 def small_rt_detr(method: str) -> Any:
     """An RT-DETRv2 without pretrained parts, and without queries of noisy targets."""
-    backbone = transformers.RTDetrResNetConfig(
-        embedding_size=8,
-        hidden_sizes=[8, 8, 16, 16],
-        depths=[1, 1, 1, 1],
-        layer_type="basic",
-        out_features=["stage2", "stage3", "stage4"],
-    )
+    backbone = transformers.RTDetrResNetConfig(**BACKBONE)
     config = transformers.RTDetrV2Config(
         backbone_config=backbone,
         encoder_in_channels=[8, 16, 16],

@@ -123,14 +123,13 @@ def module(cls: Any, *sizes: int, **options: Any) -> Pair:
     return found.detach(), expected.detach()
 
 
+def modulated() -> Pair:
+    ours = visops.deform_conv2d(INPUT, OFFSET, WEIGHT, BIAS, *GIVEN, MASK)
+    return ours, theirs(INPUT, OFFSET, WEIGHT, BIAS, *GIVEN, MASK)
+
+
 CONVOLUTIONS: dict[str, Row] = {
-    "torchvision: deform_conv2d(": (
-        lambda: (
-            visops.deform_conv2d(INPUT, OFFSET, WEIGHT, BIAS, *GIVEN, MASK),
-            theirs(INPUT, OFFSET, WEIGHT, BIAS, *GIVEN, MASK),
-        ),
-        1e-4,
-    ),
+    "torchvision: deform_conv2d(": (modulated, 1e-4),
     "torchvision: DeformConv2d": (layers, 1e-4),
     "mmcv: deform_conv2d(": (
         lambda: (
@@ -139,13 +138,7 @@ CONVOLUTIONS: dict[str, Row] = {
         ),
         1e-4,
     ),
-    "mmcv: modulated_deform_conv2d(": (
-        lambda: (
-            visops.deform_conv2d(INPUT, OFFSET, WEIGHT, BIAS, *GIVEN, MASK),
-            theirs(INPUT, OFFSET, WEIGHT, BIAS, *GIVEN, MASK),
-        ),
-        1e-4,
-    ),
+    "mmcv: modulated_deform_conv2d(": (modulated, 1e-4),
     "mmcv: DeformConv2dPack, ModulatedDeformConv2dPack": (packs, 1e-3),
 }
 ATTENTION: dict[str, Row] = {

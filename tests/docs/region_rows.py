@@ -177,6 +177,11 @@ def turned(degrees: bool = False, **options: Any) -> Pair:
     return ours, expected
 
 
+def aligned() -> Pair:
+    ours = visops.roi_align(MAPS, ROIS, 5, 0.5, 2, True)
+    return ours, theirs(MAPS, ROIS, 5, 0.5, 2, True)
+
+
 TORCHVISION: dict[str, Row] = {
     "roi_align(...), RoIAlign(...)": (
         lambda: (
@@ -198,13 +203,7 @@ TORCHVISION: dict[str, Row] = {
     "MultiScaleRoIAlign, names of maps that skip a level": (skipped_level, 1e-5),
 }
 DETECTRON2: dict[str, Row] = {
-    "ROIAlign(output_size, spatial_scale, sampling_ratio, aligned=True)(x, rois)": (
-        lambda: (
-            visops.roi_align(MAPS, ROIS, 5, 0.5, 2, True),
-            theirs(MAPS, ROIS, 5, 0.5, 2, True),
-        ),
-        1e-5,
-    ),
+    "ROIAlign(output_size, spatial_scale, sampling_ratio, aligned=True)(x, rois)": (aligned, 1e-5),
     "ROIPooler(output_size, scales, sampling_ratio": (pooler, 1e-5),
     'pooler_type="ROIAlign"': (
         lambda: (
@@ -216,13 +215,7 @@ DETECTRON2: dict[str, Row] = {
     "canonical_box_size": (pooler, 1e-5),
 }
 MMCV: dict[str, Row] = {
-    "roi_align(x, rois, output_size, spatial_scale": (
-        lambda: (
-            visops.roi_align(MAPS, ROIS, 5, 0.5, 2, True),
-            theirs(MAPS, ROIS, 5, 0.5, 2, True),
-        ),
-        1e-5,
-    ),
+    "roi_align(x, rois, output_size, spatial_scale": (aligned, 1e-5),
     'pool_mode="avg", "max"': (largest, 1e-12),
     'pool_mode="max", a box of size 0': (without_samples, 0),
 }

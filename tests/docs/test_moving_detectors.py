@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,9 +11,9 @@ import visops
 from docs import deformable_rows as deformable
 from docs import overlap_rows as overlaps
 from docs import region_rows as regions
+from docs.names import DOCS, PAGE, lines_of
 from docs.suppression_rows import DETECTRON2, MMCV, ONNX, SOLO, ULTRALYTICS, Row
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 TWO = " | visops |\n|-|-|\n"
 
 # A page, the heading of a table, its rows by their first cells, and those that can't be run.
@@ -61,8 +60,7 @@ CALLS = [(table, name) for table, (_, _, rows, _) in TABLES.items() for name in 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_row_is_run(table: str) -> None:
     page, heading, rows, others = TABLES[table]
-    _, _, rest = (DOCS / page).read_text(encoding="utf-8").partition(heading)
-    lines = rest.split("\n\n")[0].splitlines()
+    lines = lines_of(DOCS / page, heading)
     cells = [line.removeprefix("| ").split(" | ")[0].replace("`", "") for line in lines]
     run = [cell for cell in cells if not cell.startswith(others or ("\n",))]
     assert len(cells) == len(run) + len(others)
@@ -73,8 +71,7 @@ def test_every_row_is_run(table: str) -> None:
 def test_operators_of_detectors_are_there() -> None:
     """The table of moving.md that leads to these pages names what exists."""
     heading = "| torchvision, detectron2, mmcv | visops | what differs |\n|-|-|-|\n"
-    _, _, rest = (DOCS / "moving.md").read_text(encoding="utf-8").partition(heading)
-    lines = rest.split("\n\n")[0].splitlines()
+    lines = lines_of(PAGE, heading)
     assert len(lines) > 10
     for line in lines:
         name, ours, _ = line.strip("| ").split(" | ")

@@ -7,7 +7,6 @@ with OpenCV's, pycocotools' and torchvision's functions; test_peers.py runs segm
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import cv2
@@ -23,8 +22,8 @@ from torchvision.transforms.v2.functional import resized_crop
 from visops import compat
 
 from docs.mask_rows import MASK_ROWS, Pair, Row
+from docs.names import DOCS, lines_of
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
 RNG = np.random.default_rng(0)
 
 PHOTO = torch.from_numpy(skimage.data.astronaut()).permute(2, 0, 1)[:, :90, :120].float() / 255
@@ -217,8 +216,7 @@ CALLS = [(table, name) for table, (_, _, rows, _) in TABLES.items() for name in 
 @pytest.mark.parametrize("table", TABLES)
 def test_every_row_is_run(table: str) -> None:
     page, heading, rows, others = TABLES[table]
-    _, _, rest = (DOCS / page).read_text(encoding="utf-8").partition(heading)
-    lines = rest.split("\n\n")[0].splitlines()
+    lines = lines_of(DOCS / page, heading)
     found = [re.match(r"\| `?([^`|,]+(?:,[^`|]+)?)", line) for line in lines]
     first = [match[1].strip() for match in found if match]
     assert len(first) == len(lines) > 2

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 import visops
 from numpy.lib.stride_tricks import sliding_window_view
 
-from docs.names import PAGE
+from docs.names import PAGE, lines_of
 
 cv2 = pytest.importorskip("cv2")
 kornia = pytest.importorskip("kornia")
@@ -310,10 +310,9 @@ CALLS = [call for table in TABLES.values() for call in table.items()]
 
 @pytest.mark.parametrize("heading", TABLES)
 def test_every_row_is_run(heading: str) -> None:
-    _, _, rest = PAGE.read_text(encoding="utf-8").partition(heading)
-    table = rest.split("\n\n")[0]
-    found = re.findall(r"^\| `([^`]+)`", table, re.MULTILINE)
-    assert len(found) == len(table.splitlines())
+    table = lines_of(PAGE, heading)
+    found = re.findall(r"^\| `([^`]+)`", "\n".join(table), re.MULTILINE)
+    assert len(found) == len(table)
     assert found == list(TABLES[heading])
 
 

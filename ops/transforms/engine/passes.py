@@ -45,7 +45,7 @@ def run_passes(
     leaves : list of Leaf
         Changed in place.
     source : Source
-        Of this call's numbers.
+        Where this call's numbers come from.
     dry : bool
         Only draw.
     record : bool
