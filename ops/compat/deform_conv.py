@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ __all__ = ["DeformConv2dPack", "ModulatedDeformConv2dPack"]
 Pair = int | tuple[int, int]
 
 
-class _Pack(nn.Module):
+class _Pack(nn.Module, ABC):
     """A deformable convolution with the convolution that computes its places: ``conv_offset``."""
 
     _version = 2
@@ -76,9 +77,9 @@ class _Pack(nn.Module):
         )
         self.init_weights()
 
+    @abstractmethod
     def init_weights(self) -> None:
         """Set all parameters to their initial values; places are those of a convolution."""
-        raise NotImplementedError
 
     def init_offset(self) -> None:
         """Let all places be those of a convolution."""

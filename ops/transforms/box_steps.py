@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,8 +50,9 @@ class _BoxStep(TargetStep, Transform):
             if leaf.kind == "boxes":
                 self.run_boxes(leaf, leaves, sizes)
 
+    @abstractmethod
     def run_boxes(self, leaf: Leaf, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
-        raise NotImplementedError
+        """Change the boxes of one leaf."""
 
 
 class ConvertBoundingBoxFormat(_BoxStep):

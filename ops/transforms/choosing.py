@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -43,9 +44,9 @@ class _Choosing(CallableContainer):
         ]
         return "\n".join([f"{self._get_name()}({self.extra_repr()}", *inner, ")"])
 
+    @abstractmethod
     def chosen(self) -> Iterable[int]:
         """Draw the groups to run, in order, from torch's generator."""
-        raise NotImplementedError
 
     def run(self, leaves: list[Leaf]) -> None:
         for index in self.chosen():
@@ -55,13 +56,13 @@ class _Choosing(CallableContainer):
 class _Fusing(_Choosing):
     """A choice that can be made within a fused pass, by conditions for each sample."""
 
+    @abstractmethod
     def draw_choice(self, uniform: Number) -> Params:
         """Return the parameter that a uniform number decides."""
-        raise NotImplementedError
 
+    @abstractmethod
     def conditions(self, params: Mapping[str, Any]) -> list[Number]:
         """Return which samples take each group."""
-        raise NotImplementedError
 
     def fused(self, exact: bool) -> Fusable | None:
         groups = self.groups(exact)

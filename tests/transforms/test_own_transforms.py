@@ -38,6 +38,15 @@ class Down(T.Transform):
         plan.shift(0.0, params["rows"], plan.canvas)
 
 
+def test_a_missing_method_is_named_when_the_transform_is_made() -> None:
+    class Unfinished(T.Transform):
+        def effects(self) -> T.Effects:
+            return T.Effects()
+
+    with pytest.raises(TypeError, match="Unfinished .* extend"):
+        Unfinished()  # type: ignore[abstract]
+
+
 @pytest.mark.parametrize("batch", [(), (1,), (3,)])
 def test_transform_without_draws(batch: tuple[int, ...]) -> None:
     image = torch.rand(*batch, 1, 4, 5)

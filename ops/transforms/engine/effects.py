@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -92,7 +93,7 @@ class Effects:
     alone: str | None = None
 
 
-class Fusable(nn.Module):
+class Fusable(nn.Module, ABC):
     """What the engine asks of a transform: effects, parameters, and an entry in a plan.
 
     Attributes
@@ -107,9 +108,9 @@ class Fusable(nn.Module):
         Edits.last = object()
         super().__setattr__(name, value)
 
+    @abstractmethod
     def effects(self) -> Effects:
         """Say what the transform does, for any image and any draw."""
-        raise NotImplementedError
 
     def make_params(self, uniforms: np.ndarray, canvas: Canvas) -> dict[str, np.ndarray]:
         """Turn uniform numbers into parameters.
@@ -128,9 +129,9 @@ class Fusable(nn.Module):
         """
         return {}
 
+    @abstractmethod
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         """Add to a plan what the transform does with these parameters."""
-        raise NotImplementedError
 
     def draw(self, uniforms: Sequence[Number], canvas: Canvas) -> Params:
         """Call `make_params` with numbers in a plan's form: floats, or an array [draws, B]."""
@@ -186,6 +187,6 @@ class TargetStep(Fusable):
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         """Add nothing: no pixel changes."""
 
+    @abstractmethod
     def run(self, leaves: Sequence[Any], sizes: np.ndarray) -> None:
         """Change the targets among the leaves; images have these sizes, ``[B, 2]``."""
-        raise NotImplementedError

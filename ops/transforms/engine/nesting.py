@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -43,16 +44,16 @@ class Chain(nn.Module):
         super().__setstate__({**restored(state), **options})
 
 
-class Container(nn.Module):
+class Container(nn.Module, ABC):
     """Transforms of which each sample takes some. Unfused, it runs with all targets."""
 
     def fused(self, exact: bool) -> Fusable | None:
         """Return a transform that does the same in a fused pass, or None."""
         return None
 
+    @abstractmethod
     def run(self, leaves: list[Leaf]) -> None:
         """Transform the leaves of one sample in place."""
-        raise NotImplementedError
 
 
 class OfBatches(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -30,7 +31,7 @@ __all__ = ["Mixing", "pictures", "restacked", "same_size", "target_options"]
 Params = Mapping[str, np.ndarray]
 
 
-class Mixing(OfBatches):
+class Mixing(OfBatches, ABC):
     """A transform of whole batches. Its calls and draws follow the rules of a `Compose`.
 
     Attributes
@@ -54,15 +55,15 @@ class Mixing(OfBatches):
         self._calls = None if seed is None else CallCounter()
         self._stacks = stacks  # whether images must have one size
 
+    @abstractmethod
     def draw(self, uniforms: np.ndarray, sizes: np.ndarray) -> dict[str, np.ndarray]:
         """Turn uniform numbers ``[B, draws]`` into parameters; sizes are ``[B, 2]``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mix(
         self, leaves: Sequence[Leaf], params: Params, sizes: np.ndarray, sample: Callable[[], Any]
     ) -> None:
         """Combine the samples in `leaves`, in place; `sample` returns them as they were given."""
-        raise NotImplementedError
 
     @outside_graphs
     def forward(
