@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -58,7 +58,7 @@ def as_many_each(op: Any, instead: str = "") -> Rule:
     """
     name = op._schema.name.removeprefix("visops::")
 
-    def stack(parts: Sequence[Tensor]) -> Tensor:
+    def stack(parts: tuple[Tensor, ...] | list[Tensor]) -> Tensor:
         for i, part in enumerate(parts):
             if part.shape != parts[0].shape:
                 raise RuntimeError(
