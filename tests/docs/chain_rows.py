@@ -179,7 +179,7 @@ def invisible_points() -> Pair:
 
 def dropped_boxes() -> Pair:
     A = library()
-    limits = {"min_visibility": 0.5, "min_area": 40}
+    limits: dict[str, Any] = {"min_visibility": 0.5, "min_area": 40}
     params = A.BboxParams("pascal_voc", label_fields=["labels"], **limits)
     crop = A.Compose([A.CenterCrop(30, 60, p=1)], bbox_params=params)
     theirs = crop(image=PHOTO, bboxes=BOXES, labels=NAMES)

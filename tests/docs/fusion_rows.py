@@ -177,7 +177,7 @@ def kinds_of_scores_of_solids() -> Pair:
     found, expected = [], []
     mean = score_of_solid(theirs, solids, conf_type="avg", weights=[1, 3])
     for kind in ("box_and_model_avg", "absent_model_aware_avg"):
-        options = {"conf_type": kind, "weights": [1, 3]}
+        options: dict[str, Any] = {"conf_type": kind, "weights": [1, 3]}
         found += [score_of_solid(call, solids, **options) for call in (ours, theirs)]
         expected += [float(theirs(*boxes, **options)[1][0]), mean]
         assert found[-2] != pytest.approx(mean)

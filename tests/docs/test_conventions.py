@@ -105,10 +105,9 @@ def test_paddings(row: str) -> None:
 def kinds_of_images() -> None:
     for shape in ((2, 3, 8, 9), (3, 8, 9)):
         assert visops.warp_affine(torch.rand(shape), MATRIX).shape == shape
-    for shape in ((8, 9, 3), (8, 9)):
-        array = np.ones(shape, np.uint8)
-        assert visops.warp_affine(array, MATRIX).shape == shape
-        assert cv2.warpAffine(array, MATRIX, (9, 8)).shape == shape
+    for array in (np.ones((8, 9, 3), np.uint8), np.ones((8, 9), np.uint8)):
+        assert visops.warp_affine(array, MATRIX).shape == array.shape
+        assert cv2.warpAffine(array, MATRIX, (9, 8)).shape == array.shape
     assert kornia.geometry.warp_affine(torch.rand(2, 3, 8, 9), MATRICES, SIZE).shape[-2:] == SIZE
     with pytest.raises((TypeError, ValueError, RuntimeError)):
         kornia.geometry.warp_affine(torch.rand(3, 8, 9), MATRICES, SIZE)
@@ -211,7 +210,7 @@ def test_fill() -> None:
     wide = np.zeros((4, 5, 6), np.uint8)
     for fill in (7, [1, 2, 3, 4, 5, 6]):
         found = visops.warp_affine(wide, away, fill=fill)
-        np.testing.assert_array_equal(found, np.broadcast_to(np.uint8(fill), wide.shape))
+        np.testing.assert_array_equal(found, np.broadcast_to(fill, wide.shape))
     theirs = cv2.warpAffine(wide[..., :4].copy(), away, (5, 4), borderValue=[1, 2, 3, 4])
     assert theirs[0, 0].tolist() == [1, 2, 3, 4]
     with pytest.raises(cv2.error):
