@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .refusals import require_plain
+from .refusals import refuse_float8, require_plain
 
 _NUMPY_TO_TORCH = {np.float16: torch.float16, np.float32: torch.float32}
 
@@ -78,12 +78,7 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
         require_plain(op, **{name: value})
         if value.is_complex():
             raise TypeError(f"visops.{op}: {name} is complex, expected real numbers")
-        if value.is_floating_point() and value.element_size() == 1:  # torch can't add gradients
-            given = str(value.dtype).removeprefix("torch.")
-            raise TypeError(
-                f"visops.{op}: {name} has dtype {given}, must be float16, bfloat16, float32, "
-                "float64 or an integer type"
-            )
+        refuse_float8(op, name, value)
         return value.to(torch.float64)
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], np.ndarray):
         value = _stacked(value)

@@ -54,8 +54,9 @@ def call_operator(
     if device is None and _are_tensors(tensors, optional):
         try:
             return call(*tensors.values(), *arguments)
-        except (NotImplementedError, AttributeError):  # torch's, for sparse tensors and their like
-            require_plain(op, **tensors)
+        except (RuntimeError, AttributeError) as error:
+            if not str(error).startswith("visops."):  # torch's, for sparse tensors and their like
+                require_plain(op, **tensors)
             raise
     given = {n: v for n, v in tensors.items() if not (v is None and n in optional)}
     first = next(iter(given))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["refuse_foreign_tensors", "require_plain", "unsupported"]
+__all__ = ["refuse_float8", "refuse_foreign_tensors", "require_plain", "unsupported"]
 
 # The alias covers every backend that has no kernel of its own, except nested tensors.
 _KEYS = ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA", "AutogradNestedTensor")
@@ -47,6 +47,16 @@ def require_plain(op: str, **tensors: Any) -> None:
     for name, value in tensors.items():
         if message := unsupported(op, name, value):
             raise TypeError(message)
+
+
+def refuse_float8(op: str, name: str, tensor: Tensor) -> None:
+    """Raise for floats of 8 bits: torch can't add them, and so not their gradients."""
+    if tensor.is_floating_point() and tensor.element_size() == 1:
+        given = str(tensor.dtype).removeprefix("torch.")
+        raise TypeError(
+            f"visops.{op}: {name} has dtype {given}, must be float16, bfloat16, float32, "
+            "float64 or an integer type"
+        )
 
 
 def _refusing(op: str) -> Callable[..., Any]:

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from .fake_checks import check_presence
 
 __all__ = [
+    "as_many_each",
     "below_vmap",
     "complete_rule",
     "into_batch",
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 Rule = Callable[..., tuple[Any, Any]]
+Stack = Callable[[Any], Tensor]
 
 
 class _State(threading.local):
@@ -32,7 +34,7 @@ class _State(threading.local):
 _state = _State()
 
 
-def one_call_each(call: Callable[..., Any]) -> Rule:
+def one_call_each(call: Callable[..., Any], stack: Stack = torch.stack) -> Rule:
     """Return a rule that calls once per mapped entry and stacks the results."""
 
     def rule(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
@@ -41,11 +43,37 @@ def one_call_each(call: Callable[..., Any]) -> Rule:
             for i in range(info.batch_size)
         ]
         if isinstance(results[0], Tensor):
-            return torch.stack(results), 0
-        stacked = tuple(torch.stack(parts) for parts in zip(*results, strict=True))
+            return stack(results), 0
+        stacked = tuple(stack(parts) for parts in zip(*results, strict=True))
         return stacked, (0,) * len(stacked)
 
     return rule
+
+
+def as_many_each(op: Any, instead: str = "") -> Rule:
+    """Return a rule for an operator whose number of results depends on values.
+
+    Results can only be stacked where there are as many of each entry; none have no shape. `instead`
+    says in the errors what to call.
+    """
+    name = op._schema.name.removeprefix("visops::")
+
+    def stack(parts: tuple[Tensor, ...] | list[Tensor]) -> Tensor:
+        for i, part in enumerate(parts):
+            if part.shape != parts[0].shape:
+                raise RuntimeError(
+                    f"visops.{name}: under vmap, sample {i} has {len(part)} results and sample 0 "
+                    f"has {len(parts[0])}; all must have as many{instead}"
+                )
+        return torch.stack(parts)
+
+    def nothing(*_: Any) -> tuple[Any, Any]:
+        raise RuntimeError(
+            f"visops.{name}: vmap maps 0 samples, must be at least one: the number of results "
+            f"depends on values{instead}"
+        )
+
+    return complete_rule(op, one_call_each(op, stack), nothing)
 
 
 def mapped_first(tensor: Tensor, dim: int | None, entries: int) -> Tensor:
@@ -63,13 +91,16 @@ def out_of_batch(tensor: Tensor, entries: int) -> Tensor:
     return tensor.reshape(entries, tensor.shape[0] // entries, *tensor.shape[1:])
 
 
-def complete_rule(op: Any, rule: Rule) -> Rule:
+def complete_rule(op: Any, rule: Rule, of_nothing: Rule | None = None) -> Rule:
     """Return the rule for any call of `op`: with all arguments, and for no entries at all.
+
+    For those, `of_nothing` is called, by default what gives results of the fake kernel's shape.
 
     The dispatcher leaves out trailing arguments that equal their defaults.
     """
     name = op._schema.name.removeprefix("visops::")
     schema = op._schema.arguments
+    of_nothing = of_nothing or _no_results
     defaults = [argument.default_value for argument in schema]
 
     def completed(info: Any, in_dims: Any, *arguments: Any) -> tuple[Any, Any]:
@@ -79,7 +110,7 @@ def complete_rule(op: Any, rule: Rule) -> Rule:
         for argument, value in zip(schema, arguments, strict=True):
             check_presence(name, argument, value)
         if info.batch_size == 0:
-            return _no_results(op, in_dims, arguments)
+            return of_nothing(op, in_dims, arguments)
         try:
             return rule(info, in_dims, *arguments)
         except IndexError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._torch.refusals import require_plain
+from .._torch.refusals import refuse_float8, require_plain
 from .iou_formulas import (
     area,
     aspect_difference,
@@ -15,8 +15,6 @@ from .iou_formulas import (
 )
 
 __all__ = ["complete_box_iou_loss", "distance_box_iou_loss", "generalized_box_iou_loss"]
-
-_FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 def generalized_box_iou_loss(
@@ -167,16 +165,12 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
         if boxes.dim() == 0 or boxes.shape[-1] != 4:
             shape = list(boxes.shape)
             raise ValueError(f"visops.{op}: {name} has shape {shape}, must be [..., 4]")
-        given = str(boxes.dtype).removeprefix("torch.")
         if boxes.dtype == torch.bool or boxes.is_complex():
+            given = str(boxes.dtype).removeprefix("torch.")
             raise ValueError(
                 f"visops.{op}: {name} has dtype {given}, must be a floating or integer type"
             )
-        if boxes.is_floating_point() and boxes.dtype not in _FLOATING:
-            raise ValueError(
-                f"visops.{op}: {name} has dtype {given}, must be float16, bfloat16, float32, "
-                "float64 or an integer type"
-            )
+        refuse_float8(op, name, boxes)
     if boxes1.device != boxes2.device:
         raise ValueError(
             f"visops.{op}: boxes2 is on {boxes2.device}, boxes1 is on {boxes1.device}; "

@@ -162,6 +162,7 @@ def affine_opencv(
     if not isinstance(image_uint8, np.ndarray) or image_uint8.dtype != np.uint8:
         kind = getattr(image_uint8, "dtype", type(image_uint8).__name__)
         raise TypeError(f"visops.{op}: image_uint8 is {kind}, must be a numpy.ndarray of uint8")
+    require_plain(op, from_point=from_point, to_point=to_point)
     shape = image_uint8.shape
     if len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (1, 3)):
         raise ValueError(

@@ -25,6 +25,9 @@ _backward_kernel = Differentiable("convolve2d_backward_kernel")
 
 _Pair = Sequence[int]
 
+# Parts of an output are no shorter: a call for each must be worth it.
+_LEAST_PART = 256
+
 
 def _check_planes(op: str, name: str, tensor: Tensor) -> None:
     require(
@@ -164,6 +167,34 @@ def _first_extended(start: _Pair, kernel_size: _Pair, flip: bool) -> list[int]:
     return [s - (k - 1) if flip else s for s, k in zip(start, kernel_size, strict=True)]
 
 
+def _over_zeros(input: Tensor, kernel: Tensor, start: _Pair, size: _Pair, flip: bool) -> Tensor:
+    """Convolve an input that zeros surround.
+
+    Few elements of a kernel that is far longer than the input meet it. So a long side of the output
+    is computed in parts, each with those elements only; sums leave out nothing but zeros.
+    """
+    for dim in (-2, -1):
+        count, taps, places = input.shape[dim], kernel.shape[dim], size[dim]
+        if not all(isinstance(n, int) for n in (count, taps, places)):
+            continue  # under torch.compile: a question would fix the size
+        part = max(count, _LEAST_PART)
+        if min(taps, places) <= 2 * part:
+            continue
+        first = _first_extended(start, kernel.shape[-2:], flip)[dim]
+        parts = []
+        for begin in range(0, places, part):
+            end = min(begin + part, places)
+            low = min(max(0, 1 - first - end), taps - 1)  # elements that meet the input
+            high = max(min(taps, count - first - begin), low + 1)
+            taken = (taps - high, high - low) if flip else (low, high - low)
+            at, of = list(start), list(size)
+            at[dim] = first + begin + low + (high - low - 1 if flip else 0)
+            of[dim] = end - begin
+            parts.append(_over_zeros(input, kernel.narrow(dim, *taken), at, of, flip))
+        return torch.cat(parts, dim)
+    return convolve2d(input, kernel, start, size, "fill", None, flip)
+
+
 def _input_gradient(
     grad: Tensor, kernel: Tensor, start: _Pair, shape: Sequence[int], boundary: str, flip: bool
 ) -> Tensor:
@@ -171,13 +202,13 @@ def _input_gradient(
     size = list(shape[-2:])
     if boundary == "fill":
         back = [-s for s in start]
-        found = convolve2d(grad, kernel, back, size, "fill", None, not flip)
+        found = _over_zeros(grad, kernel, back, size, not flip)
     else:
         kernel_size = kernel.shape[-2:]
         first = _first_extended(start, kernel_size, flip)
         back = [f - s for f, s in zip(first, start, strict=True)]
         extended = [n + k - 1 for n, k in zip(grad.shape[-2:], kernel_size, strict=True)]
-        found = convolve2d(grad, kernel, back, extended, "fill", None, not flip)
+        found = _over_zeros(grad, kernel, back, extended, not flip)
         found = _fold(found, first, size, boundary)
     return found.sum_to_size(tuple(shape))
 

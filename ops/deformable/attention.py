@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
+from .._torch.refusals import require_plain
 from .attention_autograd import attention, backward_samples, backward_value
 
 __all__ = ["attention_gradients", "multi_scale_deformable_attention"]
@@ -129,6 +130,8 @@ def attention_gradients(
     grad: Tensor,
 ) -> list[Tensor]:
     """Return the gradients of value, locations and weights for that of the result."""
+    tensors = {"value": value, "sampling_locations": locations, "attention_weights": weights}
+    require_plain(_OP, **tensors, grad=grad)
     given = _samples(*_levels(spatial_shapes, level_start_index), locations, weights, None)
     with torch.no_grad():
         of_locations, of_weights = backward_samples(grad, value, *given, "default")
@@ -138,6 +141,7 @@ def attention_gradients(
 
 def _levels(spatial_shapes: Any, starts: Any) -> tuple[Tensor | None, list[Any]]:
     """Return the levels' shapes as operators take them: a tensor, or all sizes in a list."""
+    require_plain(_OP, spatial_shapes=spatial_shapes, level_start_index=starts)
     if isinstance(spatial_shapes, np.ndarray):
         spatial_shapes = spatial_shapes.tolist()
     shapes = spatial_shapes if isinstance(spatial_shapes, Tensor) else None

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator
+from .._torch.refusals import require_plain
 from .points_autograd import sample
 
 __all__ = ["point_sample", "sample_points_by_uncertainty"]
@@ -240,6 +241,7 @@ def _counts(op: str, num_points: Any, oversample: float, importance: float) -> t
 def _check_logits(op: str, logits: Any, uncertainty: str) -> None:
     if not isinstance(logits, Tensor):
         raise TypeError(f"visops.{op}: logits is a {type(logits).__name__}, must be a torch.Tensor")
+    require_plain(op, logits=logits)
     if logits.dim() != 4:
         raise RuntimeError(
             f"visops.{op}: logits has shape {list(logits.shape)}, must be [B, C, H, W]"

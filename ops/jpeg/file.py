@@ -135,4 +135,6 @@ def _as_array(data: Any) -> np.ndarray:
 
 def _wrong_array(data: Any) -> str:
     dtype = str(data.dtype).removeprefix("torch.")
+    if isinstance(data, Tensor) and data.is_nested:
+        return "data is a nested tensor, must be uint8 of one dimension"
     return f"data has dtype {dtype} and shape {list(data.shape)}, must be uint8 of one dimension"

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._torch.call import call_operator, renamed
 from .._torch.named_tuples import exportable
+from .._torch.refusals import require_plain
 from . import fakes  # noqa: F401
 
 __all__ = ["PackedMasks", "mask_area", "mask_iou", "masks_to_boxes", "pack_masks"]
@@ -273,6 +274,7 @@ def size_of_masks(op: str, name: str, masks: Any) -> tuple[int, int]:
             f"visops.{op}: {name} is a {type(masks).__name__}, must be a torch.Tensor, a "
             "numpy.ndarray or PackedMasks"
         )
+    require_plain(op, **{name: masks})
     if masks.ndim != 3:
         error = RuntimeError if isinstance(masks, Tensor) else ValueError
         raise error(f"visops.{op}: {name} has shape {list(masks.shape)}, must be [N, H, W]")

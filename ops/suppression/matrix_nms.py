@@ -15,6 +15,8 @@ from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
 from .._torch.differentiable import without_gradient
 from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
+from .._torch.registering import add_vmap_rule
+from .._torch.vmap_calls import as_many_each
 from .arguments import whole_ids
 
 __all__ = ["matrix_nms"]
@@ -123,3 +125,6 @@ def _matrix_nms_fake(
         check_same_device(_OP, "objects", objects, name, tensor)
     count = torch.library.get_ctx().new_dynamic_size(min=0)  # 0 if none is kept
     return objects.new_empty((count,), dtype=torch.int64), scores.new_empty((count,))
+
+
+add_vmap_rule(_OP, as_many_each(_matrix_nms))

@@ -16,6 +16,7 @@ from .._torch.fake_checks import (
     require,
 )
 from .._torch.registering import add_vmap_rule
+from .._torch.vmap_calls import as_many_each
 
 __all__ = [
     "batched_nms",
@@ -175,3 +176,8 @@ def _nms_padded_vmap(
 
 
 add_vmap_rule("nms_padded", _nms_padded_vmap)
+for _op in (nms, batched_nms, nms_rotated):
+    _name = _op._schema.name.removeprefix("visops::")
+    add_vmap_rule(_name, as_many_each(_op, "; nms_padded gives a fixed number"))
+for _op in (nms_match, soft_nms, batched_soft_nms, soft_nms_rotated):
+    add_vmap_rule(_op._schema.name.removeprefix("visops::"), as_many_each(_op))

@@ -144,6 +144,7 @@ def warp_affine(
     fills = number_list("warp_affine", "fill", fill)
     rank = image.dim()
     if rank != 4 and rank != 3:
+        require_plain("warp_affine", image=image)
         raise ValueError(
             f"visops.warp_affine: image has shape {list(image.shape)}, "
             "must be [batch, channels, height, width] or [channels, height, width]"
@@ -157,10 +158,11 @@ def warp_affine(
             _warp_into(out, images, matrix, size, options)
             return out
         result = _affine(images, matrix, images.shape[2:] if size is None else size, *options)
-    except NotImplementedError:  # torch's, for views of sparse tensors and their like
-        require_plain("warp_affine", image=image, matrix=matrix)
-        raise
     except RuntimeError as error:
+        if not str(error).startswith(
+            "visops."
+        ):  # torch's, for views of sparse tensors and the like
+            require_plain("warp_affine", image=image, matrix=matrix)
         raise renamed(error, "warp_affine", "affine") from None
     return result if rank == 4 else result.squeeze(0)
 

@@ -25,6 +25,7 @@ def batch_tensor(images: Any, layout: str | None) -> Tensor:
             f"visops.augment: images is a {type(images).__name__}, must be a torch.Tensor, "
             "a numpy.ndarray, or a list of them"
         )
+    require_plain(_OP, images=images)
     shape = images.shape
     if len(shape) != 4:
         raise ValueError(
@@ -46,6 +47,7 @@ def image_list(images: Sequence[Any], layout: str | None) -> list[Tensor]:
     tensors = []
     for i, image in enumerate(images):
         if isinstance(image, Tensor):
+            require_plain(_OP, **{f"images[{i}]": image})
             if hwc:
                 image = image.permute(2, 0, 1) if image.dim() == 3 else _refuse_rank(image, i, hwc)
         elif isinstance(image, np.ndarray):

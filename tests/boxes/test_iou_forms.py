@@ -252,7 +252,7 @@ def boxes(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         lambda: visops.distance_box_iou_loss(boxes(3), boxes(2)),
     ),
     (
-        ValueError,
+        TypeError,
         "complete_box_iou_loss: boxes2 has dtype float8_e4m3fn, must be float16, bfloat16, "
         "float32, float64 or an integer type",
         lambda: visops.complete_box_iou_loss(boxes(0), boxes(0).to(torch.float8_e4m3fn)),

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import visops
 from torch import Tensor
+from visops.convolution import convolve2d_autograd
 from visops.convolution.convolve2d_autograd import convolve2d
 
 from convolution.convolve2d_cases import BOUNDARIES, COMPLEX, FLOATING, element, extended, values
@@ -159,3 +161,49 @@ def test_gradients_of_one_operand(boundary: str) -> None:
         given[i] = given[i].clone().requires_grad_()
         result = convolve2d(*given, (1, 1), (6, 7), boundary, None, True)
         assert torch.equal(torch.autograd.grad(result.sum(), given[i])[0], wanted[i])
+
+
+@every_boundary
+@every_flip
+@pytest.mark.parametrize("shape", [(1, 90), (90, 1), (40, 37)], ids=str)
+def test_kernels_far_longer_than_the_result(
+    shape: Pair, flip: bool, boundary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gradients are computed in parts, with the same bits."""
+    rng = np.random.default_rng(0)
+    kernel = torch.from_numpy(rng.random(shape))
+    # With "fill", an image that has been extended; the others extend it.
+    sides = [k - 1 if boundary == "fill" else 0 for k in shape]
+    image = torch.from_numpy(rng.random((2, 7 + sides[0], 4 + sides[1]))).requires_grad_()
+    weights = torch.from_numpy(rng.random((2, 7, 4))).requires_grad_()
+    start = (shape[0] - 1, shape[1] - 1) if flip else (0, 0)
+
+    def gradients(least: int) -> list[Tensor]:
+        monkeypatch.setattr(convolve2d_autograd, "_LEAST_PART", least)
+        found = convolve2d(image, kernel, start, (7, 4), boundary, None, flip)
+        (grad,) = torch.autograd.grad((found * weights).sum(), image, create_graph=True)
+        return [grad, torch.autograd.grad(grad.square().sum(), weights)[0]]
+
+    whole = gradients(1 << 40)
+    taps: list[int] = []
+    plain = convolve2d_autograd.convolve2d
+
+    def counted(input: Tensor, kernel: Tensor, *rest: Any) -> Tensor:
+        taps.append(kernel.numel())
+        return plain(input, kernel, *rest)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(convolve2d_autograd, "convolve2d", counted)
+    found = gradients(3)
+    assert torch.equal(found[0], whole[0])
+    torch.testing.assert_close(found[1], whole[1])  # parts of this one are added up
+    assert len(taps) > 6
+    assert max(taps) < kernel.numel() / 2
+
+
+def test_blurs_far_larger_than_the_image_have_quick_gradients() -> None:
+    """The products grow with the kernel; with its square, this would take a minute."""
+    image = torch.rand(1, 40, 50, requires_grad=True)
+    blurred = visops.box_blur(image, 65535, border="reflect")
+    (gradient,) = torch.autograd.grad(blurred.sum(), image)
+    # A box repeats all pixels about equally often.
+    torch.testing.assert_close(gradient, torch.ones_like(gradient), rtol=0.01, atol=0)

@@ -38,6 +38,7 @@ def compare(ours: Any, theirs: Any, tolerance: float, differs: bool, share: floa
 
 ALBUMENTATIONS: dict[str, tuple[Make, T.Transform | list[T.Transform], bool]] = {
     "flip": (lambda A: A.HorizontalFlip(p=1), T.RandomHorizontalFlip(1), False),
+    "vertical flip": (lambda A: A.VerticalFlip(p=1), T.RandomVerticalFlip(1), False),
     "resized crop": (
         lambda A: A.RandomResizedCrop((99, 80), scale=(1, 1), ratio=(440 / 300, 440 / 300), p=1),
         T.Resize((99, 80), antialias=False),
@@ -78,6 +79,11 @@ ALBUMENTATIONS: dict[str, tuple[Make, T.Transform | list[T.Transform], bool]] = 
     "shear": (
         lambda A: A.Affine(shear={"x": (10, 10), "y": (0, 0)}, p=1),
         T.RandomAffine(0, shear=(10, 10)),
+        False,
+    ),
+    "shift, scale, rotate": (
+        lambda A: A.ShiftScaleRotate((0, 0), (-0.2, -0.2), (17, 17), p=1),
+        T.RandomAffine((-17, -17), scale=(0.8, 0.8)),
         False,
     ),
     "brightness": (
@@ -178,6 +184,7 @@ KORNIA: dict[str, tuple[Make, T.Transform, bool]] = {
     ),
     "pad": (lambda K: K.PadTo((310, 460)), T.Pad((0, 0, 20, 10)), False),
     "flip": (lambda K: K.RandomHorizontalFlip(p=1.0), T.RandomHorizontalFlip(1), False),
+    "vertical flip": (lambda K: K.RandomVerticalFlip(p=1.0), T.RandomVerticalFlip(1), False),
     "brightness": (
         lambda K: K.ColorJitter((1.3, 1.3), p=1.0),
         T.ColorJitter((1.3, 1.3)),

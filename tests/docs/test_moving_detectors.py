@@ -1,4 +1,4 @@
-"""Tables for detectors' libraries in nms.md, box_fusion.md, roi_align.md and others: every row."""
+"""Tables on other libraries in nms.md, box_fusion.md, roi_align.md, convolve2d.md, …: every row."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import visops
 
+from docs import convolution_rows as convolutions
 from docs import deformable_rows as deformable
 from docs import overlap_rows as overlaps
 from docs import region_rows as regions
+from docs.fusion_rows import ENSEMBLE_BOXES
 from docs.names import DOCS, PAGE, lines_of
 from docs.suppression_rows import DETECTRON2, MMCV, ONNX, SOLO, ULTRALYTICS, Row
 
@@ -23,6 +25,12 @@ TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
     "detectron2": ("nms.md", "| detectron2" + TWO, DETECTRON2, ()),
     "onnx": ("nms.md", "| NonMaxSuppression" + TWO, ONNX, ()),
     "solo": ("box_fusion.md", "| theirs" + TWO, SOLO, ()),
+    "ensemble-boxes": (
+        "box_fusion.md",
+        "| ensemble-boxes | visops | what differs |\n|-|-|-|\n",
+        ENSEMBLE_BOXES,
+        (),
+    ),
     "roi_align of torchvision": (
         "roi_align.md",
         "| torchvision" + TWO,
@@ -50,6 +58,13 @@ TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
         "conv2d.md",
         "| `torch.nn.functional.conv2d` | `visops.conv2d` |\n|-|-|\n",
         overlaps.CONVOLUTIONS,
+        (),
+    ),
+    "convolve2d": ("convolve2d.md", "| | SciPy | visops |\n|-|-|-|\n", convolutions.SCIPY, ()),
+    "im2col": (
+        "api/convolution/im2col.md",
+        "| | `F.unfold`, `F.fold` | `visops.im2col`, `visops.col2im` |\n|-|-|-|\n",
+        convolutions.COLUMNS,
         (),
     ),
     "poolings": ("api/roi/pooling.md", "| elsewhere | here |\n|-|-|\n", regions.POOLING, ()),

@@ -2,6 +2,7 @@
 
 A row's call is found by the first cell. What detectron2 and segment_anything compute is written
 with OpenCV's, pycocotools' and torchvision's functions; test_peers.py runs segment_anything itself.
+TensorFlow isn't installed: its crops are taken where its documentation says.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import scipy.ndimage
 import skimage.data
 import skimage.measure
 import torch
@@ -40,6 +42,33 @@ def by_grid() -> Pair:
     return visops.crop_rois(BATCH, WHOLE, (9, 7)), theirs
 
 
+def between_centres(size: tuple[int, int]) -> torch.Tensor:
+    """WHOLE as the box whose outermost samples are its corners, as in kornia and TensorFlow."""
+    index, x1, y1, x2, y2 = WHOLE[0].tolist()
+    height, width = size
+    step_x, step_y = (x2 - x1) / (width - 1), (y2 - y1) / (height - 1)
+    left, top = x1 + (1 - step_x) / 2, y1 + (1 - step_y) / 2
+    return torch.tensor([[index, left, top, left + width * step_x, top + height * step_y]])
+
+
+def of_kornia() -> Pair:
+    crop = pytest.importorskip("kornia.geometry.transform").crop_and_resize
+    _, x1, y1, x2, y2 = WHOLE[0].tolist()
+    theirs = crop(BATCH, torch.tensor([[[x1, y1], [x2, y1], [x2, y2], [x1, y2]]]), (9, 7))
+    assert (visops.crop_rois(BATCH, WHOLE, (9, 7)) - theirs).abs().max() > 0.01
+    return visops.crop_rois(BATCH, between_centres((9, 7)), (9, 7)), theirs
+
+
+def of_tensorflow() -> Pair:
+    """By its documentation, sample i is at row (y1 + i (y2 - y1) / (size - 1)) (height - 1)."""
+    _, x1, y1, x2, y2 = WHOLE[0].tolist()
+    ys = np.linspace(y1 / 89, y2 / 89, 9) * 89  # normalised, and back
+    xs = np.linspace(x1 / 119, x2 / 119, 7) * 119
+    grid = np.stack(np.meshgrid(ys, xs, indexing="ij"))
+    theirs = [scipy.ndimage.map_coordinates(channel, grid, order=1) for channel in BATCH[0].numpy()]
+    return visops.crop_rois(BATCH, between_centres((9, 7)), (9, 7))[0], np.stack(theirs)
+
+
 CROP_ROWS: dict[str, Row] = {
     "image[:, y1:y2, x1:x2]": (
         lambda: (
@@ -57,6 +86,8 @@ CROP_ROWS: dict[str, Row] = {
         ),
         1e-5,
     ),
+    "kornia.geometry.transform.crop_and_resize": (of_kornia, 1e-4),
+    "tf.image.crop_and_resize": (of_tensorflow, 1e-5),
     "torch.nn.functional.grid_sample": (by_grid, 1e-5),
     "roi_align(..., aligned=True, sampling_ratio=1)": (
         lambda: (
@@ -204,8 +235,7 @@ TABLES: dict[str, tuple[str, str, dict[str, Row], tuple[str, ...]]] = {
         "roi_crops.md",
         "| elsewhere | here |\n|-|-|\n",
         CROP_ROWS,
-        # By an example of the page; TensorFlow.
-        ("kornia.geometry.transform.crop_and_resize", "tf.image.crop_and_resize"),
+        (),
     ),
     "nms": ("nms.md", "| torchvision | visops | what differs |\n|-|-|-|\n", NMS_ROWS, ()),
     "extension": ("moving.md", "| previous extension | visops |\n|-|-|\n", EXTENSION_ROWS, ()),

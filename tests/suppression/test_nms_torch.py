@@ -1,4 +1,4 @@
-"""Every suppression operator within torch: opcheck, compile, export, vmap, fakes, threads."""
+"""Every suppression operator within torch: opcheck, compile, export, fakes, threads."""
 
 from __future__ import annotations
 
@@ -245,59 +245,6 @@ def test_export_of_fixed_sizes() -> None:
         expected = DetectPadded()(boxes, example[1])
         for ours, wanted in zip(program.module()(boxes, example[1]), expected, strict=True):
             assert torch.equal(ours, wanted)
-
-
-VMAPS: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int | None, int | None]]] = [
-    ((5, 2, 30, 4), (5, 2, 30), (0, 0)),
-    ((5, 2, 30, 4), (2, 30), (0, None)),
-    ((2, 30, 4), (5, 2, 30), (None, 0)),
-    ((2, 5, 30, 4), (2, 30, 5), (1, 2)),
-    ((2, 30, 4, 5), (5, 2, 30), (3, 0)),
-    ((5, 0, 30, 4), (5, 0, 30), (0, 0)),
-]
-
-
-@pytest.mark.parametrize(("box_shape", "score_shape", "in_dims"), VMAPS, ids=str)
-@pytest.mark.parametrize("options", [(7, None), (40, 0.25), (0, None)], ids=str)
-def test_vmap(options: Any, box_shape: Any, score_shape: Any, in_dims: Any) -> None:
-    rng = np.random.default_rng(2)
-    # Sorted along the dimension of coordinates, wherever it is: x1 <= y1 <= x2 <= y2.
-    boxes = torch.from_numpy(rng.integers(0, 10, box_shape) * 1.0)
-    boxes = boxes.sort(box_shape.index(4))[0]
-    scores = torch.from_numpy(rng.random(score_shape))
-    most, least = options
-
-    def suppress(boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return visops.nms_padded(boxes, scores, 0.2, most, score_threshold=least)
-
-    found = torch.vmap(suppress, in_dims=in_dims)(boxes, scores)
-    for i in range(5):
-        own = [
-            t if d is None else t.select(d, i)
-            for t, d in zip((boxes, scores), in_dims, strict=True)
-        ]
-        for ours, wanted in zip(found, suppress(*own), strict=True):
-            assert torch.equal(ours[i], wanted)
-
-
-def test_vmap_of_vmap() -> None:
-    boxes, scores, _ = sample(120)
-
-    def suppress(boxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
-        return visops.nms_padded(boxes[None], scores[None], 0.4, 12)
-
-    found = torch.vmap(torch.vmap(suppress))(boxes.reshape(2, 3, 20, 4), scores.reshape(2, 3, 20))
-    expected = visops.nms_padded(boxes.reshape(6, 20, 4), scores.reshape(6, 20), 0.4, 12)
-    assert torch.equal(found[0].reshape(6, 12), expected[0])
-    assert torch.equal(found[1].reshape(6), expected[1])
-
-
-@pytest.mark.filterwarnings("ignore:There is a performance drop")
-def test_vmap_of_dynamic_sizes() -> None:
-    """Results that differ in size can't be one tensor."""
-    boxes = torch.stack([EXTREMES[0][0], EXTREMES[1][0]])
-    with pytest.raises(RuntimeError, match=r"vmap|size|shape"):
-        torch.vmap(lambda b, s: visops.nms(b, s, 0.5))(boxes, torch.rand(2, 50))
 
 
 def everything(boxes: Tensor, scores: Tensor, idxs: Tensor, method: str) -> list[Tensor]:
