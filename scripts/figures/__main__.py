@@ -130,6 +130,7 @@ if __name__ == "__main__":
     nms_figures.suppression(IMAGES / "nms.png")
     roi_crops_figures.there_and_back(IMAGES / "roi_crops.jpg")
     masks_figures.pasted_masks(IMAGES / "paste_masks.png")
+    masks_figures.mask_operators(IMAGES / "mask_operators.png")
     infer_figures.anonymised(IMAGES / "infer_regions.jpg")
     roi_align_figures.bins_and_samples(IMAGES / "roi_align.png")
     point_figures.uncertain_points(IMAGES / "point_samples.jpg")

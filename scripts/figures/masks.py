@@ -1,4 +1,4 @@
-"""The picture of the page on masks: `python scripts/figures` draws it."""
+"""The pictures of the page on masks: `python scripts/figures` draws them."""
 
 from __future__ import annotations
 
@@ -50,5 +50,45 @@ def pasted_masks(path: Path) -> None:
     x1, y1, x2, y2 = (v - 0.5 for v in BOX)  # imshow has pixel centres at integers
     for place in axes[1:]:
         place.add_patch(Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor=BLUE, lw=1.4))
+    figure.savefig(path, **TIGHT)
+    plt.close(figure)
+
+
+def blots() -> Tensor:
+    """[40, 60], bool: smooth noise above a level."""
+    noise = torch.rand(1, 1, 10, 15, generator=torch.Generator().manual_seed(3))
+    smooth = torch.nn.functional.interpolate(noise, SIZE, mode="bicubic")[0, 0]
+    fine = torch.rand(SIZE, generator=torch.Generator().manual_seed(4))
+    return (smooth > 0.55) ^ (fine > 0.985)
+
+
+def outline(axes: Axes, mask: Tensor, color: str) -> None:
+    """Draws the pixels of a mask as squares."""
+    for y, x in mask.nonzero().tolist():
+        axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, fill=False, edgecolor=color, lw=0.8))
+
+
+def mask_operators(path: Path) -> None:
+    """Components with their boxes, what small regions change, distances and a polygon."""
+    mask = blots()
+    figure, axes = plt.subplots(1, 4, figsize=(12, 2.3), layout="constrained")
+    clean, _ = visops.remove_small_regions(mask, 6, "holes")
+    clean, _ = visops.remove_small_regions(clean, 6, "islands")
+    labels, stats = visops.connected_components(clean, return_stats=True)
+    show_plane(axes[0], mask.float(), "remove_small_regions")
+    outline(axes[0], mask ^ clean, RED)
+    show_plane(axes[1], labels.float(), "connected_components")
+    axes[1].imshow(labels.float().where(labels > 0, torch.nan), cmap="tab20")
+    for x1, y1, x2, y2 in stats.boxes[: int(stats.counts)].tolist():
+        size = x2 - x1, y2 - y1
+        axes[1].add_patch(Rectangle((x1 - 0.5, y1 - 0.5), *size, fill=False, edgecolor=BLUE))
+    distances = visops.distance_transform(clean)
+    show_plane(axes[2], distances / distances.max(), "distance_transform")
+    corners = [4.0, 35.0, 16.0, 3.0, 30.0, 25.0, 42.0, 5.0, 56.0, 36.0]
+    drawn = visops.polygons_to_masks([[corners]], SIZE)
+    show_plane(axes[3], drawn[0].float(), "polygons_to_masks")
+    closed = [*corners, *corners[:2]]
+    xs, ys = ([v - 0.5 for v in closed[i::2]] for i in (0, 1))
+    axes[3].plot(xs, ys, color=RED, lw=1.2)
     figure.savefig(path, **TIGHT)
     plt.close(figure)

@@ -30,8 +30,9 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
             labels = label_map(rng, height, width, dtype).to(device)
             yield from labelled(f"{dtype}-{name}", labels, connectivity)
     # Large enough that threads share the rows of a mask.
-    large = torch.from_numpy(rng.random((700, 300)) < 0.6).to(device)
-    yield from labelled("large", large, 4)
+    large = torch.from_numpy(rng.random((701, 300)) < 0.6).to(device)
+    for connectivity in (4, 8):
+        yield from labelled(f"large-{connectivity}", large, connectivity)
 
 
 def labelled(name: str, masks: torch.Tensor, connectivity: int) -> Iterator[tuple[str, np.ndarray]]:

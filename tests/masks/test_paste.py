@@ -167,3 +167,14 @@ def test_extreme_numbers(options: dict[str, Any]) -> None:
     whole = torch.tensor([[0.0, 0, 31, 23]])
     assert not visops.paste_masks(holes, whole, SIZE, **options).any()
     assert visops.paste_masks(holes, whole, SIZE, out="float", **options)[0, 10, 10].isnan()
+
+
+@pytest.mark.matrix
+def test_columns_near_and_far() -> None:
+    """Numbers that lie closer together than pixels, further apart, and a vector's width apart."""
+    widths = torch.arange(8, 80, dtype=torch.float64)
+    rows = torch.stack([torch.tensor([3.25, 1.0, 3.25 + w, 5.0]) for w in widths]).double()
+    masks = torch.rand(len(widths), 3, 40, generator=torch.Generator().manual_seed(0)).double()
+    expected = visops.paste_masks(masks, rows, (7, 90), out="float")
+    found = visops.paste_masks(masks.float(), rows.float(), (7, 90), out="float")
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-4)

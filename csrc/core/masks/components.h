@@ -5,9 +5,9 @@
 // map, neighbours connect where their labels are equal and not 0. Components are numbered from 1 in
 // the raster order of their first pixels, mask by mask.
 //
-// Every backend runs union-find in which links lead from later to earlier pixels. A component's
-// root is therefore its first pixel, whatever the order of unions, and the number of a component is
-// the rank of its root. So the result depends neither on the schedule nor on the algorithm.
+// Every backend runs union-find in which links lead from later to earlier pixels, or runs of
+// pixels. Numbers follow first pixels, whatever the order of unions. So the result depends neither
+// on the schedule nor on the algorithm.
 #pragma once
 
 #include <string>

@@ -6,46 +6,12 @@
 #include "core/masks/packed.h"
 #include "core/platform.h"
 #include "cpu/simd/popcount.h"
+#include "cpu/simd/turned_bits.h"
 
 namespace visops {
 namespace {
 
 constexpr int64_t kBlockRows = 64;
-
-// Swaps bits i + kShift of one word with bits i of another.
-template <int kShift>
-VISOPS_ALWAYS_INLINE void swap_bits(uint64_t& low, uint64_t& high) {
-  constexpr uint64_t kLow = ~uint64_t{0} / ((uint64_t{1} << kShift) + 1);
-  const uint64_t swapped = ((low >> kShift) ^ high) & kLow;
-  low ^= swapped << kShift;
-  high ^= swapped;
-}
-
-// Transposes each 8 x 8 bits of eight words, in registers: vectors would have to be shuffled.
-VISOPS_ALWAYS_INLINE void turn_eight(const uint64_t* from, int64_t stride, uint64_t* to) {
-  uint64_t a = from[0], b = from[stride], c = from[2 * stride], d = from[3 * stride];
-  uint64_t e = from[4 * stride], f = from[5 * stride], g = from[6 * stride], h = from[7 * stride];
-  swap_bits<4>(a, e), swap_bits<4>(b, f), swap_bits<4>(c, g), swap_bits<4>(d, h);
-  swap_bits<2>(a, c), swap_bits<2>(b, d), swap_bits<2>(e, g), swap_bits<2>(f, h);
-  swap_bits<1>(a, b), swap_bits<1>(c, d), swap_bits<1>(e, f), swap_bits<1>(g, h);
-  to[0] = a, to[1] = b, to[2] = c, to[3] = d, to[4] = e, to[5] = f, to[6] = g, to[7] = h;
-}
-
-// The same of larger squares, whose words are a vector apart.
-template <int kStep>
-VISOPS_ALWAYS_INLINE void turn_step(uint64_t* words) {
-  for (int first = 0; first < 64; first += 2 * kStep) {
-    for (int k = first; k < first + kStep; ++k) swap_bits<kStep>(words[k], words[k + kStep]);
-  }
-}
-
-// Transposes 64 x 64 bits: bit i of from[k * stride] becomes bit k of to[i].
-inline void turn_block(const uint64_t* from, int64_t stride, uint64_t* to) {
-  for (int first = 0; first < 64; first += 8) turn_eight(from + first * stride, stride, to + first);
-  turn_step<8>(to);
-  turn_step<16>(to);
-  turn_step<32>(to);
-}
 
 // One mask.
 struct BitImage {

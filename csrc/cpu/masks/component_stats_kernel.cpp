@@ -5,7 +5,7 @@
 // n, n y and n x + n (n - 1) / 2. Tasks have images. Sums are of integers, below 2^62 for images of
 // fewer than 2^31 pixels; the centroid is one division.
 #include "core/masks/components.h"
-#include "cpu/masks/runs.h"
+#include "cpu/masks/label_rows.h"
 #include "cpu/masks/split.h"
 
 namespace visops {

@@ -1,7 +1,9 @@
 // Connected components on the CPU: NOTE [ Components on the CPU ].
 #include "core/masks/components.h"
 
-#include "cpu/masks/forest.h"
+#include "cpu/masks/label_forest.h"
+#include "cpu/masks/split.h"
+#include "cpu/masks/strips.h"
 #include "cpu/simd/vector.h"
 
 namespace visops {
@@ -19,36 +21,58 @@ VISOPS_ALWAYS_INLINE void fill_run(int32_t* labels, int64_t begin, int64_t end, 
   for (; begin < end; ++begin) labels[begin] = value;
 }
 
-// Writes rows [begin, end) of a numbered image. What a run writes too far, the next one replaces.
-void write_rows(const Forest& forest, int64_t begin, int64_t end, int64_t width, int32_t* labels) {
-  for (int64_t y = begin; y < end; ++y) {
-    int32_t* row = labels + y * width;
-    int64_t at = 0;
-    for (int32_t run = forest.rows[y].begin; run < forest.rows[y].end; ++run) {
-      const int32_t first = forest.edges[2 * run], past = forest.edges[2 * run + 1];
-      fill_run(row, at, first, width, 0);
-      fill_run(row, first, past, width, forest.links[run]);
-      at = past;
-    }
-    fill_run(row, at, width, width, 0);
-  }
+// Writes row y of a numbered label map. What a run writes too far, the next one replaces.
+template <class T>
+void write_part(const LabelForest<T>& forest, const T*, int64_t y, int64_t width, int32_t* labels) {
+  int32_t* row = labels + y * width;
+  int64_t at = 0;
+  forest.for_runs(y, [&](int64_t first, int64_t past, int32_t number) {
+    fill_run(row, at, first, width, 0);
+    fill_run(row, first, past, width, number);
+    at = past;
+  });
+  fill_run(row, at, width, width, 0);
 }
 
-template <class Rows>
-void label_masks(const ComponentsParams& p, Workspace& workspace) {
-  const int64_t pixels = p.height * p.width;
-  const int32_t reach = p.diagonal ? 1 : 0;
-  const auto image = [&](int64_t i) {
-    return Rows{static_cast<const typename Rows::Pixel*>(p.masks) + i * pixels, p.width};
+// to[x] = numbers[x] inside, 0 outside.
+inline void keep_inside(const uint8_t* VISOPS_RESTRICT pixels, const int32_t* numbers,
+                        int64_t width, int32_t* to) {
+  for (int64_t x = 0; x < width; ++x) to[x] = numbers[x] & (pixels[x] != 0 ? -1 : 0);
+}
+
+// Writes the rows of a numbered strip. Its first row gets numbers that both can choose from;
+// between runs they are what memory contains.
+inline void write_part(const Strips& strips, const uint8_t* pixels, int64_t strip, int64_t width,
+                       int32_t* labels) {
+  const int64_t first_row = strips.first_row(strip) * width;
+  const int64_t last_row = strips.last_row(strip) * width;
+  int32_t* numbers = labels + first_row;
+  strips.for_runs(strip, [&](int64_t first, int64_t past, int32_t number) {
+    fill_run(numbers, first, past, width, number);
+  });
+  if (last_row != first_row) keep_inside(pixels + last_row, numbers, width, labels + last_row);
+  keep_inside(pixels + first_row, numbers, width, numbers);
+}
+
+template <class Image, class Shape>
+void label_images(const ComponentsParams& p, const Shape& shape, Workspace& workspace) {
+  using Pixel = typename Image::Pixel;
+  const int64_t pixels = p.height * p.width, bytes = (shape.bytes() + 63) / 64 * 64;
+  const auto image_of = [&](int64_t i) { return static_cast<const Pixel*>(p.masks) + i * pixels; };
+  const auto write = [&](int64_t i, const Image& image, int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part) {
+      write_part(image, image_of(i), part, p.width, p.labels + i * pixels);
+    }
   };
-  const int64_t most = image(0).most(), bytes = Forest::bytes(p.height, most);
-  const Bands bands = {p.height, mask_bands(p.count, p.height, p.width, workspace)};
+  const int64_t most = mask_bands(p.count, p.height, p.width, workspace);
+  const Bands bands = {shape.parts(), most < shape.parts() ? most : shape.parts()};
   if (bands.bands > 1) {
-    const Forest forest = Forest::at(allocate<char>(workspace, bytes), p.height, most);
+    char* memory = allocate<char>(workspace, bytes);
     for (int64_t i = 0; i < p.count; ++i) {
-      p.found[i] = number_in_bands(forest, image(i), bands, reach, workspace);
+      const Image image(shape, image_of(i), memory);
+      p.found[i] = number_in_bands(image, bands, workspace);
       parallel_for(workspace, bands.bands, 1, [&](int64_t first, int64_t last) {
-        write_rows(forest, bands.begin(first), bands.begin(last), p.width, p.labels + i * pixels);
+        write(i, image, bands.begin(first), bands.begin(last));
       });
     }
     return;
@@ -56,23 +80,31 @@ void label_masks(const ComponentsParams& p, Workspace& workspace) {
   const int64_t tasks = mask_tasks(p.count, p.height, p.width, workspace);
   char* memory = allocate<char>(workspace, bytes * tasks);
   for_each_task(p.count, tasks, workspace, [&](int64_t task, int64_t begin, int64_t end) {
-    const Forest forest = Forest::at(memory + task * bytes, p.height, most);
     for (int64_t i = begin; i < end; ++i) {
-      scan_rows(forest, image(i), 0, p.height, reach);
-      p.found[i] = number_rows(forest, 0, p.height, 0);
-      write_rows(forest, 0, p.height, p.width, p.labels + i * pixels);
+      const Image image(shape, image_of(i), memory + task * bytes);
+      image.scan(0, shape.parts());
+      p.found[i] = image.number();
+      write(i, image, 0, shape.parts());
     }
   });
 }
 
+template <class T>
+void label_map(const ComponentsParams& p, Workspace& workspace) {
+  const typename LabelForest<T>::Shape shape = {p.height, p.width, p.diagonal};
+  label_images<LabelForest<T>>(p, shape, workspace);
+}
+
 void components_kernel(const ComponentsParams& p, Workspace& workspace) {
+  if (p.dtype == DType::kBool) {
+    const Strips::Shape shape = {p.height, p.width, p.diagonal, false};
+    return label_images<Strips>(p, shape, workspace);
+  }
   switch (element_size(p.dtype)) {
-    case 1:
-      return p.dtype == DType::kBool ? label_masks<MaskRows>(p, workspace)
-                                     : label_masks<LabelRows<uint8_t>>(p, workspace);
-    case 2: return label_masks<LabelRows<uint16_t>>(p, workspace);
-    case 4: return label_masks<LabelRows<uint32_t>>(p, workspace);
-    default: return label_masks<LabelRows<uint64_t>>(p, workspace);
+    case 1: return label_map<uint8_t>(p, workspace);
+    case 2: return label_map<uint16_t>(p, workspace);
+    case 4: return label_map<uint32_t>(p, workspace);
+    default: return label_map<uint64_t>(p, workspace);
   }
 }
 

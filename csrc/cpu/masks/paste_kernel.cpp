@@ -54,8 +54,9 @@ class StripColumns {
       weight_[count++] = sample.weight;
     }
     positions_ = count > 0 ? last - first_ + 1 : 0;
+    is_near_ = are_near(offset_, count);
     for (int64_t i = count; i < count + kMargin; ++i) {
-      offset_[i] = 0;
+      offset_[i] = count > 0 ? offset_[count - 1] : 0;
       weight_[i] = static_cast<Acc>(0);
     }
   }
@@ -75,7 +76,7 @@ class StripColumns {
     }
     alignas(64) Acc v[kPositions + kMargin];
     blend_rows(mask, mask_width, rows, v);
-    blend_columns(offset_, weight_, v, positions_, count, samples);
+    blend_columns(offset_, weight_, v, positions_, is_near_, count, samples);
   }
 
  private:
@@ -109,6 +110,7 @@ class StripColumns {
   Padding padding_ = Padding::kConstant;
   Span reached_ = {0, 0};
   int64_t size_ = 0, first_ = 0, positions_ = 0;
+  bool is_near_ = false;  // are offsets
   AxisTaps<kBilinear, Acc> taps_[kStrip];
   alignas(64) int32_t offset_[kStrip + kMargin];
   alignas(64) Acc weight_[kStrip + kMargin];

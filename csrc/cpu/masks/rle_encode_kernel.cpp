@@ -50,105 +50,123 @@ void turn_column(const BitImage& image, int64_t block, int64_t word, uint64_t* t
   turn_block(padded, 1, to);
 }
 
-struct RunWriter {
-  int32_t* to;
-  uint64_t before;  // the last pixel
-
-  // Nothing could predict whether there is a change, so the place of the next one is written
-  // anyway. There is one: the end of the mask comes last.
-  VISOPS_ALWAYS_INLINE void add_if(uint64_t changes, int64_t position) {
-    *to = static_cast<int32_t>(position);
-    to += changes;
-  }
-
-  // Equal rows of a column, from a position on.
-  VISOPS_ALWAYS_INLINE void add_even(uint64_t value, int64_t position) {
-    add_if(value ^ before, position);
-    before = value;
-  }
-
-  VISOPS_ALWAYS_INLINE void add(uint64_t rows, int64_t count, int64_t position) {
-    constexpr uint64_t kHighest = uint64_t{1} << 63;  // for lowest_bit(), which wants one
-    const uint64_t valid = ~uint64_t{0} >> (kBlockRows - count);
-    uint64_t changes = (rows ^ (rows << 1 | before)) & valid;
-    before = rows >> (count - 1) & 1;
-    add_if(changes != 0 ? 1 : 0, position + lowest_bit(changes | kHighest));
-    for (changes &= changes - 1; changes != 0; changes &= changes - 1) {
-      *to++ = static_cast<int32_t>(position + lowest_bit(changes));
-    }
-  }
-};
-
 // Rows of a strip of 64 columns: mixed ones of a block, or equal ones of all blocks up to the next
 // part.
 struct StripPart {
-  const uint64_t* turned;  // [64] a word for each column; null: equal
-  uint64_t value;
+  uint64_t* words;  // [64] a column each: the rows of a mixed part, then where the runs end
+  uint64_t value;   // of an even part
   int64_t row, rows;
+  bool is_mixed;
 };
 
 // Finds the parts of a strip, from top to bottom; turns what is mixed.
-int64_t strip_parts(const BitImage& image, const BlockKind* kinds, int64_t word, uint64_t* turned,
+int64_t strip_parts(const BitImage& image, const BlockKind* kinds, int64_t word, uint64_t* words,
                     StripPart* parts) {
   int64_t count = 0;
   for (int64_t b = 0; b < image.blocks(); ++b) {
     const BlockKind kind = kinds[b * image.words + word];
     const int64_t row = b * kBlockRows;
+    uint64_t* to = words + row;
     if (kind == BlockKind::kMixed) {
-      uint64_t* to = turned + row;
       turn_column(image, b, word, to);
-      parts[count++] = {to, 0, row, image.rows_of(b)};
+      parts[count++] = {to, 0, row, image.rows_of(b), true};
       continue;
     }
     const uint64_t value = kind == BlockKind::kFull ? 1 : 0;
     const StripPart* above = parts + count - 1;
-    if (count == 0 || above->turned != nullptr || above->value != value) {
-      parts[count++] = {nullptr, value, row, 0};
+    if (count == 0 || above->is_mixed || above->value != value) {
+      parts[count++] = {to, value, row, 1,
+                        false};  // only its first row can differ from the one above
     }
   }
   return count;
 }
 
+// The last rows of a part, one bit for each column.
+void last_rows(const StripPart& part, uint64_t* VISOPS_RESTRICT last) {
+  for (int64_t x = 0; x < kPixelsPerWord; ++x) {
+    last[x] = part.is_mixed ? part.words[x] >> (part.rows - 1) & 1 : part.value;
+  }
+}
+
+// Replaces a part's rows by a bit for each one that differs from the one above; `above` are the
+// bits of the row over the part.
+void find_changes(const StripPart& part, const uint64_t* VISOPS_RESTRICT above) {
+  uint64_t* VISOPS_RESTRICT words = part.words;
+  if (!part.is_mixed) {
+    for (int64_t x = 0; x < kPixelsPerWord; ++x) words[x] = part.value ^ above[x];
+    return;
+  }
+  const uint64_t valid = ~uint64_t{0} >> (kBlockRows - part.rows);
+  for (int64_t x = 0; x < kPixelsPerWord; ++x) {
+    words[x] = (words[x] ^ (words[x] << 1 | above[x])) & valid;
+  }
+}
+
 // A task's memory for writing.
 struct StripScratch {
   StripPart* parts;  // [blocks]
-  uint64_t* turned;  // [blocks, 64]
+  uint64_t* words;   // [blocks, 64]
 
   static int64_t bytes(int64_t blocks) {
     return blocks * static_cast<int64_t>(sizeof(StripPart) + kBlockRows * sizeof(uint64_t));
   }
   static StripScratch at(char* memory, int64_t blocks) {
     StripScratch scratch;
-    scratch.parts = reinterpret_cast<StripPart*>(memory);
-    scratch.turned = reinterpret_cast<uint64_t*>(scratch.parts + blocks);
+    scratch.words = reinterpret_cast<uint64_t*>(memory);
+    scratch.parts = reinterpret_cast<StripPart*>(scratch.words + blocks * kBlockRows);
     return scratch;
   }
 };
 
-void write_runs(const BitImage& image, const BlockKind* kinds, const StripScratch& scratch,
-                int32_t* ends) {
-  RunWriter writer = {ends, 0};
-  for (int64_t w = 0; w < image.words; ++w) {
-    const int64_t first = w * kPixelsPerWord, columns = image.columns_of(w);
-    const int64_t count = strip_parts(image, kinds, w, scratch.turned, scratch.parts);
-    const StripPart* parts = scratch.parts;
-    if (count == 1 && parts->turned == nullptr) {
-      writer.add_even(parts->value, first * image.height);
-      continue;
-    }
-    for (int64_t x = 0; x < columns; ++x) {
-      const int64_t top = (first + x) * image.height;
-      for (int64_t k = 0; k < count; ++k) {
-        const StripPart& part = parts[k];
-        if (part.turned == nullptr) {
-          writer.add_even(part.value, top + part.row);
-        } else {
-          writer.add(part.turned[x], part.rows, top + part.row);
-        }
+// Writes where the runs of a strip's columns end. `before` is the last pixel of the column on the
+// left. Most words have one change or none, and nothing could predict which, so the place of the
+// next one is written anyway. There is one: the end of the mask comes last.
+int32_t* write_strip(const BitImage& image, int64_t word, const StripPart* parts, int64_t count,
+                     uint64_t* before, int32_t* to) {
+  constexpr uint64_t kHighest = uint64_t{1} << 63;  // for lowest_bit(), which wants one
+  const int64_t first = word * kPixelsPerWord, columns = image.columns_of(word);
+  uint64_t above[kPixelsPerWord + 1];
+  last_rows(parts[count - 1], above + 1);
+  above[0] = *before;
+  *before = above[columns];
+  // From the bottom up, since changes take the place of rows.
+  for (int64_t k = count - 1; k > 0; --k) {
+    uint64_t last[kPixelsPerWord];
+    last_rows(parts[k - 1], last);
+    find_changes(parts[k], last);
+  }
+  find_changes(parts[0], above);
+  for (int64_t x = 0; x < columns; ++x) {
+    const int64_t top = (first + x) * image.height;
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t position = top + parts[k].row;
+      uint64_t changes = parts[k].words[x];
+      *to = static_cast<int32_t>(position + lowest_bit(changes | kHighest));
+      to += changes != 0 ? 1 : 0;
+      for (changes &= changes - 1; changes != 0; changes &= changes - 1) {
+        *to++ = static_cast<int32_t>(position + lowest_bit(changes));
       }
     }
   }
-  *writer.to = static_cast<int32_t>(image.height * image.width);
+  return to;
+}
+
+void write_runs(const BitImage& image, const BlockKind* kinds, const StripScratch& scratch,
+                int32_t* to) {
+  uint64_t before = 0;
+  for (int64_t w = 0; w < image.words; ++w) {
+    const int64_t count = strip_parts(image, kinds, w, scratch.words, scratch.parts);
+    const StripPart* parts = scratch.parts;
+    if (count == 1 && !parts->is_mixed) {
+      *to = static_cast<int32_t>(w * kPixelsPerWord * image.height);
+      to += parts->value ^ before;
+      before = parts->value;
+      continue;
+    }
+    to = write_strip(image, w, parts, count, &before, to);
+  }
+  *to = static_cast<int32_t>(image.height * image.width);
 }
 
 // Memory that grows.

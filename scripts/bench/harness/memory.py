@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 NOISE = 512 * 1024  # bytes
 _REPEATS = 3
 _PR_SET_THP_DISABLE = 41  # a 2 MiB page behind a small array would count in full
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": "65536",
     "MALLOC_TRIM_THRESHOLD_": "0",
     "MALLOC_TOP_PAD_": "0",
@@ -103,7 +103,7 @@ def measure(script: Path, arguments: Sequence[str]) -> dict[str, int]:
         return {}
     done = subprocess.run(
         [sys.executable, str(script), *arguments, "--memory-child"],
-        env={**os.environ, **_ENVIRONMENT},
+        env={**os.environ, **ENVIRONMENT},
         stdout=subprocess.PIPE,
         text=True,
         check=False,
