@@ -145,6 +145,7 @@ def write_generated(name: str, text: str) -> None:
 
 def write_build_header(version: str, cuda: Cuda | None) -> None:
     """Tell the sources what they are built as and with."""
+    torch_cuda = torch.version.cuda or ""
     macros = {
         "VISOPS_VERSION": version,
         "VISOPS_BUILD": build_id(version),
@@ -153,6 +154,8 @@ def write_build_header(version: str, cuda: Cuda | None) -> None:
         "VISOPS_CUDA_LIBRARY": LIBRARY.format("visops_cuda"),
         "VISOPS_CUDA_VERSION": cuda.version if cuda else "",
         "VISOPS_CUDA_ARCHS": ";".join(cuda.archs) if cuda else "",
+        # Where pip finds torches for the CUDA version of this one.
+        "VISOPS_TORCH_INDEX": f"https://download.pytorch.org/whl/cu{torch_cuda.replace('.', '')}",
     }
     lines = [f'#define {name} "{value}"' for name, value in macros.items()]
     lines.append(f"#define VISOPS_CUDA_MAJOR {cuda.major if cuda else 0}")
