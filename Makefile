@@ -51,7 +51,7 @@ pip: | $(VENV)/.ninja
 pip-demo: | $(VENV)/.ninja
 	$(PIP_INSTALL) -r requirements.txt -r requirements-demo.txt
 
-$(VENV)/.packages: requirements.txt requirements-demo.txt requirements-dev.txt requirements-test.txt | $(VENV)/.ninja
+$(VENV)/.packages: requirements.txt requirements-demo.txt requirements-dev.txt requirements-test.txt requirements-wheels.txt | $(VENV)/.ninja
 	+@$(MAKE) --no-print-directory -j2 pip $(KERNELS)
 	@touch $@ $(VENV)/.packages-demo
 

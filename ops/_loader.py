@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import sys
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import torch
@@ -12,6 +13,10 @@ import torch
 _NAMES = {"win32": "visops.dll", "darwin": "libvisops.dylib"}
 LIBRARY = Path(__file__).with_name("lib") / _NAMES.get(sys.platform, "libvisops.so")
 
+# The fast front for arrays, if it was built for this Python.
+_ARRAYS = Path(__file__).with_name(f"_numpy{EXTENSION_SUFFIXES[0]}")
+
+REINSTALL = "run: pip install --force-reinstall --no-deps visops"
 _OLDEST_TORCH = (2, 11)
 
 
@@ -40,26 +45,34 @@ def load_library() -> None:
     try:
         if not LIBRARY.is_file():
             raise OSError(f"{LIBRARY} is not there")
-        _check_complete(LIBRARY)
+        check_complete(LIBRARY)
         torch.ops.load_library(str(LIBRARY))
     except OSError as error:
-        raise _failure(LIBRARY.name, str(error)) from error
+        # torch's own error names the file; the reason is in what caused it.
+        raise _failure(LIBRARY.name, str(error.__cause__ or error)) from error
+    try:
+        if _ARRAYS.is_file():
+            check_complete(_ARRAYS)
+            from . import _numpy  # noqa: F401
+    except (OSError, ImportError) as error:
+        raise _failure(_ARRAYS.name, str(error)) from error
     library = ctypes.CDLL(str(LIBRARY))
     if torch.version.cuda is None:
         library.visops_refuse_cuda(b"this torch was built without CUDA")
     kernels = LIBRARY.with_name(LIBRARY.name.replace("visops", "visops_cuda"))
     try:
         if kernels.is_file():
-            _check_complete(kernels)
+            check_complete(kernels)
     except OSError as error:
-        library.visops_refuse_cuda(f"the CUDA kernels could not be loaded: {error}".encode())
+        reason = f"the CUDA kernels could not be loaded: {error}; {REINSTALL}"
+        library.visops_refuse_cuda(reason.encode())
 
 
 def _is_loaded(library: Path) -> bool:
     return any(library.samefile(path) for path in torch.ops.loaded_libraries)
 
 
-def _check_complete(library: Path) -> None:
+def check_complete(library: Path) -> None:
     """Raise OSError for the beginning of a library: the system would end the process.
 
     An ELF file ends with, or holds, a table whose place its first bytes tell.
@@ -79,8 +92,8 @@ def _failure(name: str, reason: str) -> ImportError:
     return ImportError(
         f"visops' {name} could not be loaded: {reason}\n"
         f"visops was {_built_against()}; the torch found is {torch.__version__}.\n"
-        "Reinstall it (pip install --force-reinstall visops), or rebuild it in its source tree "
-        f"with `make build`. A bug report needs what this prints: {sys.executable} {report}",
+        f"To mend that, {REINSTALL}; in its source tree, run: make build\n"
+        f"A bug report needs what this prints: {sys.executable} {report}",
         name=f"visops.{name}",
     )
 

@@ -61,9 +61,13 @@ from build_ninja import (
 )
 from build_sanitizers import link_flags as sanitizer_link_flags
 from build_sanitizers import sanitizers
-from build_toolchain import WINDOWS, Cuda, fail, find_cuda, find_jpeg, switch
+from build_toolchain import FLAGS, WINDOWS, Cuda, fail, find_cuda, find_jpeg, switch
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+
+# Fronts that go through all boxes themselves; the others only check and prepare a call, which takes
+# as long when they are compiled for size.
+LOOPING_FRONTS = {f"csrc/torch/suppression/{name}.cpp" for name in ("nms_host", "soft_nms")}
 
 TORCH_API = "0x020b000000000000"  # 2.11: the oldest torch that the binary runs on
 LIBRARY = "{}.dll" if WINDOWS else "lib{}.dylib" if sys.platform == "darwin" else "lib{}.so"
@@ -145,6 +149,7 @@ def write_generated(name: str, text: str) -> None:
 
 def write_build_header(version: str, cuda: Cuda | None) -> None:
     """Tell the sources what they are built as and with."""
+    torch_cuda = torch.version.cuda or ""
     macros = {
         "VISOPS_VERSION": version,
         "VISOPS_BUILD": build_id(version),
@@ -153,6 +158,8 @@ def write_build_header(version: str, cuda: Cuda | None) -> None:
         "VISOPS_CUDA_LIBRARY": LIBRARY.format("visops_cuda"),
         "VISOPS_CUDA_VERSION": cuda.version if cuda else "",
         "VISOPS_CUDA_ARCHS": ";".join(cuda.archs) if cuda else "",
+        # Where pip finds torches for the CUDA version of this one.
+        "VISOPS_TORCH_INDEX": f"https://download.pytorch.org/whl/cu{torch_cuda.replace('.', '')}",
     }
     lines = [f'#define {name} "{value}"' for name, value in macros.items()]
     lines.append(f"#define VISOPS_CUDA_MAJOR {cuda.major if cuda else 0}")
@@ -200,9 +207,10 @@ class BuildExtensions(build_ext):
             built[place] = folder / Path(place).name
             file.build(built[place], "link", inputs, [*flags, *strip])
 
-        front = file.objects(
-            "torch", [Path("csrc/library.cpp"), *files_below("csrc/torch")], torch_api
-        )
+        front: list[Path] = []
+        for source in [Path("csrc/library.cpp"), *files_below("csrc/torch")]:
+            small = [] if source.as_posix() in LOOPING_FRONTS else FLAGS.small
+            front += file.objects("torch", [source], [*torch_api, *small])
         link(
             f"lib/{LIBRARY.format('visops')}",
             for_tests + shared + front,

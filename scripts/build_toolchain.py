@@ -29,6 +29,7 @@ class Flags:
     emulation: list[str]  # for .cu files compiled as C++, which need not be fast
     lean: list[str]  # for kernels that these make smaller and no slower; GCC only
     plain: list[str]  # for kernels that only processors from before AVX2 run
+    small: list[str]  # for what runs once a call
     isa: dict[str, list[str]]  # in the order of Slot in core/kernel_stub.h
 
 
@@ -54,6 +55,7 @@ GNU = Flags(  # GCC and Clang
     # Small: processors without AVX2 are from before 2013. The warning is a false one, of a loop
     # that is not unrolled.
     plain=["-Os", "-Wno-aggressive-loop-optimizations"],
+    small=["-Os"],
     isa={
         "default": [],
         "avx2": ["-mavx2", "-mf16c"],
@@ -76,6 +78,7 @@ MSVC = Flags(
     emulation=["/wd4068", "/TP"],
     lean=[],
     plain=[],
+    small=[],
     isa={"default": [], "avx2": ["/arch:AVX2"], "avx512": ["/arch:AVX512"]},
 )
 # What -march=native defines on processors for which core/kernel_stub.cpp chooses a slot.

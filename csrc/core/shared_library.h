@@ -5,6 +5,9 @@
 
 namespace visops {
 
+// Mends what is damaged or of another build; the end of a message that says so.
+inline constexpr char kReinstall[] = "; run: pip install --force-reinstall --no-deps visops";
+
 // The folder that holds the code of this function, with a separator at its end.
 std::string folder_of_this_library();
 

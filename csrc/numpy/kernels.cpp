@@ -21,8 +21,7 @@ const CpuLibrary& cpu_library() {
   const auto entry = reinterpret_cast<CpuLibraryEntry>(symbol_of(handle, kCpuLibraryEntry));
   const CpuLibrary* const library = entry == nullptr ? nullptr : entry();
   if (library == nullptr || std::strcmp(library->build, VISOPS_BUILD) != 0) {
-    throw std::runtime_error("visops: _numpy is of another build than " + path +
-                             "; reinstall visops");
+    throw std::runtime_error("visops: _numpy is of another build than " + path + kReinstall);
   }
   return *library;
 }

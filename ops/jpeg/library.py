@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from .._loader import LIBRARY
+from .._loader import LIBRARY, REINSTALL, check_complete
 from .header import Header, Stored
 
 __all__ = ["TurboDecoder", "load_turbo"]
@@ -61,9 +61,10 @@ def load_turbo() -> TurboDecoder | str:
     if not FILE.is_file():
         return "this copy of visops was built without libjpeg-turbo"
     try:
+        check_complete(FILE)
         library = ctypes.CDLL(str(FILE))
         if library.visops_jpeg_interface() != _INTERFACE:
-            return f"{FILE.name} is from another version of visops"
+            return f"{FILE.name} is from another version of visops; {REINSTALL}"
         return TurboDecoder(library)
     except (OSError, AttributeError) as error:
-        return f"{FILE.name} could not be loaded: {error}"
+        return f"{FILE.name} could not be loaded: {error}; {REINSTALL}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -15,7 +16,7 @@ import build_sanitizers
 import pytest
 import torch
 import visops
-from visops._loader import LIBRARY
+from visops._loader import LIBRARY, REINSTALL
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(visops.__file__).parent
@@ -159,6 +160,20 @@ def test_libraries_keep_to_the_stable_abi() -> None:
 
 
 @linux
+def test_libraries_use_nothing_of_python() -> None:
+    """abi3audit knows CPython's symbols, and which of them are stable: here are none at all."""
+    pytest.importorskip("abi3audit", reason="abi3audit is not installed")
+    checked = [library for library in libraries() if not library.name.startswith("_numpy")]
+    command = [sys.executable, "-m", "abi3audit", "--strict", "--report"]
+    command += ["--assume-minimum-abi3", "3.11", *map(str, checked)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(json.loads(done.stdout)["specs"]) == len(checked) >= 1
+    module = str(next(PACKAGE.glob("_numpy.*[!i]")))  # which is compiled for one Python
+    assert subprocess.run([*command, module], capture_output=True, check=False).returncode == 1
+
+
+@linux
 def test_the_cuda_library_exports_one_symbol() -> None:
     """Its stubs are copies of the main library's, and must not answer for them."""
     library = LIBRARY.with_name("libvisops_cuda.so")
@@ -210,18 +225,34 @@ def test_broken_library(tmp_path: Path, content: bytes | None, message: str) -> 
     if content is not None:
         file.write_bytes(content)
     printed = import_copy(tmp_path)
-    assert "ImportError: visops' libvisops.so could not be loaded: " in printed
-    assert message in printed
+    # In one line: torch keeps the loader's words to the cause of its own error.
+    assert re.search(f"ImportError: visops' libvisops.so could not be loaded: .*{message}", printed)
     assert f"against torch {visops.build_info()['torch_built']}" in printed
     assert f"the torch found is {torch.__version__}" in printed
-    assert "pip install --force-reinstall visops" in printed
+    assert REINSTALL in printed
 
 
 @linux
 def test_truncated_library(tmp_path: Path) -> None:
     file = copy_package(tmp_path, "libvisops.so") / "lib" / "libvisops.so"
     file.write_bytes(LIBRARY.read_bytes()[:100_000])
-    assert f"could not be loaded: {file} is truncated: it has 100000 bytes" in import_copy(tmp_path)
+    printed = import_copy(tmp_path)
+    assert f"could not be loaded: {file} is truncated: it has 100000 bytes" in printed
+    assert REINSTALL in printed
+
+
+@linux
+@pytest.mark.parametrize(
+    ("size", "message"), [(0, "file too short"), (100_000, "is truncated: it has 100000 bytes")]
+)
+def test_broken_array_module(tmp_path: Path, size: int, message: str) -> None:
+    """It is no module for another Python: arrays must not go through tensors unnoticed."""
+    (file,) = copy_package(tmp_path).glob("_numpy.cpython*")
+    file.write_bytes(file.read_bytes()[:size])
+    printed = import_copy(tmp_path)
+    assert f"ImportError: visops' {file.name} could not be loaded: " in printed
+    assert message in printed
+    assert REINSTALL in printed
 
 
 def test_old_torch(tmp_path: Path) -> None:
@@ -275,6 +306,7 @@ def test_broken_cuda_library(tmp_path: Path, size: int, message: str) -> None:
     error = cuda_error(tmp_path)
     assert error.startswith("the CUDA kernels could not be loaded: ")
     assert message in error
+    assert error.endswith(f"; {REINSTALL}")
 
 
 @linux
@@ -287,7 +319,9 @@ def test_another_cuda_major(tmp_path: Path) -> None:
     copy_package(tmp_path)
     error = cuda_error(tmp_path, f"import ctypes; ctypes.CDLL({str(runtime)!r})")
     assert error.startswith("the CUDA kernels are built for CUDA ")
-    assert "and torch uses CUDA 9; install a torch for CUDA " in error
+    index = f"https://download.pytorch.org/whl/cu{(torch.version.cuda or '').replace('.', '')}"
+    assert "and torch uses CUDA 9; run: pip install --force-reinstall torch" in error
+    assert error.endswith(f" --index-url {index}, or rebuild visops")
 
 
 def compile_other_build(library: Path, entry: str) -> None:
@@ -304,9 +338,8 @@ def compile_other_build(library: Path, entry: str) -> None:
 def test_cuda_library_of_another_build(tmp_path: Path) -> None:
     library = copy_package(tmp_path, "libvisops_cuda.so") / "lib" / "libvisops_cuda.so"
     compile_other_build(library, "visops_cuda_library")
-    assert "is of another build than the library beside it; reinstall visops" in cuda_error(
-        tmp_path
-    )
+    reason = f"is of another build than the library beside it; {REINSTALL}"
+    assert reason in cuda_error(tmp_path)
 
 
 def test_never_built(tmp_path: Path) -> None:
@@ -359,4 +392,4 @@ def test_array_module_of_another_build(tmp_path: Path) -> None:
 
     assert f"ImportError: visops: {library}: cannot open shared object file" in printed()
     compile_other_build(library, "visops_cpu_library")
-    assert f"_numpy is of another build than {library}; reinstall visops" in printed()
+    assert f"_numpy is of another build than {library}; {REINSTALL}" in printed()

@@ -10,6 +10,7 @@ from pathlib import Path
 import build_toolchain
 import pytest
 import visops
+from visops._loader import REINSTALL
 from visops.jpeg.library import FILE
 from visops.jpeg.pillow import load_pillow
 
@@ -54,6 +55,17 @@ def test_with_a_library_that_does_not_load(tmp_path: Path) -> None:
     assert (name, values) == (pillow(), "tensor([50], dtype=torch.uint8)")
     assert reason.startswith(f"{FILE.name} could not be loaded: ")
     assert "invalid ELF header" in reason
+    assert reason.endswith(f"; {REINSTALL}")
+
+
+@linux
+def test_with_the_beginning_of_the_library(tmp_path: Path) -> None:
+    """The system would end the process that loads it."""
+    if not FILE.exists():
+        pytest.skip("built without libjpeg-turbo")
+    library = copy_package(tmp_path) / "lib" / FILE.name
+    library.write_bytes(FILE.read_bytes()[:10_000])
+    assert f"{library} is truncated: it has 10000 bytes" in decoded_by_copy(tmp_path)[1]
 
 
 def test_without_pillow_either(tmp_path: Path) -> None:
