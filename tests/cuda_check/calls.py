@@ -162,6 +162,12 @@ def cropped() -> None:
     grown([leaf], visops.crop_rois(images, leaf, (2, 2)))
 
 
+def listed() -> None:
+    """Boxes of more images than blocks, and more of them than are listed at once."""
+    images = numbers(9, 1, 6, 7).requires_grad_()
+    grown([images], visops.crop_rois(images, rois(600, 7, 6, images=9), (1, 1)))
+
+
 def pasted() -> None:
     """Tiles with more boxes than are placed at once, and more boxes than a list takes."""
     images = numbers(2, 3, 23, 90).requires_grad_()
@@ -189,9 +195,10 @@ def padded() -> None:
 
 
 def softened() -> None:
-    """Segments that begin in one part and in several, with more boxes than threads."""
+    """Segments in shared memory and beyond, several to a block; with and without a limit."""
     boxes, scores = boxes_in(600, 60, 60), numbers(600).abs()
     visops.soft_nms(boxes[:150], scores[:150], max_output=5)
+    visops.soft_nms(boxes[:40], scores[:40], min_score=9.0)  # no score is as high
     visops.batched_soft_nms(boxes, scores, torch.arange(600) // 50, max_output=4)
     visops.batched_soft_nms(boxes, scores, torch.arange(600) // 3, max_output=0)
     turned = torch.cat([boxes[:90], torch.zeros(90, 1)], 1)
@@ -207,9 +214,10 @@ def fused() -> None:
 
 
 def matrix_suppressed() -> None:
-    """More masks than blocks."""
-    masks = numbers(12, 9, 70) > 0
-    visops.matrix_nms(masks, torch.rand(12))
+    """More tiles of pairs than blocks, and masks of more words than are compared at once."""
+    masks = numbers(70, 40, 70) > 0.5
+    visops.matrix_nms(masks, torch.rand(70))
+    visops.matrix_nms(boxes_in(500, 60, 60), torch.rand(500))
 
 
 def masks() -> None:
@@ -280,7 +288,7 @@ CALLS: dict[str, Callable[[], None]] = {
     call.__name__: call
     for call in (
         affine, matrices, augmented, augmented_backward, aligned, aligned_many, pooled, cropped,
-        pasted, suppressed, padded, softened, fused, matrix_suppressed, masks, crowd_of_masks,
-        large_masks, convolved, deformed, attended, pointed,
+        listed, pasted, suppressed, padded, softened, fused, matrix_suppressed, masks,
+        crowd_of_masks, large_masks, convolved, deformed, attended, pointed,
     )
 }  # fmt: skip

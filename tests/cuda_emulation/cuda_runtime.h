@@ -149,6 +149,19 @@ inline unsigned __ballot_sync(unsigned mask, int predicate, VISOPS_SITE) {
   return ballot;
 }
 
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value, VISOPS_SITE) {
+  cuda_emulation::check::Quiet quiet;
+  cuda_emulation::Scheduler& s = cuda_emulation::scheduler();
+  *s.slot(s.lane()) = value;
+  s.sync_warp(mask, {file, line}, false);
+  unsigned most = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    if (s.takes_part(mask, lane) && *s.slot(lane) > most) most = *s.slot(lane);
+  }
+  s.sync_warp(mask, {file, line}, false);
+  return most;
+}
+
 inline int __any_sync(unsigned mask, int predicate, VISOPS_SITE) {
   return __ballot_sync(mask, predicate, file, line) != 0;
 }

@@ -83,8 +83,7 @@ struct RoiCropParams {
 extern KernelStub<RoiCropParams> roi_crop_maps_stub;
 // Over boxes x patch_height.
 extern KernelStub<RoiCropParams> roi_crops_stub;
-// Over batch x height.
-extern KernelStub<RoiCropParams> roi_crops_backward_images_stub;
+extern ScheduledStub<RoiCropParams> roi_crops_backward_images_stub;
 // Over boxes x patch_height; then over boxes, from row_sums to grad_boxes.
 extern KernelStub<RoiCropParams> roi_crops_backward_boxes_stub;
 extern KernelStub<RoiCropParams> roi_crops_backward_boxes_finish_stub;

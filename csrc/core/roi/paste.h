@@ -56,8 +56,7 @@ struct RoiPasteParams {
 extern KernelStub<RoiPasteParams> roi_paste_maps_stub;
 // Over batch x height.
 extern KernelStub<RoiPasteParams> roi_paste_stub;
-// Over boxes x patch_height.
-extern KernelStub<RoiPasteParams> roi_paste_backward_stub;
+extern ScheduledStub<RoiPasteParams> roi_paste_backward_stub;
 
 PasteBlend parse_paste_blend(const char* op, const std::string& name);
 // Checks everything but the boxes' numbers.

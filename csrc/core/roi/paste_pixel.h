@@ -41,16 +41,6 @@ VISOPS_FN Acc paste_weight(const RoiPasteParams& p, const CropMap& map, int64_t 
                                   stride, y, x);
 }
 
-// Pixel after box k has been blended with what was before.
-template <class T, Interpolation mode, class Acc>
-VISOPS_FN Acc pasted(const RoiPasteParams& p, const CropMap& map, int64_t k, int64_t channel,
-                     int64_t y, int64_t x, Acc weight, Acc before) {
-  const T* plane = static_cast<const T*>(p.patches) + k * p.patch_stride.batch +
-                   channel * p.patch_stride.channel;
-  const Acc sample = patch_at<T, mode, Acc>(p, map, plane, p.patch_stride, y, x);
-  return p.blend == PasteBlend::kReplace ? sample : blended(weight, sample, before);
-}
-
 // Whether a pixel may be covered by both boxes.
 VISOPS_FN bool are_neighbours(const CropMap& a, const CropMap& b) {
   return a.image == b.image && overlap(a.rows, b.rows) && overlap(a.columns, b.columns);
@@ -64,52 +54,72 @@ struct PasteNeighbours {
   VISOPS_DEVICE VISOPS_ALWAYS_INLINE int64_t at(int64_t i) const { return boxes ? boxes[i] : i; }
 };
 
+// How gradients learn of a box's weight and of its samples: weight(k, y, x) is paste_weight(), and
+// sample(k, plane, stride, y, x) is patch_at(). CUDA has tables instead.
+template <Interpolation mode, class Acc_>
+struct PixelSampler {
+  using Acc = Acc_;
+  const RoiPasteParams& p;
+
+  VISOPS_DEVICE VISOPS_ALWAYS_INLINE Acc weight(int64_t k, int64_t y, int64_t x) const {
+    return paste_weight<mode, Acc>(p, p.maps[k], k, y, x);
+  }
+  template <class T>
+  VISOPS_DEVICE VISOPS_ALWAYS_INLINE Acc sample(int64_t k, const T* plane, const Strides& stride,
+                                                int64_t y, int64_t x) const {
+    return patch_at<T, mode, Acc>(p, p.maps[k], plane, stride, y, x);
+  }
+};
+
 // factor times the product of 1 - w over the boxes after k that cover the pixel.
-template <Interpolation mode, class Acc>
-VISOPS_FN Acc times_later(const RoiPasteParams& p, const PasteNeighbours& neighbours, int64_t k,
+template <class Sampler, class Acc = typename Sampler::Acc>
+VISOPS_FN Acc times_later(const Sampler& sampler, const PasteNeighbours& neighbours, int64_t k,
                           int64_t y, int64_t x, Acc factor) {
-  const int64_t image = p.maps[k].image;
+  const CropMap* maps = sampler.p.maps;
+  const int64_t image = maps[k].image;
   for (int64_t i = 0; i < neighbours.count; ++i) {
     const int64_t l = neighbours.at(i);
-    if (l <= k || !covers(p.maps[l], image, y, x)) continue;
-    factor = factor * (static_cast<Acc>(1) - paste_weight<mode, Acc>(p, p.maps[l], l, y, x));
+    if (l <= k || !covers(maps[l], image, y, x)) continue;
+    factor = factor * (static_cast<Acc>(1) - sampler.weight(l, y, x));
   }
   return factor;
 }
 
 // What the incoming gradient of a pixel is multiplied by for that of box k's patch.
-template <Interpolation mode, class Acc>
-VISOPS_FN Acc patch_share(const RoiPasteParams& p, const PasteNeighbours& neighbours, int64_t k,
-                          int64_t y, int64_t x) {
-  const Acc weight = paste_weight<mode, Acc>(p, p.maps[k], k, y, x);
-  return times_later<mode, Acc>(p, neighbours, k, y, x, weight);
+template <class Sampler>
+VISOPS_FN typename Sampler::Acc patch_share(const Sampler& sampler,
+                                            const PasteNeighbours& neighbours, int64_t k, int64_t y,
+                                            int64_t x) {
+  return times_later(sampler, neighbours, k, y, x, sampler.weight(k, y, x));
 }
 
 // A pixel's share of the gradient of box k's alpha.
-template <class T, Interpolation mode, class Acc>
-VISOPS_FN Acc alpha_gradient(const RoiPasteParams& p, const PasteNeighbours& neighbours, int64_t k,
+template <class T, class Sampler, class Acc = typename Sampler::Acc>
+VISOPS_FN Acc alpha_gradient(const Sampler& sampler, const PasteNeighbours& neighbours, int64_t k,
                              int64_t y, int64_t x) {
-  const CropMap& map = p.maps[k];
-  const T* image = static_cast<const T*>(p.images) + map.image * p.image_stride.batch +
+  const RoiPasteParams& p = sampler.p;
+  const int64_t at = p.maps[k].image;
+  const T* image = static_cast<const T*>(p.images) + at * p.image_stride.batch +
                    y * p.image_stride.row + x * p.image_stride.column;
-  const T* grad = static_cast<const T*>(p.grad) + map.image * p.grad_stride.batch +
-                  y * p.grad_stride.row + x * p.grad_stride.column;
+  const T* grad = static_cast<const T*>(p.grad) + at * p.grad_stride.batch + y * p.grad_stride.row +
+                  x * p.grad_stride.column;
+  const auto sample = [&](int64_t l, int64_t c) {
+    const T* plane =
+        static_cast<const T*>(p.patches) + l * p.patch_stride.batch + c * p.patch_stride.channel;
+    return sampler.sample(l, plane, p.patch_stride, y, x);
+  };
   Acc sum = static_cast<Acc>(0);
   for (int64_t c = 0; c < p.channels; ++c) {
     Acc before = load_element(image + c * p.image_stride.channel);
     for (int64_t i = 0; i < neighbours.count; ++i) {
       const int64_t l = neighbours.at(i);
       if (l >= k) break;
-      if (!covers(p.maps[l], map.image, y, x)) continue;
-      const Acc weight = paste_weight<mode, Acc>(p, p.maps[l], l, y, x);
-      before = pasted<T, mode, Acc>(p, p.maps[l], l, c, y, x, weight, before);
+      if (!covers(p.maps[l], at, y, x)) continue;
+      before = blended(sampler.weight(l, y, x), sample(l, c), before);
     }
-    const T* plane =
-        static_cast<const T*>(p.patches) + k * p.patch_stride.batch + c * p.patch_stride.channel;
-    const Acc sample = patch_at<T, mode, Acc>(p, map, plane, p.patch_stride, y, x);
-    sum = sum + load_element(grad + c * p.grad_stride.channel) * (sample - before);
+    sum = sum + load_element(grad + c * p.grad_stride.channel) * (sample(k, c) - before);
   }
-  return times_later<mode, Acc>(p, neighbours, k, y, x, static_cast<Acc>(1)) * sum;
+  return times_later(sampler, neighbours, k, y, x, static_cast<Acc>(1)) * sum;
 }
 
 // The gradient that is computed: of patches, or of alpha as patches with one channel.

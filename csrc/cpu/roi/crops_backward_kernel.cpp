@@ -5,6 +5,8 @@
 // the rows likewise. Work is split by row of a patch, then by box. Assumes what check_roi_crops()
 // establishes; gradients are floating.
 #include "core/element_types.h"
+#include "core/grain.h"
+#include "core/workspace.h"
 #include "cpu/lane_sum.h"
 #include "cpu/roi/crops_transpose.h"
 #include "cpu/rows.h"
@@ -51,12 +53,15 @@ void image_rows(const RoiCropParams& p, int64_t image, Span rows) {
   }
 }
 
-void roi_crops_backward_images_kernel(const RoiCropParams& p, int64_t begin, int64_t end) {
-  for_each_sample(begin, end, p.height, [&](int64_t image, int64_t first, int64_t last) {
-    with_floating_type(p.dtype, [&](auto* element) {
-      image_rows<std::remove_pointer_t<decltype(element)>>(p, image, {first, last});
+void roi_crops_backward_images_kernel(const RoiCropParams& p, Workspace& workspace) {
+  const auto rows = [&](int64_t begin, int64_t end) {
+    for_each_sample(begin, end, p.height, [&](int64_t image, int64_t first, int64_t last) {
+      with_floating_type(p.dtype, [&](auto* element) {
+        image_rows<std::remove_pointer_t<decltype(element)>>(p, image, {first, last});
+      });
     });
-  });
+  };
+  parallel_for(workspace, p.batch * p.height, grain_of(p.channels * p.width), rows);
 }
 
 template <class T, Interpolation mode>

@@ -4,7 +4,9 @@
 // (core/roi/paste_pixel.h), computed once for all channels. Assumes what check_roi_paste()
 // establishes; gradients are floating.
 #include "core/element_types.h"
+#include "core/grain.h"
 #include "core/roi/paste_pixel.h"
+#include "core/workspace.h"
 #include "cpu/roi/crops_transpose.h"
 #include "cpu/rows.h"
 
@@ -43,7 +45,7 @@ struct IncomingPixels {
   void prepare(int64_t y, Span columns) {
     first = columns.begin;
     for (int64_t x = columns.begin; x < columns.end; ++x) {
-      share[x - first] = patch_share<mode, Acc>(p, neighbours, k, y, x);
+      share[x - first] = patch_share(PixelSampler<mode, Acc>{p}, neighbours, k, y, x);
     }
   }
   VISOPS_ALWAYS_INLINE Acc at(int64_t c, int64_t y, int64_t x) const {
@@ -63,7 +65,7 @@ struct IncomingAlpha {
 
   void prepare(int64_t, Span) const {}
   Acc at(int64_t, int64_t y, int64_t x) const {
-    return alpha_gradient<T, mode, Acc>(p, neighbours, k, y, x);
+    return alpha_gradient<T>(PixelSampler<mode, Acc>{p}, neighbours, k, y, x);
   }
 };
 
@@ -110,12 +112,17 @@ void patch_rows(const RoiPasteParams& p, int64_t k, Span rows) {
   }
 }
 
-void roi_paste_backward_kernel(const RoiPasteParams& p, int64_t begin, int64_t end) {
-  for_each_sample(begin, end, p.patch_height, [&](int64_t k, int64_t first, int64_t last) {
-    with_floating_type(p.dtype, [&](auto* element) {
-      patch_rows<std::remove_pointer_t<decltype(element)>>(p, k, {first, last});
+void roi_paste_backward_kernel(const RoiPasteParams& p, Workspace& workspace) {
+  constexpr int64_t kCost = 4;  // of an element, to that of copying one
+  const auto rows = [&](int64_t begin, int64_t end) {
+    for_each_sample(begin, end, p.patch_height, [&](int64_t k, int64_t first, int64_t last) {
+      with_floating_type(p.dtype, [&](auto* element) {
+        patch_rows<std::remove_pointer_t<decltype(element)>>(p, k, {first, last});
+      });
     });
-  });
+  };
+  parallel_for(workspace, p.boxes.count * p.patch_height,
+               grain_of(kCost * p.channels * p.patch_width), rows);
 }
 
 const bool registered = roi_paste_backward_stub.set(kIsaSlot, roi_paste_backward_kernel);

@@ -254,7 +254,7 @@ struct ColumnSums {
 
 template <class T, bool on_channels>
 __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
-    roi_align_gather(const __grid_constant__ RoiAlignParams p, const RoiSpan* spans,
+    roi_align_gather(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
                      const __grid_constant__ TileGrid<TileShape<on_channels>> grid,
                      const int at_once, const int bytes) {
   using Acc = typename Accumulate<T>::type;
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
     const Tile tile = tile_at(grid, i);
     const int64_t channel = tile.channel + (on_channels ? lane : 0);
     Sums sums(p, tile, lane);
-    for_boxes_of<TileShape<on_channels>>(p, spans, tile, &list, [&](int count) {
+    for_boxes_of<TileShape<on_channels>>(p, listed, tile, &list, [&](int count) {
       for (int first = 0; first < count; first += at_once) {
         const int boxes = count - first < at_once ? count - first : at_once;
         prepare_boxes<Acc, Sums::kColumns>(p, tile, list.box + first, boxes, bytes);
@@ -297,7 +297,7 @@ __device__ Acc weight_of(const RoiAxis<Acc>& axis, int64_t bin, Acc factor, int6
 
 template <class T>
 __global__ void __launch_bounds__(kTileThreads, 1)
-    roi_align_gather_each(const __grid_constant__ RoiAlignParams p, const RoiSpan* spans,
+    roi_align_gather_each(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
                           const int64_t level) {
   using Acc = typename Accumulate<T>::type;
   const RoiMap& map = p.maps[level];
@@ -308,12 +308,11 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     const int64_t column = i - line * map.width, row = line - plane * map.height;
     const int64_t channel = plane - image * p.channels;
     Acc sum = 0;
-    for (int64_t k = 0; k < p.boxes.count; ++k) {
-      const RoiSpan& span = spans[k];
-      if (span.map != level * p.images + image || span.first_row > row || span.last_row < row ||
-          span.first_column > column || span.last_column < column) {
-        continue;
-      }
+    const BoxRange of_map = listed.of_map[level * p.images + image];
+    for (int64_t n = of_map.begin; n < of_map.end; ++n) {
+      const RoiSpan& span = listed.spans[n];
+      if (!meets(span, row, row, column, column)) continue;
+      const int64_t k = span.box;
       const Roi<Acc> roi = load_roi<Acc>(p, k);
       const Acc factor = mean_factor(roi.y, roi.x);
       const BinSpan rows = bins_between(roi.y, row, row);
@@ -336,7 +335,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
 }
 
 template <class T, bool on_channels>
-void gather_as(const RoiAlignParams& p, const RoiSpan* spans, void* stream) {
+void gather_as(const RoiAlignParams& p, const BoxesOfMaps& listed, void* stream) {
   using Acc = typename Accumulate<T>::type;
   const auto grid = tile_grid<TileShape<on_channels>>(p);
   const int64_t bytes = weight_bytes<Acc, TileShape<on_channels>::kColumns>(p);
@@ -345,24 +344,24 @@ void gather_as(const RoiAlignParams& p, const RoiSpan* spans, void* stream) {
   if (at_once > kWeightBytes / bytes) at_once = kWeightBytes / bytes;
   if (at_once < 1) at_once = 1;
   launch(roi_align_gather<T, on_channels>, grid_for(grid.count), dim3(kTileThreads),
-         at_once * bytes, stream, p, spans, grid, static_cast<int>(at_once),
+         at_once * bytes, stream, p, listed, grid, static_cast<int>(at_once),
          static_cast<int>(bytes));
 }
 
 template <class T>
 void backward_input_as(const RoiAlignParams& p, Workspace& workspace) {
   using Acc = typename Accumulate<T>::type;
-  const RoiSpan* spans = find_spans<Acc>(p, workspace);
+  const BoxesOfMaps listed = list_rois<Acc>(p, workspace);
   void* stream = workspace.stream();
   if (weight_bytes<Acc, TileShape<false>::kColumns>(p) <= kMostWeightBytes) {
-    gather_as<T, true>(p, spans, stream);
-    gather_as<T, false>(p, spans, stream);
+    gather_as<T, true>(p, listed, stream);
+    gather_as<T, false>(p, listed, stream);
     return;
   }
   for (int64_t level = 0; level < p.levels; ++level) {
     const int64_t count = p.images * p.channels * p.maps[level].height * p.maps[level].width;
     launch(roi_align_gather_each<T>, grid_for(parts_of(count, kTileThreads)), dim3(kTileThreads), 0,
-           stream, p, spans, level);
+           stream, p, listed, level);
   }
 }
 

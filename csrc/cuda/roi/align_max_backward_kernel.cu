@@ -105,7 +105,7 @@ __device__ void store_row(const RoiAlignParams& p, const Tile& tile, int row, in
 
 template <class T>
 __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3) roi_align_max_gather(
-    const __grid_constant__ RoiAlignParams p, const RoiSpan* spans,
+    const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
     const __grid_constant__ TileGrid<MaxTile<typename Accumulate<T>::type>> grid) {
   using Acc = typename Accumulate<T>::type;
   __shared__ BoxList list;
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3) roi_alig
     for (int column = 0; column < MaxTile<Acc>::kColumns; ++column) {
       sums[row].sum[column][lane] = static_cast<Acc>(0);
     }
-    for_boxes_of<MaxTile<Acc>>(p, spans, tile, &list, [&](int count) {
+    for_boxes_of<MaxTile<Acc>>(p, listed, tile, &list, [&](int count) {
       for (int first = 0; first < count; first += kBoxesAtOnce) {
         const int n = count - first < kBoxesAtOnce ? count - first : kBoxesAtOnce;
         prepare_boxes(p, tile, list.box + first, n, &boxes);
@@ -173,10 +173,10 @@ void max_backward_input_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     using Acc = typename Accumulate<T>::type;
-    const RoiSpan* spans = find_spans<Acc>(p, workspace);
+    const BoxesOfMaps listed = list_rois<Acc>(p, workspace);
     const auto grid = tile_grid<MaxTile<Acc>>(p);
     launch(roi_align_max_gather<T>, grid_for(grid.count), dim3(kTileThreads), 0, workspace.stream(),
-           p, spans, grid);
+           p, listed, grid);
   });
 }
 

@@ -1,9 +1,9 @@
 // NOTE [ Gradients of crops on CUDA ]
 // The images' gradient: a block has 32 x 8 pixels of an image and four channels. Its threads go
-// through the boxes together, one each at a time, list those that may touch the tile, and each
-// thread adds their shares to its own pixel (NOTE [ Transposed samples on CUDA ]). Every element is
-// written once. The boxes' gradient: a warp has a row of a patch, and in a second kernel a box; the
-// lanes are those of the CPU.
+// through the image's boxes together, one each at a time, list those that may touch the tile, and
+// each thread adds their shares to its own pixel (NOTE [ Transposed samples on CUDA ]). Every
+// element is written once. The boxes' gradient: a warp has a row of a patch, and in a second kernel
+// a box; the lanes are those of the CPU.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/element_types.h"
@@ -31,41 +31,34 @@ struct IncomingPatch {
   }
 };
 
-template <class T, Interpolation mode>
+template <class T, class Acc = typename Accumulate<T>::type>
 __global__ void __launch_bounds__(kListThreads)
-    roi_crops_backward_images(const __grid_constant__ RoiCropParams p, const TargetGrid grid) {
-  using Acc = typename Accumulate<T>::type;
+    roi_crops_backward_images(const __grid_constant__ RoiCropParams p, const BoxesOfMaps boxes,
+                              const GridTables<Acc> tables, const TargetGrid grid) {
   __shared__ BoxList<kListThreads> list;
   const int thread = static_cast<int>(threadIdx.x);
   for (int64_t piece = blockIdx.x; piece < grid.count; piece += gridDim.x) {
     const TargetTile at = target_tile(grid, piece);
     const int64_t y = at.y + thread / kTargetWidth, x = at.x + thread % kTargetWidth;
-    const Span rows = {at.y, at.y + kTargetHeight}, columns = {at.x, at.x + kTargetWidth};
     const int channels = channels_of_group(p.channels, at.channel);
+    const BoxRange of_image = boxes.of_map[at.sample];
     Acc sum[kChannelGroup] = {};
-    for (int64_t first = 0; first < p.boxes.count; first += kListThreads) {
+    for (int64_t first = of_image.begin; first < of_image.end; first += kListThreads) {
       clear_list(&list);
-      const int64_t mine = first + thread;
-      bool is_wanted = false;
-      if (mine < p.boxes.count) {
-        const CropMap& map = p.maps[mine];
-        is_wanted =
-            map.image == at.sample && overlap(map.reach_y, rows) && overlap(map.reach_x, columns);
+      RoiSpan span = {};
+      bool is_wanted = first + thread < of_image.end;
+      if (is_wanted) {
+        span = boxes.spans[first + thread];
+        is_wanted = meets(span, at.y, at.y + kTargetHeight - 1, at.x, at.x + kTargetWidth - 1);
       }
-      append_box(is_wanted, static_cast<int32_t>(mine), &list);
+      append_box(is_wanted, static_cast<int32_t>(span.box), &list);
       if (y < p.height && x < p.width) {
         for (int n = 0; n < list.count; ++n) {
           const int64_t k = list.boxes[n];
-          const CropMap& map = p.maps[k];
           IncomingPatch<T> patch = {static_cast<const T*>(p.patches) + k * p.patch_stride.batch +
                                         at.channel * p.patch_stride.channel,
                                     p.patch_stride, nullptr};
-          if (mode == Interpolation::kNearest || map.integral) {
-            gather_transposed<Interpolation::kNearest>(map, p.padding, p.height, p.width, y, x,
-                                                       channels, patch, sum);
-          } else {
-            gather_transposed<mode>(map, p.padding, p.height, p.width, y, x, channels, patch, sum);
-          }
+          gather_transposed(tables, k, y, x, channels, patch, sum);
         }
       }
       __syncthreads();  // before the list is cleared
@@ -143,20 +136,16 @@ __global__ void __launch_bounds__(kWarpLanes* kSumWarps)
   }
 }
 
-template <class T, Interpolation mode>
-void images_as(const RoiCropParams& p, void* stream) {
-  const TargetGrid grid = target_grid(p.batch, p.channels, p.height, p.width);
-  launch(roi_crops_backward_images<T, mode>, grid_for(grid.count), dim3(kListThreads), 0, stream, p,
-         grid);
-}
-
 template <class T>
-void images_of(const RoiCropParams& p, void* stream) {
-  switch (p.mode) {
-    case Interpolation::kNearest: return images_as<T, Interpolation::kNearest>(p, stream);
-    case Interpolation::kBilinear: return images_as<T, Interpolation::kBilinear>(p, stream);
-    case Interpolation::kBicubic: return images_as<T, Interpolation::kBicubic>(p, stream);
-  }
+void images_of(const RoiCropParams& p, Workspace& workspace) {
+  using Acc = typename Accumulate<T>::type;
+  const Grids grids = {p.maps,        p.boxes.count,  p.batch, p.mode,  p.padding,
+                       p.patch_width, p.patch_height, p.width, p.height};
+  const GridTables<Acc> tables = make_grid_tables<Acc>(grids, workspace);
+  const BoxesOfMaps boxes = list_grids(grids, false, workspace);
+  const TargetGrid grid = target_grid(p.batch, p.channels, p.height, p.width);
+  launch(roi_crops_backward_images<T>, grid_for(grid.count), dim3(kListThreads), 0,
+         workspace.stream(), p, boxes, tables, grid);
 }
 
 dim3 grid_of_warps(int64_t count) { return grid_for((count + kSumWarps - 1) / kSumWarps); }
@@ -174,9 +163,9 @@ void boxes_of(const RoiCropParams& p, void* stream) {
   }
 }
 
-void backward_images_cuda(const RoiCropParams& p, void* stream) {
+void backward_images_cuda(const RoiCropParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
-    images_of<std::remove_pointer_t<decltype(element)>>(p, stream);
+    images_of<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 

@@ -11,7 +11,7 @@
 // bits are the CPU's.
 #include "core/roi/paste_pixel.h"
 #include "cuda/roi/crops_lists.h"
-#include "cuda/roi/crops_transpose.h"
+#include "cuda/roi/crops_tiles.h"
 
 namespace visops {
 namespace {

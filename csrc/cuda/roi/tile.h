@@ -7,10 +7,12 @@
 //
 // A warp has a row of the tile. Its lanes are channels if these are adjacent, else columns.
 //
-// A first kernel computes which pixels each box reaches, once for all tiles (RoiSpan).
+// Which pixels each box reaches is computed once for all tiles, and listed map by map
+// (cuda/roi/boxes_of_maps.h).
 #pragma once
 
 #include "cuda/launch.h"
+#include "cuda/roi/boxes_of_maps.h"
 #include "cuda/roi/map.h"
 
 namespace visops {
@@ -18,12 +20,6 @@ namespace {
 
 constexpr int kTileRows = 8;
 constexpr int kTileThreads = kTileRows * kWarp;
-
-// Where a box reads: all of its pixels lie within these rows and columns, both ends included.
-struct RoiSpan {
-  int64_t map;  // level * images + image; -1: the box reads nothing
-  int32_t first_row, last_row, first_column, last_column;
-};
 
 // Sample positions never fall from one bin or sample to the next, even when rounded.
 template <class Acc>
@@ -39,16 +35,15 @@ __device__ bool span_of(const RoiAxis<Acc>& axis, int32_t* first, int32_t* last)
 
 template <class Acc>
 __global__ void __launch_bounds__(kTileThreads)
-    roi_spans(const __grid_constant__ RoiAlignParams p, RoiSpan* spans) {
+    roi_spans(const __grid_constant__ RoiAlignParams p, const SpansOfBoxes to) {
   const int64_t step = int64_t{gridDim.x} * kTileThreads;
   for (int64_t k = int64_t{blockIdx.x} * kTileThreads + threadIdx.x; k < p.boxes.count; k += step) {
     const Roi<Acc> roi = load_roi<Acc>(p, k);
-    RoiSpan span = {-1, 0, 0, 0, 0};
-    if (roi.valid && span_of(roi.y, &span.first_row, &span.last_row) &&
-        span_of(roi.x, &span.first_column, &span.last_column)) {
-      span.map = roi.level * p.images + roi.image;
-    }
-    spans[k] = span;
+    RoiSpan span = {k, 0, 0, 0, 0};
+    const bool reads = roi.valid && span_of(roi.y, &span.first_row, &span.last_row) &&
+                       span_of(roi.x, &span.first_column, &span.last_column);
+    to.spans[k] = span;
+    to.map[k] = reads ? roi.level * p.images + roi.image : -1;
   }
 }
 
@@ -107,22 +102,19 @@ struct BoxList {
 // Lists them by rising index, and calls f(count) whenever the list is full and once for the rest.
 // Called by all threads of the block, which synchronise here; f must end with all of them in step.
 template <class Shape, class F>
-__device__ void for_boxes_of(const RoiAlignParams& p, const RoiSpan* spans, const Tile& tile,
+__device__ void for_boxes_of(const RoiAlignParams& p, const BoxesOfMaps& boxes, const Tile& tile,
                              BoxList* list, const F& f) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int64_t map = tile.level * p.images + tile.image;
+  const BoxRange of_map = boxes.of_map[tile.level * p.images + tile.image];
   const int64_t last_row = tile.row + kTileRows - 1;
   const int64_t last_column = tile.column + Shape::kColumns - 1;
   int count = 0;
-  for (int64_t base = 0; base < p.boxes.count; base += kTileThreads) {
-    const int64_t k = base + threadIdx.x;
-    bool hit = k < p.boxes.count && spans[k].map == map;
-    if (hit) {
-      const RoiSpan span = spans[k];
-      hit = span.first_row <= last_row && span.last_row >= tile.row &&
-            span.first_column <= last_column && span.last_column >= tile.column;
-    }
+  for (int64_t base = of_map.begin; base < of_map.end; base += kTileThreads) {
+    const int64_t at = base + threadIdx.x;
+    RoiSpan span = {};
+    if (at < of_map.end) span = boxes.spans[at];
+    const bool hit = at < of_map.end && meets(span, tile.row, last_row, tile.column, last_column);
     const unsigned ballot = __ballot_sync(0xffffffffu, hit);
     if (lane == 0) list->hits[warp] = __popc(ballot);
     __syncthreads();
@@ -131,9 +123,9 @@ __device__ void for_boxes_of(const RoiAlignParams& p, const RoiSpan* spans, cons
       if (w < warp) before += list->hits[w];
       count += list->hits[w];
     }
-    if (hit) list->box[before + __popc(ballot & ((1u << lane) - 1))] = k;
+    if (hit) list->box[before + __popc(ballot & ((1u << lane) - 1))] = span.box;
     __syncthreads();
-    const bool last = base + kTileThreads >= p.boxes.count;
+    const bool last = base + kTileThreads >= of_map.end;
     if (count > 0 && (last || count > kMostListed - kTileThreads)) {
       f(count);
       count = 0;
@@ -166,14 +158,13 @@ __device__ BinSpan bins_between(const RoiAxis<Acc>& axis, int64_t first, int64_t
   return span;
 }
 
-// [count] the span of each box, in scratch.
 template <class Acc>
-const RoiSpan* find_spans(const RoiAlignParams& p, Workspace& workspace) {
-  const int64_t bytes = p.boxes.count * int64_t{sizeof(RoiSpan)};
-  auto* spans = static_cast<RoiSpan*>(workspace.allocate(bytes));
-  launch(roi_spans<Acc>, grid_for(parts_of(p.boxes.count, kTileThreads)), dim3(kTileThreads), 0,
-         workspace.stream(), p, spans);
-  return spans;
+BoxesOfMaps list_rois(const RoiAlignParams& p, Workspace& workspace) {
+  const int64_t count = p.boxes.count;
+  return list_boxes(count, p.levels * p.images, workspace, [&](const SpansOfBoxes& spans) {
+    launch(roi_spans<Acc>, grid_for(parts_of(count, kTileThreads)), dim3(kTileThreads), 0,
+           workspace.stream(), p, spans);
+  });
 }
 
 }  // namespace

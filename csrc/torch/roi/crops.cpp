@@ -129,7 +129,7 @@ Tensor crop_rois_backward_images(const Tensor& grad, const Tensor& boxes,
   p.grad_image_stride = strides_of_images(sums);
   if (sums.numel() > 0) {
     const Tensor maps = call.make_maps();
-    run(roi_crops_backward_images_stub, p, grad, p.batch * p.height, p.channels * p.width);
+    run(roi_crops_backward_images_stub, call.op, p, grad);
   }
   return sum_dtype == p.dtype ? sums : torch::stable::to(sums, scalar_type_of(p.dtype));
 }

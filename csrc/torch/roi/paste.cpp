@@ -10,9 +10,6 @@
 namespace visops {
 namespace {
 
-// The cost of a pixel's gradient, in elements touched as for kGrain.
-constexpr int64_t kPasteGradientCost = 4;
-
 DType computed_in(DType dtype) {
   return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
 }
@@ -162,8 +159,7 @@ Tensor paste_rois_backward_patches(const Tensor& grad, const Tensor& boxes,
     p.grad_patches = sums.mutable_data_ptr();
     p.grad_patch_stride = strides_of_images(sums);
     const Tensor maps = call.make_maps();
-    run(roi_paste_backward_stub, p, grad, p.boxes.count * p.patch_height,
-        p.channels * p.patch_width * kPasteGradientCost);
+    run(roi_paste_backward_stub, call.op, p, grad);
   }
   return sum_dtype == p.dtype ? sums : torch::stable::to(sums, scalar_type_of(p.dtype));
 }
@@ -188,8 +184,7 @@ Tensor paste_rois_backward_alpha(const Tensor& grad, const Tensor& images, const
   if (gradient.numel() == 0) return gradient;
   p.grad_alpha = gradient.mutable_data_ptr();
   const Tensor maps = call.make_maps();
-  run(roi_paste_backward_stub, p, images, p.boxes.count * p.patch_height,
-      p.channels * p.patch_width * kPasteGradientCost);
+  run(roi_paste_backward_stub, call.op, p, images);
   return gradient;
 }
 
