@@ -9,12 +9,13 @@ import torch
 
 from .arguments import fail, is_sequence, number
 from .engine.effects import STATIC, Effects
+from .engine.integers import WHITES
 from .engine.plan import Plan
 from .transform import Builtin
 
 __all__ = ["Normalize", "ToDtype"]
 
-_DTYPES = (torch.uint8, torch.uint16, torch.float16, torch.bfloat16, torch.float32)
+_DTYPES = (torch.uint8, *WHITES, torch.float16, torch.bfloat16, torch.float32)
 
 
 class Normalize(Builtin):
@@ -87,11 +88,11 @@ class ToDtype(Builtin):
     Parameters
     ----------
     dtype : torch.dtype
-        uint8, uint16, float16, bfloat16 or float32.
+        uint8, uint16, int16, int8, float16, bfloat16 or float32.
     scale : bool
-        Keep white white: 255 in uint8 and 65535 in uint16 is 1 in the floating dtypes. Otherwise
-        keep the numbers. Conversion to integers rounds half to even and saturates (torchvision
-        truncates).
+        Keep white white: the greatest integer, such as 255 in uint8, is 1 in the floating dtypes.
+        Otherwise keep the numbers. Conversion to integers rounds half to even and saturates
+        (torchvision truncates).
 
     Examples
     --------
@@ -107,8 +108,8 @@ class ToDtype(Builtin):
     def __init__(self, dtype: torch.dtype, scale: bool = False) -> None:
         super().__init__()
         if dtype not in _DTYPES:
-            names = "torch.uint8, torch.uint16, torch.float16, torch.bfloat16 or torch.float32"
-            fail("ToDtype", "dtype", dtype, names, TypeError)
+            *names, last = map(str, _DTYPES)
+            fail("ToDtype", "dtype", dtype, f"{', '.join(names)} or {last}", TypeError)
         self.dtype = dtype
         self.scale = bool(scale)
 

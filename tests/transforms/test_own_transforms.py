@@ -43,7 +43,7 @@ def test_a_missing_method_is_named_when_the_transform_is_made() -> None:
         def effects(self) -> T.Effects:
             return T.Effects()
 
-    with pytest.raises(TypeError, match="Unfinished .* extend"):
+    with pytest.raises(TypeError, match=r"Unfinished .* extend"):
         Unfinished()  # type: ignore[abstract]
 
 

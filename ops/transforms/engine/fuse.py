@@ -15,12 +15,13 @@ from typing import Any
 import torch
 
 from .effects import Effects, Fusable, TargetStep
+from .integers import WHITES
 
 __all__ = ["MAX_COLORS", "Pass", "name_of", "split_passes"]
 
 MAX_COLORS = 8
 
-_INTEGERS = (torch.uint8, torch.uint16)
+_INTEGERS = (torch.uint8, *WHITES)
 _FULL_PRECISION = (torch.float32, torch.float64)
 
 

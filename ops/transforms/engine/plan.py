@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from .integers import WHITES
 from .numbers import Number, columns, maximum, minimum, rint, where
-from .uint16 import WHITE
 
 __all__ = ["Canvas", "Color", "Plan", "Snapshot", "full_scale"]
 
@@ -103,7 +103,7 @@ class Color:
 
 def full_scale(dtype: torch.dtype) -> float:
     """Return the value of white in a dtype."""
-    return {torch.uint8: 255.0, torch.uint16: WHITE}.get(dtype, 1.0)
+    return 255.0 if dtype is torch.uint8 else WHITES.get(dtype, 1.0)
 
 
 class Plan:

@@ -20,9 +20,9 @@ from ...warp.augment_autograd import augment as _augment
 from ...warp.augment_autograd import augment_list as _augment_list
 from ..sample.leaf import Leaf
 from .fuse import Pass
+from .integers import WHITES, from_float, to_float
 from .numbers import GREY, Number, columns
 from .plan import Color, Plan, Snapshot
-from .uint16 import WHITE, from_float, to_float
 
 __all__ = [
     "DTYPES",
@@ -38,12 +38,14 @@ __all__ = [
 DTYPES = {
     np.dtype(np.uint8): torch.uint8,
     np.dtype(np.uint16): torch.uint16,
+    np.dtype(np.int8): torch.int8,
+    np.dtype(np.int16): torch.int16,
     np.dtype(np.float16): torch.float16,
     np.dtype(np.float32): torch.float32,
     np.dtype(np.float64): torch.float64,
 }
 _DTYPES = {*DTYPES.values(), torch.bfloat16}
-_FLOATS = {torch.float64: torch.float64}  # what becomes uint16 has as many digits as its source
+_FLOATS = {torch.float64: torch.float64}  # what becomes integers has as many digits as its source
 # Grid points along each axis for a grey mean that needn't be exact.
 _GRID = 32
 _MEAN_SCALE = 2.0**32
@@ -107,8 +109,8 @@ def _refuse_dtype(leaf: Leaf, dtype: Any) -> NoReturn:
     if str(dtype).removeprefix("torch.") == "int32":
         hint = "; divide it by its white, such as 65535 or 4095, for a float32 image in [0, 1]"
     raise TypeError(
-        f"visops.transforms: {leaf.name} has dtype {dtype}, must be uint8, uint16, float16, "
-        f"bfloat16, float32 or float64{hint}"
+        f"visops.transforms: {leaf.name} has dtype {dtype}, must be uint8, uint16, int8, int16, "
+        f"float16, bfloat16, float32 or float64{hint}"
     )
 
 
@@ -132,20 +134,20 @@ def run_plan(
     """Apply a plan to a leaf's value."""
     refuse_dtype(leaf, pixels.dtype)
     images, frames = to_float(pixels.tensors(leaf)), pixels.frames
-    wide = plan.dtype is torch.uint16
+    white = WHITES.get(plan.dtype)
     erase = None
     if plan.erased:
         corners = [corner for rectangle in plan.erased for corner in rectangle]
         boxes = columns(corners, plan.batch).astype(np.int64).reshape(plan.batch, -1, 4)
         erase = pixels.put(_repeat(boxes, frames))
     color = color_tensor(plan, part, images, pixels) if plan.colors else None
-    value = [v / WHITE for v in plan.erase_value] if wide else plan.erase_value
+    value = [v / white for v in plan.erase_value] if white else plan.erase_value
     values = (color, color is not None, plan.mean, plan.std, erase, value, False, True)
     options = (
         *_sampling(part, pixels),
         _window(plan.window, part, plan, pixels),
         *values,
-        _FLOATS.get(pixels.dtype, torch.float32) if wide else plan.dtype,
+        _FLOATS.get(pixels.dtype, torch.float32) if white else plan.dtype,
         memory_format is torch.channels_last,
     )
     matrix = _put_matrix(_sampled(plan, options[0]), plan, pixels)
@@ -155,14 +157,14 @@ def run_plan(
         results: Any = run_each(images, matrix, sizes, options)
     else:
         results = run_all(images, matrix, size, options)
-    pixels.store(leaf, from_float(results) if wide else results)
+    pixels.store(leaf, from_float(results, plan.dtype) if white else results)
 
 
 def _sampling(part: Pass, pixels: Pixels) -> tuple[Any, ...]:
     """Return the operator's sampling options for a leaf."""
     mode, padding_mode, fill, antialias = sampling_of(part)
-    if pixels.dtype is torch.uint16:
-        fill = [value / WHITE for value in fill]
+    if pixels.dtype in WHITES:
+        fill = [value / WHITES[pixels.dtype] for value in fill]
     return mode, padding_mode, fill, antialias
 
 

@@ -103,8 +103,8 @@ class MixUp(Pairing):
     Nothing is weighted, and all of them come out as lists. A mask with a class for each pixel can't
     be blended, and raises an error.
 
-    Images are uint8, uint16 or floating. They are blended in float32 (float64 for float64), and
-    integers are rounded half to even.
+    Images are integers of 8 or 16 bits, or floating. They are blended in float32 (float64 for
+    float64), and integers are rounded half to even.
 
     Parameters of a call: ``lam``. Source: H. Zhang et al., "mixup: Beyond Empirical Risk
     Minimization", ICLR 2018.

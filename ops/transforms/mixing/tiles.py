@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from ...warp.augment import augment
+from ..engine.integers import WHITES, from_float, to_float
 from ..engine.plan import Canvas, Plan
-from ..engine.uint16 import from_float, to_float
 from ..targets.masks import move_mask
 from ..targets.options import Geometry
 
@@ -113,9 +113,9 @@ class Tiles:
             "layout": "CHW",
         }
         size = (bottom - top, right - left)
-        if image.dtype is torch.uint16:
+        if image.dtype in WHITES:
             result = augment(to_float(image), matrix, size, **options)
-            window.copy_(from_float(result))
+            window.copy_(from_float(result, image.dtype))
         elif image.requires_grad and torch.is_grad_enabled():
             window.copy_(augment(image, matrix, size, out_dtype=image.dtype, **options))
         else:

@@ -1,4 +1,4 @@
-"""Images of 16 bits: chains give what they give for floats, rounded to 65535 levels."""
+"""Images of uint16, int16 and int8: chains give what they give for floats, rounded."""
 
 from __future__ import annotations
 
@@ -150,3 +150,55 @@ def test_inverse_and_preview() -> None:
     drawn = np.asarray(figure.axes[0].get_images()[0].get_array())
     assert drawn.max() == 1.0
     assert drawn.mean() == pytest.approx(0.5, abs=1e-3)
+
+
+SIGNED = [torch.int16, torch.int8]
+
+
+def signed(dtype: torch.dtype) -> Tensor:
+    limits = torch.iinfo(dtype)
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(limits.min, limits.max + 1, (3, 40, 50), generator=generator).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_signed_integers_keep_every_value(dtype: torch.dtype) -> None:
+    limits = torch.iinfo(dtype)
+    every = torch.arange(limits.min, limits.max + 1).to(dtype).reshape(1, 16, -1)
+    chain = T.Compose([T.RandomHorizontalFlip(1), T.Pad(2, fill=-7)])
+    result = chain(every)
+    assert result.dtype == dtype
+    assert bool((result[:, :2] == -7).all())
+    assert torch.equal(result[:, 2:-2, 2:-2], every.flip(-1))
+    array = chain(every.permute(1, 2, 0).numpy())
+    assert torch.equal(array, result)
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+@pytest.mark.parametrize(
+    "step", [T.RandomRotation((20, 20)), T.Resize((24, 20)), T.ColorJitter(0.5)]
+)
+def test_signed_integers_are_computed_as_floats(dtype: torch.dtype, step: Any) -> None:
+    image, limits = signed(dtype), torch.iinfo(dtype)
+    chain = T.Compose([step], seed=3)
+    floats = chain(image.to(torch.float64) / limits.max, index=1) * limits.max
+    expected = floats.round().clamp(limits.min, limits.max)
+    # Half a level, and what float32 loses of 16 bits.
+    assert (chain(image, index=1).double() - expected).abs().max() <= 1
+    assert chain(image, index=1).dtype == dtype
+
+
+@pytest.mark.parametrize("dtype", SIGNED)
+def test_signed_integers_have_white_where_torchvision_has_it(dtype: torch.dtype) -> None:
+    v2 = pytest.importorskip("torchvision.transforms.v2.functional")
+    image = signed(dtype)
+    expected = v2.to_dtype(image, torch.float32, scale=True)
+    result = T.ToDtype(torch.float32, scale=True)(image)
+    torch.testing.assert_close(result, expected, rtol=1e-6, atol=0)
+    back = T.ToDtype(dtype, scale=True)(result)
+    assert torch.equal(back, image)
+    erased = T.Compose([T.RandomErasing(1, (0.2, 0.2), value=-9)], seed=0)(image, index=0)
+    assert int((erased == -9).sum()) > 300
+    mixed = T.MixUp(labels_getter=None, seed=0)(torch.stack([image] * 2), index=range(2))
+    assert mixed.dtype == dtype
+    assert torch.equal(mixed[0], image)
