@@ -72,9 +72,11 @@ def test_main_rows_are_those_of_the_results(tmp_path: Path) -> None:
     for table in (*tables, update.CONV):
         chips = update.on_chips(table.op)
         assert len({chip["machine"]["cpu"] for chip in chips}) == len(chips) >= 2
-        for chip in chips:
-            for facts in table.rows.values():
-                assert update.select(chip["rows"], facts) is not None, facts
+        for facts in table.rows.values():
+            lacking = [chip for chip in chips if update.select(chip["rows"], facts) is None]
+            # CPU time can't be told of rows with workers.
+            assert all("clock" in chip["machine"] and "job" in facts for chip in lacking), facts
+            assert len(lacking) < len(chips), facts
         assert (
             f"{update.BEGIN.format(table.op)}\n{update.text_of(table, chips)}\n"
             in pages["benchmarks.md"]
