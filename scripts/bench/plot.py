@@ -10,6 +10,7 @@ import argparse
 import math
 import statistics
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -199,9 +200,13 @@ def picture(chips: list[Result], path: Path) -> None:
         "bar: median over the cases; dot: one case at one thread count; black tick: target",
         fontsize=8.5,
     )
-    axes.set_title(f"visops {chips[0]['op']}\n", loc="left", fontsize=11, fontweight="bold")
-    newest = max(chips, key=_date)
-    axes.text(0, 1.005, versions(newest), transform=axes.transAxes, fontsize=7.5, color="#555555")
+    text = textwrap.fill(versions(max(chips, key=_date)), 110)
+    space = "\n" * len(text.splitlines())
+    axes.set_title(f"visops {chips[0]['op']}{space}", loc="left", fontsize=11, fontweight="bold")
+    axes.annotate(
+        text, (0, 1), xycoords="axes fraction", xytext=(0, 3), textcoords="offset points",
+        va="bottom", fontsize=7.5, color="#555555",
+    )  # fmt: skip
     for marker, of in zip(MARKERS, chips, strict=False):
         axes.plot([], [], marker, ms=4, color="#333333", label=chip(of))
     figure.legend(loc="outside upper right", ncols=len(chips), fontsize=8, frameon=False)

@@ -148,7 +148,7 @@ def draw(path: Path, on_chips: Callable[[str], list[dict[str, Any]]]) -> Path:
     chips = sorted({chip["machine"]["cpu"] for chips in results.values() for chip in chips})
     axes.set_xlabel(
         "time of the fastest peer ÷ time of visops (log scale); one thread, the worst of "
-        f"{' and '.join(chips)}",
+        f"{', '.join(chips[:-1])} and {chips[-1]}",
         fontsize=9,
     )
     figure.savefig(path, dpi=130)
