@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -38,7 +39,7 @@ def test_bytes_are_those_of_float32(name: str, channels: int) -> None:
         FORMATS, FORMATS, ("constant", "replicate", "reflect"), (False, True)
     ):
         image = picture(channels, source)
-        options = {"mode": "nearest", "padding_mode": padding, "fill": 2.5}
+        options: dict[str, Any] = {"mode": "nearest", "padding_mode": padding, "fill": 2.5}
         if more:
             options |= {"window": window, "erase": erase, "erase_value": 77.0}
         moved = visops.augment(
