@@ -1,7 +1,7 @@
 """Renders benchmark results: a page of tables for each result, a picture for each operator.
 
 ``docs/benchmarks/<op>_<chip>.json`` becomes ``docs/benchmarks/<op>_<chip>.md``, with all its rows.
-The newest result of each operator becomes ``docs/images/bench_<op>.png``.
+All results of an operator become ``docs/images/bench_<op>.png``, with a marker for each chip.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import math
 import statistics
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ COLOURS = {
     "OpenCV warp alone": "#a3c4a2",
 }
 SPARE_COLOURS = ("#8c6d31", "#636363", "#17a2b8", "#b5487a")
+MARKERS = "os^Dv"
 
 
 def chip(result: Result) -> str:
@@ -122,11 +124,11 @@ def markdown(result: Result) -> str:
     return "\n".join(lines) + "\n"
 
 
-def picture(result: Result, path: Path) -> None:
-    """Ratios of all rows, peer by peer: a dot is a case, the bar their median."""
-    tables = groups(result["rows"])
+def picture(chips: list[Result], path: Path) -> None:
+    """Ratios of all rows, peer by peer: a dot is a case on a chip, the bar their median."""
+    tables = groups([{**row, "chip": i} for i, of in enumerate(chips) for row in of["rows"]])
     bars = [
-        (name, peer, [r for row in rows for r in _ratios(row, peer)], _floor(rows, peer))
+        (name, peer, _ratios(rows, peer), _floor(rows, peer))
         for name, rows in tables.items()
         for peer in dict.fromkeys(
             c["name"] for row in rows for c in row["cells"][1:] if not c["bound"]
@@ -146,13 +148,16 @@ def picture(result: Result, path: Path) -> None:
         last = name
         positions.append(position)
     figure, axes = plt.subplots(figsize=(9.5, 1.3 + 0.24 * position), layout="constrained")
-    low = min((min(ratios) for _, _, ratios, _ in bars), default=1.0)
-    high = max((max(ratios) for _, _, ratios, _ in bars), default=1.0)
+    everything = [ratio for _, _, found, _ in bars for ratio, _ in found]
+    low, high = min(everything, default=1.0), max(everything, default=1.0)
     left = 2.0 ** math.floor(math.log2(min(0.5, low * 0.9)))
-    for at, (_, peer, ratios, floor) in zip(positions, bars, strict=True):
+    for at, (_, peer, found, floor) in zip(positions, bars, strict=True):
+        ratios = [ratio for ratio, _ in found]
         middle = statistics.median(ratios)
         axes.barh(at, middle - 1.0, left=1.0, height=0.72, color=colours[peer], alpha=0.35)
-        axes.plot(ratios, [at] * len(ratios), "o", ms=3.2, color=colours[peer], mew=0, alpha=0.8)
+        for ratio, i in found:  # each chip at its own height
+            height = at + 0.44 * (i / max(1, len(chips) - 1) - 0.5)
+            axes.plot(ratio, height, MARKERS[i], ms=3.2, color=colours[peer], mew=0, alpha=0.8)
         if floor is not None:
             axes.plot([floor, floor], [at - 0.42, at + 0.42], color="black", lw=1.6)
         axes.annotate(
@@ -195,17 +200,33 @@ def picture(result: Result, path: Path) -> None:
         "bar: median over the cases; dot: one case at one thread count; black tick: target",
         fontsize=8.5,
     )
-    axes.set_title(
-        f"visops {result['op']} on {chip(result)}\n", loc="left", fontsize=11, fontweight="bold"
-    )
-    axes.text(0, 1.005, versions(result), transform=axes.transAxes, fontsize=7.5, color="#555555")
+    text = textwrap.fill(versions(max(chips, key=_date)), 110)
+    space = "\n" * len(text.splitlines())
+    axes.set_title(f"visops {chips[0]['op']}{space}", loc="left", fontsize=11, fontweight="bold")
+    axes.annotate(
+        text, (0, 1), xycoords="axes fraction", xytext=(0, 3), textcoords="offset points",
+        va="bottom", fontsize=7.5, color="#555555",
+    )  # fmt: skip
+    for marker, of in zip(MARKERS, chips, strict=False):
+        axes.plot([], [], marker, ms=4, color="#333333", label=chip(of))
+    figure.legend(loc="outside upper right", ncols=len(chips), fontsize=8, frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=160)
     plt.close(figure)
 
 
-def _ratios(row: dict[str, Any], peer: str) -> list[float]:
-    return [c["ratio"] for c in row["cells"][1:] if c["name"] == peer and c["ratio"] is not None]
+def _ratios(rows: list[dict[str, Any]], peer: str) -> list[tuple[float, int]]:
+    """The ratios of one peer, each with the number of its chip."""
+    return [
+        (cell["ratio"], row["chip"])
+        for row in rows
+        for cell in row["cells"][1:]
+        if cell["name"] == peer and cell["ratio"] is not None
+    ]
+
+
+def _date(result: Result) -> str:
+    return str(result["machine"]["date"])
 
 
 def _floor(rows: list[dict[str, Any]], peer: str) -> float | None:
@@ -217,7 +238,7 @@ def _floor(rows: list[dict[str, Any]], peer: str) -> float | None:
 
 def render(paths: list[Path], docs: Path = ROOT / "docs") -> list[Path]:
     """Write the pages next to the results, and the pictures; returns what was written."""
-    newest: dict[str, Result] = {}
+    found: dict[str, list[Result]] = {}
     written = []
     for path in paths:
         result = results.read(path)
@@ -226,12 +247,13 @@ def render(paths: list[Path], docs: Path = ROOT / "docs") -> list[Path]:
         table = path.with_suffix(".md")
         table.write_text(page(result, path), "utf-8")
         written.append(table)
-        known = newest.get(result["op"])
-        if known is None or known["machine"]["date"] < result["machine"]["date"]:
-            newest[result["op"]] = result
-    for op, result in newest.items():
+        found.setdefault(result["op"], []).append(result)
+    for op, chips in found.items():
         image = docs / "images" / f"bench_{op}.png"
-        (chart.picture if "variants" in result else picture)(result, image)
+        if "variants" in chips[0]:
+            chart.picture(max(chips, key=_date), image)
+        else:
+            picture(chips, image)
         written.append(image)
     return written
 

@@ -318,7 +318,8 @@ def machine_text(result: Row) -> str:
     versions = {PACKAGES[k]: v for k, v in machine["versions"].items() if v and k in PACKAGES}
     return (
         f"{machine['cpu']} ({machine['isa']} kernels), {machine['cores']} cores, "
-        f"{machine['date'][:10]}; {', '.join(f'{name} {v}' for name, v in versions.items())}."
+        f"{machine['date'][:10]}{'; ' + machine['clock'] if 'clock' in machine else ''}; "
+        f"{', '.join(f'{name} {v}' for name, v in versions.items())}."
     )
 
 

@@ -27,3 +27,15 @@ def test_cpu_time_is_for_one_thread(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--cpu-time", "--no-memory", "--threads", "1,2", "--filter", "label"]
     assert main("waiting", "", [case], arguments) == 2
     assert "--cpu-time adds up all threads: use --threads 1" in capsys.readouterr().err
+
+
+def test_cpu_time_skips_cases_with_workers(capsys: pytest.CaptureFixture[str]) -> None:
+    contenders = [Contender("visops", wait)]
+    cases = [
+        Case("group", "alone", lambda: contenders),
+        Case("group", "loader", lambda: contenders, workers=True),
+    ]
+    assert main("waiting", "", cases, ["--cpu-time", "--threads", "1", "--list"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "cpu/group/alone\n"
+    assert shown.err == "--cpu-time skips cpu/group/loader: it has workers\n"

@@ -11,9 +11,10 @@
 //
 // A cell has room for as many boxes as it has candidates, counted beforehand, so the kept boxes of
 // all cells share one array. What follows a cell's boxes there is a kept box or zero, and may be
-// tested too. A grid has no more cells than its level has boxes. Bounds are computed in float64 and
-// widened by far more than the rounding of the overlap, which is relative to the sides' lengths;
-// boxes too small for that are not `prunable`.
+// tested too; adjacent cells with room for few boxes are tested together. A grid has no more cells
+// than its level has boxes. Bounds are computed in float64 and widened by far more than the
+// rounding of the overlap, which is relative to the sides' lengths; boxes too small for that are
+// not `prunable`.
 #pragma once
 
 #include <cmath>
@@ -199,12 +200,20 @@ class Grid {
     const int64_t top = level.row(centre.y - dy), bottom = level.row(centre.y + dy);
     for (int64_t row = top; row <= bottom; ++row) {
       const int64_t first = level.first_cell + row * level.columns;
-      for (int64_t c = first + left; c <= first + right; ++c) {
-        const Cell& cell = cells_[c];
-        if (cell.used > 0 && c != own &&
-            test_.meets(box, kept_, cell.first, cell.first + cell.used)) {
-          return true;
-        }
+      if (meets_cells(box, first + left, first + right, own)) return true;
+    }
+    return false;
+  }
+
+  // ... in the cells [first, last] of a row, whose boxes follow one another.
+  bool meets_cells(const Box<Acc>& box, int64_t first, int64_t last, int64_t own) const {
+    const int64_t begin = cells_[first].first, end = cells_[last].first + cells_[last].used;
+    if (end - begin <= kRun) return end > begin && test_.meets_run(box, kept_, begin);
+    for (int64_t c = first; c <= last; ++c) {
+      const Cell& cell = cells_[c];
+      if (cell.used > 0 && c != own &&
+          test_.meets(box, kept_, cell.first, cell.first + cell.used)) {
+        return true;
       }
     }
     return false;

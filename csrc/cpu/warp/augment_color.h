@@ -61,15 +61,21 @@ inline void finish_plane(const AugmentParams& p, int64_t channel, int padded, co
   }
 }
 
-inline void erase_plane(const SegmentAt& at, int64_t channel, float* result) {
+// Calls lane(i) for the segment's lanes in erased rectangles.
+template <class Lane>
+VISOPS_ALWAYS_INLINE void for_each_erased(const SegmentAt& at, const Lane& lane) {
   const AugmentParams& p = at.p;
-  const float value = static_cast<float>(p.erase_value[value_index(p, channel)]);
   for (int64_t k = 0; k < p.erase_count; ++k) {
     const int64_t* r = p.erase + (at.sample * p.erase_count + k) * 4;
     if (at.y < r[1] || at.y >= r[3]) continue;
     const Span lanes = intersect({0, at.count}, {r[0] - at.x0, r[2] - at.x0});
-    for (int64_t i = lanes.begin; i < lanes.end; ++i) result[i] = value;
+    for (int64_t i = lanes.begin; i < lanes.end; ++i) lane(i);
   }
+}
+
+inline void erase_plane(const SegmentAt& at, int64_t channel, float* result) {
+  const float value = static_cast<float>(at.p.erase_value[value_index(at.p, channel)]);
+  for_each_erased(at, [&](int64_t i) { result[i] = value; });
 }
 
 // `count` finished values of one channel, `step` elements apart.

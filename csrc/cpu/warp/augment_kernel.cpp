@@ -4,12 +4,14 @@
 // (cpu/warp/augment_lanes.h, cpu/warp/augment_samplers.h); from there it goes through colour and
 // normalisation to the output's dtype and layout (cpu/warp/augment_color.h). So the image is read
 // once and the output written once. antialias of uint8 to uint8 without rotation is computed in
-// integers (cpu/warp/augment_resize_integers.h). float64 images, and segments that lanes can't
+// integers (cpu/warp/augment_resize_integers.h), and bytes that only move are copied
+// (cpu/warp/augment_copies.h). float64 images, and segments that lanes can't
 // hold, go pixel by pixel through core/warp/augment_pixel.h; all ways agree to the bit. Integers
 // are rounded half to even and saturate when stored. Assumes what check_augment() and
 // check_augment_data() establish: regular matrices, sizes below 2^31, at most 4 channels with
 // colour, a non-empty window unless padding is constant.
 #include "cpu/warp/augment_color.h"
+#include "cpu/warp/augment_copies.h"
 #include "cpu/warp/augment_filter.h"
 #include "cpu/warp/augment_read_ahead.h"
 #include "cpu/warp/augment_resize.h"
@@ -118,15 +120,17 @@ struct AugmentTask {
   const AugmentParams& p;
   const AugmentSample& s;
   SegmentSampler sampler;
+  bool copies;  // copies_bytes()
   int64_t sample;
   ColorPlan<float> plan;
 };
 
 // How a segment's lanes are sampled.
-enum class LaneWay { kFill, kTaps, kFilter, kPixels };
+enum class LaneWay { kFill, kCopy, kTaps, kFilter, kPixels };
 
-// Chooses the way. Sets the lanes for kTaps, and `out` for kFilter.
-LaneWay prepare_lanes(const SegmentAt& at, const LaneImage& image, AugmentLanes& lanes) {
+// Chooses the way. Sets the lanes for kCopy and kTaps, and `out` for kFilter.
+LaneWay prepare_lanes(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
+                      AugmentLanes& lanes) {
   if (at.s.is_fill) return LaneWay::kFill;
   if (!image.fits || !fits_lanes(at)) return LaneWay::kPixels;
   const Interpolation mode = at.s.mode;
@@ -134,7 +138,8 @@ LaneWay prepare_lanes(const SegmentAt& at, const LaneImage& image, AugmentLanes&
   if (mode == Interpolation::kNearest) {
     if (!clamps) return LaneWay::kPixels;
     nearest_taps(at, image.row_bytes, image.column_bytes, lanes);
-    return LaneWay::kTaps;
+    if (task.copies) return LaneWay::kCopy;
+    return lanes.begin == lanes.end ? LaneWay::kFill : LaneWay::kTaps;
   }
   blend_lanes(at, lanes);
   if (lanes.begin == lanes.end) return LaneWay::kFill;
@@ -298,9 +303,11 @@ struct SegmentPlace {
 // Writes a segment whose lanes are prepared to the output.
 void augment_place(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
                    SegmentPlace& place, FilterLanes& filter, Planes& planes) {
+  if (place.way == LaneWay::kCopy) return copy_segment(at, image, place.lanes);
   for (int64_t c = 0; c < at.p.channels; c += kGroup) {
     const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
     switch (place.way) {
+      case LaneWay::kCopy: break;  // done above, all channels at once
       case LaneWay::kFill: fill_planes(at, c, channels, planes); break;
       case LaneWay::kTaps:
         task.sampler.taps(image, place.lanes, at.padded, c, channels, planes);
@@ -352,7 +359,7 @@ void augment_segments(const AugmentTask& task, int64_t first, int64_t last, Span
         }
       }
       for (int row = 0; row < rows; ++row) {
-        places[row].way = prepare_lanes(at(row), image, places[row].lanes);
+        places[row].way = prepare_lanes(task, at(row), image, places[row].lanes);
       }
       for (int row = 0; row < rows; ++row) {
         augment_place(task, at(row), image, places[row], filter, planes);
@@ -408,7 +415,7 @@ void augment_kernel(const AugmentParams& p, int64_t begin, int64_t end) {
     const AugmentSample s =
         augment_sample(p, sample, p.list != nullptr ? p.list[sample] : augment_image(p, sample));
     if (p.dtype == DType::kFloat64) return augment_doubles(p, s, sample, first, last);
-    AugmentTask task = {p, s, sampler_of(p.dtype, s.mode), sample, {}};
+    AugmentTask task = {p, s, sampler_of(p.dtype, s.mode), copies_bytes(p, s), sample, {}};
     augment_rows(task, first, last);
   });
 }

@@ -159,26 +159,61 @@ VISOPS_ALWAYS_INLINE void bilinear_taps(const SegmentAt& at, int32_t row_bytes,
   }
 }
 
-// The nearest taps; `out` is 1 where the window has none and padding is constant.
-VISOPS_ALWAYS_INLINE void nearest_taps(const SegmentAt& at, int32_t row_bytes, int32_t column_bytes,
-                                       AugmentLanes& lanes) {
-  lane_points(at, lanes);
+template <bool perspective, bool inside>
+VISOPS_ALWAYS_INLINE void nearest_offsets(const SegmentAt& at, int32_t row_bytes,
+                                          int32_t column_bytes, AugmentLanes& lanes) {
+  const float fx = at.segment.fx, fy = at.segment.fy;
+  const float step_x = at.segment.step_x, step_y = at.segment.step_y, bend = at.segment.bend;
   const float x_low = at.axes.x.first, x_high = at.axes.x.last;
   const float y_low = at.axes.y.first, y_high = at.axes.y.last;
   const int32_t origin = static_cast<int32_t>(at.segment.y) * row_bytes +
                          static_cast<int32_t>(at.segment.x) * column_bytes;
   const int padded = whole_vectors(at.padded);
   for (int i = 0; i < padded; ++i) {
-    const float left = floor_of(lanes.x[i] + 0.5f), top = floor_of(lanes.y[i] + 0.5f);
-    const float x = left > x_low ? (left < x_high ? left : x_high) : x_low;
-    const float y = top > y_low ? (top < y_high ? top : y_high) : y_low;
-    lanes.out[i] = x == left && y == top ? 0.0f : 1.0f;
+    const float d = from_centre<float>(i);
+    const float t = perspective ? d / (1.0f + bend * d) : d;
+    const float left = floor_of((step_x * t + fx) + 0.5f);
+    const float top = floor_of((step_y * t + fy) + 0.5f);
+    float x = left, y = top;
+    if (!inside) {
+      x = left > x_low ? (left < x_high ? left : x_high) : x_low;
+      y = top > y_low ? (top < y_high ? top : y_high) : y_low;
+      lanes.out[i] = x == left && y == top ? 0.0f : 1.0f;
+    }
     lanes.offset[i] =
         static_cast<int32_t>(y) * row_bytes + static_cast<int32_t>(x) * column_bytes + origin;
   }
+  for (int i = at.count; inside && i < padded; ++i) lanes.offset[i] = lanes.offset[at.count - 1];
+}
+
+// -1 where the nearest tap lies before the window, 1 where it lies behind, else 0.
+VISOPS_ALWAYS_INLINE int side_of_window(const SegmentAxis<float>& axis, float at) {
+  const float tap = floor_of(at + 0.5f);
+  return tap >= axis.first ? (tap <= axis.last ? 0 : 1) : -1;
+}
+
+// The nearest taps; where `blended`, `out` is 1 for lanes that are fill and else 0.
+VISOPS_ALWAYS_INLINE void nearest_taps(const SegmentAt& at, int32_t row_bytes, int32_t column_bytes,
+                                       AugmentLanes& lanes) {
+  const LanePoint<float> first = lane_point(at.segment, 0);
+  const LanePoint<float> last = lane_point(at.segment, at.count - 1);
+  const int x0 = side_of_window(at.axes.x, first.x), x1 = side_of_window(at.axes.x, last.x);
+  const int y0 = side_of_window(at.axes.y, first.y), y1 = side_of_window(at.axes.y, last.y);
+  const bool inside = x0 == 0 && x1 == 0 && y0 == 0 && y1 == 0;
   lanes.begin = 0;
   lanes.end = at.count;
-  lanes.blended = at.p.padding == Padding::kConstant;
+  lanes.blended = !inside && at.p.padding == Padding::kConstant;
+  if (lanes.blended && ((x0 != 0 && x0 == x1) || (y0 != 0 && y0 == y1))) {
+    lanes.end = 0;
+    return;
+  }
+  if (at.s.map.perspective) {
+    inside ? nearest_offsets<true, true>(at, row_bytes, column_bytes, lanes)
+           : nearest_offsets<true, false>(at, row_bytes, column_bytes, lanes);
+  } else {
+    inside ? nearest_offsets<false, true>(at, row_bytes, column_bytes, lanes)
+           : nearest_offsets<false, false>(at, row_bytes, column_bytes, lanes);
+  }
 }
 
 // `count` taps from floor(coordinate) + first on. False unless every lane has all of them in the

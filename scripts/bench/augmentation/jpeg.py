@@ -303,6 +303,7 @@ def cases() -> list[Case]:
                 quick=kind == "all",
                 threads=1,
                 memory=False,
+                workers=True,
                 job="files",
                 images=count,
                 chain=kind,

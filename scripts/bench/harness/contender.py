@@ -88,6 +88,7 @@ class Case:
     facts: dict[str, Any] = field(default_factory=dict)  # into the JSON, for the plots
     threads: int | None = None  # run at this number only, where threads don't matter
     memory: bool = True  # whether a call uses only this process's memory
+    workers: bool = False  # whether other processes compute for it
 
     @property
     def key(self) -> str:
@@ -104,11 +105,12 @@ def case(
     device: str = "cpu",
     threads: int | None = None,
     memory: bool = True,
+    workers: bool = False,
     **facts: Any,
 ) -> Case:
     """The case of `build` with these arguments; further keywords are its facts."""
     build = functools.partial(build, *arguments)
-    return Case(group, label, build, device, quick, facts, threads, memory)
+    return Case(group, label, build, device, quick, facts, threads, memory, workers)
 
 
 def _arrays(value: Any) -> Iterator[torch.Tensor]:

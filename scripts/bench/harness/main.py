@@ -163,6 +163,11 @@ def main(
     if options.cpu_time and list(options.threads) != [1]:
         print("--cpu-time adds up all threads: use --threads 1", file=sys.stderr)
         return 2
+    if options.cpu_time:  # what other processes compute would not count
+        skipped = [case for case in chosen if case.workers]
+        chosen = [case for case in chosen if not case.workers]
+        for case in skipped:
+            print(f"--cpu-time skips {case.key}: it has workers", file=sys.stderr)
     if options.list:
         print("\n".join(case.key for case in chosen))
         return 0

@@ -24,6 +24,15 @@ LABEL = 32  # characters of a row's label
 PACKAGES = ("torch", "torchvision", "cv2", "kornia", "numpy", "visops")
 MORE_PACKAGES = ("albumentations", "PIL", "scipy", "simplejpeg")  # named where they are loaded
 
+# Every generation calls itself "AMD EPYC" in a virtual machine; family and model tell them apart.
+ZEN = (
+    ("Zen", 23, range(0x00, 0x30)),
+    ("Zen 2", 23, range(0x30, 0xB0)),
+    ("Zen 3", 25, (*range(0x00, 0x10), *range(0x20, 0x60))),
+    ("Zen 4", 25, (*range(0x10, 0x20), *range(0x60, 0xB0))),
+    ("Zen 5", 26, (*range(0x00, 0x50), *range(0x60, 0x80))),
+)
+
 
 @dataclass
 class Cell:
@@ -96,14 +105,19 @@ def _cpu_model() -> dict[str, str]:
         found = re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE)
         if found:
             facts[key] = found.group(1).strip()
-    facts["cpu"] = chip_name(facts["cpu"])
+    facts["cpu"] = chip_name(facts["cpu"], facts.get("cpu_family"), facts.get("cpu_model"))
     return facts
 
 
-def chip_name(model: str) -> str:
-    """A processor's name without trademarks, filler and clock."""
-    short = re.sub(r"\((R|TM|C)\)|\b(Processor|CPU)\b|@.*$", " ", model, flags=re.IGNORECASE)
-    return " ".join(short.split())
+def chip_name(brand: str, family: str | None = None, model: str | None = None) -> str:
+    """A processor's name without trademarks, filler and clock, but with its generation."""
+    short = re.sub(r"\((R|TM|C)\)|\b(Processor|CPU)\b|@.*$", " ", brand, flags=re.IGNORECASE)
+    name = " ".join(short.split())
+    if name.startswith("AMD ") and family is not None and model is not None:
+        for generation, zen_family, models in ZEN:
+            if int(family) == zen_family and int(model) in models:
+                return f"{name} {generation}"
+    return name
 
 
 def _commit() -> str | None:
