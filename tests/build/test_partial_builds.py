@@ -146,6 +146,7 @@ def chooser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "processor.h").write_text(FEATURES)
     (folder / "visops_build.h").write_text(
         '#define VISOPS_BUILD ""\n#define VISOPS_CUDA_LIBRARY ""\n#define VISOPS_CUDA_MAJOR 0\n'
+        '#define VISOPS_TORCH_INDEX ""\n'
     )
     core = ROOT / "csrc" / "core"
     sources = [core / f"{name}.cpp" for name in ("kernel_stub", "cuda_library", "shared_library")]
