@@ -4,10 +4,14 @@
 // taps all lie in the map take no branch but one. Taps outside point at zeros. Work is split by
 // image, head and query, in this order: neighbouring queries of a head read the same values.
 //
+// Most of the time would be spent waiting for the first line of each tap. So the next query is
+// placed before this one is computed, and its taps are asked for meanwhile; a query's numbers are
+// asked for even earlier.
+//
 // Rounding: NOTE [ Samples of deformable attention ] (core/deformable/attention.h), without
 // contraction. Assumes what the front checks.
 #include "cpu/deformable/attention_samples.h"
-#include "cpu/simd/parts.h"
+#include "cpu/simd/alternating.h"
 
 namespace visops {
 namespace {
@@ -23,61 +27,105 @@ class Attention {
   void compute(int64_t begin, int64_t end) const {
     for_queries(p_, begin, end, [&](int64_t image, int64_t head, int64_t first, int64_t last) {
       const T* values = static_cast<const T*>(p_.value) + head_offset(p_, image, head);
+      const auto row_of = [&](int64_t q) { return (image * p_.queries + q) * p_.heads + head; };
+      const auto out_of = [&](int64_t q) {
+        return static_cast<T*>(p_.output) + row_of(q) * p_.channels;
+      };
+      if (p_.samples > kSamplesAtOnce) {
+        for (int64_t q = first; q < last; ++q) {
+          compute_query(values, out_of(q), [&](const auto& f) {
+            for_samples<is_discrete, Acc>(
+                p_, levels_, row_of(q), 0, p_.samples,
+                [&](const Samples<Acc>& samples) { f(samples, samples); });
+          });
+        }
+        return;
+      }
+      Samples<Acc> placed[2];
+      const auto place = [&](int64_t q) {
+        prefetch_numbers(p_, row_of(q + kQueriesAhead));
+        place_samples<is_discrete>(p_, levels_, row_of(q), 0, p_.samples, &placed[q & 1]);
+      };
+      place(first);
       for (int64_t q = first; q < last; ++q) {
-        const int64_t row = (image * p_.queries + q) * p_.heads + head;
-        compute_query(values, row, static_cast<T*>(p_.output) + row * p_.channels);
+        const bool is_last = q + 1 == last;
+        if (!is_last) place(q + 1);
+        const Samples<Acc>&here = placed[q & 1], &next = placed[is_last ? q & 1 : (q + 1) & 1];
+        compute_query(values, out_of(q), [&](const auto& f) { f(here, next); });
       }
     });
   }
 
  private:
-  void compute_query(const T* values, int64_t row, T* out) const {
-    Samples<Acc> placed;
-    const bool is_placed = p_.samples <= kSamplesAtOnce;
-    if (is_placed) place_samples<is_discrete>(p_, levels_, row, 0, p_.samples, &placed);
-    // f(samples), for all of the query's. More than kSamplesAtOnce are placed for each call.
-    const auto for_all = [&](const auto& f) {
-      if (is_placed) return f(placed);
-      for_samples<is_discrete, Acc>(p_, levels_, row, 0, p_.samples, f);
-    };
+  // for_all(f) calls f(samples, samples to fetch meanwhile) for all of a query's.
+  template <class F>
+  VISOPS_ALWAYS_INLINE void compute_query(const T* values, T* out, const F& for_all) const {
     const int64_t rest = for_parts<Acc>(p_.channels, [&](auto parts, int64_t c) {
       Part<Acc> sum[parts];
       for (int n = 0; n < parts; ++n) sum[n] = repeated(static_cast<Acc>(0));
-      for_all([&](const Samples<Acc>& samples) { add_samples(samples, values + c, sum); });
-      for (int n = 0; n < parts; ++n) store_part(out + c + n * kPartCount<Acc>, sum[n]);
+      for_all([&](const Samples<Acc>& samples, const Samples<Acc>& next) {
+        add_samples(samples, next, values + c, sum);
+      });
+      store_sums(sum, out + c);
     });
     for (int64_t c = rest; c < p_.channels; c += kTail) {
       Acc sum[kTail] = {};
       const int64_t count = p_.channels - c < kTail ? p_.channels - c : kTail;
-      for_all([&](const Samples<Acc>& samples) { add_tail(samples, values + c, count, sum); });
+      for_all([&](const Samples<Acc>& samples, const Samples<Acc>&) {
+        add_tail(samples, values + c, count, sum);
+      });
       for (int64_t i = 0; i < count; ++i) store_element(out + c + i, sum[i]);
     }
   }
 
   static constexpr int64_t kTail = 4;
+  static constexpr int64_t kQueriesAhead = 4;  // whose numbers are fetched while one is computed
 
   template <int N>
-  VISOPS_ALWAYS_INLINE void add_samples(const Samples<Acc>& s, const T* values,
-                                        Part<Acc> (&sum)[N]) const {
-    constexpr int kCount = kPartCount<Acc>;
+  VISOPS_ALWAYS_INLINE void add_samples(const Samples<Acc>& s, const Samples<Acc>& next,
+                                        const T* values, Part<Acc> (&sum)[N]) const {
+    constexpr int kCount = kPartCount<Acc>, kStep = kTogether<T, N>;
+    constexpr int64_t kBytes = N * kCount * static_cast<int64_t>(sizeof(T));
     for (int64_t i = 0; i < s.count; ++i) {
+      const int64_t row_step = levels_.row_step[s.first + i];
+      prefetch_taps(next, i, values, p_.position_stride, row_step, kBytes);
       if (s.taps[i] == 0) continue;
       const T* tap[4];
-      find_taps(s, i, values, p_.position_stride, levels_.row_step[s.first + i], zeros_, tap);
+      find_taps(s, i, values, p_.position_stride, row_step, zeros_, tap);
       if constexpr (is_discrete) {
         const Part<Acc> weight = repeated(s.weight[0][i]);
-        for (int n = 0; n < N; ++n) sum[n] = sum[n] + weight * load_part(tap[0] + n * kCount);
+        for (int n = 0; n < N; n += kStep) {
+          Part<Acc> value[kStep];
+          load_together(tap[0] + n * kCount, value);
+          for (int m = 0; m < kStep; ++m) sum[n + m] = sum[n + m] + weight * value[m];
+        }
       } else {
         const Part<Acc> w00 = repeated(s.weight[0][i]), w01 = repeated(s.weight[1][i]);
         const Part<Acc> w10 = repeated(s.weight[2][i]), w11 = repeated(s.weight[3][i]);
         VISOPS_UNROLL
-        for (int n = 0; n < N; ++n) {
-          const int at = n * kCount;
-          const Part<Acc> top = w00 * load_part(tap[0] + at) + w01 * load_part(tap[1] + at);
-          const Part<Acc> bottom = w10 * load_part(tap[2] + at) + w11 * load_part(tap[3] + at);
-          sum[n] = sum[n] + (top + bottom);
+        for (int n = 0; n < N; n += kStep) {
+          Part<Acc> v00[kStep], v01[kStep], v10[kStep], v11[kStep];
+          load_together(tap[0] + n * kCount, v00);
+          load_together(tap[1] + n * kCount, v01);
+          load_together(tap[2] + n * kCount, v10);
+          load_together(tap[3] + n * kCount, v11);
+          for (int m = 0; m < kStep; ++m) {
+            const Part<Acc> top = w00 * v00[m] + w01 * v01[m];
+            const Part<Acc> bottom = w10 * v10[m] + w11 * v11[m];
+            sum[n + m] = sum[n + m] + (top + bottom);
+          }
         }
       }
+    }
+  }
+
+  template <int N>
+  VISOPS_ALWAYS_INLINE void store_sums(const Part<Acc> (&sum)[N], T* out) const {
+    constexpr int kStep = kTogether<T, N>;
+    for (int n = 0; n < N; n += kStep) {
+      Part<Acc> together[kStep];
+      for (int m = 0; m < kStep; ++m) together[m] = sum[n + m];
+      store_together(out + n * kPartCount<Acc>, together);
     }
   }
 

@@ -105,6 +105,43 @@ VISOPS_ALWAYS_INLINE void find_taps(const Samples<Acc>& s, int64_t i, const T* h
             tap);
 }
 
+// Asks for bytes [address, address + bytes), which need not exist.
+VISOPS_ALWAYS_INLINE void prefetch_bytes([[maybe_unused]] int64_t address,
+                                         [[maybe_unused]] int64_t bytes) {
+#if defined(__GNUC__)
+  constexpr int64_t kLine = 64;
+  for (int64_t line = 0; line < bytes; line += kLine) {
+    __builtin_prefetch(reinterpret_cast<const void*>(address + line));
+  }
+#endif
+}
+
+inline int64_t address_of(const void* pointer) {
+  return static_cast<int64_t>(reinterpret_cast<intptr_t>(pointer));
+}
+
+// Asks for the taps of sample i, whether or not they exist. Their places are random, so that
+// nothing else could fetch them in time.
+template <class T, class Acc>
+VISOPS_ALWAYS_INLINE void prefetch_taps(const Samples<Acc>& s, int64_t i, const T* head,
+                                        int64_t position_stride, int64_t row_step, int64_t bytes) {
+  constexpr int64_t kSize = static_cast<int64_t>(sizeof(T));
+  const int64_t right = position_stride * kSize, below = row_step * kSize;
+  const int64_t tap = address_of(head) + s.position[i] * right;
+  prefetch_bytes(tap, bytes);
+  prefetch_bytes(tap + right, bytes);
+  prefetch_bytes(tap + below, bytes);
+  prefetch_bytes(tap + below + right, bytes);
+}
+
+// Asks for a query's locations and weights. Those of one head lie far apart.
+inline void prefetch_numbers(const AttentionParams& p, int64_t row) {
+  const int64_t pair = 2 * element_size(p.locations_dtype) * p.samples;
+  const int64_t weight = element_size(p.weights_dtype) * p.samples;
+  prefetch_bytes(address_of(p.locations) + row * pair, pair);
+  prefetch_bytes(address_of(p.weights) + row * weight, weight);
+}
+
 // f(image, head, first, last): queries [first, last), for the part of [begin, end) among
 // batch x heads x queries. Queries vary fastest, so that a head's values stay in the caches.
 template <class F>

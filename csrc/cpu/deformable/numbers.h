@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/element.h"
+#include "cpu/simd/floats.h"
 
 namespace visops {
 namespace {
@@ -13,7 +15,11 @@ template <class T, class Acc>
 VISOPS_ALWAYS_INLINE void read_numbers(const void* from, int64_t first, int64_t count,
                                        Acc* VISOPS_RESTRICT to) {
   const T* numbers = static_cast<const T*>(from) + first;
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<Acc>(load_element(numbers + i));
+  int64_t i = 0;
+  if constexpr (!std::is_same<T, double>::value) {
+    for (; i + Floats::kWidth <= count; i += Floats::kWidth) load_floats(numbers + i).store(to + i);
+  }
+  for (; i < count; ++i) to[i] = load_element(numbers + i);
 }
 
 // Numbers [first, first + count) of a tensor.
