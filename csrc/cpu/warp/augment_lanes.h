@@ -195,24 +195,26 @@ VISOPS_ALWAYS_INLINE int side_of_window(const SegmentAxis<float>& axis, float at
 // The nearest taps; where `blended`, `out` is 1 for lanes that are fill and else 0.
 VISOPS_ALWAYS_INLINE void nearest_taps(const SegmentAt& at, int32_t row_bytes, int32_t column_bytes,
                                        AugmentLanes& lanes) {
+  lanes.begin = 0;
+  lanes.end = at.count;
+  lanes.blended = at.p.padding == Padding::kConstant;
+  if (at.s.map.perspective) {
+    return nearest_offsets<true, false>(at, row_bytes, column_bytes, lanes);
+  }
+  // Without a division, rounding keeps the order, and what both ends say holds between them.
   const LanePoint<float> first = lane_point(at.segment, 0);
   const LanePoint<float> last = lane_point(at.segment, at.count - 1);
   const int x0 = side_of_window(at.axes.x, first.x), x1 = side_of_window(at.axes.x, last.x);
   const int y0 = side_of_window(at.axes.y, first.y), y1 = side_of_window(at.axes.y, last.y);
-  const bool inside = x0 == 0 && x1 == 0 && y0 == 0 && y1 == 0;
-  lanes.begin = 0;
-  lanes.end = at.count;
-  lanes.blended = !inside && at.p.padding == Padding::kConstant;
   if (lanes.blended && ((x0 != 0 && x0 == x1) || (y0 != 0 && y0 == y1))) {
     lanes.end = 0;
     return;
   }
-  if (at.s.map.perspective) {
-    inside ? nearest_offsets<true, true>(at, row_bytes, column_bytes, lanes)
-           : nearest_offsets<true, false>(at, row_bytes, column_bytes, lanes);
+  if (x0 == 0 && x1 == 0 && y0 == 0 && y1 == 0) {
+    lanes.blended = false;
+    nearest_offsets<false, true>(at, row_bytes, column_bytes, lanes);
   } else {
-    inside ? nearest_offsets<false, true>(at, row_bytes, column_bytes, lanes)
-           : nearest_offsets<false, false>(at, row_bytes, column_bytes, lanes);
+    nearest_offsets<false, false>(at, row_bytes, column_bytes, lanes);
   }
 }
 
