@@ -80,16 +80,5 @@ VISOPS_ALWAYS_INLINE void zero_vectors(T* to, int64_t count) {
   for (int64_t i = 0; i < count; i += Vector<T>::kCount) store_vector(to + i, broadcast(T{}));
 }
 
-// Prefetches bytes that will be read: hardware foresees the rows of a plane, but not the next
-// plane.
-VISOPS_ALWAYS_INLINE void read_soon([[maybe_unused]] const void* from,
-                                    [[maybe_unused]] int64_t bytes) {
-#if defined(__GNUC__)
-  constexpr int64_t kLine = 64;
-  const char* p = static_cast<const char*>(from);
-  for (int64_t i = 0; i < bytes; i += kLine) __builtin_prefetch(p + i);
-#endif
-}
-
 }  // namespace
 }  // namespace visops

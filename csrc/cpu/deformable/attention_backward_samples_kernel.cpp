@@ -25,26 +25,29 @@ class SampleGradients {
   void compute(int64_t begin, int64_t end) const {
     for_queries(p_, begin, end, [&](int64_t image, int64_t head, int64_t first, int64_t last) {
       const T* values = static_cast<const T*>(p_.value) + head_offset(p_, image, head);
-      for (int64_t q = first; q < last; ++q) {
-        const int64_t row = (image * p_.queries + q) * p_.heads + head;
-        const T* grad = static_cast<const T*>(p_.grad) + row * p_.channels;
-        for_samples<is_discrete, Acc>(
-            p_, levels_, row, 0, p_.samples,
-            [&](const Samples<Acc>& samples) { differentiate(samples, values, grad, row); });
-      }
+      for_samples_ahead<is_discrete, Acc>(
+          p_, levels_, {image, head, first, last, 0, p_.samples}, [](Samples<Acc>*) {},
+          [&](int64_t row, const Samples<Acc>& here, const Samples<Acc>& next) {
+            differentiate(here, next, values, row);
+          });
     });
   }
 
  private:
-  void differentiate(const Samples<Acc>& s, const T* values, const T* grad, int64_t row) const {
+  void differentiate(const Samples<Acc>& s, const Samples<Acc>& next, const T* values,
+                     int64_t row) const {
+    const T* grad = static_cast<const T*>(p_.grad) + row * p_.channels;
+    const int64_t bytes = p_.channels * static_cast<int64_t>(sizeof(T));
     Acc sums[kSamplesAtOnce][4];
     for (int64_t i = 0; i < s.count; ++i) {
+      const int64_t row_step = levels_.row_step[s.first + i];
+      fetch_taps<is_discrete>(next, i, values, p_.position_stride, row_step, bytes);
       if (s.taps[i] == 0 || p_.channels == 0) {  // without channels, values may be null
         for (int k = 0; k < 4; ++k) sums[i][k] = static_cast<Acc>(0);
         continue;
       }
       const T* tap[4];
-      find_taps(s, i, values, p_.position_stride, levels_.row_step[s.first + i], zeros_, tap);
+      find_taps(s, i, values, p_.position_stride, row_step, zeros_, tap);
       if constexpr (is_discrete) tap[1] = tap[2] = tap[3] = zeros_;
       sum_products(tap, grad, p_.channels, sums[i]);
     }

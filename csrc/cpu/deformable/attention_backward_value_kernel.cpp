@@ -56,14 +56,12 @@ class ValueGradient {
     const int64_t begin = from.first_sample, end = to.first_sample + to.points;
     Acc* sums =
         static_cast<Acc*>(p_.grad_value) + image * p_.positions * step_ + head * p_.channels;
-    for (int64_t q = 0; q < p_.queries; ++q) {
-      const int64_t row = (image * p_.queries + q) * p_.heads + head;
-      const T* grad = static_cast<const T*>(p_.grad) + row * p_.channels;
-      for_samples<is_discrete, Acc>(p_, levels_, row, begin, end, [&](Samples<Acc>& samples) {
-        drop_other_rows(rows, &samples);
-        add_samples(samples, grad, sums);
-      });
-    }
+    for_samples_ahead<is_discrete, Acc>(
+        p_, levels_, {image, head, 0, p_.queries, begin, end},
+        [&](Samples<Acc>* samples) { drop_other_rows(rows, samples); },
+        [&](int64_t row, const Samples<Acc>& here, const Samples<Acc>& next) {
+          add_samples(here, next, static_cast<const T*>(p_.grad) + row * p_.channels, sums);
+        });
   }
 
  private:
@@ -76,10 +74,13 @@ class ValueGradient {
     }
   }
 
-  void add_samples(const Samples<Acc>& s, const T* grad, Acc* sums) const {
+  void add_samples(const Samples<Acc>& s, const Samples<Acc>& next, const T* grad,
+                   Acc* sums) const {
     const int64_t rest = for_parts<Acc>(p_.channels, [&](auto parts, int64_t c) {
       Part<Acc> factor[parts];
       for (int n = 0; n < parts; ++n) factor[n] = load_part(grad + c + n * kPartCount<Acc>);
+      constexpr int64_t kBytes = parts * kPartCount<Acc> * static_cast<int64_t>(sizeof(Acc));
+      fetch(next, sums + c, kBytes);
       for_taps(s, sums + c, [&](Acc weight, Acc* VISOPS_RESTRICT at) {
         const Part<Acc> w = repeated(weight);
         for (int n = 0; n < parts; ++n) {
@@ -95,6 +96,13 @@ class ValueGradient {
     for_taps(s, sums + rest, [&](Acc weight, Acc* VISOPS_RESTRICT at) {
       for (int64_t c = 0; c < left; ++c) at[c] += weight * factor[c];
     });
+  }
+
+  void fetch(const Samples<Acc>& s, const Acc* sums, int64_t bytes) const {
+    for (int64_t i = 0; i < s.count; ++i) {
+      if (s.taps[i] == 0) continue;  // perhaps another task's
+      fetch_taps<is_discrete, true>(s, i, sums, step_, levels_.width[s.first + i] * step_, bytes);
+    }
   }
 
   // f(weight, sums) for all taps, in order.

@@ -6,7 +6,7 @@
 //
 // Most of the time would be spent waiting for the first line of each tap. So the next query is
 // placed before this one is computed, and its taps are asked for meanwhile; a query's numbers are
-// asked for even earlier.
+// asked for even earlier. Gradients do the same.
 //
 // Rounding: NOTE [ Samples of deformable attention ] (core/deformable/attention.h), without
 // contraction. Assumes what the front checks.
@@ -27,31 +27,23 @@ class Attention {
   void compute(int64_t begin, int64_t end) const {
     for_queries(p_, begin, end, [&](int64_t image, int64_t head, int64_t first, int64_t last) {
       const T* values = static_cast<const T*>(p_.value) + head_offset(p_, image, head);
-      const auto row_of = [&](int64_t q) { return (image * p_.queries + q) * p_.heads + head; };
-      const auto out_of = [&](int64_t q) {
-        return static_cast<T*>(p_.output) + row_of(q) * p_.channels;
+      const auto out_of = [&](int64_t row) {
+        return static_cast<T*>(p_.output) + row * p_.channels;
       };
-      if (p_.samples > kSamplesAtOnce) {
-        for (int64_t q = first; q < last; ++q) {
-          compute_query(values, out_of(q), [&](const auto& f) {
-            for_samples<is_discrete, Acc>(
-                p_, levels_, row_of(q), 0, p_.samples,
-                [&](const Samples<Acc>& samples) { f(samples, samples); });
-          });
-        }
+      if (p_.samples <= kSamplesAtOnce) {
+        for_samples_ahead<is_discrete, Acc>(
+            p_, levels_, {image, head, first, last, 0, p_.samples}, [](Samples<Acc>*) {},
+            [&](int64_t row, const Samples<Acc>& here, const Samples<Acc>& next) {
+              compute_query(values, out_of(row), [&](const auto& f) { f(here, next); });
+            });
         return;
       }
-      Samples<Acc> placed[2];
-      const auto place = [&](int64_t q) {
-        prefetch_numbers(p_, row_of(q + kQueriesAhead));
-        place_samples<is_discrete>(p_, levels_, row_of(q), 0, p_.samples, &placed[q & 1]);
-      };
-      place(first);
       for (int64_t q = first; q < last; ++q) {
-        const bool is_last = q + 1 == last;
-        if (!is_last) place(q + 1);
-        const Samples<Acc>&here = placed[q & 1], &next = placed[is_last ? q & 1 : (q + 1) & 1];
-        compute_query(values, out_of(q), [&](const auto& f) { f(here, next); });
+        const int64_t row = (image * p_.queries + q) * p_.heads + head;
+        compute_query(values, out_of(row), [&](const auto& f) {
+          for_samples<is_discrete, Acc>(p_, levels_, row, 0, p_.samples,
+                                        [&](const Samples<Acc>& samples) { f(samples, samples); });
+        });
       }
     });
   }
@@ -79,7 +71,6 @@ class Attention {
   }
 
   static constexpr int64_t kTail = 4;
-  static constexpr int64_t kQueriesAhead = 4;  // whose numbers are fetched while one is computed
 
   template <int N>
   VISOPS_ALWAYS_INLINE void add_samples(const Samples<Acc>& s, const Samples<Acc>& next,
@@ -88,7 +79,7 @@ class Attention {
     constexpr int64_t kBytes = N * kCount * static_cast<int64_t>(sizeof(T));
     for (int64_t i = 0; i < s.count; ++i) {
       const int64_t row_step = levels_.row_step[s.first + i];
-      prefetch_taps(next, i, values, p_.position_stride, row_step, kBytes);
+      fetch_taps<is_discrete>(next, i, values, p_.position_stride, row_step, kBytes);
       if (s.taps[i] == 0) continue;
       const T* tap[4];
       find_taps(s, i, values, p_.position_stride, row_step, zeros_, tap);

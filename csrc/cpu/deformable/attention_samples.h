@@ -10,6 +10,7 @@
 #include "core/grain.h"
 #include "cpu/deformable/numbers.h"
 #include "cpu/deformable/taps.h"
+#include "cpu/read_soon.h"
 
 namespace visops {
 namespace {
@@ -105,41 +106,71 @@ VISOPS_ALWAYS_INLINE void find_taps(const Samples<Acc>& s, int64_t i, const T* h
             tap);
 }
 
-// Asks for bytes [address, address + bytes), which need not exist.
-VISOPS_ALWAYS_INLINE void prefetch_bytes([[maybe_unused]] int64_t address,
-                                         [[maybe_unused]] int64_t bytes) {
-#if defined(__GNUC__)
-  constexpr int64_t kLine = 64;
-  for (int64_t line = 0; line < bytes; line += kLine) {
-    __builtin_prefetch(reinterpret_cast<const void*>(address + line));
-  }
-#endif
-}
-
-inline int64_t address_of(const void* pointer) {
-  return static_cast<int64_t>(reinterpret_cast<intptr_t>(pointer));
-}
-
 // Asks for the taps of sample i, whether or not they exist. Their places are random, so that
 // nothing else could fetch them in time.
-template <class T, class Acc>
-VISOPS_ALWAYS_INLINE void prefetch_taps(const Samples<Acc>& s, int64_t i, const T* head,
-                                        int64_t position_stride, int64_t row_step, int64_t bytes) {
+template <bool is_discrete, bool is_written = false, class T, class Acc>
+VISOPS_ALWAYS_INLINE void fetch_taps(const Samples<Acc>& s, int64_t i, const T* head,
+                                     int64_t position_stride, int64_t row_step, int64_t bytes) {
   constexpr int64_t kSize = static_cast<int64_t>(sizeof(T));
   const int64_t right = position_stride * kSize, below = row_step * kSize;
   const int64_t tap = address_of(head) + s.position[i] * right;
-  prefetch_bytes(tap, bytes);
-  prefetch_bytes(tap + right, bytes);
-  prefetch_bytes(tap + below, bytes);
-  prefetch_bytes(tap + below + right, bytes);
+  fetch_soon<is_written>(tap, bytes);
+  if (is_discrete) return;
+  fetch_soon<is_written>(tap + right, bytes);
+  fetch_soon<is_written>(tap + below, bytes);
+  fetch_soon<is_written>(tap + below + right, bytes);
 }
 
-// Asks for a query's locations and weights. Those of one head lie far apart.
-inline void prefetch_numbers(const AttentionParams& p, int64_t row) {
+// Asks for the locations and weights of a query and head. Those of one head lie far apart.
+inline void fetch_numbers(const AttentionParams& p, int64_t row) {
   const int64_t pair = 2 * element_size(p.locations_dtype) * p.samples;
   const int64_t weight = element_size(p.weights_dtype) * p.samples;
-  prefetch_bytes(address_of(p.locations) + row * pair, pair);
-  prefetch_bytes(address_of(p.weights) + row * weight, weight);
+  fetch_soon(address_of(p.locations) + row * pair, pair);
+  fetch_soon(address_of(p.weights) + row * weight, weight);
+}
+
+// The samples of queries [first, last) of an image and head, of which [begin, end) are wanted.
+struct SamplesOfQueries {
+  int64_t image, head, first, last, begin, end;
+};
+
+// f(row, samples, next), some samples at a time and in order; row is the index of query and head
+// among all. `next` comes with the following call: f asks for its taps. prepare(&samples) is
+// called once for each, before f sees them.
+template <bool is_discrete, class Acc, class Prepare, class F>
+VISOPS_ALWAYS_INLINE void for_samples_ahead(const AttentionParams& p, const SampleLevels& levels,
+                                            const SamplesOfQueries& of, const Prepare& prepare,
+                                            const F& f) {
+  constexpr int64_t kQueriesAhead = 4;  // whose numbers are asked for while one is computed
+  struct Turn {
+    int64_t row, first;
+  };
+  const auto after = [&](const Turn& turn) -> Turn {
+    const int64_t first = turn.first + kSamplesAtOnce;
+    return first < of.end ? Turn{turn.row, first} : Turn{turn.row + p.heads, of.begin};
+  };
+  const auto place = [&](const Turn& turn, Samples<Acc>* samples) {
+    fetch_numbers(p, turn.row + kQueriesAhead * p.heads);
+    const int64_t left = of.end - turn.first;
+    place_samples<is_discrete>(p, levels, turn.row, turn.first,
+                               left < kSamplesAtOnce ? left : kSamplesAtOnce, samples);
+    prepare(samples);
+  };
+  const auto row_of = [&](int64_t query) {
+    return (of.image * p.queries + query) * p.heads + of.head;
+  };
+  const int64_t end_row = row_of(of.last);
+  Turn turn = {row_of(of.first), of.begin};
+  if (turn.row >= end_row || of.begin >= of.end) return;
+  Samples<Acc> placed[2] = {};
+  place(turn, &placed[0]);
+  for (int which = 0; turn.row < end_row; which = 1 - which) {
+    const Turn next = after(turn);
+    const bool is_last = next.row >= end_row;
+    if (!is_last) place(next, &placed[1 - which]);
+    f(turn.row, placed[which], placed[is_last ? which : 1 - which]);
+    turn = next;
+  }
 }
 
 // f(image, head, first, last): queries [first, last), for the part of [begin, end) among
