@@ -34,8 +34,8 @@ from build_toolchain import (
     Cuda,
     fail,
     find_compiler,
+    is_gcc,
     isa_levels,
-    lean_flags,
     switch,
 )
 
@@ -153,11 +153,13 @@ LEAN = {f"csrc/cpu/{name}_kernel.cpp" for name in ("roi/crops", "roi/paste")}
 def cpu_kernels(file: NinjaFile) -> list[Path]:
     """Compile csrc/cpu once per instruction set."""
     objects = []
-    lean = lean_flags(file.compiler)
+    gcc = is_gcc(file.compiler)
     for isa, (slot, flags) in isa_levels(file.compiler).items():
         for source in files_below("csrc/cpu"):
             slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
-            slot_flags += lean if flags != FLAGS.plain and source.as_posix() in LEAN else []
+            if gcc and flags != FLAGS.plain:
+                slot_flags += FLAGS.calls
+                slot_flags += FLAGS.lean if source.as_posix() in LEAN else []
             objects += file.objects(isa, [source], slot_flags)
     return objects
 

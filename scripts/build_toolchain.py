@@ -27,6 +27,7 @@ class Flags:
     include: str
     system_include: str
     emulation: list[str]  # for .cu files compiled as C++, which need not be fast
+    calls: list[str]  # for kernels that copy and fill few bytes at a time; GCC only
     lean: list[str]  # for kernels that these make smaller and no slower; GCC only
     plain: list[str]  # for kernels that only processors from before AVX2 run
     small: list[str]  # for what runs once a call
@@ -46,6 +47,9 @@ GNU = Flags(  # GCC and Clang
     include="-I",
     system_include="-isystem",
     emulation=["-O2", "-Wno-unknown-pragmas", "-x", "c++"],
+    # GCC writes copies and fills whose size it knows a limit of as `rep movs` and `rep stos`. These
+    # take dozens of cycles to begin; a call of memcpy does not.
+    calls=["-mmemcpy-strategy=libcall:-1:noalign", "-mmemset-strategy=libcall:-1:noalign"],
     # GCC copies loops for what is the same in every turn, such as strides of 1.
     lean=[
         "-fno-unswitch-loops",
@@ -76,6 +80,7 @@ MSVC = Flags(
     include="/I",
     system_include="/external:I",
     emulation=["/wd4068", "/TP"],
+    calls=[],
     lean=[],
     plain=[],
     small=[],
@@ -247,10 +252,10 @@ def predefined_macros(compiler: list[str], *flags: str) -> dict[str, str] | None
     return None if run.returncode else dict(re.findall(r"#define (\w+) (.*)", run.stdout))
 
 
-def lean_flags(compiler: list[str]) -> list[str]:
-    """Return `FLAGS.lean` where the compiler is GCC: others don't know these flags."""
+def is_gcc(compiler: list[str]) -> bool:
+    """Whether the compiler is GCC, and not one that says so."""
     macros = {} if WINDOWS else predefined_macros(compiler) or {}
-    return FLAGS.lean if "__GNUC__" in macros and "__clang__" not in macros else []
+    return "__GNUC__" in macros and "__clang__" not in macros
 
 
 def native_isa(compiler: list[str]) -> str:
