@@ -86,8 +86,8 @@ class Compose(Chain):
     is applied before colour; values are clamped once, after the last colour step. In both modes,
     each pass interpolates pixels once and rounds them to integers once.
 
-    Images may be integers of 8 or 16 bits, whose greatest is white, or floating: tensors or arrays
-    of either layout, PIL images or tv_tensors. They come out as tensors ``[C, H, W]``, batches as
+    Images may be integers, whose greatest is white, or floating: tensors or arrays of either
+    layout, PIL images or tv_tensors. They come out as tensors ``[C, H, W]``, batches as
     ``[B, C, H, W]``. Every sample of a batch has its own parameters. Transforms from other packages
     run sample by sample, each under its own seed.
 
