@@ -2,6 +2,7 @@
 #include "core/warp/affine.h"
 
 #include "core/check.h"
+#include "core/overlap.h"
 #include "core/warp/affine_front.h"
 #include "numpy/array.h"
 #include "numpy/bindings.h"
@@ -103,12 +104,11 @@ py::array output_for(py::handle out, const py::array& image, int64_t height, int
   require(dtype_of(kOp, "out", array) == dtype_of(kOp, "image", image), kOp,
           "out has another dtype than image");
   require(array.writeable(), kOp, "out is read-only");
-  if (array.size() > 0) {
-    for (py::ssize_t d = 0; d < array.ndim(); ++d) {
-      require(array.shape(d) <= 1 || array.strides(d) != 0, kOp, "out has stride 0 in dimension ",
-              d, "; its elements must not overlap");
-    }
-  }
+  const std::vector<int64_t> sizes(array.shape(), array.shape() + array.ndim());
+  const std::vector<int64_t> strides(array.strides(), array.strides() + array.ndim());
+  require(lie_apart(array.ndim(), sizes.data(), strides.data(), array.itemsize()), kOp,
+          "out has shape ", shape_text(sizes), " and strides ", shape_text(strides),
+          " in bytes; its elements must not overlap");
   if (array.size() > 0 && image.size() > 0) {
     const Extent a = extent(image), b = extent(array);
     require(a.last <= b.first || b.last <= a.first, kOp,

@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/cuda_library.h"
+#include "core/overlap.h"
 #include "torch/contiguous.h"
 #include "torch/threads.h"
 
@@ -72,22 +73,9 @@ void check_same_device(const char* op, const char* reference_name, const Tensor&
 }
 
 void check_writable(const char* op, const Tensor& out) {
-  std::vector<std::pair<int64_t, int64_t>> steps;  // stride and size of every dimension that moves
-  for (int64_t d = 0; d < out.dim(); ++d) {
-    if (out.size(d) == 0) return;
-    if (out.size(d) == 1) continue;
-    require(out.stride(d) != 0, op, "out has shape ", shape_text(out),
-            " and stride 0 in dimension ", d, "; its elements must not overlap");
-    steps.emplace_back(out.stride(d), out.size(d));
-  }
-  // Elements are surely apart if every stride passes all that smaller strides reach.
-  std::sort(steps.begin(), steps.end());
-  int64_t reach = 0;
-  for (const auto& [stride, size] : steps) {
-    require(stride > reach, op, "out has shape ", shape_text(out), " and strides ",
-            shape_text(out.strides()), "; its elements must not overlap");
-    reach += (size - 1) * stride;
-  }
+  const auto sizes = out.sizes(), strides = out.strides();
+  require(lie_apart(out.dim(), sizes.data(), strides.data()), op, "out has shape ", shape_text(out),
+          " and strides ", shape_text(strides), "; its elements must not overlap");
 }
 
 namespace {

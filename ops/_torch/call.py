@@ -102,9 +102,10 @@ def output_limit(op: str, max_output: Any, *, of_arrays: bool) -> Any:
             raise TypeError(
                 f"visops.{op}: max_output is {max_output!r}, must be an integer"
             ) from None
-        if max_output < 0:  # -1 has a meaning for the operator
+        if not 0 <= max_output < 2**63:  # -1 has a meaning for the operator
             error = ValueError if of_arrays else RuntimeError
-            raise error(f"visops.{op}: max_output is {max_output}, must be >= 0")
+            allowed = ">= 0" if max_output < 0 else "below 2^63"
+            raise error(f"visops.{op}: max_output is {max_output}, must be {allowed}")
     return max_output
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["refuse_float8", "refuse_foreign_tensors", "require_plain", "unsupported"]
+__all__ = ["refuse_float8", "refuse_foreign_tensors", "refuse_vmap", "require_plain", "unsupported"]
 
 # The alias covers every backend that has no kernel of its own, except nested tensors.
 _KEYS = ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA", "AutogradNestedTensor")
@@ -47,6 +47,21 @@ def require_plain(op: str, **tensors: Any) -> None:
     for name, value in tensors.items():
         if message := unsupported(op, name, value):
             raise TypeError(message)
+
+
+def refuse_vmap(op: str, instead: str, *values: Any) -> None:
+    """Raise for tensors of torch.vmap, in functions that turn values into Python's objects."""
+    if any(isinstance(v, Tensor) and _is_mapped(v) for v in values):
+        raise RuntimeError(f"visops.{op}: under vmap values can't be read; {instead}")
+
+
+def _is_mapped(tensor: Tensor) -> bool:
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            return True
+        tensor = functorch.get_unwrapped(tensor)
+    return False
 
 
 def refuse_float8(op: str, name: str, tensor: Tensor) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from .fake_checks import check_presence
+from .refusals import unsupported
 
 __all__ = [
     "as_many_each",
@@ -109,6 +110,8 @@ def complete_rule(op: Any, rule: Rule, of_nothing: Rule | None = None) -> Rule:
         in_dims = (*in_dims, *(None for _ in missing))
         for argument, value in zip(schema, arguments, strict=True):
             check_presence(name, argument, value)
+            if message := unsupported(name, argument.name, value):
+                raise RuntimeError(message)
         if info.batch_size == 0:
             return of_nothing(op, in_dims, arguments)
         try:

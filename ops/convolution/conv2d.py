@@ -287,11 +287,18 @@ def _by_torch(
     before: list[int],
     after: list[int],
 ) -> Tensor:
+    channels_last = prefers_channels_last(input)
+    if not channels_last:
+        weight = weight.contiguous()  # of a channels_last weight torch's result would be so too
     if before != after:
         input = functional.pad(input, (before[1], after[1], before[0], after[0]))
         before = [0, 0]
-    return functional.conv2d(
+    result = functional.conv2d(
         input, weight, bias, options.stride, before, options.dilation, options.groups
+    )
+    # A copy where torch chose another layout: its meta kernel does, and few others.
+    return result.contiguous(
+        memory_format=torch.channels_last if channels_last else torch.contiguous_format
     )
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from .._torch.call import call_operator, renamed
 from .._torch.outside_graphs import outside_graphs
+from .._torch.refusals import refuse_vmap
 from .packed import Device, PackedMasks
 from .paste_autograd import paste_masks as _paste_masks
 from .rle import rles_of_runs
@@ -154,6 +155,7 @@ def _paste_as_rles(
     device: Device,
 ) -> list[dict[str, Any]]:
     def call(masks: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
+        refuse_vmap(_OP, "give it all masks and boxes, or another out than 'rle'", masks, boxes)
         bits = _pasted(masks, boxes, size, threshold, "packed", convention, padding)
         ends, offsets = _masks_to_runs(bits, size[1])
         return ends, offsets

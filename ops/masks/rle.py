@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._torch.call import call_operator, renamed
 from .._torch.outside_graphs import outside_graphs
+from .._torch.refusals import refuse_vmap
 from . import fakes, rle_fakes  # noqa: F401
 from .packed import ArrayOrPacked, Device, PackedMasks
 from .runs import (
@@ -85,6 +86,7 @@ def masks_to_rle(masks: ArrayOrPacked, *, compressed: bool = True, device: Devic
     """
     op = "masks_to_rle"
     values = masks.bits if isinstance(masks, PackedMasks) else masks
+    refuse_vmap(op, "give it all masks as [N, H, W]", values)
     width = masks.size[1] if isinstance(masks, PackedMasks) else -1
 
     def call(given: Tensor) -> tuple[Tensor, Tensor]:

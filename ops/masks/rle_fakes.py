@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.library import get_ctx
 
 from .._torch.fake_checks import HEIGHT_WIDTH, register_fake, require
+from .._torch.registering import add_vmap_rule
+from .._torch.vmap_calls import as_many_each, complete_rule, one_call_each
 
 __all__: list[str] = []
 
@@ -60,3 +62,9 @@ def _runs_to_bits(ends: Tensor, offsets: Tensor, size: Sequence[int]) -> Tensor:
         require(side >= 0, f"{start}size is {list(size)}, must be >= 0")
     shape = (offsets.shape[0] - 1, size[0], (size[1] + 63) // 64)
     return offsets.new_empty(shape)
+
+
+_masks_to_runs_op = torch.ops.visops.masks_to_runs.default
+_runs_to_bits_op = torch.ops.visops.runs_to_bits.default
+add_vmap_rule("masks_to_runs", as_many_each(_masks_to_runs_op))
+add_vmap_rule("runs_to_bits", complete_rule(_runs_to_bits_op, one_call_each(_runs_to_bits_op)))

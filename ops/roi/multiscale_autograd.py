@@ -16,6 +16,7 @@ from torch import Tensor
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable
 from .._torch.fake_checks import PAIR, check_same_device, check_shape, register_fake, require
+from .._torch.refusals import unsupported
 from .align_autograd import (
     check_bins,
     check_boxes,
@@ -161,6 +162,8 @@ def _level_by_level(
     *levels: Any,
 ) -> Tensor:
     """Pool all boxes from every level, then select each box's level: the same bits."""
+    if message := unsupported("multiscale_roi_align", "features", list(features)):
+        raise RuntimeError(message)
     require(
         all(math.isfinite(scale) and scale > 0 for scale in scales),
         f"visops.multiscale_roi_align: scales is {list(scales)}, must be finite and > 0",

@@ -17,6 +17,8 @@ from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, renamed
 from .._torch.differentiable import without_gradient
 from .._torch.fake_checks import check_same_device, check_shape, register_fake, require
+from .._torch.registering import add_vmap_rule
+from .._torch.vmap_calls import as_many_each
 from .arguments import whole_ids
 
 __all__ = [
@@ -376,6 +378,11 @@ def _segments(segments: Sequence[Tensor], *rest: Any) -> tuple[Tensor, Tensor, T
     except (RuntimeError, ValueError) as error:
         raise renamed(error, op, "weighted_boxes_fusion", {"boxes": "segments"}) from None
     return fused[:, ::2].contiguous(), scores, labels
+
+
+for _name in ("weighted_boxes_fusion", "weighted_boxes_fusion_3d", "non_maximum_weighted"):
+    _op = getattr(torch.ops.visops, _name).default
+    add_vmap_rule(_name, as_many_each(_op))
 
 
 @register_fake("weighted_boxes_fusion")

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator, output_limit
+from .._torch.refusals import refuse_vmap
 from .arguments import whole_ids
 from .nms_fakes import batched_nms as _batched_nms
 from .nms_fakes import nms as _nms
@@ -167,6 +168,7 @@ def nms_padded(
     scores : Tensor or ndarray ``[B, N]``
     iou_threshold : float in [0, 1]
     max_output : int
+        Places for indices, 8 bytes each, however many boxes there are.
     score_threshold : float, optional
         Only scores above this take part.
     device : optional
@@ -192,6 +194,8 @@ def nms_padded(
     (tensor([[ 0,  2, -1]]), tensor([2]))
     """
     tensors = {"boxes": boxes, "scores": scores}
+    if max_output is None:
+        raise TypeError("visops.nms_padded: max_output is None, must be an integer")
     return _call(
         "nms_padded", _nms_padded, device, tensors, iou_threshold, max_output, score_threshold
     )
@@ -305,6 +309,7 @@ def nms_match(
         )
     tensors = {"boxes": boxes, "scores": scores}
     tensors["boxes"] = no_boxes(boxes, 4)
+    refuse_vmap("nms_match", "call it for each sample", boxes, scores)
     members, sizes = call_operator("nms_match", _groups, device, tensors, iou_threshold)
     ends = itertools.accumulate(sizes.tolist())
     return [members[end - size : end] for size, end in zip(sizes.tolist(), ends, strict=True)]

@@ -17,7 +17,7 @@ __all__ = [
     "fill_values",
     "interpolation_mode",
     "interval",
-    "mask_fill_of_chain",
+    "mask_fills_of_chain",
     "number",
     "padding_ltrb",
     "padding_name",
@@ -186,8 +186,13 @@ def _fill_by_type(owner: str, fills: Mapping[Any, Any]) -> Fill:
     return fill
 
 
-def mask_fill_of_chain(transforms: Sequence[Any], given: int | None) -> int:
-    """Return the value of masks outside the image: from Compose, or from the transforms' fills."""
+def mask_fills_of_chain(transforms: Sequence[Any], given: int | None) -> tuple[int, int]:
+    """Return the values outside the image of masks of integers, and of floats and bool.
+
+    The first is from Compose or from a transform's fill for masks, the second only from such a
+    fill.
+    """
+    other = 0
     found = MASK_FILL if given is None else given
     source = None if given is None else f"Compose has mask_fill={given}"
     for transform in transforms:
@@ -201,7 +206,8 @@ def mask_fill_of_chain(transforms: Sequence[Any], given: int | None) -> int:
                 "in a chain"
             )
         found, source = mask, f"{name} has {mask}"
-    return found
+        other = mask
+    return found, other
 
 
 def interpolation_mode(owner: str, value: Any) -> str:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from .._torch.outside_graphs import outside_graphs
-from .arguments import MASK_FILL, mask_fill_of_chain
+from .arguments import MASK_FILL, mask_fills_of_chain
 from .engine.calls import CallCounter
 from .engine.decode import decoding_of
 from .engine.effects import Fusable
@@ -59,7 +59,8 @@ class Compose(Chain):
         Names of dict entries in addition to the usual ones: ``{"mask": ["seg"]}``. Kinds: image,
         mask, masks, boxes, keypoints, polygons, labels, other.
     mask_fill : int, default 255
-        Value of masks outside the image: the label that losses ignore.
+        Value of integer masks outside the image: the label that losses ignore. Masks of floats and
+        bool are 0 there unless a transform has a `fill` for masks: ``fill={Mask: 1}``.
     boxes : {"keep", "clamp", "sanitize"}
         Leave boxes as they come out; clip them to the image; or clip them and drop those with a
         side shorter than a pixel, along with what belongs to them. The default is "keep".
@@ -85,8 +86,8 @@ class Compose(Chain):
     is applied before colour; values are clamped once, after the last colour step. In both modes,
     each pass interpolates pixels once and rounds them to integers once.
 
-    Images may be integers of 8 or 16 bits, whose greatest is white, or floating: tensors or arrays
-    of either layout, PIL images or tv_tensors. They come out as tensors ``[C, H, W]``, batches as
+    Images may be integers, whose greatest is white, or floating: tensors or arrays of either
+    layout, PIL images or tv_tensors. They come out as tensors ``[C, H, W]``, batches as
     ``[B, C, H, W]``. Every sample of a batch has its own parameters. Transforms from other packages
     run sample by sample, each under its own seed.
 
@@ -172,8 +173,9 @@ class Compose(Chain):
                 "visops.transforms.Compose: transforms is empty, must hold at least one"
             )
         files = decoding_of(formed)
-        self.named["mask_fill"] = mask_fill_of_chain(formed, self.given.get("mask_fill"))
-        self.options = target_options(self.named)
+        fill, other_fill = mask_fills_of_chain(formed, self.given.get("mask_fill"))
+        self.named["mask_fill"] = fill
+        self.options = replace(target_options(self.named), other_mask_fill=other_fill)
         self._passes = split_passes(formed, self.exact)
         # Where each transform's uniform numbers lie among a sample's.
         self.slices: list[slice] = []

@@ -88,9 +88,10 @@ class ToDtype(Builtin):
     Parameters
     ----------
     dtype : torch.dtype
-        uint8, uint16, int16, int8, float16, bfloat16 or float32.
+        uint8, uint16, int16, int8, int32, int64, float16, bfloat16 or float32.
     scale : bool
         Keep white white: the greatest integer, such as 255 in uint8, is 1 in the floating dtypes.
+        Divide 12 or 16 bits that lie in a wider integer by their own white instead.
         Otherwise keep the numbers. Conversion to integers rounds half to even and saturates
         (torchvision truncates).
 

@@ -146,6 +146,19 @@ def _numbers(fill: float | Sequence[float]) -> list[float]:
     return numbers
 
 
+def _lie_apart(array: np.ndarray) -> bool:
+    """Whether every stride passes all that smaller ones reach, as core/overlap.h has it."""
+    if array.size == 0:
+        return True
+    reach = 0
+    for stride, count in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
+        if count > 1:
+            if stride < reach + array.itemsize:
+                return False
+            reach += stride * (count - 1)
+    return True
+
+
 def _output(image: np.ndarray, height: int, width: int, out: Any) -> np.ndarray:
     array = _array("out", out)
     if not array.dtype.isnative:
@@ -164,12 +177,11 @@ def _output(image: np.ndarray, height: int, width: int, out: Any) -> np.ndarray:
         raise ValueError(f"{_OP}: out has another dtype than image")
     if not array.flags.writeable:
         raise ValueError(f"{_OP}: out is read-only")
-    if array.size:
-        for d, (count, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
-            if count > 1 and stride == 0:
-                raise ValueError(
-                    f"{_OP}: out has stride 0 in dimension {d}; its elements must not overlap"
-                )
+    if not _lie_apart(array):
+        raise ValueError(
+            f"{_OP}: out has shape {_shape(array)} and strides {list(array.strides)} in bytes; its "
+            "elements must not overlap"
+        )
     if np.may_share_memory(image, array):
         raise ValueError(f"{_OP}: out shares memory with image; a warp can't be done in place")
     return array

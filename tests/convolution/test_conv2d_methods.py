@@ -116,6 +116,20 @@ def test_no_input_channels(method: str, dtype: torch.dtype) -> None:
     assert visops.conv2d(on_meta[0], on_meta[1], on_meta[2], method=method).shape == (2, 3, 4, 5)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_layout_follows_the_input(dtype: torch.dtype) -> None:
+    """Not the weight; and fake kernels promise the same strides."""
+    input, weight = elements((2, 8, 9, 7), dtype, 0), elements((4, 8, 3, 3), dtype, 1)
+    for method in METHODS:
+        for images in (input, channels_last(input)):
+            for kernel in (weight, channels_last(weight)):
+                found = visops.conv2d(images, kernel, method=method)
+                last = found.is_contiguous(memory_format=torch.channels_last)
+                assert last == (images is not input)
+                fake = visops.conv2d(images.to("meta"), kernel.to("meta"), method=method)
+                assert fake.stride() == found.stride()
+
+
 def test_one_dimension() -> None:
     """F.conv1d equals im2col and a product, as in any number of dimensions."""
     input, weight = elements((2, 3, 20), torch.float64, 0), elements((5, 3, 4), torch.float64, 1)

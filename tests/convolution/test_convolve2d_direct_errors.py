@@ -112,7 +112,10 @@ FORWARD = [
     ),
     row("out has shape [6, 6], must be [6, 7]", convolve(out=torch.ones(6, 6))),
     row("out has dtype Double, input has Float", convolve(out=INPUT.double())),
-    row("out is not contiguous", convolve(out=torch.ones(7, 6).T)),
+    row(
+        "out has shape [6, 7] and strides [1, 6], must be contiguous",
+        convolve(out=torch.ones(7, 6).T),
+    ),
     row("out shares memory with input; a convolution can't be done in place", convolve(out=INPUT)),
 ]
 

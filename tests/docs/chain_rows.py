@@ -355,6 +355,29 @@ def frames() -> Pair:
     return turns[1], turns[1][:1].expand(4, -1, -1, -1)
 
 
+def leading_dimensions() -> Pair:
+    images = torch.stack([IMAGE] * 6).unflatten(0, (2, 3))
+    theirs = v2.RandomHorizontalFlip(1.0)(images)
+    alone = T.Compose([T.RandomRotation(80)], seed=0)(images, index=range(6))
+    shared = T.Compose([T.RandomRotation(80)], seed=0, per_frame=False)(images, index=range(2))
+    assert not torch.equal(alone[0, 0], alone[0, 1])
+    assert torch.equal(shared[0, 0], shared[0, 1])
+    assert not torch.equal(shared[0, 0], shared[1, 0])
+    return T.RandomHorizontalFlip(1.0)(images), theirs
+
+
+def wide_integers() -> Pair:
+    image = torch.arange(2**31 - 4096, 2**31)[:3072].to(torch.int32).reshape(3, 32, 32)
+    values = {0, *image.unique().tolist()}
+    assert set(T.RandomRotation((30, 30), "nearest")(image).unique().tolist()) <= values
+    theirs = v2.RandomRotation((30, 30))(image)
+    assert not set(theirs.unique().tolist()) <= values  # rounded to floats of 24 bits
+    scaled = v2.ToDtype(torch.float64, scale=True)(image)
+    assert torch.equal(T.Compose([T.ToDtype(torch.float32, scale=True)])(image), scaled.float())
+    turned = T.RandomRotation((90, 90))(image)
+    return turned, v2.RandomRotation((90, 90))(image)
+
+
 def fills_by_type() -> Pair:
     fill = {tv.Image: 0, tv.Mask: 255}
     typed = {"image": tv.Image(IMAGE), "mask": tv.Mask(torch.from_numpy(MASK))}
@@ -362,6 +385,8 @@ def fills_by_type() -> Pair:
     theirs = v2.Pad(4, fill=fill)(typed)["mask"]
     same = T.Pad(4, fill=fill)(typed)["mask"]
     other = T.Compose([T.Pad(4)], mask_fill=255)(plain)["mask"]
+    floats = typed | {"mask": tv.Mask(torch.from_numpy(MASK).float())}
+    assert torch.equal(T.Pad(4, fill=fill)(floats)["mask"], v2.Pad(4, fill=fill)(floats)["mask"])
     return np.stack([same, other]), np.stack([theirs, theirs])
 
 

@@ -69,6 +69,8 @@ OF_TORCHVISION: dict[str, Runs] = {
     "all names of": ((), ((lambda: ("Compose" in vars(v2), True), 0),)),  # a table of its own
     "–": ((), ((lambda: rows.only_here("Letterbox"), 0), (lambda: rows.only_here("Mosaic"), 0))),
     "a plain [T, C, H, W] tensor": ((), ((rows.frames, 0),)),
+    "images with more leading": ((), ((rows.leading_dimensions, 0),)),
+    "images of int32": ((), ((rows.wide_integers, 0),)),
     "fill=": ((), ((rows.fills_by_type, 0),)),
     "clamping_mode": ((), ((rows.clamped_boxes, 0),)),
     "Compose.transforms": ((), ((rows.lists_of_transforms, 0),)),

@@ -4,17 +4,16 @@ import errno
 import io
 import os
 import re
-import resource
 import struct
 import zlib
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import visops.infer.images.decode
+from memory import at_most_memory
 from PIL import Image, ImageOps, PngImagePlugin
 from visops.infer.images.decode import Decoder
 from visops.infer.images.isolation import decode_apart
@@ -193,19 +192,6 @@ def test_every_target_counts(tmp_path: Path) -> None:
     save(tmp_path / "a.jpg", 1, 64, 96)
     targets = (Preprocess((8, 8)), Preprocess((60, 60)))
     assert decode(tmp_path, "a.jpg", reduced=True, targets=targets)[0].shape[:2] == (64, 96)
-
-
-@contextmanager
-def at_most_memory(count: int) -> Iterator[None]:
-    """Let this process allocate only so many more bytes."""
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    limit = pages * resource.getpagesize() + count
-    resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def damaged() -> Any:

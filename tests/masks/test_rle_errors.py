@@ -331,3 +331,31 @@ def draw(polygons: Any, size: Any = (5, 6), **options: Any) -> Call:
 )
 def test_polygons(error: type[Exception], message: str, call: Call) -> None:
     check(error, "polygons_to_masks: " + message, call)
+
+
+def test_vmap() -> None:
+    """Runs can be mapped where all entries have as many; dictionaries can't be made there."""
+    masks = torch.zeros(2, 3, 8, 8, dtype=torch.bool)
+    masks[..., 2:5, 3:6] = True
+    message = "masks_to_rle: under vmap values can't be read; give it all masks as [N, H, W]"
+    check(RuntimeError, message, lambda: torch.vmap(visops.masks_to_rle)(masks))
+    boxes = torch.tensor([[0.0, 0, 5, 5]]).expand(3, 4)
+
+    def paste(soft: torch.Tensor) -> Any:
+        return visops.paste_masks(soft, boxes, (8, 8), out="rle")
+
+    check(
+        RuntimeError,
+        "paste_masks: under vmap values can't be read; give it all masks and boxes, or another out",
+        lambda: torch.vmap(paste)(masks.float()),
+    )
+    ends, offsets = torch.vmap(OPS.masks_to_runs)(masks)
+    bits = torch.vmap(lambda e, o: OPS.runs_to_bits(e, o, [8, 8]))(ends, offsets)
+    for i in range(2):
+        alone = OPS.masks_to_runs(masks[i])
+        assert torch.equal(ends[i], alone[0])
+        assert torch.equal(offsets[i], alone[1])
+        assert torch.equal(bits[i], OPS.runs_to_bits(*alone, [8, 8]))
+    message = "masks_to_runs: under vmap, sample 1 has 3 results and sample 0 has 21"
+    masks[1] = False
+    check(RuntimeError, message, lambda: torch.vmap(OPS.masks_to_runs)(masks))

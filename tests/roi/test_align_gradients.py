@@ -11,6 +11,7 @@ import pytest
 import torch
 import torchvision
 import visops
+from memory import at_most_memory
 from references import roi_align_gradients as reference
 from torch import Tensor
 
@@ -285,3 +286,25 @@ def test_a_box_finds_its_object() -> None:
         (-visops.roi_align(bright, [corners], 4, 1.0, 2, True).mean()).backward()
         optimiser.step()
     assert (centre.detach() - 0.5).tolist() == pytest.approx([22, 15], abs=0.3)
+
+
+@every_reduce
+def test_more_images_than_memory_has_room_for_lists(reduce: str) -> None:
+    """Maps without channels take no memory, however many there are."""
+    images = 2**31 - 1
+    maps = torch.empty(images, 0, 8, 8)
+    boxes = torch.tensor([[0.0, 1, 1, 5, 5], [images - 1, 0, 0, 9, 9]], dtype=torch.float64)
+    boxes.requires_grad_()
+    with at_most_memory(1 << 30):
+        pooled = visops.roi_align(maps, boxes, 2, reduce=reduce)
+        (found,) = torch.autograd.grad(pooled.sum(), boxes)
+        assert torch.equal(found, torch.zeros(2, 5, dtype=torch.float64))
+        pooled = visops.multiscale_roi_align([maps, maps], boxes, 2, [1.0, 0.5])
+        (found,) = torch.autograd.grad(pooled.sum(), boxes)
+        assert torch.equal(found, torch.zeros(2, 5, dtype=torch.float64))
+    maps = torch.zeros(2**27, 1, 1, 1, dtype=torch.float16)  # 1 GiB of lists
+    with (
+        at_most_memory(1 << 29),
+        pytest.raises(RuntimeError, match=r"^visops\.roi_align: scratch .* not enough memory"),
+    ):
+        visops.roi_align(maps, boxes[:1].detach(), 2)

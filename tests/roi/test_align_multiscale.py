@@ -319,3 +319,16 @@ def test_canonical_scales_of_many_bits() -> None:
         visops.multiscale_roi_align(maps, boxes, 2, [1.0], canonical_scale=-(2**70))
     with pytest.raises(ValueError, match="canonical_scale has 2001 bits, too many"):
         visops.multiscale_roi_align(maps, boxes, 2, [1.0], canonical_scale=2**2000)
+
+
+def test_nested_maps_under_vmap() -> None:
+    maps = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(3, 3)], layout=torch.jagged)
+    boxes = torch.tensor([[0.0, 1, 1, 5, 5]])
+    for entries in (0, 1, 2):
+        for plain in (torch.ones(1, 2, 8, 8), torch.ones(1, 2, 8, 8, dtype=torch.float64)):
+            with pytest.raises(
+                RuntimeError, match=r"^visops\.multiscale_roi_align: features\[1\] is a nested"
+            ):
+                torch.vmap(
+                    lambda b, m=plain: visops.multiscale_roi_align([m, maps], b, 2, [0.5, 0.25])
+                )(boxes.expand(entries, 1, 5))

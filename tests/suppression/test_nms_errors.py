@@ -141,6 +141,14 @@ VALUES = (
         "nms_padded: iou_threshold is -1, must be in [0, 1]",
         padded(boxes(2, 3), scores(2, 3), -1),
     ),
+    (
+        "nms_padded: max_output is 9223372036854775808, must be below 2^63",
+        padded(boxes(2, 3), scores(2, 3), most=2**63),
+    ),
+    (
+        "nms_padded: indices of shape [2, 4611686018427387904] can't be allocated on cpu",
+        padded(boxes(2, 3), scores(2, 3), most=2**62),
+    ),
     ("nms_padded: max_output is -1, must be >= 0", padded(boxes(2, 3), scores(2, 3), most=-1)),
     (
         "nms_padded: score_threshold is nan, must be a number",
@@ -234,6 +242,11 @@ def score_array(dtype: Any = np.float32) -> np.ndarray:
         TypeError,
         "nms: max_output is 1.5, must be an integer",
         nms(boxes(), scores(), max_output=1.5),
+    ),
+    (
+        TypeError,
+        "nms_padded: max_output is None, must be an integer",
+        padded(boxes(2, 3), scores(2, 3), most=None),
     ),
     (
         TypeError,

@@ -83,3 +83,36 @@ def test_vmap_of_dynamic_sizes() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # torch's, where it has to guess a rule
         assert torch.equal(mapped(*twice), visops.nms(boxes[0], scores[0], 0.5).expand(2, -1))
+
+
+FUSIONS = (visops.weighted_boxes_fusion, visops.non_maximum_weighted)
+
+
+@pytest.mark.parametrize("fuse", FUSIONS, ids=lambda f: f.__name__)
+def test_fusion(fuse: Any) -> None:
+    """Where all entries have as many results; one model of two is mapped."""
+    boxes = torch.tensor([[[0.0, 0, 5, 5], [9, 9, 12, 13], [0, 0, 5, 4]]]) / 20
+    boxes = torch.cat([boxes, boxes.flip(1)])
+    scores = torch.tensor([[0.9, 0.5, 0.75], [0.25, 0.5, 0.375]])
+    labels = torch.zeros(2, 3, dtype=torch.int64)
+
+    def call(boxes: Tensor, scores: Tensor) -> Any:
+        return fuse([boxes, first[0]], [scores, first[1]], [labels[0], labels[0]])
+
+    first = boxes[0], scores[0]
+    found = torch.vmap(call)(boxes, scores)
+    for i in range(2):
+        for part, alone in zip(found, call(boxes[i], scores[i]), strict=True):
+            assert torch.equal(part[i], alone)
+    message = f"visops.{fuse.__name__}: under vmap, sample 1 has 4 results and sample 0 has 2"
+    far = torch.stack([boxes[0], boxes[0] + 0.5])
+    with pytest.raises(RuntimeError, match=message):
+        torch.vmap(call)(far, scores)
+    with pytest.raises(RuntimeError, match=f"visops.{fuse.__name__}: vmap maps 0 samples"):
+        torch.vmap(call)(boxes[:0], scores[:0])
+
+
+def test_match_needs_values() -> None:
+    boxes = torch.tensor([[[0.0, 0, 5, 5], [9, 9, 12, 13]]])
+    with pytest.raises(RuntimeError, match=r"^visops\.nms_match: under vmap values can't be read"):
+        torch.vmap(lambda b: visops.nms_match(b, torch.ones(2), 0.5))(boxes)

@@ -61,3 +61,38 @@ def test_single_images_and_targets() -> None:
     result = shared({"image": CLIP, "mask": masks, "boxes": [[0, 0, 5, 6]]})
     assert torch.equal(result["mask"], masks.flip(-1))
     assert result["boxes"] == [[45, 0, 50, 6]]
+
+
+LEADING = ((2, 3), (1, 2, 3), (2, 0), (1, 1, 2, 3))
+
+
+@pytest.mark.parametrize("lead", LEADING, ids=str)
+def test_more_leading_dimensions(lead: tuple[int, ...]) -> None:
+    """They are one batch: every image draws, or with per_frame=False every clip."""
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    tv = pytest.importorskip("torchvision.tv_tensors")
+    images = torch.randint(0, 256, (*lead, 3, 20, 24), dtype=torch.uint8)
+    count = images[..., 0, 0, 0].numel()
+    flat = images.reshape(count, 3, 20, 24)
+    for fixed in (T.RandomHorizontalFlip(1.0), T.Pad(3), T.CenterCrop(9)):
+        expected = fixed(flat).unflatten(0, lead)
+        for form in (images, tv.Image(images), images.movedim(-3, -1).numpy()):
+            assert torch.equal(fixed(form), expected)
+    assert torch.equal(T.RandomHorizontalFlip(1.0)(images), v2.RandomHorizontalFlip(1.0)(images))
+    chain = T.Compose(CHAIN, seed=0)
+    expected = chain(flat, index=range(count)).unflatten(0, lead)
+    for sample in (images, (images, 3), {"image": images, "label": 3}):
+        found = chain(sample, index=range(count))
+        found = found[0] if isinstance(found, tuple) else found
+        found = found["image"] if isinstance(found, dict) else found
+        assert torch.equal(found, expected)
+    clips = T.Compose(CHAIN, seed=0, per_frame=False)
+    if len(lead) > 2:
+        expected = clips(images.flatten(0, -5), index=range(count // 3))
+        assert torch.equal(clips(images, index=range(count // 3)), expected.unflatten(0, lead[:-1]))
+    if count:
+        masks = torch.zeros(count, 20, 24, dtype=torch.uint8)
+        moved = T.RandomHorizontalFlip(1.0)({"image": images, "mask": masks})
+        assert moved["mask"].shape == masks.shape
+        foreign = T.Compose([v2.RandomHorizontalFlip(1.0)])(images)
+        assert torch.equal(foreign, images.flip(-1))

@@ -1,4 +1,4 @@
-"""Images of uint16, int16 and int8: chains give what they give for floats, rounded."""
+"""Images of uint16 and signed integers: chains give what they give for floats, rounded."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torchvision.transforms import v2
 from visops import transforms as T
 
 from .chains import CHAINS
@@ -190,9 +191,8 @@ def test_signed_integers_are_computed_as_floats(dtype: torch.dtype, step: Any) -
 
 @pytest.mark.parametrize("dtype", SIGNED)
 def test_signed_integers_have_white_where_torchvision_has_it(dtype: torch.dtype) -> None:
-    v2 = pytest.importorskip("torchvision.transforms.v2.functional")
     image = signed(dtype)
-    expected = v2.to_dtype(image, torch.float32, scale=True)
+    expected = v2.functional.to_dtype(image, torch.float32, scale=True)
     result = T.ToDtype(torch.float32, scale=True)(image)
     torch.testing.assert_close(result, expected, rtol=1e-6, atol=0)
     back = T.ToDtype(dtype, scale=True)(result)
@@ -202,3 +202,60 @@ def test_signed_integers_have_white_where_torchvision_has_it(dtype: torch.dtype)
     mixed = T.MixUp(labels_getter=None, seed=0)(torch.stack([image] * 2), index=range(2))
     assert mixed.dtype == dtype
     assert torch.equal(mixed[0], image)
+
+
+WIDE = [(torch.int32, 2**31 - 1), (torch.int64, 2**53)]
+
+
+def wide(dtype: torch.dtype, largest: int) -> Tensor:
+    image = torch.randint(
+        -largest, largest, (3, 40, 50), generator=torch.Generator().manual_seed(1)
+    )
+    image[0, 0, :4] = torch.tensor([-largest, largest, largest - 1, 1])
+    return image.to(dtype)
+
+
+@pytest.mark.parametrize(("dtype", "largest"), WIDE, ids=str)
+def test_wide_integers_keep_every_value(dtype: torch.dtype, largest: int) -> None:
+    image = wide(dtype, largest)
+    result = T.Compose([T.RandomHorizontalFlip(1), T.Pad(2, fill=-7)])(image)
+    assert result.dtype == dtype
+    assert bool((result[:, :2] == -7).all())
+    assert torch.equal(result[:, 2:-2, 2:-2], image.flip(-1))
+    array = T.RandomHorizontalFlip(1)(image.permute(1, 2, 0).numpy())
+    assert torch.equal(array, image.flip(-1))
+    turn = T.RandomRotation((30, 30), "nearest")
+    assert set(turn(image).unique().tolist()) <= {*image.unique().tolist(), 0}
+    places = torch.arange(2000).to(dtype).reshape(1, 40, 50)
+    theirs = v2.functional.rotate(places, 30)  # in float32, which holds these numbers
+    assert (turn(places) == theirs).float().mean() > 0.95  # they choose other pixels in ties
+    mixed = T.MixUp(labels_getter=None, seed=0)(image[None].repeat(2, 1, 1, 1), index=[0, 1])
+    assert (mixed - image).abs().max() <= 1
+
+
+@pytest.mark.parametrize(("dtype", "largest"), WIDE, ids=str)
+@pytest.mark.parametrize(
+    "step", [T.RandomRotation((20, 20)), T.Resize((24, 20)), T.ColorJitter(0.5)]
+)
+def test_wide_integers_are_computed_as_floats(dtype: torch.dtype, largest: int, step: Any) -> None:
+    image = wide(dtype, largest // 2).abs_()
+    chain = T.Compose([step], seed=3)
+    white = float(torch.iinfo(dtype).max)
+    floats = chain(image.to(torch.float64) / white, index=1) * white
+    found = chain(image, index=1)
+    assert found.dtype == dtype
+    assert (found.double() - floats.round()).abs().max() <= 1
+    saturated = T.ColorJitter(brightness=(4.0, 4.0))(torch.full_like(image, torch.iinfo(dtype).max))
+    assert saturated.min() >= torch.iinfo(dtype).max - 1024
+
+
+def test_wide_integers_have_white_where_torchvision_has_it() -> None:
+    image = wide(torch.int32, 2**31 - 1)
+    expected = v2.functional.to_dtype(image, torch.float32, scale=True)
+    result = T.ToDtype(torch.float32, scale=True)(image)
+    torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-7)
+    levels = torch.arange(256).to(torch.uint8).reshape(1, 1, -1)
+    for dtype in (torch.int32, torch.int64):
+        more = T.ToDtype(dtype, scale=True)(levels)
+        assert torch.equal(T.ToDtype(torch.uint8, scale=True)(more), levels)
+        assert torch.equal(T.ToDtype(dtype)(levels), levels.to(dtype))

@@ -248,6 +248,32 @@ def test_fills_by_type(make: Any, exact: bool) -> None:
         assert outside in result["image"].unique()
 
 
+OTHER_MASKS = (torch.float32, torch.float16, torch.float64, torch.bool)
+
+
+@pytest.mark.parametrize("make", FILLING)
+def test_fills_for_masks_of_floats_and_bool(make: Any) -> None:
+    """Theirs is only taken where it is given: 255, the default for classes, means nothing there."""
+    image = torch.full((3, 12, 12), 50, dtype=torch.uint8)
+    for dtype in OTHER_MASKS:
+        for fill, outside in (({tv.Mask: 1}, 1), ({"others": 1}, 1), ({tv.Image: 9}, 0), (1, 0)):
+            mask = torch.full((12, 12), 1 - outside, dtype=dtype)
+            for own in (mask, mask.numpy()):
+                chain = T.Compose([make(fill)], seed=0)
+                moved = chain({"image": image, "mask": own}, index=1)["mask"]
+                assert moved.dtype == own.dtype
+                assert sorted(set(moved.reshape(-1).tolist())) == [0, 1]
+    mask = torch.zeros(1, 12, 12)
+    theirs = v2.Pad(3, fill={tv.Mask: 6})(tv.Mask(mask))
+    ours = T.Pad(3, fill={tv.Mask: 6})({"image": image, "mask": mask})["mask"]
+    assert torch.equal(ours, theirs)
+    message = "transforms: mask_fill is 7, sample['mask'] has dtype torch.bool; must be from 0 to 1"
+    wrong = {"image": image, "mask": mask.bool()}
+    check(ValueError, message, lambda: T.Pad(1, fill={tv.Mask: 7})(wrong))
+    of_boxes = {"image": image, "boxes": torch.ones(1, 4), "masks": torch.ones(1, 12, 12)}
+    assert T.Pad(1, fill={tv.Mask: 7})(of_boxes)["masks"].unique().tolist() == [0, 1]
+
+
 def test_policies_take_fills_by_type() -> None:
     for policy in (T.RandAugment(1, fill={tv.Mask: 4}), T.TrivialAugment(fill={tv.Mask: 4})):
         for exact in (False, True):

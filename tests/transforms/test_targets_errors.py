@@ -71,12 +71,12 @@ GOOD = boxes([0.0, 0, 1, 1], [2.0, 2, 3, 3])
     ),
     (
         ValueError,
-        "transforms: sample['image'] has shape [2, 2, 3, 5, 7], must be",
-        split({"image": torch.zeros(2, 2, 3, 5, 7)}),
+        "transforms: sample['image'] has shape [7], must be an image",
+        split({"image": torch.zeros(7)}),
     ),
     (
         ValueError,
-        "transforms: sample['image'] has shape [3, 5, 7], must be [T, C, H, W] or",
+        "transforms: sample['image'] has shape [3, 5, 7], must be [..., T, C, H, W]",
         split({"image": tv.Video(torch.zeros(1, 3, 5, 7))[0].as_subclass(tv.Video)}),
     ),
     (

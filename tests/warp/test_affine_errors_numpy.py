@@ -136,8 +136,13 @@ def warp(image: Any, matrix: Any = IDENTITY, size: Any = None, **options: Any) -
     ),
     (
         ValueError,
-        "warp_affine: out has stride 0 in dimension 0; its elements must not overlap",
+        "warp_affine: out has shape [4, 5, 3] and strides [0, 3, 1] in bytes; its elements must",
         warp(array(), out=np.lib.stride_tricks.as_strided(array(), (4, 5, 3), (0, 3, 1))),
+    ),
+    (
+        ValueError,
+        "warp_affine: out has shape [4, 5, 3] and strides [-3, 3, 1] in bytes; its elements must",
+        warp(array(), out=np.lib.stride_tricks.as_strided(array()[1:], (4, 5, 3), (-3, 3, 1))),
     ),
 )
 @pytest.mark.parametrize("front", ["module", "tensors"])

@@ -219,7 +219,7 @@ OUT = (2, 3, *SIZE)
     ),
     (
         RuntimeError,
-        "augment: out has shape [2, 3, 6, 7] and stride 0 in dimension 1; its elements must not",
+        "augment: out has shape [2, 3, 6, 7] and strides [42, 0, 7, 1]; its elements must not",
         call(tensor(), out=tensor(shape=(2, 1, *SIZE)).expand(OUT)),
     ),
     (

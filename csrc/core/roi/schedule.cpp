@@ -105,25 +105,30 @@ class RoiTables {
 
 // Boxes by map, then by index. All boxes are valid.
 struct RoiOrder {
-  std::vector<int64_t> order, map_begin;
+  std::vector<int64_t> order;
+  int64_t* map_begin;  // [map_count + 1] of the workspace: there may be far more maps than boxes
+  int64_t map_count;
 
-  explicit RoiOrder(const RoiAlignParams& p);
+  RoiOrder(const RoiAlignParams& p, Workspace& workspace);
   // Reorders the boxes of each map, for results that do not depend on the order.
   void sort_by_place(const RoiAlignParams& p);
 };
 
-RoiOrder::RoiOrder(const RoiAlignParams& p)
-    : order(p.boxes.count), map_begin(p.levels * p.images + 1, 0) {
+RoiOrder::RoiOrder(const RoiAlignParams& p, Workspace& workspace)
+    : order(p.boxes.count),
+      map_begin(allocate<int64_t>(workspace, p.levels * p.images + 1)),
+      map_count(p.levels * p.images) {
+  std::fill_n(map_begin, map_count + 1, 0);
   std::vector<int64_t> maps(p.boxes.count);
   for (int64_t k = 0; k < p.boxes.count; ++k) {
     const auto map_of = [&](const auto& roi) { return roi.level * p.images + roi.image; };
     maps[k] =
         p.dtype == DType::kFloat64 ? map_of(load_roi<double>(p, k)) : map_of(load_roi<float>(p, k));
-    ++map_begin[maps[k] + 1];
+    ++map_begin[maps[k]];
   }
-  for (size_t i = 1; i < map_begin.size(); ++i) map_begin[i] += map_begin[i - 1];
-  std::vector<int64_t> next(map_begin.begin(), map_begin.end() - 1);
-  for (int64_t k = 0; k < p.boxes.count; ++k) order[next[maps[k]]++] = k;
+  // Where each map's boxes end. Filling them in from behind turns ends into beginnings.
+  for (int64_t map = 1; map <= map_count; ++map) map_begin[map] += map_begin[map - 1];
+  for (int64_t k = p.boxes.count; k-- > 0;) order[--map_begin[maps[k]]] = k;
 }
 
 void RoiOrder::sort_by_place(const RoiAlignParams& p) {
@@ -136,7 +141,7 @@ void RoiOrder::sort_by_place(const RoiAlignParams& p) {
     }
   };
   std::vector<Place> places;
-  for (size_t map = 0; map + 1 < map_begin.size(); ++map) {
+  for (int64_t map = 0; map < map_count; ++map) {
     const int64_t begin = map_begin[map], end = map_begin[map + 1];
     const double scale = p.maps[map / p.images].scale;
     places.clear();
@@ -158,12 +163,13 @@ enum class By { kIndex, kPlace };
 
 // run(plan) with boxes in order.
 template <class Run>
-void with_order(const RoiAlignParams& p, By by, const void* tables, const Run& run) {
-  RoiOrder order(p);
+void with_order(const RoiAlignParams& p, Workspace& workspace, By by, const void* tables,
+                const Run& run) {
+  RoiOrder order(p, workspace);
   if (by == By::kPlace) order.sort_by_place(p);
   RoiPlan plan = {};
   plan.order = order.order.data();
-  plan.map_begin = order.map_begin.data();
+  plan.map_begin = order.map_begin;
   plan.tables = tables;
   run(plan);
 }
@@ -172,9 +178,9 @@ void with_order(const RoiAlignParams& p, By by, const void* tables, const Run& r
 template <class Run>
 void with_tables(const RoiAlignParams& p, Workspace& workspace, By by, const Run& run) {
   if (p.dtype == DType::kFloat64) {
-    with_order(p, by, RoiTables<double>(p, workspace).data(), run);
+    with_order(p, workspace, by, RoiTables<double>(p, workspace).data(), run);
   } else {
-    with_order(p, by, RoiTables<float>(p, workspace).data(), run);
+    with_order(p, workspace, by, RoiTables<float>(p, workspace).data(), run);
   }
 }
 
@@ -242,7 +248,7 @@ int64_t box_cost(const RoiAlignParams& p) {
 }
 
 void run_over_boxes(const RoiAlignParams& p, Workspace& workspace, RoiTask task) {
-  with_order(p, By::kPlace, nullptr,
+  with_order(p, workspace, By::kPlace, nullptr,
              [&](const RoiPlan& plan) { run_boxes(p, plan, workspace, task); });
 }
 
@@ -283,7 +289,7 @@ void run_over_gradient_blocks(const RoiAlignParams& p, Workspace& workspace, Roi
     run_slices(p, plan, workspace, task, in_place ? 0 : std::max(row, band));
   };
   if (p.index != nullptr) {
-    with_order(p, By::kIndex, nullptr, run);
+    with_order(p, workspace, By::kIndex, nullptr, run);
   } else {
     with_tables(p, workspace, By::kIndex, run);
   }

@@ -86,7 +86,8 @@ void convolve2d_out(const Tensor& input, const Tensor& kernel, const std::vector
           torch::headeronly::toString(input.scalar_type()));
   require(out.sizes().equals(call.shape), kOp, "out has shape ", shape_text(out), ", must be ",
           shape_text(call.shape));
-  require(out.is_contiguous(), kOp, "out is not contiguous");
+  require(out.is_contiguous(), kOp, "out has shape ", shape_text(out), " and strides ",
+          shape_text(out.strides()), ", must be contiguous");
   check_no_overlap(kOp, "input", input, out, "a convolution");
   check_no_overlap(kOp, "kernel", kernel, out, "a convolution");
   run_call(call, out);

@@ -99,8 +99,8 @@ Tensor roi_align_max_backward_input(const Tensor& grad, const Tensor& index, con
 // `index` is null for means.
 Tensor boxes_gradient(const Stub& stub, RoiCall call, const Tensor* index, const Tensor& grad,
                       const Tensor& boxes) {
-  const Tensor gradient = empty_boxes_gradient(call, boxes);
-  if (call.params.boxes.count == 0) return gradient;
+  Tensor gradient = empty_boxes_gradient(call, boxes);
+  if (!has_bins(call)) return torch::stable::zero_(gradient);
   gather_channels(call);
   RoiAlignParams p = with_boxes_gradient(call.params, gradient);
   if (index != nullptr) p = with_index(p, *index);

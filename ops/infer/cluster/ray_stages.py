@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -123,7 +124,7 @@ def _reloaded(kind: type[Model], path: str, fields: dict[str, Any]) -> Model:
     return model
 
 
-class _Actor:
+class _Actor(ABC):
     """Runs a stage if the ledger allows it; turns its exceptions into values.
 
     Parameters
@@ -166,9 +167,9 @@ class _Actor:
             return _row(number, state, b"", seconds)
         return self._attempt(self.do, self._stage, table, number, seconds)
 
+    @abstractmethod
     def do(self, table: pa.Table, number: int, clock: _Clock) -> pa.Table:
         """Do the stage's work on one row."""
-        raise NotImplementedError
 
     def lost(self, table: pa.Table, number: int, seconds: dict[str, float]) -> pa.Table:
         """Handle a batch that too many workers died at."""

@@ -1,7 +1,8 @@
-"""Images of integers for which there is no kernel: they go through float32.
+"""Images of integers for which there is no kernel: they go through floats.
 
-White is the greatest integer, as in torchvision. As a float, it is 1, and float32 holds every value
-well enough to be rounded back to itself.
+White is the greatest integer, as in torchvision. As a float, it is 1, and the float holds every
+value well enough to be rounded back to itself: float32 those of 16 bits, float64 those of int32,
+and of int64 those up to 2**53.
 """
 
 from __future__ import annotations
@@ -11,23 +12,38 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["WHITES", "from_float", "to_float"]
+__all__ = ["WHITES", "computed_in", "from_float", "to_float"]
 
-WHITES = {torch.uint16: 65535.0, torch.int16: 32767.0, torch.int8: 127.0}
+WHITES = {
+    torch.uint16: 65535.0,
+    torch.int16: 32767.0,
+    torch.int8: 127.0,
+    torch.int32: 2.0**31 - 1.0,
+    torch.int64: 2.0**63,  # the float64 next to it
+}
+_WIDE = (torch.int32, torch.int64)
+_LARGEST = {torch.int64: 2.0**63 - 1024.0}  # of float64; the others' limits are in it
+
+
+def computed_in(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype in which images of this one are computed where integers are the result."""
+    return torch.float64 if dtype in _WIDE or dtype == torch.float64 else torch.float32
 
 
 def to_float(images: Any) -> Any:
-    """Convert images, a tensor or a list, to float32 with white at 1; leave others alone."""
+    """Convert images, a tensor or a list, to floats with white at 1; leave others alone."""
     if isinstance(images, list):
         return [to_float(image) for image in images]
     white = WHITES.get(images.dtype)
-    return images if white is None else images.to(torch.float32).div_(white)
+    return images if white is None else images.to(computed_in(images.dtype)).div_(white)
 
 
 def from_float(images: Any, dtype: torch.dtype) -> Any:
     """Convert floating images to one of these integers: rounded, saturated, NaN becoming 0."""
     if isinstance(images, list):
         return [from_float(image, dtype) for image in images]
-    limits = torch.iinfo(dtype)
-    values: Tensor = images.mul(WHITES[dtype]).round_().clamp_(limits.min, limits.max)
+    low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    if dtype in _WIDE:
+        images = images.to(torch.float64)
+    values: Tensor = images.mul(WHITES[dtype]).round_().clamp_(low, _LARGEST.get(dtype, high))
     return values.nan_to_num_(nan=0.0).to(dtype)

@@ -72,7 +72,7 @@ def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[st
 def target_options(named: Mapping[str, Any]) -> TargetOptions:
     """Return the part of a chain's options that concerns targets, and check it."""
     fields = TargetOptions.__dataclass_fields__
-    options = TargetOptions(**{name: named[name] for name in fields})
+    options = TargetOptions(**{name: named[name] for name in fields if name in named})
     check_options([], options)
     return options
 

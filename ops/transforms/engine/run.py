@@ -20,7 +20,7 @@ from ...warp.augment_autograd import augment as _augment
 from ...warp.augment_autograd import augment_list as _augment_list
 from ..sample.leaf import Leaf
 from .fuse import Pass
-from .integers import WHITES, from_float, to_float
+from .integers import WHITES, computed_in, from_float, to_float
 from .numbers import GREY, Number, columns
 from .plan import Color, Plan, Snapshot
 
@@ -40,12 +40,13 @@ DTYPES = {
     np.dtype(np.uint16): torch.uint16,
     np.dtype(np.int8): torch.int8,
     np.dtype(np.int16): torch.int16,
+    np.dtype(np.int32): torch.int32,
+    np.dtype(np.int64): torch.int64,
     np.dtype(np.float16): torch.float16,
     np.dtype(np.float32): torch.float32,
     np.dtype(np.float64): torch.float64,
 }
 _DTYPES = {*DTYPES.values(), torch.bfloat16}
-_FLOATS = {torch.float64: torch.float64}  # what becomes integers has as many digits as its source
 # Grid points along each axis for a grey mean that needn't be exact.
 _GRID = 32
 _MEAN_SCALE = 2.0**32
@@ -105,12 +106,9 @@ def refuse_dtype(leaf: Leaf, dtype: torch.dtype) -> torch.dtype:
 
 
 def _refuse_dtype(leaf: Leaf, dtype: Any) -> NoReturn:
-    hint = ""
-    if str(dtype).removeprefix("torch.") == "int32":
-        hint = "; divide it by its white, such as 65535 or 4095, for a float32 image in [0, 1]"
     raise TypeError(
         f"visops.transforms: {leaf.name} has dtype {dtype}, must be uint8, uint16, int8, int16, "
-        f"float16, bfloat16, float32 or float64{hint}"
+        "int32, int64, float16, bfloat16, float32 or float64"
     )
 
 
@@ -147,7 +145,7 @@ def run_plan(
         *_sampling(part, pixels),
         _window(plan.window, part, plan, pixels),
         *values,
-        _FLOATS.get(pixels.dtype, torch.float32) if white else plan.dtype,
+        computed_in(pixels.dtype) if white else plan.dtype,
         memory_format is torch.channels_last,
     )
     matrix = _put_matrix(_sampled(plan, options[0]), plan, pixels)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from ..arguments import number, whole
+from ..engine.integers import computed_in
 from ..engine.run import refuse_dtype
 from ..sample.leaf import Leaf
 from .base import Mixing, Params, pictures
@@ -158,7 +159,7 @@ class MixUp(Pairing):
 def _blend(leaf: Leaf, weights: Sequence[float]) -> None:
     images, pixels = pictures(leaf)
     dtype = refuse_dtype(leaf, pixels.dtype)
-    computed = torch.float64 if dtype == torch.float64 else torch.float32
+    computed = computed_in(dtype)
     results = []
     # Image by image: what is added stays in the cache.
     for place, share in enumerate(weights):

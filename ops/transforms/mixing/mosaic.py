@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,8 @@ class Mosaic(Mixing):
             "min_visibility": min_visibility,
             "keypoint_convention": keypoint_convention,
         }
-        self.options = target_options("Mosaic", given)
+        other_fill = getattr(self.fill, "mask", None) or 0
+        self.options = replace(target_options("Mosaic", given), other_mask_fill=other_fill)
 
     def extra_repr(self) -> str:
         return f"size={self.size}, center={self.center}, fill={self.fill}"
@@ -156,7 +158,7 @@ class Mosaic(Mixing):
             if leaf.kind == "image":
                 self._draw_images(leaf, tiles)
         for leaf in image_masks(leaves, things):
-            check_fill(leaf, self.options.mask_fill)
+            check_fill(leaf, self.options)
             self._draw_masks(leaf, tiles)
         if things and batch > 0:
             self._join_things(things, tiles, batch)
@@ -191,7 +193,7 @@ class Mosaic(Mixing):
         values = leaf.samples()
         results = []
         for sample, own in enumerate(values):
-            fill = mask_fill_of(leaf, own, self.options.mask_fill)
+            fill = mask_fill_of(leaf, own, self.options)
             result = filled(own, self._canvas(*own.shape[:-2]), fill)
             for tile in range(4 * sample, 4 * sample + 4):
                 other = values[tiles.sources[tile]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ def image_leaf(value: Any, name: str, frames: bool = False, **place: Any) -> Lea
     """Make a leaf of an image, a batch of images or a list of images.
 
     With `frames`, plain arrays of four dimensions are videos and those of five batches of videos.
+    Dimensions before those of a batch are folded into it; `restored_image` unfolds them.
     """
     if isinstance(value, (list, tuple)):
         return _list_leaf(value, name, place)
@@ -53,14 +55,21 @@ def image_leaf(value: Any, name: str, frames: bool = False, **place: Any) -> Lea
         return _typed_leaf(value, name, place)
     shape = value.shape
     frames = frames and len(shape) > 3
-    if len(shape) - frames not in (3, 4):
+    if len(shape) < 3:
         raise ValueError(
             f"visops.transforms: {name} has shape {list(shape)}, must be an image [C, H, W] or "
             "[H, W, C], or a batch of them"
         )
     layout = _layout([(shape[-3], shape[-1])], isinstance(value, np.ndarray))
-    batch = shape[0] if len(shape) - frames == 4 else None
-    return Leaf("image", value, batch, layout, frames, value, name, **place)
+    folded = _folded(value, 3 + frames)
+    batch = folded.shape[0] if len(shape) - frames > 3 else None
+    return Leaf("image", folded, batch, layout, frames, value, name, **place)
+
+
+def _folded(value: Any, rank: int) -> Any:
+    """Fold all dimensions before the last `rank` into one, if there are several."""
+    before = value.shape[:-rank]
+    return value if len(before) < 2 else value.reshape(math.prod(before), *value.shape[-rank:])
 
 
 def _pil_array(image: Any, name: str) -> np.ndarray:
@@ -104,13 +113,14 @@ def _typed_leaf(value: Tensor, name: str, place: dict[str, Any]) -> Leaf:
     frames = type(value).__name__ == "Video"
     plain = value.as_subclass(Tensor)
     rank = plain.dim() - frames
-    if rank not in (3, 4):
-        expected = "[T, C, H, W] or [B, T, C, H, W]" if frames else "[C, H, W] or [B, C, H, W]"
+    if rank < 3:
+        expected = "[..., T, C, H, W]" if frames else "[..., C, H, W]"
         raise ValueError(
             f"visops.transforms: {name} has shape {list(plain.shape)}, must be {expected}"
         )
-    batch = plain.shape[0] if rank == 4 else None
-    return Leaf("image", plain, batch, "CHW", frames, value, name, **place)
+    folded = _folded(plain, 3 + frames)
+    batch = folded.shape[0] if rank > 3 else None
+    return Leaf("image", folded, batch, "CHW", frames, value, name, **place)
 
 
 def _list_leaf(value: Sequence[Any], name: str, place: dict[str, Any]) -> Leaf:
@@ -138,14 +148,14 @@ def _list_leaf(value: Sequence[Any], name: str, place: dict[str, Any]) -> Leaf:
     return Leaf("image", values, len(values), layouts.pop(), False, value, name, **place)
 
 
-def may_be_image(value: Any, frames: bool = False) -> bool:
+def may_be_image(value: Any) -> bool:
     """Return whether a value without a name can be an image."""
     kind = tv_kind(value)
     if kind is not None:
         return kind == "image"
     if isinstance(value, Tensor):
-        return 3 <= value.dim() <= 4 + frames
-    return 2 <= value.ndim <= 4 + frames if isinstance(value, np.ndarray) else is_pil(value)
+        return value.dim() >= 3
+    return value.ndim >= 2 if isinstance(value, np.ndarray) else is_pil(value)
 
 
 def image_sizes(leaves: list[Leaf]) -> np.ndarray:
@@ -225,4 +235,6 @@ def restored_image(leaf: Leaf) -> Any:
         value = value.movedim(-1, -3)
     if isinstance(like, (list, tuple)):
         like = like[0]
+    elif isinstance(like, (Tensor, np.ndarray)) and like.ndim > 4 + leaf.frames:
+        value = value.unflatten(0, like.shape[: -3 - leaf.frames])
     return tv_wrap(value, like) if tv_kind(like) is not None else value

@@ -340,7 +340,7 @@ class _Splitter:
         image = next((leaf for leaf in self.leaves if leaf.kind == "image"), None)
         rest = []
         for leaf in self.untyped:
-            if image is None and leaf.key is None and may_be_image(leaf.value, self.frames):
+            if image is None and leaf.key is None and may_be_image(leaf.value):
                 found = image_leaf(leaf.value, leaf.name, self.frames)
                 leaf.kind, leaf.value, leaf.batch = "image", found.value, found.batch
                 leaf.layout, leaf.frames, image = found.layout, found.frames, leaf

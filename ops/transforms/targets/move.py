@@ -38,7 +38,7 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
     """Move all targets; boxes, points and polygons stay float64 until finish_targets."""
     for leaf in leaves:
         if leaf.kind == "mask":
-            leaf.value = move_masks(leaf, geometry, options.mask_fill)
+            leaf.value = move_masks(leaf, geometry, options)
         elif leaf.kind == "boxes":
             areas = [x for x in leaves if x.kind == "area" and x.group == leaf.group]
             move_boxes(leaf, areas, geometry, options)
@@ -50,10 +50,11 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
             leaf.canvas = geometry.size_out
 
 
-def move_masks(leaf: Leaf, geometry: Geometry, fill: int) -> Any:
+def move_masks(leaf: Leaf, geometry: Geometry, options: TargetOptions) -> Any:
     """Return a leaf's moved masks, in the form they have there."""
     first = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
-    return move_mask(leaf.value, leaf.batch is not None, geometry, mask_fill_of(leaf, first, fill))
+    fill = mask_fill_of(leaf, first, options)
+    return move_mask(leaf.value, leaf.batch is not None, geometry, fill)
 
 
 def move_boxes(

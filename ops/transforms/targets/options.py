@@ -72,7 +72,8 @@ class Geometry:
 class TargetOptions:
     """How to treat targets."""
 
-    mask_fill: int = 255  # for integer masks of the image; others get 0
+    mask_fill: int = 255  # for integer masks of the image
+    other_mask_fill: int = 0  # for those of floats and bool; masks of boxes get 0
     boxes: str = "keep"  # or "clamp" or "sanitize"
     boxes_from: str = "boxes"  # or "masks" or "polygons"
     keypoint_convention: str = "integer"  # or "half_pixel"
@@ -101,26 +102,34 @@ def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
     if len(leaves) > 1:
         for leaf in leaves:
             if leaf.kind == "mask":
-                check_fill(leaf, options.mask_fill)
+                check_fill(leaf, options)
         if options.boxes == "sanitize":
             check_sanitize(leaves)
 
 
-def check_fill(leaf: Leaf, fill: int) -> None:
+def check_fill(leaf: Leaf, options: TargetOptions) -> None:
     """Refuse a fill that a mask's dtype can't hold."""
     for value in leaf.value if isinstance(leaf.value, list) else [leaf.value]:
-        if mask_fill_of(leaf, value, fill) == 0:
+        fill = mask_fill_of(leaf, value, options)
+        if fill == 0:
             continue
-        dtype = value.dtype
-        if isinstance(value, Tensor):
-            info: Any = torch.iinfo(dtype)
-        else:
-            info = np.iinfo(dtype)
-        if not info.min <= fill <= info.max:
+        low, high = _limits(value.dtype)
+        if not low <= fill <= high:
             raise ValueError(
-                f"visops.transforms: mask_fill is {fill}, {leaf.name} has dtype {dtype}; must be "
-                f"from {info.min} to {info.max}"
+                f"visops.transforms: mask_fill is {fill}, {leaf.name} has dtype {value.dtype}; "
+                f"must be from {low} to {high}"
             )
+
+
+def _limits(dtype: Any) -> tuple[int, int]:
+    """Return the smallest and the largest whole number of a dtype, torch's or NumPy's."""
+    if dtype in (torch.bool, np.dtype(bool)):
+        return 0, 1
+    if isinstance(dtype, torch.dtype):
+        info: Any = torch.finfo(dtype) if dtype.is_floating_point else torch.iinfo(dtype)
+    else:
+        info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    return int(info.min), int(info.max)
 
 
 def check_sanitize(leaves: Sequence[Leaf]) -> None:
@@ -149,12 +158,12 @@ def check_sanitize(leaves: Sequence[Leaf]) -> None:
                 )
 
 
-def mask_fill_of(leaf: Leaf, value: Any, fill: int) -> int:
-    """Return the fill: 0 for masks of boxes, bool and floats, which have no class to ignore."""
+def mask_fill_of(leaf: Leaf, value: Any, options: TargetOptions) -> int:
+    """Return the fill: 0 for masks of boxes, whose objects don't go on outside the image."""
     if leaf.per_box:
         return 0
     if isinstance(value, Tensor):
         countable = not value.is_floating_point() and value.dtype != torch.bool
     else:
         countable = value.dtype.kind in "iu"
-    return fill if countable else 0
+    return options.mask_fill if countable else options.other_mask_fill

@@ -317,8 +317,8 @@ CLASSES_OR_NONE = "a whole number >= 1, or None where labels are probabilities"
     ),
     (
         TypeError,
-        "transforms: sample[0] has dtype torch.int64, must be uint8",
-        mixing((IMAGES.long(), LABELS), num_classes=CLASSES),
+        "transforms: sample[0] has dtype torch.uint32, must be uint8",
+        mixing((IMAGES.to(torch.uint32), LABELS), num_classes=CLASSES),
     ),
     (
         ValueError,
