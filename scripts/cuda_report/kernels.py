@@ -24,6 +24,9 @@ DYNAMIC_SHARED = {
     "roi_align_max": (24 << 10, 24 << 10),
     "roi_align_backward_boxes": (24 << 10, 24 << 10),
     "roi_align_gather": (20 << 10, 40 << 10),  # kWeightBytes, or a box's kMostWeightBytes
+    "ps_roi_align_gather": (20 << 10, 40 << 10),
+    "roi_align_rotated_backward": (16896, 16896),  # WarpSums of kMostChannelWarps
+    "roi_pool_backward": (16896, 16896),
     "soft_nms_suppress": (36 << 10, 40 << 10),  # three runs of boxes in float32; kSharedBytes
 }
 WITHOUT_LISTS = re.compile(r"<[^<>]*\bfalse>$")

@@ -140,7 +140,7 @@ def aligned_many() -> None:
 def pooled() -> None:
     """Pooling, position-sensitive and rotated alignment, and their gradients."""
     boxes = rois(20, 30, 20)
-    maps = numbers(1, 8, 20, 30).requires_grad_()
+    maps = numbers(1, 40, 20, 30).requires_grad_()
     grown([maps], visops.roi_pool(maps, boxes, (2, 2)))
     maps.grad = None
     grown([maps], visops.ps_roi_align(maps, boxes, (2, 2)))
