@@ -117,11 +117,20 @@ def source_files() -> dict[str, list[str]]:
 
 
 def file_of(kernel: str, files: list[str]) -> str:
-    """Return the file that defines a kernel, of those with the same name in several families."""
-    if len(files) > 1:
-        definition = re.compile(rf"\b{re.escape(kernel.split('<')[0])}\(const __grid_constant__")
-        files = [file for file in files if definition.search((ROOT / file).read_text())]
-    return files[0] if files else ""
+    """Return the file that has a kernel, of those with the same name in several families.
+
+    It is defined there, or else in a header of the family.
+    """
+    if len(files) == 1:
+        return files[0]
+    definition = re.compile(rf"\b{re.escape(kernel.split('<')[0])}\(const __grid_constant__")
+    for headers in (False, True):
+        for file in files:
+            path = ROOT / file
+            places = sorted(path.parent.glob("*.h")) if headers else [path]
+            if any(definition.search(place.read_text()) for place in places):
+                return file
+    return ""
 
 
 def demangled(name: str) -> str:

@@ -30,7 +30,6 @@ STACK = (
             "convolve2d<double>": 8,
             "taps<double>": 8,
             "roi_align_gather": 8,
-            "roi_align_gather<double>": 8,
             "roi_pool<double>": 8,
             "box_iou_backward<double>": 8,
             "box_fusion": 8,
@@ -39,7 +38,6 @@ STACK = (
             "deform_conv2d_backward_offset<double>": 24,
             "deform_conv2d_sum_cells": 32,
             "deform_conv2d_sum_cells<double>": 48,
-            "deform_conv2d_row_gradients": 24,
         },
     ),
     Group(
@@ -181,7 +179,7 @@ FUSED = {
 ROUNDINGS = {
     # round() of a box's corners: half away from zero, as a truncated sum. Exact.
     "roi_pool": {"add.rz.f32", "add.rz.f64"},
-    "roi_pool_backward": {"add.rz.f32", "add.rz.f64"},
+    "roi_pool_regions": {"add.rz.f32", "add.rz.f64"},
 }
 
 

@@ -11,15 +11,20 @@
 namespace visops {
 namespace {
 
-constexpr int kThreadSums = 32;
+// Of a thread, in registers: float64 takes two for each.
+template <class Acc>
+constexpr int kThreadSums = sizeof(Acc) == 8 ? 16 : 32;
+
+template <class T, bool on_channels>
+using GatherShape = TileShape<on_channels, kThreadSums<typename Accumulate<T>::type>>;
 
 // The sums of a thread whose lane is a channel: [columns of the tile][channels kWarp apart].
 template <class T>
 struct ChannelSums {
   using Acc = typename Accumulate<T>::type;
-  using Shape = TileShape<true, kThreadSums>;
+  using Shape = GatherShape<T, true>;
   static constexpr int kColumns = Shape::kColumns;
-  static constexpr int kGroup = kThreadSums / kColumns;
+  static constexpr int kGroup = kThreadSums<Acc> / kColumns;
   Acc sum[kColumns][kGroup] = {};
   int count;  // of channels
 
@@ -86,15 +91,15 @@ struct ChannelSums {
 template <class T>
 struct ColumnSums {
   using Acc = typename Accumulate<T>::type;
-  using Shape = TileShape<false, kThreadSums>;
+  using Shape = GatherShape<T, false>;
   static constexpr int kColumns = Shape::kColumns;
   static constexpr int kGroup = 8;  // channels at a time
-  Acc sum[kThreadSums] = {};
+  Acc sum[kThreadSums<Acc>] = {};
   int count;
 
   __device__ ColumnSums(const RoiAlignParams& p, const Tile& tile) {
     const int64_t left = p.channels - tile.channel;
-    count = left < kThreadSums ? static_cast<int>(left) : kThreadSums;
+    count = left < kThreadSums<Acc> ? static_cast<int>(left) : kThreadSums<Acc>;
   }
 
   __device__ void add(const RoiAlignParams& p, const Tile& tile,
@@ -104,7 +109,7 @@ struct ColumnSums {
     if (rows.end == 0) return;
     const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, tile.channel, 0, 0);
 #pragma unroll
-    for (int first = 0; first < kThreadSums; first += kGroup) {
+    for (int first = 0; first < kThreadSums<Acc>; first += kGroup) {
       if (first >= count) break;
       for (int x = columns.begin; x < columns.end; ++x) {
         const Acc column_weight = weights.of_column[x * kColumns + lane];
@@ -131,7 +136,7 @@ struct ColumnSums {
     if (column >= map.width) return;
     T* out = map_pixel<T>(map, tile.image, tile.channel, tile.row + row_of_thread(), column);
 #pragma unroll
-    for (int c = 0; c < kThreadSums; ++c) {
+    for (int c = 0; c < kThreadSums<Acc>; ++c) {
       if (c < count) {
         store_element(out + c * map.channel_stride, sum[c]);
       }
@@ -142,7 +147,7 @@ struct ColumnSums {
 template <class T, bool on_channels>
 __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
     roi_align_gather(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
-                     const __grid_constant__ TileGrid<TileShape<on_channels, kThreadSums>> grid,
+                     const __grid_constant__ TileGrid<GatherShape<T, on_channels>> grid,
                      const int at_once, const int bytes) {
   using Sums = std::conditional_t<on_channels, ChannelSums<T>, ColumnSums<T>>;
   gather_tiles<Sums>(p, listed, grid, at_once, bytes);
