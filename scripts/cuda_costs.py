@@ -188,6 +188,9 @@ def regions() -> dict[str, Callable[[], object]]:
     near = with_image(boxes(16, 400, 300, 100))
     patches = numbers(16, 3, 56, 56).requires_grad_()
     fixed = found.detach()
+    angles = torch.linspace(0, 3, len(fixed))[:, None]
+    corners = fixed[:, 1:]
+    tilted = torch.cat([fixed[:, :1], corners[:, :2], corners[:, 2:] - corners[:, :2], angles], 1)
     return {
         "roi_align, 32 boxes, 64 channels": lambda: backward(
             visops.roi_align(planar, found, (7, 7), 1 / 16, 2, True)
@@ -195,6 +198,9 @@ def regions() -> dict[str, Callable[[], object]]:
         "roi_align, channels last": lambda: visops.roi_align(last, fixed, (7, 7), 1 / 16, 2, True),
         "roi_pool": lambda: backward(visops.roi_pool(planar, fixed, (7, 7), 1 / 16)),
         "ps_roi_align": lambda: backward(visops.ps_roi_align(scores, fixed, (3, 3), 1 / 16)),
+        "roi_align_rotated": lambda: backward(
+            visops.roi_align_rotated(planar, tilted, (7, 7), 1 / 16, 2)
+        ),
         "crop_rois, 16 of 56 × 56": lambda: backward(visops.crop_rois(picture, near, (56, 56))),
         "paste_rois, 16 of 56 × 56": lambda: backward(visops.paste_rois(picture, patches, near)),
     }

@@ -28,15 +28,21 @@ VISOPS_FN uint64_t multiply_add(uint64_t a, uint64_t b, uint64_t sum) { return s
 
 // The tile that begins at (first_row, first_column): rows problem.row(m) times columns
 // problem.column(j), summed in ascending depth. All threads of the block must call it.
-template <class Value, class Problem>
+//
+// Lanes read adjacent rows or columns; where an operand's numbers are adjacent `along_depth`, half
+// a warp reads 16 of one row or column. A right operand of that kind may prepare itself: all
+// threads call problem.begin(depth), and synchronise there before they read what it writes.
+template <class Value, bool left_along_depth = false, bool right_along_depth = false, class Problem>
 __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t first_column) {
   constexpr int kLoaders = kTileThreads / kTileSide;  // threads that read a row or column together
-  __shared__ Value left[kTileDepth][kTileSide];
-  __shared__ Value right[kTileDepth][kTileSide];
+  // Padded, at most two lanes of a warp store to a bank.
+  constexpr int kPadding = 4;
+  __shared__ Value left[kTileDepth][kTileSide + (left_along_depth ? kPadding : 0)];
+  __shared__ Value right[kTileDepth][kTileSide + (right_along_depth ? kPadding : 0)];
   const int thread = static_cast<int>(threadIdx.x);
   const int own = thread % kTileSide, loader = thread / kTileSide;
-  const auto row = problem.row(first_row + own);
-  auto column = problem.column(first_column + own);  // may remember what it has computed
+  [[maybe_unused]] const auto row = problem.row(first_row + own);
+  [[maybe_unused]] auto column = problem.column(first_column + own);  // may remember its samples
   const int m = thread / (kTileSide / kPerThread) * kPerThread;
   const int j = thread % (kTileSide / kPerThread);  // and every 16th after it: no bank is shared
 
@@ -47,11 +53,29 @@ __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t
   }
   for (int64_t depth = 0; depth < problem.depth; depth += kTileDepth) {
     __syncthreads();
-    for (int k = loader; k < kTileDepth; k += kLoaders) {
+    if constexpr (right_along_depth) problem.begin(depth);
+    if constexpr (!left_along_depth || !right_along_depth) {
+      for (int k = loader; k < kTileDepth; k += kLoaders) {
+        const bool inside = depth + k < problem.depth;
+        const auto at = problem.at(inside ? depth + k : 0);
+        if constexpr (!left_along_depth) left[k][own] = inside ? problem.left(row, at) : Value{};
+        if constexpr (!right_along_depth) {
+          right[k][own] = inside ? problem.right(at, column) : Value{};
+        }
+      }
+    }
+    if constexpr (left_along_depth || right_along_depth) {
+      const int k = thread % kTileDepth;
       const bool inside = depth + k < problem.depth;
       const auto at = problem.at(inside ? depth + k : 0);
-      left[k][own] = inside ? problem.left(row, at) : Value{};
-      right[k][own] = inside ? problem.right(at, column) : Value{};
+      for (int i = thread / kTileDepth; i < kTileSide; i += kTileThreads / kTileDepth) {
+        if constexpr (left_along_depth) {
+          left[k][i] = inside ? problem.left(problem.row(first_row + i), at) : Value{};
+        }
+        if constexpr (right_along_depth) {
+          right[k][i] = inside ? problem.right(at, problem.column(first_column + i)) : Value{};
+        }
+      }
     }
     __syncthreads();
     for (int k = 0; k < kTileDepth; ++k) {

@@ -24,6 +24,9 @@ DYNAMIC_SHARED = {
     "roi_align_max": (24 << 10, 24 << 10),
     "roi_align_backward_boxes": (24 << 10, 24 << 10),
     "roi_align_gather": (20 << 10, 40 << 10),  # kWeightBytes, or a box's kMostWeightBytes
+    "ps_roi_align_gather": (20 << 10, 40 << 10),
+    "roi_align_rotated_backward": (16896, 16896),  # WarpSums of kMostChannelWarps
+    "roi_pool_backward": (16896, 16896),
     "soft_nms_suppress": (36 << 10, 40 << 10),  # three runs of boxes in float32; kSharedBytes
 }
 WITHOUT_LISTS = re.compile(r"<[^<>]*\bfalse>$")
@@ -114,11 +117,20 @@ def source_files() -> dict[str, list[str]]:
 
 
 def file_of(kernel: str, files: list[str]) -> str:
-    """Return the file that defines a kernel, of those with the same name in several families."""
-    if len(files) > 1:
-        definition = re.compile(rf"\b{re.escape(kernel.split('<')[0])}\(const __grid_constant__")
-        files = [file for file in files if definition.search((ROOT / file).read_text())]
-    return files[0] if files else ""
+    """Return the file that has a kernel, of those with the same name in several families.
+
+    It is defined there, or else in a header of the family.
+    """
+    if len(files) == 1:
+        return files[0]
+    definition = re.compile(rf"\b{re.escape(kernel.split('<')[0])}\(const __grid_constant__")
+    for headers in (False, True):
+        for file in files:
+            path = ROOT / file
+            places = sorted(path.parent.glob("*.h")) if headers else [path]
+            if any(definition.search(place.read_text()) for place in places):
+                return file
+    return ""
 
 
 def demangled(name: str) -> str:

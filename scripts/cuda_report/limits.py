@@ -30,7 +30,6 @@ STACK = (
             "convolve2d<double>": 8,
             "taps<double>": 8,
             "roi_align_gather": 8,
-            "roi_align_gather<double>": 8,
             "roi_pool<double>": 8,
             "box_iou_backward<double>": 8,
             "box_fusion": 8,
@@ -39,16 +38,12 @@ STACK = (
             "deform_conv2d_backward_offset<double>": 24,
             "deform_conv2d_sum_cells": 32,
             "deform_conv2d_sum_cells<double>": 48,
-            "deform_conv2d_row_gradients": 24,
         },
     ),
     Group(
         "the taps of a pixel or the corners of a box, which need an index at run time",
         {
-            "roi_align_rotated": 16,
-            "roi_align_rotated<double>": 32,
-            "roi_align_rotated_backward": 32,
-            "roi_align_rotated_backward<double>": 80,
+            "decode_rotated_rois<double>": 32,
             "roi_crops_backward_boxes": 32,
             "roi_crops_backward_images<double>": 32,
             "roi_paste": 56,
@@ -83,13 +78,14 @@ OCCUPANCY = (
             "nms_meet<Rotated>": 25,
             "soft_nms_suppress<Rotated>": 25,
             "box_fusion": 31,
-            "roi_align_rotated": 37,
             "roi_align_rotated<double>": 25,
             "roi_align_mean<double>": 12,
             "roi_align_max<double>": 12,
             "roi_align_max_at<double>": 25,
             "ps_roi_align<double>": 25,
             "roi_align_gather<double>": 25,
+            "ps_roi_align_gather<double>": 25,
+            "ps_roi_align_gather_each<double>": 25,
             "roi_align_gather_each<double>": 12,
             "roi_align_backward_boxes<double>": 12,
             "roi_align_max_backward_boxes<double>": 25,
@@ -136,14 +132,12 @@ OCCUPANCY = (
         },
     ),
     Group(
-        "a block is one warp, with sums for 32 pixels by 64 channels in shared memory",
+        "sums for 32 pixels by 128 channels in shared memory",
         {
-            "roi_pool_backward": 26,
-            "roi_pool_backward<double>": 14,
-            "ps_roi_align_backward": 26,
-            "ps_roi_align_backward<double>": 14,
-            "roi_align_rotated_backward": 25,
-            "roi_align_rotated_backward<double>": 14,
+            "roi_pool_backward": 37,
+            "roi_pool_backward<double>": 37,
+            "roi_align_rotated_backward": 31,
+            "roi_align_rotated_backward<double>": 25,
         },
     ),
     Group(
@@ -155,6 +149,8 @@ OCCUPANCY = (
             "ps_roi_align": 37,
             "roi_align_gather": 37,
             "roi_align_gather_each": 25,
+            "ps_roi_align_gather": 37,
+            "ps_roi_align_gather_each": 37,
             "roi_align_backward_boxes": 25,
             "roi_align_max_backward_boxes": 37,
             "roi_align_max_gather": 37,
@@ -183,7 +179,7 @@ FUSED = {
 ROUNDINGS = {
     # round() of a box's corners: half away from zero, as a truncated sum. Exact.
     "roi_pool": {"add.rz.f32", "add.rz.f64"},
-    "roi_pool_backward": {"add.rz.f32", "add.rz.f64"},
+    "roi_pool_regions": {"add.rz.f32", "add.rz.f64"},
 }
 
 

@@ -140,7 +140,7 @@ def aligned_many() -> None:
 def pooled() -> None:
     """Pooling, position-sensitive and rotated alignment, and their gradients."""
     boxes = rois(20, 30, 20)
-    maps = numbers(1, 8, 20, 30).requires_grad_()
+    maps = numbers(1, 40, 20, 30).requires_grad_()
     grown([maps], visops.roi_pool(maps, boxes, (2, 2)))
     maps.grad = None
     grown([maps], visops.ps_roi_align(maps, boxes, (2, 2)))
@@ -261,12 +261,14 @@ def convolved() -> None:
 
 
 def deformed() -> None:
-    """Deformable convolution and its gradients, on several tiles."""
-    image, weight = numbers(2, 8, 12, 12).requires_grad_(), numbers(70, 8, 3, 3).requires_grad_()
-    offset = numbers(2, 18, 12, 12).requires_grad_()
-    mask = torch.rand(2, 9, 12, 12).requires_grad_()
-    found = visops.deform_conv2d(image, offset, weight, padding=1, mask=mask)
-    grown([image, weight, offset, mask], found)
+    """Deformable convolution and its gradients, on several tiles; few channels and many."""
+    for channels, outputs in ((8, 70), (32, 5)):
+        image = numbers(2, channels, 12, 12).requires_grad_()
+        weight = numbers(outputs, channels, 3, 3).requires_grad_()
+        offset = numbers(2, 18, 12, 12).requires_grad_()
+        mask = torch.rand(2, 9, 12, 12).requires_grad_()
+        found = visops.deform_conv2d(image, offset, weight, padding=1, mask=mask)
+        grown([image, weight, offset, mask], found)
 
 
 def attended() -> None:

@@ -41,8 +41,44 @@ def of_maps(dtype: torch.dtype, maps: Tensor) -> Tensor:
     return maps
 
 
+# Channels of the bins, boxes and output size: several slices of channels, more boxes than a CUDA
+# tile lists at once, and more bins than a block has room for.
+LARGE = {
+    "roi_pool": ((300, 30, (7, 7)), (2, 600, (2, 2))),
+    "ps_roi_align": ((7, 30, (7, 7)), (1, 600, (2, 2)), (1, 7, (1, 400))),
+    "roi_align_rotated": ((150, 30, (7, 7)), (2, 600, (2, 2))),
+}
+
+
+def gradients_of_many(device: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield names and gradients for many channels, boxes and bins."""
+    for name, cases in LARGE.items():
+        for channels, count, size in cases:
+            rng = np.random.default_rng(count)
+            of_map = channels * (size[0] * size[1] if name == "ps_roi_align" else 1)
+            shape = (2, of_map, 9, 37)
+            corners = rng.uniform(-3, (30, 8), (count, 2))
+            rows = [rng.integers(0, 2, (count, 1)), corners]
+            if name == "roi_align_rotated":
+                rows += [rng.uniform(0, 14, (count, 2)), rng.uniform(-4, 4, (count, 1))]
+            else:
+                rows += [corners + rng.uniform(0, 14, (count, 2))]
+            boxes = torch.from_numpy(np.concatenate(rows, 1)).float().to(device)
+            options = OPTIONS[name][0]
+            index: list[Tensor] = []
+            if name == "roi_pool":
+                maps = torch.from_numpy(rng.standard_normal(shape)).float().to(device)
+                index = [OPS.roi_pool(maps, boxes, size, 1.0)[1]]
+            grad = torch.from_numpy(rng.standard_normal((count, channels, *size))).float()
+            backward = getattr(OPS, f"{name}_backward")
+            for last in (False, True):
+                gradient = backward(grad.to(device), *index, boxes, shape, 1.0, *options, last)
+                yield f"many-{name}-{channels}-{count}-{last}", numbers(gradient)
+
+
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Yield names and results for every operator, dtype and kind of boxes; layouts rotate."""
+    yield from gradients_of_many(device)
     layout = itertools.cycle(LAYOUTS.values())
     for name, kind, dtype in itertools.product(POOLINGS, BOXES, (*FLOATING, torch.uint8)):
         for i, (scale, channels) in enumerate(zip(SCALES, (1, 37), strict=True)):

@@ -89,43 +89,83 @@ VISOPS_FN RotatedRoi<Acc> load_rotated_roi(const RoiAlignRotatedParams& rotated,
 }
 
 // The part of the box's frame whose samples may fall within a rectangle of the map.
+template <class Real>
 struct RotatedReach {
-  double top, bottom, left, right;
+  Real top, bottom, left, right;
 };
 
-template <class Acc>
-VISOPS_FN RotatedReach reach_of(const RotatedRoi<Acc>& roi, double top, double bottom, double left,
-                                double right) {
-  const double s = static_cast<double>(roi.sine), c = static_cast<double>(roi.cosine);
-  const double y = 0.5 * (top + bottom) - static_cast<double>(roi.center_y);
-  const double x = 0.5 * (left + right) - static_cast<double>(roi.center_x);
-  const double half_height = 0.5 * (bottom - top), half_width = 0.5 * (right - left);
-  const double lengths = fabs(y) + fabs(x) + half_height + half_width -
-                         2.0 * static_cast<double>(roi.y.start + roi.x.start);
-  const double margin = 0.5 + 1e-5 * lengths;
-  const double reach_y = fabs(c) * half_height + fabs(s) * half_width + margin;
-  const double reach_x = fabs(c) * half_width + fabs(s) * half_height + margin;
-  const double at_y = c * y + s * x, at_x = c * x - s * y;
+// Real may be float32 where samples are: the margin is some 160 roundings of all lengths, of which
+// samples and reach take about 20.
+template <class Real, class Acc>
+VISOPS_FN RotatedReach<Real> reach_of(const RotatedRoi<Acc>& roi, Real top, Real bottom, Real left,
+                                      Real right) {
+  const Real half = static_cast<Real>(0.5);
+  const Real s = static_cast<Real>(roi.sine), c = static_cast<Real>(roi.cosine);
+  const Real y = half * (top + bottom) - static_cast<Real>(roi.center_y);
+  const Real x = half * (left + right) - static_cast<Real>(roi.center_x);
+  const Real half_height = half * (bottom - top), half_width = half * (right - left);
+  const Real lengths = static_cast<Real>(fabs(y)) + static_cast<Real>(fabs(x)) + half_height +
+                       half_width -
+                       static_cast<Real>(2) * static_cast<Real>(roi.y.start + roi.x.start);
+  const Real margin = half + static_cast<Real>(1e-5) * lengths;
+  const Real sine = static_cast<Real>(fabs(s)), cosine = static_cast<Real>(fabs(c));
+  const Real reach_y = cosine * half_height + sine * half_width + margin;
+  const Real reach_x = cosine * half_width + sine * half_height + margin;
+  const Real at_y = c * y + s * x, at_x = c * x - s * y;
   return {at_y - reach_y, at_y + reach_y, at_x - reach_x, at_x + reach_x};
 }
 
+template <class Real, class Acc>
+VISOPS_FN RotatedReach<Real> reach_of_map(const RotatedRoi<Acc>& roi) {
+  const Real before = static_cast<Real>(-1);
+  return reach_of(roi, before, static_cast<Real>(roi.y.extent), before,
+                  static_cast<Real>(roi.x.extent));
+}
+
+// The pixels of the map that samples may touch; meaningless if there are none.
+struct RotatedBounds {
+  bool has_pixels;
+  int32_t first_row, last_row, first_column, last_column;
+};
+
+VISOPS_FN bool bound_pixels(double center, double reach, int64_t extent, int32_t* first,
+                            int32_t* last) {
+  const double most = static_cast<double>(extent - 1);
+  const double low = floor(center - reach), high = floor(center + reach) + 1.0;
+  *first = static_cast<int32_t>(low < 0.0 ? 0.0 : low < most ? low : most);
+  *last = static_cast<int32_t>(high < 0.0 ? 0.0 : high < most ? high : most);
+  return high >= 0.0 && low <= static_cast<double>(extent);
+}
+
 template <class Acc>
-VISOPS_FN RotatedReach reach_of_map(const RotatedRoi<Acc>& roi) {
-  return reach_of(roi, -1.0, static_cast<double>(roi.y.extent), -1.0,
-                  static_cast<double>(roi.x.extent));
+VISOPS_FN RotatedBounds bounds_on_map(const RotatedRoi<Acc>& roi) {
+  const double s = fabs(static_cast<double>(roi.sine)), c = fabs(static_cast<double>(roi.cosine));
+  const double y = static_cast<double>(roi.center_y), x = static_cast<double>(roi.center_x);
+  const double half_height = -static_cast<double>(roi.y.start);
+  const double half_width = -static_cast<double>(roi.x.start);
+  const double margin = 0.5 + 1e-5 * (fabs(y) + fabs(x) + 2.0 * (half_height + half_width));
+  RotatedBounds bounds = {};
+  const bool on_rows = bound_pixels(y, c * half_height + s * half_width + margin, roi.y.extent,
+                                    &bounds.first_row, &bounds.last_row);
+  const bool on_columns = bound_pixels(x, c * half_width + s * half_height + margin, roi.x.extent,
+                                       &bounds.first_column, &bounds.last_column);
+  bounds.has_pixels = roi.valid && on_rows && on_columns;
+  return bounds;
 }
 
 // A bin's samples that may lie between `low` and `high`.
-template <class Acc>
-VISOPS_FN SampleRange samples_near(const RoiAxis<Acc>& axis, int64_t bin, double low, double high) {
-  const double step = static_cast<double>(axis.bin) / static_cast<double>(axis.grid);
-  if (!(step > 0.0)) return {0, axis.grid};  // all samples coincide
-  const double start = static_cast<double>(axis.start) + static_cast<double>(bin) * axis.bin;
-  const double first = floor((low - start) / step - 1.0), last = ceil((high - start) / step + 1.0);
-  const auto grid = static_cast<double>(axis.grid);
+template <class Real, class Acc>
+VISOPS_FN SampleRange samples_near(const RoiAxis<Acc>& axis, int64_t bin, Real low, Real high) {
+  const Real zero = static_cast<Real>(0), one = static_cast<Real>(1);
+  const auto grid = static_cast<Real>(axis.grid);
+  const Real step = static_cast<Real>(axis.bin) / grid;
+  if (!(step > zero)) return {0, axis.grid};  // all samples coincide
+  const Real start = static_cast<Real>(axis.start) + static_cast<Real>(bin) * axis.bin;
+  const Real first = static_cast<Real>(floor((low - start) / step - one));
+  const Real last = static_cast<Real>(ceil((high - start) / step + one));
   SampleRange range;
-  range.first = first > 0.0 ? static_cast<int64_t>(first < grid ? first : grid) : 0;
-  range.last = last < grid ? static_cast<int64_t>(last > 0.0 ? last : 0.0) : axis.grid;
+  range.first = first > zero ? static_cast<int64_t>(first < grid ? first : grid) : 0;
+  range.last = last < grid ? static_cast<int64_t>(last > zero ? last : zero) : axis.grid;
   return range;
 }
 
@@ -156,10 +196,8 @@ VISOPS_FN RotatedSample<Acc> rotated_sample(const RotatedRoi<Acc>& roi, int64_t 
   return sample;
 }
 
-// On the CPU, over boxes.
-extern KernelStub<RoiAlignRotatedParams> roi_align_rotated_stub;
-// On the CPU, over images' blocks of channels (core/roi/channel_blocks.h).
-extern KernelStub<RoiAlignRotatedParams> roi_align_rotated_backward_stub;
+extern ScheduledStub<RoiAlignRotatedParams> roi_align_rotated_stub;
+extern ScheduledStub<RoiAlignRotatedParams> roi_align_rotated_backward_stub;
 
 // Throws for the first box that is not valid; boxes are in host memory.
 void check_rotated_rois(const char* op, const char* name, const RoiAlignRotatedParams& p);

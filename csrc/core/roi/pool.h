@@ -92,7 +92,6 @@ VISOPS_FN bool is_pixel(const RoiMap& map, int32_t index) {
 // On the CPU, over boxes.
 extern KernelStub<RoiPoolParams> roi_pool_stub;
 extern KernelStub<RoiPoolParams> roi_pool_at_stub;
-// On the CPU, over images' blocks of channels (core/roi/channel_blocks.h).
-extern KernelStub<RoiPoolParams> roi_pool_backward_stub;
+extern ScheduledStub<RoiPoolParams> roi_pool_backward_stub;
 
 }  // namespace visops

@@ -3,6 +3,6 @@
 namespace visops {
 
 KernelStub<RoiAlignParams> ps_roi_align_stub{"ps_roi_align"};
-KernelStub<RoiAlignParams> ps_roi_align_backward_stub{"ps_roi_align_backward"};
+ScheduledStub<RoiAlignParams> ps_roi_align_backward_stub{"ps_roi_align_backward"};
 
 }  // namespace visops

@@ -21,7 +21,6 @@ VISOPS_FN int64_t ps_channel(const RoiAlignParams& p, int64_t channel, int64_t b
 
 // On the CPU, over boxes.
 extern KernelStub<RoiAlignParams> ps_roi_align_stub;
-// On the CPU, over images' bins.
-extern KernelStub<RoiAlignParams> ps_roi_align_backward_stub;
+extern ScheduledStub<RoiAlignParams> ps_roi_align_backward_stub;
 
 }  // namespace visops

@@ -75,8 +75,8 @@ int64_t strip_parts(const BitImage& image, const BlockKind* kinds, int64_t word,
     const uint64_t value = kind == BlockKind::kFull ? 1 : 0;
     const StripPart* above = parts + count - 1;
     if (count == 0 || above->is_mixed || above->value != value) {
-      parts[count++] = {to, value, row, 1,
-                        false};  // only its first row can differ from the one above
+      // Only its first row can differ from the one above.
+      parts[count++] = {to, value, row, 1, false};
     }
   }
   return count;

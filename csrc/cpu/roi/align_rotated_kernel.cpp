@@ -9,6 +9,8 @@
 // Assumes from check_rotated_rois() that all boxes are valid.
 #include "core/roi/align_rotated.h"
 
+#include "core/grain.h"
+#include "core/roi/schedule.h"
 #include "cpu/roi/blocks.h"
 #include "cpu/roi/channel_blocks.h"
 
@@ -26,7 +28,7 @@ struct ListedSample {
 
 // use(samples, count) for a bin's samples on the map, in order.
 template <class Acc, class Use>
-void for_each_list(const RoiMap& m, const RotatedRoi<Acc>& roi, const RotatedReach& reach,
+void for_each_list(const RoiMap& m, const RotatedRoi<Acc>& roi, const RotatedReach<double>& reach,
                    int64_t bin_y, int64_t bin_x, const Use& use) {
   const SampleRange rows = samples_near(roi.y, bin_y, reach.top, reach.bottom);
   const SampleRange columns = samples_near(roi.x, bin_x, reach.left, reach.right);
@@ -85,7 +87,7 @@ void pool_boxes(const RoiAlignRotatedParams& rotated, int64_t begin, int64_t end
   const RoiMap& m = p.maps[0];
   for (int64_t k = begin; k < end; ++k) {
     const RotatedRoi<Acc> roi = load_rotated_roi<Acc>(rotated, k);
-    const RotatedReach reach = reach_of_map(roi);
+    const auto reach = reach_of_map<double>(roi);
     for (int64_t channel = 0; channel < p.channels; channel += kChannels) {
       const int64_t left = p.channels - channel, channels = left < kChannels ? left : kChannels;
       const T* map =
@@ -107,12 +109,15 @@ void pool_boxes(const RoiAlignRotatedParams& rotated, int64_t begin, int64_t end
   }
 }
 
-void roi_align_rotated_kernel(const RoiAlignRotatedParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.align.dtype, [&](auto* element) {
-    using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = typename Accumulate<T>::type;
-    pool_boxes<T, Acc>(p, begin, end);
-  });
+void roi_align_rotated_kernel(const RoiAlignRotatedParams& p, Workspace& workspace) {
+  const auto boxes = [&](int64_t begin, int64_t end) {
+    with_element_type(p.align.dtype, [&](auto* element) {
+      using T = std::remove_pointer_t<decltype(element)>;
+      using Acc = typename Accumulate<T>::type;
+      pool_boxes<T, Acc>(p, begin, end);
+    });
+  };
+  parallel_for(workspace, p.align.boxes.count, grain_of(box_cost(p.align)), boxes);
 }
 
 // Adds each sample's share of a bin's gradient to its pixels.
@@ -152,7 +157,7 @@ void sum_channels(const RoiAlignRotatedParams& rotated, int64_t image, int64_t f
   for (int64_t k = 0; k < p.boxes.count; ++k) {
     const RotatedRoi<Acc> roi = load_rotated_roi<Acc>(rotated, k);
     if (roi.image != image) continue;
-    const RotatedReach reach = reach_of_map(roi);
+    const auto reach = reach_of_map<double>(roi);
     for (int64_t y = 0; y < p.bins_y; ++y) {
       for (int64_t x = 0; x < p.bins_x; ++x) {
         const T* in = static_cast<const T*>(p.bins) + k * p.roi_stride + first * p.channel_stride +
@@ -169,15 +174,15 @@ void sum_channels(const RoiAlignRotatedParams& rotated, int64_t image, int64_t f
   }
 }
 
-void roi_align_rotated_backward_kernel(const RoiAlignRotatedParams& p, int64_t begin, int64_t end) {
-  with_floating_type(p.align.dtype, [&](auto* element) {
-    using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = typename Accumulate<T>::type;
-    for_each_channel_run(p.align, begin, end, kChannels,
-                         [&](int64_t image, int64_t first, int64_t last) {
+void roi_align_rotated_backward_kernel(const RoiAlignRotatedParams& p, Workspace& workspace) {
+  for_each_channel_run(p.align, workspace, kChannels,
+                       [&](int64_t image, int64_t first, int64_t last) {
+                         with_floating_type(p.align.dtype, [&](auto* element) {
+                           using T = std::remove_pointer_t<decltype(element)>;
+                           using Acc = typename Accumulate<T>::type;
                            sum_channels<T, Acc>(p, image, first, last);
                          });
-  });
+                       });
 }
 
 const bool registered =

@@ -188,26 +188,27 @@ void add_box(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, 
   }
 }
 
-// Sums few planes at a time, so that they stay in the cache.
 template <class T, class Acc>
-void sum_blocks(const RoiPoolParams& pool, int64_t begin, int64_t end) {
+void sum_channels(const RoiPoolParams& pool, int64_t image, int64_t first, int64_t last) {
   const RoiAlignParams& p = pool.align;
   const RoiMap& m = p.maps[0];
-  const int64_t most = p.index_channel_stride == 1 ? kMostChannels : kChannelBlock;
-  for_each_channel_run(p, begin, end, most, [&](int64_t image, int64_t first, int64_t last) {
-    Acc* map = static_cast<Acc*>(m.data) + image * m.image_stride;
-    zero_channels(m, map, first, last);
-    for (int64_t k = 0; k < p.boxes.count; ++k) {
-      if (load_roi<Acc>(p, k).image == image) add_box<T>(pool, k, first, last, map);
-    }
-  });
+  Acc* map = static_cast<Acc*>(m.data) + image * m.image_stride;
+  zero_channels(m, map, first, last);
+  for (int64_t k = 0; k < p.boxes.count; ++k) {
+    if (load_roi<Acc>(p, k).image == image) add_box<T>(pool, k, first, last, map);
+  }
 }
 
-void roi_pool_backward_kernel(const RoiPoolParams& pool, int64_t begin, int64_t end) {
-  with_floating_type(pool.align.dtype, [&](auto* element) {
-    using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = typename Accumulate<T>::type;
-    sum_blocks<T, Acc>(pool, begin, end);
+// Sums few planes at a time, so that they stay in the cache.
+void roi_pool_backward_kernel(const RoiPoolParams& pool, Workspace& workspace) {
+  const RoiAlignParams& p = pool.align;
+  const int64_t most = p.index_channel_stride == 1 ? kMostChannels : kChannelBlock;
+  for_each_channel_run(p, workspace, most, [&](int64_t image, int64_t first, int64_t last) {
+    with_floating_type(p.dtype, [&](auto* element) {
+      using T = std::remove_pointer_t<decltype(element)>;
+      using Acc = typename Accumulate<T>::type;
+      sum_channels<T, Acc>(pool, image, first, last);
+    });
   });
 }
 

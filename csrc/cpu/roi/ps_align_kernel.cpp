@@ -7,6 +7,8 @@
 // Assumes from check_rois() that all boxes are valid.
 #include "core/roi/ps_align.h"
 
+#include "core/grain.h"
+#include "core/workspace.h"
 #include "cpu/roi/blocks.h"
 
 namespace visops {
@@ -149,12 +151,16 @@ void sum_bins(const RoiAlignParams& p, int64_t begin, int64_t end) {
   }
 }
 
-void ps_roi_align_backward_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_floating_type(p.dtype, [&](auto* element) {
-    using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = typename Accumulate<T>::type;
-    sum_bins<T, Acc>(p, begin, end);
-  });
+void ps_roi_align_backward_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  const auto bins = [&](int64_t begin, int64_t end) {
+    with_floating_type(p.dtype, [&](auto* element) {
+      using T = std::remove_pointer_t<decltype(element)>;
+      using Acc = typename Accumulate<T>::type;
+      sum_bins<T, Acc>(p, begin, end);
+    });
+  };
+  const int64_t cost = p.maps[0].height * p.maps[0].width * p.channels;
+  parallel_for(workspace, p.images * p.bins_y * p.bins_x, grain_of(cost), bins);
 }
 
 const bool registered = ps_roi_align_stub.set(kIsaSlot, ps_roi_align_kernel) &&

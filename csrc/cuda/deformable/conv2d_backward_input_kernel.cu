@@ -124,12 +124,13 @@ void sum_cells(const DeformConvParams& p, int64_t count, Workspace& workspace) {
   const int64_t images = fitting / widest < 1 ? 1 : fitting / widest;
   const int64_t at_once = images < p.batch ? images : p.batch;
   Acc* scratch = allocate<Acc>(workspace, at_once * p.pixels() * p.taps() * widest);
+  const T* weights = turned_weights<T>(p, workspace);
   for (int64_t image = 0; image < p.batch; image += at_once) {
     const int64_t part_images = p.batch - image < at_once ? p.batch - image : at_once;
     for_channel_runs(p, widest, [&](int64_t channel, int64_t channels) {
       const RowPart part = {image * p.pixels(), part_images * p.pixels(), channel, channels,
                             scratch};
-      compute_row_gradients<T>(p, part, workspace.stream());
+      compute_row_gradients<T>(p, weights, part, workspace.stream());
       const int64_t positions = part_images * plane;
       launch(deform_conv2d_sum_cells<Acc>, grid_for(parts_of(positions, kWarps)), dim3(kThreads), 0,
              workspace.stream(), p, part, image, positions, count);

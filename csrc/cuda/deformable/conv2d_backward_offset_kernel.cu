@@ -83,11 +83,12 @@ void backward_offset(const DeformConvParams& p, Workspace& workspace) {
   const int64_t at_once = fitting < 1 ? 1 : fitting < all ? fitting : all;
   Acc* scratch = allocate<Acc>(workspace, at_once * p.taps() * widest);
   Acc* sums = allocate<Acc>(workspace, at_once * p.taps() * 4);
+  const T* weights = turned_weights<T>(p, workspace);
   for (int64_t first = 0; first < all; first += at_once) {
     const int64_t count = all - first < at_once ? all - first : at_once;
     for_channel_runs(p, p.channels, [&](int64_t channel, int64_t channels) {
       const RowPart part = {first, count, channel, channels, scratch};
-      compute_row_gradients<T>(p, part, workspace.stream());
+      compute_row_gradients<T>(p, weights, part, workspace.stream());
       const bool is_first = channel % p.offset_channels() == 0;
       const bool is_last = (channel + channels) % p.offset_channels() == 0;
       launch(deform_conv2d_backward_offset<T, Acc>, grid_for(parts_of(count * p.taps(), kWarps)),

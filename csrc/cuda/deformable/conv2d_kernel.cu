@@ -1,14 +1,15 @@
 // NOTE [ Deformable convolution on CUDA ]
 // A block computes a tile of 64 output channels by 64 pixels of any images, with its operands in
-// shared memory; samples are read when needed, never stored. A thread samples one pixel for some
-// channels of a tap after another, and places the sample once for all channels that share it. One
-// thread computes a sum, by tap, then by channel, in float32 for halves.
+// shared memory; samples are read when needed, never stored. One thread computes a sum, by tap,
+// then by channel, in float32 for halves. A first kernel copies the weights to that order.
 //
-// Adjacent threads have adjacent pixels, whose samples are near each other if offsets are smooth:
-// they are read from the same cache lines where the input is contiguous, and where it is
-// channels_last, a thread's next channels are in the line that it has read.
-#include "core/workspace.h"
-#include "cuda/deformable/conv2d_samples.h"
+// Where channels are adjacent in memory, and groups have a multiple of 16 channels, half a warp
+// reads 16 channels of one sample: whole sectors, however far samples lie apart. Where the samples
+// of the tile's pixels are is computed once for a tap, in shared memory. Otherwise a thread samples
+// one pixel for some channels of a tap after another, and places the sample once for all channels
+// that share it; adjacent threads have adjacent pixels, whose samples are near each other if
+// offsets are smooth.
+#include "cuda/deformable/conv2d_weights.h"
 #include "cuda/matrix_tile.h"
 
 namespace visops {
@@ -19,6 +20,7 @@ struct DeformProblem {
   using Acc = typename Accumulate<T>::type;
 
   const DeformConvParams& p;
+  const T* weights;  // turned
   int64_t group;
   int64_t rows, columns, depth;
 
@@ -50,8 +52,8 @@ struct DeformProblem {
   }
   __device__ Acc left(int64_t m, const At& at) const {
     if (m >= rows) return Acc{};
-    const int64_t row = (group * rows + m) * p.group_channels() + at.channel;
-    return load_number(static_cast<const T*>(p.weight) + row * p.taps() + at.tap);
+    return load_number(weights + (group * rows + m) * depth + at.tap * p.group_channels() +
+                       at.channel);
   }
   __device__ Acc right(const At& at, Column& column) const {
     if (!column.inside) return Acc{};
@@ -73,28 +75,78 @@ struct DeformProblem {
   }
 };
 
+// The places of a tile's pixels for one tap, in shared memory.
+template <class Acc>
+struct TilePlaces {
+  SampleTaps<Acc> of_pixel[kTileSide];
+};
+
+// The same, for groups and offset groups of a multiple of kTileDepth channels.
 template <class T>
-__global__ void __launch_bounds__(kTileThreads)
-    deform_conv2d(const __grid_constant__ DeformConvParams p, const int64_t row_tiles,
-                  const int64_t column_tiles, const int64_t tiles) {
+struct AdjacentProblem : DeformProblem<T> {
+  using Acc = typename Accumulate<T>::type;
+  using At = typename DeformProblem<T>::At;
+
+  int64_t first_column;
+  TilePlaces<Acc>* places;
+
+  __device__ void begin(int64_t depth) const {
+    const DeformConvParams& p = this->p;
+    const At at = this->at(depth);
+    const int64_t channel = this->group * p.group_channels() + at.channel;
+    const int64_t group = channel / p.offset_channels();
+    if (at.channel > 0 && channel > group * p.offset_channels()) return;  // the places are the same
+    if (threadIdx.x < kTileSide) {
+      const int64_t j = first_column + threadIdx.x;
+      SampleTaps<Acc> sample = {};
+      if (j < this->columns) sample = sample_taps<Acc>(p, pixel_at(p, j), group, at.tap);
+      places->of_pixel[threadIdx.x] = sample;
+    }
+    __syncthreads();
+  }
+  __device__ int column(int64_t j) const { return static_cast<int>(j - first_column); }
+  __device__ Acc right(const At& at, int column) const {
+    return read_sample<T>(this->p, places->of_pixel[column],
+                          this->group * this->p.group_channels() + at.channel);
+  }
+};
+
+template <class T, bool adjacent>
+__global__ void __launch_bounds__(kTileThreads, 2)
+    deform_conv2d(const __grid_constant__ DeformConvParams p, const T* const weights,
+                  const int64_t row_tiles, const int64_t column_tiles, const int64_t tiles) {
+  using Acc = typename Accumulate<T>::type;
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t column_tile = tile % column_tiles, rest = tile / column_tiles;
     const int64_t group = rest / row_tiles, row_tile = rest - group * row_tiles;
-    const DeformProblem<T> problem = {p, group, p.group_outputs(), p.batch * p.pixels(),
-                                      p.taps() * p.group_channels()};
-    multiply_tile<typename Accumulate<T>::type>(problem, row_tile * kTileSide,
-                                                column_tile * kTileSide);
+    const DeformProblem<T> problem = {
+        p, weights, group, p.group_outputs(), p.batch * p.pixels(), p.taps() * p.group_channels()};
+    const int64_t first_row = row_tile * kTileSide, first_column = column_tile * kTileSide;
+    if constexpr (adjacent) {
+      __shared__ TilePlaces<Acc> places;
+      const AdjacentProblem<T> of_tile = {problem, first_column, &places};
+      multiply_tile<Acc, true, true>(of_tile, first_row, first_column);
+    } else {
+      multiply_tile<Acc, true>(problem, first_row, first_column);
+    }
   }
 }
 
-void deform_conv2d_cuda(const DeformConvParams& p, Workspace& workspace) {
+template <class T>
+void deform_conv2d_as(const DeformConvParams& p, Workspace& workspace) {
   const int64_t row_tiles = parts_of(p.group_outputs(), kTileSide);
   const int64_t column_tiles = parts_of(p.batch * p.pixels(), kTileSide);
   const int64_t tiles = p.groups * row_tiles * column_tiles;
+  const T* weights = turned_weights<T>(p, workspace);
+  const bool is_adjacent = p.input_channel == 1 && p.group_channels() % kTileDepth == 0 &&
+                           p.offset_channels() % kTileDepth == 0;
+  launch(is_adjacent ? deform_conv2d<T, true> : deform_conv2d<T, false>, grid_for(tiles),
+         dim3(kTileThreads), 0, workspace.stream(), p, weights, row_tiles, column_tiles, tiles);
+}
+
+void deform_conv2d_cuda(const DeformConvParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
-    using T = std::remove_pointer_t<decltype(element)>;
-    launch(deform_conv2d<T>, grid_for(tiles), dim3(kTileThreads), 0, workspace.stream(), p,
-           row_tiles, column_tiles, tiles);
+    deform_conv2d_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 

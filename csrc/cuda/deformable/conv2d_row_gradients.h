@@ -2,8 +2,7 @@
 // convolution ] (core/deformable/conv2d.h).
 #pragma once
 
-#include "core/workspace.h"
-#include "cuda/deformable/conv2d_samples.h"
+#include "cuda/deformable/conv2d_weights.h"
 #include "cuda/matrix_tile.h"
 
 namespace visops {
@@ -34,6 +33,7 @@ struct RowGradientProblem {
   using Acc = typename Accumulate<T>::type;
 
   const DeformConvParams& p;
+  const T* weights;  // turned
   const RowPart& part;
   int64_t group;
   int64_t rows, columns, depth;
@@ -48,7 +48,7 @@ struct RowGradientProblem {
   __device__ Column column(int64_t j) const {
     const int64_t tap = j / part.channels, ins = p.group_channels();
     const int64_t channel = part.channel - group * ins + j - tap * part.channels;
-    return {j < columns, (group * depth * ins + channel) * p.taps() + tap};
+    return {j < columns, (group * depth * p.taps() + tap) * ins + channel};
   }
   __device__ int64_t at(int64_t k) const { return k; }
   __device__ Acc left(int64_t m, int64_t k) const {
@@ -57,8 +57,7 @@ struct RowGradientProblem {
   }
   __device__ Acc right(int64_t k, const Column& column) const {
     if (!column.inside) return Acc{};
-    return load_number(static_cast<const T*>(p.weight) + column.at +
-                       k * p.group_channels() * p.taps());
+    return load_number(weights + column.at + k * p.group_channels() * p.taps());
   }
   __device__ void store(int64_t m, int64_t j, Acc value) const {
     if (m < rows && j < columns) static_cast<Acc*>(part.data)[m * columns + j] = value;
@@ -67,24 +66,26 @@ struct RowGradientProblem {
 
 template <class T>
 __global__ void __launch_bounds__(kTileThreads)
-    deform_conv2d_row_gradients(const __grid_constant__ DeformConvParams p,
+    deform_conv2d_row_gradients(const __grid_constant__ DeformConvParams p, const T* const weights,
                                 const __grid_constant__ RowPart part, const int64_t column_tiles,
                                 const int64_t tiles) {
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t row_tile = tile / column_tiles;
     const RowGradientProblem<T> problem = {
-        p, part, part.channel / p.group_channels(), part.count, part.row(p), p.group_outputs()};
-    multiply_tile<typename Accumulate<T>::type>(problem, row_tile * kTileSide,
-                                                (tile - row_tile * column_tiles) * kTileSide);
+        p,           weights,          part, part.channel / p.group_channels(), part.count,
+        part.row(p), p.group_outputs()};
+    multiply_tile<typename Accumulate<T>::type, true>(problem, row_tile * kTileSide,
+                                                      (tile - row_tile * column_tiles) * kTileSide);
   }
 }
 
 template <class T>
-void compute_row_gradients(const DeformConvParams& p, const RowPart& part, void* stream) {
+void compute_row_gradients(const DeformConvParams& p, const T* weights, const RowPart& part,
+                           void* stream) {
   const int64_t column_tiles = parts_of(part.row(p), kTileSide);
   const int64_t tiles = column_tiles * parts_of(part.count, kTileSide);
-  launch(deform_conv2d_row_gradients<T>, grid_for(tiles), dim3(kTileThreads), 0, stream, p, part,
-         column_tiles, tiles);
+  launch(deform_conv2d_row_gradients<T>, grid_for(tiles), dim3(kTileThreads), 0, stream, p, weights,
+         part, column_tiles, tiles);
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kSumThreads, blocks_at_once<T>(listed))
   __shared__ RowSums<Acc> row_sums;
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   for (int64_t k = blockIdx.x; k < p.boxes.count; k += gridDim.x) {
-    const auto lists = list_bins<SlopeStream<Acc>>(p, room, k, &box);
+    const auto lists = list_bins<SlopeStream<Acc>, listed>(p, room, k, &box);
     const Roi<Acc>& roi = box.roi;
     if (box.is_for(listed)) {
       const RoiMap& map = p.maps[roi.level];
@@ -101,15 +101,15 @@ __global__ void __launch_bounds__(kSumThreads, blocks_at_once<T>(listed))
 }
 
 template <class T>
-void backward_boxes_as(const RoiAlignParams& p, void* stream) {
+void backward_boxes_as(const RoiAlignParams& p, Workspace& workspace) {
   using Entry = ListedSlope<typename Accumulate<T>::type>;
   launch_with_lists<Entry>(roi_align_backward_boxes<T, true>, roi_align_backward_boxes<T, false>,
-                           p.boxes.count, kSumThreads, stream, p);
+                           p.boxes.count, kSumThreads, workspace, p);
 }
 
 void backward_boxes_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
-    backward_boxes_as<std::remove_pointer_t<decltype(element)>>(p, workspace.stream());
+    backward_boxes_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 

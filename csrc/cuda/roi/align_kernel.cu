@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once<T>(listed))
   __shared__ ListedBox<Acc> box;
   for (int64_t i = blockIdx.x; i < plan.blocks; i += gridDim.x) {
     const int64_t k = i / plan.slices;
-    const auto lists = list_bins<PixelStream<Acc>>(p, room, k, &box);
+    const auto lists = list_bins<PixelStream<Acc>, listed>(p, room, k, &box);
     const Roi<Acc>& roi = box.roi;
     const RoiMap& map = p.maps[roi.level];
     if (box.is_for(listed)) {
@@ -103,16 +103,16 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once<T>(listed))
 }
 
 template <class T>
-void roi_align_as(const RoiAlignParams& p, void* stream) {
+void roi_align_as(const RoiAlignParams& p, Workspace& workspace) {
   using Entry = PixelWeight<typename Accumulate<T>::type>;
   const ItemPlan plan = plan_items(p);
   launch_with_lists<Entry>(roi_align_mean<T, true>, roi_align_mean<T, false>, plan.blocks, kThreads,
-                           stream, p, plan);
+                           workspace, p, plan);
 }
 
 void roi_align_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_element_type(p.dtype, [&](auto* element) {
-    roi_align_as<std::remove_pointer_t<decltype(element)>>(p, workspace.stream());
+    roi_align_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 

@@ -17,8 +17,8 @@ namespace {
 
 template <class Acc>
 struct MaxTile {
+  static constexpr int kRows = kTileRows;
   static constexpr int kColumns = sizeof(Acc) == 8 ? 16 : 32;
-  static constexpr int kChannels = kWarp;
   static bool is_for(const RoiMap&, int64_t) { return true; }
 };
 
@@ -174,7 +174,7 @@ void max_backward_input_cuda(const RoiAlignParams& p, Workspace& workspace) {
     using T = std::remove_pointer_t<decltype(element)>;
     using Acc = typename Accumulate<T>::type;
     const BoxesOfMaps listed = list_rois<Acc>(p, workspace);
-    const auto grid = tile_grid<MaxTile<Acc>>(p);
+    const auto grid = tile_grid<MaxTile<Acc>>(p, p.channels, kWarp);
     launch(roi_align_max_gather<T>, grid_for(grid.count), dim3(kTileThreads), 0, workspace.stream(),
            p, listed, grid);
   });

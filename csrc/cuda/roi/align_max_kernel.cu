@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, listed ? 2 : 1)
   __shared__ ListedBox<Acc> box;
   for (int64_t i = blockIdx.x; i < plan.blocks; i += gridDim.x) {
     const int64_t k = i / plan.slices;
-    const auto lists = list_bins<SampleStream<Acc>>(p, room, k, &box);
+    const auto lists = list_bins<SampleStream<Acc>, listed>(p, room, k, &box);
     const Roi<Acc>& roi = box.roi;
     const RoiMap& map = p.maps[roi.level];
     if (box.is_for(listed)) {
@@ -162,16 +162,16 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 8 ? 2 : 3)
 }
 
 template <class T>
-void max_as(const RoiAlignParams& p, void* stream) {
+void max_as(const RoiAlignParams& p, Workspace& workspace) {
   using Entry = AxisSample<typename Accumulate<T>::type>;
   const ItemPlan plan = plan_items(p);
   launch_with_lists<Entry>(roi_align_max<T, true>, roi_align_max<T, false>, plan.blocks, kThreads,
-                           stream, p, plan);
+                           workspace, p, plan);
 }
 
 void max_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_element_type(p.dtype, [&](auto* element) {
-    max_as<std::remove_pointer_t<decltype(element)>>(p, workspace.stream());
+    max_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 

@@ -1,29 +1,48 @@
 // NOTE [ Rotated RoIAlign on CUDA ]
-// Forward: a thread has a bin of a channel. Backward: NOTE [ Gradients of maps by tiles ]. For a
-// box that reaches the tile, each lane tests one of its bins, then one sample of such a bin; those
-// that reach the tile are added one after another. Sums have the order of NOTE [ Rotated RoIAlign
-// ].
+// A first kernel decodes each box once: sines and cosines are float64. Forward: a thread has a bin
+// of a channel. Backward: NOTE [ Gradients of maps by tiles and channels ]. Threads take a bin of a
+// box each, count its samples that may reach the tile, and then take one such sample each; those
+// that do reach it are listed. Sums have the order of NOTE [ Rotated RoIAlign ].
 //
 // Boxes that are not valid have bins of 0 and no gradient.
 #include "core/roi/align_rotated.h"
+
 #include "cuda/roi/channel_tiles.h"
+#include "cuda/roi/each_bin.h"
 
 namespace visops {
 namespace {
 
-template <class T>
+template <class Acc>
 __global__ void __launch_bounds__(kThreads)
-    roi_align_rotated(const __grid_constant__ RoiAlignRotatedParams rotated) {
-  using Acc = typename Accumulate<T>::type;
-  const RoiAlignParams& p = rotated.align;
+    decode_rotated_rois(const __grid_constant__ RoiAlignRotatedParams p, RotatedRoi<Acc>* rois) {
+  const int64_t count = p.align.boxes.count, step = int64_t{gridDim.x} * kThreads;
+  for (int64_t k = int64_t{blockIdx.x} * kThreads + threadIdx.x; k < count; k += step) {
+    const RotatedRoi<Acc> roi = load_rotated_roi<Acc>(p, k);
+    rois[k] = roi;
+  }
+}
+
+template <class Acc>
+const RotatedRoi<Acc>* decoded_rois(const RoiAlignRotatedParams& p, Workspace& workspace) {
+  const int64_t count = p.align.boxes.count;
+  auto* rois = allocate<RotatedRoi<Acc>>(workspace, count);
+  launch(decode_rotated_rois<Acc>, grid_for(parts_of(count, kThreads)), dim3(kThreads), 0,
+         workspace.stream(), p, rois);
+  return rois;
+}
+
+template <class T, class Acc = typename Accumulate<T>::type>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 8 ? 2 : 4)
+    roi_align_rotated(const __grid_constant__ RoiAlignParams p, const RotatedRoi<Acc>* rois) {
   const RoiMap& m = p.maps[0];
   for_each_bin(p, [&](const BinAt& at) {
-    const RotatedRoi<Acc> roi = load_rotated_roi<Acc>(rotated, at.box);
+    const RotatedRoi<Acc> roi = rois[at.box];
     Acc mean = static_cast<Acc>(0);
     if (roi.valid) {
       const T* plane = static_cast<const T*>(m.data) + roi.image * m.image_stride +
                        at.channel * m.channel_stride;
-      const RotatedReach reach = reach_of_map(roi);
+      const RotatedReach<Acc> reach = reach_of_map<Acc>(roi);
       const SampleRange rows = samples_near(roi.y, at.y, reach.top, reach.bottom);
       const SampleRange columns = samples_near(roi.x, at.x, reach.left, reach.right);
       Acc sum = static_cast<Acc>(0);
@@ -44,125 +63,199 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-struct BinSamples {
-  SampleRange rows, columns;
-
-  __device__ int64_t count() const {
-    const int64_t height = rows.last - rows.first, width = columns.last - columns.first;
-    return height > 0 && width > 0 ? height * width : 0;
+// The pixels that a box's samples may touch, as far as they are on the map.
+template <class Acc>
+__global__ void __launch_bounds__(kThreads)
+    rotated_spans(const RotatedRoi<Acc>* rois, const int64_t count, const SpansOfBoxes to) {
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t k = int64_t{blockIdx.x} * kThreads + threadIdx.x; k < count; k += step) {
+    const RotatedRoi<Acc> roi = rois[k];
+    const RotatedBounds bounds = bounds_on_map(roi);
+    to.map[k] = bounds.has_pixels ? roi.image : -1;
+    to.spans[k] = {k, bounds.first_row, bounds.last_row, bounds.first_column, bounds.last_column};
   }
+}
+
+// The samples of a bin that may reach a tile.
+struct TileBin {
+  int64_t end;  // their number and that of all bins before
+  int64_t box, y, x;
+  int32_t first_row, first_column, width;
+};
+
+// A sample that reaches it.
+template <class Acc>
+struct TileSample {
+  int64_t grad_at;       // of its bin in channel 0
+  Acc samples;           // of its bin
+  Acc weight[4];         // of its pixels, ...
+  signed char pixel[4];  // which are these of the tile; -1: another tile's
 };
 
 template <class Acc>
-struct RotatedTile {
-  const ChannelTile<Acc>& tile;
-  const RotatedRoi<Acc> roi;
-  const RotatedReach reach;
-
-  __device__ RotatedTile(const RoiAlignRotatedParams& p, const ChannelTile<Acc>& at, int64_t k)
-      : tile(at),
-        roi(load_rotated_roi<Acc>(p, k)),
-        // Samples whose pixels may be in the tile.
-        reach(reach_of(roi, static_cast<double>(at.top - 1), static_cast<double>(at.bottom),
-                       static_cast<double>(at.left - 1), static_cast<double>(at.right))) {}
-
-  __device__ bool is_reached() const {
-    const double half_height = -static_cast<double>(roi.y.start);
-    const double half_width = -static_cast<double>(roi.x.start);
-    return roi.valid && roi.image == tile.image && reach.top <= half_height &&
-           reach.bottom >= -half_height && reach.left <= half_width && reach.right >= -half_width;
-  }
-
-  __device__ BinSamples samples(int64_t bin_y, int64_t bin_x) const {
-    return {samples_near(roi.y, bin_y, reach.top, reach.bottom),
-            samples_near(roi.x, bin_x, reach.left, reach.right)};
-  }
-
-  __device__ RotatedSample<Acc> sample(const BinSamples& of, int64_t bin_y, int64_t bin_x,
-                                       int64_t i) const {
-    const int64_t width = of.columns.last - of.columns.first, row = i / width;
-    return rotated_sample(roi, bin_y, bin_x, of.rows.first + row,
-                          of.columns.first + i - row * width);
-  }
-
-  __device__ bool touches(const RotatedSample<Acc>& s) const {
-    return s.on_map && s.y.high >= tile.top && s.y.low < tile.bottom && s.x.high >= tile.left &&
-           s.x.low < tile.right;
-  }
-};
-
-template <class T>
-__global__ void __launch_bounds__(kWarp)
-    roi_align_rotated_backward(const __grid_constant__ RoiAlignRotatedParams rotated,
-                               const ChannelTiles tiles) {
-  using Acc = typename Accumulate<T>::type;
-  const RoiAlignParams& p = rotated.align;
-  const int lane = static_cast<int>(threadIdx.x);
-  const auto touches = [&](const ChannelTile<Acc>& tile, int64_t k) {
-    return RotatedTile<Acc>(rotated, tile, k).is_reached();
-  };
-  const auto add_bin = [&](const RotatedTile<Acc>& at, int64_t k, int64_t bin_y, int64_t bin_x) {
-    const int64_t channel = at.tile.channel;
-    Acc grad = static_cast<Acc>(0);
-    if (channel < p.channels) {
-      const BinAt bin = {k, channel, bin_y, bin_x};
-      grad = load_element(static_cast<const T*>(p.bins) + bin_offset(p, bin)) / at.roi.samples;
-    }
-    const BinSamples samples = at.samples(bin_y, bin_x);
-    const int64_t count = samples.count();
-    for (int64_t first = 0; first < count; first += kWarp) {
-      const int64_t own = first + lane;
-      unsigned left = __ballot_sync(
-          kWholeWarp, own < count && at.touches(at.sample(samples, bin_y, bin_x, own)));
-      for (; left != 0; left &= left - 1) {
-        const RotatedSample<Acc> s =
-            at.sample(samples, bin_y, bin_x, first + __ffs(static_cast<int>(left)) - 1);
-        for (int i = 0; i < 4; ++i) {
-          if (at.tile.has(s.row(i), s.column(i))) {
-            at.tile.add(s.row(i), s.column(i), s.weight(i) * grad);
-          }
-        }
-      }
-    }
-  };
-  const auto add = [&](const ChannelTile<Acc>& tile, int64_t k) {
-    const RotatedTile<Acc> at(rotated, tile, k);
-    const int64_t bins = p.bins_y * p.bins_x;
-    for (int64_t first = 0; first < bins; first += kWarp) {
-      const int64_t own = first + lane;
-      unsigned left = __ballot_sync(
-          kWholeWarp, own < bins && at.samples(own / p.bins_x, own % p.bins_x).count() > 0);
-      for (; left != 0; left &= left - 1) {
-        const int64_t bin = first + __ffs(static_cast<int>(left)) - 1;
-        add_bin(at, k, bin / p.bins_x, bin % p.bins_x);
-      }
-    }
-  };
-  sum_channel_tiles<Acc>(p, tiles, touches, add);
+__device__ TileBin samples_near_tile(const RoiAlignParams& p, const RotatedRoi<Acc>& roi,
+                                     const Tile& tile, int64_t box, int64_t b) {
+  const auto reach = reach_of(
+      roi, static_cast<Acc>(tile.row - 1), static_cast<Acc>(tile.row + ChannelShape::kRows),
+      static_cast<Acc>(tile.column - 1), static_cast<Acc>(tile.column + ChannelShape::kColumns));
+  const int64_t y = b / p.bins_x, x = b - y * p.bins_x;
+  const SampleRange rows = samples_near(roi.y, y, reach.top, reach.bottom);
+  const SampleRange columns = samples_near(roi.x, x, reach.left, reach.right);
+  const int64_t height = rows.last - rows.first, width = columns.last - columns.first;
+  return {height > 0 && width > 0 ? height * width : 0,
+          box,
+          y,
+          x,
+          static_cast<int32_t>(rows.first),
+          static_cast<int32_t>(columns.first),
+          static_cast<int32_t>(width)};
 }
 
-void roi_align_rotated_launch(const RoiAlignRotatedParams& p, void* stream) {
-  const auto start = [&](auto kernel) {
-    launch(kernel, grid_for_bins(p.align), dim3(kThreads), 0, stream, p);
+// Whether sample i of a bin reaches the tile.
+template <class Acc>
+__device__ bool take_sample(const RoiAlignParams& p, const RotatedRoi<Acc>& roi, const Tile& tile,
+                            const TileBin& bin, int64_t i, TileSample<Acc>* to) {
+  const int64_t row = i / bin.width, column = i - row * bin.width;
+  const RotatedSample<Acc> sample =
+      rotated_sample(roi, bin.y, bin.x, bin.first_row + row, bin.first_column + column);
+  bool reaches = false;
+#pragma unroll
+  for (int corner = 0; corner < 4; ++corner) {
+    const int pixel = pixel_of_tile(tile, sample.row(corner), sample.column(corner));
+    to->weight[corner] = sample.weight(corner);
+    to->pixel[corner] = static_cast<signed char>(pixel);
+    reaches = reaches || pixel >= 0;
+  }
+  to->grad_at = bin_offset(p, bin.box, 0, bin.y, bin.x);
+  to->samples = roi.samples;
+  return sample.on_map && reaches;
+}
+
+// The sum of the counts of this thread and of those before it; `total` is the block's. Called by
+// all threads of the block, which synchronise here, and must do so again before the next call.
+__device__ inline int64_t sum_until(int64_t count, int64_t* of_warp, int64_t* total) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  for (int step = 1; step < kWarp; step *= 2) {
+    const int64_t before = __shfl_up_sync(0xffffffffu, count, step);
+    if (lane >= step) count += before;
+  }
+  if (lane == kWarp - 1) of_warp[warp] = count;
+  __syncthreads();
+  *total = 0;
+  for (int w = 0; w < static_cast<int>(blockDim.x) / kWarp; ++w) {
+    if (w < warp) count += of_warp[w];
+    *total += of_warp[w];
+  }
+  return count;
+}
+
+// The first of `count` bins whose end is beyond i.
+__device__ inline int bin_of_sample(const TileBin* bins, int count, int64_t i) {
+  int before = -1, found = count - 1;
+  while (found - before > 1) {
+    const int middle = (before + found) / 2;
+    (bins[middle].end > i ? found : before) = middle;
+  }
+  return found;
+}
+
+template <class T, class Acc = typename Accumulate<T>::type>
+__global__ void __launch_bounds__(kMostChannelThreads, sizeof(T) == 8 ? 4 : 7)
+    roi_align_rotated_backward(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
+                               const RotatedRoi<Acc>* rois,
+                               const __grid_constant__ ChannelGrid grid) {
+  __shared__ TileBin bins[kMostChannelThreads];
+  __shared__ TileSample<Acc> samples[kMostChannelThreads];
+  __shared__ int64_t of_warp[kMostChannelWarps];
+  __shared__ int in_warps[kMostChannelWarps];
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const int64_t bins_of_box = p.bins_y * p.bins_x;
+
+  // Adds the samples listed to this lane's channel.
+  const auto add = [&](int count, const ChannelSums<Acc>& sums) {
+    const T* grads = static_cast<const T*>(p.bins) + sums.channel * p.channel_stride;
+    int64_t at = -1;
+    Acc grad = 0;
+    for (int n = 0; n < count; ++n) {
+      const TileSample<Acc>& s = samples[n];
+      if (s.grad_at != at) {
+        at = s.grad_at;
+        grad = load_number(grads + at) / s.samples;
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (s.pixel[i] >= 0) sums.add(s.pixel[i], s.weight[i] * grad);
+      }
+    }
   };
+  const auto use = [&](const Tile& tile, const int64_t* boxes, int count,
+                       const ChannelSums<Acc>& sums) {
+    const int64_t last = count * bins_of_box;
+    for (int64_t first = 0; first < last; first += threads) {
+      const int64_t own = first + thread, box = own / bins_of_box;
+      TileBin bin = {};
+      if (own < last) {
+        bin = samples_near_tile(p, rois[boxes[box]], tile, boxes[box], own - box * bins_of_box);
+      }
+      int64_t total;
+      bin.end = sum_until(bin.end, of_warp, &total);
+      bins[thread] = bin;
+      __syncthreads();
+      for (int64_t start = 0; start < total; start += threads) {
+        const int64_t i = start + thread;
+        TileSample<Acc> sample = {};
+        bool reaches = i < total;
+        if (reaches) {
+          const int found = bin_of_sample(bins, threads, i);
+          const int64_t before = found > 0 ? bins[found - 1].end : 0;
+          reaches = take_sample(p, rois[bins[found].box], tile, bins[found], i - before, &sample);
+        }
+        const int reaching = append_in_order(reaches, sample, 0, samples, in_warps);
+        if (sums.channel < p.channels) add(reaching, sums);
+      }
+    }
+  };
+  sum_channel_tiles<Acc>(p, listed, grid, use);
+}
+
+template <class T>
+void forward_as(const RoiAlignRotatedParams& p, Workspace& workspace) {
+  using Acc = typename Accumulate<T>::type;
+  launch(roi_align_rotated<T>, grid_for_bins(p.align), dim3(kThreads), 0, workspace.stream(),
+         p.align, decoded_rois<Acc>(p, workspace));
+}
+
+void roi_align_rotated_cuda(const RoiAlignRotatedParams& p, Workspace& workspace) {
   with_element_type(p.align.dtype, [&](auto* element) {
-    start(roi_align_rotated<std::remove_pointer_t<decltype(element)>>);
+    forward_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 
-void roi_align_rotated_backward_launch(const RoiAlignRotatedParams& p, void* stream) {
-  const ChannelTiles tiles = channel_tiles(p.align, p.align.channels);
-  const auto start = [&](auto kernel) {
-    launch(kernel, grid_for(tiles.count), dim3(kWarp), 0, stream, p, tiles);
+template <class T>
+void backward_as(const RoiAlignRotatedParams& rotated, Workspace& workspace) {
+  using Acc = typename Accumulate<T>::type;
+  const RoiAlignParams& p = rotated.align;
+  const int64_t count = p.boxes.count;
+  void* stream = workspace.stream();
+  const RotatedRoi<Acc>* rois = decoded_rois<Acc>(rotated, workspace);
+  const auto write_spans = [&](const SpansOfBoxes& spans) {
+    launch(rotated_spans<Acc>, grid_for(parts_of(count, kThreads)), dim3(kThreads), 0, stream, rois,
+           count, spans);
   };
+  const BoxesOfMaps listed = list_boxes(count, p.images, workspace, write_spans);
+  launch_channel_tiles<Acc>(roi_align_rotated_backward<T>, p, stream, p, listed, rois);
+}
+
+void roi_align_rotated_backward_cuda(const RoiAlignRotatedParams& p, Workspace& workspace) {
   with_floating_type(p.align.dtype, [&](auto* element) {
-    start(roi_align_rotated_backward<std::remove_pointer_t<decltype(element)>>);
+    backward_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 
 const bool registered =
-    roi_align_rotated_stub.set(kCudaSlot, roi_align_rotated_launch) &&
-    roi_align_rotated_backward_stub.set(kCudaSlot, roi_align_rotated_backward_launch);
+    roi_align_rotated_stub.set(kCudaSlot, roi_align_rotated_cuda) &&
+    roi_align_rotated_backward_stub.set(kCudaSlot, roi_align_rotated_backward_cuda);
 
 }  // namespace
 }  // namespace visops

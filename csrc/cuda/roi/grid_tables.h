@@ -12,6 +12,7 @@
 #include "core/workspace.h"
 #include "cuda/launch.h"
 #include "cuda/roi/boxes_of_maps.h"
+#include "cuda/with_mode.h"
 
 namespace visops {
 namespace {
@@ -116,17 +117,9 @@ __global__ void __launch_bounds__(kTableThreads)
         line.is_column ? tables.column(line.box, line.place) : tables.row(line.box, line.place);
     int32_t* index = tables.index + first;
     Acc* weight = tables.weight + first;
-    switch (g.mode_of(map)) {
-      case Interpolation::kNearest:
-        write_taps<Interpolation::kNearest>(g, axis, line.place, size, index, weight, g.lines());
-        break;
-      case Interpolation::kBilinear:
-        write_taps<Interpolation::kBilinear>(g, axis, line.place, size, index, weight, g.lines());
-        break;
-      case Interpolation::kBicubic:
-        write_taps<Interpolation::kBicubic>(g, axis, line.place, size, index, weight, g.lines());
-        break;
-    }
+    with_mode(g.mode_of(map), [&](auto mode) {
+      write_taps<mode.value>(g, axis, line.place, size, index, weight, g.lines());
+    });
   }
 }
 
@@ -134,13 +127,9 @@ __device__ inline Span places_near(const Grids& g, const CropMap& map, const Lin
   const GridAxis axis = line.is_column ? map.x : map.y;
   const Span grid = line.is_column ? map.columns : map.rows;
   const int64_t size = line.is_column ? g.target_width : g.target_height;
-  switch (g.mode_of(map)) {
-    case Interpolation::kNearest:
-      return grid_places<Interpolation::kNearest>(axis, grid, g.padding, size, line.place);
-    case Interpolation::kBilinear:
-      return grid_places<Interpolation::kBilinear>(axis, grid, g.padding, size, line.place);
-    default: return grid_places<Interpolation::kBicubic>(axis, grid, g.padding, size, line.place);
-  }
+  return with_mode(g.mode_of(map), [&](auto mode) {
+    return grid_places<mode.value>(axis, grid, g.padding, size, line.place);
+  });
 }
 
 template <class Acc>

@@ -34,6 +34,7 @@ struct EntryList {
 // How many entries of a bin the lists can hold; 0: there are too many bins to list any.
 struct ListRoom {
   int y, x;
+  bool* complete;  // [boxes] written by the kernel that reads lists, for the one that streams
 };
 
 // Where the lists lie in dynamic shared memory. Computed, not stored, so that compilers know it is
@@ -89,8 +90,10 @@ __device__ void list_bin(Stream stream, int room, typename Stream::Entry* list, 
   *count = n;
 }
 
-// Called by all threads of the block, which synchronise here. A thread lists one bin.
-template <class Stream, class Acc>
+// Loads box k, and lists its bins for the kernel that reads lists; a thread lists one bin. That
+// kernel notes which boxes it has done, so the other one makes no lists. Called by all threads of
+// the block, which synchronise here.
+template <class Stream, bool listed, class Acc>
 __device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
                                                         const ListRoom& room, int64_t k,
                                                         ListedBox<Acc>* box) {
@@ -99,9 +102,10 @@ __device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
   if (threadIdx.x == 0) {
     box->roi = load_roi<Acc>(p, k);
     if (!box->roi.valid) box->roi.level = 0;  // level_of_box() may have found none
-    box->complete = has_room;
+    box->complete = listed ? has_room : room.complete[k];
   }
   __syncthreads();
+  if (!listed) return places;
   if (box->roi.valid && has_room) {
     for (int64_t i = threadIdx.x; i < p.bins_y + p.bins_x; i += blockDim.x) {
       const bool is_row = i < p.bins_y;  // rows and columns in one loop: a warp may have both
@@ -112,6 +116,7 @@ __device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
     }
   }
   __syncthreads();
+  if (threadIdx.x == 0 && room.complete != nullptr) room.complete[k] = box->complete;
   return places;
 }
 
@@ -140,7 +145,8 @@ ListRoom list_rooms(const RoiAlignParams& p) {
     if (p.maps[level].width > width) width = p.maps[level].width;
   }
   const int64_t most = most_entries<Entry>(p);
-  return {list_room<Entry>(p.bins_y, height, most), list_room<Entry>(p.bins_x, width, most)};
+  return {list_room<Entry>(p.bins_y, height, most), list_room<Entry>(p.bins_x, width, most),
+          nullptr};
 }
 
 template <class Entry>
@@ -159,14 +165,18 @@ bool may_lack_room(const RoiAlignParams& p, const ListRoom& room) {
 // Launches listed(p, arguments..., room) and, if its lists may lack room for some boxes,
 // streamed(p, arguments..., room), which finds entries as it goes.
 template <class Entry, class Kernel, class... Arguments>
-void launch_with_lists(Kernel listed, Kernel streamed, int64_t blocks, int threads, void* stream,
-                       const RoiAlignParams& p, const Arguments&... arguments) {
-  const ListRoom room = list_rooms<Entry>(p);
-  const size_t bytes = list_bytes<Entry>(p, room);
-  launch(listed, grid_for(blocks), dim3(threads), bytes, stream, p, arguments..., room);
-  if (may_lack_room<Entry>(p, room)) {
-    launch(streamed, grid_for(blocks), dim3(threads), bytes, stream, p, arguments..., room);
-  }
+void launch_with_lists(Kernel listed, Kernel streamed, int64_t blocks, int threads,
+                       Workspace& workspace, const RoiAlignParams& p,
+                       const Arguments&... arguments) {
+  ListRoom room = list_rooms<Entry>(p);
+  const bool may_lack = may_lack_room<Entry>(p, room);
+  if (may_lack) room.complete = allocate<bool>(workspace, p.boxes.count);
+  const auto start = [&](Kernel kernel, size_t bytes) {
+    launch(kernel, grid_for(blocks), dim3(threads), bytes, workspace.stream(), p, arguments...,
+           room);
+  };
+  start(listed, list_bytes<Entry>(p, room));
+  if (may_lack) start(streamed, 0);
 }
 
 }  // namespace

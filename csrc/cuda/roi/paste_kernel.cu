@@ -12,6 +12,7 @@
 #include "core/roi/paste_pixel.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_tiles.h"
+#include "cuda/with_mode.h"
 
 namespace visops {
 namespace {
@@ -172,11 +173,7 @@ void paste_as(const RoiPasteParams& p, void* stream) {
 
 template <class T>
 void paste_of(const RoiPasteParams& p, void* stream) {
-  switch (p.mode) {
-    case Interpolation::kNearest: return paste_as<T, Interpolation::kNearest>(p, stream);
-    case Interpolation::kBilinear: return paste_as<T, Interpolation::kBilinear>(p, stream);
-    case Interpolation::kBicubic: return paste_as<T, Interpolation::kBicubic>(p, stream);
-  }
+  with_mode(p.mode, [&](auto mode) { paste_as<T, mode.value>(p, stream); });
 }
 
 void roi_paste_cuda(const RoiPasteParams& p, void* stream) {

@@ -1,11 +1,13 @@
 // NOTE [ RoI pooling on CUDA ]
 // Forward: a thread has a bin of a channel and goes through its pixels. Backward: NOTE [ Gradients
-// of maps by tiles ]; for a box that reaches the tile, lanes look at the indices of the bins that
-// reach it. Sums have the order of NOTE [ RoI pooling ].
+// of maps by tiles and channels ]; lanes look at the indices of the bins that reach the tile.
+// Regions are computed once. Sums have the order of NOTE [ RoI pooling ].
 //
 // Boxes that are not valid have bins of 0, index -1, and no gradient.
 #include "core/roi/pool.h"
+#include "cuda/divisor.h"
 #include "cuda/roi/channel_tiles.h"
+#include "cuda/roi/each_bin.h"
 
 namespace visops {
 namespace {
@@ -56,41 +58,79 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-__device__ inline bool meet(PixelRange range, int64_t first, int64_t last) {
-  return range.first < last && range.last > first;
-}
-
-template <class T>
-__global__ void __launch_bounds__(kWarp)
-    roi_pool_backward(const __grid_constant__ RoiPoolParams pool, const ChannelTiles tiles) {
-  using Acc = typename Accumulate<T>::type;
-  const RoiAlignParams& p = pool.align;
-  const RoiMap& m = p.maps[0];
-  const auto touches = [&](const ChannelTile<Acc>& tile, int64_t k) {
+template <class Acc>
+__global__ void __launch_bounds__(kThreads)
+    roi_pool_regions(const __grid_constant__ RoiAlignParams p, PoolRegion<Acc>* regions,
+                     const SpansOfBoxes to) {
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t k = int64_t{blockIdx.x} * kThreads + threadIdx.x; k < p.boxes.count; k += step) {
     const PoolRegion<Acc> region = load_pool_region<Acc>(p, k);
-    if (!region.valid || region.image != tile.image) return false;
+    regions[k] = region;
+    to.map[k] = -1;
+    if (!region.valid) continue;
     const PixelRange rows = {pixels_of(region.y, 0).first, pixels_of(region.y, p.bins_y - 1).last};
     const PixelRange columns = {pixels_of(region.x, 0).first,
                                 pixels_of(region.x, p.bins_x - 1).last};
-    return meet(rows, tile.top, tile.bottom) && meet(columns, tile.left, tile.right);
-  };
-  const auto add = [&](const ChannelTile<Acc>& tile, int64_t k) {
-    if (tile.channel >= p.channels) return;
-    const PoolRegion<Acc> region = load_pool_region<Acc>(p, k);
-    for (int64_t y = 0; y < p.bins_y; ++y) {
-      if (!meet(pixels_of(region.y, y), tile.top, tile.bottom)) continue;
-      for (int64_t x = 0; x < p.bins_x; ++x) {
-        if (!meet(pixels_of(region.x, x), tile.left, tile.right)) continue;
-        const int32_t pixel = pool.index[index_offset(p, k, tile.channel, y, x)];
-        if (!is_pixel(m, pixel)) continue;
-        const int64_t row = pixel / m.width, column = pixel - row * m.width;
-        if (!tile.has(row, column)) continue;
-        const BinAt at = {k, tile.channel, y, x};
-        tile.add(row, column, load_element(static_cast<const T*>(p.bins) + bin_offset(p, at)));
+    if (rows.first >= rows.last || columns.first >= columns.last) continue;
+    to.map[k] = region.image;
+    to.spans[k] = {k, static_cast<int32_t>(rows.first), static_cast<int32_t>(rows.last - 1),
+                   static_cast<int32_t>(columns.first), static_cast<int32_t>(columns.last - 1)};
+  }
+}
+
+__device__ inline bool meet(PixelRange range, int64_t first, int64_t size) {
+  return range.first < first + size && range.last > first;
+}
+
+// Where a bin's index and gradient of channel 0 are.
+struct PooledBin {
+  int64_t index_at, grad_at;
+};
+
+template <class T, class Acc = typename Accumulate<T>::type>
+__global__ void __launch_bounds__(kMostChannelThreads)
+    roi_pool_backward(const __grid_constant__ RoiPoolParams pool, const BoxesOfMaps listed,
+                      const PoolRegion<Acc>* regions, const Divisor<int32_t> width,
+                      const __grid_constant__ ChannelGrid grid) {
+  __shared__ PooledBin bins[2 * kMostChannelThreads];
+  __shared__ int in_warps[kMostChannelWarps];
+  const RoiAlignParams& p = pool.align;
+  const RoiMap& m = p.maps[0];
+  const int threads = static_cast<int>(blockDim.x);
+  const int64_t bins_of_box = p.bins_y * p.bins_x;
+  const auto use = [&](const Tile& tile, const int64_t* boxes, int count,
+                       const ChannelSums<Acc>& sums) {
+    const auto add = [&](const PooledBin& bin) {
+      const int32_t pixel = pool.index[bin.index_at + sums.channel * p.index_channel_stride];
+      if (!is_pixel(m, pixel)) return;
+      const int32_t row = width.divide(pixel);
+      const int at = pixel_of_tile(tile, row, pixel - row * width.value);
+      if (at < 0) return;
+      sums.add(at, load_number(static_cast<const T*>(p.bins) + bin.grad_at +
+                               sums.channel * p.channel_stride));
+    };
+    const int64_t last = count * bins_of_box;
+    int found = 0;
+    for (int64_t first = 0; first < last; first += threads) {
+      const int64_t own = first + threadIdx.x, box = own / bins_of_box;
+      PooledBin bin = {};
+      bool reaches = own < last;
+      if (reaches) {
+        const int64_t k = boxes[box], b = own - box * bins_of_box, y = b / p.bins_x;
+        const int64_t x = b - y * p.bins_x;
+        reaches = meet(pixels_of(regions[k].y, y), tile.row, ChannelShape::kRows) &&
+                  meet(pixels_of(regions[k].x, x), tile.column, ChannelShape::kColumns);
+        bin = {index_offset(p, k, 0, y, x), bin_offset(p, k, 0, y, x)};
       }
+      found = append_in_order(reaches, bin, found, bins, in_warps);
+      if (found == 0 || (first + threads < last && found <= threads)) continue;
+      if (sums.channel < p.channels) {
+        for (int n = 0; n < found; ++n) add(bins[n]);
+      }
+      found = 0;
     }
   };
-  sum_channel_tiles<Acc>(p, tiles, touches, add);
+  sum_channel_tiles<Acc>(p, listed, grid, use);
 }
 
 void roi_pool_launch(const RoiPoolParams& pool, void* stream) {
@@ -114,19 +154,31 @@ void roi_pool_at_launch(const RoiPoolParams& pool, void* stream) {
   }
 }
 
-void roi_pool_backward_launch(const RoiPoolParams& pool, void* stream) {
-  const ChannelTiles tiles = channel_tiles(pool.align, pool.align.channels);
-  const auto start = [&](auto kernel) {
-    launch(kernel, grid_for(tiles.count), dim3(kWarp), 0, stream, pool, tiles);
+template <class T>
+void backward_as(const RoiPoolParams& pool, Workspace& workspace) {
+  using Acc = typename Accumulate<T>::type;
+  const RoiAlignParams& p = pool.align;
+  void* stream = workspace.stream();
+  auto* regions = allocate<PoolRegion<Acc>>(workspace, p.boxes.count);
+  const auto write_spans = [&](const SpansOfBoxes& spans) {
+    launch(roi_pool_regions<Acc>, grid_for(parts_of(p.boxes.count, kThreads)), dim3(kThreads), 0,
+           stream, p, regions, spans);
   };
+  const BoxesOfMaps listed = list_boxes(p.boxes.count, p.images, workspace, write_spans);
+  const PoolRegion<Acc>* const_regions = regions;
+  launch_channel_tiles<Acc>(roi_pool_backward<T>, p, stream, pool, listed, const_regions,
+                            divisor_of<int32_t>(p.maps[0].width));
+}
+
+void roi_pool_backward_cuda(const RoiPoolParams& pool, Workspace& workspace) {
   with_floating_type(pool.align.dtype, [&](auto* element) {
-    start(roi_pool_backward<std::remove_pointer_t<decltype(element)>>);
+    backward_as<std::remove_pointer_t<decltype(element)>>(pool, workspace);
   });
 }
 
 const bool registered = roi_pool_stub.set(kCudaSlot, roi_pool_launch) &&
                         roi_pool_at_stub.set(kCudaSlot, roi_pool_at_launch) &&
-                        roi_pool_backward_stub.set(kCudaSlot, roi_pool_backward_launch);
+                        roi_pool_backward_stub.set(kCudaSlot, roi_pool_backward_cuda);
 
 }  // namespace
 }  // namespace visops

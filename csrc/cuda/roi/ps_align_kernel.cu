@@ -1,11 +1,14 @@
 // NOTE [ Position-sensitive RoIAlign on CUDA ]
 // Forward: a thread has a bin of a channel and takes weights one after another from BinPixels,
-// without storing them. Backward: NOTE [ Gradients of maps by tiles ]; a lane has a channel of the
-// map, and so one bin of every box. Sums have the order of NOTE [ RoIAlign samples ].
+// without storing them. Backward: NOTE [ RoIAlign's gradient of maps on CUDA ] in cuda/roi/tile.h,
+// with the weights of cuda/roi/box_weights.h; a channel of the map has one bin of every box. Sums
+// have the order of NOTE [ RoIAlign samples ].
 //
 // Boxes that are not valid have bins of 0 and no gradient.
 #include "core/roi/ps_align.h"
-#include "cuda/roi/channel_tiles.h"
+
+#include "cuda/roi/box_weights.h"
+#include "cuda/roi/each_bin.h"
 
 namespace visops {
 namespace {
@@ -36,46 +39,144 @@ __global__ void __launch_bounds__(kThreads) ps_roi_align(const __grid_constant__
   });
 }
 
-// Whether samples may touch pixels first <= i < last. Rounding moves a sample by less than the
-// margin.
-template <class Acc>
-__device__ bool may_touch(const RoiAxis<Acc>& axis, int64_t first, int64_t last) {
-  if (axis.grid == 0) return false;
-  const Acc size = axis.bin * static_cast<Acc>(axis.bins);
-  const Acc margin =
-      static_cast<Acc>(2) + static_cast<Acc>(1e-5) * (static_cast<Acc>(fabs(axis.start)) + size);
-  return axis.start - margin <= static_cast<Acc>(last) &&
-         axis.start + size + margin >= static_cast<Acc>(first);
+// The bin that a channel of the map belongs to. Divisions of 64 bits are calls, which take
+// registers: Index is int32_t where it can be.
+template <class Index>
+__device__ BinAt bin_of_channel(const RoiAlignParams& p, int64_t k, Index map_channel) {
+  const Index bins_y = static_cast<Index>(p.bins_y), bins_x = static_cast<Index>(p.bins_x);
+  const Index plane = map_channel / bins_x, channel = plane / bins_y;
+  return {k, channel, plane - channel * bins_y, map_channel - plane * bins_x};
+}
+
+// Few sums: those and what finding weights takes share the registers.
+template <bool on_channels>
+using PsShape = TileShape<on_channels, on_channels ? 8 : 12>;
+
+// The sums of a thread whose lane is a channel: [columns of the tile].
+template <class T>
+struct ChannelSums {
+  using Acc = typename Accumulate<T>::type;
+  using Shape = PsShape<true>;
+  static constexpr int kColumns = Shape::kColumns;
+  Acc sum[kColumns] = {};
+  int64_t grad_at;  // where the channel's bin lies in box 0
+  uint16_t bin_y, bin_x;
+  bool has_channel;
+
+  __device__ ChannelSums(const RoiAlignParams& p, const Tile& tile) {
+    const int64_t channel = tile.channel + lane_of_thread();
+    const BinAt at = bin_of_channel(p, 0, static_cast<int32_t>(channel));
+    grad_at = bin_offset(p, at);
+    bin_y = static_cast<uint16_t>(at.y);
+    bin_x = static_cast<uint16_t>(at.x);
+    has_channel = channel < ps_channel(p, p.channels, 0, 0);
+  }
+
+  __device__ void add(const RoiAlignParams& p, const Tile&,
+                      const BoxWeights<Acc, kColumns>& weights, int64_t k) {
+    const int row = row_of_thread();
+    if (!has_channel || weights.row_bins[row].end == 0) return;
+    const Acc row_weight = weights.of_row[bin_y * kTileRows + row];
+    if (row_weight < static_cast<Acc>(0)) return;
+    const Acc of_row =
+        row_weight * load_number(static_cast<const T*>(p.bins) + k * p.roi_stride + grad_at);
+#pragma unroll
+    for (int column = 0; column < kColumns; ++column) {
+      const Acc weight = weights.of_column[bin_x * kColumns + column];
+      if (weight >= static_cast<Acc>(0)) sum[column] += weight * of_row;
+    }
+  }
+
+  __device__ void store(const RoiMap& map, const Tile& tile) const {
+    if (!has_channel) return;
+    Acc* out = map_pixel<Acc>(map, tile.image, tile.channel + lane_of_thread(),
+                              tile.row + row_of_thread(), tile.column);
+#pragma unroll
+    for (int column = 0; column < kColumns; ++column) {
+      if (column < map.width - tile.column) out[column * map.column_stride] = sum[column];
+    }
+  }
+};
+
+// The sums of a thread whose lane is a column: [channels].
+template <class T>
+struct ColumnSums {
+  using Acc = typename Accumulate<T>::type;
+  using Shape = PsShape<false>;
+  static constexpr int kColumns = Shape::kColumns, kChannels = Shape::kChannels;
+  Acc sum[kChannels] = {};
+  int count;
+
+  __device__ ColumnSums(const RoiAlignParams& p, const Tile& tile) {
+    const int64_t left = ps_channel(p, p.channels, 0, 0) - tile.channel;
+    count = left < kChannels ? static_cast<int>(left) : kChannels;
+  }
+
+  // All lanes go through the channels' bins together, and skip those that don't read the row.
+  __device__ void add(const RoiAlignParams& p, const Tile& tile,
+                      const BoxWeights<Acc, kColumns>& weights, int64_t k) {
+    const int row = row_of_thread(), lane = lane_of_thread();
+    if (weights.row_bins[row].end == 0) return;
+    const BinAt first = bin_of_channel(p, k, static_cast<int32_t>(tile.channel));
+    const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, first.channel, 0, 0);
+    int y = static_cast<int>(first.y), x = static_cast<int>(first.x);
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c) {
+      if (c >= count) break;
+      const Acc row_weight = weights.of_row[y * kTileRows + row];
+      if (row_weight >= static_cast<Acc>(0)) {
+        const Acc of_row =
+            row_weight * load_number(grad + y * p.bin_row_stride + x * p.bin_column_stride);
+        const Acc weight = weights.of_column[x * kColumns + lane];
+        if (weight >= static_cast<Acc>(0)) sum[c] += weight * of_row;
+      }
+      if (++x < p.bins_x) continue;
+      x = 0;
+      if (++y < p.bins_y) continue;
+      y = 0;
+      grad += p.channel_stride;
+    }
+  }
+
+  __device__ void store(const RoiMap& map, const Tile& tile) const {
+    const int64_t column = tile.column + lane_of_thread();
+    if (column >= map.width) return;
+    Acc* out = map_pixel<Acc>(map, tile.image, tile.channel, tile.row + row_of_thread(), column);
+#pragma unroll
+    for (int c = 0; c < kChannels; ++c) {
+      if (c < count) out[c * map.channel_stride] = sum[c];
+    }
+  }
+};
+
+template <class T, bool on_channels>
+__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
+    ps_roi_align_gather(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
+                        const __grid_constant__ TileGrid<PsShape<on_channels>> grid,
+                        const int at_once, const int bytes) {
+  using Sums = std::conditional_t<on_channels, ChannelSums<T>, ColumnSums<T>>;
+  gather_tiles<Sums>(p, listed, grid, at_once, bytes);
 }
 
 template <class T>
-__global__ void __launch_bounds__(kWarp)
-    ps_roi_align_backward(const __grid_constant__ RoiAlignParams p, const ChannelTiles tiles) {
+__global__ void __launch_bounds__(kTileThreads, 1)
+    ps_roi_align_gather_each(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed) {
   using Acc = typename Accumulate<T>::type;
-  const auto touches = [&](const ChannelTile<Acc>& tile, int64_t k) {
-    const Roi<Acc> roi = load_roi<Acc>(p, k);
-    return roi.valid && roi.image == tile.image && may_touch(roi.y, tile.top, tile.bottom) &&
-           may_touch(roi.x, tile.left, tile.right);
-  };
-  const auto add = [&](const ChannelTile<Acc>& tile, int64_t k) {
-    if (tile.channel >= tiles.channels) return;
-    const Roi<Acc> roi = load_roi<Acc>(p, k);
-    const Acc factor = mean_factor(roi.y, roi.x);
-    const int64_t plane = tile.channel / p.bins_x, channel = plane / p.bins_y;
-    const BinAt at = {k, channel, plane - channel * p.bins_y, tile.channel - plane * p.bins_x};
-    const Acc grad = load_element(static_cast<const T*>(p.bins) + bin_offset(p, at));
-    BinPixels<Acc> rows = bin_pixels(roi.y, at.y);
-    while (next_pixel(roi.y, &rows) && rows.pixel < tile.bottom) {
-      if (rows.pixel < tile.top) continue;
-      const Acc of_row = rows.weight * factor * grad;
-      BinPixels<Acc> columns = bin_pixels(roi.x, at.x);
-      while (next_pixel(roi.x, &columns) && columns.pixel < tile.right) {
-        if (columns.pixel < tile.left) continue;
-        tile.add(rows.pixel, columns.pixel, columns.weight * of_row);
-      }
-    }
-  };
-  sum_channel_tiles<Acc>(p, tiles, touches, add);
+  const RoiMap& map = p.maps[0];
+  for_each_map_pixel(p, map, ps_channel(p, p.channels, 0, 0), [&](const MapPixel& at) {
+    Acc sum = 0;
+    for_boxes_at(listed, at.image, at, [&](int64_t k) {
+      const Roi<Acc> roi = load_roi<Acc>(p, k);
+      const BinAt bin = bin_of_channel(p, k, at.channel);
+      const Acc row_weight = weight_of(roi.y, bin.y, mean_factor(roi.y, roi.x), at.row);
+      if (row_weight < static_cast<Acc>(0)) return;
+      const Acc column_weight = weight_of(roi.x, bin.x, static_cast<Acc>(1), at.column);
+      if (column_weight < static_cast<Acc>(0)) return;
+      sum += column_weight *
+             (row_weight * load_number(static_cast<const T*>(p.bins) + bin_offset(p, bin)));
+    });
+    *map_pixel<Acc>(map, at.image, at.channel, at.row, at.column) = sum;
+  });
 }
 
 void ps_roi_align_launch(const RoiAlignParams& p, void* stream) {
@@ -87,18 +188,31 @@ void ps_roi_align_launch(const RoiAlignParams& p, void* stream) {
   });
 }
 
-void ps_roi_align_backward_launch(const RoiAlignParams& p, void* stream) {
-  const ChannelTiles tiles = channel_tiles(p, ps_channel(p, p.channels, 0, 0));
-  const auto start = [&](auto kernel) {
-    launch(kernel, grid_for(tiles.count), dim3(kWarp), 0, stream, p, tiles);
-  };
+template <class T>
+void backward_as(const RoiAlignParams& p, Workspace& workspace) {
+  using Acc = typename Accumulate<T>::type;
+  const RoiMap& map = p.maps[0];
+  const int64_t channels = ps_channel(p, p.channels, 0, 0);
+  const BoxesOfMaps listed = list_rois<Acc>(p, workspace);
+  void* stream = workspace.stream();
+  if (has_room_for_weights<Acc>(p) && channels < INT32_MAX) {
+    launch_gather<Acc>(ps_roi_align_gather<T, true>, p, channels, listed, stream);
+    launch_gather<Acc>(ps_roi_align_gather<T, false>, p, channels, listed, stream);
+    return;
+  }
+  const int64_t count = p.images * channels * map.height * map.width;
+  launch(ps_roi_align_gather_each<T>, grid_for(parts_of(count, kTileThreads)), dim3(kTileThreads),
+         0, stream, p, listed);
+}
+
+void ps_roi_align_backward_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
-    start(ps_roi_align_backward<std::remove_pointer_t<decltype(element)>>);
+    backward_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
   });
 }
 
 const bool registered = ps_roi_align_stub.set(kCudaSlot, ps_roi_align_launch) &&
-                        ps_roi_align_backward_stub.set(kCudaSlot, ps_roi_align_backward_launch);
+                        ps_roi_align_backward_stub.set(kCudaSlot, ps_roi_align_backward_cuda);
 
 }  // namespace
 }  // namespace visops

@@ -14,6 +14,7 @@
 #include "cuda/launch.h"
 #include "cuda/roi/boxes_of_maps.h"
 #include "cuda/roi/map.h"
+#include "cuda/roi/ordered_list.h"
 
 namespace visops {
 namespace {
@@ -48,34 +49,42 @@ __global__ void __launch_bounds__(kTileThreads)
 }
 
 // The tiles of all levels that one launch takes. The last level, with many boxes to a tile, comes
-// first. A Shape says how many columns and channels a tile has (kColumns, kChannels) and which maps
-// it is for.
+// first. A Shape says how many rows and columns a tile has (kRows, kColumns) and which maps it is
+// for.
 template <class Shape>
 struct TileGrid {
   int64_t begin[kMostRoiLevels];  // of a level's blocks; -1: not in this launch
   int64_t rows[kMostRoiLevels], columns[kMostRoiLevels];
-  int64_t slices, count;
+  int64_t slices, slice_channels, count;
 };
 
+// For maps of so many channels, of which a block takes `slice_channels`.
 template <class Shape>
-TileGrid<Shape> tile_grid(const RoiAlignParams& p) {
+TileGrid<Shape> tile_grid(const RoiAlignParams& p, int64_t channels, int64_t slice_channels) {
   TileGrid<Shape> grid = {};
-  grid.slices = parts_of(p.channels, Shape::kChannels);
+  grid.slices = parts_of(channels, slice_channels);
+  grid.slice_channels = slice_channels;
   for (int64_t level = p.levels - 1; level >= 0; --level) {
     const RoiMap& map = p.maps[level];
     grid.begin[level] = -1;
-    if (!Shape::is_for(map, p.channels)) continue;
+    if (!Shape::is_for(map, channels)) continue;
     grid.begin[level] = grid.count;
-    grid.rows[level] = parts_of(map.height, kTileRows);
+    grid.rows[level] = parts_of(map.height, Shape::kRows);
     grid.columns[level] = parts_of(map.width, Shape::kColumns);
     grid.count += p.images * grid.rows[level] * grid.columns[level] * grid.slices;
   }
   return grid;
 }
 
+// The first row, column and channel of a tile.
 struct Tile {
-  int64_t level, image, row, column, channel;  // the first ones
+  int level, row, column;
+  int64_t image, channel;
 };
+
+// Of a block of which each warp has a row.
+__device__ inline int row_of_thread() { return static_cast<int>(threadIdx.x) / kWarp; }
+__device__ inline int lane_of_thread() { return static_cast<int>(threadIdx.x) % kWarp; }
 
 template <class Shape>
 __device__ Tile tile_at(const TileGrid<Shape>& grid, int64_t block) {
@@ -85,9 +94,9 @@ __device__ Tile tile_at(const TileGrid<Shape>& grid, int64_t block) {
   block -= grid.begin[tile.level];
   const int64_t tiles = block / grid.slices, rows = tiles / grid.columns[tile.level];
   tile.image = rows / grid.rows[tile.level];
-  tile.row = (rows - tile.image * grid.rows[tile.level]) * kTileRows;
-  tile.column = (tiles - rows * grid.columns[tile.level]) * Shape::kColumns;
-  tile.channel = (block - tiles * grid.slices) * Shape::kChannels;
+  tile.row = static_cast<int>((rows - tile.image * grid.rows[tile.level]) * Shape::kRows);
+  tile.column = static_cast<int>((tiles - rows * grid.columns[tile.level]) * Shape::kColumns);
+  tile.channel = (block - tiles * grid.slices) * grid.slice_channels;
   return tile;
 }
 
@@ -96,37 +105,28 @@ constexpr int kMostListed = 2 * kTileThreads;
 // Boxes that reach a block's tile.
 struct BoxList {
   int64_t box[kMostListed];
-  int hits[kTileRows];  // per warp
+  int in_warps[kMostListWarps];
 };
 
 // Lists them by rising index, and calls f(count) whenever the list is full and once for the rest.
-// Called by all threads of the block, which synchronise here; f must end with all of them in step.
+// Called by all threads of the block, which synchronise here; the list stays as it is until all of
+// them have returned from f.
 template <class Shape, class F>
 __device__ void for_boxes_of(const RoiAlignParams& p, const BoxesOfMaps& boxes, const Tile& tile,
                              BoxList* list, const F& f) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const BoxRange of_map = boxes.of_map[tile.level * p.images + tile.image];
-  const int64_t last_row = tile.row + kTileRows - 1;
-  const int64_t last_column = tile.column + Shape::kColumns - 1;
+  const int64_t last_row = int64_t{tile.row} + Shape::kRows - 1;
+  const int64_t last_column = int64_t{tile.column} + Shape::kColumns - 1;
+  const int threads = static_cast<int>(blockDim.x);
   int count = 0;
-  for (int64_t base = of_map.begin; base < of_map.end; base += kTileThreads) {
+  for (int64_t base = of_map.begin; base < of_map.end; base += threads) {
     const int64_t at = base + threadIdx.x;
     RoiSpan span = {};
     if (at < of_map.end) span = boxes.spans[at];
     const bool hit = at < of_map.end && meets(span, tile.row, last_row, tile.column, last_column);
-    const unsigned ballot = __ballot_sync(0xffffffffu, hit);
-    if (lane == 0) list->hits[warp] = __popc(ballot);
-    __syncthreads();
-    int before = count;
-    for (int w = 0; w < kTileRows; ++w) {
-      if (w < warp) before += list->hits[w];
-      count += list->hits[w];
-    }
-    if (hit) list->box[before + __popc(ballot & ((1u << lane) - 1))] = span.box;
-    __syncthreads();
-    const bool last = base + kTileThreads >= of_map.end;
-    if (count > 0 && (last || count > kMostListed - kTileThreads)) {
+    count = append_in_order(hit, span.box, count, list->box, list->in_warps);
+    const bool last = base + threads >= of_map.end;
+    if (count > 0 && (last || count > kMostListed - threads)) {
       f(count);
       count = 0;
     }

@@ -5,9 +5,8 @@
 // these files twice: compiled for the GPU, and as plain C++.
 #pragma once
 
-#include <type_traits>
-
 #include "core/warp/augment.h"
+#include "cuda/with_mode.h"
 
 namespace visops {
 
@@ -24,18 +23,5 @@ void launch_augment_pull(const AugmentBackwardParams& b, void* grad_sampled, voi
 
 template <Slot slot, Interpolation mode>
 void launch_augment_pull_color(const AugmentBackwardParams& b, void* stream);
-
-// call(mode) with the interpolation as a compile-time constant.
-template <class Call>
-void with_mode(Interpolation mode, const Call& call) {
-  switch (mode) {
-    case Interpolation::kNearest:
-      return call(std::integral_constant<Interpolation, Interpolation::kNearest>());
-    case Interpolation::kBilinear:
-      return call(std::integral_constant<Interpolation, Interpolation::kBilinear>());
-    case Interpolation::kBicubic:
-      return call(std::integral_constant<Interpolation, Interpolation::kBicubic>());
-  }
-}
 
 }  // namespace visops

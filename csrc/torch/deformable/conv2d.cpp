@@ -106,8 +106,11 @@ const void* DeformConvCall::sum_data(const Tensor& tensor) {
 
 void DeformConvCall::set_input(const Tensor& input) {
   DeformConvParams& p = params;
-  // CPU kernels read vectors of adjacent channels; CUDA kernels read any strides.
-  const bool is_read_in_place = runs_cuda_kernels(input) || p.channels == 1 || input.stride(1) == 1;
+  // CPU kernels read vectors of adjacent channels. CUDA kernels read any strides, and whole sectors
+  // of adjacent channels unless those of a group are few.
+  constexpr int64_t kFewChannels = 16;
+  const bool takes_any = runs_cuda_kernels(input) && p.group_channels() < kFewChannels;
+  const bool is_read_in_place = takes_any || p.channels == 1 || input.stride(1) == 1;
   held.push_back(
       is_read_in_place
           ? input

@@ -1,7 +1,6 @@
 // The torch fronts of roi_pool, ps_roi_align and roi_align_rotated.
 #include "core/check.h"
 #include "core/roi/align_rotated.h"
-#include "core/roi/channel_blocks.h"
 #include "core/roi/pool.h"
 #include "core/roi/ps_align.h"
 #include "core/roi/schedule.h"
@@ -56,11 +55,6 @@ RoiPoolParams pool_params(const RoiAlignParams& p, const Tensor& index) {
           static_cast<int32_t*>(const_cast<void*>(index.const_data_ptr()))};
 }
 
-// What a task of a gradient costs: a block of channels of an image.
-int64_t block_cost(const RoiAlignParams& p) {
-  return saturating_product(p.maps[0].height * p.maps[0].width, kChannelBlock);
-}
-
 std::tuple<Tensor, Tensor> roi_pool(const Tensor& input, const Tensor& boxes,
                                     const Sizes& output_size, double spatial_scale) {
   RoiCall call =
@@ -86,8 +80,7 @@ Tensor roi_pool_backward(const Tensor& grad, const Tensor& index, const Tensor& 
   const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last);
   if (gradient.sums.numel() > 0) {
     const RoiAlignParams p = with_map(call.params, 0, gradient.sums);
-    run(roi_pool_backward_stub, pool_params(p, index), grad, p.images * channel_blocks(p),
-        block_cost(p));
+    run(roi_pool_backward_stub, call.op, pool_params(p, index), grad);
   }
   return gradient.result();
 }
@@ -134,8 +127,7 @@ Tensor ps_roi_align_backward(const Tensor& grad, const Tensor& boxes, const Size
   const MapGradient gradient = empty_gradient(call, grad, input_size, channels_last);
   if (gradient.sums.numel() > 0) {
     const RoiAlignParams p = with_map(call.params, 0, gradient.sums);
-    run(ps_roi_align_backward_stub, p, grad, p.images * bins_of(p),
-        saturating_product(p.maps[0].height * p.maps[0].width, p.channels));
+    run(ps_roi_align_backward_stub, call.op, p, grad);
   }
   return gradient.result();
 }
@@ -156,7 +148,7 @@ Tensor roi_align_rotated(const Tensor& input, const Tensor& boxes, const Sizes& 
   if (bins.numel() > 0) {
     if (prefers_adjacent_channels(call.params, input)) gather_channels(call);
     const RoiAlignParams p = with_bins(call.params, bins);
-    run(roi_align_rotated_stub, {p, clockwise, degrees}, input, p.boxes.count, box_cost(p));
+    run(roi_align_rotated_stub, call.op, {p, clockwise, degrees}, input);
   }
   return bins;
 }
@@ -173,8 +165,7 @@ Tensor roi_align_rotated_backward(const Tensor& grad, const Tensor& boxes, const
                                               prefers_adjacent_channels(call.params, grad));
   if (gradient.sums.numel() > 0) {
     const RoiAlignParams p = with_map(call.params, 0, gradient.sums);
-    run(roi_align_rotated_backward_stub, {p, clockwise, degrees}, grad,
-        p.images * channel_blocks(p), block_cost(p));
+    run(roi_align_rotated_backward_stub, call.op, {p, clockwise, degrees}, grad);
   }
   return gradient.result();
 }
