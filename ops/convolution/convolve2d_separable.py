@@ -17,6 +17,8 @@ __all__ = ["convolve_separable", "factors_of"]
 # product of two rounded factors, rounded and normalised, is off by one or two.
 _ROUNDINGS = 4
 
+_SMALL = 225  # elements of kernels that are looked at as plain numbers first
+
 _HALVES = (torch.float16, torch.bfloat16)
 
 Factors = tuple[Tensor, Tensor]  # [..., kh, 1] and [..., 1, kw]
@@ -29,6 +31,8 @@ def factors_of(kernel: Tensor) -> Factors | None:
     4 eps of their norm, where eps is of the dtype of sums: float32 for float16 and bfloat16. The
     factors have that dtype too. Reads the kernel's values.
     """
+    if _has_a_minor(kernel):
+        return None
     wide = kernel.detach().cpu().to(_wide(kernel)).numpy()
     exact = wide.dtype == np.int64
     kh, kw = wide.shape[-2:]
@@ -45,6 +49,26 @@ def factors_of(kernel: Tensor) -> Factors | None:
     return (
         torch.from_numpy(column.reshape(*shape, kh, 1)).to(sums),
         torch.from_numpy(row.reshape(*shape, 1, kw)).to(sums),
+    )
+
+
+def _has_a_minor(kernel: Tensor) -> bool:
+    """Whether two rows and two columns of a small kernel show that it isn't a product.
+
+    False leaves the question open. Most kernels are no product, and plain numbers say so sooner
+    than a dozen calls to NumPy.
+    """
+    if kernel.dim() != 2 or not kernel.is_floating_point() or kernel.numel() > _SMALL:
+        return False
+    rows = kernel.detach().tolist()
+    top, left = rows[0], rows[0][0]
+    # What 4 eps of the norm, in every element, may add to a minor is below 17 eps of its square.
+    eps = torch.finfo(torch.float32 if kernel.dtype in _HALVES else kernel.dtype).eps
+    allowed = 2 * 17 * eps * sum(x * x for row in rows for x in row)
+    return any(
+        abs(left * x - row[0] * y) > allowed
+        for row in rows[1:]
+        for x, y in zip(row, top, strict=True)
     )
 
 

@@ -17,7 +17,7 @@ from visops.convolution import convolve2d_costs as costs
 from visops.convolution.convolve2d_fft import convolve_fft
 from visops.convolution.convolve2d_methods import convolve_direct
 from visops.convolution.convolve2d_problem import problem
-from visops.convolution.convolve2d_separable import factors_of
+from visops.convolution.convolve2d_separable import _factors_of_one, _has_a_minor, factors_of
 
 FLOATING = [torch.float32, torch.float64, torch.complex64, torch.complex128]
 
@@ -148,6 +148,27 @@ def test_factors(dtype: torch.dtype) -> None:
     zeros = factors_of(torch.zeros(3, 4, dtype=dtype))
     assert zeros is not None
     assert not any(bool((f != 0).any()) for f in zeros)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_first_look_at_factors(dtype: torch.dtype) -> None:
+    """What plain numbers say about a small kernel never contradicts the whole test."""
+    eps = torch.finfo(dtype).eps
+    rng = np.random.default_rng(1)
+    rejected = 0
+    for column in (rng.random(4) - 0.5, np.array([1.0, 0, 0, 1]), np.array([1e-3, 1, 0, 1e-3])):
+        row = rng.random(5) + 0.2
+        for i, j in np.ndindex(4, 5):
+            for times in (0.5, 1, 2, 3, 3.9, 4.1, 8, 100, 10_000):
+                kernel = torch.from_numpy(np.outer(column, row)).to(dtype)
+                kernel[i, j] += times * eps * float(kernel.norm())
+                whole = _factors_of_one(kernel.double().numpy(), dtype, exact=False)
+                assert (factors_of(kernel) is None) == (whole is None)
+                assert whole is None or not _has_a_minor(kernel)
+                rejected += _has_a_minor(kernel)
+    assert rejected > 50
+    huge = torch.full((3, 3), torch.finfo(dtype).max, dtype=dtype)
+    assert not _has_a_minor(huge)
 
 
 @given(

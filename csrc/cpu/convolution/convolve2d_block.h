@@ -143,7 +143,8 @@ void sum_whole_blocks(BlockTerms<T>& t, int64_t columns, const BlockResult<T>& r
   constexpr int kColumns = Vectors * TermVector<T>::kCount;
   for (; t.column + kColumns <= columns; t.column += kColumns) {
     if (t.row_stride != 0) read_ahead<Rows, kColumns>(t, result);
-    const auto sums = sum_block<T, Rows, Vectors, Height, Width>(t);
+    // Not const: GCC 12 would keep it in memory.
+    auto sums = sum_block<T, Rows, Vectors, Height, Width>(t);
     for (int i = 0; i < Rows; ++i) {
       T* to = result.to + i * result.row + t.column;
       if (result.streams) {
@@ -162,7 +163,7 @@ void sum_last_columns(BlockTerms<T>& t, int64_t columns, BlockResult<T> result) 
   result.streams = false;
   sum_whole_blocks<T, Rows, 1, 0, 0>(t, columns, result);
   if (t.column == columns) return;
-  const auto sums = sum_block<T, Rows, 1, 0, 0>(t);
+  auto sums = sum_block<T, Rows, 1, 0, 0>(t);
   for (int i = 0; i < Rows; ++i) {
     alignas(64) T vector[kColumns];
     sums.put_row(i, vector);

@@ -13,6 +13,7 @@
 
 #include "cpu/roi/blocks.h"
 #include "cpu/roi/channel_blocks.h"
+#include "cpu/roi/read_ahead.h"
 
 namespace visops {
 namespace {
@@ -160,30 +161,51 @@ void roi_pool_at_kernel(const RoiPoolParams& p, int64_t begin, int64_t end) {
   }
 }
 
-// Adds box k's share to channels [first, last): channel by channel, or all channels of a bin at
-// once if those are adjacent. A channel's bins come in the same order either way.
+// Adds box k's share to channels [first, last), which are adjacent: all channels of a bin at once.
 template <class T, class Acc>
-void add_box(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, Acc* map) {
+void add_adjacent(const RoiPoolParams& pool, int64_t k, int64_t first, int64_t last, Acc* map) {
+  const RoiAlignParams& p = pool.align;
+  const RoiMap& m = p.maps[0];
+  for (int64_t y = 0; y < p.bins_y; ++y) {
+    for (int64_t x = 0; x < p.bins_x; ++x) {
+      const int32_t* index = pool.index + index_offset(p, k, first, y, x);
+      const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, first, y, x);
+      for (int64_t c = 0; c < last - first; ++c) {
+        if (is_pixel(m, index[c])) {
+          map[index[c] * m.column_stride + (first + c) * m.channel_stride] +=
+              load_element(grad + c * p.channel_stride);
+        }
+      }
+    }
+  }
+}
+
+// Adds the boxes of an image to one channel. Their bins lie far apart, so the next box's are
+// prefetched. The plane mostly fits the second-level cache; several planes at once would not.
+template <class T, class Acc>
+void add_to_plane(const RoiPoolParams& pool, int64_t image, int64_t channel, Acc* plane) {
   const RoiAlignParams& p = pool.align;
   const RoiMap m = p.maps[0];
-  const int64_t step = m.column_stride, channel_step = m.channel_stride;
-  const int64_t index_step = p.index_channel_stride, grad_step = p.channel_stride;
-  const int64_t run = index_step == 1 ? last - first : 1;
-  for (int64_t channel = first; channel < last; channel += run) {
-    Acc* plane = map + channel * channel_step;
-    for (int64_t y = 0; y < p.bins_y; ++y) {
-      const int32_t* index = pool.index + index_offset(p, k, channel, y, 0);
-      const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, channel, y, 0);
-      for (int64_t x = 0; x < p.bins_x; ++x) {
-        for (int64_t c = 0; c < run; ++c) {
-          const int32_t pixel = index[c * index_step];
-          if (is_pixel(m, pixel)) {
-            plane[pixel * step + c * channel_step] += load_element(grad + c * grad_step);
-          }
-        }
-        index += p.index_column_stride;
-        grad += p.bin_column_stride;
+  const auto pixels = static_cast<uint32_t>(m.height * m.width);
+  const bool one_row = p.index_column_stride == 1 && p.bin_column_stride == 1 &&
+                       p.index_row_stride == p.bins_x && p.bin_row_stride == p.bins_x;
+  const int64_t rows = one_row ? 1 : p.bins_y, columns = one_row ? p.bins_y * p.bins_x : p.bins_x;
+  const int64_t index_step = p.index_column_stride, grad_step = p.bin_column_stride;
+  for (int64_t k = 0; k < p.boxes.count; ++k) {
+    if (load_roi<Acc>(p, k).image != image) continue;
+    const int32_t* index = pool.index + index_offset(p, k, channel, 0, 0);
+    const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, channel, 0, 0);
+    if (one_row && k + 1 < p.boxes.count) {
+      read_ahead(index + p.index_roi_stride, columns);
+      read_ahead(grad + p.roi_stride, columns);
+    }
+    for (int64_t y = 0; y < rows; ++y) {
+      for (int64_t x = 0; x < columns; ++x) {
+        const auto pixel = static_cast<uint32_t>(index[x * index_step]);
+        if (pixel < pixels) plane[pixel * m.column_stride] += load_element(grad + x * grad_step);
       }
+      index += p.index_row_stride;
+      grad += p.bin_row_stride;
     }
   }
 }
@@ -192,10 +214,19 @@ template <class T, class Acc>
 void sum_channels(const RoiPoolParams& pool, int64_t image, int64_t first, int64_t last) {
   const RoiAlignParams& p = pool.align;
   const RoiMap& m = p.maps[0];
+  const bool adjacent = p.index_channel_stride == 1;
   Acc* map = static_cast<Acc*>(m.data) + image * m.image_stride;
-  zero_channels(m, map, first, last);
-  for (int64_t k = 0; k < p.boxes.count; ++k) {
-    if (load_roi<Acc>(p, k).image == image) add_box<T>(pool, k, first, last, map);
+  // Planes are zeroed one by one, so that they are in the cache when boxes are added.
+  if (adjacent || m.channel_stride == 1) zero_channels(m, map, first, last);
+  if (adjacent) {
+    for (int64_t k = 0; k < p.boxes.count; ++k) {
+      if (load_roi<Acc>(p, k).image == image) add_adjacent<T>(pool, k, first, last, map);
+    }
+    return;
+  }
+  for (int64_t channel = first; channel < last; ++channel) {
+    if (m.channel_stride != 1) zero_channels(m, map, channel, channel + 1);
+    add_to_plane<T>(pool, image, channel, map + channel * m.channel_stride);
   }
 }
 
