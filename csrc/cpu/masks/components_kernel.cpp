@@ -79,7 +79,7 @@ void label_images(const ComponentsParams& p, const Shape& shape, Workspace& work
   }
   const int64_t tasks = mask_tasks(p.count, p.height, p.width, workspace);
   char* memory = allocate<char>(workspace, bytes * tasks);
-  for_each_task(p.count, tasks, workspace, [&](int64_t task, int64_t begin, int64_t end) {
+  for_each_long_task(p.count, tasks, workspace, [&](int64_t task, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const Image image(shape, image_of(i), memory + task * bytes);
       image.scan(0, shape.parts());

@@ -243,7 +243,7 @@ void transform(const DistanceParams& p, Workspace& workspace) {
   if (bands == 1) {
     const int64_t tasks = mask_tasks(p.count, rows, p.width, workspace);
     const Transform<kMetric, T, kSites> work(p, tasks, tasks, workspace);
-    for_each_task(p.count, tasks, workspace, [&](int64_t task, int64_t begin, int64_t end) {
+    for_each_long_task(p.count, tasks, workspace, [&](int64_t task, int64_t begin, int64_t end) {
       for (int64_t mask = begin; mask < end; ++mask) {
         const Job job = {mask, task, task};
         work.columns(job, 0, p.width);
@@ -257,7 +257,7 @@ void transform(const DistanceParams& p, Workspace& workspace) {
   const Transform<kMetric, T, kSites> work(p, bands, 1, workspace);
   for (int64_t mask = 0; mask < p.count; ++mask) {
     const auto share = [&](int64_t count, const auto& body) {
-      for_each_task(count, bands, workspace, [&](int64_t task, int64_t begin, int64_t end) {
+      for_each_long_task(count, bands, workspace, [&](int64_t task, int64_t begin, int64_t end) {
         body(Job{mask, 0, task}, begin, end);
       });
     };

@@ -15,6 +15,7 @@
 
 #include "core/platform.h"
 #include "core/workspace.h"
+#include "cpu/masks/split.h"
 
 namespace visops {
 namespace {
@@ -53,14 +54,20 @@ struct Bands {
   int64_t begin(int64_t band) const { return parts * band / bands; }
 };
 
+// Out of line, since it is called for one band and, by threads, for several.
+template <class Image>
+VISOPS_NOINLINE void scan_bands(const Image& image, const Bands& bands, int64_t first,
+                                int64_t last) {
+  for (int64_t band = first; band < last; ++band) {
+    image.scan(bands.begin(band), bands.begin(band + 1));
+  }
+}
+
 // Scans and numbers an image in bands, on all threads; returns the number of components.
 template <class Image>
 int32_t number_in_bands(const Image& image, const Bands& bands, Workspace& workspace) {
-  parallel_for(workspace, bands.bands, 1, [&](int64_t first, int64_t last) {
-    for (int64_t band = first; band < last; ++band) {
-      image.scan(bands.begin(band), bands.begin(band + 1));
-    }
-  });
+  parallel_for(workspace, bands.bands, 1,
+               [&](int64_t first, int64_t last) { scan_bands(image, bands, first, last); });
   for (int64_t band = 1; band < bands.bands; ++band) image.join_above(bands.begin(band));
   return image.number();
 }

@@ -5,6 +5,12 @@
 
 #include "core/workspace.h"
 
+#if defined(_MSC_VER)
+#define VISOPS_NOINLINE __declspec(noinline)
+#else
+#define VISOPS_NOINLINE __attribute__((noinline))
+#endif
+
 namespace visops {
 namespace {
 
@@ -35,6 +41,20 @@ template <class Body>
 void for_each_task(int64_t count, int64_t tasks, Workspace& workspace, const Body& body) {
   parallel_for(workspace, tasks, 1, [&](int64_t first, int64_t last) {
     body(first, count * first / tasks, count * last / tasks);
+  });
+}
+
+template <class Body>
+VISOPS_NOINLINE void call_task(const Body& body, int64_t task, int64_t begin, int64_t end) {
+  body(task, begin, end);
+}
+
+// The same for a long body. parallel_for calls its body in two places: here it is compiled once,
+// which halves the largest kernels.
+template <class Body>
+void for_each_long_task(int64_t count, int64_t tasks, Workspace& workspace, const Body& body) {
+  for_each_task(count, tasks, workspace, [&](int64_t task, int64_t begin, int64_t end) {
+    call_task(body, task, begin, end);
   });
 }
 

@@ -1,0 +1,55 @@
+"""`make test-wheel` runs tests where there is no checkout."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+wheels = pytest.importorskip("wheels", reason="zopfli is missing")
+
+TESTS = Path(__file__).resolve().parents[1]
+SCRIPTS = {path.stem for path in (TESTS.parent / "scripts").iterdir()}
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Modules that a file imports, without their parents' other modules."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+
+
+def file_of(module: str) -> Path | None:
+    """A file of the tests, by the name that tests import it by."""
+    path = TESTS / module.replace(".", "/")
+    found = [file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()]
+    return found[0] if found else None
+
+
+def needed(files: list[Path]) -> Iterator[tuple[Path, str]]:
+    """Every import of these files and of the tests' own modules that they use."""
+    seen: set[Path] = set()
+    while files:
+        file = files.pop()
+        if file in seen:
+            continue
+        seen.add(file)
+        for module in imported(file):
+            yield file, module
+            files += [found] if (found := file_of(module)) else []
+
+
+def test_tests_of_wheels_import_no_script() -> None:
+    parts = [TESTS / part for part in wheels.TESTS]
+    assert all(part.exists() for part in parts)
+    files = [file for part in parts for file in ([part] if part.is_file() else part.rglob("*.py"))]
+    uses = [
+        f"{file.relative_to(TESTS)} imports {module}"
+        for file, module in needed([TESTS / "conftest.py", *files])
+        if module.split(".")[0] in SCRIPTS
+    ]
+    assert not uses
