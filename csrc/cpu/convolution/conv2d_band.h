@@ -50,7 +50,7 @@ VISOPS_ALWAYS_INLINE void fill_band_class(const ConvBlock& block, int64_t of_cla
   const int64_t origin = band_origin(y, block.first_row, of_class);
   const int64_t height = band_extent(y, block.rows);
   const int64_t count = span.end - span.begin, stride = block.x.step * map.column_stride;
-  const int64_t bytes = count * stride * kParts * static_cast<int64_t>(sizeof(Stored));
+  const int64_t elements = count * stride * kParts;
   for (int64_t j = 0; j < height; ++j, to += block.width) {
     const int64_t row = origin + j * y.step;
     if (row < 0 || row >= y.size || count == 0) {
@@ -58,7 +58,7 @@ VISOPS_ALWAYS_INLINE void fill_band_class(const ConvBlock& block, int64_t of_cla
       continue;
     }
     const Stored* from = plane + (row * map.row_stride + span.from * map.column_stride) * kParts;
-    if (next != 0 && map.column_stride == 1) fetch_soon(address_of(from + next * kParts), bytes);
+    if (next != 0 && map.column_stride == 1) fetch_soon(from + next * kParts, elements);
     zero_vectors(to, span.begin);
     load_run<Element>(to + span.begin, from, stride, count);
     zero_vectors(to + span.end, block.width - span.end);

@@ -4,9 +4,9 @@
 // gradient, and the samples themselves, by boxes. No sum is split.
 //
 // Rounding: NOTE [ RoIAlign maxima ] (core/roi/max.h), without contraction.
+#include "cpu/read_soon.h"
 #include "cpu/roi/bands.h"
 #include "cpu/roi/box_lanes.h"
-#include "cpu/roi/read_ahead.h"
 #include "cpu/roi/taken_samples.h"
 
 namespace visops {
@@ -40,7 +40,7 @@ VISOPS_ALWAYS_INLINE void for_each_placed(const RoiAlignParams& p, int64_t k, in
       [&](const TakenSample<Acc>& s) { return placed(map, s); },
       [&](const PlacedSample<Acc>& s) {
         if (map.channel_stride != 1) return;
-        for (const int64_t offset : s.offset) read_ahead(image + offset, p.channels);
+        for (const int64_t offset : s.offset) fetch_soon(image + offset, p.channels);
       },
       [&](int64_t c, int64_t bin_x, const PlacedSample<Acc>& s) {
         f(c, image + c * map.channel_stride,
@@ -157,7 +157,7 @@ void spread_boxes(const BandTask<Acc>& task, const Band<Acc>& band) {
           [&](const TakenSample<Acc>& s) { return band_taps(band, s); },
           [&](const BandTaps<Acc>& taps) {
             for (int64_t t = 0; t < taps.count; ++t) {
-              read_ahead(band.data + taps.offset[t], task.channels);
+              fetch_soon(band.data + taps.offset[t], task.channels);
             }
           },
           [&](int64_t c, int64_t bin_x, const BandTaps<Acc>& taps) {

@@ -2,8 +2,8 @@
 // maxima and of boxes' gradients are written over.
 #pragma once
 
+#include "cpu/read_soon.h"
 #include "cpu/roi/blocks.h"
-#include "cpu/roi/read_ahead.h"
 #include "cpu/simd/parts.h"
 
 namespace visops {
@@ -107,7 +107,7 @@ VISOPS_ALWAYS_INLINE Channels<Acc> channels_at(const MapChannels<T, Acc>& map, i
                                                int64_t column) {
   if constexpr (adjacent) {
     const T* pixel = map.at(row, column);
-    read_ahead(pixel + map.ahead, kChannels<Acc>);
+    fetch_soon(pixel + map.ahead, kChannels<Acc>);
     return load_adjacent(pixel);
   } else {
     return load_scattered<Acc>(map.at(row, column), map.channel_stride, map.count);

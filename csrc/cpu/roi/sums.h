@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "core/roi/schedule.h"
-#include "cpu/roi/read_ahead.h"
+#include "cpu/read_soon.h"
 
 namespace visops {
 namespace {
@@ -65,7 +65,7 @@ VISOPS_ALWAYS_INLINE void pool_row(const RoiTable<Acc>& table, RowEntries entrie
     for (; at < table.column_end[b]; ++at) {
       const Acc weight = table.columns[at].weight;
       const Acc* VISOPS_RESTRICT pixel = row + table.columns[at].pixel * pixel_stride;
-      if (next_row != 0) read_ahead(pixel + next_row, n);
+      if (next_row != 0) fetch_soon(pixel + next_row, n);
       for (int64_t c = 0; c < n; ++c) sum[c] += weight * pixel[c];
     }
     for (int64_t r = entries.first; r < entries.last; ++r) {
@@ -95,7 +95,7 @@ VISOPS_ALWAYS_INLINE void spread_row(const RoiTable<Acc>& table, RowEntries entr
     for (; at < table.column_end[b]; ++at) {
       const Acc weight = table.columns[at].weight;
       Acc* VISOPS_RESTRICT pixel = row + table.columns[at].pixel * pixel_stride;
-      if (next_row != 0) read_ahead(pixel + next_row, n);
+      if (next_row != 0) fetch_soon(pixel + next_row, n);
       for (int64_t c = 0; c < n; ++c) pixel[c] += weight * sum[c];
     }
   }
