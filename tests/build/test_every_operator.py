@@ -28,6 +28,8 @@ MAPPED = [
 COUNTED = {
     *("nms", "batched_nms", "nms_rotated", "nms_match", "matrix_nms"),
     *("soft_nms", "batched_soft_nms", "soft_nms_rotated"),
+    *("weighted_boxes_fusion", "weighted_boxes_fusion_3d", "non_maximum_weighted"),
+    "masks_to_runs",
 }
 DTYPES = (torch.float32, torch.float64, torch.int32, torch.int64)
 every_operator = pytest.mark.parametrize("name", OPERATORS)
@@ -57,6 +59,21 @@ def tensor_names(arguments: dict[str, Any]) -> list[str]:
     return [name for name, value in arguments.items() if isinstance(value, Tensor)]
 
 
+def mapped_name(arguments: dict[str, Any]) -> str:
+    """Return the name of the first argument that is a tensor or a list of tensors."""
+    return next(
+        name
+        for name, value in arguments.items()
+        if isinstance(value, Tensor)
+        or (isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor))
+    )
+
+
+def repeated(value: Any, times: int) -> Any:
+    """Return a tensor, or each of a list, as that many entries of a new first dimension."""
+    return pytree.tree_map(lambda tensor: torch.stack([tensor] * times), value)
+
+
 def test_operators_with_a_rule_are_known() -> None:
     """Else the tests below would test nothing."""
     known = {"affine", "augment", "box_iou", "roi_align", "conv2d", "im2col", *COUNTED}
@@ -67,15 +84,15 @@ def test_operators_with_a_rule_are_known() -> None:
 def test_vmap_of_the_operator(name: str) -> None:
     """The results of three calls, stacked; also of a vmap in a vmap."""
     target, arguments = valid_call(name)
-    mapped = tensor_names(arguments)[0]
+    mapped = mapped_name(arguments)
     expected = target.function(**arguments)
 
-    def call(entry: Tensor) -> Any:
+    def call(entry: Any) -> Any:
         return target.function(**{**arguments, mapped: entry})
 
-    entries = torch.stack([arguments[mapped]] * 3)
+    entries = repeated(arguments[mapped], 3)
     found = torch.vmap(call)(entries)
-    inner = torch.vmap(torch.vmap(call))(entries.unsqueeze(0))
+    inner = torch.vmap(torch.vmap(call))(repeated(entries, 1))
     leaves = (pytree.tree_leaves(tree) for tree in (expected, found, inner))
     for one, three, nested in zip(*leaves, strict=True):
         torch.testing.assert_close(three, torch.stack([one] * 3), equal_nan=True)
@@ -90,14 +107,14 @@ def test_vmap_without_optional_arguments(name: str) -> None:
     needed = [a.name for a in schema if not a.has_default_value()]
     if len(needed) == len(schema):
         pytest.skip("every argument is needed")
-    mapped = tensor_names(arguments)[0]
+    mapped = mapped_name(arguments)
     few = {argument: arguments[argument] for argument in needed}
     try:
         expected = target.function(**few)
     except RuntimeError:
         few, expected = arguments, target.function(**arguments)
     found = torch.vmap(lambda entry: target.function(**{**few, mapped: entry}))(
-        few[mapped].unsqueeze(0)
+        repeated(few[mapped], 1)
     )
     for one, entries in zip(*map(pytree.tree_leaves, (expected, found)), strict=True):
         torch.testing.assert_close(entries, one.unsqueeze(0), equal_nan=True)
@@ -107,8 +124,8 @@ def test_vmap_without_optional_arguments(name: str) -> None:
 def test_vmap_over_nothing(name: str) -> None:
     """No entries give no results, of the right shape."""
     target, arguments = valid_call(name)
-    mapped = tensor_names(arguments)[0]
-    nothing = arguments[mapped].new_empty((0, *arguments[mapped].shape))
+    mapped = mapped_name(arguments)
+    nothing = pytree.tree_map(lambda t: t.new_empty((0, *t.shape)), arguments[mapped])
     call = torch.vmap(lambda entry: target.function(**{**arguments, mapped: entry}))
     if name in COUNTED:
         with pytest.raises(RuntimeError, match=rf"^visops\.{name}: vmap maps 0 samples, must be"):
@@ -213,16 +230,16 @@ def test_missing_tensors_are_refused_under_vmap(name: str) -> None:
 def test_short_lists_are_refused_under_vmap(name: str) -> None:
     """Rules read sizes before the operator checks them."""
     target, arguments = valid_call(name)
-    first = tensor_names(arguments)[0]
+    first = mapped_name(arguments)
     for argument, value in arguments.items():
         if not isinstance(value, (list, tuple)) or not argument.endswith("size"):
             continue
 
-        def call(entry: Tensor, argument: str = argument) -> Any:
+        def call(entry: Any, argument: str = argument) -> Any:
             return target.function(**{**arguments, first: entry, argument: []})
 
         with pytest.raises(RuntimeError, match=r"^visops\.\w+: ") as caught:
-            torch.vmap(call)(torch.stack([arguments[first]] * 2))
+            torch.vmap(call)(repeated(arguments[first], 2))
         assert type(caught.value) is RuntimeError
 
 

@@ -78,7 +78,7 @@ def test_flags_that_only_gcc_knows(macros: tuple[str, ...], is_gcc: bool, tmp_pa
     script = tmp_path / "c++"
     script.write_text(f'#!/bin/sh\nprintf "{lines}"\n')
     script.chmod(0o755)
-    assert build.lean_flags([str(script)]) == (build.FLAGS.lean if is_gcc else [])
+    assert build.is_gcc([str(script)]) == is_gcc
 
 
 def test_kernels_with_fewer_loops_are_there() -> None:

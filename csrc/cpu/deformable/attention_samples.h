@@ -161,7 +161,7 @@ VISOPS_ALWAYS_INLINE void for_samples_ahead(const AttentionParams& p, const Samp
   };
   const int64_t end_row = row_of(of.last);
   Turn turn = {row_of(of.first), of.begin};
-  if (turn.row >= end_row || of.begin >= of.end) return;
+  if (turn.row >= end_row) return;
   Samples<Acc> placed[2] = {};
   place(turn, &placed[0]);
   for (int which = 0; turn.row < end_row; which = 1 - which) {

@@ -128,21 +128,18 @@ def test_the_gist_of_an_error_of_ray(text: str, said: str) -> None:
 
 
 @pytest.mark.usefixtures("ray")
-def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_suspect_batch_is_alone_and_others_are_side_by_side() -> None:
     import pyarrow as pa
     from visops.infer.cluster.ray_stages import _Actor, planned_row
     from visops.infer.store.plan import PlannedBatch
 
     ledger = Ledger(attempts=3)
     ledger.begin("models", 2, False)  # by a worker that died
-    actor = _Actor("models", Handle(ledger))
     inside: set[int] = set()
     seen: dict[int, set[int]] = {}
     side_by_side, ended = threading.Barrier(3), threading.Event()
 
-    def do(table: pa.Table, number: int, clock: object) -> pa.Table:
+    def do(table: pa.Table, number: int) -> pa.Table:
         inside.add(number)
         if number < 2:
             side_by_side.wait(LIMIT)
@@ -151,7 +148,11 @@ def test_a_suspect_batch_is_alone_and_others_are_side_by_side(
         inside.remove(number)
         return table
 
-    monkeypatch.setattr(actor, "do", do)
+    class Worker(_Actor):
+        def do(self, table: pa.Table, number: int, clock: object) -> pa.Table:
+            return do(table, number)
+
+    actor = Worker("models", Handle(ledger))
     tables = [pa.Table.from_pylist([planned_row(PlannedBatch(one, ()))]) for one in range(4)]
     with ThreadPoolExecutor(4) as pool:
         calls = [pool.submit(actor, table) for table in tables[:2]]
