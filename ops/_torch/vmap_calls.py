@@ -147,7 +147,8 @@ def is_below_vmap() -> bool:
 def _entry(argument: Any, dim: Any, i: int) -> Any:
     if isinstance(argument, (list, tuple)) and isinstance(dim, (list, tuple)):  # a list of tensors
         return [_entry(a, d, i) for a, d in zip(argument, dim, strict=True)]
-    return argument if dim is None else argument.select(dim, i)
+    # The operator refuses what is not a tensor where it wants another type: {} has no dimension.
+    return argument.select(dim, i) if isinstance(argument, Tensor) and dim is not None else argument
 
 
 def _no_results(op: Any, in_dims: Any, arguments: Any) -> tuple[Any, Any]:
