@@ -337,6 +337,6 @@ def test_nested_maps_under_vmap() -> None:
 def test_a_wrong_type_under_vmap() -> None:
     maps = [torch.ones(1, 2, 8, 8), torch.ones(1, 2, 4, 4)]
     boxes = torch.tensor([[[0.0, 1, 1, 5, 5]]])
-    call = torch.ops.visops.multiscale_roi_align
+    call: Any = visops.multiscale_roi_align
     with pytest.raises(RuntimeError, match="'bool' for argument 'aligned' but instead found"):
-        torch.vmap(lambda b: call(maps, b, [2, 2], [0.5, 0.25], aligned={}))(boxes)
+        torch.vmap(lambda b: call(maps, b, 2, [0.5, 0.25], aligned={}))(boxes)
