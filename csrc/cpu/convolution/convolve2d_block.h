@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cpu/convolution/convolve2d_weights.h"
+#include "cpu/read_soon.h"
 #include "cpu/simd/floats.h"
 #include "cpu/simd/streaming.h"
 
@@ -118,23 +119,14 @@ struct BlockResult {
 // unless they are streamed.
 template <int Rows, int Columns, class T>
 VISOPS_ALWAYS_INLINE void read_ahead(const BlockTerms<T>& t, const BlockResult<T>& result) {
-#if defined(__GNUC__)
-  constexpr uintptr_t kLine = 64, kSize = sizeof(T);
+  constexpr int64_t kSize = sizeof(T), kBytes = Columns * kSize;
   // Beyond the last rows these are just numbers, not addresses of elements.
-  const auto input = reinterpret_cast<uintptr_t>(t.rows[t.height - 1] + t.column);
-  const auto output = reinterpret_cast<uintptr_t>(result.to + t.column);
-  for (uintptr_t i = 0; i < Rows; ++i) {
-    const uintptr_t row = input + (Rows + i) * static_cast<uintptr_t>(t.row_stride) * kSize;
-    const uintptr_t below = output + (Rows + i) * static_cast<uintptr_t>(result.row) * kSize;
-    for (uintptr_t at = 0; at < Columns * kSize; at += kLine) {
-      __builtin_prefetch(reinterpret_cast<const void*>(row + at), 0, 3);
-      if (!result.streams) __builtin_prefetch(reinterpret_cast<const void*>(below + at), 1, 3);
-    }
+  const int64_t input = address_of(t.rows[t.height - 1] + t.column);
+  const int64_t output = address_of(result.to + t.column);
+  for (int64_t i = 0; i < Rows; ++i) {
+    fetch_soon(input + (Rows + i) * t.row_stride * kSize, kBytes);
+    if (!result.streams) fetch_soon<true>(output + (Rows + i) * result.row * kSize, kBytes);
   }
-#else
-  static_cast<void>(t);
-  static_cast<void>(result);
-#endif
 }
 
 // Sums whole blocks of columns, from t.column on.

@@ -11,7 +11,7 @@
 namespace visops {
 namespace {
 
-// Of a thread, in registers: float64 takes two for each.
+// A thread keeps these in registers: float64 takes two for each.
 template <class Acc>
 constexpr int kThreadSums = sizeof(Acc) == 8 ? 16 : 32;
 

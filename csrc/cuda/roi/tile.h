@@ -82,7 +82,7 @@ struct Tile {
   int64_t image, channel;
 };
 
-// Of a block of which each warp has a row.
+// In blocks where each warp has a row.
 __device__ inline int row_of_thread() { return static_cast<int>(threadIdx.x) / kWarp; }
 __device__ inline int lane_of_thread() { return static_cast<int>(threadIdx.x) % kWarp; }
 
