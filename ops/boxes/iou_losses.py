@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .._torch.numbers import real_number
 from .._torch.refusals import refuse_float8, require_plain
 from .iou_formulas import (
     area,
@@ -60,7 +61,7 @@ def generalized_box_iou_loss(
     """
     op = "generalized_box_iou_loss"
     a, b = _read(op, boxes1, boxes2, reduction)
-    eps = float(eps)
+    eps = real_number(op, "eps", eps)
     inter, union = _parts(a, b)
     hull = area(hull_sides(a, b))
     loss = 1 - (inter / (union + eps) - (hull - union) / (hull + eps))
@@ -102,7 +103,7 @@ def distance_box_iou_loss(
     """
     op = "distance_box_iou_loss"
     a, b = _read(op, boxes1, boxes2, reduction)
-    eps = float(eps)
+    eps = real_number(op, "eps", eps)
     return _reduced(_distance_loss(a, b, eps)[0], reduction)
 
 
@@ -145,7 +146,7 @@ def complete_box_iou_loss(
     """
     op = "complete_box_iou_loss"
     a, b = _read(op, boxes1, boxes2, reduction)
-    eps = float(eps)
+    eps = real_number(op, "eps", eps)
     loss, iou = _distance_loss(a, b, eps)
     v = aspect_difference(a, b)
     alpha = (v / (1 - iou + v + eps)).detach()

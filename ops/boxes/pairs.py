@@ -11,6 +11,7 @@ from torch import Tensor
 
 from .._torch.arrays import no_boxes
 from .._torch.call import call_operator
+from .._torch.numbers import real_number
 from .._torch.refusals import require_plain
 from .iou_autograd import box_iou as _box_iou
 from .iou_autograd import box_iou_rotated as _box_iou_rotated
@@ -40,11 +41,13 @@ def upright_overlaps(
         also = ", or 'cxcywhr' for kind 'iou'" if op == "box_iou" else ""
         raise ValueError(f"visops.{op}: fmt is {fmt!r}, must be 'xyxy', 'xywh' or 'cxcywh'{also}")
 
+    eps = real_number(op, "eps", eps)
+
     def of_tensors(first: Tensor, second: Tensor) -> Tensor:
         dtype = result_dtype(first, second)
         _check(op, first, second, 4, aligned, kind)
         if aligned and not 0 <= eps < math.inf:
-            raise ValueError(f"visops.{op}: eps is {eps}, must be >= 0 and finite")
+            raise ValueError(f"visops.{op}: eps is {eps:g}, must be >= 0 and finite")
         first, second = _corners(first, fmt), _corners(second, fmt)
         if aligned:
             common = computed_in(first, second)

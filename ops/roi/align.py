@@ -11,9 +11,10 @@ from typing import Any
 
 from torch import Tensor
 
+from .._torch.numbers import real_number, whole_number
 from .align_autograd import roi_align as _mean
 from .align_autograd import roi_align_max as _max
-from .arguments import as_boxes, output_pair, real_number, whole_number
+from .arguments import as_boxes, output_pair
 from .multiscale_autograd import multiscale_roi_align as _multiscale
 
 __all__ = ["multiscale_roi_align", "roi_align"]

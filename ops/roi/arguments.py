@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .._torch.arrays import no_boxes
 
-__all__ = ["as_boxes", "output_pair", "real_number", "whole_number"]
+__all__ = ["as_boxes", "output_pair"]
 
 
 def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "input") -> Tensor:
@@ -104,41 +104,3 @@ def output_pair(
 
 def _index(size: Any) -> int:
     return size if isinstance(size, torch.SymInt) else operator.index(size)  # type: ignore[return-value]
-
-
-def whole_number(op: str, name: str, value: Any) -> Any:
-    """Return an integer, also for a float without a fraction.
-
-    Raises
-    ------
-    TypeError
-        For anything else.
-    """
-    if isinstance(value, torch.SymInt):
-        return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a whole number") from None
-
-
-def real_number(op: str, name: str, value: Any) -> Any:
-    """Return a float; whole numbers may be as large as floats are.
-
-    Raises
-    ------
-    TypeError
-        For anything else.
-    ValueError
-        For a larger number.
-    """
-    if isinstance(value, (float, torch.SymFloat, torch.SymInt)):
-        return value
-    try:
-        return float(value)
-    except TypeError:
-        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a number") from None
-    except OverflowError:
-        raise ValueError(f"visops.{op}: {name} has {value.bit_length()} bits, too many") from None

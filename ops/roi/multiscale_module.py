@@ -11,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from .._torch.arrays import no_boxes
+from .._torch.numbers import whole_number
 from .align import multiscale_roi_align
-from .arguments import as_boxes, output_pair, whole_number
+from .arguments import as_boxes, output_pair
 from .multiscale_autograd import box_levels, level_number, pool_by_position
 
 if TYPE_CHECKING:

@@ -228,9 +228,16 @@ def test_kinds(error: type[Exception], message: str, call: Callable[[], Any]) ->
     check(error, message, call)
 
 
-def test_torch_names_the_argument_of_a_wrong_type() -> None:
-    with pytest.raises(RuntimeError, match=r"visops::box_iou.*argument 'eps'"):
+def test_numbers() -> None:
+    with pytest.raises(TypeError, match="distance_box_iou: eps is 'a', must be a number"):
         visops.distance_box_iou(boxes(), boxes(), "a")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="complete_box_iou: eps has 2001 bits, too many"):
+        visops.complete_box_iou(boxes(), boxes(), 2**2000)
+    with pytest.raises(ValueError, match="distance_box_iou_loss: eps has 2001 bits, too many"):
+        visops.distance_box_iou_loss(boxes(), boxes(), eps=2**2000)
+    first = boxes().requires_grad_()
+    visops.distance_box_iou(first, boxes(), eps=2**64).sum().backward()
+    assert first.grad is not None
 
 
 def test_devices() -> None:

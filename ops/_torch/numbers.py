@@ -1,0 +1,50 @@
+"""Numbers among arguments, before a schema of torch's sees them."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+
+__all__ = ["real_number", "whole_number"]
+
+
+def whole_number(op: str, name: str, value: Any) -> Any:
+    """Return an integer, also for a float without a fraction.
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    """
+    if isinstance(value, torch.SymInt):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a whole number") from None
+
+
+def real_number(op: str, name: str, value: Any) -> Any:
+    """Return a float; whole numbers may be as large as floats are.
+
+    Raises
+    ------
+    TypeError
+        For anything else.
+    ValueError
+        For a larger number.
+    """
+    if isinstance(value, (float, torch.SymFloat, torch.SymInt)):
+        return value
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        return float(value)
+    except TypeError:
+        raise TypeError(f"visops.{op}: {name} is {value!r}, must be a number") from None
+    except OverflowError:
+        raise ValueError(f"visops.{op}: {name} has {value.bit_length()} bits, too many") from None
