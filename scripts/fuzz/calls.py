@@ -128,7 +128,12 @@ _GIGABYTES = (1 << 24, 1 << 34)
 def _takes_gigabytes(arguments: Mapping[str, Any]) -> bool:
     numbers = pytree.tree_leaves([arguments.get(name) for name in _SIZES])
     positive = [n for n in numbers if isinstance(n, (int, float)) and 0 < n < math.inf]
-    return _GIGABYTES[0] <= math.prod(positive) <= _GIGABYTES[1]
+    tensors = [t for t in pytree.tree_leaves(arguments) if isinstance(t, Tensor)]
+    boxes = max((t.shape[0] for t in tensors if t.dim()), default=1)
+    channels = max((t.shape[1] for t in tensors if t.dim() == 4), default=1)
+    least = math.prod(positive)
+    most = least * max(boxes, 1) * max(channels, 1)
+    return most >= _GIGABYTES[0] and least <= _GIGABYTES[1]
 
 
 def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
