@@ -1,8 +1,9 @@
 // Weighted sums of bytes and of 16-bit words, in 32 bits: exact, so that their order is free.
 //
 //   byte_sums   kByteBlock sums over rows of bytes, rounded to 16 bits
-//   window_sums, where kWordWindows: the same for sixteen runs that lie near each other
 //   word_sums   sums along four runs of words, in up to four planes; Blocks = 0 reads their length
+//   window_sums, where kWordWindows: the same for sixteen runs that lie near each other
+//   pixel_sums, where kPixelRuns: the same for eight runs of pixels of three or four words
 #pragma once
 
 #include <cstdint>
@@ -53,6 +54,15 @@ struct WordWindow {
   const int16_t* weight;    // [pairs, 32]
   int pairs;
 };
+
+// Eight runs of pixels, [blocks * kWordBlock] each.
+struct PixelRuns {
+  const int16_t* pixels;
+  const int32_t* first;   // [8] the pixel where each run begins
+  const int16_t* weight;  // [8, blocks * kWordBlock]
+  int blocks;
+};
+constexpr int kPixelSums = 8;
 
 #if VISOPS_ISA_SLOT == 2
 
@@ -145,6 +155,10 @@ VISOPS_ALWAYS_INLINE void word_sums(const WordRuns& runs, const float* scale, fl
   if (Planes > 2) _mm_storeu_ps(out[2], _mm512_extractf32x4_ps(v, 2));
   if (Planes > 3) _mm_storeu_ps(out[3], _mm512_extractf32x4_ps(v, 3));
 }
+
+constexpr bool kPixelRuns = false;
+template <int Channels, int Pairs>  // never called
+void pixel_sums(const PixelRuns&, const float*, float, float* const (&)[4]) {}
 
 constexpr bool kWordWindows = true;
 
@@ -269,11 +283,76 @@ VISOPS_ALWAYS_INLINE void word_sums(const WordRuns& runs, const float* scale, fl
   if constexpr (Planes > 2) word_sums_of<Planes, 2, Blocks>(runs, scale, offset, out);
 }
 
+constexpr bool kPixelRuns = true;
+
+// The words of two pixels in each half, channel by channel.
+template <int Channels>
+VISOPS_ALWAYS_INLINE __m256i pair_channels(__m256i pixels) {
+  const __m128i order = Channels == 3
+                            ? _mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1)
+                            : _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15);
+  return _mm256_shuffle_epi8(pixels, _mm256_broadcastsi128_si256(order));
+}
+
+// Sums of the runs i and i + 4, a channel in each lane of a half. Pairs of taps: 0 for all in the
+// blocks.
+template <int Channels, int Pairs>
+VISOPS_ALWAYS_INLINE __m256i pixel_run_sums(const PixelRuns& runs, int i) {
+  const auto load = [](const int16_t* low, const int16_t* high) {
+    return _mm256_inserti128_si256(
+        _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(low))),
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(high)), 1);
+  };
+  const int blocks = Pairs > 0 ? 1 : runs.blocks, words = blocks * kWordBlock;
+  const int16_t* low = runs.pixels + runs.first[i] * Channels;
+  const int16_t* high = runs.pixels + runs.first[i + 4] * Channels;
+  const int16_t* weight = runs.weight + i * words;
+  __m256i sum = _mm256_setzero_si256();
+  for (int b = 0; b < blocks; ++b) {
+    const __m256i weights = load(weight, weight + 4 * words);
+    const auto add = [&](int pair, __m256i weight_pair) {
+      const __m256i pixels = load(low + 2 * pair * Channels, high + 2 * pair * Channels);
+      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pair_channels<Channels>(pixels), weight_pair));
+    };
+    add(0, _mm256_shuffle_epi32(weights, 0x00));
+    if (Pairs != 1) add(1, _mm256_shuffle_epi32(weights, 0x55));
+    if (Pairs == 0 || Pairs > 2) add(2, _mm256_shuffle_epi32(weights, 0xaa));
+    if (Pairs == 0 || Pairs > 3) add(3, _mm256_shuffle_epi32(weights, 0xff));
+    low += kWordBlock * Channels;
+    high += kWordBlock * Channels;
+    weight += kWordBlock;
+  }
+  return sum;
+}
+
+// out[c][i] = scale[i] x sum + offset. Reads eight words from each tap on.
+template <int Channels, int Pairs>
+VISOPS_ALWAYS_INLINE void pixel_sums(const PixelRuns& runs, const float* scale, float offset,
+                                     float* const (&out)[4]) {
+  const __m256i s0 = pixel_run_sums<Channels, Pairs>(runs, 0);
+  const __m256i s1 = pixel_run_sums<Channels, Pairs>(runs, 1);
+  const __m256i s2 = pixel_run_sums<Channels, Pairs>(runs, 2);
+  const __m256i s3 = pixel_run_sums<Channels, Pairs>(runs, 3);
+  const __m256i a = _mm256_unpacklo_epi32(s0, s1), b = _mm256_unpacklo_epi32(s2, s3);
+  const __m256i c = _mm256_unpackhi_epi32(s0, s1), d = _mm256_unpackhi_epi32(s2, s3);
+  const __m256i sums[4] = {_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b),
+                           _mm256_unpacklo_epi64(c, d), _mm256_unpackhi_epi64(c, d)};
+  const __m256 scales = _mm256_loadu_ps(scale), offsets = _mm256_set1_ps(offset);
+  for (int k = 0; k < Channels; ++k) {
+    const __m256 v = _mm256_mul_ps(_mm256_cvtepi32_ps(sums[k]), scales);
+    _mm256_storeu_ps(out[k], _mm256_add_ps(v, offsets));
+  }
+}
+
 #else
 
 constexpr bool kWordWindows = false;
 template <int Planes>  // never called
 void window_sums(const WordWindow&, const float*, float, float* const (&)[4]) {}
+
+constexpr bool kPixelRuns = false;
+template <int Channels, int Pairs>  // never called
+void pixel_sums(const PixelRuns&, const float*, float, float* const (&)[4]) {}
 
 constexpr int kByteBlock = 64;
 

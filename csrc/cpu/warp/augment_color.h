@@ -52,6 +52,9 @@ void color_segment(const AugmentParams& p, const ColorPlan<float>& plan, int pad
 inline void finish_plane(const AugmentParams& p, int64_t channel, int padded, const float* v,
                          float* result) {
   const int64_t at = value_index(p, channel);
+  // Bytes to bytes are often finished as they are; -0 and 0 make one byte.
+  const bool is_finished = p.input_scale == 1.0 && p.scale[at] == 1.0 && p.offset[at] == 0.0;
+  if (is_finished && !p.clamp && p.output_dtype == DType::kUInt8) return;
   const Floats input(static_cast<float>(p.input_scale));
   const Floats scale(static_cast<float>(p.scale[at])), offset(static_cast<float>(p.offset[at]));
   for (int i = 0; i < padded; i += Floats::kWidth) {

@@ -4,7 +4,7 @@
 // The two steps of NOTE [ Resized rows ] (cpu/warp/augment_resize.h), by the arithmetic of
 // NOTE [ Integer filter ] (core/warp/augment_integers.h): columns of an output row in vectors along
 // the row, two tap rows at a time; then each pixel's taps, eight words at a time in every channel.
-// Interleaved channels are separated in between.
+// Interleaved channels are separated in between, where they can't be summed side by side.
 #pragma once
 
 #include "cpu/simd/integer_sums.h"
@@ -23,6 +23,7 @@ struct WordWindows {
 
 struct IntegerChunk : ResizeColumns {
   int blocks;  // of kWordBlock taps per column, the last ones of weight 0
+  int pairs;   // of taps, in the column that has most
   alignas(64) float unit[kPaddedSegment];
   alignas(64) int16_t weight[kPaddedSegment * kMostIntegerTaps];
   WordWindows windows;
@@ -33,9 +34,7 @@ constexpr int kWindowWords = 64;
 inline void make_windows(IntegerChunk& chunk) {
   WordWindows& windows = chunk.windows;
   windows.pairs = 0;
-  int most = 0;
-  for (int i = 0; i < chunk.count; ++i) most = chunk.taps[i] > most ? chunk.taps[i] : most;
-  const int pairs = (most + 1) / 2, stride = chunk.blocks * kWordBlock;
+  const int pairs = chunk.pairs, stride = chunk.blocks * kWordBlock;
   for (int i0 = 0; i0 < chunk.count; i0 += kMaxWidth) {
     const int count = chunk.count - i0 < kMaxWidth ? chunk.count - i0 : kMaxWidth;
     int32_t low = chunk.first[i0], high = low;
@@ -66,6 +65,7 @@ void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<flo
   chunk.blocks = (most + kWordBlock - 1) / kWordBlock;
   const int stride = chunk.blocks * kWordBlock;
   chunk.begin(x0 + lane);
+  int most_taps = 0;
   for (int i = lane; i < lanes; ++i) {
     const LanePoint<float> point = lane_point(segment, i);
     const FilterTaps<float> taps = filter_taps<mode>(axis, Padding::kConstant, point.x);
@@ -77,7 +77,9 @@ void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<flo
       weight[j] = static_cast<int16_t>(next_weight<mode>(taps, j, &weights));
     }
     for (int32_t j = taps.count; j < stride; ++j) weight[j] = 0;
+    most_taps = taps.count > most_taps ? taps.count : most_taps;
   }
+  chunk.pairs = (most_taps + 1) / 2;
   chunk.finish();
   for (int i = chunk.count; i % kMaxWidth != 0; ++i) {
     chunk.first[i] = 0;
@@ -172,8 +174,8 @@ struct IntegerResizeBuffers {
   AugmentLanes lanes;
   Planes planes;
   IntegerRows rows;
-  alignas(64) int16_t pixels[4 * kBufferColumns];
   // The taps of weight 0 reach beyond the last column.
+  alignas(64) int16_t pixels[4 * (kBufferColumns + kMostIntegerTaps) + kWordBlock];
   alignas(64) int16_t plane[kGroup][kBufferColumns + kMostIntegerTaps];
 };
 
@@ -219,6 +221,33 @@ void filter_windows(const IntegerChunk& chunk, int padded, IntegerResizeBuffers&
   }
 }
 
+template <int Channels, int Pairs>
+void filter_integer_pixels(const IntegerChunk& chunk, int padded, IntegerResizeBuffers& buffers) {
+  PixelRuns runs = {buffers.pixels, chunk.first, chunk.weight, chunk.blocks};
+  float* out[4] = {};
+  for (int c = 0; c < Channels; ++c) out[c] = buffers.planes.v[c];
+  for (int i = 0; i < padded; i += kPixelSums) {
+    pixel_sums<Channels, Pairs>(runs, chunk.unit + i, 128.0f, out);
+    runs.first += kPixelSums;
+    runs.weight += kPixelSums * chunk.blocks * kWordBlock;
+    for (int c = 0; c < Channels; ++c) out[c] += kPixelSums;
+  }
+}
+
+// Filters `n` columns of interleaved channels along the row.
+template <int Channels>
+void filter_integer_pixels(const IntegerChunk& chunk, int64_t n, int padded,
+                           IntegerResizeBuffers& buffers) {
+  const int beyond = (chunk.blocks * Channels + 1) * kWordBlock;
+  for (int j = 0; j < beyond; ++j) buffers.pixels[n * Channels + j] = 0;
+  switch (chunk.blocks == 1 ? chunk.pairs : 0) {
+    case 1:
+    case 2: return filter_integer_pixels<Channels, 2>(chunk, padded, buffers);
+    case 3: return filter_integer_pixels<Channels, 3>(chunk, padded, buffers);
+    default: return filter_integer_pixels<Channels, 0>(chunk, padded, buffers);
+  }
+}
+
 template <int Channels>
 void filter_integer_columns(const IntegerChunk& chunk, int padded, IntegerResizeBuffers& buffers) {
   if (kWordWindows && chunk.windows.pairs > 0) {
@@ -247,6 +276,10 @@ inline void resize_integer_row(const SegmentAt& at, const IntegerChunk& chunk, i
                    image.row_stride, y.next_count};
   if (is_interleaved(at.p, image)) {
     filter_byte_rows(rows, next, n * channels, buffers.pixels);
+    if constexpr (kPixelRuns) {
+      return channels == 3 ? filter_integer_pixels<3>(chunk, n, at.padded, buffers)
+                           : filter_integer_pixels<4>(chunk, n, at.padded, buffers);
+    }
     if (channels == 3) {
       separate_channels<3>(buffers.pixels, n, buffers.plane);
     } else {
