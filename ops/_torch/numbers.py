@@ -17,15 +17,20 @@ def whole_number(op: str, name: str, value: Any) -> Any:
     ------
     TypeError
         For anything else.
+    ValueError
+        For a number that 64 bits can't hold.
     """
     if isinstance(value, torch.SymInt):
         return value
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
     try:
-        return operator.index(value)
+        is_whole_float = isinstance(value, float) and value.is_integer()
+        number = int(value) if is_whole_float else operator.index(value)
     except TypeError:
         raise TypeError(f"visops.{op}: {name} is {value!r}, must be a whole number") from None
+    if not -(2**63) <= number < 2**63:
+        bits = number.bit_length()
+        raise ValueError(f"visops.{op}: {name} has {bits} bits, must fit in 64 with its sign")
+    return number
 
 
 def real_number(op: str, name: str, value: Any) -> Any:

@@ -319,6 +319,9 @@ def test_canonical_scales_of_many_bits() -> None:
         visops.multiscale_roi_align(maps, boxes, 2, [1.0], canonical_scale=-(2**70))
     with pytest.raises(ValueError, match="canonical_scale has 2001 bits, too many"):
         visops.multiscale_roi_align(maps, boxes, 2, [1.0], canonical_scale=2**2000)
+    for level in (-(2**70), 2**63, 1e30):
+        with pytest.raises(ValueError, match=r"canonical_level has \d+ bits, must fit in 64"):
+            visops.multiscale_roi_align(maps, boxes, 2, [1.0], canonical_level=level)  # type: ignore[arg-type]
 
 
 def test_nested_maps_under_vmap() -> None:
