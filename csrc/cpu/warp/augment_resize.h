@@ -8,6 +8,7 @@
 // only: under the others taps fold.
 #pragma once
 
+#include "cpu/simd/quad_groups.h"
 #include "cpu/warp/augment_color.h"
 #include "cpu/warp/augment_samplers.h"
 
@@ -63,8 +64,11 @@ struct ResizeChunk : ResizeColumns {
   int uniform;  // number of taps if all columns have as many, some of weight 0; else 0
   int stride;   // weights per column
   alignas(64) float weight[kTableFloats];
-  alignas(64) float spread[kTableFloats];  // each four times, for kWidth / 4 columns at once
+  alignas(64) float spread[kTableFloats];  // each four times, as filter_uniform() takes them
 };
+
+// kWidth columns are filtered at once, in four registers: quad k of register r is column 4 k + r.
+constexpr int kQuads = Floats::kWidth / 4;
 
 // Taps of weight 0 change no sum of finite values, and loops of one length are faster. So this
 // gives all columns, in whole vectors, as many taps as the one with most. At the right end the new
@@ -75,13 +79,13 @@ inline void make_uniform(ResizeChunk& chunk) {
   const int padded = (chunk.count + kMaxWidth - 1) & -kMaxWidth;
   if (most == 0 || padded * 4 * most > kTableFloats) return;
   chunk.uniform = most;
-  constexpr int kQuads = Floats::kWidth / 4;
   const int32_t last = chunk.high - chunk.low - most;
   for (int i = 0; i < padded; ++i) {
     const bool real = i < chunk.count;
     const int32_t shift = real && chunk.first[i] > last ? chunk.first[i] - last : 0;
     chunk.first[i] = real ? chunk.first[i] - shift : 0;
-    float* group = chunk.spread + (i & -kQuads) * 4 * most + (i % kQuads) * 4;
+    const int column = i % Floats::kWidth, in_register = i - column + column % 4 * kQuads;
+    float* group = chunk.spread + in_register * 4 * most + column / 4 * 4;
     for (int j = 0; j < most; ++j) {
       const bool some = real && j >= shift && j - shift < chunk.taps[i];
       const float weight = some ? chunk.weight[i * chunk.stride + j - shift] : 0.0f;
@@ -206,61 +210,61 @@ inline void interleave(const float* planes, int64_t stride, int64_t channels, in
   }
 }
 
-// Sixteen columns, kWidth / 4 at a time, with `Taps` taps each (0: chunk.uniform). `sum` has four
-// floats per column.
+// kWidth columns from `i` on, with `Taps` taps each (0: chunk.uniform).
 template <int Taps>
-void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step, int i, float* sum) {
-  constexpr int kQuads = Floats::kWidth / 4;
+VISOPS_ALWAYS_INLINE void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step,
+                                         int i, Planes& planes) {
   const int taps = Taps > 0 ? Taps : chunk.uniform;
-  for (int l = 0; l < kMaxWidth; l += kQuads) {
+  const float* weight = chunk.spread + i * 4 * taps;
+  Floats sum[4];
+  VISOPS_UNROLL
+  for (int r = 0; r < 4; ++r, weight += taps * Floats::kWidth) {
     int32_t offset[kQuads];
-    for (int k = 0; k < kQuads; ++k) offset[k] = chunk.first[i + l + k] * step;
-    const float* weight = chunk.spread + (i + l) * 4 * taps;
+    for (int k = 0; k < kQuads; ++k) offset[k] = chunk.first[i + 4 * k + r] * step;
     Floats v(0.0f);
     VISOPS_UNROLL
     for (int j = 0; j < taps; ++j) {
       v = v + Floats::load(weight + j * Floats::kWidth) * load_quads(pixels + j * step, offset);
     }
-    v.store(sum + 4 * l);
+    sum[r] = v;
   }
+  transpose_groups(sum);
+  for (int c = 0; c < kGroup; ++c) sum[c].store(planes.v[c] + i);
 }
 
-inline void filter_uniform(const ResizeChunk& chunk, const float* pixels, int step, int i,
-                           float* sum) {
-  switch (chunk.uniform) {
-    case 3: return filter_uniform<3>(chunk, pixels, step, i, sum);
-    case 4: return filter_uniform<4>(chunk, pixels, step, i, sum);
-    case 5: return filter_uniform<5>(chunk, pixels, step, i, sum);
-    case 6: return filter_uniform<6>(chunk, pixels, step, i, sum);
-    case 7: return filter_uniform<7>(chunk, pixels, step, i, sum);
-    default: return filter_uniform<0>(chunk, pixels, step, i, sum);
+template <int Taps>
+void filter_uniform_columns(const ResizeChunk& chunk, const float* pixels, int step,
+                            Planes& planes) {
+  for (int i = 0; i < chunk.count; i += Floats::kWidth) {
+    filter_uniform<Taps>(chunk, pixels, step, i, planes);
   }
 }
 
 // Pixels of `step` floats (3 or 4) to planes. Four floats must be readable at every pixel.
 inline void filter_columns(const ResizeChunk& chunk, const float* pixels, int step,
                            Planes& planes) {
-  for (int i = 0; i < chunk.count; i += kMaxWidth) {
-    alignas(64) float sum[4 * kMaxWidth];
-    if (chunk.uniform > 0) {
-      filter_uniform(chunk, pixels, step, i, sum);
-    } else {
-      for (int l = 0; l < kMaxWidth && i + l < chunk.count; ++l) {
-        const float* tap = pixels + chunk.first[i + l] * step;
-        const float* weight = chunk.weight + (i + l) * chunk.stride;
-        Quad v(0.0f);
-        for (int j = 0; j < chunk.taps[i + l]; ++j) {
-          v = v + Quad(weight[j]) * Quad::load(tap + j * step);
-        }
-        v.store(sum + 4 * l);
+  switch (chunk.uniform) {
+    case 0: break;
+    case 3: return filter_uniform_columns<3>(chunk, pixels, step, planes);
+    case 4: return filter_uniform_columns<4>(chunk, pixels, step, planes);
+    case 5: return filter_uniform_columns<5>(chunk, pixels, step, planes);
+    case 6: return filter_uniform_columns<6>(chunk, pixels, step, planes);
+    case 7: return filter_uniform_columns<7>(chunk, pixels, step, planes);
+    default: return filter_uniform_columns<0>(chunk, pixels, step, planes);
+  }
+  for (int i = 0; i < chunk.count; i += 4) {
+    Quad q[4];
+    for (int l = 0; l < 4; ++l) {
+      q[l] = Quad(0.0f);
+      if (i + l >= chunk.count) continue;
+      const float* tap = pixels + chunk.first[i + l] * step;
+      const float* weight = chunk.weight + (i + l) * chunk.stride;
+      for (int j = 0; j < chunk.taps[i + l]; ++j) {
+        q[l] = q[l] + Quad(weight[j]) * Quad::load(tap + j * step);
       }
     }
-    for (int l = 0; l < kMaxWidth; l += 4) {
-      Quad q[4];
-      for (int k = 0; k < 4; ++k) q[k] = Quad::load(sum + 4 * (l + k));
-      transpose(q);
-      for (int c = 0; c < kGroup; ++c) q[c].store(planes.v[c] + i + l);
-    }
+    transpose(q);
+    for (int c = 0; c < kGroup; ++c) q[c].store(planes.v[c] + i);
   }
 }
 
