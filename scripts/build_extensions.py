@@ -61,13 +61,28 @@ from build_ninja import (
 )
 from build_sanitizers import link_flags as sanitizer_link_flags
 from build_sanitizers import sanitizers
-from build_toolchain import FLAGS, WINDOWS, Cuda, fail, find_cuda, find_jpeg, switch
+from build_toolchain import (
+    FLAGS,
+    WINDOWS,
+    Cuda,
+    fail,
+    find_cuda,
+    find_jpeg,
+    folding_flags,
+    switch,
+)
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-# Fronts that go through all boxes themselves; the others only check and prepare a call, which takes
-# as long when they are compiled for size.
-LOOPING_FRONTS = {f"csrc/torch/suppression/{name}.cpp" for name in ("nms_host", "soft_nms")}
+# Files outside of the kernels that go through all boxes, points or images themselves. The others
+# only check and prepare a call, which takes as long when they are compiled for size.
+LOOPING = {
+    *(f"csrc/torch/suppression/{name}.cpp" for name in ("nms_host", "soft_nms")),
+    *(f"csrc/core/masks/{name}.cpp" for name in ("polygons", "rle_text")),
+    *(f"csrc/core/warp/{name}.cpp" for name in ("chain", "chain_colors", "chain_steps")),
+    *(f"csrc/core/roi/{name}.cpp" for name in ("align", "align_rotated", "schedule")),
+    "csrc/core/suppression/score_order.cpp",
+}
 
 TORCH_API = "0x020b000000000000"  # 2.11: the oldest torch that the binary runs on
 LIBRARY = "{}.dll" if WINDOWS else "lib{}.dylib" if sys.platform == "darwin" else "lib{}.so"
@@ -94,6 +109,17 @@ def link_flags(libraries: Iterable[str] = (), cuda: Cuda | None = None) -> list[
     flags += ["-lcudart_static", "-lrt", "-lpthread"] if cuda else []
     flags += ["-ldl"] if sys.platform == "linux" else []
     return flags + extra
+
+
+def fronts(
+    file: NinjaFile, folder: str, sources: Iterable[Path], flags: Iterable[str] = ()
+) -> list[Path]:
+    """Compile for size what runs once a call."""
+    objects: list[Path] = []
+    for source in sources:
+        small = [] if source.as_posix() in LOOPING else FLAGS.small
+        objects += file.objects(folder, [source], [*flags, *small])
+    return objects
 
 
 def used_by_numpy(objects: Iterable[Path]) -> list[Path]:
@@ -190,7 +216,7 @@ class BuildExtensions(build_ext):
             *defines({"TORCH_TARGET_VERSION": TORCH_API}),
             *includes([Path(torch.__file__).parent / "include"]),
         ]
-        core = file.objects("core", files_below("csrc/core"))
+        core = fronts(file, "core", files_below("csrc/core"))
         shared = core + cpu_kernels(file)
         for_tests = emulation_of_cuda(file) if emulation else []
         shared += emulated_kernels(file) + checks_of_cuda(file, torch_api) if emulation else []
@@ -207,15 +233,14 @@ class BuildExtensions(build_ext):
             built[place] = folder / Path(place).name
             file.build(built[place], "link", inputs, [*flags, *strip])
 
-        front: list[Path] = []
-        for source in [Path("csrc/library.cpp"), *files_below("csrc/torch")]:
-            small = [] if source.as_posix() in LOOPING_FRONTS else FLAGS.small
-            front += file.objects("torch", [source], [*torch_api, *small])
-        link(
-            f"lib/{LIBRARY.format('visops')}",
-            for_tests + shared + front,
-            link_flags(["torch_cpu", "c10"]),
+        front = fronts(
+            file, "torch", [Path("csrc/library.cpp"), *files_below("csrc/torch")], torch_api
         )
+        # Folded functions have one name for several, which tests would misread. The CUDA library is
+        # linked without: the runtime tells kernels by the addresses of functions.
+        fold = [] if is_named else folding_flags(file.compiler)
+        cpu_flags = [*link_flags(["torch_cpu", "c10"]), *fold]
+        link(f"lib/{LIBRARY.format('visops')}", for_tests + shared + front, cpu_flags)
         if cuda is not None:
             kernels = file.cuda_objects("cuda", cuda_files)
             kernels += file.objects(
@@ -232,8 +257,7 @@ class BuildExtensions(build_ext):
                 files_below("csrc/numpy"),
                 [*torch_api, *includes([pybind11.get_include(), python.include])],
             )
-            flags = link_flags(["torch_cpu", "c10"])
-            link(f"_numpy{python.suffix}", for_tests + used_by_numpy(core) + bindings, flags)
+            link(f"_numpy{python.suffix}", for_tests + used_by_numpy(core) + bindings, cpu_flags)
         file.run()
 
         package = Path(self.get_ext_fullpath("visops._numpy")).parent

@@ -145,17 +145,48 @@ class NinjaFile:
             fail(f"compiling failed, see the first error above{hint}")
 
 
+def _kernels(*names: str) -> set[str]:
+    return {f"csrc/cpu/{name}_kernel.cpp" for name in names}
+
+
 # Large kernels that are as fast if GCC does not copy their loops. Each was timed with and without:
-# warps, their gradients and pooling do gain from the copies.
-LEAN = {f"csrc/cpu/{name}_kernel.cpp" for name in ("roi/crops", "roi/paste")}
+# augmentations, pooling and most gradients do gain from the copies.
+LEAN = _kernels(
+    "convolution/conv2d",
+    "convolution/convolve2d",
+    "roi/crops",
+    "roi/paste",
+    "warp/affine",
+    "warp/affine_backward_image",
+)
+
+# Kernels whose loops hold next to no 512-bit vectors, or only read, add and store with them: their
+# AVX2 objects serve processors with AVX-512 as well. That was read in the object code, not timed
+# (docs/building.md).
+AVX2_SUFFICES = _kernels(
+    "convolution/col2im",
+    "masks/component_stats",
+    "masks/paste_backward",
+    "roi/align_max_backward",
+    "roi/align_rotated",
+    "roi/crops_backward",
+    "roi/paste_backward",
+    "roi/ps_align",
+    "suppression/nms_match",
+    "suppression/nms_pad",
+    "suppression/nms_rotated",
+)
 
 
 def cpu_kernels(file: NinjaFile) -> list[Path]:
     """Compile csrc/cpu once per instruction set."""
     objects = []
     gcc = is_gcc(file.compiler)
-    for isa, (slot, flags) in isa_levels(file.compiler).items():
+    levels = isa_levels(file.compiler)
+    for isa, (slot, flags) in levels.items():
         for source in files_below("csrc/cpu"):
+            if isa == "avx512" and "avx2" in levels and source.as_posix() in AVX2_SUFFICES:
+                continue  # StubTable::best_cpu() takes the next best kernel
             slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
             if gcc and flags != FLAGS.plain:
                 slot_flags += FLAGS.calls

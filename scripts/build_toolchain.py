@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -256,6 +257,23 @@ def is_gcc(compiler: list[str]) -> bool:
     """Whether the compiler is GCC, and not one that says so."""
     macros = {} if WINDOWS else predefined_macros(compiler) or {}
     return "__GNUC__" in macros and "__clang__" not in macros
+
+
+def folding_flags(compiler: list[str]) -> list[str]:
+    """Linker options that make one of functions with the same code; none where no linker has them.
+
+    "Safe" leaves out functions whose addresses could be compared.
+    """
+    if sys.platform != "linux" or os.environ.get("LDFLAGS"):
+        return []
+    for linker in ("gold", "lld"):
+        flags = [f"-fuse-ld={linker}", "-Wl,--icf=safe"]
+        with tempfile.TemporaryDirectory() as folder:
+            command = [*compiler, "-shared", "-x", "c++", os.devnull, "-o", f"{folder}/library"]
+            done = subprocess.run([*command, *flags], capture_output=True, check=False)
+        if done.returncode == 0:
+            return flags
+    return []
 
 
 def native_isa(compiler: list[str]) -> str:

@@ -188,10 +188,10 @@ def test(pairs: list[str]) -> None:
         home = ROOT / f".venv-wheel-{version}-{torch}"
         own = home / "bin" / "python"
         if not own.exists():
-            run(python, "-m", "venv", home)
-        packages = (f"torch=={torch}", "torchvision", "-r", "requirements-test.txt")
-        run(own, "-m", "pip", "install", "--quiet", *packages)
-        run(own, "-m", "pip", "install", "--quiet", "--no-deps", "--force-reinstall", wheel)
+            run(python, "-m", "venv", "--without-pip", home)  # Debian's may lack ensurepip
+        install = (sys.executable, "-m", "pip", "--python", own, "install", "--quiet")
+        run(*install, f"torch=={torch}", "torchvision", "-r", "requirements-test.txt")
+        run(*install, "--no-deps", "--force-reinstall", wheel)
         place = home / "tests"
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(ROOT / "tests", place / "tests")

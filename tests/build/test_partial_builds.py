@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import visops
@@ -81,10 +82,56 @@ def test_flags_that_only_gcc_knows(macros: tuple[str, ...], is_gcc: bool, tmp_pa
     assert build.is_gcc([str(script)]) == is_gcc
 
 
-def test_kernels_with_fewer_loops_are_there() -> None:
-    from build_ninja import LEAN
+def test_files_with_flags_of_their_own_are_there() -> None:
+    from build_extensions import LOOPING
+    from build_ninja import AVX2_SUFFICES, LEAN
 
-    assert all((ROOT / path).is_file() for path in LEAN)
+    assert all((ROOT / path).is_file() for path in LOOPING | LEAN | AVX2_SUFFICES)
+
+
+class Compiled:
+    """What cpu_kernels() asks of a ninja file: keeps the sources by instruction set."""
+
+    def __init__(self) -> None:
+        self.compiler = build.find_compiler()
+        self.sources: dict[str, set[str]] = {}
+
+    def objects(self, folder: str, files: list[Path], flags: list[str]) -> list[Path]:
+        self.sources.setdefault(folder, set()).update(file.as_posix() for file in files)
+        return files
+
+
+@pytest.mark.parametrize("isa", ["", "avx512", "default,avx512", "avx2,avx512"])
+def test_avx2_objects_serve_avx512_where_both_are_built(
+    isa: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from build_ninja import AVX2_SUFFICES, cpu_kernels
+
+    monkeypatch.setenv("VISOPS_ISA", isa)
+    compiled: Any = Compiled()
+    cpu_kernels(compiled)
+    everything = compiled.sources["default" if "default" in compiled.sources else "avx512"]
+    if "avx2" not in compiled.sources:
+        assert compiled.sources["avx512"] == everything >= AVX2_SUFFICES
+        return
+    assert compiled.sources["avx2"] >= AVX2_SUFFICES
+    assert compiled.sources["avx512"] == compiled.sources["avx2"] - AVX2_SUFFICES
+
+
+def test_only_these_lack_an_avx512_kernel() -> None:
+    from build_ninja import AVX2_SUFFICES
+
+    stubs = {
+        name
+        for path in AVX2_SUFFICES
+        for name in re.findall(r"(\w+)_stub\.set\(", (ROOT / path).read_text())
+    }
+    assert len(stubs) >= len(AVX2_SUFFICES)
+    kernels = visops.build_info()["kernels"]
+    if not any("avx512" in slots for slots in kernels.values()):
+        pytest.skip("this build has no AVX-512 kernels")
+    if any("avx2" in slots for slots in kernels.values()):
+        assert {name for name, slots in kernels.items() if "avx512" not in slots} == stubs
 
 
 @pytest.mark.parametrize("value", ["avx3", "native,avx2", "avx2,native"])

@@ -3,6 +3,8 @@
 // gradient of the result may have any strides: it is transposed where boxes2's is asked for, with
 // the roles swapped, and it may be one expanded number. So for kRows boxes at a time, a part of it
 // is copied to adjacent rows. Work is split by boxes, never within a box's sum.
+#include <type_traits>
+
 #include "core/boxes/pair.h"
 #include "cpu/lane_sum.h"
 
@@ -55,7 +57,21 @@ void copy_part(const T* grad, int64_t row_stride, int64_t column_stride, int64_t
   }
 }
 
-template <BoxOverlap kind, class Acc, class T>
+// The same, from what the gradient of the result holds.
+template <class Acc>
+void copy_gradient(const BoxIouParams& p, int64_t first, int64_t at, int64_t rows, int64_t columns,
+                   Acc* part) {
+  const int64_t offset = first * p.grad_row_stride + at * p.grad_column_stride;
+  const auto copy = [&](const auto* grad) {
+    copy_part(grad + offset, p.grad_row_stride, p.grad_column_stride, rows, columns, part);
+  };
+  if constexpr (std::is_same<Acc, double>::value) {
+    if (p.result_dtype == DType::kFloat64) return copy(static_cast<const double*>(p.grad));
+  }
+  copy(static_cast<const float*>(p.grad));
+}
+
+template <BoxOverlap kind, class Acc>
 void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
   const auto* columns1 = static_cast<const Acc*>(p.columns1);
   const auto* columns2 = static_cast<const Acc*>(p.columns2);
@@ -67,9 +83,7 @@ void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
     alignas(64) Acc part[kRows * kPart];
     for (int64_t at = 0; at < count; at += kPart) {
       const int64_t columns = count - at < kPart ? count - at : kPart;
-      const T* grad =
-          static_cast<const T*>(p.grad) + first * p.grad_row_stride + at * p.grad_column_stride;
-      copy_part(grad, p.grad_row_stride, p.grad_column_stride, rows, columns, part);
+      copy_gradient(p, first, at, rows, columns, part);
       for (int64_t i = 0; i < rows; ++i) {
         const PairBox<Acc> box = load_pair_box(columns1, p.boxes1.count, first + i);
         const Acc* row = part + i * kPart;
@@ -96,13 +110,8 @@ void gradients_of_rows(const BoxIouParams& p, int64_t begin, int64_t end) {
 
 template <BoxOverlap kind>
 void gradients_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
-  if (!p.in_double) {
-    gradients_of_rows<kind, float, float>(p, begin, end);
-  } else if (p.result_dtype == DType::kFloat64) {
-    gradients_of_rows<kind, double, double>(p, begin, end);
-  } else {
-    gradients_of_rows<kind, double, float>(p, begin, end);
-  }
+  p.in_double ? gradients_of_rows<kind, double>(p, begin, end)
+              : gradients_of_rows<kind, float>(p, begin, end);
 }
 
 void box_iou_backward_kernel(const BoxIouParams& p, int64_t begin, int64_t end) {
