@@ -97,10 +97,11 @@ def filter2d(
 
     Notes
     -----
-    Computed in float32, in float64 for float64 images and integers of 32 bits and more. Values of
-    floating images are OpenCV's but for rounding; of uint8 images too, except that a sum halfway
-    between two levels may round the other way. Differentiable with respect to floating images and
-    the kernel, as :func:`correlate2d`.
+    Computed in float32, in float64 for float64 images and integers of 32 bits and more, of which
+    those beyond 2**53 are rounded; :func:`correlate2d` is exact. Values of floating images are
+    OpenCV's but for rounding; of uint8 images too, except that a sum halfway between two levels may
+    round the other way. Differentiable with respect to floating images and the kernel, as
+    :func:`correlate2d`.
 
     Source: G. Bradski, "The OpenCV Library", 2000, for the definition.
 

@@ -114,7 +114,7 @@ class MultiScaleDeformableAttention(nn.Module):
         ----------
         query : Tensor ``[B, Q, C]``
             With its positional encoding added.
-        reference_points : Tensor ``[B, Q, L, 2]`` or ``[B, Q, L, 4]``
+        reference_points : Tensor ``[B, Q, L, 2]`` or ``[B, Q, L, 4]``, or 1 for L
             x, y in units of the map, which offsets in pixels of the level are added to; or boxes
             cx, cy, w, h, of whose half sides offsets are fractions.
         value : Tensor ``[B, S, C]``
@@ -133,11 +133,14 @@ class MultiScaleDeformableAttention(nn.Module):
         Raises
         ------
         ValueError
-            If `reference_points` has neither 2 nor 4 numbers for each level.
+            For wrong shapes: `reference_points` has 2 or 4 numbers for each level.
+        TypeError
+            If something is not a tensor, or `key_padding_mask` is not bool.
         RuntimeError, TypeError
             As :func:`visops.multi_scale_deformable_attention`.
         """
         samples = (self.num_heads, self.num_levels, self.num_points)
+        self._check(query, reference_points, value, key_padding_mask)
         values = self.value_proj(value)
         if key_padding_mask is not None:
             values = values.masked_fill(key_padding_mask[..., None], 0)
@@ -153,14 +156,50 @@ class MultiScaleDeformableAttention(nn.Module):
         result: Tensor = self.output_proj(attended)
         return result
 
+    def _check(self, query: Any, reference_points: Any, value: Any, padding: Any) -> None:
+        """Raise for what the layers below would refuse in terms of their own matrices."""
+        kind = "visops.MultiScaleDeformableAttention"
+        tensors = {"query": query, "reference_points": reference_points, "value": value}
+        if padding is not None:
+            tensors["key_padding_mask"] = padding
+        for name, tensor in tensors.items():
+            if not isinstance(tensor, Tensor):
+                raise TypeError(
+                    f"{kind}: {name} is a {type(tensor).__name__}, must be a torch.Tensor"
+                )
+        for name in ("query", "value"):
+            shape = tensors[name].shape
+            if len(shape) != 3 or shape[-1] != self.embed_dims:
+                letter = "Q" if name == "query" else "S"
+                raise ValueError(
+                    f"{kind}: {name} has shape {list(shape)}, must be "
+                    f"[B, {letter}, {self.embed_dims}]"
+                )
+        images, queries = query.shape[:2]
+        shape, wanted = reference_points.shape, (images, queries, self.num_levels)
+        if (
+            len(shape) != 4
+            or shape[3] not in (2, 4)
+            or any(given not in (size, 1) for given, size in zip(shape[:3], wanted, strict=True))
+        ):
+            rows = f"[{images}, {queries}, {self.num_levels}, "
+            raise ValueError(
+                f"{kind}: reference_points has shape {list(shape)}, must be {rows}2] or {rows}4]"
+            )
+        if value.shape[0] != images:
+            raise ValueError(f"{kind}: value has {value.shape[0]} images, query has {images}")
+        if padding is not None:
+            if padding.dtype is not torch.bool:
+                given = str(padding.dtype).removeprefix("torch.")
+                raise TypeError(f"{kind}: key_padding_mask has dtype {given}, must be bool")
+            if padding.shape != value.shape[:2]:
+                raise ValueError(
+                    f"{kind}: key_padding_mask has shape {list(padding.shape)}, must be "
+                    f"{list(value.shape[:2])}, as value"
+                )
+
     def _locations(self, reference_points: Tensor, offsets: Tensor, spatial_shapes: Any) -> Tensor:
         numbers = reference_points.shape[-1]
-        if reference_points.dim() != 4 or numbers not in (2, 4):
-            raise ValueError(
-                "visops.MultiScaleDeformableAttention: reference_points has shape "
-                f"{list(reference_points.shape)}, must be [B, Q, {self.num_levels}, 2] or "
-                f"[B, Q, {self.num_levels}, 4]"
-            )
         around = reference_points[:, :, None, :, None]
         if numbers == 4:
             return around[..., :2] + offsets / self.num_points * around[..., 2:] * 0.5

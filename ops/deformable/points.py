@@ -183,6 +183,10 @@ def sample_points_by_uncertainty(
     op = "sample_points_by_uncertainty"
     tried, uncertain, spread = _counts(op, num_points, oversample_ratio, importance_sample_ratio)
     _check_logits(op, logits, uncertainty)
+    if not isinstance(generator, torch.Generator | None):
+        raise TypeError(
+            f"visops.{op}: generator is a {type(generator).__name__}, must be a torch.Generator"
+        )
     dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
     made: dict[str, Any] = {"dtype": dtype, "device": logits.device, "generator": generator}
     batch = logits.shape[0]

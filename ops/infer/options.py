@@ -111,8 +111,11 @@ class Options:
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"visops.infer: {name} is {value!r}, must be one of {allowed}")
-        device = torch.device(self.device)
-        if device.type not in ("cpu", "cuda"):
+        try:
+            kind = torch.device(self.device).type
+        except (RuntimeError, TypeError):  # torch lists all devices that it knows
+            kind = ""
+        if kind not in ("cpu", "cuda"):
             raise ValueError(f"visops.infer: device is {self.device!r}, must be 'cpu' or 'cuda'")
 
     @property

@@ -93,7 +93,14 @@ class MultiScaleRoIAlign(_Pooler):
         image_shapes: Sequence[tuple[int, int]],
     ) -> Tensor:
         """Pool boxes ``[L, 4]`` of each image; images' (height, width) give the maps' scales."""
-        maps = [level for name, level in x.items() if name in self.featmap_names]
+        named = {name: level for name, level in x.items() if name in self.featmap_names}
+        for name, level in named.items():
+            if not isinstance(level, Tensor):
+                raise TypeError(
+                    f"visops.MultiScaleRoIAlign: x[{name!r}] is a {type(level).__name__}, must be "
+                    "a torch.Tensor"
+                )
+        maps = list(named.values())
         if not maps:
             raise ValueError(
                 f"visops.MultiScaleRoIAlign: x has {list(x)}, none of {self.featmap_names}"

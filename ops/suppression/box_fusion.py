@@ -349,7 +349,12 @@ def _call(
         whole_ids(op, f"labels[{m}]", entry) for m, entry in enumerate(given["labels"])
     ]
     tensors = {f"{key}[{m}]": e for key, entries in given.items() for m, e in enumerate(entries)}
-    of_models = [1.0] * counts[0] if weights is None else [float(weight) for weight in weights]
+    try:
+        of_models = [1.0] * counts[0] if weights is None else [float(weight) for weight in weights]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"visops.{op}: weights is {weights!r}, must be a number for each model"
+        ) from None
 
     def fuse(*parts: Tensor) -> Any:
         second, third = counts[0], counts[0] + counts[1]

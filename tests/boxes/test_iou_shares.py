@@ -148,6 +148,16 @@ def test_rotated_reference() -> None:
         torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["iou", *KINDS])
+def test_formula_where_boxes_share_edges(kind: str) -> None:
+    """An edge on the other box's border counts half, for the other box's edge lies there too."""
+    rows = [[0, 0, 2, 2, 0], [0, 0, 2, 2, 0], [1, 0, 2, 2, 0], [0, 0, 4, 2, 0], [0, 1, 2, 4, 0]]
+    boxes = torch.tensor(rows, dtype=torch.float64)
+    formula = rotated_overlap(boxes[:, None], boxes[None], kind)
+    expected = OPS.box_iou_rotated(boxes, boxes, kind)
+    torch.testing.assert_close(formula, expected, rtol=0, atol=1e-12)
+
+
 def test_special_rotated_boxes() -> None:
     special = torch.tensor([[0.0, 0, 2, 2, 0], [0, 0, 0, 2, 0], [NAN, 0, 1, 1, 0], [0, 0, 4, 4, 0]])
     found = visops.box_iou_rotated(special, special, kind="iof")

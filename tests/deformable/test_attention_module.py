@@ -125,6 +125,14 @@ def test_autocast(dtype: torch.dtype) -> None:
     torch.testing.assert_close(found.float(), module(*given, SHAPES), rtol=0.1, atol=0.3)
 
 
+def test_one_reference_for_all_levels() -> None:
+    """As RT-DETR's decoder gives them."""
+    module, (query, references, pyramid) = layer(), inputs(4)
+    found = module(query, references[:, :, :1], pyramid, SHAPES)
+    wanted = module(query, references[:, :, :1].expand(-1, -1, 4, -1), pyramid, SHAPES)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
 def test_repr() -> None:
     text = repr(visops.MultiScaleDeformableAttention(64, 4))
     assert "embed_dims=64, num_heads=4, num_levels=4, num_points=4" in text
@@ -144,8 +152,38 @@ def test_repr() -> None:
     (
         ValueError,
         "MultiScaleDeformableAttention: reference_points has shape [2, 5, 4, 3], must be "
-        "[B, Q, 4, 2] or [B, Q, 4, 4]",
+        "[2, 5, 4, 2] or [2, 5, 4, 4]",
         lambda: layer()(*inputs(3), SHAPES),
+    ),
+    (
+        ValueError,
+        "MultiScaleDeformableAttention: query has shape [2, 5, 23], must be [B, Q, 24]",
+        lambda: layer()(inputs()[0][..., :-1], *inputs()[1:], SHAPES),
+    ),
+    (
+        ValueError,
+        "MultiScaleDeformableAttention: value has shape [89, 24], must be [B, S, 24]",
+        lambda: layer()(*inputs()[:2], inputs()[2][0], SHAPES),
+    ),
+    (
+        ValueError,
+        "MultiScaleDeformableAttention: value has 1 images, query has 2",
+        lambda: layer()(*inputs()[:2], inputs()[2][:1], SHAPES),
+    ),
+    (
+        TypeError,
+        "MultiScaleDeformableAttention: value is a ndarray, must be a torch.Tensor",
+        lambda: layer()(*inputs()[:2], inputs()[2].numpy(), SHAPES),
+    ),
+    (
+        TypeError,
+        "MultiScaleDeformableAttention: key_padding_mask has dtype float32, must be bool",
+        lambda: layer()(*inputs(), SHAPES, None, torch.zeros(2, POSITIONS)),
+    ),
+    (
+        ValueError,
+        "MultiScaleDeformableAttention: key_padding_mask has shape [2, 5], must be [2, 89]",
+        lambda: layer()(*inputs(), SHAPES, None, torch.zeros(2, 5, dtype=torch.bool)),
     ),
 )
 def test_bad_input(error: type[Exception], message: str, call: Any) -> None:

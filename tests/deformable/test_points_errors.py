@@ -171,3 +171,10 @@ def test_devices() -> None:
 def test_arrays_of_another_type() -> None:
     with pytest.raises(ValueError, match="input has dtype int32"):
         visops.point_sample(np.zeros((1, 1, 2, 2), np.int32), np.zeros((1, 1, 2), np.float32))
+
+
+def test_generators() -> None:
+    with pytest.raises(
+        TypeError, match=r"^visops\.sample_points_by_uncertainty: generator is a int"
+    ):
+        visops.sample_points_by_uncertainty(MAPS[:, :1].float(), 4, generator=3)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import visops
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torchvision import tv_tensors
 
 from deformable.point_cases import MODES, problem
 
@@ -137,3 +138,16 @@ def test_no_gradient_is_wanted() -> None:
         assert not visops.point_sample(*given).requires_grad
     with torch.inference_mode():
         assert torch.equal(visops.point_sample(*given), wanted)
+
+
+def test_masks_and_key_points_of_torchvision() -> None:
+    """Each kind of tensor leaves a call with the other to somebody else."""
+    given = problem(torch.float32, count=5)
+    points = given.points.clone().requires_grad_()
+    typed = tv_tensors.KeyPoints(points, canvas_size=(1, 1))
+    typed.requires_grad_()
+    found = visops.point_sample(tv_tensors.Mask(given.maps), typed)
+    assert type(found) is Tensor
+    assert torch.equal(found, visops.point_sample(given.maps, points))
+    expected = torch.autograd.grad(visops.point_sample(given.maps, points).sum(), points)
+    torch.testing.assert_close(torch.autograd.grad(found.sum(), typed), expected)

@@ -1,10 +1,13 @@
 """torch.export files: of any batch size, of a fixed one, and files that are something else."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import torchvision
 from torch import Tensor, nn
 from visops import batched_nms, infer
 from visops.infer import Auto, Preprocess, load_model
@@ -134,6 +137,38 @@ def test_detectors_with_suppression_inside(
     places = [Preprocess((8, 8)).place(8, 8)] * 5
     for result, count in zip(Auto()(found, places), counts, strict=True):
         assert len(result["boxes"]) == len(result["labels"]) == count
+
+
+class SuppressingByTorchvision(nn.Module):
+    """A detector for a single image, with torchvision's NMS inside."""
+
+    def forward(self, images: Tensor) -> dict[str, Tensor]:
+        corners = images[0, :2, :4, :4].flatten(1).T * 8
+        boxes, scores = torch.cat([corners, corners + 4], 1), images[0, 2, :4, :4].flatten()
+        keep = torchvision.ops.nms(boxes, scores, 0.3)
+        return {"boxes": boxes[keep], "scores": scores[keep], "labels": torch.zeros_like(keep)}
+
+
+@pytest.mark.parametrize("suffix", [".pt2", ".ts"])
+def test_torchvisions_operators_are_known_to_a_fresh_process(tmp_path: Path, suffix: str) -> None:
+    network, example = SuppressingByTorchvision(), torch.rand(1, 3, 8, 8)
+    path = tmp_path / f"net{suffix}"
+    if suffix == ".pt2":
+        torch.export.save(torch.export.export(network, (example,)), path)
+    else:
+        torch.jit.trace(network, (example,), strict=False).save(path)
+    torch.save(example, tmp_path / "example.pt")
+    script = (
+        "import sys, torch\n"
+        "from visops.infer import load_model\n"
+        "assert 'torchvision' not in sys.modules\n"
+        "network, example = (load_model(sys.argv[1]).call, torch.load(sys.argv[2]))\n"
+        "print(len(network(example)['boxes']))"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", script, path, tmp_path / "example.pt"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert int(run.stdout) == len(network(example)["boxes"])
 
 
 def test_a_scripted_detector(tmp_path: Path) -> None:

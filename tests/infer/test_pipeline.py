@@ -372,6 +372,7 @@ def test_a_profile_has_all_threads_from_the_beginning(
         ({"annotate": "gif"}, "annotate is 'gif', must be one of"),
         ({"autocast": "int8"}, "autocast is 'int8', must be one of"),
         ({"device": "meta"}, "device is 'meta', must be 'cpu' or 'cuda'"),
+        ({"device": "gpu"}, "device is 'gpu', must be 'cpu' or 'cuda'"),
         ({"annotate": "png", "reduced": True}, "reduced is True, but regions and annotations need"),
     ],
 )

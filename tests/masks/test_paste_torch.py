@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torchvision import tv_tensors
 
 from masks.mask_cases import LAYOUTS
 from masks.paste_cases import CONVENTIONS, MASK_SIZES, SIZE, boxes, probabilities
@@ -214,3 +215,19 @@ def test_memory_is_that_of_the_result() -> None:
         visops.paste_masks(masks, where, (400, 600), out="packed")
     most = max(event.cpu_memory_usage for event in profile.events())
     assert most <= 8 * 400 * 10 * 8 + 4096
+
+
+@pytest.mark.parametrize("out", ["bool", "packed", "float", "rle"])
+def test_masks_beside_boxes_of_torchvision(out: str) -> None:
+    """Each kind of tensor leaves a call with the other to somebody else."""
+    masks, where = probabilities(4).float().requires_grad_(), boxes()[:4]
+    typed = tv_tensors.BoundingBoxes(where, format="XYXY", canvas_size=SIZE)  # type: ignore[call-overload]
+    expected = visops.paste_masks(masks, where, SIZE, out=out)
+    found = visops.paste_masks(tv_tensors.Mask(masks), typed, SIZE, out=out)
+    if out == "packed":
+        expected, found = expected.bits, found.bits
+    if out == "rle":
+        assert found == expected
+        return
+    assert type(found) is Tensor
+    assert torch.equal(found, expected)

@@ -134,6 +134,8 @@ def test_pooler_errors() -> None:
         ("multiscale_roi_align: boxes", lambda: pooler(NAMES, 3, 2)(maps, boxes * 2, SHAPES)),
     ):
         check(ValueError, message, call)
+    with pytest.raises(TypeError, match=r"^visops\.MultiScaleRoIAlign: x\['1'\] is a ndarray"):
+        pooler(NAMES, 3, 2)({**maps, "1": maps["1"].numpy()}, boxes, SHAPES)
     with pytest.raises(TypeError, match=r"^visops\.MultiScaleRoIAlign: output_size is 'a'"):
         pooler(NAMES, "a", 2)
 

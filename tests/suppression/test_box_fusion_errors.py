@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -158,3 +159,10 @@ def operator(*counts: int, weights: int = 2) -> Callable[[], Any]:
 )
 def test_the_operator(error: type[Exception], message: str, call: Callable[[], Any]) -> None:
     check(error, message, call)
+
+
+@pytest.mark.parametrize("weights", ["a", 3, [None, 1.0]])
+def test_weights_that_are_no_numbers(weights: Any) -> None:
+    message = f"visops.weighted_boxes_fusion: weights is {weights!r}, must be a number for each"
+    with pytest.raises(TypeError, match=re.escape(message)):
+        fuse(weights=weights)()

@@ -254,6 +254,12 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "Compose: transforms holds a int, must hold transforms or other callables",
     ),
     (
+        lambda: T.Compose([T.RandomHorizontalFlip]),
+        TypeError,
+        "Compose: transforms holds the class RandomHorizontalFlip, must hold its instances, "
+        "RandomHorizontalFlip(...)",
+    ),
+    (
         lambda: T.Compose([T.Resize(3)], seed=0.5),
         TypeError,
         "Compose: seed is 0.5, must be a whole number or None",

@@ -259,3 +259,15 @@ def test_wide_integers_have_white_where_torchvision_has_it() -> None:
         more = T.ToDtype(dtype, scale=True)(levels)
         assert torch.equal(T.ToDtype(torch.uint8, scale=True)(more), levels)
         assert torch.equal(T.ToDtype(dtype)(levels), levels.to(dtype))
+
+
+def test_mixtures_saturate() -> None:
+    """Limits of int64 are not among the numbers of float64 that it is computed in."""
+    for value in (2**63 - 1, -(2**63)):
+        batch = torch.full((2, 3, 4, 5), value)
+        for mixed in (
+            T.MixUp(labels_getter=None, seed=0)(batch),
+            T.Mosaic(4, fill=value, seed=0)(batch),
+        ):
+            assert mixed.dtype == torch.int64
+            assert float((mixed.double() - value).abs().max()) <= 1024

@@ -99,8 +99,8 @@ def test_modes_that_are_read_as_another(mode: str) -> None:
 def test_modes_with_more_bits_are_refused_by_name(mode: str) -> None:
     message = (
         f"transforms: sample is a PIL image of mode {mode!r}, must be of mode L, LA, RGB, RGBA, F, "
-        "CMYK, YCbCr, LAB, HSV, 1, P, PA, La, RGBa, RGBX; for more than 8 bits give an array of "
-        "floats with white at 1; a mask must be in a dict under 'mask'"
+        "CMYK, YCbCr, LAB, HSV, 1, P, PA, La, RGBa, RGBX; for 16 bits give an array of uint16, or "
+        "of floats with white at 1; a mask must be in a dict under 'mask'"
     )
     check(TypeError, message, lambda: FLIP(pil.new(mode, (8, 6))))
 

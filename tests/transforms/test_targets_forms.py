@@ -56,6 +56,20 @@ def test_dtypes() -> None:
     assert rebuild(leaves)["boxes"].tolist() == [[2, 3, 4, 5]]
 
 
+@pytest.mark.parametrize("scale", [100.0, -100.0])
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int64], ids=str)
+def test_integers_saturate(dtype: torch.dtype, scale: float) -> None:
+    ends = torch.iinfo(dtype)
+    corner = ends.max // 2
+    far = affine([abs(scale), 0, 0], [0, scale, 0])
+    limit = ends.max if dtype is not torch.int64 else 2**63 - 1024  # of float64
+    rows = [[limit, limit, limit, limit] if scale > 0 else [limit, ends.min, limit, ends.min]]
+    boxes = torch.tensor([[corner] * 4], dtype=dtype)
+    assert moved_boxes(boxes, far, boxes="keep").tolist() == rows
+    assert moved_boxes(boxes.numpy(), far, boxes="keep").tolist() == rows
+    assert moved_points(boxes[:, :2], far)[0].tolist() == [rows[0][:2]]
+
+
 def test_areas() -> None:
     """Areas scale with the plane, and with what clamping leaves of the box."""
     boxes = torch.tensor([[0.0, 0, 10, 10], [50, 0, 60, 10]])

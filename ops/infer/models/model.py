@@ -279,6 +279,7 @@ def _from_file(path: str, preprocess: Preprocess | None, loaded: tuple[Any, ...]
     source = os.path.basename(path)
     name, suffix = os.path.splitext(source)
     batch_size, as_list = None, False
+    torchvision.register_operators()
     try:
         if suffix == ".pt2":
             network, batch_size, as_list = load_exported(path)

@@ -7,7 +7,9 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -16,7 +18,15 @@ from torch import Tensor, nn
 from ..images.preprocess import Preprocess
 from .detection import Detection
 
-__all__ = ["FILES", "Thresholds", "build", "classes_of", "detects", "preprocess_of"]
+__all__ = [
+    "FILES",
+    "Thresholds",
+    "build",
+    "classes_of",
+    "detects",
+    "preprocess_of",
+    "register_operators",
+]
 
 # A name with one of these suffixes is a file.
 FILES = (".pt", ".pth", ".ts", ".torchscript", ".pt2")
@@ -32,6 +42,12 @@ _WITHOUT_EPS = (
     "retinanet_resnet50_fpn",
 )
 _OF_NO_IMAGES = ("video", "optical_flow")
+
+
+def register_operators() -> None:
+    """Make ``torch.ops.torchvision`` known: networks in files may call its nms or roi_align."""
+    with suppress(ImportError):  # a network may do without it
+        import_module("torchvision.ops")
 
 
 def build(name: str, weights: str | None, seed: int) -> nn.Module:

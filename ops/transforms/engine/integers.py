@@ -7,12 +7,13 @@ and of int64 those up to 2**53.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["WHITES", "computed_in", "from_float", "to_float"]
+__all__ = ["WHITES", "computed_in", "from_float", "range_of", "rounded", "to_float"]
 
 WHITES = {
     torch.uint16: 65535.0,
@@ -22,7 +23,6 @@ WHITES = {
     torch.int64: 2.0**63,  # the float64 next to it
 }
 _WIDE = (torch.int32, torch.int64)
-_LARGEST = {torch.int64: 2.0**63 - 1024.0}  # of float64; the others' limits are in it
 
 
 def computed_in(dtype: torch.dtype) -> torch.dtype:
@@ -42,8 +42,17 @@ def from_float(images: Any, dtype: torch.dtype) -> Any:
     """Convert floating images to one of these integers: rounded, saturated, NaN becoming 0."""
     if isinstance(images, list):
         return [from_float(image, dtype) for image in images]
-    low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
     if dtype in _WIDE:
         images = images.to(torch.float64)
-    values: Tensor = images.mul(WHITES[dtype]).round_().clamp_(low, _LARGEST.get(dtype, high))
-    return values.nan_to_num_(nan=0.0).to(dtype)
+    return rounded(images.mul(WHITES[dtype]), dtype)
+
+
+def rounded(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """Round floats, in place, to an integer dtype: half to even, saturated, NaN becoming 0."""
+    return values.round_().clamp_(*range_of(torch.iinfo(dtype))).nan_to_num_(nan=0.0).to(dtype)
+
+
+def range_of(ends: Any) -> tuple[float, float]:
+    """Return the least and the greatest float64 within the range of torch's or NumPy's iinfo."""
+    low, high = float(ends.min), float(ends.max)
+    return low, high if int(high) <= ends.max else math.nextafter(high, 0.0)

@@ -89,6 +89,12 @@ def flatten(transforms: Iterable[Any], options: Mapping[str, Any]) -> Iterator[A
                 f"visops.transforms.Compose: transforms holds a {transform._get_name()}, which "
                 "combines the samples of a batch; must be called with the batch, after the chain"
             )
+        elif isinstance(transform, type):
+            name = transform.__name__
+            raise TypeError(
+                f"visops.transforms.Compose: transforms holds the class {name}, must hold its "
+                f"instances, {name}(...)"
+            )
         elif (inner := _contents(transform)) is not None:
             yield from flatten(inner, options)
         elif callable(transform):

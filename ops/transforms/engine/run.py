@@ -47,6 +47,7 @@ DTYPES = {
     np.dtype(np.float64): torch.float64,
 }
 _DTYPES = {*DTYPES.values(), torch.bfloat16}
+_are_transforms_active = torch._C._are_functorch_transforms_active
 # Grid points along each axis for a grey mean that needn't be exact.
 _GRID = 32
 _MEAN_SCALE = 2.0**32
@@ -233,7 +234,7 @@ def _put_matrix(matrix: Sequence[Number], plan: Plan, pixels: Pixels) -> Tensor:
     return _put_columns(matrix, plan, pixels).view(-1, len(matrix) // 3, 3)
 
 
-# Grey means [N], tensors on CUDA, each with its weights in the offsets.
+# Grey means [N], arrays or tensors, each with its weights in the offsets.
 Means = list[tuple[Any, np.ndarray]]
 
 
@@ -341,23 +342,27 @@ def _rounds(plan: Plan, frames: int) -> list[tuple[Color, np.ndarray]]:
 
 def _with_means(steps: np.ndarray, means: Means, pixels: Pixels) -> Tensor:
     """Add grey means [N], times weights [N, K, C or 1], to the steps' offsets."""
-    if pixels.device.type == "cpu":
+    if not any(isinstance(mean, Tensor) for mean, _ in means):
         for mean, weight in means:
             steps[..., -1] += mean[:, None, None] * weight
-        return torch.from_numpy(steps)
+        return pixels.put(steps)
     color = pixels.put(steps)
-    for mean, weight in means:
-        color[..., -1] += mean[:, None, None] * pixels.put(weight)
-    return color
+    offsets = color[..., -1]
+    for mean, weight in means:  # not in place: under vmap a mean is that of several images
+        offsets = offsets + mean[:, None, None] * pixels.put(weight)
+    return torch.cat([color[..., :-1], offsets[..., None]], -1)
 
 
 def _grey_means(
     plan: Plan, part: Pass, step: Color, images: Any, prefix: Tensor | None, pixels: Pixels
 ) -> Any:
-    """Return each image's grey mean at a contrast, float64 [N]: an ndarray, or a tensor on CUDA."""
+    """Return each image's grey mean at a contrast, float64 [N].
+
+    It is an ndarray; or a tensor on CUDA, and under torch.func, where values can't be read.
+    """
     at = step.geometry
     assert at is not None
-    exact, on_cpu = plan.exact, pixels.device.type == "cpu"
+    exact, as_array = plan.exact, pixels.device.type == "cpu" and not _are_transforms_active()
     matrix = _sampled(at, _sampling(part, pixels)[0]) if exact else at.matrix
     size = at.canvas.uniform() if exact else (_GRID, _GRID)
     if not exact:
@@ -382,7 +387,7 @@ def _grey_means(
             sizes = at.canvas.size(plan.batch).repeat(pixels.frames, 0).tolist()
             each = run_each(images, placed, sizes, options)
             sums = torch.cat([_sums(picture.unsqueeze(0)) for picture in each])
-    sums = sums.numpy() if on_cpu else sums.to(torch.float64)
+    sums = sums.numpy() if as_array else sums.to(torch.float64)
     if sums.shape[1] == 1:
         grey = sums[:, 0] * 1.0
     else:
@@ -392,7 +397,7 @@ def _grey_means(
         return grey * (1.0 / (255.0 * _GRID * _GRID))
     area = columns([at.canvas.height * at.canvas.width * _MEAN_SCALE], plan.batch)[:, 0]
     counts = _repeat(area, pixels.frames)
-    return grey / (counts if on_cpu else pixels.put(counts))
+    return grey / (counts if as_array else pixels.put(counts))
 
 
 # mean, std, erase, erase_value, inverse_map, half_pixel

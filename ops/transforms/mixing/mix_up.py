@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..arguments import number, whole
-from ..engine.integers import computed_in
+from ..engine.integers import computed_in, rounded
 from ..engine.run import refuse_dtype
 from ..sample.leaf import Leaf
 from .base import Mixing, Params, pictures
@@ -104,8 +104,9 @@ class MixUp(Pairing):
     Nothing is weighted, and all of them come out as lists. A mask with a class for each pixel can't
     be blended, and raises an error.
 
-    Images are integers of 8 or 16 bits, or floating. They are blended in float32 (float64 for
-    float64), and integers are rounded half to even.
+    Images are integers or floating. They are blended in float32, in float64 for float64, int32 and
+    int64. Integers are rounded half to even and saturate; those of int64 beyond 2**53 are rounded
+    to float64's numbers first.
 
     Parameters of a call: ``lam``. Source: H. Zhang et al., "mixup: Beyond Empirical Risk
     Minimization", ICLR 2018.
@@ -165,5 +166,10 @@ def _blend(leaf: Leaf, weights: Sequence[float]) -> None:
     for place, share in enumerate(weights):
         own, other = images[place].to(computed), images[place - 1].to(computed)
         mixed = own.mul(share).add_(other.mul(1.0 - share))
-        results.append((mixed if dtype.is_floating_point else mixed.round_()).to(dtype))
+        if dtype.is_floating_point:
+            results.append(mixed.to(dtype))
+        elif computed is torch.float64:  # int64's limits are not among its numbers
+            results.append(rounded(mixed, dtype))
+        else:  # a mean lies between its numbers
+            results.append(mixed.round_().to(dtype))
     pixels.store(leaf, torch.cat(results) if results else pixels.tensors(leaf))

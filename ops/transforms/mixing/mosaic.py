@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ..arguments import FillArgument, fill_values, interpolation_mode, interval, size_pair
+from ..engine.integers import rounded
 from ..engine.run import refuse_dtype
 from ..sample.leaf import Leaf
 from ..targets.finish import finish_targets
@@ -176,8 +177,7 @@ class Mosaic(Mixing):
             )
         value = torch.tensor(self.fill, dtype=torch.float64)
         if not dtype.is_floating_point:
-            ends = torch.iinfo(dtype)
-            value = value.round().clamp(ends.min, ends.max)
+            value = rounded(value, dtype)
         value = pixels.put(value.numpy()).to(dtype).view(-1, 1, 1)
         count = 0 if leaf.batch is None else leaf.batch * pixels.frames
         shape = self._canvas(count, pixels.channels)

@@ -77,8 +77,9 @@ def _pil_array(image: Any, name: str) -> np.ndarray:
     if image.mode not in _PIL_IMAGES:
         raise TypeError(
             f"visops.transforms: {name} is a PIL image of mode {image.mode!r}, must be of mode "
-            f"{', '.join(_PIL_IMAGES)}; for more than 8 bits give an array of floats with white "
-            "at 1; a mask must be in a dict under 'mask' (add names with keys={'mask': [...]})"
+            f"{', '.join(_PIL_IMAGES)}; for 16 bits give an array of uint16, or of floats with "
+            "white at 1; a mask must be in a dict under 'mask' (add names with keys={'mask': "
+            "[...]})"
         )
     mode = _PIL_IMAGES[image.mode]
     array = np.asarray(image if mode == image.mode else image.convert(mode))

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..engine.integers import range_of
 from ..sample.leaf import Leaf
 
 __all__ = [
@@ -125,7 +126,7 @@ def scale_area(area: Leaf, factor: Any) -> None:
 
 
 def restore_dtype(leaf: Leaf) -> None:
-    """Restore the dtypes that boxes, points and areas came with, rounding to integers."""
+    """Restore the dtypes that boxes, points and areas came with; integers saturate."""
     like = leaf.like
     if isinstance(leaf.value, list):
         likes = like if isinstance(like, (list, tuple)) else [like] * len(leaf.value)
@@ -145,11 +146,19 @@ def _as_dtype(value: Any, like: Any) -> Any:
             value = torch.from_numpy(value if value.flags.writeable else value.copy())
         if (value.dtype, value.device) == (like.dtype, like.device):
             return value
-        return (value if like.is_floating_point() else value.round()).to(like.device, like.dtype)
+        if not like.is_floating_point():
+            value = value.round()
+            if like.dtype is not torch.bool:
+                value = value.clamp_(*range_of(torch.iinfo(like.dtype)))
+        return value.to(like.device, like.dtype)
     if isinstance(value, Tensor):  # another library's transform made it one
         value = value.numpy()
     if isinstance(like, np.ndarray) and value.dtype != like.dtype:
-        return (value if like.dtype.kind == "f" else np.rint(value)).astype(like.dtype)
+        if like.dtype.kind != "f":
+            value = np.rint(value)
+        if like.dtype.kind in "iu":
+            value = value.clip(*range_of(np.iinfo(like.dtype)))
+        return value.astype(like.dtype)
     return value
 
 

@@ -238,3 +238,14 @@ def test_an_error_of_the_driver_stops_the_actors(
     with pytest.raises(OSError, match=r"No space left.*manifest\.jsonl"):
         on_ray(job)
     until(lambda: here.ledger._draining)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_stage_without_its_work_is_named_when_it_is_made() -> None:
+    from visops.infer.cluster.ray_stages import _Actor
+
+    class Unfinished(_Actor):
+        pass
+
+    with pytest.raises(TypeError, match=r"Unfinished .* do\b"):
+        Unfinished("decode", None)  # type: ignore[abstract]
