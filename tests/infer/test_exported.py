@@ -165,7 +165,8 @@ def test_torchvisions_operators_are_known_to_a_fresh_process(tmp_path: Path, suf
         "network, example = (load_model(sys.argv[1]).call, torch.load(sys.argv[2]))\n"
         "print(len(network(example)['boxes']))"
     )
-    command = [sys.executable, "-W", "ignore", "-c", script, path, tmp_path / "example.pt"]
+    files = str(path), str(tmp_path / "example.pt")
+    command = [sys.executable, "-W", "ignore", "-c", script, *files]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert int(run.stdout) == len(network(example)["boxes"])

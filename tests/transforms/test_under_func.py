@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 from visops import transforms as T
 
-CHAINS = {
+CHAINS: dict[str, list[Any]] = {
     "geometry": [T.RandomAffine(30, scale=(0.8, 1.2)), T.RandomHorizontalFlip(), T.Resize((9, 8))],
     "contrast": [T.RandomResizedCrop((9, 8)), T.ColorJitter(0.3, 0.3, 0.3, 0.1)],
     "contrast of few": [T.RandomApply([T.ColorJitter(contrast=0.5)], p=0.7), T.RandomErasing(1)],
