@@ -82,6 +82,22 @@ def test_flags_that_only_gcc_knows(macros: tuple[str, ...], is_gcc: bool, tmp_pa
     assert build.is_gcc([str(script)]) == is_gcc
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="linkers of Linux")
+@pytest.mark.parametrize("linkers", [("gold", "lld"), ("lld",), ()])
+def test_a_linker_that_folds_functions(
+    linkers: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LDFLAGS", raising=False)
+    script = tmp_path / "c++"
+    known = "".join(f'[ "$word" = -fuse-ld={linker} ] && exit 0\n' for linker in linkers)
+    script.write_text(f'#!/bin/sh\nfor word in "$@"; do\n:\n{known}done\nexit 1\n')
+    script.chmod(0o755)
+    wanted = [f"-fuse-ld={linkers[0]}", "-Wl,--icf=safe"] if linkers else []
+    assert build.folding_flags([str(script)]) == wanted
+    monkeypatch.setenv("LDFLAGS", "-fuse-ld=bfd")  # which may not know the option
+    assert build.folding_flags([str(script)]) == []
+
+
 def test_files_with_flags_of_their_own_are_there() -> None:
     from build_extensions import LOOPING
     from build_ninja import AVX2_SUFFICES, LEAN
