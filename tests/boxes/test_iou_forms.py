@@ -96,12 +96,15 @@ def test_torchvision_s_rotated_format() -> None:
     rng = np.random.default_rng(1)
     boxes = torch.from_numpy(rotated_boxes(rng, 12)).float()
     boxes[:, 4] = boxes[:, 4].rad2deg()
-    expected = torchvision.ops.box_iou(boxes[:5], boxes[5:], fmt="cxcywhr")
     found = visops.box_iou(boxes[:5], boxes[5:], "cxcywhr")
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
     aligned = visops.box_iou(boxes[:6], boxes[6:], "cxcywhr", aligned=True)
     torch.testing.assert_close(aligned, visops.box_iou(boxes[:6], boxes[6:], "cxcywhr").diagonal())
+    try:
+        expected = torchvision.ops.box_iou(boxes[:5], boxes[5:], fmt="cxcywhr")
+    except ValueError:
+        pytest.skip("this torchvision has no rotated format")
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
 
 def test_rotated_one_to_one() -> None:
