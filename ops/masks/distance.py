@@ -122,9 +122,9 @@ def _lengths(spacing: Any, dims: int) -> list[float]:
         return []
     try:
         if isinstance(spacing, (int, float)):
-            return [float(spacing)] * dims
+            return [float(spacing)] * (dims if dims in (2, 3) else 0)  # the operator names others
         return [float(length) for length in spacing]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise TypeError(
             f"visops.{_OP}: spacing is {spacing!r}, must be a number or one per axis"
         ) from None

@@ -24,6 +24,7 @@ ROWS: tuple[tuple[str, Any, dict[str, Any]], ...] = (
     ("masks has shape [4], must be [..., H, W]", MASK[0], {}),
     ("masks has shape [3, 4], must be [..., D, H, W]", MASK, {"dims": 3}),
     ("dims is 1, must be 2 or 3", MASK, {"dims": 1}),
+    (f"dims is {2**63 - 1}, must be 2 or 3", MASK, {"dims": 2**63 - 1, "spacing": 1.5}),
     (
         "metric is 'l2', must be 'euclidean', 'taxicab' or 'chessboard'",
         MASK,
