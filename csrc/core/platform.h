@@ -15,11 +15,13 @@
 
 #if defined(_MSC_VER)
 #define VISOPS_ALWAYS_INLINE __forceinline
+#define VISOPS_NOINLINE __declspec(noinline)
 #define VISOPS_RESTRICT __restrict
 #define VISOPS_API __declspec(dllexport)
 #define VISOPS_UNROLL
 #else
 #define VISOPS_ALWAYS_INLINE inline __attribute__((always_inline))
+#define VISOPS_NOINLINE __attribute__((noinline))
 #define VISOPS_RESTRICT __restrict__
 #define VISOPS_API __attribute__((visibility("default")))
 #define VISOPS_UNROLL _Pragma("GCC unroll 8")

@@ -3,13 +3,8 @@
 
 #include <cstdint>
 
+#include "core/platform.h"
 #include "core/workspace.h"
-
-#if defined(_MSC_VER)
-#define VISOPS_NOINLINE __declspec(noinline)
-#else
-#define VISOPS_NOINLINE __attribute__((noinline))
-#endif
 
 namespace visops {
 namespace {

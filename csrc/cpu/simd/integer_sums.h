@@ -156,10 +156,6 @@ VISOPS_ALWAYS_INLINE void word_sums(const WordRuns& runs, const float* scale, fl
   if (Planes > 3) _mm_storeu_ps(out[3], _mm512_extractf32x4_ps(v, 3));
 }
 
-constexpr bool kPixelRuns = false;
-template <int Channels, int Pairs>  // never called
-void pixel_sums(const PixelRuns&, const float*, float, float* const (&)[4]) {}
-
 constexpr bool kWordWindows = true;
 
 // out[c][i] = scale[i] x sum + offset.
@@ -189,10 +185,6 @@ VISOPS_ALWAYS_INLINE void window_sums(const WordWindow& window, const float* sca
 }
 
 #elif VISOPS_ISA_SLOT == 1
-
-constexpr bool kWordWindows = false;
-template <int Planes>  // never called
-void window_sums(const WordWindow&, const float*, float, float* const (&)[4]) {}
 
 constexpr int kByteBlock = 64;
 
@@ -315,7 +307,7 @@ VISOPS_ALWAYS_INLINE __m256i pixel_run_sums(const PixelRuns& runs, int i) {
       sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pair_channels<Channels>(pixels), weight_pair));
     };
     add(0, _mm256_shuffle_epi32(weights, 0x00));
-    if (Pairs != 1) add(1, _mm256_shuffle_epi32(weights, 0x55));
+    add(1, _mm256_shuffle_epi32(weights, 0x55));
     if (Pairs == 0 || Pairs > 2) add(2, _mm256_shuffle_epi32(weights, 0xaa));
     if (Pairs == 0 || Pairs > 3) add(3, _mm256_shuffle_epi32(weights, 0xff));
     low += kWordBlock * Channels;
@@ -346,14 +338,6 @@ VISOPS_ALWAYS_INLINE void pixel_sums(const PixelRuns& runs, const float* scale, 
 
 #else
 
-constexpr bool kWordWindows = false;
-template <int Planes>  // never called
-void window_sums(const WordWindow&, const float*, float, float* const (&)[4]) {}
-
-constexpr bool kPixelRuns = false;
-template <int Channels, int Pairs>  // never called
-void pixel_sums(const PixelRuns&, const float*, float, float* const (&)[4]) {}
-
 constexpr int kByteBlock = 64;
 
 inline void byte_sums(const ByteRows& rows, int64_t at, int16_t* out) {
@@ -383,6 +367,18 @@ VISOPS_ALWAYS_INLINE void word_sums(const WordRuns& runs, const float* scale, fl
   }
 }
 
+#endif
+
+// What a kind of kernel lacks is declared, for code that `if constexpr` leaves out.
+#if VISOPS_ISA_SLOT != 1
+constexpr bool kPixelRuns = false;
+template <int Channels, int Pairs>
+void pixel_sums(const PixelRuns&, const float*, float, float* const (&)[4]);
+#endif
+#if VISOPS_ISA_SLOT != 2
+constexpr bool kWordWindows = false;
+template <int Planes>
+void window_sums(const WordWindow&, const float*, float, float* const (&)[4]);
 #endif
 
 }  // namespace
