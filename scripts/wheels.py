@@ -5,7 +5,8 @@
     python scripts/wheels.py test [PYTHON:TORCH ...]
 
 `build` compiles `_numpy` for every interpreter that is given (by default all that are found),
-repairs the result and leaves it in dist/.
+repairs the result and leaves it in dist/: one wheel with CUDA kernels, one for each interpreter
+without them.
 
 `repair` is what happens to a built wheel, here and under cibuildwheel: auditwheel checks it and
 names the oldest Linux that it runs on, zopfli packs it, torch-abi-audit and abi3audit look at its
@@ -25,6 +26,7 @@ import sys
 import sysconfig
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,7 @@ TESTS = (
     "warp",
     "build/test_arrays.py",
 )
+SETUP = (sys.executable, "setup.py", "--quiet")
 MOST_MEBIBYTES = {True: 16, False: 6}  # with CUDA kernels, and without
 
 
@@ -76,22 +79,49 @@ def interpreter(version: str) -> Path | None:
 
 
 def build(pythons: list[str]) -> None:
-    """Leave one wheel and one source distribution in dist/."""
-    found = {version: interpreter(version) for version in pythons or VERSIONS}
-    if pythons and None in found.values():
-        raise SystemExit(f"no {', '.join(f'python{v}' for v in found if found[v] is None)} here")
-    paths = [str(path) for path in found.values() if path is not None]
-    print("_numpy for Python", *[version for version in found if found[version] is not None])
-    for folder in (DIST, *(ROOT / "build").glob("lib*"), *(ROOT / "build").glob("bdist*")):
+    """Leave wheels and one source distribution in dist/."""
+    asked = {version: interpreter(version) for version in pythons or VERSIONS}
+    missing = [f"python{version}" for version, path in asked.items() if path is None]
+    if pythons and missing:
+        raise SystemExit(f"no {', '.join(missing)} here")
+    found = {version: path for version, path in asked.items() if path is not None}
+    print("_numpy for Python", *found)
+    shutil.rmtree(DIST, ignore_errors=True)
+    run(*SETUP, "sdist", "--dist-dir", DIST)
+    wheel = compiled(found.values())
+    if has_cuda(wheel) or len(found) == 1:
+        repair(wheel, DIST)
+        return
+    # Beside the CUDA kernels, `_numpy` for several Pythons is small. Here one Python's is enough.
+    for version, path in found.items():
+        repair(tagged(compiled([path]), version), DIST)
+
+
+def compiled(pythons: Iterable[Path]) -> Path:
+    """Return a wheel with `_numpy` for these interpreters, as setup.py makes it."""
+    build = ROOT / "build"
+    raw = build / "wheel"
+    for folder in (raw, *build.glob("lib*"), *build.glob("bdist*")):
         shutil.rmtree(folder, ignore_errors=True)
-    raw = ROOT / "build" / "wheel"
-    shutil.rmtree(raw, ignore_errors=True)
-    variables = {"VISOPS_EMULATION": "0", "VISOPS_PYTHONS": os.pathsep.join(paths)}
-    setup = (sys.executable, "setup.py", "--quiet")
-    run(*setup, "bdist_wheel", "--dist-dir", raw, **variables)
-    run(*setup, "sdist", "--dist-dir", DIST)
+    variables = {"VISOPS_EMULATION": "0", "VISOPS_PYTHONS": os.pathsep.join(map(str, pythons))}
+    run(*SETUP, "bdist_wheel", "--dist-dir", raw, **variables)
     (wheel,) = raw.glob("*.whl")
-    repair(wheel, DIST)
+    return wheel
+
+
+def tagged(wheel: Path, version: str) -> Path:
+    """Rename a wheel: it is for one version of Python."""
+    python = "cp" + version.removesuffix("t").replace(".", "")
+    tags = ("--python-tag", python, "--abi-tag", "cp" + version.replace(".", ""))
+    run(sys.executable, "-m", "wheel", "tags", "--remove", *tags, wheel)
+    (renamed,) = wheel.parent.glob("*.whl")
+    return renamed
+
+
+def has_cuda(wheel: Path) -> bool:
+    """Whether a wheel brings CUDA kernels."""
+    with zipfile.ZipFile(wheel) as files:
+        return any("libvisops_cuda" in name for name in files.namelist())
 
 
 def repair(wheel: Path, folder: Path) -> None:
@@ -158,32 +188,36 @@ def pack_tighter(wheel: Path) -> None:
     smaller.replace(wheel)
 
 
-def built_wheel() -> Path:
-    """Return the wheel in dist/."""
-    wheels = list(DIST.glob("*.whl"))
+def built_wheel(version: str) -> Path:
+    """Return the wheel in dist/ that a version of Python takes."""
+    abi = "cp" + version.replace(".", "")
+    wheels = [wheel for tag in (abi, "none") for wheel in DIST.glob(f"*-*-*-{tag}-*.whl")]
     if len(wheels) != 1:
-        raise SystemExit(f"dist/ has {len(wheels)} wheels; run: python scripts/wheels.py build")
+        raise SystemExit(
+            f"dist/ has {len(wheels)} wheels for Python {version}; "
+            "run: python scripts/wheels.py build"
+        )
     return wheels[0]
 
 
 def check_size(wheel: Path) -> None:
     """Stop if a wheel is larger than people should have to download."""
-    has_cuda = "libvisops_cuda" in run(sys.executable, "-m", "zipfile", "--list", wheel)
+    cuda = has_cuda(wheel)
     mebibytes = wheel.stat().st_size / 2**20
-    print(f"{wheel.name}: {mebibytes:.1f} MiB, {'with' if has_cuda else 'without'} CUDA kernels")
-    if mebibytes > MOST_MEBIBYTES[has_cuda]:
-        raise SystemExit(f"the limit is {MOST_MEBIBYTES[has_cuda]} MiB")
+    print(f"{wheel.name}: {mebibytes:.2f} MiB, {'with' if cuda else 'without'} CUDA kernels")
+    if mebibytes > MOST_MEBIBYTES[cuda]:
+        raise SystemExit(f"the limit is {MOST_MEBIBYTES[cuda]} MiB")
 
 
 def test(pairs: list[str]) -> None:
     """Run the tests on the wheel beside each pair of Python and torch."""
-    wheel = built_wheel()
     for pair in pairs or PAIRS:
         version, _, torch = pair.partition(":")
         python = interpreter(version)
         if python is None:
             print(f"== Python {version} is not installed here: left out")
             continue
+        wheel = built_wheel(version)
         print(f"== {wheel.name} beside Python {version}, torch {torch}")
         home = ROOT / f".venv-wheel-{version}-{torch}"
         own = home / "bin" / "python"

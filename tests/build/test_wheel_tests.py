@@ -1,4 +1,4 @@
-"""`make test-wheel` runs tests where there is no checkout."""
+"""`make test-wheel` takes the wheel of each Python and runs tests where there is no checkout."""
 
 from __future__ import annotations
 
@@ -53,3 +53,27 @@ def test_tests_of_wheels_import_no_script() -> None:
         if module.split(".")[0] in SCRIPTS
     ]
     assert not uses
+
+
+@pytest.mark.parametrize(
+    ("names", "taken"),
+    [
+        (["py3-none"], {"3.11": "py3-none", "3.14t": "py3-none"}),
+        (["cp311-cp311", "cp314-cp314t"], {"3.11": "cp311-cp311", "3.14t": "cp314-cp314t"}),
+    ],
+)
+def test_wheel_of_a_python(
+    names: list[str], taken: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wheels, "DIST", tmp_path)
+    for name in names:
+        (tmp_path / f"visops-0.1.0-{name}-manylinux_2_34_x86_64.whl").touch()
+    for version, name in taken.items():
+        assert f"-{name}-" in wheels.built_wheel(version).name
+
+
+def test_a_python_without_a_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wheels, "DIST", tmp_path)
+    (tmp_path / "visops-0.1.0-cp314-cp314t-manylinux_2_34_x86_64.whl").touch()
+    with pytest.raises(SystemExit, match=r"0 wheels for Python 3\.14; run"):
+        wheels.built_wheel("3.14")
