@@ -74,10 +74,12 @@ from build_toolchain import (
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
-# Files outside of the kernels that go through all boxes, points or images themselves. The others
-# only check and prepare a call, which takes as long when they are compiled for size.
-LOOPING = {
-    *(f"csrc/torch/suppression/{name}.cpp" for name in ("nms_host", "soft_nms")),
+# Files outside of the kernels that are compiled for speed. Most go through all boxes, points or
+# images themselves; those around nms() are half of a small call. The others only check
+# and prepare a call, which takes as long when they are compiled for size.
+FAST_FRONTS = {
+    "csrc/torch/tensor.cpp",
+    *(f"csrc/torch/suppression/{n}.cpp" for n in ("nms", "nms_call", "nms_host", "soft_nms")),
     *(f"csrc/core/masks/{name}.cpp" for name in ("polygons", "rle_text")),
     *(f"csrc/core/warp/{name}.cpp" for name in ("chain", "chain_colors", "chain_steps")),
     *(f"csrc/core/roi/{name}.cpp" for name in ("align", "align_rotated", "schedule")),
@@ -117,7 +119,7 @@ def fronts(
     """Compile for size what runs once a call."""
     objects: list[Path] = []
     for source in sources:
-        small = [] if source.as_posix() in LOOPING else FLAGS.small
+        small = [] if source.as_posix() in FAST_FRONTS else FLAGS.small
         objects += file.objects(folder, [source], [*flags, *small])
     return objects
 
