@@ -68,6 +68,8 @@ bool on_same_device(const Tensor& a, const Tensor& b) {
 
 void check_same_device(const char* op, const char* reference_name, const Tensor& reference,
                        const char* name, const Tensor& tensor) {
+  // Torch's schemas let None pass for a tensor.
+  require(tensor.defined(), op, name, " is None, must be a tensor");
   require(on_same_device(reference, tensor), op, name, " is on ", device_text(tensor), ", ",
           reference_name, " is on ", device_text(reference), "; all tensors must be on one device");
 }

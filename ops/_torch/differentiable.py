@@ -76,8 +76,8 @@ def _resolving(name: str, op: Callable[..., None]) -> Callable[..., None]:
         return argument.resolve_conj().resolve_neg() if isinstance(argument, Tensor) else argument
 
     def kernel(*arguments: Any, **named: Any) -> None:
-        out: Tensor = named["out"] if "out" in named else arguments[-1]
-        if out.is_neg() or out.is_conj():
+        out: Tensor | None = named["out"] if "out" in named else arguments[-1]
+        if out is not None and (out.is_neg() or out.is_conj()):
             view = "negated" if out.is_neg() else "conjugated"
             raise RuntimeError(
                 f"visops.{name}: out is a lazily {view} view, must be a tensor with its own values"

@@ -120,7 +120,8 @@ _KEPT = {("torch.ops.visops.runs_to_bits", "size")}
 # may; larger ones can't be allocated.
 _SIZES = (
     *("batch", "input_size", "images_size", "patches_size", "weight_size", "output_size"),
-    *("size", "sizes", "kernel_size", "out_h", "out_w", "num_points", "oversample_ratio"),
+    *("size", "sizes", "kernel_size", "padding", "out_h", "out_w", "num_points"),
+    "oversample_ratio",
 )
 _GIGABYTES = (1 << 24, 1 << 34)
 

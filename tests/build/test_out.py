@@ -47,6 +47,16 @@ def test_lazy_inputs_are_resolved() -> None:
     assert torch.equal(out, -IMAGE)
 
 
+@pytest.mark.parametrize(
+    "image", [IMAGE, torch.complex(IMAGE, IMAGE).conj().imag], ids=["", "lazy"]
+)
+def test_none(image: Tensor) -> None:
+    """Torch's schemas let None pass for a tensor."""
+    arguments = ([-1, -1], [5, 5], "fill", None, True, None)
+    with pytest.raises(RuntimeError, match=r"visops\.convolve2d: out is None, must be a tensor"):
+        torch.ops.visops.convolve2d_out(image[0, 0], KERNEL, *arguments)
+
+
 # convolve2d_out takes contiguous tensors only.
 strided = pytest.mark.parametrize(
     ("op", "call"), [(op, CALLS[op]) for op in ("warp_affine", "augment")]
