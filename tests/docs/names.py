@@ -16,6 +16,21 @@ def lines_of(page: Path, heading: str) -> list[str]:
     return rest.split("\n\n")[0].splitlines()
 
 
+def names_elsewhere() -> dict[str, list[str]]:
+    """Each row of docs/conventions.md's table: visops, OpenCV, torchvision, kornia and DALI."""
+    heading = (
+        "|  | visops | OpenCV `warpAffine` | torchvision `v2.functional.affine` | kornia "
+        "`warp_affine` | DALI `fn.warp_affine` |\n|-|-|-|-|-|-|\n"
+    )
+    found = {}
+    for line in lines_of(DOCS / "conventions.md", heading):
+        inner = line.replace("\\|", "¦").replace("`", "").strip("| ")
+        first, *cells = (cell.strip() for cell in inner.split("|"))
+        found[first] = cells
+    assert all(len(cells) == 5 for cells in found.values())
+    return found
+
+
 def rows(module: str) -> dict[str, tuple[str, str]]:
     """What the table of a module says of each name: the second and third column."""
     table = lines_of(PAGE, f"| {module} | visops | what differs |\n|-|-|-|\n")

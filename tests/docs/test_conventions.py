@@ -14,7 +14,7 @@ import visops
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional as TF
 
-from docs.names import DOCS, lines_of
+from docs.names import names_elsewhere
 
 cv2 = pytest.importorskip("cv2")
 kornia = pytest.importorskip("kornia")
@@ -25,23 +25,8 @@ MATRIX = np.array([[0.81, -0.37, 30.3], [0.29, 0.93, -10.7]])  # few exact ties
 MATRICES = torch.from_numpy(MATRIX)[None].float()
 SIZE = (70, 110)
 NONE = "–"
-
-
-def table() -> dict[str, list[str]]:
-    """The row of each first cell: visops, OpenCV, torchvision, kornia (DALI is not run)."""
-    heading = (
-        "|  | visops | OpenCV `warpAffine` | torchvision `v2.functional.affine` | kornia "
-        "`warp_affine` | DALI `fn.warp_affine` ¹ |\n|-|-|-|-|-|-|\n"
-    )
-    found = {}
-    for line in lines_of(DOCS / "conventions.md", heading):
-        inner = line.replace("\\|", "¦").replace("`", "").strip("| ")
-        cells = [cell.strip() for cell in inner.split("|")]
-        found[cells[0]] = cells[1:5]
-    return found
-
-
-TABLE = table()
+# DALI, the last column, has a test of its own.
+TABLE = {row: cells[:4] for row, cells in names_elsewhere().items()}
 MODES = ("nearest", "bilinear", "bicubic, a = −0.75")
 # An image of four pixels, and what lies beyond them.
 PADDINGS = [row for row in TABLE if "abcd" in row]
