@@ -172,6 +172,7 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
                 f"visops.{op}: {name} has dtype {given}, must be a floating or integer type"
             )
         refuse_float8(op, name, boxes)
+    _refuse_strangers(op, boxes1, boxes2)
     if boxes1.device != boxes2.device:
         raise ValueError(
             f"visops.{op}: boxes2 is on {boxes2.device}, boxes1 is on {boxes1.device}; "
@@ -186,6 +187,23 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
         ) from None
     dtype = torch.float64 if torch.float64 in (boxes1.dtype, boxes2.dtype) else torch.float32
     return boxes1.to(dtype), boxes2.to(dtype)
+
+
+def _refuse_strangers(op: str, boxes1: Tensor, boxes2: Tensor) -> None:
+    """Refuse subclasses of which neither takes the other, as torch does in ``boxes1 + boxes2``."""
+    if type(boxes1) is type(boxes2):
+        return
+    try:
+        # Computes nothing, but asks both. torchvision's boxes are plain tensors once sliced.
+        torch.result_type(boxes1[..., :2], boxes2[..., :2])
+    except TypeError as error:
+        if not str(error).startswith("Multiple dispatch failed"):
+            raise
+        first, second = type(boxes1).__name__, type(boxes2).__name__
+        raise TypeError(
+            f"visops.{op}: boxes1 has the type {first} and boxes2 the type {second}, which don't "
+            "take each other; pass boxes.as_subclass(torch.Tensor)"
+        ) from None
 
 
 def _parts(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
