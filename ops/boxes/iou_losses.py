@@ -191,7 +191,7 @@ def _read(op: str, boxes1: Tensor, boxes2: Tensor, reduction: str) -> tuple[Tens
 
 def _refuse_strangers(op: str, boxes1: Tensor, boxes2: Tensor) -> None:
     """Refuse subclasses of which neither takes the other, as torch does in ``boxes1 + boxes2``."""
-    if type(boxes1) is type(boxes2):
+    if type(boxes1) is type(boxes2) or torch.compiler.is_compiling():
         return
     try:
         # Computes nothing, but asks both. torchvision's boxes are plain tensors once sliced.

@@ -76,3 +76,9 @@ def test_others_are_taken(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
     pairs += [(boxes, torch.nn.Parameter(B)), (A.as_subclass(Other), torch.nn.Parameter(B))]
     for first, second in pairs:
         assert torch.equal(loss(first, second).as_subclass(Tensor).detach(), wanted)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.__name__)
+def test_a_parameter_and_a_tensor_are_compiled(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+    compiled = torch.compile(loss, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(torch.nn.Parameter(A), B).detach(), loss(A, B))
