@@ -62,6 +62,29 @@ def test_transform_without_draws(batch: tuple[int, ...]) -> None:
     assert torch.equal(Down()(image)[..., 2:, :], image[..., :2, :])
 
 
+@pytest.mark.parametrize("mirrored", [None, False, True], ids=["plain", "alone", "after a mirror"])
+def test_targets_follow_a_transform_without_draws(mirrored: bool | None) -> None:
+    """Called by itself, in a chain of its own, and after a transform that draws."""
+    assert Down.draws == 0
+    call: Any = Down()
+    if mirrored is not None:
+        call = T.Compose([T.RandomHorizontalFlip(1.0), Down()] if mirrored else [Down()])
+    sample = {
+        "image": torch.rand(1, 4, 5),
+        "boxes": torch.tensor([[0.0, 0.0, 2.0, 1.0], [1.0, 0.0, 5.0, 2.0]]),
+        "masks": torch.rand(2, 4, 5) > 0.5,
+    }
+    found = call(sample)
+    maps = {name: sample[name].flip(-1) if mirrored else sample[name] for name in sample}
+    for name in ("image", "masks"):
+        assert torch.equal(found[name][:, 2:], maps[name][:, :2])
+        assert not found[name][:, :2].any()
+    boxes = sample["boxes"] + torch.tensor([0.0, 2.0, 0.0, 2.0])
+    if mirrored:
+        boxes = torch.stack([5 - boxes[:, 2], boxes[:, 1], 5 - boxes[:, 0], boxes[:, 3]], 1)
+    assert torch.equal(found["boxes"], boxes)
+
+
 def test_samples_of_different_sizes_have_their_own_canvas() -> None:
     images = [torch.rand(1, 4, 5), torch.rand(1, 8, 5)]
     params = T.Compose([Down(), T.Resize((6, 6))]).make_params(images)
