@@ -32,6 +32,8 @@ _BORDERS = {
     "constant": "constant",
 }
 _MOST_CHANNELS = 512  # as in OpenCV
+# Shorter sides of kernels are left as they are, and so are the bits of their results.
+_LONG = 1024
 _IN_SINGLE = (
     torch.uint8,
     torch.int8,
@@ -151,7 +153,9 @@ def filtered(
     planes, last = _planes(op, image, channels)
     result_dtype = planes.dtype if dtype is None else _torch_dtype(op, dtype)
     wide = computed_in(op, planes.dtype)
-    read = [_kernel(op, kernel, planes.device, wide) for kernel in kernels]
+    sides = planes.shape[-2:]
+    folded = [_folded(kernel, sides, _BORDERS[border]) for kernel in kernels]
+    read = [_kernel(op, kernel, planes.device, wide) for kernel in folded]
     values = planes.to(wide)
     if 0 not in planes.shape:
         try:
@@ -208,6 +212,37 @@ def _factors(op: str, kernel: Any) -> Sequence[Any]:
     if all(part.ndim == 1 for part in parts) and isinstance(kernel, tuple):
         return parts[0][None, :], parts[1][:, None]
     return (kernel,)
+
+
+def _folded(kernel: Any, sides: Sequence[int], border: str) -> Any:
+    """Return a kernel no longer than what it can see of the image, where it is an array.
+
+    Far from its middle, a kernel that is much longer than the image reads the same pixels again,
+    or what lies outside: the weights of equal pixels become one. An image of one row would
+    otherwise be extended to as many rows as the kernel has.
+    """
+    if not isinstance(kernel, np.ndarray) or kernel.ndim != 2 or 0 in sides:
+        return kernel
+    if kernel.dtype.kind not in "biuf":
+        return kernel  # to be refused
+    for axis, side in enumerate(sides):
+        taps = (
+            np.arange(kernel.shape[axis]) - kernel.shape[axis] // 2
+        )  # where they are, from a pixel
+        if border == "constant":
+            reach = side  # at that distance, all lies outside for every pixel
+            places, length = taps.clip(-reach, reach) + reach, 2 * reach + 1
+        elif border == "replicate":
+            reach = side - 1  # at that distance, it is the border's pixel for every pixel
+            places, length = taps.clip(-reach, reach) + reach, 2 * reach + 1
+        else:
+            length = {"wrap": side, "symm": 2 * side, "mirror": max(2 * side - 2, 1)}[border]
+            places = (taps + length // 2) % length
+        if len(taps) > max(_LONG, 2 * length):
+            sums = np.zeros((length, kernel.shape[1 - axis]))
+            np.add.at(sums, places, np.moveaxis(kernel, axis, 0))
+            kernel = np.moveaxis(sums, 0, axis)
+    return kernel
 
 
 def _kernel(op: str, kernel: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
