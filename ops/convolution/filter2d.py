@@ -226,9 +226,7 @@ def _folded(kernel: Any, sides: Sequence[int], border: str) -> Any:
     if kernel.dtype.kind not in "biuf":
         return kernel  # to be refused
     for axis, side in enumerate(sides):
-        taps = (
-            np.arange(kernel.shape[axis]) - kernel.shape[axis] // 2
-        )  # where they are, from a pixel
+        taps = np.arange(kernel.shape[axis]) - kernel.shape[axis] // 2  # from the pixel
         if border == "constant":
             reach = side  # at that distance, all lies outside for every pixel
             places, length = taps.clip(-reach, reach) + reach, 2 * reach + 1
@@ -248,7 +246,8 @@ def _folded(kernel: Any, sides: Sequence[int], border: str) -> Any:
 def _kernel(op: str, kernel: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
     if not isinstance(kernel, Tensor):
         try:
-            host = torch.from_numpy(np.array(kernel, np.float64))
+            kind = np.complex128 if np.iscomplexobj(kernel) else np.float64  # to be refused below
+            host = torch.from_numpy(np.array(kernel, kind))
             kernel = host.to(device, non_blocking=True)
         except (TypeError, ValueError) as error:
             raise TypeError(f"visops.{op}: kernel is not an array of numbers: {error}") from None

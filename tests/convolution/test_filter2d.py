@@ -304,6 +304,16 @@ BOX = np.ones((3, 3))
     ),
     (
         ValueError,
+        "filter2d: kernel is complex, must be real",
+        lambda: visops.filter2d(GREY, np.full((3, 3), 1j)),
+    ),
+    (
+        ValueError,
+        "filter2d: kernel is complex, must be real",
+        lambda: visops.filter2d(GREY, torch.full((3, 3), 1j)),
+    ),
+    (
+        ValueError,
         "filter2d: image has dtype bool, must be an integer or floating type",
         lambda: visops.filter2d(GREY.bool(), BOX),
     ),
