@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, number_list
+from .._torch.refusals import require_plain
 from .augment_arguments import (
     batch_tensor,
     color_tensor,
@@ -213,6 +214,7 @@ def augment(
     if not isinstance(matrix, Tensor):
         matrix = as_float64("augment", "matrix", matrix, device)
     if matrix.dim() == 3 and matrix.shape[0] == 1:
+        require_plain("augment", matrix=matrix)
         matrix = matrix.squeeze(0)
     if color is not None:
         channels = first.shape[channel_axis] if first.dim() > channel_axis else 0

@@ -247,6 +247,11 @@ def test_lists(error: type[Exception], message: str, call: Any) -> None:
         ),
     ),
     (
+        TypeError,
+        "augment: matrix has layout sparse_coo, must be dense; call to_dense() on it",
+        call(tensor(), torch.ones(1, 2, 3).to_sparse()),
+    ),
+    (
         RuntimeError,
         "augment: size[0] (height) is -1, must be within [0, 2147483647]",
         call(tensor(), size=(-1, 4)),
