@@ -159,6 +159,14 @@ def test_options_reach_into_other_containers(contain: Any) -> None:
     assert T.Pad(1)(given)["mask"][0, 0] == 255
 
 
+def test_boxes_in_other_containers_are_dropped_by_the_outer_chain() -> None:
+    """An inner chain can't drop them: labels aren't given to it."""
+    given = {"image": IMAGE, "boxes": torch.cat((BOX - 9, BOX)), "labels": ["outside", "inside"]}
+    result = T.Compose([v2.RandomApply([T.Pad(1)], p=1.0)], boxes="sanitize")(given)
+    assert result["boxes"].tolist() == [[2, 3, 5, 6]]
+    assert result["labels"] == ["inside"]
+
+
 def test_exact_reaches_into_other_containers() -> None:
     image = torch.rand(3, 40, 40)
     inner = T.Compose([T.CenterCrop(20), T.RandomAffine(0, scale=(0.5, 0.5))])
@@ -212,6 +220,15 @@ def test_the_clamping_mode_of_boxes_is_theirs(mode: Any) -> None:
     assert torch.equal(result, expected)
     _, result = T.Compose([v2.SetClampingMode(mode)])(tv.Image(IMAGE), typed("hard"))
     assert result.clamping_mode == mode
+
+
+def test_a_clamping_mode_that_is_set_counts_for_what_follows() -> None:
+    steps = [v2.SetClampingMode(None), v2.CenterCrop((4, 6))]
+    expected = v2.Compose(steps)(tv.Image(IMAGE), typed("hard"))[1]
+    chain = T.Compose([steps[0], T.RandomHorizontalFlip(0.0), steps[1]])
+    _, result = chain(tv.Image(IMAGE), typed("hard"))
+    assert result.clamping_mode is None
+    assert result.tolist() == expected.tolist() == [[-3, -1, 11, 4]]
 
 
 def test_plain_boxes_are_clamped_as_the_chain_says() -> None:

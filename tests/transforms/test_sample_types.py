@@ -73,6 +73,12 @@ def test_other_ways_to_mark() -> None:
     assert FLIP([mask, mask]).shape == (2, 1, 6, 8)  # a batch
 
 
+def test_palettes_are_read_as_colours_in_images() -> None:
+    palette = PHOTO.quantize(16)
+    expected = np.asarray(palette.convert("RGB"))[:, ::-1]
+    np.testing.assert_array_equal(FLIP(palette).permute(1, 2, 0).numpy(), expected)
+
+
 def test_palettes_with_alpha() -> None:
     palette = PHOTO.quantize(16)
     with_alpha = palette.convert("PA")

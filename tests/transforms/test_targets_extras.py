@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -66,6 +66,16 @@ def test_what_describes_the_image_stays() -> None:
     # Extras of another container belong to nothing here.
     result = sanitized({"image": IMAGE, "n": [1, 2, 3], "target": {"boxes": BOXES}})
     assert result["n"] == [1, 2, 3]
+
+
+def test_named_tuples_are_not_lists_of_entries() -> None:
+    class Camera(NamedTuple):
+        focal: float
+        x: float
+        y: float
+
+    camera = Camera(9.0, 6.0, 5.0)
+    assert beside_boxes(camera=camera)["camera"] == camera
 
 
 def test_keys_win() -> None:
