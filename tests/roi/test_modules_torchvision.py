@@ -101,6 +101,20 @@ def test_map_levels() -> None:
     assert ours.map_levels([torch.tensor([]), boxes[1]]).shape == (len(boxes[1]),)
 
 
+@pytest.mark.parametrize("sides", [(32, 16, 16), (16, 16), (32, 16, 16, 8)])
+def test_levels_of_maps_with_one_scale(sides: tuple[int, ...]) -> None:
+    """As in torchvision's MobileNet detectors, whose last two maps have the same scale."""
+    maps = {str(i): torch.rand(1, 2, side, side) for i, side in enumerate(sides)}
+    corners = torch.rand(300, 2) * 100
+    boxes = [torch.cat((corners, corners + 600 * torch.rand(300, 1) ** 3 + 1), 1)]
+    found = []
+    for library in (visops, torchvision.ops):
+        pool = library.MultiScaleRoIAlign(list(maps), 3, 2, canonical_scale=100, canonical_level=3)
+        pool(maps, boxes, [(128, 128)])
+        found.append(pool.map_levels(boxes))
+    assert torch.equal(*found)
+
+
 def test_images_without_boxes() -> None:
     """Lists shorter than the batch, and [0] for no boxes, in every pooling."""
     maps, boxes = sample()
