@@ -261,8 +261,9 @@ def _gaussian(op: str, size: Any, sigma: Any, reach: int) -> np.ndarray:
         raise ValueError(f"visops.{op}: size is {size}, must be odd")
     if sigma is None:
         if size in _SMALL:
-            side = np.array(_SMALL[size]) / 256
-            return np.concatenate([side[:0:-1], side])
+            # In Python: dynamo's NumPy takes a step of -1 for another.
+            side = _SMALL[size]
+            return np.array([*reversed(side[1:]), *side]) / 256
         sigma = 0.3 * ((size - 1) / 2 - 1) + 0.8
     weights = np.exp(-0.5 * ((np.arange(size) - size // 2) / sigma) ** 2)
     return weights / weights.sum()  # type: ignore[no-any-return]

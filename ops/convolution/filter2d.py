@@ -219,13 +219,16 @@ def _folded(kernel: Any, sides: Sequence[int], border: str) -> Any:
 
     Far from its middle, a kernel that is much longer than the image reads the same pixels again,
     or what lies outside: the weights of equal pixels become one. An image of one row would
-    otherwise be extended to as many rows as the kernel has.
+    otherwise be extended to as many rows as the kernel has. Dynamo can't trace this.
     """
-    if not isinstance(kernel, np.ndarray) or kernel.ndim != 2 or 0 in sides:
+    if torch.compiler.is_compiling() or not isinstance(kernel, np.ndarray) or kernel.ndim != 2:
         return kernel
     if kernel.dtype.kind not in "biuf":
         return kernel  # to be refused
-    for axis, side in enumerate(sides):
+    for axis, size in enumerate(sides):
+        if kernel.shape[axis] <= _LONG or size == 0:
+            continue
+        side = int(size)  # a tensor under torch.jit.trace
         taps = np.arange(kernel.shape[axis]) - kernel.shape[axis] // 2  # from the pixel
         if border == "constant":
             reach = side  # at that distance, all lies outside for every pixel
@@ -236,7 +239,7 @@ def _folded(kernel: Any, sides: Sequence[int], border: str) -> Any:
         else:
             length = {"wrap": side, "symm": 2 * side, "mirror": max(2 * side - 2, 1)}[border]
             places = (taps + length // 2) % length
-        if len(taps) > max(_LONG, 2 * length):
+        if len(taps) > 2 * length:
             sums = np.zeros((length, kernel.shape[1 - axis]))
             np.add.at(sums, places, np.moveaxis(kernel, axis, 0))
             kernel = np.moveaxis(sums, 0, axis)
@@ -246,8 +249,9 @@ def _folded(kernel: Any, sides: Sequence[int], border: str) -> Any:
 def _kernel(op: str, kernel: Any, device: torch.device, dtype: torch.dtype) -> Tensor:
     if not isinstance(kernel, Tensor):
         try:
-            kind = np.complex128 if np.iscomplexobj(kernel) else np.float64  # to be refused below
-            host = torch.from_numpy(np.array(kernel, kind))
+            # Complex ones are refused below; dynamo can't ask.
+            wide = not torch.compiler.is_compiling() and np.iscomplexobj(kernel)
+            host = torch.from_numpy(np.array(kernel, np.complex128 if wide else np.float64))
             kernel = host.to(device, non_blocking=True)
         except (TypeError, ValueError) as error:
             raise TypeError(f"visops.{op}: kernel is not an array of numbers: {error}") from None

@@ -194,6 +194,17 @@ def test_compile() -> None:
     torch.testing.assert_close(compiled(image), expected)
 
 
+@pytest.mark.parametrize("size", [3, 5, 7, 9, (2047, 3)], ids=str)
+def test_compile_of_kernels_by_size(size: Any) -> None:
+    """Dynamo computes the kernel by a NumPy of its own."""
+    image = torch.rand(3, 12, 14, dtype=torch.float64)
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda i: visops.gaussian_blur(i, size), backend="eager", fullgraph=True
+    )
+    torch.testing.assert_close(compiled(image), visops.gaussian_blur(image, size))
+
+
 @pytest.mark.parametrize("border", ["reflect_101", "reflect", "replicate", "constant"])
 def test_gaussian_blur_agrees_with_opencv(border: str) -> None:
     cv2 = pytest.importorskip("cv2")
