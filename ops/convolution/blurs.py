@@ -261,7 +261,7 @@ def _gaussian(op: str, size: Any, sigma: Any, reach: int) -> np.ndarray:
         raise ValueError(f"visops.{op}: size is {size}, must be odd")
     if sigma is None:
         if size in _SMALL:
-            # In Python: dynamo's NumPy takes a step of -1 for another.
+            # Not side[:0:-1] of an array: dynamo's NumPy drops the bound of such a slice.
             side = _SMALL[size]
             return np.array([*reversed(side[1:]), *side]) / 256
         sigma = 0.3 * ((size - 1) / 2 - 1) + 0.8

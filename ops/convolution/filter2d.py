@@ -230,11 +230,9 @@ def _folded(kernel: Any, sides: Sequence[int], border: str) -> Any:
             continue
         side = int(size)  # a tensor under torch.jit.trace
         taps = np.arange(kernel.shape[axis]) - kernel.shape[axis] // 2  # from the pixel
-        if border == "constant":
-            reach = side  # at that distance, all lies outside for every pixel
-            places, length = taps.clip(-reach, reach) + reach, 2 * reach + 1
-        elif border == "replicate":
-            reach = side - 1  # at that distance, it is the border's pixel for every pixel
+        if border in ("constant", "replicate"):
+            # From this distance on, every pixel reads the fill, or the border's pixel.
+            reach = side if border == "constant" else side - 1
             places, length = taps.clip(-reach, reach) + reach, 2 * reach + 1
         else:
             length = {"wrap": side, "symm": 2 * side, "mirror": max(2 * side - 2, 1)}[border]
@@ -250,8 +248,8 @@ def _kernel(op: str, kernel: Any, device: torch.device, dtype: torch.dtype) -> T
     if not isinstance(kernel, Tensor):
         try:
             # Complex ones are refused below; dynamo can't ask.
-            wide = not torch.compiler.is_compiling() and np.iscomplexobj(kernel)
-            host = torch.from_numpy(np.array(kernel, np.complex128 if wide else np.float64))
+            imaginary = not torch.compiler.is_compiling() and np.iscomplexobj(kernel)
+            host = torch.from_numpy(np.array(kernel, np.complex128 if imaginary else np.float64))
             kernel = host.to(device, non_blocking=True)
         except (TypeError, ValueError) as error:
             raise TypeError(f"visops.{op}: kernel is not an array of numbers: {error}") from None
