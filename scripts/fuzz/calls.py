@@ -130,10 +130,9 @@ def _takes_gigabytes(arguments: Mapping[str, Any]) -> bool:
     numbers = pytree.tree_leaves([arguments.get(name) for name in _SIZES])
     positive = [n for n in numbers if isinstance(n, (int, float)) and 0 < n < math.inf]
     tensors = [t for t in pytree.tree_leaves(arguments) if isinstance(t, Tensor)]
-    boxes = max((t.shape[0] for t in tensors if t.dim()), default=1)
-    channels = max((t.shape[1] for t in tensors if t.dim() == 4), default=1)
+    largest = max((t.numel() for t in tensors), default=1)
     least = math.prod(positive)
-    most = least * max(boxes, 1) * max(channels, 1)
+    most = least * max(largest, 1)
     return most >= _GIGABYTES[0] and least <= _GIGABYTES[1]
 
 

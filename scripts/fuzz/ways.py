@@ -17,6 +17,11 @@ from .calls import Call
 # The alignment of memory decides what BLAS and oneDNN do, so bits may differ between calls; the
 # last one draws random numbers.
 _NOT_ALWAYS_THE_SAME_BITS = ("conv2d", "convolve2d", "correlate2d", "sample_points")
+# torch neither adds nor divides these, which a second gradient takes.
+_WITHOUT_ARITHMETIC = (
+    torch.complex32,
+    *(getattr(torch, name) for name in dir(torch) if name.startswith("float8_")),
+)
 _M_PERTURB = -6  # for mallopt: which byte fills fresh memory
 
 
@@ -103,6 +108,8 @@ def _with_gradients(call: Call) -> None:
     if not results:
         return
     grads = torch.autograd.grad(_sum(results), leaves, create_graph=True, allow_unused=True)
+    if any(leaf.dtype in _WITHOUT_ARITHMETIC for leaf in leaves):
+        return
     again = [g * g for g in grads if g is not None and g.requires_grad]
     if again:
         torch.autograd.grad(_sum(again), leaves, allow_unused=True)

@@ -366,6 +366,17 @@ def test_only_what_is_needed_is_computed() -> None:
         assert [leaf.grad is not None for leaf in leaves] == list(needs)
 
 
+def test_gradients_without_channels_take_no_time() -> None:
+    """However many pixels the result has, none of them holds a number."""
+    image = torch.empty(1, 0, 3, 8, requires_grad=True)
+    matrix = torch.tensor([[[3.5, 0.1, 0.6], [0.3, 3.7, -0.9], [0.001, 0, 1]]], requires_grad=True)
+    color = torch.empty(1, 2, 0, 1, requires_grad=True)
+    result = visops.augment(image, matrix, (12, 2**31 - 1), color=color, antialias=True)
+    leaves = (image, matrix, color)
+    for leaf, grad in zip(leaves, torch.autograd.grad(result.sum(), leaves), strict=True):
+        assert torch.equal(grad, torch.zeros_like(leaf))
+
+
 def test_second_derivatives_and_forward_mode_are_refused() -> None:
     image, matrix, color = problem(15)
     result = visops.augment(image, matrix, SIZE, color=color)

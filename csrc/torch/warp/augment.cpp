@@ -300,6 +300,8 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
   check_problem(op, p, image, o);
   set_values(p, o.values());
   set_output(p, grad);
+  // Without channels there is nothing to differentiate, however many pixels there are.
+  if (p.channels == 0) p.output_height = p.output_width = 0;
 
   const DType sum_dtype = p.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   const std::vector<int64_t> none = {0};
