@@ -103,8 +103,8 @@ def augment(
     antialias : bool
         Where the image shrinks, sample with a filter as wide as an output pixel's footprint in the
         source, separately along the source's x and y. For axis-aligned maps that is
-        ``F.interpolate(antialias=True)``; from uint8 to uint8 with padding "constant" it is
-        computed in integers, within 0.4 levels before rounding. Not with "nearest".
+        ``F.interpolate(antialias=True)``; of uint8 images with padding "constant" it is computed in
+        integers, within 0.4 levels of 255 before rounding. Not with "nearest".
     window : Tensor or array_like, ``[4]`` or ``[B, 4]``, optional
         The part x1, y1, x2, y2 of the images that exists, half-open. Pixel (0, 0) covers 0 to 1 in
         both conventions, so a whole image is 0, 0, W, H. Only pixels in the window are sampled;

@@ -53,7 +53,10 @@ def integer_weights(
 def resize(
     image: np.ndarray, scale: tuple[float, float], size: tuple[int, int], mode: str
 ) -> np.ndarray:
-    """[H, W, C] uint8 -> [*size, C] uint8, half-pixel convention; `scale` is source per output."""
+    """[H, W, C] uint8 -> [*size, C] float32 before it is rounded, half-pixel convention.
+
+    `scale` is source per output.
+    """
     height, width, channels = image.shape
     level = LEVELS[mode]
     rows = [
@@ -64,7 +67,7 @@ def resize(
         integer_weights((x + 0.5) * scale[1] - 0.5, scale[1], width, mode, 1, 15)
         for x in range(size[1])
     ]
-    result = np.zeros((*size, channels), np.uint8)
+    result = np.zeros((*size, channels), np.float32)
     for y, (top, row_weights, row_total) in enumerate(rows):
         taps = image[top : top + len(row_weights)].astype(np.int64) - 128
         sums = np.einsum("k,kxc->xc", row_weights, taps)
@@ -75,7 +78,7 @@ def resize(
                 run = line[left : left + len(weights), c]
                 value = int(np.dot(np.array(weights), run))
                 assert abs(value) < 2**31
-                # Exact, then as float32 has it: rounded half to even, as the result is.
-                exact = np.float32(value) * np.float32(Fraction(1, level * total)) + np.float32(128)
-                result[y, x, c] = np.clip(np.rint(exact), 0, 255)
+                # Exact, then as float32 has it.
+                unit = np.float32(Fraction(1, level * total))
+                result[y, x, c] = np.float32(value) * unit + np.float32(128)
     return result

@@ -72,8 +72,9 @@ def gradients(
 
 
 def integers(device: str) -> Iterator[tuple[str, np.ndarray]]:
-    """antialias from uint8 to uint8, upright."""
+    """antialias of uint8, upright."""
     rng = np.random.default_rng(1)
+    out_dtypes = (torch.uint8, torch.uint8, torch.float32, torch.float16)
     for number, (channels, strides) in enumerate(LAID_OUT * 2):
         mode = ("bilinear", "bicubic")[number % 2]
         image = LAYOUTS[strides](random_image(rng, (3, channels, 70, 130), torch.uint8)).to(device)
@@ -86,7 +87,7 @@ def integers(device: str) -> Iterator[tuple[str, np.ndarray]]:
             mode=mode,
             antialias=True,
             fill=50.0,
-            out_dtype=torch.uint8,
+            out_dtype=out_dtypes[number % 4],
             memory_format=(torch.contiguous_format, torch.channels_last)[number // 2 % 2],
             layout="CHW",
         )

@@ -109,7 +109,7 @@ void set_values(AugmentParams& p, const AugmentValues& values) {
   const double in = full_scale(p.dtype), out = full_scale(p.output_dtype);
   const bool direct = p.color == nullptr && !p.clamp;
   p.input_scale = direct ? 1.0 : 1.0 / in;
-  p.integers = p.dtype == DType::kUInt8 && p.output_dtype == DType::kUInt8;
+  p.integers = p.dtype == DType::kUInt8;
   const auto value = [](const std::vector<double>& list, int64_t i, double otherwise) {
     return list.empty() ? otherwise : list[list.size() == 1 ? 0 : static_cast<size_t>(i)];
   };

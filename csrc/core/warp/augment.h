@@ -29,7 +29,7 @@ struct AugmentParams {
   Interpolation mode;
   Padding padding;
   bool antialias;        // not with nearest
-  bool integers;         // uint8 images only: filter in integers where possible
+  bool integers;         // antialias of uint8 images: filter in integers where possible
   bool inverse_map;      // the matrix maps destination to source
   bool half_pixel;       // the matrix is in coordinates where pixel (0, 0)'s centre is (0.5, 0.5)
   bool clamp;            // to [0, 1] after every colour step

@@ -3,13 +3,13 @@
 // segment is sampled into planes of float32 that stay in the first-level cache
 // (cpu/warp/augment_lanes.h, cpu/warp/augment_samplers.h); from there it goes through colour and
 // normalisation to the output's dtype and layout (cpu/warp/augment_color.h). So the image is read
-// once and the output written once. antialias of uint8 to uint8 without rotation is computed in
-// integers (cpu/warp/augment_resize_integers.h), and bytes that only move are copied
-// (cpu/warp/augment_copies.h). float64 images, and segments that lanes can't
-// hold, go pixel by pixel through core/warp/augment_pixel.h; all ways agree to the bit. Integers
-// are rounded half to even and saturate when stored. Assumes what check_augment() and
-// check_augment_data() establish: regular matrices, sizes below 2^31, at most 4 channels with
-// colour, a non-empty window unless padding is constant.
+// once and the output written once. antialias of uint8 without rotation is computed in integers
+// (cpu/warp/augment_resize_integers.h), and bytes that only move are copied
+// (cpu/warp/augment_copies.h). float64 images, and segments that lanes can't hold, go pixel by
+// pixel through core/warp/augment_pixel.h; all ways agree to the bit. Integers are rounded half to
+// even and saturate when stored. Assumes what check_augment() and check_augment_data() establish:
+// regular matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless
+// padding is constant.
 #include "cpu/warp/augment_color.h"
 #include "cpu/warp/augment_copies.h"
 #include "cpu/warp/augment_filter.h"

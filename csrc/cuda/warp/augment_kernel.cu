@@ -18,8 +18,8 @@
 // gathers interleaved output of 2 to 4 channels in shared memory and writes whole words.
 //
 // Rounding: NOTE [ One augmented pixel ], without contraction (-fmad=false): the bits of the CPU
-// kernels, except for NaN payloads. antialias of uint8 to uint8 without rotation is computed in the
-// same integers (core/warp/augment_integers.h).
+// kernels, except for NaN payloads. antialias of uint8 without rotation is computed in the same
+// integers (core/warp/augment_integers.h).
 //
 // Assumes from check_augment(): sizes below 2^31, at most 4 channels with colour, values for 1
 // channel or for all. It does not assume sensible matrices, windows, colours or rectangles: a
