@@ -132,6 +132,12 @@ def scores_of_zero() -> Pair:
     return flat([*found[:2], expected[0]]), flat([[0.1, 0.1, 0.5, 0.55], [0], [np.nan] * 4])
 
 
+def scores_of_nan() -> Pair:
+    box = [0.1, 0.1, 0.5, 0.5]
+    models: tuple[Models, ...] = [[box], [box]], [[0.8], [np.nan]], [[0], [0]]
+    return flat([*ours(*models)[:2], *theirs(*models)[:2]]), flat([box, [0.4], *[np.nan] * 5])
+
+
 def dtypes_of_labels() -> Pair:
     found, expected = ours(*PLAIN)[2], theirs(*PLAIN)[2]
     assert (found.dtype, expected.dtype) == (torch.int64, np.float64)
@@ -193,6 +199,7 @@ ENSEMBLE_BOXES: dict[str, Row] = {
     "equal scores in any order": (equal_scores, 1e-6),
     "a wrong number of weights replaced by ones": (wrong_weights, 0),
     "a cluster whose scores are all 0": (scores_of_zero, 1e-9),
+    "a NaN score takes part": (scores_of_nan, 1e-9),
     "labels come back as floats": (dtypes_of_labels, 0),
     'weighted_boxes_fusion_3d: "avg"': (average_of_solids, 1e-6),
     'weighted_boxes_fusion_3d: "max"': (greatest_of_solids, 1e-6),

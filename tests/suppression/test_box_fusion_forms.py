@@ -257,3 +257,43 @@ def test_ensemble_boxes_scales_maxima_of_volumes() -> None:
     ]
     assert ours == pytest.approx([0.8, 0.4])
     assert theirs == pytest.approx([0.4, 0.2])
+
+
+@pytest.mark.parametrize("score", [0.95, 0.85, 0.5])
+@pytest.mark.parametrize("name", ["weighted_boxes_fusion", *COLUMNS])
+def test_ensemble_boxes_and_nan(name: str, score: float) -> None:
+    """Ours never touch a regular box; in the package they may, so the two are not compared there.
+
+    The package tests scores by ``score < skip_box_thr`` and overlaps by ``argmax``, both of which
+    NaN passes.
+    """
+    peer = getattr(pytest.importorskip("ensemble_boxes"), name)
+    half = COLUMNS.get(name, 4) // 2
+    corners = [[(0.1, 0.5), (0.6, 0.9)], [(0.11, 0.5), (0.12, 0.52)]]
+    boxes = [[[low] * half + [high] * half for low, high in model] for model in corners]
+    odd = [boxes[0], [boxes[1][0], [NAN, *boxes[1][1][1:]]]]
+    labels, scores = [[1, 1], [1, 1]], [[0.9, 0.7], [0.8, score]]
+
+    def fused(boxes: Any, scores: Any) -> tuple[Tensor, ...]:
+        ids = [torch.ones(len(s), dtype=torch.int64) for s in scores]
+        parts = ([torch.tensor(p, dtype=torch.float64) for p in m] for m in (boxes, scores))
+        return function(name)(*parts, ids, iou_threshold=0.55)  # type: ignore[no-any-return]
+
+    regular = fused([boxes[0], boxes[1][:1]], [scores[0], scores[1][:1]])
+    unscored = [scores[0], [scores[1][0], NAN]]
+    for ours, wanted in zip(fused(boxes, unscored), regular, strict=True):
+        assert torch.equal(ours, wanted)
+    places, values, _ = fused(odd, scores)
+    alone = places.isnan().any(1)
+    assert torch.equal(places[~alone], regular[0])
+    assert torch.equal(values[~alone], regular[1])
+    wanted = score if name == "non_maximum_weighted" else score / 2  # one of two models
+    assert values[alone].tolist() == [wanted]
+
+    assert np.isnan(peer(boxes, unscored, labels, iou_thr=0.55)[1]).any()
+    theirs = peer(odd, scores, labels, iou_thr=0.55)
+    if name in ("weighted_boxes_fusion_3d", "non_maximum_weighted"):  # alone there, too
+        np.testing.assert_allclose(theirs[1], values, rtol=2e-6)
+        assert np.isnan(theirs[0]).any(1).tolist() == alone.tolist()
+    else:  # whatever comes after it joins it
+        assert len(theirs[1]) < len(values)

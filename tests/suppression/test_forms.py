@@ -31,11 +31,15 @@ CALLS: dict[str, Any] = {
 
 def same(found: Any, expected: Any) -> None:
     for a, b in zip(found, expected, strict=True):
+        # NumPy has no bfloat16.
+        a, b = (t.double() if isinstance(t, Tensor) else t for t in (a, b))
         np.testing.assert_array_equal(np.asarray(a), np.asarray(b))
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str
+)
 def test_floating_ids(name: str, dtype: torch.dtype) -> None:
     found, expected = CALLS[name](IDS.to(dtype)), CALLS[name](IDS)
     if isinstance(found, Tensor):
@@ -58,6 +62,22 @@ def test_floating_ids_of_arrays() -> None:
     same(found, visops.batched_nms(boxes, scores, IDS.numpy(), 0.4))
     fused = visops.weighted_boxes_fusion([boxes], [scores], [ids])
     assert fused[2].dtype == np.float32
+    for bad in (0.5, float("nan"), float("inf")):
+        ids[7] = bad
+        with pytest.raises(ValueError, match=r"^visops\.batched_nms: idxs\[7\] is not a whole"):
+            visops.batched_nms(boxes, scores, ids, 0.4)
+
+
+@pytest.mark.parametrize("array", [False, True])
+def test_floating_ids_have_more_than_32_bits(array: bool) -> None:
+    """Ids that differ by 2**32 are different groups."""
+    wide = IDS + (torch.arange(len(IDS)) % 2 << 32)
+    boxes, scores, whole, floating = (
+        t.numpy() if array else t for t in (BOXES, SCORES, wide, wide.double())
+    )
+    found = visops.batched_nms(boxes, scores, floating, 0.4)  # type: ignore[type-var]
+    assert found.tolist() == visops.batched_nms(boxes, scores, whole, 0.4).tolist()  # type: ignore[type-var]
+    assert found.tolist() != visops.batched_nms(BOXES, SCORES, IDS, 0.4).tolist()
 
 
 def test_soft_nms_by_position() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import visops
 from torch import Tensor
 from visops import transforms as T
 
@@ -37,6 +38,35 @@ def resized(chain: Any, length: int, dtype: torch.dtype) -> list[Tensor]:
 def test_two_pixels_become_five() -> None:
     out = T.Resize((1, 5), "nearest")(torch.tensor([[[0.0, 1.0]]]))
     assert out.flatten().tolist() == [0, 0, 1, 1, 1]
+
+
+def test_the_ties_of_an_axis_depend_on_its_own_length() -> None:
+    """Four and a half of nine pixels lie between two; the other axis has one pixel, or 90."""
+    wanted = expected(2, 9)
+    for other in (1, 90):
+        down = T.Resize((9, other), "nearest")(torch.tensor([[[0.0], [1.0]]]))
+        across = T.Resize((other, 9), "nearest")(torch.tensor([[[0.0, 1.0]]]))
+        assert torch.equal(down[0, :, 0].long(), wanted)
+        assert torch.equal(across[0, 0].long(), wanted)
+
+
+def test_a_perspective_has_no_ties() -> None:
+    """A shift would be another one at each pixel: results are those of the matrix itself."""
+    warp = T.RandomPerspective(0.4, 1.0, "nearest", fill=300)
+    chain = T.Compose([T.Resize(224, "nearest"), warp], seed=0, mask_fill=300)
+    assert len(chain.passes) == 1
+    image = torch.arange(256.0).expand(1, 256, 256)
+    sample = {"image": image, "mask": image[0].long()}
+    for index in range(3):
+        out, params = chain(sample, index=index, return_params=True)
+        plan = T.Plan(T.Canvas(256.0, 256.0, 1), dtype=torch.float32)
+        for step, drawn in zip(chain.transforms, params.steps, strict=True):
+            step.extend(plan, {name: value[0] for name, value in drawn.items()})
+        options: Any = {"mode": "nearest", "fill": 300, "convention": "half_pixel"}
+        wanted = visops.augment(image[None], plan.matrices, (224, 224), **options)[0]
+        for found in (out, chain(sample, index=index)):
+            assert torch.equal(found["image"], wanted)
+            assert torch.equal(found["mask"], wanted[0].long())
 
 
 def test_every_size_is_exact() -> None:

@@ -258,6 +258,8 @@ def test_fills_by_type(make: Any, exact: bool) -> None:
         ({"others": 200}, 200, 200),
         ({tv.Mask: None}, 0, 0),
         ({tv.Image: 200}, 200, 255),
+        ({tv.Video: 200, tv.BoundingBoxes: 3, tv.KeyPoints: 4}, 200, 255),
+        ({tv.Mask: 9, "others": 200}, 200, 9),
     ]
     for fill, outside, label in fills:
         result = T.Compose([make(fill)], exact=exact, seed=0)(given, index=1)

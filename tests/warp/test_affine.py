@@ -200,6 +200,7 @@ def test_matrix_kinds() -> None:
     assert torch.equal(visops.warp_affine(image, array), expected)
     assert torch.equal(visops.warp_affine(image, array.tolist()), expected)
     assert torch.equal(visops.warp_affine(image, torch.from_numpy(array).expand(2, 2, 3)), expected)
+    assert torch.equal(visops.warp_affine(image, array[None]), expected)  # one for the batch
     one = visops.warp_affine(image[0], array)
     assert torch.equal(one, expected[0])
     assert torch.equal(visops.warp_affine(image[0], array[None]), expected[0])
