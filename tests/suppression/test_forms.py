@@ -80,6 +80,14 @@ def test_floating_ids_have_more_than_32_bits(array: bool) -> None:
     assert found.tolist() != visops.batched_nms(BOXES, SCORES, IDS, 0.4).tolist()
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_floating_ids_are_dense(name: str) -> None:
+    with pytest.raises(
+        TypeError, match=rf"^visops\.{name}: \w+(\[0\])? has layout sparse_coo, must"
+    ):
+        CALLS[name](IDS.double().to_sparse())
+
+
 def test_soft_nms_by_position() -> None:
     """As in mmcv: the threshold, sigma, the least score, the method."""
     expected = visops.soft_nms(

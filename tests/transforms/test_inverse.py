@@ -114,6 +114,49 @@ def test_batches_of_maps() -> None:
     torch.testing.assert_close(back, expected, rtol=0.0, atol=1e-6)
 
 
+def test_frames_that_share_their_draws() -> None:
+    flips = T.RandomHorizontalFlip(), T.RandomVerticalFlip()
+    chain = T.Compose([*flips], seed=3, per_frame=False)
+    clips = torch.rand(6, 5, 2, 8, 12)
+    for clip, index in ((clips[0], 4), (clips, range(6))):
+        moved, params = chain(clip, index=index, return_params=True)
+        assert torch.equal(chain.inverse(moved, params), clip)
+        typed = chain.inverse({"image": moved, "name": "a"}, params)
+        assert torch.equal(typed["image"], clip)
+
+
+def test_what_stands_between_moves_nothing() -> None:
+    """Neither another package's transform nor random values end the inverse."""
+    image = torch.rand(3, 8, 12)
+    for between in (torch.nn.Identity(), T.RandomErasing(0.0, value="random")):
+        chain = T.Compose([T.RandomHorizontalFlip(1.0), between, T.RandomVerticalFlip(1.0)])
+        assert len(chain.passes) == 3
+        moved, params = chain(image, return_params=True)
+        assert torch.equal(moved, image.flip(1, 2))
+        assert torch.equal(chain.inverse(moved, params), image)
+
+
+def test_chains_that_move_nothing() -> None:
+    chain = T.Compose([torch.nn.Identity()])
+    sample = {"image": torch.rand(2, 3, 8, 12), "boxes": [[[1.0, 2.0, 5.0, 7.0]]] * 2}
+    moved, params = chain(sample, return_params=True)
+    back = chain.inverse(moved, params)
+    assert torch.equal(back["image"], sample["image"])
+    assert back["boxes"] == sample["boxes"]
+
+
+@pytest.mark.parametrize("own", ["nearest", "bilinear", "bicubic"])
+def test_interpolation_is_the_chain_s_but_of_small_maps(own: str) -> None:
+    chain = T.Compose([T.RandomRotation((20, 20), own)])
+    params = seen(chain, (40, 60))
+    maps, small = torch.rand(2, 40, 60), torch.rand(2, 10, 15)
+    for mode in ("nearest", "bilinear", "bicubic"):
+        found = chain.inverse(maps, params, interpolation=mode)
+        assert torch.equal(chain.inverse(maps, params), found) == (mode == own)
+        found = chain.inverse(small, params, stride=4, interpolation=mode)
+        assert torch.equal(chain.inverse(small, params, stride=4), found) == (mode == "bilinear")
+
+
 @pytest.mark.parametrize(
     ("sample", "options", "error", "message"),
     [
@@ -131,6 +174,12 @@ def test_batches_of_maps() -> None:
             {},
             ValueError,
             r"sample\['mask'\] is for \[\[5, 6\]\] rows and columns, must have \[\[12, 8\]\]",
+        ),
+        (
+            torch.zeros(2, 2, 12, 8),
+            {},
+            ValueError,
+            r"the images have \[\[12, 8\], \[12, 8\]\] rows and columns, must have \[\[12, 8\]\]",
         ),
         (torch.zeros(2, 12, 8), {"interpolation": "area"}, ValueError, "interpolation is 'area'"),
     ],
