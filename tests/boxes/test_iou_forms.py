@@ -92,6 +92,24 @@ def test_formats(fmt: str, dtype: torch.dtype) -> None:
         assert name in PEERS
 
 
+@pytest.mark.parametrize("fmt", ["xywh", "cxcywh"])
+@pytest.mark.parametrize("aligned", [False, True])
+def test_integers_of_any_size_in_any_format(fmt: str, aligned: bool) -> None:
+    """They become float64, not float32, which has no 2 ** 25 + 1."""
+    first = torch.tensor([[2**25 + 1, 2**25 + 1, 6, 6]])
+    second = first + torch.tensor([0, 2, 0, 0])
+    found = visops.box_iou(first, second, fmt, aligned=aligned)
+    assert found.flatten().tolist() == [0.5]
+
+
+@pytest.mark.parametrize("measure", ["distance", "complete"])
+def test_eps_one_to_one(measure: str) -> None:
+    boxes1, boxes2 = (b / 50 for b in pair_of_sets("uniform", 20, 20, torch.float64))
+    aligned = FUNCTIONS[measure](boxes1, boxes2, 0.5, aligned=True)
+    torch.testing.assert_close(aligned, FUNCTIONS[measure](boxes1, boxes2, 0.5).diagonal())
+    assert not torch.allclose(aligned, FUNCTIONS[measure](boxes1, boxes2, aligned=True))
+
+
 def test_torchvision_s_rotated_format() -> None:
     rng = np.random.default_rng(1)
     boxes = torch.from_numpy(rotated_boxes(rng, 12)).float()
@@ -153,6 +171,7 @@ def test_no_boxes_without_columns() -> None:
         assert function(boxes, none).shape == (3, 0)
         assert function(np.array([]), boxes.numpy()).shape == (0, 3)
     assert visops.box_iou_rotated(none, torch.rand(3, 5)).shape == (0, 3)
+    assert visops.box_iou_rotated(torch.rand(3, 5), none).shape == (3, 0)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -170,6 +189,25 @@ def test_losses_are_torchvision_s(name: str, reduction: str) -> None:
     empty = torch.zeros(0, 4, requires_grad=True)
     assert torch.equal(ours(empty, empty, reduction), theirs(empty, empty, reduction))
     ours(empty, empty, "sum").backward()
+
+
+@pytest.mark.parametrize("name", ["generalized", "distance"])
+@pytest.mark.parametrize("eps", [0.0, 0.5, 7.0])
+def test_eps_of_losses_is_torchvision_s(name: str, eps: float) -> None:
+    """That of complete losses is the page's: torchvision's is for one quotient of four."""
+    ours, theirs = LOSSES[name]
+    boxes1, boxes2 = (b / 50 for b in pair_of_sets("uniform", 50, 50, torch.float64))
+    torch.testing.assert_close(ours(boxes1, boxes2, eps=eps), theirs(boxes1, boxes2, eps=eps))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_take_one_box_and_batches(name: str) -> None:
+    loss = LOSSES[name][0]
+    boxes1, boxes2 = pair_of_sets("uniform", 6, 6, torch.float32)
+    expected = loss(boxes1, boxes2)
+    assert torch.equal(loss(boxes1.reshape(2, 3, 4), boxes2.reshape(2, 3, 4)).flatten(), expected)
+    assert torch.equal(loss(boxes1[4], boxes2[4]), expected[4])
+    assert torch.equal(loss(boxes1, boxes2[4])[4], expected[4])
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -234,6 +272,11 @@ def boxes(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     ),
     (
         ValueError,
+        "complete_box_iou: eps is inf, must be >= 0 and finite",
+        lambda: visops.complete_box_iou(boxes(3), boxes(3), float("inf"), aligned=True),
+    ),
+    (
+        ValueError,
         "box_iou_rotated: boxes2 is on meta, boxes1 is on cpu; all tensors must be on one device",
         lambda: visops.box_iou_rotated(
             torch.zeros(3, 5), torch.zeros(3, 5, device="meta"), aligned=True
@@ -253,6 +296,33 @@ def boxes(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         ValueError,
         "distance_box_iou_loss: boxes2 has shape [2, 4], must fit boxes1's [3, 4]",
         lambda: visops.distance_box_iou_loss(boxes(3), boxes(2)),
+    ),
+    (
+        ValueError,
+        "distance_box_iou_loss: boxes1 has shape [], must be [..., 4]",
+        lambda: visops.distance_box_iou_loss(torch.tensor(1.0), boxes(2)),
+    ),
+    (
+        ValueError,
+        "generalized_box_iou_loss: boxes2 has dtype bool, must be a floating or integer type",
+        lambda: visops.generalized_box_iou_loss(boxes(2), boxes(2, dtype=torch.bool)),
+    ),
+    (
+        ValueError,
+        "complete_box_iou_loss: boxes1 has dtype complex64, must be a floating or integer type",
+        lambda: visops.complete_box_iou_loss(boxes(2, dtype=torch.complex64), boxes(2)),
+    ),
+    (
+        ValueError,
+        "complete_box_iou_loss: boxes2 is on meta, boxes1 is on cpu; all tensors must be on one",
+        lambda: visops.complete_box_iou_loss(boxes(2), boxes(2).to("meta")),
+    ),
+    *(
+        (TypeError, f"{name}_box_iou_loss: eps is None, must be a number", call)
+        for name, call in (
+            (name, lambda loss=loss: loss(boxes(2), boxes(2), eps=None))
+            for name, (loss, _) in LOSSES.items()
+        )
     ),
     (
         TypeError,
