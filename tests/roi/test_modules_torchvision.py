@@ -131,6 +131,7 @@ def test_images_without_boxes() -> None:
         assert same_bits(pool([rows[:, 1:]]), expected)
         assert same_bits(pool([rows[:, 1:], torch.tensor([])]), expected)
         assert len(pool([torch.tensor([])])) == len(pool(torch.tensor([]))) == 0
+        assert pool([]).shape == (0, *expected.shape[1:])
     assert len(visops.roi_align_rotated(maps, [torch.tensor([])], 3)) == 0
     with pytest.raises(
         ValueError, match=r"roi_align: boxes is a list of 3, input has batch size 2"

@@ -104,6 +104,11 @@ def test_conversions() -> None:
     for dtype in (torch.float32, torch.float64):
         image = T.ToDtype(torch.uint16, scale=True)(wild.to(dtype))
         assert image.flatten().tolist() == expected
+        for wide in (torch.int32, torch.int64):
+            image = T.ToDtype(wide, scale=True)(wild.to(dtype))
+            white = torch.iinfo(wide).max
+            assert image.flatten().tolist()[2] == 0  # NaN
+            assert image.flatten().tolist()[3] > 0.999 * white
     normalized = T.Compose([T.ToDtype(torch.float32, scale=True), T.Normalize(0.5, 0.25)])
     assert len(normalized.passes) == 1
     torch.testing.assert_close(normalized(EVERY), (as_float(EVERY) - 0.5) / 0.25)

@@ -152,6 +152,9 @@ def test_grayscale(channels: int) -> None:
     assert result["image"].shape == (channels, 8, 10)
     assert result["boxes"] == [[5, 1, 9, 6]]
     assert T.Grayscale()(image[:1]).shape == (1, 6, 8)
+    clip = torch.rand(5, 3, 6, 8)
+    found = T.Compose([grey], per_frame=False)(clip)
+    torch.testing.assert_close(found, v2.Grayscale(channels)(clip))
 
 
 @pytest.mark.parametrize(
