@@ -287,8 +287,8 @@ def test_ensemble_boxes_and_nan(name: str, score: float) -> None:
     alone = places.isnan().any(1)
     assert torch.equal(places[~alone], regular[0])
     assert torch.equal(values[~alone], regular[1])
-    wanted = score if name == "non_maximum_weighted" else score / 2  # one of two models
-    assert values[alone].tolist() == [wanted]
+    own = score if name == "non_maximum_weighted" else score / 2  # one of two models
+    assert values[alone].tolist() == [own]
 
     assert np.isnan(peer(boxes, unscored, labels, iou_thr=0.55)[1]).any()
     theirs = peer(odd, scores, labels, iou_thr=0.55)

@@ -138,7 +138,7 @@ def test_what_stands_between_moves_nothing() -> None:
 
 def test_chains_that_move_nothing() -> None:
     chain = T.Compose([torch.nn.Identity()])
-    sample = {"image": torch.rand(2, 3, 8, 12), "boxes": [[[1.0, 2.0, 5.0, 7.0]]] * 2}
+    sample: Any = {"image": torch.rand(2, 3, 8, 12), "boxes": [[[1.0, 2.0, 5.0, 7.0]]] * 2}
     moved, params = chain(sample, return_params=True)
     back = chain.inverse(moved, params)
     assert torch.equal(back["image"], sample["image"])
