@@ -69,7 +69,7 @@ def warp_affine(
     matrix : Tensor or array_like, ``[2, 3]`` or ``[B, 2, 3]``
         In pixels, for columns (x, y). Maps source to destination, unless `inverse_map`. A tensor
         has any floating dtype and is on the image's device; anything else is converted to float64.
-        A ``[2, 3]`` or ``[1, 2, 3]`` matrix applies to every sample.
+        A ``[2, 3]`` or ``[1, 2, 3]`` matrix applies to every sample; an array takes ``[2, 3]``.
     size : pair of int, optional
         Height and width of the result. Default: those of `out` where given, else the image's.
     mode : {"bilinear", "nearest", "bicubic"}
