@@ -88,6 +88,29 @@ def test_images_that_kill_workers_fail_and_the_others_go_on(tmp_path: Path) -> N
         same(batch, Decoder(str(tmp_path)).batch(plan))
 
 
+@pytest.mark.parametrize("error", [ConnectionResetError, EOFError, FileNotFoundError])
+def test_a_worker_may_die_while_its_batch_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """The connection breaks before the system calls the worker dead."""
+    iterator = torch.utils.data.dataloader._MultiProcessingDataLoaderIter
+    fetch = iterator._try_get_data
+    left = [error("a broken connection")]
+
+    def breaking(self: Any, *args: Any, **options: Any) -> Any:
+        if left:
+            raise left.pop()
+        return fetch(self, *args, **options)
+
+    monkeypatch.setattr(iterator, "_try_get_data", breaking)
+    plans = planned(tmp_path)
+    with closing(DecodedBatches(plans, Decoder(str(tmp_path)), 2)) as source:
+        batches = list(source)
+    assert [(batch.number, batch.failures) for batch in batches] == [(0, {}), (1, {}), (2, {})]
+    for batch, plan in zip(batches, plans, strict=True):
+        same(batch, Decoder(str(tmp_path)).batch(plan))
+
+
 def test_decoding_apart_gives_the_same_batch(tmp_path: Path) -> None:
     (plan,) = planned(tmp_path, 1)
     (tmp_path / "empty.png").write_bytes(b"")

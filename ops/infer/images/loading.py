@@ -59,7 +59,7 @@ class DecodedBatches(Iterator[Batch]):
             raise StopIteration
         try:
             batch = next(self._source)
-        except RuntimeError as error:
+        except (RuntimeError, OSError, EOFError) as error:
             if not is_death_of_worker(error):
                 raise
         else:
@@ -115,8 +115,14 @@ class DecodedBatches(Iterator[Batch]):
 
 
 def is_death_of_worker(error: BaseException) -> bool:
-    """Whether DataLoader raised this because a worker died; the error has no type of its own."""
-    return type(error) is RuntimeError and "DataLoader worker (pid" in str(error)
+    """Whether DataLoader raised this because a worker died.
+
+    The error has no type of its own. It is one of a connection if the worker died while its batch
+    was being fetched, and the system doesn't call it dead yet.
+    """
+    if type(error) is RuntimeError:
+        return "DataLoader worker (pid" in str(error)
+    return isinstance(error, (ConnectionError, EOFError, FileNotFoundError))
 
 
 class _QuietDeaths:
