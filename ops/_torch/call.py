@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .arrays import as_tensor
-from .refusals import require_plain
+from .refusals import called, require_plain
 
 __all__ = ["call_operator", "output_limit", "renamed"]
 
@@ -53,12 +53,7 @@ def call_operator(
     """
     if device is None and _are_tensors(tensors, optional):
         try:
-            return call(*tensors.values(), *arguments)
-        except TypeError as error:
-            if not str(error).startswith("Multiple dispatch failed"):
-                raise
-            # Subclasses that don't know each other, such as torchvision's masks and boxes.
-            return call(*map(_as_plain, tensors.values()), *arguments)
+            return called(call, *tensors.values(), *arguments)
         except (RuntimeError, AttributeError) as error:
             if not str(error).startswith("visops."):  # torch's, for sparse tensors and their like
                 require_plain(op, **tensors)
@@ -112,10 +107,6 @@ def output_limit(op: str, max_output: Any, *, of_arrays: bool) -> Any:
             allowed = ">= 0" if max_output < 0 else "below 2^63"
             raise error(f"visops.{op}: max_output is {max_output}, must be {allowed}")
     return max_output
-
-
-def _as_plain(value: Tensor | None) -> Tensor | None:
-    return None if value is None else value.as_subclass(Tensor)
 
 
 def _are_tensors(values: Mapping[str, Any], optional: Collection[str]) -> bool:

@@ -15,7 +15,7 @@ try:
 except ImportError:  # it is torch's own; without it, registering takes longer
     _autograd = None  # type: ignore[assignment]
 
-from .refusals import refuse_foreign_tensors, unsupported
+from .refusals import as_plain, called, refuse_foreign_tensors, unsupported
 from .registering import LIBRARY, add_vmap_rule
 from .vmap_calls import below_vmap, complete_rule, is_below_vmap
 
@@ -232,11 +232,14 @@ class Differentiable:
                 except NotImplementedError:  # a tensor subclass, such as a nested tensor
                     self._refuse(arguments)
                     raise
+                except TypeError as error:
+                    return self._op(*as_plain(error, arguments))
             # Only the dispatcher shows the operator to traces, subclasses, modes and autocast.
             if not (
                 tracing or _has_torch_function(arguments) or _dispatch_modes() or _is_autocast()
             ):
                 return self._recorded(*arguments)
+            return called(self._op, *arguments)
         return self._op(*arguments)
 
     def _refuse(self, arguments: tuple[Any, ...]) -> None:

@@ -1,4 +1,7 @@
-"""Refuses, by name, tensors that no kernel takes; torch would tell the user about dispatch keys."""
+"""Tensors that no kernel takes, and subclasses that don't take each other.
+
+torch would tell the user about dispatch keys and handlers.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["refuse_float8", "refuse_foreign_tensors", "refuse_vmap", "require_plain", "unsupported"]
+__all__ = [
+    "are_strangers",
+    "as_plain",
+    "called",
+    "refuse_float8",
+    "refuse_foreign_tensors",
+    "refuse_vmap",
+    "require_plain",
+    "unsupported",
+]
 
 # The alias covers every backend that has no kernel of its own, except nested tensors.
 _KEYS = ("CompositeExplicitAutograd", "NestedTensorCPU", "NestedTensorCUDA", "AutogradNestedTensor")
@@ -47,6 +59,40 @@ def require_plain(op: str, **tensors: Any) -> None:
     for name, value in tensors.items():
         if message := unsupported(op, name, value):
             raise TypeError(message)
+
+
+def are_strangers(error: TypeError) -> bool:
+    """Return whether torch raised this for subclasses of which none takes the others."""
+    return str(error).startswith("Multiple dispatch failed")
+
+
+def as_plain(error: TypeError, values: Iterable[Any]) -> list[Any]:
+    """Return an operator's arguments with plain tensors, if `error` is about their subclasses.
+
+    torchvision's images, masks and boxes, for example, don't take each other.
+
+    Raises
+    ------
+    TypeError
+        `error`, if it is another one.
+    """
+    if not are_strangers(error):
+        raise error
+    return [_plain(value) for value in values]
+
+
+def called(operator: Callable[..., Any], *arguments: Any) -> Any:
+    """Call an operator, with plain tensors where the subclasses given don't take each other."""
+    try:
+        return operator(*arguments)
+    except TypeError as error:
+        return operator(*as_plain(error, arguments))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value.as_subclass(Tensor) if isinstance(value, Tensor) else value
 
 
 def refuse_vmap(op: str, instead: str, *values: Any) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .._torch.numbers import real_number
-from .._torch.refusals import refuse_float8, require_plain
+from .._torch.refusals import are_strangers, refuse_float8, require_plain
 from .iou_formulas import (
     area,
     aspect_difference,
@@ -197,7 +197,7 @@ def _refuse_strangers(op: str, boxes1: Tensor, boxes2: Tensor) -> None:
         # Computes nothing, but asks both. torchvision's boxes are plain tensors once sliced.
         torch.result_type(boxes1[..., :2], boxes2[..., :2])
     except TypeError as error:
-        if not str(error).startswith("Multiple dispatch failed"):
+        if not are_strangers(error):
             raise
         first, second = type(boxes1).__name__, type(boxes2).__name__
         raise TypeError(

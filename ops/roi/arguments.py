@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import no_boxes
+from .._torch.refusals import called
 
 __all__ = ["as_boxes", "output_pair"]
 
@@ -71,7 +72,7 @@ def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "
         )
     if not boxes:
         return input.new_empty((0, 1 + columns), dtype=torch.float32)
-    joined = torch.cat(list(boxes))
+    joined = called(torch.cat, list(boxes))
     least = torch.float32 if joined.is_floating_point() else torch.float64
     joined = joined.to(torch.promote_types(joined.dtype, least))
     indices = [joined.new_full((part.shape[0], 1), i) for i, part in enumerate(boxes)]

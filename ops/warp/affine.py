@@ -17,7 +17,7 @@ from .._torch.call import renamed
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import HEIGHT_WIDTH, check_same_device, register_fake
-from .._torch.refusals import require_plain
+from .._torch.refusals import called, require_plain
 
 try:
     from .._numpy import warp_affine as _warp_ndarray
@@ -196,7 +196,7 @@ def _warp_into(
             f"visops.{op}: out has shape {list(out.shape)}, size is {tuple(size)}; they must agree"
         )
     outs = out.unsqueeze(0) if out.dim() == 3 else out
-    _affine_out(images, matrix, *options, outs)
+    called(_affine_out, images, matrix, *options, outs)
     # `out` may be saved for a backward: tell autograd that it has changed.
     if not torch.compiler.is_compiling() and not out.is_inference():
         torch.autograd.graph.increment_version(out)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import as_float64, number_list
-from .._torch.refusals import require_plain
+from .._torch.refusals import called, require_plain
 from .augment_arguments import (
     batch_tensor,
     color_tensor,
@@ -236,7 +236,7 @@ def augment(
     )
     if out is not None:
         _check_out(out, size, (*(pixels if listed else [pixels]), matrix, color, out))
-        (_augment_list_out if listed else _augment_out)(pixels, matrix, *options, out)
+        called(_augment_list_out if listed else _augment_out, pixels, matrix, *options, out)
         # `out` may be saved for a backward: tell autograd that it has changed.
         if not torch.compiler.is_compiling() and not out.is_inference():
             torch.autograd.graph.increment_version(out)

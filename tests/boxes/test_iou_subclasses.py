@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 import torch
 import visops
+from subclasses import Other, Stranger
 from torch import Tensor
 
 LOSSES = (
@@ -15,30 +15,6 @@ LOSSES = (
     visops.distance_box_iou_loss,
     visops.complete_box_iou_loss,
 )
-
-
-class Reserved(Tensor):
-    """A subclass that takes plain tensors and its own kind only."""
-
-    @classmethod
-    def __torch_function__(
-        cls,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        if not all(issubclass(cls, kind) for kind in types):
-            return NotImplemented
-        return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[arg-type]
-
-
-class Other(Reserved):
-    """One of its kind."""
-
-
-class Stranger(Reserved):
-    """Another one."""
 
 
 class Plain(Tensor):
