@@ -2,8 +2,8 @@
 
 The results differ only where the previous extension was wrong:
 
-- Coordinates between -1 and 0 are interpolated with the border. The old code truncated towards
-  zero instead of rounding down, which gave negative weights.
+- Coordinates between -2 and 0 are rounded down, and interpolated with the border from -1 on. The
+  old code truncated towards zero, which gave negative weights.
 - Outputs of any size are written completely. The old code left out what lay beyond a launch's
   65,000 blocks.
 - Matrices of any strides and dtype are read correctly.
@@ -81,7 +81,7 @@ def affine_torch(input: Tensor, affine_matrix: Tensor, out_h: int, out_w: int) -
 
     Notes
     -----
-    Differs from the previous extension where coordinates lie between -1 and 0, and for outputs
+    Differs from the previous extension where coordinates lie between -2 and 0, and for outputs
     beyond 66.6 million elements: see the top of this page.
 
     Examples
@@ -146,7 +146,7 @@ def affine_opencv(
 
     Notes
     -----
-    Differs from the previous extension where coordinates lie between -1 and 0: see the top of
+    Differs from the previous extension where coordinates lie between -2 and 0: see the top of
     this page.
 
     Examples
