@@ -122,6 +122,19 @@ def test_inverse_moves_corners() -> None:
     assert torch.equal(back, bounds(sample["masks"]))
 
 
+@pytest.mark.parametrize("source", ["boxes", "masks"])
+@pytest.mark.parametrize("boxes", ["clamp", "sanitize"])
+def test_inverse_keeps_boxes_as_they_are(boxes: str, source: str) -> None:
+    """Also beside masks, and beyond the picture: a network found them."""
+    chain = T.Compose([T.CenterCrop(20)], boxes=boxes, boxes_from=source)
+    params = chain.make_params(IMAGE)
+    found = torch.tensor([[-30.0, 2, 5, 9], [3, 3, 3, 8]])
+    sample = {"boxes": found, "masks": torch.ones(2, 20, 20), "labels": [1, 2]}
+    back = chain.inverse(sample, params)
+    assert back["boxes"].tolist() == [[-10, 12, 25, 19], [23, 13, 23, 18]]
+    assert back["labels"] == [1, 2]
+
+
 @table(
     (
         ValueError,

@@ -56,6 +56,8 @@ def test_single_images_and_targets() -> None:
     image = CLIP[0]
     assert torch.equal(shared(image), image.flip(-1))
     assert torch.equal(shared(np.asarray(image[0])), image[:1].flip(-1))
+    for clips in (CLIP[:1], torch.stack([CLIP[:1]] * 2)):
+        assert torch.equal(shared(clips), clips.flip(-1))
     masks = torch.zeros(5, 40, 50, dtype=torch.uint8)
     masks[:, :, 0] = 1
     result = shared({"image": CLIP, "mask": masks, "boxes": [[0, 0, 5, 6]]})
@@ -96,3 +98,85 @@ def test_more_leading_dimensions(lead: tuple[int, ...]) -> None:
         assert moved["mask"].shape == masks.shape
         foreign = T.Compose([v2.RandomHorizontalFlip(1.0)])(images)
         assert torch.equal(foreign, images.flip(-1))
+
+
+NARROW = CLIP[..., :30].flip(0)
+SHARED = T.Compose([*CHAIN, T.Resize((20, 24))], per_frame=False, seed=0)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("kind", ["foreign", "noise", "contrast"])
+def test_clips_of_different_sizes_between_passes(kind: str, exact: bool) -> None:
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    between = {
+        "foreign": v2.RandomHorizontalFlip(),
+        "noise": T.RandomErasing(1.0, value="random"),
+        "contrast": T.ColorJitter(0.5, 0.5, 0.5, 0.1),
+    }[kind]
+    chain = T.Compose([T.RandomResize(20, 60), between, T.CenterCrop(16)], seed=0, exact=exact)
+    shared = T.Compose(chain.transforms, per_frame=False, seed=0, exact=exact)
+    clips = torch.stack([CLIP, CLIP.flip(0)]).float() / 255
+    found = shared(clips, index=[0, 5])
+    assert found.shape == (2, 5, 3, 16, 16)
+    for clip, frames, index in zip(clips, found, (0, 5), strict=True):
+        assert torch.equal(shared(clip, index=index), frames)
+        for image, frame in zip(clip, frames, strict=True):
+            assert torch.equal(chain(image, index=index), frame)
+
+
+def test_foreign_transforms_see_videos() -> None:
+    v2 = pytest.importorskip("torchvision.transforms.v2")
+    tv = pytest.importorskip("torchvision.tv_tensors")
+    seen = []
+
+    class Watch(v2.Transform):  # type: ignore[misc,name-defined]
+        def transform(self, inpt: Any, params: Any) -> Any:
+            seen.append((type(inpt), tuple(inpt.shape)))
+            return inpt
+
+    for chain, count in ((T.Compose([Watch()], per_frame=False), 1), (T.Compose([Watch()]), 5)):
+        assert torch.equal(chain(CLIP), CLIP)
+        kind = tv.Video if count == 1 else tv.Image
+        assert seen == [(kind, CLIP.shape if count == 1 else CLIP.shape[1:])] * count
+        seen.clear()
+
+
+@pytest.mark.parametrize("form", ["plain", "typed", "array"])
+def test_collate_of_clips(form: str) -> None:
+    """They may differ in size, but not in their number of frames."""
+    tv = pytest.importorskip("torchvision.tv_tensors")
+    make = {
+        "plain": lambda clip: clip,
+        "typed": tv.Video,
+        "array": lambda clip: clip.movedim(1, -1).numpy(),
+    }[form]
+    samples = [(make(clip), label) for label, clip in enumerate((CLIP, NARROW))]
+    clips, labels = SHARED.collate(samples, index=[3, 4])
+    assert type(clips) is (tv.Video if form == "typed" else torch.Tensor)
+    assert (clips.shape, labels.tolist()) == ((2, 5, 3, 20, 24), [0, 1])
+    assert torch.equal(clips[0], SHARED(CLIP, index=3))
+    assert torch.equal(clips[1], SHARED(NARROW, index=4))
+    layout = "HWC" if form == "array" else "CHW"
+    message = (
+        rf"of sample 1 has 3 frames of 3 channels \({layout}\) of uint8, that of sample 0 has 5 "
+        rf"frames of 3 channels \({layout}\) of uint8; must be the same"
+    )
+    with pytest.raises(ValueError, match=message):
+        SHARED.collate([make(CLIP), make(CLIP[:3])])
+    with pytest.raises(ValueError, match=rf"1 has 3 channels \({layout}\) .* 0 has 5 frames of"):
+        SHARED.collate([make(CLIP), tv.Image(CLIP[0]) if form == "typed" else make(CLIP)[0]])
+
+
+def test_what_is_no_clip_is_refused() -> None:
+    tv = pytest.importorskip("torchvision.tv_tensors")
+    for clip in (CLIP, tv.Video(CLIP)):
+        with pytest.raises(
+            ValueError, match=r"\[0\] has shape \[5, 3, 40, 50\], must be one image"
+        ):
+            SHARED([clip, clip])
+    for nothing in (CLIP[:0], torch.stack([CLIP[:0]] * 2), tv.Video(CLIP[:0])):
+        with pytest.raises(ValueError, match="sample has no frames, must have at least one"):
+            SHARED(nothing)
+    with pytest.raises(ValueError, match="sample has no frames, must have at least one"):
+        SHARED.collate([CLIP[:0], NARROW[:0]])
+    assert SHARED(CLIP.new_zeros(0, 5, 3, 40, 50)).shape == (0, 5, 3, 20, 24)

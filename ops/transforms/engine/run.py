@@ -59,8 +59,8 @@ class Pixels:
     def __init__(self, leaf: Leaf) -> None:
         value = leaf.value
         self.listed = isinstance(value, list)
-        self.frames = value.shape[-4] if leaf.frames else 1
         first = value[0] if self.listed else value
+        self.frames = first.shape[-4] if leaf.frames else 1
         self.channels: int = first.shape[-1 if leaf.layout == "HWC" else -3]
         if isinstance(first, Tensor):
             self.dtype, self.device = first.dtype, first.device
@@ -73,7 +73,8 @@ class Pixels:
     def tensors(self, leaf: Leaf) -> Any:
         """Return [N, C, H, W], or a list of [C, H, W]: views where possible."""
         if self.listed:
-            return [_channels_first(value, leaf.layout) for value in leaf.value]
+            values = [_channels_first(value, leaf.layout) for value in leaf.value]
+            return [frame for clip in values for frame in clip] if leaf.frames else values
         value = _channels_first(leaf.value, leaf.layout)
         if value.dim() == 3:
             return value.unsqueeze(0)

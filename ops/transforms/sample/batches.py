@@ -156,14 +156,16 @@ def _refuse_mixed_images(leaves: Sequence[Leaf]) -> None:
             )
 
 
-def _image_traits(leaf: Leaf) -> tuple[int, str, Any]:
+def _image_traits(leaf: Leaf) -> tuple[int | None, int, str, Any]:
     value = leaf.value
-    return value.shape[-1 if leaf.layout == "HWC" else -3], leaf.layout, value.dtype
+    frames = value.shape[0] if leaf.frames else None
+    return frames, value.shape[-1 if leaf.layout == "HWC" else -3], leaf.layout, value.dtype
 
 
-def _traits_text(traits: tuple[int, str, Any]) -> str:
-    channels, layout, dtype = traits
-    return f"{channels} channels ({layout}) of {str(dtype).removeprefix('torch.')}"
+def _traits_text(traits: tuple[int | None, int, str, Any]) -> str:
+    frames, channels, layout, dtype = traits
+    each = "" if frames is None else f"{frames} frames of "
+    return f"{each}{channels} channels ({layout}) of {str(dtype).removeprefix('torch.')}"
 
 
 def _alike(values: Sequence[Any]) -> bool:

@@ -165,7 +165,7 @@ def image_sizes(leaves: list[Leaf]) -> np.ndarray:
     Raises
     ------
     ValueError
-        Images, masks and canvas sizes of a sample differ, or an image has no pixels.
+        Images, masks and canvas sizes of a sample differ, or an image has no pixels or no frames.
     """
     first: Leaf | None = None
     sizes = np.zeros((0, 2), np.int64)
@@ -198,6 +198,9 @@ def _refuse_nothing(leaf: Leaf, sizes: np.ndarray) -> None:
                 f"visops.transforms: {leaf.name}{where} has {height} rows and {width} columns, "
                 "must have at least one of each"
             )
+    clips = leaf.value if isinstance(leaf.value, list) else [leaf.value]
+    if leaf.frames and any(clip.shape[-4] < 1 for clip in clips):
+        raise ValueError(f"visops.transforms: {leaf.name} has no frames, must have at least one")
 
 
 def sizes_of(leaf: Leaf) -> np.ndarray:

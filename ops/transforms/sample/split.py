@@ -198,9 +198,7 @@ class _Splitter:
             if kind is None:
                 return self.walk_sequence(value, name, key, group)
             if kind == "image":
-                return self.add(
-                    image_leaf(value, name, self.frames, key=key, group=group, named=kind)
-                )
+                return self.add(image_leaf(value, name, key=key, group=group, named=kind))
             # One sample's numbers, or one value per sample: prepare_targets tells which.
             leaf_kind = "mask" if kind == "masks" else kind
             return self.add(
