@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._torch.arrays import no_boxes
-from .._torch.refusals import called
+from .._torch.refusals import called, refuse_float8
 
 __all__ = ["as_boxes", "output_pair"]
 
@@ -60,6 +60,7 @@ def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "
                 f"visops.{op}: boxes[{i}] has dtype {str(part.dtype).removeprefix('torch.')}, "
                 "must be a floating or integer type"
             )
+        refuse_float8(op, f"boxes[{i}]", part)
         if part.device != boxes[0].device:
             raise ValueError(
                 f"visops.{op}: boxes[{i}] is on {part.device}, boxes[0] is on {boxes[0].device}; "
@@ -72,11 +73,15 @@ def as_boxes(op: str, boxes: Any, input: Tensor, columns: int = 4, name: str = "
         )
     if not boxes:
         return input.new_empty((0, 1 + columns), dtype=torch.float32)
-    joined = called(torch.cat, list(boxes))
-    least = torch.float32 if joined.is_floating_point() else torch.float64
-    joined = joined.to(torch.promote_types(joined.dtype, least))
+    joined = called(torch.cat, [_computed(part) for part in boxes])
     indices = [joined.new_full((part.shape[0], 1), i) for i, part in enumerate(boxes)]
     return torch.cat([torch.cat(indices), joined], 1)
+
+
+def _computed(boxes: Tensor) -> Tensor:
+    """Return boxes in a dtype that can hold the indices of all images, and the boxes' numbers."""
+    least = torch.float32 if boxes.is_floating_point() else torch.float64
+    return boxes.to(torch.promote_types(boxes.dtype, least))
 
 
 def output_pair(
