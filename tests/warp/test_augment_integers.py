@@ -184,3 +184,27 @@ def test_threads_agree(mode: str) -> None:
         torch.set_num_threads(threads)
     assert torch.equal(results[0], results[1])
     assert torch.equal(results[0], results[2])
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("mode", MODES)
+def test_gradients_are_those_of_the_filter(mode: str) -> None:
+    """Every sample has one pixel, so a colour's gradient is what was sampled."""
+    rng = np.random.default_rng(5)
+    image = tensor(pattern(rng, "extremes", (61, 90, 3))).expand(16, 3, 61, 90)
+    matrix = torch.from_numpy(matrix_of((2.7, 3.25))).repeat(16, 1, 1)
+    matrix[:, :, 2] = -torch.from_numpy(rng.uniform(1, 15, (16, 2)))
+    color = torch.eye(3, 4).repeat(16, 1, 1).requires_grad_()
+    moved = matrix.clone().requires_grad_()
+    found = []
+    for form in (image, image.float() / 255):
+        options: dict[str, Any] = {"color": color, "out_dtype": torch.float32}
+        still = shrunk(form, matrix, (1, 1), mode, **options)
+        both = shrunk(form, moved, (1, 1), mode, **options)
+        (by_color,) = torch.autograd.grad(still.sum(), color)
+        found.append((still, by_color, *torch.autograd.grad(both.sum(), (color, moved))))
+    integers, exact = found
+    assert (integers[0] - exact[0]).abs().max() > 5e-6
+    for ours, wanted in zip(integers[1:], exact[1:], strict=True):
+        within = 1e-6 * max(1.0, wanted.abs().max().item())
+        torch.testing.assert_close(ours, wanted, rtol=0, atol=within)

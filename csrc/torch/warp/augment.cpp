@@ -299,7 +299,6 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
           ", must be a floating type");
   check_problem(op, p, image, o);
   set_values(p, o.values());
-  p.integers = false;  // the gradient of antialias is that of the filter itself
   set_output(p, grad);
   // Without channels there is nothing to differentiate, however many pixels there are.
   if (p.channels == 0) p.output_height = p.output_width = 0;
