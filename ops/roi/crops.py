@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._torch.arrays import as_tensor, number_list
+from .._torch.arrays import as_tensor, no_boxes, number_list
 from .._torch.call import call_operator
 from .._torch.refusals import require_plain
 from .arguments import as_boxes, output_pair
@@ -196,7 +196,7 @@ def paste_rois(
 def _joined(op: str, boxes: Any, images: Any) -> Any:
     """Join boxes of a list into one tensor, or into one array if the images are an array."""
     if not isinstance(boxes, (list, tuple)):
-        return boxes
+        return no_boxes(boxes, 5)
     if not isinstance(images, np.ndarray):
         if not isinstance(images, Tensor):
             return boxes  # call_operator() says what is wrong

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -58,3 +59,14 @@ def test_others_are_taken(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
 def test_a_parameter_and_a_tensor_are_compiled(loss: Callable[[Tensor, Tensor], Tensor]) -> None:
     compiled = torch.compile(loss, fullgraph=True, backend="eager")
     assert torch.equal(compiled(torch.nn.Parameter(A), B).detach(), loss(A, B))
+
+
+def test_errors_of_a_subclass_stay() -> None:
+    class Broken(Other):
+        @classmethod
+        def __torch_function__(cls, *arguments: Any, **named: Any) -> Any:
+            raise TypeError("Broken takes nothing")
+
+    for loss in LOSSES:
+        with pytest.raises(TypeError, match=r"^Broken takes nothing$"):
+            loss(A.as_subclass(Broken), B.as_subclass(Other))

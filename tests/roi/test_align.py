@@ -209,7 +209,8 @@ def test_boxes_of_any_kind(maps_dtype: torch.dtype) -> None:
     maps = torch.from_numpy(maps_of()).to(maps_dtype)
     whole = torch.from_numpy(np.c_[np.arange(8) % 2, boxes_of("inside", 8)[:, 1:].round()])
     wanted = visops.roi_align(maps, whole, (3, 2), 0.7, -1, True)
-    for dtype in (*FLOATING, *WHOLE):
+    whole_types = (torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64)
+    for dtype in (*FLOATING, *whole_types):
         boxes = whole.to(dtype)
         wide = torch.full((16, 11), 99, dtype=dtype)
         wide[::2, 1::2] = boxes
@@ -240,38 +241,6 @@ def test_lists_of_boxes(reduce: str) -> None:
     assert visops.roi_align(tall, many, 1).flatten().tolist() == list(range(2500))
     whole = [box.to(torch.uint8) for box in many]
     assert visops.roi_align(tall, whole, 1).flatten().tolist() == list(range(2500))
-
-
-WHOLE = (torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.int64)
-
-
-@pytest.mark.parametrize("dtype", [*FLOATING, *WHOLE, torch.uint32, torch.uint64], ids=str)
-def test_lists_of_any_dtype(dtype: torch.dtype) -> None:
-    """Also beside lists of others: every number stays as it is."""
-    maps = torch.from_numpy(maps_of((2, 3, 9, 11))).float()
-    rows = torch.tensor([[0.0, 1, 1, 5, 6], [1, 0, 2, 7, 7]], dtype=torch.float64)
-    wanted = visops.roi_align(maps, rows, 3)
-    first, second = rows[:1, 1:], rows[1:, 1:]
-    for other in (dtype, torch.float16, torch.float32, torch.float64, torch.int64, torch.uint8):
-        for parts in ([first.to(dtype), second.to(other)], [first.to(other), second.to(dtype)]):
-            assert same_bits(visops.roi_align(maps, parts, 3), wanted)
-
-
-def test_lists_keep_every_digit() -> None:
-    """float16 beside integers, integers beyond 2^24, and float64."""
-    maps = torch.from_numpy(maps_of((2, 3, 9, 11))).double()
-    scale = 2.0**-24
-    far = torch.tensor([[2**24 + 1, 2**24 + 3, 2**26 + 5, 2**26 + 7]])
-    fine = far.double() + 2.0**-20
-    half = torch.tensor([[0.0, 0, 0, 0]], dtype=torch.float16)
-    for boxes in (far, fine):
-        rows = torch.cat([torch.ones(1, 1), boxes.double()], 1)
-        wanted = visops.roi_align(maps, rows, 2, scale, 2)
-        rounded = visops.roi_align(maps, rows.float(), 2, scale, 2)
-        assert not same_bits(rounded, wanted)
-        for first in (half, half.float(), half.long(), half[:0]):
-            found = visops.roi_align(maps, [first, boxes], 2, scale, 2)[-1:]
-            assert same_bits(found, wanted)
 
 
 @every_reduce
