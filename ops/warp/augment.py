@@ -150,6 +150,10 @@ def augment(
     Where a perspective map has no finite source coordinates, the result is `fill`. Its footprint
     for `antialias` is computed at the middle of every 128 pixels of a row.
 
+    With `antialias`, a footprint counts as no wider than the window. A map that shrinks the whole
+    window into every output pixel, as a degenerate homography can, reads up to 4 (bicubic: 16)
+    times the window's pixels for each of them.
+
     Differentiable once with respect to `images` (floating), `matrix` and `color`. In the gradient
     of `matrix` the widths of the filter and the edge count as constants; no gradient passes where
     `clamp` has clamped. The backward is deterministic. Works under ``torch.compile``
