@@ -102,6 +102,9 @@ void suppress_long(const NmsParams& p, int64_t begin, int64_t count, const GridS
   double longest = 0.0;
   bool can_prune = count <= int64_t{1} << 31 && (p.iou_threshold >= kFar || count > kSweepFar);
   for (int64_t i = 0; i < count; ++i) {
+    const int64_t soon = i + kTogether < count ? i + kTogether : i;
+    fetch_soon(address_of(p.boxes) + box_offset(p, p.order[begin + soon]) * element_size(p.dtype),
+               1);
     const Box<Acc> box = scratch.boxes[i] = candidate_box<Acc>(p, p.order[begin + i]);
     if (is_inert(box)) continue;
     can_prune = can_prune && prunable(box);
