@@ -111,6 +111,29 @@ def test_three_thousand(kind: str) -> None:
         check(LAYOUTS[layout](boxes), scores, threshold)
 
 
+@pytest.mark.parametrize("kind", ["uniform", "mixed", "odd"])
+def test_twenty_thousand(kind: str) -> None:
+    """As many as the CPU kernel looks ahead for, where most of the last candidates were kept."""
+    rng = np.random.default_rng(3)
+    boxes = np.concatenate([BOXES[kind](rng, 14_000), BOXES["uniform"](rng, 6_000)])
+    for threshold in (0.02, 0.5):  # 0.02: boxes of many sizes, in many rows of cells
+        scores = torch.from_numpy(distinct_scores(rng, len(boxes)))
+        check(torch.from_numpy(boxes).float(), scores, threshold)
+
+
+def test_a_box_in_the_last_of_many_rows_of_cells() -> None:
+    """Large boxes with small ones at their lower edge only, as far as the CPU kernel has to look."""
+    down, right = torch.meshgrid(
+        torch.arange(400.0, 656, 2), torch.arange(0.0, 256, 2), indexing="ij"
+    )
+    small = torch.stack([right, down, right + 1, down + 1], -1).reshape(-1, 4)
+    far = torch.tensor([[0.0, 0.0, 1.0, 1.0]]).repeat(16, 1) + 2 * torch.arange(16.0)[:, None]
+    large = torch.tensor([[0.0, 280.5, 120.0, 400.5]]).repeat(16, 1)
+    large[:, 0::2] += 8 * torch.arange(16.0)[:, None]
+    boxes = torch.cat([small, far, large])
+    assert check(boxes, torch.arange(len(boxes), 0, -1.0), 1e-5) == len(boxes) - len(large)
+
+
 @pytest.mark.matrix
 @pytest.mark.parametrize("exponent", [-140, -70, -62, -40, 40, 62, 70, 120])
 def test_very_small_and_very_large_boxes(exponent: int) -> None:

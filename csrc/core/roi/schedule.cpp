@@ -21,6 +21,12 @@ int64_t accumulator_bytes(const RoiAlignParams& p) { return p.dtype == DType::kF
 
 int64_t rounded_up(int64_t count, int64_t step) { return (count + step - 1) / step * step; }
 
+// The numbers that a pixel of all channels takes in a block. Maps of a few channels, images among
+// them, would otherwise be copied to a cache line for each pixel.
+int64_t widest_block(const RoiAlignParams& p) {
+  return rounded_up(p.channels, p.channels < kFewSummedChannels ? 4 : kFewSummedChannels);
+}
+
 // Owns what RoiTable points to. Chunks of boxes are listed in parallel.
 template <class Acc>
 class RoiTables {
@@ -262,8 +268,8 @@ void run_over_blocks(const RoiAlignParams& p, Workspace& workspace, RoiTask task
   const auto bytes_of = [&](int64_t channels) {
     return saturating_product(pixels, channels * accumulator_bytes(p));
   };
-  const int64_t few = channels_for_threads(
-      p, workspace, std::min<int64_t>(kSummedChannels, rounded_up(p.channels, kFewSummedChannels)));
+  const int64_t few =
+      channels_for_threads(p, workspace, std::min<int64_t>(kSummedChannels, widest_block(p)));
   int64_t channels = few;
   while (channels > kLeastChannels && bytes_of(channels) > kCacheBytes) {
     channels = rounded_up(channels / 2, kFewSummedChannels);
@@ -278,7 +284,7 @@ void run_over_blocks(const RoiAlignParams& p, Workspace& workspace, RoiTask task
 
 void run_over_gradient_blocks(const RoiAlignParams& p, Workspace& workspace, RoiTask task) {
   const bool in_place = uses_maps_in_place(p);
-  const int64_t all = rounded_up(p.channels, kFewSummedChannels);
+  const int64_t all = widest_block(p);
   const int64_t channels =
       channels_for_threads(p, workspace, in_place ? all : std::min<int64_t>(kSummedChannels, all));
   const int64_t row = widest(p) * channels;

@@ -38,52 +38,60 @@ VISOPS_ALWAYS_INLINE void store_run(const Acc* from, int64_t count, T* VISOPS_RE
   for (; i < count; ++i) store_element(to + i, from[i]);
 }
 
-// Four planes of kPart adjacent elements -> to[element][0..3]; fewer of either unless `full`.
-// Constant sizes reduce it to a dozen vector instructions.
-template <bool full, class T>
-VISOPS_ALWAYS_INLINE void turn_planes(const T* from, int64_t plane_stride, int64_t channels,
-                                      int64_t count, float* VISOPS_RESTRICT to, int64_t pitch) {
-  const int64_t planes = full || channels > 4 ? 4 : channels, part = full ? kPart : count;
+// What a piece has of four planes and kPart elements each. Where both are constants, conversion
+// takes a dozen vector instructions.
+template <bool all_planes, bool whole_part>
+struct Piece {
+  static constexpr bool kIsWhole = whole_part;
+  int64_t channels, count;  // that are left
+
+  int64_t planes() const { return all_planes || channels > 4 ? 4 : channels; }
+  int64_t part() const { return whole_part ? kPart : count; }
+};
+
+// Planes of adjacent elements -> to[element][0..3].
+template <class Pieces, class T>
+VISOPS_ALWAYS_INLINE void turn_planes(const Pieces& piece, const T* from, int64_t plane_stride,
+                                      float* VISOPS_RESTRICT to, int64_t pitch) {
+  const int64_t planes = piece.planes(), part = piece.part();
   alignas(64) float plane[4][kPart];
-  if (!full) memset(plane, 0, sizeof(plane));
+  if (!Pieces::kIsWhole) memset(plane, 0, sizeof(plane));
   for (int64_t i = 0; i < planes; ++i) convert_run(from + i * plane_stride, part, plane[i]);
   for (int64_t e = 0; e < part; e += 4) {
     Quad q[4];
-    for (int i = 0; i < 4; ++i) q[i] = Quad::load(plane[i] + e);
+    for (int i = 0; i < 4; ++i) q[i] = i < planes ? Quad::load(plane[i] + e) : Quad(0.0f);
     transpose(q);
-    for (int64_t i = 0; i < (full || part - e > 4 ? 4 : part - e); ++i) {
-      q[i].store(to + (e + i) * pitch);
-    }
+    for (int64_t i = 0; i < (part - e > 4 ? 4 : part - e); ++i) q[i].store(to + (e + i) * pitch);
   }
 }
 
 // ... and back.
-template <bool full, class T>
-VISOPS_ALWAYS_INLINE void turn_block(const float* from, int64_t pitch, int64_t channels,
-                                     int64_t count, T* to, int64_t plane_stride) {
-  const int64_t planes = full || channels > 4 ? 4 : channels, part = full ? kPart : count;
+template <class Pieces, class T>
+VISOPS_ALWAYS_INLINE void turn_block(const Pieces& piece, const float* from, int64_t pitch, T* to,
+                                     int64_t plane_stride) {
+  const int64_t planes = piece.planes(), part = piece.part();
   alignas(64) float plane[4][kPart];
   for (int64_t e = 0; e < part; e += 4) {
     Quad q[4];
-    for (int64_t i = 0; i < 4; ++i) {
-      q[i] = Quad::load(from + (full || e + i < part ? e + i : e) * pitch);
-    }
+    for (int64_t i = 0; i < 4; ++i) q[i] = Quad::load(from + (e + i < part ? e + i : e) * pitch);
     transpose(q);
     for (int i = 0; i < 4; ++i) q[i].store(plane[i] + e);
   }
   for (int64_t i = 0; i < planes; ++i) store_run(plane[i], part, to + i * plane_stride);
 }
 
-// f(channel, element, full) for pieces of four channels and kPart elements; `full` is a constant
-// that says whether all of them exist.
+// f(channel, element, piece) for pieces of up to four channels and kPart elements.
 template <class F>
 VISOPS_ALWAYS_INLINE void for_each_piece(int64_t channels, int64_t count, const F& f) {
   for (int64_t e = 0; e < count; e += kPart) {
     for (int64_t c = 0; c < channels; c += 4) {
-      if (count - e >= kPart && channels - c >= 4) {
-        f(c, e, std::true_type());
+      const int64_t planes = channels - c, part = count - e;
+      if (part < kPart) {
+        f(c, e, Piece<false, false>{planes, part});
+      } else if (planes < 4) {
+        f(c, e, Piece<false, true>{planes, part});
       } else {
-        f(c, e, std::false_type());
+        f(c, e, Piece<true, true>{planes, part});
       }
     }
   }
@@ -94,10 +102,8 @@ VISOPS_ALWAYS_INLINE void for_each_piece(int64_t channels, int64_t count, const 
 template <class T>
 void planes_to_block(const T* from, int64_t plane_stride, int64_t channels, int64_t count,
                      float* VISOPS_RESTRICT to, int64_t pitch) {
-  for_each_piece(channels, count, [&](int64_t c, int64_t e, auto full) {
-    const int64_t left = count - e < kPart ? count - e : kPart;
-    turn_planes<full()>(from + c * plane_stride + e, plane_stride, channels - c, left,
-                        to + e * pitch + c, pitch);
+  for_each_piece(channels, count, [&](int64_t c, int64_t e, const auto& piece) {
+    turn_planes(piece, from + c * plane_stride + e, plane_stride, to + e * pitch + c, pitch);
   });
 }
 inline void planes_to_block(const double* from, int64_t plane_stride, int64_t channels,
@@ -111,10 +117,8 @@ inline void planes_to_block(const double* from, int64_t plane_stride, int64_t ch
 template <class T>
 void block_to_planes(const float* from, int64_t pitch, int64_t channels, int64_t count, T* to,
                      int64_t plane_stride) {
-  for_each_piece(channels, count, [&](int64_t c, int64_t e, auto full) {
-    const int64_t left = count - e < kPart ? count - e : kPart;
-    turn_block<full()>(from + e * pitch + c, pitch, channels - c, left, to + c * plane_stride + e,
-                       plane_stride);
+  for_each_piece(channels, count, [&](int64_t c, int64_t e, const auto& piece) {
+    turn_block(piece, from + e * pitch + c, pitch, to + c * plane_stride + e, plane_stride);
   });
 }
 inline void block_to_planes(const double* from, int64_t pitch, int64_t channels, int64_t count,
