@@ -120,7 +120,9 @@ def upright(device: str) -> Iterator[tuple[str, np.ndarray]]:
         maps = np.stack(upright_maps(rng, size))
         image = random_image(rng, (len(maps), channels, HEIGHT * 8, WIDTH), dtype)
         maps[1::3, 1] *= 8  # these are as high
-        color = random_color(rng, 2, channels)[None].repeat(len(maps), 0) if number % 2 == 0 else None
+        color = (
+            random_color(rng, 2, channels)[None].repeat(len(maps), 0) if number % 2 == 0 else None
+        )
         erase = np.stack([random_erase(rng, 2, size) for _ in maps]) if number % 3 == 0 else None
         window = np.array([random_window(rng, 8 * HEIGHT, WIDTH) for _ in maps])
         if padding_mode == "constant":
