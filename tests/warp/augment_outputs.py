@@ -125,8 +125,6 @@ def upright(device: str) -> Iterator[tuple[str, np.ndarray]]:
         )
         erase = np.stack([random_erase(rng, 2, size) for _ in maps]) if number % 3 == 0 else None
         window = np.array([random_window(rng, 8 * HEIGHT, WIDTH) for _ in maps])
-        if padding_mode == "constant":
-            window[2] = [5, 5, 5, 9]  # empty
         options: dict[str, Any] = {
             "window": torch.from_numpy(window).to(device) if number % 4 == 0 else None,
             "color": None if color is None else torch.from_numpy(color).to(device),
@@ -150,10 +148,27 @@ def upright(device: str) -> Iterator[tuple[str, np.ndarray]]:
         yield name, bytes_of(result.cpu().clone(memory_format=torch.contiguous_format))
 
 
+def empty_window(device: str) -> Iterator[tuple[str, np.ndarray]]:
+    """A sample without a pixel, after others that fill their output."""
+    rng = np.random.default_rng(3)
+    image = random_image(rng, (3, 3, 8 * HEIGHT, WIDTH), torch.float32).to(device)
+    matrix = torch.tensor([[0.6, 0.0, 1.0], [0.0, 4.0, 2.0]], dtype=torch.float64)
+    whole = [0.0, 0.0, float(WIDTH), 8.0 * HEIGHT]
+    window = torch.tensor([whole, whole, [5.0, 5.0, 5.0, 9.0]], dtype=torch.float64)
+    for mode in ("bilinear", "bicubic"):
+        result = visops.augment(
+            image, matrix.to(device), (30, 65), mode=mode, antialias=True, fill=0.75,
+            window=window.to(device), inverse_map=True, layout="CHW",
+        )  # fmt: skip
+        assert torch.equal(result[2], torch.full_like(result[2], 0.75))
+        yield f"upright-empty-{mode}", bytes_of(result.cpu())
+
+
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Names and bytes of the forward, from batches and lists, and of the three gradients."""
     yield from integers(device)
     yield from upright(device)
+    yield from empty_window(device)
     rng = np.random.default_rng(0)
     cases = [(d, s, p) for d in DTYPES for s in SAMPLERS for p in PADDINGS]
     for number, (dtype, (mode, antialias), padding_mode) in enumerate(cases):
