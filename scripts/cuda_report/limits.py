@@ -24,6 +24,8 @@ STACK = (
             "col2im": 16,
             "col2im<double>": 24,
             "affine_backward_image": 16,
+            "augment_filter": 40,
+            "augment_filter<double>": 48,
             "augment_gather": 40,
             "augment_gather<double>": 16,
             "convolve2d": 32,

@@ -87,6 +87,20 @@ def augmented() -> None:
         )  # fmt: skip
 
 
+def filtered() -> None:
+    """Upright maps and others in turn, with more taps than are held at once."""
+    image = numbers(9, 3, 90, 200)
+    matrix = torch.eye(3, dtype=torch.float64).repeat(9, 1, 1)
+    matrix[:, 0, 0], matrix[:, 1, 1] = 3.0, 40.0
+    matrix[:8:3, 0, 1] = 0.5
+    for pixels in (image, image.mul(50).clamp(0, 255).byte()):
+        for channels in (3, 1):
+            visops.augment(
+                pixels[:, :channels], matrix, (3, 70), mode="bilinear", antialias=True,
+                memory_format=torch.channels_last, layout="CHW", inverse_map=True,
+            )  # fmt: skip
+
+
 def augmented_backward() -> None:
     """More bands than blocks, rows of several chunks, and all three gradients."""
     image = numbers(9, 3, 8, 11).requires_grad_()
@@ -289,8 +303,8 @@ def pointed() -> None:
 CALLS: dict[str, Callable[[], None]] = {
     call.__name__: call
     for call in (
-        affine, matrices, augmented, augmented_backward, aligned, aligned_many, pooled, cropped,
-        listed, pasted, suppressed, padded, softened, fused, matrix_suppressed, masks,
+        affine, matrices, augmented, filtered, augmented_backward, aligned, aligned_many, pooled,
+        cropped, listed, pasted, suppressed, padded, softened, fused, matrix_suppressed, masks,
         crowd_of_masks, large_masks, convolved, deformed, attended, pointed,
     )
 }  # fmt: skip

@@ -94,9 +94,81 @@ def integers(device: str) -> Iterator[tuple[str, np.ndarray]]:
         yield f"integers-{number}-{channels}-{strides}-{mode}", bytes_of(result.cpu())
 
 
+def upright_maps(rng: np.random.Generator, size: tuple[int, int]) -> list[np.ndarray]:
+    """Upright maps of all kinds, between others: [3, 3], destination to source."""
+    maps = []
+    for sx, sy in ((3.2, 2.4), (-1.7, 40.0), (70.0, -33.0), (1.005, 0.4), (0.3, 0.45), (7.5, 0.6)):
+        x, y = rng.uniform(-0.2, 0.2, 2) * [WIDTH, HEIGHT]
+        x, y = x + WIDTH * (sx < 0), y + HEIGHT * (sy < 0)
+        maps.append(np.array([[sx, 0, x], [0, sy, y], [0, 0, 1]]))
+    turned = np.array([[2.1, 0.7, 3], [-0.6, 2.3, 9], [0, 0, 1]])
+    flat = np.array([[0.1, 0, 5], [0, 2, 0.5], [0, 0.4 / size[0], 1]])
+    # A copy, a flip without a fraction, and numbers that divide to a shrinking.
+    copies = [np.diag([1.0, 1, 1]), np.array([[-1.0, 0, WIDTH - 1], [0, 1, 2], [0, 0, 1]])]
+    scaled = np.diag([0.5, -1.0, -0.25])
+    return [maps[0], turned, *maps[1:], *copies, flat, scaled]
+
+
+def upright(device: str) -> Iterator[tuple[str, np.ndarray]]:
+    """antialias where a batch has upright maps and others: whole tiles, and parts of them."""
+    rng = np.random.default_rng(2)
+    sizes = ((18, 65), (1, 1), (1, 130), (33, 3), (6, 150))
+    cases = [(d, m, p) for d in DTYPES for m in ("bilinear", "bicubic") for p in PADDINGS]
+    for number, (dtype, mode, padding_mode) in enumerate(cases):
+        channels, strides = LAID_OUT[number % len(LAID_OUT)]
+        size = sizes[number % len(sizes)]
+        maps = np.stack(upright_maps(rng, size))
+        image = random_image(rng, (len(maps), channels, HEIGHT * 8, WIDTH), dtype)
+        maps[1::3, 1] *= 8  # these are as high
+        color = (
+            random_color(rng, 2, channels)[None].repeat(len(maps), 0) if number % 2 == 0 else None
+        )
+        erase = np.stack([random_erase(rng, 2, size) for _ in maps]) if number % 3 == 0 else None
+        window = np.array([random_window(rng, 8 * HEIGHT, WIDTH) for _ in maps])
+        options: dict[str, Any] = {
+            "window": torch.from_numpy(window).to(device) if number % 4 == 0 else None,
+            "color": None if color is None else torch.from_numpy(color).to(device),
+            "erase": None if erase is None else torch.from_numpy(erase).to(device),
+        }
+        result = visops.augment(
+            LAYOUTS[strides](image).to(device),
+            torch.from_numpy(maps).to(device),
+            size,
+            mode=mode,
+            antialias=True,
+            padding_mode=padding_mode,
+            fill=0.75,
+            inverse_map=True,
+            memory_format=(torch.contiguous_format, torch.channels_last)[number // 2 % 2],
+            layout="CHW",
+            **options,
+        )
+        name = f"upright-{name_of(dtype)}-{channels}-{strides}-{mode}-{padding_mode}"
+        # A single pixel has strides of its own.
+        yield name, bytes_of(result.cpu().clone(memory_format=torch.contiguous_format))
+
+
+def empty_window(device: str) -> Iterator[tuple[str, np.ndarray]]:
+    """A sample without a pixel, after others that fill their output."""
+    rng = np.random.default_rng(3)
+    image = random_image(rng, (3, 3, 8 * HEIGHT, WIDTH), torch.float32).to(device)
+    matrix = torch.tensor([[0.6, 0.0, 1.0], [0.0, 4.0, 2.0]], dtype=torch.float64)
+    whole = [0.0, 0.0, float(WIDTH), 8.0 * HEIGHT]
+    window = torch.tensor([whole, whole, [5.0, 5.0, 5.0, 9.0]], dtype=torch.float64)
+    for mode in ("bilinear", "bicubic"):
+        result = visops.augment(
+            image, matrix.to(device), (30, 65), mode=mode, antialias=True, fill=0.75,
+            window=window.to(device), inverse_map=True, layout="CHW",
+        )  # fmt: skip
+        assert torch.equal(result[2], torch.full_like(result[2], 0.75))
+        yield f"upright-empty-{mode}", bytes_of(result.cpu())
+
+
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Names and bytes of the forward, from batches and lists, and of the three gradients."""
     yield from integers(device)
+    yield from upright(device)
+    yield from empty_window(device)
     rng = np.random.default_rng(0)
     cases = [(d, s, p) for d in DTYPES for s in SAMPLERS for p in PADDINGS]
     for number, (dtype, (mode, antialias), padding_mode) in enumerate(cases):
@@ -140,7 +212,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
 
 def check(found: dict[str, np.ndarray]) -> None:
     """That many cases, none of them empty or blank. Nearest has no gradient to the matrix."""
-    assert len(found) > 450
+    assert len(found) > 500
     assert all(
         len(np.unique(values)) > 1
         for name, values in found.items()

@@ -60,10 +60,9 @@ VISOPS_FN MatrixFault matrix_fault(const double given[9], bool inverse_map) {
   return regular ? MatrixFault::kNone : MatrixFault::kSingular;
 }
 
-VISOPS_FN AugmentMap augment_map(const AugmentParams& p, int64_t sample) {
+// From the given matrix, which is overwritten.
+VISOPS_FN AugmentMap map_of_matrix(const AugmentParams& p, double given[9]) {
   AugmentMap map;
-  double given[9];
-  load_matrix(p, sample, given);
   map.valid = matrix_fault(given, p.inverse_map) == MatrixFault::kNone;
   map.perspective = !(given[6] == 0.0 && given[7] == 0.0);
   map.integral = false;
@@ -105,6 +104,12 @@ VISOPS_FN AugmentMap augment_map(const AugmentParams& p, int64_t sample) {
   }
   for (int i = 0; i < 9; ++i) map.valid = map.valid && is_finite(m[i]);
   return map;
+}
+
+VISOPS_FN AugmentMap augment_map(const AugmentParams& p, int64_t sample) {
+  double given[9];
+  load_matrix(p, sample, given);
+  return map_of_matrix(p, given);
 }
 
 }  // namespace visops

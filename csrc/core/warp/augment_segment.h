@@ -76,11 +76,11 @@ VISOPS_FN bool filters_integers(const AugmentParams& p, const AugmentMap& map) {
          map.m[3] == 0.0 && map.width_x <= most && map.width_y <= most;
 }
 
-VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
-                                       const AugmentImage& image) {
+VISOPS_FN AugmentSample sample_of_map(const AugmentParams& p, int64_t sample,
+                                      const AugmentImage& image, const AugmentMap& map) {
   AugmentSample s;
   s.image = image;
-  s.map = augment_map(p, sample);
+  s.map = map;
   if (p.window != nullptr) {
     const double* w = p.window + 4 * sample;
     s.x = axis_window(w[0], w[2], image.width);
@@ -99,6 +99,11 @@ VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
   s.soft_edge = p.antialias || p.window != nullptr;
   s.is_fill = !s.map.valid || s.x.last < s.x.first || s.y.last < s.y.first;
   return s;
+}
+
+VISOPS_FN AugmentSample augment_sample(const AugmentParams& p, int64_t sample,
+                                       const AugmentImage& image) {
+  return sample_of_map(p, sample, image, augment_map(p, sample));
 }
 
 // A row's segment: how its lanes map to the source.

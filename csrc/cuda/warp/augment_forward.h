@@ -4,39 +4,14 @@
 #include "core/element_types.h"
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
+#include "cuda/warp/augment_images.h"
 #include "cuda/warp/augment_modes.h"
+#include "cuda/warp/augment_store.h"
 #include "cuda/warp/augment_tile.h"
+#include "cuda/warp/augment_upright.h"
 
 namespace visops {
 namespace {
-
-constexpr int kWarp = 32;
-constexpr int kMaxInterleaved = 4;                // channels written through shared memory
-constexpr int kStaged = kMaxInterleaved * kWarp;  // elements of a warp, 8 bytes each at most
-
-#if defined(VISOPS_SMALL_CONSTANTS)
-constexpr int kListImages = 5;  // few, so that tests see several launches
-#elif CUDART_VERSION >= 12010
-constexpr int kListImages = 512;  // parameters take 32,764 bytes
-#else
-constexpr int kListImages = 32;  // parameters take 4,096 bytes
-#endif
-
-// The images of one launch: a whole batch, or part of a list.
-struct BatchImages {
-  static constexpr int64_t first = 0;
-  __device__ AugmentImage at(const AugmentParams& p, int64_t sample) const {
-    return augment_image(p, sample);
-  }
-};
-
-struct ListedImages {
-  int64_t first;  // sample that image[0] belongs to
-  AugmentImage image[kListImages];
-  __device__ AugmentImage at(const AugmentParams&, int64_t sample) const {
-    return image[sample - first];
-  }
-};
 
 // `count` values of a pixel, from channel `first` on, before colour.
 template <class T, Interpolation mode, class Acc>
@@ -62,39 +37,6 @@ __device__ void sample_values(const AugmentParams& p, const AugmentTile<Acc>& ti
   }
 }
 
-// Stores this thread's pixel; or, if the warp's pixels are one run of whole words of interleaved
-// output, its share of them.
-template <class Acc>
-__device__ void store_group(const AugmentParams& p, int64_t sample, int64_t y, int64_t x,
-                            int64_t first, int count, const Acc value[kPixelGroup], void* staged) {
-  const Strides stride = p.output_stride;
-  const int in_warp = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t run = sample * stride.batch + y * stride.row + (x - in_warp) * stride.column;
-  const int64_t bytes = element_size(p.output_dtype);
-  char* const output = static_cast<char*>(p.output);
-  const bool words = p.channels >= 2 && p.channels <= kMaxInterleaved && stride.channel == 1 &&
-                     stride.column == p.channels && x - in_warp + kWarp <= p.output_width &&
-                     reinterpret_cast<uintptr_t>(output + run * bytes) % sizeof(uint32_t) == 0;
-  if (!words) {
-    if (x >= p.output_width) return;
-    const int64_t at = run + in_warp * stride.column + first * stride.channel;
-    for (int c = 0; c < kPixelGroup; ++c) {
-      if (c >= count) break;
-      store_output(p.output_dtype, output, at + c * stride.channel, value[c]);
-    }
-    return;
-  }
-  for (int c = 0; c < kPixelGroup; ++c) {
-    if (c >= count) break;
-    store_output(p.output_dtype, staged, in_warp * count + c, value[c]);
-  }
-  __syncwarp();  // all lanes have written
-  const int size = static_cast<int>(count * bytes) * kWarp / int{sizeof(uint32_t)};
-  uint32_t* out = reinterpret_cast<uint32_t*>(output + run * bytes);
-  for (int i = in_warp; i < size; i += kWarp) out[i] = static_cast<const uint32_t*>(staged)[i];
-  __syncwarp();  // all lanes have read, before the next row is staged
-}
-
 // This thread's pixel of a row. `staged` is this warp's part of shared memory.
 template <class T, Interpolation mode, class Acc>
 __device__ void tile_pixel(const AugmentParams& p, const TileAt& at, const AugmentTile<Acc>& tile,
@@ -113,11 +55,7 @@ __device__ void tile_pixel(const AugmentParams& p, const TileAt& at, const Augme
       sample_values<T, mode>(p, tile, row, point, first, count, value);
       if (p.color_steps > 0) color_group(p, tile.plan, p.color_steps, value);
     }
-    for (int c = 0; c < kPixelGroup; ++c) {
-      if (c >= count) break;
-      value[c] = erased ? static_cast<Acc>(p.erase_value[value_index(p, first + c)])
-                        : finish_value(p, first + c, value[c]);
-    }
+    finish_group(p, first, count, erased, value);
     store_group(p, at.sample, y, x, first, count, value, staged);
   }
 }
@@ -132,6 +70,13 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
     TileAt at = tile_at<kTileHeight>(grid, i);
     at.sample += images.first;
+    if (mode != Interpolation::kNearest && p.antialias) {
+      share_matrix(p, at.sample, tile.given);
+      __syncthreads();  // the matrix is there
+      const bool passed_over = filters_upright(p, tile.given);
+      __syncthreads();  // all have read, before the next tile's replaces it
+      if (passed_over) continue;
+    }
     prepare_tile(p, images.at(p, at.sample), at, &tile);
     void* const mine = staged[threadIdx.x / kWarp];
     for (int row = static_cast<int>(threadIdx.x) / kTileWidth;
@@ -149,21 +94,17 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 template <class T, Interpolation mode>
 void batch_as(const AugmentParams& p, void* stream) {
   const TileGrid grid = tile_grid<kTileHeight>(p.batch, p.output_height, p.output_width);
-  launch(augment_forward<T, mode, BatchImages>, grid_for(grid.count), dim3(kTileThreads), 0, stream,
-         p, BatchImages{}, grid);
+  launch(augment_forward<T, mode, BatchImages>, grid_over(p, grid.count), dim3(kTileThreads), 0,
+         stream, p, BatchImages{}, grid);
 }
 
 template <class T, Interpolation mode>
 void list_as(const AugmentParams& p, void* stream) {
-  ListedImages images = {};
-  for (; images.first < p.batch; images.first += kListImages) {
-    const int64_t left = p.batch - images.first;
-    const int64_t count = left < kListImages ? left : kListImages;
-    for (int64_t i = 0; i < count; ++i) images.image[i] = p.list[images.first + i];
+  each_list(p, [&](const ListedImages& images, int64_t count) {
     const TileGrid grid = tile_grid<kTileHeight>(count, p.output_height, p.output_width);
-    launch(augment_forward<T, mode, ListedImages>, grid_for(grid.count), dim3(kTileThreads), 0,
+    launch(augment_forward<T, mode, ListedImages>, grid_over(p, grid.count), dim3(kTileThreads), 0,
            stream, p, images, grid);
-  }
+  });
 }
 
 }  // namespace

@@ -11,6 +11,10 @@
 // travel by value in the kernel's parameters, up to kListImages per launch: a ragged batch needs no
 // copy to the device, no buffer that outlives the call, and no synchronization.
 //
+// antialias: shrinking without rotation is left to NOTE [ Upright filter on CUDA ]
+// (cuda/warp/augment_filter.h), which shares sums between pixels. Other maps share nothing: each
+// pixel goes through its own taps, and computes a weight for each.
+//
 // Split: blocks stride over the tiles of all samples, so any size fits any grid. Pixels share
 // nothing; the result does not depend on the split.
 //
@@ -33,6 +37,9 @@ namespace {
 void augment_cuda(const AugmentParams& p, void* stream) {
   if (p.channels == 0) return;
   with_mode(p.mode, [&](auto mode) {
+    if constexpr (mode.value != Interpolation::kNearest) {
+      if (p.antialias) launch_augment_filter<kCudaSlot, mode.value>(p, stream);
+    }
     if (p.list == nullptr) return launch_augment_batch<kCudaSlot, mode.value>(p, stream);
     launch_augment_list<kCudaSlot, mode.value>(p, stream);
   });

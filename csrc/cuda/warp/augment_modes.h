@@ -16,6 +16,11 @@ void launch_augment_batch(const AugmentParams& p, void* stream);
 template <Slot slot, Interpolation mode>
 void launch_augment_list(const AugmentParams& p, void* stream);
 
+// The samples of a batch or list with antialias whose maps are upright. The launches above leave
+// those out.
+template <Slot slot, Interpolation mode>
+void launch_augment_filter(const AugmentParams& p, void* stream);
+
 // `grad_sampled` ([batch, channels, output_height, output_width], float64 for float64 images, else
 // float32; or null) is written.
 template <Slot slot, Interpolation mode>

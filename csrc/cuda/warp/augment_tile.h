@@ -5,6 +5,7 @@
 #include "cuda/launch.h"
 #include "cuda/tile_grid.h"
 #include "cuda/warp/augment_color.h"
+#include "cuda/warp/augment_store.h"
 
 namespace visops {
 namespace {
@@ -17,6 +18,7 @@ constexpr int kTileThreads = kTileWidth * kTileStep;
 
 template <class Acc>
 struct AugmentTile {
+  double given[9];  // the matrix, with antialias
   AugmentSample sample;
   AugmentSegment<Acc> segment[kTileHeight];
   SegmentAxes<Acc> axes[kTileHeight];
@@ -24,23 +26,12 @@ struct AugmentTile {
   bool erased;  // some rectangle reaches into the tile
 };
 
-__device__ inline bool tile_meets_erase(const AugmentParams& p, const TileAt& at) {
-  for (int64_t i = 0; i < p.erase_count; ++i) {
-    const int64_t* r = p.erase + (at.sample * p.erase_count + i) * 4;
-    if (r[0] < at.x + kTileWidth && r[2] > at.x && r[1] < at.y + kTileHeight && r[3] > at.y) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // Called by all threads of the block, and synchronizes them. The first thread does the sample (one
 // at a time: an inversion in float64 takes more registers than anything else), threads of its warp
 // a row each, the other warps the rectangles and the colour matrices.
 template <class Acc>
 __device__ inline void prepare_tile(const AugmentParams& p, const AugmentImage& image,
                                     const TileAt& at, AugmentTile<Acc>* tile) {
-  constexpr int kWarp = 32;
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kWarp) {
     if (thread == 0) tile->sample = augment_sample(p, at.sample, image);
@@ -52,7 +43,7 @@ __device__ inline void prepare_tile(const AugmentParams& p, const AugmentImage& 
       tile->axes[thread] = segment_axes(tile->sample, segment);
     }
   } else if (thread == kWarp) {
-    tile->erased = tile_meets_erase(p, at);
+    tile->erased = tile_meets_erase(p, at, kTileHeight);
   } else if (thread >= 2 * kWarp && p.color_steps > 0) {
     share_color_plan(p, at.sample, thread - 2 * kWarp, kTileThreads - 2 * kWarp, &tile->plan);
   }

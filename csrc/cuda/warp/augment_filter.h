@@ -1,0 +1,310 @@
+// antialias where maps are upright; NOTE [ Upright filter on CUDA ].
+//
+// NOTE [ Upright filter on CUDA ]
+// A filter of n x n taps is separable, and NOTE [ One augmented pixel ] sums tap rows first: for a
+// tap column j, v_j = sum_i wy_i p_ij. Where the map is upright, all pixels of an output row have
+// the same wy and share their tap columns. So a warp takes 32 pixels of a row. Each of its lanes
+// sums two columns of the source, from top to bottom, into shared memory, kFilterColumns at a time;
+// then each lane adds those to its pixel that are its taps, from left to right. Sums have the terms
+// and the order of augment_forward(), and so its bits.
+//
+// Weights of a row's taps are computed once, and lie in shared memory with the places of their
+// rows. Loads of a warp are of one source row, side by side, for planar and interleaved images
+// alike. An element is read by as many warps as output rows have it as a tap (two, or four), most
+// of them in one block; and by neighbours where their columns meet.
+//
+// Which samples are upright is known on the device only. Two kernels are launched for a batch with
+// antialias, and each passes over the samples of the other.
+#pragma once
+
+#include "core/element_types.h"
+#include "cuda/warp/augment_filter_tile.h"
+#include "cuda/warp/augment_images.h"
+#include "cuda/warp/augment_modes.h"
+
+namespace visops {
+namespace {
+
+constexpr int kFilterColumns = 2 * kWarp;  // tap columns that a warp sums at a time
+constexpr int kFilterTaps = 64;            // tap rows whose weights a warp holds
+static_assert(kFilterTaps >= kMostIntegerTaps, "integer weights are there at once");
+
+// A warp's part of shared memory. Where the sample is filtered in integers, weights and columns
+// are int32_t.
+template <class Acc>
+struct alignas(16) FilterScratch {
+  int64_t offset[kFilterTaps];  // of tap rows, in bytes
+  Acc weight[kFilterTaps];
+  uint64_t column[kPixelGroup * kFilterColumns * sizeof(Acc) / sizeof(uint64_t)];
+  int32_t end;  // of the tap columns that the warp's pixels have
+};
+static_assert(sizeof(FilterScratch<float>::column) >= kStaged * sizeof(uint64_t),
+              "output is staged there");
+
+// What the sums consist of.
+template <bool integers, class Acc>
+using FilterNumber = typename std::conditional<integers, int32_t, Acc>::type;
+
+// The element `offset` bytes on, as a term of the sums.
+template <class T, class Number>
+__device__ inline Number filter_element(const char* from, int64_t offset) {
+  const T element = load_readonly(reinterpret_cast<const T*>(from + offset));
+  if constexpr (std::is_same<Number, int32_t>::value) {
+    return static_cast<int32_t>(element);
+  } else {
+    return static_cast<Number>(load_element(&element));
+  }
+}
+
+// The least number of all lanes.
+__device__ inline int32_t least_of_warp(int32_t number) {
+  const uint32_t ordered = static_cast<uint32_t>(number) ^ 0x80000000u;
+  return static_cast<int32_t>(~__reduce_max_sync(0xffffffffu, ~ordered) ^ 0x80000000u);
+}
+
+// Some pixels of an output row, as a warp sees them.
+template <class T, Interpolation mode, bool integers>
+struct FilterPiece {
+  using Acc = typename Accumulate<T>::type;
+  using Number = FilterNumber<integers, Acc>;
+  const AugmentParams& p;
+  const FilterTile<T>& tile;
+  FilterScratch<Acc>* scratch;
+  int row, lane;
+
+  __device__ Number* weights() const { return static_cast<Number*>(as_void(scratch->weight)); }
+  __device__ Number* columns() const { return static_cast<Number*>(as_void(scratch->column)); }
+
+  // Weights and places of up to kFilterTaps tap rows, from tap `from` on.
+  __device__ void load_rows(int32_t from) const {
+    const FilterTaps<Acc>& taps = tile.row[row].taps;
+    for (int32_t i = lane; i < kFilterTaps && from + i < taps.count; i += kWarp) {
+      const int32_t k = taps.first + from + i;
+      if constexpr (integers) {
+        weights()[i] = tile.weight[row][i];
+      } else {
+        weights()[i] = filter_tap<mode>(taps, k) * taps.norm;
+      }
+      scratch->offset[i] = filter_index(tile.y[row], tile.sample.y, p.padding, k) *
+                           tile.sample.image.row_stride * int64_t{sizeof(T)};
+    }
+  }
+
+  // Sums tap columns [from, from + kFilterColumns) of `count` channels.
+  __device__ void sum_columns(const char* image, int count, int32_t from) const {
+    const int32_t taps = tile.row[row].taps.count;
+    const int step = step_of(count);
+    for (int k = lane; k < count * kFilterColumns; k += 2 * kWarp) {
+      const char* const one = image + place(k, step, from);
+      const char* const two = image + place(k + kWarp, step, from);
+      Number sum_one = 0, sum_two = 0;
+      for (int32_t first = 0; first < taps; first += kFilterTaps) {
+        if (taps > kFilterTaps) {
+          __syncwarp();  // all lanes have read the last weights
+          load_rows(first);
+          __syncwarp();  // these are there
+        }
+        const int32_t left = taps - first, some = left < kFilterTaps ? left : kFilterTaps;
+#pragma unroll 4
+        for (int32_t i = 0; i < some; ++i) {
+          const Number weight = weights()[i];
+          const int64_t offset = scratch->offset[i];
+          sum_one = sum_one + weight * filter_element<T, Number>(one, offset);
+          sum_two = sum_two + weight * filter_element<T, Number>(two, offset);
+        }
+      }
+      if constexpr (integers) {  // of p - 128: the weights' sum is known
+        const IntegerTaps& rows = tile.row[row].integers;
+        sum_one = round_column(sum_one - 128 * rows.total, rows.shift);
+        sum_two = round_column(sum_two - 128 * rows.total, rows.shift);
+      }
+      columns()[k] = sum_one;
+      columns()[k + kWarp] = sum_two;
+    }
+  }
+
+  // `count` channels, before they are blended with fill; `column` is the tile's, and only lanes
+  // that are `inside` need a value. `image` is the plane of the first channel.
+  __device__ void filter(const char* image, int count, int column, bool inside,
+                         Acc value[kPixelGroup]) const {
+    const FilterLine<Acc>& line = tile.column[column];
+    const int32_t wanted = inside ? line.taps.count : 0;
+    const int32_t last = line.taps.first + wanted - 1;
+    scratch->end = ~least_of_warp(wanted > 0 ? ~last : INT32_MAX) + 1;  // the same in all lanes
+    Number sum[kPixelGroup] = {};
+    load_rows(0);
+    __syncwarp();             // weights are there
+    float weight_sum = 0.0f;  // so far, where in integers
+    int32_t weight_until = 0;
+    for (int32_t done = 0;;) {
+      const int32_t next = line.taps.first + done;
+      const int32_t from = least_of_warp(done < wanted ? next : INT32_MAX);
+      if (from == INT32_MAX) break;
+      sum_columns(image, count, from);
+      __syncwarp();  // columns are there
+      const FilterTaps<Acc> taps = line.taps;
+      const int step = step_of(count);
+      IntegerTaps whole = {};
+      if constexpr (integers) {
+        whole = line.integers;
+        whole.sum = weight_sum;
+        whole.until = weight_until;
+      }
+      for (; done < wanted; ++done) {
+        const uint32_t k = static_cast<uint32_t>(taps.first + done) - static_cast<uint32_t>(from);
+        if (k >= kFilterColumns) break;
+        Number weight;
+        if constexpr (integers) {
+          weight = next_weight<mode>(taps, done, &whole);
+        } else {
+          weight = filter_tap<mode>(taps, taps.first + done) * taps.norm;
+        }
+        const Number* const at = columns() + static_cast<int>(k) * (step > 0 ? step : 1);
+        for (int c = 0; c < kPixelGroup; ++c) {
+          if (c >= count) break;
+          sum[c] = sum[c] + weight * at[step > 0 ? c : c * kFilterColumns];
+        }
+      }
+      weight_sum = whole.sum;
+      weight_until = whole.until;
+      __syncwarp();  // all lanes have read, before others take the columns' place
+    }
+    for (int c = 0; c < kPixelGroup; ++c) {
+      if constexpr (integers) {
+        value[c] = static_cast<float>(sum[c]) * integer_unit<mode>(line.integers) + 128.0f;
+      } else {
+        value[c] = sum[c];
+      }
+    }
+  }
+
+ private:
+  // How sums of `count` channels lie: element k is of column k / step and channel k % step; or of
+  // k % kFilterColumns and k / kFilterColumns if the image's planes lie apart (step is 0).
+  __device__ int step_of(int count) const {
+    return tile.sample.image.channel_stride == 1 ? count : 0;
+  }
+
+  static __device__ void* as_void(void* pointer) { return pointer; }
+
+  // Where in the image element k of the sums begins, in bytes.
+  __device__ int64_t place(int k, int step, int32_t from) const {
+    const AugmentImage& image = tile.sample.image;
+    const int column = step > 0 ? k / step : k % kFilterColumns;
+    const int channel = step > 0 ? k - column * step : k / kFilterColumns;
+    // What lies beyond the last tap does not matter.
+    const int32_t last = scratch->end - 1, tap = from + column < last ? from + column : last;
+    return (filter_index(tile.x, tile.sample.x, p.padding, tap) * image.column_stride +
+            channel * image.channel_stride) *
+           int64_t{sizeof(T)};
+  }
+};
+
+template <class T, Interpolation mode, class Acc>
+__device__ void filter_group(const AugmentParams& p, const FilterTile<T>& tile, int row, int column,
+                             bool inside, int64_t first, int count, FilterScratch<Acc>* scratch,
+                             Acc value[kPixelGroup]) {
+  const AugmentImage& image = tile.sample.image;
+  const char* const plane =
+      static_cast<const char*>(image.data) + first * image.channel_stride * int64_t{sizeof(T)};
+  const int lane = column % kWarp;
+  if constexpr (std::is_same<T, uint8_t>::value) {
+    if (tile.sample.integers) {
+      const FilterPiece<T, mode, true> piece = {p, tile, scratch, row, lane};
+      return piece.filter(plane, count, column, inside, value);
+    }
+  }
+  const FilterPiece<T, mode, false> piece = {p, tile, scratch, row, lane};
+  piece.filter(plane, count, column, inside, value);
+}
+
+// How much of a pixel is not the window's.
+template <class T, class Acc = typename Accumulate<T>::type>
+__device__ Acc uncovered(const AugmentParams& p, const FilterTile<T>& tile, int row, int column) {
+  if (tile.sample.is_fill) return static_cast<Acc>(1);
+  if (!blends_edge(p, tile.sample)) return static_cast<Acc>(0);
+  return static_cast<Acc>(1) - tile.column[column].cover * tile.row[row].cover;
+}
+
+// This thread's pixel: `row` and `column` of the tile. What follows from them is computed again
+// after the filter, which needs the registers.
+template <class T, Interpolation mode, class Acc>
+__device__ void filter_pixel_at(const AugmentParams& p, const FilterTile<T>& tile, int row,
+                                int column, FilterScratch<Acc>* scratch) {
+  const auto is_erased_here = [&] {
+    return tile.erased && is_erased(p, tile.index, tile.left + column, tile.top + row);
+  };
+  for (int first = 0; first < p.channels; first += kPixelGroup) {
+    const int count = group_size(p, first);
+    Acc value[kPixelGroup] = {};
+    if (!tile.sample.is_fill) {
+      const bool inside = tile.left + column < p.output_width && !is_erased_here() &&
+                          uncovered(p, tile, row, column) < static_cast<Acc>(1);
+      filter_group<T, mode>(p, tile, row, column, inside, first, count, scratch, value);
+    }
+    const Acc out = uncovered(p, tile, row, column);
+    for (int c = 0; c < kPixelGroup; ++c) {
+      if (c >= count) break;
+      value[c] = blend_fill(value[c], static_cast<Acc>(p.fill[value_index(p, first + c)]), out);
+    }
+    if (p.color_steps > 0) color_group(p, tile.plan, p.color_steps, value);
+    finish_group(p, first, count, is_erased_here(), value);
+    store_group(p, tile.index, tile.top + row, tile.left + column, first, count, value,
+                scratch->column);
+  }
+}
+
+template <class T, Interpolation mode, class Images>
+__global__ void __launch_bounds__(kFilterThreads, 4)
+    augment_filter(const __grid_constant__ AugmentParams p, const __grid_constant__ Images images,
+                   const TileGrid grid) {
+  using Acc = typename Accumulate<T>::type;
+  __shared__ FilterTile<T> tile;
+  __shared__ FilterScratch<Acc> scratch[kFilterThreads / kWarp];
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  constexpr int kPieces = kTileWidth / kWarp;  // of a row
+  for (int round = 0;; ++round) {
+    const int64_t i = blockIdx.x + static_cast<int64_t>(round) * gridDim.x;
+    if (i >= grid.count) break;
+    TileAt at = tile_at<kFilterRows>(grid, i);
+    at.sample += images.first;
+    share_matrix(p, at.sample, tile.given);
+    __syncthreads();  // the matrix is there
+    if (filters_upright(p, tile.given)) {
+      prepare_filter<T, mode>(p, images.at(p, at.sample), at, &tile);
+      for (int piece = warp; piece < kPieces * kFilterRows; piece += kFilterThreads / kWarp) {
+        const int row = piece / kPieces, column = piece % kPieces * kWarp;
+        if (tile.top + row >= p.output_height || tile.left + column >= p.output_width) continue;
+        const int lane = static_cast<int>(threadIdx.x) % kWarp;
+        filter_pixel_at<T, mode>(p, tile, row, column + lane, &scratch[warp]);
+      }
+    }
+    __syncthreads();  // before the next tile replaces this one
+  }
+}
+
+template <class T, Interpolation mode>
+void filter_as(const AugmentParams& p, void* stream) {
+  const auto launch_images = [&](const auto& images, int64_t count) {
+    using Images = std::decay_t<decltype(images)>;
+    const TileGrid grid = tile_grid<kFilterRows>(count, p.output_height, p.output_width);
+    launch(augment_filter<T, mode, Images>, grid_over(p, grid.count), dim3(kFilterThreads), 0,
+           stream, p, images, grid);
+  };
+  if (p.list == nullptr) {
+    launch_images(BatchImages{}, p.batch);
+  } else {
+    each_list(p, launch_images);
+  }
+}
+
+}  // namespace
+
+template <Slot slot, Interpolation mode>
+void launch_augment_filter(const AugmentParams& p, void* stream) {
+  with_element_type(p.dtype, [&](auto* element) {
+    filter_as<std::remove_pointer_t<decltype(element)>, mode>(p, stream);
+  });
+}
+
+}  // namespace visops
