@@ -45,10 +45,11 @@ static inline bool has_gemm_element(Arithmetic kind, bool allow_tf32) {
          (kind == Arithmetic::kFloat32 && allow_tf32);
 }
 
-__device__ inline uint32_t number_bits(const float* at) { return bit_cast<uint32_t>(*at); }
+// Operands are not written while a kernel runs.
+__device__ inline uint32_t number_bits(const float* at) { return bit_cast<uint32_t>(__ldg(at)); }
 template <class T>
 __device__ inline uint32_t number_bits(const T* at) {
-  return at->bits;
+  return __ldg(&at->bits);
 }
 
 // A piece as it was loaded: its 16 bytes, or a number a word. Nothing is made of it before it goes
@@ -61,8 +62,18 @@ struct GemmPiece {
     for (uint32_t& w : word) w = 0;
   }
   __device__ void load_whole(const void* at) {
-    const Words words = *static_cast<const Words*>(at);
+    const Words words = load_words(at);
     for (int i = 0; i < 4; ++i) word[i] = words.word[i];
+  }
+  // The first `count` numbers; those after them are 0.
+  __device__ void load(const typename Element::Stored* at, int stride, int count) {
+    if (count >= Element::kNumbers) {
+      for (int i = 0; i < Element::kNumbers; ++i) word[i] = number_bits(at + int64_t{stride} * i);
+    } else {
+      for (int i = 0; i < Element::kNumbers; ++i) {
+        word[i] = i < count ? number_bits(at + int64_t{stride} * i) : 0;
+      }
+    }
   }
   __device__ Words packed([[maybe_unused]] bool whole) const {
     Words words;
@@ -87,37 +98,40 @@ __device__ inline int gemm_place(int row, int piece) { return piece ^ (row / 2 %
 
 // The tile that begins at (first_row, first_column), summed over `steps` >= 1 steps. All threads of
 // the block must call it. The problem has
-//   left_at(row, piece), right_at(column, piece): a place in an operand (Right), at the first step
-//   load_left(&place, &piece), load_right(&place, &piece): read there and go on by a step; what
-//     lies outside is 0
+//   cursor_at(piece), go_on(&cursor): a piece's place in the depth, at the first and the next step
+//   left_at(row), right_at(column): a place in an operand (Right), across the depth
+//   load_left(place, cursor, &piece), load_right(place, cursor, &piece): what lies outside is 0
 //   whole_left, whole_right: whether pieces are loaded by load_whole()
 //   left_along_depth, right_along_depth: whether adjacent threads take adjacent pieces or rows
 //   start(row): where the sum begins
 //   target(column): where its results go, below 0 for none, and store(row, target, sum).
 template <class Element, class Problem>
 __device__ void gemm_tile(const Problem& problem, int64_t first_row, int64_t first_column,
-                          int64_t steps, GemmTurn* turn) {
+                          int steps, GemmTurn* turn) {
   __shared__ Words left[2][kGemmRows][kGemmPieces];
   __shared__ Words right[2][kGemmColumns][kGemmPieces];
   __shared__ int64_t targets[2][kGemmColumns];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
 
+  // A thread loads a piece of a row, and one of two columns.
   const bool left_along = problem.left_along_depth, right_along = problem.right_along_depth;
   const int left_row = left_along ? thread / kGemmPieces : thread % kGemmRows;
   const int left_piece = left_along ? thread % kGemmPieces : thread / kGemmRows;
-  int right_row[2], right_piece[2];
-  for (int i = 0; i < 2; ++i) {
-    right_row[i] =
-        right_along ? thread / kGemmPieces + i * (kGemmColumns / 2) : thread % kGemmColumns;
-    right_piece[i] = right_along ? thread % kGemmPieces : thread / kGemmColumns * 2 + i;
-  }
-  auto left_at = problem.left_at(first_row + left_row, left_piece);
-  typename Problem::Right right_at[2] = {
-      problem.right_at(first_column + right_row[0], right_piece[0]),
-      problem.right_at(first_column + right_row[1], right_piece[1])};
+  const int right_row = right_along ? thread / kGemmPieces : thread % kGemmRows;
+  const int right_piece = right_along ? thread % kGemmPieces : thread / kGemmRows;
+  const auto left_at = problem.left_at(first_row + left_row);
+  const typename Problem::Right right_at[2] = {
+      problem.right_at(first_column + right_row),
+      problem.right_at(first_column + right_row + kGemmRows)};
+  auto left_cursor = problem.cursor_at(left_piece), right_cursor = problem.cursor_at(right_piece);
   GemmPiece<Element> from_left, from_right[2];
-  problem.load_left(&left_at, &from_left);
-  for (int i = 0; i < 2; ++i) problem.load_right(&right_at[i], &from_right[i]);
+  const auto load = [&] {
+    problem.load_left(left_at, left_cursor, &from_left);
+    for (int i = 0; i < 2; ++i) problem.load_right(right_at[i], right_cursor, &from_right[i]);
+    problem.go_on(&left_cursor);
+    problem.go_on(&right_cursor);
+  };
+  load();
   if (thread < kGemmColumns) targets[turn->tile][thread] = problem.target(first_column + thread);
 
   // What this lane tells load_matrices(): its row and piece in 16 rows by two pieces.
@@ -134,19 +148,16 @@ __device__ void gemm_tile(const Problem& problem, int64_t first_row, int64_t fir
       }
     }
   }
-  for (int64_t step = 0; step < steps; ++step) {
+  for (int step = 0; step < steps; ++step) {
     const int now = turn->step;
     turn->step = 1 - now;
     left[now][left_row][gemm_place(left_row, left_piece)] = from_left.packed(problem.whole_left);
     for (int i = 0; i < 2; ++i) {
-      right[now][right_row[i]][gemm_place(right_row[i], right_piece[i])] =
+      right[now][right_row + i * kGemmRows][gemm_place(right_row, right_piece)] =
           from_right[i].packed(problem.whole_right);
     }
     __syncthreads();
-    if (step + 1 < steps) {
-      problem.load_left(&left_at, &from_left);
-      for (int i = 0; i < 2; ++i) problem.load_right(&right_at[i], &from_right[i]);
-    }
+    if (step + 1 < steps) load();
     for (int half = 0; half < 2; ++half) {
       uint32_t a[2][4], b[2][4];
       for (int i = 0; i < 2; ++i) {

@@ -32,6 +32,16 @@ struct __attribute__((may_alias, aligned(16))) Words {
   uint32_t word[4];
 };
 
+// From memory that is not written while the kernel runs.
+__device__ inline Words load_words(const void* at) {
+#if defined(__CUDA_ARCH__)
+  const uint4 words = __ldg(static_cast<const uint4*>(at));
+  return {{words.x, words.y, words.z, words.w}};
+#else
+  return *static_cast<const Words*>(at);
+#endif
+}
+
 // A float32 for the matrix units. (A type of its own chooses their instructions.)
 struct Tf32 {
   float value;

@@ -21,13 +21,15 @@ struct ConvGemm {
   const Words* weights;  // [groups, kernel rows, kernel columns, pieces, rows]
   int pieces;            // of a kernel element
   int rows, planes;
-  bool whole;  // whether the input is read in whole pieces
+  int channel_stride;  // of the input
 };
 
-template <class Element>
+// `whole`: whether the input is read in whole pieces.
+template <class Element, bool whole>
 struct ConvGemmProblem {
   using Stored = typename Element::Stored;
   static constexpr bool whole_left = true, left_along_depth = false;
+  static constexpr bool whole_right = whole, right_along_depth = whole;
 
   const Conv2dParams& p;
   const ConvGemm& g;
@@ -35,22 +37,20 @@ struct ConvGemmProblem {
   GemmAxis y, x;
   int64_t group;
   int64_t columns;
-  bool whole_right, right_along_depth;
 
   struct Tap {
     int v, u, piece;
   };
   struct Left {
-    int64_t row;
-    Tap tap;
+    bool inside;
+    const Words* weights;
   };
   struct Right {
     const Stored* image;
     int y, x;  // what tap 0 reads
-    Tap tap;
   };
 
-  __device__ void go_on(Tap* tap, int pieces) const {
+  __device__ void go_on(Tap* tap, int pieces = kGemmPieces) const {
     tap->piece += pieces;
     while (tap->piece >= g.pieces) {
       tap->piece -= g.pieces;
@@ -60,25 +60,23 @@ struct ConvGemmProblem {
       }
     }
   }
-  __device__ Tap tap_at(int piece) const {
+  __device__ Tap cursor_at(int piece) const {
     Tap tap = {0, 0, 0};
     go_on(&tap, piece);
     return tap;
   }
   __device__ bool is_tap(const Tap& tap) const { return tap.v < y.taps && tap.u < x.taps; }
 
-  __device__ Left left_at(int64_t row, int piece) const { return {row, tap_at(piece)}; }
-  __device__ void load_left(Left* at, GemmPiece<Element>* piece) const {
-    const Tap& tap = at->tap;
-    if (at->row < g.rows && is_tap(tap)) {
-      const int64_t v = y.kernel_first + tap.v * y.kernel_step;
-      const int64_t u = x.kernel_first + tap.u * x.kernel_step;
-      const int64_t line = ((group * p.y.kernel + v) * p.x.kernel + u) * g.pieces + tap.piece;
-      piece->load_whole(g.weights + line * g.rows + at->row);
-    } else {
-      piece->clear();
-    }
-    go_on(&at->tap, kGemmPieces);
+  __device__ Left left_at(int64_t row) const {
+    const int64_t kernels = p.y.kernel * p.x.kernel;
+    return {row < g.rows, g.weights + group * kernels * g.pieces * g.rows + row};
+  }
+  __device__ void load_left(const Left& at, const Tap& tap, GemmPiece<Element>* piece) const {
+    if (!at.inside || !is_tap(tap)) return piece->clear();
+    const int v = y.kernel_first + tap.v * y.kernel_step;
+    const int u = x.kernel_first + tap.u * x.kernel_step;
+    const int line = (v * static_cast<int>(p.x.kernel) + u) * g.pieces + tap.piece;
+    piece->load_whole(at.weights + int64_t{line} * g.rows);
   }
 
   struct Pixel {
@@ -90,31 +88,26 @@ struct ConvGemmProblem {
     const uint32_t all_lines = n / width, image = all_lines / height;
     return {image, all_lines - image * height, n - all_lines * width};
   }
-  __device__ Right right_at(int64_t column, int piece) const {
+  __device__ Right right_at(int64_t column) const {
     const auto* const from = static_cast<const Stored*>(p.from.data);
-    if (column >= columns) return {from, kOutside, 0, tap_at(piece)};
+    if (column >= columns) return {from, kOutside, 0};
     const Pixel pixel = pixel_at(column);
     return {
         from + pixel.image * p.from.batch_stride + group * p.from_channels * p.from.channel_stride,
         y.first + static_cast<int>(pixel.line) * y.step,
-        x.first + static_cast<int>(pixel.column) * x.step, tap_at(piece)};
+        x.first + static_cast<int>(pixel.column) * x.step};
   }
-  __device__ void load_right(Right* at, GemmPiece<Element>* piece) const {
-    const Tap& tap = at->tap;
-    const int row = at->y + tap.v * y.tap_step, col = at->x + tap.u * x.tap_step;
-    const bool inside = is_tap(tap) && row >= 0 && row < y.size && col >= 0 && col < x.size;
+  __device__ void load_right(const Right& at, const Tap& tap, GemmPiece<Element>* piece) const {
+    const int row = at.y + tap.v * y.tap_step, col = at.x + tap.u * x.tap_step;
+    if (!is_tap(tap) || !is_within(row, y.size) || !is_within(col, x.size)) return piece->clear();
     const int plane = tap.piece * Element::kNumbers;
-    const Stored* const element = at->image + row * p.from.row_stride + col * p.from.column_stride +
-                                  plane * p.from.channel_stride;
-    if (whole_right && inside) {
+    const Stored* const element = at.image + row * p.from.row_stride + col * p.from.column_stride +
+                                  int64_t{plane} * g.channel_stride;
+    if constexpr (whole) {
       piece->load_whole(element);
     } else {
-      const int last = inside ? g.planes - plane : 0;
-      for (int i = 0; i < Element::kNumbers; ++i) {
-        piece->word[i] = i < last ? number_bits(element + i * p.from.channel_stride) : 0;
-      }
+      piece->load(element, g.channel_stride, g.planes - plane);
     }
-    go_on(&at->tap, kGemmPieces);
   }
 
   __device__ float start(int64_t row) const {
@@ -133,7 +126,7 @@ struct ConvGemmProblem {
   }
 };
 
-template <class Element>
+template <class Element, bool whole>
 __global__ void __launch_bounds__(kGemmThreads, kGemmBlocks)
     gemm_conv2d(const __grid_constant__ Conv2dParams p, const __grid_constant__ ConvGemm g,
                 const int64_t row_tiles, const int64_t column_tiles, const int64_t tiles) {
@@ -146,9 +139,10 @@ __global__ void __launch_bounds__(kGemmThreads, kGemmBlocks)
     const ConvAxis y = axis_of(p, p.y, phase / count_x), x = axis_of(p, p.x, phase % count_x);
     const int64_t columns = p.batch * y.count * x.count;
     if (column_tile * kGemmColumns >= columns) continue;  // other phases have more
-    const ConvGemmProblem<Element> problem = {
-        p, g, y, x, gemm_axis(y), gemm_axis(x), group, columns, g.whole, g.whole};
-    const int64_t steps = (y.taps * x.taps * g.pieces + kGemmPieces - 1) / kGemmPieces;
+    const ConvGemmProblem<Element, whole> problem = {
+        p, g, y, x, gemm_axis(y), gemm_axis(x), group, columns};
+    const int pieces = static_cast<int>(y.taps * x.taps) * g.pieces;
+    const int steps = (pieces + kGemmPieces - 1) / kGemmPieces;
     gemm_tile<Element>(problem, row_tile * kGemmRows, column_tile * kGemmColumns,
                        steps > 0 ? steps : 1, &turn);
   }
@@ -181,8 +175,8 @@ __global__ void __launch_bounds__(kGemmThreads)
   }
 }
 
-// Whether the kernels above take this problem; otherwise conv2d_kernel.cu's own do. Strides have no
-// say: they change no bit of the result.
+// Whether the kernels above take this problem; otherwise conv2d_kernel.cu's own do. Strides change
+// no bit of the result: they have a say only in tensors of terabytes.
 static inline bool takes_gemm(const Conv2dParams& p) {
   constexpr int64_t kMost = int64_t{1} << 31;
   if (!has_gemm_element(p.kind, p.allow_tf32) || !fills_pieces(p.kind, p.from_channels)) {
@@ -191,7 +185,7 @@ static inline bool takes_gemm(const Conv2dParams& p) {
   const int64_t pieces = gemm_pieces(p.kind, p.from_channels);
   return fits_gemm(p.y) && fits_gemm(p.x) && p.y.kernel * p.x.kernel < kMost / kGemmPieces &&
          p.y.kernel * p.x.kernel * pieces < kMost / kGemmPieces && p.to_channels < kMost &&
-         p.batch < kMost && p.batch * p.y.input < kMost &&
+         fits_stride(p.from.channel_stride) && p.batch < kMost && p.batch * p.y.input < kMost &&
          p.batch * p.y.input * p.x.input < kMost && p.batch * p.y.output < kMost &&
          p.batch * p.y.output * p.x.output < kMost && has_matrix_units();
 }
@@ -205,15 +199,15 @@ static inline void launch_gemm(const Conv2dParams& p, Workspace& workspace) {
   const int64_t count = p.groups * p.y.kernel * p.x.kernel * pieces * p.to_channels;
   Words* const weights = allocate<Words>(workspace, count);
   const ConvGemm g = {weights, static_cast<int>(pieces), static_cast<int>(p.to_channels),
-                      static_cast<int>(p.from_channels),
-                      lies_in_pieces(p.from, p.kind, p.from_channels, p.from.channel_stride,
-                                     p.from.column_stride, p.from.row_stride)};
+                      static_cast<int>(p.from_channels), static_cast<int>(p.from.channel_stride)};
+  const bool whole = lies_in_pieces(p.from, p.kind, p.from_channels, p.from.channel_stride,
+                                    p.from.column_stride, p.from.row_stride);
   with_gemm_element(p.kind, [&](auto element) {
     using Element = decltype(element);
     launch(conv2d_pack_weights<typename Element::Stored>, grid_for(parts_of(count, kGemmThreads)),
            dim3(kGemmThreads), 0, workspace.stream(), p, g, count, weights);
-    launch(gemm_conv2d<Element>, grid_for(tiles), dim3(kGemmThreads), 0, workspace.stream(), p, g,
-           row_tiles, column_tiles, tiles);
+    launch(whole ? gemm_conv2d<Element, true> : gemm_conv2d<Element, false>, grid_for(tiles),
+           dim3(kGemmThreads), 0, workspace.stream(), p, g, row_tiles, column_tiles, tiles);
   });
 }
 

@@ -35,6 +35,9 @@ static inline bool fits_gemm(const ConvSizes& s) {
          kMostGemmSize;
 }
 
+// Whether the numbers of a piece lie within 32 bits.
+static inline bool fits_stride(int64_t stride) { return stride < int64_t{1} << 27; }
+
 // Whether every piece of a map is 16 aligned bytes. Pieces are numbers along the dimension of
 // stride `along`, which has `count` of them; `across` are the strides of two others.
 static inline bool lies_in_pieces(const ConvMap& map, Arithmetic kind, int64_t count, int64_t along,
@@ -42,6 +45,10 @@ static inline bool lies_in_pieces(const ConvMap& map, Arithmetic kind, int64_t c
   const int64_t numbers = 16 / element_size(kind);
   return along == 1 && count % numbers == 0 && across % numbers == 0 && across_too % numbers == 0 &&
          map.batch_stride % numbers == 0 && reinterpret_cast<uintptr_t>(map.data) % 16 == 0;
+}
+
+__device__ inline bool is_within(int index, int size) {
+  return static_cast<unsigned>(index) < static_cast<unsigned>(size);
 }
 
 // One axis in 32 bits.

@@ -21,7 +21,8 @@ struct WeightGemm {
   DepthSlices slices;  // the depth: steps
   int pieces;          // of a line
   int rows, columns;
-  bool whole;  // whether `grad` is read in whole pieces
+  int grad_stride, input_stride;  // from one pixel of the output to the next
+  bool whole;                     // whether `grad` is read in whole pieces
   bool left_along_depth, right_along_depth;
   float* sums;  // [slices, groups * rows, columns as the weight's]
 };
@@ -44,15 +45,13 @@ struct WeightGemmProblem {
   struct Left {
     bool inside;
     const Stored* channel;
-    Run run;
   };
   struct Right {
     const Stored* channel;
     int y, x;  // what output pixel (0, 0) reads
-    Run run;
   };
 
-  __device__ Run run_at(int piece) const {
+  __device__ Run cursor_at(int piece) const {
     const uint32_t first = static_cast<uint32_t>(slice * g.slices.each * kGemmPieces + piece);
     const uint32_t all_lines = first / static_cast<uint32_t>(g.pieces);
     const uint32_t image = all_lines / static_cast<uint32_t>(height);
@@ -75,52 +74,45 @@ struct WeightGemmProblem {
     return run.image < p.batch ? width - run.piece * Element::kNumbers : 0;
   }
 
-  __device__ Left left_at(int64_t row, int piece) const {
+  __device__ Left left_at(int64_t row) const {
     const auto* const grad = static_cast<const Stored*>(p.grad.data);
     const int64_t channel = group * p.out_channels + row;
-    return {row < g.rows, grad + channel * p.grad.channel_stride, run_at(piece)};
+    return {row < g.rows, grad + channel * p.grad.channel_stride};
   }
-  __device__ void load_left(Left* at, GemmPiece<Element>* piece) const {
-    const Run& run = at->run;
-    const int last = at->inside ? numbers_of(run) : 0;
-    const Stored* const element = at->channel + run.image * p.grad.batch_stride +
+  __device__ void load_left(const Left& at, const Run& run, GemmPiece<Element>* piece) const {
+    const int count = at.inside ? numbers_of(run) : 0;
+    if (count <= 0) return piece->clear();
+    const Stored* const element = at.channel + run.image * p.grad.batch_stride +
                                   run.line * p.grad.row_stride +
-                                  run.piece * Element::kNumbers * p.grad.column_stride;
-    if (whole_left && last > 0) {
+                                  run.piece * Element::kNumbers * int64_t{g.grad_stride};
+    if (whole_left) {
       piece->load_whole(element);
     } else {
-      for (int i = 0; i < Element::kNumbers; ++i) {
-        piece->word[i] = i < last ? number_bits(element + i * p.grad.column_stride) : 0;
-      }
+      piece->load(element, g.grad_stride, count);
     }
-    go_on(&at->run);
   }
 
-  __device__ Right right_at(int64_t column, int piece) const {
+  __device__ Right right_at(int64_t column) const {
     const auto* const input = static_cast<const Stored*>(p.input.data);
-    if (column >= g.columns) return {input, kOutside, 0, run_at(piece)};
+    if (column >= g.columns) return {input, kOutside, 0};
     const uint32_t channels = static_cast<uint32_t>(p.in_channels);
     const uint32_t tap = static_cast<uint32_t>(column) / channels;
     const uint32_t v = tap / static_cast<uint32_t>(x.taps);
     const int64_t channel =
         group * p.in_channels + (static_cast<uint32_t>(column) - tap * channels);
     return {input + channel * p.input.channel_stride, y.first + static_cast<int>(v) * y.tap_step,
-            x.first + static_cast<int>(tap - v * static_cast<uint32_t>(x.taps)) * x.tap_step,
-            run_at(piece)};
+            x.first + static_cast<int>(tap - v * static_cast<uint32_t>(x.taps)) * x.tap_step};
   }
-  __device__ void load_right(Right* at, GemmPiece<Element>* piece) const {
-    const Run& run = at->run;
-    const int row = at->y + run.line * y.step;
-    const int last = row >= 0 && row < y.size ? numbers_of(run) : 0;
-    const int col = at->x + run.piece * Element::kNumbers * x.step;
-    const Stored* const line =
-        at->channel + run.image * p.input.batch_stride + row * p.input.row_stride;
+  __device__ void load_right(const Right& at, const Run& run, GemmPiece<Element>* piece) const {
+    const int row = at.y + run.line * y.step, count = numbers_of(run);
+    if (count <= 0 || !is_within(row, y.size)) return piece->clear();
+    const int col = at.x + run.piece * Element::kNumbers * x.step;
+    const Stored* const element = at.channel + run.image * p.input.batch_stride +
+                                  row * p.input.row_stride + col * p.input.column_stride;
     for (int i = 0; i < Element::kNumbers; ++i) {
-      const int own = col + i * x.step;
-      const bool inside = i < last && own >= 0 && own < x.size;
-      piece->word[i] = inside ? number_bits(line + own * p.input.column_stride) : 0;
+      const bool inside = i < count && is_within(col + i * x.step, x.size);
+      piece->word[i] = inside ? number_bits(element + int64_t{g.input_stride} * i) : 0;
     }
-    go_on(&at->run);
   }
 
   __device__ float start(int64_t) const { return 0.0f; }
@@ -161,12 +153,12 @@ __global__ void __launch_bounds__(kGemmThreads, kGemmBlocks)
                                                 g.left_along_depth,
                                                 g.right_along_depth};
     gemm_tile<Element>(problem, row_tile * kGemmRows, column_tile * kGemmColumns,
-                       left < g.slices.each ? left : g.slices.each, &turn);
+                       static_cast<int>(left < g.slices.each ? left : g.slices.each), &turn);
   }
 }
 
 // Whether the kernel above takes this problem; otherwise conv2d_backward_weight_kernel.cu's own
-// does. Strides have no say.
+// does. Strides have a say only in tensors of terabytes.
 static inline bool takes_gemm(const Conv2dWeightParams& p) {
   constexpr int64_t kMost = int64_t{1} << 31;
   // One channel would leave most columns empty.
@@ -178,7 +170,9 @@ static inline bool takes_gemm(const Conv2dWeightParams& p) {
   return fits_gemm(p.y) && fits_gemm(p.x) && p.y.kernel * p.x.kernel < kMost &&
          p.in_channels < kMost && p.y.kernel * p.x.kernel * p.in_channels < kMost - kGemmColumns &&
          p.out_channels < kMost - kGemmRows && p.batch < kMost && p.batch * p.y.output < kMost &&
-         p.batch * p.y.output * pieces < kMost - 2 * kGemmPieces && has_matrix_units();
+         p.batch * p.y.output * pieces < kMost - 2 * kGemmPieces &&
+         fits_stride(p.grad.column_stride) && fits_stride(p.input.column_stride) &&
+         fits_stride(p.x.stride * p.input.column_stride) && has_matrix_units();
 }
 
 // Writes sums for each slice of `limits`, whose depth is pixels; returns the slices.
@@ -195,15 +189,18 @@ static inline DepthSlices launch_weight_gemm(const Conv2dWeightParams& p, Worksp
   const DepthSlices slices =
       cut_depth(steps, slice_tiles, count * static_cast<int64_t>(sizeof(float)), limits);
   *sums = allocate<float>(workspace, slices.count * count);
-  const WeightGemm g = {slices,
-                        static_cast<int>(pieces),
-                        static_cast<int>(p.out_channels),
-                        static_cast<int>(columns),
-                        lies_in_pieces(p.grad, p.kind, p.x.output, p.grad.column_stride,
-                                       p.grad.channel_stride, p.grad.row_stride),
-                        p.grad.column_stride <= p.grad.channel_stride,
-                        p.input.column_stride <= p.input.channel_stride,
-                        *sums};
+  WeightGemm g = {};
+  g.slices = slices;
+  g.pieces = static_cast<int>(pieces);
+  g.rows = static_cast<int>(p.out_channels);
+  g.columns = static_cast<int>(columns);
+  g.grad_stride = static_cast<int>(p.grad.column_stride);
+  g.input_stride = static_cast<int>(p.x.stride * p.input.column_stride);
+  g.whole = lies_in_pieces(p.grad, p.kind, p.x.output, p.grad.column_stride, p.grad.channel_stride,
+                           p.grad.row_stride);
+  g.left_along_depth = p.grad.column_stride <= p.grad.channel_stride;
+  g.right_along_depth = p.input.column_stride <= p.input.channel_stride;
+  g.sums = *sums;
   const int64_t tiles = slices.count * slice_tiles;
   with_gemm_element(p.kind, [&](auto element) {
     launch(gemm_conv2d_weight<decltype(element)>, grid_for(tiles), dim3(kGemmThreads), 0,
