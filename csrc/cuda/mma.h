@@ -65,49 +65,57 @@ __device__ inline uint32_t to_tf32(float value) {
 __device__ inline void load_matrices(const Words* row, uint32_t (&out)[4]) {
 #if defined(VISOPS_CUDA_EMULATION)
   for (int i = 0; i < 4; ++i) out[i] = cuda_emulation::row_of_lane(row, i)->word[threadIdx.x % 4];
-#elif defined(__CUDA_ARCH__)
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
                : "r"(at)
                : "memory");
+#else
+  static_cast<void>(row);
+  for (uint32_t& word : out) word = 0;  // never reached: has_matrix_units() was asked before
 #endif
 }
 
+// sum += a * b; the first argument chooses the type.
 #if defined(VISOPS_CUDA_EMULATION)
-#define VISOPS_MMA(shape, types, emulated) cuda_emulation::multiply_matrices<emulated>(sum, a, b);
+#define VISOPS_MMA(shape, types, emulated) cuda_emulation::multiply_matrices<emulated>(sum, a, b)
 #elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 #define VISOPS_MMA(shape, types, emulated)                                   \
   asm("mma.sync.aligned." shape ".row.col.f32." types                        \
       ".f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
       : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])               \
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 #else
-// Never reached: has_matrix_units() was asked before.
 #define VISOPS_MMA(shape, types, emulated) \
-  static_cast<void>(sum), static_cast<void>(a), static_cast<void>(b);
+  static_cast<void>(sum), static_cast<void>(a), static_cast<void>(b)
 #endif
-
 __device__ inline void gemm_step(Half, float (&sum)[4], const uint32_t (&a)[4],
-                                 const uint32_t (&b)[2]){
-    VISOPS_MMA("m16n8k16", "f16.f16", cuda_emulation::Halves)} __device__
-    inline void gemm_step(BFloat16, float (&sum)[4], const uint32_t (&a)[4],
-                          const uint32_t (&b)[2]){
-        VISOPS_MMA("m16n8k16", "bf16.bf16", cuda_emulation::BFloats)} __device__
-    inline void gemm_step(Tf32, float (&sum)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  VISOPS_MMA("m16n8k8", "tf32.tf32", cuda_emulation::Floats)
+                                 const uint32_t (&b)[2]) {
+  VISOPS_MMA("m16n8k16", "f16.f16", cuda_emulation::Halves);
+}
+__device__ inline void gemm_step(BFloat16, float (&sum)[4], const uint32_t (&a)[4],
+                                 const uint32_t (&b)[2]) {
+  VISOPS_MMA("m16n8k16", "bf16.bf16", cuda_emulation::BFloats);
+}
+__device__ inline void gemm_step(Tf32, float (&sum)[4], const uint32_t (&a)[4],
+                                 const uint32_t (&b)[2]) {
+  VISOPS_MMA("m16n8k8", "tf32.tf32", cuda_emulation::Floats);
 }
 #undef VISOPS_MMA
 
-// Whether the current device can run the code above.
-static inline bool has_matrix_units() {
+// Whether `kernel`, as it runs on the current device, has the code above: a build for older devices
+// may run on a newer one.
+template <class Kernel>
+bool has_matrix_units([[maybe_unused]] Kernel* kernel) {
 #if defined(VISOPS_CUDA_EMULATION)
   return true;
 #else
-  int device = 0, major = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major >= 8;
+  constexpr int kFirst = 80;  // compute capability 8.0
+  cudaFuncAttributes attributes = {};
+  const auto error = cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel));
+  if (error != cudaSuccess) cudaGetLastError();  // what is wrong shows in the launch to come
+  return error == cudaSuccess && attributes.ptxVersion >= kFirst;
 #endif
 }
 

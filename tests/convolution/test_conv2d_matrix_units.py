@@ -244,6 +244,26 @@ def test_pieces_that_lie_whole(aligned: bool, tf32: bool) -> None:
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("tf32", [False, True])
+def test_views_of_larger_tensors(tf32: bool) -> None:
+    """What lies between their numbers is not read as a part of a piece."""
+    dtype = torch.float32 if tf32 else torch.float16
+    case = Case((2, 14, 6, 14), (24, 14, 3, 3), padding=(1, 1))
+    input, weight, bias, grad = tensors_of(case, dtype)
+    expected = all_three(case, input, weight, bias, grad, tf32)
+
+    def within(tensor: Tensor, layout: torch.memory_format) -> Tensor:
+        sizes = [n + 2 if d in (1, 3) else n for d, n in enumerate(tensor.shape)]
+        larger = torch.full(sizes, float("nan"), dtype=dtype).to(memory_format=layout)
+        return larger[:, :-2, :, :-2].copy_(tensor)
+
+    for layout in (torch.contiguous_format, torch.channels_last):
+        views = within(input, layout), weight, bias, within(grad, layout)
+        found = all_three(case, *views, tf32)
+        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize("name", ["3x3", "two channels", "narrow", "many channels", "strides"])
 @pytest.mark.parametrize("dtype", [*HALVES, torch.float32], ids=str)
 def test_infinities_do_not_spread(dtype: torch.dtype, name: str) -> None:
@@ -346,6 +366,19 @@ def test_older_setting_counts_too(restored_precision: Any) -> None:
     for allowed in (False, True):
         restored_precision.allow_tf32 = allowed
         assert MODULE._torch_allows_tf32() == allowed
+
+
+def test_compiled_code_keeps_the_setting(restored_precision: Any) -> None:
+    """In one graph."""
+
+    def scaled(tensor: Tensor) -> Tensor:
+        return tensor * (3 if MODULE._torch_allows_tf32() else 5)
+
+    for setting, expected in (("tf32", 3), ("ieee", 5)):
+        restored_precision.conv.fp32_precision = setting
+        torch._dynamo.reset()
+        compiled = torch.compile(scaled, fullgraph=True, backend="eager")
+        assert compiled(torch.ones(1)).item() == expected
 
 
 def test_gradients_follow_the_forward_call() -> None:

@@ -32,10 +32,10 @@ struct WeightProblem {
 
   const Conv2dWeightParams& p;
   ConvAxis y, x;
-  int64_t group, slice;
+  int64_t group;
   int64_t first;                 // number of the slice's first pixel, among all images'
   int64_t rows, columns, depth;  // depth: pixels of the slice * parts
-  Value* sums;                   // [slices, groups * out, columns, parts]
+  Value* sums;                   // [out, columns, parts] of this slice and group
 
   struct Column {
     bool inside;
@@ -56,7 +56,8 @@ struct WeightProblem {
   }
   __device__ At at(int64_t k) const {
     const int64_t part = k % kParts, pixel = first + k / kParts, line = pixel / x.count;
-    return {line / y.count, line % y.count, pixel - line * x.count, part};
+    const int64_t image = line / y.count;
+    return {image, line - image * y.count, pixel - line * x.count, part};
   }
   __device__ Value left(int64_t m, const At& at) const {
     if (m >= rows) return Value{};
@@ -75,8 +76,7 @@ struct WeightProblem {
   }
   __device__ void store(int64_t m, int64_t j, Value value) const {
     if (m >= rows || j >= columns) return;
-    const int64_t channel = (slice * p.groups + group) * p.out_channels + m / kParts;
-    sums[(channel * columns + j) * kParts + m % kParts] = value;
+    sums[(m / kParts * columns + j) * kParts + m % kParts] = value;
   }
 };
 
@@ -92,17 +92,18 @@ __global__ void __launch_bounds__(kTileThreads)
     const int64_t column_tile = tile % column_tiles, rest = tile / column_tiles;
     const int64_t row_tile = rest % row_tiles, which = rest / row_tiles;
     const int64_t slice = which / p.groups, first = slice * slices.each, left = pixels - first;
+    const int64_t rows = p.out_channels * Element::kParts;
+    const int64_t columns = p.in_channels * y.taps * x.taps;
     const WeightProblem<Element> problem = {
         p,
         y,
         x,
         which - slice * p.groups,
-        slice,
         first,
-        p.out_channels * Element::kParts,
-        p.in_channels * y.taps * x.taps,
+        rows,
+        columns,
         (left < slices.each ? left : slices.each) * Element::kParts,
-        sums};
+        sums + which * rows * columns};
     multiply_tile<typename Element::Value>(problem, row_tile * kTileSide, column_tile * kTileSide);
   }
 }
@@ -110,24 +111,23 @@ __global__ void __launch_bounds__(kTileThreads)
 // Adds the slices of `count` sums.
 template <class Stored, class Value>
 __global__ void __launch_bounds__(kSumThreads)
-    conv2d_sum_slices(const Value* const sums, const int64_t slices, const int64_t count,
-                      Stored* const out) {
+    conv2d_sum_slices(const __grid_constant__ Conv2dWeightParams p, const int64_t slices,
+                      const int64_t count, const Value* const sums) {
   const int64_t step = int64_t{gridDim.x} * kSumThreads;
   for (int64_t i = int64_t{blockIdx.x} * kSumThreads + threadIdx.x; i < count; i += step) {
     Value sum{};
     for (int64_t slice = 0; slice < slices; ++slice) {
       sum = static_cast<Value>(sum + sums[slice * count + i]);
     }
-    conv_store(out + i, sum);
+    conv_store(static_cast<Stored*>(p.weight_grad) + i, sum);
   }
 }
 
 template <class Stored, class Value>
-void sum_slices(const Conv2dWeightParams& p, Workspace& workspace, const Value* sums,
-                int64_t slices, int64_t count) {
+void sum_slices(const Conv2dWeightParams& p, Workspace& workspace, int64_t slices, int64_t count,
+                const Value* sums) {
   launch(conv2d_sum_slices<Stored, Value>, grid_for(parts_of(count, kSumThreads)),
-         dim3(kSumThreads), 0, workspace.stream(), sums, slices, count,
-         static_cast<Stored*>(p.weight_grad));
+         dim3(kSumThreads), 0, workspace.stream(), p, slices, count, sums);
 }
 
 void conv2d_backward_weight_launch(const Conv2dWeightParams& p, Workspace& workspace) {
@@ -139,7 +139,7 @@ void conv2d_backward_weight_launch(const Conv2dWeightParams& p, Workspace& works
     const DepthSlices slices = launch_weight_gemm(p, workspace, kLimits, &sums);
     with_gemm_element(p.kind, [&](auto element) {
       using Stored = typename decltype(element)::Stored;
-      sum_slices<Stored>(p, workspace, sums, slices.count, count);
+      sum_slices<Stored>(p, workspace, slices.count, count, sums);
     });
     return;
   }
@@ -154,7 +154,7 @@ void conv2d_backward_weight_launch(const Conv2dWeightParams& p, Workspace& works
     const int64_t tiles = slices.count * slice_tiles;
     launch(conv2d_backward_weight<Element>, grid_for(tiles), dim3(kTileThreads), 0,
            workspace.stream(), p, slices, row_tiles, column_tiles, tiles, sums);
-    sum_slices<typename Element::Stored>(p, workspace, sums, slices.count, count);
+    sum_slices<typename Element::Stored>(p, workspace, slices.count, count, sums);
   });
 }
 

@@ -187,7 +187,8 @@ static inline bool takes_gemm(const Conv2dParams& p) {
          p.y.kernel * p.x.kernel * pieces < kMost / kGemmPieces && p.to_channels < kMost &&
          fits_stride(p.from.channel_stride) && p.batch < kMost && p.batch * p.y.input < kMost &&
          p.batch * p.y.input * p.x.input < kMost && p.batch * p.y.output < kMost &&
-         p.batch * p.y.output * p.x.output < kMost && has_matrix_units();
+         p.batch * p.y.output * p.x.output < kMost &&
+         has_matrix_units(gemm_conv2d<GemmElement<float, Tf32>, false>);
 }
 
 static inline void launch_gemm(const Conv2dParams& p, Workspace& workspace) {

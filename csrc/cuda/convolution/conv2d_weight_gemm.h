@@ -172,7 +172,8 @@ static inline bool takes_gemm(const Conv2dWeightParams& p) {
          p.out_channels < kMost - kGemmRows && p.batch < kMost && p.batch * p.y.output < kMost &&
          p.batch * p.y.output * pieces < kMost - 2 * kGemmPieces &&
          fits_stride(p.grad.column_stride) && fits_stride(p.input.column_stride) &&
-         fits_stride(p.x.stride * p.input.column_stride) && has_matrix_units();
+         fits_stride(p.x.stride * p.input.column_stride) &&
+         has_matrix_units(gemm_conv2d_weight<GemmElement<float, Tf32>>);
 }
 
 // Writes sums for each slice of `limits`, whose depth is pixels; returns the slices.
