@@ -235,7 +235,7 @@ def convolutions() -> dict[str, Callable[[], object]]:
         "conv2d, 16 to 64 channels, 3 × 3, bfloat16": lambda: backward(
             visops.conv2d(halves, half_weight, padding=1, method="implicit")
         ),
-        "the same, channels last": lambda: backward(
+        "conv2d, 16 to 64 channels, 3 × 3, bfloat16, channels last": lambda: backward(
             visops.conv2d(pixels, half_weight, padding=1, method="implicit")
         ),
         "convolve2d, 256 × 256, 9 × 9": lambda: visops.convolve2d(plane, taps, mode="same"),

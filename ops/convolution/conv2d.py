@@ -240,7 +240,8 @@ def _convolve(
 @torch.compiler.assume_constant_result
 def _torch_allows_tf32() -> bool:
     """Whether torch lets cuDNN round float32 to TF32; torch's older `allow_tf32` sets the same."""
-    return bool(torch.backends.cudnn.conv.fp32_precision == "tf32")
+    cudnn: Any = torch.backends.cudnn  # has no type for `conv`
+    return bool(cudnn.conv.fp32_precision == "tf32")
 
 
 def _allows_tf32(input: Tensor) -> bool:
