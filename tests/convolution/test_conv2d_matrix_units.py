@@ -93,7 +93,8 @@ def test_whole_numbers_are_exact(dtype: torch.dtype, name: str) -> None:
     tensors = [(t * 2).round().clamp(-4, 4) for t in tensors_of(case, dtype)]
     expected = exact_three(case, *tensors)
     for laid in LAYOUTS.values():
-        found = all_three(case, *(laid(t) if t.dim() == 4 else t for t in tensors), False)
+        input, weight, bias, grad = (laid(t) if t.dim() == 4 else t for t in tensors)
+        found = all_three(case, input, weight, bias, grad, False)
         for ours, exact in zip(found, expected, strict=True):
             assert torch.equal(ours, exact.to(dtype))
 
@@ -147,9 +148,9 @@ def test_tf32_is_a_product_of_rounded_numbers(name: str) -> None:
     for tensors in ((input, weight, None, grad), (input, ones[1], None, grad)):
         with use_slot("cuda_emulated"):
             found = all_three(case, *tensors, True)
-        operands = [to_tf32(t) for t in (tensors[0], tensors[1])]
-        expected = exact_three(case, *operands, None, rounded[2])
-        magnitudes = exact_three(case, *(t.abs() for t in operands), None, rounded[2].abs())
+        first, second = to_tf32(tensors[0]), to_tf32(tensors[1])
+        expected = exact_three(case, first, second, None, rounded[2])
+        magnitudes = exact_three(case, first.abs(), second.abs(), None, rounded[2].abs())
         checked = zip(found, expected, magnitudes, counts(case, grad), strict=True)
         for ours, exact, magnitude, terms in checked:
             assert_near(ours, exact, magnitude.abs(), terms)
@@ -325,7 +326,7 @@ def test_memory_beyond_tensors_is_not_read(end: bool) -> None:
 @pytest.fixture
 def restored_precision() -> Iterator[Any]:
     """Let a test set what torch allows its own convolution."""
-    cudnn = torch.backends.cudnn
+    cudnn: Any = torch.backends.cudnn  # has no type for `conv`
     before = cudnn.conv.fp32_precision
     yield cudnn
     cudnn.conv.fp32_precision = before
