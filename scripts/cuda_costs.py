@@ -210,6 +210,8 @@ def convolutions() -> dict[str, Callable[[], object]]:
     """Convolutions, unfolded, direct and deformable; attention; points."""
     image = numbers(1, 16, 56, 56).requires_grad_()
     weight = numbers(64, 16, 3, 3).requires_grad_()
+    halves, half_weight = (t.detach().bfloat16().requires_grad_() for t in (image, weight))
+    pixels = halves.detach().to(memory_format=torch.channels_last).requires_grad_()
     plane, taps = numbers(1, 256, 256), numbers(9, 9)
     columns = OPS.im2col(image.detach(), [3, 3], [1, 1], [1, 1, 1, 1], [1, 1])
     small = numbers(1, 32, 32, 32).requires_grad_()
@@ -229,6 +231,12 @@ def convolutions() -> dict[str, Callable[[], object]]:
         ),
         "conv2d, 16 to 64 channels, 3 × 3": lambda: backward(
             visops.conv2d(image, weight, padding=1, method="implicit")
+        ),
+        "conv2d, 16 to 64 channels, 3 × 3, bfloat16": lambda: backward(
+            visops.conv2d(halves, half_weight, padding=1, method="implicit")
+        ),
+        "conv2d, 16 to 64 channels, 3 × 3, bfloat16, channels last": lambda: backward(
+            visops.conv2d(pixels, half_weight, padding=1, method="implicit")
         ),
         "convolve2d, 256 × 256, 9 × 9": lambda: visops.convolve2d(plane, taps, mode="same"),
         "deform_conv2d, 32 to 64 channels": lambda: backward(

@@ -137,7 +137,11 @@ def conv2d(
     order that depends on method, instruction set and device. An "implicit" result differs from the
     exact one by at most ``K * eps`` times the sum of its terms' magnitudes, usually far less, plus
     half a unit in the last place (``K`` products a sum; ``eps`` of the dtype summed in). Its bits
-    do not depend on the number of threads. Integers are exact, modulo their size.
+    do not depend on the number of threads. Integers are exact, modulo their size. On CUDA, float32
+    is rounded to TF32 where torch allows that for its own convolution (``fp32_precision`` of
+    ``torch.backends.cudnn.conv``, also set by ``torch.backends.cudnn.allow_tf32``; by default it
+    does). Gradients follow the setting of the forward call, and ``torch.compile`` the one it
+    compiled under.
 
     The method is that of K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional Neural
     Networks for Document Processing", 2006, without its matrix.
@@ -218,7 +222,7 @@ def _convolve(
     sides = before if before == after else [before[0], after[0], before[1], after[1]]
     arguments = (options.stride, sides, options.dilation, options.groups)
     if method == "implicit":
-        result = _implicit(images, weight, bias, *arguments)
+        result = _implicit(images, weight, bias, *arguments, _allows_tf32(images))
     else:
         if not torch.compiler.is_compiling():  # where sizes may be symbols; torch checks too
             check_arguments("conv2d", images.shape, weight.shape, *arguments)
@@ -231,6 +235,18 @@ def _convolve(
         else:
             result = _by_im2col(images, weight, bias, options, sides, before + after)
     return result[0] if single else result
+
+
+@torch.compiler.assume_constant_result
+def _torch_allows_tf32() -> bool:
+    """Whether torch lets cuDNN round float32 to TF32; torch's older `allow_tf32` sets the same."""
+    cudnn: Any = torch.backends.cudnn  # has no type for `conv`
+    return bool(cudnn.conv.fp32_precision == "tf32")
+
+
+def _allows_tf32(input: Tensor) -> bool:
+    # Elsewhere no kernel gains by it, and the emulated ones stay comparable with the CPU's.
+    return input.dtype == torch.float32 and input.device.type == "cuda" and _torch_allows_tf32()
 
 
 def _choose(input: Tensor, weight: Tensor) -> tuple[str, str]:

@@ -129,6 +129,7 @@ def _conv2d_fake(
     padding: Sequence[Any] = (0, 0),
     dilation: Sequence[Any] = (1, 1),
     groups: Any = 1,
+    allow_tf32: bool = False,
 ) -> Tensor:
     op = "conv2d"
     sizes = check_arguments(op, input.shape, weight.shape, stride, padding, dilation, groups)
@@ -149,6 +150,7 @@ def _backward_input_fake(
     dilation: Sequence[Any],
     groups: Any,
     channels_last: bool,
+    allow_tf32: bool = False,
 ) -> Tensor:
     op = "conv2d_backward_input"
     sizes = check_arguments(op, input_size, weight.shape, stride, padding, dilation, groups)
@@ -166,6 +168,7 @@ def _backward_weight_fake(
     padding: Sequence[Any],
     dilation: Sequence[Any],
     groups: Any,
+    allow_tf32: bool = False,
 ) -> Tensor:
     op = "conv2d_backward_weight"
     sizes = check_arguments(op, input.shape, weight_size, stride, padding, dilation, groups)
@@ -179,7 +182,7 @@ def _conj(tensor: Tensor) -> Tensor:
 
 
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    input, weight, bias, *ctx.options = inputs
+    input, weight, bias, *ctx.options, ctx.allow_tf32 = inputs
     needs_input, needs_weight = ctx.needs_input_grad[:2]
     ctx.save_for_backward(input if needs_weight else None, weight if needs_input else None)
     ctx.input_size, ctx.weight_size = input.shape, weight.shape
@@ -192,17 +195,24 @@ def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     grad_input = grad_weight = grad_bias = None
     if ctx.needs_input_grad[0]:
         grad_input = _backward_input(
-            grad, _conj(weight), ctx.input_size, *ctx.options, ctx.channels_last
+            grad,
+            _conj(weight),
+            ctx.input_size,
+            *ctx.options,
+            ctx.channels_last,
+            ctx.allow_tf32,
         )
     if ctx.needs_input_grad[1]:
-        grad_weight = _backward_weight(grad, _conj(input), ctx.weight_size, *ctx.options)
+        grad_weight = _backward_weight(
+            grad, _conj(input), ctx.weight_size, *ctx.options, ctx.allow_tf32
+        )
     if ctx.has_bias and ctx.needs_input_grad[2]:
         grad_bias = grad.sum((0, 2, 3))
-    return grad_input, grad_weight, grad_bias, None, None, None, None
+    return grad_input, grad_weight, grad_bias, None, None, None, None, None
 
 
 def _backward_input_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    grad, weight, _, *ctx.options, _ = inputs
+    grad, weight, _, *ctx.options, _, ctx.allow_tf32 = inputs
     needs_grad, needs_weight = ctx.needs_input_grad[:2]
     ctx.save_for_backward(grad if needs_weight else None, weight if needs_grad else None)
     ctx.weight_size = weight.shape
@@ -212,14 +222,16 @@ def _backward_input_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ...
     grad, weight = ctx.saved_tensors
     by_grad = by_weight = None
     if ctx.needs_input_grad[0]:
-        by_grad = _conv2d(grad_grad, _conj(weight), None, *ctx.options)
+        by_grad = _conv2d(grad_grad, _conj(weight), None, *ctx.options, ctx.allow_tf32)
     if ctx.needs_input_grad[1]:
-        by_weight = _backward_weight(_conj(grad), grad_grad, ctx.weight_size, *ctx.options)
-    return by_grad, by_weight, None, None, None, None, None, None
+        by_weight = _backward_weight(
+            _conj(grad), grad_grad, ctx.weight_size, *ctx.options, ctx.allow_tf32
+        )
+    return by_grad, by_weight, None, None, None, None, None, None, None
 
 
 def _backward_weight_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    grad, input, _, *ctx.options = inputs
+    grad, input, _, *ctx.options, ctx.allow_tf32 = inputs
     needs_grad, needs_input = ctx.needs_input_grad[:2]
     ctx.save_for_backward(grad if needs_input else None, input if needs_grad else None)
     ctx.input_size, ctx.channels_last = input.shape, prefers_channels_last(input)
@@ -229,12 +241,17 @@ def _backward_weight_vjp(ctx: Any, grad_grad: Tensor) -> tuple[Tensor | None, ..
     grad, input = ctx.saved_tensors
     by_grad = by_input = None
     if ctx.needs_input_grad[0]:
-        by_grad = _conv2d(_conj(input), grad_grad, None, *ctx.options)
+        by_grad = _conv2d(_conj(input), grad_grad, None, *ctx.options, ctx.allow_tf32)
     if ctx.needs_input_grad[1]:
         by_input = _backward_input(
-            _conj(grad), grad_grad, ctx.input_size, *ctx.options, ctx.channels_last
+            _conj(grad),
+            grad_grad,
+            ctx.input_size,
+            *ctx.options,
+            ctx.channels_last,
+            ctx.allow_tf32,
         )
-    return by_grad, by_input, None, None, None, None, None
+    return by_grad, by_input, None, None, None, None, None, None
 
 
 def _folding(call: Callable[..., Any], size_at: int | None = None) -> Callable[..., Any]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cuda_report.kernels import DYNAMIC_SHARED, Kernel, Library, by_row
-from cuda_report.limits import FUSED, OCCUPANCY, ROUNDINGS, STACK, Group, limit
+from cuda_report.limits import (
+    FUSED,
+    MATRIX_UNITS,
+    OCCUPANCY,
+    ROUNDINGS,
+    STACK,
+    Group,
+    limit,
+)
 from cuda_report.occupancy import MOST_SHARED, MULTIPROCESSORS
 
 LEAST_OCCUPANCY = 50  # percent
@@ -18,6 +26,8 @@ def arithmetic_findings(kernels: Iterable[Kernel]) -> list[str]:
         entry = kernel.entry
         if entry.fused and kernel.template not in FUSED:
             found.append(f"{kernel.name}: fused multiply-adds: {_listed(entry.fused)}")
+        if entry.matrices and not kernel.template.startswith(MATRIX_UNITS):
+            found.append(f"{kernel.name}: matrix units: {_listed(entry.matrices)}")
         modes = set(entry.roundings) - ROUNDINGS.get(kernel.template, set())
         if modes:
             found.append(f"{kernel.name}: rounds other than to nearest: {_listed(modes)}")

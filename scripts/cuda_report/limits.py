@@ -28,6 +28,7 @@ STACK = (
             "augment_filter<double>": 48,
             "augment_gather": 40,
             "augment_gather<double>": 16,
+            "conv2d_backward_weight": 8,
             "convolve2d": 32,
             "convolve2d<double>": 8,
             "taps<double>": 8,
@@ -121,6 +122,8 @@ OCCUPANCY = (
             "deform_conv2d_row_gradients<double>": 25,
             "deform_conv2d_weight_slices": 25,
             "deform_conv2d_weight_slices<double>": 25,
+            "gemm_conv2d": 25,
+            "gemm_conv2d_weight": 25,
         },
     ),
     Group(
@@ -177,11 +180,17 @@ FUSED = {
     "deform_conv2d_weight_slices",
 }
 
+# How kernels are named whose products may go to matrix units.
+MATRIX_UNITS = "gemm_"
+
 # Instructions that round other than to nearest, by template.
 ROUNDINGS = {
     # round() of a box's corners: half away from zero, as a truncated sum. Exact.
     "roi_pool": {"add.rz.f32", "add.rz.f64"},
     "roi_pool_regions": {"add.rz.f32", "add.rz.f64"},
+    # To TF32: to nearest, and from the middle away from 0.
+    "gemm_conv2d": {"cvt.rna.tf32.f32"},
+    "gemm_conv2d_weight": {"cvt.rna.tf32.f32"},
 }
 
 

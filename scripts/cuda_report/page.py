@@ -34,9 +34,10 @@ Compiled by nvcc {compiler} for {archs}.
   instructions each) in loops, the loop over a grid's work included, and, after the slash, in loops
   within loops. They are counts of instructions in the PTX, however often those run.
 
-No kernel but `conv2d` and `conv2d_backward_weight` has a fused multiply-add, none approximates, and
-none reads as constant (`ld.global.nc`) what it writes, where its pointers can be told apart.
-`roi_pool` rounds corners half away from zero; all other arithmetic rounds to nearest.
+Only kernels of network convolutions have fused multiply-adds, and only those named `gemm_*` use
+matrix units (`mma`). None approximates, and none reads as constant (`ld.global.nc`) what it writes,
+where its pointers can be told apart. `roi_pool` rounds corners half away from zero, and `gemm_*`
+what is in the middle of two TF32; all other arithmetic rounds half to even.
 
 """
 

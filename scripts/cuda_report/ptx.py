@@ -52,6 +52,7 @@ class Entry:
     doubles: Counter[int] = field(default_factory=Counter)  # float64 operations by loop depth
     divisions: Counter[int] = field(default_factory=Counter)  # of integers, by loop depth
     fused: Counter[str] = field(default_factory=Counter)  # fused multiply-adds
+    matrices: Counter[str] = field(default_factory=Counter)  # products by matrix units
     roundings: Counter[str] = field(default_factory=Counter)  # not to nearest
     inexact: Counter[str] = field(default_factory=Counter)  # approximations, subnormals flushed
     cached_reads: set[str] = field(default_factory=set)  # pointers read as constants (ld.global.nc)
@@ -70,6 +71,7 @@ class Kind(NamedTuple):
     division: bool
     double: bool
     fused: bool
+    matrices: bool
     rounding: bool
     inexact: bool
 
@@ -110,9 +112,10 @@ def _read_body(entry: Entry, body: str) -> None:
                 entry.divisions[depths[number]] += kind.division
                 entry.doubles[depths[number]] += kind.double
                 entry.fused[opcode] += kind.fused
+                entry.matrices[opcode] += kind.matrices
                 entry.roundings[opcode] += kind.rounding
                 entry.inexact[opcode] += kind.inexact
-    for counts in (entry.fused, entry.roundings, entry.inexact):
+    for counts in (entry.fused, entry.matrices, entry.roundings, entry.inexact):
         for opcode in [opcode for opcode, count in counts.items() if count == 0]:
             del counts[opcode]
     if "ld.global.nc" in body:
@@ -126,6 +129,7 @@ def _kind(opcode: str) -> Kind | None:
         division=operation in ("div", "rem") and words[-1] in INTEGERS,
         double=operation in DOUBLE_WORK and "f64" in words,
         fused=operation in ("fma", "mad") and words[-1] in FLOATING,
+        matrices=operation in ("mma", "wmma", "wgmma"),
         rounding=ROUNDED.match(opcode) is not None,
         inexact=INEXACT.search(opcode) is not None,
     )

@@ -274,6 +274,15 @@ def convolved() -> None:
     grown([image, kernel], visops.convolve2d(image, kernel, mode="same"))
 
 
+def multiplied() -> None:
+    """Products by matrix units, with more depth than a step, on more tiles than blocks."""
+    image, weight = numbers(2, 24, 5, 30).bfloat16(), numbers(130, 24, 1, 3).bfloat16()
+    leaves = [image.requires_grad_(), weight.requires_grad_()]
+    grown(leaves, visops.conv2d(image, weight, padding=(0, 1), method="implicit"))
+    pixels = image.detach().to(memory_format=torch.channels_last).float()
+    OPS.conv2d(pixels, weight.detach().float(), None, [1, 1], [0, 1], [1, 1], 1, True)
+
+
 def deformed() -> None:
     """Deformable convolution and its gradients, on several tiles; few channels and many."""
     for channels, outputs in ((8, 70), (32, 5)):
@@ -305,6 +314,6 @@ CALLS: dict[str, Callable[[], None]] = {
     for call in (
         affine, matrices, augmented, filtered, augmented_backward, aligned, aligned_many, pooled,
         cropped, listed, pasted, suppressed, padded, softened, fused, matrix_suppressed, masks,
-        crowd_of_masks, large_masks, convolved, deformed, attended, pointed,
+        crowd_of_masks, large_masks, convolved, multiplied, deformed, attended, pointed,
     )
 }  # fmt: skip

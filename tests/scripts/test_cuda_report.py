@@ -128,7 +128,7 @@ def test_ptx_of_a_kernel() -> None:
     assert not entry.dynamic_shared
     assert +entry.doubles == Counter({0: 1, 1: 1})
     assert +entry.divisions == Counter({1: 1, 2: 1})
-    assert (entry.fused, entry.roundings, entry.inexact) == (Counter(),) * 3
+    assert (entry.fused, entry.matrices, entry.roundings, entry.inexact) == (Counter(),) * 4
     assert (entry.cached_reads, entry.writes) == ({"0+0"}, {"1+8"})
     assert arithmetic_findings([kernel("add", entry)]) == []
 
@@ -169,6 +169,16 @@ def test_kernels_named_in_the_limits_may() -> None:
     assert arithmetic_findings([kernel("conv2d_fused", fused)]) != []
     truncated = Entry(NAME, roundings=Counter({"add.rz.f32": 4}))
     assert arithmetic_findings([kernel("roi_pool<float>", truncated)]) == []
+
+
+def test_matrix_units_are_for_kernels_of_that_name() -> None:
+    """Inline assembly is read too."""
+    call = "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f2}, {%r1}, {%r2}, {%f1, %f2}"
+    entry = entry_of(PTX.replace("add.rn.f32 %f2, %f2, %f1", call))
+    assert entry.matrices == Counter({call.split()[0]: 1})
+    assert arithmetic_findings([kernel("gemm_tile<float>", entry)]) == []
+    (finding,) = arithmetic_findings([kernel("tile<float>", entry)])
+    assert finding == f"tile<float>: matrix units: {call.split()[0]}"
 
 
 def test_branches_through_tables_are_refused() -> None:

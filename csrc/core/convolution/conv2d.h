@@ -96,6 +96,7 @@ struct Conv2dParams {
   int64_t batch, groups;
   int64_t from_channels, to_channels;  // in a group
   ConvSizes y, x;                      // of the forward convolution
+  bool allow_tf32;                     // float32 may be rounded to TF32, where kernels gain by it
 };
 
 // The gradient of the weight.
@@ -106,6 +107,7 @@ struct Conv2dWeightParams {
   int64_t batch, groups;
   int64_t in_channels, out_channels;  // in a group
   ConvSizes y, x;
+  bool allow_tf32;
 };
 
 VISOPS_FN int64_t phases_y(const Conv2dParams& p) {

@@ -1,14 +1,28 @@
 // NOTE [ The weight's gradient on CUDA ]
 // Like NOTE [ The networks' convolution on CUDA ], but a row is an output channel, a column is a
 // weight's (input channel, kernel row, kernel column), and a sum goes over the pixels of all
-// images, the batch outermost. One thread computes a sum, so its order depends only on the shapes.
+// images, the batch outermost. There are few such tiles and many pixels, so the pixels are cut into
+// slices (cuda/depth_slices.h). The order of a sum depends only on the shapes.
+//
+// Halves, and float32 where TF32 is allowed, go to NOTE [ The weight's gradient by matrix units ]
+// where that is worth it.
 #include "core/convolution/conv2d_matrix.h"
 #include "core/workspace.h"
+#include "cuda/convolution/conv2d_weight_gemm.h"
+#include "cuda/depth_slices.h"
 #include "cuda/launch.h"
 #include "cuda/matrix_tile.h"
 
 namespace visops {
 namespace {
+
+constexpr int kSumThreads = 256;
+// Two blocks for each of some 132 multiprocessors, twice. The depth is in pixels.
+#if defined(VISOPS_SMALL_CONSTANTS)
+constexpr DepthLimits kLimits = {12, 24, int64_t{64} << 20};
+#else
+constexpr DepthLimits kLimits = {528, 512, int64_t{64} << 20};
+#endif
 
 template <class Element>
 struct WeightProblem {
@@ -19,7 +33,9 @@ struct WeightProblem {
   const Conv2dWeightParams& p;
   ConvAxis y, x;
   int64_t group;
-  int64_t rows, columns, depth;  // depth: images * pixels * parts
+  int64_t first;                 // number of the slice's first pixel, among all images'
+  int64_t rows, columns, depth;  // depth: pixels of the slice * parts
+  Value* sums;                   // [out, columns, parts] of this slice and group
 
   struct Column {
     bool inside;
@@ -39,8 +55,9 @@ struct WeightProblem {
             y.first + v * y.tap_step, x.first + (tap - v * x.taps) * x.tap_step};
   }
   __device__ At at(int64_t k) const {
-    const int64_t part = k % kParts, pixel = k / kParts, line = pixel / x.count;
-    return {line / y.count, line % y.count, pixel - line * x.count, part};
+    const int64_t part = k % kParts, pixel = first + k / kParts, line = pixel / x.count;
+    const int64_t image = line / y.count;
+    return {image, line - image * y.count, pixel - line * x.count, part};
   }
   __device__ Value left(int64_t m, const At& at) const {
     if (m >= rows) return Value{};
@@ -59,39 +76,85 @@ struct WeightProblem {
   }
   __device__ void store(int64_t m, int64_t j, Value value) const {
     if (m >= rows || j >= columns) return;
-    const int64_t element = (group * p.out_channels + m / kParts) * columns + j;
-    conv_store(static_cast<Stored*>(p.weight_grad) + element * kParts + m % kParts, value);
+    sums[(m / kParts * columns + j) * kParts + m % kParts] = value;
   }
 };
 
 template <class Element>
 __global__ void __launch_bounds__(kTileThreads)
-    conv2d_backward_weight(const __grid_constant__ Conv2dWeightParams p, const int64_t row_tiles,
-                           const int64_t column_tiles, const int64_t tiles) {
+    conv2d_backward_weight(const __grid_constant__ Conv2dWeightParams p,
+                           const __grid_constant__ DepthSlices slices, const int64_t row_tiles,
+                           const int64_t column_tiles, const int64_t tiles,
+                           typename Element::Value* const sums) {
   const ConvAxis y = forward_axis(p.y), x = forward_axis(p.x);
+  const int64_t pixels = p.batch * y.count * x.count;
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t column_tile = tile % column_tiles, rest = tile / column_tiles;
-    const WeightProblem<Element> problem = {p,
-                                            y,
-                                            x,
-                                            rest / row_tiles,
-                                            p.out_channels * Element::kParts,
-                                            p.in_channels * y.taps * x.taps,
-                                            p.batch * y.count * x.count * Element::kParts};
-    multiply_tile<typename Element::Value>(problem, rest % row_tiles * kTileSide,
-                                           column_tile * kTileSide);
+    const int64_t row_tile = rest % row_tiles, which = rest / row_tiles;
+    const int64_t slice = which / p.groups, first = slice * slices.each, left = pixels - first;
+    const int64_t rows = p.out_channels * Element::kParts;
+    const int64_t columns = p.in_channels * y.taps * x.taps;
+    const WeightProblem<Element> problem = {
+        p,
+        y,
+        x,
+        which - slice * p.groups,
+        first,
+        rows,
+        columns,
+        (left < slices.each ? left : slices.each) * Element::kParts,
+        sums + which * rows * columns};
+    multiply_tile<typename Element::Value>(problem, row_tile * kTileSide, column_tile * kTileSide);
   }
+}
+
+// Adds the slices of `count` sums.
+template <class Stored, class Value>
+__global__ void __launch_bounds__(kSumThreads)
+    conv2d_sum_slices(const __grid_constant__ Conv2dWeightParams p, const int64_t slices,
+                      const int64_t count, const Value* const sums) {
+  const int64_t step = int64_t{gridDim.x} * kSumThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kSumThreads + threadIdx.x; i < count; i += step) {
+    Value sum{};
+    for (int64_t slice = 0; slice < slices; ++slice) {
+      sum = static_cast<Value>(sum + sums[slice * count + i]);
+    }
+    conv_store(static_cast<Stored*>(p.weight_grad) + i, sum);
+  }
+}
+
+template <class Stored, class Value>
+void sum_slices(const Conv2dWeightParams& p, Workspace& workspace, int64_t slices, int64_t count,
+                const Value* sums) {
+  launch(conv2d_sum_slices<Stored, Value>, grid_for(parts_of(count, kSumThreads)),
+         dim3(kSumThreads), 0, workspace.stream(), p, slices, count, sums);
 }
 
 void conv2d_backward_weight_launch(const Conv2dWeightParams& p, Workspace& workspace) {
   const int64_t rows = p.out_channels * conv_parts(p.kind);
   const int64_t columns = p.in_channels * p.y.kernel * p.x.kernel;
-  const int64_t row_tiles = (rows + kTileSide - 1) / kTileSide;
-  const int64_t column_tiles = (columns + kTileSide - 1) / kTileSide;
-  const int64_t tiles = p.groups * row_tiles * column_tiles;
+  const int64_t count = p.groups * rows * columns;
+  if (takes_gemm(p)) {
+    float* sums = nullptr;
+    const DepthSlices slices = launch_weight_gemm(p, workspace, kLimits, &sums);
+    with_gemm_element(p.kind, [&](auto element) {
+      using Stored = typename decltype(element)::Stored;
+      sum_slices<Stored>(p, workspace, slices.count, count, sums);
+    });
+    return;
+  }
+  const int64_t row_tiles = parts_of(rows, kTileSide), column_tiles = parts_of(columns, kTileSide);
+  const int64_t slice_tiles = p.groups * row_tiles * column_tiles;
   with_conv_element(p.kind, [&](auto element) {
-    launch(conv2d_backward_weight<decltype(element)>, grid_for(tiles), dim3(kTileThreads), 0,
-           workspace.stream(), p, row_tiles, column_tiles, tiles);
+    using Element = decltype(element);
+    using Value = typename Element::Value;
+    const DepthSlices slices = cut_depth(p.batch * p.y.output * p.x.output, slice_tiles,
+                                         count * static_cast<int64_t>(sizeof(Value)), kLimits);
+    Value* const sums = allocate<Value>(workspace, slices.count * count);
+    const int64_t tiles = slices.count * slice_tiles;
+    launch(conv2d_backward_weight<Element>, grid_for(tiles), dim3(kTileThreads), 0,
+           workspace.stream(), p, slices, row_tiles, column_tiles, tiles, sums);
+    sum_slices<typename Element::Stored>(p, workspace, slices.count, count, sums);
   });
 }
 

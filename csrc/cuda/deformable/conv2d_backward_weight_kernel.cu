@@ -6,18 +6,14 @@
 // alone.
 #include "core/workspace.h"
 #include "cuda/deformable/conv2d_samples.h"
+#include "cuda/depth_slices.h"
 #include "cuda/matrix_tile.h"
 
 namespace visops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kWantedBlocks = 2048;  // some for each multiprocessor
-constexpr int64_t kLeastSlice = 256;     // pixels
-
-struct Slices {
-  int64_t count, pixels;
-};
+constexpr DepthLimits kLimits = {2048, 256, kScratchBytes};  // the depth: pixels
 
 template <class T>
 struct WeightProblem {
@@ -60,13 +56,13 @@ struct WeightProblem {
 template <class T, class Acc>
 __global__ void __launch_bounds__(kTileThreads)
     deform_conv2d_weight_slices(const __grid_constant__ DeformConvParams p,
-                                const __grid_constant__ Slices slices, const int64_t row_tiles,
+                                const __grid_constant__ DepthSlices slices, const int64_t row_tiles,
                                 const int64_t column_tiles, const int64_t tiles, Acc* const sums) {
   const int64_t pixels = p.batch * p.pixels();
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const int64_t column_tile = tile % column_tiles, rest = tile / column_tiles;
     const int64_t row_tile = rest % row_tiles, which = rest / row_tiles;
-    const int64_t slice = which / p.groups, first = slice * slices.pixels;
+    const int64_t slice = which / p.groups, first = slice * slices.each;
     const int64_t left = pixels - first;
     const WeightProblem<T> problem = {p,
                                       which - slice * p.groups,
@@ -74,7 +70,7 @@ __global__ void __launch_bounds__(kTileThreads)
                                       first,
                                       p.group_outputs(),
                                       p.taps() * p.group_channels(),
-                                      left < slices.pixels ? left : slices.pixels,
+                                      left < slices.each ? left : slices.each,
                                       sums};
     multiply_tile<Acc>(problem, row_tile * kTileSide, column_tile * kTileSide);
   }
@@ -94,17 +90,6 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-Slices cut_slices(const DeformConvParams& p, int64_t tiles, int64_t slice_bytes) {
-  const int64_t pixels = p.batch * p.pixels();
-  int64_t count = parts_of(kWantedBlocks, tiles);
-  const int64_t fitting = kScratchBytes / slice_bytes, most = parts_of(pixels, kLeastSlice);
-  count = count < fitting ? count : fitting;
-  count = count < most ? count : most;
-  if (count < 1) count = 1;
-  const int64_t each = parts_of(pixels, count);
-  return {each > 0 ? parts_of(pixels, each) : 0, each};
-}
-
 void backward_weight_cuda(const DeformConvParams& p, Workspace& workspace) {
   const int64_t columns = p.taps() * p.group_channels(), count = p.out_channels * columns;
   const int64_t row_tiles = parts_of(p.group_outputs(), kTileSide);
@@ -113,7 +98,8 @@ void backward_weight_cuda(const DeformConvParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
     using Acc = typename Accumulate<T>::type;
-    const Slices slices = cut_slices(p, slice_tiles, count * static_cast<int64_t>(sizeof(Acc)));
+    const DepthSlices slices = cut_depth(p.batch * p.pixels(), slice_tiles,
+                                         count * static_cast<int64_t>(sizeof(Acc)), kLimits);
     Acc* sums = allocate<Acc>(workspace, slices.count * count);
     const int64_t tiles = slices.count * slice_tiles;
     launch(deform_conv2d_weight_slices<T, Acc>, grid_for(tiles), dim3(kTileThreads), 0,
