@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -250,6 +252,15 @@ def test_empty(sizes: tuple[int, int, int, int]) -> None:
 def test_image_without_pixels() -> None:
     found = visops.conv2d(torch.zeros(1, 2, 0, 3), torch.ones(1, 2, 1, 1), torch.ones(1), padding=1)
     assert torch.equal(found, torch.ones(1, 1, 2, 5))
+
+
+def test_a_stride_longer_than_the_image_takes_no_longer() -> None:
+    """As much was prefetched as the stride is long, which took minutes."""
+    image, weight = torch.rand(2, 8, 64, 22), torch.rand(4, 8, 3, 5)
+    began = time.process_time()
+    found = visops.conv2d(image, weight, stride=(3, 2**31 - 1), method="implicit")
+    assert time.process_time() - began < 5.0
+    torch.testing.assert_close(found, F.conv2d(image, weight, stride=(3, 22)))
 
 
 def test_no_output_channels() -> None:

@@ -50,7 +50,7 @@ VISOPS_ALWAYS_INLINE void fill_band_class(const ConvBlock& block, int64_t of_cla
   const int64_t origin = band_origin(y, block.first_row, of_class);
   const int64_t height = band_extent(y, block.rows);
   const int64_t count = span.end - span.begin, stride = block.x.step * map.column_stride;
-  const int64_t elements = count * stride * kParts;
+  const int64_t elements = ((count - 1) * stride + 1) * kParts;  // from the first to the last
   for (int64_t j = 0; j < height; ++j, to += block.width) {
     const int64_t row = origin + j * y.step;
     if (row < 0 || row >= y.size || count == 0) {

@@ -196,7 +196,8 @@ class Grid {
       if (count == CellRows::kMost) return ++count > 0;  // ends the search
       rows->first[count] = static_cast<int32_t>(first);
       rows->last[count++] = static_cast<int32_t>(last);
-      fetch_soon(cells_ + first, last - first + 1);
+      fetch_soon(cells_ + first, 1);
+      fetch_soon(cells_ + last, 1);
       return false;
     });
     rows->count = count;
