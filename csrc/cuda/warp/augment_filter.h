@@ -130,10 +130,11 @@ struct FilterPiece {
     const FilterLine<Acc>& line = tile.column[column];
     const int32_t wanted = inside ? line.taps.count : 0;
     const int32_t last = line.taps.first + wanted - 1;
-    scratch->end = ~least_of_warp(wanted > 0 ? ~last : INT32_MAX) + 1;  // the same in all lanes
+    const int32_t end = ~least_of_warp(wanted > 0 ? ~last : INT32_MAX) + 1;
+    if (lane == 0) scratch->end = end;
     Number sum[kPixelGroup] = {};
     load_rows(0);
-    __syncwarp();             // weights are there
+    __syncwarp();             // weights and the end are there
     float weight_sum = 0.0f;  // so far, where in integers
     int32_t weight_until = 0;
     for (int32_t done = 0;;) {
@@ -254,10 +255,10 @@ __device__ void filter_pixel_at(const AugmentParams& p, const FilterTile<T>& til
   }
 }
 
-template <class T, Interpolation mode, class Images>
+template <class T, Interpolation mode>
 __global__ void __launch_bounds__(kFilterThreads, 4)
-    augment_filter(const __grid_constant__ AugmentParams p, const __grid_constant__ Images images,
-                   const TileGrid grid) {
+    augment_filter(const __grid_constant__ AugmentParams p,
+                   const __grid_constant__ LaunchImages images, const TileGrid grid) {
   using Acc = typename Accumulate<T>::type;
   __shared__ FilterTile<T> tile;
   __shared__ FilterScratch<Acc> scratch[kFilterThreads / kWarp];
@@ -285,17 +286,11 @@ __global__ void __launch_bounds__(kFilterThreads, 4)
 
 template <class T, Interpolation mode>
 void filter_as(const AugmentParams& p, void* stream) {
-  const auto launch_images = [&](const auto& images, int64_t count) {
-    using Images = std::decay_t<decltype(images)>;
+  each_launch(p, [&](const LaunchImages& images, int64_t count) {
     const TileGrid grid = tile_grid<kFilterRows>(count, p.output_height, p.output_width);
-    launch(augment_filter<T, mode, Images>, grid_over(p, grid.count), dim3(kFilterThreads), 0,
-           stream, p, images, grid);
-  };
-  if (p.list == nullptr) {
-    launch_images(BatchImages{}, p.batch);
-  } else {
-    each_list(p, launch_images);
-  }
+    launch(augment_filter<T, mode>, grid_over(p, grid.count), dim3(kFilterThreads), 0, stream, p,
+           images, grid);
+  });
 }
 
 }  // namespace

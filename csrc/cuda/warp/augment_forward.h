@@ -60,10 +60,10 @@ __device__ void tile_pixel(const AugmentParams& p, const TileAt& at, const Augme
   }
 }
 
-template <class T, Interpolation mode, class Images>
+template <class T, Interpolation mode>
 __global__ void __launch_bounds__(kTileThreads, 2)
-    augment_forward(const __grid_constant__ AugmentParams p, const __grid_constant__ Images images,
-                    const TileGrid grid) {
+    augment_forward(const __grid_constant__ AugmentParams p,
+                    const __grid_constant__ LaunchImages images, const TileGrid grid) {
   using Acc = typename Accumulate<T>::type;
   __shared__ AugmentTile<Acc> tile;
   __shared__ uint64_t staged[kTileThreads / kWarp][kStaged];
@@ -92,34 +92,20 @@ __global__ void __launch_bounds__(kTileThreads, 2)
 }
 
 template <class T, Interpolation mode>
-void batch_as(const AugmentParams& p, void* stream) {
-  const TileGrid grid = tile_grid<kTileHeight>(p.batch, p.output_height, p.output_width);
-  launch(augment_forward<T, mode, BatchImages>, grid_over(p, grid.count), dim3(kTileThreads), 0,
-         stream, p, BatchImages{}, grid);
-}
-
-template <class T, Interpolation mode>
-void list_as(const AugmentParams& p, void* stream) {
-  each_list(p, [&](const ListedImages& images, int64_t count) {
+void forward_as(const AugmentParams& p, void* stream) {
+  each_launch(p, [&](const LaunchImages& images, int64_t count) {
     const TileGrid grid = tile_grid<kTileHeight>(count, p.output_height, p.output_width);
-    launch(augment_forward<T, mode, ListedImages>, grid_over(p, grid.count), dim3(kTileThreads), 0,
-           stream, p, images, grid);
+    launch(augment_forward<T, mode>, grid_over(p, grid.count), dim3(kTileThreads), 0, stream, p,
+           images, grid);
   });
 }
 
 }  // namespace
 
 template <Slot slot, Interpolation mode>
-void launch_augment_batch(const AugmentParams& p, void* stream) {
+void launch_augment_forward(const AugmentParams& p, void* stream) {
   with_element_type(p.dtype, [&](auto* element) {
-    batch_as<std::remove_pointer_t<decltype(element)>, mode>(p, stream);
-  });
-}
-
-template <Slot slot, Interpolation mode>
-void launch_augment_list(const AugmentParams& p, void* stream) {
-  with_element_type(p.dtype, [&](auto* element) {
-    list_as<std::remove_pointer_t<decltype(element)>, mode>(p, stream);
+    forward_as<std::remove_pointer_t<decltype(element)>, mode>(p, stream);
   });
 }
 

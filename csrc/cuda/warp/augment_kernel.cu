@@ -40,8 +40,7 @@ void augment_cuda(const AugmentParams& p, void* stream) {
     if constexpr (mode.value != Interpolation::kNearest) {
       if (p.antialias) launch_augment_filter<kCudaSlot, mode.value>(p, stream);
     }
-    if (p.list == nullptr) return launch_augment_batch<kCudaSlot, mode.value>(p, stream);
-    launch_augment_list<kCudaSlot, mode.value>(p, stream);
+    launch_augment_forward<kCudaSlot, mode.value>(p, stream);
   });
 }
 

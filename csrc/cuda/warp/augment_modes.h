@@ -10,14 +10,11 @@
 
 namespace visops {
 
+// A batch or list, but for the samples that the next one takes.
 template <Slot slot, Interpolation mode>
-void launch_augment_batch(const AugmentParams& p, void* stream);
+void launch_augment_forward(const AugmentParams& p, void* stream);
 
-template <Slot slot, Interpolation mode>
-void launch_augment_list(const AugmentParams& p, void* stream);
-
-// The samples of a batch or list with antialias whose maps are upright. The launches above leave
-// those out.
+// With antialias, the samples whose maps are upright.
 template <Slot slot, Interpolation mode>
 void launch_augment_filter(const AugmentParams& p, void* stream);
 
