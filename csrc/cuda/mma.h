@@ -16,9 +16,6 @@
 
 #include "core/element.h"
 #include "cuda/launch.h"
-#if defined(VISOPS_CUDA_EMULATION)
-#include "matrix_units.h"
-#endif
 
 namespace visops {
 namespace {

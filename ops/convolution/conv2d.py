@@ -237,9 +237,16 @@ def _convolve(
     return result[0] if single else result
 
 
-@torch.compiler.assume_constant_result
 def _torch_allows_tf32() -> bool:
     """Whether torch lets cuDNN round float32 to TF32; torch's older `allow_tf32` sets the same."""
+    if torch.compiler.is_compiling():
+        from .._torch.tracing import call_as_constant
+
+        return call_as_constant(_cudnn_takes_tf32)
+    return _cudnn_takes_tf32()
+
+
+def _cudnn_takes_tf32() -> bool:
     cudnn: Any = torch.backends.cudnn  # has no type for `conv`
     return bool(cudnn.conv.fp32_precision == "tf32")
 

@@ -204,3 +204,5 @@ VISOPS_UNCHECKED T atomicCAS(T* p, std::common_type_t<T> expected, std::common_t
   if (old == expected) *p = desired;
   return old;
 }
+
+#include "matrix_units.h"

@@ -29,7 +29,7 @@ struct PlaneBoxes : KeptBoxes<double> {
     int64_t best = -1;
     double most = test.threshold;
     for (int64_t begin = 0; begin < count; begin += kRun) {
-      if (!test.meets(box, run(begin))) continue;
+      if (!test.meets_run(box, *this, begin)) continue;
       for (int64_t i = begin; i < begin + kRun; ++i) {  // slots not stored overlap nothing
         const double overlap = overlap_of(this->box(i), box);
         if (!(overlap > most)) continue;

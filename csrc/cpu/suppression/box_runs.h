@@ -129,8 +129,8 @@ class BoxRuns {
 
   // Which of the run's boxes overlap the box, as bits.
   VISOPS_ALWAYS_INLINE unsigned overlapping_of(const Box<Acc>& box, int64_t run) const {
-    const BoxRun<Acc> r = boxes_.run(run * kRun);
-    return overlapping(box, r.x1, r.y1, r.x2, r.y2);
+    const int64_t i = run * kRun;
+    return overlapping(box, boxes_.x1 + i, boxes_.y1 + i, boxes_.x2 + i, boxes_.y2 + i);
   }
 
  private:

@@ -37,8 +37,8 @@ class BoxesMet {
   VISOPS_ALWAYS_INLINE void meet_run(const Box<Overlap>& box, const KeptBoxes<Overlap>& better,
                                      const Score* compensations, int64_t i) {
     const Overlap zero = static_cast<Overlap>(0);
-    const BoxRun<Overlap> run = better.run(i);
-    const Overlap *x1 = run.x1, *y1 = run.y1, *x2 = run.x2, *y2 = run.y2, *area = run.area;
+    const Overlap *x1 = better.x1 + i, *y1 = better.y1 + i, *x2 = better.x2 + i;
+    const Overlap *y2 = better.y2 + i, *area = better.area + i;
     Overlap inter[kRun];
     int any = 0;
     for (int l = 0; l < kRun; ++l) {

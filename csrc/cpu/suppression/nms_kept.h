@@ -8,7 +8,6 @@
 #endif
 
 #include "core/box.h"
-#include "cpu/read_soon.h"
 
 namespace visops {
 namespace {
@@ -26,60 +25,43 @@ VISOPS_ALWAYS_INLINE int lowest_bit(unsigned bits) {
 #endif
 }
 
-// kRun boxes, coordinate by coordinate.
-template <class Acc>
-struct BoxRun {
-  const Acc *x1, *y1, *x2, *y2, *area;  // [kRun] each
-};
-
-// Boxes in runs: a run is one piece of memory, so that looking at a few boxes somewhere takes few
-// cache lines and one page. Slots not stored are zero, and so overlap nothing.
+// Arrays of `size` and kRun more elements: a run may begin at the last box. Slots not stored are
+// zero, and so overlap nothing.
 template <class Acc>
 struct KeptBoxes {
-  Acc* memory;  // [runs, 5, kRun]
+  Acc *x1, *y1, *x2, *y2, *area;
 
-  KeptBoxes(Acc* memory, int64_t size) : memory(memory) {
+  KeptBoxes(Acc* memory, int64_t size) {
+    const int64_t step = size + kRun;
+    x1 = memory;
+    y1 = x1 + step;
+    x2 = y1 + step;
+    y2 = x2 + step;
+    area = y2 + step;
     memset(memory, 0, static_cast<size_t>(elements(size)) * sizeof(Acc));
   }
 
-  static constexpr int64_t elements(int64_t size) { return 5 * ((size + kRun - 1) / kRun * kRun); }
+  static constexpr int64_t elements(int64_t size) { return 5 * (size + kRun); }
 
-  // The run that box i is in.
-  VISOPS_ALWAYS_INLINE BoxRun<Acc> run(int64_t i) const {
-    const Acc* x1 = memory + i / kRun * (5 * kRun);
-    return {x1, x1 + kRun, x1 + 2 * kRun, x1 + 3 * kRun, x1 + 4 * kRun};
-  }
-
-  // Prefetches the runs of boxes [begin, end), two at most.
-  void fetch_soon(int64_t begin, int64_t end) const {
-    const int64_t most = begin + 2 * kRun;
-    const Acc* first = run(begin).x1;
-    visops::fetch_soon(first, run((end < most ? end : most) - 1).area + kRun - first);
-  }
-
-  Box<Acc> box(int64_t i) const {
-    const BoxRun<Acc> r = run(i);
-    const int64_t l = i % kRun;
-    return {r.x1[l], r.y1[l], r.x2[l], r.y2[l], r.area[l]};
-  }
+  Box<Acc> box(int64_t i) const { return {x1[i], y1[i], x2[i], y2[i], area[i]}; }
 
   void store(int64_t i, const Box<Acc>& box) {
-    Acc* x1 = memory + i / kRun * (5 * kRun) + i % kRun;
-    x1[0] = box.x1;
-    x1[kRun] = box.y1;
-    x1[2 * kRun] = box.x2;
-    x1[3 * kRun] = box.y2;
-    x1[4 * kRun] = box.area;
+    x1[i] = box.x1;
+    y1[i] = box.y1;
+    x2[i] = box.x2;
+    y2[i] = box.y2;
+    area[i] = box.area;
   }
 };
 
-// use(l, meets, inter, all) for each box l of the run: whether it and the box intersect, the
+// use(l, meets, inter, all) for each of the kRun boxes i + l: whether it and the box intersect, the
 // intersection's area, and the union's, in the arithmetic of overlap_of().
 template <class Acc, class Use>
-VISOPS_ALWAYS_INLINE void for_each_of_run(const Box<Acc>& box, const BoxRun<Acc>& run,
-                                          const Use& use) {
+VISOPS_ALWAYS_INLINE void for_each_of_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
+                                          int64_t i, const Use& use) {
   const Acc zero = static_cast<Acc>(0);
-  const Acc *x1 = run.x1, *y1 = run.y1, *x2 = run.x2, *y2 = run.y2, *area = run.area;
+  const Acc *x1 = kept.x1 + i, *y1 = kept.y1 + i, *x2 = kept.x2 + i, *y2 = kept.y2 + i;
+  const Acc* area = kept.area + i;
   for (int l = 0; l < kRun; ++l) {
     const Acc left = x1[l] < box.x1 ? box.x1 : x1[l], right = box.x2 < x2[l] ? box.x2 : x2[l];
     const Acc top = y1[l] < box.y1 ? box.y1 : y1[l], bottom = box.y2 < y2[l] ? box.y2 : y2[l];
@@ -103,30 +85,32 @@ struct OverlapTest {
     return OverlapTest(threshold_of(iou_threshold, static_cast<Acc>(0)));
   }
 
-  // False if the box certainly overlaps none of the run.
-  VISOPS_ALWAYS_INLINE bool may_meet(const Box<Acc>& box, const BoxRun<Acc>& run) const {
+  // False if the box certainly overlaps none of the kRun boxes from i on.
+  VISOPS_ALWAYS_INLINE bool may_meet_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
+                                         int64_t i) const {
     int found = 0;
-    for_each_of_run(box, run, [&](int, bool meets, Acc inter, Acc all) {
+    for_each_of_run(box, kept, i, [&](int, bool meets, Acc inter, Acc all) {
       found |= meets & (inter >= above * all);
     });
     return found != 0;
   }
 
   // Whether the box overlaps one of them.
-  VISOPS_ALWAYS_INLINE bool meets(const Box<Acc>& box, const BoxRun<Acc>& run) const {
-    if (!may_meet(box, run)) return false;
+  VISOPS_ALWAYS_INLINE bool meets_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
+                                      int64_t i) const {
+    if (!may_meet_run(box, kept, i)) return false;
     int found = 0;
-    for_each_of_run(box, run, [&](int, bool meets, Acc inter, Acc all) {
+    for_each_of_run(box, kept, i, [&](int, bool meets, Acc inter, Acc all) {
       found |= meets & (inter / all > threshold);
     });
     return found != 0;
   }
 
-  // ... or one of the boxes [begin, end), or others of their runs.
+  // ... or one of the boxes [begin, end); a few boxes after them may be tested too.
   VISOPS_ALWAYS_INLINE bool meets(const Box<Acc>& box, const KeptBoxes<Acc>& kept, int64_t begin,
                                   int64_t end) const {
-    for (int64_t i = begin / kRun * kRun; i < end; i += kRun) {
-      if (meets(box, kept.run(i))) return true;
+    for (int64_t i = begin; i < end; i += kRun) {
+      if (meets_run(box, kept, i)) return true;
     }
     return false;
   }

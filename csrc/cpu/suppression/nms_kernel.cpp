@@ -18,10 +18,6 @@ constexpr int64_t kTask = 512;  // candidates that are worth a task
 constexpr int64_t kSweep = 384, kSweepFar = 4096;
 constexpr double kFar = 0.1;
 
-// Candidates prepared together, and how many are too many for the near caches: NOTE [ Looking ahead
-// ].
-constexpr int64_t kTogether = 16, kLookAhead = int64_t{1} << 14;
-
 // Tests each box against all those kept before it.
 template <class Acc, class Boxes>
 void sweep(const Boxes& box_at, int64_t count, double iou_threshold, KeptBoxes<Acc> kept,
@@ -47,11 +43,10 @@ struct GridScratch {
 
   // A segment of n > kSweep boxes has room for KeptBoxes of n.
   static constexpr int64_t kKeptElements = 6;
-  static_assert(KeptBoxes<Acc>::elements(kSweep + 1) + kRun <= kKeptElements * (kSweep + 1));
+  static_assert(KeptBoxes<Acc>::elements(kSweep + 1) <= kKeptElements * (kSweep + 1));
 
   GridScratch part(int64_t begin) const {
-    const int64_t line = (begin * kKeptElements + kRun - 1) / kRun * kRun;  // of whole cache lines
-    return {boxes + begin, kept + line, cells + begin, cell + begin};
+    return {boxes + begin, kept + begin * kKeptElements, cells + begin, cell + begin};
   }
 };
 
@@ -102,9 +97,6 @@ void suppress_long(const NmsParams& p, int64_t begin, int64_t count, const GridS
   double longest = 0.0;
   bool can_prune = count <= int64_t{1} << 31 && (p.iou_threshold >= kFar || count > kSweepFar);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t soon = i + kTogether < count ? i + kTogether : i;
-    fetch_soon(address_of(p.boxes) + box_offset(p, p.order[begin + soon]) * element_size(p.dtype),
-               1);
     const Box<Acc> box = scratch.boxes[i] = candidate_box<Acc>(p, p.order[begin + i]);
     if (is_inert(box)) continue;
     can_prune = can_prune && prunable(box);
@@ -118,28 +110,12 @@ void suppress_long(const NmsParams& p, int64_t begin, int64_t count, const GridS
   Levels levels(longest);
   make_cells(scratch, count, levels);
   Grid<Acc> grid(levels, p.iou_threshold, kept, scratch.cells);
-  CellRows rows[kTogether];
-  bool look_ahead = false;
-  for (int64_t begin = 0; begin < count; begin += kTogether) {
-    const int64_t end = begin + kTogether < count ? begin + kTogether : count;
-    for (int64_t i = begin; look_ahead && i < end; ++i) {
-      rows[i - begin].count = 0;
-      if (scratch.cell[i] >= 0) grid.look(scratch.boxes[i], &rows[i - begin]);
-    }
-    for (int64_t i = begin; look_ahead && i < end; ++i) grid.fetch_boxes(rows[i - begin]);
-    int64_t kept_here = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      const Box<Acc>& box = scratch.boxes[i];
-      const int32_t cell = scratch.cell[i];
-      if (cell >= 0 &&
-          (look_ahead ? grid.meets(box, cell, rows[i - begin]) : grid.meets(box, cell))) {
-        continue;
-      }
-      if (!output.keep(i)) return;
-      if (cell >= 0) grid.keep(box, cell);
-      ++kept_here;
-    }
-    look_ahead = count >= kLookAhead && 2 * kept_here >= kTogether;
+  for (int64_t i = 0; i < count; ++i) {
+    const Box<Acc>& box = scratch.boxes[i];
+    const int32_t cell = scratch.cell[i];
+    if (cell >= 0 && grid.meets(box, cell)) continue;
+    if (!output.keep(i)) return;
+    if (cell >= 0) grid.keep(box, cell);
   }
 }
 

@@ -25,12 +25,11 @@ void match_boxes(const NmsMatchParams& p, const Box<Acc>* kept, int64_t begin, i
       run.store(count, box_at<Acc>(p, begin));
       place[count++] = p.matched + begin;
     }
-    const BoxRun<Acc> boxes = run.run(0);
     int unmatched = count;
     for (int64_t k = 0; k < p.kept_count && unmatched > 0; ++k) {
-      if (is_inert(kept[k]) || !test.may_meet(kept[k], boxes)) continue;
+      if (is_inert(kept[k]) || !test.may_meet_run(kept[k], run, 0)) continue;
       Acc iou[kRun];
-      for_each_of_run(kept[k], boxes, [&](int l, bool meets, Acc inter, Acc all) {
+      for_each_of_run(kept[k], run, 0, [&](int l, bool meets, Acc inter, Acc all) {
         iou[l] = meets ? inter / all : static_cast<Acc>(0);
       });
       for (int l = 0; l < count; ++l) {

@@ -83,7 +83,7 @@ class SoftRuns {
   // Lowers the scores of candidates that overlap `kept`.
   void lower(const SoftNmsParams& p, const OverlapTest<Acc>& test, const Box<Acc>& kept) {
     boxes_.for_each_touched(kept, [&](int64_t run) {
-      if (test.may_meet(kept, boxes_.boxes().run(run * kRun))) lower_run(p, test, kept, run);
+      if (test.may_meet_run(kept, boxes_.boxes(), run * kRun)) lower_run(p, test, kept, run);
     });
   }
 
@@ -140,10 +140,9 @@ class SoftRuns {
                  int64_t run) {
     Acc iou[kRun];
     Acc* score = score_ + run * kRun;
-    for_each_of_run(kept, boxes_.boxes().run(run * kRun),
-                    [&](int l, bool meets, Acc inter, Acc all) {
-                      iou[l] = meets ? inter / all : static_cast<Acc>(0);
-                    });
+    for_each_of_run(kept, boxes_.boxes(), run * kRun, [&](int l, bool meets, Acc inter, Acc all) {
+      iou[l] = meets ? inter / all : static_cast<Acc>(0);
+    });
     int hits = 0;
     for (int l = 0; l < kRun; ++l) {
       hits |= (iou[l] > test.threshold) & (score[l] != kOut) ? 1 << l : 0;
