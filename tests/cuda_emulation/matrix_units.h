@@ -1,6 +1,6 @@
-// The matrix units of a GPU in software, part of cuda_runtime.h for csrc/cuda/mma.h: NOTE [ Matrix units ] there says
-// which lane holds what. A lane computes its sums from what the others hold, so that a wrong index
-// of a fragment gives a wrong result, as on the hardware.
+// The matrix units of a GPU in software, for csrc/cuda/mma.h; cuda_runtime.h includes it. NOTE [
+// Matrix units ] says which lane holds what. A lane computes its sums from what the others hold, so
+// that a wrong index of a fragment gives a wrong result, as on the hardware.
 #pragma once
 
 #include <cstdint>

@@ -113,7 +113,7 @@ def test_three_thousand(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["uniform", "mixed", "odd"])
 def test_twenty_thousand(kind: str) -> None:
-    """As many as the CPU kernel looks ahead for, where most of the last candidates were kept."""
+    """Far more than fit a cache, of several kinds at once."""
     rng = np.random.default_rng(3)
     boxes = np.concatenate([BOXES[kind](rng, 14_000), BOXES["uniform"](rng, 6_000)])
     for threshold in (0.02, 0.5):  # 0.02: boxes of many sizes, in many rows of cells
@@ -122,7 +122,7 @@ def test_twenty_thousand(kind: str) -> None:
 
 
 def test_a_box_in_the_last_of_many_rows_of_cells() -> None:
-    """Large boxes with small ones at their lower edge only, as far as the CPU kernel has to look."""
+    """Large boxes that overlap only small ones, at their lower edge."""
     down, right = torch.meshgrid(
         torch.arange(400.0, 656, 2), torch.arange(0.0, 256, 2), indexing="ij"
     )
