@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/platform.h"
+#include "cuda/parts.h"
 
 namespace visops {
 namespace {
@@ -22,13 +23,12 @@ struct DepthLimits {
 // `tiles` blocks sum a slice, whose sums take `slice_bytes`.
 VISOPS_FN DepthSlices cut_depth(int64_t depth, int64_t tiles, int64_t slice_bytes,
                                 const DepthLimits& limits) {
-  const auto parts = [](int64_t count, int64_t size) { return (count + size - 1) / size; };
   const auto least_of = [](int64_t a, int64_t b) { return a < b ? a : b; };
-  int64_t count = least_of(parts(limits.blocks, tiles), limits.bytes / slice_bytes);
-  count = least_of(count, parts(depth, limits.least));
+  int64_t count = least_of(parts_of(limits.blocks, tiles), limits.bytes / slice_bytes);
+  count = least_of(count, parts_of(depth, limits.least));
   if (count < 1) count = 1;
-  const int64_t each = parts(depth, count);
-  return {each > 0 ? parts(depth, each) : 0, each};
+  const int64_t each = parts_of(depth, count);
+  return {each > 0 ? parts_of(depth, each) : 0, each};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "core/convolution/conv2d.h"
 #include "core/convolution/conv2d_element.h"
 #include "cuda/gemm_tile.h"
+#include "cuda/parts.h"
 
 namespace visops {
 namespace {
@@ -14,8 +15,6 @@ constexpr int64_t kMostGemmSize = int64_t{1} << 29;
 constexpr int kOutside = -(1 << 30);
 // Filled up with zeros, a run may get so many times as long, at most.
 constexpr int64_t kMostFilling = 3;
-
-static inline int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 // Pieces of a run of `count` numbers.
 static inline int64_t gemm_pieces(Arithmetic kind, int64_t count) {

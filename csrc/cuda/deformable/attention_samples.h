@@ -4,8 +4,8 @@
 #include "core/deformable/attention.h"
 #include "core/element_types.h"
 #include "cuda/deformable/numbers.h"
-#include "cuda/deformable/parts.h"
 #include "cuda/launch.h"
+#include "cuda/parts.h"
 
 namespace visops {
 namespace {

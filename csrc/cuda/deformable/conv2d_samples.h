@@ -4,9 +4,9 @@
 
 #include "core/deformable/conv2d.h"
 #include "core/element_types.h"
-#include "cuda/deformable/parts.h"
 #include "cuda/launch.h"
 #include "cuda/load_number.h"
+#include "cuda/parts.h"
 
 namespace visops {
 namespace {

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "core/element.h"
-#include "cuda/deformable/parts.h"
 #include "cuda/launch.h"
 #include "cuda/load_number.h"
+#include "cuda/parts.h"
 
 namespace visops {
 namespace {
