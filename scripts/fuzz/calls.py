@@ -128,12 +128,40 @@ _GIGABYTES = (1 << 24, 1 << 34)
 
 def _takes_gigabytes(arguments: Mapping[str, Any]) -> bool:
     numbers = pytree.tree_leaves([arguments.get(name) for name in _SIZES])
-    positive = [n for n in numbers if isinstance(n, (int, float)) and 0 < n < math.inf]
+    positive = [n for n in numbers if _counts(n)]
     tensors = [t for t in pytree.tree_leaves(arguments) if isinstance(t, Tensor)]
     largest = max((t.numel() for t in tensors), default=1)
     least = math.prod(positive)
     most = least * max(largest, 1)
     return most >= _GIGABYTES[0] and least <= _GIGABYTES[1]
+
+
+_MOST_READS = 1 << 31
+
+
+def reads_for_long(arguments: Mapping[str, Any]) -> bool:
+    """Whether a degenerate homography would read whole images so often that it looks like a hang.
+
+    That is documented: up to 4 windows (bicubic: 16) for each output pixel.
+    """
+    tensors = {
+        name: [t for t in pytree.tree_leaves(value) if isinstance(t, Tensor) and not t.is_nested]
+        for name, value in arguments.items()
+    }
+    if not arguments.get("antialias") or not any(
+        t.shape[-2:] == (3, 3) for t in tensors.get("matrix", [])
+    ):
+        return False
+    results = tensors.get("grad", []) + tensors.get("out", [])
+    sides = [list(t.shape[-2:]) for t in results] or arguments.get("size")
+    pixels = [n for n in pytree.tree_leaves(sides) if _counts(n)]
+    values = sum(t.numel() for name in ("image", "images") for t in tensors.get(name, []))
+    windows = 16 if "bicubic" in (arguments.get("mode"), arguments.get("interpolation")) else 4
+    return windows * values * math.prod(pixels) > _MOST_READS
+
+
+def _counts(number: object) -> bool:
+    return isinstance(number, (int, float)) and 0 < number < math.inf
 
 
 def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
@@ -153,6 +181,8 @@ def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
         call.arguments[name] = spoiler(draw, value)
         if name in _SIZES and _takes_gigabytes(call.arguments):
             call.arguments[name] = value
+    if reads_for_long(call.arguments):
+        call.arguments["antialias"] = False
     if target.takes_arrays and draw.chance(0.4):
         call.way = "plain"
         call.arguments = {name: _to_arrays(draw, v) for name, v in call.arguments.items()}

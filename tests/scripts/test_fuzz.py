@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from fuzz.__main__ import main
-from fuzz.calls import WAYS, Call, Target, all_targets, draw_call
+from fuzz.calls import WAYS, Call, Target, all_targets, draw_call, reads_for_long
 from fuzz.children import Limits, Report, make_calls
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,6 +184,25 @@ def test_no_call_asks_for_gigabytes() -> None:
             products.append(math.prod(size for size in sizes if size > 0))
     assert not any(1 << 24 <= product <= 1 << 34 for product in products)
     assert max(products) > 1 << 40
+
+
+def test_no_call_reads_whole_images_for_long() -> None:
+    """Degenerate homographies may read every window 16 times for each output pixel."""
+    given = {
+        "images": torch.empty(3, 5, 64, 64),
+        "matrix": torch.empty(3, 3, 3),
+        "size": [64, 64],
+        "mode": "bicubic",
+        "antialias": True,
+    }
+    assert reads_for_long(given)
+    smaller = ({"size": [3, 64]}, {"mode": "bilinear"})
+    others = ({"antialias": False}, {"matrix": torch.empty(3, 2, 3)}, *smaller)
+    assert not any(reads_for_long({**given, **other}) for other in others)
+    given["images"] = list(given["images"])
+    given["out"] = torch.empty(3, 5, 64, 64)
+    del given["size"]
+    assert reads_for_long(given)
 
 
 def test_what_is_called() -> None:
