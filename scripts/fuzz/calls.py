@@ -126,8 +126,10 @@ _SIZES = (
 _GIGABYTES = (1 << 24, 1 << 34)
 
 
-def _takes_gigabytes(arguments: Mapping[str, Any]) -> bool:
+def takes_gigabytes(arguments: Mapping[str, Any]) -> bool:
     numbers = pytree.tree_leaves([arguments.get(name) for name in _SIZES])
+    if isinstance(arguments.get("padding"), int):  # pads both dimensions
+        numbers.append(arguments["padding"])
     positive = [n for n in numbers if _counts(n)]
     tensors = [t for t in pytree.tree_leaves(arguments) if isinstance(t, Tensor)]
     largest = max((t.numel() for t in tensors), default=1)
@@ -179,7 +181,7 @@ def draw_call(targets: Sequence[Target], seed: int, number: int) -> Call:
         value = call.arguments[name]
         spoiler = spoil if isinstance(value, Tensor) else spoil_plain
         call.arguments[name] = spoiler(draw, value)
-        if name in _SIZES and _takes_gigabytes(call.arguments):
+        if name in _SIZES and takes_gigabytes(call.arguments):
             call.arguments[name] = value
     if reads_for_long(call.arguments):
         call.arguments["antialias"] = False

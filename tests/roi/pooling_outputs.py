@@ -76,9 +76,23 @@ def gradients_of_many(device: str) -> Iterator[tuple[str, np.ndarray]]:
                 yield f"many-{name}-{channels}-{count}-{last}", numbers(gradient)
 
 
+def means_of_many(device: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield names and rotated means for many channels: adjacent ones, and bins side by side."""
+    rng = np.random.default_rng(1)
+    corners = [rng.integers(0, 2, (20, 1)), rng.uniform(-3, 30, (20, 2))]
+    rows = [*corners, rng.uniform(0, 14, (20, 2)), rng.uniform(-4, 4, (20, 1))]
+    boxes = torch.from_numpy(np.concatenate(rows, 1)).float().to(device)
+    values = torch.from_numpy(rng.standard_normal((2, 150, 9, 37)))
+    for dtype, (layout, lay) in itertools.product(FLOATING, LAYOUTS.items()):
+        maps = lay(values.to(dtype)).to(device)
+        found = OPS.roi_align_rotated(maps, boxes, (7, 11), 1.0, *OPTIONS["roi_align_rotated"][0])
+        yield f"many-means-{dtype}-{layout}", numbers(found)
+
+
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Yield names and results for every operator, dtype and kind of boxes; layouts rotate."""
     yield from gradients_of_many(device)
+    yield from means_of_many(device)
     layout = itertools.cycle(LAYOUTS.values())
     for name, kind, dtype in itertools.product(POOLINGS, BOXES, (*FLOATING, torch.uint8)):
         for i, (scale, channels) in enumerate(zip(SCALES, (1, 37), strict=True)):

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from fuzz.__main__ import main
-from fuzz.calls import WAYS, Call, Target, all_targets, draw_call, reads_for_long
+from fuzz.calls import WAYS, Call, Target, all_targets, draw_call, reads_for_long, takes_gigabytes
 from fuzz.children import Limits, Report, make_calls
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -184,6 +184,9 @@ def test_no_call_asks_for_gigabytes() -> None:
             products.append(math.prod(size for size in sizes if size > 0))
     assert not any(1 << 24 <= product <= 1 << 34 for product in products)
     assert max(products) > 1 << 40
+    pixels = {"input": torch.empty(1, 4, 2, 8), "kernel_size": [3, 1]}
+    assert not takes_gigabytes({**pixels, "padding": [1, 4096]})
+    assert takes_gigabytes({**pixels, "padding": 4096})  # on each side of both dimensions
 
 
 def test_no_call_reads_whole_images_for_long() -> None:

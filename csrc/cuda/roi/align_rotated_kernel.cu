@@ -1,8 +1,14 @@
 // NOTE [ Rotated RoIAlign on CUDA ]
-// A first kernel decodes each box once: sines and cosines are float64. Forward: a thread has a bin
-// of a channel. Backward: NOTE [ Gradients of maps by tiles and channels ]. Threads take a bin of a
-// box each, count its samples that may reach the tile, and then take one such sample each; those
-// that do reach it are listed. Sums have the order of NOTE [ Rotated RoIAlign ].
+// A first kernel decodes each box once: sines and cosines are float64.
+//
+// Forward, where channels are adjacent: a warp has a bin. Its lanes are channels, kGroup each, so
+// that a sample's place and weights serve all of those, and a pixel is read in whole sectors. A
+// block passes its bins through shared memory, to write them in whole sectors as well, whatever the
+// layout. Otherwise a thread has a bin of a channel.
+//
+// Backward: NOTE [ Gradients of maps by tiles and channels ]. Threads take a bin of a box each,
+// count its samples that may reach the tile, and then take one such sample each; those that do
+// reach it are listed. Sums have the order of NOTE [ Rotated RoIAlign ].
 //
 // Boxes that are not valid have bins of 0 and no gradient.
 #include "core/roi/align_rotated.h"
@@ -32,35 +38,113 @@ const RotatedRoi<Acc>* decoded_rois(const RoiAlignRotatedParams& p, Workspace& w
   return rois;
 }
 
+// The means of bin (y, x) for `count` channels that are `step` apart, from the one at `plane` on.
+template <int most, class T, class Acc>
+__device__ void mean_of_bin(const RoiMap& m, const RotatedRoi<Acc>& roi, const T* plane, int count,
+                            int64_t step, int64_t y, int64_t x, Acc means[most]) {
+  const RotatedReach<Acc> reach = reach_of_map<Acc>(roi);
+  const SampleRange rows = samples_near(roi.y, y, reach.top, reach.bottom);
+  const SampleRange columns = samples_near(roi.x, x, reach.left, reach.right);
+  // Grids have at most kMostRotatedPixels rows and columns.
+  const int first_row = static_cast<int>(rows.first), last_row = static_cast<int>(rows.last);
+  const int first = static_cast<int>(columns.first), last = static_cast<int>(columns.last);
+  Acc sums[most] = {};
+  for (int row = first_row; row < last_row; ++row) {
+    for (int column = first; column < last; ++column) {
+      const RotatedSample<Acc> sample = rotated_sample(roi, y, x, row, column);
+      if (!sample.on_map) continue;
+      const T* corners[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        corners[i] = plane + sample.row(i) * m.row_stride + sample.column(i) * m.column_stride;
+      }
+#pragma unroll
+      for (int c = 0; c < most; ++c) {
+        if (c >= count) break;
+        const auto term = [&](int i) {
+          return sample.weight(i) * load_number(corners[i] + c * step);
+        };
+        sums[c] += term(0) + term(1) + term(2) + term(3);
+      }
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < most; ++c) means[c] = sums[c] / roi.samples;
+}
+
 template <class T, class Acc = typename Accumulate<T>::type>
 __global__ void __launch_bounds__(kThreads, sizeof(T) == 8 ? 2 : 4)
     roi_align_rotated(const __grid_constant__ RoiAlignParams p, const RotatedRoi<Acc>* rois) {
   const RoiMap& m = p.maps[0];
   for_each_bin(p, [&](const BinAt& at) {
     const RotatedRoi<Acc> roi = rois[at.box];
-    Acc mean = static_cast<Acc>(0);
+    Acc mean[1] = {};
     if (roi.valid) {
-      const T* plane = static_cast<const T*>(m.data) + roi.image * m.image_stride +
-                       at.channel * m.channel_stride;
-      const RotatedReach<Acc> reach = reach_of_map<Acc>(roi);
-      const SampleRange rows = samples_near(roi.y, at.y, reach.top, reach.bottom);
-      const SampleRange columns = samples_near(roi.x, at.x, reach.left, reach.right);
-      Acc sum = static_cast<Acc>(0);
-      for (int64_t row = rows.first; row < rows.last; ++row) {
-        for (int64_t column = columns.first; column < columns.last; ++column) {
-          const RotatedSample<Acc> sample = rotated_sample(roi, at.y, at.x, row, column);
-          if (!sample.on_map) continue;
-          const auto term = [&](int i) {
-            return sample.weight(i) * load_element(plane + sample.row(i) * m.row_stride +
-                                                   sample.column(i) * m.column_stride);
-          };
-          sum += term(0) + term(1) + term(2) + term(3);
-        }
-      }
-      mean = sum / roi.samples;
+      const T* plane = map_pixel<const T>(m, roi.image, at.channel, 0, 0);
+      mean_of_bin<1>(m, roi, plane, 1, 0, at.y, at.x, mean);
     }
-    store_element(static_cast<T*>(p.bins) + bin_offset(p, at), mean);
+    store_element(static_cast<T*>(p.bins) + bin_offset(p, at), mean[0]);
   });
+}
+
+constexpr int kGroup = 4;                       // channels of a lane
+constexpr int kBlockChannels = kGroup * kWarp;  // ... and of a block
+constexpr int kBlockWarps = kThreads / kWarp;
+
+// Bins of a block: as many as fill 16 KiB.
+template <class T>
+constexpr int kBlockBins = 16384 / (kBlockChannels * int{sizeof(T)});
+
+// Some bins of a box, for some of its channels.
+struct BinBlocks {
+  int64_t chunks, slices, count;
+};
+
+template <class T>
+BinBlocks bin_blocks(const RoiAlignParams& p) {
+  const int64_t chunks = parts_of(p.bins_y * p.bins_x, kBlockBins<T>);
+  const int64_t slices = parts_of(p.channels, kBlockChannels);
+  return {chunks, slices, chunks * slices * p.boxes.count};
+}
+
+template <class T, class Acc = typename Accumulate<T>::type>
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 8 ? 2 : 4)
+    roi_align_rotated_channels(const __grid_constant__ RoiAlignParams p,
+                               const RotatedRoi<Acc>* rois, const BinBlocks blocks) {
+  __shared__ T staged[kBlockBins<T>][kBlockChannels + 1];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const RoiMap& m = p.maps[0];
+  for (int64_t i = blockIdx.x; i < blocks.count; i += gridDim.x) {
+    const int64_t chunk = i % blocks.chunks, slices = i / blocks.chunks;
+    const int64_t box = slices / blocks.slices;
+    const int64_t first_bin = chunk * kBlockBins<T>;
+    const int64_t first_channel = (slices - box * blocks.slices) * kBlockChannels;
+    const int bins = at_most<kBlockBins<T>>(p.bins_y * p.bins_x - first_bin);
+    const int channels = at_most<kBlockChannels>(p.channels - first_channel);
+    const int own = channels > lane ? (channels - lane + kWarp - 1) / kWarp : 0;
+    const RotatedRoi<Acc>& roi = rois[box];
+    const T* plane = map_pixel<const T>(m, roi.image, first_channel + lane, 0, 0);
+    for (int b = static_cast<int>(threadIdx.x) / kWarp; b < bins; b += kBlockWarps) {
+      const int64_t y = (first_bin + b) / p.bins_x, x = first_bin + b - y * p.bins_x;
+      Acc means[kGroup] = {};
+      if (roi.valid) mean_of_bin<kGroup>(m, roi, plane, own, kWarp, y, x, means);
+#pragma unroll
+      for (int c = 0; c < kGroup; ++c) {
+        if (c < own) store_element(&staged[b][c * kWarp + lane], means[c]);
+      }
+    }
+    __syncthreads();
+    const bool on_channels = p.channel_stride == 1;
+    const int line = on_channels ? channels : bins;
+    for (int e = static_cast<int>(threadIdx.x); e < bins * channels; e += kThreads) {
+      const int across = e / line, along = e - across * line;
+      const int b = on_channels ? across : along, channel = on_channels ? along : across;
+      const int64_t y = (first_bin + b) / p.bins_x, x = first_bin + b - y * p.bins_x;
+      static_cast<T*>(p.bins)[bin_offset(p, box, first_channel + channel, y, x)] =
+          staged[b][channel];
+    }
+    __syncthreads();
+  }
 }
 
 // The pixels that a box's samples may touch, as far as they are on the map.
@@ -220,10 +304,17 @@ __global__ void __launch_bounds__(kMostChannelThreads, sizeof(T) == 8 ? 4 : 7)
 }
 
 template <class T>
-void forward_as(const RoiAlignRotatedParams& p, Workspace& workspace) {
+void forward_as(const RoiAlignRotatedParams& rotated, Workspace& workspace) {
   using Acc = typename Accumulate<T>::type;
-  launch(roi_align_rotated<T>, grid_for_bins(p.align), dim3(kThreads), 0, workspace.stream(),
-         p.align, decoded_rois<Acc>(p, workspace));
+  const RoiAlignParams& p = rotated.align;
+  const RotatedRoi<Acc>* rois = decoded_rois<Acc>(rotated, workspace);
+  if (lanes_are_channels(p.maps[0], p.channels)) {
+    const BinBlocks blocks = bin_blocks<T>(p);
+    launch(roi_align_rotated_channels<T>, grid_for(blocks.count), dim3(kThreads), 0,
+           workspace.stream(), p, rois, blocks);
+  } else {
+    launch(roi_align_rotated<T>, grid_for_bins(p), dim3(kThreads), 0, workspace.stream(), p, rois);
+  }
 }
 
 void roi_align_rotated_cuda(const RoiAlignRotatedParams& p, Workspace& workspace) {

@@ -35,8 +35,7 @@ __device__ inline Item item_at(const RoiAlignParams& p, bool on_channels, int64_
   item.bin_y = bin / p.bins_x;
   item.bin_x = bin - item.bin_y * p.bins_x;
   const int64_t left = p.channels - item.channel;
-  const int64_t count = left > 0 ? parts_of(left, step) : 0;
-  item.count = count < kGroup ? static_cast<int>(count) : kGroup;
+  item.count = at_most<kGroup>(left > 0 ? parts_of(left, step) : 0);
   return item;
 }
 

@@ -19,5 +19,10 @@ VISOPS_FN bool lanes_are_channels(const RoiMap& map, int64_t channels) {
 
 VISOPS_FN int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
+template <int most>
+VISOPS_FN int at_most(int64_t count) {
+  return count < most ? static_cast<int>(count) : most;
+}
+
 }  // namespace
 }  // namespace visops

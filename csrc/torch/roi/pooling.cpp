@@ -146,7 +146,10 @@ Tensor roi_align_rotated(const Tensor& input, const Tensor& boxes, const Sizes& 
   check_rotated(call, "input", {call.params, clockwise, degrees}, boxes);
   const Tensor bins = empty_bins(call, input);
   if (bins.numel() > 0) {
-    if (prefers_adjacent_channels(call.params, input)) gather_channels(call);
+    // CUDA kernels read adjacent channels in whole sectors where they fill a warp's.
+    constexpr int64_t kWarpChannels = 32;
+    const bool fills_warp = runs_cuda_kernels(input) && call.params.channels >= kWarpChannels;
+    if (fills_warp || prefers_adjacent_channels(call.params, input)) gather_channels(call);
     const RoiAlignParams p = with_bins(call.params, bins);
     run(roi_align_rotated_stub, call.op, {p, clockwise, degrees}, input);
   }
