@@ -55,10 +55,14 @@ STACK = (
         },
     ),
     Group(
+        "the count of tiles, read once a tile",
+        {"affine_forward": 8},
+    ),
+    Group(
         "not yet redone: resampling and colour in one kernel want more registers than there are",
         {
             "augment_forward": 56,
-            "augment_forward<double>": 48,
+            "augment_forward<double>": 64,
             "augment_pull": 160,
             "augment_pull<double>": 392,
             "augment_pull_color": 184,
@@ -161,7 +165,6 @@ OCCUPANCY = (
             "roi_align_max_gather": 37,
             "roi_crops_backward_boxes": 25,
             "roi_paste_backward": 25,
-            "affine_forward": 37,
             "affine_backward_matrix": 25,
             "augment_forward": 25,
             "augment_gather": 37,

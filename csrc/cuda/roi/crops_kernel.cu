@@ -60,16 +60,16 @@ __device__ void crop_tile(const RoiCropParams& p, const CropMap& map, const Tile
   const int thread = static_cast<int>(threadIdx.x);
   const int column = thread % kTileWidth, first = thread / kTileWidth;
   if (first == 0) {
-    taps.across[column] = grid_taps<mode, Acc>(map.x, at.x + column, p.padding, p.width);
+    taps.across[column] = grid_taps<mode, Acc>(map.x, int64_t{at.x} + column, p.padding, p.width);
   } else if (first == 1 && column < kTileHeight) {
-    taps.down[column] = grid_taps<mode, Acc>(map.y, at.y + column, p.padding, p.height);
+    taps.down[column] = grid_taps<mode, Acc>(map.y, int64_t{at.y} + column, p.padding, p.height);
   }
   __syncthreads();
   T* out = static_cast<T*>(p.patches) + at.sample * p.patch_stride.batch +
-           (at.x + column) * p.patch_stride.column;
+           (int64_t{at.x} + column) * p.patch_stride.column;
   for (int row = first; row < kTileHeight; row += kTileStep) {
-    const int64_t i = at.y + row;
-    if (i >= p.patch_height || at.x + column >= p.patch_width) break;
+    const int64_t i = int64_t{at.y} + row;
+    if (i >= p.patch_height || int64_t{at.x} + column >= p.patch_width) break;
     const PixelTaps<mode, Acc> pixel = {taps.down[row], taps.across[column]};
     crop_pixel(p, map.image, pixel, out + i * p.patch_stride.row);
   }
@@ -78,9 +78,9 @@ __device__ void crop_tile(const RoiCropParams& p, const CropMap& map, const Tile
 
 template <class T>
 __device__ void fill_tile(const RoiCropParams& p, const TileAt& at) {
-  const int64_t j = at.x + threadIdx.x % kTileWidth;
+  const int64_t j = int64_t{at.x} + threadIdx.x % kTileWidth;
   for (int row = threadIdx.x / kTileWidth; row < kTileHeight; row += kTileStep) {
-    const int64_t i = at.y + row;
+    const int64_t i = int64_t{at.y} + row;
     if (i >= p.patch_height || j >= p.patch_width) return;
     T* out = static_cast<T*>(p.patches) + at.sample * p.patch_stride.batch +
              i * p.patch_stride.row + j * p.patch_stride.column;
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(typename Accumulate<T>::t
     TileTaps<Interpolation::kNearest, Acc> copied;
   } taps;
   for (int64_t tile = blockIdx.x; tile < grid.count; tile += gridDim.x) {
-    const TileAt at = tile_at<kTileHeight>(grid, tile);
+    const TileAt at = tile_at(grid, tile);
     const CropMap& map = p.maps[at.sample];
     if (map.image < 0 || p.height == 0 || p.width == 0) {
       fill_tile<T>(p, at);
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(typename Accumulate<T>::t
 
 template <class T, Interpolation mode>
 void crops_as(const RoiCropParams& p, void* stream) {
-  const TileGrid grid = tile_grid<kTileHeight>(p.boxes.count, p.patch_height, p.patch_width);
+  const TileGrid grid = tile_grid(p.boxes.count, p.patch_height, p.patch_width, kTileHeight);
   launch(roi_crops<T, mode>, grid_for(grid.count), dim3(kTileThreads), 0, stream, p, grid);
 }
 

@@ -1,11 +1,10 @@
 // The affine warp on CUDA.
 //
 // NOTE [ Affine forward on CUDA ]
-// Strategy: one thread per output pixel, in tiles of 64 x 4. Four threads compute the map (an
-// inversion in float64) and the origins of the tile's four row segments, once per tile. Every
-// thread then works in float32 (float64 for float64 images): coordinate, taps and weights once,
-// then one blend per channel. Pixels inside the image skip the padding arithmetic with its
-// divisions.
+// Strategy: NOTE [ Tall tiles ]. A warp computes the map (an inversion in float64) and the origins
+// of the tile's row segments, once per tile. Every thread then works in float32 (float64 for
+// float64 images), a pixel at a time: coordinate, taps and weights once, then one blend per
+// channel. Pixels inside the image skip the padding arithmetic with its divisions.
 //
 // Split: blocks stride over the tiles of all samples, so any size fits any grid. Pixels share
 // nothing; the result does not depend on the split.
@@ -30,7 +29,6 @@
 namespace visops {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kMaxInterleaved = 4;  // channels written through shared memory
 
 // One output pixel: the taps, computed once, and the value of any channel.
@@ -63,64 +61,65 @@ __device__ bool writes_words(const AffineParams& p, const T* run, int64_t first_
          reinterpret_cast<uintptr_t>(run) % sizeof(uint32_t) == 0;
 }
 
-// This thread's pixel. `staged` is this warp's part of shared memory.
+// A pixel of this thread. `staged` is this warp's part of shared memory.
 template <class T, Interpolation mode, class Acc>
 __device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMap<Acc>& tile,
-                           uint32_t* staged) {
-  const int lane = static_cast<int>(threadIdx.x) % kTileWidth;
-  const int row = static_cast<int>(threadIdx.x) / kTileWidth;
-  const int64_t y = at.y + row, x = at.x + lane;
+                           int row, int column, uint32_t* staged) {
   const T* image = static_cast<const T*>(p.image) + at.sample * p.image_stride.batch;
-  T* output_row =
-      static_cast<T*>(p.output) + at.sample * p.output_stride.batch + y * p.output_stride.row;
-  if (y >= p.output_height) return;
+  T* output_row = static_cast<T*>(p.output) + at.sample * p.output_stride.batch +
+                  (at.y + row) * p.output_stride.row;
 
   Pixel<T, mode> pixel;
-  const int in_segment = static_cast<int>(x % kSegment);
-  pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], in_segment);
+  pixel.taps = pixel_taps<mode>(p, tile.map, tile.origin[row], column);
   pixel.is_fill = !tile.map.valid || pixel.taps.outside();
 
-  const int in_warp = lane % kWarp;
+  const int in_warp = static_cast<int>(threadIdx.x) % kWarp;
+  const int64_t x = int64_t{at.x} + column;
   T* run = output_row + (x - in_warp) * p.output_stride.column;
-  if (writes_words(p, run, x - in_warp)) {  // the whole warp or none of it
-    const int channels = static_cast<int>(p.channels);
-    T* mine = reinterpret_cast<T*>(staged) + in_warp * channels;
-    for (int c = 0; c < channels; ++c) mine[c] = pixel.value(p, image, c);
-    __syncwarp();
-    const int words = channels * static_cast<int>(kWarp * sizeof(T) / sizeof(uint32_t));
-    uint32_t* out = reinterpret_cast<uint32_t*>(run);
-    for (int i = in_warp; i < words; i += kWarp) out[i] = staged[i];
-  } else if (x < p.output_width) {
-    T* out = output_row + x * p.output_stride.column;
-    for (int64_t c = 0; c < p.channels; ++c) {
-      out[c * p.output_stride.channel] = pixel.value(p, image, c);
-    }
+  const bool words = writes_words(p, run, x - in_warp);  // the whole warp or none of it
+  T* out = words ? reinterpret_cast<T*>(staged) + in_warp * p.channels
+                 : run + in_warp * p.output_stride.column;
+  const int64_t step = words ? 1 : p.output_stride.channel;
+  for (int64_t c = 0; c < p.channels && x < p.output_width; ++c, out += step) {
+    *out = pixel.value(p, image, c);
   }
+  if (!words) return;
+  __syncwarp();  // all lanes have written
+  const int size = static_cast<int>(p.channels * kWarp * sizeof(T) / sizeof(uint32_t));
+  for (int i = in_warp; i < size; i += kWarp) reinterpret_cast<uint32_t*>(run)[i] = staged[i];
+  __syncwarp();  // all lanes have read, before the next row is staged
 }
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4)
     affine_forward(const __grid_constant__ AffineParams p, const TileGrid grid) {
   using Acc = typename Accumulate<T>::type;
   constexpr int kWords = kMaxInterleaved * kWarp * sizeof(T) / sizeof(uint32_t);
   __shared__ TileMap<Acc> tile;
   __shared__ __align__(8) uint32_t staged[kTileThreads / kWarp][kWords];
-  for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
-    const TileAt at = tile_at<kTileHeight>(grid, i);
-    prepare_tile(p, at, &tile);
-    if (mode == Interpolation::kNearest || tile.map.integral) {
-      warp_pixel<T, Interpolation::kNearest>(p, at, tile, staged[threadIdx.x / kWarp]);
-    } else {
-      warp_pixel<T, mode>(p, at, tile, staged[threadIdx.x / kWarp]);
-    }
-    if (i + gridDim.x < grid.count) __syncthreads();  // before the next tile replaces this one
+  for (int round = 0;; ++round) {
+    const int64_t i = blockIdx.x + static_cast<int64_t>(round) * gridDim.x;
+    if (i >= grid.count) break;
+    if (round > 0) __syncthreads();  // before this tile replaces the last one
+    const TileAt at = tile_at(grid, i);
+    const int rows = rows_of(grid, at, p.output_height);
+    prepare_tile(p, at, rows, &tile);
+    uint32_t* const mine = staged[threadIdx.x / kWarp];
+    const bool copies = mode == Interpolation::kNearest || tile.map.integral;
+    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
+      if (copies) {
+        warp_pixel<T, Interpolation::kNearest>(p, at, tile, row, column, mine);
+      } else {
+        warp_pixel<T, mode>(p, at, tile, row, column, mine);
+      }
+    });
   }
 }
 
 template <class T, Interpolation mode>
 void forward_as(const AffineParams& p, void* stream) {
   if (p.channels == 0) return;
-  const TileGrid grid = tile_grid<kTileHeight>(p.batch, p.output_height, p.output_width);
+  const TileGrid grid = tall_tiles(p.batch, p.output_height, p.output_width);
   launch(affine_forward<T, mode>, grid_for(grid.count), dim3(kTileThreads), 0, stream, p, grid);
 }
 

@@ -2,32 +2,29 @@
 #pragma once
 
 #include "core/warp/affine_pixel.h"
-#include "cuda/launch.h"
-#include "cuda/tile_grid.h"
+#include "cuda/warp/tall_tiles.h"
 
 namespace visops {
 namespace {
-
-// A tile lies in one segment of NOTE [ Affine coordinates ]; each thread has one pixel.
-constexpr int kTileHeight = 4;
-constexpr int kTileThreads = kTileWidth * kTileHeight;
-static_assert(kSegment % kTileWidth == 0, "a tile lies in one segment");
 
 // The map and the segment of each row of the tile.
 template <class Acc>
 struct TileMap {
   AffineMap map;
-  SegmentOrigin<Acc> origin[kTileHeight];
+  SegmentOrigin<Acc> origin[kMostTileRows];
 };
 
-// Called by all threads of the block, and synchronizes them. Threads of one warp do a row each.
+// Called by all threads of the block, and synchronizes them. The first warp does the rows.
 template <class Acc>
-__device__ inline void prepare_tile(const AffineParams& p, const TileAt& at, TileMap<Acc>* tile) {
-  const int row = static_cast<int>(threadIdx.x);
-  if (row < kTileHeight) {
+__device__ inline void prepare_tile(const AffineParams& p, const TileAt& at, int rows,
+                                    TileMap<Acc>* tile) {
+  const int lane = static_cast<int>(threadIdx.x);
+  if (lane < kWarp) {
     const AffineMap map = affine_map(p, at.sample);
-    tile->origin[row] = segment_origin<Acc>(map.m, at.x - at.x % kSegment, at.y + row);
-    if (row == 0) tile->map = map;
+    for (int row = lane; row < rows; row += kWarp) {
+      tile->origin[row] = segment_origin<Acc>(map.m, at.x, at.y + row);
+    }
+    if (lane == 0) tile->map = map;
   }
   __syncthreads();
 }

@@ -267,12 +267,12 @@ __global__ void __launch_bounds__(kFilterThreads, 4)
   for (int round = 0;; ++round) {
     const int64_t i = blockIdx.x + static_cast<int64_t>(round) * gridDim.x;
     if (i >= grid.count) break;
-    TileAt at = tile_at<kFilterRows>(grid, i);
+    TileAt at = tile_at(grid, i);
     at.sample += images.first;
     share_matrix(p, at.sample, tile.given);
     __syncthreads();  // the matrix is there
     if (filters_upright(p, tile.given)) {
-      prepare_filter<T, mode>(p, images.at(p, at.sample), at, &tile);
+      prepare_filter<T, mode>(p, images.at(p, at.sample), grid, at, &tile);
       for (int piece = warp; piece < kPieces * kFilterRows; piece += kFilterThreads / kWarp) {
         const int row = piece / kPieces, column = piece % kPieces * kWarp;
         if (tile.top + row >= p.output_height || tile.left + column >= p.output_width) continue;
@@ -287,7 +287,7 @@ __global__ void __launch_bounds__(kFilterThreads, 4)
 template <class T, Interpolation mode>
 void filter_as(const AugmentParams& p, void* stream) {
   each_launch(p, [&](const LaunchImages& images, int64_t count) {
-    const TileGrid grid = tile_grid<kFilterRows>(count, p.output_height, p.output_width);
+    const TileGrid grid = tile_grid(count, p.output_height, p.output_width, kFilterRows);
     launch(augment_filter<T, mode>, grid_over(p, grid.count), dim3(kFilterThreads), 0, stream, p,
            images, grid);
   });

@@ -78,7 +78,7 @@ __device__ inline void prepare_line(const AugmentParams& p, bool is_column, int 
 // colour matrices.
 template <class T, Interpolation mode>
 __device__ inline void prepare_filter(const AugmentParams& p, const AugmentImage& image,
-                                      const TileAt& at, FilterTile<T>* tile) {
+                                      const TileGrid& grid, const TileAt& at, FilterTile<T>* tile) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0) {
     tile->index = at.sample;
@@ -86,7 +86,7 @@ __device__ inline void prepare_filter(const AugmentParams& p, const AugmentImage
     tile->top = static_cast<int32_t>(at.y);
     tile->sample = upright_sample(p, at.sample, image, tile->given);
   } else if (thread == kWarp) {
-    tile->erased = tile_meets_erase(p, at, kFilterRows);
+    tile->erased = tile_meets_erase(p, grid, at);
   } else if (thread >= 2 * kWarp && p.color_steps > 0) {
     share_color_plan(p, at.sample, thread - 2 * kWarp, kFilterThreads - 2 * kWarp, &tile->plan);
   }

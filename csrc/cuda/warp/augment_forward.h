@@ -37,11 +37,11 @@ __device__ void sample_values(const AugmentParams& p, const AugmentTile<Acc>& ti
   }
 }
 
-// This thread's pixel of a row. `staged` is this warp's part of shared memory.
+// A pixel of this thread. `staged` is this warp's part of shared memory.
 template <class T, Interpolation mode, class Acc>
 __device__ void tile_pixel(const AugmentParams& p, const TileAt& at, const AugmentTile<Acc>& tile,
-                           int row, void* staged) {
-  const int64_t y = at.y + row, x = at.x + static_cast<int>(threadIdx.x) % kTileWidth;
+                           int row, int column, void* staged) {
+  const int64_t y = at.y + row, x = int64_t{at.x} + column;
   const bool erased = tile.erased && is_erased(p, at.sample, x, y);
   const bool sampled = x < p.output_width && !erased;
   for (int64_t first = 0; first < p.channels; first += kPixelGroup) {
@@ -49,9 +49,8 @@ __device__ void tile_pixel(const AugmentParams& p, const TileAt& at, const Augme
     Acc value[kPixelGroup] = {};
     if (sampled) {
       const AugmentSegment<Acc>& segment = tile.segment[row];
-      const LanePoint<Acc> point = segment.direct
-                                       ? lane_point_direct<Acc>(tile.sample.map, x, y)
-                                       : lane_point(segment, static_cast<int>(x % kSegment));
+      const LanePoint<Acc> point = segment.direct ? lane_point_direct<Acc>(tile.sample.map, x, y)
+                                                  : lane_point(segment, column);
       sample_values<T, mode>(p, tile, row, point, first, count, value);
       if (p.color_steps > 0) color_group(p, tile.plan, p.color_steps, value);
     }
@@ -67,34 +66,36 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   using Acc = typename Accumulate<T>::type;
   __shared__ AugmentTile<Acc> tile;
   __shared__ uint64_t staged[kTileThreads / kWarp][kStaged];
-  for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
-    TileAt at = tile_at<kTileHeight>(grid, i);
+  for (int round = 0;; ++round) {
+    const int64_t i = blockIdx.x + static_cast<int64_t>(round) * gridDim.x;
+    if (i >= grid.count) break;
+    if (round > 0) __syncthreads();  // before this tile replaces the last one
+    TileAt at = tile_at(grid, i);
     at.sample += images.first;
     if (mode != Interpolation::kNearest && p.antialias) {
       share_matrix(p, at.sample, tile.given);
       __syncthreads();  // the matrix is there
-      const bool passed_over = filters_upright(p, tile.given);
-      __syncthreads();  // all have read, before the next tile's replaces it
-      if (passed_over) continue;
+      if (filters_upright(p, tile.given)) continue;
     }
-    prepare_tile(p, images.at(p, at.sample), at, &tile);
+    const int rows = rows_of(grid, at, p.output_height);
+    prepare_tile(p, images.at(p, at.sample), grid, at, rows, &tile);
     void* const mine = staged[threadIdx.x / kWarp];
-    for (int row = static_cast<int>(threadIdx.x) / kTileWidth;
-         row < kTileHeight && at.y + row < p.output_height; row += kTileStep) {
-      if (mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest) {
-        tile_pixel<T, Interpolation::kNearest>(p, at, tile, row, mine);
+    const bool copies =
+        mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest;
+    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
+      if (copies) {
+        tile_pixel<T, Interpolation::kNearest>(p, at, tile, row, column, mine);
       } else {
-        tile_pixel<T, mode>(p, at, tile, row, mine);
+        tile_pixel<T, mode>(p, at, tile, row, column, mine);
       }
-    }
-    if (i + gridDim.x < grid.count) __syncthreads();  // before the next tile replaces this one
+    });
   }
 }
 
 template <class T, Interpolation mode>
 void forward_as(const AugmentParams& p, void* stream) {
   each_launch(p, [&](const LaunchImages& images, int64_t count) {
-    const TileGrid grid = tile_grid<kTileHeight>(count, p.output_height, p.output_width);
+    const TileGrid grid = tall_tiles(count, p.output_height, p.output_width);
     launch(augment_forward<T, mode>, grid_over(p, grid.count), dim3(kTileThreads), 0, stream, p,
            images, grid);
   });

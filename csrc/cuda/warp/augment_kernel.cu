@@ -1,11 +1,11 @@
 // The one-pass augmentation on CUDA.
 //
 // NOTE [ Augment forward on CUDA ]
-// Strategy: tiles of 64 x 8 output pixels, two per thread. Each tile prepares its sample in shared
-// memory once (an inversion in float64, the segments of the tile's rows, the colour matrices).
-// Every thread then works in float32 (float64 for float64 images): one coordinate and one set of
-// weights for up to four channels, which stay in registers through sampling, colour and output.
-// More channels go in groups of four; they have no colour.
+// Strategy: NOTE [ Tall tiles ]. Each tile prepares its sample in shared memory once (an inversion
+// in float64, the segments of the tile's rows, the colour matrices). Every thread then works in
+// float32 (float64 for float64 images): one coordinate and one set of weights for up to four
+// channels, which stay in registers through sampling, colour and output. More channels go in groups
+// of four; they have no colour.
 //
 // Lists: a list's images lie anywhere and have any size, so each needs a descriptor. Descriptors
 // travel by value in the kernel's parameters, up to kListImages per launch: a ragged batch needs no

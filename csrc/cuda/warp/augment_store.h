@@ -8,15 +8,16 @@
 namespace visops {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kMaxInterleaved = 4;                // channels written through shared memory
 constexpr int kStaged = kMaxInterleaved * kWarp;  // elements of a warp, 8 bytes each at most
 
-// Whether a rectangle reaches into a tile of this height.
-__device__ inline bool tile_meets_erase(const AugmentParams& p, const TileAt& at, int height) {
+// Whether a rectangle reaches into a tile.
+__device__ inline bool tile_meets_erase(const AugmentParams& p, const TileGrid& grid,
+                                        const TileAt& at) {
   for (int64_t i = 0; i < p.erase_count; ++i) {
     const int64_t* r = p.erase + (at.sample * p.erase_count + i) * 4;
-    if (r[0] < at.x + kTileWidth && r[2] > at.x && r[1] < at.y + height && r[3] > at.y) {
+    if (r[0] < int64_t{at.x} + grid.width && r[2] > at.x && r[1] < int64_t{at.y} + grid.height &&
+        r[3] > at.y) {
       return true;
     }
   }
