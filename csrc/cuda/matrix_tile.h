@@ -32,57 +32,91 @@ VISOPS_FN uint64_t multiply_add(uint64_t a, uint64_t b, uint64_t sum) { return s
 // Lanes read adjacent rows or columns; where an operand's numbers are adjacent `along_depth`, half
 // a warp reads 16 of one row or column. A right operand of that kind may prepare itself: all
 // threads call problem.begin(depth), and synchronise there before they read what it writes.
+//
+// problem.at(k) is a place in the depth, and problem.go_on(&at, n) moves it on by n: divisions are
+// for the first place only. Shared memory has two steps of the sum: while threads multiply one,
+// their loads of the next are under way.
 template <class Value, bool left_along_depth = false, bool right_along_depth = false, class Problem>
 __device__ void multiply_tile(const Problem& problem, int64_t first_row, int64_t first_column) {
+  constexpr bool some_across = !left_along_depth || !right_along_depth;
+  constexpr bool some_along = left_along_depth || right_along_depth;
   constexpr int kLoaders = kTileThreads / kTileSide;  // threads that read a row or column together
+  constexpr int kLines = kTileThreads / kTileDepth;   // rows or columns read at once along_depth
+  constexpr int kLoads = kTileSide * kTileDepth / kTileThreads;  // of a thread and operand
   // Padded, at most two lanes of a warp store to a bank.
   constexpr int kPadding = 4;
-  __shared__ Value left[kTileDepth][kTileSide + (left_along_depth ? kPadding : 0)];
-  __shared__ Value right[kTileDepth][kTileSide + (right_along_depth ? kPadding : 0)];
+  __shared__ Value left[2][kTileDepth][kTileSide + (left_along_depth ? kPadding : 0)];
+  __shared__ Value right[2][kTileDepth][kTileSide + (right_along_depth ? kPadding : 0)];
   const int thread = static_cast<int>(threadIdx.x);
   const int own = thread % kTileSide, loader = thread / kTileSide;
+  const int deep = thread % kTileDepth, line = thread / kTileDepth;
   [[maybe_unused]] const auto row = problem.row(first_row + own);
   [[maybe_unused]] auto column = problem.column(first_column + own);  // may remember its samples
+  decltype(problem.at(0)) across = {}, along = {};
+  if (problem.depth > 0) {  // else there may be nothing to divide by
+    if constexpr (some_across) across = problem.at(loader);
+    if constexpr (some_along) along = problem.at(deep);
+  }
+
+  Value from_left[kLoads], from_right[kLoads];
+  const auto load = [&](int64_t depth) {
+    if constexpr (right_along_depth) problem.begin(depth);
+    if constexpr (some_across) {
+#pragma unroll
+      for (int n = 0; n < kLoads; ++n) {
+        const bool inside = depth + loader + n * kLoaders < problem.depth;
+        if constexpr (!left_along_depth) {
+          from_left[n] = inside ? problem.left(row, across) : Value{};
+        }
+        if constexpr (!right_along_depth) {
+          from_right[n] = inside ? problem.right(across, column) : Value{};
+        }
+        problem.go_on(&across, kLoaders);
+      }
+    }
+    if constexpr (some_along) {
+      const bool inside = depth + deep < problem.depth;
+#pragma unroll
+      for (int n = 0; n < kLoads; ++n) {
+        const int64_t i = line + n * kLines;
+        if constexpr (left_along_depth) {
+          from_left[n] = inside ? problem.left(problem.row(first_row + i), along) : Value{};
+        }
+        if constexpr (right_along_depth) {
+          from_right[n] = inside ? problem.right(along, problem.column(first_column + i)) : Value{};
+        }
+      }
+      problem.go_on(&along, kTileDepth);
+    }
+  };
+  const auto keep = [&](int now) {
+#pragma unroll
+    for (int n = 0; n < kLoads; ++n) {
+      const int k = loader + n * kLoaders, i = line + n * kLines;
+      left[now][left_along_depth ? deep : k][left_along_depth ? i : own] = from_left[n];
+      right[now][right_along_depth ? deep : k][right_along_depth ? i : own] = from_right[n];
+    }
+  };
+
   const int m = thread / (kTileSide / kPerThread) * kPerThread;
   const int j = thread % (kTileSide / kPerThread);  // and every 16th after it: no bank is shared
-
   Value sum[kPerThread][kPerThread];
   for (int i = 0; i < kPerThread; ++i) {
     const Value start = problem.start(first_row + m + i);
     for (int l = 0; l < kPerThread; ++l) sum[i][l] = start;
   }
-  for (int64_t depth = 0; depth < problem.depth; depth += kTileDepth) {
-    __syncthreads();
-    if constexpr (right_along_depth) problem.begin(depth);
-    if constexpr (!left_along_depth || !right_along_depth) {
-      for (int k = loader; k < kTileDepth; k += kLoaders) {
-        const bool inside = depth + k < problem.depth;
-        const auto at = problem.at(inside ? depth + k : 0);
-        if constexpr (!left_along_depth) left[k][own] = inside ? problem.left(row, at) : Value{};
-        if constexpr (!right_along_depth) {
-          right[k][own] = inside ? problem.right(at, column) : Value{};
-        }
-      }
-    }
-    if constexpr (left_along_depth || right_along_depth) {
-      const int k = thread % kTileDepth;
-      const bool inside = depth + k < problem.depth;
-      const auto at = problem.at(inside ? depth + k : 0);
-      for (int i = thread / kTileDepth; i < kTileSide; i += kTileThreads / kTileDepth) {
-        if constexpr (left_along_depth) {
-          left[k][i] = inside ? problem.left(problem.row(first_row + i), at) : Value{};
-        }
-        if constexpr (right_along_depth) {
-          right[k][i] = inside ? problem.right(at, problem.column(first_column + i)) : Value{};
-        }
-      }
-    }
-    __syncthreads();
+  if (problem.depth > 0) load(0);
+  __syncthreads();  // the block's last tile has been read
+  int now = 0;
+  for (int64_t depth = 0; depth < problem.depth; depth += kTileDepth, now = 1 - now) {
+    keep(now);
+    __syncthreads();  // this step is there, and the one before it has been read
+    if (depth + kTileDepth < problem.depth) load(depth + kTileDepth);
     for (int k = 0; k < kTileDepth; ++k) {
       Value a[kPerThread], b[kPerThread];
       for (int i = 0; i < kPerThread; ++i) {
-        a[i] = left[k][m + i];
-        b[i] = right[k][j + i * (kTileSide / kPerThread)];
+        a[i] = left[now][k][m + i];
+        b[i] = right[now][k][j + i * (kTileSide / kPerThread)];
       }
       for (int i = 0; i < kPerThread; ++i) {
         for (int l = 0; l < kPerThread; ++l) sum[i][l] = multiply_add(a[i], b[l], sum[i][l]);

@@ -255,12 +255,18 @@ def test_image_without_pixels() -> None:
 
 
 def test_a_stride_longer_than_the_image_takes_no_longer() -> None:
-    """As much was prefetched as the stride is long, which took minutes."""
+    """As much was prefetched, or searched for a kernel element, as the stride is long."""
     image, weight = torch.rand(2, 8, 64, 22), torch.rand(4, 8, 3, 5)
+    image, weight = image.requires_grad_(), weight.requires_grad_()
     began = time.process_time()
-    found = visops.conv2d(image, weight, stride=(3, 2**31 - 1), method="implicit")
+    stride = (3, 2**31 - 1)
+    found = visops.conv2d(image, weight, stride=stride, dilation=2, method="implicit")
+    gradients = torch.autograd.grad(found.square().sum(), (image, weight))
     assert time.process_time() - began < 5.0
-    torch.testing.assert_close(found, F.conv2d(image, weight, stride=(3, 22)))
+    wanted = F.conv2d(image, weight, stride=(3, 22), dilation=2)
+    torch.testing.assert_close(found, wanted)
+    theirs = torch.autograd.grad(wanted.square().sum(), (image, weight))
+    torch.testing.assert_close(gradients, theirs)
 
 
 def test_no_output_channels() -> None:

@@ -164,11 +164,22 @@ def empty_window(device: str) -> Iterator[tuple[str, np.ndarray]]:
         yield f"upright-empty-{mode}", bytes_of(result.cpu())
 
 
+def tall(device: str) -> Iterator[tuple[str, np.ndarray]]:
+    """As many samples as let a CUDA tile be as tall as it may, and more rows than that."""
+    rng = np.random.default_rng(1)
+    image = random_image(rng, (8, 1, 20, 9), torch.uint8).to(device)
+    turned = np.stack([random_matrix(rng, 20, 9, (150, 9), scale=(5, 1)) for _ in range(8)])
+    matrix, erase = torch.from_numpy(turned), torch.tensor([[[1, 50, 8, 70]]]).expand(8, 1, 4)
+    found = visops.augment(image, matrix.to(device), (150, 9), erase=erase.to(device))
+    yield "tall", bytes_of(found.cpu())
+
+
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Names and bytes of the forward, from batches and lists, and of the three gradients."""
     yield from integers(device)
     yield from upright(device)
     yield from empty_window(device)
+    yield from tall(device)
     rng = np.random.default_rng(0)
     cases = [(d, s, p) for d in DTYPES for s in SAMPLERS for p in PADDINGS]
     for number, (dtype, (mode, antialias), padding_mode) in enumerate(cases):

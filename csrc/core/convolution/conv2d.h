@@ -64,8 +64,9 @@ VISOPS_FN ConvAxis transposed_axis(const ConvSizes& s, int64_t phase) {
   }
   const int64_t every = s.stride / common, at = phase + s.padding;
   int64_t tap = s.dilation == 1 ? at % s.stride : 0;
-  while (tap < every && (at - tap * s.dilation) % s.stride != 0) ++tap;
-  const bool any = tap < every && tap < s.kernel;
+  const int64_t most = every < s.kernel ? every : s.kernel;  // strides may be long
+  while (tap < most && (at - tap * s.dilation) % s.stride != 0) ++tap;
+  const bool any = tap < most;
   const int64_t taps = any ? (s.kernel - 1 - tap) / every + 1 : 0;
   const int64_t last = tap + (taps - 1) * every;  // ascending in what is read
   const int64_t count = (s.input - phase + s.stride - 1) / s.stride;

@@ -59,6 +59,16 @@ struct WeightProblem {
     const int64_t image = line / y.count;
     return {image, line - image * y.count, pixel - line * x.count, part};
   }
+  // By whole pixels: `count` is a multiple of the parts.
+  __device__ void go_on(At* at, int count) const {
+    at->pixel += count / kParts;
+    while (at->pixel >= x.count) {
+      at->pixel -= x.count;
+      if (++at->line < y.count) continue;
+      at->line = 0;
+      ++at->image;
+    }
+  }
   __device__ Value left(int64_t m, const At& at) const {
     if (m >= rows) return Value{};
     const int64_t element = at.image * p.grad.batch_stride +

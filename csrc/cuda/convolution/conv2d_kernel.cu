@@ -51,6 +51,15 @@ struct ConvProblem {
     const int64_t v = tap / x.taps;
     return {plane, v, tap - v * x.taps};
   }
+  __device__ void go_on(At* at, int count) const {
+    at->u += count;
+    while (at->u >= x.taps) {
+      at->u -= x.taps;
+      if (++at->v < y.taps) continue;
+      at->v = 0;
+      ++at->plane;
+    }
+  }
   __device__ Value left(int64_t m, const At& at) const {
     if (m >= rows) return Value{};
     return weight_value<Element>(p, m, at.plane,

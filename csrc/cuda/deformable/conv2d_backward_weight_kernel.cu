@@ -37,6 +37,17 @@ struct WeightProblem {
     return {j < columns, tap, channel, channel / p.offset_channels()};
   }
   __device__ PixelAt at(int64_t k) const { return pixel_at(p, first + k); }
+  __device__ void go_on(PixelAt* at, int count) const {
+    at->pixel += count;
+    at->column += count;
+    while (at->column >= p.x.output) {
+      at->column -= p.x.output;
+      if (++at->row < p.y.output) continue;
+      at->row = 0;
+      at->pixel -= p.pixels();
+      ++at->image;
+    }
+  }
   __device__ Acc left(int64_t m, const PixelAt& at) const {
     if (m >= rows) return Acc{};
     const int64_t pixel = at.image * p.pixels() + at.pixel;

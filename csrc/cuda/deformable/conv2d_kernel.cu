@@ -50,6 +50,13 @@ struct DeformProblem {
     const int64_t tap = k / p.group_channels();
     return {tap, k - tap * p.group_channels()};
   }
+  __device__ void go_on(At* at, int count) const {
+    at->channel += count;
+    while (at->channel >= p.group_channels()) {
+      at->channel -= p.group_channels();
+      ++at->tap;
+    }
+  }
   __device__ Acc left(int64_t m, const At& at) const {
     if (m >= rows) return Acc{};
     return load_number(weights + (group * rows + m) * depth + at.tap * p.group_channels() +
@@ -112,7 +119,7 @@ struct AdjacentProblem : DeformProblem<T> {
 };
 
 template <class T, bool adjacent>
-__global__ void __launch_bounds__(kTileThreads, 2)
+__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 && !adjacent ? 1 : 2)
     deform_conv2d(const __grid_constant__ DeformConvParams p, const T* const weights,
                   const int64_t row_tiles, const int64_t column_tiles, const int64_t tiles) {
   using Acc = typename Accumulate<T>::type;

@@ -51,6 +51,7 @@ struct RowGradientProblem {
     return {j < columns, (group * depth * p.taps() + tap) * ins + channel};
   }
   __device__ int64_t at(int64_t k) const { return k; }
+  __device__ void go_on(int64_t* k, int count) const { *k += count; }
   __device__ Acc left(int64_t m, int64_t k) const {
     if (m >= rows) return Acc{};
     return static_cast<const Acc*>(p.grad)[(part.first + m) * p.out_channels + group * depth + k];
