@@ -15,10 +15,19 @@
 // than its level has boxes. Bounds are computed in float64 and widened by far more than the
 // rounding of the overlap, which is relative to the sides' lengths; boxes too small for that are
 // not `prunable`.
+//
+// NOTE [ Looking ahead ]
+// Candidates come by score, so each looks at cells somewhere else. With many boxes these are in no
+// near cache, and nearly all time is spent waiting for them (a million boxes). Sixteen candidates
+// are therefore prepared together: look() lists the cells that each has to look at and prefetches
+// them, fetch_boxes() then the boxes in them, and only then are candidates tested. Where most
+// candidates are suppressed by a box of their own cell, the others aren't worth looking for, so
+// this is done only after sixteen candidates of which at least half were kept.
 #pragma once
 
 #include <cmath>
 
+#include "cpu/read_soon.h"
 #include "cpu/suppression/nms_kept.h"
 
 namespace visops {
@@ -84,6 +93,13 @@ struct Level {
 
 struct Cell {
   int32_t first, used;
+};
+
+// Runs of adjacent cells that one candidate looks at.
+struct CellRows {
+  static constexpr int kMost = 24;
+  int count;  // greater than kMost: not all are listed
+  int32_t first[kMost], last[kMost];
 };
 
 class Levels {
@@ -159,20 +175,42 @@ class Grid {
 
   // Whether a kept box overlaps `box`, whose cell is `cell`.
   bool meets(const Box<Acc>& box, int64_t cell) const {
-    const Cell& own = cells_[cell];
-    if (test_.meets(box, kept_, own.first, own.first + own.used)) return true;
-    const Centre centre = centre_of(box);
-    const double width = static_cast<double>(box.x2) - static_cast<double>(box.x1);
-    const double height = static_cast<double>(box.y2) - static_cast<double>(box.y1);
-    const double side = width > height ? width : height;
-    const int low = t_ > 0.0 ? levels_.of(at_least_normal(side * t_)) : 0;
-    const int high = t_ > 0.0 ? levels_.of(finite(side * stretch_)) : kLevels - 1;
-    for (int i = high; i >= low; --i) {
-      if (levels_[i].boxes > 0 && meets_level(box, levels_[i], centre, width, height, cell)) {
-        return true;
-      }
+    return meets_own(box, cell) || for_each_row(box, [&](int64_t first, int64_t last) {
+             return meets_cells(box, first, last, cell);
+           });
+  }
+
+  // The same, with the cells that look() listed.
+  bool meets(const Box<Acc>& box, int64_t cell, const CellRows& rows) const {
+    if (rows.count > CellRows::kMost) return meets(box, cell);
+    if (meets_own(box, cell)) return true;
+    for (int r = 0; r < rows.count; ++r) {
+      if (meets_cells(box, rows.first[r], rows.last[r], cell)) return true;
     }
     return false;
+  }
+
+  // Lists the cells that a candidate has to look at, and prefetches them.
+  void look(const Box<Acc>& box, CellRows* rows) const {
+    int count = 0;
+    for_each_row(box, [&](int64_t first, int64_t last) {
+      if (count == CellRows::kMost) return ++count > 0;  // ends the search
+      rows->first[count] = static_cast<int32_t>(first);
+      rows->last[count++] = static_cast<int32_t>(last);
+      fetch_soon(cells_ + first, last - first + 1);
+      return false;
+    });
+    rows->count = count;
+  }
+
+  // Prefetches the first boxes of those cells.
+  void fetch_boxes(const CellRows& rows) const {
+    const int count = rows.count < CellRows::kMost ? rows.count : CellRows::kMost;
+    for (int r = 0; r < count; ++r) {
+      const Cell &first = cells_[rows.first[r]], &last = cells_[rows.last[r]];
+      const int64_t begin = first.first, end = last.first + last.used;
+      if (begin < end) kept_.fetch_run(begin, end);
+    }
   }
 
   void keep(const Box<Acc>& box, int64_t cell) {
@@ -192,20 +230,38 @@ class Grid {
     return (0.5 * (side + other) - t_ * longer) * (1.0 + 1e-5);
   }
 
-  bool meets_level(const Box<Acc>& box, const Level& level, const Centre& centre, double width,
-                   double height, int64_t own) const {
-    const double dx = reach(width, level.most) + kCentreError * std::fabs(centre.x);
-    const double dy = reach(height, level.most) + kCentreError * std::fabs(centre.y);
-    const int64_t left = level.column(centre.x - dx), right = level.column(centre.x + dx);
-    const int64_t top = level.row(centre.y - dy), bottom = level.row(centre.y + dy);
-    for (int64_t row = top; row <= bottom; ++row) {
-      const int64_t first = level.first_cell + row * level.columns;
-      if (meets_cells(box, first + left, first + right, own)) return true;
+  bool meets_own(const Box<Acc>& box, int64_t cell) const {
+    const Cell& own = cells_[cell];
+    return test_.meets(box, kept_, own.first, own.first + own.used);
+  }
+
+  // use(first, last) for the rows of cells that the box has to look at, until one returns true;
+  // returns whether one did.
+  template <class Use>
+  VISOPS_ALWAYS_INLINE bool for_each_row(const Box<Acc>& box, const Use& use) const {
+    const Centre centre = centre_of(box);
+    const double width = static_cast<double>(box.x2) - static_cast<double>(box.x1);
+    const double height = static_cast<double>(box.y2) - static_cast<double>(box.y1);
+    const double side = width > height ? width : height;
+    const int low = t_ > 0.0 ? levels_.of(at_least_normal(side * t_)) : 0;
+    const int high = t_ > 0.0 ? levels_.of(finite(side * stretch_)) : kLevels - 1;
+    for (int i = high; i >= low; --i) {
+      const Level& level = levels_[i];
+      if (level.boxes == 0) continue;
+      const double dx = reach(width, level.most) + kCentreError * std::fabs(centre.x);
+      const double dy = reach(height, level.most) + kCentreError * std::fabs(centre.y);
+      const int64_t left = level.column(centre.x - dx), right = level.column(centre.x + dx);
+      const int64_t top = level.row(centre.y - dy), bottom = level.row(centre.y + dy);
+      for (int64_t row = top; row <= bottom; ++row) {
+        const int64_t first = level.first_cell + row * level.columns;
+        if (use(first + left, first + right)) return true;
+      }
     }
     return false;
   }
 
-  // ... in the cells [first, last] of a row, whose boxes follow one another.
+  // Whether a kept box overlaps it in the cells [first, last] of a row, whose boxes follow one
+  // another.
   bool meets_cells(const Box<Acc>& box, int64_t first, int64_t last, int64_t own) const {
     const int64_t begin = cells_[first].first, end = cells_[last].first + cells_[last].used;
     if (end - begin <= kRun) return end > begin && test_.meets_run(box, kept_, begin);

@@ -8,6 +8,7 @@
 #endif
 
 #include "core/box.h"
+#include "cpu/read_soon.h"
 
 namespace visops {
 namespace {
@@ -42,6 +43,12 @@ struct KeptBoxes {
   }
 
   static constexpr int64_t elements(int64_t size) { return 5 * (size + kRun); }
+
+  // Prefetches what a test of the boxes [begin, end) reads; of many, the first.
+  void fetch_run(int64_t begin, int64_t end) const {
+    const int64_t count = end - begin < 3 * kRun ? end - begin : 3 * kRun;
+    for (const Acc* array : {x1, y1, x2, y2, area}) fetch_soon(array + begin, count);
+  }
 
   Box<Acc> box(int64_t i) const { return {x1[i], y1[i], x2[i], y2[i], area[i]}; }
 

@@ -64,6 +64,15 @@ GridScratch<Acc> allocate_grids(Workspace& workspace, int64_t count) {
   return scratch;
 }
 
+// Candidates prepared together: NOTE [ Looking ahead ]. Fewer boxes in all stay in near caches.
+constexpr int kTogether = 16;
+constexpr int64_t kManyBoxes = 16384;
+
+inline void fetch_candidate(const NmsParams& p, int64_t candidate) {
+  const int64_t size = element_size(p.dtype);
+  fetch_soon(address_of(p.boxes) + box_offset(p, candidate) * size, 4 * size);
+}
+
 // Counts boxes by cell, and gives each cell room for its own.
 template <class Acc>
 void make_cells(const GridScratch<Acc>& scratch, int64_t count, Levels& levels) {
@@ -89,14 +98,48 @@ void make_cells(const GridScratch<Acc>& scratch, int64_t count, Levels& levels) 
   }
 }
 
+// The loop of suppress_long() over its candidates, for so many that their cells are in no near
+// cache.
+template <class Acc>
+void suppress_many(const GridScratch<Acc> scratch, int64_t count, Grid<Acc>& grid,
+                   SegmentOutput output) {
+  CellRows rows[kTogether];
+  int kept = 0;  // of the last sixteen
+  for (int64_t first = 0; first < count; first += kTogether) {
+    const int64_t end = first + kTogether < count ? first + kTogether : count;
+    const bool looks = kept >= kTogether / 2;
+    if (looks) {
+      for (int64_t i = first; i < end; ++i) {
+        CellRows& own = rows[i - first];
+        own.count = 0;
+        if (scratch.cell[i] >= 0) grid.look(scratch.boxes[i], &own);
+      }
+      for (int64_t i = first; i < end; ++i) grid.fetch_boxes(rows[i - first]);
+    }
+    kept = 0;
+    for (int64_t i = first; i < end; ++i) {
+      const Box<Acc>& box = scratch.boxes[i];
+      const int32_t cell = scratch.cell[i];
+      if (cell >= 0) {
+        if (looks ? grid.meets(box, cell, rows[i - first]) : grid.meets(box, cell)) continue;
+      }
+      if (!output.keep(i)) return;
+      if (cell >= 0) grid.keep(box, cell);
+      ++kept;
+    }
+  }
+}
+
 // `scratch` by value is measurably faster than by reference.
 template <class Acc>
 void suppress_long(const NmsParams& p, int64_t begin, int64_t count, const GridScratch<Acc> scratch,
                    SegmentOutput output) {
   const KeptBoxes<Acc> kept(scratch.kept, count);
+  const bool is_many = count >= kManyBoxes;
   double longest = 0.0;
   bool can_prune = count <= int64_t{1} << 31 && (p.iou_threshold >= kFar || count > kSweepFar);
   for (int64_t i = 0; i < count; ++i) {
+    if (is_many && i + kTogether < count) fetch_candidate(p, p.order[begin + i + kTogether]);
     const Box<Acc> box = scratch.boxes[i] = candidate_box<Acc>(p, p.order[begin + i]);
     if (is_inert(box)) continue;
     can_prune = can_prune && prunable(box);
@@ -110,6 +153,7 @@ void suppress_long(const NmsParams& p, int64_t begin, int64_t count, const GridS
   Levels levels(longest);
   make_cells(scratch, count, levels);
   Grid<Acc> grid(levels, p.iou_threshold, kept, scratch.cells);
+  if (is_many) return suppress_many(scratch, count, grid, output);
   for (int64_t i = 0; i < count; ++i) {
     const Box<Acc>& box = scratch.boxes[i];
     const int32_t cell = scratch.cell[i];
