@@ -91,7 +91,8 @@ __device__ void warp_pixel(const AffineParams& p, const TileAt& at, const TileMa
 }
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4)
+__global__ void __launch_bounds__(kTileThreads,
+                                  sizeof(T) == 8 && mode != Interpolation::kNearest ? 2 : 4)
     affine_forward(const __grid_constant__ AffineParams p, const TileGrid grid) {
   using Acc = typename Accumulate<T>::type;
   constexpr int kWords = kMaxInterleaved * kWarp * sizeof(T) / sizeof(uint32_t);
