@@ -6,13 +6,14 @@ then has the error that stopped the import.
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ISA_FLAGS = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl")
@@ -88,8 +89,13 @@ def attempt(report: Callable[..., str], *args: str) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """Print the report."""
+    argparse.ArgumentParser(
+        prog="python -m visops",
+        description="Print what a bug report needs.",
+        epilog="Networks over folders of images: python -m visops.infer --help",
+    ).parse_args(words)
     print(f"platform: {platform.platform()}, {' '.join(platform.libc_ver())}")
     print(f"CPU: {attempt(cpu_model)}")
     print(f"Python: {sys.version.split()[0]} ({sys.executable})")

@@ -347,6 +347,16 @@ def test_never_built(tmp_path: Path) -> None:
     assert "visops was never built here" in import_copy(tmp_path)
 
 
+def test_the_report_takes_no_arguments() -> None:
+    """`python -m visops infer` printed the report as if nothing had been asked for."""
+    command = [sys.executable, str(PACKAGE / "__main__.py")]
+    run = subprocess.run([*command, "infer"], capture_output=True, text=True, check=False)
+    assert run.returncode == 2
+    assert "unrecognized arguments: infer" in run.stderr
+    run = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    assert "python -m visops.infer" in run.stdout
+
+
 def test_the_report_works_without_visops(tmp_path: Path) -> None:
     (tmp_path / "visops.py").write_text("raise ImportError('broken on purpose')\n")
     run = subprocess.run(
