@@ -191,7 +191,7 @@ def test_no_call_asks_for_gigabytes() -> None:
 
 def test_no_call_reads_whole_images_for_long() -> None:
     """Degenerate homographies may read every window 16 times for each output pixel."""
-    given = {
+    given: dict[str, Any] = {
         "images": torch.empty(3, 5, 64, 64),
         "matrix": torch.empty(3, 3, 3),
         "size": [64, 64],
