@@ -161,6 +161,8 @@ def pooled() -> None:
     maps.grad = None
     turned = torch.cat([boxes, torch.linspace(0, 3, 20)[:, None]], 1)
     grown([maps], visops.roi_align_rotated(maps, turned, (2, 2)))
+    last = maps.detach().to(memory_format=torch.channels_last)
+    visops.roi_align_rotated(last, turned, (3, 12))
 
 
 def cropped() -> None:

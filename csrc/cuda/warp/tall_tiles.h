@@ -27,11 +27,12 @@ constexpr int kTileThreads = kTileWidth * kTileParts;
 
 inline TileGrid tall_tiles(int64_t batch, int64_t height, int64_t width) {
   const int64_t segments = batch * ((width + kSegment - 1) / kSegment);
-  // Not segments * height / kManyTiles, which may overflow.
-  const int64_t tiles = (kManyTiles + segments - 1) / (segments > 0 ? segments : 1);  // of a column
+  // Tiles above one another. Not by segments * height, which may overflow.
+  const int64_t wanted = segments > 0 ? (kManyTiles + segments - 1) / segments : 1;
+  const int64_t least = (height + kMostTileRows - 1) / kMostTileRows;
+  const int64_t tiles = wanted > least ? wanted : least;
   const int64_t rows = (height + tiles - 1) / tiles;
-  const int64_t tall = rows < kMostTileRows ? rows : kMostTileRows;
-  const int64_t tile_rows = tall > kLeastTileRows ? tall : kLeastTileRows;
+  const int64_t tile_rows = rows > kLeastTileRows ? rows : kLeastTileRows;
   return tile_grid(batch, height, width, static_cast<int>(tile_rows), kSegment);
 }
 
