@@ -120,16 +120,17 @@ _KEPT = {("torch.ops.visops.runs_to_bits", "size")}
 # may; larger ones can't be allocated.
 _SIZES = (
     *("batch", "input_size", "images_size", "patches_size", "weight_size", "output_size"),
-    *("size", "sizes", "kernel_size", "padding", "out_h", "out_w", "num_points"),
-    "oversample_ratio",
+    *("mask_size", "image_size", "value_size", "out_size", "size", "sizes", "kernel_size"),
+    *("padding", "out_h", "out_w", "num_points", "oversample_ratio"),
 )
+# A single number is meant for both dimensions.
+_SIDES = ("size", "out_size", "output_size", "kernel_size", "padding")
 _GIGABYTES = (1 << 24, 1 << 34)
 
 
 def takes_gigabytes(arguments: Mapping[str, Any]) -> bool:
     numbers = pytree.tree_leaves([arguments.get(name) for name in _SIZES])
-    if isinstance(arguments.get("padding"), int):  # pads both dimensions
-        numbers.append(arguments["padding"])
+    numbers += [arguments[name] for name in _SIDES if isinstance(arguments.get(name), int)]
     positive = [n for n in numbers if _counts(n)]
     tensors = [t for t in pytree.tree_leaves(arguments) if isinstance(t, Tensor)]
     largest = max((t.numel() for t in tensors), default=1)
