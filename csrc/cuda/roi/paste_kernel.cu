@@ -40,7 +40,9 @@ __device__ void place_line(const RoiPasteParams& p, const TargetTile& at, int64_
   const int64_t size = is_column ? p.patch_width : p.patch_height;
   if (map.integral) {
     constexpr auto nearest = Interpolation::kNearest;
-    lines->taps[n][line].index[0] = grid_taps<nearest, Acc>(axis, place, padding, size).index[0];
+    AxisTaps<mode, Acc> taps = {};  // whole, for it is copied whole
+    taps.index[0] = grid_taps<nearest, Acc>(axis, place, padding, size).index[0];
+    lines->taps[n][line] = taps;
   } else {
     lines->taps[n][line] = grid_taps<mode, Acc>(axis, place, padding, size);
   }
