@@ -5,6 +5,7 @@
 
 #include "core/platform.h"
 #include "cuda/launch.h"
+#include "cuda/parts.h"
 
 namespace visops {
 namespace {
@@ -25,8 +26,8 @@ inline TileGrid tile_grid(int64_t batch, int64_t output_height, int64_t output_w
   TileGrid grid;
   grid.width = tile_width;
   grid.height = tile_height;
-  grid.columns = static_cast<int32_t>((output_width + tile_width - 1) / tile_width);
-  grid.rows = static_cast<int32_t>((output_height + tile_height - 1) / tile_height);
+  grid.columns = static_cast<int32_t>(parts_of(output_width, tile_width));
+  grid.rows = static_cast<int32_t>(parts_of(output_height, tile_height));
   grid.count = batch * grid.rows * grid.columns;
   return grid;
 }

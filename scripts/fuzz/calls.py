@@ -147,13 +147,13 @@ def reads_for_long(arguments: Mapping[str, Any]) -> bool:
 
     That is documented: up to 4 windows (bicubic: 16) for each output pixel.
     """
+    if not arguments.get("antialias"):
+        return False
     tensors = {
         name: [t for t in pytree.tree_leaves(value) if isinstance(t, Tensor) and not t.is_nested]
         for name, value in arguments.items()
     }
-    if not arguments.get("antialias") or not any(
-        t.shape[-2:] == (3, 3) for t in tensors.get("matrix", [])
-    ):
+    if not any(t.shape[-2:] == (3, 3) for t in tensors.get("matrix", [])):
         return False
     results = tensors.get("grad", []) + tensors.get("out", [])
     sides = [list(t.shape[-2:]) for t in results] or arguments.get("size")

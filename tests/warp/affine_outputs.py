@@ -39,6 +39,14 @@ def bytes_of(tensor: Tensor) -> np.ndarray:
     return tensor.contiguous().view(torch.uint8).numpy()
 
 
+def tall_problem(rng: np.random.Generator, device: str) -> tuple[Tensor, Tensor, tuple[int, int]]:
+    """Images, matrices and size: a CUDA tile is as tall as it may be, and the output taller."""
+    size = (150, 9)
+    matrices = [random_matrix(rng, 20, 9, size, scale=(1, 5)) for _ in range(8)]
+    images = random_image(rng, (8, 1, 20, 9), torch.uint8)
+    return images.to(device), torch.from_numpy(np.stack(matrices)).to(device), size
+
+
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     """Names and bytes of forward, image gradient and matrix gradient.
 
@@ -65,11 +73,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
             grads = torch.autograd.grad(result, (image, matrix), incoming)
             yield f"{name}-image", bytes_of(grads[0].cpu())
             yield f"{name}-matrix", bytes_of(grads[1].cpu())
-    # As many samples as let a CUDA tile be as tall as it may, and more rows than that.
-    tall = random_image(rng, (8, 1, 20, 9), torch.uint8).to(device)
-    turned = np.stack([random_matrix(rng, 20, 9, (150, 9), scale=(5, 1)) for _ in range(8)])
-    matrices = torch.from_numpy(turned).to(device)
-    yield "tall", bytes_of(visops.warp_affine(tall, matrices, (150, 9)).cpu())
+    yield "tall", bytes_of(visops.warp_affine(*tall_problem(rng, device)).cpu())
     photo = rng.integers(0, 256, (61, 333, 3), dtype=np.uint8)
     for mode in ("nearest", "bilinear", "bicubic"):
         yield f"numpy-{mode}", visops.warp_affine(photo, exact[1], (30, 401), mode=mode)

@@ -12,7 +12,7 @@ from references.affine import random_matrix
 from torch import Tensor
 
 from warp.affine_cases import LAYOUTS, PADDINGS, random_image
-from warp.affine_outputs import LAID_OUT, bytes_of
+from warp.affine_outputs import LAID_OUT, bytes_of, tall_problem
 from warp.augment_cases import (
     DTYPES,
     SAMPLERS,
@@ -165,13 +165,10 @@ def empty_window(device: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def tall(device: str) -> Iterator[tuple[str, np.ndarray]]:
-    """As many samples as let a CUDA tile be as tall as it may, and more rows than that."""
-    rng = np.random.default_rng(1)
-    image = random_image(rng, (8, 1, 20, 9), torch.uint8).to(device)
-    turned = np.stack([random_matrix(rng, 20, 9, (150, 9), scale=(5, 1)) for _ in range(8)])
-    matrix, erase = torch.from_numpy(turned), torch.tensor([[[1, 50, 8, 70]]]).expand(8, 1, 4)
-    found = visops.augment(image, matrix.to(device), (150, 9), erase=erase.to(device))
-    yield "tall", bytes_of(found.cpu())
+    """Tall tiles, with a rectangle to erase."""
+    image, matrix, size = tall_problem(np.random.default_rng(1), device)
+    erase = torch.tensor([[[1, 50, 8, 70]]]).expand(8, 1, 4).to(device)
+    yield "tall", bytes_of(visops.augment(image, matrix, size, erase=erase).cpu())
 
 
 def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:

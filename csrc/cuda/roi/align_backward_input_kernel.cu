@@ -29,8 +29,7 @@ struct ChannelSums {
   int count;  // of channels
 
   __device__ ChannelSums(const RoiAlignParams& p, const Tile& tile) {
-    const int64_t left = parts_of(p.channels - tile.channel - lane_of_thread(), kWarp);
-    count = left < kGroup ? static_cast<int>(left) : kGroup;
+    count = at_most<kGroup>(parts_of(p.channels - tile.channel - lane_of_thread(), kWarp));
   }
 
   __device__ void add(const RoiAlignParams& p, const Tile& tile,

@@ -5,6 +5,7 @@
 #include "core/roi/layout.h"
 #include "core/workspace.h"
 #include "cuda/load_number.h"
+#include "cuda/parts.h"
 
 namespace visops {
 namespace {
@@ -16,8 +17,6 @@ constexpr int kWarp = 32;
 VISOPS_FN bool lanes_are_channels(const RoiMap& map, int64_t channels) {
   return map.channel_stride == 1 && channels >= kWarp;
 }
-
-VISOPS_FN int64_t parts_of(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
 template <int most>
 VISOPS_FN int at_most(int64_t count) {

@@ -25,6 +25,7 @@
 
 #include "core/suppression/scratch.h"
 #include "cuda/launch.h"
+#include "cuda/parts.h"
 #include "cuda/suppression/ordered_bits.h"
 
 namespace visops {
@@ -309,8 +310,6 @@ __global__ void __launch_bounds__(kThreads)
     store_score(p, i, changed);
   }
 }
-
-int64_t parts_of(int64_t count, int size) { return (count + size - 1) / size; }
 
 template <template <class> class Search, class Scratch>
 void search(const MatrixNmsParams& p, const Scratch& scratch, void* stream) {

@@ -82,8 +82,8 @@ __device__ inline void prepare_filter(const AugmentParams& p, const AugmentImage
   const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0) {
     tile->index = at.sample;
-    tile->left = static_cast<int32_t>(at.x);
-    tile->top = static_cast<int32_t>(at.y);
+    tile->left = at.x;
+    tile->top = at.y;
     tile->sample = upright_sample(p, at.sample, image, tile->given);
   } else if (thread == kWarp) {
     tile->erased = tile_meets_erase(p, grid, at);

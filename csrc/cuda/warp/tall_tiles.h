@@ -26,12 +26,12 @@ constexpr int kTileParts = 4;  // of a block, with a piece each
 constexpr int kTileThreads = kTileWidth * kTileParts;
 
 inline TileGrid tall_tiles(int64_t batch, int64_t height, int64_t width) {
-  const int64_t segments = batch * ((width + kSegment - 1) / kSegment);
+  const int64_t segments = batch * parts_of(width, kSegment);
   // Tiles above one another. Not by segments * height, which may overflow.
-  const int64_t wanted = segments > 0 ? (kManyTiles + segments - 1) / segments : 1;
-  const int64_t least = (height + kMostTileRows - 1) / kMostTileRows;
+  const int64_t wanted = segments > 0 ? parts_of(kManyTiles, segments) : 1;
+  const int64_t least = parts_of(height, kMostTileRows);
   const int64_t tiles = wanted > least ? wanted : least;
-  const int64_t rows = (height + tiles - 1) / tiles;
+  const int64_t rows = parts_of(height, tiles);
   const int64_t tile_rows = rows > kLeastTileRows ? rows : kLeastTileRows;
   return tile_grid(batch, height, width, static_cast<int>(tile_rows), kSegment);
 }
