@@ -35,21 +35,18 @@ struct IntegerTaps {
   int32_t until;  // weights so far
 };
 
-// total = level 2^shift, shift <= most_shift.
-template <Interpolation mode>
-VISOPS_FN IntegerTaps integer_taps(const FilterTaps<float>& taps, int32_t level, int most_shift) {
-  float peak = 0.0f;
-  for (int32_t i = 0; i < taps.count; ++i) {
-    const float weight = filter_tap<mode>(taps, taps.first + i);
-    const float size = weight < 0.0f ? -weight : weight;
-    peak = size > peak ? size : peak;
-  }
+// total = level 2^shift, shift <= most_shift. `peak` is the largest filter_tap(), by size.
+VISOPS_FN IntegerTaps integer_taps(const FilterTaps<float>& taps, float peak, int32_t level,
+                                   int most_shift) {
   // 32767, less what rounding running sums may add.
-  constexpr float kLargest = 32700.0f;
-  float largest = peak * taps.norm * static_cast<float>(level);
+  constexpr uint32_t kLargest = 0x46ff7800;  // 32700, as a float
+  // The largest shift with 2^shift x peak x norm x level <= 32700.
+  const auto largest = bit_cast<uint32_t>(peak * taps.norm * static_cast<float>(level));
+  constexpr uint32_t kFraction = (1u << 23) - 1;
+  const int fits = static_cast<int>(kLargest >> 23) - static_cast<int>(largest >> 23) -
+                   ((largest & kFraction) > (kLargest & kFraction) ? 1 : 0);
   IntegerTaps t;
-  t.shift = 0;
-  for (; t.shift < most_shift && 2.0f * largest <= kLargest; ++t.shift) largest = 2.0f * largest;
+  t.shift = fits > 0 ? (fits < most_shift ? fits : most_shift) : 0;
   t.total = taps.count > 0 ? level << t.shift : 0;
   t.scale = taps.norm * static_cast<float>(t.total);
   t.sum = 0.0f;
@@ -57,14 +54,38 @@ VISOPS_FN IntegerTaps integer_taps(const FilterTaps<float>& taps, int32_t level,
   return t;
 }
 
+template <Interpolation mode>
+VISOPS_FN float filter_peak(const FilterTaps<float>& taps) {
+  float peak = 0.0f;
+  for (int32_t i = 0; i < taps.count; ++i) {
+    const float weight = filter_tap<mode>(taps, taps.first + i);
+    const float size = weight < 0.0f ? -weight : weight;
+    peak = size > peak ? size : peak;
+  }
+  return peak;
+}
+
 // The weights of tap rows, and of tap columns.
 template <Interpolation mode>
+VISOPS_FN IntegerTaps integer_rows(const FilterTaps<float>& taps, float peak) {
+  return integer_taps(taps, peak, IntegerLevel<mode>::value, 13);
+}
+template <Interpolation mode>
 VISOPS_FN IntegerTaps integer_rows(const FilterTaps<float>& taps) {
-  return integer_taps<mode>(taps, IntegerLevel<mode>::value, 13);
+  return integer_rows<mode>(taps, filter_peak<mode>(taps));
+}
+template <Interpolation mode>
+VISOPS_FN IntegerTaps integer_columns(const FilterTaps<float>& taps, float peak) {
+  return integer_taps(taps, peak, 1, 15);
 }
 template <Interpolation mode>
 VISOPS_FN IntegerTaps integer_columns(const FilterTaps<float>& taps) {
-  return integer_taps<mode>(taps, 1, 15);
+  return integer_columns<mode>(taps, filter_peak<mode>(taps));
+}
+
+// The sum of all weights up to a tap, from the one of filter_tap() and IntegerTaps::scale.
+VISOPS_HOT_FN int32_t weight_until(float scale, float sum) {
+  return static_cast<int32_t>(floor(sum * scale + 0.5f));
 }
 
 // The weight of tap `i` of 0, 1, 2 ...
@@ -73,7 +94,7 @@ VISOPS_HOT_FN int32_t next_weight(const FilterTaps<float>& taps, int32_t i, Inte
   t->sum = t->sum + filter_tap<mode>(taps, taps.first + i);
   const int32_t before = t->until;
   const bool last = i + 1 == taps.count;
-  t->until = last ? t->total : static_cast<int32_t>(floor(t->sum * t->scale + 0.5f));
+  t->until = last ? t->total : weight_until(t->scale, t->sum);
   return t->until - before;
 }
 

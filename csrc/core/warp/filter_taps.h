@@ -35,8 +35,9 @@ VISOPS_HOT_FN Acc filter_tap(const FilterTaps<Acc>& taps, int32_t k) {
   return filter_weight<mode>((static_cast<Acc>(k) - taps.at) * taps.scale);
 }
 
-template <Interpolation mode, class Acc>
-VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padding, Acc at) {
+// The taps without their norm.
+template <class Acc>
+VISOPS_FN FilterTaps<Acc> filter_range(const SegmentAxis<Acc>& axis, Padding padding, Acc at) {
   FilterTaps<Acc> taps;
   const Acc limit = static_cast<Acc>(1073741824.0);
   Acc centre = at > -limit ? (at < limit ? at : limit) : -limit;
@@ -56,16 +57,28 @@ VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padd
   taps.count = some ? static_cast<int32_t>(last - first) + 1 : 0;
   taps.at = centre;
   taps.scale = axis.filter_scale;
+  return taps;
+}
+
+// Completes filter_range() with the sum of its filter_tap(), in order.
+template <Interpolation mode, class Acc>
+VISOPS_FN void set_norm(Acc sum, FilterTaps<Acc>* taps) {
+  if (taps->count > 0 && sum == static_cast<Acc>(0)) {
+    // Coordinates this large are sparser than the filter is wide: take the element there.
+    taps->at = floor(taps->at);
+    taps->first = static_cast<int32_t>(taps->at);
+    taps->count = 1;
+    sum = filter_tap<mode>(*taps, taps->first);
+  }
+  taps->norm = sum != static_cast<Acc>(0) ? static_cast<Acc>(1) / sum : static_cast<Acc>(0);
+}
+
+template <Interpolation mode, class Acc>
+VISOPS_FN FilterTaps<Acc> filter_taps(const SegmentAxis<Acc>& axis, Padding padding, Acc at) {
+  FilterTaps<Acc> taps = filter_range(axis, padding, at);
   Acc sum = static_cast<Acc>(0);
   for (int32_t i = 0; i < taps.count; ++i) sum = sum + filter_tap<mode>(taps, taps.first + i);
-  if (some && sum == static_cast<Acc>(0)) {
-    // Coordinates this large are sparser than the filter is wide: take the element there.
-    taps.at = floor(centre);
-    taps.first = static_cast<int32_t>(taps.at);
-    taps.count = 1;
-    sum = filter_tap<mode>(taps, taps.first);
-  }
-  taps.norm = sum != static_cast<Acc>(0) ? static_cast<Acc>(1) / sum : static_cast<Acc>(0);
+  set_norm<mode>(sum, &taps);
   return taps;
 }
 

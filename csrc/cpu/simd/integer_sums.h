@@ -55,12 +55,12 @@ struct WordWindow {
   int pairs;
 };
 
-// Eight runs of pixels, [blocks * kWordBlock] each.
+// Eight runs of pixels, 2 * pairs each.
 struct PixelRuns {
   const int16_t* pixels;
-  const int32_t* first;   // [8] the pixel where each run begins
-  const int16_t* weight;  // [8, blocks * kWordBlock]
-  int blocks;
+  const int32_t* first;   // [8] the word where each run begins
+  const int16_t* weight;  // [4, pairs, 16] of the runs i and i + 4: each pair of taps four times
+  int pairs;
 };
 constexpr int kPixelSums = 8;
 
@@ -286,33 +286,21 @@ VISOPS_ALWAYS_INLINE __m256i pair_channels(__m256i pixels) {
   return _mm256_shuffle_epi8(pixels, _mm256_broadcastsi128_si256(order));
 }
 
-// Sums of the runs i and i + 4, a channel in each lane of a half. Pairs of taps: 0 for all in the
-// blocks.
+// Sums of the runs i and i + 4, a channel in each lane of a half. Pairs = 0 reads their number.
 template <int Channels, int Pairs>
 VISOPS_ALWAYS_INLINE __m256i pixel_run_sums(const PixelRuns& runs, int i) {
-  const auto load = [](const int16_t* low, const int16_t* high) {
-    return _mm256_inserti128_si256(
-        _mm256_castsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(low))),
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(high)), 1);
-  };
-  const int blocks = Pairs > 0 ? 1 : runs.blocks, words = blocks * kWordBlock;
-  const int16_t* low = runs.pixels + runs.first[i] * Channels;
-  const int16_t* high = runs.pixels + runs.first[i + 4] * Channels;
-  const int16_t* weight = runs.weight + i * words;
+  const int pairs = Pairs > 0 ? Pairs : runs.pairs;
+  const int16_t* low = runs.pixels + runs.first[i];
+  const int16_t* high = runs.pixels + runs.first[i + 4];
+  const auto* weight = reinterpret_cast<const __m256i*>(runs.weight) + i * pairs;
   __m256i sum = _mm256_setzero_si256();
-  for (int b = 0; b < blocks; ++b) {
-    const __m256i weights = load(weight, weight + 4 * words);
-    const auto add = [&](int pair, __m256i weight_pair) {
-      const __m256i pixels = load(low + 2 * pair * Channels, high + 2 * pair * Channels);
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pair_channels<Channels>(pixels), weight_pair));
-    };
-    add(0, _mm256_shuffle_epi32(weights, 0x00));
-    add(1, _mm256_shuffle_epi32(weights, 0x55));
-    if (Pairs == 0 || Pairs > 2) add(2, _mm256_shuffle_epi32(weights, 0xaa));
-    if (Pairs == 0 || Pairs > 3) add(3, _mm256_shuffle_epi32(weights, 0xff));
-    low += kWordBlock * Channels;
-    high += kWordBlock * Channels;
-    weight += kWordBlock;
+  VISOPS_UNROLL
+  for (int k = 0; k < pairs; ++k) {
+    const __m256i pixels = _mm256_inserti128_si256(
+        _mm256_castsi128_si256(
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(low + 2 * k * Channels))),
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(high + 2 * k * Channels)), 1);
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pair_channels<Channels>(pixels), weight[k]));
   }
   return sum;
 }

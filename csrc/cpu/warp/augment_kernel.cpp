@@ -189,7 +189,7 @@ struct FloatResizer {
     visops::make_chunk(task.s.mode, axis, segment, x0, lane, lanes, task.p.dtype == DType::kUInt8,
                        chunk);
   }
-  void start_row(const AugmentTask&, const SegmentAxis<float>&, float) {}
+  void start_row(const AugmentTask&, const SegmentAxis<float>&, int64_t, int64_t, int64_t) {}
   void sample(const SegmentAt& at, const ResizeChunk& chunk, int64_t first, int64_t channels) {
     resize_row(at, chunk, filter, first, channels, buffers, buffers.planes);
   }
@@ -203,18 +203,21 @@ struct IntegerResizer {
   void make_chunk(const AugmentTask& task, const SegmentAxis<float>& axis,
                   const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
                   IntegerChunk& chunk) {
+    const int channels = static_cast<int>(task.p.channels);
     if (task.s.mode == Interpolation::kBilinear) {
-      make_integer_chunk<Interpolation::kBilinear>(axis, segment, x0, lane, lanes, chunk);
+      make_integer_chunk<Interpolation::kBilinear>(axis, segment, x0, lane, lanes, channels, chunk);
     } else {
-      make_integer_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, chunk);
+      make_integer_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, channels, chunk);
     }
   }
-  void start_row(const AugmentTask& task, const SegmentAxis<float>& axis, float at) {
-    const double step = task.s.map.m[4];
+  void start_row(const AugmentTask& task, const SegmentAxis<float>& axis, int64_t x0, int64_t y,
+                 int64_t last) {
+    RowsAhead& ahead = buffers.ahead;
+    if (y >= ahead.begin && y < ahead.end) return;
     if (task.s.mode == Interpolation::kBilinear) {
-      set_integer_rows<Interpolation::kBilinear>(axis, at, step, buffers.rows);
+      ahead.prepare<Interpolation::kBilinear>(task.s, axis, x0, y, last);
     } else {
-      set_integer_rows<Interpolation::kBicubic>(axis, at, step, buffers.rows);
+      ahead.prepare<Interpolation::kBicubic>(task.s, axis, x0, y, last);
     }
   }
   void sample(const SegmentAt& at, const IntegerChunk& chunk, int64_t first, int64_t channels) {
@@ -270,7 +273,7 @@ void augment_resized(const AugmentTask& task, int64_t first, int64_t last, Resiz
         const auto segment = augment_segment<float>(s.map, x0 & -kSegment, y);
         place_axis(s.y, segment.y, &axes.y);
         // Rows depend on y alone, so all chunks have the same.
-        if (i == 0) resizer.start_row(task, axes.y, segment.fy);
+        if (i == 0) resizer.start_row(task, axes.y, x0 & -kSegment, y, last);
         const int padded = (count + kMaxWidth - 1) & -kMaxWidth;
         augment_resized_row(task, {p, s, segment, axes, task.sample, x0, y, count, padded},
                             chunk[i], resizer);

@@ -21,12 +21,19 @@ struct WordWindows {
   alignas(64) int16_t weight[kPaddedSegment * kMostIntegerTaps];
 };
 
+// The runs of a chunk as PixelRuns.
+struct PixelWeights {
+  int32_t first[kPaddedSegment];
+  alignas(64) int16_t weight[kPixelRuns ? kPaddedSegment * kMostIntegerTaps * 4 : 1];
+};
+
 struct IntegerChunk : ResizeColumns {
   int blocks;  // of kWordBlock taps per column, the last ones of weight 0
   int pairs;   // of taps, in the column that has most
   alignas(64) float unit[kPaddedSegment];
   alignas(64) int16_t weight[kPaddedSegment * kMostIntegerTaps];
   WordWindows windows;
+  PixelWeights pixels;
 };
 
 constexpr int kWindowWords = 64;
@@ -58,25 +65,111 @@ inline void make_windows(IntegerChunk& chunk) {
   windows.pairs = pairs;
 }
 
+inline void make_pixel_weights(IntegerChunk& chunk, int channels) {
+  PixelWeights& pixels = chunk.pixels;
+  const int padded = (chunk.count + kMaxWidth - 1) & -kMaxWidth;
+  const int pairs = chunk.pairs, stride = chunk.blocks * kWordBlock;
+  for (int i = 0; i < padded; ++i) {
+    pixels.first[i] = chunk.first[i] * channels;
+    // Runs i and i + 4 of eight share vectors.
+    const int vector = i / kPixelSums * 4 + i % 4, half = i / 4 % 2;
+    const int16_t* from = chunk.weight + i * stride;
+    int16_t* to = pixels.weight + vector * pairs * 16 + half * 8;
+    for (int k = 0; k < pairs; ++k) {
+      for (int n = 0; n < 4; ++n) memcpy(to + 16 * k + 2 * n, from + 2 * k, 4);
+    }
+  }
+}
+
+// The integer weights of an axis at up to kPlaces places: those of next_weight(), but each
+// filter_tap() is computed once, and places go in vectors.
+struct PlaceWeights {
+  static constexpr int kPlaces = 16;
+  int count = 0;  // places
+  FilterTaps<float> taps[kPlaces];
+  IntegerTaps whole[kPlaces];
+  int32_t weight[kMostIntegerTaps][kPlaces];  // 0 beyond a place's last tap
+
+  void add(const SegmentAxis<float>& axis, float at) {
+    taps[count++] = filter_range(axis, Padding::kConstant, at);
+  }
+
+  // Call after the last add().
+  template <Interpolation mode>
+  void finish(bool is_column) {
+    float peak[kPlaces] = {}, sum[kPlaces] = {}, sums[kMostIntegerTaps][kPlaces];
+    FilterTaps<float> range[kPlaces] = {};
+    int most = 0;
+    for (int l = 0; l < count; ++l) {
+      range[l] = taps[l];
+      most = taps[l].count > most ? taps[l].count : most;
+    }
+    int32_t first[kPlaces], taps_of[kPlaces];
+    float centre[kPlaces];
+    for (int l = 0; l < kPlaces; ++l) {
+      first[l] = range[l].first;
+      taps_of[l] = range[l].count;
+      centre[l] = range[l].at;
+    }
+    for (int k = 0; k < most; ++k) {
+      for (int l = 0; l < kPlaces; ++l) {
+        const FilterTaps<float> place = {first[l], taps_of[l], centre[l], range[0].scale, 0.0f};
+        const float tap = filter_tap<mode>(place, first[l] + k);
+        const float weight = k < taps_of[l] ? tap : 0.0f;
+        const float size = weight < 0.0f ? -weight : weight;
+        peak[l] = size > peak[l] ? size : peak[l];
+        sums[k][l] = sum[l] = sum[l] + weight;
+      }
+    }
+    float scale[kPlaces] = {};
+    int32_t total[kPlaces] = {}, last[kPlaces] = {}, before[kPlaces] = {};
+    for (int l = 0; l < count; ++l) {
+      set_norm<mode>(sum[l], &taps[l]);
+      if (sum[l] == 0.0f && taps[l].count > 0) {  // the taps are others now
+        sums[0][l] = peak[l] = filter_tap<mode>(taps[l], taps[l].first);
+      }
+      whole[l] = is_column ? integer_columns<mode>(taps[l], peak[l])
+                           : integer_rows<mode>(taps[l], peak[l]);
+      scale[l] = whole[l].scale;
+      total[l] = whole[l].total;
+      last[l] = taps[l].count - 1;
+    }
+    for (int k = 0; k < most; ++k) {
+      for (int l = 0; l < kPlaces; ++l) {
+        const int32_t until = weight_until(scale[l], sums[k][l]);
+        const int32_t now = k < last[l] ? until : total[l];
+        weight[k][l] = now - before[l];
+        before[l] = now;
+      }
+    }
+  }
+};
+
 template <Interpolation mode>
 void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment,
-                        int64_t x0, int lane, int lanes, IntegerChunk& chunk) {
+                        int64_t x0, int lane, int lanes, int channels, IntegerChunk& chunk) {
+  constexpr int kPlaces = PlaceWeights::kPlaces;
   const int most = 2 * static_cast<int>(std::ceil(axis.radius));
   chunk.blocks = (most + kWordBlock - 1) / kWordBlock;
   const int stride = chunk.blocks * kWordBlock;
   chunk.begin(x0 + lane);
   int most_taps = 0;
+  PlaceWeights columns;
   for (int i = lane; i < lanes; ++i) {
-    const LanePoint<float> point = lane_point(segment, i);
-    const FilterTaps<float> taps = filter_taps<mode>(axis, Padding::kConstant, point.x);
-    IntegerTaps weights = integer_columns<mode>(taps);
-    int16_t* weight = chunk.weight + chunk.count * stride;
-    chunk.unit[chunk.count] = integer_unit<mode>(weights);
-    if (!chunk.add(taps, edge_cover(axis, point.x))) break;
-    for (int32_t j = 0; j < taps.count; ++j) {
-      weight[j] = static_cast<int16_t>(next_weight<mode>(taps, j, &weights));
+    const int l = (i - lane) % kPlaces;
+    if (l == 0) {
+      columns.count = 0;
+      for (int j = i; j < lanes && j < i + kPlaces; ++j) {
+        columns.add(axis, lane_point(segment, j).x);
+      }
+      columns.finish<mode>(true);
     }
-    for (int32_t j = taps.count; j < stride; ++j) weight[j] = 0;
+    int16_t* weight = chunk.weight + chunk.count * stride;
+    chunk.unit[chunk.count] = integer_unit<mode>(columns.whole[l]);
+    const FilterTaps<float>& taps = columns.taps[l];
+    if (!chunk.add(taps, edge_cover(axis, lane_point(segment, i).x))) break;
+    for (int k = 0; k < taps.count; ++k) weight[k] = static_cast<int16_t>(columns.weight[k][l]);
+    for (int k = taps.count; k < stride; ++k) weight[k] = 0;
     most_taps = taps.count > most_taps ? taps.count : most_taps;
   }
   chunk.pairs = (most_taps + 1) / 2;
@@ -86,7 +179,8 @@ void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<flo
     chunk.unit[i] = 0.0f;
     for (int j = 0; j < stride; ++j) chunk.weight[i * stride + j] = 0;
   }
-  if constexpr (kWordWindows) make_windows(chunk);
+  if (kWordWindows) make_windows(chunk);
+  if (kPixelRuns) make_pixel_weights(chunk, channels);
 }
 
 // The tap rows of one output row.
@@ -100,26 +194,28 @@ struct IntegerRows {
 };
 
 // `step` is the distance to the next output row.
-template <Interpolation mode>
-void set_integer_rows(const SegmentAxis<float>& axis, float at, double step, IntegerRows& rows) {
-  const FilterTaps<float> taps = filter_taps<mode>(axis, Padding::kConstant, at);
-  IntegerTaps weights = integer_rows<mode>(taps);
-  rows.first = taps.first;
-  rows.count = taps.count;
-  for (int32_t i = 0; i < taps.count; i += 2) {
-    const int32_t low = next_weight<mode>(taps, i, &weights);
-    const int32_t high = i + 1 < taps.count ? next_weight<mode>(taps, i + 1, &weights) : 0;
-    rows.pair[i / 2] = static_cast<int32_t>((static_cast<uint32_t>(low) & 0xffff) |
-                                            static_cast<uint32_t>(high) << 16);
+inline void set_integer_rows(const SegmentAxis<float>& axis, const PlaceWeights& places, int l,
+                             double step, IntegerRows& rows) {
+  // Taps are as many at every place, so the outer ones often weigh nothing.
+  int begin = 0, end = places.taps[l].count;
+  while (begin < end && places.weight[begin][l] == 0) ++begin;
+  while (begin < end && places.weight[end - 1][l] == 0) --end;
+  rows.first = places.taps[l].first + begin;
+  rows.count = end - begin;
+  for (int i = begin; i < end; i += 2) {
+    const auto low = static_cast<uint32_t>(places.weight[i][l]);
+    const auto high = i + 1 < end ? static_cast<uint32_t>(places.weight[i + 1][l]) : 0u;
+    rows.pair[(i - begin) / 2] = static_cast<int32_t>((low & 0xffff) | high << 16);
   }
-  rows.shift = weights.shift;
-  rows.start = ((1 << weights.shift) >> 1) - 128 * weights.total;
+  const IntegerTaps& whole = places.whole[l];
+  rows.shift = whole.shift;
+  rows.start = ((1 << whole.shift) >> 1) - 128 * whole.total;
   const int32_t steps = static_cast<int32_t>(std::ceil(std::fabs(step)));
   const int32_t last = static_cast<int32_t>(axis.last) + 1;
   if (step > 0.0) {
-    const int32_t end = rows.first + rows.count;
-    rows.next = end;
-    rows.next_count = last - end < steps ? last - end : steps;
+    const int32_t end_row = rows.first + rows.count;
+    rows.next = end_row;
+    rows.next_count = last - end_row < steps ? last - end_row : steps;
   } else {
     const int32_t first = static_cast<int32_t>(axis.first);
     rows.next = rows.first - steps > first ? rows.first - steps : first;
@@ -127,16 +223,46 @@ void set_integer_rows(const SegmentAxis<float>& axis, float at, double step, Int
   }
 }
 
+// The tap rows of some output rows, prepared together.
+struct RowsAhead {
+  int64_t begin = 0, end = 0;  // output rows [begin, end)
+  IntegerRows rows[PlaceWeights::kPlaces];
+
+  // Output rows from y on, at most up to `last`. `axis` has the widths of the sample.
+  template <Interpolation mode>
+  void prepare(const AugmentSample& s, SegmentAxis<float> axis, int64_t x0, int64_t y,
+               int64_t last) {
+    PlaceWeights places;
+    SegmentAxis<float> axes[PlaceWeights::kPlaces];
+    begin = y;
+    end = last - y < PlaceWeights::kPlaces ? last : y + PlaceWeights::kPlaces;
+    for (int64_t row = begin; row < end; ++row) {
+      const auto segment = augment_segment<float>(s.map, x0, row);
+      place_axis(s.y, segment.y, &axis);
+      axes[row - begin] = axis;
+      places.add(axis, segment.fy);
+    }
+    places.finish<mode>(false);
+    for (int l = 0; l < places.count; ++l) {
+      set_integer_rows(axes[l], places, l, s.map.m[4], rows[l]);
+    }
+  }
+};
+
 // Rows to fetch into the second-level cache meanwhile.
 struct NextRows {
   uintptr_t data;  // a number: there may be no such rows
   int64_t stride;
   int32_t count;
 
+  // Bytes [at, at + kByteBlock) of `Count` rows, or of all for 0.
+  template <int Count>
   VISOPS_ALWAYS_INLINE void fetch([[maybe_unused]] int64_t at) const {
 #if defined(__GNUC__)
     uintptr_t row = data + static_cast<uintptr_t>(at);
-    for (int32_t k = 0; k < count; ++k, row += static_cast<uintptr_t>(stride)) {
+    const int rows = Count > 0 ? Count : count;
+    VISOPS_UNROLL
+    for (int k = 0; k < rows; ++k, row += static_cast<uintptr_t>(stride)) {
       for (uintptr_t line = 0; line < kByteBlock; line += kCacheLine) {
         __builtin_prefetch(reinterpret_cast<const void*>(row + line), 0, 2);
       }
@@ -145,17 +271,27 @@ struct NextRows {
   }
 };
 
+// Copies of `rows` and `next`: what is stored can't change them, so they stay in registers.
+template <int Count>
+inline void filter_byte_blocks(const ByteRows rows, const NextRows next, int64_t n, int16_t* out) {
+  int64_t at = 0;
+  for (; at + kByteBlock <= n; at += kByteBlock) {
+    next.fetch<Count>(at);
+    byte_sums(rows, at, out + at);
+  }
+  // The last block overlaps the previous one, and finds the same sums.
+  if (at < n) byte_sums(rows, n - kByteBlock, out + n - kByteBlock);
+}
+
 // The sums of n bytes of the rows.
 inline void filter_byte_rows(const ByteRows& rows, const NextRows& next, int64_t n, int16_t* out) {
   if (n >= kByteBlock) {
-    int64_t at = 0;
-    for (; at + kByteBlock <= n; at += kByteBlock) {
-      next.fetch(at);
-      byte_sums(rows, at, out + at);
+    switch (next.count) {
+      case 1: return filter_byte_blocks<1>(rows, next, n, out);
+      case 2: return filter_byte_blocks<2>(rows, next, n, out);
+      case 3: return filter_byte_blocks<3>(rows, next, n, out);
+      default: return filter_byte_blocks<0>(rows, next, n, out);
     }
-    // The last block overlaps the previous one, and finds the same sums.
-    if (at < n) byte_sums(rows, n - kByteBlock, out + n - kByteBlock);
-    return;
   }
   int32_t sum[kByteBlock];
   for (int64_t e = 0; e < n; ++e) sum[e] = rows.start;
@@ -173,7 +309,7 @@ struct IntegerResizeBuffers {
   IntegerChunk chunks[kChunks];
   AugmentLanes lanes;
   Planes planes;
-  IntegerRows rows;
+  RowsAhead ahead;
   // The taps of weight 0 reach beyond the last column.
   alignas(64) int16_t pixels[4 * (kBufferColumns + kMostIntegerTaps) + kWordBlock];
   alignas(64) int16_t plane[kGroup][kBufferColumns + kMostIntegerTaps];
@@ -223,13 +359,13 @@ void filter_windows(const IntegerChunk& chunk, int padded, IntegerResizeBuffers&
 
 template <int Channels, int Pairs>
 void filter_integer_pixels(const IntegerChunk& chunk, int padded, IntegerResizeBuffers& buffers) {
-  PixelRuns runs = {buffers.pixels, chunk.first, chunk.weight, chunk.blocks};
+  PixelRuns runs = {buffers.pixels, chunk.pixels.first, chunk.pixels.weight, chunk.pairs};
   float* out[4] = {};
   for (int c = 0; c < Channels; ++c) out[c] = buffers.planes.v[c];
   for (int i = 0; i < padded; i += kPixelSums) {
     pixel_sums<Channels, Pairs>(runs, chunk.unit + i, 128.0f, out);
     runs.first += kPixelSums;
-    runs.weight += kPixelSums * chunk.blocks * kWordBlock;
+    runs.weight += kPixelSums / 2 * chunk.pairs * 16;
     for (int c = 0; c < Channels; ++c) out[c] += kPixelSums;
   }
 }
@@ -238,10 +374,9 @@ void filter_integer_pixels(const IntegerChunk& chunk, int padded, IntegerResizeB
 template <int Channels>
 void filter_integer_pixels(const IntegerChunk& chunk, int64_t n, int padded,
                            IntegerResizeBuffers& buffers) {
-  const int beyond = (chunk.blocks * Channels + 1) * kWordBlock;
+  const int beyond = 2 * chunk.pairs * Channels + kWordBlock;
   for (int j = 0; j < beyond; ++j) buffers.pixels[n * Channels + j] = 0;
-  switch (chunk.blocks == 1 ? chunk.pairs : 0) {
-    case 1:
+  switch (chunk.pairs) {
     case 2: return filter_integer_pixels<Channels, 2>(chunk, padded, buffers);
     case 3: return filter_integer_pixels<Channels, 3>(chunk, padded, buffers);
     default: return filter_integer_pixels<Channels, 0>(chunk, padded, buffers);
@@ -265,7 +400,7 @@ void filter_integer_columns(const IntegerChunk& chunk, int padded, IntegerResize
 inline void resize_integer_row(const SegmentAt& at, const IntegerChunk& chunk, int64_t first,
                                int64_t channels, IntegerResizeBuffers& buffers) {
   const AugmentImage& image = at.s.image;
-  const IntegerRows& y = buffers.rows;
+  const IntegerRows& y = buffers.ahead.rows[at.y - buffers.ahead.begin];
   const int64_t n = chunk.high - chunk.low;
   const uint8_t* data = static_cast<const uint8_t*>(image.data) + first * image.channel_stride +
                         (at.segment.y + y.first) * image.row_stride +
