@@ -120,6 +120,17 @@ VISOPS_FN double rotated_iou(const RotatedBox& a, const RotatedBox& b) {
   return inter / (a.area + b.area - inter);
 }
 
+// Bounds parallel to the axes, rounding included; inert if the box is. Boxes whose bounds don't
+// meet share nothing. The area is any positive one.
+VISOPS_FN Box<double> bounds_of(const RotatedBox& box) {
+  if (is_inert(box)) return {};
+  const double c = fabs(box.cosine), s = fabs(box.sine);
+  const double dx = c * box.half_width + s * box.half_height;
+  const double dy = s * box.half_width + c * box.half_height;
+  const double margin = 1e-14 * (fabs(box.x) + fabs(box.y) + dx + dy);
+  return {box.x - dx - margin, box.y - dy - margin, box.x + dx + margin, box.y + dy + margin, 1.0};
+}
+
 // Whether rotated_iou() exceeds `threshold`.
 VISOPS_FN bool overlaps(const RotatedBox& a, const RotatedBox& b, double threshold) {
   const double least = a.area < b.area ? a.area : b.area, most = a.area < b.area ? b.area : a.area;

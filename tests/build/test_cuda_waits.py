@@ -95,6 +95,15 @@ def test_padded_never_waits(count: int, score_threshold: float | None) -> None:
     assert found.waits == []
 
 
+@pytest.mark.parametrize(("count", "sorts"), [(99, 1), (300, 2)])
+def test_soft_nms_sorts_long_lists_by_place(count: int, sorts: int) -> None:
+    """On the device: it waits for the number of boxes kept only."""
+    with use_slot("cuda_emulated"), Recorder() as found:
+        visops.soft_nms(*boxes_of(count))
+    assert [name for name, _, _ in found.calls].count("sort") == sorts
+    assert len(found.waits) == 1
+
+
 def sorted_sizes(found: Recorder) -> set[int]:
     return {args[0].numel() for name, args, _ in found.calls if name == "sort"}
 

@@ -49,12 +49,13 @@ def test_nms_beyond_the_scratch() -> None:
     assert len(expected) == 4
 
 
-def test_soft_nms_of_many_threads() -> None:
-    """More boxes than a block of a GPU has threads."""
-    boxes, scores = scattered(700, 200), torch.rand(700)
-    expected = visops.soft_nms(boxes, scores, max_output=60)
+@pytest.mark.parametrize(("count", "most"), [(700, 60), (2100, None)])
+def test_soft_nms_of_many_threads(count: int, most: int | None) -> None:
+    """More boxes than a block of a GPU has threads, and more than its shared memory holds."""
+    boxes, scores = scattered(count, 400), torch.rand(count)
+    expected = visops.soft_nms(boxes, scores, max_output=most)
     with use_slot("cuda_emulated"):
-        found = visops.soft_nms(boxes, scores, max_output=60)
+        found = visops.soft_nms(boxes, scores, max_output=most)
     assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
 
 

@@ -25,6 +25,11 @@ struct SoftNmsParams {
   // [count] float or double, for each in `order`; the kernel lowers them. On the CPU, none is NaN
   // or below min_score to begin with.
   void* scores;
+
+  // CUDA only.
+  bool by_code;    // `order` is by these codes within a segment, not by number
+  int32_t* codes;  // [count] result for candidates by number: alike for boxes near each other. If
+                   // set, the kernel computes this only, from the boxes only
 };
 
 constexpr int kSoftNmsOut = -1;  // instead of a score below min_score

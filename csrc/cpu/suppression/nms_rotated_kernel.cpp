@@ -5,7 +5,6 @@
 // has those that begin in its part of `order`. Assumes what check_nms() and the fronts establish.
 #include "cpu/suppression/box_runs.h"
 #include "cpu/suppression/nms_segments.h"
-#include "cpu/suppression/rotated_bounds.h"
 #include "cpu/suppression/rotated_scratch.h"
 
 namespace visops {

@@ -4,7 +4,6 @@
 // a task has those that begin in its part of `order`. Assumes what check_nms(), check_soft_nms()
 // and the front establish: numbers rise within a segment, and scores are double.
 #include "cpu/suppression/nms_segments.h"
-#include "cpu/suppression/rotated_bounds.h"
 #include "cpu/suppression/rotated_scratch.h"
 #include "cpu/suppression/soft_nms_runs.h"
 

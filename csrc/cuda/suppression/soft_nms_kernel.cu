@@ -13,6 +13,7 @@ struct Upright {
   static __device__ Box load(const NmsParams& p, int64_t candidate) {
     return candidate_box<Acc>(p, candidate);
   }
+  static __device__ const Box& bounds_of(const Box& box) { return box; }
   static __device__ Acc overlap(const Box& a, const Box& b) { return overlap_of(a, b); }
 };
 

@@ -12,6 +12,7 @@ struct Rotated {
   static __device__ Box load(const NmsParams& p, int64_t candidate) {
     return rotated_candidate_box(p, candidate);
   }
+  static __device__ visops::Box<double> bounds_of(const Box& box) { return visops::bounds_of(box); }
   static __device__ double overlap(const Box& a, const Box& b) { return rotated_iou(a, b); }
 };
 

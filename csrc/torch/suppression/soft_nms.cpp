@@ -88,8 +88,26 @@ RowsAndScores soft_nms_on_host(const NmsCall& call, const SoftNmsParams& p) {
   return {rows, scores};
 }
 
-Groups groups_on_device(const NmsCall& call) {
-  const Tensor all = flat(numbers(call.boxes, 1, call.candidates()));
+// Sorting takes a GPU longer than it saves, unless a group may have so many boxes.
+bool is_worth_sorting(const NmsCall& call) {
+  return call.per_image >= (call.boxes.is_cuda() ? 2048 : 100);
+}
+
+// All candidates, one group after another; neighbours within a group lie near each other.
+Tensor candidates_by_place(const NmsCall& call, SoftNmsParams p) {
+  const int64_t count = call.candidates();
+  const Tensor codes = empty_tensor(call.op, "scratch", call.boxes, {count}, DType::kInt32);
+  p.candidates.count = count;
+  p.codes = data_of<int32_t>(codes);
+  run_kernel(call, p);
+  const std::vector<int64_t> rows = {call.images * call.classes, call.per_image};
+  return take(numbers(call.boxes, rows[0], rows[1]),
+              sort_last(torch::stable::reshape(codes, rows), false).indices);
+}
+
+Groups groups_on_device(const NmsCall& call, const SoftNmsParams& p) {
+  const Tensor all =
+      p.by_code ? candidates_by_place(call, p) : flat(numbers(call.boxes, 1, call.candidates()));
   if (call.ids) return groups_by_ids(call, all);
   return {all, divide(all, filled(all, {1}, call.per_image)), all};
 }
@@ -101,7 +119,8 @@ RowsAndScores soft_nms_on_device(const NmsCall& call, SoftNmsParams p) {
     return {empty_tensor(call.op, "result", call.boxes, call.result_shape(0), DType::kInt64),
             empty_tensor(call.op, "result", call.boxes, {0}, call.score_dtype)};
   }
-  const Groups groups = groups_on_device(call);
+  p.by_code = is_worth_sorting(call);
+  const Groups groups = groups_on_device(call, p);
   const ScalarType computed = p.in_double ? ScalarType::Double : ScalarType::Float;
   // Detached: there is no gradient, but torch's own operators would record one.
   const Tensor given =
