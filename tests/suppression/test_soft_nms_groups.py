@@ -1,7 +1,8 @@
 """Soft suppression of long lists on CUDA: groups of neighbours, and the order by place.
 
-Emulated kernels have small constants: lists of 100 boxes and more are sorted by place, and segments
-of more than 192 boxes (64 in float64) have groups. Their results are those of the CPU's kernels.
+Emulated kernels have small constants: lists of 100 boxes and more (400 with ids) are sorted by
+place, and segments of more than 192 boxes (64 in float64) have groups. Their results are those of
+the CPU's kernels.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ METHODS = ("linear", "gaussian", "hard")
 NAN, INF = float("nan"), float("inf")
 
 
-def check(call: Callable[[], tuple[Tensor, Tensor]]) -> Tensor:
+def check(function: Callable[..., tuple[Tensor, Tensor]], *tensors: Any, **options: Any) -> Tensor:
     """The same on the CPU and under emulation; returns what is kept."""
     with use_slot("default"):
-        expected = call()
+        expected = function(*tensors, **options)
     with use_slot("cuda_emulated"):
-        found = call()
+        found = function(*tensors, **options)
     assert torch.equal(found[0], expected[0])
     assert torch.equal(found[1], expected[1])
     return found[0]
@@ -49,7 +50,7 @@ def test_kinds_of_boxes_and_scores(kind: str, score: str) -> None:
             "min_score": (0.0, 0.05)[i % 2],
             "max_output": (None, 70)[i // 2 % 2],
         }
-        check(lambda b=boxes, s=scores, o=options: visops.soft_nms(b, s, **o))
+        check(visops.soft_nms, boxes, scores, **options)
 
 
 @pytest.mark.parametrize("kind", ROTATED)
@@ -59,7 +60,7 @@ def test_rotated(kind: str) -> None:
         boxes = torch.from_numpy(ROTATED[kind](rng, count))
         scores = torch.from_numpy(distinct_scores(rng, count))
         options: dict[str, Any] = {"method": METHODS[i % 3], "iou_threshold": 0.0, "min_score": 0.0}
-        check(lambda b=boxes, s=scores, o=options: visops.soft_nms_rotated(b, s, **o))
+        check(visops.soft_nms_rotated, boxes, scores, **options)
 
 
 def test_rotated_boxes_that_touch_with_their_corners() -> None:
@@ -70,7 +71,7 @@ def test_rotated_boxes_that_touch_with_their_corners() -> None:
     boxes = torch.from_numpy(np.concatenate([centre, side, angle], 1)[rng.permutation(300)])
     scores = torch.from_numpy(distinct_scores(rng, 300))
     for method in METHODS:
-        check(lambda m=method: visops.soft_nms_rotated(boxes, scores, method=m, iou_threshold=0.0))
+        check(visops.soft_nms_rotated, boxes, scores, method=method, iou_threshold=0.0)
 
 
 @pytest.mark.parametrize("side", [3.0, 500.0])
@@ -83,7 +84,7 @@ def test_a_few_boxes_reach_far(side: float) -> None:
         boxes[box, i % 4] += side if i % 4 > 1 else -side
     scores = torch.from_numpy(distinct_scores(rng, 400)).float()
     tensor = torch.from_numpy(boxes).float()
-    kept = check(lambda: visops.soft_nms(tensor, scores, method="hard", iou_threshold=0.0))
+    kept = check(visops.soft_nms, tensor, scores, method="hard", iou_threshold=0.0)
     assert len(kept) < 395
 
 
@@ -96,7 +97,7 @@ def test_ties_go_to_the_lower_number() -> None:
     for values in (torch.full((400,), 0.5), torch.from_numpy(tied_scores(rng, 400)).float()):
         for method in METHODS:
             options: dict[str, Any] = {"method": method, "min_score": 0.0, "iou_threshold": 0.1}
-            kept = check(lambda v=values, o=options: visops.soft_nms(boxes, v, **o))
+            kept = check(visops.soft_nms, boxes, values, **options)
             assert int(kept[0]) == int((values == values.max()).nonzero()[0])
 
 
@@ -110,9 +111,7 @@ def test_scales(exponent: int) -> None:
         boxes[:, 1::2] *= 2.0**-130  # areas are finite
         boxes[:, 0::2] *= 3.9
     scores = torch.from_numpy(distinct_scores(rng, 300)).float()
-    assert (
-        len(check(lambda: visops.soft_nms(boxes, scores, iou_threshold=0.1, min_score=0.2))) < 250
-    )
+    assert len(check(visops.soft_nms, boxes, scores, iou_threshold=0.1, min_score=0.2)) < 250
 
 
 @pytest.mark.parametrize("box", [
@@ -129,7 +128,7 @@ def test_inert_boxes_are_kept_in_turn(box: list[float]) -> None:
     for inert in (torch.arange(0, 300, 3), torch.arange(300)):
         boxes[inert] = torch.tensor(box)
         for most in (None, 40):
-            kept = check(lambda m=most: visops.soft_nms(boxes, scores, max_output=m))
+            kept = check(visops.soft_nms, boxes, scores, max_output=most)
             assert len(set(kept.tolist()) & set(inert.tolist())) >= 10
 
 
@@ -145,18 +144,18 @@ def test_segments_that_share_a_group(sizes: tuple[int, ...], dtype: torch.dtype)
     for ids in (idxs, idxs[torch.from_numpy(rng.permutation(len(idxs)))]):
         for most in (None, 50):
             options: dict[str, Any] = {"max_output": most, "min_score": 0.01}
-            check(lambda i=ids, o=options: visops.batched_soft_nms(boxes, scores, i, **o))
+            check(visops.batched_soft_nms, boxes, scores, ids, **options)
 
 
 def test_images_and_classes() -> None:
     rng = np.random.default_rng(6)
-    boxes = torch.from_numpy(np.stack([BOXES["clusters"](rng, 210) for _ in range(2)])).float()
-    scores = torch.from_numpy(distinct_scores(rng, (2, 210, 3))).float()
-    ids = torch.from_numpy(rng.integers(0, 2, (2, 210)))
+    boxes = torch.from_numpy(np.stack([BOXES["clusters"](rng, 410) for _ in range(2)])).float()
+    scores = torch.from_numpy(distinct_scores(rng, (2, 410, 3))).float()
+    ids = torch.from_numpy(rng.integers(0, 2, (2, 410)))
     for most in (None, 60):
-        check(lambda m=most: visops.batched_soft_nms(boxes, scores, None, max_output=m))
-        check(lambda m=most: visops.batched_soft_nms(boxes, scores[..., 0], None, max_output=m))
-        check(lambda m=most: visops.batched_soft_nms(boxes, scores[..., 0], ids, max_output=m))
+        check(visops.batched_soft_nms, boxes, scores, None, max_output=most)
+        check(visops.batched_soft_nms, boxes, scores[..., 0], None, max_output=most)
+        check(visops.batched_soft_nms, boxes, scores[..., 0], ids, max_output=most)
 
 
 def overlaps_of(boxes: Tensor, scores: Tensor) -> float:

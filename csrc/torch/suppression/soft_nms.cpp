@@ -88,9 +88,11 @@ RowsAndScores soft_nms_on_host(const NmsCall& call, const SoftNmsParams& p) {
   return {rows, scores};
 }
 
-// Sorting takes a GPU longer than it saves, unless a group may have so many boxes.
+// Sorting takes a GPU longer than it saves, unless groups have many boxes. With ids, most groups
+// have a small part of them.
 bool is_worth_sorting(const NmsCall& call) {
-  return call.per_image >= (call.boxes.is_cuda() ? 2048 : 100);
+  const int64_t least = call.boxes.is_cuda() ? 2048 : 100;
+  return call.per_image >= (call.ids ? 4 * least : least);
 }
 
 // All candidates, one group after another; neighbours within a group lie near each other.
