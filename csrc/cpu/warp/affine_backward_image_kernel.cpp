@@ -34,7 +34,7 @@ struct Scatter {
         rows(owned),
         image(static_cast<Acc*>(given.grad_image) + s * given.grad_image_stride.batch),
         taps_fit(sizeof(Acc) == sizeof(float) &&
-                 fits_taps(m, given.grad_image_stride.row, given.grad_image_stride.column)) {}
+                 fits_taps(m.m, given.grad_image_stride.row, given.grad_image_stride.column)) {}
 
   // The columns of output row y that may reach the owned rows, and those whose taps surely all lie
   // in owned rows.

@@ -37,7 +37,7 @@ template <class T>
 Runs runs_of(const AffineParams& p, const AffineMap& map) {
   constexpr int64_t size = sizeof(float);
   const bool possible = std::is_same<T, float>::value && p.mode == Interpolation::kBilinear &&
-                        fits_taps(map, p.image_stride.row * size, p.image_stride.column * size);
+                        fits_taps(map.m, p.image_stride.row * size, p.image_stride.column * size);
   if (!possible) return Runs::kNone;
   if (p.image_stride.column == 1 && p.output_stride.column == 1) return Runs::kPlanes;
   const bool adjacent = p.image_stride.channel == 1 && p.output_stride.channel == 1;

@@ -32,7 +32,7 @@ struct CopySampler {
                  p.image_stride.column == p.output_stride.column &&
                  p.image_stride.column == (whole_pixels ? p.channels : 1)),
         has_inside(sizeof(Coord) == sizeof(float) &&
-                   fits_taps(map, p.image_stride.row * size, p.image_stride.column * size)),
+                   fits_taps(map.m, p.image_stride.row * size, p.image_stride.column * size)),
         row_bytes(static_cast<int32_t>(p.image_stride.row * size)),
         column_bytes(static_cast<int32_t>(p.image_stride.column * size)),
         image_end(end_of(p.image, p.image_stride, p.batch, p.channels, p.height, p.width, size)) {}

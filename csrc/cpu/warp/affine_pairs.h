@@ -88,7 +88,7 @@ struct PairSampler {
     const bool interleaved =
         p.channels == Channels && p.image_stride.channel == 1 && p.output_stride.channel == 1;
     return adjacent && (Channels == 1 || interleaved) &&
-           fits_taps(map, p.image_stride.row * int64_t{sizeof(T)}, Channels * int64_t{sizeof(T)});
+           fits_taps(map.m, p.image_stride.row * int64_t{sizeof(T)}, Channels * int64_t{sizeof(T)});
   }
 
   PairSampler(const AffineParams& params, const AffineMap& m)

@@ -22,7 +22,7 @@ struct QuadSampler {
   static bool accepts(const AffineParams& p, const AffineMap& map) {
     return p.channels >= 3 && p.image_stride.channel == 1 && p.output_stride.channel == 1 &&
            p.output_stride.column == p.channels &&
-           fits_taps(map, p.image_stride.row * int64_t{sizeof(float)},
+           fits_taps(map.m, p.image_stride.row * int64_t{sizeof(float)},
                      p.image_stride.column * int64_t{sizeof(float)});
   }
 

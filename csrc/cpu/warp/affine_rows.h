@@ -113,8 +113,8 @@ VISOPS_ALWAYS_INLINE void fill_taps(Interpolation mode, const AffineMap& map,
 }
 
 // Whether every offset that fill_taps() can compute within a segment fits 32 bits.
-VISOPS_ALWAYS_INLINE bool fits_taps(const AffineMap& map, int64_t row_bytes, int64_t column_bytes) {
-  const double reach_x = fabs(map.m[0]) * kSegment + 4.0, reach_y = fabs(map.m[3]) * kSegment + 4.0;
+VISOPS_ALWAYS_INLINE bool fits_taps(const double* m, int64_t row_bytes, int64_t column_bytes) {
+  const double reach_x = fabs(m[0]) * kSegment + 4.0, reach_y = fabs(m[3]) * kSegment + 4.0;
   const double bytes = reach_y * fabs(static_cast<double>(row_bytes)) +
                        reach_x * fabs(static_cast<double>(column_bytes));
   return bytes < 1073741824.0;

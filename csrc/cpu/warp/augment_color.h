@@ -64,21 +64,21 @@ inline void finish_plane(const AugmentParams& p, int64_t channel, int padded, co
   }
 }
 
-// Calls lane(i) for the segment's lanes in erased rectangles.
+// Calls lane(i) for those of `count` lanes from column x0 on that lie in erased rectangles.
 template <class Lane>
-VISOPS_ALWAYS_INLINE void for_each_erased(const SegmentAt& at, const Lane& lane) {
-  const AugmentParams& p = at.p;
+VISOPS_ALWAYS_INLINE void for_each_erased(const AugmentParams& p, int64_t sample, int64_t x0,
+                                          int64_t y, int count, const Lane& lane) {
   for (int64_t k = 0; k < p.erase_count; ++k) {
-    const int64_t* r = p.erase + (at.sample * p.erase_count + k) * 4;
-    if (at.y < r[1] || at.y >= r[3]) continue;
-    const Span lanes = intersect({0, at.count}, {r[0] - at.x0, r[2] - at.x0});
+    const int64_t* r = p.erase + (sample * p.erase_count + k) * 4;
+    if (y < r[1] || y >= r[3]) continue;
+    const Span lanes = intersect({0, count}, {r[0] - x0, r[2] - x0});
     for (int64_t i = lanes.begin; i < lanes.end; ++i) lane(i);
   }
 }
 
 inline void erase_plane(const SegmentAt& at, int64_t channel, float* result) {
   const float value = static_cast<float>(at.p.erase_value[value_index(at.p, channel)]);
-  for_each_erased(at, [&](int64_t i) { result[i] = value; });
+  for_each_erased(at.p, at.sample, at.x0, at.y, at.count, [&](int64_t i) { result[i] = value; });
 }
 
 // `count` finished values of one channel, `step` elements apart.

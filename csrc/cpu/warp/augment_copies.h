@@ -40,11 +40,11 @@ inline Span lanes_inside(const AugmentLanes& lanes) {
 
 // Pixels of `Bytes` bytes.
 template <int Bytes>
-void copy_lanes(const LaneImage& image, const char* from, const SegmentAt& at,
-                const int32_t* offset, int count, char* out, int64_t step) {
+void copy_lanes(const LaneImage& image, const char* from, const int32_t* offset, int count,
+                char* out, int64_t step) {
   const int last = count - 1;
-  const double* m = at.s.map.m;
-  if (at.s.map.integral && m[0] == 1.0 && m[3] == 0.0 && step == Bytes &&
+  const double* m = image.s.map.m;
+  if (image.s.map.integral && m[0] == 1.0 && m[3] == 0.0 && step == Bytes &&
       image.column_bytes == Bytes && offset[last] - offset[0] == last * Bytes) {
     memcpy(out, from + offset[0], static_cast<size_t>(count) * Bytes);
     return;
@@ -59,36 +59,42 @@ void copy_lanes(const LaneImage& image, const char* from, const SegmentAt& at,
   copy_pixels<Bytes>(from, offset, count, out, step);
 }
 
-inline void copy_channels(const SegmentAt& at, const LaneImage& image, const int32_t* offset,
-                          int count, char* out) {
-  const Strides stride = at.p.output_stride;
-  const char* from = static_cast<const char*>(at.s.image.data);
-  const int64_t channels = at.p.channels;
+inline void copy_channels(const LaneImage& image, const int32_t* offset, int count, char* out) {
+  const Strides stride = image.p.output_stride;
+  const char* from = static_cast<const char*>(image.s.image.data);
+  const int64_t channels = image.p.channels;
   const bool whole_pixels = image.channel_bytes == 1 && stride.channel == 1;
   if (whole_pixels && channels == 3) {
-    return copy_lanes<3>(image, from, at, offset, count, out, stride.column);
+    return copy_lanes<3>(image, from, offset, count, out, stride.column);
   }
   if (whole_pixels && channels == 4) {
-    return copy_lanes<4>(image, from, at, offset, count, out, stride.column);
+    return copy_lanes<4>(image, from, offset, count, out, stride.column);
   }
   for (int64_t c = 0; c < channels; ++c) {
-    copy_lanes<1>(image, from + c * image.channel_bytes, at, offset, count,
-                  out + c * stride.channel, stride.column);
+    copy_lanes<1>(image, from + c * image.channel_bytes, offset, count, out + c * stride.channel,
+                  stride.column);
   }
 }
 
-// Writes a segment from the taps of nearest_taps().
-inline void copy_segment(const SegmentAt& at, const LaneImage& image, const AugmentLanes& lanes) {
-  const AugmentParams& p = at.p;
+// Where a segment lies in the output.
+struct CopiedSegment {
+  int64_t sample, x0, y;
+  int count;  // pixels
+};
+
+// Writes a segment whose lanes `inside` have their taps at `offset`; the others are fill.
+inline void copy_segment(const LaneImage& image, const CopiedSegment& at, Span inside,
+                         const int32_t* offset) {
+  const AugmentParams& p = image.p;
   const Strides stride = p.output_stride;
   char* out = static_cast<char*>(p.output) + at.sample * stride.batch + at.y * stride.row +
               at.x0 * stride.column;
-  const Span inside = lanes_inside(lanes);
   if (inside.begin < inside.end) {
-    copy_channels(at, image, lanes.offset + inside.begin,
-                  static_cast<int>(inside.end - inside.begin), out + inside.begin * stride.column);
+    copy_channels(image, offset + inside.begin, static_cast<int>(inside.end - inside.begin),
+                  out + inside.begin * stride.column);
   }
-  for (int64_t c = 0; lanes.blended && c < p.channels; ++c) {
+  const bool filled = inside.end - inside.begin < at.count;
+  for (int64_t c = 0; filled && c < p.channels; ++c) {
     const uint8_t fill = stored_byte(static_cast<float>(p.fill[value_index(p, c)]));
     char* to = out + c * stride.channel;
     fill_elements(to, stride.column, 0, inside.begin, 1, fill);
@@ -97,7 +103,8 @@ inline void copy_segment(const SegmentAt& at, const LaneImage& image, const Augm
   for (int64_t c = 0; p.erase_count > 0 && c < p.channels; ++c) {
     const auto value = stored_byte(static_cast<float>(p.erase_value[value_index(p, c)]));
     char* to = out + c * stride.channel;
-    for_each_erased(at, [&](int64_t i) { to[i * stride.column] = static_cast<char>(value); });
+    for_each_erased(p, at.sample, at.x0, at.y, at.count,
+                    [&](int64_t i) { to[i * stride.column] = static_cast<char>(value); });
   }
 }
 

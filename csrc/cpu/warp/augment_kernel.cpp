@@ -11,7 +11,7 @@
 // regular matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless
 // padding is constant.
 #include "cpu/warp/augment_color.h"
-#include "cpu/warp/augment_copies.h"
+#include "cpu/warp/augment_copied_rows.h"
 #include "cpu/warp/augment_filter.h"
 #include "cpu/warp/augment_read_ahead.h"
 #include "cpu/warp/augment_resize.h"
@@ -306,7 +306,10 @@ struct SegmentPlace {
 // Writes a segment whose lanes are prepared to the output.
 void augment_place(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
                    SegmentPlace& place, FilterLanes& filter, Planes& planes) {
-  if (place.way == LaneWay::kCopy) return copy_segment(at, image, place.lanes);
+  if (place.way == LaneWay::kCopy) {
+    const CopiedSegment copied = {at.sample, at.x0, at.y, at.count};
+    return copy_segment(image, copied, lanes_inside(place.lanes), place.lanes.offset);
+  }
   for (int64_t c = 0; c < at.p.channels; c += kGroup) {
     const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
     switch (place.way) {
@@ -325,10 +328,10 @@ void augment_place(const AugmentTask& task, const SegmentAt& at, const LaneImage
   }
 }
 
-void augment_segments(const AugmentTask& task, int64_t first, int64_t last, Span strip) {
+void augment_segments(const AugmentTask& task, const LaneImage& image, int64_t first, int64_t last,
+                      Span strip) {
   const AugmentParams& p = task.p;
   const AugmentSample& s = task.s;
-  const LaneImage image(p, s);
   SegmentPlace places[kBlockRows];
   FilterLanes filter;
   Planes planes;
@@ -376,8 +379,15 @@ void augment_rows(AugmentTask& task, int64_t first, int64_t last) {
   const AugmentParams& p = task.p;
   load_color_plan(p, task.sample, &task.plan);
   if (is_resize(p, task.s)) return augment_resized(task, first, last);
+  const LaneImage image(p, task.s);
+  const bool copies_rows = task.copies && copies_lane_runs(image);
   for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
-    augment_segments(task, first, last, intersect({0, p.output_width}, {x, x + kStripColumns}));
+    const Span strip = intersect({0, p.output_width}, {x, x + kStripColumns});
+    if (copies_rows) {
+      copy_rows(image, task.sample, first, last, strip);
+    } else {
+      augment_segments(task, image, first, last, strip);
+    }
   }
 }
 
