@@ -18,8 +18,8 @@
 namespace visops {
 namespace {
 
-constexpr int kRowColumns = 128;
-constexpr int kRowBuffer = 4096;  // elements blended along y for them
+constexpr int kRowColumns = 256;  // most patches' rows are one piece: memory likes long runs
+constexpr int kRowBuffer = 8192;  // elements blended along y for them
 
 template <class T>
 constexpr bool kHasVectorLoad = std::is_same<T, uint8_t>::value || std::is_same<T, float>::value ||
@@ -118,11 +118,14 @@ class RowColumns {
   }
 
   // Pixels of three or four channels; returns where they end. Of three, four are stored, the fourth
-  // over the next pixel, which comes later: the last pixel is left.
+  // over the next pixel, which comes later: the last pixel is left. Not inlined: among its callers'
+  // variables the loop would have no registers left.
   template <int Elements>
-  int64_t blend_quads(const float* VISOPS_RESTRICT v, float* VISOPS_RESTRICT result) const {
+  VISOPS_NOINLINE int64_t blend_quads(const float* VISOPS_RESTRICT v,
+                                      float* VISOPS_RESTRICT result) const {
     const int64_t end = Elements == 4 ? touching_.end : touching_.end - 1;
     int64_t j = touching_.begin;
+    VISOPS_UNROLL
     for (; j < end; ++j) {
       const float* p = v + offset_[j];
       const Quad first = Quad::load(p);

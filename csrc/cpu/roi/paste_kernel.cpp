@@ -1,6 +1,6 @@
 // NOTE [ Pasting on the CPU ]
 // Work is split by row of the images. A task copies its rows, kPasteRows at a time. If boxes cover
-// some of them, it goes through tiles of kRowColumns columns: it loads a tile, blends all boxes
+// some of them, it goes through tiles of kTileColumns columns: it loads a tile, blends all boxes
 // into it by index, each a row at a time (NOTE [ Sampled rows ] in cpu/roi/crops_rows.h), and
 // stores it, rounded once. Tiles that no box covers stay copies. Assumes what check_roi_paste()
 // establishes; maps may belong to boxes that are not valid.
@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kPasteRows = 16;
 constexpr int kTileChannels = 4;
+constexpr int kTileColumns = 128;  // a tile fits the first-level cache
 constexpr int64_t kMostListed = 1024;
 
 // The boxes that cover some of an image's rows, by index.
@@ -59,6 +60,20 @@ void shrink_to_boxes(const RoiPasteParams& p, int64_t image, const RowBoxes& box
   *columns = covered_columns;
 }
 
+bool holds(Span outer, Span inner) { return outer.begin <= inner.begin && inner.end <= outer.end; }
+
+// Which of `boxes` is the last to replace a tile as a whole: what lies below need not be loaded or
+// pasted. -1: none.
+int64_t last_cover(const RoiPasteParams& p, int64_t image, const RowBoxes& boxes, Span rows,
+                   Span columns) {
+  if (p.blend != PasteBlend::kReplace) return -1;
+  for (int64_t i = boxes.count - 1; i >= 0; --i) {
+    const CropMap& map = p.maps[boxes.at(i)];
+    if (map.image == image && holds(map.rows, rows) && holds(map.columns, columns)) return i;
+  }
+  return -1;
+}
+
 template <class T>
 void copy_image_rows(const RoiPasteParams& p, int64_t image, Span rows) {
   const Strides& from = p.image_stride;
@@ -88,12 +103,12 @@ void copy_image_rows(const RoiPasteParams& p, int64_t image, Span rows) {
 template <class Acc>
 struct Tile {
   Span rows, columns;
-  int64_t first, channels;                              // of the image
-  Acc values[kPasteRows][kTileChannels * kRowColumns];  // [row][plane][column][element]
+  int64_t first, channels;                               // of the image
+  Acc values[kPasteRows][kTileChannels * kTileColumns];  // [row][plane][column][element]
 
   Acc* at(int64_t y, int64_t plane, int64_t x, int elements) {
     return values[y - rows.begin] +
-           (plane * kRowColumns + (x - columns.begin)) * static_cast<int64_t>(elements);
+           (plane * kTileColumns + (x - columns.begin)) * static_cast<int64_t>(elements);
   }
 };
 
@@ -138,8 +153,8 @@ class RowWeights {
   const RoiPasteParams& p_;
   int64_t count_ = 0;
   RowSampler<Acc, mode> alpha_sampler_;
-  alignas(64) Acc across_[kRowColumns];
-  alignas(64) Acc weights_[kRowColumns];
+  alignas(64) Acc across_[kTileColumns];
+  alignas(64) Acc weights_[kTileColumns];
 };
 
 template <int Elements, class Acc>
@@ -197,7 +212,7 @@ class TilePaster {
           sampler_.sample(plane, taps, out);
           continue;
         }
-        alignas(64) Acc result[kRowColumns * kTileChannels];
+        alignas(64) Acc result[kTileColumns * kTileChannels];
         sampler_.sample(plane, taps, result);
         blend_row(weights_.data(), result, columns.end - columns.begin, elements_, out);
       }
@@ -273,16 +288,17 @@ void paste_rows(const RoiPasteParams& p, int64_t image, Span rows) {
     copy_image_rows<T>(p, image, band);
     boxes.set(p, image, band);
     if (boxes.count == 0) continue;
-    for (int64_t x0 = 0; x0 < p.width; x0 += kRowColumns) {
+    for (int64_t x0 = 0; x0 < p.width; x0 += kTileColumns) {
       tile.rows = band;
-      tile.columns = intersect({0, p.width}, {x0, x0 + kRowColumns});
+      tile.columns = intersect({0, p.width}, {x0, x0 + kTileColumns});
       shrink_to_boxes(p, image, boxes, &tile.rows, &tile.columns);
       if (tile.rows.begin >= tile.rows.end) continue;
+      const int64_t cover = last_cover(p, image, boxes, tile.rows, tile.columns);
       for (tile.first = 0; tile.first < p.channels; tile.first += kTileChannels) {
         const int64_t left = p.channels - tile.first;
         tile.channels = left < kTileChannels ? left : kTileChannels;
-        load_tile<T>(p, image, elements, tile);
-        for (int64_t i = 0; i < boxes.count; ++i) {
+        if (cover < 0) load_tile<T>(p, image, elements, tile);
+        for (int64_t i = cover < 0 ? 0 : cover; i < boxes.count; ++i) {
           const int64_t k = boxes.at(i);
           if (!is_in_tile(p.maps[k], image, tile.rows, tile.columns)) continue;
           paste_box<T>(p, k, nearest, bilinear, bicubic, tile);
