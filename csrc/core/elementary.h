@@ -27,15 +27,12 @@ VISOPS_FN double polynomial(const double (&c)[N], double x) {
   return sum;
 }
 
-// 2^k; the result is normal.
-VISOPS_FN double normal_power_of_two(int64_t k) {
-  return bit_cast<double>(static_cast<uint64_t>(k + 1023) << 52);
-}
-
-VISOPS_FN double exp_of(double x) {
-  if (!(x <= 709.782712893384)) return x * 1.7976931348623157e+308;  // infinity, NaN
-  if (x < -746.0) return 0.0;
-  const double k = nearest_integer(x * 1.4426950408889634);  // x / ln 2
+// exp of x in [-746, 709.782712893384]; below that, the result is 0. Without jumps and conversions
+// to integers, so that compilers can vectorize it.
+VISOPS_FN double exp_in_range(double x) {
+  const double magic = 6755399441055744.0;                // 1.5 * 2^52: nearest_integer() in parts
+  const double shifted = x * 1.4426950408889634 + magic;  // x / ln 2
+  const double k = shifted - magic;
   const double r = (x - k * 0.6931471804855391) - k * 7.440617110012397e-11;
   const double inverse_factorials[] = {1.0,
                                        1.0,
@@ -51,9 +48,16 @@ VISOPS_FN double exp_of(double x) {
                                        2.505210838544172e-08,
                                        2.08767569878681e-09,
                                        1.6059043836821613e-10};
-  const auto half = static_cast<int64_t>(k) / 2;  // in two steps: 2^k may not be normal
-  return polynomial(inverse_factorials, r) * normal_power_of_two(half) *
-         normal_power_of_two(static_cast<int64_t>(k) - half);
+  // In two steps: 2^k may not be normal.
+  const uint64_t whole = bit_cast<uint64_t>(shifted) - bit_cast<uint64_t>(magic);  // k
+  const uint64_t half = ((whole + 2048) >> 1) - 1024;
+  return polynomial(inverse_factorials, r) * bit_cast<double>((half + 1023) << 52) *
+         bit_cast<double>((whole - half + 1023) << 52);
+}
+
+VISOPS_FN double exp_of(double x) {
+  if (!(x <= 709.782712893384)) return x * 1.7976931348623157e+308;  // infinity, NaN
+  return x < -746.0 ? 0.0 : exp_in_range(x);
 }
 
 // x is a positive normal number; exact for powers of two.

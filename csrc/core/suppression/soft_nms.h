@@ -35,17 +35,28 @@ struct SoftNmsParams {
 constexpr int kSoftNmsOut = -1;  // instead of a score below min_score
 
 // The score, or kSoftNmsOut, once a kept box overlaps the candidate by `iou`, which is more than
-// decay_threshold().
-template <class Acc>
-VISOPS_FN Acc decayed(const SoftNmsParams& p, Acc score, Acc iou) {
+// decay_threshold(). Without jumps, so that compilers can vectorize it.
+template <Decay decay, class Acc>
+VISOPS_FN Acc decayed_by(const SoftNmsParams& p, Acc score, Acc iou) {
   Acc factor = static_cast<Acc>(1) - iou;
-  if (p.decay == Decay::kHard) return static_cast<Acc>(kSoftNmsOut);
-  if (p.decay == Decay::kGaussian) {
+  if (decay == Decay::kHard) return static_cast<Acc>(kSoftNmsOut);
+  if (decay == Decay::kGaussian) {
     const auto squared = static_cast<double>(iou) * static_cast<double>(iou);
-    factor = static_cast<Acc>(exp_of(-squared / p.sigma));
+    const double power = -squared / p.sigma, least = -746.0;  // exp(least) is 0
+    factor = static_cast<Acc>(exp_in_range(power > least ? power : least));
   }
   const Acc lower = score * factor;
   return static_cast<double>(lower) >= p.min_score ? lower : static_cast<Acc>(kSoftNmsOut);
+}
+
+template <class Acc>
+VISOPS_FN Acc decayed(const SoftNmsParams& p, Acc score, Acc iou) {
+  switch (p.decay) {
+    case Decay::kLinear: return decayed_by<Decay::kLinear>(p, score, iou);
+    case Decay::kGaussian: return decayed_by<Decay::kGaussian>(p, score, iou);
+    case Decay::kHard: break;
+  }
+  return decayed_by<Decay::kHard>(p, score, iou);
 }
 
 // The overlap beyond which scores fall.

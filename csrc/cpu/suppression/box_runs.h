@@ -8,11 +8,18 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
 
 #include "cpu/suppression/nms_kept.h"
 
 namespace visops {
 namespace {
+
+// False for inert boxes, which are kept as Box{}.
+template <class Acc>
+bool is_used(const Box<Acc>& box) {
+  return box.area > static_cast<Acc>(0);
+}
 
 // The cells of a grid, in the order in which runs take them, and a last one for long and inert
 // boxes.
@@ -22,24 +29,23 @@ class RunCells {
   // A cell has about as many boxes as a run; there are at most most_cells(count).
   static constexpr int64_t most_cells(int64_t count) { return count / 8 + 2; }
 
-  template <class BoxAt>
-  RunCells(int64_t count, const BoxAt& box_at) {
+  RunCells(const Box<Acc>* boxes, int64_t count) {
     double right = 0.0, bottom = 0.0, sides = 0.0;
-    int64_t boxes = 0;
+    int64_t used = 0;
     for (int64_t i = 0; i < count; ++i) {
-      const Box<Acc> box = box_at(i);
-      if (is_inert(box)) continue;
+      const Box<Acc>& box = boxes[i];
+      if (!is_used(box)) continue;
       const double x = middle(box.x1, box.x2), y = middle(box.y1, box.y2);
-      left_ = boxes == 0 || x < left_ ? x : left_;
-      right = boxes == 0 || x > right ? x : right;
-      top_ = boxes == 0 || y < top_ ? y : top_;
-      bottom = boxes == 0 || y > bottom ? y : bottom;
+      left_ = used == 0 || x < left_ ? x : left_;
+      right = used == 0 || x > right ? x : right;
+      top_ = used == 0 || y < top_ ? y : top_;
+      bottom = used == 0 || y > bottom ? y : bottom;
       sides += longer_side(box);
-      ++boxes;
+      ++used;
     }
     const double width = right - left_, height = bottom - top_;
     if (!(sides > 0.0 && sides < 1e300 && width < 1e300 && height < 1e300)) return;
-    const double wanted = static_cast<double>(boxes) / 16.0, smallest = 0.5 * sides / boxes;
+    const double wanted = static_cast<double>(used) / 16.0, smallest = 0.5 * sides / used;
     double side = std::sqrt(width / wanted * height);
     side = side > smallest ? side : smallest;
     while ((width / side + 1.0) * (height / side + 1.0) > 2.0 * wanted + 1.0) side *= 1.25;
@@ -52,7 +58,7 @@ class RunCells {
   int64_t count() const { return rows_ * columns_ + 1; }
 
   int64_t of(const Box<Acc>& box) const {
-    if (is_inert(box) || longer_side(box) > most_) return rows_ * columns_;
+    if (!is_used(box) || longer_side(box) > most_) return rows_ * columns_;
     const int64_t row = index((middle(box.y1, box.y2) - top_) * scale_, rows_);
     const int64_t column = index((middle(box.x1, box.x2) - left_) * scale_, columns_);
     return row * columns_ + (row % 2 == 0 ? column : columns_ - 1 - column);
@@ -84,7 +90,7 @@ class BoxRuns {
 
   // The memory that `count` boxes take, in Acc and in int32_t.
   static constexpr int64_t elements(int64_t count) {
-    return KeptBoxes<Acc>::elements(padded(count)) + 4 * runs_of(count);
+    return KeptBoxes<Acc>::elements(padded(count)) + 4 * runs_of(count) + 5 * count;
   }
   static constexpr int64_t integers(int64_t count) {
     return padded(count) + count + RunCells<Acc>::most_cells(count);
@@ -98,12 +104,14 @@ class BoxRuns {
     top_ = left_ + runs_;
     right_ = top_ + runs_;
     bottom_ = right_ + runs_;
-    sort_by_cell(count, box_at, position_ + padded(count));
-    for (int64_t i = count; i < padded(count); ++i) position_[i] = 0;  // padding
+    auto* boxes = reinterpret_cast<Box<Acc>*>(bottom_ + runs_);  // in the order of box_at
     for (int64_t i = 0; i < count; ++i) {
-      const Box<Acc> box = box_at(position_[i]);
-      if (!is_inert(box)) boxes_.store(i, box);
+      const Box<Acc> box = box_at(i);
+      boxes[i] = is_inert(box) ? Box<Acc>{} : box;
     }
+    sort_by_cell(boxes, count, position_ + padded(count));
+    for (int64_t i = count; i < padded(count); ++i) position_[i] = 0;  // padding
+    for (int64_t i = 0; i < count; ++i) boxes_.store(i, boxes[position_[i]]);
     for (int64_t run = 0; run < runs_; ++run) bind(run, run * kRun < count);
   }
 
@@ -148,13 +156,12 @@ class BoxRuns {
     return static_cast<unsigned>(bits);
   }
 
-  template <class BoxAt>
-  void sort_by_cell(int64_t count, const BoxAt& box_at, int32_t* memory) {
-    const RunCells<Acc> cells(count, box_at);
+  void sort_by_cell(const Box<Acc>* boxes, int64_t count, int32_t* memory) {
+    const RunCells<Acc> cells(boxes, count);
     int32_t *cell = memory, *place = memory + count;
     for (int64_t c = 0; c < cells.count(); ++c) place[c] = 0;
     for (int64_t i = 0; i < count; ++i) {
-      cell[i] = static_cast<int32_t>(cells.of(box_at(i)));
+      cell[i] = static_cast<int32_t>(cells.of(boxes[i]));
       ++place[cell[i]];
     }
     int32_t first = 0;
@@ -167,18 +174,21 @@ class BoxRuns {
   }
 
   void bind(int64_t run, bool exists) {
-    left_[run] = top_[run] = right_[run] = bottom_[run] = static_cast<Acc>(0);
-    if (!exists) return;
-    bool empty = true;
-    for (int64_t i = run * kRun; i < (run + 1) * kRun; ++i) {
+    constexpr Acc infinity = std::numeric_limits<Acc>::infinity();
+    Acc left = infinity, top = infinity, right = -infinity, bottom = -infinity;
+    const int64_t begin = run * kRun, end = exists ? begin + kRun : begin;
+    for (int64_t i = begin; i < end; ++i) {
       const Box<Acc> b = box(i);
-      if (!(b.area > static_cast<Acc>(0))) continue;  // not stored
-      left_[run] = empty || b.x1 < left_[run] ? b.x1 : left_[run];
-      top_[run] = empty || b.y1 < top_[run] ? b.y1 : top_[run];
-      right_[run] = empty || b.x2 > right_[run] ? b.x2 : right_[run];
-      bottom_[run] = empty || b.y2 > bottom_[run] ? b.y2 : bottom_[run];
-      empty = false;
+      const bool used = is_used(b);
+      left = used & (b.x1 < left) ? b.x1 : left;
+      top = used & (b.y1 < top) ? b.y1 : top;
+      right = used & (b.x2 > right) ? b.x2 : right;
+      bottom = used & (b.y2 > bottom) ? b.y2 : bottom;
     }
+    left_[run] = left;
+    top_[run] = top;
+    right_[run] = right;
+    bottom_[run] = bottom;
   }
 
   KeptBoxes<Acc> boxes_;

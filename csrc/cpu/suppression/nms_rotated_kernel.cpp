@@ -29,7 +29,7 @@ bool can_overlap(const RotatedBox& a, const RotatedBox& b, double t, const Box<d
 constexpr int64_t integers_of(int64_t count) { return Boxes::integers(count) + count; }
 
 // Enough for segments of more than kOnStack.
-using Scratch = RotatedScratch<7, 4>;
+using Scratch = RotatedScratch<12, 4>;
 static_assert(Scratch::holds(Boxes::elements(kOnStack + 1), integers_of(kOnStack + 1),
                              kOnStack + 1));
 

@@ -18,12 +18,18 @@ constexpr int64_t kOnStack = 384;  // segments of so many candidates need no scr
 template <class Acc>
 void suppress_segment(const SoftNmsParams& p, int64_t begin, int64_t count, Acc* elements,
                       int32_t* integers) {
-  const int64_t* order = p.candidates.order + begin;
+  const NmsParams& c = p.candidates;
+  const int64_t* order = c.order + begin;
   Acc* scores = static_cast<Acc*>(p.scores) + begin;
-  const auto box_at = [&](int64_t i) { return candidate_box<Acc>(p.candidates, order[i]); };
+  // The usual dtype by itself saves a table of jumps for each coordinate.
+  const auto box_at = [&](int64_t i) {
+    return c.dtype == DType::kFloat32 ? load_box<Acc>(c.boxes, DType::kFloat32,
+                                                      box_offset(c, order[i]), c.coordinate_stride)
+                                      : candidate_box<Acc>(c, order[i]);
+  };
   SoftRuns<Acc> runs(count, box_at, scores, elements, integers);
   const OverlapTest<Acc> test(decay_threshold<Acc>(p));
-  SegmentOutput output(p.candidates, begin, count);
+  SegmentOutput output(c, begin, count);
   for (int64_t i; output.left > 0 && (i = runs.best()) >= 0;) {
     const int32_t position = runs.position(i);
     output.keep(position);
@@ -37,7 +43,7 @@ template <class Acc>
 void soft_nms_as(const SoftNmsParams& p, Workspace& workspace) {
   using Runs = SoftRuns<Acc>;
   // For each candidate; enough for segments of more than kOnStack.
-  constexpr int64_t kElements = 7, kIntegers = 3;
+  constexpr int64_t kElements = 12, kIntegers = 3;
   static_assert(Runs::elements(kOnStack + 1) <= kElements * (kOnStack + 1));
   static_assert(Runs::integers(kOnStack + 1) <= kIntegers * (kOnStack + 1));
   const NmsParams& c = p.candidates;

@@ -16,7 +16,7 @@ constexpr int64_t kTask = 32;      // candidates that are worth a task
 constexpr int64_t kOnStack = 192;  // segments of so many candidates need no scratch
 
 // Enough for segments of more than kOnStack.
-using Scratch = RotatedScratch<8, 4>;
+using Scratch = RotatedScratch<13, 4>;
 static_assert(Scratch::holds(Runs::elements(kOnStack + 1), Runs::integers(kOnStack + 1),
                              kOnStack + 1));
 

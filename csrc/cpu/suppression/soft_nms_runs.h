@@ -105,11 +105,13 @@ class SoftRuns {
     // that the order of integer maxima doesn't matter.
     using Bits = std::conditional_t<sizeof(Acc) == sizeof(float), int32_t, int64_t>;
     Bits highest = bit_cast<Bits>(kOut);
+    VISOPS_RUN_LOOP
     for (int64_t i = 0; i < count; ++i) {
       const Bits bits = bit_cast<Bits>(score[i]);
       highest = bits > highest ? bits : highest;
     }
     int32_t lowest = INT_MAX;
+    VISOPS_RUN_LOOP
     for (int64_t i = 0; i < count; ++i) {
       const int32_t mine = position[i] | unless(bit_cast<Bits>(score[i]) == highest);
       lowest = mine < lowest ? mine : lowest;
@@ -121,6 +123,7 @@ class SoftRuns {
   VISOPS_ALWAYS_INLINE static int64_t place_of(const Best& best, const Acc* score,
                                                const int32_t* position, int64_t count) {
     int32_t place = INT_MAX;
+    VISOPS_RUN_LOOP
     for (int32_t i = 0; i < static_cast<int32_t>(count); ++i) {
       const int32_t mine =
           i | unless(score[i] == best.score) | unless(position[i] == best.position);
@@ -138,21 +141,32 @@ class SoftRuns {
 
   void lower_run(const SoftNmsParams& p, const OverlapTest<Acc>& test, const Box<Acc>& kept,
                  int64_t run) {
-    Acc iou[kRun];
+    bool changed = false;
+    switch (p.decay) {
+      case Decay::kLinear: changed = decay_run<Decay::kLinear>(p, test, kept, run); break;
+      case Decay::kGaussian: changed = decay_run<Decay::kGaussian>(p, test, kept, run); break;
+      case Decay::kHard: changed = decay_run<Decay::kHard>(p, test, kept, run); break;
+    }
+    if (changed) find_best(run);
+  }
+
+  // Lowers the scores of a run; false if all stay.
+  template <Decay decay>
+  bool decay_run(const SoftNmsParams& p, const OverlapTest<Acc>& test, const Box<Acc>& kept,
+                 int64_t run) {
     Acc* score = score_ + run * kRun;
+    Acc lower[kRun];  // apart: stores to `score` might change what the loop reads
+    int found = 0;
     for_each_of_run(kept, boxes_.boxes(), run * kRun, [&](int l, bool meets, Acc inter, Acc all) {
-      iou[l] = meets ? inter / all : static_cast<Acc>(0);
+      const Acc iou = meets ? inter / all : static_cast<Acc>(0);
+      const bool falls = (iou > test.threshold) & (score[l] != kOut);
+      const Acc fallen = decayed_by<decay>(p, score[l], iou);
+      lower[l] = falls ? fallen : score[l];
+      found |= falls;
     });
-    int hits = 0;
-    for (int l = 0; l < kRun; ++l) {
-      hits |= (iou[l] > test.threshold) & (score[l] != kOut) ? 1 << l : 0;
-    }
-    if (hits == 0) return;
-    for (auto rest = static_cast<unsigned>(hits); rest != 0; rest &= rest - 1) {
-      const int l = lowest_bit(rest);
-      score[l] = decayed(p, score[l], iou[l]);
-    }
-    find_best(run);
+    if (found == 0) return false;
+    memcpy(score, lower, sizeof(lower));
+    return true;
   }
 
   Boxes boxes_;

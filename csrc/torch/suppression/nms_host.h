@@ -45,6 +45,14 @@ struct ValueStrides {
     box = tensor.stride(dim);
     in_class = tensor.dim() > dim + 1 ? tensor.stride(dim + 1) : 0;
   }
+
+  // Where a candidate's value lies.
+  int64_t of(const NmsCall& call, int64_t candidate) const {
+    if (candidate < call.per_image) return candidate * box;  // no slow divisions
+    const int64_t group = candidate / call.per_image;
+    return group / call.classes * image + (candidate - group * call.per_image) * box +
+           group % call.classes * in_class;
+  }
 };
 
 }  // namespace visops

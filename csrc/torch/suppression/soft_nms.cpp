@@ -52,10 +52,7 @@ std::vector<Decayed> decay_on_host(const NmsCall& call, SoftNmsParams p, const C
   const void* given = call.scores.const_data_ptr();
   std::vector<Acc> scores(static_cast<size_t>(c.count));
   for (int64_t i = 0; i < c.count; ++i) {
-    const int64_t group = c.order[i] / call.per_image, box = c.order[i] - group * call.per_image;
-    const int64_t at = group / call.classes * stride.image + box * stride.box +
-                       group % call.classes * stride.in_class;
-    scores[i] = load_coordinate<Acc>(given, call.score_dtype, at);
+    scores[i] = load_coordinate<Acc>(given, call.score_dtype, stride.of(call, c.order[i]));
   }
   p.scores = scores.data();
   std::vector<uint8_t> flags(scores.size());
