@@ -79,7 +79,7 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
         if value.is_complex():
             raise TypeError(f"visops.{op}: {name} is complex, expected real numbers")
         refuse_float8(op, name, value)
-        return value.to(torch.float64)
+        return value.double()
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], np.ndarray):
         value = _stacked(value)
     if isinstance(value, np.ndarray):

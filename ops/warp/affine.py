@@ -152,7 +152,7 @@ def warp_affine(
     options = (mode, padding_mode, fills, inverse_map, half_pixel)
     try:
         images = image if rank == 4 else image.unsqueeze(0)
-        if matrix.dim() == 3 and matrix.shape[0] == 1:
+        if matrix.dim() == 3 and matrix.shape[0] == 1 != images.shape[0]:
             matrix = matrix.squeeze(0)
         if out is not None:
             _warp_into(out, images, matrix, size, options)

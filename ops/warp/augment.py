@@ -217,7 +217,7 @@ def augment(
     device = first.device
     if not isinstance(matrix, Tensor):
         matrix = as_float64("augment", "matrix", matrix, device)
-    if matrix.dim() == 3 and matrix.shape[0] == 1:
+    if batch != 1 and matrix.dim() == 3 and matrix.shape[0] == 1:
         require_plain("augment", matrix=matrix)
         matrix = matrix.squeeze(0)
     if color is not None:

@@ -201,7 +201,7 @@ def _sum_samples(tensor: Tensor) -> Tensor:
 
 def _matrix_gradient(each: Tensor, matrix: Tensor) -> Tensor:
     """Gradient of the given matrix, from those of each sample's [3, 3]."""
-    rows = each[:, : matrix.shape[-2]]
+    rows = each.narrow(1, 0, matrix.shape[-2])
     return (rows if matrix.dim() == 3 else _sum_samples(rows).squeeze(0)).to(matrix.dtype)
 
 
