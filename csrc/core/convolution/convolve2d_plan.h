@@ -6,9 +6,9 @@
 
 namespace visops {
 
-// Rows of the output that a task sums together, which share what is read, and the columns that a
-// row of scratch has room for.
-constexpr int64_t kConvolveRows = 4;
+// The most rows of the output that a task sums together, which share what is read, and the columns
+// that a row of scratch has room for.
+constexpr int64_t kConvolveRows = 6;
 constexpr int64_t kConvolveColumns = 8192;
 // Bytes that may be read beyond a row of scratch: its last vector is read whole.
 constexpr int64_t kConvolveSlack = 256;
@@ -18,13 +18,13 @@ constexpr int64_t kComplexWeight = 32;
 // Scratch of a task, as bytes from its beginning. A term is what an element is summed in; a complex
 // number is a pair.
 struct ConvolveLayout {
-  int64_t slots;       // rows of the input that are there at a time
+  int64_t slots;       // rows of the input that are there at a time, at most
   int64_t slot_terms;  // of a slot
   int64_t weights, row_pointers, fill_row, sums, ring, bytes;
 };
 
 struct ConvolvePlan {
-  int64_t parts;  // tasks that share the bands of kConvolveRows rows of the output
+  int64_t parts;  // tasks that share the output's bands of up to kConvolveRows rows
   ConvolveLayout layout;
   int64_t scratch_bytes;  // of all parts
 };

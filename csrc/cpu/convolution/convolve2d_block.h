@@ -89,7 +89,8 @@ VISOPS_ALWAYS_INLINE void add_last_rows(Block& sums, const BlockTerms<Term>& t) 
   }
 }
 
-// Sums a block for a kernel of Height rows and Width columns; 0 means any, but at least Rows rows.
+// Sums a block for a kernel of Height rows and Width columns; 0 means any, but at least Rows - 1
+// rows.
 template <class T, int Rows, int Vectors, int Height, int Width>
 VISOPS_ALWAYS_INLINE Sums<T, Rows, Vectors> sum_block(const BlockTerms<T>& t) {
   Sums<T, Rows, Vectors> sums;
@@ -177,6 +178,14 @@ void sum_single_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
   }
 }
 
+// Sums Rows rows of the output, from terms.column on, for a kernel of at least Rows - 1 rows.
+template <class T, int Rows, int Vectors>
+void sum_tall_rows(const BlockTerms<T>& terms, int64_t columns, const BlockResult<T>& result) {
+  BlockTerms<T> t = terms;
+  sum_whole_blocks<T, Rows, Vectors, 0, 0>(t, columns, result);
+  sum_last_columns<T, Rows>(t, columns, result);
+}
+
 // Sums up to Rows rows of the output, from terms.column on.
 template <class T, int Rows, int Vectors>
 void sum_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
@@ -194,8 +203,7 @@ void sum_rows(const BlockTerms<T>& terms, int64_t rows, int64_t columns,
   } else if (t.height == 3) {
     sum_whole_blocks<T, Rows, Vectors, 3, 0>(t, columns, result);
   } else {
-    sum_whole_blocks<T, Rows, Vectors, 0, 0>(t, columns, result);
-    return sum_last_columns<T, Rows>(t, columns, result);
+    return sum_tall_rows<T, Rows, Vectors>(terms, columns, result);
   }
   sum_single_rows<T, 1>(t, rows, columns, result);
 }

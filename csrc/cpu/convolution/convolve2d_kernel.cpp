@@ -18,9 +18,15 @@ namespace {
 template <class T>
 using Summand = std::conditional_t<planes_of<T> == 2, T, Term<T>>;
 
-// Vectors in a block's row: with a weight and a product they fill the registers.
+// Vectors in a block's row, and its rows: with a weight and a product they fill the registers.
 constexpr int kVectors = VISOPS_ISA_SLOT == 2 ? 4 : 2;
-constexpr int kRows = static_cast<int>(kConvolveRows);
+constexpr int kRows = 4;
+// Where the kernel is tall, blocks of floats have more rows: a vector of the input then serves more
+// products. Of integers and complex numbers, products take more registers.
+template <class Summand>
+constexpr int kTallRows = VISOPS_ISA_SLOT < 2 && std::is_floating_point_v<Summand>
+                              ? static_cast<int>(kConvolveRows)
+                              : kRows;
 
 // Columns of the output that read their input from one place.
 struct Tile {
@@ -47,16 +53,30 @@ class Part {
     terms_.weights = weights_;
     terms_.height = p.kernel_plane.height;
     terms_.width = p.kernel_plane.width;
+    rows_ = terms_.height < kTall - 1 ? kRows : kTall;
   }
 
-  // Runs bands [begin, end), counted over the whole batch.
+  // Runs all bands of the output, counted over the whole batch, that are this part's.
+  void run(int64_t part) {
+    const int64_t bands = p_.batch.count * bands_of_plane();
+    run(first_of_part(bands, plan_.parts, part), first_of_part(bands, plan_.parts, part + 1));
+  }
+
+ private:
+  using Rows = ExtendedPlane<T>;
+  static constexpr int64_t kBlock = kVectors * TermVector<Summand<T>>::kCount;
+  static constexpr int kTall = kTallRows<Summand<T>>;
+
+  int64_t bands_of_plane() const { return (p_.output_height + rows_ - 1) / rows_; }
+
+  // Runs bands [begin, end) of rows_ rows.
   void run(int64_t begin, int64_t end) {
-    const int64_t height = p_.output_height, bands = (height + kRows - 1) / kRows;
+    const int64_t height = p_.output_height, bands = bands_of_plane();
     const T* packed = nullptr;
     while (begin < end) {
       const int64_t entry = begin / bands, next = (entry + 1) * bands;
       const int64_t stop = next < end ? next : end;
-      const int64_t first = begin % bands * kRows, last = first + (stop - begin) * kRows;
+      const int64_t first = begin % bands * rows_, last = first + (stop - begin) * rows_;
       const ConvolveOffsets offsets = offsets_of(p_.batch, entry);
       const T* kernel = static_cast<const T*>(p_.kernel) + offsets.second;
       if (kernel != packed) pack(kernel);
@@ -73,10 +93,6 @@ class Part {
     }
     end_streaming();
   }
-
- private:
-  using Rows = ExtendedPlane<T>;
-  static constexpr int64_t kBlock = kVectors * TermVector<Summand<T>>::kCount;
 
   void pack(const T* kernel) {
     const ConvolvePlane& k = p_.kernel_plane;
@@ -123,8 +139,8 @@ class Part {
       }
     }
     int64_t copied = 0;  // rows in the ring, since the first
-    for (int64_t i = first; i < last; i += kRows) {
-      const int64_t rows = last - i < kRows ? last - i : kRows;
+    for (int64_t i = first, rows = 0; i < last; i += rows) {
+      rows = rows_of_block(last - i);
       const int64_t needed = i - first + rows + terms_.height - 1;
       for (int t = 0; t < tile_count; ++t) {
         const Tile& tile = tiles[t];
@@ -142,8 +158,15 @@ class Part {
     }
   }
 
+  // Rows of the next block, where `rest` are left.
+  int64_t rows_of_block(int64_t rest) const {
+    if (rest >= rows_) return rows_;
+    return rest < kRows ? rest : kRows;
+  }
+
+  // No more rows than a block reads: they stay in the cache.
   Summand<T>* slot(int64_t row) const {
-    return ring_ + row % plan_.layout.slots * plan_.layout.slot_terms;
+    return ring_ + row % (terms_.height + rows_ - 1) * plan_.layout.slot_terms;
   }
 
   void set_pointers(const Rows& input, const Tile& tile, int64_t first, int64_t i, int64_t rows) {
@@ -159,14 +182,23 @@ class Part {
 
   void run_tile(const Tile& tile, int64_t rows, T* output) {
     if constexpr (std::is_same_v<T, Summand<T>>) {
-      sum_rows<T, kRows, kVectors>(terms_, rows, tile.width, {output, p_.output_width, streams_});
+      sum(rows, tile.width, {output, p_.output_width, streams_});
     } else {
       const int64_t row = plan_.layout.slot_terms;
-      sum_rows<Term<T>, kRows, kVectors>(terms_, rows, tile.width, {sums_, row, false});
+      sum(rows, tile.width, {sums_, row, false});
       for (int64_t i = 0; i < rows; ++i) {
         store_row(sums_ + i * row, output + i * p_.output_width, tile.width);
       }
     }
+  }
+
+  void sum(int64_t rows, int64_t columns, const BlockResult<Summand<T>>& result) const {
+    if constexpr (kTall > kRows) {
+      if (rows == kTall) {
+        return sum_tall_rows<Summand<T>, kTall, kVectors>(terms_, columns, result);
+      }
+    }
+    sum_rows<Summand<T>, kRows, kVectors>(terms_, rows, columns, result);
   }
 
   // A streamed output goes through a piece that stays in the cache.
@@ -198,20 +230,18 @@ class Part {
   Summand<T>* ring_;
   Weight<Summand<T>>* weights_;
   bool streams_;  // the output
+  int64_t rows_;  // of a band: what a block sums, if there are as many
   BlockTerms<Summand<T>> terms_;
 };
 
 void convolve2d_kernel(const ConvolveParams& p, Workspace& workspace) {
   const ConvolvePlan plan = plan_convolve2d(p, workspace.threads());
   char* scratch = allocate<char>(workspace, plan.scratch_bytes);
-  const int64_t bands = p.batch.count * ((p.output_height + kRows - 1) / kRows);
   with_convolve_type(p.kind, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     parallel_for(workspace, plan.parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
-        Part<T>(p, plan, scratch + part * plan.layout.bytes)
-            .run(first_of_part(bands, plan.parts, part),
-                 first_of_part(bands, plan.parts, part + 1));
+        Part<T>(p, plan, scratch + part * plan.layout.bytes).run(part);
       }
     });
   });
