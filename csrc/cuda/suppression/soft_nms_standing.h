@@ -29,9 +29,9 @@ __device__ inline uint64_t rank_of(double score) {
   return score >= 0.0 ? bit_cast<uint64_t>(score + 0.0) + 1 : 0;
 }
 
-// A candidate among others of its segment: by score, then by number.
+// A candidate among others of its segment: by score, then by number. Read and written whole.
 template <class Acc>
-struct Standing {
+struct alignas(16) Standing {
   decltype(rank_of(Acc())) rank;  // 0: nobody
   uint64_t before;                // ~number
 
