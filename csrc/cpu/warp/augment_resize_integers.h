@@ -97,35 +97,32 @@ struct PlaceWeights {
   // Call after the last add().
   template <Interpolation mode>
   void finish(bool is_column) {
-    float peak[kPlaces] = {}, sum[kPlaces] = {}, sums[kMostIntegerTaps][kPlaces];
-    FilterTaps<float> range[kPlaces] = {};
+    // Loops over all kPlaces are vectorized; what they compute for places not added is not used.
+    int32_t first[kPlaces] = {}, ends[kPlaces] = {};
+    float centre[kPlaces] = {}, sum[kPlaces] = {}, peak[kPlaces] = {};
+    float sums[kMostIntegerTaps][kPlaces];
     int most = 0;
     for (int l = 0; l < count; ++l) {
-      range[l] = taps[l];
-      most = taps[l].count > most ? taps[l].count : most;
-    }
-    int32_t first[kPlaces], taps_of[kPlaces];
-    float centre[kPlaces];
-    for (int l = 0; l < kPlaces; ++l) {
-      first[l] = range[l].first;
-      taps_of[l] = range[l].count;
-      centre[l] = range[l].at;
+      first[l] = taps[l].first;
+      ends[l] = taps[l].count;
+      centre[l] = taps[l].at;
+      most = ends[l] > most ? ends[l] : most;
     }
     for (int k = 0; k < most; ++k) {
       for (int l = 0; l < kPlaces; ++l) {
-        const FilterTaps<float> place = {first[l], taps_of[l], centre[l], range[0].scale, 0.0f};
+        const FilterTaps<float> place = {first[l], ends[l], centre[l], taps[0].scale, 0.0f};
         const float tap = filter_tap<mode>(place, first[l] + k);
-        const float weight = k < taps_of[l] ? tap : 0.0f;
-        const float size = weight < 0.0f ? -weight : weight;
+        const float used = k < ends[l] ? tap : 0.0f;
+        const float size = used < 0.0f ? -used : used;
         peak[l] = size > peak[l] ? size : peak[l];
-        sums[k][l] = sum[l] = sum[l] + weight;
+        sums[k][l] = sum[l] = sum[l] + used;
       }
     }
     float scale[kPlaces] = {};
     int32_t total[kPlaces] = {}, last[kPlaces] = {}, before[kPlaces] = {};
     for (int l = 0; l < count; ++l) {
       set_norm<mode>(sum[l], &taps[l]);
-      if (sum[l] == 0.0f && taps[l].count > 0) {  // the taps are others now
+      if (sum[l] == 0.0f && taps[l].count > 0) {  // there is another tap now
         sums[0][l] = peak[l] = filter_tap<mode>(taps[l], taps[l].first);
       }
       whole[l] = is_column ? integer_columns<mode>(taps[l], peak[l])
