@@ -24,9 +24,9 @@ constexpr int kRows = 4;
 // Where the kernel is tall, blocks of floats have more rows: a vector of the input then serves more
 // products. Of integers and complex numbers, products take more registers.
 template <class Summand>
-constexpr int kTallRows = VISOPS_ISA_SLOT < 2 && std::is_floating_point_v<Summand>
-                              ? static_cast<int>(kConvolveRows)
-                              : kRows;
+constexpr int kTallRows =
+    VISOPS_ISA_SLOT < 2 && std::is_floating_point_v<Summand> ? static_cast<int>(kConvolveRows)
+                                                             : kRows;
 
 // Columns of the output that read their input from one place.
 struct Tile {
