@@ -87,35 +87,27 @@ VISOPS_ALWAYS_INLINE void set_offsets(const LaneImage& image, const CopiedAxes& 
   }
 }
 
-// Rows go in blocks, segment by segment, as in augment_segments().
 inline void copy_rows(const LaneImage& image, int64_t sample, int64_t first, int64_t last,
                       Span strip) {
-  constexpr int kRows = 4;
   const AugmentSample& s = image.s;
   const CopiedAxes axes = {{s.map.m[0], s.x}, {s.map.m[3], s.y}};
-  SegmentOrigin<float> centre[kRows];
-  Span inside[kRows];
-  alignas(64) int32_t offset[kRows][kPaddedSegment];
-  ReadAhead ahead = read_ahead(image.p, s, strip, {first, last});
-  for (int64_t y0 = first; y0 < last; y0 += kRows) {
-    ahead.at(y0);
-    const int rows = static_cast<int>(y0 + kRows < last ? kRows : last - y0);
-    for (int64_t x0 = strip.begin; x0 < strip.end; x0 += kSegment) {
-      const int64_t left = strip.end - x0;
-      const int count = static_cast<int>(left < kSegment ? left : kSegment);
-      const auto at = [&](int row) -> CopiedSegment { return {sample, x0, y0 + row, count}; };
-      for (int row = 0; row < rows; ++row) {
-        centre[row] = segment_origin<float>(s.map.m, x0, y0 + row);
-      }
-      for (int row = 0; row < rows; ++row) {
-        inside[row] = lanes_inside(s, axes, centre[row], at(row));
-        set_offsets(image, axes, centre[row], inside[row], offset[row]);
-      }
-      for (int row = 0; row < rows; ++row) {
-        copy_segment(image, at(row), inside[row], offset[row]);
-      }
+  SegmentOrigin<float> centre[kBlockRows];
+  Span inside[kBlockRows];
+  alignas(64) int32_t offset[kBlockRows][kPaddedSegment];
+  const auto copy_block = [&](int64_t x0, int64_t y0, int count, int rows) {
+    const auto at = [&](int row) -> CopiedSegment { return {sample, x0, y0 + row, count}; };
+    for (int row = 0; row < rows; ++row) {
+      centre[row] = segment_origin<float>(s.map.m, x0, y0 + row);
     }
-  }
+    for (int row = 0; row < rows; ++row) {
+      inside[row] = lanes_inside(s, axes, centre[row], at(row));
+      set_offsets(image, axes, centre[row], inside[row], offset[row]);
+    }
+    for (int row = 0; row < rows; ++row) {
+      copy_segment(image, at(row), inside[row], offset[row]);
+    }
+  };
+  for_each_block(image.p, s, strip, {first, last}, copy_block);
 }
 
 }  // namespace

@@ -203,11 +203,13 @@ struct IntegerResizer {
   void make_chunk(const AugmentTask& task, const SegmentAxis<float>& axis,
                   const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
                   IntegerChunk& chunk) {
-    const int channels = static_cast<int>(task.p.channels);
     if (task.s.mode == Interpolation::kBilinear) {
-      make_integer_chunk<Interpolation::kBilinear>(axis, segment, x0, lane, lanes, channels, chunk);
+      make_integer_chunk<Interpolation::kBilinear>(axis, segment, x0, lane, lanes, chunk);
     } else {
-      make_integer_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, channels, chunk);
+      make_integer_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, chunk);
+    }
+    if (kPixelRuns && is_interleaved(task.p, task.s.image)) {
+      make_pixel_weights(chunk, static_cast<int>(task.p.channels));
     }
   }
   void start_row(const AugmentTask& task, const SegmentAxis<float>& axis, int64_t x0, int64_t y,
@@ -292,9 +294,6 @@ void augment_resized(const AugmentTask& task, int64_t first, int64_t last) {
   augment_resized(task, first, last, resizer);
 }
 
-// Rows go in blocks, segment by segment, as in affine_kernel.cpp.
-constexpr int64_t kBlockRows = 4;
-
 // Where a segment of one row lies, and how it is sampled.
 struct SegmentPlace {
   AugmentSegment<float> segment;
@@ -339,39 +338,33 @@ void augment_segments(const AugmentTask& task, const LaneImage& image, int64_t f
     set_axis_widths(s, s.x, s.map.width_x, &place.axes.x);
     set_axis_widths(s, s.y, s.map.width_y, &place.axes.y);
   }
-  ReadAhead ahead = read_ahead(p, s, strip, {first, last});
-  for (int64_t y0 = first; y0 < last; y0 += kBlockRows) {
-    ahead.at(y0);
-    const int rows = static_cast<int>(y0 + kBlockRows < last ? kBlockRows : last - y0);
-    for (int64_t x0 = strip.begin; x0 < strip.end; x0 += kSegment) {
-      const int64_t left = strip.end - x0;
-      const int count = static_cast<int>(left < kSegment ? left : kSegment);
-      const auto at = [&](int row) -> SegmentAt {
-        const SegmentPlace& place = places[row];
-        return {p,          s,           place.segment,
-                place.axes, task.sample, x0,
-                y0 + row,   count,       (count + kMaxWidth - 1) & -kMaxWidth};
-      };
-      // Compute all rows' coordinates ahead of their use: they begin with a long chain of float64
-      // operations, and offsets are loaded one by one from where vectors stored them.
-      for (int row = 0; row < rows; ++row) {
-        SegmentPlace& place = places[row];
-        place.segment = augment_segment<float>(s.map, x0, y0 + row);
-        if (s.map.perspective) {
-          place.axes = segment_axes(s, place.segment);
-        } else {
-          place_axis(s.x, place.segment.x, &place.axes.x);
-          place_axis(s.y, place.segment.y, &place.axes.y);
-        }
-      }
-      for (int row = 0; row < rows; ++row) {
-        places[row].way = prepare_lanes(task, at(row), image, places[row].lanes);
-      }
-      for (int row = 0; row < rows; ++row) {
-        augment_place(task, at(row), image, places[row], filter, planes);
+  const auto augment_block = [&](int64_t x0, int64_t y0, int count, int rows) {
+    const auto at = [&](int row) -> SegmentAt {
+      const SegmentPlace& place = places[row];
+      return {p,          s,           place.segment,
+              place.axes, task.sample, x0,
+              y0 + row,   count,       (count + kMaxWidth - 1) & -kMaxWidth};
+    };
+    // Compute all rows' coordinates ahead of their use: they begin with a long chain of float64
+    // operations, and offsets are loaded one by one from where vectors stored them.
+    for (int row = 0; row < rows; ++row) {
+      SegmentPlace& place = places[row];
+      place.segment = augment_segment<float>(s.map, x0, y0 + row);
+      if (s.map.perspective) {
+        place.axes = segment_axes(s, place.segment);
+      } else {
+        place_axis(s.x, place.segment.x, &place.axes.x);
+        place_axis(s.y, place.segment.y, &place.axes.y);
       }
     }
-  }
+    for (int row = 0; row < rows; ++row) {
+      places[row].way = prepare_lanes(task, at(row), image, places[row].lanes);
+    }
+    for (int row = 0; row < rows; ++row) {
+      augment_place(task, at(row), image, places[row], filter, planes);
+    }
+  };
+  for_each_block(p, s, strip, {first, last}, augment_block);
 }
 
 // Images that are sampled in float32.

@@ -21,7 +21,7 @@ struct WordWindows {
   alignas(64) int16_t weight[kPaddedSegment * kMostIntegerTaps];
 };
 
-// The runs of a chunk as PixelRuns.
+// The runs of a chunk as PixelRuns, for images of interleaved channels.
 struct PixelWeights {
   int32_t first[kPaddedSegment];
   alignas(64) int16_t weight[kPixelRuns ? kPaddedSegment * kMostIntegerTaps * 4 : 1];
@@ -144,7 +144,7 @@ struct PlaceWeights {
 
 template <Interpolation mode>
 void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment,
-                        int64_t x0, int lane, int lanes, int channels, IntegerChunk& chunk) {
+                        int64_t x0, int lane, int lanes, IntegerChunk& chunk) {
   constexpr int kPlaces = PlaceWeights::kPlaces;
   const int most = 2 * static_cast<int>(std::ceil(axis.radius));
   chunk.blocks = (most + kWordBlock - 1) / kWordBlock;
@@ -177,7 +177,6 @@ void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<flo
     for (int j = 0; j < stride; ++j) chunk.weight[i * stride + j] = 0;
   }
   if (kWordWindows) make_windows(chunk);
-  if (kPixelRuns) make_pixel_weights(chunk, channels);
 }
 
 // The tap rows of one output row.
