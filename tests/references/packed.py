@@ -26,11 +26,7 @@ def box(mask: np.ndarray) -> list[float]:
 
 def overlap(a: np.ndarray, b: np.ndarray, kind: str) -> np.float32:
     """Compute the overlap of two masks [H, W]."""
-    common = area = union = 0
-    for at in np.ndindex(*a.shape):
-        in_a, in_b = a[at] != 0, b[at] != 0
-        common += int(in_a and in_b)
-        area += int(in_a)
-        union += int(in_a or in_b)
+    in_a, in_b = a != 0, b != 0
+    common, area, union = (int(np.count_nonzero(m)) for m in (in_a & in_b, in_a, in_a | in_b))
     whole = area if kind == "ioa" else union
     return np.float32(common / whole if common else 0.0)

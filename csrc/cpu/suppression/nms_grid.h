@@ -77,6 +77,17 @@ struct Level {
   int64_t columns, rows;
   int64_t first_cell;
 
+  void add(const Centre& c) {
+    if (boxes++ == 0) {
+      left = right = c.x;
+      top = bottom = c.y;
+    }
+    left = c.x < left ? c.x : left;
+    right = c.x > right ? c.x : right;
+    top = c.y < top ? c.y : top;
+    bottom = c.y > bottom ? c.y : bottom;
+  }
+
   VISOPS_ALWAYS_INLINE static int64_t index(double v, double origin, double scale, int64_t count) {
     const double at = (v - origin) * scale;
     const double last = static_cast<double>(count - 1);
@@ -114,17 +125,7 @@ class Levels {
   }
   const Level& operator[](int i) const { return level_[i]; }
 
-  void add(int level, const Centre& c) {
-    Level& l = level_[level];
-    if (l.boxes++ == 0) {
-      l.left = l.right = c.x;
-      l.top = l.bottom = c.y;
-    }
-    l.left = c.x < l.left ? c.x : l.left;
-    l.right = c.x > l.right ? c.x : l.right;
-    l.top = c.y < l.top ? c.y : l.top;
-    l.bottom = c.y > l.bottom ? c.y : l.bottom;
-  }
+  void add(int level, const Centre& c) { level_[level].add(c); }
 
   // Lays out the grids; returns the number of cells.
   int64_t lay_out() {
@@ -161,31 +162,51 @@ class Levels {
   Level level_[kLevels];
 };
 
+// How far away, along an axis, the centre of a box can be that overlaps a box of side `side` by
+// more than the threshold.
+struct Reach {
+  double t, stretch;
+
+  explicit Reach(double iou_threshold)
+      : t(iou_threshold * (1.0 - 1e-5)), stretch(t > 0.0 ? 1.0 / t : 0.0) {}
+
+  // `most` bounds the other box's side; `centre` is this one's.
+  double of(double side, double most, double centre) const {
+    double other = t >= 0.5 ? side : (t > 0.0 ? side * stretch : most);
+    other = other < most ? other : most;
+    const double longer = other > side ? other : side;
+    return (0.5 * (side + other) - t * longer) * (1.0 + 1e-5) + kCentreError * std::fabs(centre);
+  }
+};
+
 // The kept boxes of a segment.
 template <class Acc>
 class Grid {
  public:
   Grid(const Levels& levels, double iou_threshold, const KeptBoxes<Acc>& kept, Cell* cells)
       : levels_(levels),
-        t_(iou_threshold * (1.0 - 1e-5)),
-        stretch_(t_ > 0.0 ? 1.0 / t_ : 0.0),
+        reach_(iou_threshold),
         test_(OverlapTest<Acc>::of(iou_threshold)),
         kept_(kept),
         cells_(cells) {}
 
-  // Whether a kept box overlaps `box`, whose cell is `cell`.
-  bool meets(const Box<Acc>& box, int64_t cell) const {
-    return meets_own(box, cell) || for_each_row(box, [&](int64_t first, int64_t last) {
-             return meets_cells(box, first, last, cell);
+  // Whether a kept box overlaps `box`, whose cell is `cell`. With `open`, an array with a flag for
+  // each place of `kept`, boxes with a flag don't count; *open_met tells whether one was met. (It
+  // tells only of the boxes looked at, which are all if none counts.)
+  bool meets(const Box<Acc>& box, int64_t cell, const uint8_t* open = nullptr,
+             bool* open_met = nullptr) const {
+    const OpenBoxes skipped = {open, open_met};
+    return meets_own(box, cell, skipped) || for_each_row(box, [&](int64_t first, int64_t last) {
+             return meets_cells(box, first, last, cell, skipped);
            });
   }
 
   // The same, with the cells that look() listed.
   bool meets(const Box<Acc>& box, int64_t cell, const CellRows& rows) const {
     if (rows.count > CellRows::kMost) return meets(box, cell);
-    if (meets_own(box, cell)) return true;
+    if (meets_own(box, cell, {})) return true;
     for (int r = 0; r < rows.count; ++r) {
-      if (meets_cells(box, rows.first[r], rows.last[r], cell)) return true;
+      if (meets_cells(box, rows.first[r], rows.last[r], cell, {})) return true;
     }
     return false;
   }
@@ -213,26 +234,44 @@ class Grid {
     }
   }
 
-  void keep(const Box<Acc>& box, int64_t cell) {
+  // Returns the place where it stores the box.
+  int64_t keep(const Box<Acc>& box, int64_t cell) {
     Cell& c = cells_[cell];
-    kept_.store(c.first + c.used++, box);
+    const int64_t place = c.first + c.used++;
+    kept_.store(place, box);
+    return place;
   }
 
  private:
+  struct OpenBoxes {
+    const uint8_t* flags;
+    bool* met;
+  };
+
   static double at_least_normal(double v) { return v > 1e-307 ? v : 1e-307; }
   static double finite(double v) { return v < 1e308 ? v : 1e308; }
 
-  // How far away, along an axis, the centre of a box of the level can be.
-  double reach(double side, double most) const {
-    double other = t_ >= 0.5 ? side : (t_ > 0.0 ? side * stretch_ : most);
-    other = other < most ? other : most;
-    const double longer = other > side ? other : side;
-    return (0.5 * (side + other) - t_ * longer) * (1.0 + 1e-5);
+  bool meets_run(const Box<Acc>& box, int64_t i, const OpenBoxes& skipped) const {
+    if (!test_.meets_run(box, kept_, i)) return false;
+    if (skipped.flags == nullptr) return true;
+    for (unsigned met = test_.met_of_run(box, kept_, i); met != 0; met &= met - 1) {
+      if (skipped.flags[i + lowest_bit(met)] == 0) return true;
+    }
+    *skipped.met = true;
+    return false;
   }
 
-  bool meets_own(const Box<Acc>& box, int64_t cell) const {
+  bool meets_places(const Box<Acc>& box, int64_t begin, int64_t end,
+                    const OpenBoxes& skipped) const {
+    for (int64_t i = begin; i < end; i += kRun) {
+      if (meets_run(box, i, skipped)) return true;
+    }
+    return false;
+  }
+
+  bool meets_own(const Box<Acc>& box, int64_t cell, const OpenBoxes& skipped) const {
     const Cell& own = cells_[cell];
-    return test_.meets(box, kept_, own.first, own.first + own.used);
+    return meets_places(box, own.first, own.first + own.used, skipped);
   }
 
   // use(first, last) for the rows of cells that the box has to look at, until one returns true;
@@ -243,13 +282,14 @@ class Grid {
     const double width = static_cast<double>(box.x2) - static_cast<double>(box.x1);
     const double height = static_cast<double>(box.y2) - static_cast<double>(box.y1);
     const double side = width > height ? width : height;
-    const int low = t_ > 0.0 ? levels_.of(at_least_normal(side * t_)) : 0;
-    const int high = t_ > 0.0 ? levels_.of(finite(side * stretch_)) : kLevels - 1;
+    const double t = reach_.t;
+    const int low = t > 0.0 ? levels_.of(at_least_normal(side * t)) : 0;
+    const int high = t > 0.0 ? levels_.of(finite(side * reach_.stretch)) : kLevels - 1;
     for (int i = high; i >= low; --i) {
       const Level& level = levels_[i];
       if (level.boxes == 0) continue;
-      const double dx = reach(width, level.most) + kCentreError * std::fabs(centre.x);
-      const double dy = reach(height, level.most) + kCentreError * std::fabs(centre.y);
+      const double dx = reach_.of(width, level.most, centre.x);
+      const double dy = reach_.of(height, level.most, centre.y);
       const int64_t left = level.column(centre.x - dx), right = level.column(centre.x + dx);
       const int64_t top = level.row(centre.y - dy), bottom = level.row(centre.y + dy);
       for (int64_t row = top; row <= bottom; ++row) {
@@ -262,13 +302,14 @@ class Grid {
 
   // Whether a kept box overlaps it in the cells [first, last] of a row, whose boxes follow one
   // another.
-  bool meets_cells(const Box<Acc>& box, int64_t first, int64_t last, int64_t own) const {
+  bool meets_cells(const Box<Acc>& box, int64_t first, int64_t last, int64_t own,
+                   const OpenBoxes& skipped) const {
     const int64_t begin = cells_[first].first, end = cells_[last].first + cells_[last].used;
-    if (end - begin <= kRun) return end > begin && test_.meets_run(box, kept_, begin);
+    if (end - begin <= kRun) return end > begin && meets_run(box, begin, skipped);
     for (int64_t c = first; c <= last; ++c) {
       const Cell& cell = cells_[c];
       if (cell.used > 0 && c != own &&
-          test_.meets(box, kept_, cell.first, cell.first + cell.used)) {
+          meets_places(box, cell.first, cell.first + cell.used, skipped)) {
         return true;
       }
     }
@@ -276,7 +317,7 @@ class Grid {
   }
 
   const Levels& levels_;
-  double t_, stretch_;
+  Reach reach_;
   OverlapTest<Acc> test_;
   KeptBoxes<Acc> kept_;
   Cell* cells_;

@@ -117,7 +117,17 @@ struct OverlapTest {
     return found != 0;
   }
 
-  // ... or one of the boxes [begin, end); a few boxes after them may be tested too.
+  // A bit for each of them that it overlaps.
+  VISOPS_ALWAYS_INLINE unsigned met_of_run(const Box<Acc>& box, const KeptBoxes<Acc>& kept,
+                                           int64_t i) const {
+    unsigned met = 0;
+    for_each_of_run(box, kept, i, [&](int l, bool meets, Acc inter, Acc all) {
+      met |= static_cast<unsigned>(meets & (inter / all > threshold)) << l;
+    });
+    return met;
+  }
+
+  // Whether it overlaps one of the boxes [begin, end); a few boxes after them may be tested too.
   VISOPS_ALWAYS_INLINE bool meets(const Box<Acc>& box, const KeptBoxes<Acc>& kept, int64_t begin,
                                   int64_t end) const {
     for (int64_t i = begin; i < end; i += kRun) {

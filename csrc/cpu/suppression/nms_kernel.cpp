@@ -2,11 +2,11 @@
 // A candidate is tested against kept boxes only (NOTE [ Greedy suppression ]): in short segments
 // against all of them, sixteen at a time; in long ones against those that a grid leaves (NOTE
 // [ Pruning ] in cpu/suppression/nms_grid.h). Segments are independent; a task has those that begin
-// in its part of `order`, so tasks have about equally many boxes. Assumes what check_nms() and the
-// fronts establish: every candidate's box exists, and equal numbers in `segment` are adjacent.
-#include "core/suppression/scratch.h"
-#include "cpu/suppression/nms_grid.h"
-#include "cpu/suppression/nms_segments.h"
+// in its part of `order`, so tasks have about equally many boxes. Very long segments are cut (NOTE
+// [ Tiles ] in cpu/suppression/nms_tiles.h), and come first, each on all threads. Assumes what
+// check_nms() and the fronts establish: every candidate's box exists, and equal numbers in
+// `segment` are adjacent.
+#include "cpu/suppression/nms_tiles.h"
 
 namespace visops {
 namespace {
@@ -33,134 +33,54 @@ void sweep(const Boxes& box_at, int64_t count, double iou_threshold, KeptBoxes<A
   }
 }
 
-// What long segments need; each uses its own part.
-template <class Acc>
-struct GridScratch {
-  Box<Acc>* boxes;  // in order
-  Acc* kept;
-  Cell* cells;
-  int32_t* cell;  // of each box; -1: inert
-
-  // A segment of n > kSweep boxes has room for KeptBoxes of n.
-  static constexpr int64_t kKeptElements = 6;
-  static_assert(KeptBoxes<Acc>::elements(kSweep + 1) <= kKeptElements * (kSweep + 1));
-
-  GridScratch part(int64_t begin) const {
-    return {boxes + begin, kept + begin * kKeptElements, cells + begin, cell + begin};
-  }
-};
-
-template <class Acc>
-GridScratch<Acc> allocate_grids(Workspace& workspace, int64_t count) {
-  constexpr int64_t kElements = GridScratch<Acc>::kKeptElements;
-  constexpr int64_t bytes =
-      sizeof(Box<Acc>) + kElements * sizeof(Acc) + sizeof(Cell) + sizeof(int32_t);
-  char* memory = allocate<char>(workspace, count * bytes);
-  GridScratch<Acc> scratch;
-  scratch.boxes = take_array<Box<Acc>>(&memory, count);
-  scratch.kept = take_array<Acc>(&memory, count * kElements);
-  scratch.cells = take_array<Cell>(&memory, count);
-  scratch.cell = take_array<int32_t>(&memory, count);
-  return scratch;
-}
-
-// Candidates prepared together: NOTE [ Looking ahead ]. Fewer boxes in all stay in near caches.
-constexpr int kTogether = 16;
-constexpr int64_t kManyBoxes = 16384;
-
 inline void fetch_candidate(const NmsParams& p, int64_t candidate) {
   const int64_t size = element_size(p.dtype);
   fetch_soon(address_of(p.boxes) + box_offset(p, candidate) * size, 4 * size);
 }
 
-// Counts boxes by cell, and gives each cell room for its own.
 template <class Acc>
-void make_cells(const GridScratch<Acc>& scratch, int64_t count, Levels& levels) {
+void load_boxes(const NmsParams& p, int64_t begin, int64_t count, Box<Acc>* boxes) {
+  const int64_t* order = p.order + begin;
+  const bool fetches = p.count >= kManyBoxes;
   for (int64_t i = 0; i < count; ++i) {
-    const Box<Acc>& box = scratch.boxes[i];
-    if (!is_inert(box)) levels.add(levels.of(longer_side(box)), centre_of(box));
-  }
-  const int64_t cells = levels.lay_out();
-  for (int64_t c = 0; c < cells; ++c) scratch.cells[c] = {0, 0};
-  for (int64_t i = 0; i < count; ++i) {
-    const Box<Acc>& box = scratch.boxes[i];
-    scratch.cell[i] = -1;
-    if (is_inert(box)) continue;
-    const int64_t cell = levels[levels.of(longer_side(box))].cell(centre_of(box));
-    scratch.cell[i] = static_cast<int32_t>(cell);
-    ++scratch.cells[cell].used;
-  }
-  int32_t first = 0;
-  for (int64_t c = 0; c < cells; ++c) {
-    const int32_t room = scratch.cells[c].used;
-    scratch.cells[c] = {first, 0};
-    first += room;
+    if (fetches && i + kTogether < count) fetch_candidate(p, order[i + kTogether]);
+    boxes[i] = candidate_box<Acc>(p, order[i]);
   }
 }
 
-// The loop of suppress_long() over its candidates, for so many that their cells are in no near
-// cache.
+// Returns the longest side of a box, or 0 if a grid can't serve for these.
 template <class Acc>
-void suppress_many(const GridScratch<Acc> scratch, int64_t count, Grid<Acc>& grid,
-                   SegmentOutput output) {
-  CellRows rows[kTogether];
-  int kept = 0;  // of the last sixteen
-  for (int64_t first = 0; first < count; first += kTogether) {
-    const int64_t end = first + kTogether < count ? first + kTogether : count;
-    const bool looks = kept >= kTogether / 2;
-    if (looks) {
-      for (int64_t i = first; i < end; ++i) {
-        CellRows& own = rows[i - first];
-        own.count = 0;
-        if (scratch.cell[i] >= 0) grid.look(scratch.boxes[i], &own);
-      }
-      for (int64_t i = first; i < end; ++i) grid.fetch_boxes(rows[i - first]);
-    }
-    kept = 0;
-    for (int64_t i = first; i < end; ++i) {
-      const Box<Acc>& box = scratch.boxes[i];
-      const int32_t cell = scratch.cell[i];
-      if (cell >= 0) {
-        if (looks ? grid.meets(box, cell, rows[i - first]) : grid.meets(box, cell)) continue;
-      }
-      if (!output.keep(i)) return;
-      if (cell >= 0) grid.keep(box, cell);
-      ++kept;
-    }
-  }
-}
-
-// `scratch` by value is measurably faster than by reference.
-template <class Acc>
-void suppress_long(const NmsParams& p, int64_t begin, int64_t count, const GridScratch<Acc> scratch,
-                   SegmentOutput output) {
-  const KeptBoxes<Acc> kept(scratch.kept, count);
-  const bool is_many = count >= kManyBoxes;
+double longest_prunable(const Box<Acc>* boxes, int64_t count, double iou_threshold) {
+  if (count > int64_t{1} << 31 || (iou_threshold < kFar && count <= kSweepFar)) return 0.0;
   double longest = 0.0;
-  bool can_prune = count <= int64_t{1} << 31 && (p.iou_threshold >= kFar || count > kSweepFar);
   for (int64_t i = 0; i < count; ++i) {
-    if (is_many && i + kTogether < count) fetch_candidate(p, p.order[begin + i + kTogether]);
-    const Box<Acc> box = scratch.boxes[i] = candidate_box<Acc>(p, p.order[begin + i]);
-    if (is_inert(box)) continue;
-    can_prune = can_prune && prunable(box);
-    const double side = longer_side(box);
+    if (is_inert(boxes[i])) continue;
+    if (!prunable(boxes[i])) return 0.0;
+    const double side = longer_side(boxes[i]);
     longest = side > longest ? side : longest;
   }
-  if (!can_prune || !(longest > 0.0)) {
-    const auto loaded = [&](int64_t i) { return scratch.boxes[i]; };
-    return sweep(loaded, count, p.iou_threshold, kept, output);
-  }
-  Levels levels(longest);
-  make_cells(scratch, count, levels);
-  Grid<Acc> grid(levels, p.iou_threshold, kept, scratch.cells);
-  if (is_many) return suppress_many(scratch, count, grid, output);
-  for (int64_t i = 0; i < count; ++i) {
-    const Box<Acc>& box = scratch.boxes[i];
-    const int32_t cell = scratch.cell[i];
-    if (cell >= 0 && grid.meets(box, cell)) continue;
-    if (!output.keep(i)) return;
-    if (cell >= 0) grid.keep(box, cell);
-  }
+  return longest;
+}
+
+template <class Acc>
+bool suppress_in_tiles(const NmsParams& p, Workspace& workspace, int64_t begin, int64_t count,
+                       const GridScratch<Acc>& scratch) {
+  parallel_for(workspace, count, kTile, [&](int64_t from, int64_t end) {
+    load_boxes(p, begin + from, end - from, scratch.boxes + from);
+  });
+  const double longest = longest_prunable(scratch.boxes, count, p.iou_threshold);
+  return longest > 0.0 &&
+         Tiles<Acc>(workspace, scratch, count, p.iou_threshold, longest).suppress(p.kept + begin);
+}
+
+// `scratch` has the boxes.
+template <class Acc>
+void suppress_long(const NmsParams& p, int64_t count, const GridScratch<Acc>& scratch,
+                   SegmentOutput output) {
+  const double longest = longest_prunable(scratch.boxes, count, p.iou_threshold);
+  if (longest > 0.0) return suppress_by_grid(scratch, count, p.iou_threshold, longest, output);
+  const auto loaded = [&](int64_t i) { return scratch.boxes[i]; };
+  sweep(loaded, count, p.iou_threshold, KeptBoxes<Acc>(scratch.kept, count), output);
 }
 
 template <class Acc>
@@ -175,13 +95,21 @@ template <class Acc>
 void nms_as(const NmsParams& p, Workspace& workspace) {
   GridScratch<Acc> scratch = {};
   if (p.count > kSweep) scratch = allocate_grids<Acc>(workspace, p.count);
+  const auto is_very_long = [&](int64_t count) { return count >= kTiledFrom && p.max_output < 0; };
+  if (is_very_long(p.count)) {
+    for_each_segment(workspace, p.segment, p.count, p.count, [&](int64_t begin, int64_t count) {
+      if (!is_very_long(count)) return;
+      p.kept[begin] = suppress_in_tiles(p, workspace, begin, count, scratch.part(begin));
+    });
+  }
   for_each_segment(workspace, p.segment, p.count, kTask, [&](int64_t begin, int64_t count) {
+    // The best box is always kept: where it is already, tiles have done this segment.
+    if (is_very_long(count) && p.kept[begin] != 0) return;
     const SegmentOutput output(p, begin, count);
-    if (count <= kSweep) {
-      suppress_short<Acc>(p, begin, count, output);
-    } else {
-      suppress_long(p, begin, count, scratch.part(begin), output);
-    }
+    if (count <= kSweep) return suppress_short<Acc>(p, begin, count, output);
+    const GridScratch<Acc> part = scratch.part(begin);
+    if (!is_very_long(count)) load_boxes(p, begin, count, part.boxes);  // else they are there
+    suppress_long(p, count, part, output);
   });
 }
 

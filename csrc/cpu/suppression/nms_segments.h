@@ -14,7 +14,10 @@ struct SegmentOutput {
   int64_t left;  // how many more may be kept
 
   SegmentOutput(const NmsParams& p, int64_t begin, int64_t count)
-      : kept(p.kept + begin), left(p.max_output < 0 ? count : p.max_output) {
+      : SegmentOutput(p.kept + begin, count) {
+    if (p.max_output >= 0) left = p.max_output;
+  }
+  SegmentOutput(uint8_t* kept, int64_t count) : kept(kept), left(count) {
     memset(kept, 0, static_cast<size_t>(count));
   }
 
