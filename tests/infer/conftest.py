@@ -1,0 +1,14 @@
+"""What all tests of inference share."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command lets malloc keep freed memory for the rest of its process: not of this one.
+
+    Tests that limit memory would find what earlier tests have freed.
+    """
+    monkeypatch.setattr("visops.infer.engine.memory.keep_freed_memory", lambda: True)
