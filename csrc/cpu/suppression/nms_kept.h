@@ -5,10 +5,6 @@
 
 #if defined(_MSC_VER)
 #include <intrin.h>
-#define VISOPS_RUN_LOOP
-#else
-// Before short loops over a run: GCC would unroll them first and then not vectorize them.
-#define VISOPS_RUN_LOOP _Pragma("GCC unroll 1")
 #endif
 
 #include "core/box.h"

@@ -105,13 +105,13 @@ class SoftRuns {
     // that the order of integer maxima doesn't matter.
     using Bits = std::conditional_t<sizeof(Acc) == sizeof(float), int32_t, int64_t>;
     Bits highest = bit_cast<Bits>(kOut);
-    VISOPS_RUN_LOOP
+    VISOPS_NO_UNROLL
     for (int64_t i = 0; i < count; ++i) {
       const Bits bits = bit_cast<Bits>(score[i]);
       highest = bits > highest ? bits : highest;
     }
     int32_t lowest = INT_MAX;
-    VISOPS_RUN_LOOP
+    VISOPS_NO_UNROLL
     for (int64_t i = 0; i < count; ++i) {
       const int32_t mine = position[i] | unless(bit_cast<Bits>(score[i]) == highest);
       lowest = mine < lowest ? mine : lowest;
@@ -123,7 +123,7 @@ class SoftRuns {
   VISOPS_ALWAYS_INLINE static int64_t place_of(const Best& best, const Acc* score,
                                                const int32_t* position, int64_t count) {
     int32_t place = INT_MAX;
-    VISOPS_RUN_LOOP
+    VISOPS_NO_UNROLL
     for (int32_t i = 0; i < static_cast<int32_t>(count); ++i) {
       const int32_t mine =
           i | unless(score[i] == best.score) | unless(position[i] == best.position);
