@@ -51,10 +51,8 @@ STACK = (
         {
             "decode_rotated_rois<double>": 32,
             "roi_crops_backward_boxes": 32,
-            "roi_crops_backward_images<double>": 32,
             "roi_paste": 56,
             "roi_paste<double>": 64,
-            "roi_paste_backward<double>": 56,
         },
     ),
     Group(

@@ -205,6 +205,32 @@ def test_many_places_on_a_pixel() -> None:
     assert float(gradient.sum()) == pytest.approx(5200)
 
 
+@pytest.mark.matrix
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", [(70, 30), (3, 600)], ids=["rows", "columns"])
+def test_more_places_than_are_held_at_once(size: tuple[int, int], mode: str) -> None:
+    """Every element of the gradient: CUDA kernels take such a grid in several pieces."""
+    height, width = size
+    grad = images_of(torch.float64, 1, (1, 1, height, width)) - 0.5
+
+    basis = torch.eye(24, dtype=torch.float64).view(24, 1, 4, 6)
+    boxes = torch.tensor([[i, 0.3, -0.2, 5.6, 4.1] for i in range(24)], dtype=torch.float64)
+    found = visops.crop_rois(basis, boxes, size, interpolation=mode)
+    image = torch.zeros_like(basis[:1], requires_grad=True)
+    crop = visops.crop_rois(image, boxes[:1], size, interpolation=mode)
+    (gradient,) = torch.autograd.grad(crop, image, grad)
+    torch.testing.assert_close(gradient.flatten(), (found * grad).sum((1, 2, 3)))
+
+    basis = torch.eye(6, dtype=torch.float64).view(6, 1, 2, 3)
+    boxes = torch.tensor([[i, 0.3, 0.2, width - 0.6, height - 0.4] for i in range(6)]).double()
+    blank = torch.zeros(6, 1, height, width, dtype=torch.float64)
+    found = visops.paste_rois(blank, basis, boxes, interpolation=mode)
+    patch = torch.zeros_like(basis[:1], requires_grad=True)
+    pasted = visops.paste_rois(blank[:1], patch, boxes[:1], interpolation=mode)
+    (gradient,) = torch.autograd.grad(pasted, patch, grad)
+    torch.testing.assert_close(gradient.flatten(), (found * grad).sum((1, 2, 3)))
+
+
 def test_only_what_is_needed_is_saved() -> None:
     images, boxes = crop_problem()
     saved: list[torch.Size] = []

@@ -47,11 +47,17 @@ VISOPS_FN bool are_neighbours(const CropMap& a, const CropMap& b) {
 }
 
 // The boxes that share pixels with one box, by index: those whose weights its gradient depends on.
+// CUDA has a list of spans instead, with the same at() and covers().
 struct PasteNeighbours {
+  const CropMap* maps;
+  int64_t image;
   const int32_t* boxes;  // null: all of [0, count), since a list had no room for them
   int64_t count;
 
   VISOPS_DEVICE VISOPS_ALWAYS_INLINE int64_t at(int64_t i) const { return boxes ? boxes[i] : i; }
+  VISOPS_DEVICE VISOPS_ALWAYS_INLINE bool covers(int64_t i, int64_t y, int64_t x) const {
+    return visops::covers(maps[at(i)], image, y, x);
+  }
 };
 
 // How gradients learn of a box's weight and of its samples: weight(k, y, x) is paste_weight(), and
@@ -72,30 +78,27 @@ struct PixelSampler {
 };
 
 // factor times the product of 1 - w over the boxes after k that cover the pixel.
-template <class Sampler, class Acc = typename Sampler::Acc>
-VISOPS_FN Acc times_later(const Sampler& sampler, const PasteNeighbours& neighbours, int64_t k,
+template <class Sampler, class Neighbours, class Acc = typename Sampler::Acc>
+VISOPS_FN Acc times_later(const Sampler& sampler, const Neighbours& neighbours, int64_t k,
                           int64_t y, int64_t x, Acc factor) {
-  const CropMap* maps = sampler.p.maps;
-  const int64_t image = maps[k].image;
   for (int64_t i = 0; i < neighbours.count; ++i) {
     const int64_t l = neighbours.at(i);
-    if (l <= k || !covers(maps[l], image, y, x)) continue;
+    if (l <= k || !neighbours.covers(i, y, x)) continue;
     factor = factor * (static_cast<Acc>(1) - sampler.weight(l, y, x));
   }
   return factor;
 }
 
 // What the incoming gradient of a pixel is multiplied by for that of box k's patch.
-template <class Sampler>
-VISOPS_FN typename Sampler::Acc patch_share(const Sampler& sampler,
-                                            const PasteNeighbours& neighbours, int64_t k, int64_t y,
-                                            int64_t x) {
+template <class Sampler, class Neighbours>
+VISOPS_FN typename Sampler::Acc patch_share(const Sampler& sampler, const Neighbours& neighbours,
+                                            int64_t k, int64_t y, int64_t x) {
   return times_later(sampler, neighbours, k, y, x, sampler.weight(k, y, x));
 }
 
 // A pixel's share of the gradient of box k's alpha.
-template <class T, class Sampler, class Acc = typename Sampler::Acc>
-VISOPS_FN Acc alpha_gradient(const Sampler& sampler, const PasteNeighbours& neighbours, int64_t k,
+template <class T, class Sampler, class Neighbours, class Acc = typename Sampler::Acc>
+VISOPS_FN Acc alpha_gradient(const Sampler& sampler, const Neighbours& neighbours, int64_t k,
                              int64_t y, int64_t x) {
   const RoiPasteParams& p = sampler.p;
   const int64_t at = p.maps[k].image;
@@ -114,7 +117,7 @@ VISOPS_FN Acc alpha_gradient(const Sampler& sampler, const PasteNeighbours& neig
     for (int64_t i = 0; i < neighbours.count; ++i) {
       const int64_t l = neighbours.at(i);
       if (l >= k) break;
-      if (!covers(p.maps[l], at, y, x)) continue;
+      if (!neighbours.covers(i, y, x)) continue;
       before = blended(sampler.weight(l, y, x), sample(l, c), before);
     }
     sum = sum + load_element(grad + c * p.grad_stride.channel) * (sample(k, c) - before);

@@ -24,10 +24,10 @@ struct Neighbours {
     int64_t count = 0;
     for (int64_t l = 0; l < p.boxes.count; ++l) {
       if (!are_neighbours(p.maps[l], map)) continue;
-      if (count == kMostNeighbours) return {nullptr, p.boxes.count};
+      if (count == kMostNeighbours) return {p.maps, map.image, nullptr, p.boxes.count};
       listed[count++] = static_cast<int32_t>(l);
     }
-    return {listed, count};
+    return {p.maps, map.image, listed, count};
   }
 };
 

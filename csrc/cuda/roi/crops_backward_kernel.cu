@@ -1,9 +1,9 @@
 // NOTE [ Gradients of crops on CUDA ]
 // The images' gradient: a block has 32 x 8 pixels of an image and four channels. Its threads go
-// through the image's boxes together, one each at a time, list those that may touch the tile, and
-// each thread adds their shares to its own pixel (NOTE [ Transposed samples on CUDA ]). Every
-// element is written once. The boxes' gradient: a warp has a row of a patch, and in a second kernel
-// a box; the lanes are those of the CPU.
+// through the image's boxes together, one each at a time, and list those that may touch the tile.
+// Then they take these in turn (NOTE [ Transposed samples on CUDA ]), and each thread adds up the
+// shares of its own pixel. Every element is written once. The boxes' gradient: a warp has a row of
+// a patch, and in a second kernel a box; the lanes are those of the CPU.
 //
 // Rounding: without contraction (-fmad=false), so the bits are the CPU's.
 #include "core/element_types.h"
@@ -32,10 +32,11 @@ struct IncomingPatch {
 };
 
 template <class T, class Acc = typename Accumulate<T>::type>
-__global__ void __launch_bounds__(kListThreads)
+__global__ void __launch_bounds__(kListThreads, sizeof(Acc) == 8 ? 5 : 6)
     roi_crops_backward_images(const __grid_constant__ RoiCropParams p, const BoxesOfMaps boxes,
                               const GridTables<Acc> tables, const TargetGrid grid) {
   __shared__ BoxList<kListThreads> list;
+  __shared__ TransposeStage<Acc> stage;
   const int thread = static_cast<int>(threadIdx.x);
   for (int64_t piece = blockIdx.x; piece < grid.count; piece += gridDim.x) {
     const TargetTile at = target_tile(grid, piece);
@@ -52,14 +53,13 @@ __global__ void __launch_bounds__(kListThreads)
         is_wanted = meets(span, at.y, at.y + kTargetHeight - 1, at.x, at.x + kTargetWidth - 1);
       }
       append_box(is_wanted, static_cast<int32_t>(span.box), &list);
-      if (y < p.height && x < p.width) {
-        for (int n = 0; n < list.count; ++n) {
-          const int64_t k = list.boxes[n];
-          IncomingPatch<T> patch = {static_cast<const T*>(p.patches) + k * p.patch_stride.batch +
-                                        at.channel * p.patch_stride.channel,
-                                    p.patch_stride, nullptr};
-          gather_transposed(tables, k, y, x, channels, patch, sum);
-        }
+      for (int n = 0; n < list.count; ++n) {
+        const int64_t k = list.boxes[n];
+        if (!find_places(tables, k, at, p.height, p.width, &stage)) continue;
+        IncomingPatch<T> patch = {static_cast<const T*>(p.patches) + k * p.patch_stride.batch +
+                                      at.channel * p.patch_stride.channel,
+                                  p.patch_stride, nullptr};
+        gather_transposed(tables, k, at, channels, patch, &stage, sum);
       }
       __syncthreads();  // before the list is cleared
     }

@@ -1,8 +1,10 @@
 // NOTE [ Gradients of pasting on CUDA ]
 // A block has 32 x 8 pixels of a patch and four of its channels, or of its alpha. It lists the
-// boxes that share pixels with its own. Then each thread adds up the pixels that its element was
-// sampled for (NOTE [ Transposed samples on CUDA ]), each times its patch_share()
-// (core/roi/paste_pixel.h). If more boxes overlap than the list holds, it goes through all boxes.
+// boxes that share with its own some of the image's pixels that the tile was sampled for. Each of
+// these pixels has a share in the gradient, its patch_share() (core/roi/paste_pixel.h), computed
+// once for the tile; then each thread adds up those that its element was sampled for (NOTE
+// [ Transposed samples on CUDA ]). If more boxes overlap than the list holds, shares go through all
+// boxes of the image.
 // Taps, and the weights of feathered edges, come from NOTE [ Tables of a grid ]: the
 // grid is the image's pixels here, and a patch is sampled.
 //
@@ -15,7 +17,7 @@
 namespace visops {
 namespace {
 
-constexpr int kMostNeighbours = 1024;
+constexpr int kMostNeighbours = 256;
 
 template <class Acc>
 __global__ void __launch_bounds__(kTableThreads)
@@ -72,11 +74,22 @@ struct TableSampler {
   }
 };
 
+// PasteNeighbours, with the spans of their pixels.
+struct NeighbourSpans {
+  const RoiSpan* spans;
+  int count;
+
+  __device__ int64_t at(int64_t i) const { return spans[i].box; }
+  __device__ bool covers(int64_t i, int64_t y, int64_t x) const {
+    return meets(spans[i], y, y, x, x);
+  }
+};
+
 // The incoming gradient of a box's pixels, from a group's first channel on.
 template <class T, class Acc = typename Accumulate<T>::type>
 struct IncomingPixels {
   const TableSampler<Acc>& sampler;
-  PasteNeighbours neighbours;
+  NeighbourSpans neighbours;
   int64_t k;
   const T* grad;
   const T* element = nullptr;
@@ -96,7 +109,7 @@ struct IncomingPixels {
 template <class T, class Acc = typename Accumulate<T>::type>
 struct IncomingAlpha {
   const TableSampler<Acc>& sampler;
-  PasteNeighbours neighbours;
+  NeighbourSpans neighbours;
   int64_t k;
   Acc value = 0;
 
@@ -106,61 +119,64 @@ struct IncomingAlpha {
   __device__ Acc at(int) const { return value; }
 };
 
-// Lists the boxes that may share pixels with box k. Called by all threads of the block, which
-// synchronise here.
-__device__ inline void list_neighbours(const BoxesOfMaps& boxes, const CropMap& map,
-                                       BoxList<kMostNeighbours>* list) {
+// The boxes other than k that cover some of these pixels of its image: of those before k, only
+// alpha's gradient needs to know. Called by all threads of the block, which synchronise here.
+template <bool of_alpha>
+__device__ NeighbourSpans list_neighbours(const BoxesOfMaps& boxes, int64_t image, int64_t k,
+                                          const Places& rows, const Places& columns,
+                                          BoxList<kMostNeighbours, RoiSpan>* list) {
   clear_list(list);
-  const BoxRange of_image = boxes.of_map[map.image];
+  const BoxRange of_image = boxes.of_map[image];
   for (int64_t first = of_image.begin; first < of_image.end; first += kListThreads) {
     RoiSpan span = {};
     bool is_wanted = first + threadIdx.x < of_image.end;
     if (is_wanted) {
       span = boxes.spans[first + threadIdx.x];
-      is_wanted =
-          meets(span, map.rows.begin, map.rows.end - 1, map.columns.begin, map.columns.end - 1);
+      is_wanted = (of_alpha ? span.box != k : span.box > k) &&
+                  meets(span, rows.begin, rows.end - 1, columns.begin, columns.end - 1);
     }
-    append_box(is_wanted, static_cast<int32_t>(span.box), list);
+    append_box(is_wanted, span, list);
   }
+  if (list->count <= kMostNeighbours) return {list->boxes, list->count};
+  return {boxes.spans + of_image.begin, static_cast<int>(of_image.end - of_image.begin)};
 }
 
+// Blocks of a multiprocessor, such that no register is spilled.
+template <class Acc, bool of_alpha>
+constexpr int kBlocksAtOnce = of_alpha || sizeof(Acc) == 8 ? 2 : 4;
+
 template <class T, bool of_alpha, class Acc = typename Accumulate<T>::type>
-__global__ void __launch_bounds__(kListThreads, 2)
+__global__ void __launch_bounds__(kListThreads, kBlocksAtOnce<Acc, of_alpha>)
     roi_paste_backward(const __grid_constant__ RoiPasteParams p, const BoxesOfMaps boxes,
                        const __grid_constant__ GridTables<Acc> tables, const Acc* feather,
                        const TargetGrid grid) {
-  __shared__ BoxList<kMostNeighbours> list;
+  __shared__ BoxList<kMostNeighbours, RoiSpan> list;
+  __shared__ TransposeStage<Acc> stage;
   const int thread = static_cast<int>(threadIdx.x);
   const TableSampler<Acc> sampler = {p, tables, feather};
   for (int64_t piece = blockIdx.x; piece < grid.count; piece += gridDim.x) {
     const TargetTile at = target_tile(grid, piece);
-    const int64_t y = at.y + thread / kTargetWidth, x = at.x + thread % kTargetWidth;
-    const int64_t k = at.sample;
-    const CropMap& map = p.maps[k];
+    const int64_t k = at.sample, image = p.maps[k].image;
+    const int64_t channel = of_alpha ? 0 : at.channel;
+    const int channels = of_alpha ? 1 : channels_of_group(p.channels, channel);
     Acc sum[kChannelGroup] = {};
-    if (map.image >= 0) {
-      list_neighbours(boxes, map, &list);
-      const bool is_whole = list.count <= kMostNeighbours;
-      const PasteNeighbours neighbours = {is_whole ? list.boxes : nullptr,
-                                          is_whole ? list.count : p.boxes.count};
-      if (y < p.patch_height && x < p.patch_width) {
-        if constexpr (of_alpha) {
-          IncomingAlpha<T> values = {sampler, neighbours, k};
-          gather_transposed(tables, k, y, x, 1, values, sum);
-        } else {
-          const T* grad = incoming_gradient<T>(p, map.image, at.channel);
-          IncomingPixels<T> values = {sampler, neighbours, k, grad};
-          gather_transposed(tables, k, y, x, channels_of_group(p.channels, at.channel), values,
-                            sum);
-        }
+    if (image >= 0 && find_places(tables, k, at, p.patch_height, p.patch_width, &stage)) {
+      const NeighbourSpans neighbours =
+          list_neighbours<of_alpha>(boxes, image, k, stage.rows, stage.columns, &list);
+      if constexpr (of_alpha) {
+        IncomingAlpha<T> values = {sampler, neighbours, k};
+        gather_transposed(tables, k, at, channels, values, &stage, sum);
+      } else {
+        const T* grad = incoming_gradient<T>(p, image, channel);
+        IncomingPixels<T> values = {sampler, neighbours, k, grad};
+        gather_transposed(tables, k, at, channels, values, &stage, sum);
       }
-      __syncthreads();  // before the list is cleared
     }
+    const int64_t y = at.y + thread / kTargetWidth, x = at.x + thread % kTargetWidth;
     if (y >= p.patch_height || x >= p.patch_width) continue;
     const PasteTarget target = paste_target(p);
     const Strides& stride = target.stride;
-    const int channels = channels_of_group(target.channels, at.channel);
-    Acc* out = static_cast<Acc*>(target.data) + k * stride.batch + at.channel * stride.channel +
+    Acc* out = static_cast<Acc*>(target.data) + k * stride.batch + channel * stride.channel +
                y * stride.row + x * stride.column;
     for (int c = 0; c < kChannelGroup; ++c) {
       if (c < channels) out[c * stride.channel] = sum[c];
