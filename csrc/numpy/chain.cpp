@@ -12,6 +12,7 @@
 #include "core/warp/augment_front.h"
 #include "core/warp/prefetch.h"
 #include "numpy/array.h"
+#include "numpy/augment.h"
 #include "numpy/bindings.h"
 #include "numpy/place.h"
 #include "torch/parallel.h"
@@ -92,9 +93,9 @@ class ImageMeans : public GreyMeans {
  private:
   // The points of a small picture lie on many lines of cache, which the kernel would wait for one
   // after another: in a batch, those of the next sample are on their way meanwhile.
-  static void run_pictures(const AugmentParams& p) {
+  static void run_pictures(AugmentParams& p) {
     if (p.batch == 1 || cpu_slot() == Slot::kCudaEmulated) {
-      run_on_cpu(augment_stub, p, p.batch * kGrid, 4 * p.channels * kGrid);
+      run_augment(p, 4 * p.channels * kGrid);
       return;
     }
     const auto kernel = augment_stub.cpu();

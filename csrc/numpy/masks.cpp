@@ -9,9 +9,9 @@
 #include "core/check.h"
 #include "core/warp/augment_front.h"
 #include "numpy/array.h"
+#include "numpy/augment.h"
 #include "numpy/bindings.h"
 #include "numpy/place.h"
-#include "torch/parallel.h"
 
 namespace visops {
 namespace {
@@ -45,7 +45,7 @@ void move_masks(py::handle source, py::handle target, const std::string& dtype, 
   check_augment(kOp, p, values);
   check_augment_data(kOp, p);
   set_values(p, values);
-  run_on_cpu(augment_stub, p, p.output_height, 4 * count * p.output_width);
+  run_augment(p, 4 * count * p.output_width);
 }
 
 }  // namespace

@@ -27,7 +27,9 @@ STACK = (
             "affine_forward": 16,
             "affine_forward<double>": 8,
             "augment_filter": 40,
-            "augment_filter<double>": 48,
+            "augment_filter<double>": 56,
+            "augment_forward": 48,
+            "augment_turned<double>": 8,
             "augment_gather": 40,
             "augment_gather<double>": 16,
             "convolve2d": 32,
@@ -58,8 +60,6 @@ STACK = (
     Group(
         "not yet redone: resampling and colour in one kernel want more registers than there are",
         {
-            "augment_forward": 56,
-            "augment_forward<double>": 64,
             "augment_pull": 160,
             "augment_pull<double>": 392,
             "augment_pull_color": 184,
@@ -105,6 +105,7 @@ OCCUPANCY = (
             "affine_backward_image<double>": 25,
             "affine_backward_matrix<double>": 25,
             "augment_forward<double>": 25,
+            "augment_turned<double>": 25,
             "augment_gather<double>": 25,
             "augment_gather_boxes": 25,
             "augment_gather_boxes<double>": 25,
@@ -128,6 +129,10 @@ OCCUPANCY = (
             "gemm_conv2d": 25,
             "gemm_conv2d_weight": 25,
         },
+    ),
+    Group(
+        "bicubic's 16 taps, or a filter's; arithmetic is the limit",
+        {"augment_forward": 25, "augment_turned": 25},
     ),
     Group(
         "few blocks run at once, whatever fits: one warp a segment, one block a matrix",
@@ -165,7 +170,6 @@ OCCUPANCY = (
             "roi_crops_backward_boxes": 25,
             "roi_paste_backward": 25,
             "affine_backward_matrix": 25,
-            "augment_forward": 25,
             "augment_gather": 37,
             "augment_pull": 25,
             "augment_pull_color": 25,

@@ -46,6 +46,7 @@ def self_test(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "early_exit",
         "errors",
         "divisors",
+        "byte_products",
     ],
 )
 def test_self(self_test: Path, check: str) -> None:

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/byte_products.h"
 #include "cuda/divisor.h"
 #include "cuda/launch.h"
 
@@ -234,15 +235,41 @@ void divisors() {
   require(largest.divide(INT32_MAX) == 1 && largest.divide(INT32_MAX - 1) == 0, "the largest");
 }
 
+// By the definitions, one byte after another.
+void byte_products() {
+  const unsigned low = 0x83021ff0u, high = 0x7f80c105u;
+  const auto byte_at = [&](unsigned i) { return (i < 4 ? low : high) >> (8 * (i % 4)) & 0xffu; };
+  for (unsigned selector = 0; selector < 0x8888u; ++selector) {
+    if ((selector & 0x8888u) != 0) continue;
+    unsigned picked = 0;
+    for (int i = 3; i >= 0; --i) picked = picked << 8 | byte_at(selector >> (4 * i) & 7u);
+    require(__byte_perm(low, high, selector) == picked, "bytes picked");
+  }
+  for (unsigned i = 0; i < 4; ++i) {
+    unsigned shifted = 0;
+    for (int j = 3; j >= 0; --j) shifted = shifted << 8 | byte_at(i + static_cast<unsigned>(j));
+    require(__funnelshift_r(low, high, 8 * i) == shifted, "a funnel shift");
+  }
+  const int halves = static_cast<int>(0x8000fffdu);  // -3 and -32768
+  const int bytes = static_cast<int>(0x7f80fe05u);   // 5, -2, -128 and 127
+  require(__dp2a_lo(halves, bytes, 10) == 10 - 3 * 5 + 32768 * 2, "products of bytes 0 and 1");
+  require(__dp2a_hi(halves, bytes, -1) == -1 + 3 * 128 - 32768 * 127, "products of bytes 2 and 3");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, void (*)()> checks = {
-      {"block_sum", block_sum}, {"barriers", barriers},
-      {"orders", orders},       {"three_dimensions", three_dimensions},
-      {"shuffles", shuffles},   {"votes", votes},
-      {"atomics", atomics},     {"early_exit", early_exit},
-      {"errors", errors},       {"divisors", divisors}};
+  const std::map<std::string, void (*)()> checks = {{"block_sum", block_sum},
+                                                    {"barriers", barriers},
+                                                    {"orders", orders},
+                                                    {"three_dimensions", three_dimensions},
+                                                    {"shuffles", shuffles},
+                                                    {"votes", votes},
+                                                    {"atomics", atomics},
+                                                    {"early_exit", early_exit},
+                                                    {"errors", errors},
+                                                    {"divisors", divisors},
+                                                    {"byte_products", byte_products}};
   const auto check = argc == 2 ? checks.find(argv[1]) : checks.end();
   if (check == checks.end()) {
     std::fprintf(stderr, "no such check\n");

@@ -143,12 +143,14 @@ def test_every_constant_stays(mode: str) -> None:
         assert torch.equal(result, levels.expand(256, 3, *size))
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 7])
 @pytest.mark.parametrize("mode", MODES)
 def test_layouts_agree(mode: str, channels: int) -> None:
     """However an image lies in memory, and a channel with others or alone."""
     rng = np.random.default_rng(channels)
-    for height, width, scale in ((50, 301, 2.9), (9, 17, 1.7), (70, 90, 15.5)):
+    # Rows begin at multiples of four bytes, or anywhere.
+    for height, width, scale in ((50, 301, 2.9), (9, 17, 1.7), (33, 160, 3.1), (70, 90, 15.5)):
         image = tensor(pattern(rng, "noise", (height, width, channels)))
         size = (int(height / scale) + 1, int(width / scale) + 2)
         matrix = matrix_of((scale, scale))
@@ -159,7 +161,15 @@ def test_layouts_agree(mode: str, channels: int) -> None:
         wide[:, :, ::2, ::3] = image
         padded = torch.zeros(1, height, width, channels + 3, dtype=torch.uint8)
         padded[..., 1 : channels + 1] = image.permute(0, 2, 3, 1)
-        views = (last, wide[:, :, ::2, ::3], padded.permute(0, 3, 1, 2)[:, 1 : channels + 1])
+        beside = torch.zeros(1, channels, height, width + 12, dtype=torch.uint8)
+        beside[..., 3 : width + 3] = image
+        views = (
+            last,
+            wide[:, :, ::2, ::3],
+            padded.permute(0, 3, 1, 2)[:, 1 : channels + 1],
+            beside[..., 3 : width + 3],
+            beside.contiguous(memory_format=torch.channels_last)[..., 3 : width + 3],
+        )
         for view in (*views, image.flip(0), list(image)):
             assert torch.equal(shrunk(view, matrix, size, mode, **options), expected)  # type: ignore[arg-type]
         out = torch.empty(1, *size, channels, dtype=torch.uint8).permute(0, 3, 1, 2)

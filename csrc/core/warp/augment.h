@@ -16,6 +16,8 @@ struct AugmentImage {
   int64_t channel_stride, row_stride, column_stride;  // in elements
 };
 
+struct AugmentSample;  // core/warp/augment_segment.h
+
 struct AugmentParams {
   AugmentImage first;          // of a batch; the others are image_batch_stride elements apart
   int64_t image_batch_stride;  // in elements
@@ -45,6 +47,7 @@ struct AugmentParams {
   double offset[kMaxAugmentChannels];
   double erase_value[kMaxAugmentChannels];  // in the output's units
   double input_scale;                       // brings an element to a full scale of 1
+  AugmentSample* samples;                   // [batch] scratch of CUDA kernels, else null
 };
 
 // Work is cut over batch x output_height.

@@ -113,8 +113,39 @@ VISOPS_FN void filter_group(const AugmentParams& p, const AugmentSample& s,
   }
 }
 
-// Samples `count` channels; `image` is the plane of the first one. False if the pixel has no taps:
-// it is fill. `mode` is the sample's own, the sample is not is_fill, and the point is valid.
+// Samples `count` channels without antialias; `image` is the plane of the first one. False if the
+// pixel has no taps: it is fill. `mode` is the sample's own, the sample is not is_fill, and the
+// point is valid. fill_of(c) is the fill of the c-th of these channels.
+template <class T, Interpolation mode, bool slopes, class Acc, class FillOf>
+VISOPS_FN bool tap_group(const AugmentParams& p, const AugmentSample& s,
+                         const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point, const T* image,
+                         int count, const FillOf& fill_of, PixelGroup<Acc>* group) {
+  PixelTaps<mode, Acc> taps;
+  taps.x = augment_axis_taps<mode>(axes.x, s.x, p.padding, s.soft_edge, point.x);
+  taps.y = augment_axis_taps<mode>(axes.y, s.y, p.padding, s.soft_edge, point.y);
+  if (taps.outside()) return false;
+  const Strides stride = {0, s.image.channel_stride, s.image.row_stride, s.image.column_stride};
+  for (int c = 0; c < kPixelGroup; ++c) {
+    if (c >= count) break;
+    const T* plane = image + c * stride.channel;
+    if constexpr (mode == Interpolation::kNearest) {
+      const T element =
+          load_readonly(plane + taps.y.index[0] * stride.row + taps.x.index[0] * stride.column);
+      group->value[c] = static_cast<Acc>(load_element(&element));
+    } else {
+      const Acc fill = fill_of(c);
+      group->value[c] = sample_pixel(plane, stride, taps, fill);
+      if constexpr (slopes) {
+        const PixelGradient<Acc> d = differentiate_pixel(plane, stride, taps, fill);
+        group->dx[c] = d.x;
+        group->dy[c] = d.y;
+      }
+    }
+  }
+  return true;
+}
+
+// tap_group(), or filter_group() where the sample has antialias.
 template <class T, Interpolation mode, bool slopes, class Acc>
 VISOPS_FN bool sample_group(const AugmentParams& p, const AugmentSample& s,
                             const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
@@ -133,29 +164,8 @@ VISOPS_FN bool sample_group(const AugmentParams& p, const AugmentSample& s,
       return true;
     }
   }
-  PixelTaps<mode, Acc> taps;
-  taps.x = augment_axis_taps<mode>(axes.x, s.x, p.padding, s.soft_edge, point.x);
-  taps.y = augment_axis_taps<mode>(axes.y, s.y, p.padding, s.soft_edge, point.y);
-  if (taps.outside()) return false;
-  const Strides stride = {0, s.image.channel_stride, s.image.row_stride, s.image.column_stride};
-  for (int c = 0; c < kPixelGroup; ++c) {
-    if (c >= count) break;
-    const T* plane = image + c * stride.channel;
-    if constexpr (mode == Interpolation::kNearest) {
-      const T element =
-          load_readonly(plane + taps.y.index[0] * stride.row + taps.x.index[0] * stride.column);
-      group->value[c] = static_cast<Acc>(load_element(&element));
-    } else {
-      const Acc fill = static_cast<Acc>(p.fill[value_index(p, first + c)]);
-      group->value[c] = sample_pixel(plane, stride, taps, fill);
-      if constexpr (slopes) {
-        const PixelGradient<Acc> d = differentiate_pixel(plane, stride, taps, fill);
-        group->dx[c] = d.x;
-        group->dy[c] = d.y;
-      }
-    }
-  }
-  return true;
+  const auto fill_of = [&](int c) { return static_cast<Acc>(p.fill[value_index(p, first + c)]); };
+  return tap_group<T, mode, slopes>(p, s, axes, point, image, count, fill_of, group);
 }
 
 // One colour step, before the clamp.

@@ -154,14 +154,21 @@ VISOPS_FN void color_pixel(const AugmentParams& p, const ColorPlan<Acc>& plan, A
 
 // The rest for one channel: the clamp if there are no colour steps, then scale and offset.
 template <class Acc>
-VISOPS_FN Acc finish_value(const AugmentParams& p, int64_t channel, Acc value) {
+VISOPS_FN Acc finish_value(const AugmentParams& p, Acc input_scale, Acc scale, Acc offset,
+                           Acc value) {
   Acc v = value;
   if (p.color_steps == 0) {
-    v = v * static_cast<Acc>(p.input_scale);
+    v = v * input_scale;
     if (p.clamp) v = clamp_unit(v);
   }
+  return v * scale + offset;
+}
+
+template <class Acc>
+VISOPS_FN Acc finish_value(const AugmentParams& p, int64_t channel, Acc value) {
   const int64_t i = value_index(p, channel);
-  return v * static_cast<Acc>(p.scale[i]) + static_cast<Acc>(p.offset[i]);
+  return finish_value(p, static_cast<Acc>(p.input_scale), static_cast<Acc>(p.scale[i]),
+                      static_cast<Acc>(p.offset[i]), value);
 }
 
 VISOPS_FN bool is_erased(const AugmentParams& p, int64_t sample, int64_t x, int64_t y) {

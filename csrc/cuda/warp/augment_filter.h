@@ -13,13 +13,14 @@
 // alike. An element is read by as many warps as output rows have it as a tap (two, or four), most
 // of them in one block; and by neighbours where their columns meet.
 //
-// Which samples are upright is known on the device only. Two kernels are launched for a batch with
-// antialias, and each passes over the samples of the other.
+// In integers (IntegerPiece) a lane sums four elements of a row at once, and takes two tap rows at
+// a time: loads are of 32 bits, and a dot product of two 16-bit weights with two bytes is exact.
+// Weights of tap columns are computed once for all rows of the tile.
 #pragma once
 
 #include "core/element_types.h"
-#include "cuda/warp/augment_filter_tile.h"
-#include "cuda/warp/augment_images.h"
+#include "cuda/warp/augment_filter_integers.h"
+#include "cuda/warp/augment_kinds.h"
 #include "cuda/warp/augment_modes.h"
 
 namespace visops {
@@ -27,10 +28,8 @@ namespace {
 
 constexpr int kFilterColumns = 2 * kWarp;  // tap columns that a warp sums at a time
 constexpr int kFilterTaps = 64;            // tap rows whose weights a warp holds
-static_assert(kFilterTaps >= kMostIntegerTaps, "integer weights are there at once");
 
-// A warp's part of shared memory. Where the sample is filtered in integers, weights and columns
-// are int32_t.
+// A warp's part of shared memory. Where the sample is filtered in integers, it holds their sums.
 template <class Acc>
 struct alignas(16) FilterScratch {
   int64_t offset[kFilterTaps];  // of tap rows, in bytes
@@ -40,51 +39,33 @@ struct alignas(16) FilterScratch {
 };
 static_assert(sizeof(FilterScratch<float>::column) >= kStaged * sizeof(uint64_t),
               "output is staged there");
-
-// What the sums consist of.
-template <bool integers, class Acc>
-using FilterNumber = typename std::conditional<integers, int32_t, Acc>::type;
+static_assert(sizeof(FilterScratch<float>::column) >= kIntegerSums * sizeof(int32_t),
+              "integer sums lie there");
 
 // The element `offset` bytes on, as a term of the sums.
-template <class T, class Number>
-__device__ inline Number filter_element(const char* from, int64_t offset) {
+template <class T, class Acc>
+__device__ inline Acc filter_element(const char* from, int64_t offset) {
   const T element = load_readonly(reinterpret_cast<const T*>(from + offset));
-  if constexpr (std::is_same<Number, int32_t>::value) {
-    return static_cast<int32_t>(element);
-  } else {
-    return static_cast<Number>(load_element(&element));
-  }
-}
-
-// The least number of all lanes.
-__device__ inline int32_t least_of_warp(int32_t number) {
-  const uint32_t ordered = static_cast<uint32_t>(number) ^ 0x80000000u;
-  return static_cast<int32_t>(~__reduce_max_sync(0xffffffffu, ~ordered) ^ 0x80000000u);
+  return static_cast<Acc>(load_element(&element));
 }
 
 // Some pixels of an output row, as a warp sees them.
-template <class T, Interpolation mode, bool integers>
+template <class T, Interpolation mode>
 struct FilterPiece {
   using Acc = typename Accumulate<T>::type;
-  using Number = FilterNumber<integers, Acc>;
   const AugmentParams& p;
-  const FilterTile<T>& tile;
+  const FilterTile<T, false>& tile;
   FilterScratch<Acc>* scratch;
   int row, lane;
 
-  __device__ Number* weights() const { return static_cast<Number*>(as_void(scratch->weight)); }
-  __device__ Number* columns() const { return static_cast<Number*>(as_void(scratch->column)); }
+  __device__ Acc* columns() const { return reinterpret_cast<Acc*>(scratch->column); }
 
   // Weights and places of up to kFilterTaps tap rows, from tap `from` on.
   __device__ void load_rows(int32_t from) const {
     const FilterTaps<Acc>& taps = tile.row[row].taps;
     for (int32_t i = lane; i < kFilterTaps && from + i < taps.count; i += kWarp) {
       const int32_t k = taps.first + from + i;
-      if constexpr (integers) {
-        weights()[i] = tile.weight[row][i];
-      } else {
-        weights()[i] = filter_tap<mode>(taps, k) * taps.norm;
-      }
+      scratch->weight[i] = filter_tap<mode>(taps, k) * taps.norm;
       scratch->offset[i] = filter_index(tile.y[row], tile.sample.y, p.padding, k) *
                            tile.sample.image.row_stride * int64_t{sizeof(T)};
     }
@@ -97,7 +78,7 @@ struct FilterPiece {
     for (int k = lane; k < count * kFilterColumns; k += 2 * kWarp) {
       const char* const one = image + place(k, step, from);
       const char* const two = image + place(k + kWarp, step, from);
-      Number sum_one = 0, sum_two = 0;
+      Acc sum_one = 0, sum_two = 0;
       for (int32_t first = 0; first < taps; first += kFilterTaps) {
         if (taps > kFilterTaps) {
           __syncwarp();  // all lanes have read the last weights
@@ -107,16 +88,11 @@ struct FilterPiece {
         const int32_t left = taps - first, some = left < kFilterTaps ? left : kFilterTaps;
 #pragma unroll 4
         for (int32_t i = 0; i < some; ++i) {
-          const Number weight = weights()[i];
+          const Acc weight = scratch->weight[i];
           const int64_t offset = scratch->offset[i];
-          sum_one = sum_one + weight * filter_element<T, Number>(one, offset);
-          sum_two = sum_two + weight * filter_element<T, Number>(two, offset);
+          sum_one = sum_one + weight * filter_element<T, Acc>(one, offset);
+          sum_two = sum_two + weight * filter_element<T, Acc>(two, offset);
         }
-      }
-      if constexpr (integers) {  // of p - 128: the weights' sum is known
-        const IntegerTaps& rows = tile.row[row].integers;
-        sum_one = round_column(sum_one - 128 * rows.total, rows.shift);
-        sum_two = round_column(sum_two - 128 * rows.total, rows.shift);
       }
       columns()[k] = sum_one;
       columns()[k + kWarp] = sum_two;
@@ -129,14 +105,11 @@ struct FilterPiece {
                          Acc value[kPixelGroup]) const {
     const FilterLine<Acc>& line = tile.column[column];
     const int32_t wanted = inside ? line.taps.count : 0;
-    const int32_t last = line.taps.first + wanted - 1;
-    const int32_t end = ~least_of_warp(wanted > 0 ? ~last : INT32_MAX) + 1;
+    const int32_t end = end_of_warp(line.taps.first, wanted);
     if (lane == 0) scratch->end = end;
-    Number sum[kPixelGroup] = {};
+    for (int c = 0; c < kPixelGroup; ++c) value[c] = static_cast<Acc>(0);
     load_rows(0);
-    __syncwarp();             // weights and the end are there
-    float weight_sum = 0.0f;  // so far, where in integers
-    int32_t weight_until = 0;
+    __syncwarp();  // weights and the end are there
     for (int32_t done = 0;;) {
       const int32_t next = line.taps.first + done;
       const int32_t from = least_of_warp(done < wanted ? next : INT32_MAX);
@@ -145,37 +118,17 @@ struct FilterPiece {
       __syncwarp();  // columns are there
       const FilterTaps<Acc> taps = line.taps;
       const int step = step_of(count);
-      IntegerTaps whole = {};
-      if constexpr (integers) {
-        whole = line.integers;
-        whole.sum = weight_sum;
-        whole.until = weight_until;
-      }
       for (; done < wanted; ++done) {
         const uint32_t k = static_cast<uint32_t>(taps.first + done) - static_cast<uint32_t>(from);
         if (k >= kFilterColumns) break;
-        Number weight;
-        if constexpr (integers) {
-          weight = next_weight<mode>(taps, done, &whole);
-        } else {
-          weight = filter_tap<mode>(taps, taps.first + done) * taps.norm;
-        }
-        const Number* const at = columns() + static_cast<int>(k) * (step > 0 ? step : 1);
+        const Acc weight = filter_tap<mode>(taps, taps.first + done) * taps.norm;
+        const Acc* const at = columns() + static_cast<int>(k) * (step > 0 ? step : 1);
         for (int c = 0; c < kPixelGroup; ++c) {
           if (c >= count) break;
-          sum[c] = sum[c] + weight * at[step > 0 ? c : c * kFilterColumns];
+          value[c] = value[c] + weight * at[step > 0 ? c : c * kFilterColumns];
         }
       }
-      weight_sum = whole.sum;
-      weight_until = whole.until;
       __syncwarp();  // all lanes have read, before others take the columns' place
-    }
-    for (int c = 0; c < kPixelGroup; ++c) {
-      if constexpr (integers) {
-        value[c] = static_cast<float>(sum[c]) * integer_unit<mode>(line.integers) + 128.0f;
-      } else {
-        value[c] = sum[c];
-      }
     }
   }
 
@@ -185,8 +138,6 @@ struct FilterPiece {
   __device__ int step_of(int count) const {
     return tile.sample.image.channel_stride == 1 ? count : 0;
   }
-
-  static __device__ void* as_void(void* pointer) { return pointer; }
 
   // Where in the image element k of the sums begins, in bytes.
   __device__ int64_t place(int k, int step, int32_t from) const {
@@ -201,95 +152,85 @@ struct FilterPiece {
   }
 };
 
-template <class T, Interpolation mode, class Acc>
-__device__ void filter_group(const AugmentParams& p, const FilterTile<T>& tile, int row, int column,
-                             bool inside, int64_t first, int count, FilterScratch<Acc>* scratch,
-                             Acc value[kPixelGroup]) {
+template <Interpolation mode, class T, bool integers, class Acc>
+__device__ void filter_group(const AugmentParams& p, const FilterTile<T, integers>& tile, int row,
+                             int column, bool inside, int64_t first, int count,
+                             FilterScratch<Acc>* scratch, Acc value[kPixelGroup]) {
   const AugmentImage& image = tile.sample.image;
   const char* const plane =
       static_cast<const char*>(image.data) + first * image.channel_stride * int64_t{sizeof(T)};
   const int lane = column % kWarp;
-  if constexpr (std::is_same<T, uint8_t>::value) {
-    if (tile.sample.integers) {
-      const FilterPiece<T, mode, true> piece = {p, tile, scratch, row, lane};
-      return piece.filter(plane, count, column, inside, value);
-    }
+  if constexpr (integers) {
+    auto* const sums = reinterpret_cast<int32_t*>(scratch->column);
+    const IntegerPiece piece = {tile, sums, row, lane, count, plane};
+    piece.filter(column, inside, value);
+  } else {
+    const FilterPiece<T, mode> piece = {p, tile, scratch, row, lane};
+    piece.filter(plane, count, column, inside, value);
   }
-  const FilterPiece<T, mode, false> piece = {p, tile, scratch, row, lane};
-  piece.filter(plane, count, column, inside, value);
 }
 
 // How much of a pixel is not the window's.
-template <class T, class Acc = typename Accumulate<T>::type>
-__device__ Acc uncovered(const AugmentParams& p, const FilterTile<T>& tile, int row, int column) {
-  if (tile.sample.is_fill) return static_cast<Acc>(1);
+template <class T, bool integers, class Acc = typename Accumulate<T>::type>
+__device__ Acc uncovered(const AugmentParams& p, const FilterTile<T, integers>& tile, int row,
+                         int column) {
   if (!blends_edge(p, tile.sample)) return static_cast<Acc>(0);
   return static_cast<Acc>(1) - tile.column[column].cover * tile.row[row].cover;
 }
 
 // This thread's pixel: `row` and `column` of the tile. What follows from them is computed again
 // after the filter, which needs the registers.
-template <class T, Interpolation mode, class Acc>
-__device__ void filter_pixel_at(const AugmentParams& p, const FilterTile<T>& tile, int row,
-                                int column, FilterScratch<Acc>* scratch) {
+template <Interpolation mode, class T, bool integers, class Acc>
+__device__ void filter_pixel_at(const AugmentParams& p, const FilterTile<T, integers>& tile,
+                                int row, int column, FilterScratch<Acc>* scratch) {
   const auto is_erased_here = [&] {
     return tile.erased && is_erased(p, tile.index, tile.left + column, tile.top + row);
   };
   for (int first = 0; first < p.channels; first += kPixelGroup) {
     const int count = group_size(p, first);
     Acc value[kPixelGroup] = {};
-    if (!tile.sample.is_fill) {
-      const bool inside = tile.left + column < p.output_width && !is_erased_here() &&
-                          uncovered(p, tile, row, column) < static_cast<Acc>(1);
-      filter_group<T, mode>(p, tile, row, column, inside, first, count, scratch, value);
-    }
+    const bool inside = tile.left + column < p.output_width && !is_erased_here() &&
+                        uncovered(p, tile, row, column) < static_cast<Acc>(1);
+    filter_group<mode>(p, tile, row, column, inside, first, count, scratch, value);
     const Acc out = uncovered(p, tile, row, column);
     for (int c = 0; c < kPixelGroup; ++c) {
       if (c >= count) break;
-      value[c] = blend_fill(value[c], static_cast<Acc>(p.fill[value_index(p, first + c)]), out);
+      value[c] = blend_fill(value[c], tile.values.fill[value_index(p, first + c)], out);
     }
     if (p.color_steps > 0) color_group(p, tile.plan, p.color_steps, value);
-    finish_group(p, first, count, is_erased_here(), value);
-    store_group(p, tile.index, tile.top + row, tile.left + column, first, count, value,
+    finish_group(p, tile.values, first, count, is_erased_here(), value);
+    store_group(p, tile.words, tile.index, tile.top + row, tile.left + column, first, count, value,
                 scratch->column);
   }
 }
 
-template <class T, Interpolation mode>
+template <class T, Interpolation mode, bool integers>
 __global__ void __launch_bounds__(kFilterThreads, 4)
-    augment_filter(const __grid_constant__ AugmentParams p,
-                   const __grid_constant__ LaunchImages images, const TileGrid grid) {
+    augment_filter(const __grid_constant__ AugmentParams p, const TileGrid grid,
+                   const int64_t first) {
   using Acc = typename Accumulate<T>::type;
-  __shared__ FilterTile<T> tile;
+  __shared__ FilterTile<T, integers> tile;
   __shared__ FilterScratch<Acc> scratch[kFilterThreads / kWarp];
+  constexpr SampleKind kMine = integers ? SampleKind::kIntegers : SampleKind::kUpright;
+  const TileAt at = tile_at(grid, first + blockIdx.x);
+  if (kind_of(p.samples[at.sample]) != kMine) return;
+  prepare_filter<mode>(p, grid, at, &tile);
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   constexpr int kPieces = kTileWidth / kWarp;  // of a row
-  for (int round = 0;; ++round) {
-    const int64_t i = blockIdx.x + static_cast<int64_t>(round) * gridDim.x;
-    if (i >= grid.count) break;
-    TileAt at = tile_at(grid, i);
-    at.sample += images.first;
-    share_matrix(p, at.sample, tile.given);
-    __syncthreads();  // the matrix is there
-    if (filters_upright(p, tile.given)) {
-      prepare_filter<T, mode>(p, images.at(p, at.sample), grid, at, &tile);
-      for (int piece = warp; piece < kPieces * kFilterRows; piece += kFilterThreads / kWarp) {
-        const int row = piece / kPieces, column = piece % kPieces * kWarp;
-        if (tile.top + row >= p.output_height || tile.left + column >= p.output_width) continue;
-        const int lane = static_cast<int>(threadIdx.x) % kWarp;
-        filter_pixel_at<T, mode>(p, tile, row, column + lane, &scratch[warp]);
-      }
-    }
-    __syncthreads();  // before the next tile replaces this one
+  for (int piece = warp; piece < kPieces * kFilterRows; piece += kFilterThreads / kWarp) {
+    const int row = piece / kPieces, column = piece % kPieces * kWarp;
+    if (tile.top + row >= p.output_height || tile.left + column >= p.output_width) continue;
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    filter_pixel_at<mode>(p, tile, row, column + lane, &scratch[warp]);
   }
 }
 
-template <class T, Interpolation mode>
+template <class T, Interpolation mode, bool integers>
 void filter_as(const AugmentParams& p, void* stream) {
-  each_launch(p, [&](const LaunchImages& images, int64_t count) {
-    const TileGrid grid = tile_grid(count, p.output_height, p.output_width, kFilterRows);
-    launch(augment_filter<T, mode>, grid_over(p, grid.count), dim3(kFilterThreads), 0, stream, p,
-           images, grid);
+  const TileGrid grid = tile_grid(p.batch, p.output_height, p.output_width, kFilterRows);
+  each_grid(grid.count, [&](int64_t first, dim3 blocks) {
+    launch(augment_filter<T, mode, integers>, blocks, dim3(kFilterThreads), 0, stream, p, grid,
+           first);
   });
 }
 
@@ -298,8 +239,9 @@ void filter_as(const AugmentParams& p, void* stream) {
 template <Slot slot, Interpolation mode>
 void launch_augment_filter(const AugmentParams& p, void* stream) {
   with_element_type(p.dtype, [&](auto* element) {
-    filter_as<std::remove_pointer_t<decltype(element)>, mode>(p, stream);
+    filter_as<std::remove_pointer_t<decltype(element)>, mode, false>(p, stream);
   });
+  if (p.dtype == DType::kUInt8 && p.integers) filter_as<uint8_t, mode, true>(p, stream);
 }
 
 }  // namespace visops

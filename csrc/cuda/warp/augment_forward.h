@@ -1,103 +1,63 @@
-// The kernels of the one-pass augmentation; NOTE [ Augment forward on CUDA ].
+// The kernel of the one-pass augmentation without antialias; NOTE [ Augment forward on CUDA ].
 #pragma once
 
 #include "core/element_types.h"
-#include "core/warp/augment_group.h"
 #include "cuda/launch.h"
-#include "cuda/warp/augment_images.h"
+#include "cuda/warp/augment_kinds.h"
 #include "cuda/warp/augment_modes.h"
-#include "cuda/warp/augment_store.h"
-#include "cuda/warp/augment_tile.h"
-#include "cuda/warp/augment_upright.h"
+#include "cuda/warp/augment_pixels.h"
 
 namespace visops {
 namespace {
 
-// `count` values of a pixel, from channel `first` on, before colour.
-template <class T, Interpolation mode, class Acc>
-__device__ void sample_values(const AugmentParams& p, const AugmentTile<Acc>& tile, int row,
-                              const LanePoint<Acc>& point, int64_t first, int count,
-                              Acc value[kPixelGroup]) {
-  const AugmentSample& s = tile.sample;
-  const SegmentAxes<Acc>& axes = tile.axes[row];
-  Acc out = static_cast<Acc>(!point.valid || s.is_fill ? 1 : 0);
-  if (mode != Interpolation::kNearest && point.valid && blends_edge(p, s)) {
-    out = static_cast<Acc>(1) - edge_cover(axes.x, point.x) * edge_cover(axes.y, point.y);
+struct TapSampler {
+  template <class T, Interpolation mode, class Acc, class FillOf>
+  static __device__ bool sample(const AugmentParams& p, const AugmentSample& s,
+                                const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
+                                const T* image, int count, const FillOf& fill_of,
+                                PixelGroup<Acc>* group) {
+    return tap_group<T, mode, false>(p, s, axes, point, image, count, fill_of, group);
   }
-  bool inside = !s.is_fill && out < static_cast<Acc>(1);
-  PixelGroup<Acc> group;
-  if (inside) {
-    const T* image = static_cast<const T*>(s.image.data) + first * s.image.channel_stride;
-    inside = sample_group<T, mode, false>(p, s, axes, point, image, first, count, &group);
-  }
-  for (int c = 0; c < kPixelGroup; ++c) {
-    if (c >= count) break;
-    const Acc fill = static_cast<Acc>(p.fill[value_index(p, first + c)]);
-    value[c] = inside ? blend_fill(group.value[c], fill, out) : fill;
-  }
-}
+};
 
-// A pixel of this thread. `staged` is this warp's part of shared memory.
-template <class T, Interpolation mode, class Acc>
-__device__ void tile_pixel(const AugmentParams& p, const TileAt& at, const AugmentTile<Acc>& tile,
-                           int row, int column, void* staged) {
-  const int64_t y = at.y + row, x = int64_t{at.x} + column;
-  const bool erased = tile.erased && is_erased(p, at.sample, x, y);
-  const bool sampled = x < p.output_width && !erased;
-  for (int64_t first = 0; first < p.channels; first += kPixelGroup) {
-    const int count = group_size(p, first);
-    Acc value[kPixelGroup] = {};
-    if (sampled) {
-      const AugmentSegment<Acc>& segment = tile.segment[row];
-      const LanePoint<Acc> point = segment.direct ? lane_point_direct<Acc>(tile.sample.map, x, y)
-                                                  : lane_point(segment, column);
-      sample_values<T, mode>(p, tile, row, point, first, count, value);
-      if (p.color_steps > 0) color_group(p, tile.plan, p.color_steps, value);
-    }
-    finish_group(p, first, count, erased, value);
-    store_group(p, at.sample, y, x, first, count, value, staged);
-  }
-}
+// Blocks that a multiprocessor should hold. Where memory is the limit, half of its threads; bicubic
+// has 16 taps, and float64 images compute in float64: arithmetic is their limit.
+template <class T, Interpolation mode>
+constexpr int kForwardBlocks =
+    mode == Interpolation::kBicubic || std::is_same<T, double>::value ? 2 : 4;
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kTileThreads, 2)
-    augment_forward(const __grid_constant__ AugmentParams p,
-                    const __grid_constant__ LaunchImages images, const TileGrid grid) {
+__global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
+    augment_forward(const __grid_constant__ AugmentParams p, const TileGrid grid,
+                    const int64_t first) {
   using Acc = typename Accumulate<T>::type;
   __shared__ AugmentTile<Acc> tile;
   __shared__ uint64_t staged[kTileThreads / kWarp][kStaged];
-  for (int round = 0;; ++round) {
-    const int64_t i = blockIdx.x + static_cast<int64_t>(round) * gridDim.x;
-    if (i >= grid.count) break;
-    if (round > 0) __syncthreads();  // before this tile replaces the last one
-    TileAt at = tile_at(grid, i);
-    at.sample += images.first;
-    if (mode != Interpolation::kNearest && p.antialias) {
-      share_matrix(p, at.sample, tile.given);
-      __syncthreads();  // the matrix is there
-      if (filters_upright(p, tile.given)) continue;
-    }
-    const int rows = rows_of(grid, at, p.output_height);
-    prepare_tile(p, images.at(p, at.sample), grid, at, rows, &tile);
-    void* const mine = staged[threadIdx.x / kWarp];
-    const bool copies =
-        mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest;
+  const TileAt at = tile_at(grid, first + blockIdx.x);
+  if (mode != Interpolation::kNearest && p.antialias &&
+      kind_of(p.samples[at.sample]) != SampleKind::kPlain) {
+    return;
+  }
+  const int rows = rows_of(grid, at, p.output_height);
+  prepare_tile(p, grid, at, rows, &tile);
+  void* const mine = staged[threadIdx.x / kWarp];
+  // Two loops: in one, what does not change in either way would take registers in both.
+  if (mode == Interpolation::kNearest || tile.sample.mode == Interpolation::kNearest) {
     for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
-      if (copies) {
-        tile_pixel<T, Interpolation::kNearest>(p, at, tile, row, column, mine);
-      } else {
-        tile_pixel<T, mode>(p, at, tile, row, column, mine);
-      }
+      tile_pixel<T, Interpolation::kNearest, TapSampler>(p, at, tile, row, column, mine);
+    });
+  } else {
+    for_tile_pixels(at, rows, p.output_width, [&](int row, int column) {
+      tile_pixel<T, mode, TapSampler>(p, at, tile, row, column, mine);
     });
   }
 }
 
 template <class T, Interpolation mode>
 void forward_as(const AugmentParams& p, void* stream) {
-  each_launch(p, [&](const LaunchImages& images, int64_t count) {
-    const TileGrid grid = tall_tiles(count, p.output_height, p.output_width);
-    launch(augment_forward<T, mode>, grid_over(p, grid.count), dim3(kTileThreads), 0, stream, p,
-           images, grid);
+  const TileGrid grid = tall_tiles(p.batch, p.output_height, p.output_width);
+  each_grid(grid.count, [&](int64_t first, dim3 blocks) {
+    launch(augment_forward<T, mode>, blocks, dim3(kTileThreads), 0, stream, p, grid, first);
   });
 }
 

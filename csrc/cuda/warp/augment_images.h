@@ -1,9 +1,8 @@
-// The images of a launch of the augmentation kernels.
+// The images of a launch of augment_samples().
 #pragma once
 
-#include "core/warp/augment_group.h"
+#include "core/warp/augment_segment.h"
 #include "cuda/launch.h"
-#include "cuda/tile_grid.h"
 
 namespace visops {
 namespace {
@@ -14,28 +13,28 @@ constexpr int kListImages = 5;  // few, so that tests see several launches
 constexpr int kListImages = 32;
 #endif
 
-// The images of one launch: a whole batch, or part of a list. One type for both, since kernels of
-// their own would be a twentieth of the library.
+// A whole batch, or part of a list.
 struct LaunchImages {
-  int64_t first;                    // sample that image[0] belongs to
+  int64_t first, count;             // samples
   AugmentImage image[kListImages];  // of a list
   __device__ AugmentImage at(const AugmentParams& p, int64_t sample) const {
     return p.list == nullptr ? augment_image(p, sample) : image[sample - first];
   }
 };
-static_assert(sizeof(AugmentParams) + sizeof(LaunchImages) + sizeof(TileGrid) <= 4096,
+static_assert(sizeof(AugmentParams) + sizeof(LaunchImages) <= 4096,
               "parameters of a launch that every driver takes");
 
-// launch_images(images, count), for a batch or for each part of a list.
+// launch_images(images), for a batch or for each part of a list.
 template <class Launch>
 void each_launch(const AugmentParams& p, const Launch& launch_images) {
   LaunchImages images = {};
-  if (p.list == nullptr) return launch_images(images, p.batch);
+  images.count = p.batch;
+  if (p.list == nullptr) return launch_images(images);
   for (; images.first < p.batch; images.first += kListImages) {
     const int64_t left = p.batch - images.first;
-    const int64_t count = left < kListImages ? left : kListImages;
-    for (int64_t i = 0; i < count; ++i) images.image[i] = p.list[images.first + i];
-    launch_images(images, count);
+    images.count = left < kListImages ? left : kListImages;
+    for (int64_t i = 0; i < images.count; ++i) images.image[i] = p.list[images.first + i];
+    launch_images(images);
   }
 }
 

@@ -1,22 +1,25 @@
 // The one-pass augmentation on CUDA.
 //
 // NOTE [ Augment forward on CUDA ]
-// Strategy: NOTE [ Tall tiles ]. Each tile prepares its sample in shared memory once (an inversion
-// in float64, the segments of the tile's rows, the colour matrices). Every thread then works in
-// float32 (float64 for float64 images): one coordinate and one set of weights for up to four
+// Strategy: NOTE [ Tall tiles ]. A first kernel computes what a sample's pixels have in common, a
+// thread a sample: the inversion of its matrix in float64 takes more registers than anything else,
+// and thousands of cycles for which a tile's other threads would wait. A tile then has its own
+// copy in shared memory, with the segments of its rows and the colour matrices. Every thread works
+// in float32 (float64 for float64 images): one coordinate and one set of weights for up to four
 // channels, which stay in registers through sampling, colour and output. More channels go in groups
 // of four; they have no colour.
 //
 // Lists: a list's images lie anywhere and have any size, so each needs a descriptor. Descriptors
-// travel by value in the kernel's parameters, up to kListImages per launch: a ragged batch needs no
-// copy to the device, no buffer that outlives the call, and no synchronization.
+// travel by value in the first kernel's parameters, up to kListImages per launch: a ragged batch
+// needs no copy to the device, no buffer that outlives the call, and no synchronization.
 //
-// antialias: shrinking without rotation is left to NOTE [ Upright filter on CUDA ]
-// (cuda/warp/augment_filter.h), which shares sums between pixels. Other maps share nothing: each
-// pixel goes through its own taps, and computes a weight for each.
+// antialias: samples that it filters have kernels of their own. Which take which is known on the
+// device only. Each kernel is launched for all tiles, and its blocks return where the sample is
+// another's. Upright maps share sums between pixels: NOTE [ Upright filter on CUDA ]. Others don't:
+// NOTE [ Turned filter on CUDA ].
 //
-// Split: blocks stride over the tiles of all samples, so any size fits any grid. Pixels share
-// nothing; the result does not depend on the split.
+// Split: a block a tile, in several launches if they are too many for a grid. Pixels share nothing;
+// the result does not depend on the split.
 //
 // Memory: as in NOTE [ Affine forward on CUDA ], writes of planar output coalesce, and a warp
 // gathers interleaved output of 2 to 4 channels in shared memory and writes whole words.
@@ -28,17 +31,40 @@
 // Assumes from check_augment(): sizes below 2^31, at most 4 channels with colour, values for 1
 // channel or for all. It does not assume sensible matrices, windows, colours or rectangles: a
 // matrix without an inverse, or an empty window, makes the sample `fill`.
+#include "core/warp/augment_group.h"
 #include "cuda/launch.h"
+#include "cuda/tile_grid.h"
+#include "cuda/warp/augment_images.h"
 #include "cuda/warp/augment_modes.h"
 
 namespace visops {
 namespace {
 
+constexpr int kSampleThreads = kWarp;  // few, so that a batch spreads over many multiprocessors
+
+__global__ void __launch_bounds__(kSampleThreads)
+    augment_samples(const __grid_constant__ AugmentParams p,
+                    const __grid_constant__ LaunchImages images) {
+  const int64_t stride = int64_t{gridDim.x} * kSampleThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kSampleThreads + threadIdx.x; i < images.count;
+       i += stride) {
+    const int64_t sample = images.first + i;
+    p.samples[sample] = augment_sample(p, sample, images.at(p, sample));
+  }
+}
+
 void augment_cuda(const AugmentParams& p, void* stream) {
   if (p.channels == 0) return;
+  each_launch(p, [&](const LaunchImages& images) {
+    launch(augment_samples, grid_for(parts_of(images.count, kSampleThreads)), dim3(kSampleThreads),
+           0, stream, p, images);
+  });
   with_mode(p.mode, [&](auto mode) {
     if constexpr (mode.value != Interpolation::kNearest) {
-      if (p.antialias) launch_augment_filter<kCudaSlot, mode.value>(p, stream);
+      if (p.antialias) {
+        launch_augment_filter<kCudaSlot, mode.value>(p, stream);
+        launch_augment_turned<kCudaSlot, mode.value>(p, stream);
+      }
     }
     launch_augment_forward<kCudaSlot, mode.value>(p, stream);
   });

@@ -10,13 +10,17 @@
 
 namespace visops {
 
-// A batch or list, but for the samples that the next one takes.
+// A batch or list, but for the samples that the next two take. All three want p.samples.
 template <Slot slot, Interpolation mode>
 void launch_augment_forward(const AugmentParams& p, void* stream);
 
 // With antialias, the samples whose maps are upright.
 template <Slot slot, Interpolation mode>
 void launch_augment_filter(const AugmentParams& p, void* stream);
+
+// With antialias, the samples whose maps are not.
+template <Slot slot, Interpolation mode>
+void launch_augment_turned(const AugmentParams& p, void* stream);
 
 // `grad_sampled` ([batch, channels, output_height, output_width], float64 for float64 images, else
 // float32; or null) is written.

@@ -12,24 +12,23 @@ namespace {
 
 template <class Acc>
 struct AugmentTile {
-  double given[9];  // the matrix, with antialias
   AugmentSample sample;
   AugmentSegment<Acc> segment[kMostTileRows];
   SegmentAxes<Acc> axes[kMostTileRows];
   ColorPlan<Acc> plan;
+  ChannelValues<Acc> values;
   bool erased;  // some rectangle reaches into the tile
+  bool words;   // writes_words()
 };
 
-// Called by all threads of the block, and synchronizes them. The first thread does the sample (one
-// at a time: an inversion in float64 takes more registers than anything else), its warp the rows,
-// the other warps the rectangles and the colour matrices.
+// Called by all threads of the block, and synchronizes them. The first warp does the rows, the
+// others the rectangles, the channels' numbers and the colour matrices.
 template <class Acc>
-__device__ inline void prepare_tile(const AugmentParams& p, const AugmentImage& image,
-                                    const TileGrid& grid, const TileAt& at, int rows,
-                                    AugmentTile<Acc>* tile) {
+__device__ inline void prepare_tile(const AugmentParams& p, const TileGrid& grid, const TileAt& at,
+                                    int rows, AugmentTile<Acc>* tile) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kWarp) {
-    if (thread == 0) tile->sample = augment_sample(p, at.sample, image);
+    if (thread == 0) tile->sample = p.samples[at.sample];
     __syncwarp();
     for (int row = thread; row < rows; row += kWarp) {
       const AugmentSegment<Acc> segment = augment_segment<Acc>(tile->sample.map, at.x, at.y + row);
@@ -38,8 +37,11 @@ __device__ inline void prepare_tile(const AugmentParams& p, const AugmentImage& 
     }
   } else if (thread == kWarp) {
     tile->erased = tile_meets_erase(p, grid, at);
-  } else if (thread >= 2 * kWarp && p.color_steps > 0) {
-    share_color_plan(p, at.sample, thread - 2 * kWarp, kTileThreads - 2 * kWarp, &tile->plan);
+    tile->words = writes_words(p);
+  } else if (thread >= 2 * kWarp) {
+    constexpr int kThreads = kTileThreads - 2 * kWarp;
+    share_values(p, thread - 2 * kWarp, kThreads, &tile->values);
+    share_color_plan(p, at.sample, thread - 2 * kWarp, kThreads, &tile->plan);
   }
   __syncthreads();
 }

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/warp/affine_front.h"
 #include "core/warp/augment_front.h"
+#include "core/warp/augment_segment.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
 
@@ -159,6 +160,12 @@ void set_output(AugmentParams& p, const Tensor& output) {
 // Resampling, colour and conversion cost several times as much as a copy.
 int64_t row_cost(const AugmentParams& p) { return 4 * p.channels * p.output_width; }
 
+void run_augment(const char* op, AugmentParams& p, const Tensor& image) {
+  TensorWorkspace workspace(op, image);
+  if (runs_cuda_kernels(image)) p.samples = allocate<AugmentSample>(workspace, p.batch);
+  run(augment_stub, p, image, p.batch * p.output_height, row_cost(p));
+}
+
 DType output_dtype(const char* op, ScalarType type) {
   const std::optional<DType> dtype = dtype_of(type);
   require(dtype == DType::kUInt8 || (dtype.has_value() && is_floating(*dtype)), op, "out_dtype is ",
@@ -182,7 +189,7 @@ Tensor augment_new(const char* op, AugmentParams& p, const Tensor& image, const 
                    p.output_dtype, channels_last);
   if (output.numel() == 0) return output;
   set_output(p, output);
-  run(augment_stub, p, image, p.batch * p.output_height, row_cost(p));
+  run_augment(op, p, image);
   return output;
 }
 
@@ -202,7 +209,7 @@ void augment_into(const char* op, AugmentParams& p, const Tensor& image, const T
   if (out.numel() == 0) return;
   check_writable(op, out);
   set_output(p, out);
-  run(augment_stub, p, image, p.batch * p.output_height, row_cost(p));
+  run_augment(op, p, image);
 }
 
 Tensor augment(const Tensor& image, const Tensor& matrix, const std::vector<int64_t>& size,

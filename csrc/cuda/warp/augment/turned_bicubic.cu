@@ -1,0 +1,4 @@
+#include "cuda/warp/augment_turned.h"
+
+template void visops::launch_augment_turned<visops::kCudaSlot, visops::Interpolation::kBicubic>(
+    const visops::AugmentParams&, void*);

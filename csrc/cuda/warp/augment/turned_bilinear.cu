@@ -1,0 +1,4 @@
+#include "cuda/warp/augment_turned.h"
+
+template void visops::launch_augment_turned<visops::kCudaSlot, visops::Interpolation::kBilinear>(
+    const visops::AugmentParams&, void*);
