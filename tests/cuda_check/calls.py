@@ -93,10 +93,12 @@ def filtered() -> None:
     matrix = torch.eye(3, dtype=torch.float64).repeat(9, 1, 1)
     matrix[:, 0, 0], matrix[:, 1, 1] = 3.0, 40.0
     matrix[:8:3, 0, 1] = 0.5
+    fewer = matrix.clone()
+    fewer[:, 1, 1] = 20.0  # few enough taps for integers
     for pixels in (image, image.mul(50).clamp(0, 255).byte()):
-        for channels in (3, 1):
+        for channels, maps in ((3, matrix), (1, matrix), (3, fewer), (1, fewer)):
             visops.augment(
-                pixels[:, :channels], matrix, (3, 70), mode="bilinear", antialias=True,
+                pixels[:, :channels], maps, (3, 70), mode="bilinear", antialias=True,
                 memory_format=torch.channels_last, layout="CHW", inverse_map=True,
             )  # fmt: skip
 

@@ -133,7 +133,7 @@ struct IntegerPiece {
           sum.of[j] = sum_one(plane + column * source.column_stride + (rest - tap * step()));
         }
       }
-      const int shift = tile.row[row].shift;
+      const int shift = tile.shift[row];
       for (int j = 0; j < 4; ++j) sum.of[j] = round_column(sum.of[j], shift);
       *reinterpret_cast<FourSums*>(sums + channel * most + 4 * four) = sum;
     }

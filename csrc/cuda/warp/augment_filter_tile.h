@@ -13,14 +13,15 @@ namespace {
 constexpr int kFilterRows = 16;  // of a tile; it is kTileWidth wide
 constexpr int kFilterThreads = 256;
 
-// A column or a row of output pixels: what its pixels share.
+// A column or a row of output pixels: what its pixels share. In float32 it has seven words, an odd
+// number, so that the lines of a warp's lanes begin in different banks of shared memory.
 template <class Acc>
 struct FilterLine {
   FilterTaps<Acc> taps;
   Acc cover;   // by the window, along this axis
-  int shift;   // of a row's sums in integers
-  float unit;  // of a column's
+  float unit;  // of a column's sums in integers
 };
+static_assert(sizeof(FilterLine<float>) / sizeof(float) % 2 == 1, "an odd number of words");
 
 // `integers`: of uint8 samples that are filtered in integers.
 template <class T, bool integers>
@@ -34,6 +35,7 @@ struct FilterTile {
   SegmentAxis<Acc> x, y[kFilterRows];
   FilterLine<Acc> column[kTileWidth], row[kFilterRows];
   uint32_t row_weight[integers ? kFilterRows : 1][kWeights / 2];  // two in a number
+  int shift[integers ? kFilterRows : 1];                          // of a row's sums
   int16_t column_weight[kWeights][integers ? kTileWidth : 1];
   ColorPlan<Acc> plan;
   ChannelValues<Acc> values;
@@ -69,8 +71,8 @@ __device__ inline void prepare_line(const AugmentParams& p, bool is_column, int 
   }
   if constexpr (integers) {
     IntegerTaps t = is_column ? integer_columns<mode>(taps) : integer_rows<mode>(taps);
-    line->shift = t.shift;
     line->unit = integer_unit<mode>(t);
+    if (!is_column) tile->shift[index] = t.shift;
     uint32_t pair = 0;
     for (int32_t i = 0; i < taps.count; ++i) {
       const auto weight = static_cast<int16_t>(next_weight<mode>(taps, i, &t));
