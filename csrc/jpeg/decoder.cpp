@@ -188,25 +188,34 @@ void decode(const uint8_t* data, size_t length, const Request& r, uint8_t* out) 
     columns = info.output_width;
   });
   const int64_t components = inks ? 4 : r.channels;
+  const Steps steps = steps_of(r);
+  // libjpeg writes rows to where they belong if they have the rectangle's columns and their order.
+  // Others, and rows above the rectangle, go through `buffer`.
+  const bool direct = !inks && columns == r.width && steps.right == r.channels;
   std::vector<uint8_t> buffer(static_cast<size_t>(kRowsAtOnce * columns * components));
   std::vector<uint8_t> converted(static_cast<size_t>(inks ? r.width * r.channels : 0));
-  const Steps steps = steps_of(r);
   session.run([&](jpeg_decompress_struct& info) {
-    JSAMPROW rows[kRowsAtOnce];
-    for (int64_t i = 0; i < kRowsAtOnce; ++i) rows[i] = &buffer[i * columns * components];
     if (usual && r.top > 0) jpeg_skip_scanlines(&info, static_cast<JDIMENSION>(r.top));
     const int64_t bottom = r.top + r.height;
     while (static_cast<int64_t>(info.output_scanline) < bottom) {
       const int64_t y = info.output_scanline;
+      const auto place_of = [&](int64_t i) {
+        return out + steps.start + (y + i - r.top) * steps.down;
+      };
+      JSAMPROW rows[kRowsAtOnce];
+      for (int64_t i = 0; i < kRowsAtOnce; ++i) {
+        const bool within = y + i >= r.top && y + i < bottom;
+        rows[i] = direct && within ? place_of(i) : &buffer[i * columns * components];
+      }
       const int64_t count = jpeg_read_scanlines(&info, rows, kRowsAtOnce);
+      if (direct) continue;
       for (int64_t i = std::max<int64_t>(r.top - y, 0); i < std::min(count, bottom - y); ++i) {
         const uint8_t* row = rows[i] + (r.left - static_cast<int64_t>(first)) * components;
         if (inks) {
           convert_inks(row, r.width, inverted, r.channels, converted.data());
           row = converted.data();
         }
-        place(row, r.width, r.channels, steps.right,
-              out + steps.start + (y + i - r.top) * steps.down);
+        place(row, r.width, r.channels, steps.right, place_of(i));
       }
     }
   });
