@@ -57,9 +57,10 @@ inline void finish_plane(const AugmentParams& p, int64_t channel, int padded, co
   if (is_finished && !p.clamp && p.output_dtype == DType::kUInt8) return;
   const Floats input(static_cast<float>(p.input_scale));
   const Floats scale(static_cast<float>(p.scale[at])), offset(static_cast<float>(p.offset[at]));
+  const bool clamp = p.clamp;  // a store might change p.clamp, for all that compilers know
   for (int i = 0; i < padded; i += Floats::kWidth) {
     Floats value = Floats::load(v + i) * input;
-    if (p.clamp) value = clamp_unit(value);
+    if (clamp) value = clamp_unit(value);
     (value * scale + offset).store(result + i);
   }
 }

@@ -189,6 +189,7 @@ struct FloatResizer {
     visops::make_chunk(task.s.mode, axis, segment, x0, lane, lanes, task.p.dtype == DType::kUInt8,
                        chunk);
   }
+  void start_chunks(const AugmentTask&, int) {}
   void start_row(const AugmentTask&, const SegmentAxis<float>&, int64_t, int64_t, int64_t) {}
   void sample(const SegmentAt& at, const ResizeChunk& chunk, int64_t first, int64_t channels) {
     resize_row(at, chunk, filter, first, channels, buffers, buffers.planes);
@@ -199,6 +200,8 @@ struct FloatResizer {
 struct IntegerResizer {
   static constexpr bool kReadAhead = false;  // fetches rows itself
   IntegerResizeBuffers buffers;
+  ColumnSpan columns = {0, 0};
+  bool shared;  // `columns` are those of all chunks, filtered vertically when the first one is
 
   void make_chunk(const AugmentTask& task, const SegmentAxis<float>& axis,
                   const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
@@ -212,6 +215,14 @@ struct IntegerResizer {
       make_pixel_weights(chunk, static_cast<int>(task.p.channels));
     }
   }
+  // Call when `count` chunks are made.
+  void start_chunks(const AugmentTask& task, int count) {
+    columns = columns_of(buffers.chunks[0]);
+    shared = task.p.channels <= kGroup;
+    for (int i = 1; i < count; ++i) {
+      shared = shared && columns.add(columns_of(buffers.chunks[i]));
+    }
+  }
   void start_row(const AugmentTask& task, const SegmentAxis<float>& axis, int64_t x0, int64_t y,
                  int64_t last) {
     RowsAhead& ahead = buffers.ahead;
@@ -223,7 +234,11 @@ struct IntegerResizer {
     }
   }
   void sample(const SegmentAt& at, const IntegerChunk& chunk, int64_t first, int64_t channels) {
-    resize_integer_row(at, chunk, first, channels, buffers);
+    if (!shared) columns = columns_of(chunk);
+    if (!shared || &chunk == buffers.chunks) {
+      filter_integer_rows(at, columns, first, channels, buffers);
+    }
+    filter_integer_chunk(at, chunk, columns, channels, buffers);
   }
 };
 
@@ -266,18 +281,19 @@ void augment_resized(const AugmentTask& task, int64_t first, int64_t last, Resiz
                          static_cast<int>(left < kSegment ? left : kSegment), chunk[chunks]);
       x += chunk[chunks].count;
     }
+    resizer.start_chunks(task, chunks);
     ReadAhead ahead = read_ahead(p, s, {begin, x}, {first, last});
     for (int64_t y = first; y < last; ++y) {
       if (Resizer::kReadAhead) ahead.at(y);
+      // Rows depend on y alone, so all chunks have the same.
+      const int64_t x0 = begin & -kSegment;
+      const auto segment = augment_segment<float>(s.map, x0, y);
+      place_axis(s.y, segment.y, &axes.y);
+      resizer.start_row(task, axes.y, x0, y, last);
       for (int i = 0; i < chunks; ++i) {
-        const int64_t x0 = chunk[i].x0;
         const int count = chunk[i].count;
-        const auto segment = augment_segment<float>(s.map, x0 & -kSegment, y);
-        place_axis(s.y, segment.y, &axes.y);
-        // Rows depend on y alone, so all chunks have the same.
-        if (i == 0) resizer.start_row(task, axes.y, x0 & -kSegment, y, last);
         const int padded = (count + kMaxWidth - 1) & -kMaxWidth;
-        augment_resized_row(task, {p, s, segment, axes, task.sample, x0, y, count, padded},
+        augment_resized_row(task, {p, s, segment, axes, task.sample, chunk[i].x0, y, count, padded},
                             chunk[i], resizer);
       }
     }

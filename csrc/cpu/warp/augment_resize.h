@@ -22,14 +22,16 @@ constexpr int kBufferFloats = 16384;  // filtered elements of a chunk, four per 
 struct ResizeColumns {
   int64_t x0;  // first column
   int count;
+  int64_t origin;     // of the axis, a column of the image
   int32_t low, high;  // columns [low, high) of the image, relative to the axis' origin
   bool covered;       // no column blends with fill
   float cover[kSegment];
   int32_t first[kPaddedSegment];  // tap, relative to `low`
   int32_t taps[kSegment];
 
-  void begin(int64_t column) {
+  void begin(int64_t column, const SegmentAxis<float>& axis) {
     x0 = column;
+    origin = axis.origin;
     count = 0;
     low = high = 0;
     covered = true;
@@ -102,7 +104,7 @@ template <Interpolation mode>
 void make_chunk(const SegmentAxis<float>& axis, const AugmentSegment<float>& segment, int64_t x0,
                 int lane, int lanes, bool finite, ResizeChunk& chunk) {
   chunk.stride = 2 * static_cast<int>(std::ceil(axis.radius));
-  chunk.begin(x0 + lane);
+  chunk.begin(x0 + lane, axis);
   for (int i = lane; i < lanes && (chunk.count + 1) * chunk.stride <= kTableFloats; ++i) {
     const LanePoint<float> point = lane_point(segment, i);
     const FilterTaps<float> taps = filter_taps<mode>(axis, Padding::kConstant, point.x);
@@ -305,7 +307,7 @@ inline void resize_row(const SegmentAt& at, const ResizeChunk& chunk, RowFilter*
   const char* data =
       static_cast<const char*>(image.data) +
       (first * image.channel_stride + (at.segment.y + y.taps.first) * image.row_stride +
-       (at.segment.x + chunk.low) * image.column_stride) *
+       (chunk.origin + chunk.low) * image.column_stride) *
           size;
   if (is_interleaved(at.p, image)) {
     filter_rows(data, image.row_stride, y, n * channels, buffers.rows);

@@ -149,7 +149,7 @@ void make_integer_chunk(const SegmentAxis<float>& axis, const AugmentSegment<flo
   const int most = 2 * static_cast<int>(std::ceil(axis.radius));
   chunk.blocks = (most + kWordBlock - 1) / kWordBlock;
   const int stride = chunk.blocks * kWordBlock;
-  chunk.begin(x0 + lane);
+  chunk.begin(x0 + lane, axis);
   int most_taps = 0;
   PlaceWeights columns;
   for (int i = lane; i < lanes; ++i) {
@@ -301,6 +301,28 @@ inline void filter_byte_rows(const ByteRows& rows, const NextRows& next, int64_t
 
 constexpr int kBufferColumns = kBufferFloats / 4;  // what ResizeColumns::add() allows
 
+// Columns of the image that are filtered vertically in one go.
+struct ColumnSpan {
+  int64_t first, count;
+
+  // Takes in those of `other`. False if they are too many, or either has none: it may lie outside
+  // the image.
+  bool add(const ColumnSpan& other) {
+    if (count == 0 || other.count == 0) return false;
+    const int64_t begin = first < other.first ? first : other.first;
+    const int64_t end = first + count, other_end = other.first + other.count;
+    const int64_t last = end > other_end ? end : other_end;
+    if (last - begin > kBufferColumns) return false;
+    first = begin;
+    count = last - begin;
+    return true;
+  }
+};
+
+inline ColumnSpan columns_of(const ResizeColumns& chunk) {
+  return {chunk.origin + chunk.low, chunk.high - chunk.low};
+}
+
 struct IntegerResizeBuffers {
   IntegerChunk chunks[kChunks];
   AugmentLanes lanes;
@@ -319,14 +341,15 @@ void separate_channels(const int16_t* pixels, int64_t n,
   }
 }
 
+// The functions below filter a chunk along the row; `begin` is where its columns begin in buffers.
 template <int Channels, int Blocks>
-void filter_integer_columns(const IntegerChunk& chunk, int padded,
-                            const IntegerResizeBuffers& buffers, Planes& planes) {
+void filter_integer_columns(const IntegerChunk& chunk, int64_t begin, int padded,
+                            IntegerResizeBuffers& buffers) {
   WordRuns runs = {{}, chunk.first, chunk.weight, chunk.blocks};
   float* out[4] = {};
   for (int c = 0; c < Channels; ++c) {
-    runs.plane[c] = buffers.plane[c];
-    out[c] = planes.v[c];
+    runs.plane[c] = buffers.plane[c] + begin;
+    out[c] = buffers.planes.v[c];
   }
   for (int i = 0; i < padded; i += 4) {
     word_sums<Channels, Blocks>(runs, chunk.unit + i, 128.0f, out);
@@ -337,7 +360,8 @@ void filter_integer_columns(const IntegerChunk& chunk, int padded,
 }
 
 template <int Channels>
-void filter_windows(const IntegerChunk& chunk, int padded, IntegerResizeBuffers& buffers) {
+void filter_windows(const IntegerChunk& chunk, int64_t begin, int padded,
+                    IntegerResizeBuffers& buffers) {
   if constexpr (kWordWindows) {
     const WordWindows& windows = chunk.windows;
     for (int i = 0; i < padded; i += kMaxWidth) {
@@ -345,7 +369,7 @@ void filter_windows(const IntegerChunk& chunk, int padded, IntegerResizeBuffers&
           {}, windows.index + 2 * i, windows.weight + 2 * i * windows.pairs, windows.pairs};
       float* out[4] = {};
       for (int c = 0; c < Channels; ++c) {
-        window.plane[c] = buffers.plane[c] + windows.base[i / kMaxWidth];
+        window.plane[c] = buffers.plane[c] + begin + windows.base[i / kMaxWidth];
         out[c] = buffers.planes.v[c] + i;
       }
       window_sums<Channels>(window, chunk.unit + i, 128.0f, out);
@@ -354,8 +378,10 @@ void filter_windows(const IntegerChunk& chunk, int padded, IntegerResizeBuffers&
 }
 
 template <int Channels, int Pairs>
-void filter_integer_pixels(const IntegerChunk& chunk, int padded, IntegerResizeBuffers& buffers) {
-  PixelRuns runs = {buffers.pixels, chunk.pixels.first, chunk.pixels.weight, chunk.pairs};
+void filter_integer_pixels(const IntegerChunk& chunk, int64_t begin, int padded,
+                           IntegerResizeBuffers& buffers) {
+  PixelRuns runs = {buffers.pixels + begin * Channels, chunk.pixels.first, chunk.pixels.weight,
+                    chunk.pairs};
   float* out[4] = {};
   for (int c = 0; c < Channels; ++c) out[c] = buffers.planes.v[c];
   for (int i = 0; i < padded; i += kPixelSums) {
@@ -366,50 +392,50 @@ void filter_integer_pixels(const IntegerChunk& chunk, int padded, IntegerResizeB
   }
 }
 
-// Filters `n` columns of interleaved channels along the row.
 template <int Channels>
-void filter_integer_pixels(const IntegerChunk& chunk, int64_t n, int padded,
+void filter_integer_pixels(const IntegerChunk& chunk, int64_t begin, int padded,
                            IntegerResizeBuffers& buffers) {
-  const int beyond = 2 * chunk.pairs * Channels + kWordBlock;
-  for (int j = 0; j < beyond; ++j) buffers.pixels[n * Channels + j] = 0;
   switch (chunk.pairs) {
-    case 2: return filter_integer_pixels<Channels, 2>(chunk, padded, buffers);
-    case 3: return filter_integer_pixels<Channels, 3>(chunk, padded, buffers);
-    default: return filter_integer_pixels<Channels, 0>(chunk, padded, buffers);
+    case 2: return filter_integer_pixels<Channels, 2>(chunk, begin, padded, buffers);
+    case 3: return filter_integer_pixels<Channels, 3>(chunk, begin, padded, buffers);
+    default: return filter_integer_pixels<Channels, 0>(chunk, begin, padded, buffers);
   }
 }
 
 template <int Channels>
-void filter_integer_columns(const IntegerChunk& chunk, int padded, IntegerResizeBuffers& buffers) {
+void filter_integer_columns(const IntegerChunk& chunk, int64_t begin, int padded,
+                            IntegerResizeBuffers& buffers) {
   if (kWordWindows && chunk.windows.pairs > 0) {
-    return filter_windows<Channels>(chunk, padded, buffers);
+    return filter_windows<Channels>(chunk, begin, padded, buffers);
   }
   switch (chunk.blocks) {
-    case 1: return filter_integer_columns<Channels, 1>(chunk, padded, buffers, buffers.planes);
-    case 2: return filter_integer_columns<Channels, 2>(chunk, padded, buffers, buffers.planes);
-    case 3: return filter_integer_columns<Channels, 3>(chunk, padded, buffers, buffers.planes);
-    default: return filter_integer_columns<Channels, 0>(chunk, padded, buffers, buffers.planes);
+    case 1: return filter_integer_columns<Channels, 1>(chunk, begin, padded, buffers);
+    case 2: return filter_integer_columns<Channels, 2>(chunk, begin, padded, buffers);
+    case 3: return filter_integer_columns<Channels, 3>(chunk, begin, padded, buffers);
+    default: return filter_integer_columns<Channels, 0>(chunk, begin, padded, buffers);
   }
 }
 
-// Samples channels [first, first + channels) of one row of a chunk into planes.
-inline void resize_integer_row(const SegmentAt& at, const IntegerChunk& chunk, int64_t first,
-                               int64_t channels, IntegerResizeBuffers& buffers) {
+// Filters columns of channels [first, first + channels) vertically, into buffers.
+inline void filter_integer_rows(const SegmentAt& at, const ColumnSpan& columns, int64_t first,
+                                int64_t channels, IntegerResizeBuffers& buffers) {
   const AugmentImage& image = at.s.image;
   const IntegerRows& y = buffers.ahead.rows[at.y - buffers.ahead.begin];
-  const int64_t n = chunk.high - chunk.low;
+  const int64_t n = columns.count;
   const uint8_t* data = static_cast<const uint8_t*>(image.data) + first * image.channel_stride +
                         (at.segment.y + y.first) * image.row_stride +
-                        (at.segment.x + chunk.low) * image.column_stride;
+                        columns.first * image.column_stride;
   ByteRows rows = {data, image.row_stride, y.count, y.pair, y.start, y.shift};
   NextRows next = {reinterpret_cast<uintptr_t>(data) +
                        static_cast<uintptr_t>((y.next - y.first) * image.row_stride),
                    image.row_stride, y.next_count};
+  // Taps of weight 0 reach beyond the last column.
   if (is_interleaved(at.p, image)) {
     filter_byte_rows(rows, next, n * channels, buffers.pixels);
-    if constexpr (kPixelRuns) {
-      return channels == 3 ? filter_integer_pixels<3>(chunk, n, at.padded, buffers)
-                           : filter_integer_pixels<4>(chunk, n, at.padded, buffers);
+    if (kPixelRuns) {
+      const int64_t beyond = kMostIntegerTaps * channels + kWordBlock;
+      memset(buffers.pixels + n * channels, 0, static_cast<size_t>(beyond) * sizeof(int16_t));
+      return;
     }
     if (channels == 3) {
       separate_channels<3>(buffers.pixels, n, buffers.plane);
@@ -426,11 +452,24 @@ inline void resize_integer_row(const SegmentAt& at, const IntegerChunk& chunk, i
   for (int64_t c = 0; c < channels; ++c) {
     for (int j = 0; j < kMostIntegerTaps; ++j) buffers.plane[c][n + j] = 0;
   }
+}
+
+// Filters a chunk of what filter_integer_rows() has put into buffers along the row, into planes.
+inline void filter_integer_chunk(const SegmentAt& at, const IntegerChunk& chunk,
+                                 const ColumnSpan& columns, int64_t channels,
+                                 IntegerResizeBuffers& buffers) {
+  const int64_t begin = columns_of(chunk).first - columns.first;
+  if constexpr (kPixelRuns) {
+    if (is_interleaved(at.p, at.s.image)) {
+      return channels == 3 ? filter_integer_pixels<3>(chunk, begin, at.padded, buffers)
+                           : filter_integer_pixels<4>(chunk, begin, at.padded, buffers);
+    }
+  }
   switch (channels) {
-    case 1: return filter_integer_columns<1>(chunk, at.padded, buffers);
-    case 2: return filter_integer_columns<2>(chunk, at.padded, buffers);
-    case 3: return filter_integer_columns<3>(chunk, at.padded, buffers);
-    default: return filter_integer_columns<4>(chunk, at.padded, buffers);
+    case 1: return filter_integer_columns<1>(chunk, begin, at.padded, buffers);
+    case 2: return filter_integer_columns<2>(chunk, begin, at.padded, buffers);
+    case 3: return filter_integer_columns<3>(chunk, begin, at.padded, buffers);
+    default: return filter_integer_columns<4>(chunk, begin, at.padded, buffers);
   }
 }
 
