@@ -16,6 +16,32 @@ def warp_affine(
     out: NDArray[Any] | None,
 ) -> NDArray[Any]: ...
 
+def augment(
+    image: tuple[int, tuple[int, ...]],
+    shape: Sequence[int],
+    dtype: str,
+    out: tuple[int, tuple[int, ...]],
+    out_shape: Sequence[int],
+    out_dtype: str,
+    matrix: tuple[int, tuple[int, ...]],
+    matrix_shape: Sequence[int],
+    matrix_dtype: str,
+    interpolation: str,
+    padding_mode: str,
+    fill: list[float],
+    antialias: bool,
+    window: tuple[int, Sequence[int]] | None,
+    color: tuple[int, Sequence[int]] | None,
+    clamp: bool,
+    mean: list[float],
+    std: list[float],
+    erase: tuple[int, Sequence[int]] | None,
+    erase_value: list[float],
+    inverse_map: bool,
+    half_pixel: bool,
+    /,
+) -> None: ...
+
 class Chain:
     def __init__(
         self,

@@ -15,6 +15,7 @@ PYBIND11_MODULE(_numpy, m, pybind11::mod_gil_not_used()) {
   });
   visops::take_kernels();
   visops::bind_affine(m);
+  visops::bind_augment(m);
   visops::bind_chain(m);
   visops::bind_masks(m);
   visops::bind_targets(m);

@@ -107,6 +107,10 @@ def _with_numbers(name: str, argument: Any) -> Any:
     return numbers
 
 
+def _not_taken(*_: Any) -> None:
+    """Stand for a direct way to the kernel where there is none."""
+
+
 def _on_first_call(make: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     """Return a function that makes another one when it is first called, and calls that."""
     made: list[Callable[..., Any]] = []
@@ -151,6 +155,7 @@ class Differentiable:
     def __init__(self, name: str) -> None:
         self._name = name
         self._op = getattr(torch.ops.visops, name).default
+        self._direct: Callable[..., Any] = _not_taken
         self._transformed: Callable[..., Any] = self._op
         self._recorded: Callable[..., Any] = self._op
 
@@ -160,8 +165,14 @@ class Differentiable:
         backward: Callable[..., Any],
         vmap: Callable[..., tuple[Any, Any]],
         setup_context: Callable[..., None] = lambda ctx, inputs, output: None,
+        direct: Callable[..., Any] = _not_taken,
     ) -> None:
-        """Register the formulas with torch.library; functions made from them wait for a call."""
+        """Register the formulas with torch.library; functions made from them wait for a call.
+
+        `direct` is asked first where no gradient is to be recorded; it returns what the operator
+        would, or None where that has to be called.
+        """
+        self._direct = direct
         _register_autograd(self._op, backward, setup_context)
         vmap = complete_rule(self._op, vmap)
         add_vmap_rule(self._name, below_vmap(vmap))
@@ -189,12 +200,14 @@ class Differentiable:
 
         The dispatcher reaches the same formulas through several Python functions more.
         """
-        op = self._op
+        op, direct = self._op, self._direct
         defaults = [argument.default_value for argument in op._schema.arguments]
 
         def forward(ctx: Any, *arguments: Any) -> Any:
-            with _BelowAutograd():
-                output = op(*arguments)
+            output = direct(*arguments)
+            if output is None:
+                with _BelowAutograd():
+                    output = op(*arguments)
             setup_context(ctx, (*arguments, *defaults[len(arguments) :]), output)
             return output
 
@@ -224,6 +237,8 @@ class Differentiable:
             if _are_transforms_active() or forward_ad._current_level >= 0:
                 return (self._op if is_below_vmap() else self._transformed)(*arguments)
             if not (_is_grad_enabled() and _any_requires_grad(*arguments)):
+                if not tracing and (output := self._direct(*arguments)) is not None:
+                    return output
                 # Straight to the kernel: the registered formulas are Python, and calling them only
                 # to learn that no gradient is wanted takes as long as the rest of the call.
                 try:

@@ -14,6 +14,7 @@ from torch import Tensor
 from .._torch.channels_last import empty_maps, prefers_channels_last
 from .._torch.differentiable import Differentiable, refuse_lazy_out
 from .._torch.fake_checks import check_same_device, register_fake, require
+from .augment_direct import augment_direct
 
 # The options that all forms share, in the order and with the defaults of the schemas, then those of
 # the forms that allocate. The dispatcher leaves out trailing arguments that equal their defaults.
@@ -341,7 +342,7 @@ def _backward_vmap(
     return tuple(results), tuple(0 if w else None for w in wanted)
 
 
-augment.register(setup_context=_setup, backward=_backward, vmap=_vmap)
+augment.register(setup_context=_setup, backward=_backward, vmap=_vmap, direct=augment_direct)
 augment_list.register_list(
     setup_context=_list_setup, backward=_list_backward, one_by_one=_each_image
 )

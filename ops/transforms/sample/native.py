@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
+
+from ..._torch.native import are_calls_watched, numpy_fronts
+from ..._torch.native import place_of as tensor_place
 
 __all__ = [
     "Chain",
@@ -23,20 +25,12 @@ __all__ = [
     "sample_of",
 ]
 
-try:
-    from ... import _numpy
-except ImportError:  # it is per Python version
-    _numpy = None  # type: ignore[assignment]
-
-Chain: Any = getattr(_numpy, "Chain", None)
-are_boxes: Any = getattr(_numpy, "are_boxes", None)
-move_boxes: Any = getattr(_numpy, "move_boxes", None)
-move_masks: Any = getattr(_numpy, "move_masks", None)
-move_points: Any = getattr(_numpy, "move_points", None)
-points_inside: Any = getattr(_numpy, "points_inside", None)
-
-_are_transforms_active = torch._C._are_functorch_transforms_active
-_dispatch_modes = torch._C._len_torch_dispatch_stack
+Chain: Any = getattr(numpy_fronts, "Chain", None)
+are_boxes: Any = getattr(numpy_fronts, "are_boxes", None)
+move_boxes: Any = getattr(numpy_fronts, "move_boxes", None)
+move_masks: Any = getattr(numpy_fronts, "move_masks", None)
+move_points: Any = getattr(numpy_fronts, "move_points", None)
+points_inside: Any = getattr(numpy_fronts, "points_inside", None)
 
 
 def place_of(image: Tensor) -> tuple[int, tuple[int, ...]] | None:
@@ -44,11 +38,7 @@ def place_of(image: Tensor) -> tuple[int, tuple[int, ...]] | None:
 
     None: it is not a plain tensor on the CPU, or torch has to see what happens to it.
     """
-    if type(image) is not Tensor or image.device.type != "cpu" or image.is_neg():
-        return None
-    if _are_transforms_active() or _dispatch_modes():
-        return None
-    return image.data_ptr(), image.stride()
+    return None if are_calls_watched() else tensor_place(image)
 
 
 def sample_of(owners: Any) -> np.ndarray | None:

@@ -1,0 +1,44 @@
+"""Tensors as `_numpy` takes them: where C++ finds their elements. No torch lies between.
+
+A call through torch's dispatcher takes microseconds for every few arguments. Small problems on the
+CPU go past it, unless something has to see the call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+try:
+    from .. import _numpy as numpy_fronts
+except ImportError:  # it is per Python version
+    numpy_fronts = None  # type: ignore[assignment]
+
+__all__ = ["are_calls_watched", "numpy_fronts", "place_of"]
+
+Place = tuple[int, tuple[int, ...]]
+
+_strided = torch.strided
+_are_transforms_active = torch._C._are_functorch_transforms_active
+_dispatch_modes = torch._C._len_torch_dispatch_stack
+_function_modes = torch._C._len_torch_function_stack
+
+
+def are_calls_watched() -> bool:
+    """Whether a transform or a mode has to see what happens to tensors."""
+    return bool(_are_transforms_active() or _dispatch_modes() or _function_modes())
+
+
+def place_of(tensor: Any) -> Place | None:
+    """Return the address of a tensor's elements, and its strides.
+
+    None: it is not a plain tensor on the CPU, or has no elements.
+    """
+    if type(tensor) is not Tensor or not tensor.is_cpu or tensor.layout is not _strided:
+        return None
+    if tensor.is_neg() or tensor.is_nested:
+        return None
+    address = tensor.data_ptr()
+    return (address, tensor.stride()) if address else None

@@ -1,0 +1,103 @@
+"""One small batch on the CPU, past torch's dispatcher: csrc/numpy/augment.cpp.
+
+The operator's values, in a third of its time where images are small. Whatever is unusual goes to
+the operator, which says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._torch.native import are_calls_watched, numpy_fronts, place_of
+
+__all__ = ["augment_direct"]
+
+_run: Any = getattr(numpy_fronts, "augment", None)
+_NAMES = {
+    dtype: str(dtype).removeprefix("torch.")
+    for dtype in (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
+}
+# Beyond this many elements a call's overhead doesn't matter. The operator gets large pages for
+# large results, and knows what to say where memory runs out.
+_LARGEST = 1 << 19
+_name = _NAMES.get
+_is_profiled = torch._C._autograd._profiler_enabled
+_NOWHERE: Any = object()
+
+
+def augment_direct(
+    image: Tensor,
+    matrix: Tensor,
+    size: Sequence[Any],
+    interpolation: str,
+    padding_mode: str,
+    fill: list[float],
+    antialias: bool,
+    window: Tensor | None,
+    color: Tensor | None,
+    clamp: bool,
+    mean: list[float],
+    std: list[float],
+    erase: Tensor | None,
+    erase_value: list[float],
+    inverse_map: bool,
+    half_pixel: bool,
+    out_dtype: torch.dtype | None = None,
+    channels_last: bool = False,
+) -> Tensor | None:
+    """Return what the operator `augment` returns, or None where it has to be called."""
+    if _run is None or are_calls_watched() or _is_profiled():
+        return None
+    source, placed = place_of(image), place_of(matrix)
+    if source is None or placed is None:
+        return None
+    try:
+        height, width = size
+    except (TypeError, ValueError):
+        return None
+    shape = image.shape
+    if len(shape) != 4 or type(height) is not int or type(width) is not int:
+        return None
+    dtype, name, matrix_name = out_dtype or torch.float32, _name(image.dtype), _name(matrix.dtype)
+    out_name = _name(dtype)
+    if name is None or matrix_name is None or out_name is None:
+        return None
+    batch, channels = shape[0], shape[1]
+    area = height * width
+    if height < 0 or not 0 < batch * channels * area <= _LARGEST:
+        return None
+    windows, colors, erased = _block(window), _block(color), _block(erase, torch.int64)
+    if windows is _NOWHERE or colors is _NOWHERE or erased is _NOWHERE:
+        return None
+    sizes = (batch, channels, height, width)
+    if channels_last:
+        strides = (area * channels, 1, width * channels, channels)
+    else:
+        strides = (channels * area, area, width, 1)
+    output = torch.empty_strided(sizes, strides, dtype=dtype)
+    target = output.data_ptr(), strides
+    try:
+        # fmt: off
+        _run(
+            source, shape, name, target, sizes, out_name, placed, matrix.shape, matrix_name,
+            interpolation, padding_mode, fill, antialias, windows, colors, clamp, mean, std,
+            erased, erase_value, inverse_map, half_pixel,
+        )
+        # fmt: on
+    except (TypeError, ValueError):
+        return None
+    return output
+
+
+def _block(tensor: Tensor | None, dtype: torch.dtype = torch.float64) -> Any:
+    """Return address and shape of a contiguous tensor, None for None, else `_NOWHERE`."""
+    if tensor is None:
+        return None
+    place = place_of(tensor)
+    if place is None or tensor.dtype is not dtype or not tensor.is_contiguous():
+        return _NOWHERE
+    return place[0], tensor.shape
