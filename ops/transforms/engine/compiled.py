@@ -93,7 +93,7 @@ class Compiled:
         """Apply the pass to a leaf's value, or return None where only Python can."""
         dtype = pixels.dtype
         known = self.known.get((dtype, pixels.channels))
-        if known is None or leaf.frames or pixels.device.type != "cpu":
+        if known is None or leaf.frames or not pixels.on_cpu:
             return None
         images = pixels.tensors(leaf)
         if isinstance(images, list):

@@ -47,6 +47,7 @@ DTYPES = {
     np.dtype(np.float64): torch.float64,
 }
 _DTYPES = {*DTYPES.values(), torch.bfloat16}
+_CPU = torch.device("cpu")
 _are_transforms_active = torch._C._are_functorch_transforms_active
 # Grid points along each axis for a grey mean that needn't be exact.
 _GRID = 32
@@ -63,12 +64,12 @@ class Pixels:
         self.frames = first.shape[-4] if leaf.frames else 1
         self.channels: int = first.shape[-1 if leaf.layout == "HWC" else -3]
         if isinstance(first, Tensor):
-            self.dtype, self.device = first.dtype, first.device
+            self.dtype, self.device, self.on_cpu = first.dtype, first.device, first.is_cpu
         else:
             dtype = DTYPES.get(first.dtype) or DTYPES.get(first.dtype.newbyteorder("="))
             if dtype is None:
                 _refuse_dtype(leaf, first.dtype)
-            self.dtype, self.device = dtype, torch.device("cpu")
+            self.dtype, self.device, self.on_cpu = dtype, _CPU, True
 
     def tensors(self, leaf: Leaf) -> Any:
         """Return [N, C, H, W], or a list of [C, H, W]: views where possible."""
@@ -97,7 +98,7 @@ class Pixels:
     def put(self, array: np.ndarray) -> Tensor:
         """Return an array as a tensor on the image's device."""
         tensor = torch.from_numpy(array)
-        return tensor if self.device.type == "cpu" else tensor.to(self.device, non_blocking=True)
+        return tensor if self.on_cpu else tensor.to(self.device, non_blocking=True)
 
 
 def refuse_dtype(leaf: Leaf, dtype: torch.dtype) -> torch.dtype:
@@ -363,7 +364,7 @@ def _grey_means(
     """
     at = step.geometry
     assert at is not None
-    exact, as_array = plan.exact, pixels.device.type == "cpu" and not _are_transforms_active()
+    exact, as_array = plan.exact, pixels.on_cpu and not _are_transforms_active()
     matrix = _sampled(at, _sampling(part, pixels)[0]) if exact else at.matrix
     size = at.canvas.uniform() if exact else (_GRID, _GRID)
     if not exact:

@@ -6,6 +6,7 @@ value can be of their types.
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -56,26 +57,32 @@ def is_pil(value: Any) -> bool:
 
 def tv_kind(value: Any) -> str | None:
     """Return the kind of leaf that a tv_tensor makes, or None for anything else."""
-    if type(value) is Tensor or not isinstance(value, Tensor):
-        return None
+    return None if type(value) is Tensor else _kind_of(type(value))
+
+
+@functools.cache
+def _kind_of(own: type) -> str | None:
     tv = sys.modules.get("torchvision.tv_tensors")
-    if tv is None or not isinstance(value, tv.TVTensor):
+    if tv is None or not issubclass(own, tv.TVTensor):
         return None
-    if isinstance(value, (tv.Image, tv.Video)):
+    if issubclass(own, (tv.Image, tv.Video)):
         return "image"
     # KeyPoints came with torchvision 0.23.
     for kind, cls in (("mask", "Mask"), ("boxes", "BoundingBoxes"), ("keypoints", "KeyPoints")):
-        if isinstance(value, getattr(tv, cls, ())):
+        if issubclass(own, getattr(tv, cls, ())):
             return kind
     raise TypeError(
-        f"visops.transforms: can't move a {type(value).__name__}, must be an Image, Video, Mask, "
+        f"visops.transforms: can't move a {own.__name__}, must be an Image, Video, Mask, "
         "BoundingBoxes or KeyPoints"
     )
 
 
 def tv_wrap(value: Tensor, like: Tensor, **fields: Any) -> Tensor:
     """Return `value` as a tv_tensor of the type of `like`."""
-    import torchvision.tv_tensors as tv
+    wrap = getattr(type(like), "wrap", None)
+    if wrap is None:  # torchvision's older classes
+        import torchvision.tv_tensors as tv
 
-    wrapped: Tensor = tv.wrap(value, like=like, **fields)
-    return wrapped
+        return tv.wrap(value, like=like, **fields)  # type: ignore[no-any-return]
+    # What tv.wrap() calls; that itself takes as long again, for graphs of torch.compile.
+    return wrap(value, like, **fields)  # type: ignore[no-any-return]

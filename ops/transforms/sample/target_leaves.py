@@ -178,7 +178,7 @@ def _check_boxes(leaf: Leaf) -> None:
     """Refuse boxes that are not finite or have negative sides, where the CPU can read them."""
     for index, value in enumerate(leaf.value if isinstance(leaf.value, list) else [leaf.value]):
         if isinstance(value, Tensor):
-            if value.device.type != "cpu":
+            if not value.is_cpu:
                 continue
             value = value.detach()
             value = (value.float() if value.dtype == torch.bfloat16 else value).numpy()

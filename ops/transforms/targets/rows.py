@@ -32,7 +32,7 @@ __all__ = [
 def numbers(value: Any) -> Any:
     """Convert to float64: to an array, or to a tensor if on a device or if it needs a gradient."""
     if isinstance(value, Tensor):
-        if value.device.type != "cpu" or value.requires_grad or value.dtype == torch.bfloat16:
+        if not value.is_cpu or value.requires_grad or value.dtype == torch.bfloat16:
             return value.to(torch.float64)
         value = value.numpy()
     return value.astype(np.float64)
@@ -141,7 +141,7 @@ def _as_dtype(value: Any, like: Any) -> Any:
     if isinstance(like, Tensor):
         if not isinstance(value, Tensor):
             wanted = _NUMPY_FLOATS.get(like.dtype)
-            if wanted is not None and like.device.type == "cpu":
+            if wanted is not None and like.is_cpu:
                 return torch.from_numpy(value.astype(wanted))  # a fraction of Tensor.to's time
             value = torch.from_numpy(value if value.flags.writeable else value.copy())
         if (value.dtype, value.device) == (like.dtype, like.device):
