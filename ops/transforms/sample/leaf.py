@@ -57,7 +57,7 @@ def is_pil(value: Any) -> bool:
 
 def tv_kind(value: Any) -> str | None:
     """Return the kind of leaf that a tv_tensor makes, or None for anything else."""
-    return None if type(value) is Tensor else _kind_of(type(value))
+    return None if type(value) is Tensor else _kind_of(type(value))  # type: ignore[arg-type]
 
 
 @functools.cache
