@@ -11,9 +11,9 @@
 #include "core/warp/affine_front.h"
 #include "core/warp/augment_front.h"
 #include "numpy/array.h"
+#include "numpy/augment.h"
 #include "numpy/bindings.h"
 #include "numpy/place.h"
-#include "torch/parallel.h"
 
 namespace visops {
 namespace {
@@ -103,9 +103,9 @@ void augment(py::handle image, const Shape& shape, const std::string& dtype, py:
   check_augment(kOp, p, values);
   check_augment_data(kOp, p);
   set_values(p, values);
-  const int64_t rows = p.batch * p.output_height, row_elements = p.channels * p.output_width;
-  const auto run = [&] { run_on_cpu(augment_stub, p, rows, 4 * row_elements); };
-  if (rows * row_elements < kKeepGil) {
+  const int64_t row_elements = p.channels * p.output_width;
+  const auto run = [&] { run_augment(p, 4 * row_elements); };
+  if (p.batch * p.output_height * row_elements < kKeepGil) {
     run();
   } else {
     const py::gil_scoped_release release;
