@@ -53,20 +53,13 @@ __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))
   }
 }
 
-template <class T, Interpolation mode>
-void forward_as(const AugmentParams& p, void* stream) {
-  const TileGrid grid = tall_tiles(p.batch, p.output_height, p.output_width);
-  each_grid(grid.count, [&](int64_t first, dim3 blocks) {
-    launch(augment_forward<T, mode>, blocks, dim3(kTileThreads), 0, stream, p, grid, first);
-  });
-}
-
 }  // namespace
 
 template <Slot slot, Interpolation mode>
 void launch_augment_forward(const AugmentParams& p, void* stream) {
   with_element_type(p.dtype, [&](auto* element) {
-    forward_as<std::remove_pointer_t<decltype(element)>, mode>(p, stream);
+    using T = std::remove_pointer_t<decltype(element)>;
+    launch_tall_tiles(augment_forward<T, mode>, p, stream);
   });
 }
 

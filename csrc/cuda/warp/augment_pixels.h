@@ -3,6 +3,7 @@
 
 #include "core/warp/augment_group.h"
 #include "cuda/launch.h"
+#include "cuda/warp/augment_kinds.h"
 #include "cuda/warp/augment_store.h"
 #include "cuda/warp/augment_tile.h"
 
@@ -55,6 +56,15 @@ __device__ void tile_pixel(const AugmentParams& p, const TileAt& at, const Augme
     finish_group(p, tile.values, first, count, erased, value);
     store_group(p, tile.words, at.sample, y, x, first, count, value, staged);
   }
+}
+
+// Launches a kernel that has a tall tile a block.
+template <class Kernel>
+void launch_tall_tiles(Kernel kernel, const AugmentParams& p, void* stream) {
+  const TileGrid grid = tall_tiles(p.batch, p.output_height, p.output_width);
+  each_grid(grid.count, [&](int64_t first, dim3 blocks) {
+    launch(kernel, blocks, dim3(kTileThreads), 0, stream, p, grid, first);
+  });
 }
 
 }  // namespace

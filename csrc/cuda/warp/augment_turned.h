@@ -75,20 +75,13 @@ __global__ void __launch_bounds__(kTileThreads, 2)
   });
 }
 
-template <class T, Interpolation mode>
-void turned_as(const AugmentParams& p, void* stream) {
-  const TileGrid grid = tall_tiles(p.batch, p.output_height, p.output_width);
-  each_grid(grid.count, [&](int64_t first, dim3 blocks) {
-    launch(augment_turned<T, mode>, blocks, dim3(kTileThreads), 0, stream, p, grid, first);
-  });
-}
-
 }  // namespace
 
 template <Slot slot, Interpolation mode>
 void launch_augment_turned(const AugmentParams& p, void* stream) {
   with_element_type(p.dtype, [&](auto* element) {
-    turned_as<std::remove_pointer_t<decltype(element)>, mode>(p, stream);
+    using T = std::remove_pointer_t<decltype(element)>;
+    launch_tall_tiles(augment_turned<T, mode>, p, stream);
   });
 }
 
