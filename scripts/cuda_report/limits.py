@@ -73,6 +73,7 @@ OCCUPANCY = (
     Group(
         "float64 arithmetic is the limit, not memory",
         {
+            "augment_samples": 18,
             "box_iou<double>": 37,
             "box_iou_backward<double>": 25,
             "box_iou_rotated": 31,
