@@ -65,7 +65,7 @@ def test_values_and_strides_are_the_operators() -> None:
 
 
 def direct(image: Any, matrix: Any, size: Any = (4, 4)) -> torch.Tensor | None:
-    tail = (None, None, False, [], [], None, [0.0], False, False)
+    tail: Any = (None, None, False, [], [], None, [0.0], False, False)
     return augment_direct(image, matrix, size, "bilinear", "constant", [0.0], False, *tail)
 
 
