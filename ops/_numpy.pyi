@@ -15,7 +15,6 @@ def warp_affine(
     half_pixel: bool,
     out: NDArray[Any] | None,
 ) -> NDArray[Any]: ...
-
 def augment(
     image: tuple[int, tuple[int, ...]],
     shape: Sequence[int],
