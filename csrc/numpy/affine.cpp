@@ -12,8 +12,6 @@ namespace visops {
 namespace {
 
 constexpr const char* kOp = "warp_affine";
-// With fewer elements, a call ends before another thread could use the interpreter.
-constexpr int64_t kKeepGil = 16384;
 
 struct Matrix {
   py::array owner;
@@ -163,17 +161,11 @@ py::array warp_affine(py::handle image_argument, py::handle matrix_value, py::ha
   p.output_stride = strides_of(output, element);
 
   const int64_t row_elements = p.channels * p.output_width;
-  const auto run = [&] {
+  run_unlocked(p.output_height * row_elements, [&] {
     for_each_fill_group(p, fill.data(), p.fill_count, [&](const AffineParams& group) {
       run_on_cpu(affine_stub, group, group.output_height, row_elements);
     });
-  };
-  if (p.output_height * row_elements < kKeepGil) {
-    run();
-  } else {
-    const py::gil_scoped_release release;
-    run();
-  }
+  });
   return output;
 }
 

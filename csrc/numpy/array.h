@@ -32,4 +32,14 @@ std::string_view text_argument(const char* op, const char* name, py::handle valu
 
 int64_t integer_argument(const char* op, const char* name, py::handle value);
 
+// run(), a kernel over so many elements, without the interpreter's lock; but with fewer, a call
+// ends before another thread could use the interpreter.
+template <class Run>
+void run_unlocked(int64_t elements, const Run& run) {
+  constexpr int64_t kKeepGil = 16384;
+  if (elements < kKeepGil) return run();
+  const py::gil_scoped_release release;
+  run();
+}
+
 }  // namespace visops

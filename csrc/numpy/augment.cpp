@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/warp/affine_front.h"
 #include "core/warp/augment_front.h"
+#include "core/warp/augment_shapes.h"
 #include "numpy/array.h"
 #include "numpy/augment.h"
 #include "numpy/bindings.h"
@@ -19,58 +20,16 @@ namespace visops {
 namespace {
 
 constexpr const char* kOp = "augment";
-// With fewer elements, a call ends before another thread could use the interpreter.
-constexpr int64_t kKeepGil = 16384;
 
 using Numbers = std::vector<double>;
 using Shape = std::vector<int64_t>;
 // Address and shape of a contiguous tensor, whose dtype the caller has checked.
 using Block = std::optional<std::pair<int64_t, Shape>>;
 
-// The caller calls the operator, which says what is wrong.
-void require_fit(bool fits) {
-  if (!fits) throw std::invalid_argument("tensors of other shapes than the operator takes");
-}
+const void* data_of(const Block& block) { return reinterpret_cast<const void*>(block->first); }
 
-template <class T>
-const T* data_of(const Block& block) {
-  return reinterpret_cast<const T*>(block->first);
-}
-
-void set_matrix(AugmentParams& p, py::handle place, const Shape& shape, const std::string& dtype) {
-  const size_t rank = shape.size();
-  require_fit((rank == 2 || rank == 3) && shape[rank - 1] == 3);
-  require_fit((shape[rank - 2] == 2 || shape[rank - 2] == 3) && (rank == 2 || shape[0] == p.batch));
-  const Place at = place_of(place, rank);
-  p.matrix = {at.address,           dtype_named(dtype),  rank == 2, rank == 3 ? at.strides[0] : 0,
-              at.strides[rank - 2], at.strides[rank - 1]};
-  require_fit(is_floating(p.matrix.dtype));
-  p.matrix_rows = static_cast<int>(shape[rank - 2]);
-}
-
-void set_blocks(AugmentParams& p, const Block& window, const Block& color, const Block& erase) {
-  if (window) {
-    require_fit(window->second == Shape{p.batch, 4});
-    p.window = data_of<double>(window);
-  }
-  if (color) {
-    const Shape& shape = color->second;
-    require_fit(shape.size() == 4 && (shape[0] == p.batch || shape[0] == 1));
-    require_fit(shape[2] == p.channels && shape[3] == p.channels + 1);
-    require_fit(shape[1] >= 1 && shape[1] <= kMaxColorSteps);
-    p.color = data_of<double>(color);
-    p.color_shared = shape[0] != p.batch || p.batch == 1;
-    p.color_steps = shape[1];
-  }
-  if (erase) {
-    const Shape& shape = erase->second;
-    require_fit(shape.size() == 3 && shape[0] == p.batch && shape[2] == 4);
-    p.erase = data_of<int64_t>(erase);
-    p.erase_count = shape[1];
-  }
-}
-
-// Tensors are an address with strides, beside their shape and dtype; `out` is not empty.
+// Tensors are an address with strides, beside their shape and dtype; `out` is not empty. Where this
+// throws, the caller calls the operator, which says what is wrong.
 void augment(py::handle image, const Shape& shape, const std::string& dtype, py::handle out,
              const Shape& out_shape, const std::string& out_dtype, py::handle matrix,
              const Shape& matrix_shape, const std::string& matrix_dtype,
@@ -78,7 +37,7 @@ void augment(py::handle image, const Shape& shape, const std::string& dtype, py:
              bool antialias, const Block& window, const Block& color, bool clamp,
              const Numbers& mean, const Numbers& std, const Block& erase,
              const Numbers& erase_value, bool inverse_map, bool half_pixel) {
-  require_fit(shape.size() == 4 && out_shape.size() == 4);
+  if (shape.size() != 4 || out_shape.size() != 4) throw std::invalid_argument("not [B, C, H, W]");
   const Place from = place_of(image, 4), to = place_of(out, 4);
   AugmentParams p = {};
   p.batch = shape[0];
@@ -91,26 +50,24 @@ void augment(py::handle image, const Shape& shape, const std::string& dtype, py:
   p.output_width = out_shape[3];
   p.output = to.address;
   p.output_stride = {to.strides[0], to.strides[1], to.strides[2], to.strides[3]};
-  set_matrix(p, matrix, matrix_shape, matrix_dtype);
+  check_matrix_shape(kOp, p, matrix_shape);
+  const Place map = place_of(matrix, matrix_shape.size());
+  set_matrix(kOp, p, map.address, dtype_named(matrix_dtype), matrix_shape, map.strides);
   p.mode = parse_interpolation(kOp, interpolation);
   p.padding = parse_padding(kOp, padding_mode);
   p.antialias = antialias;
   p.inverse_map = inverse_map;
   p.half_pixel = half_pixel;
   p.clamp = clamp;
-  set_blocks(p, window, color, erase);
+  if (window) set_window(kOp, p, data_of(window), window->second);
+  if (color) set_color(kOp, p, data_of(color), color->second);
+  if (erase) set_erase(kOp, p, data_of(erase), erase->second);
   const AugmentValues values = {fill, mean, std, erase_value};
   check_augment(kOp, p, values);
   check_augment_data(kOp, p);
   set_values(p, values);
   const int64_t row_elements = p.channels * p.output_width;
-  const auto run = [&] { run_augment(p, 4 * row_elements); };
-  if (p.batch * p.output_height * row_elements < kKeepGil) {
-    run();
-  } else {
-    const py::gil_scoped_release release;
-    run();
-  }
+  run_unlocked(p.batch * p.output_height * row_elements, [&] { run_augment(p, 4 * row_elements); });
 }
 
 }  // namespace

@@ -52,6 +52,7 @@ def forms() -> list[tuple[torch.Tensor, torch.Tensor, dict[str, Any]]]:
     ]
 
 
+@pytest.mark.matrix
 def test_values_and_strides_are_the_operators() -> None:
     for image, matrix, options in forms():
         for size in ((7, 9), (200, 150)):  # without and with the interpreter's lock

@@ -36,7 +36,8 @@ class Tiles {
         scratch_(scratch),
         count_(count),
         iou_threshold_(iou_threshold),
-        longest_(longest) {}
+        longest_(longest),
+        reach_(iou_threshold) {}
 
   // Writes a result for each box. Returns false, without any, if too many boxes would be open.
   bool suppress(uint8_t* kept) {
@@ -88,11 +89,10 @@ class Tiles {
   // The complement for a box that isn't inner.
   int32_t tile_of(const Box<Acc>& box) const {
     if (is_inert(box)) return kInert;
-    const Reach reach(iou_threshold_);
     const Centre c = centre_of(box);
     const double width = static_cast<double>(box.x2) - static_cast<double>(box.x1);
     const double height = static_cast<double>(box.y2) - static_cast<double>(box.y1);
-    const double dx = reach.of(width, 1e308, c.x), dy = reach.of(height, 1e308, c.y);
+    const double dx = reach_.of(width, 1e308, c.x), dy = reach_.of(height, 1e308, c.y);
     const bool is_inner = layout_.column(c.x - dx) == layout_.column(c.x + dx) &&
                           layout_.row(c.y - dy) == layout_.row(c.y + dy);
     const auto tile = static_cast<int32_t>(layout_.cell(c));
@@ -182,6 +182,7 @@ class Tiles {
   GridScratch<Acc> scratch_;  // `cell` has tiles, until these are done
   int64_t count_;
   double iou_threshold_, longest_;
+  Reach reach_;
 
   Level layout_ = {};  // a cell is a tile
   int64_t tiles_ = 0;

@@ -9,7 +9,7 @@ namespace {
 constexpr int kListThreads = 256;
 constexpr int kListWarp = 32;
 
-// Of their indices, or of what else is to be known of them.
+// `Box` is an index, or what else is to be known of a box.
 template <int Most, class Box = int32_t>
 struct BoxList {
   Box boxes[Most];

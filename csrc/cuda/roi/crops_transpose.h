@@ -22,7 +22,7 @@ constexpr int kStagedRowTaps = 128, kStagedColumnTaps = 512;
 template <class Acc>
 constexpr int kStagedPlaces = 16384 / (kChannelGroup * static_cast<int>(sizeof(Acc)));
 
-// Of a piece's rows or columns: [taps, lines].
+// The taps of a piece's rows or columns: [taps, lines].
 template <class Acc, int most>
 struct StagedTaps {
   int32_t index[most];

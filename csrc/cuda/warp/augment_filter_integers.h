@@ -41,7 +41,7 @@ struct IntegerPiece {
   __device__ bool interleaved() const {
     return count == 1 || tile.sample.image.channel_stride == 1;
   }
-  // Of a whole number of FourSums.
+  // How many sums a run has room for: whole FourSums.
   __device__ int run_sums() const {
     return interleaved() ? kIntegerSums : kIntegerSums / count / 4 * 4;
   }

@@ -8,6 +8,7 @@
 #include "core/warp/affine_front.h"
 #include "core/warp/augment_front.h"
 #include "core/warp/augment_segment.h"
+#include "core/warp/augment_shapes.h"
 #include "torch/register.h"
 #include "torch/tensor.h"
 
@@ -33,26 +34,6 @@ struct Options {
   AugmentValues values() const { return {fill, mean, std, erase_value}; }
 };
 
-MatrixView matrix_view(const char* op, const Tensor& image, int64_t batch, const Tensor& matrix) {
-  check_same_device(op, "image", image, "matrix", matrix);
-  const int64_t dim = matrix.dim();
-  const bool shaped = (dim == 2 || dim == 3) && matrix.size(dim - 1) == 3 &&
-                      (matrix.size(dim - 2) == 2 || matrix.size(dim - 2) == 3);
-  require(shaped, op, "matrix has shape ", shape_text(matrix),
-          ", must be [2, 3], [3, 3], [batch, 2, 3] or [batch, 3, 3]");
-  require(dim == 2 || matrix.size(0) == batch, op, "matrix has batch ", matrix.size(0),
-          ", images have batch ", batch);
-  const DType dtype = dtype_of(op, "matrix", matrix);
-  require(is_floating(dtype), op, "matrix has dtype ", dtype_name(dtype),
-          ", must be a floating type");
-  return {matrix.const_data_ptr(),
-          dtype,
-          dim == 2,
-          dim == 3 ? matrix.stride(0) : 0,
-          matrix.stride(dim - 2),
-          matrix.stride(dim - 1)};
-}
-
 // The data of a tensor that kernels read without strides.
 const void* plain_data(const char* op, const char* name, const Tensor& image, const Tensor& tensor,
                        ScalarType dtype) {
@@ -66,8 +47,10 @@ const void* plain_data(const char* op, const char* name, const Tensor& image, co
 
 void set_options(const char* op, AugmentParams& p, const Tensor& image, const Tensor& matrix,
                  const Options& o) {
-  p.matrix = matrix_view(op, image, p.batch, matrix);
-  p.matrix_rows = static_cast<int>(matrix.size(matrix.dim() - 2));
+  check_same_device(op, "image", image, "matrix", matrix);
+  check_matrix_shape(op, p, matrix.sizes());
+  set_matrix(op, p, matrix.const_data_ptr(), dtype_of(op, "matrix", matrix), matrix.sizes(),
+             matrix.strides());
   p.mode = parse_interpolation(op, o.interpolation);
   p.padding = parse_padding(op, o.padding_mode);
   p.antialias = o.antialias;
@@ -75,29 +58,16 @@ void set_options(const char* op, AugmentParams& p, const Tensor& image, const Te
   p.half_pixel = o.half_pixel;
   p.clamp = o.clamp;
   if (o.window.has_value()) {
-    const Tensor& w = *o.window;
-    p.window = static_cast<const double*>(plain_data(op, "window", image, w, ScalarType::Double));
-    require(w.dim() == 2 && w.size(0) == p.batch && w.size(1) == 4, op, "window has shape ",
-            shape_text(w), ", must be [batch, 4] with batch ", p.batch);
+    const void* data = plain_data(op, "window", image, *o.window, ScalarType::Double);
+    set_window(op, p, data, o.window->sizes());
   }
   if (o.color.has_value()) {
-    const Tensor& c = *o.color;
-    p.color = static_cast<const double*>(plain_data(op, "color", image, c, ScalarType::Double));
-    const bool shaped = c.dim() == 4 && (c.size(0) == p.batch || c.size(0) == 1) &&
-                        c.size(2) == p.channels && c.size(3) == p.channels + 1;
-    require(shaped, op, "color has shape ", shape_text(c), ", must be [batch, steps, ", p.channels,
-            ", ", p.channels + 1, "] with batch ", p.batch, " or 1");
-    require(c.size(1) >= 1 && c.size(1) <= kMaxColorSteps, op, "color has ", c.size(1),
-            " steps, must be 1 to ", kMaxColorSteps);
-    p.color_shared = c.size(0) != p.batch || p.batch == 1;
-    p.color_steps = c.size(1);
+    const void* data = plain_data(op, "color", image, *o.color, ScalarType::Double);
+    set_color(op, p, data, o.color->sizes());
   }
   if (o.erase.has_value()) {
-    const Tensor& e = *o.erase;
-    p.erase = static_cast<const int64_t*>(plain_data(op, "erase", image, e, ScalarType::Long));
-    require(e.dim() == 3 && e.size(0) == p.batch && e.size(2) == 4, op, "erase has shape ",
-            shape_text(e), ", must be [batch, rectangles, 4] with batch ", p.batch);
-    p.erase_count = e.size(1);
+    const void* data = plain_data(op, "erase", image, *o.erase, ScalarType::Long);
+    set_erase(op, p, data, o.erase->sizes());
   }
 }
 
