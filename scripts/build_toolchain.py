@@ -135,16 +135,24 @@ class Cuda:
         return int(self.version.split(".")[0])
 
     def arch_flags(self) -> list[str]:
-        """nvcc's spelling of `archs`."""
-        flags = []
+        """nvcc's spelling of `archs`.
+
+        Kernels use nothing that is newer than 8.0 (csrc/cuda/mma.h), and making PTX takes most of
+        nvcc's time: the PTX of the lowest architecture from there on is assembled for all of them.
+        """
+        parsed = []
         for arch in self.archs:
-            match = re.fullmatch(r"(\d+)\.(\d[a-z]?)(\+PTX)?", arch)
+            match = re.fullmatch(r"(\d+)\.(\d)([a-z]?)(\+PTX)?", arch)
             if match is None:
                 fail(f"TORCH_CUDA_ARCH_LIST has {arch!r}; expected numbers as in 8.0;9.0+PTX")
-            number = match[1] + match[2]
-            flags.append(f"-gencode=arch=compute_{number},code=sm_{number}")
-            if match[3]:
-                flags.append(f"-gencode=arch=compute_{number},code=compute_{number}")
+            parsed.append((int(match[1] + match[2]), match[3], match[4]))
+        lowest = min((n for n, variant, _ in parsed if n >= 80 and not variant), default=None)
+        flags = []
+        for number, variant, with_ptx in parsed:
+            ptx = lowest if number >= 80 and not variant else f"{number}{variant}"
+            flags.append(f"-gencode=arch=compute_{ptx},code=sm_{number}{variant}")
+            if with_ptx:
+                flags.append(f"-gencode=arch=compute_{ptx},code=compute_{ptx}")
         return flags
 
     def library_dirs(self) -> list[Path]:

@@ -101,6 +101,16 @@ def test_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
         "-gencode=arch=compute_103a,code=sm_103a",
         "-gencode=arch=compute_103a,code=compute_103a",
     ]
+    # One PTX for all that 8.0 and newer understand.
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "7.5;9.0+PTX;8.6")
+    cuda = build.find_cuda("13.2")
+    assert cuda is not None
+    assert cuda.arch_flags() == [
+        "-gencode=arch=compute_75,code=sm_75",
+        "-gencode=arch=compute_86,code=sm_90",
+        "-gencode=arch=compute_86,code=compute_86",
+        "-gencode=arch=compute_86,code=sm_86",
+    ]
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "Ampere")
     cuda = build.find_cuda("13.2")
     assert cuda is not None
