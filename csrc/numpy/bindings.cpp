@@ -18,5 +18,6 @@ PYBIND11_MODULE(_numpy, m, pybind11::mod_gil_not_used()) {
   visops::bind_augment(m);
   visops::bind_chain(m);
   visops::bind_masks(m);
+  visops::bind_rle(m);
   visops::bind_targets(m);
 }

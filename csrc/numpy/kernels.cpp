@@ -13,6 +13,8 @@
 namespace visops {
 namespace {
 
+void* library_handle = nullptr;
+
 const CpuLibrary& cpu_library() {
   const std::string path = folder_of_this_library() + "lib/" + VISOPS_LIBRARY;
   std::string error;
@@ -23,6 +25,7 @@ const CpuLibrary& cpu_library() {
   if (library == nullptr || std::strcmp(library->build, VISOPS_BUILD) != 0) {
     throw std::runtime_error("visops: _numpy is of another build than " + path + kReinstall);
   }
+  library_handle = handle;
   return *library;
 }
 
@@ -41,6 +44,12 @@ void take_kernels() {
   const CpuLibrary& library = cpu_library();
   take(library, affine_stub);
   take(library, augment_stub);
+}
+
+void* library_function(const char* name) {
+  void* const found = symbol_of(library_handle, name);
+  if (found == nullptr) throw std::runtime_error(std::string("visops: there is no ") + name);
+  return found;
 }
 
 }  // namespace visops

@@ -6,4 +6,7 @@ namespace visops {
 // Throws std::runtime_error where the library beside this module is missing or of another build.
 void take_kernels();
 
+// A function that libvisops exports; call take_kernels() before.
+void* library_function(const char* name);
+
 }  // namespace visops

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from .._torch.call import call_operator, renamed
+from .._torch.native import numpy_fronts
 from .._torch.outside_graphs import outside_graphs
 from .._torch.refusals import refuse_vmap
 from . import fakes, rle_fakes  # noqa: F401
@@ -22,11 +23,8 @@ from .runs import (
     Runs,
     Size,
     areas_of,
-    areas_of_texts,
     as_rles,
     overlaps_of,
-    overlaps_of_texts,
-    plain_texts,
     runs_of_rles,
     size_of,
 )
@@ -39,6 +37,9 @@ Rles = Rle | Sequence[Rle]
 _masks_to_runs = torch.ops.visops.masks_to_runs.default
 _runs_to_bits = torch.ops.visops.runs_to_bits.default
 _unpack_masks = torch.ops.visops.unpack_masks.default
+# They read dictionaries as COCO's tools write them, and return None for anything else.
+_rle_areas: Any = getattr(numpy_fronts, "rle_areas", None)
+_rle_overlaps: Any = getattr(numpy_fronts, "rle_overlaps", None)
 
 
 @outside_graphs
@@ -187,13 +188,12 @@ def rle_area(rles: Rles) -> Tensor:
     >>> visops.rle_area([{"size": [4, 6], "counts": b"9220003"}])
     tensor([6])
     """
-    texts = plain_texts(rles)
-    found = None if texts is None else areas_of_texts(texts)
-    if found is not None:
-        return found
-    runs, _, is_one = _read("rle_area", "rles", rles)
-    areas = torch.from_numpy(areas_of(runs))
-    return areas[0] if is_one else areas
+    areas = None if _rle_areas is None else _rle_areas(rles)
+    if areas is None:  # another form, or an error
+        runs, _, is_one = _read("rle_area", "rles", rles)
+        areas = areas_of(runs)
+        areas = areas.reshape(()) if is_one else areas
+    return torch.from_numpy(areas)
 
 
 @outside_graphs
@@ -230,14 +230,10 @@ def rle_iou(rles1: Sequence[Rle], rles2: Sequence[Rle], iscrowd: Any = None) -> 
     tensor([[0.2500, 0.0000]], dtype=torch.float64)
     """
     op = "rle_iou"
-    texts1 = plain_texts(rles1)
-    texts2 = texts1 if rles2 is rles1 else plain_texts(rles2)
-    if texts1 is not None and texts2 is not None and len(texts1.sizes | texts2.sizes) == 1:
-        ((height, _),) = texts1.sizes | texts2.sizes
-        crowd = _crowd(op, iscrowd, texts2.masks)
-        overlaps = overlaps_of_texts(texts1, texts2, crowd, height)
+    if _rle_overlaps is not None and isinstance(rles2, list):
+        overlaps = _rle_overlaps(rles1, rles2, _crowd(op, iscrowd, len(rles2)))
         if overlaps is not None:
-            return overlaps
+            return torch.from_numpy(overlaps)
     found = []
     for name, rles in (("rles1", rles1), ("rles2", rles2)):
         if isinstance(rles, Mapping):

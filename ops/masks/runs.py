@@ -14,21 +14,16 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from .._loader import LIBRARY
 
 __all__ = [
     "Runs",
-    "Texts",
     "areas_of",
-    "areas_of_texts",
     "as_rles",
     "offsets_of",
     "overlaps_of",
-    "overlaps_of_texts",
-    "plain_texts",
     "runs_of_polygons",
     "runs_of_rles",
     "size_of",
@@ -47,16 +42,6 @@ class Runs(NamedTuple):
     offsets: np.ndarray  # int64 [N + 1] where masks begin among the runs
 
 
-class Texts(NamedTuple):
-    """RLEs of text, as the library's functions take them."""
-
-    text: bytes  # the counts, one after another
-    lengths: Any  # int64 [N] in characters
-    pixels: Any  # int64 [N]
-    masks: int
-    sizes: set[Size]
-
-
 @cache
 def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(LIBRARY))
@@ -66,8 +51,6 @@ def _library() -> ctypes.CDLL:
         "read_run_text": [array, array, array, number, array, array, array],
         "read_run_counts": [array, array, array, number, array, array],
         "run_areas": [array, array, number, array],
-        "text_areas": [array, array, array, number, array],
-        "text_overlaps": [array, array, array, number] * 2 + [array, number, array],
         "run_overlaps": [array, array, number, array, array, number, array, number, array],
         "most_polygon_runs": [array, array, array, number, number, number],
         "polygon_runs": [array, array, array, number, number, number, array, array],
@@ -107,45 +90,6 @@ def as_rles(runs: Runs, size: Size, *, compressed: bool) -> list[dict[str, Any]]
         whole_list, places = lengths.tolist(), offsets.tolist()
         counts = [whole_list[a:b] for a, b in itertools.pairwise(places)]
     return [{"size": [size[0], size[1]], "counts": each} for each in counts]
-
-
-def plain_texts(rles: Any) -> Texts | None:
-    """Return RLEs as COCO's tools write them, or None if one is anything else.
-
-    A call for few masks is mostly checks of their entries, so these are as few as will do: what is
-    not plain goes to :func:`runs_of_rles`, which knows all forms and all errors.
-    """
-    if type(rles) is not list or set(map(type, rles)) - {dict}:
-        return None
-    try:
-        given = [rle["size"] for rle in rles]
-        counts = [rle["counts"] for rle in rles]
-    except KeyError:
-        return None
-    if set(map(type, counts)) - {bytes} or set(map(type, given)) - {list}:
-        return None
-    if set(map(len, given)) - {2} or set(map(type, itertools.chain(*given))) - {int}:
-        return None
-    sizes = {(height, width) for height, width in given}
-    if any(min(size) < 0 or size[0] * size[1] >= _MOST_PIXELS for size in sizes):
-        return None
-    numbers = ctypes.c_int64 * len(counts)
-    pixels = numbers(*[height * width for height, width in given])
-    return Texts(b"".join(counts), numbers(*map(len, counts)), pixels, len(counts), sizes)
-
-
-def areas_of_texts(texts: Texts) -> Tensor | None:
-    """Return pixels of masks, int64 ``[N]``; None if a text is corrupt."""
-    areas = torch.empty(texts.masks, dtype=torch.int64, device="cpu")
-    return areas if _library().visops_text_areas(*texts[:4], areas.data_ptr()) else None
-
-
-def overlaps_of_texts(a: Texts, b: Texts, crowd: np.ndarray | None, height: int) -> Tensor | None:
-    """Return overlaps as :func:`overlaps_of`; None if a text is corrupt."""
-    overlaps = torch.empty(a.masks, b.masks, dtype=torch.float64, device="cpu")
-    lists = *a[:4], *b[:4], None if crowd is None else _address(crowd)
-    found = _library().visops_text_overlaps(*lists, height, overlaps.data_ptr())
-    return overlaps if found else None
 
 
 def runs_of_rles(op: str, name: str, rles: Sequence[Any]) -> tuple[Runs, list[Size]]:

@@ -10,6 +10,8 @@ import pytest
 import torch
 import visops
 from references import rle as reference
+from roi.align_cases import same_bits
+from visops._torch.native import numpy_fronts
 
 from masks.mask_cases import KINDS, LAYOUTS, SIZES
 
@@ -124,6 +126,30 @@ def test_areas_and_overlaps() -> None:
             ]
             np.testing.assert_array_equal(found.numpy(), loops)
     assert visops.rle_area(rles[0]).shape == ()
+
+
+def test_what_is_read_in_python_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dictionaries as COCO's tools write them are read in C++, all others in Python."""
+    rles = visops.masks_to_rle(sample(40, 50))
+    others = visops.masks_to_rle(sample(33, 50))
+    calls = [
+        (lambda: visops.rle_area(rles), (len(rles),)),
+        (lambda: visops.rle_area(rles + others), (2 * len(rles),)),
+        (lambda: visops.rle_area(rles[1]), ()),
+        (lambda: visops.rle_area([]), (0,)),
+        (lambda: visops.rle_iou(rles, rles[:5]), (len(rles), 5)),
+        (lambda: visops.rle_iou(rles[:3], rles, [1] * len(rles)), (3, len(rles))),
+    ]
+    if numpy_fronts is not None:
+        assert numpy_fronts.rle_areas(rles) is not None
+        assert numpy_fronts.rle_overlaps(rles, rles[:5], None) is not None
+        assert numpy_fronts.rle_overlaps(rles, others, None) is None
+    found = [call() for call, _ in calls]
+    for name in ("_rle_areas", "_rle_overlaps"):
+        monkeypatch.setattr(f"visops.masks.rle.{name}", None)
+    for (call, shape), value in zip(calls, found, strict=True):
+        assert value.shape == shape
+        assert same_bits(call(), value)
 
 
 def test_boxes_without_common_pixels() -> None:

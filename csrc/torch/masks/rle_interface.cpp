@@ -40,21 +40,14 @@ VISOPS_API void visops_run_areas(const int32_t* ends, const int64_t* offsets, in
   visops::run_areas({ends, offsets, count}, areas);
 }
 
-// 1, or 0 where visops_read_run_text() has something to report.
-VISOPS_API int64_t visops_text_areas(const char* text, const int64_t* lengths,
-                                     const int64_t* pixels, int64_t count, int64_t* areas) {
-  return visops::text_areas({text, lengths, pixels, count}, areas) ? 1 : 0;
+// For csrc/numpy/rle.cpp, which finds them by name.
+VISOPS_API bool visops_text_areas(const visops::RunTexts& texts, int64_t* areas) {
+  return visops::text_areas(texts, areas);
 }
 
-VISOPS_API int64_t visops_text_overlaps(const char* text1, const int64_t* lengths1,
-                                        const int64_t* pixels1, int64_t count1, const char* text2,
-                                        const int64_t* lengths2, const int64_t* pixels2,
-                                        int64_t count2, const uint8_t* crowd, int64_t height,
-                                        double* overlaps) {
-  const bool is_good =
-      visops::text_overlaps({text1, lengths1, pixels1, count1}, {text2, lengths2, pixels2, count2},
-                            crowd, height, overlaps);
-  return is_good ? 1 : 0;
+VISOPS_API bool visops_text_overlaps(const visops::RunTexts& a, const visops::RunTexts& b,
+                                     const uint8_t* crowd, int64_t height, double* overlaps) {
+  return visops::text_overlaps(a, b, crowd, height, overlaps);
 }
 
 VISOPS_API void visops_run_overlaps(const int32_t* ends1, const int64_t* offsets1, int64_t count1,
