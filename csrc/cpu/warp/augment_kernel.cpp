@@ -17,6 +17,7 @@
 #include "cpu/warp/augment_resize.h"
 #include "cpu/warp/augment_resize_integers.h"
 #include "cpu/warp/augment_samplers.h"
+#include "cpu/warp/augment_straight.h"
 
 namespace visops {
 namespace {
@@ -85,6 +86,9 @@ struct SegmentSampler {
   RowFilter* rows;
   // Lanes [begin, end) one by one, wherever they lie.
   void (*pixels)(const SegmentAt&, int begin, int end, int64_t first, int64_t channels, Planes&);
+  // load_straight(); nearest only.
+  void (*straight)(const AugmentImage&, const void* pixel, int64_t direction, Span lanes,
+                   int64_t first, int64_t channels, Planes&);
 };
 
 template <class T, Interpolation mode>
@@ -105,13 +109,15 @@ SegmentSampler segment_sampler(Interpolation mode) {
   constexpr auto kBilinear = Interpolation::kBilinear;
   constexpr auto kBicubic = Interpolation::kBicubic;
   switch (mode) {
-    case kNearest: return {sample_taps<T, kNearest>, nullptr, nullptr, sample_lanes<T, kNearest>};
+    case kNearest:
+      return {sample_taps<T, kNearest>, nullptr, nullptr, sample_lanes<T, kNearest>,
+              load_straight<T>};
     case kBilinear:
       return {sample_taps<T, kBilinear>, filter_segment<T>, filter_rows<T>,
-              sample_lanes<T, kBilinear>};
+              sample_lanes<T, kBilinear>, nullptr};
     default:
       return {sample_taps<T, kBicubic>, filter_segment<T>, filter_rows<T>,
-              sample_lanes<T, kBicubic>};
+              sample_lanes<T, kBicubic>, nullptr};
   }
 }
 
@@ -383,6 +389,40 @@ void augment_segments(const AugmentTask& task, const LaneImage& image, int64_t f
   for_each_block(p, s, strip, {first, last}, augment_block);
 }
 
+// NOTE [ Straight rows ]
+void augment_straight(const AugmentTask& task, int64_t first, int64_t last, Span strip) {
+  const AugmentParams& p = task.p;
+  const AugmentSample& s = task.s;
+  const StraightMap map = straight_map(s);
+  const Span within = map.columns_within(s.x, p.output_width);
+  const AugmentSegment<float> segment = {};  // what follows sampling asks for neither
+  const SegmentAxes<float> axes = {};
+  const int64_t size = element_size(p.dtype);
+  const char* const data = static_cast<const char*>(s.image.data);
+  Planes planes;
+  const auto augment_row = [&](int64_t x0, int64_t y, int count) {
+    const SegmentAt at = {
+        p, s, segment, axes, task.sample, x0, y, count, (count + kMaxWidth - 1) & -kMaxWidth};
+    const int64_t row = map.source_y(y);
+    Span lanes = intersect({0, count}, {within.begin - x0, within.end - x0});
+    if (row < s.y.first || row > s.y.last || lanes.begin >= lanes.end) lanes = {0, 0};
+    const char* const pixel =
+        data +
+        (row * s.image.row_stride + map.source_x(x0 + lanes.begin) * s.image.column_stride) * size;
+    for (int64_t c = 0; c < p.channels; c += kGroup) {
+      const int64_t channels = p.channels - c < kGroup ? p.channels - c : kGroup;
+      if (lanes.begin < lanes.end) {
+        task.sampler.straight(s.image, pixel, map.x_step, lanes, c, channels, planes);
+      }
+      if (lanes.end - lanes.begin < count) fill_around(p, lanes, at.padded, c, channels, planes);
+      finish_segment(at, task.plan, c, channels, planes);
+    }
+  };
+  for_each_block(p, s, strip, {first, last}, [&](int64_t x0, int64_t y0, int count, int rows) {
+    for (int row = 0; row < rows; ++row) augment_row(x0, y0 + row, count);
+  });
+}
+
 // Images that are sampled in float32.
 void augment_rows(AugmentTask& task, int64_t first, int64_t last) {
   const AugmentParams& p = task.p;
@@ -390,10 +430,13 @@ void augment_rows(AugmentTask& task, int64_t first, int64_t last) {
   if (is_resize(p, task.s)) return augment_resized(task, first, last);
   const LaneImage image(p, task.s);
   const bool copies_rows = task.copies && copies_lane_runs(image);
+  const bool straight = !task.copies && has_straight_rows(p, task.s);
   for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
     const Span strip = intersect({0, p.output_width}, {x, x + kStripColumns});
     if (copies_rows) {
       copy_rows(image, task.sample, first, last, strip);
+    } else if (straight) {
+      augment_straight(task, first, last, strip);
     } else {
       augment_segments(task, image, first, last, strip);
     }
