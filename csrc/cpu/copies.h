@@ -47,12 +47,14 @@ VISOPS_ALWAYS_INLINE void copy_pixels(const char* image, const int32_t* offset, 
   }
 }
 
-// Packed pixels of three bytes. Moves four: the next pixel overwrites the fourth.
-VISOPS_ALWAYS_INLINE void copy_triples(const char* image, const int32_t* offset, int count,
-                                       char* out) {
+// Packed pixels. Moves more bytes than a pixel has, in one piece: the next pixel overwrites the
+// rest.
+template <int Bytes, int Moved>
+VISOPS_ALWAYS_INLINE void copy_overlapping(const char* image, const int32_t* offset, int count,
+                                           char* out) {
   VISOPS_UNROLL
-  for (int i = 0; i < count - 1; ++i) memcpy(out + i * 3, image + offset[i], 4);
-  memcpy(out + (count - 1) * 3, image + offset[count - 1], 3);
+  for (int i = 0; i < count - 1; ++i) memcpy(out + i * Bytes, image + offset[i], Moved);
+  memcpy(out + (count - 1) * Bytes, image + offset[count - 1], Bytes);
 }
 
 }  // namespace

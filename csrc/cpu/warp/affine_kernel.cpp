@@ -5,7 +5,8 @@
 //            4 x uint8; one plane of 16-bit elements or float32): one load per pixel and row of
 //            taps, then vectors over pixels (cpu/simd/floats.h)
 //   quads    float32 with interleaved channels: vectors over channels, one pixel at a time
-//   copies   nearest, and maps whose coordinates are all integers
+//   copies   nearest, and maps whose coordinates are all integers: under constant padding by
+//            NOTE [ Copied rows ] (cpu/warp/copied_rows.h)
 //   pixels   everything else: core/warp/affine_pixel.h
 // All four interpolate vertically first, in the order of NOTE [ One pixel ] (core/pixel.h), so they
 // agree to the bit. Integers are rounded half to even and saturate when stored. Assumes what
@@ -202,10 +203,13 @@ void copy_sample(const AffineParams& p, const AffineMap& map, int64_t sample, in
                  int64_t end) {
   constexpr auto mode = Interpolation::kNearest;
   if (p.dtype == DType::kFloat64) {
-    warp_rows<CopySampler<double>>(p, map, mode, sample, begin, end);
-  } else {
-    warp_rows<CopySampler<float>>(p, map, mode, sample, begin, end);
+    return warp_rows<CopySampler<double>>(p, map, mode, sample, begin, end);
   }
+  const CopiedSample copied = copied_sample(p, map, sample);
+  if (p.padding != Padding::kConstant || !fits_copied_rows(copied)) {
+    return warp_rows<CopySampler<float>>(p, map, mode, sample, begin, end);
+  }
+  copy_sample(copied, {begin, end}, p.output_width);
 }
 
 void affine_kernel(const AffineParams& p, int64_t begin, int64_t end) {

@@ -68,7 +68,7 @@ inline void finish_plane(const AugmentParams& p, int64_t channel, int padded, co
 // Calls lane(i) for those of `count` lanes from column x0 on that lie in erased rectangles.
 template <class Lane>
 VISOPS_ALWAYS_INLINE void for_each_erased(const AugmentParams& p, int64_t sample, int64_t x0,
-                                          int64_t y, int count, const Lane& lane) {
+                                          int64_t y, int64_t count, const Lane& lane) {
   for (int64_t k = 0; k < p.erase_count; ++k) {
     const int64_t* r = p.erase + (sample * p.erase_count + k) * 4;
     if (y < r[1] || y >= r[3]) continue;

@@ -6,9 +6,9 @@
 // elsewhere.
 #pragma once
 
-#include "cpu/copies.h"
 #include "cpu/warp/augment_color.h"
 #include "cpu/warp/augment_samplers.h"
+#include "cpu/warp/copied_rows.h"
 
 namespace visops {
 namespace {
@@ -23,12 +23,6 @@ inline bool copies_bytes(const AugmentParams& p, const AugmentSample& s) {
   return true;
 }
 
-inline uint8_t stored_byte(float value) {
-  uint8_t byte;
-  store_element(&byte, value);
-  return byte;
-}
-
 // The lanes whose taps lie in the window: one run, as coordinates move one way.
 inline Span lanes_inside(const AugmentLanes& lanes) {
   Span inside = {lanes.begin, lanes.end};
@@ -38,72 +32,43 @@ inline Span lanes_inside(const AugmentLanes& lanes) {
   return inside;
 }
 
-// Pixels of `Bytes` bytes.
-template <int Bytes>
-void copy_lanes(const LaneImage& image, const char* from, const int32_t* offset, int count,
-                char* out, int64_t step) {
-  const int last = count - 1;
-  const double* m = image.s.map.m;
-  if (image.s.map.integral && m[0] == 1.0 && m[3] == 0.0 && step == Bytes &&
-      image.column_bytes == Bytes && offset[last] - offset[0] == last * Bytes) {
-    memcpy(out, from + offset[0], static_cast<size_t>(count) * Bytes);
-    return;
-  }
-  if constexpr (Bytes == 3) {
-    int32_t highest = offset[0];
-    for (int i = 1; i < count; ++i) highest = offset[i] > highest ? offset[i] : highest;
-    if (step == 3 && highest + int64_t{4} <= image.end) {
-      return copy_triples(from, offset, count, out);
-    }
-  }
-  copy_pixels<Bytes>(from, offset, count, out, step);
-}
-
-inline void copy_channels(const LaneImage& image, const int32_t* offset, int count, char* out) {
-  const Strides stride = image.p.output_stride;
-  const char* from = static_cast<const char*>(image.s.image.data);
-  const int64_t channels = image.p.channels;
-  const bool whole_pixels = image.channel_bytes == 1 && stride.channel == 1;
-  if (whole_pixels && channels == 3) {
-    return copy_lanes<3>(image, from, offset, count, out, stride.column);
-  }
-  if (whole_pixels && channels == 4) {
-    return copy_lanes<4>(image, from, offset, count, out, stride.column);
-  }
-  for (int64_t c = 0; c < channels; ++c) {
-    copy_lanes<1>(image, from + c * image.channel_bytes, offset, count, out + c * stride.channel,
-                  stride.column);
-  }
-}
-
-// Where a segment lies in the output.
-struct CopiedSegment {
-  int64_t sample, x0, y;
-  int count;  // pixels
-};
-
-// Writes a segment whose lanes `inside` have their taps at `offset`; the others are fill.
-inline void copy_segment(const LaneImage& image, const CopiedSegment& at, Span inside,
-                         const int32_t* offset) {
+inline CopiedSample copied_sample(const LaneImage& image, int64_t sample) {
   const AugmentParams& p = image.p;
-  const Strides stride = p.output_stride;
-  char* out = static_cast<char*>(p.output) + at.sample * stride.batch + at.y * stride.row +
-              at.x0 * stride.column;
-  if (inside.begin < inside.end) {
-    copy_channels(image, offset + inside.begin, static_cast<int>(inside.end - inside.begin),
-                  out + inside.begin * stride.column);
-  }
-  const bool filled = inside.end - inside.begin < at.count;
-  for (int64_t c = 0; filled && c < p.channels; ++c) {
-    const uint8_t fill = stored_byte(static_cast<float>(p.fill[value_index(p, c)]));
-    char* to = out + c * stride.channel;
-    fill_elements(to, stride.column, 0, inside.begin, 1, fill);
-    fill_elements(to, stride.column, inside.end, at.count, 1, fill);
-  }
+  const AugmentSample& s = image.s;
+  const Strides& out = p.output_stride;  // bytes
+  const double* m = s.map.m;
+  const auto* data = static_cast<const char*>(s.image.data);
+  const PixelLayout layout = {
+      p.channels,  1,          image.channel_bytes,       image.column_bytes,
+      out.channel, out.column, run_of(s.map.integral, m), data + image.end};
+  return {layout,
+          data,
+          static_cast<char*>(p.output) + sample * out.batch,
+          image.row_bytes,
+          out.row,
+          m,
+          {s.x.first, s.x.last},
+          {s.y.first, s.y.last},
+          p.dtype,
+          p.fill,
+          p.value_count};
+}
+
+// Whether copy_sample() can make a sample that copies bytes.
+inline bool copies_rows(const LaneImage& image, const CopiedSample& copied) {
+  return image.p.padding == Padding::kConstant && !image.s.is_fill && !image.s.map.perspective &&
+         image.fits && fits_copied_rows(copied);
+}
+
+// Overwrites the erased part of `count` bytes from column x0 on.
+inline void erase_bytes(const AugmentParams& p, int64_t sample, int64_t x0, int64_t y,
+                        int64_t count) {
+  const Strides& stride = p.output_stride;
   for (int64_t c = 0; p.erase_count > 0 && c < p.channels; ++c) {
-    const auto value = stored_byte(static_cast<float>(p.erase_value[value_index(p, c)]));
-    char* to = out + c * stride.channel;
-    for_each_erased(p, at.sample, at.x0, at.y, at.count,
+    const uint64_t value = fill_bits(p.output_dtype, p.erase_value[value_index(p, c)]);
+    char* to = static_cast<char*>(p.output) + sample * stride.batch + c * stride.channel +
+               y * stride.row + x0 * stride.column;
+    for_each_erased(p, sample, x0, y, count,
                     [&](int64_t i) { to[i * stride.column] = static_cast<char>(value); });
   }
 }

@@ -11,13 +11,12 @@
 // regular matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless
 // padding is constant.
 #include "cpu/warp/augment_color.h"
-#include "cpu/warp/augment_copied_rows.h"
+#include "cpu/warp/augment_copies.h"
 #include "cpu/warp/augment_filter.h"
 #include "cpu/warp/augment_read_ahead.h"
-#include "cpu/warp/augment_resize.h"
-#include "cpu/warp/augment_resize_integers.h"
-#include "cpu/warp/augment_samplers.h"
-#include "cpu/warp/augment_straight.h"
+#include "cpu/warp/augment_resized.h"
+#include "cpu/warp/augment_task.h"
+#include "cpu/warp/copied_rows.h"
 
 namespace visops {
 namespace {
@@ -53,83 +52,6 @@ void augment_pixels(const AugmentParams& p, const AugmentSample& s,
     }
   }
 }
-
-// Samples lanes [begin, end) of a segment into planes, one by one.
-template <class T, Interpolation mode>
-void sample_lanes(const SegmentAt& at, int begin, int end, int64_t first, int64_t channels,
-                  Planes& planes) {
-  for (int i = begin; i < end; ++i) {
-    const LanePoint<float> point = at.segment.direct
-                                       ? lane_point_direct<float>(at.s.map, at.x0 + i, at.y)
-                                       : lane_point(at.segment, i);
-    float value[kGroup];
-    sample_augmented<T, mode>(at.p, at.s, at.axes, point, first, channels, value);
-    for (int64_t c = 0; c < channels; ++c) planes.v[c][i] = value[c];
-  }
-}
-
-void fill_planes(const SegmentAt& at, int64_t first, int64_t channels, Planes& planes) {
-  for (int64_t c = 0; c < channels; ++c) {
-    const float fill = static_cast<float>(at.p.fill[value_index(at.p, first + c)]);
-    for (int i = 0; i < at.padded; ++i) planes.v[c][i] = fill;
-  }
-}
-
-// How segments are sampled, for one dtype and interpolation. Calls go through pointers, so that the
-// walk over segments is compiled once; a segment is long enough to hide them.
-struct SegmentSampler {
-  // The taps at `lanes`, which all lie in the image, in vectors.
-  void (*taps)(const LaneImage&, const AugmentLanes&, int padded, int64_t first, int64_t channels,
-               Planes&);
-  // filter_segment() and filter_rows(); null for nearest.
-  bool (*filter)(const LaneImage&, const FilterLanes&, int64_t first, int64_t channels, Planes&);
-  RowFilter* rows;
-  // Lanes [begin, end) one by one, wherever they lie.
-  void (*pixels)(const SegmentAt&, int begin, int end, int64_t first, int64_t channels, Planes&);
-  // load_straight(); nearest only.
-  void (*straight)(const AugmentImage&, const void* pixel, int64_t direction, Span lanes,
-                   int64_t first, int64_t channels, Planes&);
-};
-
-template <class T, Interpolation mode>
-void sample_taps(const LaneImage& image, const AugmentLanes& lanes, int padded, int64_t first,
-                 int64_t channels, Planes& planes) {
-  const LaneSampler<T> sampler(image);
-  if constexpr (mode == Interpolation::kNearest) {
-    sampler.copy(lanes, padded, first, channels, planes);
-  } else {
-    const int end = (lanes.end + kMaxWidth - 1) & -kMaxWidth;
-    sampler.template sample<mode>(lanes, lanes.begin, end, first, channels, planes);
-  }
-}
-
-template <class T>
-SegmentSampler segment_sampler(Interpolation mode) {
-  constexpr auto kNearest = Interpolation::kNearest;
-  constexpr auto kBilinear = Interpolation::kBilinear;
-  constexpr auto kBicubic = Interpolation::kBicubic;
-  switch (mode) {
-    case kNearest:
-      return {sample_taps<T, kNearest>, nullptr, nullptr, sample_lanes<T, kNearest>,
-              load_straight<T>};
-    case kBilinear:
-      return {sample_taps<T, kBilinear>, filter_segment<T>, filter_rows<T>,
-              sample_lanes<T, kBilinear>, nullptr};
-    default:
-      return {sample_taps<T, kBicubic>, filter_segment<T>, filter_rows<T>,
-              sample_lanes<T, kBicubic>, nullptr};
-  }
-}
-
-// A sample, and how it is sampled.
-struct AugmentTask {
-  const AugmentParams& p;
-  const AugmentSample& s;
-  SegmentSampler sampler;
-  bool copies;  // copies_bytes()
-  int64_t sample;
-  ColorPlan<float> plan;
-};
 
 // How a segment's lanes are sampled.
 enum class LaneWay { kFill, kCopy, kTaps, kFilter, kPixels };
@@ -183,139 +105,6 @@ void sample_filter(const AugmentTask& task, const SegmentAt& at, const LaneImage
   task.sampler.pixels(at, filter.end, lanes.end, first, channels, planes);
 }
 
-// augment_resized() in float32.
-struct FloatResizer {
-  static constexpr bool kReadAhead = true;
-  ResizeBuffers buffers;
-  RowFilter* filter;
-
-  void make_chunk(const AugmentTask& task, const SegmentAxis<float>& axis,
-                  const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
-                  ResizeChunk& chunk) {
-    visops::make_chunk(task.s.mode, axis, segment, x0, lane, lanes, task.p.dtype == DType::kUInt8,
-                       chunk);
-  }
-  void start_chunks(const AugmentTask&, int) {}
-  void start_row(const AugmentTask&, const SegmentAxis<float>&, int64_t, int64_t, int64_t) {}
-  void sample(const SegmentAt& at, const ResizeChunk& chunk, int64_t first, int64_t channels) {
-    resize_row(at, chunk, filter, first, channels, buffers, buffers.planes);
-  }
-};
-
-// In integers.
-struct IntegerResizer {
-  static constexpr bool kReadAhead = false;  // fetches rows itself
-  IntegerResizeBuffers buffers;
-  ColumnSpan columns = {0, 0};
-  bool shared;  // `columns` are those of all chunks, filtered vertically when the first one is
-
-  void make_chunk(const AugmentTask& task, const SegmentAxis<float>& axis,
-                  const AugmentSegment<float>& segment, int64_t x0, int lane, int lanes,
-                  IntegerChunk& chunk) {
-    if (task.s.mode == Interpolation::kBilinear) {
-      make_integer_chunk<Interpolation::kBilinear>(axis, segment, x0, lane, lanes, chunk);
-    } else {
-      make_integer_chunk<Interpolation::kBicubic>(axis, segment, x0, lane, lanes, chunk);
-    }
-    if (kPixelRuns && is_interleaved(task.p, task.s.image)) {
-      make_pixel_weights(chunk, static_cast<int>(task.p.channels));
-    }
-  }
-  // Call when `count` chunks are made.
-  void start_chunks(const AugmentTask& task, int count) {
-    columns = columns_of(buffers.chunks[0]);
-    shared = task.p.channels <= kGroup;
-    for (int i = 1; i < count; ++i) {
-      shared = shared && columns.add(columns_of(buffers.chunks[i]));
-    }
-  }
-  void start_row(const AugmentTask& task, const SegmentAxis<float>& axis, int64_t x0, int64_t y,
-                 int64_t last) {
-    RowsAhead& ahead = buffers.ahead;
-    if (y >= ahead.begin && y < ahead.end) return;
-    if (task.s.mode == Interpolation::kBilinear) {
-      ahead.prepare<Interpolation::kBilinear>(task.s, axis, x0, y, last);
-    } else {
-      ahead.prepare<Interpolation::kBicubic>(task.s, axis, x0, y, last);
-    }
-  }
-  void sample(const SegmentAt& at, const IntegerChunk& chunk, int64_t first, int64_t channels) {
-    if (!shared) columns = columns_of(chunk);
-    if (!shared || &chunk == buffers.chunks) {
-      filter_integer_rows(at, columns, first, channels, buffers);
-    }
-    filter_integer_chunk(at, chunk, columns, channels, buffers);
-  }
-};
-
-// Writes one row of a chunk to the output.
-template <class Resizer, class Chunk>
-void augment_resized_row(const AugmentTask& task, const SegmentAt& at, const Chunk& chunk,
-                         Resizer& resizer) {
-  AugmentLanes& lanes = resizer.buffers.lanes;
-  Planes& planes = resizer.buffers.planes;
-  const float cover = edge_cover(at.axes.y, at.segment.fy);
-  lanes.blended = !(chunk.covered && cover == 1.0f);
-  for (int i = 0; lanes.blended && i < chunk.count; ++i) {
-    lanes.out[i] = 1.0f - chunk.cover[i] * cover;
-  }
-  for (int64_t c = 0; c < at.p.channels; c += kGroup) {
-    const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
-    resizer.sample(at, chunk, c, channels);
-    blend_planes(at, lanes, c, channels, planes);
-    finish_segment(at, task.plan, c, channels, planes);
-  }
-}
-
-// antialias without rotation (NOTE [ Resized rows ], cpu/warp/augment_resize.h).
-template <class Resizer>
-void augment_resized(const AugmentTask& task, int64_t first, int64_t last, Resizer& resizer) {
-  const AugmentParams& p = task.p;
-  const AugmentSample& s = task.s;
-  auto& chunk = resizer.buffers.chunks;
-  SegmentAxes<float> axes;
-  set_axis_widths(s, s.x, s.map.width_x, &axes.x);
-  set_axis_widths(s, s.y, s.map.width_y, &axes.y);
-  for (int64_t x = 0; x < p.output_width;) {
-    int chunks = 0;
-    const int64_t begin = x;
-    for (; chunks < kChunks && x < p.output_width; ++chunks) {
-      const int64_t x0 = x & -kSegment, left = p.output_width - x0;
-      const auto segment = augment_segment<float>(s.map, x0, first);
-      place_axis(s.x, segment.x, &axes.x);
-      resizer.make_chunk(task, axes.x, segment, x0, static_cast<int>(x - x0),
-                         static_cast<int>(left < kSegment ? left : kSegment), chunk[chunks]);
-      x += chunk[chunks].count;
-    }
-    resizer.start_chunks(task, chunks);
-    ReadAhead ahead = read_ahead(p, s, {begin, x}, {first, last});
-    for (int64_t y = first; y < last; ++y) {
-      if (Resizer::kReadAhead) ahead.at(y);
-      // Rows depend on y alone, so all chunks have the same.
-      const int64_t x0 = begin & -kSegment;
-      const auto segment = augment_segment<float>(s.map, x0, y);
-      place_axis(s.y, segment.y, &axes.y);
-      resizer.start_row(task, axes.y, x0, y, last);
-      for (int i = 0; i < chunks; ++i) {
-        const int count = chunk[i].count;
-        const int padded = (count + kMaxWidth - 1) & -kMaxWidth;
-        augment_resized_row(task, {p, s, segment, axes, task.sample, chunk[i].x0, y, count, padded},
-                            chunk[i], resizer);
-      }
-    }
-  }
-}
-
-void augment_resized(const AugmentTask& task, int64_t first, int64_t last) {
-  if (task.s.integers) {
-    IntegerResizer resizer;
-    return augment_resized(task, first, last, resizer);
-  }
-  FloatResizer resizer;
-  resizer.filter = task.sampler.rows;
-  augment_resized(task, first, last, resizer);
-}
-
 // Where a segment of one row lies, and how it is sampled.
 struct SegmentPlace {
   AugmentSegment<float> segment;
@@ -328,8 +117,10 @@ struct SegmentPlace {
 void augment_place(const AugmentTask& task, const SegmentAt& at, const LaneImage& image,
                    SegmentPlace& place, FilterLanes& filter, Planes& planes) {
   if (place.way == LaneWay::kCopy) {
-    const CopiedSegment copied = {at.sample, at.x0, at.y, at.count};
-    return copy_segment(image, copied, lanes_inside(place.lanes), place.lanes.offset);
+    const CopiedSegment segment = {at.x0, at.y, at.count};
+    copy_segment(copied_sample(image, at.sample), segment, lanes_inside(place.lanes), 0, 0,
+                 place.lanes.offset);
+    return erase_bytes(at.p, at.sample, at.x0, at.y, at.count);
   }
   for (int64_t c = 0; c < at.p.channels; c += kGroup) {
     const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
@@ -386,7 +177,8 @@ void augment_segments(const AugmentTask& task, const LaneImage& image, int64_t f
       augment_place(task, at(row), image, places[row], filter, planes);
     }
   };
-  for_each_block(p, s, strip, {first, last}, augment_block);
+  ReadAhead ahead = read_ahead(p, s, strip, {first, last});
+  for_each_block<kBlockRows>(ahead, strip, {first, last}, augment_block);
 }
 
 // NOTE [ Straight rows ]
@@ -418,9 +210,11 @@ void augment_straight(const AugmentTask& task, int64_t first, int64_t last, Span
       finish_segment(at, task.plan, c, channels, planes);
     }
   };
-  for_each_block(p, s, strip, {first, last}, [&](int64_t x0, int64_t y0, int count, int rows) {
-    for (int row = 0; row < rows; ++row) augment_row(x0, y0 + row, count);
-  });
+  ReadAhead ahead = read_ahead(p, s, strip, {first, last});
+  for_each_block<kBlockRows>(ahead, strip, {first, last},
+                             [&](int64_t x0, int64_t y0, int count, int rows) {
+                               for (int i = 0; i < rows; ++i) augment_row(x0, y0 + i, count);
+                             });
 }
 
 // Images that are sampled in float32.
@@ -429,13 +223,18 @@ void augment_rows(AugmentTask& task, int64_t first, int64_t last) {
   load_color_plan(p, task.sample, &task.plan);
   if (is_resize(p, task.s)) return augment_resized(task, first, last);
   const LaneImage image(p, task.s);
-  const bool copies_rows = task.copies && copies_lane_runs(image);
+  if (task.copies) {
+    const CopiedSample copied = copied_sample(image, task.sample);
+    if (copies_rows(image, copied)) {
+      copy_sample(copied, {first, last}, p.output_width);
+      for (int64_t y = first; y < last; ++y) erase_bytes(p, task.sample, 0, y, p.output_width);
+      return;
+    }
+  }
   const bool straight = !task.copies && has_straight_rows(p, task.s);
   for (int64_t x = 0; x < p.output_width; x += kStripColumns) {
     const Span strip = intersect({0, p.output_width}, {x, x + kStripColumns});
-    if (copies_rows) {
-      copy_rows(image, task.sample, first, last, strip);
-    } else if (straight) {
+    if (straight) {
       augment_straight(task, first, last, strip);
     } else {
       augment_segments(task, image, first, last, strip);
@@ -463,15 +262,6 @@ void augment_doubles(const AugmentParams& p, const AugmentSample& s, int64_t sam
       return augment_double_rows<Interpolation::kBilinear>(p, s, sample, first, last);
     case Interpolation::kBicubic:
       return augment_double_rows<Interpolation::kBicubic>(p, s, sample, first, last);
-  }
-}
-
-SegmentSampler sampler_of(DType dtype, Interpolation mode) {
-  switch (dtype) {
-    case DType::kUInt8: return segment_sampler<uint8_t>(mode);
-    case DType::kFloat16: return segment_sampler<Half>(mode);
-    case DType::kBFloat16: return segment_sampler<BFloat16>(mode);
-    default: return segment_sampler<float>(mode);  // check_augment() lets no other through
   }
 }
 

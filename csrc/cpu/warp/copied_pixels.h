@@ -1,0 +1,101 @@
+// Pixels that move from an image to the output as they are.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "cpu/copies.h"
+
+namespace visops {
+namespace {
+
+// How pixels lie on both sides, in bytes.
+struct PixelLayout {
+  int64_t channels, element;  // an element's size
+  int64_t channel_bytes, column_bytes;
+  int64_t out_channel_bytes, out_column_bytes;
+  int run;          // an output row is a run of an image row: 1, backwards: -1; neither: 0
+  const char* end;  // of the image's memory
+
+  // Whether one move takes all channels.
+  bool interleaved() const {
+    return channels == 1 || (channel_bytes == element && out_channel_bytes == element);
+  }
+};
+
+// PixelLayout::run of a map from output to image.
+inline int run_of(bool integral, const double* m) {
+  return integral && fabs(m[0]) == 1.0 && m[3] == 0.0 ? static_cast<int>(m[0]) : 0;
+}
+
+template <int Bytes, int Moved>
+void copy_packed(const PixelLayout& layout, const char* from, const int32_t* offset, int count,
+                 char* out) {
+  int32_t highest = offset[0];
+  for (int i = 1; i < count; ++i) highest = offset[i] > highest ? offset[i] : highest;
+  if (layout.out_column_bytes == Bytes && from + highest + Moved <= layout.end) {
+    copy_overlapping<Bytes, Moved>(from, offset, count, out);
+  } else {
+    copy_pixels<Bytes>(from, offset, count, out, layout.out_column_bytes);
+  }
+}
+
+// Adjacent pixels in the other order. (Compilers turn vectors around.)
+template <class Word>
+void turn_words(const char* last, int count, char* out) {
+  constexpr int64_t kSize = sizeof(Word);
+  for (int64_t i = 0; i < count; ++i) {
+    Word word;
+    memcpy(&word, last - i * kSize, kSize);
+    memcpy(out + i * kSize, &word, kSize);
+  }
+}
+
+// False for pixels of another size.
+inline bool turn_run(int64_t pixel, const char* last, int count, char* out) {
+  switch (pixel) {
+    case 1: turn_words<uint8_t>(last, count, out); return true;
+    case 2: turn_words<uint16_t>(last, count, out); return true;
+    case 4: turn_words<uint32_t>(last, count, out); return true;
+    case 8: turn_words<uint64_t>(last, count, out); return true;
+    default: return false;
+  }
+}
+
+// Pixels at from + offset[i] to adjacent columns.
+inline void copy_run(const PixelLayout& layout, const char* from, const int32_t* offset, int count,
+                     char* out) {
+  const bool interleaved = layout.interleaved();
+  const int64_t pixel = interleaved ? layout.channels * layout.element : layout.element;
+  const int64_t step = layout.out_column_bytes;
+  // Offsets that were clamped repeat a pixel.
+  const bool is_run = layout.run != 0 && layout.column_bytes == pixel && step == pixel &&
+                      offset[count - 1] - offset[0] == layout.run * (count - 1) * pixel;
+  for (int64_t c = 0; c < (interleaved ? 1 : layout.channels); ++c) {
+    const char* plane = from + c * layout.channel_bytes;
+    char* to = out + c * layout.out_channel_bytes;
+    if (is_run && layout.run > 0) {
+      memcpy(to, plane + offset[0], static_cast<size_t>(count * pixel));
+      continue;
+    }
+    if (is_run && turn_run(pixel, plane + offset[0], count, to)) continue;
+    switch (pixel) {
+      case 1: copy_pixels<1>(plane, offset, count, to, step); break;
+      case 2: copy_pixels<2>(plane, offset, count, to, step); break;
+      case 3: copy_packed<3, 4>(layout, plane, offset, count, to); break;
+      case 4: copy_pixels<4>(plane, offset, count, to, step); break;
+      case 6: copy_packed<6, 8>(layout, plane, offset, count, to); break;
+      case 8: copy_pixels<8>(plane, offset, count, to, step); break;
+      case 12: copy_packed<12, 16>(layout, plane, offset, count, to); break;
+      case 16: copy_pixels<16>(plane, offset, count, to, step); break;
+      default:
+        for (int i = 0; i < count; ++i) {
+          memcpy(to + i * step, plane + offset[i], static_cast<size_t>(pixel));
+        }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace visops

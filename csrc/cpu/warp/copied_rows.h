@@ -1,0 +1,200 @@
+// Rows of pixels that only move, under an affine map and constant padding: most masks.
+//
+// NOTE [ Copied rows ]
+// Coordinates are monotonic along a segment, so the lanes whose taps lie in the window are one run.
+// Most segments lie in the window as a whole, which their two ends tell; the others are searched
+// from where float64 puts the run's ends. So no lane is clamped or tested, and the products of step
+// and lane, which are the same in every segment, are computed once. Upright maps have the same runs
+// and offsets in all rows, so that only the copies are left.
+#pragma once
+
+#include "core/image.h"
+#include "cpu/warp/affine_rows.h"
+#include "cpu/warp/copied_pixels.h"
+#include "cpu/warp/row_blocks.h"
+
+namespace visops {
+namespace {
+
+constexpr int kCopiedRows = 8;  // in a block
+
+// One sample; strides in bytes.
+struct CopiedSample {
+  PixelLayout layout;
+  const char* image;  // its first element
+  char* output;       // of the sample
+  int64_t row_bytes, out_row_bytes;
+  const double* m;            // output to image
+  SourceRange columns, rows;  // of the image: the window
+  DType dtype;
+  const double* fill;  // per channel; fill[0] for all of them where fill_count is 1
+  int64_t fill_count;
+};
+
+// Whether copy_sample() can make it: floats and 32-bit offsets hold every lane of a segment that
+// reaches the window.
+inline bool fits_copied_rows(const CopiedSample& s) {
+  const int64_t most = 2097152;  // 2^21
+  const double reach = static_cast<double>(most);
+  return fits_taps(s.m, s.row_bytes, s.layout.column_bytes) && fabs(s.m[0]) * kSegment < reach &&
+         fabs(s.m[3]) * kSegment < reach && s.columns.last < most && s.rows.last < most;
+}
+
+// One axis of the source, lane by lane of a segment.
+struct CopiedAxis {
+  alignas(64) float distance[kPaddedSegment];  // from the segment's centre
+  double step;
+  SourceRange window;
+
+  CopiedAxis(double per_column, SourceRange range) : step(per_column), window(range) {
+    for (int i = 0; i < kPaddedSegment; ++i) {
+      distance[i] = static_cast<float>(step) * from_centre<float>(i);
+    }
+  }
+
+  // From the integer part of the centre, whose fraction is given.
+  VISOPS_ALWAYS_INLINE int32_t tap(float fraction, int64_t lane) const {
+    return static_cast<int32_t>(floor_of((distance[lane] + fraction) + 0.5f));
+  }
+  VISOPS_ALWAYS_INLINE bool holds(int64_t tap) const {
+    return tap >= window.first && tap <= window.last;
+  }
+
+  // Those of `count` lanes whose taps lie in the window; the first one's source is about `begin`.
+  VISOPS_ALWAYS_INLINE Span lanes_inside(int64_t integer, float fraction, double begin,
+                                         int64_t count) const {
+    const auto is_inside = [&](int64_t lane) { return holds(integer + tap(fraction, lane)); };
+    if (is_inside(0) && is_inside(count - 1)) return {0, count};
+    Span lanes = columns_maybe_within(step, begin, static_cast<double>(window.first) - 0.5,
+                                      static_cast<double>(window.last) + 0.5, count);
+    while (lanes.begin < lanes.end && !is_inside(lanes.begin)) ++lanes.begin;
+    while (lanes.begin < lanes.end && !is_inside(lanes.end - 1)) --lanes.end;
+    return lanes;
+  }
+};
+
+// Where a segment lies in the output.
+struct CopiedSegment {
+  int64_t x0, y;
+  int count;  // pixels
+};
+
+// lane(i) for the whole vectors that hold `lanes`.
+template <class Lane>
+VISOPS_ALWAYS_INLINE void for_whole_vectors(Span lanes, const Lane& lane) {
+  if (lanes.begin == lanes.end) return;
+  const int begin = static_cast<int>(lanes.begin) & -kMaxWidth;
+  const int end = (static_cast<int>(lanes.end) + kMaxWidth - 1) & -kMaxWidth;
+  for (int i = begin; i < end; ++i) lane(i);
+}
+
+// Writes a segment whose lanes `inside` have their taps at `offset` from a pixel; the others are
+// fill.
+inline void copy_segment(const CopiedSample& s, const CopiedSegment& at, Span inside, int64_t row,
+                         int64_t column, const int32_t* offset) {
+  const int64_t step = s.layout.out_column_bytes;
+  char* out = s.output + at.y * s.out_row_bytes + at.x0 * step;
+  if (inside.begin < inside.end) {
+    const char* from = s.image + row * s.row_bytes + column * s.layout.column_bytes;
+    copy_run(s.layout, from, offset + inside.begin, static_cast<int>(inside.end - inside.begin),
+             out + inside.begin * step);
+  }
+  const bool filled = inside.end - inside.begin < at.count;
+  const int64_t element = s.layout.element;
+  for (int64_t c = 0; filled && c < s.layout.channels; ++c) {
+    const uint64_t fill = fill_bits(s.dtype, s.fill[s.fill_count == 1 ? 0 : c]);
+    char* to = out + c * s.layout.out_channel_bytes;
+    fill_elements(to, step / element, 0, inside.begin, element, fill);
+    fill_elements(to, step / element, inside.end, at.count, element, fill);
+  }
+}
+
+inline void copy_strip(const CopiedSample& s, Span rows, Span strip) {
+  const PixelLayout& layout = s.layout;
+  const double* m = s.m;
+  ReadAhead ahead(
+      {s.image, s.rows.last + 1, s.columns.last + 1, layout.interleaved() ? 1 : layout.channels,
+       layout.channel_bytes, s.row_bytes, layout.column_bytes},
+      m, 1, strip, rows);
+  const CopiedAxis axis_x(m[0], s.columns), axis_y(m[3], s.rows);
+  const auto row_bytes = static_cast<int32_t>(s.row_bytes);
+  const auto column_bytes = static_cast<int32_t>(layout.column_bytes);
+  SegmentOrigin<float> centre[kCopiedRows];
+  Span inside[kCopiedRows];
+  alignas(64) int32_t offset[kCopiedRows][kPaddedSegment];
+  const auto copy_block = [&](int64_t x0, int64_t y0, int count, int block_rows) {
+    for (int row = 0; row < block_rows; ++row) centre[row] = segment_origin<float>(m, x0, y0 + row);
+    const double x = static_cast<double>(x0);
+    for (int row = 0; row < block_rows; ++row) {
+      const SegmentOrigin<float> at = centre[row];
+      const double y = static_cast<double>(y0 + row);
+      inside[row] =
+          intersect(axis_x.lanes_inside(at.x, at.fx, m[0] * x + (m[1] * y + m[2]), count),
+                    axis_y.lanes_inside(at.y, at.fy, m[3] * x + (m[4] * y + m[5]), count));
+      for_whole_vectors(inside[row], [&](int i) {
+        offset[row][i] = axis_y.tap(at.fy, i) * row_bytes + axis_x.tap(at.fx, i) * column_bytes;
+      });
+    }
+    for (int row = 0; row < block_rows; ++row) {
+      copy_segment(s, {x0, y0 + row, count}, inside[row], centre[row].y, centre[row].x,
+                   offset[row]);
+    }
+  };
+  for_each_block<kCopiedRows>(ahead, strip, rows, copy_block);
+}
+
+// A segment under an upright map, in any row.
+struct UprightSegment {
+  int64_t x0, centre;  // in the output, in the image
+  int count;           // pixels
+  Span inside;
+  alignas(64) int32_t offset[kPaddedSegment];
+};
+
+constexpr int kUprightSegments = 16;  // of a strip
+
+// Goes row by row: both sides are read and written in the order of memory.
+inline void copy_upright_strip(const CopiedSample& s, Span rows, Span strip) {
+  const CopiedAxis axis_x(s.m[0], s.columns), axis_y(0.0, s.rows);
+  const auto column_bytes = static_cast<int32_t>(s.layout.column_bytes);
+  UprightSegment segments[kUprightSegments];
+  int count = 0;
+  for (int64_t x0 = strip.begin; x0 < strip.end; x0 += kSegment) {
+    UprightSegment& segment = segments[count++];
+    const auto centre = segment_origin<float>(s.m, x0, rows.begin);
+    const int64_t left = strip.end - x0;
+    segment.x0 = x0;
+    segment.centre = centre.x;
+    segment.count = static_cast<int>(left < kSegment ? left : kSegment);
+    segment.inside = axis_x.lanes_inside(centre.x, centre.fx,
+                                         s.m[0] * static_cast<double>(x0) + s.m[2], segment.count);
+    for_whole_vectors(segment.inside,
+                      [&](int i) { segment.offset[i] = axis_x.tap(centre.fx, i) * column_bytes; });
+  }
+  for (int64_t y = rows.begin; y < rows.end; ++y) {
+    const auto centre = segment_origin<float>(s.m, strip.begin, y);
+    const int64_t row = centre.y + axis_y.tap(centre.fy, 0);
+    const bool holds = axis_y.holds(row);
+    for (int i = 0; i < count; ++i) {
+      const UprightSegment& segment = segments[i];
+      copy_segment(s, {segment.x0, y, segment.count}, holds ? segment.inside : Span{0, 0}, row,
+                   segment.centre, segment.offset);
+    }
+  }
+}
+
+inline void copy_sample(const CopiedSample& s, Span rows, int64_t columns) {
+  const bool upright = s.m[1] == 0.0 && s.m[3] == 0.0;
+  const int64_t width = upright ? kUprightSegments * kSegment : kStripColumns;
+  for (int64_t x = 0; x < columns; x += width) {
+    const Span strip = intersect({0, columns}, {x, x + width});
+    if (upright) {
+      copy_upright_strip(s, rows, strip);
+    } else {
+      copy_strip(s, rows, strip);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace visops
