@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -229,6 +231,26 @@ class Differentiable:
         _register_autograd(self._op, backward, setup_context)
         self._transformed = one_by_one
 
+    @functools.cached_property
+    def _tensors_of(self) -> Callable[[Sequence[Any]], Sequence[Any]]:
+        """A function that picks the tensors from arguments, where they are many.
+
+        Asking torch about all of them takes as long as a small kernel.
+        """
+        types = [str(argument.type) for argument in self._op._schema.arguments]
+        places = [place for place, kind in enumerate(types) if "Tensor" in kind]
+        if len(places) < 2 or len(types) < 2 * len(places):
+            return lambda arguments: arguments
+        pick = operator.itemgetter(*places)
+
+        def tensors_of(arguments: Sequence[Any]) -> Sequence[Any]:
+            try:
+                return pick(arguments)  # type: ignore[no-any-return]
+            except IndexError:  # options are left out
+                return arguments
+
+        return tensors_of
+
     def __call__(self, *arguments: Any) -> Any:
         if not _is_compiling():
             if tracing := _is_tracing():
@@ -236,7 +258,8 @@ class Differentiable:
             # The function raises for forward-mode derivatives; torch.library would drop them.
             if _are_transforms_active() or forward_ad._current_level >= 0:
                 return (self._op if is_below_vmap() else self._transformed)(*arguments)
-            if not (_is_grad_enabled() and _any_requires_grad(*arguments)):
+            tensors = self._tensors_of(arguments)
+            if not (_is_grad_enabled() and _any_requires_grad(*tensors)):
                 if not tracing and (output := self._direct(*arguments)) is not None:
                     return output
                 # Straight to the kernel: the registered formulas are Python, and calling them only
@@ -250,9 +273,7 @@ class Differentiable:
                 except TypeError as error:
                     return self._op(*as_plain(error, arguments))
             # Only the dispatcher shows the operator to traces, subclasses, modes and autocast.
-            if not (
-                tracing or _has_torch_function(arguments) or _dispatch_modes() or _is_autocast()
-            ):
+            if not (tracing or _has_torch_function(tensors) or _dispatch_modes() or _is_autocast()):
                 return self._recorded(*arguments)
             return called(self._op, *arguments)
         return self._op(*arguments)

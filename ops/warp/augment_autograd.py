@@ -184,7 +184,7 @@ def _augment_backward_fake(
     steps = color.shape[1:] if color_grad else ()
     return (
         grad_image,
-        sums(matrix_grad, (batch, 3, 3)),
+        sums(matrix_grad, (batch, *matrix.shape[-2:])),
         sums(color_grad, (batch, *steps)),
     )
 
@@ -201,9 +201,8 @@ def _sum_samples(tensor: Tensor) -> Tensor:
 
 
 def _matrix_gradient(each: Tensor, matrix: Tensor) -> Tensor:
-    """Gradient of the given matrix, from those of each sample's [3, 3]."""
-    rows = each.narrow(1, 0, matrix.shape[-2])
-    return (rows if matrix.dim() == 3 else _sum_samples(rows).squeeze(0)).to(matrix.dtype)
+    """Gradient of the given matrix, from those of each sample's."""
+    return (each if matrix.dim() == 3 else _sum_samples(each).squeeze(0)).to(matrix.dtype)
 
 
 def _color_gradient(each: Tensor, color: Tensor) -> Tensor:
@@ -217,12 +216,18 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _take_tensors(ctx: Any, options: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Keep the options without their tensors in `ctx.options`; return the tensors."""
-    ctx.options = (*options[:4], None, None, *options[6:9], None, *options[10:_OPTIONS])
-    return options[_WINDOW], options[_COLOR], options[_ERASE]
+    tensors = window, color, erase = options[_WINDOW], options[_COLOR], options[_ERASE]
+    if window is color is erase is None:
+        ctx.options = tuple(options[:_OPTIONS])
+    else:
+        ctx.options = (*options[:4], None, None, *options[6:9], None, *options[10:_OPTIONS])
+    return tensors
 
 
 def _options(ctx: Any, window: Any, color: Any, erase: Any) -> tuple[Any, ...]:
-    options = ctx.options
+    options: tuple[Any, ...] = ctx.options
+    if window is color is erase is None:
+        return options
     return (*options[:4], window, color, *options[6:9], erase, *options[10:])
 
 

@@ -59,7 +59,7 @@ struct AugmentBackwardParams {
   AugmentParams forward;  // a batch, not a list; output_dtype is floating
   void* grad_image;       // [batch, channels, height, width]; float32, or float64 for float64
   Strides grad_image_stride;
-  double* grad_matrix;    // [batch, 3, 3]; each sample's share where the matrix is shared
+  double* grad_matrix;    // [batch, matrix_rows, 3]; each sample's share where the matrix is shared
   double* grad_color;     // [batch, color_steps, channels, channels + 1]; likewise
   double* row_sums;       // [batch, output_height, row_sum_count] scratch
   int64_t row_sum_count;  // 6 for the matrix, plus the elements of a sample's colour matrices

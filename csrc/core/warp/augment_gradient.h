@@ -230,7 +230,8 @@ VISOPS_HOT_FN void add_row_sums(const double* row, double y, double grad_map[9])
   }
 }
 
-// Chain rule: from the gradient of the destination -> source map to that of the given matrix.
+// Chain rule: from the gradient of the destination -> source map to that of the given matrix, with
+// a third row even where it has none.
 VISOPS_FN void augment_map_backward(const AugmentParams& p, int64_t sample,
                                     const double grad_map[9], double grad_matrix[9]) {
   double g[9], given[9];
@@ -273,7 +274,6 @@ VISOPS_FN void augment_map_backward(const AugmentParams& p, int64_t sample,
       }
     }
   }
-  if (p.matrix_rows == 2) grad_matrix[6] = grad_matrix[7] = grad_matrix[8] = 0.0;
 }
 
 }  // namespace visops

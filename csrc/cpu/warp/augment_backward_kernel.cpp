@@ -214,9 +214,10 @@ void finish_matrix(const AugmentBackwardParams& b, int64_t sample, const double*
     for (int64_t l = 0; l < kTreeLeaves; ++l) lane[l] = lanes[l][k];
     grad_map[k] = sum_lanes(lane);
   }
-  double* grad_matrix = b.grad_matrix + 9 * sample;
-  for (int k = 0; k < 9; ++k) grad_matrix[k] = 0.0;
+  double grad_matrix[9] = {};
   if (augment_map(p, sample).valid) augment_map_backward(p, sample, grad_map, grad_matrix);
+  const int elements = 3 * p.matrix_rows;
+  for (int k = 0; k < elements; ++k) b.grad_matrix[sample * elements + k] = grad_matrix[k];
 }
 
 void finish_color(const AugmentBackwardParams& b, int64_t sample, const double* sums) {

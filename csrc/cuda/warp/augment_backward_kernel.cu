@@ -68,7 +68,10 @@ __global__ void __launch_bounds__(kFinishThreads)
       if (thread == 0) {
         double grad_matrix[9] = {};
         if (augment_map(p, sample).valid) augment_map_backward(p, sample, grad_map, grad_matrix);
-        for (int k = 0; k < 9; ++k) b.grad_matrix[sample * 9 + k] = grad_matrix[k];
+        const int elements = 3 * p.matrix_rows;
+        for (int k = 0; k < 9; ++k) {  // unrolled, so that registers hold the array
+          if (k < elements) b.grad_matrix[sample * elements + k] = grad_matrix[k];
+        }
       }
     }
     const int64_t count = b.grad_color != nullptr ? p.color_steps * color_elements(p) : 0;

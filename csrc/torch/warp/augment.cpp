@@ -286,9 +286,9 @@ std::tuple<Tensor, Tensor, Tensor> augment_backward(
       op, "gradient of image", image,
       image_grad ? std::vector<int64_t>{p.batch, p.channels, p.first.height, p.first.width} : none,
       sum_dtype, image_grad && prefers_channels_last(image));
-  const Tensor grad_matrix =
-      empty_tensor(op, "gradient of matrix", image,
-                   matrix_grad ? std::vector<int64_t>{p.batch, 3, 3} : none, DType::kFloat64);
+  const Tensor grad_matrix = empty_tensor(
+      op, "gradient of matrix", image,
+      matrix_grad ? std::vector<int64_t>{p.batch, p.matrix_rows, 3} : none, DType::kFloat64);
   const Tensor grad_color = empty_tensor(
       op, "gradient of color", image,
       color_grad ? std::vector<int64_t>{p.batch, p.color_steps, p.channels, p.channels + 1} : none,
