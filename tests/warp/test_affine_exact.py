@@ -96,6 +96,23 @@ def test_integer_shifts_copy(dtype: torch.dtype, inverse_map: bool) -> None:
             assert_same_bits(result, expected)
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float32])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_wide_upright_maps_repeat_columns(dtype: Any, channels: int) -> None:
+    """Nearest by 1/2, shifted beyond both edges, over more columns than are made at once."""
+    values = np.random.default_rng(0).integers(0, 100, (5, 1500, channels))
+    image = values.astype(dtype)
+    matrix = np.array([[2.0, 0.0, 100.0], [0.0, 2.0, 2.0]])
+    found = visops.warp_affine(image, matrix, (14, 3200), mode="nearest", fill=7)
+    expected = np.full((14, 3200, channels), 7, dtype)
+    rows, columns = np.arange(14), np.arange(3200)
+    y, x = (rows - 1) // 2, (columns - 99) // 2  # floor(v / 2 + 1 / 2)
+    inside = np.ix_((y >= 0) & (y < 5), (x >= 0) & (x < 1500))
+    y, x = y[(y >= 0) & (y < 5)], x[(x >= 0) & (x < 1500)]
+    expected[inside] = image[np.ix_(y, x)]
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("padding_mode", ["replicate", "reflect", "symmetric", "circular"])
 def test_integer_shifts_pad_as_numpy(padding_mode: str) -> None:
     names = {"replicate": "edge", "circular": "wrap"}
