@@ -41,13 +41,38 @@ def augment(
     /,
 ) -> None: ...
 
+class Drawn:
+    @property
+    def size(self) -> tuple[int, int]: ...
+    @property
+    def projective(self) -> bool: ...
+    @property
+    def still(self) -> bool: ...
+
 class Chain:
     def __init__(
         self,
         steps: list[tuple[str, int, Sequence[float]]],
+        interpolation: str,
         padding_mode: str,
         fill: list[float],
+        antialias: bool,
         window: bool,
+        /,
+    ) -> None: ...
+    def draw(
+        self, seed: int, epoch: int, index: int, height: int, width: int, channels: int, /
+    ) -> Drawn | None: ...
+    def augment(
+        self,
+        drawn: Drawn,
+        image: tuple[int, tuple[int, ...]],
+        dtype: str,
+        out: tuple[int, tuple[int, ...]],
+        out_dtype: str,
+        mean: list[float],
+        std: list[float],
+        erase_value: list[float],
         /,
     ) -> None: ...
     def run(
@@ -63,6 +88,35 @@ class Chain:
     ) -> tuple[Any, ...] | None: ...
 
 def are_boxes(rows: NDArray[Any], /) -> bool: ...
+def are_placed_boxes(place: tuple[int, tuple[int, ...]], count: int, wide: bool, /) -> bool: ...
+def move_drawn_boxes(
+    drawn: Drawn,
+    source: tuple[int, tuple[int, ...]],
+    target: tuple[int, tuple[int, ...]],
+    count: int,
+    wide: bool,
+    /,
+) -> None: ...
+def move_drawn_masks(
+    drawn: Drawn,
+    source: tuple[int, tuple[int, ...]],
+    target: tuple[int, tuple[int, ...]],
+    dtype: str,
+    count: int,
+    fill: float,
+    /,
+) -> None: ...
+def move_drawn_points(
+    drawn: Drawn,
+    source: tuple[int, tuple[int, ...]],
+    target: tuple[int, tuple[int, ...]],
+    visible: tuple[int, tuple[int, ...]],
+    count: int,
+    width: int,
+    wide: bool,
+    shift: float,
+    /,
+) -> None: ...
 def move_boxes(
     rows: NDArray[Any],
     matrices: NDArray[Any],

@@ -14,6 +14,7 @@
 #include "numpy/array.h"
 #include "numpy/augment.h"
 #include "numpy/bindings.h"
+#include "numpy/drawn.h"
 #include "numpy/place.h"
 #include "torch/parallel.h"
 
@@ -24,11 +25,14 @@ constexpr const char* kOp = "augment";
 constexpr int64_t kGrid = 32;  // _GRID in engine/run.py
 
 using Doubles = py::array_t<double>;
+using Numbers = std::vector<double>;
 
 // How the pass samples its images.
 struct Sampling {
-  std::string padding_mode;
-  std::vector<double> fill;
+  Interpolation mode;
+  Padding padding;
+  Numbers fill;
+  bool antialias;
   bool window;  // the whole source, which makes the rim one output pixel wide
 };
 
@@ -70,7 +74,7 @@ class ImageMeans : public GreyMeans {
     p.matrix = {matrices.data(), DType::kFloat64, false, rows * 3, 3, 1};
     p.matrix_rows = static_cast<int>(rows);
     p.mode = Interpolation::kNearest;
-    p.padding = parse_padding(kOp, sampling_.padding_mode);
+    p.padding = sampling_.padding;
     p.half_pixel = true;
     p.clamp = prefix != nullptr;
     p.window = windows_.empty() ? nullptr : windows_.data();
@@ -161,8 +165,10 @@ AugmentParams images_of(py::handle images, DType dtype, const int64_t* sizes, in
 
 class Chain {
  public:
-  Chain(const py::list& steps, std::string padding_mode, std::vector<double> fill, bool window)
-      : sampling_{std::move(padding_mode), std::move(fill), window} {
+  Chain(const py::list& steps, const std::string& interpolation, const std::string& padding_mode,
+        Numbers fill, bool antialias, bool window)
+      : sampling_{parse_interpolation(kOp, interpolation), parse_padding(kOp, padding_mode),
+                  std::move(fill), antialias, window} {
     for (py::handle step : steps) {
       const auto [name, first, numbers] =
           py::cast<std::tuple<std::string, int64_t, std::vector<double>>>(step);
@@ -215,6 +221,79 @@ class Chain {
     return result(plan, windows, color);
   }
 
+  // Draws for one sample, of which `augment` then makes the image. None: as `run`.
+  std::optional<Drawn> draw(py::handle seed, py::handle epoch, py::handle index, int64_t height,
+                            int64_t width, int64_t channels) const {
+    Drawn drawn = {{}, height, width};
+    const int64_t sizes[2] = {height, width};
+    if (!draw_chain(steps_, low_word(seed), low_word(epoch), {low_word(index)}, sizes, channels,
+                    &drawn.plan)) {
+      return std::nullopt;
+    }
+    return drawn;
+  }
+
+  // Runs the pass on an image [C, H, W]; images are (address, strides). Where this throws, the
+  // caller's other path says what is wrong.
+  void augment(const Drawn& drawn, py::handle image, const std::string& dtype, py::handle out,
+               const std::string& out_dtype, const Numbers& mean, const Numbers& std,
+               const Numbers& erase_value) const {
+    const Place from = place_of(image, 3), to = place_of(out, 3);
+    const ChainPlan& plan = drawn.plan;
+    const Placement& placement = drawn.placement();
+    const int64_t sizes[2] = {drawn.height, drawn.width}, c = plan.channels;
+    AugmentParams p = {};
+    p.batch = 1;
+    p.channels = c;
+    p.first = {from.address,    drawn.height,    drawn.width,
+               from.strides[0], from.strides[1], from.strides[2]};
+    p.dtype = dtype_named(dtype);
+    const AugmentParams source = p;
+    p.output_dtype = dtype_named(out_dtype);
+    p.output_height = drawn.new_height();
+    p.output_width = drawn.new_width();
+    p.output = to.address;
+    p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
+    double matrix[9];
+    write_matrix(placement, 1.0, 1.0, matrix);
+    if (sampling_.mode == Interpolation::kNearest && !placement.projective) {
+      matrix[2] += placement.ties[0];
+      matrix[5] += placement.ties[1];
+    }
+    const int64_t rows = rows_of(placement);
+    p.matrix = {matrix, DType::kFloat64, false, rows * 3, 3, 1};
+    p.matrix_rows = static_cast<int>(rows);
+    p.mode = sampling_.mode;
+    p.padding = sampling_.padding;
+    p.antialias = sampling_.antialias;
+    p.half_pixel = true;
+    Numbers windows, color;
+    if (sampling_.window) {
+      windows = windows_of(sizes, 1);
+      p.window = windows.data();
+    }
+    if (plan.erase_steps > 0) {
+      p.erase = plan.erased.data();
+      p.erase_count = plan.erase_steps;
+    }
+    const AugmentValues values = {sampling_.fill, mean, std, erase_value};
+    const int64_t row_elements = c * p.output_width;
+    run_unlocked(p.output_height * row_elements, [&] {
+      if (plan.color_steps > 0) {
+        color.resize(static_cast<size_t>(c * (c + 1)));
+        ImageMeans grey(sampling_, source, windows);
+        compose_colors(plan, grey, color.data());
+        p.color = color.data();
+        p.color_shared = p.clamp = true;
+        p.color_steps = 1;
+      }
+      check_augment(kOp, p, values);
+      check_augment_data(kOp, p);
+      set_values(p, values);
+      run_augment(p, 4 * row_elements);
+    });
+  }
+
  private:
   template <class T>
   static py::object array(const std::vector<T>& values, std::vector<py::ssize_t> shape) {
@@ -260,9 +339,16 @@ class Chain {
 }  // namespace
 
 void bind_chain(py::module_& m) {
+  py::class_<Drawn>(m, "Drawn")
+      .def_property_readonly(
+          "size", [](const Drawn& d) { return py::make_tuple(d.new_height(), d.new_width()); })
+      .def_property_readonly("projective", [](const Drawn& d) { return d.placement().projective; })
+      .def_property_readonly("still", &Drawn::is_still);
   py::class_<Chain>(m, "Chain")
-      .def(py::init<const py::list&, std::string, std::vector<double>, bool>())
-      .def("run", &Chain::run);
+      .def(py::init<const py::list&, const std::string&, const std::string&, Numbers, bool, bool>())
+      .def("run", &Chain::run)
+      .def("draw", &Chain::draw)
+      .def("augment", &Chain::augment);
 }
 
 }  // namespace visops

@@ -2,11 +2,15 @@
 // maps, operation by operation, in one call. A dozen boxes take NumPy 40 microseconds.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
 #include "numpy/array.h"
 #include "numpy/bindings.h"
+#include "numpy/drawn.h"
+#include "numpy/place.h"
 
 namespace visops {
 namespace {
@@ -57,6 +61,28 @@ bool are_affine(const Doubles& matrices) {
 double least(double a, double b) { return a < b || a != a ? a : b; }
 double most(double a, double b) { return a > b || a != a ? a : b; }
 
+// The bounds of a box whose corners move.
+void move_box(const double* corners, const double* m, double* out) {
+  for (int axis = 0; axis < 2; ++axis, m += 3) {
+    const double ax1 = m[0] * corners[0], ax2 = m[0] * corners[2];
+    const double by1 = m[1] * corners[1], by2 = m[1] * corners[3];
+    out[axis] = least(ax1, ax2) + least(by1, by2) + m[2];
+    out[2 + axis] = most(ax1, ax2) + most(by1, by2) + m[2];
+  }
+}
+
+// A point whose origin is off by `shift`.
+void move_point(double x, double y, const double* m, double shift, double* out) {
+  for (int axis = 0; axis < 2; ++axis, m += 3) {
+    double c = m[2];
+    if (shift != 0.0) {  // with_origin
+      c += shift * m[0] + shift * m[1];
+      c -= shift;
+    }
+    out[axis] = m[0] * x + m[1] * y + c;
+  }
+}
+
 // move_boxes of rows x1, y1, x2, y2; None for a perspective.
 py::object move_boxes(const Doubles& rows, const Doubles& matrices, const Owners& owners,
                       const std::optional<Doubles>& windows) {
@@ -75,13 +101,7 @@ py::object move_boxes(const Doubles& rows, const Doubles& matrices, const Owners
       const double* const w = (*window)[i];
       for (int k = 0; k < 4; ++k) corners[k] = least(most(corners[k], w[k % 2]), w[2 + k % 2]);
     }
-    const double* m = matrix[i];
-    for (int axis = 0; axis < 2; ++axis, m += 3) {
-      const double ax1 = m[0] * corners[0], ax2 = m[0] * corners[2];
-      const double by1 = m[1] * corners[1], by2 = m[1] * corners[3];
-      out[axis] = least(ax1, ax2) + least(by1, by2) + m[2];
-      out[2 + axis] = most(ax1, ax2) + most(by1, by2) + m[2];
-    }
+    move_box(corners, matrix[i], out);
   }
   return std::move(moved);
 }
@@ -105,18 +125,9 @@ py::object move_points(const Doubles& rows, const Doubles& matrices, const Owner
   double* out = moved.mutable_data();
   bool* seen = kept.mutable_data();
   for (py::ssize_t i = 0; i < count; ++i, point += width, out += width) {
-    const double x = point[0], y = point[1];
-    const double* m = matrix[i];
-    for (int axis = 0; axis < 2; ++axis, m += 3) {
-      double c = m[2];
-      if (shift != 0.0) {  // with_origin
-        c += shift * m[0] + shift * m[1];
-        c -= shift;
-      }
-      out[axis] = m[0] * x + m[1] * y + c;
-    }
+    move_point(point[0], point[1], matrix[i], shift, out);
     std::copy(point + 2, point + width, out + 2);
-    seen[i] = is_inside(x, y, window[i], shift);
+    seen[i] = is_inside(point[0], point[1], window[i], shift);
   }
   return py::make_tuple(moved, kept);
 }
@@ -137,16 +148,97 @@ py::array_t<bool> points_inside(const Doubles& rows, const Doubles& sizes, const
   return inside;
 }
 
+bool is_box(const double* box) {
+  if (!(box[2] >= box[0] && box[3] >= box[1])) return false;
+  return std::all_of(box, box + 4, [](double v) { return std::isfinite(v); });
+}
+
 // Whether all boxes x1, y1, x2, y2 are finite and have sides of 0 or more.
 bool are_boxes(const Doubles& rows) {
   const double* box = rows.data();
   for (py::ssize_t i = 0; i < rows.size(); i += 4, box += 4) {
-    if (!(box[2] >= box[0] && box[3] >= box[1])) return false;
-    for (int k = 0; k < 4; ++k) {
-      if (!std::isfinite(box[k])) return false;
-    }
+    if (!is_box(box)) return false;
   }
   return true;
+}
+
+// The rows of a tensor of float32 or float64, read and written as doubles.
+class TensorRows {
+ public:
+  TensorRows(py::handle place, bool wide) : place_(place_of(place, 2)), wide_(wide) {}
+
+  void read(int64_t row, int64_t width, double* out) const {
+    for (int64_t k = 0; k < width; ++k) {
+      out[k] = wide_ ? *at<const double>(row, k) : static_cast<double>(*at<const float>(row, k));
+    }
+  }
+  void write(int64_t row, int64_t width, const double* values) const {
+    for (int64_t k = 0; k < width; ++k) {
+      if (wide_) {
+        *at<double>(row, k) = values[k];
+      } else {
+        *at<float>(row, k) = static_cast<float>(values[k]);
+      }
+    }
+  }
+
+ private:
+  template <class T>
+  T* at(int64_t row, int64_t k) const {
+    return static_cast<T*>(place_.address) + row * place_.strides[0] + k * place_.strides[1];
+  }
+
+  Place place_;
+  bool wide_;
+};
+
+// are_boxes of a tensor [N, 4].
+bool are_placed_boxes(py::handle place, int64_t count, bool wide) {
+  const TensorRows rows(place, wide);
+  double box[4];
+  for (int64_t i = 0; i < count; ++i) {
+    rows.read(i, 4, box);
+    if (!is_box(box)) return false;
+  }
+  return true;
+}
+
+// move_boxes of a tensor [N, 4] into another, as a sample's image moves, by an affine map.
+void move_drawn_boxes(const Drawn& drawn, py::handle source, py::handle target, int64_t count,
+                      bool wide) {
+  const TensorRows from(source, wide), to(target, wide);
+  double box[4], moved[4];
+  for (int64_t i = 0; i < count; ++i) {
+    from.read(i, 4, box);
+    move_box(box, drawn.placement().matrix, moved);
+    to.write(i, 4, moved);
+  }
+}
+
+// move_points, and then points_inside, of a tensor [N, 2 or 3] into another: the third column, a
+// visibility, becomes 0 for points that are out of sight, and `visible` [N] tells which are not.
+void move_drawn_points(const Drawn& drawn, py::handle source, py::handle target, py::handle visible,
+                       int64_t count, int64_t width, bool wide, double shift) {
+  require_shape(width == 2 || width == 3);
+  const TensorRows from(source, wide), to(target, wide);
+  const Place flags = place_of(visible, 1);
+  const auto window = [](int64_t rows, int64_t columns) {
+    return std::array<double, 4>{0.0, 0.0, static_cast<double>(columns), static_cast<double>(rows)};
+  };
+  const auto before = window(drawn.height, drawn.width);
+  const auto after = window(drawn.new_height(), drawn.new_width());
+  const bool still = drawn.is_still();
+  for (int64_t i = 0; i < count; ++i) {
+    double point[3] = {}, moved[3] = {};
+    from.read(i, width, point);
+    std::copy_n(point, width, moved);
+    if (!still) move_point(point[0], point[1], drawn.placement().matrix, shift, moved);
+    const bool seen = is_inside(point[0], point[1], before.data(), shift) &&
+                      is_inside(moved[0], moved[1], after.data(), shift);
+    if (!seen) moved[2] = 0.0;
+    to.write(i, width, moved);
+    static_cast<bool*>(flags.address)[i * flags.strides[0]] = seen;
+  }
 }
 
 }  // namespace
@@ -156,6 +248,9 @@ void bind_targets(py::module_& m) {
   m.def("move_points", &move_points);
   m.def("points_inside", &points_inside);
   m.def("are_boxes", &are_boxes);
+  m.def("are_placed_boxes", &are_placed_boxes);
+  m.def("move_drawn_boxes", &move_drawn_boxes);
+  m.def("move_drawn_points", &move_drawn_points);
 }
 
 }  // namespace visops

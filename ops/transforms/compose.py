@@ -15,6 +15,7 @@ from .._torch.outside_graphs import outside_graphs
 from .arguments import MASK_FILL, mask_fills_of_chain
 from .engine.calls import CallCounter
 from .engine.decode import decoding_of
+from .engine.direct import run_direct
 from .engine.effects import Fusable
 from .engine.fuse import Pass, split_passes
 from .engine.nesting import Chain, flatten, outer_options
@@ -26,6 +27,7 @@ from .engine.source import Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import batch_leaves
 from .sample.leaf import Leaf
+from .sample.outlines import Outline, Outlines
 from .sample.split import Rebuild, split_sample
 
 __all__ = ["Compose", "Parameters"]
@@ -160,6 +162,7 @@ class Compose(Chain):
         self.exact, self.memory_format = self.named["exact"], self.named["memory_format"]
         self.transforms = list(transforms)
         self._formed: list[Any] = []
+        self._outlines = Outlines(keys)
         self._form()
 
     def _form(self) -> None:
@@ -235,8 +238,13 @@ class Compose(Chain):
         -------
         A sample like the one given, or (sample, Parameters)
         """
-        leaves, rebuild = self._split(sample[0] if len(sample) == 1 else sample)
+        given = sample[0] if len(sample) == 1 else sample
         source = self._source(generator, index, epoch, params)
+        if params is None and not return_params:
+            result = run_direct(self, given, source)
+            if result is not None:
+                return result
+        leaves, rebuild = self._split(given)
         drawn, sizes = self._transform(leaves, source, record=return_params)
         result = rebuild(leaves)
         return (result, recorded(self.transforms, drawn, sizes)) if return_params else result
@@ -340,6 +348,15 @@ class Compose(Chain):
         frames = not self.named["per_frame"]
         return split_sample(sample, self.keys, frames=frames, files=self._files)
 
+    def outline_of(self, sample: Any) -> Outline | None:
+        """Return what a sample holds, or None if only splitting it tells."""
+        self._form()
+        if self._files is not None:
+            return None
+        if self._outlines.keys != self.keys:  # they may have been changed
+            self._outlines = Outlines(self.keys)
+        return self._outlines.find(sample, self._split)
+
     def _source(
         self,
         generator: torch.Generator | None,
@@ -348,6 +365,7 @@ class Compose(Chain):
         params: Parameters | None,
     ) -> Source:
         if params is not None:
+            self._form()
             check_params(self.transforms, params)
         if self.seed is not None and self._calls is None:  # set after the chain was made
             self._calls = CallCounter()

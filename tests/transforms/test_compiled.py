@@ -18,6 +18,7 @@ from torch import Tensor
 from visops import transforms
 from visops.transforms.engine import compiled
 from visops.transforms.engine.compiled import Compiled
+from visops.transforms.engine.direct import run_direct
 from visops.transforms.engine.effects import Edits
 from visops.transforms.sample import native
 
@@ -50,8 +51,15 @@ def counted() -> Iterator[list[bool]]:
         ran.append(outcome is not None)
         return outcome
 
+    def noting_direct(*arguments: Any) -> Any:
+        outcome = run_direct(*arguments)
+        if outcome is not None:
+            ran.append(True)
+        return outcome
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Compiled, "run", noting)
+        patch.setattr("visops.transforms.compose.run_direct", noting_direct)
         yield ran
 
 

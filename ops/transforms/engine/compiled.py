@@ -28,11 +28,11 @@ from .plan import Plan
 from .run import Pixels, run_all, run_each, sampling_of, shows_window
 from .source import Key
 
-__all__ = ["Compiled", "Outcome", "compiled"]
+__all__ = ["DTYPE_NAMES", "Compiled", "Outcome", "compiled"]
 
 # Name, place of the first draw and numbers of each step.
 Steps = list[tuple[str, int, Sequence[float]]]
-_DTYPES = {
+DTYPE_NAMES = {
     dtype: str(dtype).removeprefix("torch.")
     for dtype in (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.float64)
 }
@@ -78,12 +78,11 @@ class Compiled:
         self.known: dict[tuple[torch.dtype, int], tuple[Any, ...]] = {}
         self.sampling = sampling_of(part)
         if steps is not None:
-            _, padding_mode, fill, _ = self.sampling
-            self.chain = Chain(steps, padding_mode, fill, shows_window(part))
+            self.chain = Chain(steps, *self.sampling, shows_window(part))
 
     def note(self, plan: Plan) -> None:
         """Note what a plan has that no draw changes."""
-        if plan.source_dtype in _DTYPES and plan.dtype in _DTYPES:
+        if plan.source_dtype in DTYPE_NAMES and plan.dtype in DTYPE_NAMES:
             key = plan.source_dtype, plan.source.channels
             self.known[key] = plan.mean, plan.std, plan.erase_value, plan.dtype
 
@@ -102,7 +101,7 @@ class Compiled:
                 return None
         elif (places := place_of(images)) is None:
             return None
-        found = self.chain.run(*key, sizes, pixels.channels, places, _DTYPES[dtype])
+        found = self.chain.run(*key, sizes, pixels.channels, places, DTYPE_NAMES[dtype])
         if found is None:
             return None
         matrix, ties, size, window, color, erase = found

@@ -27,6 +27,7 @@ from .plan import Color, Plan, Snapshot
 __all__ = [
     "DTYPES",
     "Pixels",
+    "channels_first",
     "refuse_dtype",
     "run_all",
     "run_each",
@@ -74,9 +75,9 @@ class Pixels:
     def tensors(self, leaf: Leaf) -> Any:
         """Return [N, C, H, W], or a list of [C, H, W]: views where possible."""
         if self.listed:
-            values = [_channels_first(value, leaf.layout) for value in leaf.value]
+            values = [channels_first(value, leaf.layout) for value in leaf.value]
             return [frame for clip in values for frame in clip] if leaf.frames else values
-        value = _channels_first(leaf.value, leaf.layout)
+        value = channels_first(leaf.value, leaf.layout)
         if value.dim() == 3:
             return value.unsqueeze(0)
         return value.flatten(0, 1) if value.dim() == 5 else value
@@ -115,7 +116,8 @@ def _refuse_dtype(leaf: Leaf, dtype: Any) -> NoReturn:
     )
 
 
-def _channels_first(value: Any, layout: str) -> Tensor:
+def channels_first(value: Any, layout: str) -> Tensor:
+    """Return an image, or several, as a tensor [..., C, H, W]: a view where possible."""
     if isinstance(value, np.ndarray):
         plain = value.flags.writeable and value.dtype.isnative
         if not plain or min(value.strides, default=0) < 0:

@@ -61,6 +61,7 @@ class Source:
     epoch: Any
     params: Parameters | None
     owner: str = "Compose"  # for messages
+    kept: Key | None = None
 
     def numbers(self, sizes: np.ndarray, count: int) -> Sequence[Number]:
         """Draw `count` uniform numbers, floats or arrays [B]; none if `params` is given."""
@@ -68,14 +69,22 @@ class Source:
         return [] if key is None else numbers_of(key, count)
 
     def key(self, sizes: np.ndarray) -> Key | None:
-        """Return what determines this call's uniform numbers; None if `params` is given.
-
-        Every call takes another one where no `index` is given.
-        """
-        batch = sizes.shape[0]
+        """Return what determines this call's uniform numbers; None if `params` is given."""
         if self.params is not None:
             self._check_params(sizes)
             return None
+        return self.key_for(sizes.shape[0])
+
+    def key_for(self, batch: int) -> Key:
+        """Return the key of a call without `params`, which stays the same.
+
+        Every call takes another one where no `index` is given.
+        """
+        if self.kept is None:
+            self.kept = self._key(batch)
+        return self.kept
+
+    def _key(self, batch: int) -> Key:
         epoch = None if self.epoch is None else as_whole(self.epoch)
         if epoch is None and self.epoch is not None:
             self._fail("epoch", self.epoch, "a whole number", TypeError)

@@ -193,7 +193,7 @@ class Mosaic(Mixing):
         values = leaf.samples()
         results = []
         for sample, own in enumerate(values):
-            fill = mask_fill_of(leaf, own, self.options)
+            fill = mask_fill_of(leaf.per_box, own, self.options)
             result = filled(own, self._canvas(*own.shape[:-2]), fill)
             for tile in range(4 * sample, 4 * sample + 4):
                 other = values[tiles.sources[tile]]

@@ -17,7 +17,11 @@ from ..._torch.native import place_of as tensor_place
 __all__ = [
     "Chain",
     "are_boxes",
+    "are_placed_boxes",
     "move_boxes",
+    "move_drawn_boxes",
+    "move_drawn_masks",
+    "move_drawn_points",
     "move_masks",
     "move_points",
     "place_of",
@@ -27,7 +31,11 @@ __all__ = [
 
 Chain: Any = getattr(numpy_fronts, "Chain", None)
 are_boxes: Any = getattr(numpy_fronts, "are_boxes", None)
+are_placed_boxes: Any = getattr(numpy_fronts, "are_placed_boxes", None)
 move_boxes: Any = getattr(numpy_fronts, "move_boxes", None)
+move_drawn_boxes: Any = getattr(numpy_fronts, "move_drawn_boxes", None)
+move_drawn_masks: Any = getattr(numpy_fronts, "move_drawn_masks", None)
+move_drawn_points: Any = getattr(numpy_fronts, "move_drawn_points", None)
 move_masks: Any = getattr(numpy_fronts, "move_masks", None)
 move_points: Any = getattr(numpy_fronts, "move_points", None)
 points_inside: Any = getattr(numpy_fronts, "points_inside", None)

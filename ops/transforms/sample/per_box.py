@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .leaf import Leaf
 
-__all__ = ["extras_of", "match_to_boxes", "may_be_per_box", "plain_array"]
+__all__ = ["extras_of", "length_of", "match_to_boxes", "may_be_per_box", "plain_array"]
 
 # Entries beside boxes that describe the image, even if they are as long as the list of boxes.
 _OF_THE_IMAGE = {
@@ -72,7 +72,7 @@ def _lengths(leaf: Leaf, boxes: Leaf) -> list[int | None] | None:
     """Return how many labels each sample has; None if the labels belong to images."""
     value = leaf.value
     if boxes.batch is None:
-        length = _length(value)
+        length = length_of(value)
         return None if length is None else [length]
     if isinstance(value, (Tensor, np.ndarray)):
         if value.ndim < 2 or value.shape[0] != boxes.batch:
@@ -85,11 +85,12 @@ def _lengths(leaf: Leaf, boxes: Leaf) -> list[int | None] | None:
             f"visops.transforms: {leaf.name} has {len(value)} entries, {boxes.name} is for "
             f"{boxes.batch} images; must be one for each"
         )
-    lengths = [_length(item) for item in value]
+    lengths = [length_of(item) for item in value]
     return None if all(length is None for length in lengths) else lengths
 
 
-def _length(value: Any) -> int | None:
+def length_of(value: Any) -> int | None:
+    """Return how many entries a value has, if it has any order of them."""
     if isinstance(value, (Tensor, np.ndarray)):
         return value.shape[0] if value.ndim else None
     return len(value) if isinstance(value, (list, tuple)) else None
@@ -123,13 +124,13 @@ def _entries_agree(leaf: Leaf, boxes: Leaf) -> bool:
     """Return whether a leaf has as many entries as there are boxes, in every sample."""
     value = leaf.value
     if boxes.batch is not None:
-        if _length(value) != boxes.batch:
+        if length_of(value) != boxes.batch:
             return False
         samples = list(value)
     else:
         samples = [value]
     counts = [int(own.shape[0]) for own in boxes.samples()]
-    return [_length(own) for own in samples] == counts
+    return [length_of(own) for own in samples] == counts
 
 
 def may_be_per_box(leaf: Leaf, boxes: Leaf) -> bool:

@@ -12,13 +12,18 @@ from ...warp.augment_autograd import augment, augment_list
 from ..sample import native
 from .options import Geometry
 
-__all__ = ["as_given", "as_tensor", "move_mask"]
+__all__ = ["NAMES", "as_given", "as_tensor", "move_mask"]
 
 # Dtypes whose coordinates the kernel computes in float32. float64 is not among them: its finer
 # coordinates would move the same mask differently.
 _SAMPLED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32)
 # Those that are moved without torch, by their names.
-_NAMES = {torch.uint8: "uint8", torch.float16: "float16", torch.float32: "float32"}
+NAMES = {
+    torch.uint8: "uint8",
+    torch.bool: "uint8",
+    torch.float16: "float16",
+    torch.float32: "float32",
+}
 _SMALL = (torch.int8, torch.int16, torch.uint16)  # float32 holds all their values
 _LARGEST_IN_FLOAT32 = 2**24
 
@@ -78,7 +83,7 @@ def _in_place(
     mask: Tensor, geometry: Geometry, index: int, size: tuple[int, int], fill: int
 ) -> Tensor | None:
     """Return a moved mask [H, W] or [N, H, W], or None where torch's operator has to move it."""
-    dtype = _NAMES.get(mask.dtype)
+    dtype = NAMES.get(mask.dtype)
     if native.move_masks is None or dtype is None or geometry.window is not None:
         return None
     if mask.requires_grad or mask.dim() not in (2, 3) or mask.shape[0] == 0:

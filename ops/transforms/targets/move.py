@@ -53,7 +53,7 @@ def move_targets(leaves: Sequence[Leaf], geometry: Geometry, options: TargetOpti
 def move_masks(leaf: Leaf, geometry: Geometry, options: TargetOptions) -> Any:
     """Return a leaf's moved masks, in the form they have there."""
     first = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
-    fill = mask_fill_of(leaf, first, options)
+    fill = mask_fill_of(leaf.per_box, first, options)
     return move_mask(leaf.value, leaf.batch is not None, geometry, fill)
 
 

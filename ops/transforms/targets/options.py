@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ __all__ = [
     "check_fill",
     "check_options",
     "check_sanitize",
+    "holds",
     "mask_fill_of",
 ]
 
@@ -110,17 +112,24 @@ def check_options(leaves: Sequence[Leaf], options: TargetOptions) -> None:
 def check_fill(leaf: Leaf, options: TargetOptions) -> None:
     """Refuse a fill that a mask's dtype can't hold."""
     for value in leaf.value if isinstance(leaf.value, list) else [leaf.value]:
-        fill = mask_fill_of(leaf, value, options)
-        if fill == 0:
-            continue
-        low, high = _limits(value.dtype)
-        if not low <= fill <= high:
+        fill = mask_fill_of(leaf.per_box, value, options)
+        if not holds(value.dtype, fill):
+            low, high = _limits(value.dtype)
             raise ValueError(
                 f"visops.transforms: mask_fill is {fill}, {leaf.name} has dtype {value.dtype}; "
                 f"must be from {low} to {high}"
             )
 
 
+def holds(dtype: Any, fill: int) -> bool:
+    """Return whether a dtype, torch's or NumPy's, can hold a whole number."""
+    if fill == 0:
+        return True
+    low, high = _limits(dtype)
+    return low <= fill <= high
+
+
+@functools.cache
 def _limits(dtype: Any) -> tuple[int, int]:
     """Return the smallest and the largest whole number of a dtype, torch's or NumPy's."""
     if dtype in (torch.bool, np.dtype(bool)):
@@ -158,9 +167,9 @@ def check_sanitize(leaves: Sequence[Leaf]) -> None:
                 )
 
 
-def mask_fill_of(leaf: Leaf, value: Any, options: TargetOptions) -> int:
+def mask_fill_of(per_box: bool, value: Any, options: TargetOptions) -> int:
     """Return the fill: 0 for masks of boxes, whose objects don't go on outside the image."""
-    if leaf.per_box:
+    if per_box:
         return 0
     if isinstance(value, Tensor):
         countable = not value.is_floating_point() and value.dtype != torch.bool

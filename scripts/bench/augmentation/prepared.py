@@ -1,4 +1,4 @@
-"""Captures the operator call inside a chain of transforms, to repeat it without the chain."""
+"""Captures the operator calls inside a chain of transforms, to repeat them without the chain."""
 
 from __future__ import annotations
 
@@ -7,6 +7,24 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from visops.warp.augment_autograd import augment, augment_list
+
+# What visops.augment calls once it has read its arguments. For small images it is quicker than the
+# operator in torch.ops, which is all that a mode sees.
+_QUICKEST = {
+    torch.ops.visops.augment.default: augment,
+    torch.ops.visops.augment_list.default: augment_list,
+}
+
+
+class Call:
+    """A call that can be repeated, and what it returned."""
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self.function, self.arguments = function, arguments
+
+    def __call__(self) -> torch.Tensor:
+        return self.function(*self.arguments)  # type: ignore[no-any-return]
 
 
 class _Calls(TorchDispatchMode):
@@ -14,25 +32,29 @@ class _Calls(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.made: list[Callable[[], torch.Tensor]] = []
+        self.made: list[Call] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        def call() -> Any:
-            return func(*args, **(kwargs or {}))
-
         if func.namespace == "visops":
-            self.made.append(call)
-        return call()
+            assert not kwargs
+            self.made.append(Call(_QUICKEST.get(func, func), args))
+        return func(*args, **(kwargs or {}))
 
 
-def operator_call(chain: Callable[[], torch.Tensor]) -> Callable[[], torch.Tensor]:
+def operator_calls(chain: Callable[[], Any]) -> tuple[list[Call], Any]:
+    """Return the calls of our operators that `chain` makes, in order, and its result."""
+    with _Calls() as calls:
+        result = chain()
+    return calls.made, result
+
+
+def operator_call(chain: Callable[[], torch.Tensor]) -> Call:
     """Return what `chain` does to the pixels, with its parameters already computed.
 
     That is its last call: the small picture that a contrast takes its mean of comes before.
     """
-    with _Calls() as calls:
-        result = chain()
-    again = calls.made[-1]
+    made, result = operator_calls(chain)
+    again = made[-1]
     if not torch.equal(again(), result):
         raise AssertionError("the chain is more than one call of the operator")
     return again

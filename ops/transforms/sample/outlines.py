@@ -1,0 +1,144 @@
+"""What the samples of a data set have in common.
+
+They have the same keys, and the same types under them. So splitting the first one tells what each
+entry of all others is.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .leaf import Leaf
+
+__all__ = ["Entry", "Outline", "Outlines"]
+
+_MOST = 64  # structures that are kept
+
+
+@dataclass(slots=True)
+class Entry:
+    """One value of a sample."""
+
+    holder: int  # 0: the sample; then the dicts in it
+    key: Any
+    kind: str
+    name: str
+    rank: int  # how many dimensions it has
+    per_box: bool
+    flagged: bool  # key points whose visibilities get an entry of their own
+
+
+@dataclass(slots=True)
+class Outline:
+    """What samples of one structure hold: an image, and what belongs to it."""
+
+    container: type | None  # dict or tuple; None: an image by itself
+    nested: list[int]  # places of the dicts in a tuple
+    image: Entry
+    targets: list[Entry] = field(default_factory=list)
+    boxes: Entry | None = None
+    labels: list[Entry] = field(default_factory=list)
+    arrays: list[Entry] = field(default_factory=list)  # of fewer than two dimensions
+
+    def holders(self, sample: Any) -> list[Any]:
+        """Return the sample and the dicts in it."""
+        return [sample, *[sample[place] for place in self.nested]]
+
+    def joined(self, holders: Sequence[Any]) -> Any:
+        """Undo :meth:`holders`, for changed copies."""
+        whole = holders[0]
+        if self.container is dict:
+            return whole
+        for place, inner in zip(self.nested, holders[1:], strict=True):
+            whole[place] = inner
+        return tuple(whole)
+
+
+class Outlines:
+    """The outlines of the samples that a chain has seen, by structure."""
+
+    def __init__(self, keys: Mapping[str, Sequence[str]] | None) -> None:
+        self.keys = copy.deepcopy(keys)
+        self.known: dict[Any, Outline | None] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Outlines, (self.keys,)  # other processes see samples of their own
+
+    def find(self, sample: Any, split: Callable[[Any], tuple[list[Leaf], Any]]) -> Outline | None:
+        """Return a sample's outline, or None if there is more in it than an outline can say.
+
+        `split` splits the first sample of a structure.
+        """
+        structure = _structure(sample)
+        if structure in self.known:
+            return self.known[structure]
+        outline = _outline(sample, split(sample)[0])
+        if len(self.known) >= _MOST:
+            self.known.clear()
+        self.known[structure] = outline
+        return outline
+
+
+def _structure(sample: Any) -> Any:
+    cls = type(sample)
+    if cls is dict:
+        return (dict, *sample, *map(type, sample.values()))
+    if cls is tuple:
+        return (tuple, *[_structure(v) if type(v) is dict else type(v) for v in sample])
+    return cls
+
+
+def _places(sample: Any) -> tuple[type | None, list[int], list[tuple[int, Any, Any]]]:
+    """Return the container, the places of dicts in it, and all entries: holder, key, value."""
+    if type(sample) is dict:
+        return dict, [], [(0, key, value) for key, value in sample.items()]
+    if type(sample) is not tuple:
+        return None, [], [(0, None, sample)]
+    nested, entries = [], []
+    for place, value in enumerate(sample):
+        if type(value) is dict:
+            nested.append(place)
+            entries += [(len(nested), key, inner) for key, inner in value.items()]
+        else:
+            entries.append((0, place, value))
+    return tuple, nested, entries
+
+
+def _outline(sample: Any, leaves: Sequence[Leaf]) -> Outline | None:
+    container, nested, places = _places(sample)
+    images = [leaf for leaf in leaves if leaf.kind == "image"]
+    if len(places) != len(leaves) or len(images) != 1:
+        return None
+    found: dict[str, list[Entry]] = {"image": [], "targets": [], "labels": [], "arrays": []}
+    boxes = None
+    for (holder, key, value), leaf in zip(places, leaves, strict=True):
+        kind = leaf.kind
+        if leaf.like is not value or leaf.batch is not None or leaf.frames:
+            return None
+        rank = getattr(value, "ndim", 0)
+        flagged = kind == "keypoints" and isinstance(leaf.key, str)
+        entry = Entry(holder, key, kind, leaf.name, rank, leaf.per_box, flagged)
+        if kind in ("mask", "boxes", "keypoints"):
+            if not isinstance(value, Tensor) or leaf.partner is not None:
+                return None
+            if kind == "boxes":
+                if boxes is not None:
+                    return None
+                boxes = entry
+            found["targets"].append(entry)
+        elif kind in ("image", "labels"):
+            found["labels" if kind == "labels" else kind].append(entry)
+        elif kind != "other":
+            return None
+        elif isinstance(value, (Tensor, np.ndarray)):
+            found["arrays"].append(entry)
+    (image,) = found["image"]
+    return Outline(
+        container, nested, image, found["targets"], boxes, found["labels"], found["arrays"]
+    )

@@ -1,0 +1,177 @@
+"""Targets of one sample that move from their own tensor into another: engine/direct.py.
+
+They do what move.py and finish.py do, with the same bits, where boxes are kept as they come out.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..._torch.native import place_of
+from ..sample import native
+from ..sample.leaf import tv_wrap
+from ..sample.outlines import Entry, Outline
+from ..sample.per_box import length_of
+from .masks import NAMES
+from .options import CONVENTIONS, TargetOptions, holds, mask_fill_of
+
+__all__ = ["DirectTarget", "direct_targets"]
+
+_FLOATS = (torch.float32, torch.float64)
+
+
+def direct_targets(
+    outline: Outline, holders: Sequence[Any], size: tuple[int, int], options: TargetOptions
+) -> list[DirectTarget] | None:
+    """Return the targets of a sample; None where one is unusual, or wrong.
+
+    Parameters
+    ----------
+    outline : Outline
+    holders : sequence
+        The sample and the dicts in it.
+    size : pair of int
+        Height and width of the image.
+    options : TargetOptions
+    """
+    if outline.targets and (options.boxes != "keep" or options.boxes_from != "boxes"):
+        return None
+    for entry in outline.arrays:
+        if holders[entry.holder][entry.key].ndim > 1:
+            return None
+    boxes, count = outline.boxes, None
+    targets = []
+    for entry in outline.targets:
+        target = _KINDS[entry.kind](entry, holders[entry.holder][entry.key])
+        if target.place is None or not target.fits(size, options):
+            return None
+        if entry is boxes:
+            count = target.value.shape[0]
+        targets.append(target)
+    if boxes is not None:
+        for target in targets:
+            if target.entry.per_box and target.value.shape[0] != count:
+                return None
+        for entry in outline.labels:
+            if entry.holder == boxes.holder:
+                length = length_of(holders[entry.holder][entry.key])
+                if length is not None and length != count:
+                    return None
+    return targets
+
+
+class DirectTarget(ABC):
+    """A target as it came, `like`, and its plain tensor; `place` is None if it can't move here."""
+
+    __slots__ = ("entry", "like", "place", "value")
+
+    def __init__(self, entry: Entry, like: Tensor) -> None:
+        self.entry, self.like = entry, like
+        self.value = value = like if type(like) is Tensor else like.as_subclass(Tensor)
+        usual = not value.requires_grad and value.dim() == entry.rank
+        self.place = place_of(value) if usual else None
+
+    @abstractmethod
+    def fits(self, size: tuple[int, int], options: TargetOptions) -> bool:
+        """Whether it belongs to an image of this size, and nothing about it is unusual."""
+
+    @abstractmethod
+    def move(self, drawn: Any, holder: Any) -> None:
+        """Put the target, moved like its image, into a copy of its holder."""
+
+    def fits_canvas(self, size: tuple[int, int]) -> bool:
+        like: Any = self.like
+        return type(like) is Tensor or tuple(like.canvas_size) == size
+
+    def put(self, holder: Any, value: Tensor, size: tuple[int, int] | None = None) -> None:
+        if type(self.like) is not Tensor:
+            fields = {} if size is None else {"canvas_size": size}
+            value = tv_wrap(value, self.like, **fields)
+        holder[self.entry.key] = value
+
+
+class _Mask(DirectTarget):
+    __slots__ = ("fill",)
+
+    def fits(self, size: tuple[int, int], options: TargetOptions) -> bool:
+        value = self.value
+        self.fill = mask_fill_of(self.entry.per_box, value, options)
+        return value.dtype in NAMES and value.shape[-2:] == size and holds(value.dtype, self.fill)
+
+    def move(self, drawn: Any, holder: Any) -> None:
+        moved = value = self.value
+        if not drawn.still:
+            counts = value.shape[:-2]
+            moved = torch.empty((*counts, *drawn.size), dtype=value.dtype)
+            source, target = self.place, (moved.data_ptr(), moved.stride())
+            assert source is not None
+            if not counts:
+                source, target = ((at, (0, *strides)) for at, strides in (source, target))
+            count = counts[0] if counts else 1
+            dtype = NAMES[value.dtype]
+            native.move_drawn_masks(drawn, source, target, dtype, count, float(self.fill))
+        self.put(holder, moved)
+
+
+class _Boxes(DirectTarget):
+    __slots__ = ()
+
+    def fits(self, size: tuple[int, int], options: TargetOptions) -> bool:
+        value, like = self.value, self.like
+        if value.dtype not in _FLOATS or value.shape[1] != 4 or not self.fits_canvas(size):
+            return False
+        if type(like) is not Tensor and like.format.value != "XYXY":  # type: ignore[attr-defined]
+            return False
+        wide = value.dtype is torch.float64
+        return native.are_placed_boxes(self.place, value.shape[0], wide)  # type: ignore[no-any-return]
+
+    def move(self, drawn: Any, holder: Any) -> None:
+        moved = value = self.value
+        if not drawn.still:
+            count = value.shape[0]
+            moved = torch.empty((count, 4), dtype=value.dtype)
+            wide = value.dtype is torch.float64
+            target = moved.data_ptr(), (4, 1)
+            native.move_drawn_boxes(drawn, self.place, target, count, wide)
+        self.put(holder, moved, drawn.size)
+
+
+class _Points(DirectTarget):
+    __slots__ = ("shift",)
+
+    def fits(self, size: tuple[int, int], options: TargetOptions) -> bool:
+        value = self.value
+        self.shift = CONVENTIONS[options.keypoint_convention]
+        usual = value.dtype in _FLOATS and value.shape[-1] in (2, 3) and value.is_contiguous()
+        return usual and self.fits_canvas(size)
+
+    def move(self, drawn: Any, holder: Any) -> None:
+        value, entry = self.value, self.entry
+        shape = value.shape
+        moved = torch.empty(shape, dtype=value.dtype)
+        visible = torch.empty(shape[:-1], dtype=torch.bool)
+        assert self.place is not None
+        width, strides = shape[-1], (shape[-1], 1)
+        source, target = (self.place[0], strides), (moved.data_ptr(), strides)
+        flags = visible.data_ptr(), (1,)
+        native.move_drawn_points(
+            drawn,
+            source,
+            target,
+            flags,
+            visible.numel(),
+            width,
+            value.dtype is torch.float64,
+            self.shift,
+        )
+        self.put(holder, value if drawn.still and width == 2 else moved, drawn.size)
+        if entry.flagged and width == 2:
+            holder[f"{entry.key}_visible"] = visible
+
+
+_KINDS: dict[str, type[DirectTarget]] = {"mask": _Mask, "boxes": _Boxes, "keypoints": _Points}

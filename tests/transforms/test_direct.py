@@ -1,0 +1,334 @@
+"""Samples that go straight to C++: the results of all others, and what does not go there."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+from visops import transforms
+from visops.transforms.engine.direct import run_direct
+from visops.transforms.sample import native
+
+from transforms.chains import CHAINS, classification
+
+pytestmark = pytest.mark.skipif(native.Chain is None, reason="_numpy was not built")
+
+SIZE = (40, 52)
+
+
+@contextmanager
+def noted(direct: bool = True) -> Iterator[list[bool]]:
+    """Note for each call whether it went straight to C++; without `direct`, none does."""
+    went: list[bool] = []
+
+    def noting(*arguments: Any) -> Any:
+        result = run_direct(*arguments) if direct else None
+        went.append(result is not None)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("visops.transforms.compose.run_direct", noting)
+        yield went
+
+
+def numbers(*shape: int, high: int = 256, dtype: torch.dtype = torch.uint8) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(shape))
+    return torch.randint(0, high, shape, generator=generator).to(dtype)
+
+
+def image(channels: int = 3) -> Tensor:
+    return numbers(channels, *SIZE)
+
+
+def typed_boxes(form: str = "XYXY") -> Any:
+    rows = torch.tensor([[5.0, 5, 30, 39], [10, 12, 50, 31.5], [-4, 8, 8, 8]])
+    return tv_tensors.BoundingBoxes(rows, format=form, canvas_size=SIZE)  # type: ignore[call-overload]
+
+
+def points(width: int = 2) -> Tensor:
+    rows = torch.tensor([[3.0, 4, 2], [51.4, 39.4, 1], [-3, 9, 1], [20, float("nan"), 1]])
+    return rows[:, :width].contiguous()
+
+
+# Samples of one structure each.
+SAMPLES: dict[str, Callable[[], Any]] = {
+    "tensor": image,
+    "grey": lambda: image(1),
+    "strided": lambda: numbers(*SIZE, 3).permute(2, 0, 1),
+    "array": lambda: numbers(*SIZE, 3).numpy(),
+    "grey array": lambda: numbers(*SIZE).numpy(),
+    "read-only": lambda: np.frombuffer(numbers(*SIZE, 3).numpy().tobytes(), np.uint8).reshape(
+        *SIZE, 3
+    ),
+    "pil": lambda: PIL.Image.fromarray(numbers(*SIZE, 3).numpy()),
+    "typed": lambda: tv_tensors.Image(image()),
+    "pair": lambda: (image(), 7),
+    "pair of arrays": lambda: (torch.tensor(3), image(), np.array([1.0, 2.0])),
+    "dict": lambda: {"image": image(), "label": 3, "path": "a.jpg", "weight": torch.ones(5)},
+    "mask": lambda: {"image": image(), "mask": numbers(*SIZE, high=5)},
+    "masks": lambda: {"img": image(), "masks": numbers(2, *SIZE, high=2, dtype=torch.bool)},
+    "float mask": lambda: {"image": image(), "mask": -numbers(*SIZE, high=2, dtype=torch.float32)},
+    "half mask": lambda: {"image": image(), "mask": numbers(2, *SIZE, dtype=torch.float16)},
+    "boxes": lambda: {"image": image(), "boxes": typed_boxes().as_subclass(Tensor)},
+    "double boxes": lambda: {"boxes": typed_boxes().as_subclass(Tensor).double(), "image": image()},
+    "turned boxes": lambda: {
+        "image": image(),
+        "boxes": typed_boxes().as_subclass(Tensor).T.contiguous().T,
+    },
+    "points": lambda: {"image": image(), "keypoints": points()},
+    "visibilities": lambda: {"image": image(), "keypoints": points(3).double()},
+    "detection": lambda: (
+        tv_tensors.Image(image()),
+        {
+            "boxes": typed_boxes(),
+            "masks": tv_tensors.Mask(numbers(3, *SIZE, high=2)),
+            "labels": torch.tensor([1, 2, 3]),
+            "image_id": 17,
+        },
+    ),
+    "all": lambda: {
+        "image": image(),
+        "boxes": typed_boxes(),
+        "labels": ["a", "b", "c"],
+        "mask": tv_tensors.Mask(numbers(*SIZE, high=5)),
+        "masks": numbers(3, *SIZE, high=2),
+        "kp": tv_tensors.KeyPoints(points(), canvas_size=SIZE),
+        "keypoints": numbers(3, 2, 2, high=50, dtype=torch.float32),
+        "id": "x",
+    },
+}
+
+
+def assert_same(first: Any, second: Any) -> None:
+    assert type(first) is type(second), (first, second)
+    if isinstance(first, dict):
+        assert list(first) == list(second)
+        for key in first:
+            assert_same(first[key], second[key])
+    elif isinstance(first, (list, tuple)):
+        assert len(first) == len(second)
+        for one, other in zip(first, second, strict=True):
+            assert_same(one, other)
+    elif isinstance(first, Tensor):
+        one, other = (value.detach().as_subclass(Tensor) for value in (first, second))
+        assert (one.dtype, one.shape, one.stride()) == (other.dtype, other.shape, other.stride())
+        assert one.numpy().tobytes() == other.numpy().tobytes()
+        assert {**first.__dict__} == {**second.__dict__}
+    else:
+        assert first is second or np.array_equal(first, second)
+
+
+def detection() -> list[Any]:
+    return [
+        transforms.RandomAffine(30, (0.2, 0.2), (0.6, 1.4)),
+        transforms.RandomHorizontalFlip(),
+        transforms.Resize((33, 47)),
+        transforms.ColorJitter(0.3, 0.3, 0.3),
+    ]
+
+
+def still() -> list[Any]:
+    return [transforms.RandomHorizontalFlip(), transforms.ColorJitter(0.3, 0.3)]
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("name", SAMPLES)
+def test_results_are_those_of_passes(name: str) -> None:
+    """Draws of a chain that shows a fill, of one that doesn't, and of none that moves a pixel."""
+    for make in (detection, still, *([] if "grey" in name else [classification])):
+        for options in ({}, {"keypoint_convention": "half_pixel", "mask_fill": 3}):
+            chain = transforms.Compose(make(), seed=0, **options)  # type: ignore[arg-type]
+            sample = SAMPLES[name]()
+            chain(sample)  # the first call of a chain finds out what no draw changes
+            for index in range(6):
+                with noted(direct=False):
+                    expected = chain(sample, index=index)
+                with noted() as went:
+                    found = chain(sample, index=index)
+                assert went == [True]
+                assert_same(found, expected)
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_of_every_kind(name: str) -> None:
+    chain = transforms.Compose(CHAINS[name](), seed=0)
+    sample = {"image": image(), "mask": numbers(*SIZE), "boxes": typed_boxes()}
+    for index in range(10):
+        with noted(direct=False):
+            expected = chain(sample, index=index)
+        assert_same(chain(sample, index=index), expected)
+
+
+def test_the_sample_stays_as_it_is() -> None:
+    chain, sample = transforms.Compose(detection(), seed=0), SAMPLES["all"]()
+    before = copy.deepcopy(sample)
+    results = [chain(sample, index=0) for _ in range(2)]
+    assert_same(sample, before)
+    assert results[1] is not sample
+    assert results[1]["id"] is sample["id"]
+
+
+def unusual() -> list[tuple[str, Any]]:
+    """Samples with the structure of usual ones whose values are not for C++, or are wrong."""
+    full = SAMPLES["all"]
+    tall = numbers(3, 50, 52)
+    nan = typed_boxes().as_subclass(Tensor).clone()
+    nan[1, 2] = float("nan")
+    return [
+        ("tensor", torch.stack([image()] * 2)),
+        ("tensor", image().to(torch.int16)),
+        ("tensor", image().float().requires_grad_()),
+        ("tensor", torch.zeros(3, 0, 5, dtype=torch.uint8)),
+        ("tensor", torch.zeros(5, 5, dtype=torch.uint8)),
+        ("array", numbers(2, *SIZE, 3).numpy()),
+        ("pair of arrays", (torch.tensor(3), image(), np.zeros((1, 4)))),
+        ("mask", {"image": tall, "mask": numbers(*SIZE)}),
+        ("mask", {"image": image(), "mask": numbers(*SIZE).long()}),
+        ("mask", {"image": image(), "mask": numbers(*SIZE).float().requires_grad_()}),
+        ("masks", {"img": image(), "masks": numbers(*SIZE, high=2, dtype=torch.bool)}),
+        ("boxes", {"image": image(), "boxes": nan}),
+        ("boxes", {"image": image(), "boxes": torch.tensor([[5, 5, 9, 9]])}),
+        ("boxes", {"image": image(), "boxes": torch.tensor([[5.0, 5, 4, 9]])}),
+        ("boxes", {"image": image(), "boxes": torch.zeros(0, 4)}),
+        ("boxes", {"image": image(), "boxes": torch.zeros(2, 5)}),
+        ("points", {"image": image(), "keypoints": torch.zeros(3, 4)}),
+        ("points", {"image": image(), "keypoints": torch.zeros(4, 3).T[:, :2]}),
+        ("all", full() | {"boxes": typed_boxes("XYWH")}),
+        ("all", full() | {"image": tall}),
+        ("all", full() | {"labels": ["a", "b"]}),
+        ("all", full() | {"masks": numbers(2, *SIZE)}),
+        ("all", full() | {"keypoints": numbers(2, 2, 2, dtype=torch.float32)}),
+        ("all", full() | {"kp": tv_tensors.KeyPoints(points(), canvas_size=(9, 9))}),
+    ]
+
+
+@pytest.mark.parametrize("place", range(len(unusual())))
+def test_unusual_samples_of_a_known_structure(place: int) -> None:
+    name, sample = unusual()[place]
+    chain = transforms.Compose(detection(), seed=0)
+    for _ in range(2):
+        chain(SAMPLES[name](), index=0)
+
+    def outcome() -> Any:
+        try:
+            return chain(sample, index=3)
+        except (TypeError, ValueError) as error:
+            return str(error)
+
+    with noted(direct=False):
+        expected = outcome()
+    with noted() as went:
+        found = outcome()
+    assert went in ([False], [])  # splitting may be what refuses it
+    assert_same(found, expected)
+
+
+STRUCTURES: list[Callable[[], Any]] = [
+    lambda: [image(), image()],
+    lambda: {"image": [image()], "boxes": [typed_boxes()]},
+    lambda: {"image": image(), "img": image()},
+    lambda: {"image": image(), "boxes": [[1, 2, 3, 4]]},
+    lambda: {"image": image(), "mask": numbers(*SIZE).numpy()},
+    lambda: {"image": image(), "boxes": typed_boxes(), "area": torch.ones(3)},
+    lambda: {"image": image(), "keypoints": points(), "keypoints_visible": torch.ones(4)},
+    lambda: {"image": image(), "first": typed_boxes(), "second": typed_boxes()},
+    lambda: {"image": image(), "more": {"boxes": typed_boxes()}},
+    lambda: {"image": image(), "polygons": [[[1.0, 2, 3, 4, 5, 6]]]},
+    lambda: (image(), [typed_boxes()]),
+]
+
+
+@pytest.mark.parametrize("place", range(len(STRUCTURES)))
+def test_other_structures(place: int) -> None:
+    chain, sample = transforms.Compose(detection(), seed=0), STRUCTURES[place]()
+    with noted() as went:
+        results = [chain(sample, epoch=1) for _ in range(3)]
+    assert went == [False] * 3
+    again = transforms.Compose(detection(), seed=0)
+    with noted(direct=False):
+        for result in results:
+            assert_same(result, again(sample, epoch=1))
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"boxes": "clamp"},
+    {"boxes": "sanitize"},
+    {"exact": True},
+    {"memory_format": torch.channels_last},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_other_options(options: dict[str, Any]) -> None:
+    chain = transforms.Compose(detection(), seed=0, **options)
+    sample = {"image": image(), "boxes": typed_boxes()}
+    with noted() as went:
+        results = [chain(sample, epoch=1) for _ in range(3)]
+    assert went == [False] * 3
+    again = transforms.Compose(detection(), seed=0, **options)
+    with noted(direct=False):
+        for result in results:
+            assert_same(result, again(sample, epoch=1))
+
+
+def test_calls_take_the_same_numbers() -> None:
+    """Whichever way a call goes, also where C++ draws and then leaves it to Python."""
+    tilted = [transforms.RandomPerspective(0.5, 0.5), transforms.RandomHorizontalFlip()]
+    samples = [image(), {"image": image(), "boxes": typed_boxes()}]
+    for seed in (None, 0):
+        results: list[list[Any]] = []
+        for direct in (True, False):
+            torch.manual_seed(1)
+            chain = transforms.Compose(tilted, seed=seed)
+            with noted(direct) as went:
+                results.append([chain(sample) for _ in range(8) for sample in samples])
+            assert any(went) is direct
+            assert not all(went)
+        assert_same(*results)
+
+
+def test_large_results_and_watched_calls_go_through_the_operator() -> None:
+    chain = transforms.Compose([transforms.RandomHorizontalFlip()], seed=0)
+    large = numbers(3, 600, 600)
+    with noted() as went:
+        for _ in range(2):
+            chain(large)
+        with torch.profiler.profile() as profiler:
+            chain(image())
+        torch.func.vmap(lambda x: chain(x), randomness="different")(torch.zeros(2, 3, 8, 8))
+        assert not any(went)
+        chain(image())
+        assert went[-1]
+    assert any(event.name == "visops::augment" for event in profiler.events())
+
+
+def test_keys_may_change() -> None:
+    keys = {"other": ["map"]}
+    chain = transforms.Compose([transforms.RandomHorizontalFlip(1.0)], keys=keys)
+    sample = {"image": image(), "map": numbers(*SIZE)}
+    for _ in range(3):
+        assert torch.equal(chain(sample)["map"], sample["map"])
+    keys["mask"] = keys.pop("other")
+    for _ in range(2):
+        assert torch.equal(chain(sample)["map"], sample["map"].flip(-1))
+
+
+def test_copies_see_samples_of_their_own() -> None:
+    class Local(dict[str, Any]):
+        """A type that can't be pickled."""
+
+    chain = transforms.Compose(detection(), seed=0)
+    sample = {"image": image(), "rest": Local()}
+    expected = [chain(sample, index=0) for _ in range(2)][1]
+    for twin in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain))):
+        for _ in range(2):
+            assert_same(twin(sample, index=0)["image"], expected["image"])
