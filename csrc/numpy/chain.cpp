@@ -10,13 +10,11 @@
 #include "core/check.h"
 #include "core/image_front.h"
 #include "core/warp/augment_front.h"
-#include "core/warp/prefetch.h"
 #include "numpy/array.h"
 #include "numpy/augment.h"
 #include "numpy/bindings.h"
 #include "numpy/drawn.h"
 #include "numpy/place.h"
-#include "torch/parallel.h"
 
 namespace visops {
 namespace {
@@ -90,29 +88,11 @@ class ImageMeans : public GreyMeans {
     check_augment(kOp, p, values);
     check_augment_data(kOp, p);
     set_values(p, values);
-    run_pictures(p);
+    run_augment(p, 4 * p.channels * kGrid);
     for (size_t i = 0; i < batch; ++i) means[i] = mean_of(p, picture.data(), i);
   }
 
  private:
-  // The points of a small picture lie on many lines of cache, which the kernel would wait for one
-  // after another: in a batch, those of the next sample are on their way meanwhile.
-  static void run_pictures(AugmentParams& p) {
-    if (p.batch == 1 || cpu_slot() == Slot::kCudaEmulated) {
-      run_augment(p, 4 * p.channels * kGrid);
-      return;
-    }
-    const auto kernel = augment_stub.cpu();
-    const int64_t grain = grain_of(4 * p.channels * kGrid * kGrid);
-    run_on_threads(p.batch, grain, [&](int64_t begin, int64_t end) {
-      prefetch_grid(p, begin, kGrid);
-      for (int64_t sample = begin; sample < end; ++sample) {
-        if (sample + 1 < end) prefetch_grid(p, sample + 1, kGrid);
-        kernel(p, sample * kGrid, (sample + 1) * kGrid);
-      }
-    });
-  }
-
   static double mean_of(const AugmentParams& p, const uint8_t* picture, size_t sample) {
     int64_t sums[3] = {};
     const uint8_t* plane = picture + static_cast<int64_t>(sample) * p.output_stride.batch;

@@ -238,6 +238,7 @@ class Compose(Chain):
         -------
         A sample like the one given, or (sample, Parameters)
         """
+        self._form()
         given = sample[0] if len(sample) == 1 else sample
         source = self._source(generator, index, epoch, params)
         if params is None and not return_params:
@@ -262,6 +263,7 @@ class Compose(Chain):
         Transforms from other packages are assumed to keep the image's size. The arguments are those
         of a call.
         """
+        self._form()
         leaves, _ = self._split(sample[0] if len(sample) == 1 else sample)
         source = self._source(generator, index, epoch, None)
         return recorded(self.transforms, *self._transform(leaves, source, dry=True))
@@ -299,6 +301,7 @@ class Compose(Chain):
         """
         if index is None and self.seed is not None:
             index = index_of_samples(samples)
+        self._form()
         split = [self._split(sample) for sample in samples]
         leaves = batch_leaves([own for own, _ in split], stack=False)
         self._transform(leaves, self._source(generator, index, epoch, None))
@@ -344,13 +347,12 @@ class Compose(Chain):
         return undo_geometry(self, sample, params, stride, interpolation)
 
     def _split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
-        self._form()
+        """Split a sample for a chain whose passes are formed."""
         frames = not self.named["per_frame"]
         return split_sample(sample, self.keys, frames=frames, files=self._files)
 
     def outline_of(self, sample: Any) -> Outline | None:
         """Return what a sample holds, or None if only splitting it tells."""
-        self._form()
         if self._files is not None:
             return None
         if self._outlines.keys != self.keys:  # they may have been changed
@@ -365,7 +367,6 @@ class Compose(Chain):
         params: Parameters | None,
     ) -> Source:
         if params is not None:
-            self._form()
             check_params(self.transforms, params)
         if self.seed is not None and self._calls is None:  # set after the chain was made
             self._calls = CallCounter()

@@ -111,7 +111,10 @@ class Source:
             given = given.tolist()
         given = list(given) if isinstance(given, (Sequence, range)) else [given]
         wanted = "a whole number" if batch == 1 else f"{batch} whole numbers, one per sample"
-        indices = [number for i in given if (number := as_whole(i)) is not None]
+        if set(map(type, given)) == {int}:
+            indices = given
+        else:
+            indices = [number for i in given if (number := as_whole(i)) is not None]
         if len(indices) < len(given):
             self._fail("index", self.index, wanted, TypeError)
         if len(indices) != batch:

@@ -60,7 +60,7 @@ def image_leaf(value: Any, name: str, frames: bool = False, **place: Any) -> Lea
             f"visops.transforms: {name} has shape {list(shape)}, must be an image [C, H, W] or "
             "[H, W, C], or a batch of them"
         )
-    layout = _layout([(shape[-3], shape[-1])], isinstance(value, np.ndarray))
+    layout = _layout(shape[-3], shape[-1], isinstance(value, np.ndarray))
     folded = _folded(value, 3 + frames)
     batch = folded.shape[0] if len(shape) - frames > 3 else None
     return Leaf("image", folded, batch, layout, frames, value, name, **place)
@@ -98,11 +98,11 @@ def pil_mask(image: Any, name: str) -> np.ndarray:
     return np.asarray(image)
 
 
-def _layout(ends: list[tuple[int, int]], is_array: bool) -> str:
+def _layout(first: int, last: int, is_array: bool) -> str:
     """Find the channels' side: the one of length 1, 3 or 4; if both or neither, by the type."""
-    first, last = (all(end[side] in _CHANNELS for end in ends) for side in (0, 1))
-    if first != last:
-        return "CHW" if first else "HWC"
+    leads = first in _CHANNELS
+    if leads != (last in _CHANNELS):
+        return "CHW" if leads else "HWC"
     return "HWC" if is_array else "CHW"
 
 
@@ -205,9 +205,9 @@ def _refuse_nothing(leaf: Leaf, sizes: np.ndarray) -> None:
 
 def sizes_of(leaf: Leaf) -> np.ndarray:
     """Return heights and widths of an image or mask leaf, [B, 2]; [1, 2] for a single sample."""
-    end = -1 if leaf.layout == "HWC" else None
+    sides = slice(-3, -1) if leaf.layout == "HWC" else slice(-2, None)
     values = leaf.value if isinstance(leaf.value, list) else (leaf.value,)
-    sizes = np.array([value.shape[:end][-2:] for value in values], np.int64)
+    sizes = np.array([value.shape[sides] for value in values], np.int64)
     if leaf.batch is not None and not isinstance(leaf.value, list):
         return sizes.repeat(leaf.batch, 0)
     return sizes
