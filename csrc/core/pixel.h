@@ -149,13 +149,11 @@ struct PixelGradient {
   Acc x, y;
 };
 
-// d sample_pixel / d source coordinates. The pixel must not be outside().
-template <class T, Interpolation mode, class Acc>
-VISOPS_FN PixelGradient<Acc> differentiate_pixel(const T* plane, const Strides& stride,
-                                                 const PixelTaps<mode, Acc>& taps, Acc fill) {
+// d blend_taps / d source coordinates.
+template <Interpolation mode, class Acc>
+VISOPS_FN PixelGradient<Acc> differentiate_taps(const PixelTaps<mode, Acc>& taps,
+                                                const Acc p[tap_count(mode)][tap_count(mode)]) {
   static_assert(mode != Interpolation::kNearest, "nearest has no derivative");
-  Acc p[tap_count(mode)][tap_count(mode)];
-  load_taps(plane, stride, taps, fill, p);
   PixelGradient<Acc> d;
   if constexpr (mode == Interpolation::kBilinear) {
     const Acc left = p[1][0] - p[0][0], right = p[1][1] - p[0][1];
@@ -173,6 +171,15 @@ VISOPS_FN PixelGradient<Acc> differentiate_pixel(const T* plane, const Strides& 
     d.y = weighted_sum(taps.x.weight, v[0], v[1], v[2], v[3]);
   }
   return d;
+}
+
+// d sample_pixel / d source coordinates. The pixel must not be outside().
+template <class T, Interpolation mode, class Acc>
+VISOPS_FN PixelGradient<Acc> differentiate_pixel(const T* plane, const Strides& stride,
+                                                 const PixelTaps<mode, Acc>& taps, Acc fill) {
+  Acc p[tap_count(mode)][tap_count(mode)];
+  load_taps(plane, stride, taps, fill, p);
+  return differentiate_taps(taps, p);
 }
 
 }  // namespace visops

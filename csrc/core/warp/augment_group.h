@@ -76,17 +76,20 @@ VISOPS_HOT_FN FilterWeight<Acc> filter_weight_at(const FilterTaps<Acc>& taps, Ac
   return w;
 }
 
-// filter_pixel() for a group. `image` is the plane of its first channel.
-template <class T, Interpolation mode, bool slopes, class Acc>
+// filter_pixel() for a group, a PixelGroup or the like. `image` is the plane of its first channel.
+template <class T, Interpolation mode, bool slopes, class Acc, class Group>
 VISOPS_FN void filter_group(const AugmentParams& p, const AugmentSample& s,
                             const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
-                            const T* image, int count, PixelGroup<Acc>* group) {
+                            const T* image, int count, Group* group) {
   const Acc zero = static_cast<Acc>(0);
   const FilterTaps<Acc> x = filter_taps<mode>(axes.x, p.padding, point.x);
   const FilterTaps<Acc> y = filter_taps<mode>(axes.y, p.padding, point.y);
   const Acc sum_x = slopes ? filter_slope_sum<mode>(x) : zero;
   const Acc sum_y = slopes ? filter_slope_sum<mode>(y) : zero;
-  for (int c = 0; c < kPixelGroup; ++c) group->value[c] = group->dx[c] = group->dy[c] = zero;
+  for (int c = 0; c < kPixelGroup; ++c) {
+    group->value[c] = zero;
+    if constexpr (slopes) group->dx[c] = group->dy[c] = zero;
+  }
   for (int32_t j = 0; j < x.count; ++j) {
     const T* column =
         image + filter_index(axes.x, s.x, p.padding, x.first + j) * s.image.column_stride;
@@ -116,10 +119,10 @@ VISOPS_FN void filter_group(const AugmentParams& p, const AugmentSample& s,
 // Samples `count` channels without antialias; `image` is the plane of the first one. False if the
 // pixel has no taps: it is fill. `mode` is the sample's own, the sample is not is_fill, and the
 // point is valid. fill_of(c) is the fill of the c-th of these channels.
-template <class T, Interpolation mode, bool slopes, class Acc, class FillOf>
+template <class T, Interpolation mode, bool slopes, class Acc, class FillOf, class Group>
 VISOPS_FN bool tap_group(const AugmentParams& p, const AugmentSample& s,
                          const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point, const T* image,
-                         int count, const FillOf& fill_of, PixelGroup<Acc>* group) {
+                         int count, const FillOf& fill_of, Group* group) {
   PixelTaps<mode, Acc> taps;
   taps.x = augment_axis_taps<mode>(axes.x, s.x, p.padding, s.soft_edge, point.x);
   taps.y = augment_axis_taps<mode>(axes.y, s.y, p.padding, s.soft_edge, point.y);

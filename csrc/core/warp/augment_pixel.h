@@ -22,19 +22,45 @@
 
 namespace visops {
 
-// The taps of one axis without antialias. `at` is relative to the axis' origin.
+// The first tap of one axis without antialias, and the fraction from tap `-first_tap` on. `at` is
+// relative to the axis' origin.
+template <class Acc>
+struct AxisStart {
+  int64_t first;
+  Acc t;
+};
+
+template <Interpolation mode, class Acc>
+VISOPS_FN AxisStart<Acc> augment_axis_start(const SegmentAxis<Acc>& axis, Acc at) {
+  const Acc limit = static_cast<Acc>(1073741824.0);
+  const Acc sane = at > -limit ? (at < limit ? at : limit) : -limit;  // NaN becomes -limit
+  const Acc from = mode == Interpolation::kNearest ? sane + static_cast<Acc>(0.5) : sane;
+  const Acc whole = floor(from);
+  return {axis.origin + static_cast<int64_t>(whole) + first_tap(mode),
+          mode == Interpolation::kNearest ? static_cast<Acc>(0) : from - whole};
+}
+
+// The index in the image of a tap that lies at `tap`, or -1.
+template <Interpolation mode>
+VISOPS_FN int32_t augment_tap_index(const AxisWindow& window, Padding padding, bool soft_edge,
+                                    int64_t tap) {
+  // A soft edge is blended by cover; taps beyond it repeat the border.
+  const bool repeat = soft_edge && padding == Padding::kConstant && mode == Interpolation::kBicubic;
+  const int64_t inside = pad_index(repeat ? Padding::kReplicate : padding, tap - window.first,
+                                   window.last - window.first + 1);
+  return inside < 0 ? -1 : static_cast<int32_t>(window.first + inside);
+}
+
+// The taps of one axis without antialias.
 template <Interpolation mode, class Acc>
 VISOPS_FN AxisTaps<mode, Acc> augment_axis_taps(const SegmentAxis<Acc>& axis,
                                                 const AxisWindow& window, Padding padding,
                                                 bool soft_edge, Acc at) {
-  constexpr int kCount = tap_count(mode);
   AxisTaps<mode, Acc> taps;
-  const Acc limit = static_cast<Acc>(1073741824.0);
-  const Acc sane = at > -limit ? (at < limit ? at : limit) : -limit;  // NaN becomes -limit
   if constexpr (mode == Interpolation::kBilinear) {
     if (padding == Padding::kConstant || padding == Padding::kReplicate) {
       const Acc low = axis.first, high = axis.last;
-      const Acc clamped = sane > low ? (sane < high ? sane : high) : low;
+      const Acc clamped = at > low ? (at < high ? at : high) : low;
       Acc left = floor(clamped);
       // The second tap exists unless the window is one pixel wide.
       if (left > high - static_cast<Acc>(1)) left = high - static_cast<Acc>(1);
@@ -50,18 +76,11 @@ VISOPS_FN AxisTaps<mode, Acc> augment_axis_taps(const SegmentAxis<Acc>& axis,
       return taps;
     }
   }
-  const Acc from = mode == Interpolation::kNearest ? sane + static_cast<Acc>(0.5) : sane;
-  const Acc whole = floor(from);
-  taps.t = mode == Interpolation::kNearest ? static_cast<Acc>(0) : from - whole;
+  const AxisStart<Acc> start = augment_axis_start<mode>(axis, at);
+  taps.t = start.t;
   tap_weights<mode>(taps.t, taps.weight);
-  const int64_t first = axis.origin + static_cast<int64_t>(whole) + first_tap(mode);
-  // A soft edge is blended by cover; taps beyond it repeat the border.
-  const bool repeat = soft_edge && padding == Padding::kConstant && mode == Interpolation::kBicubic;
-  const Padding beyond = repeat ? Padding::kReplicate : padding;
-  for (int i = 0; i < kCount; ++i) {
-    const int64_t inside =
-        pad_index(beyond, first + i - window.first, window.last - window.first + 1);
-    taps.index[i] = inside < 0 ? -1 : static_cast<int32_t>(window.first + inside);
+  for (int i = 0; i < tap_count(mode); ++i) {
+    taps.index[i] = augment_tap_index<mode>(window, padding, soft_edge, start.first + i);
   }
   return taps;
 }
