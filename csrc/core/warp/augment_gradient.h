@@ -174,24 +174,6 @@ VISOPS_FN void pull_color_to(const AugmentParams& p, const ColorPlan<Acc>& plan,
   }
 }
 
-// From the gradient g of `count` channels' outputs to e with respect to their blended values.
-template <class Acc>
-VISOPS_FN void pull_group(const AugmentParams& p, const ColorPlan<Acc>& plan, int64_t first,
-                          int count, const Acc value[kPixelGroup], Acc e[kPixelGroup]) {
-  for (int c = 0; c < kPixelGroup; ++c) {
-    if (c >= count) break;
-    e[c] = e[c] * static_cast<Acc>(p.scale[value_index(p, first + c)]);
-    if (p.color_steps == 0) {
-      e[c] = pull_plain(e[c], value[c], static_cast<Acc>(p.input_scale), p.clamp);
-    }
-  }
-  if (p.color_steps > 0) {
-    Acc input[kPixelGroup];
-    pull_color_to(p, plan, 0, value, e, input);
-    pull_step(plan, 0, count, e);
-  }
-}
-
 // An element of the incoming gradient.
 template <class Acc>
 VISOPS_FN Acc load_gradient(DType dtype, const void* gradient, int64_t index) {

@@ -4,13 +4,20 @@
 // All gradients are deterministic: no atomics, and every sum has one order, that of the CPU kernel
 // (NOTE [ Gradient of the augmentation ]).
 //
-// Pull. A block has four output rows, with 64 threads per row. A thread takes every 64th pixel: it
-// samples again, pulls the incoming gradient back to the samples, writes that to `grad_sampled`
-// (scratch), and adds its share of the matrix gradient in float64. At the end a fixed tree halves
-// the row's 64 lanes to one, a thread per sum.
+// Places. Two small kernels compute each sample's map and each segment's place, once for the
+// others: float64 work, whose registers pixels can't spare.
 //
-// Colour gradient. The same walk again for each colour step, so that the sums of a step's matrix
-// stay in registers.
+// Pull. A block has four output rows (two in float64), with 64 threads per row. A thread takes
+// every 64th pixel: it samples again, pulls the incoming gradient back to the samples, writes that
+// to `grad_sampled` (scratch), and adds its share of the matrix gradient in float64. At the end a
+// fixed tree halves the row's 64 lanes to one, eight threads per sum.
+//
+// Sampling and colour together want twice the registers that leave half of a multiprocessor's
+// threads. So they are stages, which hand over in shared memory what belongs to a pixel: its place,
+// its samples and their derivatives, and the sums.
+//
+// Colour gradient. The same walk again for each colour step. A matrix of more than 12 sums, as many
+// as fit, takes two blocks.
 //
 // Image gradient. NOTE [ Image gradient by tiles ] (cuda/warp/gather.h), from `grad_sampled`.
 // Output pixels that are all fill are left out: they have none.
@@ -25,9 +32,36 @@
 #include "core/warp/augment_gradient.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_gather_launch.h"
+#include "cuda/warp/augment_places.h"
 
 namespace visops {
 namespace {
+
+constexpr int kPlaceThreads = 128;
+
+// A thread a segment.
+template <class Acc>
+__global__ void __launch_bounds__(kPlaceThreads)
+    augment_places(const __grid_constant__ AugmentParams p, PlacedSegment<Acc>* segments) {
+  const int64_t of_row = segments_of(p), count = p.batch * p.output_height * of_row;
+  const int64_t stride = int64_t{gridDim.x} * kPlaceThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kPlaceThreads + threadIdx.x; i < count; i += stride) {
+    const int64_t row = i / of_row, sample = row / p.output_height;
+    const AugmentSample& s = p.samples[sample];
+    const AugmentSegment<Acc> segment =
+        augment_segment<Acc>(s.map, (i - row * of_row) * kSegment, row - sample * p.output_height);
+    segments[i] = {segment, segment_axes(slope_sample(p, s), segment)};
+  }
+}
+
+template <class Acc>
+void* place_segments(const AugmentParams& p, Workspace& workspace) {
+  const int64_t count = p.batch * p.output_height * segments_of(p);
+  auto* segments = allocate<PlacedSegment<Acc>>(workspace, count);
+  launch(augment_places<Acc>, grid_for(parts_of(count, kPlaceThreads)), dim3(kPlaceThreads), 0,
+         workspace.stream(), p, segments);
+  return segments;
+}
 
 constexpr int kFinishThreads = static_cast<int>(kTreeLeaves);
 constexpr int kFinishSums = 16;  // halved at once
@@ -92,20 +126,28 @@ __global__ void __launch_bounds__(kFinishThreads)
   }
 }
 
-void backward_cuda(const AugmentBackwardParams& b, Workspace& workspace) {
-  const AugmentParams& p = b.forward;
+void backward_cuda(const AugmentBackwardParams& given, Workspace& workspace) {
+  AugmentBackwardParams b = given;
+  AugmentParams& p = b.forward;
+  void* const stream = workspace.stream();
+  const bool wide = p.dtype == DType::kFloat64;
+  p.samples = allocate<AugmentSample>(workspace, p.batch);
+  launch_augment_samples<kCudaSlot>(p, stream);
+  void* const segments =
+      wide ? place_segments<double>(p, workspace) : place_segments<float>(p, workspace);
   void* grad_sampled = nullptr;
   if (b.grad_image != nullptr) {
-    const int64_t size = p.dtype == DType::kFloat64 ? sizeof(double) : sizeof(float);
+    const int64_t size = wide ? sizeof(double) : sizeof(float);
     const int64_t elements = p.batch * p.channels * p.output_height * p.output_width;
     grad_sampled = workspace.allocate(elements * size);
   }
-  void* const stream = workspace.stream();
   with_mode(p.mode, [&](auto mode) {
     if (b.grad_matrix != nullptr || b.grad_image != nullptr) {
-      launch_augment_pull<kCudaSlot, mode.value>(b, grad_sampled, stream);
+      launch_augment_pull<kCudaSlot, mode.value>(b, segments, grad_sampled, stream);
     }
-    if (b.grad_color != nullptr) launch_augment_pull_color<kCudaSlot, mode.value>(b, stream);
+    if (b.grad_color != nullptr) {
+      launch_augment_pull_color<kCudaSlot, mode.value>(b, segments, stream);
+    }
     if (b.grad_image != nullptr) {
       launch_augment_gather<kCudaSlot, mode.value>(b, grad_sampled, workspace);
     }

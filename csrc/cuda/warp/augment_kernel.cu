@@ -55,10 +55,7 @@ __global__ void __launch_bounds__(kSampleThreads)
 
 void augment_cuda(const AugmentParams& p, void* stream) {
   if (p.channels == 0) return;
-  each_launch(p, [&](const LaunchImages& images) {
-    launch(augment_samples, grid_for(parts_of(images.count, kSampleThreads)), dim3(kSampleThreads),
-           0, stream, p, images);
-  });
+  launch_augment_samples<kCudaSlot>(p, stream);
   with_mode(p.mode, [&](auto mode) {
     if constexpr (mode.value != Interpolation::kNearest) {
       if (p.antialias) {
@@ -73,4 +70,14 @@ void augment_cuda(const AugmentParams& p, void* stream) {
 const bool registered = augment_stub.set(kCudaSlot, augment_cuda);
 
 }  // namespace
+
+template <Slot slot>
+void launch_augment_samples(const AugmentParams& p, void* stream) {
+  each_launch(p, [&](const LaunchImages& images) {
+    launch(augment_samples, grid_for(parts_of(images.count, kSampleThreads)), dim3(kSampleThreads),
+           0, stream, p, images);
+  });
+}
+template void launch_augment_samples<kCudaSlot>(const AugmentParams&, void*);
+
 }  // namespace visops

@@ -10,6 +10,10 @@
 
 namespace visops {
 
+// Writes p.samples.
+template <Slot slot>
+void launch_augment_samples(const AugmentParams& p, void* stream);
+
 // A batch or list, but for the samples that the next two take. All three want p.samples.
 template <Slot slot, Interpolation mode>
 void launch_augment_forward(const AugmentParams& p, void* stream);
@@ -22,12 +26,14 @@ void launch_augment_filter(const AugmentParams& p, void* stream);
 template <Slot slot, Interpolation mode>
 void launch_augment_turned(const AugmentParams& p, void* stream);
 
-// `grad_sampled` ([batch, channels, output_height, output_width], float64 for float64 images, else
-// float32; or null) is written.
+// The gradient's, of a batch. All want p.samples and `segments` (augment_places.h), whose numbers
+// are float64 for float64 images, else float32; so are those of `grad_sampled` ([batch, channels,
+// output_height, output_width]; or null), which is written.
 template <Slot slot, Interpolation mode>
-void launch_augment_pull(const AugmentBackwardParams& b, void* grad_sampled, void* stream);
+void launch_augment_pull(const AugmentBackwardParams& b, const void* segments, void* grad_sampled,
+                         void* stream);
 
 template <Slot slot, Interpolation mode>
-void launch_augment_pull_color(const AugmentBackwardParams& b, void* stream);
+void launch_augment_pull_color(const AugmentBackwardParams& b, const void* segments, void* stream);
 
 }  // namespace visops

@@ -1,18 +1,22 @@
-// How a block walks four output rows and pulls their gradient back to the samples.
+// How a block walks a few output rows to pull their gradient back, and adds up what its threads
+// find.
 #pragma once
 
 #include "core/warp/augment_gradient.h"
 #include "cuda/launch.h"
+#include "cuda/tile_grid.h"
 #include "cuda/warp/augment_color.h"
+#include "cuda/warp/augment_places.h"
+#include "cuda/warp/augment_values.h"
 
 namespace visops {
 namespace {
 
-constexpr int kWarp = 32;
-constexpr int kPullRows = 4;  // per block, kTreeLeaves threads each
-constexpr int kPullThreads = kPullRows * static_cast<int>(kTreeLeaves);
-constexpr int kPullSegments = 8;  // of a row, prepared at once
-constexpr int64_t kPullColumns = kPullSegments * kSegment;
+// Rows of a block, with kTreeLeaves threads each. A block's shared memory is in proportion.
+template <class Acc>
+constexpr int kPullRows = std::is_same<Acc, double>::value ? 2 : 4;
+template <class Acc>
+constexpr int kPullThreads = kPullRows<Acc>* static_cast<int>(kTreeLeaves);
 
 struct PullThread {
   int row, lane;
@@ -21,18 +25,41 @@ struct PullThread {
         lane(static_cast<int>(threadIdx.x) % static_cast<int>(kTreeLeaves)) {}
 };
 
-// Bands of kPullRows rows of a sample.
-VISOPS_FN int64_t pull_bands(const AugmentParams& p) {
-  return (p.output_height + kPullRows - 1) / kPullRows;
+// Blocks of a sample.
+template <class Acc>
+VISOPS_FN int64_t bands_of(const AugmentParams& p) {
+  return parts_of(p.output_height, kPullRows<Acc>);
+}
+
+// A block's rows: kPullRows of a sample, from row y on. By two indices of the block: quotients of
+// one would take registers.
+struct PullBand {
+  int64_t sample;
+  int32_t y;
+};
+
+template <class Acc>
+__device__ inline PullBand pull_band(int64_t first_sample) {
+  return {first_sample + blockIdx.y, static_cast<int32_t>(blockIdx.x) * kPullRows<Acc>};
+}
+
+// launch_part(first_sample, blocks), a block for each pull_band() and blockIdx.z of `steps`.
+template <class Acc, class Launch>
+void each_band(const AugmentParams& p, int64_t steps, const Launch& launch_part) {
+  constexpr int64_t kMost = kMostBlocks < 65535 ? kMostBlocks : 65535;  // a grid's height
+  for (int64_t first = 0; first < p.batch; first += kMost) {
+    const int64_t samples = p.batch - first < kMost ? p.batch - first : kMost;
+    launch_part(first, dim3(static_cast<unsigned>(bands_of<Acc>(p)), static_cast<unsigned>(samples),
+                            static_cast<unsigned>(steps)));
+  }
 }
 
 template <class Acc>
 struct PullBlock {
-  AugmentSample sample;  // as it was sampled
-  AugmentSample slope;   // as it is differentiated
+  AugmentSample sample;  // as it is differentiated
+  bool copies;           // the forward copied elements instead
   ColorPlan<Acc> plan;
-  AugmentSegment<Acc> segment[kPullRows][kPullSegments];
-  SegmentAxes<Acc> axes[kPullRows][kPullSegments];
+  ChannelValues<Acc> values;
 };
 
 // Called by all threads of the block, and synchronizes them.
@@ -40,217 +67,75 @@ template <class Acc>
 __device__ inline void prepare_pull(const AugmentParams& p, int64_t sample, PullBlock<Acc>* block) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread == 0) {
-    block->sample = augment_sample(p, sample, augment_image(p, sample));
-    block->slope = slope_sample(p, block->sample);
-  } else if (thread >= kWarp && p.color_steps > 0) {
-    share_color_plan(p, sample, thread - kWarp, kPullThreads - kWarp, &block->plan);
+    const AugmentSample& given = p.samples[sample];
+    block->sample = slope_sample(p, given);
+    block->copies = given.mode != p.mode;
+  } else if (thread >= kWarp) {
+    constexpr int kThreads = kPullThreads<Acc> - kWarp;
+    share_values(p, thread - kWarp, kThreads, &block->values);
+    share_color_plan(p, sample, thread - kWarp, kThreads, &block->plan);
   }
   __syncthreads();
 }
 
-// The segments of the block's rows from column `x` on.
+// What a thread knows of its pixel from one stage of the work to the next. Volatile: compilers
+// would keep it in registers, and every stage wants them all.
 template <class Acc>
-__device__ inline void prepare_segments(const AugmentParams& p, int64_t y, int64_t x,
-                                        PullBlock<Acc>* block) {
-  const int row = static_cast<int>(threadIdx.x) / kPullSegments;
-  const int at = static_cast<int>(threadIdx.x) % kPullSegments;
-  if (row < kPullRows && x + at * kSegment < p.output_width) {
-    const AugmentSegment<Acc> segment =
-        augment_segment<Acc>(block->sample.map, x + at * kSegment, y + row);
-    block->segment[row][at] = segment;
-    block->axes[row][at] = segment_axes(block->slope, segment);
-  }
-  __syncthreads();
-}
-
-// A pixel whose gradient is pulled back: its place, and up to four of its channels.
-template <class T, Interpolation mode>
-struct PullPixel {
-  using Acc = typename Accumulate<T>::type;
-
-  const AugmentParams& p;
-  const PullBlock<Acc>& block;
-  const AugmentSegment<Acc>& segment;
-  const SegmentAxes<Acc>& axes;
-  int64_t sample, x, y;
-  LanePoint<Acc> point;
-  PixelEdge<Acc> edge;
-  bool erased;
-
-  __device__ PullPixel(const AugmentParams& params, const PullBlock<Acc>& shared, int row,
-                       int64_t of, int64_t at_y, int64_t at_x)
-      : p(params),
-        block(shared),
-        segment(shared.segment[row][at_x / kSegment % kPullSegments]),
-        axes(shared.axes[row][at_x / kSegment % kPullSegments]),
-        sample(of),
-        x(at_x),
-        y(at_y) {
-    point = segment.direct ? lane_point_direct<Acc>(block.sample.map, x, y)
-                           : lane_point(segment, static_cast<int>(x % kSegment));
-    const bool none = !point.valid || block.sample.is_fill;
-    edge = {static_cast<Acc>(none ? 1 : 0), static_cast<Acc>(0), static_cast<Acc>(0)};
-    if (!none && blends_edge(p, block.slope)) edge = pixel_edge(axes, point.x, point.y);
-    erased = is_erased(p, sample, x, y);
-  }
-
-  // Samples, with derivatives. Fill has none; there edge.out becomes 1.
-  __device__ void sampled(int64_t first, int count, PixelGroup<Acc>* group) {
-    bool inside = edge.out < static_cast<Acc>(1);
-    if (inside) {
-      inside = sample_group<T, mode, mode != Interpolation::kNearest>(
-          p, block.slope, axes, point, plane(first), first, count, group);
-    }
-    if (inside) return;
-    edge.out = static_cast<Acc>(1);
-    for (int c = 0; c < kPixelGroup; ++c) {
-      if (c >= count) break;
-      group->value[c] = static_cast<Acc>(p.fill[value_index(p, first + c)]);
-      group->dx[c] = group->dy[c] = static_cast<Acc>(0);
-    }
-  }
-
-  // What colour was applied to.
-  __device__ void blended(int64_t first, int count, const PixelGroup<Acc>& group,
-                          Acc value[kPixelGroup]) const {
-    PixelGroup<Acc> copy;
-    bool copied = false;
-    const bool copies = mode != Interpolation::kNearest && !block.sample.is_fill &&
-                        block.sample.mode == Interpolation::kNearest;
-    if (copies) {
-      copied = sample_group<T, Interpolation::kNearest, false>(p, block.sample, axes, point,
-                                                               plane(first), first, count, &copy);
-    }
-    for (int c = 0; c < kPixelGroup; ++c) {
-      if (c >= count) break;
-      const Acc fill = static_cast<Acc>(p.fill[value_index(p, first + c)]);
-      value[c] =
-          copies ? (copied ? copy.value[c] : fill) : blend_fill(group.value[c], fill, edge.out);
-    }
-  }
-
-  __device__ Acc gradient(int64_t channel) const {
-    if (erased) return static_cast<Acc>(0);
-    const Strides& stride = p.output_stride;
-    return load_gradient<Acc>(
-        p.output_dtype, p.output,
-        sample * stride.batch + channel * stride.channel + y * stride.row + x * stride.column);
-  }
-
- private:
-  __device__ const T* plane(int64_t channel) const {
-    const AugmentImage& image = block.sample.image;
-    return static_cast<const T*>(image.data) + channel * image.channel_stride;
-  }
+struct ThreadPixels {
+  volatile int32_t column[kPullThreads<Acc>], row[kPullThreads<Acc>];  // of the output
+  volatile Acc x[kPullThreads<Acc>], y[kPullThreads<Acc>];             // its LanePoint
+  volatile Acc out[kPullThreads<Acc>];                                 // the part that is fill
+  volatile Acc gx[kPullThreads<Acc>], gy[kPullThreads<Acc>], fills[kPullThreads<Acc>];
+  const PlacedSegment<Acc>* volatile segments[kPullThreads<Acc>];  // of its row
 };
 
-// Pulls a pixel's gradient back to its samples, into `grad_sampled` ([batch, channels,
-// output_height, output_width]; or null), and adds its terms of the matrix sums.
-template <class T, Interpolation mode, class Acc>
-__device__ void pull_pixel(const AugmentBackwardParams& b, Acc* grad_sampled,
-                           const PullBlock<Acc>& block, int row, int64_t sample, int64_t y,
-                           int64_t x, double sum[kMatrixSums]) {
-  const AugmentParams& p = b.forward;
-  const Acc zero = static_cast<Acc>(0);
-  PullPixel<T, mode> pixel(p, block, row, sample, y, x);
-  const bool slopes = mode != Interpolation::kNearest && b.grad_matrix != nullptr;
-  Acc gx = zero, gy = zero, fills = zero;
-  for (int64_t first = 0; first < p.channels; first += kPixelGroup) {
-    const int count = group_size(p, first);
-    PixelGroup<Acc> group;
-    Acc value[kPixelGroup] = {}, e[kPixelGroup];
-    if (slopes || p.clamp) pixel.sampled(first, count, &group);
-    if (p.clamp) pixel.blended(first, count, group, value);
-    for (int c = 0; c < kPixelGroup; ++c) {
-      if (c >= count) break;
-      e[c] = pixel.gradient(first + c);
-    }
-    pull_group(p, block.plan, first, count, value, e);
-    for (int c = 0; c < kPixelGroup; ++c) {
-      if (c >= count) break;
-      const Acc d = pull_blend(e[c], pixel.edge.out);
-      if (slopes) {
-        const Acc fill = static_cast<Acc>(p.fill[value_index(p, first + c)]);
-        fills = fills + e[c] * (group.value[c] - fill);
-        gx = gx + d * group.dx[c];
-        gy = gy + d * group.dy[c];
-      }
-      if (grad_sampled != nullptr) {
-        const int64_t plane = sample * p.channels + first + c;
-        grad_sampled[(plane * p.output_height + y) * p.output_width + x] = d;
-      }
+// A sum of every thread. In shared memory: registers are for sampling and colour.
+template <class Acc>
+using ThreadSum = double[kPullThreads<Acc>];
+
+// use() for this thread's pixels of a band, which `pixels` places, after its `sums` sums are set to
+// 0. Called by all threads of the block, and synchronizes them, at last when all are done.
+template <class Acc, class Use>
+__device__ void for_band_pixels(const AugmentParams& p, const PullBand& band,
+                                const PlacedSegment<Acc>* segments, PullBlock<Acc>* block,
+                                ThreadPixels<Acc>* pixels, int sums, ThreadSum<Acc>* sum,
+                                const Use& use) {
+  const PullThread thread;
+  for (int k = 0; k < sums; ++k) sum[k][threadIdx.x] = 0.0;
+  prepare_pull(p, band.sample, block);
+  const int32_t y = band.y + thread.row;
+  if (y < p.output_height) {
+    pixels->row[threadIdx.x] = y;
+    pixels->segments[threadIdx.x] = segments + segment_at(p, band.sample, y, 0);
+    for (pixels->column[threadIdx.x] = thread.lane; pixels->column[threadIdx.x] < p.output_width;
+         pixels->column[threadIdx.x] += static_cast<int32_t>(kTreeLeaves)) {
+      use();
     }
   }
-  if (!slopes) return;
-  const LanePoint<Acc>& at = pixel.point;
-  const MovingRange<Acc> by_x = moving_range(p, block.slope, pixel.axes.x);
-  const MovingRange<Acc> by_y = moving_range(p, block.slope, pixel.axes.y);
-  gx = pull_place(gx, fills, pixel.edge.x, pixel.edge.out, at.x >= by_x.low && at.x < by_x.high);
-  gy = pull_place(gy, fills, pixel.edge.y, pixel.edge.out, at.y >= by_y.low && at.y < by_y.high);
-  const double column = static_cast<double>(x);
-  const MapTerms t = map_terms(block.sample.map, p.matrix_rows == 3, column, static_cast<double>(y),
-                               static_cast<double>(pixel.segment.x) + static_cast<double>(at.x),
-                               static_cast<double>(pixel.segment.y) + static_cast<double>(at.y),
-                               static_cast<double>(gx), static_cast<double>(gy));
-  sum[0] += t.a;
-  sum[1] += t.a * column;
-  sum[2] += t.b;
-  sum[3] += t.b * column;
-  sum[4] += t.c;
-  sum[5] += t.c * column;
+  __syncthreads();  // all sums are there
 }
 
-// Adds a pixel's terms of the sums of colour step `step`: [channels, channels + 1] in rows of 5.
-template <class T, Interpolation mode, class Acc>
-__device__ void pull_pixel_color(const AugmentParams& p, const PullBlock<Acc>& block, int row,
-                                 int64_t sample, int64_t y, int64_t x, int64_t step,
-                                 double sum[kMaxMatrixElements]) {
-  PullPixel<T, mode> pixel(p, block, row, sample, y, x);
-  const int channels = static_cast<int>(p.channels);
-  PixelGroup<Acc> group;
-  Acc value[kPixelGroup] = {}, e[kPixelGroup], input[kPixelGroup];
-  pixel.sampled(0, channels, &group);
-  pixel.blended(0, channels, group, value);
-  for (int c = 0; c < kPixelGroup; ++c) {
-    if (c >= channels) break;
-    e[c] = pixel.gradient(c) * static_cast<Acc>(p.scale[value_index(p, c)]);
-  }
-  pull_color_to(p, block.plan, step, value, e, input);
-  constexpr int kColumns = kMaxColorChannels + 1;
-  for (int c = 0; c < kPixelGroup; ++c) {
-    if (c >= channels) break;
-    const double by = static_cast<double>(e[c]);
-    for (int j = 0; j < kPixelGroup; ++j) {
-      if (j >= channels) break;
-      sum[c * kColumns + j] += by * static_cast<double>(input[j]);
+// use(row, k, total): halves the 64 lanes of each row's sum k to one. Eight threads take a sum,
+// each every eighth lane, and the first of them gets it. Called by all threads of the block, after
+// they have met.
+template <class Acc, class Use>
+__device__ void sum_rows(int count, const ThreadSum<Acc>* sum, const Use& use) {
+  constexpr int kRows = kPullRows<Acc>, kLanes = static_cast<int>(kTreeLeaves);
+  constexpr int kTogether = 8, kEach = kLanes / kTogether;
+  const int thread = static_cast<int>(threadIdx.x), first = thread % kTogether;
+  // `count` and kRows are even: the four sums of a warp are all there or all not.
+  for (int i = thread / kTogether; i < count * kRows; i += kPullThreads<Acc> / kTogether) {
+    const int row = i % kRows, k = i / kRows;
+    double v[kEach];
+    for (int j = 0; j < kEach; ++j) v[j] = sum[k][row * kLanes + first + j * kTogether];
+    for (int w = kEach / 2; w >= 1; w /= 2) {
+      for (int j = 0; j < w; ++j) v[j] += v[j + w];
     }
-    sum[c * kColumns + kMaxColorChannels] += by;
+    for (int w = kTogether / 2; w >= 1; w /= 2) {
+      v[0] += __shfl_down_sync(0xffffffffu, v[0], static_cast<unsigned>(w));
+    }
+    if (first == 0) use(row, k, v[0]);
   }
-}
-
-// A row's sums of 32 lanes, padded so that threads with a sum each use different banks.
-using HalfRow = double[kWarp + 1];
-
-// Halves the 64 lanes of a row's sums to one; a thread whose lane is the number of a sum gets that
-// sum. Called by all threads of the block, and synchronizes them twice: shuffles would take two
-// times five steps for every sum.
-template <int Count>
-__device__ inline double sum_row(const double (&sum)[Count], const PullThread& thread,
-                                 HalfRow (&half)[Count]) {
-  if (thread.lane >= kWarp) {
-    for (int k = 0; k < Count; ++k) half[k][thread.lane - kWarp] = sum[k];
-  }
-  __syncthreads();
-  if (thread.lane < kWarp) {
-    for (int k = 0; k < Count; ++k) half[k][thread.lane] = sum[k] + half[k][thread.lane];
-  }
-  __syncthreads();
-  if (thread.lane >= Count) return 0.0;
-  double* const lane = half[thread.lane];
-  for (int w = kWarp / 2; w >= 1; w /= 2) {
-    for (int i = 0; i < w; ++i) lane[i] += lane[i + w];
-  }
-  return lane[0];
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include "core/element_types.h"
 #include "cuda/launch.h"
 #include "cuda/warp/augment_modes.h"
-#include "cuda/warp/augment_pull.h"
+#include "cuda/warp/augment_pull_pixel.h"
 
 namespace visops {
 namespace {
@@ -15,101 +15,85 @@ __device__ inline double* row_sums_at(const AugmentBackwardParams& b, int64_t sa
 }
 
 template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
-__global__ void __launch_bounds__(kPullThreads, 2)
-    augment_pull(const __grid_constant__ AugmentBackwardParams b, Acc* grad_sampled) {
+__global__ void __launch_bounds__(kPullThreads<Acc>, 4)
+    augment_pull(const __grid_constant__ AugmentBackwardParams b,
+                 const PlacedSegment<Acc>* segments, Acc* grad_sampled,
+                 const int64_t first_sample) {
   const AugmentParams& p = b.forward;
   __shared__ PullBlock<Acc> block;
-  __shared__ HalfRow half[kPullRows][kMatrixSums];
-  const PullThread thread;
-  const int64_t bands = pull_bands(p), count = p.batch * bands;
-  for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
-    const int64_t sample = i / bands, y0 = (i - sample * bands) * kPullRows;
-    const int64_t y = y0 + thread.row;
-    prepare_pull(p, sample, &block);
-    double sum[kMatrixSums] = {};
-    for (int64_t chunk = 0; chunk < p.output_width; chunk += kPullColumns) {
-      prepare_segments(p, y0, chunk, &block);
-      if (y < p.output_height) {
-        for (int64_t x = chunk + thread.lane; x < p.output_width && x < chunk + kPullColumns;
-             x += kTreeLeaves) {
-          pull_pixel<T, mode>(b, grad_sampled, block, thread.row, sample, y, x, sum);
-        }
-      }
-      __syncthreads();  // before the next chunk's segments, or the next sample, replace these
-    }
-    if (b.grad_matrix == nullptr) continue;
-    const double total = sum_row(sum, thread, half[thread.row]);
-    if (thread.lane < kMatrixSums && y < p.output_height) {
-      row_sums_at(b, sample, y)[thread.lane] = total;
-    }
-  }
+  __shared__ ThreadPixels<Acc> pixels;
+  __shared__ ThreadGroup<Acc> group;
+  __shared__ ThreadValues<Acc> numbers;
+  __shared__ ThreadSum<Acc> sum[kMatrixSums];
+  const int sums = b.grad_matrix != nullptr ? kMatrixSums : 0;
+  const PullBand band = pull_band<Acc>(first_sample);
+  for_band_pixels<Acc>(p, band, segments, &block, &pixels, sums, sum, [&] {
+    pull_pixel<T, mode>(b, grad_sampled, block, band.sample, &group, &numbers, &pixels, sum);
+  });
+  sum_rows<Acc>(sums, sum, [&](int row, int k, double total) {
+    if (band.y + row < p.output_height) row_sums_at(b, band.sample, band.y + row)[k] = total;
+  });
 }
 
-template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kPullThreads, 2)
-    augment_pull_color(const __grid_constant__ AugmentBackwardParams b) {
-  using Acc = typename Accumulate<T>::type;
+template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
+__global__ void __launch_bounds__(kPullThreads<Acc>, 4)
+    augment_pull_color(const __grid_constant__ AugmentBackwardParams b,
+                       const PlacedSegment<Acc>* segments, const int64_t first_sample) {
   const AugmentParams& p = b.forward;
   __shared__ PullBlock<Acc> block;
-  __shared__ HalfRow half[kPullRows][kMaxMatrixElements];
-  const PullThread thread;
-  const int64_t bands = pull_bands(p), count = p.batch * bands * p.color_steps;
-  for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
-    const int64_t step = i % p.color_steps, band = i / p.color_steps;
-    const int64_t sample = band / bands, y0 = (band - sample * bands) * kPullRows;
-    const int64_t y = y0 + thread.row;
-    prepare_pull(p, sample, &block);
-    double sum[kMaxMatrixElements] = {};
-    for (int64_t chunk = 0; chunk < p.output_width; chunk += kPullColumns) {
-      prepare_segments(p, y0, chunk, &block);
-      if (y < p.output_height) {
-        for (int64_t x = chunk + thread.lane; x < p.output_width && x < chunk + kPullColumns;
-             x += kTreeLeaves) {
-          pull_pixel_color<T, mode>(p, block, thread.row, sample, y, x, step, sum);
-        }
-      }
-      __syncthreads();  // before the next chunk's segments, or the next sample, replace these
+  __shared__ ThreadPixels<Acc> pixels;
+  __shared__ ThreadValues<Acc> values;
+  __shared__ ThreadSum<Acc> sum[kMostColorSums];
+  const int parts = color_parts(p), columns = static_cast<int>(p.channels) + 1;
+  const int step = static_cast<int>(blockIdx.z) / parts,
+            part = static_cast<int>(blockIdx.z) % parts;
+  const int rows = static_cast<int>(p.channels) / parts, sums = rows * columns;
+  const PullBand band = pull_band<Acc>(first_sample);
+  for_band_pixels<Acc>(p, band, segments, &block, &pixels, sums, sum, [&] {
+    pull_pixel_color<T, mode>(p, block, band.sample, step, part * rows, rows, &values, &pixels,
+                              sum);
+  });
+  sum_rows<Acc>(sums, sum, [&](int row, int k, double total) {
+    if (band.y + row < p.output_height) {
+      double* const of_row = row_sums_at(b, band.sample, band.y + row) + first_color_sum(b);
+      of_row[step * color_elements(p) + part * sums + k] = total;
     }
-    const double total = sum_row(sum, thread, half[thread.row]);
-    constexpr int kColumns = kMaxColorChannels + 1;
-    const int c = thread.lane / kColumns, j = thread.lane % kColumns;
-    const int channels = static_cast<int>(p.channels);
-    if (c < channels && (j < channels || j == kMaxColorChannels) && y < p.output_height) {
-      const int column = j < channels ? j : channels;
-      row_sums_at(b, sample,
-                  y)[first_color_sum(b) + step * color_elements(p) + c * (channels + 1) + column] =
-          total;
-    }
-  }
+  });
 }
 
-template <class T, Interpolation mode>
-void pull_as(const AugmentBackwardParams& b, void* scratch, void* stream) {
-  auto* grad_sampled = static_cast<typename Accumulate<T>::type*>(scratch);
-  const int64_t bands = b.forward.batch * pull_bands(b.forward);
-  launch(augment_pull<T, mode>, grid_for(bands), dim3(kPullThreads), 0, stream, b, grad_sampled);
+template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
+void pull_as(const AugmentBackwardParams& b, const void* segments, void* grad_sampled,
+             void* stream) {
+  each_band<Acc>(b.forward, 1, [&](int64_t first, dim3 blocks) {
+    launch(augment_pull<T, mode>, blocks, dim3(kPullThreads<Acc>), 0, stream, b,
+           static_cast<const PlacedSegment<Acc>*>(segments), static_cast<Acc*>(grad_sampled),
+           first);
+  });
 }
 
-template <class T, Interpolation mode>
-void pull_color_as(const AugmentBackwardParams& b, void* stream) {
+template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
+void pull_color_as(const AugmentBackwardParams& b, const void* segments, void* stream) {
   const AugmentParams& p = b.forward;
-  const int64_t bands = p.batch * pull_bands(p) * p.color_steps;
-  launch(augment_pull_color<T, mode>, grid_for(bands), dim3(kPullThreads), 0, stream, b);
+  each_band<Acc>(p, p.color_steps * color_parts(p), [&](int64_t first, dim3 blocks) {
+    launch(augment_pull_color<T, mode>, blocks, dim3(kPullThreads<Acc>), 0, stream, b,
+           static_cast<const PlacedSegment<Acc>*>(segments), first);
+  });
 }
 
 }  // namespace
 
 template <Slot slot, Interpolation mode>
-void launch_augment_pull(const AugmentBackwardParams& b, void* grad_sampled, void* stream) {
+void launch_augment_pull(const AugmentBackwardParams& b, const void* segments, void* grad_sampled,
+                         void* stream) {
   with_element_type(b.forward.dtype, [&](auto* element) {
-    pull_as<std::remove_pointer_t<decltype(element)>, mode>(b, grad_sampled, stream);
+    pull_as<std::remove_pointer_t<decltype(element)>, mode>(b, segments, grad_sampled, stream);
   });
 }
 
 template <Slot slot, Interpolation mode>
-void launch_augment_pull_color(const AugmentBackwardParams& b, void* stream) {
+void launch_augment_pull_color(const AugmentBackwardParams& b, const void* segments, void* stream) {
   with_element_type(b.forward.dtype, [&](auto* element) {
-    pull_color_as<std::remove_pointer_t<decltype(element)>, mode>(b, stream);
+    pull_color_as<std::remove_pointer_t<decltype(element)>, mode>(b, segments, stream);
   });
 }
 

@@ -1,4 +1,4 @@
 #include "cuda/warp/augment_pull_kernels.h"
 
 template void visops::launch_augment_pull<visops::kCudaSlot, visops::Interpolation::kBicubic>(
-    const visops::AugmentBackwardParams&, void*, void*);
+    const visops::AugmentBackwardParams&, const void*, void*, void*);

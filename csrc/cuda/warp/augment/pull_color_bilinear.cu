@@ -2,4 +2,4 @@
 
 template void
 visops::launch_augment_pull_color<visops::kCudaSlot, visops::Interpolation::kBilinear>(
-    const visops::AugmentBackwardParams&, void*);
+    const visops::AugmentBackwardParams&, const void*, void*);
