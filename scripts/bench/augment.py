@@ -19,7 +19,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # so that `bench` is a package
 
-from bench.augmentation import chains, gradients, jpeg, layouts, one_warp, ragged, samples
+from bench.augmentation import chains, gradients, jpeg, layouts, one_warp, plain, ragged, samples
 from bench.harness import Case, main
 
 
@@ -29,6 +29,7 @@ def all_cases() -> list[Case]:
         *one_warp.cases(),
         *chains.cases(),
         *chains.class_cases(),
+        *plain.cases(),
         *samples.cases(),
         *ragged.cases(),
         *jpeg.cases(),

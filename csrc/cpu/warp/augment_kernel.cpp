@@ -4,12 +4,13 @@
 // (cpu/warp/augment_lanes.h, cpu/warp/augment_samplers.h); from there it goes through colour and
 // normalisation to the output's dtype and layout (cpu/warp/augment_color.h). So the image is read
 // once and the output written once. antialias of uint8 without rotation is computed in integers
-// (cpu/warp/augment_resize_integers.h), and bytes that only move are copied
-// (cpu/warp/augment_copies.h). float64 images, and segments that lanes can't hold, go pixel by
-// pixel through core/warp/augment_pixel.h; all ways agree to the bit. Integers are rounded half to
-// even and saturate when stored. Assumes what check_augment() and check_augment_data() establish:
-// regular matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless
-// padding is constant.
+// (cpu/warp/augment_resize_integers.h), shifts and flips convert runs of pixels
+// (cpu/warp/augment_straight.h), and bytes that only move are copied (cpu/warp/augment_copies.h).
+// float64 images, and segments that lanes can't hold, go pixel by pixel through
+// core/warp/augment_pixel.h; all ways agree to the bit. Integers are rounded half to even and
+// saturate when stored. Assumes what check_augment() and check_augment_data() establish: regular
+// matrices, sizes below 2^31, at most 4 channels with colour, a non-empty window unless padding is
+// constant.
 #include "cpu/warp/augment_color.h"
 #include "cpu/warp/augment_copies.h"
 #include "cpu/warp/augment_filter.h"
@@ -198,9 +199,11 @@ void augment_straight(const AugmentTask& task, int64_t first, int64_t last, Span
     const int64_t row = map.source_y(y);
     Span lanes = intersect({0, count}, {within.begin - x0, within.end - x0});
     if (row < s.y.first || row > s.y.last || lanes.begin >= lanes.end) lanes = {0, 0};
-    const char* const pixel =
-        data +
-        (row * s.image.row_stride + map.source_x(x0 + lanes.begin) * s.image.column_stride) * size;
+    const char* pixel = data;  // of the first lane
+    if (lanes.begin < lanes.end) {
+      const int64_t x = map.source_x(x0 + lanes.begin);
+      pixel += (row * s.image.row_stride + x * s.image.column_stride) * size;
+    }
     for (int64_t c = 0; c < p.channels; c += kGroup) {
       const int64_t channels = p.channels - c < kGroup ? p.channels - c : kGroup;
       if (lanes.begin < lanes.end) {

@@ -180,22 +180,13 @@ struct LaneSampler : LaneImage {
         return;
       }
     }
-    // Contiguous columns, for whole vectors without a clamped tap.
-    const double* m = s.map.m;
-    const int32_t size = sizeof(T);
-    const int whole = lanes.end & -Floats::kWidth;
-    const bool as_is = layout == Layout::kPlanes && s.map.integral && m[0] == 1.0 && m[3] == 0.0 &&
-                       whole > 0 && lanes.offset[whole - 1] - lanes.offset[0] == (whole - 1) * size;
     for (int64_t c = 0; c < channels; ++c) {
       const char* plane = image + c * channel_bytes;
-      int i = 0;
-      if (as_is) {
-        const T* row = reinterpret_cast<const T*>(plane + lanes.offset[0]);
-        for (; i < whole; i += Floats::kWidth) load_floats(row + i).store(planes.v[c] + i);
-      }
       alignas(64) T element[kPaddedSegment];
-      for (int k = i; k < count; ++k) memcpy(element + k, plane + lanes.offset[k], sizeof(T));
-      for (; i < count; i += Floats::kWidth) load_floats(element + i).store(planes.v[c] + i);
+      for (int i = 0; i < count; ++i) memcpy(element + i, plane + lanes.offset[i], sizeof(T));
+      for (int i = 0; i < count; i += Floats::kWidth) {
+        load_floats(element + i).store(planes.v[c] + i);
+      }
     }
   }
 

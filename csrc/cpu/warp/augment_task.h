@@ -42,8 +42,8 @@ struct SegmentSampler {
   // Lanes [begin, end) one by one, wherever they lie.
   void (*pixels)(const SegmentAt&, int begin, int end, int64_t first, int64_t channels, Planes&);
   // load_straight(); nearest only.
-  void (*straight)(const AugmentImage&, const void* pixel, int64_t direction, Span lanes,
-                   int64_t first, int64_t channels, Planes&);
+  void (*straight)(const AugmentImage&, const void* pixel, int64_t step, Span lanes, int64_t first,
+                   int64_t channels, Planes&);
 };
 
 template <class T, Interpolation mode>
