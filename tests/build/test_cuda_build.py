@@ -92,25 +92,37 @@ def test_this_machines_gpus(
 
 
 @pytest.mark.usefixtures("cuda_home")
-def test_architectures(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "8.6 10.3a+PTX")
+@pytest.mark.parametrize(
+    ("archs", "expected"),
+    [
+        (
+            "8.6 10.3a+PTX",
+            [
+                "-gencode=arch=compute_86,code=sm_86",
+                "-gencode=arch=compute_103a,code=sm_103a",
+                "-gencode=arch=compute_103a,code=compute_103a",
+            ],
+        ),
+        (  # one PTX for all that 8.0 and newer understand
+            "7.5;9.0+PTX;8.6",
+            [
+                "-gencode=arch=compute_75,code=sm_75",
+                "-gencode=arch=compute_86,code=sm_90",
+                "-gencode=arch=compute_86,code=compute_86",
+                "-gencode=arch=compute_86,code=sm_86",
+            ],
+        ),
+    ],
+)
+def test_architectures(archs: str, expected: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", archs)
     cuda = build.find_cuda("13.2")
     assert cuda is not None
-    assert cuda.arch_flags() == [
-        "-gencode=arch=compute_86,code=sm_86",
-        "-gencode=arch=compute_103a,code=sm_103a",
-        "-gencode=arch=compute_103a,code=compute_103a",
-    ]
-    # One PTX for all that 8.0 and newer understand.
-    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "7.5;9.0+PTX;8.6")
-    cuda = build.find_cuda("13.2")
-    assert cuda is not None
-    assert cuda.arch_flags() == [
-        "-gencode=arch=compute_75,code=sm_75",
-        "-gencode=arch=compute_86,code=sm_90",
-        "-gencode=arch=compute_86,code=compute_86",
-        "-gencode=arch=compute_86,code=sm_86",
-    ]
+    assert cuda.arch_flags() == expected
+
+
+@pytest.mark.usefixtures("cuda_home")
+def test_architectures_that_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "Ampere")
     cuda = build.find_cuda("13.2")
     assert cuda is not None
