@@ -16,7 +16,7 @@ namespace {
 template <class Acc>
 constexpr int kPullRows = std::is_same<Acc, double>::value ? 2 : 4;
 template <class Acc>
-constexpr int kPullThreads = kPullRows<Acc>* static_cast<int>(kTreeLeaves);
+constexpr int kPullThreads = kPullRows<Acc> * static_cast<int>(kTreeLeaves);
 
 struct PullThread {
   int row, lane;
