@@ -92,6 +92,15 @@ struct PixelTaps {
   VISOPS_DEVICE VISOPS_ALWAYS_INLINE bool outside() const { return y.outside() || x.outside(); }
 };
 
+// The element at tap (i, j), which must not be fill.
+template <class T, Interpolation mode, class Acc>
+VISOPS_FN Acc load_tap(const T* plane, const Strides& stride, const PixelTaps<mode, Acc>& taps,
+                       int i, int j) {
+  const T element =
+      load_readonly(plane + taps.y.index[i] * stride.row + taps.x.index[j] * stride.column);
+  return static_cast<Acc>(load_element(&element));
+}
+
 // The taps' values in one plane (image + batch and channel offsets): value[row][column].
 template <class T, Interpolation mode, class Acc>
 VISOPS_FN void load_taps(const T* plane, const Strides& stride, const PixelTaps<mode, Acc>& taps,
@@ -101,9 +110,7 @@ VISOPS_FN void load_taps(const T* plane, const Strides& stride, const PixelTaps<
     for (int j = 0; j < kCount; ++j) {
       value[i][j] = fill;
       if (taps.y.index[i] >= 0 && taps.x.index[j] >= 0) {
-        const T element =
-            load_readonly(plane + taps.y.index[i] * stride.row + taps.x.index[j] * stride.column);
-        value[i][j] = load_element(&element);
+        value[i][j] = load_tap(plane, stride, taps, i, j);
       }
     }
   }

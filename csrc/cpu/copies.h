@@ -57,5 +57,16 @@ VISOPS_ALWAYS_INLINE void copy_overlapping(const char* image, const int32_t* off
   memcpy(out + (count - 1) * Bytes, image + offset[count - 1], Bytes);
 }
 
+// Adjacent pixels of `Bytes` bytes in the other order: out[0] is the one at `last`. (Compilers turn
+// vectors around.)
+template <int Bytes>
+VISOPS_ALWAYS_INLINE void turn_pixels(const char* last, int count, char* out) {
+  for (int64_t i = 0; i < count; ++i) {
+    char pixel[Bytes];
+    memcpy(pixel, last - i * Bytes, Bytes);
+    memcpy(out + i * Bytes, pixel, Bytes);
+  }
+}
+
 }  // namespace
 }  // namespace visops

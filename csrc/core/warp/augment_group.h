@@ -132,9 +132,7 @@ VISOPS_FN bool tap_group(const AugmentParams& p, const AugmentSample& s,
     if (c >= count) break;
     const T* plane = image + c * stride.channel;
     if constexpr (mode == Interpolation::kNearest) {
-      const T element =
-          load_readonly(plane + taps.y.index[0] * stride.row + taps.x.index[0] * stride.column);
-      group->value[c] = static_cast<Acc>(load_element(&element));
+      group->value[c] = load_tap(plane, stride, taps, 0, 0);
     } else {
       const Acc fill = fill_of(c);
       group->value[c] = sample_pixel(plane, stride, taps, fill);

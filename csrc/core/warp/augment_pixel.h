@@ -146,9 +146,7 @@ VISOPS_FN void sample_augmented(const AugmentParams& p, const AugmentSample& s,
     if (outside) {
       value[c] = fill;
     } else if constexpr (mode == Interpolation::kNearest) {
-      const T element =
-          load_readonly(plane + taps.y.index[0] * stride.row + taps.x.index[0] * stride.column);
-      value[c] = static_cast<Acc>(load_element(&element));
+      value[c] = load_tap(plane, stride, taps, 0, 0);
     } else {
       value[c] = blend_fill(sample_pixel(plane, stride, taps, fill), fill, out);
     }

@@ -127,7 +127,7 @@ void augment_place(const AugmentTask& task, const SegmentAt& at, const LaneImage
     const int64_t channels = at.p.channels - c < kGroup ? at.p.channels - c : kGroup;
     switch (place.way) {
       case LaneWay::kCopy: break;  // done above, all channels at once
-      case LaneWay::kFill: fill_planes(at, c, channels, planes); break;
+      case LaneWay::kFill: fill_around(at.p, {0, 0}, at.padded, c, channels, planes); break;
       case LaneWay::kTaps:
         task.sampler.taps(image, place.lanes, at.padded, c, channels, planes);
         blend_planes(at, place.lanes, c, channels, planes);

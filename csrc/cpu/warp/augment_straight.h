@@ -9,6 +9,7 @@
 
 #include "cpu/simd/floats.h"
 #include "cpu/warp/augment_lanes.h"
+#include "cpu/warp/copied_pixels.h"
 
 namespace visops {
 namespace {
@@ -29,13 +30,13 @@ struct StraightMap {
 
 inline bool has_straight_map(const AugmentSample& s) {
   const double* m = s.map.m;
-  return s.mode == Interpolation::kNearest && s.map.integral && !s.is_fill && fabs(m[0]) == 1.0 &&
-         m[1] == 0.0 && m[3] == 0.0 && fabs(m[4]) == 1.0;
+  return s.mode == Interpolation::kNearest && !s.is_fill && run_of(s.map.integral, m) != 0 &&
+         m[1] == 0.0 && fabs(m[4]) == 1.0;
 }
 
 inline StraightMap straight_map(const AugmentSample& s) {
   const double* m = s.map.m;
-  return {static_cast<int64_t>(m[0]), static_cast<int64_t>(m[4]), static_cast<int64_t>(m[2]),
+  return {run_of(s.map.integral, m), static_cast<int64_t>(m[4]), static_cast<int64_t>(m[2]),
           static_cast<int64_t>(m[5])};
 }
 
@@ -61,17 +62,11 @@ VISOPS_ALWAYS_INLINE void convert_run(T* element, int begin, int end, float* v) 
   }
 }
 
-// Elements in the other order. (Compilers turn vectors around.)
+// Elements in the other order.
 template <class T>
-VISOPS_ALWAYS_INLINE void turn_run(const T* VISOPS_RESTRICT last, int count,
-                                   T* VISOPS_RESTRICT element) {
-  for (int i = 0; i < count; ++i) {
-    if constexpr (sizeof(T) == 2) {  // GCC makes no vectors of structs
-      element[i].bits = last[-i].bits;
-    } else {
-      element[i] = last[-i];
-    }
-  }
+VISOPS_ALWAYS_INLINE void turn_run(const T* last, int count, T* element) {
+  turn_pixels<sizeof(T)>(reinterpret_cast<const char*>(last), count,
+                         reinterpret_cast<char*>(element));
 }
 
 // Elements `step` apart, the first of lane `begin`.

@@ -23,13 +23,6 @@ void sample_lanes(const SegmentAt& at, int begin, int end, int64_t first, int64_
   }
 }
 
-void fill_planes(const SegmentAt& at, int64_t first, int64_t channels, Planes& planes) {
-  for (int64_t c = 0; c < channels; ++c) {
-    const float fill = static_cast<float>(at.p.fill[value_index(at.p, first + c)]);
-    for (int i = 0; i < at.padded; ++i) planes.v[c][i] = fill;
-  }
-}
-
 // How segments are sampled, for one dtype and interpolation. Calls go through pointers, so that the
 // walk over segments is compiled once; a segment is long enough to hide them.
 struct SegmentSampler {

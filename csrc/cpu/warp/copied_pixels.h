@@ -41,24 +41,13 @@ void copy_packed(const PixelLayout& layout, const char* from, const int32_t* off
   }
 }
 
-// Adjacent pixels in the other order. (Compilers turn vectors around.)
-template <class Word>
-void turn_words(const char* last, int count, char* out) {
-  constexpr int64_t kSize = sizeof(Word);
-  for (int64_t i = 0; i < count; ++i) {
-    Word word;
-    memcpy(&word, last - i * kSize, kSize);
-    memcpy(out + i * kSize, &word, kSize);
-  }
-}
-
 // False for pixels of another size.
 inline bool turn_run(int64_t pixel, const char* last, int count, char* out) {
   switch (pixel) {
-    case 1: turn_words<uint8_t>(last, count, out); return true;
-    case 2: turn_words<uint16_t>(last, count, out); return true;
-    case 4: turn_words<uint32_t>(last, count, out); return true;
-    case 8: turn_words<uint64_t>(last, count, out); return true;
+    case 1: turn_pixels<1>(last, count, out); return true;
+    case 2: turn_pixels<2>(last, count, out); return true;
+    case 4: turn_pixels<4>(last, count, out); return true;
+    case 8: turn_pixels<8>(last, count, out); return true;
     default: return false;
   }
 }

@@ -56,11 +56,7 @@ __device__ void place_line(const RoiPasteParams& p, const TargetTile& at, int64_
 template <class T, Interpolation mode, class Acc>
 __device__ Acc patch_of(const CropMap& map, const T* plane, const Strides& stride,
                         const PixelTaps<mode, Acc>& taps) {
-  if (map.integral) {
-    const T element =
-        load_readonly(plane + taps.y.index[0] * stride.row + taps.x.index[0] * stride.column);
-    return static_cast<Acc>(load_element(&element));
-  }
+  if (map.integral) return load_tap(plane, stride, taps, 0, 0);
   return taken(plane, stride, taps, static_cast<Acc>(0));
 }
 

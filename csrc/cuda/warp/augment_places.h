@@ -14,7 +14,7 @@ struct PlacedSegment {
   SegmentAxes<Acc> axes;  // of the sample as it is differentiated
 };
 
-// Of a row.
+// How many a row has.
 VISOPS_FN int64_t segments_of(const AugmentParams& p) { return parts_of(p.output_width, kSegment); }
 
 // The place of the segment of pixel (x, y) in [batch, output_height, segments_of()].

@@ -103,9 +103,7 @@ __device__ bool take_taps(const AugmentParams& p, const AugmentSample& s,
     for (int c = 0; c < count; ++c) {
       const T* plane = image + c * stride.channel;
       if constexpr (mode == Interpolation::kNearest) {
-        const T element =
-            load_readonly(plane + taps.y.index[0] * stride.row + taps.x.index[0] * stride.column);
-        group->value[c] = static_cast<Acc>(load_element(&element));
+        group->value[c] = load_tap(plane, stride, taps, 0, 0);
       } else {
         Acc tap[tap_count(mode)][tap_count(mode)];
         load_taps(plane, stride, taps, fill_of(c), tap);
