@@ -25,6 +25,7 @@ from build_sanitizers import (
     build_folder,
     check_flags,
     compile_flags,
+    emulates_avx512,
     emulation_flags,
     sanitizers,
 )
@@ -82,6 +83,7 @@ class NinjaFile:
         self._flags = [*FLAGS.compile, f"{FLAGS.include}csrc", f"{FLAGS.include}{GENERATED}"]
         self._flags += FLAGS.warnings_are_errors if strict else []
         self._flags += compile_flags(sanitizers())
+        self._flags += defines({"VISOPS_EMULATE_AVX512": "1"}) if emulates_avx512() else []
         self._flags += shlex.split(os.environ.get("CXXFLAGS", ""))
         if WINDOWS:
             self._rule("cxx", f"{cxx} /showIncludes $flags /c $in /Fo$out", deps="msvc")
@@ -178,6 +180,14 @@ AVX2_SUFFICES = _kernels(
 )
 
 
+# GCC's vectors of 64 bytes, in pieces. Warned of is what a library would have to mind: how functions
+# pass them.
+_AVX512_EMULATION = [
+    *(*FLAGS.isa["avx2"], "-mfma", "-Wno-psabi", "-Wno-ignored-attributes"),
+    *("-include", "tests/avx512_emulation/avx512.h"),
+]
+
+
 def cpu_kernels(file: NinjaFile) -> list[Path]:
     """Compile csrc/cpu once per instruction set."""
     objects = []
@@ -187,7 +197,9 @@ def cpu_kernels(file: NinjaFile) -> list[Path]:
         for source in files_below("csrc/cpu"):
             if isa == "avx512" and "avx2" in levels and source.as_posix() in AVX2_SUFFICES:
                 continue  # StubTable::best_cpu() takes the next best kernel
-            slot_flags = [*defines({"VISOPS_ISA_SLOT": str(slot)}), *flags]
+            is_emulated = isa == "avx512" and emulates_avx512()
+            slot_flags = defines({"VISOPS_ISA_SLOT": str(slot)})
+            slot_flags += _AVX512_EMULATION if is_emulated else flags
             if gcc and flags != FLAGS.plain:
                 slot_flags += FLAGS.calls
                 slot_flags += FLAGS.lean if source.as_posix() in LEAN else []

@@ -47,9 +47,15 @@ def has_gpu_constants(environment: Mapping[str, str] = os.environ) -> bool:
     return environment.get("VISOPS_GPU_CONSTANTS", "0") not in ("", "0")
 
 
+def emulates_avx512(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether AVX-512 kernels are compiled for AVX2 (VISOPS_EMULATE_AVX512=1)."""
+    return environment.get("VISOPS_EMULATE_AVX512", "0") not in ("", "0")
+
+
 def build_folder(names: list[str]) -> str:
     """Return the folder of object files below build/."""
-    return "-".join(["ninja", *names, *(["gpu-constants"] if has_gpu_constants() else [])])
+    constants = ["gpu-constants"] if has_gpu_constants() else []
+    return "-".join(["ninja", *names, *constants, *(["avx512"] if emulates_avx512() else [])])
 
 
 def compile_flags(names: list[str]) -> list[str]:
