@@ -18,6 +18,7 @@ VISOPS_SANITIZE : "address,undefined" or "thread" builds with these sanitizers, 
     "cuda" looks at the memory of emulated CUDA kernels, with GCC and VISOPS_EMULATION=1.
 VISOPS_GPU_CONSTANTS : 1 compiles emulated kernels with the constants that a GPU takes, in another
     folder. By default theirs are so small that tests see several launches, rounds and tiles.
+VISOPS_EMULATE_AVX512 : 1 compiles the AVX-512 kernels for processors with AVX2, in another folder.
 TORCH_CUDA_ARCH_LIST : GPU architectures; "8.0;9.0+PTX" by default.
 CXX, CXXFLAGS, LDFLAGS, CUDA_HOME, MAX_JOBS : as usual.
 """

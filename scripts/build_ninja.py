@@ -180,8 +180,8 @@ AVX2_SUFFICES = _kernels(
 )
 
 
-# GCC's vectors of 64 bytes, in pieces. Warned of is what a library would have to mind: how functions
-# pass them.
+# GCC cuts its vectors of 64 bytes in pieces. It warns that functions pass them in another way than
+# with AVX-512; no function that is called from elsewhere does.
 _AVX512_EMULATION = [
     *(*FLAGS.isa["avx2"], "-mfma", "-Wno-psabi", "-Wno-ignored-attributes"),
     *("-include", "tests/avx512_emulation/avx512.h"),
