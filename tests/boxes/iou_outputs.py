@@ -17,7 +17,8 @@ SHARES = ("iof", "iof2")
 DTYPES = [(d, d) for d in (*FLOATING, torch.int32)]
 DTYPES += [(torch.float32, torch.float64), (torch.float16, torch.int64)]
 LARGER = ((70, 90), (400, 300))  # more than one task
-LARGER_DTYPES = (torch.float32, torch.float64)  # emulated threads take a while
+# Emulated threads take a while.
+LARGER_DTYPES = ((torch.float32, torch.float32), (torch.float64, torch.float64))
 
 
 def bits(tensor: Tensor) -> np.ndarray:
@@ -41,7 +42,7 @@ def outputs(device: str = "cpu") -> Iterator[tuple[str, np.ndarray]]:
     for kind, dtypes, measure in itertools.product(BOXES, DTYPES, (*FUNCTIONS, *SHARES)):
         if kind == "odd" and any(d in INTEGER for d in dtypes):
             continue  # NaN is no integer
-        larger = LARGER if kind == "clusters" and dtypes[0] in LARGER_DTYPES else ()
+        larger = LARGER if kind == "clusters" and dtypes in LARGER_DTYPES else ()
         for count1, count2 in (*SIZES[3:], *larger):
             sets = pair_of_sets(kind, count1, count2, torch.float64)
             boxes1, boxes2 = (
