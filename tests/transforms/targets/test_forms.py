@@ -15,7 +15,7 @@ from visops.transforms.sample.images import image_sizes
 from visops.transforms.sample.split import split_sample
 from visops.transforms.targets.move import Geometry, TargetOptions, finish_targets, move_targets
 
-from transforms.targets_cases import (
+from transforms.targets.cases import (
     IMAGE,
     SIZE,
     affine,

@@ -14,7 +14,7 @@ from torch import Tensor
 from visops import transforms as T
 from visops.transforms.targets.polygons import clip, cut_out
 
-from .targets_cases import SIZE, random_affine, random_perspective, transformed
+from .cases import SIZE, random_affine, random_perspective, transformed
 
 v2 = pytest.importorskip("torchvision.transforms.v2")
 tv = pytest.importorskip("torchvision.tv_tensors")
