@@ -242,7 +242,7 @@ class Compose(Chain):
         given = sample[0] if len(sample) == 1 else sample
         source = self._source(generator, index, epoch, params)
         if params is None and not return_params:
-            result = run_direct(self, given, source)
+            result = run_direct(self, self._passes, given, source)
             if result is not None:
                 return result
         leaves, rebuild = self._split(given)

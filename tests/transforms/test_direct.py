@@ -71,6 +71,16 @@ SAMPLES: dict[str, Callable[[], Any]] = {
     ),
     "pil": lambda: PIL.Image.fromarray(numbers(*SIZE, 3).numpy()),
     "typed": lambda: tv_tensors.Image(image()),
+    "batch of one": lambda: image().unsqueeze(0),
+    "array of one": lambda: numbers(1, *SIZE, 3).numpy(),
+    "typed batch of one": lambda: tv_tensors.Image(image().unsqueeze(0)),
+    "labelled batch of one": lambda: (image().unsqueeze(0), torch.tensor([3])),
+    "dict of one": lambda: {"image": image().unsqueeze(0), "labels": [4], "path": ["a.jpg"]},
+    "list of one": lambda: [image()],
+    "list of an array": lambda: [numbers(*SIZE, 3).numpy()],
+    "list of a pil": lambda: [PIL.Image.fromarray(numbers(*SIZE, 3).numpy())],
+    "list of a typed": lambda: [tv_tensors.Image(image())],
+    "dict of a list": lambda: {"image": [image()], "id": [5]},
     "pair": lambda: (image(), 7),
     "pair of arrays": lambda: (torch.tensor(3), image(), np.array([1.0, 2.0])),
     "dict": lambda: {"image": image(), "label": 3, "path": "a.jpg", "weight": torch.ones(5)},
@@ -158,6 +168,25 @@ def test_results_are_those_of_passes(name: str) -> None:
                 assert_same(found, expected)
 
 
+def test_images_and_batches_of_one_in_turn() -> None:
+    """A chain that has seen the one takes the other as well."""
+    chain = transforms.Compose(detection(), seed=0)
+    for name in ("tensor", "array", "typed"):
+        one = SAMPLES[name]()
+        chain(one, index=0)
+        for sample in (
+            one,
+            tv_tensors.wrap(one[None], like=one) if name == "typed" else one[None],
+            one,
+        ):
+            with noted(direct=False):
+                expected = chain(sample, index=1)
+            with noted() as went:
+                found = chain(sample, index=1)
+            assert went == [True]
+            assert_same(found, expected)
+
+
 @pytest.mark.parametrize("name", CHAINS)
 def test_chains_of_every_kind(name: str) -> None:
     chain = transforms.Compose(CHAINS[name](), seed=0)
@@ -185,6 +214,14 @@ def unusual() -> list[tuple[str, Any]]:
     nan[1, 2] = float("nan")
     return [
         ("tensor", torch.stack([image()] * 2)),
+        ("tensor", image()[None, None]),
+        ("typed", tv_tensors.Image(image()[None, None])),
+        ("typed batch of one", tv_tensors.Image(torch.stack([image()] * 2))),
+        ("labelled batch of one", (image(), torch.tensor([3]))),
+        ("list of one", [image(), image()]),
+        ("list of one", [torch.zeros(5, 5)]),
+        ("list of one", [image().unsqueeze(0)]),
+        ("list of one", [3]),
         ("tensor", image().to(torch.int16)),
         ("tensor", image().float().requires_grad_()),
         ("tensor", torch.zeros(3, 0, 5, dtype=torch.uint8)),
@@ -234,6 +271,8 @@ def test_unusual_samples_of_a_known_structure(place: int) -> None:
 
 STRUCTURES: list[Callable[[], Any]] = [
     lambda: [image(), image()],
+    lambda: {"image": image().unsqueeze(0), "mask": numbers(1, *SIZE, high=5)},
+    lambda: {"image": [image()], "mask": [numbers(*SIZE, high=5)]},
     lambda: {"image": [image()], "boxes": [typed_boxes()]},
     lambda: {"image": image(), "img": image()},
     lambda: {"image": image(), "boxes": [[1, 2, 3, 4]]},

@@ -6,21 +6,27 @@ times as long as C++ takes for the pixels. But an outline says what the entries 
 in a chain of one pass, C++ can move each tensor into another of its dtype. What values may change,
 such as shapes, dtypes and canvas sizes, is checked for each sample. Results have the bits of
 `run_passes`, which runs whatever is unusual, and says what is wrong with it.
+
+A batch or a list of one image goes the same way, unless targets come with it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 from torch.autograd import forward_ad
 
 from ..._torch.native import are_calls_watched, place_of
 from ...warp.augment_direct import LARGEST
-from ..sample.images import image_leaf
-from ..sample.leaf import tv_kind, tv_wrap
-from ..targets.direct import direct_targets
+from ..sample.images import image_leaf, may_be_image
+from ..sample.leaf import Leaf, tv_kind, tv_wrap
+from ..sample.outlines import Outline
+from ..targets.direct import DirectTarget, direct_targets
 from .compiled import DTYPE_NAMES, Compiled, compiled
+from .fuse import Pass
 from .nesting import outer_options
 from .run import channels_first
 from .source import Source
@@ -33,51 +39,63 @@ __all__ = ["run_direct"]
 _is_profiled = torch._C._autograd._profiler_enabled
 
 
-def run_direct(chain: Compose, sample: Any, source: Source) -> Any:
-    """Transform a sample, or return None where `run_passes` has to.
+def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Source) -> Any:
+    """Transform a sample by a chain's passes, or return None where `run_passes` has to.
 
     That must then be given the same `source`, whose numbers may have been drawn.
     """
-    fast = _only_pass(chain)
+    fast = _only_pass(chain, passes)
     if fast is None or not fast.known:
         return None
-    outline = chain.outline_of(sample)
-    if outline is None:
+    outline, holders, value, name = None, [], sample, "the sample"
+    if type(sample) is not Tensor:
+        outline = chain.outline_of(sample)
+        if outline is None:
+            return None
+        holders, entry = outline.holders(sample), outline.image
+        if outline.container is not None:
+            value = holders[entry.holder][entry.key]
+        if not _is_like(value, outline):
+            return None
+        name = entry.name
+    leaf = _leaf_of_one(value, name, not chain.named["per_frame"])
+    if leaf is None:
         return None
-    holders = outline.holders(sample)
-    entry = outline.image
-    value = sample if outline.container is None else holders[entry.holder][entry.key]
-    if getattr(value, "ndim", 0) != entry.rank:
-        return None
-    leaf = image_leaf(value, entry.name, not chain.named["per_frame"])
-    if leaf.batch is not None or leaf.frames:
-        return None
-    image = channels_first(leaf.value, leaf.layout)
+    in_batch, pixels = leaf.batch is not None, leaf.value
+    if type(value) is list:
+        value, pixels = value[0], pixels[0]
+    image = channels_first(pixels, leaf.layout)
     place = place_of(image)
     if place is None or image.requires_grad:
         return None
-    channels, height, width = image.shape
+    address, strides = place
+    channels, height, width = tuple(image.shape)[-3:]  # a slice of a Size takes far longer
     known = fast.known.get((image.dtype, channels))
     if known is None:
         return None
-    targets = direct_targets(outline, holders, (height, width), chain.options)
-    if targets is None:
-        return None
+    targets: Sequence[DirectTarget] = ()
+    if outline is not None and outline.container is not None:
+        found = direct_targets(outline, holders, (height, width), chain.options)
+        if found is None or (found and in_batch):
+            return None
+        targets = found
     seed, epoch, indices = source.key_for(1)
     drawn = fast.chain.draw(seed, epoch, indices[0], height, width, channels)
     if drawn is None or (drawn.projective and targets):
         return None
     mean, std, erase_value, dtype = known
-    shape = (channels, *drawn.size)
-    if not 0 < shape[0] * shape[1] * shape[2] <= LARGEST:
+    size = drawn.size
+    if not 0 < channels * size[0] * size[1] <= LARGEST:
         return None
-    moved = torch.empty(shape, dtype=dtype)
-    target = moved.data_ptr(), moved.stride()
+    moved = torch.empty((1, channels, *size) if in_batch else (channels, *size), dtype=dtype)
+    origin, target = (address, strides[-3:]), (moved.data_ptr(), moved.stride()[-3:])
     names = DTYPE_NAMES[image.dtype], DTYPE_NAMES[dtype]
     try:
-        fast.chain.augment(drawn, place, names[0], target, names[1], mean, std, erase_value)
+        fast.chain.augment(drawn, origin, names[0], target, names[1], mean, std, erase_value)
     except (TypeError, ValueError):
         return None
+    if outline is None:
+        return moved
     if tv_kind(value) is not None:
         moved = tv_wrap(moved, value)
     if outline.container is None:
@@ -89,11 +107,27 @@ def run_direct(chain: Compose, sample: Any, source: Source) -> Any:
     return outline.joined(copies)
 
 
-def _only_pass(chain: Compose) -> Compiled | None:
+def _is_like(value: Any, outline: Outline) -> bool:
+    """Whether a value has the rank of the first image in its place; alone, it may be a batch."""
+    rank, first = getattr(value, "ndim", 0), outline.image.rank
+    return rank == first or (outline.container is None and rank in (3, 4) and first in (3, 4))
+
+
+def _leaf_of_one(value: Any, name: str, frames: bool) -> Leaf | None:
+    """Make a leaf of an image, or of a batch or a list of one; return None for anything else."""
+    if type(value) is list:
+        if len(value) != 1 or not may_be_image(value[0]):
+            return None
+    elif getattr(value, "ndim", 0) > 4:
+        return None  # several of its dimensions are the batch's
+    leaf = image_leaf(value, name, frames)
+    return None if leaf.frames or leaf.batch not in (None, 1) else leaf
+
+
+def _only_pass(chain: Compose, passes: Sequence[Pass]) -> Compiled | None:
     """Return the pass of a chain in C++, if it has no other and nothing has to watch it."""
     if are_calls_watched() or _is_profiled() or forward_ad._current_level >= 0:
         return None
-    passes = chain.passes
     part = passes[0]
     if len(passes) > 1 or part.kind != "fused" or part.steps or outer_options() is not None:
         return None

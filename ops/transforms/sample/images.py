@@ -38,9 +38,11 @@ def image_leaf(value: Any, name: str, frames: bool = False, **place: Any) -> Lea
     With `frames`, plain arrays of four dimensions are videos and those of five batches of videos.
     Dimensions before those of a batch are folded into it; `restored_image` unfolds them.
     """
-    if isinstance(value, (list, tuple)):
+    if type(value) is Tensor:
+        pass  # to ask for each other type takes longer than all that follows
+    elif isinstance(value, (list, tuple)):
         return _list_leaf(value, name, place)
-    if isinstance(value, np.ndarray):
+    elif isinstance(value, np.ndarray):
         if value.ndim == 2:
             return Leaf("image", value[..., None], None, "HWC", False, value, name, **place)
     elif is_pil(value):
@@ -68,8 +70,9 @@ def image_leaf(value: Any, name: str, frames: bool = False, **place: Any) -> Lea
 
 def _folded(value: Any, rank: int) -> Any:
     """Fold all dimensions before the last `rank` into one, if there are several."""
-    before = value.shape[:-rank]
-    return value if len(before) < 2 else value.reshape(math.prod(before), *value.shape[-rank:])
+    if value.ndim < rank + 2:
+        return value
+    return value.reshape(math.prod(value.shape[:-rank]), *value.shape[-rank:])
 
 
 def _pil_array(image: Any, name: str) -> np.ndarray:

@@ -119,7 +119,9 @@ def _outline(sample: Any, leaves: Sequence[Leaf]) -> Outline | None:
     boxes = None
     for (holder, key, value), leaf in zip(places, leaves, strict=True):
         kind = leaf.kind
-        if leaf.like is not value or leaf.batch is not None or leaf.frames:
+        if leaf.like is not value or leaf.frames:
+            return None
+        if leaf.batch is not None and kind != "image":
             return None
         rank = getattr(value, "ndim", 0)
         flagged = kind == "keypoints" and isinstance(leaf.key, str)
