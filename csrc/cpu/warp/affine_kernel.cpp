@@ -209,7 +209,7 @@ void copy_sample(const AffineParams& p, const AffineMap& map, int64_t sample, in
   if (p.padding != Padding::kConstant || !fits_copied_rows(copied)) {
     return warp_rows<CopySampler<float>>(p, map, mode, sample, begin, end);
   }
-  copy_sample(copied, {begin, end}, p.output_width);
+  copy_sample(copied, {begin, end}, p.output_height, p.output_width);
 }
 
 void affine_kernel(const AffineParams& p, int64_t begin, int64_t end) {

@@ -229,7 +229,7 @@ void augment_rows(AugmentTask& task, int64_t first, int64_t last) {
   if (task.copies) {
     const CopiedSample copied = copied_sample(image, task.sample);
     if (copies_rows(image, copied)) {
-      copy_sample(copied, {first, last}, p.output_width);
+      copy_sample(copied, {first, last}, p.output_height, p.output_width);
       for (int64_t y = first; y < last; ++y) erase_bytes(p, task.sample, 0, y, p.output_width);
       return;
     }

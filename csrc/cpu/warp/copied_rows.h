@@ -5,12 +5,13 @@
 // Most segments lie in the window as a whole, which their two ends tell; the others are searched
 // from where float64 puts the run's ends. So no lane is clamped or tested, and the products of step
 // and lane, which are the same in every segment, are computed once. Upright maps have the same runs
-// and offsets in all rows, so that only the copies are left.
+// and offsets in all rows, so that only the copies are left; quarter turns need no offsets.
 #pragma once
 
 #include "core/image.h"
 #include "cpu/warp/affine_rows.h"
 #include "cpu/warp/copied_pixels.h"
+#include "cpu/warp/copied_tiles.h"
 #include "cpu/warp/row_blocks.h"
 
 namespace visops {
@@ -88,6 +89,18 @@ VISOPS_ALWAYS_INLINE void for_whole_vectors(Span lanes, const Lane& lane) {
   for (int i = begin; i < end; ++i) lane(i);
 }
 
+// Fills the columns of a row from `out` on that are not `inside`.
+inline void fill_beside(const CopiedSample& s, Span inside, int64_t count, char* out) {
+  const bool filled = inside.end - inside.begin < count;
+  const int64_t element = s.layout.element, step = s.layout.out_column_bytes / element;
+  for (int64_t c = 0; filled && c < s.layout.channels; ++c) {
+    const uint64_t fill = fill_bits(s.dtype, s.fill[s.fill_count == 1 ? 0 : c]);
+    char* to = out + c * s.layout.out_channel_bytes;
+    fill_elements(to, step, 0, inside.begin, element, fill);
+    fill_elements(to, step, inside.end, count, element, fill);
+  }
+}
+
 // Writes a segment whose lanes `inside` have their taps at `offset` from a pixel; the others are
 // fill.
 inline void copy_segment(const CopiedSample& s, const CopiedSegment& at, Span inside, int64_t row,
@@ -99,14 +112,7 @@ inline void copy_segment(const CopiedSample& s, const CopiedSegment& at, Span in
     copy_run(s.layout, from, offset + inside.begin, static_cast<int>(inside.end - inside.begin),
              out + inside.begin * step);
   }
-  const bool filled = inside.end - inside.begin < at.count;
-  const int64_t element = s.layout.element;
-  for (int64_t c = 0; filled && c < s.layout.channels; ++c) {
-    const uint64_t fill = fill_bits(s.dtype, s.fill[s.fill_count == 1 ? 0 : c]);
-    char* to = out + c * s.layout.out_channel_bytes;
-    fill_elements(to, step / element, 0, inside.begin, element, fill);
-    fill_elements(to, step / element, inside.end, at.count, element, fill);
-  }
+  fill_beside(s, inside, at.count, out);
 }
 
 inline void copy_strip(const CopiedSample& s, Span rows, Span strip) {
@@ -183,7 +189,55 @@ inline void copy_upright_strip(const CopiedSample& s, Span rows, Span strip) {
   }
 }
 
-inline void copy_sample(const CopiedSample& s, Span rows, int64_t columns) {
+// Those of `count` columns (rows) whose sources, from `first` on by `step`, lie in the window.
+inline Span turned_inside(int64_t first, int64_t step, SourceRange window, int64_t count) {
+  const int64_t begin = step > 0 ? window.first - first : first - window.last;
+  const int64_t end = step > 0 ? window.last - first : first - window.first;
+  const Span inside = intersect({0, count}, {begin, end + 1});
+  return inside.begin < inside.end ? inside : Span{0, 0};
+}
+
+// Whether a * moved + b * still + c, for moved < moves and still < stays, is always within a
+// quarter of an integer that `moved` changes by one: then so is a float32 of it within half of
+// that.
+inline bool moves_by_one(double a, double b, double c, int64_t moves, int64_t stays) {
+  const double error = fabs(fabs(a) - 1.0) * static_cast<double>(moves) +
+                       fabs(b) * static_cast<double>(stays) + fabs(c - std::floor(c + 0.5));
+  return error <= 0.25;
+}
+
+// Whether copy_turned() can make a sample of `height` x `width`.
+inline bool is_turned(const double* m, int64_t height, int64_t width) {
+  return moves_by_one(m[1], m[0], m[2], height, width) &&
+         moves_by_one(m[3], m[4], m[5], width, height);
+}
+
+inline void copy_turned(const CopiedSample& s, Span rows, int64_t columns) {
+  const PixelLayout& layout = s.layout;
+  const int64_t step_x = s.m[1] > 0.0 ? 1 : -1, step_y = s.m[3] > 0.0 ? 1 : -1;
+  const int64_t x = static_cast<int64_t>(std::floor(s.m[2] + 0.5));
+  const int64_t y = static_cast<int64_t>(std::floor(s.m[5] + 0.5));
+  const Span inside = turned_inside(y, step_y, s.rows, columns);
+  const Span across = intersect(rows, turned_inside(x, step_x, s.columns, rows.end));
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    const bool holds = row >= across.begin && row < across.end;
+    fill_beside(s, holds ? inside : Span{0, 0}, columns, s.output + row * s.out_row_bytes);
+  }
+  const int64_t width = inside.end - inside.begin, height = across.end - across.begin;
+  if (width <= 0 || height <= 0) return;
+  const int64_t top = y + step_y * inside.begin, left = x + step_x * across.begin;
+  copy_turned_pixels(
+      {s.image + top * s.row_bytes + left * layout.column_bytes, step_y * s.row_bytes,
+       step_x * layout.column_bytes, layout.channel_bytes,
+       s.output + across.begin * s.out_row_bytes + inside.begin * layout.out_column_bytes,
+       layout.out_column_bytes, s.out_row_bytes, layout.out_channel_bytes, width, height,
+       layout.channels},
+      layout.element);
+}
+
+// `height`: rows of the whole sample.
+inline void copy_sample(const CopiedSample& s, Span rows, int64_t height, int64_t columns) {
+  if (is_turned(s.m, height, columns)) return copy_turned(s, rows, columns);
   const bool upright = s.m[1] == 0.0 && s.m[3] == 0.0;
   const int64_t width = upright ? kUprightSegments * kSegment : kStripColumns;
   for (int64_t x = 0; x < columns; x += width) {
