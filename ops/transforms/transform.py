@@ -61,7 +61,7 @@ class Transform(Fusable):
         if alone is None:
             # nn.Module's own attributes would register it as a child of this module: a cycle.
             alone = self.__dict__["_alone"] = Compose([self])
-        return alone(*sample, **options)
+        return alone.forward(*sample, **options)  # as a module, it would look for hooks again
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_alone"}

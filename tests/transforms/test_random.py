@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import scipy.stats
 import torch
 from visops import transforms
-from visops.transforms.engine.random import normals, uniforms
+from visops.transforms.engine.random import fresh_key, normals, uniforms
 
 from transforms.chains import CHAINS, classification, photo
 
@@ -243,3 +244,24 @@ def test_index_epoch_and_seed_may_be_numbers_of_any_library(kind: Any) -> None:
     expected = transforms.Compose(classification(), seed=3)(image, index=5, epoch=2)
     chain = transforms.Compose(classification(), seed=kind(3))
     assert torch.equal(chain(image, index=kind(5), epoch=kind(2)), expected)
+
+
+def test_keys_are_the_draws_of_torch() -> None:
+    """In any mode, and in a thread whose first draw is one in inference mode."""
+    torch.manual_seed(3)
+    expected = [int(torch.empty((), dtype=torch.int64).random_()) for _ in range(4)]
+    found: list[int] = []
+
+    def draw() -> None:
+        torch.manual_seed(3)
+        with torch.inference_mode():
+            found.append(fresh_key(None))
+        found.append(fresh_key(None))
+        with torch.device("cpu"):  # a mode that sees every call
+            found.append(fresh_key(None))
+        found.append(fresh_key(None))
+
+    thread = threading.Thread(target=draw)
+    thread.start()
+    thread.join()
+    assert found == expected

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from numpy.random import Philox
 
+from ..._torch.native import are_calls_watched
+
 __all__ = ["call_key", "fresh_key", "normals", "uniforms"]
 
 _WORD = 2**64 - 1
@@ -40,7 +42,23 @@ class _Bits(threading.local):
         return self.philox
 
 
+class _Word(threading.local):
+    """Where torch's generators put a number: a new tensor would take longer than the draw."""
+
+    tensor: torch.Tensor | None = None  # made in a call that nothing watches
+    array: np.ndarray
+
+    def draw(self, generator: torch.Generator | None) -> int:
+        if self.tensor is None:
+            with torch.inference_mode(False):  # else only that mode could write to it
+                self.tensor = torch.zeros((), dtype=torch.int64)
+            self.array = self.tensor.numpy()
+        self.tensor.random_(generator=generator)
+        return int(self.array)
+
+
 _bits = _Bits()
+_word = _Word()
 
 
 def uniforms(seed: int, epoch: int, indices: Sequence[int], count: int) -> np.ndarray:
@@ -101,7 +119,9 @@ def fresh_key(generator: torch.Generator | None) -> int:
             f"visops.transforms.Compose: generator is on {generator.device}, must be on the CPU "
             "(where parameters are drawn, whatever the images' device)"
         )
-    return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
+    if are_calls_watched():
+        return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
+    return _word.draw(generator)
 
 
 def call_key(seed: int, epoch: int, worker: int, number: int) -> int:
