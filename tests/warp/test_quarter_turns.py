@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_arrays(shape: tuple[int, int], channels: int | None) -> None:
         for (across, down), shift in itertools.product(TURNS, ((0, 0), (3, -40), (-9, 2))):
             m = turn(across, down, shape, shift)
             for size in (shape[::-1], (shape[1] + 5, shape[0] + 41)):
-                options = {"mode": "nearest", "inverse_map": True, "fill": 7}
+                options: dict[str, Any] = {"mode": "nearest", "inverse_map": True, "fill": 7}
                 expected = warped(image, m, size, 7)
                 assert np.array_equal(visops.warp_affine(image, m, size, **options), expected)
                 whole = np.zeros((size[0], size[1] + 3, *full[2:]), dtype)
