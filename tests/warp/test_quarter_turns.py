@@ -111,3 +111,17 @@ def test_sines_of_an_angle_are_a_turn() -> None:
     m = np.array([[np.cos(angle), -np.sin(angle), 199.0], [np.sin(angle), np.cos(angle), 0.0]])
     found = visops.warp_affine(image, m, (200, 200), mode="nearest")
     assert np.array_equal(found, np.rot90(image, -1))
+
+
+@pytest.mark.parametrize("shift", [3e9, -1e19, 1e300])
+def test_far_beyond_the_image(shift: float) -> None:
+    image = picture((40, 50))
+    for across, down in TURNS:
+        for m in (
+            [[0.0, across, shift], [down, 0.0, 3.0]],
+            [[0.0, across, 3.0], [down, 0.0, shift]],
+        ):
+            found = visops.warp_affine(
+                image, np.array(m), (50, 40), mode="nearest", inverse_map=True, fill=9
+            )
+            assert np.array_equal(found, np.full((50, 40), 9, np.uint8))

@@ -199,8 +199,9 @@ inline Span turned_inside(int64_t first, int64_t step, SourceRange window, int64
 
 // Whether a * moved + b * still + c, for moved < moves and still < stays, is always within a
 // quarter of an integer that `moved` changes by one: then so is a float32 of it within half of
-// that.
+// that. Images are far smaller than 2^31, so no pixel is lost to the limit of integers.
 inline bool moves_by_one(double a, double b, double c, int64_t moves, int64_t stays) {
+  if (!(fabs(c) < 2147483648.0)) return false;
   const double error = fabs(fabs(a) - 1.0) * static_cast<double>(moves) +
                        fabs(b) * static_cast<double>(stays) + fabs(c - std::floor(c + 0.5));
   return error <= 0.25;
