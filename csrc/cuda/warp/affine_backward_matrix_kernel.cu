@@ -1,10 +1,13 @@
 // NOTE [ Affine matrix gradient on CUDA ]
-// Deterministic: no atomics, and every sum has one order, that of the CPU kernel. A block takes one
-// output row at a time, and four groups of 64 columns at once. A thread has one pixel: the gradient
-// with respect to its source coordinates, summed over channels in order. Sums over pixels are in
-// float64: a fixed tree halves the 64 lanes of a group to one, and groups are added from left to
-// right. A second kernel sums rows by 64 lanes and the same tree, and the chain rule leads from the
-// map to the given matrix. The split depends neither on the GPU nor on the grid.
+// Deterministic: no atomics, and every sum has one order, that of the CPU kernel. A block has eight
+// output rows of a sample, a warp each, and takes 64 columns of a row at once. A thread has two
+// pixels of them, 32 columns apart: the gradient with respect to their source coordinates, summed
+// over channels in order. Sums over pixels are in float64: a fixed tree halves the 64 columns of a
+// group to one, and groups are added from left to right. A second kernel sums rows by 64 lanes and
+// the same tree, and the chain rule leads from the map to the given matrix. The split depends
+// neither on the GPU nor on the grid.
+//
+// What pixels share is computed once a block, in float64: the map, and the origin of each segment.
 //
 // Rounding: NOTE [ One pixel ], without contraction (-fmad=false), so the bits are the CPU's.
 //
@@ -13,85 +16,180 @@
 
 #include "core/warp/affine_pixel.h"
 #include "cuda/launch.h"
+#include "cuda/tile_grid.h"
+#include "cuda/warp/bands.h"
 
 namespace visops {
 namespace {
 
 constexpr int kLeaves = static_cast<int>(kTreeLeaves);
-constexpr int kGroupsAtOnce = 4;
-constexpr int kRowThreads = kLeaves * kGroupsAtOnce;
+constexpr int kRows = 8;  // of a block
+constexpr int kRowThreads = kRows * kWarp;
 constexpr int kRowSums = 4;  // of gx, gx x, gy, gy x
-constexpr int kWarp = 32;
 constexpr int kZeroThreads = 256;
+// Segments of a row, whose origins a block has at once.
+#if defined(VISOPS_SMALL_CONSTANTS)
+constexpr int kSegments = 1;  // so that tests see rows of several times as many
+#else
+constexpr int kSegments = 16;
+#endif
+static_assert(kLeaves == 2 * kWarp, "a thread has two pixels");
 
-// The gradient of this thread's pixel with respect to its source coordinates, summed over channels;
-// zero outside.
-template <class T, Interpolation mode, class Acc>
-__device__ PixelGradient<Acc> coordinate_gradient(const AffineParams& p, const AffineMap& map,
-                                                  int64_t sample, int64_t y, int64_t x) {
+// What bicubic's columns of taps need of a thread's pixel. In shared memory: registers can't be
+// indexed, and unrolled code would hold all columns in them.
+template <Interpolation mode, class Acc>
+struct ColumnTaps {
+  int32_t index[4][kRowThreads];
+  Acc weight[4][kRowThreads], slope[4][kRowThreads];
+};
+template <class Acc>
+struct ColumnTaps<Interpolation::kBilinear, Acc> {};
+
+// differentiate_pixel() of `count` channels, each multiplied by its incoming gradient and added up.
+template <class T, class Acc, class GradOf>
+__device__ PixelGradient<Acc> sum_channels(const AffineParams& p,
+                                           const PixelTaps<Interpolation::kBilinear, Acc>& taps,
+                                           const T* image, const GradOf& grad_of,
+                                           ColumnTaps<Interpolation::kBilinear, Acc>*) {
   PixelGradient<Acc> sum = {0, 0};
-  if (!map.valid || x >= p.output_width) return sum;
-  const int lane = static_cast<int>(x % kSegment);
-  const SegmentOrigin<Acc> origin = segment_origin<Acc>(map.m, x - lane, y);
-  const PixelTaps<mode, Acc> taps = pixel_taps<mode>(p, map, origin, lane);
-  if (taps.outside()) return sum;
-  const T* image = static_cast<const T*>(p.image) + sample * p.image_stride.batch;
-  const T* grad = static_cast<const T*>(p.output) + sample * p.output_stride.batch +
-                  y * p.output_stride.row + x * p.output_stride.column;
+#pragma unroll 1
   for (int64_t c = 0; c < p.channels; ++c) {
-    const T element = load_readonly(grad + c * p.output_stride.channel);
-    const Acc g = load_element(&element);
-    const Acc fill = static_cast<Acc>(affine_fill(p, c));
+    const Acc g = grad_of(c);
     const PixelGradient<Acc> d =
-        differentiate_pixel(image + c * p.image_stride.channel, p.image_stride, taps, fill);
+        differentiate_pixel(image + c * p.image_stride.channel, p.image_stride, taps,
+                            static_cast<Acc>(affine_fill(p, c)));
     sum.x = sum.x + g * d.x;
     sum.y = sum.y + g * d.y;
   }
   return sum;
 }
 
+template <class T, class Acc, class GradOf>
+__device__ PixelGradient<Acc> sum_channels(const AffineParams& p,
+                                           const PixelTaps<Interpolation::kBicubic, Acc>& taps,
+                                           const T* image, const GradOf& grad_of,
+                                           ColumnTaps<Interpolation::kBicubic, Acc>* columns) {
+  constexpr int kTaps = 4;
+  const int thread = static_cast<int>(threadIdx.x);
+  Acc slope[kTaps];
+  cubic_weight_derivatives(taps.x.t, slope);
+  for (int j = 0; j < kTaps; ++j) {
+    columns->index[j][thread] = taps.x.index[j];
+    columns->weight[j][thread] = taps.x.weight[j];
+    columns->slope[j][thread] = slope[j];
+  }
+  cubic_weight_derivatives(taps.y.t, slope);
+  PixelGradient<Acc> sum = {0, 0};
+#pragma unroll 1
+  for (int64_t c = 0; c < p.channels; ++c) {
+    const T* const plane = image + c * p.image_stride.channel;
+    const Acc fill = static_cast<Acc>(affine_fill(p, c));
+    PixelGradient<Acc> d = {0, 0};
+#pragma unroll 1
+    for (int j = 0; j < kTaps; ++j) {
+      const int32_t column = columns->index[j][thread];
+      const T* const from = plane + column * p.image_stride.column;
+      Acc v[kTaps];
+      for (int i = 0; i < kTaps; ++i) {
+        v[i] = fill;
+        if (column >= 0 && taps.y.index[i] >= 0) {
+          const T element = load_readonly(from + taps.y.index[i] * p.image_stride.row);
+          v[i] = load_element(&element);
+        }
+      }
+      const Acc x = columns->slope[j][thread] * weighted_sum(taps.y.weight, v[0], v[1], v[2], v[3]);
+      const Acc y = columns->weight[j][thread] * weighted_sum(slope, v[0], v[1], v[2], v[3]);
+      d.x = j == 0 ? x : d.x + x;
+      d.y = j == 0 ? y : d.y + y;
+    }
+    const Acc g = grad_of(c);
+    sum.x = sum.x + g * d.x;
+    sum.y = sum.y + g * d.y;
+  }
+  return sum;
+}
+
+// The gradient of a pixel with respect to its source coordinates, summed over channels; zero
+// outside. `lane` is its place in the segment of `origin`.
+template <class T, Interpolation mode, class Acc>
+__device__ PixelGradient<Acc> coordinate_gradient(const AffineParams& p, const AffineMap& map,
+                                                  const SegmentOrigin<Acc>& origin, int lane,
+                                                  const T* image, const T* grad,
+                                                  ColumnTaps<mode, Acc>* columns) {
+  const PixelTaps<mode, Acc> taps = pixel_taps<mode>(p, map, origin, lane);
+  if (taps.outside()) return {0, 0};
+  return sum_channels(
+      p, taps, image,
+      [&](int64_t c) {
+        const T element = load_readonly(grad + c * p.output_stride.channel);
+        return static_cast<Acc>(load_element(&element));
+      },
+      columns);
+}
+
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kRowThreads, 2)
-    affine_backward_matrix(const __grid_constant__ AffineBackwardMatrixParams b) {
+__global__ void __launch_bounds__(kRowThreads, sizeof(typename Accumulate<T>::type) == 8 ? 3 : 4)
+    affine_backward_matrix(const __grid_constant__ AffineBackwardMatrixParams b,
+                           int64_t first_sample) {
   using Acc = typename Accumulate<T>::type;
   const AffineParams& p = b.forward;
   __shared__ AffineMap map;
-  __shared__ double upper[kGroupsAtOnce][kRowSums][kWarp];
-  __shared__ double group_sum[kGroupsAtOnce][kRowSums];
-  const int thread = static_cast<int>(threadIdx.x);
-  const int group = thread / kLeaves, lane = thread % kLeaves;
-  const int64_t rows = p.batch * p.output_height;
-  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const int64_t sample = row / p.output_height, y = row - sample * p.output_height;
-    if (thread == 0) map = affine_map(p, sample);
+  __shared__ SegmentOrigin<Acc> origins[kSegments][kRows];
+  __shared__ double row_sum[kRows][kRowSums];
+  __shared__ ColumnTaps<mode, Acc> columns;
+  const int thread = static_cast<int>(threadIdx.x), row = thread / kWarp, lane = thread % kWarp;
+  const Band band = band_at<kRows>(first_sample);
+  if (thread == 0) map = affine_map(p, band.sample);
+  if (lane == 0) {
+    for (int k = 0; k < kRowSums; ++k) row_sum[row][k] = 0.0;
+  }
+  __syncthreads();
+  const int32_t y = band.y + row;
+  const T* const image = static_cast<const T*>(p.image) + band.sample * p.image_stride.batch;
+  const T* const grad = static_cast<const T*>(p.output) + band.sample * p.output_stride.batch +
+                        y * p.output_stride.row;
+  constexpr int64_t kColumns = kSegments * kSegment;
+  for (int64_t x0 = 0; x0 < p.output_width && map.valid; x0 += kColumns) {
+    if (x0 > 0) __syncthreads();  // before the next origins replace these
+    const int64_t rest = p.output_width - x0;
+    const int left = static_cast<int>(rest < kColumns ? rest : kColumns);
+    for (int i = thread; i / kRows * kSegment < left; i += kRowThreads) {
+      origins[i / kRows][i % kRows] =
+          segment_origin<Acc>(map.m, x0 + i / kRows * kSegment, band.y + i % kRows);
+    }
     __syncthreads();
-    double row_sum = 0.0;  // of the first four threads, one sum each
-    for (int64_t x0 = 0; x0 < p.output_width; x0 += kRowThreads) {
-      const int64_t x = x0 + thread;
-      const PixelGradient<Acc> g = coordinate_gradient<T, mode, Acc>(p, map, sample, y, x);
-      const double column = static_cast<double>(x);
-      double v[kRowSums] = {static_cast<double>(g.x), static_cast<double>(g.x) * column,
-                            static_cast<double>(g.y), static_cast<double>(g.y) * column};
-      if (lane >= kWarp) {
-        for (int k = 0; k < kRowSums; ++k) upper[group][k][lane - kWarp] = v[k];
-      }
-      __syncthreads();
-      if (lane < kWarp) {
-        for (int k = 0; k < kRowSums; ++k) {
-          v[k] += upper[group][k][lane];
-          for (int w = kWarp / 2; w >= 1; w /= 2) v[k] += __shfl_down_sync(0xffffffffu, v[k], w);
-          if (lane == 0) group_sum[group][k] = v[k];
+    if (y >= p.output_height) continue;
+#pragma unroll 1
+    for (int group = 0; group < left; group += kLeaves) {
+      const SegmentOrigin<Acc>& origin = origins[group / kSegment][row];
+      PixelGradient<Acc> first = {0, 0}, second = {0, 0};
+#pragma unroll 1
+      for (int x = group + lane, i = 0; i < 2; x += kWarp, ++i) {
+        first = second;
+        second = {0, 0};
+        if (x < left) {
+          second =
+              coordinate_gradient<T, mode>(p, map, origin, static_cast<int>(x % kSegment), image,
+                                           grad + (x0 + x) * p.output_stride.column, &columns);
         }
       }
-      __syncthreads();
-      if (thread < kRowSums) {
-        for (int i = 0; i < kGroupsAtOnce; ++i) {
-          if (x0 + i * kLeaves < p.output_width) row_sum += group_sum[i][thread];
+      const double column = static_cast<double>(x0 + group + lane);
+      for (int k = 0; k < kRowSums; ++k) {
+        double low = static_cast<double>(k < 2 ? first.x : first.y);
+        double high = static_cast<double>(k < 2 ? second.x : second.y);
+        if (k % 2 == 1) {
+          low *= column;
+          high *= column + kWarp;
         }
+        double v = low + high;
+        for (int w = kWarp / 2; w >= 1; w /= 2) v += __shfl_down_sync(0xffffffffu, v, w);
+        if (lane == 0) row_sum[row][k] += v;
       }
     }
-    // All have met since they read the map, which the next row replaces.
-    if (thread < kRowSums) b.row_sums[row * kRowSums + thread] = row_sum;
+  }
+  if (lane == 0 && y < p.output_height) {
+    double* const to = b.row_sums + (band.sample * p.output_height + y) * kRowSums;
+    for (int k = 0; k < kRowSums; ++k) to[k] = row_sum[row][k];
   }
 }
 
@@ -140,8 +238,10 @@ __global__ void __launch_bounds__(kLeaves)
 
 template <class T, Interpolation mode>
 void backward_matrix_as(const AffineBackwardMatrixParams& b, void* stream) {
-  const int64_t rows = b.forward.batch * b.forward.output_height;
-  launch(affine_backward_matrix<T, mode>, grid_for(rows), dim3(kRowThreads), 0, stream, b);
+  const AffineParams& p = b.forward;
+  each_band(p.batch, parts_of(p.output_height, kRows), 1, [&](int64_t first, dim3 blocks) {
+    launch(affine_backward_matrix<T, mode>, blocks, dim3(kRowThreads), 0, stream, b, first);
+  });
 }
 
 template <Interpolation mode>

@@ -8,6 +8,7 @@
 #include "cuda/warp/augment_color.h"
 #include "cuda/warp/augment_places.h"
 #include "cuda/warp/augment_values.h"
+#include "cuda/warp/bands.h"
 
 namespace visops {
 namespace {
@@ -29,29 +30,6 @@ struct PullThread {
 template <class Acc>
 VISOPS_FN int64_t bands_of(const AugmentParams& p) {
   return parts_of(p.output_height, kPullRows<Acc>);
-}
-
-// A block's rows: kPullRows of a sample, from row y on. By two indices of the block: quotients of
-// one would take registers.
-struct PullBand {
-  int64_t sample;
-  int32_t y;
-};
-
-template <class Acc>
-__device__ inline PullBand pull_band(int64_t first_sample) {
-  return {first_sample + blockIdx.y, static_cast<int32_t>(blockIdx.x) * kPullRows<Acc>};
-}
-
-// launch_part(first_sample, blocks), a block for each pull_band() and blockIdx.z of `steps`.
-template <class Acc, class Launch>
-void each_band(const AugmentParams& p, int64_t steps, const Launch& launch_part) {
-  constexpr int64_t kMost = kMostBlocks < 65535 ? kMostBlocks : 65535;  // a grid's height
-  for (int64_t first = 0; first < p.batch; first += kMost) {
-    const int64_t samples = p.batch - first < kMost ? p.batch - first : kMost;
-    launch_part(first, dim3(static_cast<unsigned>(bands_of<Acc>(p)), static_cast<unsigned>(samples),
-                            static_cast<unsigned>(steps)));
-  }
 }
 
 template <class Acc>
@@ -96,7 +74,7 @@ using ThreadSum = double[kPullThreads<Acc>];
 // use() for this thread's pixels of a band, which `pixels` places, after its `sums` sums are set to
 // 0. Called by all threads of the block, and synchronizes them, at last when all are done.
 template <class Acc, class Use>
-__device__ void for_band_pixels(const AugmentParams& p, const PullBand& band,
+__device__ void for_band_pixels(const AugmentParams& p, const Band& band,
                                 const PlacedSegment<Acc>* segments, PullBlock<Acc>* block,
                                 ThreadPixels<Acc>* pixels, int sums, ThreadSum<Acc>* sum,
                                 const Use& use) {

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kPullThreads<Acc>, 4)
   __shared__ ThreadValues<Acc> numbers;
   __shared__ ThreadSum<Acc> sum[kMatrixSums];
   const int sums = b.grad_matrix != nullptr ? kMatrixSums : 0;
-  const PullBand band = pull_band<Acc>(first_sample);
+  const Band band = band_at<kPullRows<Acc>>(first_sample);
   for_band_pixels<Acc>(p, band, segments, &block, &pixels, sums, sum, [&] {
     pull_pixel<T, mode>(b, grad_sampled, block, band.sample, &group, &numbers, &pixels, sum);
   });
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kPullThreads<Acc>, 4)
   const int step = static_cast<int>(blockIdx.z) / parts,
             part = static_cast<int>(blockIdx.z) % parts;
   const int rows = static_cast<int>(p.channels) / parts, sums = rows * columns;
-  const PullBand band = pull_band<Acc>(first_sample);
+  const Band band = band_at<kPullRows<Acc>>(first_sample);
   for_band_pixels<Acc>(p, band, segments, &block, &pixels, sums, sum, [&] {
     pull_pixel_color<T, mode>(p, block, band.sample, step, part * rows, rows, &values, &pixels,
                               sum);
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kPullThreads<Acc>, 4)
 template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
 void pull_as(const AugmentBackwardParams& b, const void* segments, void* grad_sampled,
              void* stream) {
-  each_band<Acc>(b.forward, 1, [&](int64_t first, dim3 blocks) {
+  each_band(b.forward.batch, bands_of<Acc>(b.forward), 1, [&](int64_t first, dim3 blocks) {
     launch(augment_pull<T, mode>, blocks, dim3(kPullThreads<Acc>), 0, stream, b,
            static_cast<const PlacedSegment<Acc>*>(segments), static_cast<Acc*>(grad_sampled),
            first);
@@ -74,10 +74,11 @@ void pull_as(const AugmentBackwardParams& b, const void* segments, void* grad_sa
 template <class T, Interpolation mode, class Acc = typename Accumulate<T>::type>
 void pull_color_as(const AugmentBackwardParams& b, const void* segments, void* stream) {
   const AugmentParams& p = b.forward;
-  each_band<Acc>(p, p.color_steps * color_parts(p), [&](int64_t first, dim3 blocks) {
-    launch(augment_pull_color<T, mode>, blocks, dim3(kPullThreads<Acc>), 0, stream, b,
-           static_cast<const PlacedSegment<Acc>*>(segments), first);
-  });
+  each_band(p.batch, bands_of<Acc>(p), p.color_steps * color_parts(p),
+            [&](int64_t first, dim3 blocks) {
+              launch(augment_pull_color<T, mode>, blocks, dim3(kPullThreads<Acc>), 0, stream, b,
+                     static_cast<const PlacedSegment<Acc>*>(segments), first);
+            });
 }
 
 }  // namespace
