@@ -28,16 +28,12 @@ struct AffineGather {
 
   const AffineBackwardImageParams& b;
 
-  __device__ Sample sample(int64_t i) const { return affine_map(b.forward, i); }
   __device__ static bool is_blank(const Sample& map) { return !map.valid; }
   __device__ static bool is_nearest(const Sample& map) {
     return given == Interpolation::kNearest || map.integral;
   }
-  __device__ static Segment segment(const Sample& map, int64_t x0, int64_t y) {
-    return segment_origin<Acc>(map.m, x0, y);
-  }
 
-  __device__ void add_reach(const Sample& map, const Segment& segment, int64_t x, int64_t,
+  __device__ void add_reach(const Sample& map, const Segment& segment, int32_t x, int32_t,
                             SourceBox* box) const {
     const int lane = static_cast<int>(x % kSegment);
     if (is_nearest(map)) {
@@ -48,7 +44,7 @@ struct AffineGather {
   }
 
   template <Interpolation mode>
-  __device__ TileMask list_taps(const Sample& map, const Segment& segment, int64_t x, int64_t,
+  __device__ TileMask list_taps(const Sample& map, const Segment& segment, int32_t x, int32_t,
                                 int32_t left, int32_t top, int i,
                                 TapLists<mode, Acc>& lists) const {
     const PixelTaps<mode, Acc> taps =
@@ -57,7 +53,7 @@ struct AffineGather {
     return {tap_mask(taps.x, left, kGatherWidth), tap_mask(taps.y, top, kGatherHeight)};
   }
 
-  __device__ Acc incoming(int64_t sample, int64_t channel, int64_t y, int64_t x) const {
+  __device__ Acc incoming(int64_t sample, int64_t channel, int32_t y, int32_t x) const {
     const Strides& stride = b.forward.output_stride;
     const int64_t i =
         sample * stride.batch + channel * stride.channel + y * stride.row + x * stride.column;
@@ -68,7 +64,7 @@ struct AffineGather {
     return load_as<Acc>(i);
   }
 
-  __device__ Acc* gradient_at(int64_t sample, int64_t channel, int64_t y, int64_t x) const {
+  __device__ Acc* gradient_at(int64_t sample, int64_t channel, int32_t y, int32_t x) const {
     const Strides& stride = b.grad_image_stride;
     return static_cast<Acc*>(b.grad_image) + sample * stride.batch + channel * stride.channel +
            y * stride.row + x * stride.column;
@@ -86,26 +82,39 @@ template <class Warp, class Acc>
 __global__ void __launch_bounds__(kGatherThreads, 8)
     affine_backward_image_boxes(const __grid_constant__ AffineBackwardImageParams b,
                                 const __grid_constant__ GatherPlan plan,
-                                const GatherScratch<Warp> scratch) {
-  find_boxes(Warp{b}, plan, scratch);
+                                const GatherScratch<Warp> scratch, AffineMap* maps,
+                                SegmentOrigin<Acc>* origins) {
+  __shared__ AffineMap map;
+  find_boxes(Warp{b}, plan, scratch, [&](int64_t sample, int64_t band) -> const AffineMap& {
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread == 0) {
+      map = affine_map(b.forward, sample);
+      if (band == 0) maps[sample] = map;
+    }
+    __syncthreads();
+    const int64_t y0 = band * kBandRows, count = band_rows(plan, band) * plan.segments;
+    for (int64_t i = thread; i < count; i += kGatherThreads) {
+      const int64_t row = i / plan.segments, k = i - row * plan.segments;
+      origins[(sample * plan.output_height + y0) * plan.segments + i] =
+          segment_origin<Acc>(map.m, k * kSegment, y0 + row);
+    }
+    return map;
+  });
 }
 
 template <class Warp, class Acc>
 __global__ void __launch_bounds__(kGatherThreads, sizeof(Acc) == 8 ? 4 : 8)
     affine_backward_image(const __grid_constant__ AffineBackwardImageParams b,
                           const __grid_constant__ GatherPlan plan,
-                          const GatherScratch<Warp> scratch) {
+                          const GatherScratch<Warp> scratch, const int64_t first_sample) {
   __shared__ GatherShared<Acc> shared;
   __shared__ typename Warp::Lists lists;
   const Warp warp{b};
-  const int64_t tiles = plan.tile_columns * plan.tile_rows;
-  for (int64_t i = blockIdx.x; i < plan.batch * tiles; i += gridDim.x) {
-    const int64_t sample = i / tiles, tile = i - sample * tiles;
-    if (warp.is_nearest(scratch.sample[sample])) {
-      GatherTile(warp, plan, scratch, sample, tile, shared, lists.copies).run();
-    } else {
-      GatherTile(warp, plan, scratch, sample, tile, shared, lists.taps).run();
-    }
+  const int64_t sample = first_sample + blockIdx.y;
+  if (warp.is_nearest(scratch.sample[sample])) {
+    GatherTile(warp, plan, scratch, sample, shared, lists.copies).run();
+  } else {
+    GatherTile(warp, plan, scratch, sample, shared, lists.taps).run();
   }
 }
 
@@ -115,12 +124,16 @@ void backward_image_as(const AffineBackwardImageParams& b, Workspace& workspace)
   const AffineParams& p = b.forward;
   const GatherPlan plan =
       gather_plan(p.batch, p.channels, p.height, p.width, p.output_height, p.output_width);
-  const GatherScratch<Warp> scratch = gather_scratch<Warp>(plan, workspace);
+  auto* const maps = allocate<AffineMap>(workspace, p.batch);
+  auto* const origins =
+      allocate<SegmentOrigin<Acc>>(workspace, p.batch * p.output_height * plan.segments);
+  const GatherScratch<Warp> scratch = gather_scratch<Warp>(plan, maps, origins, workspace);
   launch(affine_backward_image_boxes<Warp, Acc>, grid_for(plan.batch * plan.bands),
-         dim3(kGatherThreads), 0, workspace.stream(), b, plan, scratch);
-  launch(affine_backward_image<Warp, Acc>,
-         grid_for(plan.batch * plan.tile_columns * plan.tile_rows), dim3(kGatherThreads), 0,
-         workspace.stream(), b, plan, scratch);
+         dim3(kGatherThreads), 0, workspace.stream(), b, plan, scratch, maps, origins);
+  each_tile(plan, [&](int64_t first, dim3 blocks) {
+    launch(affine_backward_image<Warp, Acc>, blocks, dim3(kGatherThreads), 0, workspace.stream(), b,
+           plan, scratch, first);
+  });
 }
 
 template <Interpolation mode>

@@ -149,7 +149,7 @@ void backward_cuda(const AugmentBackwardParams& given, Workspace& workspace) {
       launch_augment_pull_color<kCudaSlot, mode.value>(b, segments, stream);
     }
     if (b.grad_image != nullptr) {
-      launch_augment_gather<kCudaSlot, mode.value>(b, grad_sampled, workspace);
+      launch_augment_gather<kCudaSlot, mode.value>(b, segments, grad_sampled, workspace);
     }
   });
 }

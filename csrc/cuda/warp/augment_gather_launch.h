@@ -6,9 +6,9 @@
 
 namespace visops {
 
-// `grad_sampled` is read.
+// `segments` and `grad_sampled` are read.
 template <Slot slot, Interpolation mode>
-void launch_augment_gather(const AugmentBackwardParams& b, const void* grad_sampled,
-                           Workspace& workspace);
+void launch_augment_gather(const AugmentBackwardParams& b, const void* segments,
+                           const void* grad_sampled, Workspace& workspace);
 
 }  // namespace visops

@@ -10,7 +10,8 @@
 // Which output pixels those are takes two kernels.
 //   - The first computes the taps of every output pixel once, and keeps the rectangle of source
 //     pixels that they lie in, for bands of kBandRows output rows and for groups of kRun columns in
-//     each. It also keeps what it computed in float64: each sample's map, each row's segments.
+//     each. Each sample's map and each row's segments are computed in float64 before, once for
+//     both.
 //   - In the second, a block owns a tile of source pixels. It looks through the rectangles of all
 //     bands, and in those that meet its tile through those of all groups. The pixels of groups that
 //     meet it are the candidates. They come in raster order, a warp for each run of 32, and a
@@ -32,7 +33,9 @@
 #include "core/warp/affine.h"
 #include "core/workspace.h"
 #include "cuda/launch.h"
+#include "cuda/parts.h"
 #include "cuda/tally.h"
+#include "cuda/warp/bands.h"
 
 namespace visops {
 namespace {
@@ -63,50 +66,58 @@ VISOPS_FN void add_box(const SourceBox& other, SourceBox* box) {
 
 struct GatherPlan {
   int64_t batch, channels;
-  int64_t width, height, output_width, output_height;
-  int64_t tile_columns, tile_rows;  // of a sample
-  int64_t bands, segments;          // of a sample, of a row
-  int64_t groups, group_runs;       // of a band, of a group
+  int32_t width, height, output_width, output_height;
+  int32_t tile_columns, tile_rows;  // of a sample
+  int32_t bands, segments;          // of a sample, of a row
+  int32_t groups, group_runs;       // of a band, of a group
 };
 
+// For sizes below 2^31.
 inline GatherPlan gather_plan(int64_t batch, int64_t channels, int64_t height, int64_t width,
                               int64_t output_height, int64_t output_width) {
   GatherPlan plan;
   plan.batch = batch;
   plan.channels = channels;
-  plan.width = width;
-  plan.height = height;
-  plan.output_width = output_width;
-  plan.output_height = output_height;
-  plan.tile_columns = (width + kGatherWidth - 1) / kGatherWidth;
-  plan.tile_rows = (height + kGatherHeight - 1) / kGatherHeight;
-  plan.bands = (output_height + kBandRows - 1) / kBandRows;
-  plan.segments = (output_width + kSegment - 1) / kSegment;
-  const int64_t runs = (output_width + kRun - 1) / kRun;
-  plan.group_runs = (runs + kMostGroups - 1) / kMostGroups;
-  plan.groups = (runs + plan.group_runs - 1) / plan.group_runs;
+  const auto parts = [](int64_t count, int64_t size) {
+    return static_cast<int32_t>(parts_of(count, size));
+  };
+  plan.width = static_cast<int32_t>(width);
+  plan.height = static_cast<int32_t>(height);
+  plan.output_width = static_cast<int32_t>(output_width);
+  plan.output_height = static_cast<int32_t>(output_height);
+  plan.tile_columns = parts(width, kGatherWidth);
+  plan.tile_rows = parts(height, kGatherHeight);
+  plan.bands = parts(output_height, kBandRows);
+  plan.segments = parts(output_width, kSegment);
+  const int32_t runs = parts(output_width, kRun);
+  plan.group_runs = parts(runs, kMostGroups);
+  plan.groups = parts(runs, plan.group_runs);
   return plan;
 }
 
-// What the first kernel leaves for the second.
+// What the second kernel reads.
 template <class Warp>
 struct GatherScratch {
-  typename Warp::Sample* sample;    // [batch]
-  typename Warp::Segment* segment;  // [batch, output_height, segments]
-  SourceBox* band;                  // [batch, bands]
-  SourceBox* group;                 // [batch, bands, groups]
+  const typename Warp::Sample* sample;    // [batch]
+  const typename Warp::Segment* segment;  // [batch, output_height, segments]
+  SourceBox* band;                        // [batch, bands]
+  SourceBox* group;                       // [batch, bands, groups]
 };
 
 template <class Warp>
-inline GatherScratch<Warp> gather_scratch(const GatherPlan& plan, Workspace& workspace) {
-  GatherScratch<Warp> scratch;
+inline GatherScratch<Warp> gather_scratch(const GatherPlan& plan,
+                                          const typename Warp::Sample* sample,
+                                          const typename Warp::Segment* segment,
+                                          Workspace& workspace) {
   const int64_t bands = plan.batch * plan.bands;
-  scratch.sample = allocate<typename Warp::Sample>(workspace, plan.batch);
-  scratch.segment =
-      allocate<typename Warp::Segment>(workspace, plan.batch * plan.output_height * plan.segments);
-  scratch.band = allocate<SourceBox>(workspace, bands);
-  scratch.group = allocate<SourceBox>(workspace, bands * plan.groups);
-  return scratch;
+  return {sample, segment, allocate<SourceBox>(workspace, bands),
+          allocate<SourceBox>(workspace, bands * plan.groups)};
+}
+
+// Rows that a band has.
+VISOPS_FN int band_rows(const GatherPlan& plan, int32_t band) {
+  const int32_t left = plan.output_height - band * kBandRows;
+  return left < kBandRows ? left : kBandRows;
 }
 
 __device__ inline void add_box_at(const SourceBox& other, SourceBox* shared) {
@@ -116,45 +127,36 @@ __device__ inline void add_box_at(const SourceBox& other, SourceBox* shared) {
   atomicMax(&shared->bottom, other.bottom);
 }
 
-// The boxes of bands of output rows, a band per block.
-template <class Warp>
+// The boxes of bands of output rows, a band per block. `place(sample, band)` sees to it that the
+// band's segments are in `scratch`, and returns the sample; it is called by all threads of the
+// block.
+template <class Warp, class Place>
 __device__ void find_boxes(const Warp& warp, const GatherPlan& plan,
-                           const GatherScratch<Warp>& scratch) {
-  __shared__ typename Warp::Sample shared_sample;
-  __shared__ typename Warp::Segment segment[kBandRows];
+                           const GatherScratch<Warp>& scratch, const Place& place) {
   __shared__ SourceBox run_box[kGatherWarps];
   const int thread = static_cast<int>(threadIdx.x);
   for (int64_t i = blockIdx.x; i < plan.batch * plan.bands; i += gridDim.x) {
-    const int64_t sample = i / plan.bands, band = i - sample * plan.bands;
-    const int64_t y0 = band * kBandRows;
-    const int rows =
-        static_cast<int>(plan.output_height - y0 < kBandRows ? plan.output_height - y0 : kBandRows);
-    if (thread == 0) {
-      shared_sample = warp.sample(sample);
-      if (band == 0) scratch.sample[sample] = shared_sample;
-    }
+    const int64_t sample = i / plan.bands;
+    const int32_t band = static_cast<int32_t>(i - sample * plan.bands), y0 = band * kBandRows;
+    const int rows = band_rows(plan, band);
     if (thread < kGatherWarps) run_box[thread] = no_pixels();
+    const typename Warp::Sample& s = place(sample, band);
     __syncthreads();
-    const typename Warp::Sample& s = shared_sample;
     SourceBox band_box = no_pixels(), group_box = no_pixels();  // the first thread's
-    for (int64_t k = 0; k < plan.segments && !warp.is_blank(s); ++k) {
-      if (thread < rows) {
-        segment[thread] = warp.segment(s, k * kSegment, y0 + thread);
-        scratch.segment[(sample * plan.output_height + y0 + thread) * plan.segments + k] =
-            segment[thread];
-      }
-      __syncthreads();
+    for (int32_t k = 0; k < plan.segments && !warp.is_blank(s); ++k) {
+      if (k > 0) __syncthreads();  // the boxes are empty again
       const int64_t x = k * kSegment + thread;
       SourceBox box = no_pixels();
       for (int row = 0; x < plan.output_width && row < rows; ++row) {
-        warp.add_reach(s, segment[row], x, y0 + row, &box);
+        const int64_t at = (sample * plan.output_height + y0 + row) * plan.segments + k;
+        warp.add_reach(s, scratch.segment[at], static_cast<int32_t>(x), y0 + row, &box);
       }
       if (box.left <= box.right) add_box_at(box, &run_box[thread / kRun]);
       __syncthreads();
       if (thread == 0) {
-        const int64_t runs = (plan.output_width + kRun - 1) / kRun;
+        const int64_t runs = parts_of(plan.output_width, kRun);
         for (int j = 0; j < kGatherWarps; ++j) {
-          const int64_t run = k * kGatherWarps + j;
+          const int64_t run = int64_t{k} * kGatherWarps + j;
           add_box(run_box[j], &group_box);
           run_box[j] = no_pixels();
           if (run < runs && (run == runs - 1 || run % plan.group_runs == plan.group_runs - 1)) {
@@ -247,8 +249,15 @@ struct GatherShared {
   uint32_t votes[kGatherWarps];
   uint32_t bands[kGatherWarps];  // that meet the tile
   int16_t groups[kMostGroups];   // likewise, of one band
+  int group_count;
   Acc gradient[kGatherChannels][kGatherThreads];
 };
+
+// launch_part(first_sample, blocks), a block for each tile (x) of each sample (y).
+template <class Launch>
+void each_tile(const GatherPlan& plan, const Launch& launch_part) {
+  each_band(plan.batch, int64_t{plan.tile_columns} * plan.tile_rows, 1, launch_part);
+}
 
 // A block's tile. `Lists` holds the candidates' taps, in shared memory.
 template <class Warp, class Lists>
@@ -257,7 +266,7 @@ class GatherTile {
   using Acc = typename Warp::Acc;
 
   __device__ GatherTile(const Warp& warp, const GatherPlan& plan,
-                        const GatherScratch<Warp>& scratch, int64_t sample, int64_t tile,
+                        const GatherScratch<Warp>& scratch, int64_t sample,
                         GatherShared<Acc>& shared, Lists& lists)
       : warp_(warp),
         plan_(plan),
@@ -265,8 +274,8 @@ class GatherTile {
         sample_(sample),
         shared_(shared),
         lists_(lists),
-        left_(static_cast<int32_t>(tile % plan.tile_columns * kGatherWidth)),
-        top_(static_cast<int32_t>(tile / plan.tile_columns * kGatherHeight)),
+        left_(static_cast<int32_t>(blockIdx.x) % plan.tile_columns * kGatherWidth),
+        top_(static_cast<int32_t>(blockIdx.x) / plan.tile_columns * kGatherHeight),
         thread_(static_cast<int>(threadIdx.x)),
         lane_(thread_ % kRun),
         number_(thread_ / kRun) {}
@@ -274,8 +283,8 @@ class GatherTile {
   // Called by all threads of the block, and synchronizes them.
   __device__ void run() {
     const bool blank = warp_.is_blank(scratch_.sample[sample_]);
-    for (int64_t band0 = 0; band0 < plan_.bands && !blank; band0 += kGatherThreads) {
-      const int64_t band = band0 + thread_;
+    for (int32_t band0 = 0; band0 < plan_.bands && !blank; band0 += kGatherThreads) {
+      const int32_t band = band0 + thread_;
       vote(band < plan_.bands && meets(scratch_.band[sample_ * plan_.bands + band]), shared_.bands);
       for (int w = 0; w < kGatherWarps; ++w) {
         for (uint32_t left = shared_.bands[w]; left != 0; left &= left - 1) {
@@ -311,12 +320,12 @@ class GatherTile {
     return warp_.gradient_at(sample_, channel, top_ + row, left_ + lane_);
   }
 
-  // Lists the groups of a band that meet the tile; returns how many.
-  __device__ int list_groups(int64_t band) {
+  // Lists the groups of a band that meet the tile.
+  __device__ void list_groups(int32_t band) {
     const SourceBox* boxes = scratch_.group + (sample_ * plan_.bands + band) * plan_.groups;
     int count = 0;
-    for (int64_t first = 0; first < plan_.groups; first += kGatherThreads) {
-      const int64_t group = first + thread_;
+    for (int first = 0; first < plan_.groups; first += kGatherThreads) {
+      const int group = first + thread_;
       const bool passes = group < plan_.groups && meets(boxes[group]);
       vote(passes, shared_.votes);
       int place = count;
@@ -327,34 +336,32 @@ class GatherTile {
         if (w == number_) place += __popc(ballot & ((1u << lane_) - 1u));
       }
       if (passes) shared_.groups[place] = static_cast<int16_t>(group);
+      if (thread_ == 0) shared_.group_count = count;
       __syncthreads();
     }
-    return count;
   }
 
-  __device__ void gather_band(int64_t band) {
-    const int count = list_groups(band);
-    const int64_t y0 = band * kBandRows, left = plan_.output_height - y0;
-    const int rows = static_cast<int>(left < kBandRows ? left : kBandRows);
-    const int group_runs = static_cast<int>(plan_.group_runs);
-    const int row_runs = count * group_runs, runs = rows * row_runs;
-    for (int first = 0; first < runs; first += kGatherWarps) {
+  __device__ void gather_band(int32_t band) {
+    list_groups(band);
+    for (int first = 0;; first += kGatherWarps) {
+      const int group_runs = plan_.group_runs, row_runs = shared_.group_count * group_runs;
+      const int runs = band_rows(plan_, band) * row_runs;
+      if (first >= runs) return;
       const int run = first + number_;
-      bool valid = false;
-      int64_t x = 0, y = 0;
+      int64_t x = plan_.output_width;
+      int32_t y = 0;
       if (run < runs) {
         const int row = run / row_runs, rest = run - row * row_runs;
         const int64_t group = shared_.groups[rest / group_runs];
         x = (group * group_runs + rest % group_runs) * kRun + lane_;
-        y = y0 + row;
-        valid = x < plan_.output_width;
+        y = band * kBandRows + row;
       }
-      gather_runs(valid, x, y);
+      gather_runs(x < plan_.output_width, static_cast<int32_t>(x), y);
     }
   }
 
   // One candidate per thread.
-  __device__ void gather_runs(bool valid, int64_t x, int64_t y) {
+  __device__ void gather_runs(bool valid, int32_t x, int32_t y) {
     TileMask mask = {0, 0};
     if (valid) {
       tally();

@@ -1,4 +1,4 @@
 #include "cuda/warp/augment_gather.h"
 
 template void visops::launch_augment_gather<visops::kCudaSlot, visops::Interpolation::kNearest>(
-    const visops::AugmentBackwardParams&, const void*, visops::Workspace&);
+    const visops::AugmentBackwardParams&, const void*, const void*, visops::Workspace&);
