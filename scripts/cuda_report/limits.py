@@ -50,9 +50,7 @@ STACK = (
         "the taps of a pixel or the corners of a box, which need an index at run time",
         {
             "decode_rotated_rois<double>": 32,
-            "roi_crops_backward_boxes": 32,
-            "roi_paste": 56,
-            "roi_paste<double>": 64,
+            "roi_paste": 24,
         },
     ),
     Group(
@@ -90,7 +88,7 @@ OCCUPANCY = (
             "roi_align_max_backward_boxes<double>": 25,
             "roi_align_max_gather<double>": 25,
             "roi_crops<double>": 37,
-            "roi_crops_backward_boxes<double>": 12,
+            "roi_crops_backward_boxes<double>": 25,
             "roi_paste<double>": 37,
             "roi_paste_backward<double>": 25,
             "point_slopes<double>": 37,
@@ -160,8 +158,6 @@ OCCUPANCY = (
             "roi_align_backward_boxes": 25,
             "roi_align_max_backward_boxes": 37,
             "roi_align_max_gather": 37,
-            "roi_crops_backward_boxes": 25,
-            "roi_paste_backward": 25,
         },
     ),
 )

@@ -9,6 +9,7 @@
 #include "core/element_types.h"
 #include "cuda/lane_sum.h"
 #include "cuda/launch.h"
+#include "cuda/pixel_gradient.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_transpose.h"
 
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kListThreads, sizeof(Acc) == 8 ? 5 : 6)
       bool is_wanted = first + thread < of_image.end;
       if (is_wanted) {
         span = boxes.spans[first + thread];
-        is_wanted = meets(span, at.y, at.y + kTargetHeight - 1, at.x, at.x + kTargetWidth - 1);
+        is_wanted = meets(span, at.y, at.y + (kTargetHeight - 1), at.x, at.x + (kTargetWidth - 1));
       }
       append_box(is_wanted, static_cast<int32_t>(span.box), &list);
       for (int n = 0; n < list.count; ++n) {
@@ -74,18 +75,20 @@ __global__ void __launch_bounds__(kListThreads, sizeof(Acc) == 8 ? 5 : 6)
 }
 
 constexpr int kSumWarps = 8;
+constexpr int kSumThreads = kSumWarps * kWarpLanes;
 
 template <class T, Interpolation mode>
-__global__ void __launch_bounds__(kWarpLanes* kSumWarps)
+__global__ void __launch_bounds__(kSumThreads, sizeof(typename Accumulate<T>::type) == 8 ? 2 : 4)
     roi_crops_backward_boxes(const __grid_constant__ RoiCropParams p) {
   using Acc = typename Accumulate<T>::type;
+  __shared__ ColumnTaps<mode, Acc, kSumThreads> taps_across;
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int64_t rows = p.boxes.count * p.patch_height;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kSumWarps;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kSumWarps + threadIdx.x / kWarpLanes;
        row < rows; row += stride) {
     const int64_t k = row / p.patch_height, i = row - k * p.patch_height;
-    const CropMap map = p.maps[k];
+    const CropMap& map = p.maps[k];
     double gx = 0.0, gx_at = 0.0, gy = 0.0;
     if (map.image >= 0 && p.height > 0 && p.width > 0) {
       PixelTaps<mode, Acc> taps;
@@ -96,7 +99,14 @@ __global__ void __launch_bounds__(kWarpLanes* kSumWarps)
       for (int64_t j = lane; j < p.patch_width; j += kWarpLanes) {
         taps.x = grid_taps<mode, Acc>(map.x, j, p.padding, p.width);
         if (taps.outside()) continue;
-        const PixelGradient<Acc> sum = crop_gradient<T, mode>(p, taps, image, grad, j);
+        const auto grad_of = [&](int64_t c) {
+          const T element =
+              load_readonly(grad + c * p.patch_stride.channel + j * p.patch_stride.column);
+          return static_cast<Acc>(load_element(&element));
+        };
+        const auto fill_of = [&](int64_t c) { return static_cast<Acc>(crop_fill(p, c)); };
+        const PixelGradient<Acc> sum =
+            sum_gradients(p.channels, image, p.image_stride, taps, grad_of, fill_of, &taps_across);
         const double at = static_cast<double>(sum.x);
         gx += at;
         gx_at += at * patch_fraction(j, p.patch_width);
@@ -114,7 +124,7 @@ __global__ void __launch_bounds__(kWarpLanes* kSumWarps)
   }
 }
 
-__global__ void __launch_bounds__(kWarpLanes* kSumWarps)
+__global__ void __launch_bounds__(kSumThreads)
     roi_crops_backward_boxes_finish(const __grid_constant__ RoiCropParams p) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
   const int64_t stride = static_cast<int64_t>(gridDim.x) * kSumWarps;
@@ -153,8 +163,7 @@ dim3 grid_of_warps(int64_t count) { return grid_for((count + kSumWarps - 1) / kS
 template <class T>
 void boxes_of(const RoiCropParams& p, void* stream) {
   const auto start = [&](auto kernel) {
-    launch(kernel, grid_of_warps(p.boxes.count * p.patch_height), dim3(kWarpLanes * kSumWarps), 0,
-           stream, p);
+    launch(kernel, grid_of_warps(p.boxes.count * p.patch_height), dim3(kSumThreads), 0, stream, p);
   };
   if (p.mode == Interpolation::kBilinear) {
     start(roi_crops_backward_boxes<T, Interpolation::kBilinear>);
@@ -176,8 +185,8 @@ void backward_boxes_cuda(const RoiCropParams& p, void* stream) {
 }
 
 void backward_boxes_finish_cuda(const RoiCropParams& p, void* stream) {
-  launch(roi_crops_backward_boxes_finish, grid_of_warps(p.boxes.count),
-         dim3(kWarpLanes * kSumWarps), 0, stream, p);
+  launch(roi_crops_backward_boxes_finish, grid_of_warps(p.boxes.count), dim3(kSumThreads), 0,
+         stream, p);
 }
 
 const bool registered =

@@ -13,6 +13,7 @@
 #include "core/roi/paste_pixel.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_transpose.h"
+#include "cuda/roi/paste_cubic.h"
 
 namespace visops {
 namespace {
@@ -33,8 +34,8 @@ __global__ void __launch_bounds__(kTableThreads)
   }
 }
 
-// PixelSampler, with taps and weights from tables.
-template <class Acc_>
+// PixelSampler, with taps and weights from tables; bicubic takes some columns of taps at once.
+template <class Acc_, int columns>
 struct TableSampler {
   using Acc = Acc_;
   const RoiPasteParams& p;
@@ -61,7 +62,12 @@ struct TableSampler {
     }
     return p.mode == Interpolation::kBilinear
                ? sample_as<Interpolation::kBilinear>(plane, stride, down, across)
-               : sample_as<Interpolation::kBicubic>(plane, stride, down, across);
+               : sample_cubic<columns>(plane, stride,
+                                       tables.template taps_at<Interpolation::kBicubic>(down),
+                                       [&](int j, int32_t* index, Acc* weight) {
+                                         *index = tables.index[across + j * tables.lines];
+                                         *weight = tables.weight[across + j * tables.lines];
+                                       });
   }
 
  private:
@@ -86,9 +92,9 @@ struct NeighbourSpans {
 };
 
 // The incoming gradient of a box's pixels, from a group's first channel on.
-template <class T, class Acc = typename Accumulate<T>::type>
+template <class T, class Sampler, class Acc = typename Accumulate<T>::type>
 struct IncomingPixels {
-  const TableSampler<Acc>& sampler;
+  const Sampler& sampler;
   NeighbourSpans neighbours;
   int64_t k;
   const T* grad;
@@ -106,9 +112,9 @@ struct IncomingPixels {
   }
 };
 
-template <class T, class Acc = typename Accumulate<T>::type>
+template <class T, class Sampler, class Acc = typename Accumulate<T>::type>
 struct IncomingAlpha {
-  const TableSampler<Acc>& sampler;
+  const Sampler& sampler;
   NeighbourSpans neighbours;
   int64_t k;
   Acc value = 0;
@@ -142,18 +148,19 @@ __device__ NeighbourSpans list_neighbours(const BoxesOfMaps& boxes, int64_t imag
 }
 
 // Blocks of a multiprocessor, such that no register is spilled.
-template <class Acc, bool of_alpha>
-constexpr int kBlocksAtOnce = of_alpha || sizeof(Acc) == 8 ? 2 : 4;
+template <class Acc>
+constexpr int kBlocksAtOnce = sizeof(Acc) == 8 ? 2 : 4;
 
 template <class T, bool of_alpha, class Acc = typename Accumulate<T>::type>
-__global__ void __launch_bounds__(kListThreads, kBlocksAtOnce<Acc, of_alpha>)
+__global__ void __launch_bounds__(kListThreads, kBlocksAtOnce<Acc>)
     roi_paste_backward(const __grid_constant__ RoiPasteParams p, const BoxesOfMaps boxes,
                        const __grid_constant__ GridTables<Acc> tables, const Acc* feather,
                        const TargetGrid grid) {
   __shared__ BoxList<kMostNeighbours, RoiSpan> list;
   __shared__ TransposeStage<Acc> stage;
   const int thread = static_cast<int>(threadIdx.x);
-  const TableSampler<Acc> sampler = {p, tables, feather};
+  using Sampler = TableSampler<Acc, of_alpha ? 1 : 2>;  // alpha's gradient takes many samples
+  const Sampler sampler = {p, tables, feather};
   for (int64_t piece = blockIdx.x; piece < grid.count; piece += gridDim.x) {
     const TargetTile at = target_tile(grid, piece);
     const int64_t k = at.sample, image = p.maps[k].image;
@@ -164,11 +171,11 @@ __global__ void __launch_bounds__(kListThreads, kBlocksAtOnce<Acc, of_alpha>)
       const NeighbourSpans neighbours =
           list_neighbours<of_alpha>(boxes, image, k, stage.rows, stage.columns, &list);
       if constexpr (of_alpha) {
-        IncomingAlpha<T> values = {sampler, neighbours, k};
+        IncomingAlpha<T, Sampler> values = {sampler, neighbours, k};
         gather_transposed(tables, k, at, channels, values, &stage, sum);
       } else {
         const T* grad = incoming_gradient<T>(p, image, channel);
-        IncomingPixels<T> values = {sampler, neighbours, k, grad};
+        IncomingPixels<T, Sampler> values = {sampler, neighbours, k, grad};
         gather_transposed(tables, k, at, channels, values, &stage, sum);
       }
     }

@@ -12,6 +12,7 @@
 #include "core/roi/paste_pixel.h"
 #include "cuda/roi/crops_lists.h"
 #include "cuda/roi/crops_tiles.h"
+#include "cuda/roi/paste_cubic.h"
 #include "cuda/with_mode.h"
 
 namespace visops {
@@ -55,9 +56,20 @@ __device__ void place_line(const RoiPasteParams& p, const TargetTile& at, int64_
 // patch_at() with the taps of its lines.
 template <class T, Interpolation mode, class Acc>
 __device__ Acc patch_of(const CropMap& map, const T* plane, const Strides& stride,
-                        const PixelTaps<mode, Acc>& taps) {
-  if (map.integral) return load_tap(plane, stride, taps, 0, 0);
-  return taken(plane, stride, taps, static_cast<Acc>(0));
+                        const AxisTaps<mode, Acc>& down, const AxisTaps<mode, Acc>& across) {
+  if (map.integral) {
+    const T element =
+        load_readonly(plane + down.index[0] * stride.row + across.index[0] * stride.column);
+    return load_element(&element);
+  }
+  if constexpr (mode == Interpolation::kBicubic) {
+    return sample_cubic<2>(plane, stride, down, [&](int j, int32_t* index, Acc* weight) {
+      *index = across.index[j];
+      *weight = across.weight[j];
+    });
+  } else {
+    return taken(plane, stride, PixelTaps<mode, Acc>{down, across}, static_cast<Acc>(0));
+  }
 }
 
 __global__ void __launch_bounds__(kMapThreads)
@@ -77,20 +89,22 @@ __device__ void paste_box(const RoiPasteParams& p, const TargetTile& at, int64_t
   const CropMap& map = p.maps[k];
   const int column = static_cast<int>(threadIdx.x) % kTargetWidth;
   const int row = kTargetWidth + static_cast<int>(threadIdx.x) / kTargetWidth;
-  const PixelTaps<mode, Acc> taps = {lines.taps[n][row], lines.taps[n][column]};
+  const AxisTaps<mode, Acc>&down = lines.taps[n][row], &across = lines.taps[n][column];
   Acc weight = static_cast<Acc>(1);
   if (p.blend == PasteBlend::kFeather) {
     const Acc wy = lines.feather[n][row], wx = lines.feather[n][column];
     weight = wy < wx ? wy : wx;
   } else if (p.blend != PasteBlend::kReplace) {
     const Strides stride = alpha_strides(p);
-    weight = patch_of(map, static_cast<const Acc*>(p.alpha) + k * stride.batch, stride, taps);
+    weight =
+        patch_of(map, static_cast<const Acc*>(p.alpha) + k * stride.batch, stride, down, across);
   }
   const T* patch = static_cast<const T*>(p.patches) + k * p.patch_stride.batch +
                    at.channel * p.patch_stride.channel;
   for (int c = 0; c < kChannelGroup; ++c) {
     if (c >= channels) break;
-    const Acc sample = patch_of(map, patch + c * p.patch_stride.channel, p.patch_stride, taps);
+    const Acc sample =
+        patch_of(map, patch + c * p.patch_stride.channel, p.patch_stride, down, across);
     value[c] = p.blend == PasteBlend::kReplace ? sample : blended(weight, sample, value[c]);
   }
 }
@@ -105,7 +119,6 @@ __global__ void __launch_bounds__(kListThreads, sizeof(typename Accumulate<T>::t
   for (int64_t piece = blockIdx.x; piece < grid.count; piece += gridDim.x) {
     const TargetTile at = target_tile(grid, piece);
     const int64_t y = at.y + thread / kTargetWidth, x = at.x + thread % kTargetWidth;
-    const Span rows = {at.y, at.y + kTargetHeight}, columns = {at.x, at.x + kTargetWidth};
     const int channels = channels_of_group(p.channels, at.channel);
     const bool is_inside = y < p.height && x < p.width;
     Acc value[kChannelGroup] = {};
@@ -126,6 +139,8 @@ __global__ void __launch_bounds__(kListThreads, sizeof(typename Accumulate<T>::t
       bool is_wanted = false;
       if (mine < p.boxes.count) {
         const CropMap& map = p.maps[mine];
+        const Span rows = {at.y, int64_t{at.y} + kTargetHeight};
+        const Span columns = {at.x, int64_t{at.x} + kTargetWidth};
         is_wanted =
             map.image == at.sample && overlap(map.rows, rows) && overlap(map.columns, columns);
       }

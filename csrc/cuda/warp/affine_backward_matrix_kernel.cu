@@ -16,6 +16,7 @@
 
 #include "core/warp/affine_pixel.h"
 #include "cuda/launch.h"
+#include "cuda/pixel_gradient.h"
 #include "cuda/tile_grid.h"
 #include "cuda/warp/bands.h"
 
@@ -35,96 +36,21 @@ constexpr int kSegments = 16;
 #endif
 static_assert(kLeaves == 2 * kWarp, "a thread has two pixels");
 
-// What bicubic's columns of taps need of a thread's pixel. In shared memory: registers can't be
-// indexed, and unrolled code would hold all columns in them.
-template <Interpolation mode, class Acc>
-struct ColumnTaps {
-  int32_t index[4][kRowThreads];
-  Acc weight[4][kRowThreads], slope[4][kRowThreads];
-};
-template <class Acc>
-struct ColumnTaps<Interpolation::kBilinear, Acc> {};
-
-// differentiate_pixel() of `count` channels, each multiplied by its incoming gradient and added up.
-template <class T, class Acc, class GradOf>
-__device__ PixelGradient<Acc> sum_channels(const AffineParams& p,
-                                           const PixelTaps<Interpolation::kBilinear, Acc>& taps,
-                                           const T* image, const GradOf& grad_of,
-                                           ColumnTaps<Interpolation::kBilinear, Acc>*) {
-  PixelGradient<Acc> sum = {0, 0};
-#pragma unroll 1
-  for (int64_t c = 0; c < p.channels; ++c) {
-    const Acc g = grad_of(c);
-    const PixelGradient<Acc> d =
-        differentiate_pixel(image + c * p.image_stride.channel, p.image_stride, taps,
-                            static_cast<Acc>(affine_fill(p, c)));
-    sum.x = sum.x + g * d.x;
-    sum.y = sum.y + g * d.y;
-  }
-  return sum;
-}
-
-template <class T, class Acc, class GradOf>
-__device__ PixelGradient<Acc> sum_channels(const AffineParams& p,
-                                           const PixelTaps<Interpolation::kBicubic, Acc>& taps,
-                                           const T* image, const GradOf& grad_of,
-                                           ColumnTaps<Interpolation::kBicubic, Acc>* columns) {
-  constexpr int kTaps = 4;
-  const int thread = static_cast<int>(threadIdx.x);
-  Acc slope[kTaps];
-  cubic_weight_derivatives(taps.x.t, slope);
-  for (int j = 0; j < kTaps; ++j) {
-    columns->index[j][thread] = taps.x.index[j];
-    columns->weight[j][thread] = taps.x.weight[j];
-    columns->slope[j][thread] = slope[j];
-  }
-  cubic_weight_derivatives(taps.y.t, slope);
-  PixelGradient<Acc> sum = {0, 0};
-#pragma unroll 1
-  for (int64_t c = 0; c < p.channels; ++c) {
-    const T* const plane = image + c * p.image_stride.channel;
-    const Acc fill = static_cast<Acc>(affine_fill(p, c));
-    PixelGradient<Acc> d = {0, 0};
-#pragma unroll 1
-    for (int j = 0; j < kTaps; ++j) {
-      const int32_t column = columns->index[j][thread];
-      const T* const from = plane + column * p.image_stride.column;
-      Acc v[kTaps];
-      for (int i = 0; i < kTaps; ++i) {
-        v[i] = fill;
-        if (column >= 0 && taps.y.index[i] >= 0) {
-          const T element = load_readonly(from + taps.y.index[i] * p.image_stride.row);
-          v[i] = load_element(&element);
-        }
-      }
-      const Acc x = columns->slope[j][thread] * weighted_sum(taps.y.weight, v[0], v[1], v[2], v[3]);
-      const Acc y = columns->weight[j][thread] * weighted_sum(slope, v[0], v[1], v[2], v[3]);
-      d.x = j == 0 ? x : d.x + x;
-      d.y = j == 0 ? y : d.y + y;
-    }
-    const Acc g = grad_of(c);
-    sum.x = sum.x + g * d.x;
-    sum.y = sum.y + g * d.y;
-  }
-  return sum;
-}
-
 // The gradient of a pixel with respect to its source coordinates, summed over channels; zero
 // outside. `lane` is its place in the segment of `origin`.
 template <class T, Interpolation mode, class Acc>
 __device__ PixelGradient<Acc> coordinate_gradient(const AffineParams& p, const AffineMap& map,
                                                   const SegmentOrigin<Acc>& origin, int lane,
                                                   const T* image, const T* grad,
-                                                  ColumnTaps<mode, Acc>* columns) {
+                                                  ColumnTaps<mode, Acc, kRowThreads>* columns) {
   const PixelTaps<mode, Acc> taps = pixel_taps<mode>(p, map, origin, lane);
   if (taps.outside()) return {0, 0};
-  return sum_channels(
-      p, taps, image,
-      [&](int64_t c) {
-        const T element = load_readonly(grad + c * p.output_stride.channel);
-        return static_cast<Acc>(load_element(&element));
-      },
-      columns);
+  const auto grad_of = [&](int64_t c) {
+    const T element = load_readonly(grad + c * p.output_stride.channel);
+    return static_cast<Acc>(load_element(&element));
+  };
+  const auto fill_of = [&](int64_t c) { return static_cast<Acc>(affine_fill(p, c)); };
+  return sum_gradients(p.channels, image, p.image_stride, taps, grad_of, fill_of, columns);
 }
 
 template <class T, Interpolation mode>
@@ -136,7 +62,7 @@ __global__ void __launch_bounds__(kRowThreads, sizeof(typename Accumulate<T>::ty
   __shared__ AffineMap map;
   __shared__ SegmentOrigin<Acc> origins[kSegments][kRows];
   __shared__ double row_sum[kRows][kRowSums];
-  __shared__ ColumnTaps<mode, Acc> columns;
+  __shared__ ColumnTaps<mode, Acc, kRowThreads> columns;
   const int thread = static_cast<int>(threadIdx.x), row = thread / kWarp, lane = thread % kWarp;
   const Band band = band_at<kRows>(first_sample);
   if (thread == 0) map = affine_map(p, band.sample);
