@@ -5,6 +5,7 @@
 #include "cuda/launch.h"
 #include "cuda/warp/augment_kinds.h"
 #include "cuda/warp/augment_modes.h"
+#include "cuda/warp/augment_pick.h"
 #include "cuda/warp/augment_pixels.h"
 
 namespace visops {
@@ -16,15 +17,55 @@ struct TapSampler {
                                 const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
                                 const T* image, int count, const FillOf& fill_of,
                                 PixelGroup<Acc>* group) {
-    return tap_group<T, mode, false>(p, s, axes, point, image, count, fill_of, group);
+    if constexpr (mode == Interpolation::kBicubic) {
+      return sample_cubic(p, s, axes, point, image, count, fill_of, group);
+    } else {
+      return tap_group<T, mode, false>(p, s, axes, point, image, count, fill_of, group);
+    }
+  }
+
+ private:
+  // A column of taps at a time, of all channels: few registers are enough.
+  template <class T, class Acc, class FillOf>
+  static __device__ bool sample_cubic(const AugmentParams& p, const AugmentSample& s,
+                                      const SegmentAxes<Acc>& axes, const LanePoint<Acc>& point,
+                                      const T* image, int count, const FillOf& fill_of,
+                                      PixelGroup<Acc>* group) {
+    constexpr Interpolation kMode = Interpolation::kBicubic;
+    constexpr int kTaps = tap_count(kMode);
+    const auto x = augment_axis_taps<kMode>(axes.x, s.x, p.padding, s.soft_edge, point.x);
+    if (x.outside()) return false;
+    const auto y = augment_axis_taps<kMode>(axes.y, s.y, p.padding, s.soft_edge, point.y);
+    if (y.outside()) return false;
+#pragma unroll 1
+    for (int j = 0; j < kTaps; ++j) {
+      const int32_t column = pick(x.index, j);
+      const Acc weight = pick(x.weight, j);
+      const T* const from = image + column * s.image.column_stride;
+      for (int c = 0; c < kPixelGroup; ++c) {
+        if (c >= count) break;
+        Acc v[kTaps];
+        for (int i = 0; i < kTaps; ++i) {
+          v[i] = fill_of(c);
+          if (y.index[i] >= 0 && column >= 0) {
+            const T element =
+                load_readonly(from + c * s.image.channel_stride + y.index[i] * s.image.row_stride);
+            v[i] = load_element(&element);
+          }
+        }
+        const Acc term = weight * weighted_sum(y.weight, v[0], v[1], v[2], v[3]);
+        group->value[c] = j == 0 ? term : group->value[c] + term;
+      }
+    }
+    return true;
   }
 };
 
-// Blocks that a multiprocessor should hold. Where memory is the limit, half of its threads; bicubic
-// has 16 taps, and float64 images compute in float64: arithmetic is their limit.
+// Blocks that a multiprocessor should hold: half of its threads, but 37 % for bicubic, such that no
+// register is spilled. float64 images compute in float64: arithmetic is their limit.
 template <class T, Interpolation mode>
 constexpr int kForwardBlocks =
-    mode == Interpolation::kBicubic || std::is_same<T, double>::value ? 2 : 4;
+    std::is_same<T, double>::value ? 2 : (mode == Interpolation::kBicubic ? 3 : 4);
 
 template <class T, Interpolation mode>
 __global__ void __launch_bounds__(kTileThreads, (kForwardBlocks<T, mode>))

@@ -3,6 +3,7 @@
 
 #include "core/warp/augment_gradient.h"
 #include "cuda/launch.h"
+#include "cuda/warp/augment_pick.h"
 #include "cuda/warp/augment_places.h"
 #include "cuda/warp/augment_pull.h"
 
@@ -25,13 +26,6 @@ template <class Acc>
 struct ThreadValues {
   ThreadChannels<Acc> value;
 };
-
-// w[k], from registers.
-template <class Acc>
-__device__ Acc pick(const Acc (&w)[4], int k) {
-  const Acc low = k == 0 ? w[0] : w[1], high = k == 2 ? w[2] : w[3];
-  return k < 2 ? low : high;
-}
 
 // tap_group() for bicubic, a tap column and a channel at a time: few registers are enough.
 template <class T, bool slopes, class Acc, class FillOf, class Group>
