@@ -65,6 +65,8 @@ def affine() -> None:
     for padding in ("constant", "reflect"):
         result = visops.warp_affine(image, matrix, (40, 150), padding_mode=padding)
         grown([image, matrix], result)
+    # More bands of rows than a block looks through at once.
+    grown([image, matrix], visops.warp_affine(image[:1, :1], matrix[:1], (1030, 2)))
 
 
 def matrices() -> None:
