@@ -31,6 +31,15 @@ static inline dim3 grid_for(int64_t count) {
   return dim3(static_cast<unsigned>(count < kMostBlocks ? count : kMostBlocks));
 }
 
+// launch_part(first, blocks), a block for each of `count` pieces of work from `first` on, for
+// kernels that have no loop over them: what does not change in it would be kept in registers.
+template <class Launch>
+void each_grid(int64_t count, const Launch& launch_part) {
+  for (int64_t first = 0; first < count; first += kMostBlocks) {
+    launch_part(first, grid_for(count - first));
+  }
+}
+
 // Starts kernel(args...) on `stream` (a cudaStream_t) and returns at once. An empty grid starts
 // nothing. Throws std::runtime_error if CUDA refuses the launch.
 template <class... Formal>

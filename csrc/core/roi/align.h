@@ -73,27 +73,28 @@ struct RoiAlignParams {
 template <class Acc>
 struct Roi {
   bool valid;
-  int64_t level, image;
+  int32_t level;
+  int64_t image;
   RoiAxis<Acc> y, x;
 };
 
 // The level of a box with this area; the finest for a box without area.
 template <class Acc>
-VISOPS_FN int64_t roi_level(const RoiLevels& rule, int64_t levels, Acc area) {
+VISOPS_FN int32_t roi_level(const RoiLevels& rule, int64_t levels, Acc area) {
   const Acc size = static_cast<Acc>(sqrt(area)) / static_cast<Acc>(rule.canonical_scale);
   const bool is_detectron2 = rule.rule == RoiLevelRule::kDetectron2;
   const Acc number = is_detectron2 ? size + static_cast<Acc>(1e-8) : size;
   if (!(number > static_cast<Acc>(0))) return 0;
   Acc level = static_cast<Acc>(rule.canonical_level) + static_cast<Acc>(log2_of(number));
   if (!is_detectron2) level += static_cast<Acc>(1e-6);
-  int64_t chosen = 0;
+  int32_t chosen = 0;
   while (chosen + 1 < levels && level >= static_cast<Acc>(rule.number[chosen + 1])) ++chosen;
   return chosen;
 }
 
 // -1 if the box has no size to choose by. Computed in the boxes' precision, as in torchvision.
 template <class Acc>
-VISOPS_FN int64_t level_of_box(const RoiAlignParams& p, int64_t first) {
+VISOPS_FN int32_t level_of_box(const RoiAlignParams& p, int64_t first) {
   if (p.levels == 1) return 0;
   Acc corner[4];
   for (int i = 0; i < 4; ++i) {

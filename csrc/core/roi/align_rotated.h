@@ -46,9 +46,10 @@ VISOPS_FN RoiAxis<Acc> rotated_axis(Acc size, bool aligned, int64_t bins, int64_
   if (!aligned && size < static_cast<Acc>(1)) size = static_cast<Acc>(1);
   axis.start = -size / static_cast<Acc>(2);
   axis.bin = size / static_cast<Acc>(bins);
-  axis.bins = bins;
-  axis.grid = sampling_ratio > 0 ? sampling_ratio : static_cast<int64_t>(ceil(axis.bin));
-  axis.extent = extent;
+  axis.bins = static_cast<int32_t>(bins);
+  axis.extent = static_cast<int32_t>(extent);
+  axis.grid =
+      sampling_ratio > 0 ? static_cast<uint32_t>(sampling_ratio) : samples_of_length(axis.bin);
   return axis;
 }
 
@@ -155,7 +156,7 @@ VISOPS_FN RotatedBounds bounds_on_map(const RotatedRoi<Acc>& roi) {
 
 // A bin's samples that may lie between `low` and `high`.
 template <class Real, class Acc>
-VISOPS_FN SampleRange samples_near(const RoiAxis<Acc>& axis, int64_t bin, Real low, Real high) {
+VISOPS_FN SampleRange samples_near(const RoiAxis<Acc>& axis, int32_t bin, Real low, Real high) {
   const Real zero = static_cast<Real>(0), one = static_cast<Real>(1);
   const auto grid = static_cast<Real>(axis.grid);
   const Real step = static_cast<Real>(axis.bin) / grid;
@@ -164,8 +165,8 @@ VISOPS_FN SampleRange samples_near(const RoiAxis<Acc>& axis, int64_t bin, Real l
   const Real first = static_cast<Real>(floor((low - start) / step - one));
   const Real last = static_cast<Real>(ceil((high - start) / step + one));
   SampleRange range;
-  range.first = first > zero ? static_cast<int64_t>(first < grid ? first : grid) : 0;
-  range.last = last < grid ? static_cast<int64_t>(last > zero ? last : zero) : axis.grid;
+  range.first = first > zero ? static_cast<uint32_t>(first < grid ? first : grid) : 0;
+  range.last = last < grid ? static_cast<uint32_t>(last > zero ? last : zero) : axis.grid;
   return range;
 }
 
@@ -175,16 +176,16 @@ struct RotatedSample {
   RoiTaps<Acc> y, x;
 
   // Its four pixels: (low, low), (low, high), (high, low), (high, high) of (y, x).
-  VISOPS_DEVICE int64_t row(int i) const { return i < 2 ? y.low : y.high; }
-  VISOPS_DEVICE int64_t column(int i) const { return i % 2 == 0 ? x.low : x.high; }
+  VISOPS_DEVICE int32_t row(int i) const { return i < 2 ? y.low : y.high; }
+  VISOPS_DEVICE int32_t column(int i) const { return i % 2 == 0 ? x.low : x.high; }
   VISOPS_DEVICE VISOPS_ALWAYS_INLINE Acc weight(int i) const {
     return (i < 2 ? y.low_weight : y.high_weight) * (i % 2 == 0 ? x.low_weight : x.high_weight);
   }
 };
 
 template <class Acc>
-VISOPS_FN RotatedSample<Acc> rotated_sample(const RotatedRoi<Acc>& roi, int64_t bin_y,
-                                            int64_t bin_x, int64_t row, int64_t column) {
+VISOPS_FN RotatedSample<Acc> rotated_sample(const RotatedRoi<Acc>& roi, int32_t bin_y,
+                                            int32_t bin_x, uint32_t row, uint32_t column) {
   const Acc y = sample_at(roi.y, bin_y, row), x = sample_at(roi.x, bin_x, column);
   const Acc at_y = y * roi.cosine - x * roi.sine + roi.center_y;
   const Acc at_x = y * roi.sine + x * roi.cosine + roi.center_x;

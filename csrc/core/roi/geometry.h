@@ -27,15 +27,22 @@ namespace visops {
 // A region along one axis.
 template <class Acc>
 struct RoiAxis {
-  Acc start, bin;      // of the region, and the length of a bin, in pixels
-  int64_t bins, grid;  // bins, and samples in each
-  int64_t extent;      // pixels of the map
+  Acc start, bin;        // of the region, and the length of a bin, in pixels
+  int32_t bins, extent;  // bins, and pixels of the map
+  uint32_t grid;         // samples in each bin, at most kMostGrid
 };
 
 // A bin with more samples has them more than a pixel apart; no map is that large.
-constexpr int64_t kMostGrid = int64_t{1} << 31;
+constexpr uint32_t kMostGrid = uint32_t{1} << 31;
 
-// From `begin` to `end` in the boxes' units. `sampling_ratio` <= 0: about one sample per pixel.
+// About one sample per pixel of a bin this long.
+template <class Acc>
+VISOPS_FN uint32_t samples_of_length(Acc bin) {
+  if (!(bin < static_cast<Acc>(kMostGrid))) return kMostGrid;
+  return bin > static_cast<Acc>(0) ? static_cast<uint32_t>(ceil(bin)) : 0;
+}
+
+// From `begin` to `end` in the boxes' units. `sampling_ratio` <= 0: samples_of_length().
 template <class Acc>
 VISOPS_FN RoiAxis<Acc> roi_axis(Acc begin, Acc end, Acc scale, bool aligned, int64_t bins,
                                 int64_t sampling_ratio, int64_t extent) {
@@ -46,11 +53,10 @@ VISOPS_FN RoiAxis<Acc> roi_axis(Acc begin, Acc end, Acc scale, bool aligned, int
   Acc size = stop - axis.start;
   if (!aligned && size < static_cast<Acc>(1)) size = static_cast<Acc>(1);
   axis.bin = size / static_cast<Acc>(bins);
-  axis.bins = bins;
-  const Acc most = static_cast<Acc>(kMostGrid);
-  axis.grid = sampling_ratio > 0 ? sampling_ratio
-                                 : static_cast<int64_t>(axis.bin < most ? ceil(axis.bin) : most);
-  axis.extent = extent;
+  axis.bins = static_cast<int32_t>(bins);
+  axis.extent = static_cast<int32_t>(extent);
+  axis.grid =
+      sampling_ratio > 0 ? static_cast<uint32_t>(sampling_ratio) : samples_of_length(axis.bin);
   return axis;
 }
 
@@ -63,35 +69,38 @@ VISOPS_FN bool is_valid(const RoiAxis<Acc>& axis) {
 }
 
 template <class Acc>
-VISOPS_FN Acc sample_at(const RoiAxis<Acc>& axis, int64_t bin, int64_t i) {
+VISOPS_FN Acc sample_at(const RoiAxis<Acc>& axis, int32_t bin, uint32_t i) {
   return axis.start + static_cast<Acc>(bin) * axis.bin +
          (static_cast<Acc>(i) + static_cast<Acc>(0.5)) * axis.bin / static_cast<Acc>(axis.grid);
 }
 
 // Whether a sample counts: up to a pixel outside the map's outermost centres.
 template <class Acc>
-VISOPS_FN bool is_on_map(Acc at, int64_t extent) {
+VISOPS_FN bool is_on_map(Acc at, int32_t extent) {
   return at >= static_cast<Acc>(-1) && at <= static_cast<Acc>(extent);
 }
 
 // The two pixels beside a sample on the map; at the far border they are the same.
 template <class Acc>
 struct RoiTaps {
-  int64_t low, high;
+  int32_t low, high;
   Acc low_weight, high_weight;
   bool moves;  // whether the weights change with the sample's place
 };
 
 template <class Acc>
-VISOPS_FN RoiTaps<Acc> roi_taps(Acc at, int64_t extent) {
+VISOPS_FN RoiTaps<Acc> roi_taps(Acc at, int32_t extent) {
   RoiTaps<Acc> taps;
   taps.moves = at > static_cast<Acc>(0);
   if (!taps.moves) at = static_cast<Acc>(0);
-  taps.low = static_cast<int64_t>(at);
-  taps.high = taps.low + 1;
-  if (taps.low >= extent - 1) {
-    taps.low = taps.high = extent - 1;
-    at = static_cast<Acc>(taps.low);
+  const uint32_t low = static_cast<uint32_t>(at);  // an extent may round up to 2^31
+  const int32_t last = extent - 1;
+  taps.low = taps.high = last;
+  if (low < static_cast<uint32_t>(last)) {
+    taps.low = static_cast<int32_t>(low);
+    taps.high = taps.low + 1;
+  } else {
+    at = static_cast<Acc>(last);
     taps.moves = false;
   }
   taps.high_weight = at - static_cast<Acc>(taps.low);
@@ -101,26 +110,27 @@ VISOPS_FN RoiTaps<Acc> roi_taps(Acc at, int64_t extent) {
 
 // A bin's samples on the map: first <= i < last.
 struct SampleRange {
-  int64_t first, last;
+  uint32_t first, last;
 };
 
 template <class Acc>
-VISOPS_FN SampleRange samples_on_map(const RoiAxis<Acc>& axis, int64_t bin) {
+VISOPS_FN SampleRange samples_on_map(const RoiAxis<Acc>& axis, int32_t bin) {
   SampleRange range = {0, axis.grid};
   if (axis.grid == 0) return range;
   const Acc low = static_cast<Acc>(-1), high = static_cast<Acc>(axis.extent);
   if (sample_at(axis, bin, 0) < low) {
-    int64_t outside = 0, found = axis.grid;  // sample `found` is inside or the end
+    uint32_t outside = 0, found = axis.grid;  // sample `found` is inside or the end
     while (found - outside > 1) {
-      const int64_t middle = outside + (found - outside) / 2;
+      const uint32_t middle = outside + (found - outside) / 2;
       (sample_at(axis, bin, middle) < low ? outside : found) = middle;
     }
     range.first = found;
   }
   if (range.first < range.last && sample_at(axis, bin, axis.grid - 1) > high) {
-    int64_t inside = range.first - 1, found = axis.grid - 1;  // sample `found` is outside
+    uint32_t inside = range.first - 1;  // may be -1: differences are right nonetheless
+    uint32_t found = axis.grid - 1;     // this sample is outside
     while (found - inside > 1) {
-      const int64_t middle = inside + (found - inside) / 2;
+      const uint32_t middle = inside + (found - inside) / 2;
       (sample_at(axis, bin, middle) > high ? found : inside) = middle;
     }
     range.last = found;
@@ -134,12 +144,13 @@ VISOPS_FN SampleRange samples_on_map(const RoiAxis<Acc>& axis, int64_t bin) {
 //     while (next_pixel(axis, &pixels)) use(pixels.pixel, pixels.weight);
 template <class Acc>
 struct BinPixels {
-  int64_t pixel;
+  int32_t pixel;
   Acc weight;
 
   // What is left: samples from `sample` on, the first with `taps`. Before them come pixel `low`,
   // with its sum so far, and its upper neighbour, with its own.
-  int64_t bin, sample, last, low;
+  int32_t bin, low;
+  uint32_t sample, last;
   RoiTaps<Acc> taps;
   Acc low_sum, high_sum;
   bool has_pixel;
@@ -158,8 +169,8 @@ VISOPS_FN void begin_at_sample(BinPixels<Acc>* p) {
 }
 
 template <class Acc>
-VISOPS_FN BinPixels<Acc> bin_pixels(const RoiAxis<Acc>& axis, int64_t bin) {
-  const SampleRange range = samples_on_map(axis, bin);
+VISOPS_FN BinPixels<Acc> bin_pixels(const RoiAxis<Acc>& axis, int32_t bin,
+                                    const SampleRange& range) {
   BinPixels<Acc> p = {};
   p.bin = bin;
   p.sample = range.first;
@@ -167,6 +178,11 @@ VISOPS_FN BinPixels<Acc> bin_pixels(const RoiAxis<Acc>& axis, int64_t bin) {
   load_taps(axis, &p);
   begin_at_sample(&p);
   return p;
+}
+
+template <class Acc>
+VISOPS_FN BinPixels<Acc> bin_pixels(const RoiAxis<Acc>& axis, int32_t bin) {
+  return bin_pixels(axis, bin, samples_on_map(axis, bin));
 }
 
 template <class Acc>

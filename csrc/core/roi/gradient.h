@@ -32,7 +32,7 @@ namespace visops {
 // One pixel of a bin along one axis.
 template <class Acc>
 struct PixelSlope {
-  int64_t pixel;
+  int32_t pixel;
   Acc weight, by_begin, by_end;
 };
 
@@ -45,7 +45,7 @@ VISOPS_FN bool end_moves(const RoiAxis<Acc>& axis, bool aligned) {
 
 // How far along the box sample i of a bin lies, from 0 to 1: u in the NOTE.
 template <class Acc>
-VISOPS_FN Acc part_of_box(const RoiAxis<Acc>& axis, int64_t bin, int64_t i, bool end_moves) {
+VISOPS_FN Acc part_of_box(const RoiAxis<Acc>& axis, int32_t bin, uint32_t i, bool end_moves) {
   if (!end_moves) return static_cast<Acc>(0);
   const Acc within = (static_cast<Acc>(i) + static_cast<Acc>(0.5)) / static_cast<Acc>(axis.grid);
   return (static_cast<Acc>(bin) + within) / static_cast<Acc>(axis.bins);
@@ -61,7 +61,8 @@ struct BinSlopes {
 
   // What is left: samples from `sample` on, the first with `taps`. Before them come pixel
   // `low.pixel`, with its sums so far, and its upper neighbour, with its own.
-  int64_t bin, sample, last;
+  int32_t bin;
+  uint32_t sample, last;
   RoiTaps<Acc> taps;
   PixelSlope<Acc> low, high;
   bool end_moves, has_pixel;
@@ -86,8 +87,8 @@ VISOPS_FN void begin_at_sample(BinSlopes<Acc>* p) {
 }
 
 template <class Acc>
-VISOPS_FN BinSlopes<Acc> bin_slopes(const RoiAxis<Acc>& axis, int64_t bin, bool end_moves) {
-  const SampleRange range = samples_on_map(axis, bin);
+VISOPS_FN BinSlopes<Acc> bin_slopes(const RoiAxis<Acc>& axis, int32_t bin, const SampleRange& range,
+                                    bool end_moves) {
   BinSlopes<Acc> p = {};
   p.bin = bin;
   p.sample = range.first;
@@ -96,6 +97,11 @@ VISOPS_FN BinSlopes<Acc> bin_slopes(const RoiAxis<Acc>& axis, int64_t bin, bool 
   load_taps(axis, &p);
   begin_at_sample(&p);
   return p;
+}
+
+template <class Acc>
+VISOPS_FN BinSlopes<Acc> bin_slopes(const RoiAxis<Acc>& axis, int32_t bin, bool end_moves) {
+  return bin_slopes(axis, bin, samples_on_map(axis, bin), end_moves);
 }
 
 // Adds sample p->sample, which has p->taps.

@@ -32,23 +32,28 @@ VISOPS_HOT_FN bool is_above(Acc value, Acc best) {
   return !(value <= best) && best == best;
 }
 
+// Samples of a bin: numbers are below this.
+template <class Acc>
+VISOPS_FN int64_t samples_of_bin(const Roi<Acc>& roi) {
+  return int64_t{roi.y.grid} * int64_t{roi.x.grid};
+}
+
 // A sample that was taken; is_on_map is false if there was none, or only the 0 off the map.
 template <class Acc>
 struct TakenSample {
   bool is_on_map;
-  int64_t row, column;  // within the bin's grid
+  uint32_t row, column;  // within the bin's grid
   RoiTaps<Acc> y, x;
 };
 
 // Sample `index` of bin [bin_y, bin_x]; any number is safe.
 template <class Acc>
-VISOPS_FN TakenSample<Acc> taken_sample(const Roi<Acc>& roi, int64_t bin_y, int64_t bin_x,
+VISOPS_FN TakenSample<Acc> taken_sample(const Roi<Acc>& roi, int32_t bin_y, int32_t bin_x,
                                         int64_t index) {
   TakenSample<Acc> s = {};
-  if (index < 0 || roi.x.grid <= 0) return s;
-  s.row = index / roi.x.grid;
-  s.column = index - s.row * roi.x.grid;
-  if (s.row >= roi.y.grid) return s;
+  if (index < 0 || index >= samples_of_bin(roi)) return s;
+  s.row = static_cast<uint32_t>(index / roi.x.grid);
+  s.column = static_cast<uint32_t>(index) - s.row * roi.x.grid;
   const Acc y = sample_at(roi.y, bin_y, s.row), x = sample_at(roi.x, bin_x, s.column);
   s.is_on_map = is_on_map(y, roi.y.extent) && is_on_map(x, roi.x.extent);
   if (!s.is_on_map) return s;
@@ -59,7 +64,7 @@ VISOPS_FN TakenSample<Acc> taken_sample(const Roi<Acc>& roi, int64_t bin_y, int6
 
 // The sample's weight of a pixel along one axis.
 template <class Acc>
-VISOPS_FN Acc tap_weight(const RoiTaps<Acc>& taps, int64_t pixel) {
+VISOPS_FN Acc tap_weight(const RoiTaps<Acc>& taps, int32_t pixel) {
   if (pixel == taps.low) return taps.low_weight;  // 1 at the far border, where `high` is the same
   return pixel == taps.high ? taps.high_weight : static_cast<Acc>(0);
 }

@@ -70,11 +70,10 @@ class RoiTables {
     const Roi<Acc> roi = load_roi<Acc>(p, k);
     const size_t first_row = chunk->rows.size(), first_column = chunk->columns.size();
     const auto factor = mean_factor(roi.y, roi.x);
-    for (int64_t bin = 0; bin < p.bins_y; ++bin) {
+    for (int32_t bin = 0; bin < p.bins_y; ++bin) {
       BinPixels<Acc> pixels = bin_pixels(roi.y, bin);
       while (next_pixel(roi.y, &pixels)) {
-        chunk->rows.push_back({static_cast<int32_t>(pixels.pixel), static_cast<int32_t>(bin),
-                               pixels.weight * factor});
+        chunk->rows.push_back({pixels.pixel, bin, pixels.weight * factor});
       }
     }
     const auto earlier = [](const RoiRow<Acc>& a, const RoiRow<Acc>& b) {
@@ -90,12 +89,12 @@ class RoiTables {
     table.row_count = static_cast<int64_t>(chunk->rows.size() - first_row);
     table.first_column = p.maps[roi.level].width;
     table.last_column = -1;
-    for (int64_t bin = 0; bin < p.bins_x; ++bin) {
+    for (int32_t bin = 0; bin < p.bins_x; ++bin) {
       BinPixels<Acc> pixels = bin_pixels(roi.x, bin);
       while (next_pixel(roi.x, &pixels)) {
-        chunk->columns.push_back({static_cast<int32_t>(pixels.pixel), pixels.weight});
-        table.first_column = std::min(table.first_column, pixels.pixel);
-        table.last_column = std::max(table.last_column, pixels.pixel);
+        chunk->columns.push_back({pixels.pixel, pixels.weight});
+        table.first_column = std::min<int64_t>(table.first_column, pixels.pixel);
+        table.last_column = std::max<int64_t>(table.last_column, pixels.pixel);
       }
       chunk->column_ends.push_back(static_cast<int32_t>(chunk->columns.size() - first_column));
     }

@@ -144,7 +144,7 @@ class BoxMaxima {
   void store(const Largest<Acc>& largest, int64_t rows, int64_t columns, int64_t channel,
              int64_t count, int64_t bin_y, int64_t bin_x) {
     const int64_t on_map = rows * columns;
-    const bool some_off_map = on_map < roi_.y.grid * roi_.x.grid;
+    const bool some_off_map = on_map < samples_of_bin(roi_);
     const Acc zero = static_cast<Acc>(0);
     int64_t* index = p_.index + k_ * p_.index_roi_stride + channel * p_.index_channel_stride +
                      bin_y * p_.index_row_stride + bin_x * p_.index_column_stride;

@@ -57,7 +57,7 @@ int64_t step_of(const RoiAlignParams& p) {
 }
 
 template <class T, class Acc>
-void pool_bin(const RoiAlignParams& p, const Roi<Acc>& roi, int64_t k, int64_t y, int64_t x) {
+void pool_bin(const RoiAlignParams& p, const Roi<Acc>& roi, int64_t k, int32_t y, int32_t x) {
   const RoiMap& m = p.maps[0];
   const int64_t step = step_of(p);
   const Acc factor = mean_factor(roi.y, roi.x);
@@ -95,12 +95,15 @@ void pool_boxes(const RoiAlignParams& p, int64_t begin, int64_t end) {
   }
 }
 
-void ps_roi_align_kernel(const RoiAlignParams& p, int64_t begin, int64_t end) {
-  with_element_type(p.dtype, [&](auto* element) {
-    using T = std::remove_pointer_t<decltype(element)>;
-    using Acc = typename Accumulate<T>::type;
-    pool_boxes<T, Acc>(p, begin, end);
-  });
+void ps_roi_align_kernel(const RoiAlignParams& p, Workspace& workspace) {
+  const auto boxes = [&](int64_t begin, int64_t end) {
+    with_element_type(p.dtype, [&](auto* element) {
+      using T = std::remove_pointer_t<decltype(element)>;
+      using Acc = typename Accumulate<T>::type;
+      pool_boxes<T, Acc>(p, begin, end);
+    });
+  };
+  parallel_for(workspace, p.boxes.count, grain_of(box_cost(p)), boxes);
 }
 
 // Adds a bin's share to at most kChannels channels from `channel` on; `map` is the first one's

@@ -12,48 +12,60 @@
 namespace visops {
 namespace {
 
-template <class Acc>
+template <class Acc, class Offset>
 struct ListedSlope {
-  static constexpr int kOfSample = 2;
   Acc weight, by_begin, by_end;
-  int32_t pixel;
+  Offset offset;  // in elements, from pixel 0
 
-  __device__ PixelSlope<Acc> slope() const { return {pixel, weight, by_begin, by_end}; }
+  __device__ PixelSlope<Acc> slope() const { return {0, weight, by_begin, by_end}; }
 };
 
 // A bin's pixels along one axis; along y the numbers include the mean's divisor.
-template <class Acc>
-struct SlopeStream {
-  using Entry = ListedSlope<Acc>;
+template <class Acc, class Offset>
+struct BinStream {
+  using Entry = ListedSlope<Acc, Offset>;
   const RoiAxis<Acc>* axis;
-  BinSlopes<Acc> slopes;
+  int32_t bin;
+  SampleRange range;
+  bool end_moves;
   Acc factor;
+  Offset stride;
 
-  static __device__ SlopeStream of(const RoiAlignParams& p, const Roi<Acc>& roi, bool is_row,
-                                   int64_t bin) {
+  struct Pixels {
+    const BinStream* of;
+    BinSlopes<Acc> slopes;
+
+    __device__ bool next(Entry* entry) {
+      if (!next_slope(*of->axis, &slopes)) return false;
+      const PixelSlope<Acc> s = with_factor(slopes.slope, of->factor);
+      *entry = {s.weight, s.by_begin, s.by_end, s.pixel * of->stride};
+      return true;
+    }
+  };
+
+  static __device__ BinStream of(const RoiAlignParams& p, const Roi<Acc>& roi, bool is_row,
+                                 int32_t bin) {
     const RoiAxis<Acc>* axis = is_row ? &roi.y : &roi.x;
-    return {axis, bin_slopes(*axis, bin, end_moves(*axis, p.aligned)),
-            is_row ? mean_factor(roi.y, roi.x) : static_cast<Acc>(1)};
+    return {axis,
+            bin,
+            samples_on_map(*axis, bin),
+            visops::end_moves(*axis, p.aligned),
+            is_row ? mean_factor(roi.y, roi.x) : static_cast<Acc>(1),
+            static_cast<Offset>(stride_of(p.maps[roi.level], is_row))};
   }
-  __device__ bool next(Entry* entry) {
-    if (!next_slope(*axis, &slopes)) return false;
-    const PixelSlope<Acc> s = with_factor(slopes.slope, factor);
-    *entry = {s.weight, s.by_begin, s.by_end, static_cast<int32_t>(s.pixel)};
-    return true;
-  }
+  __device__ Pixels begin() const { return {this, bin_slopes(*axis, bin, range, end_moves)}; }
 };
 
 // How one mean changes. `data` is at row and column 0 of the channel.
 template <class T, class Acc, class Slopes>
-__device__ BoxSums<Acc> change_of_mean(const RoiMap& map, const T* data, Slopes rows,
-                                       const Slopes& columns) {
+__device__ BoxSums<Acc> change_of_mean(const T* data, const Slopes& rows, const Slopes& columns) {
   BoxSums<Acc> change = {};
-  ListedSlope<Acc> row, column;
-  while (rows.next(&row)) {
-    const T* at_row = data + row.pixel * map.row_stride;
+  typename Slopes::Entry row, column;
+  for (auto more = rows.begin(); more.next(&row);) {
+    const T* at_row = data + row.offset;
     Acc weight = 0, by_begin = 0, by_end = 0;
-    for (Slopes rest = columns; rest.next(&column);) {
-      const Acc pixel = load_number(at_row + column.pixel * map.column_stride);
+    for (auto rest = columns.begin(); rest.next(&column);) {
+      const Acc pixel = load_number(at_row + column.offset);
       add_column(column.slope(), pixel, &weight, &by_begin, &by_end);
     }
     add_row(row.slope(), weight, by_begin, by_end, &change.x1, &change.y1, &change.x2, &change.y2);
@@ -61,55 +73,64 @@ __device__ BoxSums<Acc> change_of_mean(const RoiMap& map, const T* data, Slopes 
   return change;
 }
 
+// Called by all threads of the block, which synchronise here.
 template <class T, bool listed>
-__global__ void __launch_bounds__(kSumThreads, blocks_at_once<T>(listed))
-    roi_align_backward_boxes(const __grid_constant__ RoiAlignParams p, const ListRoom room) {
+__device__ void sum_box(const RoiAlignParams& p, const ListRoom& room, int64_t k) {
   using Acc = typename Accumulate<T>::type;
+  using Stream = BinStream<Acc, PixelOffset<listed>>;
   __shared__ ListedBox<Acc> box;
   __shared__ RowSums<Acc> row_sums;
+  if (threadIdx.x == 0) box.load(p, room, k, listed);
+  __syncthreads();
+  const auto lists = list_bins<Stream, listed>(p, room, k, &box);
+  if (!box.is_for(listed)) return;
+  const Roi<Acc>& roi = box.roi;
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
-  for (int64_t k = blockIdx.x; k < p.boxes.count; k += gridDim.x) {
-    const auto lists = list_bins<SlopeStream<Acc>, listed>(p, room, k, &box);
-    const Roi<Acc>& roi = box.roi;
-    if (box.is_for(listed)) {
-      const RoiMap& map = p.maps[roi.level];
-      sum_rows(p, k, roi, &row_sums, [&](int64_t y) {
-        BoxSums<Acc> sum = {};
-        for (int64_t c = lane; c < p.channels; c += kWarpLanes) {
-          const T* data = map_pixel<const T>(map, roi.image, c, 0, 0);
-          const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, c, y, 0);
-          for (int64_t x = 0; x < p.bins_x; ++x) {
-            BoxSums<Acc> change;
-            if constexpr (listed) {
-              change = change_of_mean<T, Acc>(map, data, lists.row_list(y), lists.column_list(x));
-            } else {
-              change = change_of_mean<T, Acc>(map, data, SlopeStream<Acc>::of(p, roi, true, y),
-                                              SlopeStream<Acc>::of(p, roi, false, x));
-            }
-            const Acc g = load_number(grad + x * p.bin_column_stride);
-            sum.x1 += g * change.x1;
-            sum.y1 += g * change.y1;
-            sum.x2 += g * change.x2;
-            sum.y2 += g * change.y2;
-          }
+  sum_rows(p, k, roi, &row_sums, [&](int32_t y) {
+    BoxSums<Acc> sum = {};
+    for (int64_t c = lane; c < p.channels; c += kWarpLanes) {
+      const T* data = map_pixel<const T>(p.maps[roi.level], roi.image, c, 0, 0);
+      const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, c, y, 0);
+      for (int32_t x = 0; x < p.bins_x; ++x) {
+        BoxSums<Acc> change;
+        if constexpr (listed) {
+          change = change_of_mean<T, Acc>(data, lists.row_list(y), lists.column_list(x));
+        } else {
+          change = change_of_mean<T, Acc>(data, Stream::of(p, roi, true, y),
+                                          Stream::of(p, roi, false, x));
         }
-        return sum;
-      });
+        const Acc g = load_number(grad + x * p.bin_column_stride);
+        sum.x1 += g * change.x1;
+        sum.y1 += g * change.y1;
+        sum.x2 += g * change.x2;
+        sum.y2 += g * change.y2;
+      }
     }
-    if (k + gridDim.x < p.boxes.count) __syncthreads();  // before the next box replaces this one
-  }
+    return sum;
+  });
 }
 
 template <class T>
-void backward_boxes_as(const RoiAlignParams& p, Workspace& workspace) {
-  using Entry = ListedSlope<typename Accumulate<T>::type>;
-  launch_with_lists<Entry>(roi_align_backward_boxes<T, true>, roi_align_backward_boxes<T, false>,
-                           p.boxes.count, kSumThreads, workspace, p);
+__global__ void __launch_bounds__(kSumThreads, blocks_at_once<T>())
+    roi_align_backward_boxes(const __grid_constant__ RoiAlignParams p, const ListRoom room,
+                             const int64_t first) {
+  sum_box<T, true>(p, room, first + blockIdx.x);
+}
+
+// Two streams take registers, and few boxes need them.
+template <class T>
+__global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 1 : 2)
+    roi_align_backward_boxes_streamed(const __grid_constant__ RoiAlignParams p, const ListRoom room,
+                                      const int64_t first) {
+  sum_box<T, false>(p, room, first + blockIdx.x);
 }
 
 void backward_boxes_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
-    backward_boxes_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Entry = ListedSlope<typename Accumulate<T>::type, PixelOffset<true>>;
+    launch_with_lists<Entry, 2>(roi_align_backward_boxes<T>, roi_align_backward_boxes_streamed<T>,
+                                p.boxes.count, kSumThreads, p.channels, workspace, p);
   });
 }
 

@@ -18,6 +18,9 @@ constexpr int kThreadSums = sizeof(Acc) == 8 ? 16 : 32;
 template <class T, bool on_channels>
 using GatherShape = TileShape<on_channels, kThreadSums<typename Accumulate<T>::type>>;
 
+// Both kinds of sums have 32-bit offsets to a box's bins, and loops over bins that aren't unrolled:
+// sums leave few registers.
+//
 // The sums of a thread whose lane is a channel: [columns of the tile][channels kWarp apart].
 template <class T>
 struct ChannelSums {
@@ -25,12 +28,15 @@ struct ChannelSums {
   using Shape = GatherShape<T, true>;
   static constexpr int kColumns = Shape::kColumns;
   static constexpr int kGroup = kThreadSums<Acc> / kColumns;
+  static constexpr int kSums = kColumns * kGroup;
   Acc sum[kColumns][kGroup] = {};
   int count;  // of channels
 
   __device__ ChannelSums(const RoiAlignParams& p, const Tile& tile) {
     count = at_most<kGroup>(parts_of(p.channels - tile.channel - lane_of_thread(), kWarp));
   }
+
+  __device__ Acc& at(int i) { return sum[i / kGroup][i % kGroup]; }
 
   __device__ void add(const RoiAlignParams& p, const Tile& tile,
                       const BoxWeights<Acc, kColumns>& weights, int64_t k) {
@@ -46,13 +52,16 @@ struct ChannelSums {
       if (bins.begin < begin) begin = bins.begin;
       if (bins.end > end) end = bins.end;
     }
-    const int64_t step = kWarp * p.channel_stride;
+    const int32_t step = kWarp * static_cast<int32_t>(p.channel_stride);
+    const auto row_stride = static_cast<int32_t>(p.bin_row_stride);
+    const auto column_stride = static_cast<int32_t>(p.bin_column_stride);
     for (int x = begin; x < end; ++x) {
       Acc along_y[kGroup] = {};
+#pragma unroll 1
       for (int y = rows.begin; y < rows.end; ++y) {
         const Acc weight = weights.of_row[y * kTileRows + row];
         if (weight < static_cast<Acc>(0)) continue;
-        const T* at = grad + y * p.bin_row_stride + x * p.bin_column_stride;
+        const T* at = grad + (y * row_stride + x * column_stride);
 #pragma unroll
         for (int c = 0; c < kGroup; ++c) {
           if (c < count) along_y[c] += weight * load_number(at + c * step);
@@ -92,8 +101,9 @@ struct ColumnSums {
   using Acc = typename Accumulate<T>::type;
   using Shape = GatherShape<T, false>;
   static constexpr int kColumns = Shape::kColumns;
-  static constexpr int kGroup = 8;  // channels at a time
-  Acc sum[kThreadSums<Acc>] = {};
+  static constexpr int kGroup = 4;  // channels at a time
+  static constexpr int kSums = kThreadSums<Acc>;
+  Acc sum[kSums] = {};
   int count;
 
   __device__ ColumnSums(const RoiAlignParams& p, const Tile& tile) {
@@ -101,12 +111,17 @@ struct ColumnSums {
     count = left < kThreadSums<Acc> ? static_cast<int>(left) : kThreadSums<Acc>;
   }
 
+  __device__ Acc& at(int i) { return sum[i]; }
+
   __device__ void add(const RoiAlignParams& p, const Tile& tile,
                       const BoxWeights<Acc, kColumns>& weights, int64_t k) {
     const int row = row_of_thread(), lane = lane_of_thread();
     const BinRange rows = weights.row_bins[row], columns = weights.column_bins[lane];
     if (rows.end == 0) return;
     const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, tile.channel, 0, 0);
+    const auto step = static_cast<int32_t>(p.channel_stride);
+    const auto row_stride = static_cast<int32_t>(p.bin_row_stride);
+    const auto column_stride = static_cast<int32_t>(p.bin_column_stride);
 #pragma unroll
     for (int first = 0; first < kThreadSums<Acc>; first += kGroup) {
       if (first >= count) break;
@@ -114,14 +129,14 @@ struct ColumnSums {
         const Acc column_weight = weights.of_column[x * kColumns + lane];
         if (column_weight < static_cast<Acc>(0)) continue;
         Acc along_y[kGroup] = {};
+#pragma unroll 1
         for (int y = rows.begin; y < rows.end; ++y) {
           const Acc weight = weights.of_row[y * kTileRows + row];
           if (weight < static_cast<Acc>(0)) continue;
-          const T* at =
-              grad + first * p.channel_stride + y * p.bin_row_stride + x * p.bin_column_stride;
+          const T* at = grad + (first * step + y * row_stride + x * column_stride);
 #pragma unroll
           for (int c = 0; c < kGroup; ++c) {
-            if (first + c < count) along_y[c] += weight * load_number(at + c * p.channel_stride);
+            if (first + c < count) along_y[c] += weight * load_number(at + c * step);
           }
         }
 #pragma unroll
@@ -144,16 +159,16 @@ struct ColumnSums {
 };
 
 template <class T, bool on_channels>
-__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4)
     roi_align_gather(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
                      const __grid_constant__ TileGrid<GatherShape<T, on_channels>> grid,
-                     const int at_once, const int bytes) {
+                     const int at_once, const int bytes, const int64_t first) {
   using Sums = std::conditional_t<on_channels, ChannelSums<T>, ColumnSums<T>>;
-  gather_tiles<Sums>(p, listed, grid, at_once, bytes);
+  gather_tile<Sums>(p, listed, grid, at_once, bytes, first + blockIdx.x);
 }
 
 template <class T>
-__global__ void __launch_bounds__(kTileThreads, 1)
+__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
     roi_align_gather_each(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
                           const int64_t level) {
   using Acc = typename Accumulate<T>::type;
@@ -187,7 +202,7 @@ void backward_input_as(const RoiAlignParams& p, Workspace& workspace) {
   using Acc = typename Accumulate<T>::type;
   const BoxesOfMaps listed = list_rois<Acc>(p, workspace);
   void* stream = workspace.stream();
-  if (has_room_for_weights<Acc>(p)) {
+  if (has_room_for_weights<Acc>(p) && stretch_of_bins(p) <= INT32_MAX) {
     launch_gather<Acc>(roi_align_gather<T, true>, p, p.channels, listed, stream);
     launch_gather<Acc>(roi_align_gather<T, false>, p, p.channels, listed, stream);
     return;

@@ -8,6 +8,7 @@
 // Boxes: as the gradient of means (align_backward_boxes_kernel.cu), without lists.
 //
 // Rounding: as the NOTE says, without contraction (-fmad=false), so the bits are the CPU's.
+#include "cuda/anew.h"
 #include "cuda/roi/lanes.h"
 #include "cuda/roi/taken.h"
 #include "cuda/roi/tile.h"
@@ -22,7 +23,9 @@ struct MaxTile {
   static bool is_for(const RoiMap&, int64_t) { return true; }
 };
 
-constexpr int kBoxesAtOnce = kTileThreads / (kTileRows + 1);
+// As many as have threads, less so many that four blocks have shared memory.
+constexpr int kBoxesAtOnce = 22;
+static_assert(kBoxesAtOnce * (kTileRows + 1) <= kTileThreads);
 
 // Boxes that reach a block's tile, and which of their bins do.
 template <class Acc>
@@ -104,7 +107,7 @@ __device__ void store_row(const RoiAlignParams& p, const Tile& tile, int row, in
 }
 
 template <class T>
-__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3) roi_align_max_gather(
+__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4) roi_align_max_gather(
     const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
     const __grid_constant__ TileGrid<MaxTile<typename Accumulate<T>::type>> grid) {
   using Acc = typename Accumulate<T>::type;
@@ -133,40 +136,35 @@ __global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3) roi_alig
 }
 
 template <class T>
-__global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 2 : 3)
-    roi_align_max_backward_boxes(const __grid_constant__ RoiAlignParams p) {
+__global__ void __launch_bounds__(kSumThreads, sizeof(T) == 8 ? 2 : 4)
+    roi_align_max_backward_boxes(const __grid_constant__ RoiAlignParams p, const int64_t first) {
   using Acc = typename Accumulate<T>::type;
   __shared__ Roi<Acc> roi;
   __shared__ RowSums<Acc> row_sums;
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
-  for (int64_t k = blockIdx.x; k < p.boxes.count; k += gridDim.x) {
-    if (threadIdx.x == 0) {
-      roi = load_roi<Acc>(p, k);
-      if (!roi.valid) roi.level = 0;  // level_of_box() may have found none
-    }
-    __syncthreads();
-    const RoiMap& map = p.maps[roi.level];
+  const int64_t k = first + blockIdx.x;
+  if (threadIdx.x == 0) roi = load_box<Acc>(p, k);
+  __syncthreads();
+  sum_rows(p, k, roi, &row_sums, [&](int32_t y) {
     const bool y2_moves = end_moves(roi.y, p.aligned), x2_moves = end_moves(roi.x, p.aligned);
-    sum_rows(p, k, roi, &row_sums, [&](int64_t y) {
-      BoxSums<Acc> sum = {};
-      for (int64_t c = lane; c < p.channels; c += kWarpLanes) {
-        const int64_t* index = p.index + index_offset(p, k, c, y, 0);
-        const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, c, y, 0);
-        for (int64_t x = 0; x < p.bins_x; ++x) {
-          const TakenSample<Acc> s = taken_sample(roi, y, x, index[x * p.index_column_stride]);
-          if (!s.is_on_map) continue;
-          const Acc g = load_number(grad + x * p.bin_column_stride);
-          const SamplePixels<Acc> v = load_sample<T, Acc>(map, roi.image, c, s);
-          add_slopes(g * slope_along_y(s.y, s.x, v.a, v.b, v.c, v.d),
-                     g * slope_along_x(s.y, s.x, v.a, v.b, v.c, v.d),
-                     part_of_box(roi.y, y, s.row, y2_moves),
-                     part_of_box(roi.x, x, s.column, x2_moves), &sum.x1, &sum.y1, &sum.x2, &sum.y2);
-        }
+    BoxSums<Acc> sum = {};
+    for (int64_t c = lane; c < p.channels; c += kWarpLanes) {
+      const RoiMap& map = p.maps[anew(roi.level)];
+      const int64_t* index = p.index + index_offset(p, k, c, y, 0);
+      const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, c, y, 0);
+      for (int32_t x = 0; x < p.bins_x; ++x) {
+        const TakenSample<Acc> s = taken_sample(roi, y, x, index[x * p.index_column_stride]);
+        if (!s.is_on_map) continue;
+        const Acc g = load_number(grad + x * p.bin_column_stride);
+        const SamplePixels<Acc> v = load_sample<T, Acc>(map, roi.image, c, s);
+        add_slopes(g * slope_along_y(s.y, s.x, v.a, v.b, v.c, v.d),
+                   g * slope_along_x(s.y, s.x, v.a, v.b, v.c, v.d),
+                   part_of_box(roi.y, y, s.row, y2_moves),
+                   part_of_box(roi.x, x, s.column, x2_moves), &sum.x1, &sum.y1, &sum.x2, &sum.y2);
       }
-      return sum;
-    });
-    if (k + gridDim.x < p.boxes.count) __syncthreads();  // before the next box replaces this one
-  }
+    }
+    return sum;
+  });
 }
 
 void max_backward_input_cuda(const RoiAlignParams& p, Workspace& workspace) {
@@ -182,8 +180,10 @@ void max_backward_input_cuda(const RoiAlignParams& p, Workspace& workspace) {
 
 void max_backward_boxes_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_floating_type(p.dtype, [&](auto* element) {
-    launch(roi_align_max_backward_boxes<std::remove_pointer_t<decltype(element)>>,
-           grid_for(p.boxes.count), dim3(kSumThreads), 0, workspace.stream(), p);
+    each_grid(p.boxes.count, [&](int64_t first, dim3 grid) {
+      launch(roi_align_max_backward_boxes<std::remove_pointer_t<decltype(element)>>, grid,
+             dim3(kSumThreads), 0, workspace.stream(), p, first);
+    });
   });
 }
 

@@ -13,173 +13,222 @@ namespace visops {
 namespace {
 
 // A sample on the map along one axis.
-template <class Acc>
+template <class Acc, class Offset>
 struct AxisSample {
-  static constexpr int kOfSample = 1;
   Acc low_weight, high_weight;
-  int32_t low, high, number;
+  Offset low, high;  // of its pixels, in elements, from pixel 0
+  uint32_t number;
 
-  __device__ RoiTaps<Acc> taps() const { return {low, high, low_weight, high_weight, false}; }
+  __device__ RoiTaps<Acc> weights() const { return {0, 0, low_weight, high_weight, false}; }
 };
 
-template <class Acc>
-struct SampleStream {
-  using Entry = AxisSample<Acc>;
+template <class Acc, class Offset>
+struct BinStream {
+  using Entry = AxisSample<Acc, Offset>;
   const RoiAxis<Acc>* axis;
-  int64_t bin;
+  int32_t bin;
   SampleRange range;
+  Offset stride;
 
-  static __device__ SampleStream of(const RoiAlignParams&, const Roi<Acc>& roi, bool is_row,
-                                    int64_t bin) {
+  struct Samples {
+    const BinStream* of;
+    uint32_t number;
+
+    __device__ bool next(Entry* entry) {
+      if (number >= of->range.last) return false;
+      const RoiAxis<Acc> axis = anew(*of->axis);
+      const RoiTaps<Acc> taps = roi_taps(sample_at(axis, of->bin, number), axis.extent);
+      *entry = {taps.low_weight, taps.high_weight, taps.low * of->stride, taps.high * of->stride,
+                number++};
+      return true;
+    }
+  };
+
+  static __device__ BinStream of(const RoiAlignParams& p, const Roi<Acc>& roi, bool is_row,
+                                 int32_t bin) {
     const RoiAxis<Acc>* axis = is_row ? &roi.y : &roi.x;
-    return {axis, bin, samples_on_map(*axis, bin)};
+    return {axis, bin, samples_on_map(anew(*axis), bin),
+            static_cast<Offset>(stride_of(p.maps[roi.level], is_row))};
   }
-  __device__ bool next(Entry* entry) {
-    if (range.first >= range.last) return false;
-    const int64_t i = range.first++;
-    const RoiTaps<Acc> taps = roi_taps(sample_at(*axis, bin, i), axis->extent);
-    *entry = {taps.low_weight, taps.high_weight, static_cast<int32_t>(taps.low),
-              static_cast<int32_t>(taps.high), static_cast<int32_t>(i)};
-    return true;
-  }
+  __device__ Samples begin() const { return {this, range.first}; }
 };
 
-// The largest samples of a bin so far, and their numbers.
-template <class Acc>
+// How many samples there are along an axis, and the number of the i-th one.
+template <class Entry>
+__device__ int64_t count_of(const EntryList<Entry>& samples) {
+  return samples.end - samples.at;
+}
+template <class Acc, class Offset>
+__device__ int64_t count_of(const BinStream<Acc, Offset>& samples) {
+  return samples.range.last - samples.range.first;
+}
+template <class Entry>
+__device__ int64_t number_of(const EntryList<Entry>& samples, int64_t i) {
+  return samples.at[i].number;
+}
+template <class Acc, class Offset>
+__device__ int64_t number_of(const BinStream<Acc, Offset>& samples, int64_t i) {
+  return samples.range.first + i;
+}
+
+// The largest samples of a bin so far. A place is which of the row's and of the column's samples it
+// is, in the upper and the lower half; -1: none.
+template <class Acc, class Place, int channels>
 struct Largest {
-  Acc value[kGroup] = {};
-  int64_t index[kGroup] = {-1, -1, -1, -1};
+  static constexpr int kHalf = 4 * sizeof(Place);  // bits
+  Acc value[channels] = {};
+  Place place[channels];
+
+  __device__ Largest() {
+#pragma unroll
+    for (int c = 0; c < channels; ++c) place[c] = -1;
+  }
+
+  template <class Samples>
+  __device__ int64_t index(int c, const Samples& rows, const Samples& columns, int64_t grid) const {
+    if (place[c] < 0) return -1;
+    const Place row = place[c] >> kHalf;
+    return number_of(rows, row) * grid + number_of(columns, place[c] - (row << kHalf));
+  }
 };
 
-// `data` is at row and column 0 of the first channel.
-template <class T, class Acc, class Samples>
-__device__ void take_largest(const RoiMap& map, const T* data, const Item& item,
-                             const Roi<Acc>& roi, Samples rows, const Samples& columns,
-                             Largest<Acc>* largest) {
-  const int64_t step = item.step * map.channel_stride;
-  int64_t row_count = 0, column_count = 0;
-  AxisSample<Acc> row, column;
-  for (; rows.next(&row); ++row_count) {
-    const RoiTaps<Acc> y = row.taps();
-    const int64_t first = row.number * roi.x.grid;
-    column_count = 0;
-    for (Samples rest = columns; rest.next(&column); ++column_count) {
-      const RoiTaps<Acc> x = column.taps();
-      const T* low = data + y.low * map.row_stride;
-      const T* high = data + y.high * map.row_stride;
-      const int64_t left = x.low * map.column_stride, right = x.high * map.column_stride;
+// `data` is at row and column 0 of the first channel, and the next one is `step` further on. A bin
+// has `samples`, those off the map included.
+template <class T, class Acc, class Offset, int channels, class Samples>
+__device__ void take_largest(const T* data, int count, Offset step, const Samples& rows,
+                             const Samples& columns, int64_t samples,
+                             Largest<Acc, Offset, channels>* largest) {
+  typename Samples::Entry row, column;
+  Offset first = 0;
+  for (auto more = rows.begin(); more.next(&row); first += Offset{1} << largest->kHalf) {
+    const T* low = data + row.low;
+    const T* high = data + row.high;
+    Offset place = first;
+    for (auto rest = columns.begin(); rest.next(&column); ++place) {
 #pragma unroll
-      for (int c = 0; c < kGroup; ++c) {
-        if (c >= item.count) break;
+      for (int c = 0; c < channels; ++c) {
+        if (c >= count) break;
         const Acc value = sample_value(
-            y, x, load_number(low + left + c * step), load_number(low + right + c * step),
-            load_number(high + left + c * step), load_number(high + right + c * step));
-        if (largest->index[c] < 0 || is_above(value, largest->value[c])) {
+            row.weights(), column.weights(), load_number(low + column.low + c * step),
+            load_number(low + column.high + c * step), load_number(high + column.low + c * step),
+            load_number(high + column.high + c * step));
+        if (largest->place[c] < 0 || is_above(value, largest->value[c])) {
           largest->value[c] = value;
-          largest->index[c] = first + column.number;
+          largest->place[c] = place;
         }
       }
     }
   }
-  if (row_count * column_count == roi.y.grid * roi.x.grid) return;
+  if (count_of(rows) * count_of(columns) == samples) return;
   const Acc off_map = static_cast<Acc>(0);
 #pragma unroll
-  for (int c = 0; c < kGroup; ++c) {
+  for (int c = 0; c < channels; ++c) {
     if (!is_above(off_map, largest->value[c])) continue;
     largest->value[c] = off_map;
-    largest->index[c] = -1;
+    largest->place[c] = -1;
   }
 }
+
+// A stream takes the registers of three channels.
+template <bool listed>
+constexpr int kAtOnce = listed ? kGroup : 1;
 
 template <class T, bool listed>
-__global__ void __launch_bounds__(kThreads, listed ? 2 : 1)
+__global__ void __launch_bounds__(kThreads, blocks_at_once<T>())
     roi_align_max(const __grid_constant__ RoiAlignParams p, const ItemPlan plan,
-                  const ListRoom room) {
+                  const ListRoom room, const int64_t first) {
   using Acc = typename Accumulate<T>::type;
+  using Offset = PixelOffset<listed>;
+  using Stream = BinStream<Acc, Offset>;
   __shared__ ListedBox<Acc> box;
-  for (int64_t i = blockIdx.x; i < plan.blocks; i += gridDim.x) {
-    const int64_t k = i / plan.slices;
-    const auto lists = list_bins<SampleStream<Acc>, listed>(p, room, k, &box);
-    const Roi<Acc>& roi = box.roi;
-    const RoiMap& map = p.maps[roi.level];
-    if (box.is_for(listed)) {
-      const bool on_channels = lanes_are_channels(map, p.channels);
-      for_items(p, plan, i - k * plan.slices, on_channels, [&](const Item& item) {
-        const T* data = map_pixel<const T>(map, roi.image, item.channel, 0, 0);
-        Largest<Acc> largest;
-        if constexpr (listed) {
-          if (roi.valid) {
-            take_largest(map, data, item, roi, lists.row_list(item.bin_y),
-                         lists.column_list(item.bin_x), &largest);
-          }
-        } else {
-          take_largest(map, data, item, roi, SampleStream<Acc>::of(p, roi, true, item.bin_y),
-                       SampleStream<Acc>::of(p, roi, false, item.bin_x), &largest);
-        }
-        store_item<T>(p, k, item, largest.value);
-        int64_t* index = p.index + index_offset(p, k, item.channel, item.bin_y, item.bin_x);
+  __shared__ ItemSlice slice;
+  load_slice<SameChannels>(
+      p, plan, first + blockIdx.x, [&](int64_t k) { return box.load(p, room, k, listed); }, &slice);
+  const auto lists = list_bins<Stream, listed>(p, room, slice.box, &box);
+  if (!box.is_for(listed)) return;
+  const Roi<Acc>& roi = box.roi;
+  const bool on_channels = lanes_are_channels(p.maps[roi.level], p.channels);
+  for_items(p, slice, on_channels, [&](const Item& item) {
+    const RoiMap& map = p.maps[anew(roi.level)];
+    const T* data = map_pixel<const T>(map, anew(roi.image), item.channel, 0, 0);
+    const auto bin_at = static_cast<Offset>(bin_offset(p, 0, item.channel, item.bin_y, item.bin_x));
+    const auto index_at =
+        static_cast<Offset>(index_offset(p, 0, item.channel, item.bin_y, item.bin_x));
+    const Offset step = static_cast<Offset>(item.step * map.channel_stride);
+    const auto take = [&](int from, const auto& rows, const auto& columns) {
+      Largest<Acc, Offset, kAtOnce<listed>> largest;
+      const int count = item.count - from;
+      take_largest(data + from * step, count, step, rows, columns, samples_of_bin(roi), &largest);
+      const int64_t k = anew(slice.box);
+      T* bin = static_cast<T*>(p.bins) + k * p.roi_stride + bin_at;
+      int64_t* index = p.index + k * p.index_roi_stride + index_at;
 #pragma unroll
-        for (int c = 0; c < kGroup; ++c) {
-          if (c < item.count) index[c * item.step * p.index_channel_stride] = largest.index[c];
-        }
-      });
+      for (int c = 0; c < kAtOnce<listed>; ++c) {
+        if (c >= count) break;
+        const int64_t channel = (from + c) * item.step;
+        store_element(bin + channel * p.channel_stride, largest.value[c]);
+        index[channel * p.index_channel_stride] = largest.index(c, rows, columns, roi.x.grid);
+      }
+    };
+    if constexpr (!listed) {
+      const auto rows = Stream::of(p, roi, true, item.bin_y);
+      const auto columns = Stream::of(p, roi, false, item.bin_x);
+      for (int c = 0; c < item.count; c += kAtOnce<listed>) take(c, rows, columns);
+    } else if (roi.valid) {
+      take(0, lists.row_list(item.bin_y), lists.column_list(item.bin_x));
+    } else {
+      using List = EntryList<typename Stream::Entry>;
+      take(0, List{}, List{});
     }
-    if (i + gridDim.x < plan.blocks) __syncthreads();  // before the next box replaces this one
-  }
+  });
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads, sizeof(T) == 8 ? 2 : 3)
-    roi_align_max_at(const __grid_constant__ RoiAlignParams p, const ItemPlan plan) {
+__global__ void __launch_bounds__(kThreads, blocks_at_once<T>())
+    roi_align_max_at(const __grid_constant__ RoiAlignParams p, const ItemPlan plan,
+                     const int64_t first) {
   using Acc = typename Accumulate<T>::type;
   __shared__ Roi<Acc> roi;
-  for (int64_t i = blockIdx.x; i < plan.blocks; i += gridDim.x) {
-    const int64_t k = i / plan.slices;
-    if (threadIdx.x == 0) {
-      roi = load_roi<Acc>(p, k);
-      if (!roi.valid) roi.level = 0;  // level_of_box() may have found none
-    }
-    __syncthreads();
-    const RoiMap& map = p.maps[roi.level];
-    const bool on_channels = lanes_are_channels(map, p.channels);
-    for_items(p, plan, i - k * plan.slices, on_channels, [&](const Item& item) {
-      const int64_t* index = p.index + index_offset(p, k, item.channel, item.bin_y, item.bin_x);
-      Acc value[kGroup] = {};
+  __shared__ ItemSlice slice;
+  load_slice<SameChannels>(
+      p, plan, first + blockIdx.x, [&](int64_t k) { return roi = load_box<Acc>(p, k); }, &slice);
+  const bool on_channels = lanes_are_channels(p.maps[roi.level], p.channels);
+  for_items(p, slice, on_channels, [&](const Item& item) {
+    const RoiMap& map = p.maps[anew(roi.level)];
+    const int64_t k = anew(slice.box);
+    const int64_t* index = p.index + index_offset(p, k, item.channel, item.bin_y, item.bin_x);
+    Acc value[kGroup] = {};
 #pragma unroll
-      for (int c = 0; c < kGroup; ++c) {
-        if (!roi.valid || c >= item.count) break;
-        const TakenSample<Acc> s = taken_sample(roi, item.bin_y, item.bin_x,
-                                                index[c * item.step * p.index_channel_stride]);
-        if (!s.is_on_map) continue;
-        const SamplePixels<Acc> v =
-            load_sample<T, Acc>(map, roi.image, item.channel + c * item.step, s);
-        value[c] = sample_value(s.y, s.x, v.a, v.b, v.c, v.d);
-      }
-      store_item<T>(p, k, item, value);
-    });
-    if (i + gridDim.x < plan.blocks) __syncthreads();  // before the next box replaces this one
-  }
-}
-
-template <class T>
-void max_as(const RoiAlignParams& p, Workspace& workspace) {
-  using Entry = AxisSample<typename Accumulate<T>::type>;
-  const ItemPlan plan = plan_items(p);
-  launch_with_lists<Entry>(roi_align_max<T, true>, roi_align_max<T, false>, plan.blocks, kThreads,
-                           workspace, p, plan);
+    for (int c = 0; c < kGroup; ++c) {
+      if (!roi.valid || c >= item.count) break;
+      const TakenSample<Acc> s =
+          taken_sample(roi, item.bin_y, item.bin_x, index[c * item.step * p.index_channel_stride]);
+      if (!s.is_on_map) continue;
+      const SamplePixels<Acc> v =
+          load_sample<T, Acc>(map, roi.image, item.channel + c * item.step, s);
+      value[c] = sample_value(s.y, s.x, v.a, v.b, v.c, v.d);
+    }
+    store_item<T>(p, k, item, item_offset<int64_t>(p, item), value);
+  });
 }
 
 void max_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_element_type(p.dtype, [&](auto* element) {
-    max_as<std::remove_pointer_t<decltype(element)>>(p, workspace);
+    using T = std::remove_pointer_t<decltype(element)>;
+    using Entry = AxisSample<typename Accumulate<T>::type, PixelOffset<true>>;
+    const ItemPlan plan = plan_items<SameChannels>(p);
+    launch_with_lists<Entry, 1>(roi_align_max<T, true>, roi_align_max<T, false>, plan.blocks,
+                                kThreads, p.channels, workspace, p, plan);
   });
 }
 
 void max_at_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_element_type(p.dtype, [&](auto* element) {
-    const ItemPlan plan = plan_items(p);
-    launch(roi_align_max_at<std::remove_pointer_t<decltype(element)>>, grid_for(plan.blocks),
-           dim3(kThreads), 0, workspace.stream(), p, plan);
+    const ItemPlan plan = plan_items<SameChannels>(p);
+    each_grid(plan.blocks, [&](int64_t first, dim3 grid) {
+      launch(roi_align_max_at<std::remove_pointer_t<decltype(element)>>, grid, dim3(kThreads), 0,
+             workspace.stream(), p, plan, first);
+    });
   });
 }
 

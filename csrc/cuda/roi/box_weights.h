@@ -171,38 +171,63 @@ __device__ void for_boxes_at(const BoxesOfMaps& listed, int64_t map, const MapPi
   }
 }
 
-// A block's tiles, with the sums of each thread: Sums(p, tile) starts them, add(p, tile, weights,
-// k) adds the share of box k, and store(map, tile) writes them. Called by all threads of the block.
-template <class Sums>
-__device__ void gather_tiles(const RoiAlignParams& p, const BoxesOfMaps& listed,
-                             const TileGrid<typename Sums::Shape>& grid, int at_once, int bytes) {
-  using Shape = typename Sums::Shape;
+// Sums that wait in shared memory while weights are found, which takes their registers: so many of
+// a thread's.
+template <class Acc>
+constexpr int kParked = sizeof(Acc) == 8 ? 0 : 12;
+
+// f() with the first kParked sums in shared memory.
+template <class Sums, class F>
+__device__ void with_parked(Sums& sums, const F& f) {
   using Acc = typename Sums::Acc;
-  __shared__ BoxList list;
-  for (int64_t i = blockIdx.x; i < grid.count; i += gridDim.x) {
-    const Tile tile = tile_at(grid, i);
-    Sums sums(p, tile);
-    for_boxes_of<Shape>(p, listed, tile, &list, [&](int count) {
-      for (int first = 0; first < count; first += at_once) {
-        const int boxes = count - first < at_once ? count - first : at_once;
-        prepare_boxes<Acc, Shape::kColumns>(p, tile, list.box + first, boxes, bytes);
-        for (int b = 0; b < boxes; ++b) {
-          const BoxWeights<Acc, Shape::kColumns> weights(
-              p, dynamic_shared<unsigned char>() + b * bytes);
-          sums.add(p, tile, weights, list.box[first + b]);
-        }
-        __syncthreads();
-      }
-    });
-    const RoiMap& map = p.maps[tile.level];
-    if (tile.row + row_of_thread() < map.height) sums.store(map, tile);
+  if constexpr (kParked<Acc> == 0 || Sums::kSums <= kParked<Acc>) {
+    f();
+  } else {
+    __shared__ Acc parked[kParked<Acc>][kTileThreads];
+#pragma unroll
+    for (int i = 0; i < kParked<Acc>; ++i) parked[i][threadIdx.x] = sums.at(i);
+    f();
+#pragma unroll
+    for (int i = 0; i < kParked<Acc>; ++i) sums.at(i) = parked[i][threadIdx.x];
   }
 }
 
-// Starts kernel(p, listed, grid, at_once, bytes), which calls gather_tiles(), for maps of so many
-// channels.
+// Sums over boxes for tile `number`: Sums(p, tile) starts a thread's, add(p, tile, weights, k) adds
+// the share of box k, store(map, tile) writes them, and at(i) is one of them. Called by all threads
+// of the block, which synchronise here.
+template <class Sums>
+__device__ void gather_tile(const RoiAlignParams& p, const BoxesOfMaps& listed,
+                            const TileGrid<typename Sums::Shape>& grid, int at_once, int bytes,
+                            int64_t number) {
+  using Shape = typename Sums::Shape;
+  using Acc = typename Sums::Acc;
+  __shared__ BoxList list;
+  __shared__ Tile tile;
+  if (threadIdx.x == 0) tile = tile_at(grid, number);
+  __syncthreads();
+  Sums sums(p, tile);
+  for_boxes_of<Shape>(p, listed, tile, &list, [&](int count) {
+    for (int first = 0; first < count; first += at_once) {
+      const int boxes = count - first < at_once ? count - first : at_once;
+      with_parked(sums, [&] {
+        prepare_boxes<Acc, Shape::kColumns>(p, tile, list.box + first, boxes, bytes);
+      });
+      for (int b = 0; b < boxes; ++b) {
+        const BoxWeights<Acc, Shape::kColumns> weights(p,
+                                                       dynamic_shared<unsigned char>() + b * bytes);
+        sums.add(p, tile, weights, list.box[first + b]);
+      }
+      __syncthreads();
+    }
+  });
+  const RoiMap& map = p.maps[tile.level];
+  if (tile.row + row_of_thread() < map.height) sums.store(map, tile);
+}
+
+// Starts kernel(p, listed, grid, at_once, bytes, first), which calls gather_tile() for tile `first`
+// and those after it, for maps of so many channels.
 template <class Acc, class Shape>
-void launch_gather(void (*kernel)(RoiAlignParams, BoxesOfMaps, TileGrid<Shape>, int, int),
+void launch_gather(void (*kernel)(RoiAlignParams, BoxesOfMaps, TileGrid<Shape>, int, int, int64_t),
                    const RoiAlignParams& p, int64_t channels, const BoxesOfMaps& listed,
                    void* stream) {
   const TileGrid<Shape> grid = tile_grid<Shape>(p, channels, Shape::kChannels);
@@ -211,11 +236,13 @@ void launch_gather(void (*kernel)(RoiAlignParams, BoxesOfMaps, TileGrid<Shape>, 
   if (at_once > kMostBoxesAtOnce) at_once = kMostBoxesAtOnce;
   if (at_once > kWeightBytes / bytes) at_once = kWeightBytes / bytes;
   if (at_once < 1) at_once = 1;
-  launch(kernel, grid_for(grid.count), dim3(kTileThreads), at_once * bytes, stream, p, listed, grid,
-         static_cast<int>(at_once), static_cast<int>(bytes));
+  each_grid(grid.count, [&](int64_t first, dim3 blocks) {
+    launch(kernel, blocks, dim3(kTileThreads), at_once * bytes, stream, p, listed, grid,
+           static_cast<int>(at_once), static_cast<int>(bytes), first);
+  });
 }
 
-// Whether gather_tiles() has room for the weights of a box.
+// Whether gather_tile() has room for the weights of a box.
 template <class Acc>
 bool has_room_for_weights(const RoiAlignParams& p) {
   return weight_bytes<Acc, kWarp>(p) <= kMostWeightBytes;

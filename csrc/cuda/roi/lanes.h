@@ -32,7 +32,8 @@ __device__ void sum_rows(const RoiAlignParams& p, int64_t k, const Roi<Acc>& roi
   const int warp = static_cast<int>(threadIdx.x) / kWarpLanes;
   BoxSums<Acc> total = {};  // of the first warp
   for (int64_t first = 0; roi.valid && first < p.bins_y; first += kSumWarps) {
-    if (first + warp < p.bins_y) shared->of_row[warp][lane] = row_sums(first + warp);
+    if (first + warp < p.bins_y)
+      shared->of_row[warp][lane] = row_sums(static_cast<int32_t>(first + warp));
     __syncthreads();
     for (int w = 0; warp == 0 && w < kSumWarps && first + w < p.bins_y; ++w) {
       const BoxSums<Acc>& row = shared->of_row[w][lane];

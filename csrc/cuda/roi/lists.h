@@ -2,6 +2,9 @@
 // once for all channels.
 #pragma once
 
+#include <algorithm>
+
+#include "cuda/anew.h"
 #include "cuda/launch.h"
 #include "cuda/roi/map.h"
 
@@ -10,20 +13,26 @@ namespace {
 
 constexpr int64_t kMostListBytes = 12288;  // for one axis
 
-// Blocks of 256 threads per multiprocessor. Streaming kernels need many registers and see few
-// boxes.
+// Blocks of 256 threads per multiprocessor.
 template <class T>
-constexpr int blocks_at_once(bool listed) {
-  return !listed ? 1 : sizeof(T) == 8 ? 2 : 3;
+constexpr int blocks_at_once() {
+  return sizeof(T) == 8 ? 2 : 4;
 }
 
-// A list in shared memory, or what is left of it. A Stream has the same `next` and finds its
-// entries one by one; Stream::of() is that of a bin's rows or columns.
-template <class Entry>
+// How far pixels lie from pixel 0 along an axis, in elements. Lists have 32-bit offsets; maps that
+// need more (offsets_fit()) are left to the kernel that streams.
+template <bool listed>
+using PixelOffset = std::conditional_t<listed, int32_t, int64_t>;
+
+// A list in shared memory, or what is left of it. A Stream has the same begin() and next(), and
+// finds its entries one by one; Stream::of() is that of a bin's rows or columns.
+template <class E>
 struct EntryList {
+  using Entry = E;
   const Entry* at;
   const Entry* end;
 
+  __device__ EntryList begin() const { return *this; }
   __device__ bool next(Entry* entry) {
     if (at == end) return false;
     *entry = *at++;
@@ -64,11 +73,23 @@ struct ListPlaces {
   }
 };
 
+template <class Acc>
+__device__ RoiAxis<Acc> anew(const RoiAxis<Acc>& a) {
+  return {anew(a.start), anew(a.bin), anew(a.bins), anew(a.extent), anew(a.grid)};
+}
+
 // A block's box, in shared memory.
 template <class Acc>
 struct ListedBox {
   Roi<Acc> roi;
   bool complete;  // whether the lists hold all bins
+
+  __device__ const Roi<Acc>& load(const RoiAlignParams& p, const ListRoom& room, int64_t k,
+                                  bool listed) {
+    roi = load_box<Acc>(p, k);
+    complete = listed ? room.y > 0 && room.x > 0 : room.complete[k];
+    return roi;
+  }
 
   // Whether the kernel that reads lists, or the one that streams, computes this box. The listing
   // kernel also writes the zeros of boxes that are not valid.
@@ -76,11 +97,11 @@ struct ListedBox {
 };
 
 template <class Stream>
-__device__ void list_bin(Stream stream, int room, typename Stream::Entry* list, int32_t* count,
-                         bool* complete) {
+__device__ void list_bin(const Stream& stream, int room, typename Stream::Entry* list,
+                         int32_t* count, bool* complete) {
   typename Stream::Entry entry;
   int n = 0;
-  while (stream.next(&entry)) {
+  for (auto rest = stream.begin(); rest.next(&entry);) {
     if (n == room) {
       *complete = false;
       return;
@@ -90,27 +111,20 @@ __device__ void list_bin(Stream stream, int room, typename Stream::Entry* list, 
   *count = n;
 }
 
-// Loads box k, and lists its bins for the kernel that reads lists; a thread lists one bin. That
-// kernel notes which boxes it has done, so the other one makes no lists. Called by all threads of
-// the block, which synchronise here.
+// Lists the bins of box k for the kernel that reads lists; a thread lists one bin. That kernel
+// notes which boxes it has done, so the other one makes no lists. Called by all threads of the
+// block, which synchronise here.
 template <class Stream, bool listed, class Acc>
 __device__ ListPlaces<typename Stream::Entry> list_bins(const RoiAlignParams& p,
                                                         const ListRoom& room, int64_t k,
                                                         ListedBox<Acc>* box) {
   const ListPlaces<typename Stream::Entry> places = {p.bins_y, p.bins_x, room};
-  const bool has_room = room.y > 0 && room.x > 0;
-  if (threadIdx.x == 0) {
-    box->roi = load_roi<Acc>(p, k);
-    if (!box->roi.valid) box->roi.level = 0;  // level_of_box() may have found none
-    box->complete = listed ? has_room : room.complete[k];
-  }
-  __syncthreads();
   if (!listed) return places;
-  if (box->roi.valid && has_room) {
+  if (box->roi.valid && room.y > 0 && room.x > 0) {
     for (int64_t i = threadIdx.x; i < p.bins_y + p.bins_x; i += blockDim.x) {
       const bool is_row = i < p.bins_y;  // rows and columns in one loop: a warp may have both
       const int64_t bin = is_row ? i : i - p.bins_y;
-      list_bin(Stream::of(p, box->roi, is_row, bin), is_row ? room.y : room.x,
+      list_bin(Stream::of(p, box->roi, is_row, static_cast<int32_t>(bin)), is_row ? room.y : room.x,
                is_row ? places.row(bin) : places.column(bin), places.row_count() + i,
                &box->complete);
     }
@@ -131,20 +145,28 @@ int list_room(int64_t bins, int64_t extent, int64_t most_of_bin) {
   return static_cast<int>(room < most ? room : most > 0 ? most : 0);
 }
 
-// The most entries that a bin can have, given the number of samples; 0: no limit.
-template <class Entry>
-int64_t most_entries(const RoiAlignParams& p) {
-  return p.sampling_ratio > 0 ? p.sampling_ratio * Entry::kOfSample : 0;
+// Whether 32 bits hold offsets on the maps, along each axis and between so many channels, and among
+// a box's bins and indices.
+inline bool offsets_fit(const RoiAlignParams& p, int64_t channels) {
+  int64_t most = std::max(stretch_of_bins(p), stretch(p.channels, p.index_channel_stride) +
+                                                  stretch(p.bins_y, p.index_row_stride) +
+                                                  stretch(p.bins_x, p.index_column_stride));
+  for (int64_t level = 0; level < p.levels; ++level) {
+    const RoiMap& map = p.maps[level];
+    most = std::max({most, stretch(channels, map.channel_stride),
+                     stretch(map.height, map.row_stride), stretch(map.width, map.column_stride)});
+  }
+  return most <= INT32_MAX;
 }
 
 template <class Entry>
-ListRoom list_rooms(const RoiAlignParams& p) {
+ListRoom list_rooms(const RoiAlignParams& p, int64_t channels, int64_t most) {
+  if (!offsets_fit(p, channels)) return {0, 0, nullptr};
   int64_t height = 0, width = 0;
   for (int64_t level = 0; level < p.levels; ++level) {
     if (p.maps[level].height > height) height = p.maps[level].height;
     if (p.maps[level].width > width) width = p.maps[level].width;
   }
-  const int64_t most = most_entries<Entry>(p);
   return {list_room<Entry>(p.bins_y, height, most), list_room<Entry>(p.bins_x, width, most),
           nullptr};
 }
@@ -156,24 +178,21 @@ size_t list_bytes(const RoiAlignParams& p, const ListRoom& room) {
          (p.bins_y + p.bins_x) * sizeof(int32_t);
 }
 
-template <class Entry>
-bool may_lack_room(const RoiAlignParams& p, const ListRoom& room) {
-  const int64_t most = most_entries<Entry>(p);
-  return most == 0 || most > room.y || most > room.x;
-}
-
-// Launches listed(p, arguments..., room) and, if its lists may lack room for some boxes,
-// streamed(p, arguments..., room), which finds entries as it goes.
-template <class Entry, class Kernel, class... Arguments>
+// Launches listed(p, arguments..., room, first) and, if its lists may lack room for some boxes,
+// streamed(p, arguments..., room, first), which finds entries as it goes. A sample makes at most
+// `of_sample` entries. The kernel that lists has 32-bit offsets between `channels` of a map.
+template <class Entry, int of_sample, class Kernel, class... Arguments>
 void launch_with_lists(Kernel listed, Kernel streamed, int64_t blocks, int threads,
-                       Workspace& workspace, const RoiAlignParams& p,
+                       int64_t channels, Workspace& workspace, const RoiAlignParams& p,
                        const Arguments&... arguments) {
-  ListRoom room = list_rooms<Entry>(p);
-  const bool may_lack = may_lack_room<Entry>(p, room);
+  const int64_t most = p.sampling_ratio > 0 ? p.sampling_ratio * of_sample : 0;
+  ListRoom room = list_rooms<Entry>(p, channels, most);
+  const bool may_lack = most == 0 || most > room.y || most > room.x;
   if (may_lack) room.complete = allocate<bool>(workspace, p.boxes.count);
   const auto start = [&](Kernel kernel, size_t bytes) {
-    launch(kernel, grid_for(blocks), dim3(threads), bytes, workspace.stream(), p, arguments...,
-           room);
+    each_grid(blocks, [&](int64_t first, dim3 grid) {
+      launch(kernel, grid, dim3(threads), bytes, workspace.stream(), p, arguments..., room, first);
+    });
   };
   start(listed, list_bytes<Entry>(p, room));
   if (may_lack) start(streamed, 0);

@@ -1,51 +1,48 @@
 // NOTE [ Position-sensitive RoIAlign on CUDA ]
-// Forward: a thread has a bin of a channel and takes weights one after another from BinPixels,
-// without storing them. Backward: NOTE [ RoIAlign's gradient of maps on CUDA ] in cuda/roi/tile.h,
-// with the weights of cuda/roi/box_weights.h; a channel of the map has one bin of every box. Sums
-// have the order of NOTE [ RoIAlign samples ].
+// Forward: NOTE [ RoIAlign on CUDA ], with a channel of its own for each bin. Backward: NOTE [
+// RoIAlign's gradient of maps on CUDA ] in cuda/roi/tile.h, with the weights of
+// cuda/roi/box_weights.h; a channel of the map has one bin of every box. Sums have the order of
+// NOTE [ RoIAlign samples ].
 //
 // Boxes that are not valid have bins of 0 and no gradient.
 #include "core/roi/ps_align.h"
 
 #include "cuda/roi/box_weights.h"
-#include "cuda/roi/each_bin.h"
+#include "cuda/roi/mean.h"
 
 namespace visops {
 namespace {
 
-template <class T>
-__global__ void __launch_bounds__(kThreads) ps_roi_align(const __grid_constant__ RoiAlignParams p) {
-  using Acc = typename Accumulate<T>::type;
-  const RoiMap& m = p.maps[0];
-  for_each_bin(p, [&](const BinAt& at) {
-    const Roi<Acc> roi = load_roi<Acc>(p, at.box);
-    Acc total = static_cast<Acc>(0);
-    if (roi.valid) {
-      const T* plane = static_cast<const T*>(m.data) + roi.image * m.image_stride +
-                       ps_channel(p, at.channel, at.y, at.x) * m.channel_stride;
-      const Acc factor = mean_factor(roi.y, roi.x);
-      BinPixels<Acc> rows = bin_pixels(roi.y, at.y);
-      while (next_pixel(roi.y, &rows)) {
-        Acc of_row = static_cast<Acc>(0);
-        BinPixels<Acc> columns = bin_pixels(roi.x, at.x);
-        while (next_pixel(roi.x, &columns)) {
-          of_row += columns.weight * load_element(plane + rows.pixel * m.row_stride +
-                                                  columns.pixel * m.column_stride);
-        }
-        total += rows.weight * factor * of_row;
-      }
-    }
-    store_element(static_cast<T*>(p.bins) + bin_offset(p, at), total);
-  });
+// A channel of the bins has adjacent channels of the map, one for each bin. So lanes are bins.
+struct BinsChannels {
+  VISOPS_DEVICE static bool are_lanes(const RoiAlignParams&, const RoiMap&) { return false; }
+  VISOPS_DEVICE static int64_t first_of(const RoiAlignParams& p, const Item& item) {
+    return ps_channel(p, item.channel, item.bin_y, item.bin_x);
+  }
+  VISOPS_DEVICE static int64_t step(const RoiAlignParams& p) { return p.bins_y * p.bins_x; }
+};
+
+template <class T, bool listed>
+__global__ void __launch_bounds__(kThreads, blocks_at_once<T>())
+    ps_roi_align(const __grid_constant__ RoiAlignParams p, const ItemPlan plan, const ListRoom room,
+                 const int64_t first) {
+  pool_block<T, BinsChannels, listed>(p, plan, room, first + blockIdx.x);
 }
 
-// The bin that a channel of the map belongs to. Divisions of 64 bits are calls, which take
-// registers: Index is int32_t where it can be.
+// The bin that a channel of the map belongs to, and its channel of the bins.
 template <class Index>
-__device__ BinAt bin_of_channel(const RoiAlignParams& p, int64_t k, Index map_channel) {
+struct ChannelBin {
+  Index channel;
+  int32_t y, x;
+};
+
+// Divisions of 64 bits are calls, which take registers: Index is int32_t where it can be.
+template <class Index>
+__device__ ChannelBin<Index> bin_of_channel(const RoiAlignParams& p, Index map_channel) {
   const Index bins_y = static_cast<Index>(p.bins_y), bins_x = static_cast<Index>(p.bins_x);
   const Index plane = map_channel / bins_x, channel = plane / bins_y;
-  return {k, channel, plane - channel * bins_y, map_channel - plane * bins_x};
+  return {channel, static_cast<int32_t>(plane - channel * bins_y),
+          static_cast<int32_t>(map_channel - plane * bins_x)};
 }
 
 // Few sums: those and what finding weights takes share the registers.
@@ -58,6 +55,7 @@ struct ChannelSums {
   using Acc = typename Accumulate<T>::type;
   using Shape = PsShape<true>;
   static constexpr int kColumns = Shape::kColumns;
+  static constexpr int kSums = kColumns;
   Acc sum[kColumns] = {};
   int64_t grad_at;  // where the channel's bin lies in box 0
   uint16_t bin_y, bin_x;
@@ -65,8 +63,8 @@ struct ChannelSums {
 
   __device__ ChannelSums(const RoiAlignParams& p, const Tile& tile) {
     const int64_t channel = tile.channel + lane_of_thread();
-    const BinAt at = bin_of_channel(p, 0, static_cast<int32_t>(channel));
-    grad_at = bin_offset(p, at);
+    const auto at = bin_of_channel(p, static_cast<int32_t>(channel));
+    grad_at = bin_offset(p, 0, at.channel, at.y, at.x);
     bin_y = static_cast<uint16_t>(at.y);
     bin_x = static_cast<uint16_t>(at.x);
     has_channel = channel < ps_channel(p, p.channels, 0, 0);
@@ -104,6 +102,7 @@ struct ColumnSums {
   using Acc = typename Accumulate<T>::type;
   using Shape = PsShape<false>;
   static constexpr int kColumns = Shape::kColumns, kChannels = Shape::kChannels;
+  static constexpr int kSums = kChannels;
   Acc sum[kChannels] = {};
   int count;
 
@@ -117,9 +116,9 @@ struct ColumnSums {
                       const BoxWeights<Acc, kColumns>& weights, int64_t k) {
     const int row = row_of_thread(), lane = lane_of_thread();
     if (weights.row_bins[row].end == 0) return;
-    const BinAt first = bin_of_channel(p, k, static_cast<int32_t>(tile.channel));
+    const auto first = bin_of_channel(p, static_cast<int32_t>(tile.channel));
     const T* grad = static_cast<const T*>(p.bins) + bin_offset(p, k, first.channel, 0, 0);
-    int y = static_cast<int>(first.y), x = static_cast<int>(first.x);
+    int y = first.y, x = first.x;
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
       if (c >= count) break;
@@ -150,16 +149,16 @@ struct ColumnSums {
 };
 
 template <class T, bool on_channels>
-__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 3)
+__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4)
     ps_roi_align_gather(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed,
                         const __grid_constant__ TileGrid<PsShape<on_channels>> grid,
-                        const int at_once, const int bytes) {
+                        const int at_once, const int bytes, const int64_t first) {
   using Sums = std::conditional_t<on_channels, ChannelSums<T>, ColumnSums<T>>;
-  gather_tiles<Sums>(p, listed, grid, at_once, bytes);
+  gather_tile<Sums>(p, listed, grid, at_once, bytes, first + blockIdx.x);
 }
 
 template <class T>
-__global__ void __launch_bounds__(kTileThreads, 1)
+__global__ void __launch_bounds__(kTileThreads, sizeof(T) == 8 ? 2 : 4)
     ps_roi_align_gather_each(const __grid_constant__ RoiAlignParams p, const BoxesOfMaps listed) {
   using Acc = typename Accumulate<T>::type;
   const RoiMap& map = p.maps[0];
@@ -167,24 +166,23 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     Acc sum = 0;
     for_boxes_at(listed, at.image, at, [&](int64_t k) {
       const Roi<Acc> roi = load_roi<Acc>(p, k);
-      const BinAt bin = bin_of_channel(p, k, at.channel);
+      const auto bin = bin_of_channel(p, at.channel);
       const Acc row_weight = weight_of(roi.y, bin.y, mean_factor(roi.y, roi.x), at.row);
       if (row_weight < static_cast<Acc>(0)) return;
       const Acc column_weight = weight_of(roi.x, bin.x, static_cast<Acc>(1), at.column);
       if (column_weight < static_cast<Acc>(0)) return;
-      sum += column_weight *
-             (row_weight * load_number(static_cast<const T*>(p.bins) + bin_offset(p, bin)));
+      sum +=
+          column_weight * (row_weight * load_number(static_cast<const T*>(p.bins) +
+                                                    bin_offset(p, k, bin.channel, bin.y, bin.x)));
     });
     *map_pixel<Acc>(map, at.image, at.channel, at.row, at.column) = sum;
   });
 }
 
-void ps_roi_align_launch(const RoiAlignParams& p, void* stream) {
-  const auto start = [&](auto kernel) {
-    launch(kernel, grid_for_bins(p), dim3(kThreads), 0, stream, p);
-  };
+void ps_roi_align_cuda(const RoiAlignParams& p, Workspace& workspace) {
   with_element_type(p.dtype, [&](auto* element) {
-    start(ps_roi_align<std::remove_pointer_t<decltype(element)>>);
+    using T = std::remove_pointer_t<decltype(element)>;
+    launch_pool<T, BinsChannels>(ps_roi_align<T, true>, ps_roi_align<T, false>, p, workspace);
   });
 }
 
@@ -211,7 +209,7 @@ void ps_roi_align_backward_cuda(const RoiAlignParams& p, Workspace& workspace) {
   });
 }
 
-const bool registered = ps_roi_align_stub.set(kCudaSlot, ps_roi_align_launch) &&
+const bool registered = ps_roi_align_stub.set(kCudaSlot, ps_roi_align_cuda) &&
                         ps_roi_align_backward_stub.set(kCudaSlot, ps_roi_align_backward_cuda);
 
 }  // namespace

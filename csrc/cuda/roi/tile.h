@@ -25,12 +25,12 @@ constexpr int kTileThreads = kTileRows * kWarp;
 // Sample positions never fall from one bin or sample to the next, even when rounded.
 template <class Acc>
 __device__ bool span_of(const RoiAxis<Acc>& axis, int32_t* first, int32_t* last) {
-  if (axis.grid <= 0) return false;
+  if (axis.grid == 0) return false;
   const Acc low = sample_at(axis, 0, 0), high = sample_at(axis, axis.bins - 1, axis.grid - 1);
   const Acc extent = static_cast<Acc>(axis.extent);
   if (!(low <= extent && high >= static_cast<Acc>(-1))) return false;
-  *first = static_cast<int32_t>(roi_taps(low, axis.extent).low);
-  *last = static_cast<int32_t>(roi_taps(high < extent ? high : extent, axis.extent).high);
+  *first = roi_taps(low, axis.extent).low;
+  *last = roi_taps(high < extent ? high : extent, axis.extent).high;
   return true;
 }
 
@@ -114,18 +114,18 @@ struct BoxList {
 template <class Shape, class F>
 __device__ void for_boxes_of(const RoiAlignParams& p, const BoxesOfMaps& boxes, const Tile& tile,
                              BoxList* list, const F& f) {
-  const BoxRange of_map = boxes.of_map[tile.level * p.images + tile.image];
+  const BoxRange* of_map = boxes.of_map + tile.level * p.images + tile.image;
   const int64_t last_row = int64_t{tile.row} + Shape::kRows - 1;
   const int64_t last_column = int64_t{tile.column} + Shape::kColumns - 1;
   const int threads = static_cast<int>(blockDim.x);
   int count = 0;
-  for (int64_t base = of_map.begin; base < of_map.end; base += threads) {
+  for (int64_t base = of_map->begin; base < of_map->end; base += threads) {
     const int64_t at = base + threadIdx.x;
     RoiSpan span = {};
-    if (at < of_map.end) span = boxes.spans[at];
-    const bool hit = at < of_map.end && meets(span, tile.row, last_row, tile.column, last_column);
+    if (at < of_map->end) span = boxes.spans[at];
+    const bool hit = at < of_map->end && meets(span, tile.row, last_row, tile.column, last_column);
     count = append_in_order(hit, span.box, count, list->box, list->in_warps);
-    const bool last = base + threads >= of_map.end;
+    const bool last = base + threads >= of_map->end;
     if (count > 0 && (last || count > kMostListed - threads)) {
       f(count);
       count = 0;
@@ -135,25 +135,33 @@ __device__ void for_boxes_of(const RoiAlignParams& p, const BoxesOfMaps& boxes, 
 
 // All bins that may read certain pixels are in begin <= b < end; bins lie by rising pixels.
 struct BinSpan {
-  int64_t begin, end;
+  int32_t begin, end;
 };
 
 template <class Acc>
-__device__ BinSpan bins_between(const RoiAxis<Acc>& axis, int64_t first, int64_t last) {
+__device__ BinSpan bins_between(const RoiAxis<Acc>& axis, int32_t first, int32_t last) {
   const Acc extent = static_cast<Acc>(axis.extent);
-  BinSpan span = {axis.bins, axis.bins};
-  for (int64_t before = -1; span.begin - before > 1;) {  // whose last sample reaches `first`
-    const int64_t middle = before + (span.begin - before) / 2;
+  BinSpan span = {0, axis.bins};
+  for (int32_t found = axis.bins; span.begin < found;) {  // whose last sample reaches `first`
+    const int32_t middle = span.begin + (found - span.begin) / 2;
     const Acc at = sample_at(axis, middle, axis.grid - 1);
     const bool reaches = at >= static_cast<Acc>(-1) &&
                          roi_taps(at < extent ? at : extent, axis.extent).high >= first;
-    (reaches ? span.begin : before) = middle;
+    if (reaches) {
+      found = middle;
+    } else {
+      span.begin = middle + 1;
+    }
   }
-  for (int64_t before = span.begin - 1; span.end - before > 1;) {  // whose first is beyond `last`
-    const int64_t middle = before + (span.end - before) / 2;
+  for (int32_t from = span.begin; from < span.end;) {  // whose first sample is beyond `last`
+    const int32_t middle = from + (span.end - from) / 2;
     const Acc at = sample_at(axis, middle, 0);
     const bool is_beyond = !(at <= extent) || roi_taps(at, axis.extent).low > last;
-    (is_beyond ? span.end : before) = middle;
+    if (is_beyond) {
+      span.end = middle;
+    } else {
+      from = middle + 1;
+    }
   }
   return span;
 }

@@ -17,14 +17,5 @@ __device__ inline SampleKind kind_of(const AugmentSample& s) {
   return upright ? SampleKind::kUpright : SampleKind::kTurned;
 }
 
-// launch_part(first, blocks), a block for each of `count` tiles from `first` on. Kernels have no
-// loop over tiles: what does not change in it would be kept in registers, which are too few.
-template <class Launch>
-void each_grid(int64_t count, const Launch& launch_part) {
-  for (int64_t first = 0; first < count; first += kMostBlocks) {
-    launch_part(first, grid_for(count - first));
-  }
-}
-
 }  // namespace
 }  // namespace visops

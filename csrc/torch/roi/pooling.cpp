@@ -112,8 +112,7 @@ Tensor ps_roi_align(const Tensor& input, const Tensor& boxes, const Sizes& outpu
   call.params.channels /= bins_of_box;
   const Tensor bins = empty_bins(call, input);
   if (bins.numel() > 0) {
-    const RoiAlignParams p = with_bins(call.params, bins);
-    run(ps_roi_align_stub, p, input, p.boxes.count, box_cost(p));
+    run(ps_roi_align_stub, call.op, with_bins(call.params, bins), input);
   }
   return bins;
 }
