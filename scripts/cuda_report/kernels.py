@@ -23,14 +23,15 @@ DYNAMIC_SHARED = {
     "roi_align_mean": (24 << 10, 24 << 10),  # two lists of kMostListBytes
     "roi_align_max": (24 << 10, 24 << 10),
     "roi_align_backward_boxes": (24 << 10, 24 << 10),
-    "roi_align_gather": (20 << 10, 40 << 10),  # kWeightBytes, or a box's kMostWeightBytes
-    "ps_roi_align_gather": (20 << 10, 40 << 10),
+    "ps_roi_align": (24 << 10, 24 << 10),
+    "roi_align_gather": (20 << 10, 32512),  # kWeightBytes, or a box's kMostWeightBytes
+    "ps_roi_align_gather": (20 << 10, 32512),
     "roi_align_rotated_backward": (16896, 16896),  # WarpSums of kMostChannelWarps
     "roi_pool_backward": (16896, 16896),
     "soft_nms_suppress": (36 << 10, 40 << 10),  # three runs of boxes in float32; kSharedBytes
 }
 WITHOUT_LISTS = re.compile(r"<[^<>]*\bfalse>$")
-SOMETIMES_LISTED = ("roi_align_mean", "roi_align_max", "roi_align_backward_boxes")
+SOMETIMES_LISTED = ("roi_align_mean", "roi_align_max", "roi_align_backward_boxes", "ps_roi_align")
 
 
 @dataclass(frozen=True)

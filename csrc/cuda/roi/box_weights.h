@@ -25,7 +25,7 @@ struct TileShape {
 };
 
 constexpr int64_t kWeightBytes = 20480;      // for the boxes that a block has at once
-constexpr int64_t kMostWeightBytes = 40960;  // for a single box
+constexpr int64_t kMostWeightBytes = 32512;  // for a single box: 48 KiB with a block's other arrays
 constexpr int64_t kMostBoxesAtOnce = 32;
 
 // The weight of a pixel that a bin does not read: it adds nothing, not even 0 times infinity.
