@@ -226,14 +226,14 @@ def test_low_occupancy_is_named() -> None:
     assert resource_findings(library(kernel("sum<int>", registers=72))) == [
         "sum: occupancy 37 % on sm_80, must be 50 (sum<int>, 72 registers)"
     ]
-    assert resource_findings(library(kernel("ps_roi_align<float>", registers=80))) == []
+    assert resource_findings(library(kernel("roi_align_gather_each<float>", registers=80))) == []
     assert resource_findings(library(kernel("ps_roi_align<float>", registers=81))) != []
 
 
 def test_exceptions_that_nobody_needs_are_named() -> None:
-    found = unused_limits(library(kernel("fold<float>"), kernel("ps_roi_align<float>")))
+    found = unused_limits(library(kernel("fold<float>"), kernel("roi_align_gather_each<float>")))
     assert "limits.STACK names fold, which has no stack" in found
-    assert "limits.OCCUPANCY names ps_roi_align, which has 50 %" in found
+    assert "limits.OCCUPANCY names roi_align_gather_each, which has 50 %" in found
     assert "limits.STACK names box_columns, which is no kernel" in found
 
 
