@@ -227,7 +227,7 @@ def test_low_occupancy_is_named() -> None:
         "sum: occupancy 37 % on sm_80, must be 50 (sum<int>, 72 registers)"
     ]
     assert resource_findings(library(kernel("roi_align_gather_each<float>", registers=80))) == []
-    assert resource_findings(library(kernel("ps_roi_align<float>", registers=81))) != []
+    assert resource_findings(library(kernel("roi_align_gather_each<float>", registers=81))) != []
 
 
 def test_exceptions_that_nobody_needs_are_named() -> None:
