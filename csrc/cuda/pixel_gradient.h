@@ -3,6 +3,7 @@
 
 #include "core/pixel.h"
 #include "cuda/launch.h"
+#include "cuda/tap_column.h"
 
 namespace visops {
 namespace {
@@ -62,13 +63,7 @@ __device__ PixelGradient<Acc> sum_gradients(
       const int32_t column = columns->index[j][thread];
       const T* const from = plane + column * stride.column;
       Acc v[kTaps];
-      for (int i = 0; i < kTaps; ++i) {
-        v[i] = fill;
-        if (column >= 0 && taps.y.index[i] >= 0) {
-          const T element = load_readonly(from + taps.y.index[i] * stride.row);
-          v[i] = load_element(&element);
-        }
-      }
+      load_column(from, stride.row, taps.y.index, column, [&] { return fill; }, v);
       const Acc x = columns->slope[j][thread] * weighted_sum(taps.y.weight, v[0], v[1], v[2], v[3]);
       const Acc y = columns->weight[j][thread] * weighted_sum(slope, v[0], v[1], v[2], v[3]);
       d.x = j == 0 ? x : d.x + x;

@@ -3,6 +3,7 @@
 
 #include "core/element_types.h"
 #include "cuda/launch.h"
+#include "cuda/tap_column.h"
 #include "cuda/warp/augment_kinds.h"
 #include "cuda/warp/augment_modes.h"
 #include "cuda/warp/augment_pick.h"
@@ -45,14 +46,9 @@ struct TapSampler {
       for (int c = 0; c < kPixelGroup; ++c) {
         if (c >= count) break;
         Acc v[kTaps];
-        for (int i = 0; i < kTaps; ++i) {
-          v[i] = fill_of(c);
-          if (y.index[i] >= 0 && column >= 0) {
-            const T element =
-                load_readonly(from + c * s.image.channel_stride + y.index[i] * s.image.row_stride);
-            v[i] = load_element(&element);
-          }
-        }
+        load_column(
+            from + c * s.image.channel_stride, s.image.row_stride, y.index, column,
+            [&] { return fill_of(c); }, v);
         const Acc term = weight * weighted_sum(y.weight, v[0], v[1], v[2], v[3]);
         group->value[c] = j == 0 ? term : group->value[c] + term;
       }
