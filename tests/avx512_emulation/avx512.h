@@ -151,17 +151,14 @@ VISOPS_EMULATED __m512i _mm512_mask_or_epi32(__m512i otherwise, __mmask16 mask, 
 }
 // Bit 4 x + 2 y + z of the table, for bits x, y and z of the three.
 VISOPS_EMULATED __m512i _mm512_ternarylogic_epi64(__m512i a, __m512i b, __m512i c, int table) {
-  const auto x = avx512::elements<uint64_t>(a), y = avx512::elements<uint64_t>(b);
-  const auto z = avx512::elements<uint64_t>(c);
-  avx512::Elements<uint64_t> out = {};
-  for (int k = 0; k < out.kCount; ++k) {
+  return avx512::each<uint64_t>(a, b, c, [&](uint64_t x, uint64_t y, uint64_t z) {
+    uint64_t out = 0;
     for (int row = 0; row < 8; ++row) {
-      const uint64_t here = (row & 4 ? x.at[k] : ~x.at[k]) & (row & 2 ? y.at[k] : ~y.at[k]) &
-                            (row & 1 ? z.at[k] : ~z.at[k]);
-      out.at[k] |= table >> row & 1 ? here : 0;
+      const uint64_t here = (row & 4 ? x : ~x) & (row & 2 ? y : ~y) & (row & 1 ? z : ~z);
+      out |= table >> row & 1 ? here : 0;
     }
-  }
-  return avx512::same_bytes<__m512i>(out);
+    return out;
+  });
 }
 VISOPS_EMULATED int64_t _mm512_reduce_add_epi64(__m512i v) {
   int64_t sum = 0;
@@ -187,16 +184,12 @@ VISOPS_EMULATED __m512 _mm512_max_ps(__m512 a, __m512 b) {
   return avx512::each<float>(a, b, [](float x, float y) { return x > y ? x : y; });
 }
 VISOPS_EMULATED __m512 _mm512_fmadd_ps(__m512 a, __m512 b, __m512 c) {
-  auto x = avx512::elements<__m128>(a);
-  const auto y = avx512::elements<__m128>(b), z = avx512::elements<__m128>(c);
-  for (int k = 0; k < x.kCount; ++k) x.at[k] = _mm_fmadd_ps(x.at[k], y.at[k], z.at[k]);
-  return avx512::same_bytes<__m512>(x);
+  return avx512::each<__m128>(a, b, c,
+                              [](__m128 x, __m128 y, __m128 z) { return _mm_fmadd_ps(x, y, z); });
 }
 VISOPS_EMULATED __m512d _mm512_fmadd_pd(__m512d a, __m512d b, __m512d c) {
-  auto x = avx512::elements<__m128d>(a);
-  const auto y = avx512::elements<__m128d>(b), z = avx512::elements<__m128d>(c);
-  for (int k = 0; k < x.kCount; ++k) x.at[k] = _mm_fmadd_pd(x.at[k], y.at[k], z.at[k]);
-  return avx512::same_bytes<__m512d>(x);
+  return avx512::each<__m128d>(
+      a, b, c, [](__m128d x, __m128d y, __m128d z) { return _mm_fmadd_pd(x, y, z); });
 }
 
 // Conversions.

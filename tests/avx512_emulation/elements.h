@@ -55,6 +55,14 @@ VISOPS_EMULATED V each(const V& a, const V& b, const F& f) {
   return same_bytes<V>(x);
 }
 
+template <class T, class V, class F>
+VISOPS_EMULATED V each(const V& a, const V& b, const V& c, const F& f) {
+  Elements<T> x = elements<T>(a);
+  const Elements<T> y = elements<T>(b), z = elements<T>(c);
+  for (int k = 0; k < x.kCount; ++k) x.at[k] = f(x.at[k], y.at[k], z.at[k]);
+  return same_bytes<V>(x);
+}
+
 template <class V, class T>
 VISOPS_EMULATED V filled(T x) {
   Elements<T> v;

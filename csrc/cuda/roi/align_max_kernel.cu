@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kThreads, blocks_at_once<T>())
   for_items(p, slice, on_channels, [&](const Item& item) {
     const RoiMap& map = p.maps[anew(roi.level)];
     const T* data = map_pixel<const T>(map, anew(roi.image), item.channel, 0, 0);
-    const auto bin_at = static_cast<Offset>(bin_offset(p, 0, item.channel, item.bin_y, item.bin_x));
+    const auto bin_at = item_offset<Offset>(p, item);
     const auto index_at =
         static_cast<Offset>(index_offset(p, 0, item.channel, item.bin_y, item.bin_x));
     const Offset step = static_cast<Offset>(item.step * map.channel_stride);

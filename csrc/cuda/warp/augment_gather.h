@@ -105,7 +105,7 @@ struct FilterAxis {
   }
 
  private:
-  // Of a tap that has a weight.
+  // For a tap that has a weight.
   __device__ int64_t index(int32_t k) const { return filter_index(axis, window, padding, k); }
   __device__ Acc weight(int32_t k) const { return filter_tap<mode>(taps, k) * taps.norm; }
 };
