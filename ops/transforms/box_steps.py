@@ -14,7 +14,6 @@ from .._torch.outside_graphs import outside_graphs
 from .arguments import fail, number
 from .engine.effects import TargetStep
 from .sample.leaf import Leaf, tv_kind
-from .sample.per_box import extras_of
 from .targets.coordinates import from_corners, to_corners
 from .targets.finish import clamp, keep_only, sides_of
 from .targets.options import TargetOptions, check_sanitize
@@ -244,6 +243,4 @@ class SanitizeBoundingBoxes(_BoxStep):
         members = [x for x in leaves if x.group == leaf.group and x.per_box]
         if self.labels_getter is None:
             members = [x for x in members if x.kind not in ("labels", "area")]
-        else:
-            members += extras_of(leaf, leaves)
         keep_only(leaf, members, keeps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import decimal
 import enum
@@ -156,12 +157,57 @@ def test_objects_that_hold_nothing_movable_pass(value: Any) -> None:
     assert FLIP({"image": image, "target": {"extra": value}})["target"]["extra"] is value
 
 
-def test_tables_pass() -> None:
+def refused(sample: Any) -> None:
+    with pytest.raises(TypeError, match="which may have to move with the image; must be"):
+        FLIP(sample)
+
+
+TABLES = [
+    torch.zeros(7, 300),
+    torch.zeros(1, 5),  # one object of YOLO's
+    torch.zeros(3, 56),  # three poses
+    torch.zeros(0, 5),
+    torch.zeros(1, 1),  # a column of classes
+    torch.zeros(2, 1, dtype=torch.int64),
+    np.zeros((6, 1)),
+    torch.zeros(2, 9, 11, 5),
+    np.full((1, 4), None),
+    [torch.zeros(5), torch.zeros(5)],
+    [np.zeros(5)],
+    ([0.0, 1.0, 2.0],),
+    collections.deque([[1, 2, 3, 4, 5]]),
+    collections.UserList([torch.zeros(5)]),
+]
+
+
+@pytest.mark.parametrize("value", TABLES, ids=range(len(TABLES)))
+def test_tables_without_a_name_are_refused_whatever_their_size(value: Any) -> None:
     image = torch.zeros(3, 50, 80)
-    tables = (torch.zeros(7, 300), np.zeros((6, 1)), torch.zeros(2, 9, 11, 5))
-    for table in tables:
-        assert FLIP((image, table))[1] is table
-        assert FLIP({"image": image, "table": table})["table"] is table
+    allowed = transforms.Compose([transforms.RandomHorizontalFlip(1.0)], keys={"other": ["table"]})
+    for sample in (
+        (image, value),
+        {"image": image, "table": value},
+        {"image": image, "x": [value]},
+    ):
+        refused(sample)
+    assert allowed({"image": image, "table": value})["table"] is value
+
+
+def test_tables_of_boxes_are_refused_under_a_box_s_name() -> None:
+    for count in (0, 1, 3):
+        sample = {"image": torch.zeros(3, 50, 80), "bbox": torch.zeros(count, 5)}
+        check(
+            TypeError, "transforms: sample['bbox'] is a plain Tensor of", lambda s=sample: FLIP(s)
+        )
+
+
+def test_a_batch_has_a_row_for_each_sample() -> None:
+    images = torch.zeros(4, 3, 50, 80)
     one_hot = torch.eye(4)
-    assert FLIP((torch.zeros(4, 3, 50, 80), one_hot))[1] is one_hot  # a row per sample
-    assert FLIP((torch.zeros(7, 300), image))[0].shape == (7, 300)  # before the image, too
+    rows = [torch.zeros(2), torch.zeros(3), torch.zeros(0), torch.zeros(1)]
+    words = np.array([["a", "b"]])
+    for value in (one_hot, rows, words):
+        assert FLIP((images, value))[1] is value
+    assert FLIP((torch.zeros(3, 50, 80), words))[1] is words  # no numbers
+    for table in (torch.zeros(5, 6), torch.zeros(4, 2, 6), [torch.zeros(2, 6)] * 4):
+        refused((images, table))

@@ -1,9 +1,9 @@
 """Targets of several samples, moved on their own and then joined in one sample.
 
 NOTE on pieces. Where an output shows k samples, its boxes, masks and key points are theirs in turn.
-Every target that is a list of things (boxes, masks of single things, key points, and whatever has
-an entry per box) is first repeated as k pieces for each output, in one leaf of k B samples. Pieces
-are then moved, clipped and dropped like the targets of any batch, and joined at the end.
+Every target that is a list of things (boxes, their labels, masks of single things, key points) is
+first repeated as k pieces for each output, in one leaf of k B samples. Pieces are then moved,
+clipped and dropped like the targets of any batch, and joined at the end.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..sample.entries import rebuilt
 from ..sample.leaf import TARGETS, Leaf
-from ..sample.per_box import extras_of, may_be_per_box
+from ..sample.per_box import may_be_per_box
 
 __all__ = ["image_masks", "join_pieces", "joined", "lists_of_things", "pieces_of"]
 
@@ -38,7 +39,6 @@ def lists_of_things(owner: str, leaves: Sequence[Leaf]) -> list[Leaf]:
     for boxes in leaves:
         if boxes.kind != "boxes":
             continue
-        found |= {id(leaf) for leaf in extras_of(boxes, leaves)}
         for other in leaves:
             beside = other.group == boxes.group and other is not boxes
             if beside and (other.kind == "boxes" or _unclear(other, boxes)):
@@ -127,4 +127,4 @@ def joined(leaf: Leaf, values: Sequence[Any]) -> Any:
         raise ValueError(
             f"visops.transforms: {leaf.name} can't be joined with those of other samples: {error}"
         ) from None
-    return type(present[0])(item for value in present for item in value)
+    return rebuilt(present[0], [item for value in present for item in value])

@@ -1,7 +1,9 @@
 """What the samples of a data set have in common.
 
-They have the same keys, and the same types under them. So splitting the first one tells what each
-entry of all others is.
+They have the same keys, and the same types and ranks under them. So splitting the first one tells
+what each entry of all others is, as long as nothing else decides that: an outline is found by all
+that :func:`split_sample` looks at. Where it looks into a value (a list of dicts, an object with
+attributes), a sample has no outline and is split on its own.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .leaf import Leaf
+from .images import may_be_image
+from .leaf import Leaf, is_pil
+from .names import ATOMS, PLAIN_ATOMS, named_kinds
 
 __all__ = ["Entry", "Outline", "Outlines"]
 
@@ -65,6 +69,7 @@ class Outlines:
 
     def __init__(self, keys: Mapping[str, Sequence[str]] | None) -> None:
         self.keys = copy.deepcopy(keys)
+        self.kinds = named_kinds(self.keys)
         self.known: dict[Any, Outline | None] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -75,7 +80,9 @@ class Outlines:
 
         `split` splits the first sample of a structure.
         """
-        structure = _structure(sample)
+        structure = self._structure(sample)
+        if structure is None:
+            return None
         if structure in self.known:
             return self.known[structure]
         outline = _outline(sample, split(sample)[0])
@@ -84,14 +91,54 @@ class Outlines:
         self.known[structure] = outline
         return outline
 
+    def _structure(self, sample: Any) -> Any:
+        """Return what decides what the values of a sample are; None if their contents do."""
+        cls = type(sample)
+        if cls is dict:
+            return self._dict_structure(sample)
+        if cls is tuple:
+            forms: list[Any] = [tuple]
+            for value in sample:
+                own = type(value) is dict
+                form = self._dict_structure(value) if own else _form(value, None)
+                if form is None:
+                    return None
+                forms.append(form)
+            return tuple(forms)
+        if cls is list:
+            return "images" if sample and all(map(may_be_image, sample)) else None
+        return _form(sample, None)
 
-def _structure(sample: Any) -> Any:
-    cls = type(sample)
-    if cls is dict:
-        return (dict, *sample, *map(type, sample.values()))
-    if cls is tuple:
-        return (tuple, *[_structure(v) if type(v) is dict else type(v) for v in sample])
-    return cls
+    def _dict_structure(self, sample: dict[Any, Any]) -> Any:
+        forms: list[Any] = [dict]
+        kinds = self.kinds
+        for key, value in sample.items():
+            form = _form(value, kinds.get(key))
+            if form is None:
+                return None
+            forms.append(key)
+            forms.append(form)
+        return tuple(forms)
+
+
+def _form(value: Any, kind: str | None) -> Any:
+    """Return what decides what a value is, besides its name; None if its content does."""
+    cls: type = type(value)
+    if cls is Tensor:
+        return value.ndim
+    if cls in PLAIN_ATOMS or kind == "other":
+        return cls
+    if isinstance(value, Tensor):
+        return cls, value.ndim
+    if isinstance(value, np.ndarray):
+        return None if value.dtype.kind == "O" else (cls, value.ndim, value.dtype.kind)
+    if is_pil(value):
+        return cls, value.mode
+    if cls is list or cls is tuple:
+        if kind == "image":
+            return cls
+        return (cls, "atoms") if all(type(item) in PLAIN_ATOMS for item in value) else None
+    return cls if isinstance(value, ATOMS) else None
 
 
 def _places(sample: Any) -> tuple[type | None, list[int], list[tuple[int, Any, Any]]]:
@@ -134,6 +181,8 @@ def _outline(sample: Any, leaves: Sequence[Leaf]) -> Outline | None:
                     return None
                 boxes = entry
             found["targets"].append(entry)
+        elif kind == "labels" and rank >= 2 and images[0].batch is not None:
+            return None  # whether it has a row per sample is a question of its size
         elif kind in ("image", "labels"):
             found["labels" if kind == "labels" else kind].append(entry)
         elif kind != "other":

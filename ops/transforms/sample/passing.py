@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .images import sizes_of
-from .leaf import Leaf, is_pil
+from .entries import is_sequence, rank_of
+from .leaf import is_pil
 
-__all__ = ["TARGET_NAMES", "UNMOVABLE", "looks_like_target", "movable_part"]
+__all__ = ["TARGET_NAMES", "UNMOVABLE", "movable_part", "must_be_named"]
 
 # Annotations that usually come as lists of numbers or 1-d arrays, and would go unnoticed.
 UNMOVABLE = frozenset(("bbox", "box", "landmarks", "polygon", "polygons", "segmentation"))
@@ -26,26 +26,25 @@ _OPAQUE = (type, enum.Enum, types.ModuleType, types.FunctionType, types.BuiltinF
 _DEPTH = 4  # levels of an object's attributes that are searched
 
 
-def looks_like_target(leaf: Leaf, image: Leaf) -> bool:
-    """Return whether a plain array of at least two dimensions may have to move with its image.
+def must_be_named(value: Any, batch: int | None) -> bool:
+    """Return whether a value without a name may have to move with its image.
 
-    Boxes and points end in 2, 3 or 4 numbers. Masks and maps of any stride have the image's aspect
-    ratio.
+    Its rank alone decides, whatever its size: a table may hold boxes or points, and a map may be a
+    mask. In a batch, the first dimension is that of the samples.
+
+    Parameters
+    ----------
+    value : Tensor, ndarray or sequence
+    batch : int, optional
+        Samples of the image; None: it is one.
     """
-    shape = tuple(leaf.value.shape)
-    if image.batch is not None and shape[0] == image.batch:
-        shape = shape[1:]  # an entry per sample
-    if len(shape) < 2:
+    rank = rank_of(value)
+    if rank is None:
         return False
-    if shape[-1] in (2, 3, 4):
-        return True
-    planes = [shape[-2:], shape[-3:-1]] if len(shape) > 2 else [shape]
-    sizes = sizes_of(image).tolist()
-    return any(
-        abs(rows * width - columns * height) <= max(height, width)
-        for rows, columns in planes
-        for height, width in sizes
-    )
+    if batch is None:
+        return rank >= 2
+    a_row_each = rank == 2 and (is_sequence(value) or value.shape[0] == batch)
+    return rank >= 2 and not a_row_each
 
 
 def movable_part(value: Any, name: str = "", depth: int = 0) -> str | None:
@@ -57,8 +56,8 @@ def movable_part(value: Any, name: str = "", depth: int = 0) -> str | None:
         return None
     if is_pil(value):
         return name
-    if isinstance(value, (Tensor, np.ndarray)):
-        return name if value.ndim >= 2 else None
+    if isinstance(value, (Tensor, np.ndarray)) or hasattr(value, "__array__"):
+        return name if len(getattr(value, "shape", ())) >= 2 else None
     if depth == _DEPTH:
         return None
     for key, inner in _parts(value):
@@ -77,7 +76,7 @@ def _parts(value: Any) -> Iterable[tuple[str, Any]]:
         return [
             (f".{key}" if isinstance(key, str) else f"[{key!r}]", v) for key, v in value.items()
         ]
-    if isinstance(value, (list, tuple)):
+    if is_sequence(value):
         return [(f"[{i}]", v) for i, v in enumerate(value)]
     if isinstance(value, Set):
         return [("", v) for v in value]

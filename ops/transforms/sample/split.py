@@ -9,8 +9,6 @@ its image would be noticed only much later, in the trained model.
 from __future__ import annotations
 
 import copy
-import datetime
-import os
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
@@ -18,29 +16,15 @@ import numpy as np
 from torch import Tensor
 
 from .encoded import Encoded, EncodedOptions, encoded_leaf, is_encoded, looks_like_file
+from .entries import is_sequence, rank_of
 from .images import PIL_MASKS, image_leaf, may_be_image, restored_image
 from .leaf import Leaf, is_pil, tv_kind
-from .passing import UNMOVABLE, looks_like_target, movable_part
+from .names import ATOMS, PLAIN_ATOMS, named_kinds
+from .passing import UNMOVABLE, movable_part, must_be_named
 from .target_leaves import prepare_targets, restored_target, visibility_of
 
 __all__ = ["split_sample"]
 
-# Kinds, and the dict keys that plain arrays of each kind have.
-NAMES: dict[str, tuple[str, ...]] = {
-    "image": ("image", "img", "images"),
-    "mask": ("mask",),
-    "masks": ("masks",),  # one per box, if there are boxes
-    "boxes": ("boxes", "bboxes"),
-    "keypoints": ("keypoints",),
-    "polygons": ("polygons", "segmentation"),  # of one object per box, if there are boxes
-    "labels": ("labels", "scores", "area", "iscrowd"),  # one per box, if there are boxes
-    "other": (),  # does not move
-}
-_DEFAULT_KINDS = {name: kind for kind, names in NAMES.items() for name in names}
-
-_NUMBERS = (bool, int, float, complex, np.generic)
-_PLAIN_ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None)))
-_ATOMS = (*_NUMBERS, str, bytes, os.PathLike, datetime.date, datetime.time)
 _EXPECTED = {
     "image": "an image",
     "mask": "a mask [H, W]",
@@ -104,29 +88,13 @@ def split_sample(
     """
     if files is None and (type(sample) is Tensor or type(sample) is np.ndarray):
         return [image_leaf(sample, "the sample", frames)], _only_image
-    splitter = _Splitter(_DEFAULT_KINDS if keys is None else _named_kinds(keys), frames, files)
+    splitter = _Splitter(named_kinds(keys), frames, files)
     spec = splitter.split(sample, canvas)
     return splitter.leaves, lambda leaves: _build(spec, leaves)
 
 
 def _only_image(leaves: list[Leaf]) -> Any:
     return restored_image(leaves[0])
-
-
-def _named_kinds(keys: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    kinds = dict(_DEFAULT_KINDS)
-    for kind, names in keys.items():
-        if kind not in NAMES:
-            allowed = ", ".join(NAMES)
-            raise ValueError(
-                f"visops.transforms: keys names the kind {kind!r}, must be one of {allowed}"
-            )
-        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-            raise TypeError(
-                f"visops.transforms: keys[{kind!r}] is {names!r}, must be a list of names"
-            )
-        kinds.update(dict.fromkeys(names, kind))
-    return kinds
 
 
 class _Splitter:
@@ -140,7 +108,7 @@ class _Splitter:
         self.frames = frames  # of plain arrays with a dimension more than images
         self.leaves: list[Leaf] = []
         self.groups = 0
-        self.untyped: list[Leaf] = []  # plain arrays with at least two dimensions
+        self.untyped: list[Leaf] = []  # plain values with at least two dimensions
         self.unnamed_files: list[Leaf] = []
 
     def split(self, sample: Any, canvas: Leaf | None = None) -> Any:
@@ -168,6 +136,7 @@ class _Splitter:
                     f"visops.transforms: {images[0].name} holds {_count(images[0])}, {leaf.name} "
                     f"holds {_count(leaf)}; must be the same"
                 )
+        self.resolve_labels(images[0].batch)
         if len(images) > 1:
             _refuse_unmarked_masks(images)
         if len(self.leaves) > 1 or images[0] is canvas:
@@ -181,7 +150,7 @@ class _Splitter:
             return self.walk_array(value, name, kind, key, group)
         if kind in (None, "image") and self.is_file(value):
             return self.walk_file(value, name, kind, key, group)
-        if kind == "other" or cls in _PLAIN_ATOMS:
+        if kind == "other" or cls in PLAIN_ATOMS:
             if kind in _EXPECTED and value is not None:
                 shown = "bytes" if cls is bytes else repr(value)
                 hint = " (DecodeJpeg, first in a chain, takes JPEG files)" if cls is bytes else ""
@@ -194,6 +163,8 @@ class _Splitter:
             )
         if isinstance(value, (Tensor, np.ndarray)) or is_pil(value):
             return self.walk_array(value, name, kind, key, group)
+        if kind == "labels" and is_sequence(value):
+            return self.walk_labels(value, name, key, group)
         if isinstance(value, (list, tuple)):
             if kind is None:
                 return self.walk_sequence(value, name, key, group)
@@ -210,7 +181,10 @@ class _Splitter:
             raise TypeError(
                 f"visops.transforms: {name} is a {cls.__name__}, must be {_EXPECTED[kind]}"
             )
-        part = None if isinstance(value, _ATOMS) else movable_part(value)
+        rank = 0 if isinstance(value, ATOMS) else rank_of(value)
+        if kind is None and rank is not None and rank >= 2:
+            _refuse_untyped(name, f"{cls.__name__} of rows")
+        part = movable_part(value) if rank is None else None
         if part is not None:
             raise TypeError(
                 f"visops.transforms: {name} is a {cls.__name__}, whose {part.lstrip('.')} may have "
@@ -239,13 +213,8 @@ class _Splitter:
         self.groups += 1
         group = self.groups
         items = []
-        kinds = {k: self.kind_of(k, value) if isinstance(k, str) else None for k in value}
-        beside_boxes = any(
-            kind == "boxes" or _first_kind(inner) == "boxes"
-            for kind, inner in zip(kinds.values(), value.values(), strict=True)
-        )
         for key, inner in value.items():
-            kind = kinds[key]
+            kind = self.kind_of(key, value) if isinstance(key, str) else None
             place = f"{name}[{key!r}]"
             if (
                 kind is None
@@ -258,25 +227,23 @@ class _Splitter:
                     "[N, 4], key points [..., 2] or masks [N, H, W] under a name that says so "
                     "(add names with keys=; kind 'other' is for what doesn't move)"
                 )
-            if beside_boxes and kind is None and isinstance(inner, (list, tuple)):
-                items.append((key, self.walk_whole(inner, place, key, group)))
-            else:
-                items.append((key, self.walk(inner, place, kind, key, group)))
+            items.append((key, self.walk(inner, place, kind, key, group)))
         return value, items
 
-    def walk_whole(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
-        """Walk a list beside boxes; if nothing in it moves, it may hold an entry for each box."""
+    def walk_labels(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
+        """Walk labels: they stay whole, unless they hold dicts of targets, or are maps."""
+        leaf = Leaf("labels", value, like=value, name=name, key=key, group=group, named="labels")
+        if not isinstance(value, (list, tuple)) or all(type(v) in PLAIN_ATOMS for v in value):
+            return self.add(leaf)
+        if rank_of(value) is not None:
+            return self.add(leaf)
         leaves, untyped = len(self.leaves), len(self.untyped)
-        spec = self.walk(value, name, None, key, group)
-        inner = self.leaves[leaves:]
-        if (
-            type(spec) is int
-            or len(self.untyped) > untyped
-            or any(x.kind != "other" for x in inner)
-        ):
-            return spec
-        del self.leaves[leaves:]
-        return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
+        spec = self.walk_sequence(value, name, key, group)
+        still = all(x.kind == "other" for x in self.leaves[leaves:])
+        if still and len(self.untyped) == untyped:
+            del self.leaves[leaves:]
+            return self.add(leaf)
+        return spec
 
     def kind_of(self, key: str, siblings: Mapping[Any, Any]) -> str | None:
         """Return the kind that a dict's key stands for."""
@@ -290,21 +257,30 @@ class _Splitter:
         return "visible" if "keypoints" in kinds else None
 
     def walk_sequence(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
-        plain = all(type(item) in _PLAIN_ATOMS for item in value)
+        plain = all(type(item) in PLAIN_ATOMS for item in value)
         if plain and not any(map(self.is_file, value)):
             return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
-        if all(_is_number_list(item) for item in value):
-            _refuse_untyped(name, f"{type(value).__name__} of lists of numbers")
+        rows = all(rank_of(item) == 1 for item in value) and not any(map(self.is_file, value))
+        if rows:
+            return self.walk_table(value, name, key, group)
         self.groups += 1
         group = self.groups
         walked = [self.walk(v, f"{name}[{i}]", None, None, group) for i, v in enumerate(value)]
         return value, walked
 
+    def walk_table(self, value: Sequence[Any], name: str, key: Any, group: int) -> int:
+        """Keep rows of numbers together: in a batch of images, arrays may be one for each."""
+        if not all(isinstance(item, (Tensor, np.ndarray)) for item in value):
+            _refuse_untyped(name, f"{type(value).__name__} of lists of numbers")
+        leaf = Leaf("other", value, like=value, name=name, key=key, group=group)
+        self.untyped.append(leaf)
+        return self.add(leaf)
+
     def walk_array(self, value: Any, name: str, kind: str | None, key: Any, group: int) -> Any:
         typed = tv_kind(value)
         actual = typed or ("mask" if kind == "masks" else kind)
         if type(value) is not Tensor and is_pil(value):
-            actual = "mask" if actual == "mask" else "image"
+            actual = "mask" if actual in ("mask", "labels") else "image"
         if actual == "image":
             return self.add(image_leaf(value, name, self.frames, key=key, group=group, named=kind))
         leaf = Leaf(
@@ -338,16 +314,35 @@ class _Splitter:
         image = next((leaf for leaf in self.leaves if leaf.kind == "image"), None)
         rest = []
         for leaf in self.untyped:
-            if image is None and leaf.key is None and may_be_image(leaf.value):
+            table = isinstance(leaf.value, (list, tuple))
+            if image is None and leaf.key is None and not table and may_be_image(leaf.value):
                 found = image_leaf(leaf.value, leaf.name, self.frames)
                 leaf.kind, leaf.value, leaf.batch = "image", found.value, found.batch
                 leaf.layout, leaf.frames, image = found.layout, found.frames, leaf
             else:
                 rest.append(leaf)
         for leaf in rest:
-            if image is None or looks_like_target(leaf, image):
+            if image is None or must_be_named(leaf.value, image.batch):
                 cls = type(leaf.value).__name__
-                _refuse_untyped(leaf.name, f"plain {cls} of shape {list(leaf.value.shape)}")
+                shape = getattr(leaf.value, "shape", None)
+                what = f"{cls} of rows" if shape is None else f"plain {cls} of shape {list(shape)}"
+                _refuse_untyped(leaf.name, what)
+
+    def resolve_labels(self, batch: int | None) -> None:
+        """Find the maps among labels: values of at least two dimensions that no boxes explain."""
+        boxed = {leaf.group for leaf in self.leaves if leaf.kind == "boxes"}
+        for leaf in self.leaves:
+            if leaf.kind != "labels" or leaf.group in boxed:
+                continue
+            rank = rank_of(leaf.value) or 0
+            if rank - (batch is not None) >= 2:
+                leaf.kind = "mask"
+            elif rank == 2 and must_be_named(leaf.value, batch):
+                raise ValueError(
+                    f"visops.transforms: {leaf.name} has shape {list(leaf.value.shape)} in a batch "
+                    f"of {batch} images; must have an entry for each, or a name in "
+                    "keys={'other': [...]}"
+                )
 
 
 def _refuse_unmarked_masks(images: Sequence[Leaf]) -> None:
@@ -400,14 +395,6 @@ def _known_by_type(value: Any) -> bool:
 def _first_kind(value: Any) -> str | None:
     """Return the kind that the type of a value, or of its first entry, tells."""
     return tv_kind(value[0] if isinstance(value, (list, tuple)) and value else value)
-
-
-def _is_number_list(value: Any) -> bool:
-    return (
-        isinstance(value, (list, tuple))
-        and len(value) > 0
-        and all(isinstance(item, _NUMBERS) for item in value)
-    )
 
 
 def _build(spec: Any, leaves: list[Leaf]) -> Any:

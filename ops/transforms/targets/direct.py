@@ -14,9 +14,9 @@ from torch import Tensor
 
 from ..._torch.native import place_of
 from ..sample import native
+from ..sample.entries import count_of
 from ..sample.leaf import tv_wrap
 from ..sample.outlines import Entry, Outline
-from ..sample.per_box import length_of
 from .masks import NAMES
 from .options import CONVENTIONS, TargetOptions, holds, mask_fill_of
 
@@ -59,7 +59,7 @@ def direct_targets(
                 return None
         for entry in outline.labels:
             if entry.holder == boxes.holder:
-                length = length_of(holders[entry.holder][entry.key])
+                length = count_of(holders[entry.holder][entry.key])
                 if length is not None and length != count:
                     return None
     return targets

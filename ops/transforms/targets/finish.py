@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from ..sample import native
+from ..sample.entries import selected
 from ..sample.leaf import Leaf
-from ..sample.per_box import extras_of
 from .bounds import boxes_from_members
 from .coordinates import clamp_boxes, from_corners, inside, to_corners
 from .options import CONVENTIONS, TargetOptions, canvas_windows
@@ -57,7 +57,7 @@ def finish_targets(leaves: Sequence[Leaf], sizes: np.ndarray, options: TargetOpt
                 clamp(leaf, [x for x in members if x.kind == "area"], sizes, options)
             restore_dtype(leaf)
             if options.boxes == "sanitize":
-                _drop(leaf, [*members, *extras_of(leaf, leaves)], options)
+                _drop(leaf, members, options)
     for leaf in leaves:
         if leaf.kind == "area":
             restore_dtype(leaf)
@@ -143,7 +143,7 @@ def _selected(value: Any, keep: Any) -> Any:
         return value[flags]
     if value is None:  # this sample has no labels
         return None
-    return type(value)(v for v, k in zip(value, flags.tolist(), strict=True) if k)
+    return selected(value, flags)
 
 
 def _finish_keypoints(leaf: Leaf, sizes: np.ndarray, convention: str) -> None:

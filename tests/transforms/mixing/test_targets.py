@@ -246,9 +246,8 @@ def test_collated_detection() -> None:
 
 @table(
     (
-        ValueError,
-        "transforms.MixUp: can't tell whether sample['table'] belongs to sample['boxes']; must be "
-        "in a dict, under a name in keys=",
+        TypeError,
+        "transforms: sample['table'] is a plain Tensor of shape [4, 1, 7], which may have to move",
         lambda: T.MixUp()(
             {"image": IMAGES, "boxes": BOX.repeat(4, 1, 1), "table": torch.zeros(4, 1, 7)}
         ),

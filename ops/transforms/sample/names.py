@@ -1,0 +1,51 @@
+"""The names by which plain values in dicts are known, and the types that are never looked into."""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+__all__ = ["ATOMS", "DEFAULT_KINDS", "NAMES", "PLAIN_ATOMS", "named_kinds"]
+
+PLAIN_ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None)))
+ATOMS = (bool, int, float, complex, np.generic, str, bytes, os.PathLike)
+ATOMS += (datetime.date, datetime.time)
+
+# Kinds, and the dict keys that plain values of each kind have.
+NAMES: dict[str, tuple[str, ...]] = {
+    "image": ("image", "img", "images"),
+    "mask": ("mask",),
+    "masks": ("masks",),  # one per box, if there are boxes
+    "boxes": ("boxes", "bboxes"),
+    "keypoints": ("keypoints",),
+    "polygons": ("polygons", "segmentation"),  # of one object per box, if there are boxes
+    # One per box, if there are boxes. Without boxes, a map of the image is a mask.
+    "labels": (
+        *("labels", "scores", "area", "iscrowd"),
+        *("class_labels", "class_ids", "category_id", "category_ids", "cls", "difficult"),
+    ),
+    "other": (),  # does not move
+}
+DEFAULT_KINDS = {name: kind for kind, names in NAMES.items() for name in names}
+
+
+def named_kinds(keys: Mapping[str, Sequence[str]] | None) -> dict[str, str]:
+    """Return the kind of each name: the usual ones, and those of a chain's `keys`."""
+    if keys is None:
+        return DEFAULT_KINDS
+    kinds = dict(DEFAULT_KINDS)
+    for kind, names in keys.items():
+        if kind not in NAMES:
+            allowed = ", ".join(NAMES)
+            raise ValueError(
+                f"visops.transforms: keys names the kind {kind!r}, must be one of {allowed}"
+            )
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise TypeError(
+                f"visops.transforms: keys[{kind!r}] is {names!r}, must be a list of names"
+            )
+        kinds.update(dict.fromkeys(names, kind))
+    return kinds
