@@ -8,7 +8,6 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import torch
 from torch import nn
 
 from .arguments import fail, is_sequence, number
@@ -16,10 +15,13 @@ from .compose import Compose
 from .container import CallableContainer
 from .engine.decode import decoding_of
 from .engine.effects import Effects, Fusable, TargetStep
+from .engine.follow import combined
 from .engine.fuse import Pass, name_of
+from .engine.generators import whole_number
 from .engine.nesting import flatten
 from .engine.numbers import Number, Params, where
 from .engine.plan import Canvas, Plan
+from .engine.random import uniforms
 from .sample.leaf import Leaf
 from .transform import Builtin
 
@@ -45,12 +47,28 @@ class _Choosing(CallableContainer):
         return "\n".join([f"{self._get_name()}({self.extra_repr()}", *inner, ")"])
 
     @abstractmethod
-    def chosen(self) -> Iterable[int]:
-        """Draw the groups to run, in order, from torch's generator."""
+    def chosen(self, uniforms: Sequence[float]) -> Iterable[int]:
+        """Return the groups to run, in order, by as many uniform numbers as there are groups."""
 
-    def run(self, leaves: list[Leaf]) -> None:
-        for index in self.chosen():
-            self._chains[index].run_within(leaves)
+    def passes(self) -> list[Any]:
+        return [part for chain in self._chains for part in chain.passes]
+
+    def _chosen(self, seed: int) -> Iterable[int]:
+        # Number 0 of the seed is this draw's, the others are those of the groups.
+        return self.chosen(uniforms(seed, 0, [0], len(self._chains))[0].tolist())
+
+    def run(self, leaves: list[Leaf], number: float) -> None:
+        seed = whole_number(number)
+        for group in self._chosen(seed):
+            self._chains[group].run_within(leaves, seed, 1 + group)
+
+    def geometry(self, number: float, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
+        seed, mode = whole_number(number), "nearest"
+        matrix = np.eye(3)[None]
+        for group in self._chosen(seed):
+            moved, sizes, own = self._chains[group].geometry_within(sizes, seed, 1 + group)
+            matrix, mode = combined(matrix, moved), own if own != "nearest" else mode
+        return matrix, sizes, mode
 
 
 class _Fusing(_Choosing):
@@ -229,8 +247,8 @@ class RandomApply(_Fusing):
         self.transforms = tuple(transforms)
         self.p = number("RandomApply", "p", p, 0.0, 1.0, "a probability in [0, 1]")
 
-    def chosen(self) -> Iterable[int]:
-        return (0,) if float(torch.rand(())) < self.p else ()
+    def chosen(self, uniforms: Sequence[float]) -> Iterable[int]:
+        return (0,) if uniforms[0] < self.p else ()
 
     def draw_choice(self, uniform: Number) -> Params:
         return {"apply": uniform < self.p}
@@ -289,8 +307,8 @@ class RandomChoice(_Fusing):
         ends = list(accumulate(self.p))
         self._ends = np.array([1.0 if end == ends[-1] else end for end in ends])
 
-    def chosen(self) -> Iterable[int]:
-        return (int(np.searchsorted(self._ends, float(torch.rand(())), side="right")),)
+    def chosen(self, uniforms: Sequence[float]) -> Iterable[int]:
+        return (int(np.searchsorted(self._ends, uniforms[0], side="right")),)
 
     def draw_choice(self, uniform: Number) -> Params:
         choice = np.searchsorted(self._ends, uniform, side="right")
@@ -329,5 +347,5 @@ class RandomOrder(_Choosing):
         super().__init__([[transform] for transform in _listed("RandomOrder", transforms)])
         self.transforms = tuple(transforms)
 
-    def chosen(self) -> Iterable[int]:
-        return torch.randperm(len(self.transforms)).tolist()  # type: ignore[no-any-return]
+    def chosen(self, uniforms: Sequence[float]) -> Iterable[int]:
+        return np.argsort(uniforms).tolist()  # type: ignore[no-any-return]

@@ -18,12 +18,13 @@ from .engine.decode import decoding_of
 from .engine.direct import run_direct
 from .engine.effects import Fusable
 from .engine.fuse import Pass, split_passes
+from .engine.geometry import chain_geometry
 from .engine.nesting import Chain, flatten, outer_options
 from .engine.numbers import Params
 from .engine.options import DEFAULTS, INHERITED, given_options, target_options
 from .engine.parameters import check_params, recorded
 from .engine.passes import run_passes
-from .engine.source import Parameters, Source, as_whole, index_of_samples
+from .engine.source import Draws, Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import batch_leaves
 from .sample.leaf import Leaf
@@ -91,7 +92,7 @@ class Compose(Chain):
     Images may be integers, whose greatest is white, or floating: tensors or arrays of either
     layout, PIL images or tv_tensors. They come out as tensors ``[C, H, W]``, batches as
     ``[B, C, H, W]``. Every sample of a batch has its own parameters. Transforms from other packages
-    run sample by sample, each under its own seed.
+    run sample by sample, each under its own seed, and one thread at a time.
 
     Examples
     --------
@@ -313,8 +314,8 @@ class Compose(Chain):
     ) -> Any:
         """Undo the geometry: bring image, masks, boxes and key points back to the original canvas.
 
-        What has left the picture is lost and shows as fill. Colour and dtype stay as they are, and
-        so do the effects of other packages' transforms, which must have kept the image's size.
+        What has left the picture is lost and shows as fill. Colour and dtype stay as they are.
+        Another package's transform must be known to move nothing (see :class:`ImageOnly`).
 
         Parameters
         ----------
@@ -372,12 +373,28 @@ class Compose(Chain):
             self._calls = CallCounter()
         return Source(self.seed, self._calls, generator, index, epoch, params)
 
-    def run_within(self, leaves: list[Leaf]) -> None:
-        """Transform leaves as a part of the chain around it, which gives them their final form."""
+    def source_of(self, params: Parameters) -> Source:
+        """Return recorded parameters as the source of a call."""
+        return self._source(None, None, None, params)
+
+    def run_within(self, leaves: list[Leaf], seed: int, place: int) -> None:
+        """Transform leaves as a part of the chain around it, which gives them their final form.
+
+        Draws follow from `seed`, and from the place of this chain among the others there.
+        """
         outer = outer_options() or DEFAULTS
         chain = self._inside(outer)
         options = replace(chain.options, min_visibility=outer["min_visibility"])
-        run_passes(chain, leaves, self._source(None, None, 0, None), part_of=options)
+        run_passes(chain, leaves, _source_within(seed, place), part_of=options)
+
+    def geometry_within(
+        self, sizes: np.ndarray, seed: int, place: int
+    ) -> tuple[np.ndarray, np.ndarray, str]:
+        """Return how `run_within` moves the pixels of one sample: `Container.geometry`."""
+        self._form()
+        source = _source_within(seed, place)
+        draw = Draws(self.transforms, self.slices, source, source.key(sizes), self.draws)
+        return chain_geometry(self._passes, draw, sizes)
 
     def _transform(
         self, leaves: list[Leaf], source: Source, dry: bool = False, record: bool = False
@@ -405,3 +422,7 @@ class Compose(Chain):
             # nn.Module's own attributes would register it as a child of this module.
             self.__dict__["_twin"] = twin, self._formed
         return twin  # type: ignore[no-any-return]
+
+
+def _source_within(seed: int, place: int) -> Source:
+    return Source(seed, None, None, place, 0, None)

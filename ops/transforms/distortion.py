@@ -132,8 +132,14 @@ class Grayscale(CallableContainer):
     def fused(self, exact: bool) -> Fusable | None:
         return None if self.num_output_channels == 1 else RandomGrayscale(1.0)
 
-    def run(self, leaves: list[Leaf]) -> None:
-        self._chain.run_within(leaves)
+    def passes(self) -> list[Any]:
+        return list(self._chain.passes)
+
+    def geometry(self, number: float, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
+        return np.eye(3)[None], sizes, "nearest"
+
+    def run(self, leaves: list[Leaf], number: float) -> None:
+        self._chain.run_within(leaves, 0, 0)
         for leaf in leaves:
             if leaf.kind == "image":
                 leaf.value = leaf.value[..., :1, :, :].contiguous()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -9,11 +10,13 @@ import numpy as np
 import torch
 
 from .arguments import interpolation_mode, whole
-from .engine.follow import combined
-from .engine.fuse import Pass
-from .engine.numbers import as_numbers
+from .engine.foreign import may_move
+from .engine.fuse import Pass, name_of
+from .engine.geometry import chain_geometry
+from .engine.nesting import Container
 from .engine.plan import Canvas, Plan
 from .engine.run import Pixels, run_plan
+from .engine.source import Draws
 from .sample.images import sizes_of
 from .sample.leaf import TARGETS, Leaf
 from .sample.split import split_sample
@@ -65,19 +68,26 @@ def undo_geometry(
 
 def _geometry(chain: Compose, params: Parameters) -> tuple[np.ndarray, np.ndarray, str]:
     """Return the chain's matrices [B, 3, 3], its results' sizes [B, 2], and how it interpolates."""
-    batch = params.size.shape[0]
-    canvas, matrix, mode = Canvas.of(params.size), None, "nearest"
-    for part in chain.passes:
-        if part.kind != "fused":
+    _refuse_unrecorded(chain.passes)
+    source = chain.source_of(params)
+    draw = Draws(chain.transforms, chain.slices, source, None, chain.draws)
+    return chain_geometry(chain.passes, draw, params.size)
+
+
+def _refuse_unrecorded(passes: Iterable[Pass]) -> None:
+    """Refuse a chain with another library's transform that may move pixels, at any depth."""
+    for part in passes:
+        if part.kind != "foreign":
             continue
-        plan = Plan(canvas, batch, torch.float32)
-        for transform, step in zip(part.transforms, params.steps[part.first :], strict=False):
-            transform.extend(plan, as_numbers(step))
-        canvas, matrix = plan.canvas, combined(matrix, plan.matrices)
-        mode = part.interpolation or mode
-    if matrix is None:
-        matrix = np.tile(np.eye(3), (batch, 1, 1))
-    return matrix, canvas.size(batch), mode
+        transform = part.transforms[0]
+        if isinstance(transform, Container):
+            _refuse_unrecorded(transform.passes())
+        elif may_move(transform):
+            raise TypeError(
+                f"visops.transforms.Compose.inverse: the chain holds {name_of(transform)}, which "
+                "may have moved pixels in a way that is not recorded; must be a transform of "
+                "visops, or be wrapped in ImageOnly if it moves nothing"
+            )
 
 
 def _stand_in(sizes: np.ndarray) -> Leaf:

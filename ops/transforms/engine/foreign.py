@@ -13,17 +13,11 @@ from torch import Tensor, nn
 from ..sample.leaf import TARGETS, Leaf, tv_kind
 from ..sample.polygons import points_of, with_points
 from ..targets.options import TargetOptions
-from .nesting import Container
+from .libraries import TAKES, call_with_image, is_still
 
-__all__ = ["ImageOnly", "call_foreign"]
+__all__ = ["ImageOnly", "call_foreign", "may_move"]
 
 _TYPED = ("image", *TARGETS)
-# Transforms of torchvision's first version that leave every pixel in its place.
-_STILL = {
-    *("ColorJitter", "ConvertImageDtype", "GaussianBlur", "Grayscale", "LinearTransformation"),
-    *("Normalize", "RandomAdjustSharpness", "RandomAutocontrast", "RandomEqualize"),
-    *("RandomErasing", "RandomGrayscale", "RandomInvert", "RandomPosterize", "RandomSolarize"),
-}
 
 
 class ImageOnly(nn.Module):
@@ -36,7 +30,11 @@ class ImageOnly(nn.Module):
     Parameters
     ----------
     transform : callable
-        From a tensor ``[C, H, W]`` to one of the same height and width.
+        From an image to one of the same height and width.
+    takes : {"tensor", "pil", "array"}, optional
+        What it is called with: a tensor ``[C, H, W]``, a PIL image, or an array ``[H, W, C]``. By
+        default what it is known to take: albumentations' transforms arrays, timm's policies PIL
+        images, all else tensors.
 
     Examples
     --------
@@ -49,14 +47,19 @@ class ImageOnly(nn.Module):
     tensor([[6., 0., 8., 3.]])
     """
 
-    def __init__(self, transform: Callable[..., Any]) -> None:
+    def __init__(self, transform: Callable[..., Any], takes: str | None = None) -> None:
         super().__init__()
         if not callable(transform):
             raise TypeError(
                 f"visops.transforms.ImageOnly: transform is a {type(transform).__name__}, must be "
                 "callable"
             )
-        self.transform = transform
+        if takes not in (None, *TAKES):
+            raise ValueError(
+                f"visops.transforms.ImageOnly: takes is {takes!r}, must be None, "
+                f"{', '.join(map(repr, TAKES))}"
+            )
+        self.transform, self.takes = transform, takes
 
     def forward(self, image: Any) -> Any:
         """Call the transform with an image."""
@@ -66,12 +69,17 @@ class ImageOnly(nn.Module):
         return "" if isinstance(self.transform, nn.Module) else _name(self.transform)
 
 
-def call_foreign(transform: Callable[..., Any], leaves: list[Leaf], options: TargetOptions) -> None:
+def call_foreign(
+    transform: Callable[..., Any],
+    leaves: list[Leaf],
+    options: TargetOptions,
+    number: float = 0.0,
+) -> None:
     """Call another library's transform; its results replace the leaves' values.
 
     A transform from ``torchvision.transforms.v2`` gets images, masks, boxes and key points as
-    tv_tensors, in one call. Anything else gets one image at a time; if the sample has targets, it
-    must be known to move nothing.
+    tv_tensors, in one call. Anything else gets one image at a time, as a tensor, an array or a PIL
+    image; if the sample has targets, it must be known to move nothing.
 
     Parameters
     ----------
@@ -79,6 +87,8 @@ def call_foreign(transform: Callable[..., Any], leaves: list[Leaf], options: Tar
     leaves : list of Leaf
         Those of one sample, with images as tensors ``[C, H, W]``. Changed in place.
     options : TargetOptions
+    number : float
+        In [0, 1): seeds what has a generator of its own.
 
     Raises
     ------
@@ -86,9 +96,6 @@ def call_foreign(transform: Callable[..., Any], leaves: list[Leaf], options: Tar
         The transform returned something unlike what it was given, dropped boxes, resized an image
         that has targets, or may move an image and not its targets.
     """
-    if isinstance(transform, Container):
-        transform.run(leaves)
-        return
     v2 = sys.modules.get("torchvision.transforms.v2")
     if v2 is not None and isinstance(transform, v2.Transform):
         if "Sanitize" in type(transform).__name__:
@@ -100,7 +107,7 @@ def call_foreign(transform: Callable[..., Any], leaves: list[Leaf], options: Tar
         _call_v2(transform, [leaf for leaf in leaves if leaf.kind in _TYPED], options)
         return
     targets = [leaf for leaf in leaves if leaf.kind in TARGETS]
-    if targets and not _moves_nothing(transform):
+    if targets and may_move(transform):
         raise TypeError(
             f"visops.transforms: {_name(transform)} gets only the image, and {targets[0].name} "
             "would stay behind if it moves; must be a transform of visops or of "
@@ -109,8 +116,11 @@ def call_foreign(transform: Callable[..., Any], leaves: list[Leaf], options: Tar
     for leaf in leaves:
         if leaf.kind != "image":
             continue
-        result = transform(leaf.value)
         name = _name(transform)
+        inner, takes = transform, None
+        if isinstance(transform, ImageOnly):
+            inner, takes = transform.transform, transform.takes
+        result = call_with_image(inner, takes, leaf.value, f"{leaf.name} for {name}", number)
         if not isinstance(result, Tensor) or result.dim() != leaf.value.dim():
             got = list(result.shape) if isinstance(result, Tensor) else type(result).__name__
             raise TypeError(
@@ -131,11 +141,9 @@ def _name(transform: Any) -> str:
     return getattr(transform, "__name__", type(transform).__name__)
 
 
-def _moves_nothing(transform: Any) -> bool:
-    if isinstance(transform, (ImageOnly, nn.Identity)):
-        return True
-    cls = type(transform)
-    return cls.__module__ == "torchvision.transforms.transforms" and cls.__name__ in _STILL
+def may_move(transform: Any) -> bool:
+    """Return whether another library's transform may move pixels: False if it is known not to."""
+    return not isinstance(transform, (ImageOnly, nn.Identity)) and not is_still(transform)
 
 
 def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: TargetOptions) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -52,8 +53,31 @@ class Container(nn.Module, ABC):
         return None
 
     @abstractmethod
-    def run(self, leaves: list[Leaf]) -> None:
-        """Transform the leaves of one sample in place."""
+    def passes(self) -> list[Any]:
+        """Return the passes of all chains in it."""
+
+    @abstractmethod
+    def run(self, leaves: list[Leaf], number: float) -> None:
+        """Transform the leaves of one sample in place; its draws follow from a number in [0, 1)."""
+
+    @abstractmethod
+    def geometry(self, number: float, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, str]:
+        """Return how `run` moves one sample's pixels, without running.
+
+        Parameters
+        ----------
+        number : float
+            As in `run`.
+        sizes : ndarray, int64 ``[1, 2]``
+            Height and width of its images.
+
+        Returns
+        -------
+        matrix : ndarray, float64 ``[1, 3, 3]``
+        sizes : ndarray, int64 ``[1, 2]``
+            Heights and widths afterwards.
+        interpolation : str
+        """
 
 
 class OfBatches(nn.Module):

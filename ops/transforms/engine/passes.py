@@ -15,7 +15,8 @@ from .compiled import compiled
 from .decode import decode_for
 from .empty import run_empty
 from .follow import follow, geometry_of, plan_for, run_steps
-from .nesting import within
+from .geometry import container_geometry
+from .nesting import Container, within
 from .numbers import Params
 from .plan import Canvas, Plan
 from .run import Pixels, run_plan
@@ -83,6 +84,8 @@ def run_passes(
         if part.kind != "fused":
             step = draw(Canvas.of(now, pixels.channels))
             if dry:
+                if isinstance(part.transforms[0], Container):
+                    _, now, _ = container_geometry(part.transforms[0], step, now)
                 continue
             if part.kind == "noise":
                 for leaf in images:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
 from ..sample.batches import batch_leaves, unbatch_leaves
 from ..sample.leaf import Leaf
 from ..targets.options import TargetOptions
 from .foreign import call_foreign
+from .generators import borrowed
+from .libraries import draws_from_torch
+from .nesting import Container
 from .numbers import columns
 from .random import normals
 from .rectangles import rectangle
@@ -50,20 +52,23 @@ def run_foreign(
     params: Mapping[str, Any],
     options: TargetOptions,
 ) -> None:
-    """Run another library's transform on each sample, under the sample's own seed."""
+    """Run a transform that joins no pass on each sample, under the sample's own number."""
     for leaf in leaves:
         if leaf.kind == "image":
             pixels = Pixels(leaf)
             pixels.store(leaf, pixels.tensors(leaf))
     batched = leaves[0].batch is not None or any(leaf.batch is not None for leaf in leaves)
     samples = unbatch_leaves(leaves) if batched else [leaves]
-    image = next(leaf for leaf in leaves if leaf.kind == "image")
-    device = Pixels(image).device
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        seeds = columns((params["seed"],), len(samples))[:, 0].tolist()
-        for sample, seed in zip(samples, seeds, strict=True):
-            torch.manual_seed(int(seed * 2.0**53))
-            call_foreign(transform, sample, options)
+    numbers = columns((params["seed"],), len(samples))[:, 0].tolist()
+    if isinstance(transform, Container):
+        for sample, number in zip(samples, numbers, strict=True):
+            transform.run(sample, number)
+    else:
+        image = next(leaf for leaf in leaves if leaf.kind == "image")
+        with borrowed(Pixels(image).device, draws_from_torch(transform)) as seed:
+            for sample, number in zip(samples, numbers, strict=True):
+                seed(number)
+                call_foreign(transform, sample, options, number)
     if batched:
         for leaf, moved in zip(leaves, batch_leaves(samples), strict=True):
             for name in Leaf.__slots__:

@@ -66,7 +66,7 @@ class CutMix(Pairing):
     -----
     A mask of the image follows pixel by pixel. If the sample has boxes or key points, each image
     gets its own and then those of the pasted image, along with the labels of boxes, instance masks
-    and whatever else has an entry per box. Nothing is weighted, and all of them come out as lists.
+    and polygons. Nothing is weighted, and all of them come out as lists.
     Pasted boxes are clipped to the rectangle. An image's own box shrinks where the rectangle covers
     one end of it completely; its visible share counts for `min_visibility` and ``area``. Hidden key
     points become invisible.

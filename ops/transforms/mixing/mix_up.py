@@ -100,7 +100,7 @@ class MixUp(Pairing):
     Notes
     -----
     If the sample has boxes or key points, each image gets its own and then those of the previous
-    image, along with the labels of boxes, instance masks and whatever else has an entry per box.
+    image, along with the labels of boxes, instance masks, key points and polygons.
     Nothing is weighted, and all of them come out as lists. A mask with a class for each pixel can't
     be blended, and raises an error.
 

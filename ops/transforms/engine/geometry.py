@@ -1,0 +1,74 @@
+"""How a chain moves pixels, from its parameters or its draws alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from .follow import combined
+from .fuse import Pass
+from .nesting import Container
+from .numbers import Params, columns
+from .plan import Canvas, Plan
+from .source import Draws
+
+__all__ = ["chain_geometry", "container_geometry"]
+
+
+def chain_geometry(
+    passes: Iterable[Pass], draw: Draws, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return the matrices of a chain's passes in turn, without a pixel.
+
+    Parameters
+    ----------
+    passes : iterable of Pass
+    draw : Draws
+        Gives the parameters of each transform: recorded ones, or new ones.
+    sizes : ndarray, int64 ``[B, 2]``
+        Heights and widths of the images before the first transform.
+
+    Returns
+    -------
+    matrix : ndarray, float64 ``[B, 3, 3]``
+    sizes : ndarray, int64 ``[B, 2]``
+        Heights and widths afterwards.
+    interpolation : str
+        That of the last pass which has one; else "nearest".
+    """
+    batch, mode = sizes.shape[0], "nearest"
+    matrix: np.ndarray | None = None
+    for part in passes:
+        if part.kind == "fused":
+            plan = Plan(Canvas.of(sizes), batch, torch.float32)
+            for transform in part.transforms:
+                step = draw(plan.canvas)
+                if transform.effects().moves:
+                    transform.extend(plan, step)
+            moved, sizes = plan.matrices, plan.canvas.size(batch)
+            mode = part.interpolation or mode
+        else:
+            step = draw(Canvas.of(sizes))
+            if not isinstance(part.transforms[0], Container):
+                continue
+            moved, sizes, own = container_geometry(part.transforms[0], step, sizes)
+            mode = own if own != "nearest" else mode
+        matrix = combined(matrix, moved)
+    if matrix is None:
+        matrix = np.tile(np.eye(3), (batch, 1, 1))
+    return matrix, sizes, mode
+
+
+def container_geometry(
+    container: Container, step: Params, sizes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return how a container moves each sample's pixels: as `chain_geometry` does."""
+    numbers = columns((step["seed"],), sizes.shape[0])[:, 0].tolist()
+    each = [container.geometry(n, sizes[i : i + 1]) for i, n in enumerate(numbers)]
+    modes = [mode for _, _, mode in each if mode != "nearest"]
+    matrices: Sequence[Any] = [matrix for matrix, _, _ in each]
+    after: Sequence[Any] = [size for _, size, _ in each]
+    return np.concatenate(matrices), np.concatenate(after), modes[0] if modes else "nearest"
