@@ -9,11 +9,20 @@ its own parameters.
 # sample into images and targets, `targets` moves targets, `engine` forms passes and runs them,
 # `mixing` combines the samples of a batch.
 
+from . import torchvision_names
 from .box_steps import ClampBoundingBoxes, ConvertBoundingBoxFormat, SanitizeBoundingBoxes
 from .choosing import RandomApply, RandomChoice, RandomOrder
 from .color import ColorJitter, RandomGrayscale
 from .compose import Compose, Parameters
-from .convert import Normalize, ToDtype
+from .conversions import (
+    ConvertImageDtype,
+    Identity,
+    PILToTensor,
+    ToImage,
+    ToPILImage,
+    ToPureTensor,
+    ToTensor,
+)
 from .cropping import (
     CenterCrop,
     Pad,
@@ -23,6 +32,7 @@ from .cropping import (
 )
 from .decoding import DecodeJpeg
 from .distortion import Grayscale, RandomPhotometricDistort
+from .dtypes import Normalize, ToDtype
 from .engine.effects import Effects
 from .engine.foreign import ImageOnly
 from .engine.plan import Canvas, Plan
@@ -50,16 +60,19 @@ __all__ = [
     "ColorJitter",
     "Compose",
     "ConvertBoundingBoxFormat",
+    "ConvertImageDtype",
     "CutMix",
     "DecodeJpeg",
     "Effects",
     "Grayscale",
+    "Identity",
     "ImageOnly",
     "IndexedDataset",
     "Letterbox",
     "MixUp",
     "Mosaic",
     "Normalize",
+    "PILToTensor",
     "Pad",
     "Parameters",
     "Plan",
@@ -85,9 +98,18 @@ __all__ = [
     "SanitizeBoundingBoxes",
     "ScaleJitter",
     "ToDtype",
+    "ToImage",
+    "ToPILImage",
+    "ToPureTensor",
+    "ToTensor",
     "Transform",
     "TrivialAugment",
     "TrivialAugmentWide",
     "preview",
     "visible",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Find the names of torchvision that this package doesn't have itself."""
+    return torchvision_names.find(name)

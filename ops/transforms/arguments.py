@@ -53,6 +53,12 @@ def fail(owner: str, argument: str, value: Any, allowed: str, error: type = Valu
     raise error(f"visops.transforms.{owner}: {argument} is {value!r}, must be {allowed}")
 
 
+def plain_number(value: Any) -> Any:
+    """Return an array or a tensor of no dimension as a number; anything else as it is."""
+    no_dimension = getattr(value, "ndim", None) == 0 and hasattr(value, "item")
+    return value.item() if no_dimension else value
+
+
 def number(
     owner: str,
     argument: str,
@@ -64,6 +70,7 @@ def number(
 ) -> float:
     """Check one number in [low, high]; `whole_value` is the argument it is part of, if any."""
     shown = value if whole_value is None else whole_value
+    value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, Real):
         fail(owner, argument, shown, allowed, TypeError)
     result = float(value)
@@ -76,6 +83,7 @@ def whole(
     owner: str, argument: str, value: Any, low: int, allowed: str, high: float = math.inf
 ) -> int:
     """Check one integer in [low, high]."""
+    value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, Integral):
         fail(owner, argument, value, allowed, TypeError)
     result = int(value)
@@ -172,6 +180,9 @@ def _fill_by_type(owner: str, fills: Mapping[Any, Any]) -> Fill:
             masks.append(value)
         elif name not in ("others", "BoundingBoxes", "KeyPoints"):
             fail(owner, "fill", fills, _FILL, TypeError)
+    default = getattr(fills, "default_factory", None)  # of a defaultdict
+    if default is not None and not images:
+        images = [fill_values(owner, default())]
     if "others" in fills:
         images = images or [fill_values(owner, fills["others"])]
         masks = masks or [fills["others"]]

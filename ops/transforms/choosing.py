@@ -22,6 +22,7 @@ from .engine.nesting import flatten
 from .engine.numbers import Number, Params, where
 from .engine.plan import Canvas, Plan
 from .engine.random import uniforms
+from .engine.results import Forms
 from .sample.leaf import Leaf
 from .transform import Builtin
 
@@ -36,6 +37,13 @@ class _Choosing(CallableContainer):
         self._chains = [Compose(group) for group in groups]
         for chain in self._chains:
             decoding_of(chain.transforms, self._get_name())
+            if chain.forms != Forms():
+                fail(
+                    self._get_name(),
+                    "transforms",
+                    list(chain.transforms),
+                    "without a transform of types alone, which belongs into the chain itself",
+                )
 
     def __repr__(self) -> str:
         inner = [

@@ -24,6 +24,7 @@ from .engine.numbers import Params
 from .engine.options import DEFAULTS, INHERITED, given_options, target_options
 from .engine.parameters import check_params, recorded
 from .engine.passes import run_passes
+from .engine.results import forms_of, refuse_named
 from .engine.source import Draws, Parameters, Source, as_whole, index_of_samples
 from .inverse import undo_geometry
 from .sample.batches import batch_leaves
@@ -188,6 +189,7 @@ class Compose(Chain):
             draws = transform.draws if isinstance(transform, Fusable) else 1
             self.slices.append(slice(self.draws, self.draws + draws))
             self.draws += draws
+        self.forms = forms_of(formed)
         self._formed, self._files = formed, files
         if not isinstance(listed, list):
             self.transforms = listed = []
@@ -214,6 +216,7 @@ class Compose(Chain):
         epoch: int | Tensor | None = None,
         params: Parameters | None = None,
         return_params: bool = False,
+        **named: Any,
     ) -> Any:
         """Transform a sample or a batch.
 
@@ -239,6 +242,8 @@ class Compose(Chain):
         -------
         A sample like the one given, or (sample, Parameters)
         """
+        if named:
+            refuse_named(named)
         self._form()
         given = sample[0] if len(sample) == 1 else sample
         source = self._source(generator, index, epoch, params)
@@ -248,6 +253,7 @@ class Compose(Chain):
                 return result
         leaves, rebuild = self._split(given)
         drawn, sizes = self._transform(leaves, source, record=return_params)
+        self.forms.apply(leaves)
         result = rebuild(leaves)
         return (result, recorded(self.transforms, drawn, sizes)) if return_params else result
 
@@ -306,6 +312,7 @@ class Compose(Chain):
         split = [self._split(sample) for sample in samples]
         leaves = batch_leaves([own for own, _ in split], stack=False)
         self._transform(leaves, self._source(generator, index, epoch, None))
+        self.forms.apply(leaves)
         return split[0][1](leaves)
 
     @outside_graphs

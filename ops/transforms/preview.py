@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .compose import Compose
-from .convert import Normalize
+from .dtypes import Normalize
 from .engine.plan import full_scale
 from .policies import OPERATIONS
 from .sample.images import restored_image

@@ -21,6 +21,7 @@ from torch.autograd import forward_ad
 
 from ..._torch.native import are_calls_watched, place_of
 from ...warp.augment_direct import LARGEST
+from ..sample.forms import formed
 from ..sample.images import image_leaf, may_be_image
 from ..sample.leaf import Leaf, tv_kind, tv_wrap
 from ..sample.outlines import Outline
@@ -76,7 +77,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     targets: Sequence[DirectTarget] = ()
     if outline is not None and outline.container is not None:
         found = direct_targets(outline, holders, (height, width), chain.options)
-        if found is None or (found and in_batch):
+        if found is None or (found and (in_batch or chain.forms.targets)):
             return None
         targets = found
     seed, epoch, indices = source.key_for(1)
@@ -94,9 +95,12 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         fast.chain.augment(drawn, origin, names[0], target, names[1], mean, std, erase_value)
     except (TypeError, ValueError):
         return None
+    form = chain.forms.image
+    if form:
+        moved = formed(moved, Leaf("image", moved, name=name, form=form))
     if outline is None:
         return moved
-    if tv_kind(value) is not None:
+    if tv_kind(value) is not None and not form:
         moved = tv_wrap(moved, value)
     if outline.container is None:
         return moved

@@ -100,9 +100,13 @@ class Fusable(nn.Module, ABC):
     ----------
     draws : int
         How many uniform numbers it needs per sample.
+    form : str
+        What a chain with it returns images as: "image" (tv_tensors), "pure" (plain tensors, and so
+        targets), "pil" (PIL images), or "" if it doesn't say.
     """
 
     draws: int = 0
+    form: str = ""
 
     def __setattr__(self, name: str, value: Any) -> None:
         Edits.last = object()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -17,7 +17,15 @@ from ..sample.leaf import Leaf
 from .effects import Fusable
 from .options import restored, stored
 
-__all__ = ["Chain", "Container", "OfBatches", "flatten", "outer_options", "within"]
+__all__ = [
+    "REPLACEMENTS",
+    "Chain",
+    "Container",
+    "OfBatches",
+    "flatten",
+    "outer_options",
+    "within",
+]
 
 
 class Chain(nn.Module):
@@ -122,12 +130,23 @@ def flatten(transforms: Iterable[Any], options: Mapping[str, Any]) -> Iterator[A
         elif (inner := _contents(transform)) is not None:
             yield from flatten(inner, options)
         elif callable(transform):
-            yield transform
+            replacement = _replacement_of(transform)
+            yield transform if replacement is None else replacement(transform)
         else:
             raise TypeError(
                 f"visops.transforms.Compose: transforms holds a {type(transform).__name__}, must "
                 "hold transforms or other callables"
             )
+
+
+# Transforms that stand for torchvision's, by its classes' names: from theirs to ours.
+REPLACEMENTS: dict[str, Callable[[Any], Fusable]] = {}
+
+
+def _replacement_of(transform: Any) -> Callable[[Any], Fusable] | None:
+    cls = type(transform)
+    theirs = cls.__module__.startswith("torchvision.transforms")
+    return REPLACEMENTS.get(cls.__name__) if theirs else None
 
 
 def _refuse_other_options(given: Mapping[str, Any], options: Mapping[str, Any]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .forms import formed
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 
 __all__ = [
@@ -230,10 +231,14 @@ def _refuse_difference(first: Leaf, sizes: np.ndarray, leaf: Leaf, own: np.ndarr
 
 def restored_image(leaf: Leaf) -> Any:
     """Return an image as a tensor with channels first, and as a tv_tensor if it was one."""
+    return formed(_as_it_came(leaf), leaf)
+
+
+def _as_it_came(leaf: Leaf) -> Any:
     value, like = leaf.value, leaf.like
     if isinstance(value, list):
         return [
-            restored_image(Leaf("image", item, layout=leaf.layout, like=like[i]))
+            _as_it_came(Leaf("image", item, layout=leaf.layout, like=like[i]))
             for i, item in enumerate(value)
         ]
     if isinstance(value, np.ndarray):

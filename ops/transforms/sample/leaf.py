@@ -43,6 +43,7 @@ class Leaf:
     visible: Any = None
     partner: Leaf | None = None  # of key points: the leaf that holds their visibility
     source: Leaf | None = None  # the leaf of the batch that this sample is from
+    form: str = ""  # what it comes out as: forms.py
 
     def samples(self) -> list[Any]:
         """Return the values, one per sample."""

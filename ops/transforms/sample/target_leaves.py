@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import native
+from .forms import pure
 from .images import pil_mask, sizes_of
 from .leaf import Leaf, is_pil, tv_kind, tv_wrap
 from .per_box import match_to_boxes, plain_array
@@ -236,7 +237,12 @@ def _find_visibility(leaf: Leaf, leaves: list[Leaf]) -> None:
 
 
 def restored_target(leaf: Leaf) -> Any:
-    """Return a leaf's value in the type it came in."""
+    """Return a leaf's value in the type it came in, or as plain tensors if it is to."""
+    value = _as_it_came(leaf)
+    return pure(value) if leaf.form == "pure" else value
+
+
+def _as_it_came(leaf: Leaf) -> Any:
     value, like = leaf.value, leaf.like
     if leaf.kind in ("labels", "other") or value is like:
         return value

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from .arguments import fail, is_sequence, number
-from .engine.effects import STATIC, Effects
+from .engine.effects import STATIC, Effects, TargetStep
 from .engine.integers import WHITES
 from .engine.plan import Plan
+from .sample.leaf import Leaf
 from .transform import Builtin
 
 __all__ = ["Normalize", "ToDtype"]
@@ -87,8 +90,11 @@ class ToDtype(Builtin):
 
     Parameters
     ----------
-    dtype : torch.dtype
-        uint8, uint16, int16, int8, int32, int64, float16, bfloat16 or float32.
+    dtype : torch.dtype or dict of type to torch.dtype or None
+        uint8, uint16, int16, int8, int32, int64, float16, bfloat16 or float32. A dict gives one for
+        each of ``tv_tensors.Image``, ``Video``, ``Mask``, ``BoundingBoxes``, ``KeyPoints``,
+        ``torch.Tensor`` (plain images) and ``"others"``, as torchvision has it; None keeps a dtype.
+        Images of all types must get the same. Labels keep theirs.
     scale : bool
         Keep white white: the greatest integer, such as 255 in uint8, is 1 in the floating dtypes.
         Divide 12 or 16 bits that lie in a wider integer by their own white instead.
@@ -106,7 +112,10 @@ class ToDtype(Builtin):
     tensor([[[  0.,  51., 255.]]])
     """
 
-    def __init__(self, dtype: torch.dtype, scale: bool = False) -> None:
+    def __new__(cls, dtype: Any = None, *_: Any, **__: Any) -> ToDtype:
+        return super().__new__(_ToDtypes if cls is ToDtype and isinstance(dtype, Mapping) else cls)
+
+    def __init__(self, dtype: torch.dtype | Mapping[Any, Any], scale: bool = False) -> None:
         super().__init__()
         if dtype not in _DTYPES:
             *names, last = map(str, _DTYPES)
@@ -122,3 +131,75 @@ class ToDtype(Builtin):
 
     def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
         plan.convert(self.dtype, self.scale)
+
+
+# The kinds of leaves, by the types that stand for them.
+_KINDS = {
+    **dict.fromkeys(("Image", "Video", "Tensor"), "image"),
+    **{"Mask": "mask", "BoundingBoxes": "boxes", "KeyPoints": "keypoints"},
+}
+
+
+class _ToDtypes(TargetStep, ToDtype):
+    """A conversion by type. Numbers of targets are never scaled."""
+
+    commutes = True
+
+    def __init__(self, dtype: Mapping[Any, Any], scale: bool = False) -> None:
+        Builtin.__init__(self)
+        self.by_kind = _by_kind(dtype)
+        self.dtype, self.scale = self.by_kind.get("image"), bool(scale)  # type: ignore[assignment]
+
+    def _get_name(self) -> str:
+        return "ToDtype"
+
+    def effects(self) -> Effects:
+        return Effects(dtype=self.dtype)
+
+    def extend(self, plan: Plan, params: Mapping[str, Any]) -> None:
+        if self.dtype is not None:
+            plan.convert(self.dtype, self.scale)
+
+    def run(self, leaves: Sequence[Leaf], sizes: np.ndarray) -> None:
+        for leaf in leaves:
+            if leaf.kind not in _KINDS.values() or leaf.kind == "image":
+                continue
+            if leaf.kind not in self.by_kind:
+                raise ValueError(
+                    f"visops.transforms.ToDtype: dtype says nothing of {leaf.name}, a {leaf.kind}; "
+                    "must have its type or 'others'"
+                )
+            dtype = self.by_kind[leaf.kind]
+            if dtype is not None:
+                # What boxes and points came in is what they leave in, once all passes are done.
+                leaf.value, leaf.like = _converted(leaf.value, dtype), _converted(leaf.like, dtype)
+
+
+def _by_kind(dtypes: Mapping[Any, Any]) -> dict[str, torch.dtype | None]:
+    """Return the dtype of each kind of leaf; a kind that is missing has none."""
+    allowed = (
+        "a dtype or a dict of such, or of None, by type: tv_tensors.Image, Video, Mask, "
+        "BoundingBoxes and KeyPoints, torch.Tensor, or 'others'"
+    )
+    found: dict[str, torch.dtype | None] = {}
+    for key, dtype in dtypes.items():
+        name = key.__name__ if isinstance(key, type) else key
+        kind = _KINDS.get(name)
+        if (kind is None and name != "others") or dtype not in (None, *_DTYPES):
+            fail("ToDtype", "dtype", dtypes, allowed, TypeError)
+        if kind is not None and found.setdefault(kind, dtype) != dtype:
+            fail("ToDtype", "dtype", dtypes, "the same for all types of images")
+    if "others" in dtypes:
+        for kind in _KINDS.values():
+            found.setdefault(kind, dtypes["others"])
+    return found
+
+
+def _converted(value: Any, dtype: torch.dtype) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(dtype)
+    if isinstance(value, np.ndarray):
+        return value.astype(torch.empty(0, dtype=dtype).numpy().dtype)
+    if isinstance(value, list):
+        return [_converted(item, dtype) for item in value]
+    return value
