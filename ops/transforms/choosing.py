@@ -18,15 +18,18 @@ from .engine.effects import Effects, Fusable, TargetStep
 from .engine.follow import combined
 from .engine.fuse import Pass, name_of
 from .engine.generators import whole_number
-from .engine.nesting import flatten
+from .engine.nesting import OfBatches, flatten
 from .engine.numbers import Number, Params, where
 from .engine.plan import Canvas, Plan
-from .engine.random import uniforms
+from .engine.random import fresh_key, uniforms
 from .engine.results import Forms
+from .engine.source import index_of_samples
 from .sample.leaf import Leaf
 from .transform import Builtin
 
 __all__ = ["RandomApply", "RandomChoice", "RandomOrder"]
+
+_STREAM = 2**62  # of numbers that choose for a batch, beside those of its samples
 
 
 class _Choosing(CallableContainer):
@@ -274,6 +277,9 @@ class RandomChoice(_Fusing):
     It fuses with its neighbours if its transforms fit into one pass and don't normalise or convert.
     Otherwise it runs as it is, sample by sample.
 
+    Transforms that combine the samples of a batch, such as ``[MixUp(), CutMix()]``, are drawn for a
+    whole batch. The choice is then called, or collates, as they are.
+
     Parameters
     ----------
     transforms : sequence of callable
@@ -296,24 +302,18 @@ class RandomChoice(_Fusing):
     tensor([[[3., 2., 1.]]])
     """
 
+    def __new__(cls, transforms: Any = (), p: Any = None) -> Any:
+        listed = transforms if isinstance(transforms, (list, tuple)) else ()
+        if cls is RandomChoice and any(isinstance(t, OfBatches) for t in listed):
+            return _BatchChoice(listed, p)
+        return super().__new__(cls)
+
     def __init__(
         self, transforms: Sequence[Callable[..., Any]], p: Sequence[float] | None = None
     ) -> None:
-        owner = "RandomChoice"
-        self_groups = [[transform] for transform in _listed(owner, transforms)]
-        super().__init__(self_groups)
+        super().__init__([[transform] for transform in _listed("RandomChoice", transforms)])
         self.transforms = tuple(transforms)
-        allowed = f"None or {len(self_groups)} numbers >= 0, not all of them 0"
-        weights = [1.0] * len(self_groups) if p is None else p
-        if not is_sequence(weights):
-            fail(owner, "p", p, allowed, TypeError)
-        weights = [number(owner, "p", w, 0.0, allowed=allowed, whole_value=p) for w in weights]
-        if len(weights) != len(self_groups) or sum(weights) == 0.0:
-            fail(owner, "p", p, allowed)
-        self.p = [weight / sum(weights) for weight in weights]
-        # Upper ends; rounding must not leave numbers below 1 without a transform.
-        ends = list(accumulate(self.p))
-        self._ends = np.array([1.0 if end == ends[-1] else end for end in ends])
+        self.p, self._ends = _weights(p, len(self.transforms))
 
     def chosen(self, uniforms: Sequence[float]) -> Iterable[int]:
         return (int(np.searchsorted(self._ends, uniforms[0], side="right")),)
@@ -327,6 +327,59 @@ class RandomChoice(_Fusing):
 
     def extra_repr(self) -> str:
         return f"p={[round(p, 4) for p in self.p]}"
+
+
+def _weights(p: Sequence[float] | None, count: int) -> tuple[list[float], np.ndarray]:
+    """Check the weights of a choice; return probabilities, and their sums up to each."""
+    owner, allowed = "RandomChoice", f"None or {count} numbers >= 0, not all of them 0"
+    weights = [1.0] * count if p is None else p
+    if not is_sequence(weights):
+        fail(owner, "p", p, allowed, TypeError)
+    weights = [number(owner, "p", w, 0.0, allowed=allowed, whole_value=p) for w in weights]
+    if len(weights) != count or sum(weights) == 0.0:
+        fail(owner, "p", p, allowed)
+    shares = [weight / sum(weights) for weight in weights]
+    # Upper ends; rounding must not leave numbers below 1 without a transform.
+    ends = list(accumulate(shares))
+    return shares, np.array([1.0 if end == ends[-1] else end for end in ends])
+
+
+class _BatchChoice(OfBatches):
+    """A `RandomChoice` of what combines the samples of a batch: one for each whole batch."""
+
+    def __init__(self, transforms: Sequence[Any], p: Sequence[float] | None) -> None:
+        super().__init__()
+        listed = _listed("RandomChoice", transforms)
+        if not all(isinstance(t, OfBatches) for t in listed):
+            allowed = "all of them transforms of single samples, or all of batches"
+            fail("RandomChoice", "transforms", listed, allowed, TypeError)
+        self.transforms = nn.ModuleList(listed)
+        self.p, self._ends = _weights(p, len(listed))
+
+    def _get_name(self) -> str:
+        return "RandomChoice"
+
+    def forward(self, *sample: Any, **options: Any) -> Any:
+        """Combine a batch by one of the transforms; the options are those of its call."""
+        return self._drawn(options)(*sample, **options)
+
+    def collate(self, samples: Sequence[Any], **options: Any) -> Any:
+        """Collate samples and combine them by one of the transforms."""
+        index = options.get("index")
+        found = index_of_samples(samples) if index is None else index
+        return self._drawn({**options, "index": found}).collate(samples, **options)
+
+    def _drawn(self, options: Mapping[str, Any]) -> Any:
+        """Draw a transform: by the batch's first index if there is one, else by a generator."""
+        index = options.get("index")
+        seed = next((t.seed for t in self.transforms if t.seed is not None), None)
+        if index is None or seed is None:
+            key, epoch, place = fresh_key(options.get("generator")), 0, 0
+        else:
+            key, epoch = int(seed), int(options.get("epoch") or 0)
+            place = int(next(iter(index)))
+        uniform = uniforms(key, epoch, [place], 1, _STREAM)[0, 0]
+        return self.transforms[int(np.searchsorted(self._ends, uniform, side="right"))]
 
 
 class RandomOrder(_Choosing):

@@ -185,13 +185,16 @@ def _by_kind(dtypes: Mapping[Any, Any]) -> dict[str, torch.dtype | None]:
     for key, dtype in dtypes.items():
         name = key.__name__ if isinstance(key, type) else key
         kind = _KINDS.get(name)
-        if (kind is None and name != "others") or dtype not in (None, *_DTYPES):
+        known = (None, *_DTYPES) if kind == "image" else (None, *_DTYPES, torch.float64, torch.bool)
+        if (kind is None and name != "others") or dtype not in known:
             fail("ToDtype", "dtype", dtypes, allowed, TypeError)
         if kind is not None and found.setdefault(kind, dtype) != dtype:
             fail("ToDtype", "dtype", dtypes, "the same for all types of images")
     if "others" in dtypes:
         for kind in _KINDS.values():
             found.setdefault(kind, dtypes["others"])
+    if found.get("image") not in (None, *_DTYPES):
+        fail("ToDtype", "dtype", dtypes, f"one of {', '.join(map(str, _DTYPES))} for images")
     return found
 
 

@@ -20,7 +20,8 @@ class IndexedDataset(Dataset[Any]):
     """Apply a transform to a data set's samples, with their index and the epoch.
 
     Draws are then a function of (seed, epoch, index): the same for any number of workers and
-    processes, any order and any batch size. Nothing of the data set has to change.
+    processes, any order and any batch size. Nothing of the data set has to change: its attributes
+    (``classes``, ``targets``) are this one's, and a slice gives a list of samples.
 
     Parameters
     ----------
@@ -112,7 +113,16 @@ class IndexedDataset(Dataset[Any]):
         return len(self.dataset)
 
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.__getitems__(range(*index.indices(len(self))))
         return self._transformed(self.dataset[index], index)
+
+    def __getattr__(self, name: str) -> Any:
+        # What this doesn't have is the data set's: `classes`, `targets`, `coco`, ...
+        dataset = self.__dict__.get("dataset")
+        if dataset is None or (name.startswith("__") and name.endswith("__")):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(dataset, name)
 
     def __getitems__(self, indices: Sequence[Any]) -> list[Any]:
         """Return several samples; a DataLoader calls this with those of a batch."""

@@ -61,7 +61,9 @@ _bits = _Bits()
 _word = _Word()
 
 
-def uniforms(seed: int, epoch: int, indices: Sequence[int], count: int) -> np.ndarray:
+def uniforms(
+    seed: int, epoch: int, indices: Sequence[int], count: int, stream: int = 0
+) -> np.ndarray:
     """Draw `count` numbers in [0, 1) for each sample.
 
     Parameters
@@ -72,6 +74,8 @@ def uniforms(seed: int, epoch: int, indices: Sequence[int], count: int) -> np.nd
         Position of each sample in the data set.
     count : int
         Numbers per sample. The leading ones don't depend on it.
+    stream : int
+        Draws of another stream are independent.
 
     Returns
     -------
@@ -89,7 +93,7 @@ def uniforms(seed: int, epoch: int, indices: Sequence[int], count: int) -> np.nd
     raw = np.empty((len(indices), count), np.uint64, order="F")
     key = (seed, epoch)
     for row, index in enumerate(indices):
-        raw[row] = _bits.seek(key, index, 0).random_raw(count)
+        raw[row] = _bits.seek(key, index, stream).random_raw(count)
     raw >>= np.uint64(11)
     return raw * 2.0**-53
 

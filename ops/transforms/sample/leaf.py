@@ -28,7 +28,8 @@ class Leaf:
     batch: int | None = (
         None  # samples in `value`, along its first dimension or in a list; None: one
     )
-    layout: str = "CHW"  # of images, without the batch's dimension
+    # Without the batch's dimension. Of images CHW or HWC. Masks came as HWN, key points as "flat".
+    layout: str = "CHW"
     frames: bool = False  # has a dimension of frames before the image's own three
     like: Any = None  # the value in the sample
     name: str = "the sample"  # for messages

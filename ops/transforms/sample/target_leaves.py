@@ -26,7 +26,7 @@ __all__ = ["prepare_targets", "restored_target", "visibility_of"]
 _FORMATS = {"XYXY": 4, "XYWH": 4, "CXCYWH": 4, "XYWHR": 5, "CXCYWHR": 5, "XYXYXYXY": 8}
 _RANKS = {"mask": (2, 3), "boxes": (2, 2), "keypoints": (2, 99)}
 _EXPECTED = {
-    "mask": "[H, W] or [N, H, W]",
+    "mask": "[H, W], [N, H, W] or [H, W, N]",
     "boxes": "[N, 4]",
     "keypoints": "[..., 2], or [..., 3] with visibilities",
 }
@@ -113,12 +113,13 @@ def _common_format(leaf: Leaf, typed: Sequence[Any]) -> str:
 
 def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any:
     """Return the target of one sample or of a whole batch as a tensor or an array."""
-    if isinstance(value, Tensor):
-        return value if type(value) is Tensor else value.as_subclass(Tensor)
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind not in "fiub":
+    if isinstance(value, (Tensor, np.ndarray)):
+        if isinstance(value, np.ndarray) and value.dtype.kind not in "fiub":
             _refuse_dtype(leaf, name, value.dtype)
-        return value
+        if value.ndim == 1 and value.shape[0] == 0:  # torch.tensor([]): a sample without any
+            return value.reshape(_no_targets(leaf, image, index))
+        value = value.as_subclass(Tensor) if isinstance(value, Tensor) else value
+        return _regular(leaf, value, image, index, name)
     if is_pil(value):
         return pil_mask(value, name)
     if not isinstance(value, (list, tuple)):
@@ -126,8 +127,7 @@ def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any
             f"visops.transforms: {name} is a {type(value).__name__}, must be {_EXPECTED[leaf.kind]}"
         )
     if not value:
-        height, width = sizes_of(image)[index].tolist()
-        shape = {"mask": (0, height, width), "boxes": (0, 4), "keypoints": (0, 2)}[leaf.kind]
+        shape = _no_targets(leaf, image, index)
         return np.zeros(shape, np.uint8 if leaf.kind == "mask" else np.float64)
     try:
         if all(isinstance(item, Tensor) for item in value):
@@ -142,6 +142,42 @@ def _as_array(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any
     # Python integers may well mean coordinates with fractions; in masks they are classes.
     is_numbers = not any(isinstance(item, np.ndarray) or is_pil(item) for item in value)
     return array.astype(np.float64) if is_numbers and leaf.kind != "mask" else array
+
+
+def _no_targets(leaf: Leaf, image: Leaf, index: int) -> tuple[int, ...]:
+    """Return the shape of no masks, boxes or key points."""
+    height, width = sizes_of(image)[index].tolist()
+    return {"mask": (0, height, width), "boxes": (0, 4), "keypoints": (0, 2)}[leaf.kind]
+
+
+def _regular(leaf: Leaf, value: Any, image: Leaf, index: int, name: str) -> Any:
+    """Return a target in the form in which it moves, and note the form it came in.
+
+    Masks ``[H, W, N]``, as OpenCV has them, become ``[N, H, W]``; COCO's flat key points
+    ``[N, 3 K]`` become ``[N, K, 3]``. A batch in one array has a dimension more.
+    """
+    dense = image.batch is not None and not isinstance(leaf.like, (list, tuple))
+    shape = tuple(value.shape)[int(dense) :]
+    if leaf.kind == "mask" and len(shape) == 3:
+        size = tuple(sizes_of(image)[index].tolist())
+        if shape[1:] != size and shape[:2] == size:
+            leaf.layout = "HWN"
+            return (
+                value.movedim(-1, -3) if isinstance(value, Tensor) else np.moveaxis(value, -1, -3)
+            )
+    if leaf.kind == "keypoints" and len(shape) == 2 and shape[1] > 3 and shape[1] % 3 == 0:
+        triples = value.reshape(*value.shape[:-1], -1, 3)
+        flags = triples[..., 2]
+        if isinstance(flags, Tensor) and not flags.is_cpu:
+            flags = flags[:0]  # reading them would synchronize
+        if bool(((flags == 0) | (flags == 1) | (flags == 2)).all()):
+            leaf.layout = "flat"
+            return triples
+        raise ValueError(
+            f"visops.transforms: {name} has shape {list(value.shape)}, and its third columns are "
+            "not COCO's visibilities 0, 1 and 2; must be [..., 2], or [..., 3] with visibilities"
+        )
+    return value
 
 
 def _refuse_dtype(leaf: Leaf, name: str, dtype: Any) -> None:
@@ -238,8 +274,24 @@ def _find_visibility(leaf: Leaf, leaves: list[Leaf]) -> None:
 
 def restored_target(leaf: Leaf) -> Any:
     """Return a leaf's value in the type it came in, or as plain tensors if it is to."""
+    if leaf.layout != "CHW" and leaf.value is not leaf.like:
+        values = leaf.value if isinstance(leaf.value, list) else [leaf.value]
+        values = [_as_laid_out(value, leaf.layout) for value in values]
+        leaf.value = values if isinstance(leaf.value, list) else values[0]
     value = _as_it_came(leaf)
     return pure(value) if leaf.form == "pure" else value
+
+
+def _as_laid_out(value: Any, layout: str) -> Any:
+    """Undo `_regular`."""
+    if layout == "flat":
+        return value.reshape(*value.shape[:-2], value.shape[-2] * 3)
+    return _moved_axis(value, -3, -1)
+
+
+def _moved_axis(value: Any, source: int, target: int) -> Any:
+    move: Any = torch.movedim if isinstance(value, Tensor) else np.moveaxis
+    return move(value, source, target)
 
 
 def _as_it_came(leaf: Leaf) -> Any:
