@@ -157,3 +157,21 @@ def test_exact_keeps_the_cuts_that_fusing_would_undo(name: str) -> None:
         wrong.append(((loose(white, params=params) - expected).abs() > 0.2).double().mean())
     if name not in ("turn, resized",):
         assert max(wrong) > edge
+
+
+def test_a_batch_in_which_contrasts_have_other_places_equals_its_samples() -> None:
+    """A sample whose first step is its contrast takes the mean of values beyond white as well."""
+    image = torch.tensor([[[0.0, 0.6, 3.0, 3.0]]])
+    jitter = T.ColorJitter(brightness=(1, 1.001), contrast=(0.5, 0.5))
+    chain = T.Compose([jitter], seed=0, exact=True)
+    alone = [chain(image, index=i) for i in range(12)]
+    torch.testing.assert_close(
+        alone[6], torch.tensor([[[0.825, 1.0, 1.0, 1.0]]]), atol=1e-3, rtol=0
+    )
+    assert torch.equal(chain(image.expand(12, -1, -1, -1), index=range(12)), torch.stack(alone))
+    # Beyond white in images of any size, with more than one contrast.
+    rng = torch.Generator().manual_seed(0)
+    images = torch.rand(8, 3, 9, 11, generator=rng) * 4 - 1
+    chain = T.Compose([T.ColorJitter(0.5, 0.5, 0.5), T.ColorJitter(0.5, 0.5)], seed=1, exact=True)
+    alone = [chain(image, index=i) for i, image in enumerate(images)]
+    assert torch.equal(chain(images, index=range(8)), torch.stack(alone))

@@ -313,16 +313,26 @@ def _stepwise(plan: Plan, part: Pass, images: Any, pixels: Pixels) -> tuple[np.n
         # Pixels take the steps before their sample's contrast; the rest become the identity.
         place = (weight != 0.0).argmax(1)
         count = int(place.max())
-        prefix = None
+        mean: Any = None
+        if (place == 0).any():  # some have none: even the identity would clamp their values
+            mean = _grey_means(plan, part, geometry, images, None, pixels)
         if count > 0:
             earlier = np.arange(count) < place[:, None]
             nothing = np.eye(*steps.shape[2:])
             head = np.where(earlier[..., None, None], steps[:, :count], nothing)
             before = [(m, w[:, :count] * earlier[..., None]) for m, w in means]
             prefix = _with_means(head, before, pixels)
-        mean = _grey_means(plan, part, geometry, images, prefix, pixels)
+            later = _grey_means(plan, part, geometry, images, prefix, pixels)
+            mean = later if mean is None else _either(place == 0, mean, later, pixels)
         means.append((mean, weight[..., None]))
     return steps, means
+
+
+def _either(condition: np.ndarray, first: Any, second: Any, pixels: Pixels) -> Any:
+    """Return one of two means for each sample, arrays or tensors."""
+    if isinstance(first, Tensor):
+        return torch.where(pixels.put(condition), first, second)
+    return np.where(condition, first, second)
 
 
 def _rounds(plan: Plan, frames: int) -> list[tuple[Color, np.ndarray]]:
