@@ -89,7 +89,8 @@ def as_float64(op: str, name: str, value: Any, device: torch.device | None) -> T
         host = torch.from_numpy(np.array(value, dtype=np.float64, order="C"))
         return host.to(device, non_blocking=True)  # the copy's source may go: the driver stages it
     try:
-        return torch.as_tensor(value, dtype=torch.float64).to(device, non_blocking=True)
+        host = torch.as_tensor(value, dtype=torch.float64, device="cpu")
+        return host.to(device, non_blocking=True)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"visops.{op}: {name} is not an array of numbers: {error}") from None
 

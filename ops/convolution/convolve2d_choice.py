@@ -75,7 +75,7 @@ def _of_nothing(p: Problem) -> Tensor:
     if p.fill == 0:
         seen = p.kernel[..., :0, :0].to(dtype).sum((-2, -1), keepdim=True)
     else:
-        seen = seen * torch.tensor(p.fill, dtype=p.image.dtype).to(dtype)
+        seen = seen * torch.tensor(p.fill, dtype=p.image.dtype, device="cpu").to(dtype)
     seen = seen + p.image[..., :0, :0].to(dtype).sum((-2, -1), keepdim=True)
     return seen.to(p.image.dtype).expand(*p.lead, *p.size).contiguous()
 

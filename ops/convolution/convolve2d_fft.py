@@ -134,7 +134,7 @@ def _write_all(
 
 @functools.cache
 def _keep_freed_memory() -> None:
-    torch.empty(_FREED_ONCE, dtype=torch.uint8)
+    torch.empty(_FREED_ONCE, dtype=torch.uint8, device="cpu")
 
 
 class _Cut:

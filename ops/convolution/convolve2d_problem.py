@@ -209,7 +209,7 @@ def _unused(op: str, value: Any) -> Number:
 
 def fill_tensor(fill: Number, dtype: torch.dtype) -> Tensor | None:
     """Return the fill as operators take it: one CPU element, or None for 0."""
-    return None if fill == 0 else torch.tensor([fill], dtype=dtype)
+    return None if fill == 0 else torch.tensor([fill], dtype=dtype, device="cpu")
 
 
 def _check_shapes(op: str, in1: Tensor, in2: Tensor) -> None:

@@ -234,7 +234,7 @@ def _fill(op: str, value: Any, dtype: torch.dtype) -> Tensor | None:
         )
     if isinstance(value, int) and not -(2**63) <= value < 2**64:  # torch takes no larger ones
         value = float(value)
-    return torch.full((), value, dtype=dtype)
+    return torch.full((), value, dtype=dtype, device="cpu")
 
 
 def _holds(dtype: torch.dtype, value: complex) -> bool:

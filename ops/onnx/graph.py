@@ -222,7 +222,7 @@ def to_graph(result: Any) -> Any:
 
 def constant(value: Any, dtype: torch.dtype = torch.int64) -> Array:
     """Return numbers of that dtype as a part of the graph."""
-    array = torch.tensor(np.asarray(value).tolist(), dtype=dtype).numpy()
+    array = torch.tensor(np.asarray(value).tolist(), dtype=dtype, device="cpu").numpy()
     tensor: Any = ir.tensor(array)  # the stub knows only protocol buffers
     return Array(op.Constant(value=tensor), dtype)
 

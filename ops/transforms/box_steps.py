@@ -39,7 +39,7 @@ class _BoxStep(TargetStep, Transform):
     def forward(self, *sample: Any, **options: Any) -> Any:
         """Transform a sample, as ``Compose([self])`` does, or boxes without an image."""
         if len(sample) == 1 and isinstance(sample[0], Tensor) and tv_kind(sample[0]) == "boxes":
-            image = torch.zeros(()).expand(1, *sample[0].canvas_size)  # type: ignore[attr-defined]
+            image = torch.zeros((), device="cpu").expand(1, *sample[0].canvas_size)  # type: ignore[attr-defined]
             both = {"image": image, "boxes": sample[0]}
             return super().forward(both, **options)["boxes"]
         return super().forward(*sample, **options)

@@ -202,7 +202,7 @@ def _converted(value: Any, dtype: torch.dtype) -> Any:
     if isinstance(value, Tensor):
         return value.to(dtype)
     if isinstance(value, np.ndarray):
-        return value.astype(torch.empty(0, dtype=dtype).numpy().dtype)
+        return value.astype(torch.empty(0, dtype=dtype, device="cpu").numpy().dtype)
     if isinstance(value, list):
         return [_converted(item, dtype) for item in value]
     return value

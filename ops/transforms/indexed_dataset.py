@@ -90,7 +90,7 @@ class IndexedDataset(Dataset[Any]):
             )
         self.dataset = dataset
         self.transform = transform
-        self._epoch = in_shared_memory(torch.zeros((), dtype=torch.int64))
+        self._epoch = in_shared_memory(torch.zeros((), dtype=torch.int64, device="cpu"))
 
     @property
     def epoch(self) -> int:

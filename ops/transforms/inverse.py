@@ -92,7 +92,7 @@ def _refuse_unrecorded(passes: Iterable[Pass]) -> None:
 
 def _stand_in(sizes: np.ndarray) -> Leaf:
     """Return what takes an image's place in a sample without one; it has no memory of its own."""
-    pictures = [torch.zeros(()).expand(1, *size) for size in sizes.tolist()]
+    pictures = [torch.zeros((), device="cpu").expand(1, *size) for size in sizes.tolist()]
     if len(pictures) == 1:
         return Leaf("image", pictures[0], name="the chain's result")
     return Leaf("image", pictures, batch=len(pictures), name="the chain's result")

@@ -202,7 +202,9 @@ def _picture(leaf: Leaf, chain: Compose | None) -> np.ndarray:
     elif chain is not None:
         for step in chain.transforms:
             if isinstance(step, Normalize):
-                mean, std = (torch.tensor(v).reshape(-1, 1, 1) for v in (step.mean, step.std))
+                mean, std = (
+                    torch.tensor(v, device="cpu").reshape(-1, 1, 1) for v in (step.mean, step.std)
+                )
                 values = values * std + mean
     if image.is_floating_point() and values.numel() and values.max() > 2.0:
         values = values / 255.0  # uint8 converted without scaling
@@ -222,7 +224,7 @@ def _draw_mask(axes: Axes, leaf: Leaf, options: TargetOptions) -> None:
         for number, plane in enumerate(planes):
             _tint(axes, (plane != 0).numpy(), _color(number))
         return
-    plane = planes[0] if len(planes) else torch.zeros(mask.shape[-2:])
+    plane = planes[0] if len(planes) else torch.zeros(mask.shape[-2:], device="cpu")
     if plane.is_floating_point():
         shares = plane.double().clamp(0, 1).numpy()
         _tint(axes, shares, _color(0))
@@ -254,7 +256,7 @@ def _draw_boxes(axes: Axes, leaf: Leaf, labels: Any) -> None:
         for number, box in enumerate(corners - 0.5):
             axes.add_patch(Polygon(box, fill=False, edgecolor=_color(number), lw=1.4))
         return
-    rows = np.asarray(torch.as_tensor(numbers(leaf.value)).detach().cpu()).reshape(-1, 4)
+    rows = np.asarray(torch.as_tensor(numbers(leaf.value), device="cpu").detach()).reshape(-1, 4)
     names = None if labels is None else list(labels)
     # Boxes count from a pixel's corner, matplotlib from its centre.
     for number, (x1, y1, x2, y2) in enumerate(to_corners(rows, leaf.format) - 0.5):
@@ -284,13 +286,13 @@ def _draw_polygons(axes: Axes, leaf: Leaf) -> None:
 
 
 def _draw_points(axes: Axes, leaf: Leaf, options: TargetOptions) -> None:
-    points = np.asarray(torch.as_tensor(numbers(leaf.value)).detach().cpu())
+    points = np.asarray(torch.as_tensor(numbers(leaf.value), device="cpu").detach())
     shift = CONVENTIONS[options.keypoint_convention] - 0.5
     seen = np.isfinite(points[..., :2]).all(-1)
     if points.shape[-1] == 3:
         seen &= points[..., 2] > 0
     if leaf.partner is not None:
-        seen &= np.asarray(torch.as_tensor(leaf.partner.value).cpu()) > 0
+        seen &= np.asarray(torch.as_tensor(leaf.partner.value, device="cpu")) > 0
     flat, flags = points[..., :2].reshape(-1, 2) + shift, seen.reshape(-1)
     # A colour for each box's points; a single one for points that belong to the image.
     count = max(len(flat) // max(len(points), 1), 1) if leaf.per_box else len(flat) or 1

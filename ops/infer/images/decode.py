@@ -214,7 +214,7 @@ def import_torchvision() -> Callable[..., Tensor] | None:
 
 
 def _memory(count: int) -> Tensor:
-    return torch.empty(count, dtype=torch.uint8)
+    return torch.empty(count, dtype=torch.uint8, device="cpu")
 
 
 def _joined(parts: list[Tensor], count: int, allocate: Callable[[int], Tensor]) -> Tensor:

@@ -185,7 +185,7 @@ def _shared_memory(count: int) -> Tensor:
     The queue would move them there as well, but in a thread: if that fails, it prints the error and
     the parent waits for ever.
     """
-    pixels = torch.empty(0, dtype=torch.uint8)
+    pixels = torch.empty(0, dtype=torch.uint8, device="cpu")
     if not count:
         return pixels
     try:

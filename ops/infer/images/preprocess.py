@@ -83,7 +83,7 @@ class Preprocess:
     ) -> tuple[Tensor, list[Placement]]:
         """Make one batch from at least one uint8 image ``[3, H, W]``."""
         placements = [self.place(frame.full_height, frame.full_width) for frame in frames]
-        matrices = torch.zeros(len(frames), 2, 3, dtype=torch.float64)
+        matrices = torch.zeros(len(frames), 2, 3, dtype=torch.float64, device="cpu")
         for matrix, place, frame in zip(matrices, placements, frames, strict=True):
             matrix[0, 0] = place.scale_x * frame.reduction
             matrix[1, 1] = place.scale_y * frame.reduction

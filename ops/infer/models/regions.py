@@ -93,7 +93,8 @@ class Regions(Model):
             mean, std = IMAGENET_MEAN, IMAGENET_STD
         self.normalise: tuple[Tensor, Tensor] | None = None
         if mean is not None and std is not None:
-            self.normalise = (torch.tensor(mean)[:, None, None], torch.tensor(std)[:, None, None])
+            numbers = torch.tensor([mean, std], device="cpu")[..., None, None]
+            self.normalise = (numbers[0], numbers[1])
         super().__init__(
             name,
             detector.call,

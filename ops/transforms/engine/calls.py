@@ -36,7 +36,7 @@ class CallCounter:
     """Counts calls, in this process and as this worker of a data loader."""
 
     def __init__(self) -> None:
-        self._starts = in_shared_memory(torch.zeros(_SLOTS, dtype=torch.int64))
+        self._starts = in_shared_memory(torch.zeros(_SLOTS, dtype=torch.int64, device="cpu"))
         self._worker = 0  # that of the process; workers are 1, 2, ...
         self._started = 0  # how many workers of this number started before
         self._epoch: int | None = None

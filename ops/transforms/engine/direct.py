@@ -88,7 +88,8 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     size = drawn.size
     if not 0 < channels * size[0] * size[1] <= LARGEST:
         return None
-    moved = torch.empty((1, channels, *size) if in_batch else (channels, *size), dtype=dtype)
+    shape = (1, channels, *size) if in_batch else (channels, *size)
+    moved = torch.empty(shape, dtype=dtype, device="cpu")
     origin, target = (address, strides[-3:]), (moved.data_ptr(), moved.stride()[-3:])
     names = DTYPE_NAMES[image.dtype], DTYPE_NAMES[dtype]
     try:

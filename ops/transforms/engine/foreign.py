@@ -187,7 +187,7 @@ def _call_v2(transform: Callable[..., Any], leaves: Sequence[Leaf], options: Tar
         if leaf.canvas is not None:
             leaf.canvas = np.array([getattr(result, "canvas_size", size)])
         if leaf.kind == "keypoints" and leaf.value.shape[-1] == 3:
-            third = torch.as_tensor(leaf.value)[..., 2:]
+            third = torch.as_tensor(leaf.value, device=plain.device)[..., 2:]
             plain = torch.cat((plain, third.to(plain.dtype)), -1)
         leaf.value = plain
 

@@ -51,7 +51,7 @@ class _Word(threading.local):
     def draw(self, generator: torch.Generator | None) -> int:
         if self.tensor is None:
             with torch.inference_mode(False):  # else only that mode could write to it
-                self.tensor = torch.zeros((), dtype=torch.int64)
+                self.tensor = torch.zeros((), dtype=torch.int64, device="cpu")
             self.array = self.tensor.numpy()
         self.tensor.random_(generator=generator)
         return int(self.array)
@@ -124,7 +124,7 @@ def fresh_key(generator: torch.Generator | None) -> int:
             "(where parameters are drawn, whatever the images' device)"
         )
     if are_calls_watched():
-        return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
+        return int(torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator))
     return _word.draw(generator)
 
 

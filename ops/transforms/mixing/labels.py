@@ -71,7 +71,7 @@ def mixed_labels(
     Tensor, floating ``[B, num_classes]``
     """
     labels = _as_probabilities(owner, leaf, len(weights), num_classes)
-    own = torch.tensor(weights, dtype=torch.float64).unsqueeze(1)
+    own = torch.tensor(weights, dtype=torch.float64, device="cpu").unsqueeze(1)
     own, other = (w.to(labels.device, labels.dtype) for w in (own, 1.0 - own))
     return labels * own + labels.roll(1, 0) * other
 
@@ -81,7 +81,9 @@ def _as_probabilities(owner: str, leaf: Leaf, batch: int, num_classes: int | Non
     if not isinstance(value, (Tensor, np.ndarray, list, tuple)):
         _refuse(owner, leaf, f"is a {type(value).__name__}", batch, num_classes)
     try:
-        labels = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+        labels = (
+            value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value), device="cpu")
+        )
     except (TypeError, ValueError):
         _refuse(owner, leaf, f"is a {type(value).__name__}", batch, num_classes)
     labels = labels.as_subclass(Tensor)

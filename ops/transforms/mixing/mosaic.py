@@ -175,7 +175,7 @@ class Mosaic(Mixing):
                 f"visops.transforms.Mosaic: fill has {len(self.fill)} numbers, {leaf.name} has "
                 f"{pixels.channels} channels"
             )
-        value = torch.tensor(self.fill, dtype=torch.float64)
+        value = torch.tensor(self.fill, dtype=torch.float64, device="cpu")
         if not dtype.is_floating_point:
             value = rounded(value, dtype)
         value = pixels.put(value.numpy()).to(dtype).view(-1, 1, 1)

@@ -120,7 +120,12 @@ def joined(leaf: Leaf, values: Sequence[Any]) -> Any:
         return None
     try:
         if any(isinstance(value, Tensor) for value in present):
-            return torch.cat([torch.as_tensor(value) for value in present])
+            return torch.cat(
+                [
+                    value if isinstance(value, Tensor) else torch.as_tensor(value, device="cpu")
+                    for value in present
+                ]
+            )
         if any(isinstance(value, np.ndarray) for value in present):
             return np.concatenate(present)
     except (RuntimeError, ValueError, TypeError) as error:

@@ -55,7 +55,7 @@ def boxes_from_members(boxes: Leaf, leaves: Sequence[Leaf], source: str) -> None
 def _like(bounds: Any, value: Any) -> Any:
     """Return bounds as float64: a tensor on the device of `value`, or an array."""
     if isinstance(value, Tensor):
-        return torch.as_tensor(bounds).to(value.device, torch.float64)
+        return torch.as_tensor(bounds, dtype=torch.float64, device=value.device)
     array = bounds.cpu().numpy() if isinstance(bounds, Tensor) else bounds
     return array.astype(np.float64)
 

@@ -107,7 +107,7 @@ class _Mask(DirectTarget):
         moved = value = self.value
         if not drawn.still:
             counts = value.shape[:-2]
-            moved = torch.empty((*counts, *drawn.size), dtype=value.dtype)
+            moved = torch.empty((*counts, *drawn.size), dtype=value.dtype, device="cpu")
             source, target = self.place, (moved.data_ptr(), moved.stride())
             assert source is not None
             if not counts:
@@ -134,7 +134,7 @@ class _Boxes(DirectTarget):
         moved = value = self.value
         if not drawn.still:
             count = value.shape[0]
-            moved = torch.empty((count, 4), dtype=value.dtype)
+            moved = torch.empty((count, 4), dtype=value.dtype, device="cpu")
             wide = value.dtype is torch.float64
             target = moved.data_ptr(), (4, 1)
             native.move_drawn_boxes(drawn, self.place, target, count, wide)
@@ -153,8 +153,8 @@ class _Points(DirectTarget):
     def move(self, drawn: Any, holder: Any) -> None:
         value, entry = self.value, self.entry
         shape = value.shape
-        moved = torch.empty(shape, dtype=value.dtype)
-        visible = torch.empty(shape[:-1], dtype=torch.bool)
+        moved = torch.empty(shape, dtype=value.dtype, device="cpu")
+        visible = torch.empty(shape[:-1], dtype=torch.bool, device="cpu")
         assert self.place is not None
         width, strides = shape[-1], (shape[-1], 1)
         source, target = (self.place[0], strides), (moved.data_ptr(), strides)

@@ -92,7 +92,7 @@ def _in_place(
     if source is None:
         return None
     *counts, height, width = mask.shape
-    moved = torch.empty((*counts, *size), dtype=mask.dtype)
+    moved = torch.empty((*counts, *size), dtype=mask.dtype, device="cpu")
     target = moved.data_ptr(), moved.stride()
     if not counts:
         source, target = ((address, (0, *strides)) for address, strides in (source, target))
@@ -148,7 +148,10 @@ def _nearest(
         else:
             split = split.flatten(0, 1)
         window = None if window is None else window.repeat(count, 0)
-        fills = [float(b) for b in torch.tensor([fill], dtype=dtype).view(torch.uint8).tolist()]
+        fills = [
+            float(b)
+            for b in torch.tensor([fill], dtype=dtype, device="cpu").view(torch.uint8).tolist()
+        ]
         moved = _call(split, matrix.repeat(count, 0), window, size, fills, torch.uint8)
         joined = moved.permute(0, 2, 3, 1).contiguous().view(dtype)
         return joined.reshape(len(planes), count, *size)
