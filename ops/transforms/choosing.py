@@ -127,6 +127,9 @@ class _Chosen(Builtin):
     def _get_name(self) -> str:
         return self._owner._get_name()
 
+    def watched(self) -> list[Any]:
+        return [self._owner, *(own for _, t in self._contents for own in t.watched())]
+
     def parts(self) -> list[Any]:
         """Return what runs where each step must be exact: the contents may not fit together."""
         return [self._owner.fused(exact=True) or self._owner]

@@ -34,6 +34,8 @@ from .sample.split import Rebuild, split_sample
 
 __all__ = ["Compose", "Parameters"]
 
+_SETTABLE = ("seed", "keys", "memory_format")  # options that every call reads
+
 
 class Compose(Chain):
     """Run transforms in turn, in as few passes over the pixels as they allow.
@@ -164,13 +166,25 @@ class Compose(Chain):
         self.exact, self.memory_format = self.named["exact"], self.named["memory_format"]
         self.transforms = list(transforms)
         self._formed: list[Any] = []
+        self._watched: list[Any] = []
+        self._edits: list[int] = []
         self._outlines = Outlines(keys)
         self._form()
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        made = "options" in self.__dict__
+        if made and name in DEFAULTS and name not in _SETTABLE:
+            raise AttributeError(
+                f"visops.transforms.Compose: {name} can't be set any more, must be given when it "
+                "is made"
+            )
+        super().__setattr__(name, value)
+
     def _form(self) -> None:
-        """Form passes of the transforms, if their list has changed."""
+        """Form passes of the transforms, if their list or one of them has changed."""
         formed, listed = self._formed, self.transforms
-        if formed and len(formed) == len(listed) and all(map(operator.is_, formed, listed)):
+        same = formed and len(formed) == len(listed) and all(map(operator.is_, formed, listed))
+        if same and self._edits == [transform._edits for transform in self._watched]:
             return
         formed = list(flatten(listed, self.named))
         if not formed:
@@ -191,6 +205,9 @@ class Compose(Chain):
             self.draws += draws
         self.forms = forms_of(formed)
         self._formed, self._files = formed, files
+        fusable = (transform for transform in formed if isinstance(transform, Fusable))
+        self._watched = [own for transform in fusable for own in transform.watched()]
+        self._edits = [transform._edits for transform in self._watched]
         if not isinstance(listed, list):
             self.transforms = listed = []
         listed[:] = formed

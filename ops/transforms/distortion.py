@@ -119,6 +119,8 @@ class Grayscale(CallableContainer):
     tensor([[[0.2989]]])
     """
 
+    fixed = ("num_output_channels",)  # a chain has formed its passes by it
+
     def __init__(self, num_output_channels: int = 1) -> None:
         super().__init__()
         if num_output_channels not in (1, 3):

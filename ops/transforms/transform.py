@@ -64,7 +64,7 @@ class Transform(Fusable):
         return alone.forward(*sample, **options)  # as a module, it would look for hooks again
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_alone"}
+        return {name: value for name, value in self.picklable().items() if name != "_alone"}
 
     def extra_repr(self) -> str:
         shown = []

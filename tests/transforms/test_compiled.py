@@ -16,10 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from visops import transforms
-from visops.transforms.engine import compiled
 from visops.transforms.engine.compiled import Compiled
 from visops.transforms.engine.direct import run_direct
-from visops.transforms.engine.effects import Edits
 from visops.transforms.sample import native
 
 from transforms.chains import CHAINS, classification, photo
@@ -32,12 +30,11 @@ def in_python() -> Iterator[None]:
     """Run everything as without `_numpy`."""
     names = ("are_boxes", "move_boxes", "move_masks", "move_points", "points_inside")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "Chain", None)
+        for name in ("direct", "passes"):
+            patch.setattr(f"visops.transforms.engine.{name}.compiled", lambda *_: None)
         for name in names:
             patch.setattr(native, name, None)
-        Edits.last = object()  # passes are compiled anew
         yield
-    Edits.last = object()
 
 
 @contextmanager

@@ -369,3 +369,36 @@ def test_copies_see_samples_of_their_own() -> None:
     for twin in (copy.deepcopy(chain), pickle.loads(pickle.dumps(chain))):
         for _ in range(2):
             assert_same(twin(sample, index=0)["image"], expected["image"])
+
+
+def test_nothing_is_drawn_twice_for_large_results() -> None:
+    """What C++ does for one small sample doesn't even begin where the result is a large one."""
+    large = torch.zeros(3, 500, 500, dtype=torch.uint8)
+    for steps, direct in (
+        ([transforms.RandomHorizontalFlip()], False),
+        ([transforms.Resize((500, 500))], False),
+        ([transforms.RandomHorizontalFlip(), transforms.Resize((50, 50))], True),
+        ([transforms.Resize((50, 50)), transforms.RandomHorizontalFlip()], True),
+    ):
+        chain = transforms.Compose(steps, seed=0)
+        chain(large, index=0)
+        kept = chain.passes[0].compiled
+
+        class Counted:
+            def __init__(self, chain: Any) -> None:
+                self.chain, self.draws, self.runs = chain, 0, 0
+
+            def draw(self, *arguments: Any) -> Any:
+                self.draws += 1
+                return self.chain.draw(*arguments)
+
+            def run(self, *arguments: Any) -> Any:
+                self.runs += 1
+                return self.chain.run(*arguments)
+
+            def augment(self, *arguments: Any) -> Any:
+                return self.chain.augment(*arguments)
+
+        kept.chain = counted = Counted(kept.chain)
+        chain(large, index=1)
+        assert (counted.draws, counted.runs) == ((1, 0) if direct else (0, 1))

@@ -22,7 +22,7 @@ import torch
 from ..sample.leaf import Leaf
 from ..sample.native import Chain, place_of
 from ..targets.options import Geometry
-from .effects import Edits, Fusable
+from .effects import Fusable
 from .fuse import Pass
 from .plan import Plan
 from .run import Pixels, run_all, run_each, sampling_of, shows_window
@@ -70,13 +70,16 @@ class Compiled:
     ----------
     known : dict
         By dtype and channels of the images: what is the same for every draw.
+    least : pair of int, optional
+        The least height and width of a result; None: those of the image.
     """
 
-    def __init__(self, part: Pass, steps: Steps | None, edit: object) -> None:
-        self.edit = edit
+    def __init__(self, part: Pass, steps: Steps | None) -> None:
         self.chain: Any = None
         self.known: dict[tuple[torch.dtype, int], tuple[Any, ...]] = {}
         self.sampling = sampling_of(part)
+        sizes = (transform.effects().size for transform in part.transforms)
+        self.least = next((size for size in reversed([*sizes]) if size is not None), None)
         if steps is not None:
             self.chain = Chain(steps, *self.sampling, shows_window(part))
 
@@ -143,13 +146,12 @@ def _nothing() -> None:
 def compiled(part: Pass, slices: Sequence[slice], exact: bool) -> Compiled | None:
     """Return a pass in C++, None if it can only run in Python.
 
-    It is kept until an attribute of any transform is set.
+    It is kept as long as the pass: a chain forms new ones when an attribute of a transform is set.
     """
     kept = part.compiled
-    if kept is None or kept.edit is not Edits.last:
-        edit = Edits.last  # before the transforms are read
+    if kept is None:
         steps = None if exact or Chain is None else _steps(part, slices)
-        kept = part.compiled = Compiled(part, steps, edit)
+        kept = part.compiled = Compiled(part, steps)
     return kept if kept.chain is not None else None
 
 

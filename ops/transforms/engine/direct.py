@@ -74,6 +74,9 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
     known = fast.known.get((image.dtype, channels))
     if known is None:
         return None
+    least = fast.least or (height, width)
+    if channels * least[0] * least[1] > LARGEST:
+        return None  # before anything is drawn for it
     targets: Sequence[DirectTarget] = ()
     if outline is not None and outline.container is not None:
         found = direct_targets(outline, holders, (height, width), chain.options)

@@ -11,19 +11,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from .adjusting import Adjustable
 from .numbers import Number, Params
 from .plan import Canvas, Plan
 
-__all__ = ["STATIC", "Edits", "Effects", "Fusable", "TargetStep"]
+__all__ = ["STATIC", "Effects", "Fusable", "TargetStep"]
 
 # The step of a transform that neither draws nor moves a pixel.
 STATIC: tuple[str, Sequence[float]] = ("", ())
-
-
-class Edits:
-    """Tells whether an attribute of any transform has been set: `last` is then another object."""
-
-    last: object = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +88,7 @@ class Effects:
     alone: str | None = None
 
 
-class Fusable(nn.Module, ABC):
+class Fusable(Adjustable, nn.Module, ABC):
     """What the engine asks of a transform: effects, parameters, and an entry in a plan.
 
     Attributes
@@ -108,9 +103,9 @@ class Fusable(nn.Module, ABC):
     draws: int = 0
     form: str = ""
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        Edits.last = object()
-        super().__setattr__(name, value)
+    def watched(self) -> list[Any]:
+        """Return the transforms whose attributes decide what this one does."""
+        return [self]
 
     @abstractmethod
     def effects(self) -> Effects:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from ..sample.leaf import Leaf
+from .adjusting import Adjustable
 from .effects import Fusable
 from .options import restored, stored
 
@@ -53,8 +54,10 @@ class Chain(nn.Module):
         super().__setstate__({**restored(state), **options})
 
 
-class Container(nn.Module, ABC):
+class Container(Adjustable, nn.Module, ABC):
     """Transforms of which each sample takes some. Unfused, it runs with all targets."""
+
+    fixed = ("transforms",)  # chains around it have taken them over
 
     def fused(self, exact: bool) -> Fusable | None:
         """Return a transform that does the same in a fused pass, or None."""
@@ -88,7 +91,7 @@ class Container(nn.Module, ABC):
         """
 
 
-class OfBatches(nn.Module):
+class OfBatches(Adjustable, nn.Module):
     """What combines the samples of a batch. A chain, where each is on its own, can't hold it."""
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from .images import may_be_image
-from .leaf import Leaf, is_pil
+from .leaf import Leaf, is_pil, tv_kind
 from .names import ATOMS, PLAIN_ATOMS, named_kinds
 
 __all__ = ["Entry", "Outline", "Outlines"]
@@ -113,11 +113,16 @@ class Outlines:
         forms: list[Any] = [dict]
         kinds = self.kinds
         for key, value in sample.items():
-            form = _form(value, kinds.get(key))
-            if form is None:
-                return None
-            forms.append(key)
-            forms.append(form)
+            cls = type(value)
+            if cls is Tensor:
+                form: Any = value.ndim
+            elif cls in PLAIN_ATOMS:
+                form = cls
+            else:
+                form = _form(value, kinds.get(key))
+                if form is None:
+                    return None
+            forms += (key, form)
         return tuple(forms)
 
 
@@ -128,8 +133,8 @@ def _form(value: Any, kind: str | None) -> Any:
         return value.ndim
     if cls in PLAIN_ATOMS or kind == "other":
         return cls
-    if isinstance(value, Tensor):
-        return cls, value.ndim
+    if isinstance(value, Tensor):  # a tv_tensor's type says it all
+        return cls if tv_kind(value) is not None else (cls, value.ndim)
     if isinstance(value, np.ndarray):
         return None if value.dtype.kind == "O" else (cls, value.ndim, value.dtype.kind)
     if is_pil(value):
@@ -137,7 +142,7 @@ def _form(value: Any, kind: str | None) -> Any:
     if cls is list or cls is tuple:
         if kind == "image":
             return cls
-        return (cls, "atoms") if all(type(item) in PLAIN_ATOMS for item in value) else None
+        return (cls, "atoms") if PLAIN_ATOMS.issuperset(map(type, value)) else None
     return cls if isinstance(value, ATOMS) else None
 
 

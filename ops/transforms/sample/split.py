@@ -233,7 +233,7 @@ class _Splitter:
     def walk_labels(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
         """Walk labels: they stay whole, unless they hold dicts of targets, or are maps."""
         leaf = Leaf("labels", value, like=value, name=name, key=key, group=group, named="labels")
-        if not isinstance(value, (list, tuple)) or all(type(v) in PLAIN_ATOMS for v in value):
+        if not isinstance(value, (list, tuple)) or PLAIN_ATOMS.issuperset(map(type, value)):
             return self.add(leaf)
         if rank_of(value) is not None:
             return self.add(leaf)
@@ -257,7 +257,7 @@ class _Splitter:
         return "visible" if "keypoints" in kinds else None
 
     def walk_sequence(self, value: Sequence[Any], name: str, key: Any, group: int) -> Any:
-        plain = all(type(item) in PLAIN_ATOMS for item in value)
+        plain = PLAIN_ATOMS.issuperset(map(type, value))
         if plain and not any(map(self.is_file, value)):
             return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
         rows = all(rank_of(item) == 1 for item in value) and not any(map(self.is_file, value))

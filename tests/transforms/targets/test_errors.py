@@ -190,7 +190,7 @@ def test_images(error: type[Exception], message: str, call: Callable[[], Any]) -
     ),
     (
         TypeError,
-        "transforms: sample['mask'][0] is a Record, must be [H, W] or [N, H, W]",
+        "transforms: sample['mask'][0] is a Record, must be [H, W], [N, H, W] or [H, W, N]",
         batch_having(mask=[Record(), Record()]),
     ),
     (
@@ -297,7 +297,7 @@ def test_no_possible_target_is_silently_left_behind(
     ),
     (
         ValueError,
-        "transforms: sample['mask'] has shape [1, 1, 5, 7], must be [H, W] or [N, H, W]",
+        "transforms: sample['mask'] has shape [1, 1, 5, 7], must be [H, W], [N, H, W] or [H, W, N]",
         having(mask=torch.zeros(1, 1, 5, 7)),
     ),
     (
