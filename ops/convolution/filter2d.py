@@ -31,7 +31,7 @@ _BORDERS = {
     "wrap": "wrap",
     "constant": "constant",
 }
-_MOST_CHANNELS = 512  # as in OpenCV
+_MOST_CHANNELS = 4  # more may be rows: [Z, Y, X], [T, H, W] or [C, H, W]
 # Shorter sides of kernels are left as they are, and so are the bits of their results.
 _LONG = 1024
 _IN_SINGLE = (
@@ -90,8 +90,8 @@ def filter2d(
     Raises
     ------
     ValueError
-        For unknown words, wrong shapes and dtypes; for an array of more than 512 channels and a
-        tensor that looks like ``[H, W, C]``, unless `channels` says that it is meant.
+        For unknown words, wrong shapes and dtypes; for an array whose last dimension has more than
+        4 entries and a tensor that looks like ``[H, W, C]``, unless `channels` says what is meant.
     TypeError
         For an image that is neither a tensor nor an array.
     RuntimeError
@@ -194,8 +194,8 @@ def _planes(op: str, image: Any, channels: str | None) -> tuple[Tensor, bool]:
 def _refuse_doubtful(op: str, shape: tuple[int, ...], is_array: bool) -> None:
     if is_array and shape[-1] > _MOST_CHANNELS:
         raise ValueError(
-            f"visops.{op}: image has shape {list(shape)}, which would be {shape[-1]} channels; say "
-            "channels='first' for [..., height, width], or channels='last'"
+            f"visops.{op}: image has shape {list(shape)}, whose last dimension may be columns or "
+            "channels; say channels='first' for [..., height, width], or channels='last'"
         )
     if not is_array and shape[-1] in (1, 3, 4) and shape[-3] not in (1, 3, 4):
         raise ValueError(

@@ -375,11 +375,11 @@ class _BatchChoice(OfBatches):
     def _drawn(self, options: Mapping[str, Any]) -> Any:
         """Draw a transform: by the batch's first index if there is one, else by a generator."""
         index = options.get("index")
-        seed = next((t.seed for t in self.transforms if t.seed is not None), None)
-        if index is None or seed is None:
+        seeds: list[Any] = [t.seed for t in self.transforms if t.seed is not None]
+        if index is None or not seeds:
             key, epoch, place = fresh_key(options.get("generator")), 0, 0
         else:
-            key, epoch = int(seed), int(options.get("epoch") or 0)
+            key, epoch = int(seeds[0]), int(options.get("epoch") or 0)
             place = int(next(iter(index)))
         uniform = uniforms(key, epoch, [place], 1, _STREAM)[0, 0]
         return self.transforms[int(np.searchsorted(self._ends, uniform, side="right"))]

@@ -82,6 +82,9 @@ class Compose(Chain):
     per_frame : bool, default True
         Whether the images of a plain ``[T, C, H, W]`` tensor or array have their own draws, as a
         batch. False: they are the frames of one video and share them, as in a ``tv_tensors.Video``.
+    layout : {"CHW", "HWC"}, optional
+        Where plain tensors and arrays have their channels. By default, the side of length 1, 3 or 4
+        holds them; else they are first in tensors, and an array is refused.
     memory_format : torch.memory_format
         Memory format of the resulting images.
 
@@ -137,6 +140,7 @@ class Compose(Chain):
         min_visibility: float | None = None,
         keypoint_convention: str | None = None,
         per_frame: bool | None = None,
+        layout: str | None = None,
         memory_format: torch.memory_format | None = None,
     ) -> None:
         super().__init__()
@@ -157,6 +161,7 @@ class Compose(Chain):
             "min_visibility": min_visibility,
             "keypoint_convention": keypoint_convention,
             "per_frame": per_frame,
+            "layout": layout,
             "memory_format": memory_format,
         }
         self.given = given_options(options)
@@ -374,7 +379,8 @@ class Compose(Chain):
     def _split(self, sample: Any) -> tuple[list[Leaf], Rebuild]:
         """Split a sample for a chain whose passes are formed."""
         frames = not self.named["per_frame"]
-        return split_sample(sample, self.keys, frames=frames, files=self._files)
+        layout = self.named["layout"]
+        return split_sample(sample, self.keys, frames=frames, layout=layout, files=self._files)
 
     def outline_of(self, sample: Any) -> Outline | None:
         """Return what a sample holds, or None if only splitting it tells."""

@@ -37,7 +37,11 @@ def undo_geometry(
     mode = None if interpolation is None else interpolation_mode(owner, interpolation)
     matrix, before, own_mode = _geometry(chain, params)
     leaves, rebuild = split_sample(
-        sample, chain.keys, frames=not chain.named["per_frame"], canvas=_stand_in(before)
+        sample,
+        chain.keys,
+        frames=not chain.named["per_frame"],
+        layout="CHW",
+        canvas=_stand_in(before),
     )
     has_targets = any(leaf.kind in TARGETS for leaf in leaves)
     maps = [_checked(leaf, before, stride) for leaf in leaves if leaf.kind in ("image", "mask")]
@@ -101,14 +105,15 @@ def _stand_in(sizes: np.ndarray) -> Leaf:
 def _checked(leaf: Leaf, before: np.ndarray, stride: int) -> np.ndarray:
     """Return a map's sizes [B, 2], which must be those of the chain's result at this stride."""
     up, down = -(-before // stride), before // stride
-    given = leaf.layout
     # Maps may have as few columns as an image has channels, so the size tells the layout.
-    for layout in (given, "CHW") if leaf.kind == "image" else (given,):
+    for layout in ("CHW", "HWC") if leaf.kind == "image" else (leaf.layout,):
         leaf.layout = layout
         sizes = sizes_of(leaf)
         if sizes.shape == before.shape and ((sizes == up) | (sizes == down)).all():
             return sizes
-    leaf.layout = given
+    value = leaf.value[0] if isinstance(leaf.value, list) else leaf.value
+    if leaf.kind == "image":
+        leaf.layout = "HWC" if value.shape[-1] in (1, 3, 4) else "CHW"  # as it looks
     _refuse(leaf, sizes_of(leaf), up, f" with stride {stride}" if stride > 1 else "")
 
 

@@ -211,3 +211,34 @@ def test_a_batch_has_a_row_for_each_sample() -> None:
     assert FLIP((torch.zeros(3, 50, 80), words))[1] is words  # no numbers
     for table in (torch.zeros(5, 6), torch.zeros(4, 2, 6), [torch.zeros(2, 6)] * 4):
         refused((images, table))
+
+
+def test_layouts_are_certain_or_said() -> None:
+    """Bands, slices and frames in an array may not be taken for rows."""
+    bands = RNG.integers(0, 256, (8, 40, 50), np.uint8)
+    message = "transforms: the sample is an array of shape [8, 40, 50], and may be [C, H, W] or"
+    check(ValueError, message, lambda: FLIP(bands))
+    check(
+        ValueError, message.replace("the sample", "sample['image']"), lambda: FLIP({"image": bands})
+    )
+    for batch in (bands[None], [bands]):
+        with pytest.raises(ValueError, match="must have 1, 3 or 4 channels, be a tensor"):
+            FLIP(batch)
+    assert torch.equal(FLIP(torch.from_numpy(bands)), torch.from_numpy(bands).flip(-1))
+    first = transforms.Compose([FLIP], layout="CHW")
+    last = transforms.Compose([FLIP], layout="HWC")
+    for _ in range(2):
+        assert np.array_equal(first(bands), bands[..., ::-1])
+        assert np.array_equal(first({"image": bands})["image"], bands[..., ::-1])
+        assert np.array_equal(first([bands, bands])[1], bands[..., ::-1])
+        assert np.array_equal(last(bands), bands[:, ::-1].transpose(2, 0, 1))
+        assert np.array_equal(last(torch.from_numpy(bands)), bands[:, ::-1].transpose(2, 0, 1))
+    assert FLIP(COLORS).shape == (3, 6, 8)
+    assert FLIP(COLORS.transpose(2, 0, 1)).shape == (3, 6, 8)
+    message = "transforms.Compose: layout is 'NCHW', must be 'CHW', 'HWC' or None"
+    check(ValueError, message, lambda: transforms.Compose([FLIP], layout="NCHW"))
+    chain = transforms.Compose([FLIP], seed=0)
+    _, params = chain(COLORS, index=0, return_params=True)
+    maps = RNG.random((21, 6, 8))
+    assert np.array_equal(chain.inverse(maps, params), maps[..., ::-1])
+    assert np.array_equal(chain.inverse(COLORS, params), COLORS[:, ::-1].transpose(2, 0, 1))

@@ -44,7 +44,7 @@ class Adjustable:
         if _GIVEN not in self.__dict__:  # it is being made
             super().__setattr__(name, value)
             return
-        cls = type(self)
+        cls: type = type(self)
         if name in _parameters(cls):
             self._adjust(name, value)
         elif name.startswith("_") or hasattr(self, name) or not _is_ours(cls):

@@ -59,7 +59,7 @@ def run_direct(chain: Compose, passes: Sequence[Pass], sample: Any, source: Sour
         if not _is_like(value, outline):
             return None
         name = entry.name
-    leaf = _leaf_of_one(value, name, not chain.named["per_frame"])
+    leaf = _leaf_of_one(value, name, not chain.named["per_frame"], chain.named["layout"])
     if leaf is None:
         return None
     in_batch, pixels = leaf.batch is not None, leaf.value
@@ -121,14 +121,14 @@ def _is_like(value: Any, outline: Outline) -> bool:
     return rank == first or (outline.container is None and rank in (3, 4) and first in (3, 4))
 
 
-def _leaf_of_one(value: Any, name: str, frames: bool) -> Leaf | None:
+def _leaf_of_one(value: Any, name: str, frames: bool, layout: str | None) -> Leaf | None:
     """Make a leaf of an image, or of a batch or a list of one; return None for anything else."""
     if type(value) is list:
         if len(value) != 1 or not may_be_image(value[0]):
             return None
     elif getattr(value, "ndim", 0) > 4:
         return None  # several of its dimensions are the batch's
-    leaf = image_leaf(value, name, frames)
+    leaf = image_leaf(value, name, frames, layout)
     return None if leaf.frames or leaf.batch not in (None, 1) else leaf
 
 

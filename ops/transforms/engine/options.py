@@ -32,6 +32,7 @@ DEFAULTS: dict[str, Any] = {
     "min_visibility": 0.0,
     "keypoint_convention": "integer",
     "per_frame": True,
+    "layout": None,
     "memory_format": torch.contiguous_format,
 }
 # What a chain takes over from the one around it, where another package's container is between.
@@ -52,6 +53,11 @@ def given_options(options: Mapping[str, Any], owner: str = "Compose") -> dict[st
         raise ValueError(
             f"visops.transforms.{owner}: memory_format is {memory_format}, must be "
             "torch.contiguous_format or torch.channels_last"
+        )
+    if given.get("layout", "CHW") not in ("CHW", "HWC"):
+        raise ValueError(
+            f"visops.transforms.{owner}: layout is {given['layout']!r}, must be 'CHW', 'HWC' or "
+            "None"
         )
     for name in ("exact", "per_frame"):
         if name in given:

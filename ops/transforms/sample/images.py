@@ -33,16 +33,19 @@ _PIL_IMAGES = {
 PIL_MASKS = ("1", "L", "P", "PA", "I", "I;16", "I;16L", "I;16B", "I;16N", "F")
 
 
-def image_leaf(value: Any, name: str, frames: bool = False, **place: Any) -> Leaf:
+def image_leaf(
+    value: Any, name: str, frames: bool = False, layout: str | None = None, **place: Any
+) -> Leaf:
     """Make a leaf of an image, a batch of images or a list of images.
 
     With `frames`, plain arrays of four dimensions are videos and those of five batches of videos.
-    Dimensions before those of a batch are folded into it; `restored_image` unfolds them.
+    Dimensions before those of a batch are folded into it; `restored_image` unfolds them. `layout`
+    says what plain tensors and arrays are, CHW or HWC; None: what their shape tells.
     """
     if type(value) is Tensor:
         pass  # to ask for each other type takes longer than all that follows
     elif isinstance(value, (list, tuple)):
-        return _list_leaf(value, name, place)
+        return _list_leaf(value, name, layout, place)
     elif isinstance(value, np.ndarray):
         if value.ndim == 2:
             return Leaf("image", value[..., None], None, "HWC", False, value, name, **place)
@@ -63,7 +66,7 @@ def image_leaf(value: Any, name: str, frames: bool = False, **place: Any) -> Lea
             f"visops.transforms: {name} has shape {list(shape)}, must be an image [C, H, W] or "
             "[H, W, C], or a batch of them"
         )
-    layout = _layout(shape[-3], shape[-1], isinstance(value, np.ndarray))
+    layout = layout or _layout(value, name)
     folded = _folded(value, 3 + frames)
     batch = folded.shape[0] if len(shape) - frames > 3 else None
     return Leaf("image", folded, batch, layout, frames, value, name, **place)
@@ -102,11 +105,22 @@ def pil_mask(image: Any, name: str) -> np.ndarray:
     return np.asarray(image)
 
 
-def _layout(first: int, last: int, is_array: bool) -> str:
-    """Find the channels' side: the one of length 1, 3 or 4; if both or neither, by the type."""
-    leads = first in _CHANNELS
+def _layout(value: Any, name: str) -> str:
+    """Find the channels' side: the one of length 1, 3 or 4; if both or neither, by the type.
+
+    A tensor has its channels first. An array has them last, as OpenCV and Pillow give it; but one
+    with as many as none of them gives may as well be bands, slices or frames ``[N, H, W]``.
+    """
+    first, last = value.shape[-3], value.shape[-1]
+    leads, is_array = first in _CHANNELS, isinstance(value, np.ndarray)
     if leads != (last in _CHANNELS):
         return "CHW" if leads else "HWC"
+    if is_array and not leads:
+        raise ValueError(
+            f"visops.transforms: {name} is an array of shape {list(value.shape)}, and may be "
+            "[C, H, W] or [H, W, C]; must have 1, 3 or 4 channels, be a tensor [C, H, W], or be "
+            "read by a Compose(layout='CHW') or 'HWC'"
+        )
     return "HWC" if is_array else "CHW"
 
 
@@ -128,11 +142,13 @@ def _typed_leaf(value: Tensor, name: str, place: dict[str, Any]) -> Leaf:
     return Leaf("image", folded, batch, "CHW", frames, value, name, **place)
 
 
-def _list_leaf(value: Sequence[Any], name: str, place: dict[str, Any]) -> Leaf:
+def _list_leaf(value: Sequence[Any], name: str, layout: str | None, place: dict[str, Any]) -> Leaf:
     """Make a leaf of a list of images, of any sizes but the same layout."""
     if not value:
         raise ValueError(f"visops.transforms: {name} is empty, must hold at least one image")
-    images = [image_leaf(item, f"{name}[{index}]") for index, item in enumerate(value)]
+    images = [
+        image_leaf(item, f"{name}[{index}]", False, layout) for index, item in enumerate(value)
+    ]
     for image in images:
         if image.batch is not None or image.frames:
             raise ValueError(

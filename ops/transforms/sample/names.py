@@ -11,8 +11,10 @@ import numpy as np
 __all__ = ["ATOMS", "DEFAULT_KINDS", "NAMES", "PLAIN_ATOMS", "named_kinds"]
 
 PLAIN_ATOMS = frozenset((bool, int, float, complex, str, bytes, type(None)))
-ATOMS = (bool, int, float, complex, np.generic, str, bytes, os.PathLike)
-ATOMS += (datetime.date, datetime.time)
+ATOMS = (
+    *(bool, int, float, complex, np.generic, str, bytes),
+    *(os.PathLike, datetime.date, datetime.time),
+)
 
 # Kinds, and the dict keys that plain values of each kind have.
 NAMES: dict[str, tuple[str, ...]] = {

@@ -42,6 +42,7 @@ def split_sample(
     keys: Mapping[str, Sequence[str]] | None = None,
     *,
     frames: bool = False,
+    layout: str | None = None,
     canvas: Leaf | None = None,
     files: EncodedOptions | None = None,
 ) -> tuple[list[Leaf], Rebuild]:
@@ -58,6 +59,8 @@ def split_sample(
         box) and other (left alone).
     frames : bool
         A plain array of four dimensions is a video, and one of five a batch of videos.
+    layout : {"CHW", "HWC"}, optional
+        That of plain images; by default, what their shape tells.
     canvas : Leaf, optional
         Stands for the image of a sample that has none. It is not among the leaves.
     files : EncodedOptions, optional
@@ -87,8 +90,8 @@ def split_sample(
     [[0.0, 0.0, 2.0, 2.0]]
     """
     if files is None and (type(sample) is Tensor or type(sample) is np.ndarray):
-        return [image_leaf(sample, "the sample", frames)], _only_image
-    splitter = _Splitter(named_kinds(keys), frames, files)
+        return [image_leaf(sample, "the sample", frames, layout)], _only_image
+    splitter = _Splitter(named_kinds(keys), (frames, layout), files)
     spec = splitter.split(sample, canvas)
     return splitter.leaves, lambda leaves: _build(spec, leaves)
 
@@ -101,11 +104,15 @@ class _Splitter:
     """The walk through one sample."""
 
     def __init__(
-        self, kinds: Mapping[str, str], frames: bool, files: EncodedOptions | None
+        self,
+        kinds: Mapping[str, str],
+        reading: tuple[bool, str | None],
+        files: EncodedOptions | None,
     ) -> None:
         self.kinds = kinds
         self.files = files
-        self.frames = frames  # of plain arrays with a dimension more than images
+        # Plain arrays with a dimension more than images are videos; the layout of plain images.
+        self.reading = reading
         self.leaves: list[Leaf] = []
         self.groups = 0
         self.untyped: list[Leaf] = []  # plain values with at least two dimensions
@@ -114,7 +121,7 @@ class _Splitter:
     def split(self, sample: Any, canvas: Leaf | None = None) -> Any:
         """Return the sample's structure, with indices in place of leaves."""
         if type(sample) is list and sample and all(may_be_image(item) for item in sample):
-            spec: Any = self.add(image_leaf(sample, "the sample"))
+            spec: Any = self.add(image_leaf(sample, "the sample", False, self.reading[1]))
         else:
             name = "the sample" if self.is_file(sample) else "sample"
             spec = self.walk(sample, name, None, None, -1)
@@ -169,7 +176,8 @@ class _Splitter:
             if kind is None:
                 return self.walk_sequence(value, name, key, group)
             if kind == "image":
-                return self.add(image_leaf(value, name, key=key, group=group, named=kind))
+                place = {"key": key, "group": group, "named": kind}
+                return self.add(image_leaf(value, name, False, self.reading[1], **place))
             # One sample's numbers, or one value per sample: prepare_targets tells which.
             leaf_kind = "mask" if kind == "masks" else kind
             return self.add(
@@ -282,7 +290,9 @@ class _Splitter:
         if type(value) is not Tensor and is_pil(value):
             actual = "mask" if actual in ("mask", "labels") else "image"
         if actual == "image":
-            return self.add(image_leaf(value, name, self.frames, key=key, group=group, named=kind))
+            return self.add(
+                image_leaf(value, name, *self.reading, key=key, group=group, named=kind)
+            )
         leaf = Leaf(
             actual or "other", value, like=value, name=name, key=key, group=group, named=kind
         )
@@ -316,7 +326,7 @@ class _Splitter:
         for leaf in self.untyped:
             table = isinstance(leaf.value, (list, tuple))
             if image is None and leaf.key is None and not table and may_be_image(leaf.value):
-                found = image_leaf(leaf.value, leaf.name, self.frames)
+                found = image_leaf(leaf.value, leaf.name, *self.reading)
                 leaf.kind, leaf.value, leaf.batch = "image", found.value, found.batch
                 leaf.layout, leaf.frames, image = found.layout, found.frames, leaf
             else:
