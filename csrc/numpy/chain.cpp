@@ -43,10 +43,31 @@ std::vector<double> windows_of(const int64_t* sizes, int64_t batch) {
   return windows;
 }
 
-void write_matrix(const Placement& p, double x_scale, double y_scale, double* out) {
-  for (int i = 0; i < 3; ++i) out[i] = p.matrix[i] * x_scale;
-  for (int i = 3; i < 6; ++i) out[i] = p.matrix[i] * y_scale;
-  if (p.projective) std::copy_n(p.matrix + 6, 3, out + 6);
+void write_matrix(const Placement& p, double* out) {
+  std::copy_n(p.matrix, p.projective ? 9 : 6, out);
+}
+
+// The map from the source to the grid of a mean: grid_matrix() in engine/run.py.
+void write_grid_matrix(const Placement& p, double* out) {
+  const double side = static_cast<double>(kGrid);
+  const double x_scale = side / p.width, y_scale = side / p.height;
+  const double own = side * side / (side * side - 1.0), other = side / (side * side - 1.0);
+  const double shift = 0.5 * (own - other);
+  for (int i = 0; i < 3; ++i) {
+    const double x = p.matrix[i] * x_scale, y = p.matrix[3 + i] * y_scale;
+    out[i] = x * own - y * other;
+    out[3 + i] = y * own - x * other;
+  }
+  if (p.projective) {
+    for (int i = 0; i < 3; ++i) {
+      out[6 + i] = p.matrix[6 + i];
+      out[i] += p.matrix[6 + i] * shift;
+      out[3 + i] += p.matrix[6 + i] * shift;
+    }
+  } else {
+    out[2] += shift;
+    out[5] += shift;
+  }
 }
 
 int64_t rows_of(const Placement& p) { return p.projective ? 3 : 2; }
@@ -64,9 +85,7 @@ class ImageMeans : public GreyMeans {
     for (size_t i = 0; i < batch; ++i) {
       const Placement& at =
           plan.colors[i * static_cast<size_t>(plan.color_steps) + static_cast<size_t>(step)].at;
-      const double side = static_cast<double>(kGrid);
-      write_matrix(at, side / at.width, side / at.height,
-                   matrices.data() + static_cast<int64_t>(i) * rows * 3);
+      write_grid_matrix(at, matrices.data() + static_cast<int64_t>(i) * rows * 3);
     }
     AugmentParams p = image_;
     p.matrix = {matrices.data(), DType::kFloat64, false, rows * 3, 3, 1};
@@ -235,7 +254,7 @@ class Chain {
     p.output = to.address;
     p.output_stride = {0, to.strides[0], to.strides[1], to.strides[2]};
     double matrix[9];
-    write_matrix(placement, 1.0, 1.0, matrix);
+    write_matrix(placement, matrix);
     if (sampling_.mode == Interpolation::kNearest && !placement.projective) {
       matrix[2] += placement.ties[0];
       matrix[5] += placement.ties[1];
@@ -289,7 +308,7 @@ class Chain {
     double *matrix = matrices.mutable_data(), *tie = ties.mutable_data();
     bool uniform = true;
     for (const Placement& p : plan.placements) {
-      write_matrix(p, 1.0, 1.0, matrix);
+      write_matrix(p, matrix);
       std::copy_n(p.ties, 2, tie);
       uniform &= p.height == first.height && p.width == first.width;
       matrix += rows * 3;

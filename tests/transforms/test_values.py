@@ -392,3 +392,29 @@ def test_policies_do_what_torchvisions_do() -> None:
             "magnitude": np.array([magnitudes.get(name, -0.3)]),
         }
         close(policy(image, params=params), result, 3e-4, 0.0)
+
+
+def _pictures() -> dict[str, Tensor]:
+    """Regular pictures: those whose period is the distance of a mean's points, above all."""
+    y, x = torch.meshgrid(torch.arange(512), torch.arange(512), indexing="ij")
+    lines = ((y % 32 < 12) & (x * 7919 % 31 < 22)).float()
+    return {
+        "text": 1.0 - lines,
+        "cells": ((x % 20 > 1) & (y % 20 > 1)).float(),
+        "dots": ((x % 16 < 8) & (y % 16 < 8)).float(),
+        "small dots": ((x % 16 < 4) & (y % 16 < 4)).float(),
+        "stripes": (x % 16 < 8).float(),
+        "rows": (y % 32 < 16).float(),
+        "diagonal": ((x + y) % 16 < 8).float(),
+    }
+
+
+@pytest.mark.parametrize("name", _pictures())
+def test_the_grey_mean_of_regular_pictures(name: str) -> None:
+    """Points at one phase of them would be off by up to 0.5."""
+    picture = _pictures()[name]
+    chain = T.Compose([T.ColorJitter(contrast=(0.5, 0.5))], seed=0)
+    for image in (picture[None], picture[:300, :400][None].contiguous()):
+        wanted = image * 0.5 + 0.5 * image.mean()
+        for _ in range(2):  # in Python, then in C++
+            assert (chain(image, index=0) - wanted).abs().max() < 0.012

@@ -4,6 +4,11 @@ NOTE on the grey means. Contrast moves values away from the grey mean of the ima
 the chain. The mean is taken over a small picture of that image, made with the geometry and colour
 steps up to there. The CPU never needs its value, so a CUDA image doesn't synchronize. Sums are of
 integers: they don't depend on order, and hence not on batch, threads or device.
+
+The picture has 32 x 32 points, one in each cell of a grid on the image. In the middle of every cell,
+they would all hit the same phase of a regular picture, such as lines of text or the cells of a solar
+panel. So each row of points is shifted along x by its own share of a cell, and each column along y:
+point (i, j) lies at (i + (j + 1/2) / 32, j + (i + 1/2) / 32) cells, which is an affine map.
 """
 
 from __future__ import annotations
@@ -384,8 +389,7 @@ def _grey_means(
     matrix = _sampled(at, _sampling(part, pixels)[0]) if exact else at.matrix
     size = at.canvas.uniform() if exact else (_GRID, _GRID)
     if not exact:
-        x, y = _GRID / at.canvas.width, _GRID / at.canvas.height
-        matrix = [*(m * x for m in matrix[:3]), *(m * y for m in matrix[3:6]), *matrix[6:]]
+        matrix = _grid_matrix(at)
     sampling = _sampling(part, pixels)
     options = (
         # A grid needs only the nearest pixels: reading them takes most of the time.
@@ -416,6 +420,21 @@ def _grey_means(
     area = columns([at.canvas.height * at.canvas.width * _MEAN_SCALE], plan.batch)[:, 0]
     counts = _repeat(area, pixels.frames)
     return grey / (counts if as_array else pixels.put(counts))
+
+
+def _grid_matrix(at: Snapshot) -> list[Number]:
+    """Return the map from the source to the picture of a mean: NOTE on the grey means."""
+    x_scale, y_scale = _GRID / at.canvas.width, _GRID / at.canvas.height
+    own, other = _GRID * _GRID / (_GRID * _GRID - 1.0), _GRID / (_GRID * _GRID - 1.0)
+    shift = 0.5 * (own - other)
+    x = [m * x_scale for m in at.matrix[:3]]
+    y = [m * y_scale for m in at.matrix[3:6]]
+    first = [p * own - q * other for p, q in zip(x, y, strict=True)]
+    second = [q * own - p * other for p, q in zip(x, y, strict=True)]
+    bottom = at.matrix[6:]
+    for row in (first, second):
+        row[:] = [m + b * shift for m, b in zip(row, bottom or (0.0, 0.0, 1.0), strict=True)]
+    return [*first, *second, *bottom]
 
 
 # mean, std, erase, erase_value, inverse_map, half_pixel
