@@ -285,7 +285,7 @@ BOX = np.ones((3, 3))
     ),
     (
         ValueError,
-        "filter2d: image has shape [3, 480, 640], whose last dimension may be columns or channels; say",
+        "filter2d: image has shape [3, 480, 640], whose last dimension may be columns or channels",
         lambda: visops.filter2d(np.zeros((3, 480, 640)), BOX),
     ),
     (

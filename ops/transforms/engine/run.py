@@ -5,10 +5,10 @@ the chain. The mean is taken over a small picture of that image, made with the g
 steps up to there. The CPU never needs its value, so a CUDA image doesn't synchronize. Sums are of
 integers: they don't depend on order, and hence not on batch, threads or device.
 
-The picture has 32 x 32 points, one in each cell of a grid on the image. In the middle of every cell,
-they would all hit the same phase of a regular picture, such as lines of text or the cells of a solar
-panel. So each row of points is shifted along x by its own share of a cell, and each column along y:
-point (i, j) lies at (i + (j + 1/2) / 32, j + (i + 1/2) / 32) cells, which is an affine map.
+The picture has 32 x 32 points, one in each cell of a grid on the image. In the middle of each cell
+they would all hit the same phase of a regular picture, such as lines of text or a solar panel. So
+each row of points is shifted along x by its own share of a cell, and each column along y: point
+(i, j) lies at (i + (j + 1/2) / 32, j + (i + 1/2) / 32) cells, which is an affine map.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from .coco import Annotations, annotation_leaves, are_annotations
 from .encoded import Encoded, EncodedOptions, encoded_leaf, is_encoded, looks_like_file
 from .entries import is_sequence, rank_of
 from .images import PIL_MASKS, image_leaf, may_be_image, restored_image
@@ -268,6 +269,9 @@ class _Splitter:
         plain = PLAIN_ATOMS.issuperset(map(type, value))
         if plain and not any(map(self.is_file, value)):
             return self.add(Leaf("other", value, like=value, name=name, key=key, group=group))
+        if are_annotations(value):
+            self.groups += 1
+            return annotation_leaves(value, name, key, self.groups, self.add)
         rows = all(rank_of(item) == 1 for item in value) and not any(map(self.is_file, value))
         if rows:
             return self.walk_table(value, name, key, group)
@@ -411,6 +415,9 @@ def _build(spec: Any, leaves: list[Leaf]) -> Any:
     if type(spec) is int:
         leaf = leaves[spec]
         return restored_image(leaf) if leaf.kind == "image" else restored_target(leaf)
+    if isinstance(spec, Annotations):
+        batch = leaves[spec.places[""]].batch
+        return spec.build(lambda place: restored_target(leaves[place]), batch)
     container, items = spec
     if type(container) is dict or isinstance(container, MutableMapping):
         out = container.copy() if type(container) is dict else copy.copy(container)

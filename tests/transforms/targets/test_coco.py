@@ -1,0 +1,109 @@
+"""COCO's annotations, as its files have them, move with their image."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from bad_input import check
+from visops import transforms as T
+
+PHOTO = np.zeros((20, 40, 3), np.uint8)
+
+
+def annotations() -> list[dict[str, Any]]:
+    return [
+        {
+            "id": 17,
+            "image_id": 4,
+            "category_id": 3,
+            "bbox": [2.0, 4.0, 10.0, 6.0],
+            "area": 60.0,
+            "iscrowd": 0,
+            "segmentation": [[2.0, 4.0, 12.0, 4.0, 12.0, 10.0, 2.0, 10.0]],
+            "keypoints": [3, 5, 2, 0, 0, 0, 11, 9, 1],
+            "num_keypoints": 2,
+        },
+        {
+            "id": 18,
+            "image_id": 4,
+            "category_id": 9,
+            "bbox": [30, 2, 8, 16],
+            "area": 100,
+            "iscrowd": 0,
+            "segmentation": [[30, 2, 38, 2, 38, 18], [30, 18, 34, 10, 38, 18]],
+            "keypoints": [31, 3, 2, 37, 17, 2, 33, 9, 2],
+            "num_keypoints": 3,
+        },
+    ]
+
+
+def test_annotations_move() -> None:
+    given = annotations()
+    flip = T.Compose([T.RandomHorizontalFlip(1.0)])
+    for sample in ((PHOTO, given), {"image": PHOTO, "annotations": given}):
+        for _ in range(2):
+            result = flip(sample)
+            found = result[1] if isinstance(result, tuple) else result["annotations"]
+            assert given == annotations()  # its own dicts stay as they were
+            assert [own["bbox"] for own in found] == [[28, 4, 10, 6], [2, 2, 8, 16]]
+            assert found[0]["segmentation"] == [[38.0, 4, 28, 4, 28, 10, 38, 10]]
+            assert found[1]["segmentation"][1] == [10.0, 18, 6, 10, 2, 18]
+            assert found[0]["keypoints"][:3] == [36, 5, 2]
+            assert [own["category_id"] for own in found] == [3, 9]
+            assert [own["area"] for own in found] == [60, 100]
+            assert type(found) is list
+            assert type(found[0]["bbox"]) is list
+    assert flip((PHOTO, []))[1] == []
+
+
+def test_dropped_objects_take_their_dicts_along() -> None:
+    crop = T.Compose([T.CenterCrop((20, 20))], boxes="sanitize")
+    found = crop((PHOTO, annotations()))[1]
+    assert [own["id"] for own in found] == [17]
+    (own,) = found
+    assert own["bbox"] == [0, 4, 2, 6]
+    assert own["area"] == pytest.approx(60 * 12 / 60)
+    assert own["keypoints"][8] == 1
+    assert own["keypoints"][2] == 0
+    assert own["num_keypoints"] == 1
+    resize = T.Compose([T.Resize((40, 80))])
+    assert resize((PHOTO, annotations()))[1][1]["bbox"] == [60, 4, 16, 32]
+
+
+def test_what_an_annotation_may_lack() -> None:
+    flip = T.RandomHorizontalFlip(1.0)
+    plain = [{"bbox": [2, 4, 10, 6], "category_id": 1, "iscrowd": 0}]
+    assert flip((PHOTO, plain))[1] == [{"bbox": [28, 4, 10, 6], "category_id": 1, "iscrowd": 0}]
+    some = annotations()
+    del some[1]["area"]
+    message = "transforms: sample[1][1] has no 'area', sample[1][0] has one; must be all or none"
+    check(ValueError, message, lambda: flip((PHOTO, some)))
+    crowd = annotations()
+    crowd[1]["segmentation"] = {"counts": "abc", "size": [20, 40]}
+    message = "transforms: sample[1][1]['segmentation'] is an RLE, must be a list of polygons"
+    check(TypeError, message, lambda: flip((PHOTO, crowd)))
+    short = annotations()
+    short[0]["bbox"] = [1, 2, 3]
+    check(
+        ValueError,
+        "transforms: sample[1][:]['bbox'] can't be read as",
+        lambda: flip((PHOTO, short)),
+    )
+    # Other dicts with a "bbox" have boxes of another form.
+    other = [{"bbox": [2, 4, 10, 6], "bbox_mode": 0, "category_id": 1, "iscrowd": 0}]
+    check(
+        TypeError, "transforms: sample[1][0]['bbox'] can't be moved", lambda: flip((PHOTO, other))
+    )
+
+
+def test_collated_annotations() -> None:
+    chain = T.Compose([T.RandomHorizontalFlip(1.0)])
+    samples = [(PHOTO, annotations()), (PHOTO, copy.deepcopy(annotations()))]
+    images, found = chain.collate(samples)
+    assert images.shape[0] == 2
+    assert found[0][0]["bbox"] == [28, 4, 10, 6]
+    assert torch.is_tensor(images)
