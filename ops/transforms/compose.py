@@ -34,8 +34,6 @@ from .sample.split import Rebuild, split_sample
 
 __all__ = ["Compose", "Parameters"]
 
-_SETTABLE = ("seed", "keys", "memory_format")  # options that every call reads
-
 
 class Compose(Chain):
     """Run transforms in turn, in as few passes over the pixels as they allow.
@@ -175,15 +173,6 @@ class Compose(Chain):
         self._edits: list[int] = []
         self._outlines = Outlines(keys)
         self._form()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        made = "options" in self.__dict__
-        if made and name in DEFAULTS and name not in _SETTABLE:
-            raise AttributeError(
-                f"visops.transforms.Compose: {name} can't be set any more, must be given when it "
-                "is made"
-            )
-        super().__setattr__(name, value)
 
     def _form(self) -> None:
         """Form passes of the transforms, if their list or one of them has changed."""

@@ -16,7 +16,7 @@ from torch import nn
 from ..sample.leaf import Leaf
 from .adjusting import Adjustable
 from .effects import Fusable
-from .options import restored, stored
+from .options import DEFAULTS, restored, stored
 
 __all__ = [
     "REPLACEMENTS",
@@ -27,6 +27,9 @@ __all__ = [
     "outer_options",
     "within",
 ]
+
+
+_SETTABLE = ("seed", "keys", "memory_format")  # options that every call reads
 
 
 class Chain(nn.Module):
@@ -44,6 +47,15 @@ class Chain(nn.Module):
     transforms: list[Any]
     given: dict[str, Any]
     named: dict[str, Any]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        made = "options" in self.__dict__
+        if made and name in DEFAULTS and name not in _SETTABLE:
+            raise AttributeError(
+                f"visops.transforms.Compose: {name} can't be set any more, must be given when it "
+                "is made"
+            )
+        super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
         options = {"named": stored(self.named), "given": stored(self.given)}

@@ -416,7 +416,7 @@ def _build(spec: Any, leaves: list[Leaf]) -> Any:
         leaf = leaves[spec]
         return restored_image(leaf) if leaf.kind == "image" else restored_target(leaf)
     if isinstance(spec, Annotations):
-        batch = leaves[spec.places[""]].batch
+        batch = leaves[spec.places["bbox"]].batch
         return spec.build(lambda place: restored_target(leaves[place]), batch)
     container, items = spec
     if type(container) is dict or isinstance(container, MutableMapping):
